@@ -35,16 +35,26 @@ await main(async () => {
     console.log(JSON.stringify(await measure(process.env.CPU_BUILD, process.env.CPU_ONLY)));
     return 0;
   }
-  const options = parseCommandLine(process.argv.slice(2), USAGE, { only: { type: 'string', default: '' }, passes: { type: 'string', default: '8' } }, { words: true });
+  const options = parseCommandLine(
+    process.argv.slice(2),
+    USAGE,
+    { only: { type: 'string', default: '' }, passes: { type: 'string', default: '8' } },
+    { words: true },
+  );
   if (options.help) {
     console.log(USAGE);
     return 0;
   }
   const passes = Number(options.passes);
-  if (!(Number.isInteger(passes) && passes > 0)) throw new UsageError(`--passes must be a whole number from 1, not ${options.passes}.`, USAGE);
+  if (!(Number.isInteger(passes) && passes > 0))
+    throw new UsageError(`--passes must be a whole number from 1, not ${options.passes}.`, USAGE);
   const builds = (options.words.length > 0 ? options.words : ['build']).map((folder) => resolve(folder));
   const missing = builds.find((folder) => !existsSync(join(folder, 'index.js')));
-  if (missing) throw new UsageError(`There is no build in ${missing}.`, '`npm run build` creates one in build. To compare it with a later build, copy that folder.');
+  if (missing)
+    throw new UsageError(
+      `There is no build in ${missing}.`,
+      '`npm run build` creates one in build. To compare it with a later build, copy that folder.',
+    );
   print(builds, compare(builds, passes, options.only));
   return 0;
 });
@@ -76,7 +86,11 @@ function compare(builds, passes, only) {
     for (let turn = 0; turn < builds.length; turn += 1) {
       const at = (pass + turn) % builds.length;
       const env = { ...process.env, CPU_BUILD: builds[at], CPU_ONLY: only };
-      const printed = execFileSync(process.execPath, ['--no-warnings', SELF], { env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
+      const printed = execFileSync(process.execPath, ['--no-warnings', SELF], {
+        env,
+        encoding: 'utf8',
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
       for (const [name, time] of Object.entries(JSON.parse(printed))) (figures[at][name] ??= []).push(time);
     }
   }

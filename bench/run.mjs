@@ -53,19 +53,25 @@ async function measure(name, options) {
     for (let pass = 0; pass < options.pace.passes; pass += 1) {
       // Each build is started first equally often.
       const workers = pass % 2 === 0 ? options.workers : options.workers.toReversed();
-      await runScenario(scenario, { ...options, workers }, {
-        report: (id, figures) => passes.get(id).push(figures),
-        addNote: (text) => notes.push(`${name}: ${text}`),
-        addTable: (title, table) => tables.push({ title, ...table }),
-        reportProblem,
-      });
+      await runScenario(
+        scenario,
+        { ...options, workers },
+        {
+          report: (id, figures) => passes.get(id).push(figures),
+          addNote: (text) => notes.push(`${name}: ${text}`),
+          addTable: (title, table) => tables.push({ title, ...table }),
+          reportProblem,
+        },
+      );
     }
   } catch (error) {
     reportProblem(error.message, error.stack);
   }
   log(`${name} took ${((performance.now() - start) / 1000).toFixed(1)} s`);
   const measured = scenario.rows.filter(({ id }) => passes.get(id).length > 0);
-  const rows = measured.map((row) => (options.compared ? makeComparison(row, joinPasses(passes.get(row.id))) : makeRow(row, passes.get(row.id)[0])));
+  const rows = measured.map((row) =>
+    options.compared ? makeComparison(row, joinPasses(passes.get(row.id))) : makeRow(row, passes.get(row.id)[0]),
+  );
   return { rows, tables, notes, problems };
 }
 
@@ -79,7 +85,9 @@ function writeResult(result, out) {
 
 function print(result) {
   const { machine, versions, tables, notes, problems } = result;
-  console.log(`${machine.processors} x ${machine.model}, Node ${versions.node}, miniflare ${versions.miniflare}, workerd ${versions.workerd}\n`);
+  console.log(
+    `${machine.processors} x ${machine.model}, Node ${versions.node}, miniflare ${versions.miniflare}, workerd ${versions.workerd}\n`,
+  );
   const { compared } = result.options;
   if (compared) console.log(`A: ${compared[0]}\nB: ${compared[1]}\n`);
   console.log(compared ? formatComparisons(result.rows) : formatRows(result.rows));

@@ -134,7 +134,11 @@ async function changeWorker(clone, hub, status) {
 
 /** Changes the console's script, and waits until the hub serves the new one. */
 async function changeConsole(clone, hub, mark) {
-  replace(path.join(clone, 'web', 'src', 'main.tsx'), /(?:document\.body\.dataset\.mark = '.*';\n)?$/, `document.body.dataset.mark = '${mark}';\n`);
+  replace(
+    path.join(clone, 'web', 'src', 'main.tsx'),
+    /(?:document\.body\.dataset\.mark = '.*';\n)?$/,
+    `document.body.dataset.mark = '${mark}';\n`,
+  );
   await waitUntil(async () => {
     const page = await (await fetch(hub.url, { headers: { accept: 'text/html', 'sec-fetch-mode': 'navigate' } })).text();
     const [script] = page.match(/\/assets\/index-[^"]+\.js/) ?? [];

@@ -59,7 +59,13 @@ await main(async () => {
   deleteLocalTraces();
   await ensureDevVars();
   const secret = accessToken();
-  const [worker, webConsole] = await runParallel(() => build({ optimize: false }), buildConsole, migrateLocalDatabase, ensurePackages, ensureNode);
+  const [worker, webConsole] = await runParallel(
+    () => build({ optimize: false }),
+    buildConsole,
+    migrateLocalDatabase,
+    ensurePackages,
+    ensureNode,
+  );
   console.log(describeBuild(worker));
   console.log(describeConsole(webConsole));
 
@@ -185,9 +191,12 @@ function startWrangler({ host, port, verbose }) {
     path.join(DEV_BUILD_DIR, 'index.js'),
     '--local',
     '--env=',
-    '--ip', host,
-    '--port', String(port),
-    '--inspector-port', '0',
+    '--ip',
+    host,
+    '--port',
+    String(port),
+    '--inspector-port',
+    '0',
     '--show-interactive-dev-session=false',
   ]);
   const { child, exited, pids, kill } = startGroup(command, args, {
@@ -267,7 +276,9 @@ function showOutput(child, verbose, onCrash) {
 function isRoutine(text) {
   return (
     text.trim() === '' ||
-    /^\[wrangler:info\] |^\[custom build\] (Running:|\s*$)|^(⎔|╭|│|╰) ?|^Using secrets |^Your Worker has access |^Binding {2}|^env\./.test(text)
+    /^\[wrangler:info\] |^\[custom build\] (Running:|\s*$)|^(⎔|╭|│|╰) ?|^Using secrets |^Your Worker has access |^Binding {2}|^env\./.test(
+      text,
+    )
   );
 }
 

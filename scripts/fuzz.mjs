@@ -120,7 +120,9 @@ async function fuzz(target, seconds) {
 function addSeeds(target) {
   const folder = path.join(FUZZ_DIR, 'corpus', target);
   mkdirSync(folder, { recursive: true });
-  for (const line of readFileSync(path.join(FUZZ_DIR, 'seeds', `${target}.jsonl`), 'utf8').split('\n').filter(Boolean)) {
+  for (const line of readFileSync(path.join(FUZZ_DIR, 'seeds', `${target}.jsonl`), 'utf8')
+    .split('\n')
+    .filter(Boolean)) {
     const seed = JSON.parse(line);
     writeFileSync(path.join(folder, createHash('sha1').update(seed).digest('hex')), seed);
   }

@@ -79,9 +79,10 @@ function parseOptions(args) {
 function noSuchFile(name, files) {
   const matches = closeMatches(name, files);
   const folders = [...new Set(files.map((file) => path.posix.dirname(file)))];
-  const hint = matches.length > 0
-    ? `Did you mean ${matches.join(' or ')}?`
-    : `Test files are in ${folders.join(', ')}. Example: --file tests/e2e/push.test.mjs`;
+  const hint =
+    matches.length > 0
+      ? `Did you mean ${matches.join(' or ')}?`
+      : `Test files are in ${folders.join(', ')}. Example: --file tests/e2e/push.test.mjs`;
   return new UsageError(`--file: there is no test file ${name}.`, hint);
 }
 

@@ -7,7 +7,9 @@ const insertFileList: Plugin = {
   // Runs after Vite has added the stylesheet.
   enforce: 'post',
   generateBundle(_, bundle) {
-    const files = Object.keys(bundle).filter((name) => name.startsWith('assets/')).sort();
+    const files = Object.keys(bundle)
+      .filter((name) => name.startsWith('assets/'))
+      .sort();
     const hash = createHash('sha256').update(files.join()).digest('hex').slice(0, 12);
     const worker = bundle['sw.js'];
     if (worker?.type !== 'chunk') return;

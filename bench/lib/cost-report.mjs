@@ -44,18 +44,40 @@ export function monthTable(work, all) {
     SOURCES[item],
   ]);
   const sums = [work, FIRST_ESTIMATE, all].flatMap((amounts) => ['', dollars(marginalPrice(amounts))]);
-  const headings = ['', 'messages, keep-alives', 'price', 'first estimate of them', 'price', 'everything', 'price', 'how the amount is known'];
+  const headings = [
+    '',
+    'messages, keep-alives',
+    'price',
+    'first estimate of them',
+    'price',
+    'everything',
+    'price',
+    'how the amount is known',
+  ];
   return { headings, lines: [...lines, ['sum', ...sums, `list prices of ${PRICES_READ_ON}`]] };
 }
 
 /** What each part uses once, and its price in a month. */
 export function partsTable(parts) {
-  const headings = ['part', 'times a month', 'D1 rows written', 'D1 rows read', 'D1 requests', 'wakes', 'object events', 'object rows', 'busy ms', 'price a month'];
+  const headings = [
+    'part',
+    'times a month',
+    'D1 rows written',
+    'D1 rows read',
+    'D1 requests',
+    'wakes',
+    'object events',
+    'object rows',
+    'busy ms',
+    'price a month',
+  ];
   const decimal = (number) => number.toLocaleString('en-US', { maximumFractionDigits: 1 });
   const lines = parts.map(({ title, times, once, month }) => [
     title,
     formatCount(times),
-    ...[once.d1RowsWritten, once.d1RowsRead, once.objectRoundTrips, once.wakes, once.events, once.storageRowsWritten, once.busyMs].map(decimal),
+    ...[once.d1RowsWritten, once.d1RowsRead, once.objectRoundTrips, once.wakes, once.events, once.storageRowsWritten, once.busyMs].map(
+      decimal,
+    ),
     dollars(marginalPrice(billedAmounts(month))),
   ]);
   return { headings, lines };

@@ -77,7 +77,9 @@ export function countingHubWorker(build) {
 /** Applies every migration in order. */
 export async function migrate(database) {
   const folder = join(ROOT, 'migrations');
-  for (const name of readdirSync(folder).filter((file) => file.endsWith('.sql')).sort()) {
+  for (const name of readdirSync(folder)
+    .filter((file) => file.endsWith('.sql'))
+    .sort()) {
     await database.prepare(readFileSync(join(folder, name), 'utf8')).run();
   }
 }

@@ -140,7 +140,12 @@ function readerOf(bytes) {
 async function startHub(build) {
   const { default: Worker, NamespaceHub } = await import(pathToFileURL(join(build, 'index.js')).href);
   const state = new MockState();
-  const env = { DB: new D1Database(), CLI_API_TOKEN: TOKEN, JWT_SECRET: TOKEN, AUTH_RATE_LIMIT: { limit: async () => ({ success: true }) } };
+  const env = {
+    DB: new D1Database(),
+    CLI_API_TOKEN: TOKEN,
+    JWT_SECRET: TOKEN,
+    AUTH_RATE_LIMIT: { limit: async () => ({ success: true }) },
+  };
   const object = new NamespaceHub(state, env);
   // The worker passes only the URL of a GET request.
   const fetch = (request, { headers }) => {
@@ -159,7 +164,9 @@ async function startHub(build) {
   };
 
   const connect = async (session) => {
-    await object.fetch(new MockRequest('GET', 'http://hub.test/socket.io/', { 'hub-namespace': NAMESPACE, 'hub-socket': 'authenticated-cli' }));
+    await object.fetch(
+      new MockRequest('GET', 'http://hub.test/socket.io/', { 'hub-namespace': NAMESPACE, 'hub-socket': 'authenticated-cli' }),
+    );
     const socket = state.getWebSockets().at(-1);
     const pendingAcks = new Map();
     socket.onSend = (frame) => {
@@ -192,7 +199,10 @@ export async function prepareRequests(build) {
   const { request, connect } = await startHub(build);
   const ids = [];
   for (let i = 0; i < 50; i += 1) {
-    const response = await request('POST', '/cli/sessions', { tag: `t${i}`, metadata: { path: '/code', host: 'box', name: `Session ${i}` } });
+    const response = await request('POST', '/cli/sessions', {
+      tag: `t${i}`,
+      metadata: { path: '/code', host: 'box', name: `Session ${i}` },
+    });
     ids.push((await response.json()).session.id);
   }
   const [sid] = ids;

@@ -86,7 +86,8 @@ const SCENARIOS = { load: ['load', 'tenants', 'long-session'], idle: ['idle'], c
 function readCompared({ compare, floor, build, words = [] }, usage) {
   if (!compare && words.length > 0) throw new UsageError(`Unexpected argument '${words[0]}'. Only --compare has arguments.`, usage);
   if (!compare) return null;
-  if (floor || build) throw new UsageError(`--compare measures the floor and two builds. It excludes ${floor ? '--floor' : '--build'}.`, usage);
+  if (floor || build)
+    throw new UsageError(`--compare measures the floor and two builds. It excludes ${floor ? '--floor' : '--build'}.`, usage);
   if (words.length !== 2) throw new UsageError(`--compare needs two folders with builds, not ${words.length}.`, usage);
   return words.map((folder) => resolve(folder));
 }
@@ -99,7 +100,9 @@ function readCompared({ compare, floor, build, words = [] }, usage) {
  * @returns {{name: string, kind: string, build?: string}[]}
  */
 function listWorkers({ floor }, build, compared) {
-  const hubs = compared ? compared.map((folder, at) => ({ name: 'AB'[at], kind: 'hub', build: folder })) : [{ name: 'hub', kind: 'hub', build }];
+  const hubs = compared
+    ? compared.map((folder, at) => ({ name: 'AB'[at], kind: 'hub', build: folder }))
+    : [{ name: 'hub', kind: 'hub', build }];
   return [{ name: 'floor', kind: 'floor' }, ...(floor ? [] : hubs)];
 }
 
@@ -114,7 +117,9 @@ export function readOptions(args) {
   const usage = USAGES[command];
   const isBench = command === 'bench';
   /** @type {Values} */
-  const values = isBench ? parseCommandLine(args, usage, BENCH_OPTIONS, { words: true }) : parseCommandLine(args.slice(1), usage, COMMON_OPTIONS);
+  const values = isBench
+    ? parseCommandLine(args, usage, BENCH_OPTIONS, { words: true })
+    : parseCommandLine(args.slice(1), usage, COMMON_OPTIONS);
   const compared = readCompared(values, usage);
   const defaults = compared ? comparedScenarioNames() : defaultScenarioNames();
   const chosen = SCENARIOS[command] ?? values.only?.split(',').map((name) => name.trim()) ?? defaults;

@@ -78,7 +78,21 @@ export function makeRow(row, { floor = null, hub = null }) {
   };
 }
 
-const HEADINGS = ['work', 'hub', 'floor', 'hub / floor', 'target', '', 'CPU hub', 'CPU floor', 'CPU hub / floor', 'target', '', 'native hub A', 'native hub B'];
+const HEADINGS = [
+  'work',
+  'hub',
+  'floor',
+  'hub / floor',
+  'target',
+  '',
+  'CPU hub',
+  'CPU floor',
+  'CPU hub / floor',
+  'target',
+  '',
+  'native hub A',
+  'native hub B',
+];
 
 const formatVerdict = (target) => (target?.met === true ? 'met' : target?.met === false ? 'missed' : '');
 const formatCpu = (figures) => (Number.isFinite(figures?.cpuMs) ? FIGURES.cpuMs.text(figures.cpuMs) : '');
@@ -109,7 +123,9 @@ export function formatRows(rows) {
 
 /** A Markdown table with aligned columns. @param {{headings: string[], lines: string[][]}} table */
 export function formatTable({ headings, lines }) {
-  const widths = headings.map((heading, column) => Math.max(...[heading, ...lines.map((line) => line[column])].map(({ length }) => length), 3));
+  const widths = headings.map((heading, column) =>
+    Math.max(...[heading, ...lines.map((line) => line[column])].map(({ length }) => length), 3),
+  );
   const print = (line) => `| ${line.map((text, column) => text.padEnd(widths[column])).join(' | ')} |`;
   const rule = `|${widths.map((width) => '-'.repeat(width + 2)).join('|')}|`;
   return [print(headings), rule, ...lines.map(print)].join('\n');

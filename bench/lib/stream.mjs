@@ -40,7 +40,9 @@ export async function openStream(side, socket, session, reportProblem) {
     },
     async stop() {
       clearInterval(timer);
-      await waitUntil('the last delta', async () => received === sent.length).catch(() => reportProblem(`session ${session.id}: ${received} of ${sent.length} deltas arrived`));
+      await waitUntil('the last delta', async () => received === sent.length).catch(() =>
+        reportProblem(`session ${session.id}: ${received} of ${sent.length} deltas arrived`),
+      );
     },
     close,
   };

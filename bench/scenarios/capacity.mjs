@@ -26,8 +26,16 @@ const KEEP_ALIVE_MS = 10_000;
 const count = (number) => number.toLocaleString('en-US');
 
 export const rows = [
-  ...MESSAGE_RATES.map((rate) => ({ id: `messages-${rate}`, work: `${count(rate)} messages/s of 1 KB, ${CLIS} CLIs, ${CLIS} web clients: CPU`, headline: 'percent' })),
-  ...FAN_OUTS.map((clients) => ({ id: `events-${clients}`, work: `${FAN_OUT_RATE} messages/s to ${clients} web clients (${count(FAN_OUT_RATE * clients)} events/s): CPU`, headline: 'percent' })),
+  ...MESSAGE_RATES.map((rate) => ({
+    id: `messages-${rate}`,
+    work: `${count(rate)} messages/s of 1 KB, ${CLIS} CLIs, ${CLIS} web clients: CPU`,
+    headline: 'percent',
+  })),
+  ...FAN_OUTS.map((clients) => ({
+    id: `events-${clients}`,
+    work: `${FAN_OUT_RATE} messages/s to ${clients} web clients (${count(FAN_OUT_RATE * clients)} events/s): CPU`,
+    headline: 'percent',
+  })),
   ...CALLERS.map((callers) => ({ id: `rpc-${callers}`, work: `RPC of 1 KB, ${callers} at once: CPU`, headline: 'percent' })),
   ...CLI_COUNTS.flatMap((clis) => [
     { id: `clis-${clis}`, work: `${count(clis)} idle CLIs, keep-alive every 10 s: CPU`, headline: 'percent' },

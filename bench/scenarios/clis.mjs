@@ -13,7 +13,13 @@ const KEEP_ALIVE_MS = 2000;
 
 export const rows = [
   { id: 'clis-connect', work: '1,000 CLIs connect, 32 at once', headline: 'perSecond', hubA: '923/s', hubB: '699/s' },
-  { id: 'clis-memory', work: '1,000 idle CLIs: growth of memory for each', headline: 'kilobytes', hubA: '127 MB in all', hubB: '198 MB in all' },
+  {
+    id: 'clis-memory',
+    work: '1,000 idle CLIs: growth of memory for each',
+    headline: 'kilobytes',
+    hubA: '127 MB in all',
+    hubB: '198 MB in all',
+  },
   { id: 'clis-memory-header', work: '1,000 more with the token in the upgrade: for each', headline: 'kilobytes' },
   { id: 'clis-alive', work: '1,000 CLIs, keep-alive every 2 s: CPU', headline: 'percent', hubA: '6 %', hubB: '12 %' },
 ];
@@ -31,7 +37,9 @@ async function connectAll(side, sessions, way) {
 
 /** Sends the keep-alives of all CLIs, evenly spread. Resolves to workerd's CPU use in percent of one processor. */
 async function measureKeepAlives(side, sockets, sessions, seconds) {
-  const stop = repeat((sockets.length * 1000) / KEEP_ALIVE_MS, (n) => side.keepAlive(sockets[n % sockets.length], sessions[n % sessions.length]));
+  const stop = repeat((sockets.length * 1000) / KEEP_ALIVE_MS, (n) =>
+    side.keepAlive(sockets[n % sockets.length], sessions[n % sessions.length]),
+  );
   // The first round activates every session, which is written to D1. The following rounds are the steady state.
   await sleep(KEEP_ALIVE_MS + 1000);
   const percent = await cpuPercent(side.pid, () => sleep(seconds * 1000));
@@ -57,7 +65,9 @@ export async function run({ sides, quick, report, addNote, reportProblem, hostPi
     const { sockets, connect, memory } = await measureGrowth(side, sessions, undefined, quick);
     figures.connect[side.name] = connect;
     figures.memory[side.name] = memory;
-    addNote(`${side.name}: workerd used ${memory.before.toFixed(0)} MB before 1,000 CLIs connected, ${memory.megabytes.toFixed(0)} MB after`);
+    addNote(
+      `${side.name}: workerd used ${memory.before.toFixed(0)} MB before 1,000 CLIs connected, ${memory.megabytes.toFixed(0)} MB after`,
+    );
     figures.alive[side.name] = { percent: await measureKeepAlives(side, sockets, sessions, quick ? 5 : 20) };
     const more = await measureGrowth(side, await openSessions('header'), 'header', quick);
     figures.header[side.name] = more.memory;

@@ -196,7 +196,10 @@ export async function run({ kinds, build, quick, report, addNote, addTable }) {
     report('local-id-rows', { hub: { count: Number(withLocalId.d1RowsWritten.toFixed(1)) } });
     report('cost-work', { hub: { dollars: marginalPrice(work) } });
     report('cost-all', { hub: { dollars: marginalPrice(all) } });
-    addTable(`A month of ${DAYS} days: ${SESSIONS} agents for ${HOURS} h, ${MESSAGES_PER_MINUTE} messages of ${MESSAGE_BYTES / 1000} KB a minute each, ${WEB_CLIENTS} web clients`, monthTable(work, all));
+    addTable(
+      `A month of ${DAYS} days: ${SESSIONS} agents for ${HOURS} h, ${MESSAGES_PER_MINUTE} messages of ${MESSAGE_BYTES / 1000} KB a minute each, ${WEB_CLIENTS} web clients`,
+      monthTable(work, all),
+    );
     addTable(`Its parts, each counted; a minute is the mean of ${minutes}, a message of ${MESSAGES}`, partsTable(parts));
     const localIdRows = (withLocalId.d1RowsWritten - counted.message.d1RowsWritten) * PARTS.message.times;
     addNote(`if each message has a local id, a month costs $${marginalPrice({ d1RowsWritten: localIdRows }).toFixed(2)} more`);

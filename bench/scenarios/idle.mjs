@@ -127,7 +127,11 @@ export async function run({ kinds, build, quick, report, addTable, reportProblem
     stop();
     reportAll('keep-alives', withKeepAlives);
     /** @type {[string, any][]} */
-    const months = [[IDLE, idle.month], [LONE, loneFigures.month], [KEEP_ALIVES, withKeepAlives.month]];
+    const months = [
+      [IDLE, idle.month],
+      [LONE, loneFigures.month],
+      [KEEP_ALIVES, withKeepAlives.month],
+    ];
     addTable('What a month of 30 such days and nights uses', idleTable(months));
     const lost = [...shared.sockets, ...lone.sockets].filter(({ connected }) => !connected).length;
     if (lost > 0) reportProblem(`${lost} CLIs lost their connection`);

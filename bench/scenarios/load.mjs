@@ -28,7 +28,12 @@ export const rows = [
     headline: 'p99',
     target: { of: 'hub', most: 250, unit: ' ms' },
   },
-  { id: 'load-acks', work: 'full namespace, 200 messages/s: message -> ack', headline: 'p99', target: { of: 'hub', most: 250, unit: ' ms' } },
+  {
+    id: 'load-acks',
+    work: 'full namespace, 200 messages/s: message -> ack',
+    headline: 'p99',
+    target: { of: 'hub', most: 250, unit: ' ms' },
+  },
   { id: 'load-deltas', work: 'full namespace, 20 sessions stream: message-delta -> web client', headline: 'p99' },
   { id: 'load-processor', work: 'full namespace: CPU', headline: 'percent' },
   { id: 'load-memory', work: 'full namespace: resident memory at the end', headline: 'megabytes' },
@@ -59,7 +64,9 @@ async function areAllActive(side) {
   const connection = side.newConnection();
   const answer = await connection.send(connection.get('/api/sessions'));
   connection.close();
-  return expectOk(answer, 'GET sessions').json().sessions.every(({ active }) => active);
+  return expectOk(answer, 'GET sessions')
+    .json()
+    .sessions.every(({ active }) => active);
 }
 
 /** Growth of the median from the third quarter of the samples to the last quarter, in percent. */
@@ -111,14 +118,19 @@ export async function run({ sides, quick, report, addNote, reportProblem }) {
   stopMessages();
   stopMemory();
   const sentCount = watchers.reduce((sum, { sent }) => sum + sent.length, 0);
-  await waitUntil('the last message to reach its web client', async () => watchers.every(({ receivedCount, sent }) => receivedCount === sent.length)).catch(() =>
-    reportProblem(`of ${sentCount} messages the web clients received ${watchers.reduce((sum, { receivedCount }) => sum + receivedCount, 0)}`),
+  await waitUntil('the last message to reach its web client', async () =>
+    watchers.every(({ receivedCount, sent }) => receivedCount === sent.length),
+  ).catch(() =>
+    reportProblem(
+      `of ${sentCount} messages the web clients received ${watchers.reduce((sum, { receivedCount }) => sum + receivedCount, 0)}`,
+    ),
   );
   await Promise.all(streams.map(({ stop }) => stop()));
   stopAlive();
   await inLanes([...watchers.keys()], 8, async (number) => {
     if (acks[number].length !== watchers[number].sent.length) reportProblem(`session ${number} has missing acks`);
-    for (const error of findStorageErrors(await side.readBack(sessions[number]), acks[number])) reportProblem(`session ${number}: ${error}`);
+    for (const error of findStorageErrors(await side.readBack(sessions[number]), acks[number]))
+      reportProblem(`session ${number}: ${error}`);
   });
   const lost = sockets.filter(({ connected }) => !connected).length;
   if (lost > 0) reportProblem(`${lost} of ${CLIS} CLIs lost their connection`);

@@ -16,15 +16,20 @@ export const rows = [
     hubA: '1,261/s',
     hubB: '297/s',
   },
-  { id: 'page-c32', work: 'GET page of 50 of 5,000 messages, at 32', headline: 'perSecond', cpuTarget: 1.5, hubA: '2,354/s', hubB: '338/s' },
+  {
+    id: 'page-c32',
+    work: 'GET page of 50 of 5,000 messages, at 32',
+    headline: 'perSecond',
+    cpuTarget: 1.5,
+    hubA: '2,354/s',
+    hubB: '338/s',
+  },
 ];
 
 function readers(side, session, concurrency) {
   const connections = Array.from({ length: concurrency }, () => side.newConnection());
   const pages = MESSAGES / LIMIT;
-  const requests = Array.from({ length: pages }, (_, page) =>
-    connections[0].get(side.paths(session).page(MESSAGES + 1 - page * LIMIT)),
-  );
+  const requests = Array.from({ length: pages }, (_, page) => connections[0].get(side.paths(session).page(MESSAGES + 1 - page * LIMIT)));
   return connections.map((connection, reader) => {
     let turn = reader * 7;
     return async () => {

@@ -8,7 +8,14 @@ const PER_SECOND = 50;
 
 export const rows = [
   { id: 'sse-1', work: 'message -> SSE at 50/s, 1 subscriber', headline: 'p50', hubA: '0.92 / 2.4 ms', hubB: '1.4 / 4.1 ms' },
-  { id: 'sse-50', work: 'message -> SSE at 50/s, 50 subscribers', headline: 'p50', target: { of: 'ratio', most: 1.15 }, hubA: '2.2 / 4.0 ms', hubB: '1.9 / 4.9 ms' },
+  {
+    id: 'sse-50',
+    work: 'message -> SSE at 50/s, 50 subscribers',
+    headline: 'p50',
+    target: { of: 'ratio', most: 1.15 },
+    hubA: '2.2 / 4.0 ms',
+    hubB: '1.9 / 4.9 ms',
+  },
 ];
 
 /** Opens a session with a CLI and subscribers. `send(count)` resolves to the latencies at all subscribers, in milliseconds. */
@@ -23,7 +30,8 @@ async function openFanOut(side, label, subscribers, reportProblem) {
     const listener = (event, at) => {
       if (event.type !== 'message-received') return;
       const index = indexOf(event.message.content);
-      if (index !== receivedCounts[watcher]) reportProblem(`${label}: subscriber ${watcher} got message ${index} instead of ${receivedCounts[watcher]}`);
+      if (index !== receivedCounts[watcher])
+        reportProblem(`${label}: subscriber ${watcher} got message ${index} instead of ${receivedCounts[watcher]}`);
       receivedCounts[watcher] = index + 1;
       samples.push(at - sent[index]);
     };
@@ -37,8 +45,8 @@ async function openFanOut(side, label, subscribers, reportProblem) {
       const number = sent.push(performance.now()) - 1;
       socket.emit('message', { sid: session.id, message: agentMessage(number) });
     }
-    await waitUntil('the last message to reach every subscriber', async () => receivedCounts.every((next) => next === sent.length)).catch(() =>
-      reportProblem(`${label}: a subscriber received only ${Math.min(...receivedCounts)} of ${sent.length} messages`),
+    await waitUntil('the last message to reach every subscriber', async () => receivedCounts.every((next) => next === sent.length)).catch(
+      () => reportProblem(`${label}: a subscriber received only ${Math.min(...receivedCounts)} of ${sent.length} messages`),
     );
     return samples;
   };

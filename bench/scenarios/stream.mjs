@@ -55,7 +55,9 @@ async function openSender(side, label, reportProblem) {
         else reportProblem(`message ${index} was refused: ${JSON.stringify(ack)}`);
       });
     }
-    await waitUntil('the last acknowledgement', async () => samples.length === count).catch(() => reportProblem(`${count - samples.length} of ${count} messages have no ack`));
+    await waitUntil('the last acknowledgement', async () => samples.length === count).catch(() =>
+      reportProblem(`${count - samples.length} of ${count} messages have no ack`),
+    );
     return samples;
   };
   return { send, close: () => socket.close() };
@@ -77,7 +79,8 @@ export async function run({ sides, pace, report, reportProblem }) {
     const samples = await streams.get(side).during(() => sleep(seconds * 1000));
     return { samples, count: samples.length };
   };
-  for (const streams of [single, many]) await Promise.all([...streams.values()].map(({ during }) => during(() => sleep(pace.warmUp * 1000))));
+  for (const streams of [single, many])
+    await Promise.all([...streams.values()].map(({ during }) => during(() => sleep(pace.warmUp * 1000))));
   report('stream-1', await takeTurns(sides, pace.rounds, { slice: deltas(single) }));
   report('stream-20', await takeTurns(sides, pace.rounds, { slice: deltas(many) }));
   const senders = await openEach(sides, (side) => openSender(side, 'stream-acks', reportProblem));

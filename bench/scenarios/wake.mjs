@@ -50,7 +50,11 @@ async function prepareSide(side, runtime) {
     connection.close();
     socket.close();
   };
-  return { requests: { list: get(paths.list(500)), rpc: get(paths.diff), message: sendMessage }, hibernate: () => runtime.hibernate(OBJECT_NAMES[side.kind]), close };
+  return {
+    requests: { list: get(paths.list(500)), rpc: get(paths.diff), message: sendMessage },
+    hibernate: () => runtime.hibernate(OBJECT_NAMES[side.kind]),
+    close,
+  };
 }
 
 async function readCounts(side) {

@@ -106,7 +106,10 @@ export class AcpProcess {
    */
   lastErrorLines(count, since = 0) {
     if (this.#lastErrorAt < since) return [];
-    return this.#stderr.split('\n').filter((line) => line.trim() !== '').slice(-count);
+    return this.#stderr
+      .split('\n')
+      .filter((line) => line.trim() !== '')
+      .slice(-count);
   }
 
   /** Describes the end, with the last lines on standard error. */
@@ -155,7 +158,9 @@ export class AcpProcess {
     return new Promise((resolve, reject) => {
       const onSilent = () => {
         this.#timers.delete(timer);
-        reject(new AgentSilentError([`it has not answered for ${Math.round(ms / 1000)} s.`, ...this.lastErrorLines(MAX_START_LINES)].join('\n')));
+        reject(
+          new AgentSilentError([`it has not answered for ${Math.round(ms / 1000)} s.`, ...this.lastErrorLines(MAX_START_LINES)].join('\n')),
+        );
       };
       const timer = new SilenceTimer({ ms, onSilent });
       this.#timers.add(timer);

@@ -38,7 +38,8 @@ const CLIENT = {
 export class SessionUnavailableError extends Error {}
 
 /** The text of a JSON-RPC error. Some agents put the reason into its data. */
-export const describeError = (/** @type {Error & {data?: any}} */ { message, data }) => (typeof data?.details === 'string' ? `${message}: ${data.details}` : message);
+export const describeError = (/** @type {Error & {data?: any}} */ { message, data }) =>
+  typeof data?.details === 'string' ? `${message}: ${data.details}` : message;
 
 /** Names the agent in an error of its start. */
 function nameAgent(error, { title, argv, entry }) {

@@ -39,7 +39,11 @@ function isExecutable(file) {
  * Returns the agent kind (`flavor`) of an agent that is not in the table: the name of its program, as at most 64 letters,
  * digits, ".", "_" and "-".
  */
-export const agentKindOf = (/** @type {string[]} */ [program]) => path.basename(program).replace(/[^A-Za-z0-9._-]/g, '-').slice(0, 64) || 'agent';
+export const agentKindOf = (/** @type {string[]} */ [program]) =>
+  path
+    .basename(program)
+    .replace(/[^A-Za-z0-9._-]/g, '-')
+    .slice(0, 64) || 'agent';
 
 /**
  * The agents that a machine can start: the one of this process, then the others of the table whose programs are on the PATH.

@@ -29,7 +29,10 @@ export async function installService(service, { token, env, entry }) {
   writePrivate(file, service.define(token));
   for (const command of commands.start) await runCommand(command, env);
   const lines = [`Installed and started ${service.name} (${file}).`];
-  if (environmentFile) lines.push(`It does not have the variables of this terminal. Write the API keys of your agents into ${environmentFile}, and install it again.`);
+  if (environmentFile)
+    lines.push(
+      `It does not have the variables of this terminal. Write the API keys of your agents into ${environmentFile}, and install it again.`,
+    );
   if (commands.persist && (await tryRun([commands.persist], env))) {
     lines.push(`It ends when you log out. To keep it running, run: ${commands.persist.join(' ')}`);
   }

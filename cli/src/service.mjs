@@ -34,7 +34,8 @@ export function describeService({ argv, env, platform, node, entry, dir, home })
   // Directories may have the same last component.
   const suffix = createHash('sha256').update(dir).digest('hex').slice(0, 6);
   const name = `session-gateway-agent-${path.basename(dir).replace(/[^A-Za-z0-9_-]/g, '-') || 'root'}-${suffix}`;
-  if (platform === 'linux') return systemdService({ name, command, variables, dir, config: env.XDG_CONFIG_HOME || path.join(home, '.config') });
+  if (platform === 'linux')
+    return systemdService({ name, command, variables, dir, config: env.XDG_CONFIG_HOME || path.join(home, '.config') });
   if (platform === 'darwin') return launchdService({ name, command, variables, dir, home });
   throw new Error(`--service supports systemd (Linux) and launchd (macOS), not ${platform}.`);
 }
@@ -62,7 +63,9 @@ Description=Coding agents in ${dir.replaceAll('%', '%%')}
 [Service]
 ExecStart=${command.map(systemdWord).join(' ')}
 EnvironmentFile=${environmentFile.replaceAll('%', '%%')}
-${Object.entries(variables).map(([key, value]) => `Environment=${systemdWord(`${key}=${value}`)}`).join('\n')}
+${Object.entries(variables)
+  .map(([key, value]) => `Environment=${systemdWord(`${key}=${value}`)}`)
+  .join('\n')}
 Restart=on-failure
 RestartSec=5
 
@@ -103,7 +106,9 @@ ${strings}
   <string>${escapeXml(dir)}</string>
   <key>EnvironmentVariables</key>
   <dict>
-${Object.entries({ CLI_API_TOKEN: token, ...variables }).map(([key, value]) => `    <key>${key}</key>\n    <string>${escapeXml(value)}</string>`).join('\n')}
+${Object.entries({ CLI_API_TOKEN: token, ...variables })
+  .map(([key, value]) => `    <key>${key}</key>\n    <string>${escapeXml(value)}</string>`)
+  .join('\n')}
   </dict>
   <key>RunAtLoad</key>
   <true/>

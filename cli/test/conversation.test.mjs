@@ -28,12 +28,19 @@ test('what the agent writes is sent piece by piece, and then stored under the sa
   const { hub, prompt, start } = await setUp(t);
   const { session } = await start();
   const words = ['One', ' two', ' three.'];
-  prompt(session.id, words.flatMap((say) => [{ say }, { wait: 250 }]));
+  prompt(
+    session.id,
+    words.flatMap((say) => [{ say }, { wait: 250 }]),
+  );
   await hub.untilReady(session.id, 1);
   const { messages, deltas } = hub.sessions.get(session.id);
   assert.deepEqual(
     deltas.map(({ text, offset, kind }) => [text, offset, kind]),
-    [['One', 0, 'text'], [' two', 3, 'text'], [' three.', 7, 'text']],
+    [
+      ['One', 0, 'text'],
+      [' two', 3, 'text'],
+      [' three.', 7, 'text'],
+    ],
   );
   const stored = messages.find(({ localId }) => localId === deltas[0].id);
   assert.equal(stored.content.content.data.message.content[0].text, 'One two three.');
@@ -57,9 +64,16 @@ test('the live text of a part is sent after the message that it continues is sto
     }, 500);
     return true;
   };
-  prompt(session.id, [{ say: '```js\n' }, ...lines.flatMap((say, index) => (index % 50 ? [{ say }] : [{ wait: 150 }, { say }])), { wait: 1500 }, { say: '```' }]);
+  prompt(session.id, [
+    { say: '```js\n' },
+    ...lines.flatMap((say, index) => (index % 50 ? [{ say }] : [{ wait: 150 }, { say }])),
+    { wait: 1500 },
+    { say: '```' },
+  ]);
   await hub.untilReady(session.id, 1);
-  const [first, second] = stored.messages.map(({ localId, content }) => ({ localId, ...content.content.data?.message?.content?.[0] })).filter(({ text }) => text?.startsWith('```js'));
+  const [first, second] = stored.messages
+    .map(({ localId, content }) => ({ localId, ...content.content.data?.message?.content?.[0] }))
+    .filter(({ text }) => text?.startsWith('```js'));
   assert.deepEqual(first.continuedBy, { localId: second.localId, end: '```', start: '```js\n' });
   assert.equal(first.text.slice(0, -3) + second.text.slice(6), `\`\`\`js\n${lines.join('')}\`\`\``);
   assert.deepEqual(deltasBeforeAck, []);
@@ -116,8 +130,16 @@ test('for an agent that loses links, the text of the prompt names the files and 
   const { hub, calls, start } = await setUp(t, { initialize: { agentCapabilities: { promptCapabilities: { image: true } } } });
   putScriptedAgent(t, 'qwen');
   const { session } = await start({ command: undefined, agent: 'qwen', flavor: 'delta' });
-  const upload = async (filename, content) => ({ filename, path: (await hub.call(session.id, 'uploadFile', { filename, content: btoa(content), mimeType: '' })).path });
-  const files = [await upload('a.png', 'p'), await upload('b.txt', 'words'), await upload('c.zip', 'a\0b'), await upload('d.txt', 'x'.repeat(70_000))];
+  const upload = async (filename, content) => ({
+    filename,
+    path: (await hub.call(session.id, 'uploadFile', { filename, content: btoa(content), mimeType: '' })).path,
+  });
+  const files = [
+    await upload('a.png', 'p'),
+    await upload('b.txt', 'words'),
+    await upload('c.zip', 'a\0b'),
+    await upload('d.txt', 'x'.repeat(70_000)),
+  ];
   hub.postMessage(session.id, '', files);
   await hub.untilReady(session.id, 1);
   const at = (i) => `\n\nAttached file "${files[i].filename}", stored at ${files[i].path}`;
@@ -131,7 +153,9 @@ test('for an agent that loses links, the text of the prompt names the files and 
 });
 
 test('the folder of the uploads is offered to an agent that takes more directories', async (t) => {
-  const { hub, calls, start } = await setUp(t, { initialize: { agentCapabilities: { sessionCapabilities: { additionalDirectories: {} } } } });
+  const { hub, calls, start } = await setUp(t, {
+    initialize: { agentCapabilities: { sessionCapabilities: { additionalDirectories: {} } } },
+  });
   const { session } = await start();
   const { path: file } = await hub.call(session.id, 'uploadFile', { filename: 'a.txt', content: btoa('x'), mimeType: '' });
   assert.deepEqual(calls('session/new')[0].additionalDirectories, [path.dirname(file)]);
@@ -155,7 +179,10 @@ test('an error of the agent is a message, and the next prompt works', async (t) 
   await hub.untilReady(session.id, 2);
   assert.deepEqual(hub.transcript(session.id), ['half', 'Error: The model answered 400', '(ready)', 'whole', '(ready)']);
   const failures = hub.sessions.get(session.id).messages.filter(({ content }) => content.content.data?.isApiErrorMessage);
-  assert.deepEqual(failures.map(({ content }) => content.content.data.message.content[0].text), ['Error: The model answered 400']);
+  assert.deepEqual(
+    failures.map(({ content }) => content.content.data.message.content[0].text),
+    ['Error: The model answered 400'],
+  );
 });
 
 test('an agent that writes faster than the hub stores waits, and nothing is lost', async (t) => {
@@ -170,8 +197,14 @@ test('an agent that writes faster than the hub stores waits, and nothing is lost
   assert.equal(isFlooded(), false);
   hub.token = TOKEN;
   await hub.untilReady(session.id, 1);
-  const numbers = hub.transcript(session.id).slice(0, -1).map((line) => Number(line.split(' ')[0]));
-  assert.deepEqual(numbers, Array.from({ length: 1500 }, (_, i) => i));
+  const numbers = hub
+    .transcript(session.id)
+    .slice(0, -1)
+    .map((line) => Number(line.split(' ')[0]));
+  assert.deepEqual(
+    numbers,
+    Array.from({ length: 1500 }, (_, i) => i),
+  );
 });
 
 test('messages that wait for the agent are marked in the agent state until their turn begins', async (t) => {

@@ -8,7 +8,10 @@ import { removeEmptyRecords } from '../src/gemini-records.mjs';
 const HEADER = { sessionId: '414f1963-0000', startTime: '2026-01-01T12:00:00Z', kind: 'main' };
 // The context of a session is not a line of its own.
 const CONTEXT = { $set: { messages: [{ id: '1', type: 'user', content: 'context' }] } };
-const MESSAGES = [{ id: '2', type: 'user', content: 'Hello' }, { id: '3', type: 'gemini', content: 'Hi' }];
+const MESSAGES = [
+  { id: '2', type: 'user', content: 'Hello' },
+  { id: '3', type: 'gemini', content: 'Hi' },
+];
 
 /** The folder of the records of a project, with files of the given lines. */
 function setUp(t, files) {

@@ -99,7 +99,13 @@ test('of the replay of a loaded session only its title, commands, mode and usage
     { sessionUpdate: 'usage_update', used: 9, size: 90 },
     { sessionUpdate: 'current_mode_update', currentModeId: 'ask' },
   ];
-  const modes = { currentModeId: 'ask', availableModes: [{ id: 'ask', name: 'Ask' }, { id: 'reader', name: 'Reader' }] };
+  const modes = {
+    currentModeId: 'ask',
+    availableModes: [
+      { id: 'ask', name: 'Ask' },
+      { id: 'reader', name: 'Reader' },
+    ],
+  };
   const script = { initialize: { agentCapabilities: { loadSession: true } }, created: { modes }, replayed };
   const { hub, calls, prompt, start } = await setUp(t, script);
   const first = await start();
@@ -114,7 +120,10 @@ test('of the replay of a loaded session only its title, commands, mode and usage
   const stored = hub.sessions.get(session.id);
   await hub.waitUntil(() => stored.metadata.summary && stored.metadata.usage, 'the state');
   assert.deepEqual([stored.permissionMode, calls('session/set_mode').map(({ modeId }) => modeId)], ['reader', ['reader', 'reader']]);
-  assert.deepEqual([stored.metadata.summary.text, stored.metadata.slashCommands, stored.metadata.usage], ['An earlier title', ['review'], { used: 9, size: 90 }]);
+  assert.deepEqual(
+    [stored.metadata.summary.text, stored.metadata.slashCommands, stored.metadata.usage],
+    ['An earlier title', ['review'], { used: 9, size: 90 }],
+  );
 });
 
 test('an agent that is killed in a turn cancels its requests, and resumes with the next message', async (t) => {
@@ -222,7 +231,10 @@ test('an agent that no longer knows its session says so and starts a new one, an
   await hub.waitUntil(() => hub.sessions.get(second.session.id).metadata.alphaSessionId === newId, 'the new id');
   await second.stop();
   await start();
-  assert.deepEqual(calls('session/load').map(({ sessionId }) => sessionId), [lostId, newId]);
+  assert.deepEqual(
+    calls('session/load').map(({ sessionId }) => sessionId),
+    [lostId, newId],
+  );
   assert.equal(calls('session/new').length, 2);
 });
 
@@ -271,7 +283,10 @@ test('an agent that is not signed in says how, and starts with a later message',
   setScript({});
   await assert.rejects(start({ startedByRunner: true, tag: 'other', command: ['false'] }), /^Error: false did not start: exit code 1$/);
   const command = ['sh', '-c', 'printf "Not complete.\\n\\nInstall it again.\\n" >&2; exit 3'];
-  await assert.rejects(start({ startedByRunner: true, tag: 'third', command }), /^Error: sh did not start: exit code 3:\nNot complete\.\nInstall it again\.$/);
+  await assert.rejects(
+    start({ startedByRunner: true, tag: 'third', command }),
+    /^Error: sh did not start: exit code 3:\nNot complete\.\nInstall it again\.$/,
+  );
   const { environment } = agentOf(session);
   environment.SCRIPT = '{}';
   prompt(session.id, [{ say: 'signed in' }]);
@@ -282,16 +297,32 @@ test('an agent that is not signed in says how, and starts with a later message',
 test('an agent that npx cannot download is named with the reason, without the rest of the output of npm', async (t) => {
   const { start } = await setUp(t);
   const bin = tempDir(t);
-  const failWith = (...lines) => writeFileSync(path.join(bin, 'npx'), `#!/bin/sh\ncat >&2 <<'END'\n${lines.join('\n')}\nEND\nexit 1\n`, { mode: 0o755 });
+  const failWith = (...lines) =>
+    writeFileSync(path.join(bin, 'npx'), `#!/bin/sh\ncat >&2 <<'END'\n${lines.join('\n')}\nEND\nexit 1\n`, { mode: 0o755 });
   process.env.PATH = `${bin}${path.delimiter}${process.env.PATH}`;
   const log = 'npm error A complete log of this run can be found in: /root/.npm/_logs/debug-0.log';
   for (const [lines, reason] of [
-    [['npm error code ETARGET', 'npm error notarget No matching version found for agent@9.', 'npm error notarget In most cases', log], 'No matching version found for agent@9.'],
-    [['npm error code ECONNREFUSED', 'npm error syscall connect', 'npm error errno ECONNREFUSED', 'npm error FetchError: request failed', 'npm error     at emit (node:events:1:2)', log], 'FetchError: request failed'],
+    [
+      ['npm error code ETARGET', 'npm error notarget No matching version found for agent@9.', 'npm error notarget In most cases', log],
+      'No matching version found for agent@9.',
+    ],
+    [
+      [
+        'npm error code ECONNREFUSED',
+        'npm error syscall connect',
+        'npm error errno ECONNREFUSED',
+        'npm error FetchError: request failed',
+        'npm error     at emit (node:events:1:2)',
+        log,
+      ],
+      'FetchError: request failed',
+    ],
     [['npm ERR! code E404', 'npm ERR! 404 Not Found - GET /agent', log], 'Not Found - GET /agent'],
   ]) {
     failWith(...lines);
-    await assert.rejects(start({ startedByRunner: true, tag: reason, command: ['npx'] }), { message: `npx did not start: npx cannot run it: ${reason}` });
+    await assert.rejects(start({ startedByRunner: true, tag: reason, command: ['npx'] }), {
+      message: `npx did not start: npx cannot run it: ${reason}`,
+    });
   }
 });
 
@@ -330,15 +361,22 @@ test('an agent that never answers fails its start with what to do, and the next 
   const { hub, calls, prompt, start } = await setUp(t, { startMs: 60_000, startError: 'Waiting for the browser' });
   const { session } = await start({ agentStartMs: 50, answerMs: 1000 });
   const [line] = await hub.waitUntil(() => hub.transcript(session.id).length > 0 && hub.transcript(session.id), 'the error');
-  const sentence = /^node did not start: it has not answered for 1 s\.\nWaiting for the browser\n(.*\n)?Check the network connection of this computer, and start it in a terminal to see what it waits for: \S*node \S+scripted-agent\.mjs/;
+  const sentence =
+    /^node did not start: it has not answered for 1 s\.\nWaiting for the browser\n(.*\n)?Check the network connection of this computer, and start it in a terminal to see what it waits for: \S*node \S+scripted-agent\.mjs/;
   assert.match(line, sentence);
   assert.match(line, /\nThe next message starts node again\.$/);
-  const { metadata } = await hub.waitUntil(() => hub.sessions.get(session.id).metadata.lifecycleState === 'failed' && hub.sessions.get(session.id), 'the state');
+  const { metadata } = await hub.waitUntil(
+    () => hub.sessions.get(session.id).metadata.lifecycleState === 'failed' && hub.sessions.get(session.id),
+    'the state',
+  );
   assert.match(metadata.agentError, sentence);
   agentOf(session).environment.SCRIPT = '{}';
   prompt(session.id, [{ say: 'now' }]);
   await hub.untilReady(session.id, 1);
-  const recovered = await hub.waitUntil(() => hub.sessions.get(session.id).metadata.lifecycleState === 'running' && hub.sessions.get(session.id), 'the new state');
+  const recovered = await hub.waitUntil(
+    () => hub.sessions.get(session.id).metadata.lifecycleState === 'running' && hub.sessions.get(session.id),
+    'the new state',
+  );
   assert.equal('agentError' in recovered.metadata, false);
   assert.deepEqual(hub.transcript(session.id).slice(1), ['now', '(ready)']);
   assert.equal(calls('initialize').length, 2);
@@ -362,7 +400,8 @@ test('an agent that is silent in a turn is described once, but not while it wait
   assert.deepEqual(hub.transcript(sid), ['> ls']);
   await hub.call(sid, 'permission', { id, approved: true });
   await hub.untilReady(sid, 1);
-  const notice = 'node has sent nothing for 0 s. It may be waiting for its model: check the network connection of its computer. Stop ends the turn.';
+  const notice =
+    'node has sent nothing for 0 s. It may be waiting for its model: check the network connection of its computer. Stop ends the turn.';
   assert.deepEqual(hub.transcript(sid), ['> ls', 'ran ls', notice, 'Done.', '(ready)']);
 });
 
@@ -382,14 +421,20 @@ test('a start that fails leaves no empty session behind, and keeps a session wit
   const { hub, prompt, start } = await setUp(t);
   const failing = { startedByRunner: true, command: ['false'] };
   await assert.rejects(start({ ...failing, tag: 'new' }), /^Error: false did not start/);
-  assert.deepEqual([...hub.sessions.values()].map(({ tag }) => tag), []);
+  assert.deepEqual(
+    [...hub.sessions.values()].map(({ tag }) => tag),
+    [],
+  );
   const first = await start({ tag: 'old' });
   prompt(first.session.id, [{ say: 'hello' }]);
   await hub.untilReady(first.session.id, 1);
   await first.stop();
   process.env.SCRIPT = JSON.stringify({ startError: 'No', crashes: true });
   await assert.rejects(start({ startedByRunner: true, tag: 'old' }), /^Error: node did not start/);
-  assert.deepEqual([...hub.sessions.values()].map(({ tag }) => tag), ['old']);
+  assert.deepEqual(
+    [...hub.sessions.values()].map(({ tag }) => tag),
+    ['old'],
+  );
 });
 
 test('the first prompt is the title of a session, until its agent gives one', async (t) => {

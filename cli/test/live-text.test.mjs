@@ -7,10 +7,16 @@ test('what the agent writes is read at an interval, except while it is held', as
   t.mock.timers.enable({ apis: ['setInterval'] });
   const sent = [];
   const liveText = new LiveText((delta) => sent.push(delta));
-  const deltas = [{ id: 'a', kind: 'text', text: 'one' }, { id: 'b', kind: 'text', text: 'two' }];
+  const deltas = [
+    { id: 'a', kind: 'text', text: 'one' },
+    { id: 'b', kind: 'text', text: 'two' },
+  ];
   liveText.start({ takeDeltas: () => deltas.splice(0, 1) });
   t.mock.timers.tick(100);
-  assert.deepEqual(sent.map(({ id }) => id), ['a']);
+  assert.deepEqual(
+    sent.map(({ id }) => id),
+    ['a'],
+  );
   const { promise: storing, reject: fail } = deferred();
   liveText.hold(storing);
   t.mock.timers.tick(300);
@@ -18,6 +24,9 @@ test('what the agent writes is read at an interval, except while it is held', as
   fail(new Error('not stored'));
   await nextTurn();
   t.mock.timers.tick(100);
-  assert.deepEqual(sent.map(({ id }) => id), ['a', 'b']);
+  assert.deepEqual(
+    sent.map(({ id }) => id),
+    ['a', 'b'],
+  );
   liveText.stop();
 });

@@ -25,7 +25,13 @@ test('the option is chosen by its kind, wherever it is in the list', async (t) =
 
 /** The steps of an edit that needs permission. */
 const askToEdit = (id, file) => {
-  const toolCall = { toolCallId: id, title: `Edit ${file}`, kind: 'edit', status: 'pending', content: [{ type: 'diff', path: file, oldText: 'a', newText: 'b' }] };
+  const toolCall = {
+    toolCallId: id,
+    title: `Edit ${file}`,
+    kind: 'edit',
+    status: 'pending',
+    content: [{ type: 'diff', path: file, oldText: 'a', newText: 'b' }],
+  };
   const [, { ask }, done] = askToRun(id, file);
   return [{ update: { sessionUpdate: 'tool_call', ...toolCall } }, { ask: { ...ask, toolCall } }, done];
 };
@@ -33,7 +39,12 @@ const askToEdit = (id, file) => {
 test('an approval for the session covers the same program and subcommand, and each covered call is allowed once', async (t) => {
   const { hub, calls, prompt, untilRequest, start } = await setUp(t);
   const { session } = await start();
-  prompt(session.id, [...askToRun('a', 'git commit -m one'), ...askToRun('b', 'git commit -m two'), ...askToRun('c', 'git push'), ...askToRun('d', 'git commit -m x && rm -r src')]);
+  prompt(session.id, [
+    ...askToRun('a', 'git commit -m one'),
+    ...askToRun('b', 'git commit -m two'),
+    ...askToRun('c', 'git push'),
+    ...askToRun('d', 'git commit -m x && rm -r src'),
+  ]);
   const id = await untilRequest(session.id);
   assert.deepEqual(hub.sessions.get(session.id).agentState.requests[id].sessionRule, { kind: 'command', label: 'git commit …' });
   await hub.call(session.id, 'permission', { id, approved: true, decision: 'approved_for_session' });
@@ -51,7 +62,10 @@ test('an approval of an edit for the session covers edits under the session’s 
   const { session } = await start();
   symlinkSync('/etc', path.join(dir, 'link'));
   const files = ['a.txt', 'src/b.txt', 'link/hosts', '.git/config', '../c.txt'];
-  prompt(session.id, files.flatMap((file, index) => askToEdit(`edit-${index}`, `${dir}/${file}`)));
+  prompt(
+    session.id,
+    files.flatMap((file, index) => askToEdit(`edit-${index}`, `${dir}/${file}`)),
+  );
   await hub.call(session.id, 'permission', { id: await untilRequest(session.id), approved: true, decision: 'approved_for_session' });
   for (const asked of ['edit-2', 'edit-3', 'edit-4']) {
     assert.equal(await hub.waitUntil(() => hub.pendingRequest(session.id), `the request ${asked}`), asked);
@@ -70,7 +84,12 @@ test('a call that a rule or a mode approves is recorded with it', async (t) => {
   await hub.waitUntil(() => completed().b, 'the record of the second call');
   const { createdAt, completedAt, ...record } = completed().b;
   assert.ok(createdAt > 0 && completedAt === createdAt);
-  assert.deepEqual(record, { tool: 'Bash', status: 'approved', decision: 'approved', approvedBy: { kind: 'command', label: 'git commit …' } });
+  assert.deepEqual(record, {
+    tool: 'Bash',
+    status: 'approved',
+    decision: 'approved',
+    approvedBy: { kind: 'command', label: 'git commit …' },
+  });
   await hub.call(session.id, 'set-session-config', { permissionMode: 'yolo' });
   prompt(session.id, askToRun('c', 'rm -r src'));
   await hub.waitUntil(() => completed().c, 'the record of the third call');
@@ -79,14 +98,25 @@ test('a call that a rule or a mode approves is recorded with it', async (t) => {
 });
 
 test('a mode that asks ends the rules, whether it is new or selected again, and one that accepts edits does not', async (t) => {
-  const script = { created: { modes: { currentModeId: 'default', availableModes: ['default', 'acceptEdits', 'plan', 'other'].map((id) => ({ id, name: id })) } } };
+  const script = {
+    created: {
+      modes: { currentModeId: 'default', availableModes: ['default', 'acceptEdits', 'plan', 'other'].map((id) => ({ id, name: id })) },
+    },
+  };
   const { hub, prompt, untilRequest, start } = await setUp(t, script);
   const { session } = await start();
   const rules = () => hub.sessions.get(session.id).agentState.sessionRules.length;
   let count = 0;
-  for (const [mode, left] of [['acceptEdits', 1], ['plan', 0], ['other', 0], ['default', 0], ['default', 0]]) {
+  for (const [mode, left] of [
+    ['acceptEdits', 1],
+    ['plan', 0],
+    ['other', 0],
+    ['default', 0],
+    ['default', 0],
+  ]) {
     prompt(session.id, askToRun(`call-${count}`, 'ls'));
-    if (count !== 1) await hub.call(session.id, 'permission', { id: await untilRequest(session.id), approved: true, decision: 'approved_for_session' });
+    if (count !== 1)
+      await hub.call(session.id, 'permission', { id: await untilRequest(session.id), approved: true, decision: 'approved_for_session' });
     await hub.untilReady(session.id, (count += 1));
     await hub.call(session.id, 'set-session-config', { permissionMode: mode });
     await hub.waitUntil(() => rules() === left, `${left} rules in mode ${mode}`);
@@ -170,7 +200,8 @@ test('a command above the limit of a request is approved only after all of it wa
   const unread = await hub.call(session.id, 'permission', { id, approved: true });
   assert.deepEqual([unread.success, hub.pendingRequest(session.id)], [false, id]);
   const parts = [];
-  for (let part = 0; part < request.shortened.parts; part += 1) parts.push(await hub.call(session.id, 'readPermissionRequest', { id, part }));
+  for (let part = 0; part < request.shortened.parts; part += 1)
+    parts.push(await hub.call(session.id, 'readPermissionRequest', { id, part }));
   assert.deepEqual(JSON.parse(parts.map(({ text }) => text).join('')), { command });
   const proof = parts.map((part) => part.proof).join('');
   assert.deepEqual(await hub.call(session.id, 'permission', { id, approved: true, answers: { proof: [proof] } }), { success: true });
@@ -181,7 +212,9 @@ test('a command above the limit of a request is approved only after all of it wa
 test('questions above the limit of a request are shortened, too', async (t) => {
   const { hub, calls, prompt, untilRequest, start } = await setUp(t);
   const { session } = await start();
-  prompt(session.id, [{ elicit: { message: `Delete it? ${'x'.repeat(700_000)}`, requestedSchema: { properties: { sure: { type: 'boolean' } } } } }]);
+  prompt(session.id, [
+    { elicit: { message: `Delete it? ${'x'.repeat(700_000)}`, requestedSchema: { properties: { sure: { type: 'boolean' } } } } },
+  ]);
   const id = await untilRequest(session.id);
   assert.equal((await hub.call(session.id, 'permission', { id, approved: true, answers: { sure: ['Yes'] } })).success, false);
   const { parts } = hub.sessions.get(session.id).agentState.requests[id].shortened;
@@ -223,8 +256,14 @@ test('an abort answers all open requests and closes all open calls', async (t) =
   await eventually(() => calls('answer').length === 2, 'the answers');
   assert.deepEqual(calls('answer'), [CANCELED, CANCELED]);
   assert.deepEqual(stored.agentState.requests, {});
-  const results = stored.messages.map(({ content }) => content.content.data?.message?.content[0]).filter((part) => part?.type === 'tool_result');
-  assert.deepEqual(results.map((part) => [part.tool_use_id, part.is_error]).sort(), [['a', true], ['b', true], ['c', true]]);
+  const results = stored.messages
+    .map(({ content }) => content.content.data?.message?.content[0])
+    .filter((part) => part?.type === 'tool_result');
+  assert.deepEqual(results.map((part) => [part.tool_use_id, part.is_error]).sort(), [
+    ['a', true],
+    ['b', true],
+    ['c', true],
+  ]);
 });
 
 test('the decision to abort cancels the prompt too', async (t) => {
@@ -286,7 +325,13 @@ test('a request survives a lost connection to the hub', async (t) => {
 test('a question is answered with the values of its form', async (t) => {
   const { hub, calls, prompt, untilRequest, start } = await setUp(t);
   const { session } = await start();
-  const property = { type: 'string', oneOf: [{ const: 'red', title: 'Red' }, { const: 'blue', title: 'Blue' }] };
+  const property = {
+    type: 'string',
+    oneOf: [
+      { const: 'red', title: 'Red' },
+      { const: 'blue', title: 'Blue' },
+    ],
+  };
   const form = { message: 'Which color?', requestedSchema: { type: 'object', properties: { question_0: property } } };
   prompt(session.id, [{ elicit: form }]);
   const id = await untilRequest(session.id);
@@ -301,8 +346,18 @@ test('a question is always for the user, also in a mode that approves everything
   const { hub, calls, prompt, untilRequest, start } = await setUp(t);
   const { session } = await start({ autoApprove: true });
   const form = { message: 'Sure?', requestedSchema: { type: 'object', properties: { sure: { type: 'boolean' } } } };
-  const question = { toolCallId: 'q', title: 'Ask', _meta: { qwenInteractionKind: 'user_question' }, rawInput: { questions: [{ question: 'Which?', options: [] }] } };
-  prompt(session.id, [{ elicit: form }, { elicit: form }, { elicit: { message: 'Go on?' } }, { ask: { toolCall: question, options: OPTIONS } }]);
+  const question = {
+    toolCallId: 'q',
+    title: 'Ask',
+    _meta: { qwenInteractionKind: 'user_question' },
+    rawInput: { questions: [{ question: 'Which?', options: [] }] },
+  };
+  prompt(session.id, [
+    { elicit: form },
+    { elicit: form },
+    { elicit: { message: 'Go on?' } },
+    { ask: { toolCall: question, options: OPTIONS } },
+  ]);
   const answer = async (params) => hub.call(session.id, 'permission', { id: await untilRequest(session.id), ...params });
   // The approval for the session is for no later question.
   await answer({ approved: true, decision: 'approved_for_session', answers: { sure: ['Yes'] } });
@@ -310,7 +365,12 @@ test('a question is always for the user, also in a mode that approves everything
   await answer({ approved: true });
   await answer({ approved: false });
   await hub.untilReady(session.id, 1);
-  assert.deepEqual(calls('answer'), [{ action: 'accept', content: { sure: true } }, { action: 'decline' }, { action: 'accept', content: {} }, selected('no')]);
+  assert.deepEqual(calls('answer'), [
+    { action: 'accept', content: { sure: true } },
+    { action: 'decline' },
+    { action: 'accept', content: {} },
+    selected('no'),
+  ]);
 });
 
 test('a request waits for a day, in which the connection is lost', async (t) => {

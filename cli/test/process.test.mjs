@@ -116,7 +116,11 @@ test('a CLI that is killed in the middle of long code loses at most the last par
   await hub.waitUntil(() => stored.deltas?.some(({ text }) => text.includes(lines.at(-1))), 'the end of the live text');
   child.kill('SIGKILL');
   await exit;
-  const kept = parts().join('').split('\n').filter((line) => line.startsWith('let')).map((line) => `${line}\n`);
+  const kept = parts()
+    .join('')
+    .split('\n')
+    .filter((line) => line.startsWith('let'))
+    .map((line) => `${line}\n`);
   assert.deepEqual(kept, lines.slice(0, kept.length));
   const lost = lines.slice(kept.length).join('').length;
   assert.ok(lost < 10_000, `${lost} characters are lost`);
@@ -280,7 +284,8 @@ test('only files under the served directories are served', async (t) => {
   const listed = await hub.call(ids.session, 'listDirectory', { path: 'up' });
   assert.equal(listed.success, false);
   const spawn = (directory) => hub.call(ids.machine, 'spawnSession', { directory, agent: 'opencode' });
-  for (const directory of [outside, path.join(dir, 'up')]) assert.match((await spawn(directory)).error, /is outside the directories this machine serves/);
+  for (const directory of [outside, path.join(dir, 'up')])
+    assert.match((await spawn(directory)).error, /is outside the directories this machine serves/);
   // An attachment is a file of the session's uploads, and no link in them.
   const upload = await hub.call(ids.session, 'uploadFile', { filename: 'a.txt', content: btoa('x'), mimeType: 'text/plain' });
   const link = path.join(path.dirname(upload.path), 'link.txt');

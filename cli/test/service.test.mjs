@@ -21,7 +21,17 @@ const service = (platform, ...argv) =>
   });
 
 test('a systemd unit starts the same command without the token', () => {
-  const { name, file, define } = service('linux', '--agent', 'claude', '--dir', 'my code', '--token', 'secret', '--token-file=/home/ada/token', '--name=50%');
+  const { name, file, define } = service(
+    'linux',
+    '--agent',
+    'claude',
+    '--dir',
+    'my code',
+    '--token',
+    'secret',
+    '--token-file=/home/ada/token',
+    '--name=50%',
+  );
   const unit = define('secret');
   const exec = /^ExecStart=(.*)$/m.exec(unit)[1];
   assert.equal(exec, '"/bin/node" "/opt/index.mjs" "--dir" "/home/ada/my code" "--agent" "claude" "--name=50%%"');
@@ -35,7 +45,10 @@ test('a launchd agent has the command of the agent after --', () => {
   const plist = define();
   const words = [...plist.slice(plist.indexOf('<array>'), plist.indexOf('</array>')).matchAll(/<string>(.*)<\/string>/g)];
   const command = ['/bin/node', '/opt/index.mjs', '--dir', '/home/ada/my code', '--', 'my-agent', '--token', 'a&lt;b'];
-  assert.deepEqual(words.map(([, word]) => word), command);
+  assert.deepEqual(
+    words.map(([, word]) => word),
+    command,
+  );
   assert.doesNotMatch(plist, /secret/);
   assert.match(define('a&b'), /<string>a&amp;b<\/string>/);
 });
@@ -111,7 +124,10 @@ test('a launchd agent is installed with the token, replaced and removed', async 
   assert.ok(isPrivate(file));
   await installService(described, { token: 'secret', env, entry });
   await removeService(described, { env });
-  assert.deepEqual(calls(), ['load', 'unload', 'load', 'unload'].map((action) => `launchctl ${action} -w ${file}`));
+  assert.deepEqual(
+    calls(),
+    ['load', 'unload', 'load', 'unload'].map((action) => `launchctl ${action} -w ${file}`),
+  );
   assert.equal(existsSync(file), false);
 });
 
@@ -121,5 +137,8 @@ test('a service manager that refuses is quoted, and a missing one is named', asy
   await assert.rejects(install({ FAILING: 'enable' }), /^Error: systemctl --user enable \S+ failed: refused$/);
   await assert.rejects(install({ PATH: '/nowhere' }), /there is no program systemctl on the PATH/);
   assert.match(await install({ FAILING: 'enable-linger' }), /It ends when you log out\. To keep it running, run: loginctl enable-linger/);
-  await assert.rejects(installService(described, { token: 'x', env, entry: '/home/.npm/_npx/1/index.mjs' }), /from a clone of the project: npm run agent/);
+  await assert.rejects(
+    installService(described, { token: 'x', env, entry: '/home/.npm/_npx/1/index.mjs' }),
+    /from a clone of the project: npm run agent/,
+  );
 });

@@ -6,13 +6,28 @@ import { AGENTS } from '../src/agents.mjs';
 import { toAgentMode, toAgentModel, toOfferedModes, toPermissionMode } from '../src/settings.mjs';
 import { askToRun, putScriptedAgent, setUp } from './support/setup.mjs';
 
-const MODES = { currentModeId: 'ask', availableModes: [{ id: 'ask', name: 'Ask' }, { id: 'plan', name: 'Plan', description: 'Reads only' }] };
+const MODES = {
+  currentModeId: 'ask',
+  availableModes: [
+    { id: 'ask', name: 'Ask' },
+    { id: 'plan', name: 'Plan', description: 'Reads only' },
+  ],
+};
 const modelOption = (currentValue = 'small') => ({
   id: 'model',
   category: 'model',
   type: 'select',
   currentValue,
-  options: [{ group: 'all', name: 'All', options: [{ value: 'small', name: 'Small' }, { value: 'large', name: 'Large' }] }],
+  options: [
+    {
+      group: 'all',
+      name: 'All',
+      options: [
+        { value: 'small', name: 'Small' },
+        { value: 'large', name: 'Large' },
+      ],
+    },
+  ],
 });
 const SCRIPT = { created: { modes: MODES, configOptions: [modelOption()] } };
 
@@ -22,7 +37,10 @@ test('the session metadata have the modes, the models and the id of the agent', 
   const { metadata } = await hub.waitUntil(() => hub.sessions.get(session.id).metadata.modes && hub.sessions.get(session.id));
   const free = { id: 'yolo', name: 'Approve everything', description: 'Approves every request without asking', neverAsks: true };
   assert.deepEqual(metadata.modes, [{ id: 'ask', name: 'Ask' }, { id: 'plan', name: 'Plan', description: 'Reads only' }, free]);
-  assert.deepEqual(metadata.models, [{ id: 'small', name: 'Small' }, { id: 'large', name: 'Large' }]);
+  assert.deepEqual(metadata.models, [
+    { id: 'small', name: 'Small' },
+    { id: 'large', name: 'Large' },
+  ]);
   assert.equal(metadata.currentModel, 'small');
   assert.match(metadata.alphaSessionId, /^scripted-/);
 });
@@ -112,19 +130,29 @@ test('modes that the hub has a word for are published under it', async (t) => {
   putScriptedAgent(t, 'gemini');
   const { session } = await start({ command: undefined, agent: 'gemini', flavor: 'delta' });
   const { modes } = await hub.waitUntil(() => hub.sessions.get(session.id).metadata.modes && hub.sessions.get(session.id).metadata);
-  assert.deepEqual(modes.map(({ id, name }) => [id, name]), [
-    ['default', 'Mode default'],
-    ['safe-yolo', 'Mode autoEdit'],
-    ['yolo', 'Approve everything'],
-    ['read-only', 'Mode plan'],
-    ['other', 'Mode other'],
-  ]);
+  assert.deepEqual(
+    modes.map(({ id, name }) => [id, name]),
+    [
+      ['default', 'Mode default'],
+      ['safe-yolo', 'Mode autoEdit'],
+      ['yolo', 'Approve everything'],
+      ['read-only', 'Mode plan'],
+      ['other', 'Mode other'],
+    ],
+  );
 });
 
 test('the mode that never asks has the same name for each agent, and its description has the agent’s own name', () => {
   const neverAsking = (name, modes) => toOfferedModes(modes, AGENTS[name]).filter(({ neverAsks }) => neverAsks);
-  const mode = (id, own = '') => ({ id, name: 'Approve everything', description: `Approves every request without asking${own}`, neverAsks: true });
-  assert.deepEqual(neverAsking('codex', [{ id: 'agent-full-access', name: 'Full access', description: 'Unrestricted' }]), [mode('yolo', ' (Full access)')]);
+  const mode = (id, own = '') => ({
+    id,
+    name: 'Approve everything',
+    description: `Approves every request without asking${own}`,
+    neverAsks: true,
+  });
+  assert.deepEqual(neverAsking('codex', [{ id: 'agent-full-access', name: 'Full access', description: 'Unrestricted' }]), [
+    mode('yolo', ' (Full access)'),
+  ]);
   // The bridge approves for these agents: they have no such mode, or not for every user.
   assert.deepEqual(neverAsking('copilot', [{ id: 'x', name: 'Agent' }]), [mode('yolo')]);
   assert.deepEqual(neverAsking('claude', [{ id: 'default', name: 'Manual' }]), [mode('bypassPermissions')]);
@@ -137,7 +165,10 @@ test('an agent without modes has those of the bridge', async (t) => {
   const { hub, calls, prompt, untilRequest, start } = await setUp(t);
   const { session } = await start();
   const { modes } = await hub.waitUntil(() => hub.sessions.get(session.id).metadata.modes && hub.sessions.get(session.id).metadata);
-  assert.deepEqual(modes.map(({ id }) => id), ['default', 'yolo']);
+  assert.deepEqual(
+    modes.map(({ id }) => id),
+    ['default', 'yolo'],
+  );
   await hub.call(session.id, 'set-session-config', { permissionMode: 'yolo' });
   prompt(session.id, askToRun('a', 'ls'));
   await hub.untilReady(session.id, 1);
@@ -145,7 +176,10 @@ test('an agent without modes has those of the bridge', async (t) => {
   prompt(session.id, askToRun('b', 'ls'));
   await hub.call(session.id, 'permission', { id: await untilRequest(session.id), approved: false });
   await hub.untilReady(session.id, 2);
-  assert.deepEqual(calls('answer').map(({ outcome }) => outcome.optionId), ['yes', 'no']);
+  assert.deepEqual(
+    calls('answer').map(({ outcome }) => outcome.optionId),
+    ['yes', 'no'],
+  );
 });
 
 test('Claude Code is started without the permission to skip permissions where it refuses that', () => {
@@ -174,7 +208,10 @@ test('the permission modes of the hub map to those of each agent', () => {
 });
 
 test('a mode that the user selects with the approval of a plan is set after the one that the agent selects, and holds for requests meanwhile', async (t) => {
-  const script = { created: { modes: { currentModeId: 'plan', availableModes: ['default', 'acceptEdits', 'plan'].map((id) => ({ id, name: id })) } }, setModeMs: 200 };
+  const script = {
+    created: { modes: { currentModeId: 'plan', availableModes: ['default', 'acceptEdits', 'plan'].map((id) => ({ id, name: id })) } },
+    setModeMs: 200,
+  };
   const { hub, dir, calls, prompt, untilRequest, start } = await setUp(t, script);
   const { session } = await start();
   const plan = { toolCallId: 'p', title: 'Plan', kind: 'switch_mode', rawInput: { plan: '# Plan' } };

@@ -14,7 +14,13 @@ const FOLDER =
   process.env.HUB_AGENTS_DIR ?? path.join(process.env.XDG_CACHE_HOME || path.join(homedir(), '.cache'), 'session-gateway-hub', 'agents');
 
 /** Install scripts run, because opencode needs its own. Without a connection, npm's own times between retries are minutes. */
-const NPM_OPTIONS = ['--ignore-scripts=false', '--no-audit', '--no-fund', '--fetch-retry-mintimeout=1000', '--fetch-retry-maxtimeout=10000'];
+const NPM_OPTIONS = [
+  '--ignore-scripts=false',
+  '--no-audit',
+  '--no-fund',
+  '--fetch-retry-mintimeout=1000',
+  '--fetch-retry-maxtimeout=10000',
+];
 
 /**
  * Installs an agent in the version of `cli/src/agents.mjs`, unless it is installed.

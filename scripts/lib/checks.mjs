@@ -28,7 +28,9 @@ const FIRST_LOAD_BUDGET_BYTES = 250_000;
 const CONCURRENCY = Math.min(4, availableParallelism());
 
 /** End-to-end tests that mostly wait for the platform's timers of 10 to 60 s. More of them run at a time, in their own lane. */
-const TIMER_TESTS = ['connecting', 'costs', 'events', 'hibernation', 'liveness', 'restart', 'slow-bodies'].map((name) => `tests/e2e/${name}.test.mjs`);
+const TIMER_TESTS = ['connecting', 'costs', 'events', 'hibernation', 'liveness', 'restart', 'slow-bodies'].map(
+  (name) => `tests/e2e/${name}.test.mjs`,
+);
 
 /** The test that needs the worker of the previous commit. */
 const SKEW_TEST = 'tests/e2e/skew.test.mjs';
@@ -41,13 +43,33 @@ const TEST_TIMEOUT_MS = 5 * 60_000;
 
 /** The inputs of the compiler. */
 const CRATE = ['.cargo', 'src', 'Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml'];
-const CONSOLE = ['web/src', 'web/public', 'web/index.html', 'web/package.json', 'web/tsconfig.json', 'web/vite.config.ts', 'docs/openapi.yaml', 'package-lock.json', 'scripts/lib/console.mjs'];
+const CONSOLE = [
+  'web/src',
+  'web/public',
+  'web/index.html',
+  'web/package.json',
+  'web/tsconfig.json',
+  'web/vite.config.ts',
+  'docs/openapi.yaml',
+  'package-lock.json',
+  'scripts/lib/console.mjs',
+];
 const DOCS = ['docs', 'README.md'];
 const CLIS = ['packages/cli-kit', 'cli', 'examples/shell-agent'];
 
 /** The inputs of the end-to-end tests, except the test files. */
 const BUILT_HUB = [
-  ...CRATE, ...CONSOLE, ...DOCS, 'migrations', 'wrangler.toml', 'package.json', 'scripts', 'cli', 'examples', 'packages', 'tools',
+  ...CRATE,
+  ...CONSOLE,
+  ...DOCS,
+  'migrations',
+  'wrangler.toml',
+  'package.json',
+  'scripts',
+  'cli',
+  'examples',
+  'packages',
+  'tools',
   'tests/e2e/lib',
   'tests/e2e/official-exports.json',
 ];
@@ -107,7 +129,10 @@ export const CHECKS = [
     lane: 'node',
     parts: ['rust'],
     inputs: CRATE,
-    run: (report) => cargo(report, ['doc', '--locked', '--no-deps', '--document-private-items', '--lib', '--target', WASM], { RUSTDOCFLAGS: '-D warnings' }),
+    run: (report) =>
+      cargo(report, ['doc', '--locked', '--no-deps', '--document-private-items', '--lib', '--target', WASM], {
+        RUSTDOCFLAGS: '-D warnings',
+      }),
   },
   {
     title: 'Web console build and size',
@@ -117,12 +142,24 @@ export const CHECKS = [
     run: buildConsoleWithinBudget,
   },
   { title: 'Web console types', lane: 'node', parts: ['web'], inputs: CONSOLE, run: ({ line }) => checkConsoleTypes(toReport(line)) },
-  nodeTests({ title: 'Web console tests', lane: 'node', parts: ['web'], inputs: [...CONSOLE, ...DOCS, 'web/test'] }, () => testFiles('web/test')),
+  nodeTests({ title: 'Web console tests', lane: 'node', parts: ['web'], inputs: [...CONSOLE, ...DOCS, 'web/test'] }, () =>
+    testFiles('web/test'),
+  ),
   {
     title: 'JavaScript types',
     lane: 'node',
     parts: ['cli', 'wasm'],
-    inputs: [...JAVASCRIPT_PROJECTS, ...CLIS, 'scripts', 'src/platform', 'bench', 'tests/e2e', 'web/src', 'docs/openapi.yaml', 'package-lock.json'],
+    inputs: [
+      ...JAVASCRIPT_PROJECTS,
+      ...CLIS,
+      'scripts',
+      'src/platform',
+      'bench',
+      'tests/e2e',
+      'web/src',
+      'docs/openapi.yaml',
+      'package-lock.json',
+    ],
     run: ({ line }) => checkJavaScriptTypes(toReport(line)),
   },
   {
@@ -140,7 +177,28 @@ export const CHECKS = [
       title: 'Script and platform tests',
       lane: 'node',
       parts: ['wasm'],
-      inputs: ['scripts', 'src', 'migrations', ...DOCS, ...CLIS, 'CONTRIBUTING.md', 'CHANGELOG.md', '.gitignore', 'tests', 'fuzz', 'bench', 'web/src', 'web/test', 'wrangler.toml', 'Cargo.toml', 'Cargo.lock', 'tools/bind/Cargo.lock', 'package.json', 'web/package.json', 'package-lock.json'],
+      inputs: [
+        'scripts',
+        'src',
+        'migrations',
+        ...DOCS,
+        ...CLIS,
+        'CONTRIBUTING.md',
+        'CHANGELOG.md',
+        '.gitignore',
+        'tests',
+        'fuzz',
+        'bench',
+        'web/src',
+        'web/test',
+        'wrangler.toml',
+        'Cargo.toml',
+        'Cargo.lock',
+        'tools/bind/Cargo.lock',
+        'package.json',
+        'web/package.json',
+        'package-lock.json',
+      ],
     },
     () => testFiles('scripts/test', 'src/platform'),
   ),

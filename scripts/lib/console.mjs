@@ -53,7 +53,9 @@ export async function buildConsole() {
     const inputs = hashInputs();
     rmSync(STAMP, { force: true });
     await Promise.all([ensurePackages(), ensureNode()]);
-    await runStep('web console', () => run(nodeBinary(), [inProject('node_modules', 'vite', 'bin', 'vite.js'), 'build', '--logLevel', 'warn'], { cwd: WEB }));
+    await runStep('web console', () =>
+      run(nodeBinary(), [inProject('node_modules', 'vite', 'bin', 'vite.js'), 'build', '--logLevel', 'warn'], { cwd: WEB }),
+    );
     const built = { inputs, firstLoadBytes: measureFirstLoad() };
     writeFileSync(STAMP, `${JSON.stringify(built, null, 2)}\n`);
     return built;
@@ -67,7 +69,12 @@ export function describeConsole({ firstLoadBytes, isUpToDate }) {
 
 /** Generates the types of the interface. */
 async function generateTypes() {
-  await run(nodeBinary(), [inProject('node_modules', 'openapi-typescript', 'bin', 'cli.js'), inProject('docs', 'openapi.yaml'), '--output', TYPES]);
+  await run(nodeBinary(), [
+    inProject('node_modules', 'openapi-typescript', 'bin', 'cli.js'),
+    inProject('docs', 'openapi.yaml'),
+    '--output',
+    TYPES,
+  ]);
 }
 
 /**

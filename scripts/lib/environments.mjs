@@ -47,7 +47,12 @@ function readDatabases(toml) {
   let environment = '';
   for (const line of toml.split('\n')) {
     const [, section] = /^\s*\[\[?\s*([^\]]+?)\s*\]/.exec(line) ?? [];
-    if (section !== undefined) environment = /^env\.(?:"([^"]*)"|([^.]+))/.exec(section)?.slice(1).find((part) => part !== undefined) ?? '';
+    if (section !== undefined)
+      environment =
+        /^env\.(?:"([^"]*)"|([^.]+))/
+          .exec(section)
+          ?.slice(1)
+          .find((part) => part !== undefined) ?? '';
     if (!databases.has(environment)) databases.set(environment, []);
     const [, id] = /^\s*database_id\s*=\s*["']([^"']*)["']/.exec(line) ?? [];
     if (id !== undefined) databases.get(environment).push(id);

@@ -25,7 +25,10 @@ const HINTS = [
     /\b(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ENETUNREACH|ETIMEDOUT)\b|[Cc]ould not (?:resolve|connect)|dns error|error sending request|failed to download/,
     'The network cannot be reached. Check the connection (behind a proxy, set HTTPS_PROXY) and try again. Finished downloads are kept.',
   ],
-  [/\bE(?:ACCES|PERM|ROFS)\b|Permission denied|Read-only file system/, 'This user may not write there. Change the owner of the folder, or use another folder.'],
+  [
+    /\bE(?:ACCES|PERM|ROFS)\b|Permission denied|Read-only file system/,
+    'This user may not write there. Change the owner of the folder, or use another folder.',
+  ],
 ];
 
 /** @param {string} text the output or the error code of a program */

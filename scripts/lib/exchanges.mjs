@@ -64,25 +64,40 @@ export function readRequests() {
  */
 export function readConversations() {
   return blocksOf('socket').map(({ page, section, text }) => {
-    const frames = text.trim().replace(/\n {2,}/g, ' ').split('\n').map((line) => {
-      const [, direction, name, payload] = /^([<>]) (?:([a-z-]+)(?= |$))? ?(.*)$/.exec(line) ?? fail(page, line);
-      return { from: /** @type {'cli' | 'hub'} */ (direction === '>' ? 'cli' : 'hub'), name, payload };
-    });
+    const frames = text
+      .trim()
+      .replace(/\n {2,}/g, ' ')
+      .split('\n')
+      .map((line) => {
+        const [, direction, name, payload] = /^([<>]) (?:([a-z-]+)(?= |$))? ?(.*)$/.exec(line) ?? fail(page, line);
+        return { from: /** @type {'cli' | 'hub'} */ (direction === '>' ? 'cli' : 'hub'), name, payload };
+      });
     return { page, section, frames };
   });
 }
 
 /** The frames of a connection, from the blocks `frames`. @returns {{from: 'cli' | 'hub', frame: string}[]} */
 export function readFrames() {
-  return blocksOf('frames').flatMap(({ page, text }) => text.trim().split('\n').map((line) => {
-    const [, direction, frame] = /^([<>]) (.+)$/.exec(line) ?? fail(page, line);
-    return { from: direction === '>' ? 'cli' : 'hub', frame };
-  }));
+  return blocksOf('frames').flatMap(({ page, text }) =>
+    text
+      .trim()
+      .split('\n')
+      .map((line) => {
+        const [, direction, frame] = /^([<>]) (.+)$/.exec(line) ?? fail(page, line);
+        return { from: direction === '>' ? 'cli' : 'hub', frame };
+      }),
+  );
 }
 
 /** The events for web clients, from the blocks `events`: one in a line. @returns {{page: string, section: string, text: string}[]} */
 export function readEvents() {
-  return blocksOf('events').flatMap(({ page, section, text }) => text.trim().replace(/\n {2,}/g, ' ').split('\n').map((line) => ({ page, section, text: line })));
+  return blocksOf('events').flatMap(({ page, section, text }) =>
+    text
+      .trim()
+      .replace(/\n {2,}/g, ' ')
+      .split('\n')
+      .map((line) => ({ page, section, text: line })),
+  );
 }
 
 /** @returns {never} */
@@ -132,6 +147,11 @@ export function differences(pattern, actual, place = 'the answer') {
     return entries.flatMap((entry, index) => differences(entry, actual[index], `${place}[${index}]`));
   }
   const { [ANY]: more, ...fields } = pattern;
-  const further = more === undefined ? Object.keys(actual).filter((name) => !(name in fields)).map((name) => `${place}.${name} is not in the page: ${JSON.stringify(actual[name])}`) : [];
+  const further =
+    more === undefined
+      ? Object.keys(actual)
+          .filter((name) => !(name in fields))
+          .map((name) => `${place}.${name} is not in the page: ${JSON.stringify(actual[name])}`)
+      : [];
   return [...further, ...Object.entries(fields).flatMap(([name, value]) => differences(value, actual[name], `${place}.${name}`))];
 }

@@ -46,11 +46,13 @@ export async function installNode() {
   // With a package.json in this folder, npm does not use that of the project.
   writeFileSync(path.join(folder, 'package.json'), '{"private": true}\n');
   const { name, version } = pinnedPackage;
-  await npm(
-    ['install', '--prefix', folder, '--ignore-scripts', '--no-audit', '--no-fund', '--no-package-lock', `${name}@${version}`],
-    { cwd: folder },
-  );
+  await npm(['install', '--prefix', folder, '--ignore-scripts', '--no-audit', '--no-fund', '--no-package-lock', `${name}@${version}`], {
+    cwd: folder,
+  });
   if (!nodeIsReady()) {
-    throw new UserError(`The Node binary of ${name}@${version} does not work.`, `Install Node ${MIN_NODE} or newer from https://nodejs.org.`);
+    throw new UserError(
+      `The Node binary of ${name}@${version} does not work.`,
+      `Install Node ${MIN_NODE} or newer from https://nodejs.org.`,
+    );
   }
 }

@@ -13,9 +13,7 @@ export const inProject = (...parts) => path.join(ROOT, ...parts);
  * The folder of tools that are no npm dependencies: the programs in Rust and a newer Node. `HUB_TOOLS_DIR` is outside of the
  * project, so that clones can share it.
  */
-export const TOOLS_DIR = process.env.HUB_TOOLS_DIR
-  ? path.resolve(process.env.HUB_TOOLS_DIR)
-  : inProject('.tools');
+export const TOOLS_DIR = process.env.HUB_TOOLS_DIR ? path.resolve(process.env.HUB_TOOLS_DIR) : inProject('.tools');
 
 /** The optimised build of the worker (`index.js`, `index_bg.wasm`), which is deployed and tested. */
 export const BUILD_DIR = inProject('build');

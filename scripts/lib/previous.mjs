@@ -33,7 +33,8 @@ export function findPreviousCommit() {
   const wanted = process.env.PREVIOUS_COMMIT;
   if (wanted) {
     const commit = resolve(wanted);
-    if (!commit) throw new UserError(`PREVIOUS_COMMIT is ${wanted}, which is not a commit of this clone.`, 'Set it to a commit, tag or branch.');
+    if (!commit)
+      throw new UserError(`PREVIOUS_COMMIT is ${wanted}, which is not a commit of this clone.`, 'Set it to a commit, tag or branch.');
     return { commit };
   }
   const head = resolve('HEAD');
@@ -41,7 +42,9 @@ export function findPreviousCommit() {
   if (git('status', '--porcelain', '--', ...WORKER_SOURCES) !== '') return { commit: head };
   const last = git('log', '-1', '--first-parent', '--format=%H', '--', ...WORKER_SOURCES);
   const commit = last && resolve(`${last}^`);
-  return commit ? { commit } : { reason: 'It needs the previous commit, which this clone does not have. Fetch it with: git fetch --unshallow' };
+  return commit
+    ? { commit }
+    : { reason: 'It needs the previous commit, which this clone does not have. Fetch it with: git fetch --unshallow' };
 }
 
 /**

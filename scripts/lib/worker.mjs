@@ -118,6 +118,14 @@ async function bundleScript(root, bindings, outfile, minify) {
 async function optimizeWasm(wasm) {
   const optimized = `${wasm}.optimized`;
   const features = WASM_FEATURES.map((name) => `--enable-${name}`);
-  await run(process.execPath, [inProject('node_modules', 'binaryen', 'bin', 'wasm-opt'), wasm, '-o', optimized, '-O3', '--low-memory-unused', ...features]);
+  await run(process.execPath, [
+    inProject('node_modules', 'binaryen', 'bin', 'wasm-opt'),
+    wasm,
+    '-o',
+    optimized,
+    '-O3',
+    '--low-memory-unused',
+    ...features,
+  ]);
   renameSync(optimized, wasm);
 }

@@ -87,9 +87,16 @@ export function clearMigrationRecord() {
 /** @returns {Record<string, string>} */
 function migrationFiles() {
   const folder = inProject('migrations');
-  const names = readdirSync(folder).filter((name) => name.endsWith('.sql')).sort();
+  const names = readdirSync(folder)
+    .filter((name) => name.endsWith('.sql'))
+    .sort();
   return Object.fromEntries(
-    names.map((name) => [name, createHash('sha256').update(readFileSync(path.join(folder, name))).digest('hex')]),
+    names.map((name) => [
+      name,
+      createHash('sha256')
+        .update(readFileSync(path.join(folder, name)))
+        .digest('hex'),
+    ]),
   );
 }
 

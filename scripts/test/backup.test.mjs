@@ -18,7 +18,10 @@ const MIGRATIONS = new URL('../../migrations/', import.meta.url);
 /** @returns {string[]} the statements of a text that arrives in chunks of `size` bytes, and what follows them */
 function scan(text, size) {
   const scanner = new StatementScanner();
-  return [...chunksOf(text, size).flatMap((chunk) => [...scanner.push(chunk)].map(({ bytes }) => bytes.toString())), scanner.rest.toString()];
+  return [
+    ...chunksOf(text, size).flatMap((chunk) => [...scanner.push(chunk)].map(({ bytes }) => bytes.toString())),
+    scanner.rest.toString(),
+  ];
 }
 
 function chunksOf(text, size = 65_536) {
@@ -50,8 +53,14 @@ function rowsAfter(text) {
   const tables = database.prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'table'").all();
   return tables.map(({ name, sql }) => {
     const table = quoted(name);
-    const columns = database.prepare(`PRAGMA table_info(${table})`).all().map((column) => quoted(column.name));
-    const cells = columns.map((column) => `typeof(${column}), CASE WHEN typeof(${column}) IN ('text', 'blob') THEN CAST(${column} AS BLOB) ELSE quote(${column}) END`);
+    const columns = database
+      .prepare(`PRAGMA table_info(${table})`)
+      .all()
+      .map((column) => quoted(column.name));
+    const cells = columns.map(
+      (column) =>
+        `typeof(${column}), CASE WHEN typeof(${column}) IN ('text', 'blob') THEN CAST(${column} AS BLOB) ELSE quote(${column}) END`,
+    );
     const select = database.prepare(`SELECT ${cells.join(', ')} FROM ${table}`);
     select.setReturnArrays(true);
     return { name, sql, rows: select.all() };
@@ -80,11 +89,11 @@ test('a file without long statements is not changed', async () => {
 });
 
 const LONG = {
-  'text': literal('x'.repeat(200_000)),
-  'quotes': literal("'".repeat(50_000)),
+  text: literal('x'.repeat(200_000)),
+  quotes: literal("'".repeat(50_000)),
   'characters of 2 to 4 bytes': literal(`a${'ä€😀'.repeat(20_000)}`),
   'quotes between characters of 4 bytes': literal("😀'".repeat(20_000)),
-  'SQL': literal(';--/*'.repeat(20_000)),
+  SQL: literal(';--/*'.repeat(20_000)),
   'line feeds, as exports have them': `replace(${literal('é\\n;'.repeat(20_000))},'\\n',char(10))`,
   'line breaks, as exports have them': `replace(replace(${literal('é\\r\\n;'.repeat(20_000))},'\\r',char(13)),'\\n',char(10))`,
   'a blob': `X'${'00ff27c3'.repeat(20_000)}'`,
@@ -92,7 +101,21 @@ const LONG = {
   'text that is not UTF-8': `CAST(X'${'80ff8080'.repeat(20_000)}' AS TEXT)`,
 };
 
-const SHORT = ['NULL', '-9223372036854775808', '9223372036854775807', '0.1', '1e300', '-9e999', '5e-324', '1.0', "''", "X''", "X'00'", literal("it's\n"), literal('1')];
+const SHORT = [
+  'NULL',
+  '-9223372036854775808',
+  '9223372036854775807',
+  '0.1',
+  '1e300',
+  '-9e999',
+  '5e-324',
+  '1.0',
+  "''",
+  "X''",
+  "X'00'",
+  literal("it's\n"),
+  literal('1'),
+];
 
 /** @type {[table: string, end: string, nullable?: boolean][]} */
 const TABLES = [
@@ -108,14 +131,20 @@ for (const [table, end, nullable] of TABLES) {
   test(`long rows keep their values and types: ${table}${end}`, async () => {
     const values = Object.values(LONG);
     const rows = [
-      ...values.flatMap((value) => [[value, 'NULL', '7'], ['1.5', value, "''"], ["X''", "'1'", value]]),
+      ...values.flatMap((value) => [
+        [value, 'NULL', '7'],
+        ['1.5', value, "''"],
+        ["X''", "'1'", value],
+      ]),
       ...SHORT.map((value, i) => [values[i % values.length], value, value]),
       values.slice(0, 3),
       values.slice(5, 8),
       [literal('y'.repeat(89_780)), 'NULL', `CAST(X'${'80'.repeat(99_000)}' AS TEXT)`],
       [89_000, 89_000, 100].map((length) => literal('y'.repeat(length))),
     ];
-    const inserts = rows.map((row, i) => `INSERT INTO "t ""1" ("id","n","a","b","c") VALUES(${[i + 1, nullable ? 'NULL' : `'n''${i}\n'`, ...row].join(',')});`);
+    const inserts = rows.map(
+      (row, i) => `INSERT INTO "t ""1" ("id","n","a","b","c") VALUES(${[i + 1, nullable ? 'NULL' : `'n''${i}\n'`, ...row].join(',')});`,
+    );
     const text = [
       'CREATE TABLE other (a);',
       `CREATE TABLE "t ""1" (${table}, a TEXT, b BLOB, c${end.startsWith(',') ? end : `)${end}`};`,
@@ -171,14 +200,23 @@ test('triggers come after the rows, so that they do not change them', async () =
 });
 
 test('long rows of the schema of the migrations are restored, with its triggers', async () => {
-  const migrations = readdirSync(MIGRATIONS).sort().map((name) => readFileSync(new URL(name, MIGRATIONS), 'utf8'));
+  const migrations = readdirSync(MIGRATIONS)
+    .sort()
+    .map((name) => readFileSync(new URL(name, MIGRATIONS), 'utf8'));
   const database = new DatabaseSync(':memory:');
   for (const sql of migrations) database.exec(sql);
-  const schema = (types) => database.prepare('SELECT type, sql FROM sqlite_schema WHERE sql NOT NULL').all().filter(({ type }) => types.includes(type)).map(({ sql }) => `${sql};`);
+  const schema = (types) =>
+    database
+      .prepare('SELECT type, sql FROM sqlite_schema WHERE sql NOT NULL')
+      .all()
+      .filter(({ type }) => types.includes(type))
+      .map(({ sql }) => `${sql};`);
   const tables = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all();
   const inserts = tables.map(({ name }) => {
     const columns = database.prepare(`PRAGMA table_info("${name}")`).all();
-    const cells = columns.map(({ type, pk }, i) => (pk ? (type === 'TEXT' ? "'s1'" : 1) : type === 'TEXT' ? literal(`${i}'ä`.repeat(50_000)) : i));
+    const cells = columns.map(({ type, pk }, i) =>
+      pk ? (type === 'TEXT' ? "'s1'" : 1) : type === 'TEXT' ? literal(`${i}'ä`.repeat(50_000)) : i,
+    );
     return `INSERT INTO "${name}" (${columns.map((column) => `"${column.name}"`).join(',')}) VALUES(${cells.join(',')});`;
   });
   const lines = [...schema(['table']), ...inserts, ...schema(['index']), ...schema(['trigger'])].map((line) => `${line}\n`);
@@ -194,7 +232,10 @@ test('what cannot be split is refused, with the reason', async () => {
   const refusals = [
     [`${table}INSERT INTO t (id) VALUES('a`, /ends within a statement/],
     [`${table}INSERT INTO t (id) VALUES(1)`, /ends within a statement/],
-    [`${table}INSERT INTO t (id) VALUES(${LONG.text});`, /^This statement of 200031 bytes cannot be imported: INSERT INTO t \(id\) VALUES\('x+…\n.*too long a primary key/s],
+    [
+      `${table}INSERT INTO t (id) VALUES(${LONG.text});`,
+      /^This statement of 200031 bytes cannot be imported: INSERT INTO t \(id\) VALUES\('x+…\n.*too long a primary key/s,
+    ],
     [`${table}INSERT INTO t (n) VALUES('${'1'.repeat(100_000)}x');`, /"t" cannot be stored in parts/],
     [`${table}INSERT INTO t (j) VALUES('["${'1'.repeat(100_000)}"]');`, /CHECK constraint failed/],
     [`INSERT INTO t VALUES(${LONG.text});`, /no such table: t/],
@@ -217,7 +258,11 @@ test('the command writes a new file, and overwrites none', async (t) => {
   const folder = mkdtempSync(path.join(tmpdir(), 'hub-backup-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const run = (...args) =>
-    new Promise((resolve) => execFile(process.execPath, [SCRIPT, ...args], { cwd: folder }, (error, stdout, stderr) => resolve({ code: error?.code ?? 0, stdout, stderr })));
+    new Promise((resolve) =>
+      execFile(process.execPath, [SCRIPT, ...args], { cwd: folder }, (error, stdout, stderr) =>
+        resolve({ code: error?.code ?? 0, stdout, stderr }),
+      ),
+    );
   const file = (name) => path.join(folder, name);
   const text = `CREATE TABLE t (id PRIMARY KEY, v);\nINSERT INTO t VALUES(1,${LONG.text});\n`;
   writeFileSync(file('backup.sql'), text);

@@ -54,12 +54,29 @@ test('sides take turns, each is first equally often, and preparation is before a
     calls.push(`${what} ${side.name}${turn ?? ''}`);
     return { count: 1, seconds: 1, samples: [1] };
   };
-  const figures = await takeTurns([{ name: 'a' }, { name: 'b' }], 2, { prepare: log('prepare'), slice: log('slice'), finish: log('finish') });
+  const figures = await takeTurns([{ name: 'a' }, { name: 'b' }], 2, {
+    prepare: log('prepare'),
+    slice: log('slice'),
+    finish: log('finish'),
+  });
   assert.deepEqual(calls, [
-    'prepare a', 'prepare b', 'slice a0', 'slice b0', 'finish a0', 'finish b0',
-    'prepare a', 'prepare b', 'slice b1', 'slice a1', 'finish a1', 'finish b1',
+    'prepare a',
+    'prepare b',
+    'slice a0',
+    'slice b0',
+    'finish a0',
+    'finish b0',
+    'prepare a',
+    'prepare b',
+    'slice b1',
+    'slice a1',
+    'finish a1',
+    'finish b1',
   ]);
-  assert.deepEqual(figures.b.slices, [{ p50: 1, p99: 1, perSecond: 1 }, { p50: 1, p99: 1, perSecond: 1 }]);
+  assert.deepEqual(figures.b.slices, [
+    { p50: 1, p99: 1, perSecond: 1 },
+    { p50: 1, p99: 1, perSecond: 1 },
+  ]);
 });
 
 test('the CPU time of a slice is that of the side’s process, with what it does shortly after the slice', async () => {
@@ -73,7 +90,11 @@ test('the CPU time of a slice is that of the side’s process, with what it does
 });
 
 test('a closed loop counts its requests and measures their latencies', async () => {
-  const { only } = await compare([{ name: 'only' }], () => [async () => 5, async () => new Promise(setImmediate)], { seconds: 0.02, rounds: 3, warmUp: 0 });
+  const { only } = await compare([{ name: 'only' }], () => [async () => 5, async () => new Promise(setImmediate)], {
+    seconds: 0.02,
+    rounds: 3,
+    warmUp: 0,
+  });
   assert.equal(only.slices.length, 3);
   assert.ok(only.perSecond > 100);
   assert.equal(only.p99, 5);
@@ -162,10 +183,21 @@ test('the table of a comparison has ratios with their spread, and CPU time next 
     { floor: figures(1000, 0.4), A: figures(500, 0.8), B: figures(600, 0.6) },
   );
   assert.deepEqual([row.ratio.ratio, row.cpuRatio.spread], [1.2, [0.6 / 0.8, 0.6 / 0.8]]);
-  const cells = formatComparisons([row]).split('\n').at(-1).split('|').map((cell) => cell.trim());
+  const cells = formatComparisons([row])
+    .split('\n')
+    .at(-1)
+    .split('|')
+    .map((cell) => cell.trim());
   assert.deepEqual(cells.slice(1, -1), [
-    'RPC', '500/s, 1.00 ms', '600/s, 1.00 ms', '1.20 (1.20 to 1.20)', '1,000/s, 1.00 ms',
-    '0.80 ms, 2.00 x floor', '0.60 ms, 1.50 x floor', '0.75 (0.75 to 0.75)', '0.40 ms',
+    'RPC',
+    '500/s, 1.00 ms',
+    '600/s, 1.00 ms',
+    '1.20 (1.20 to 1.20)',
+    '1,000/s, 1.00 ms',
+    '0.80 ms, 2.00 x floor',
+    '0.60 ms, 1.50 x floor',
+    '0.75 (0.75 to 0.75)',
+    '0.40 ms',
   ]);
 });
 
@@ -193,14 +225,20 @@ test('a row without CPU time or without a hub has no ratio and no verdict', () =
 test('--compare measures the floor and two builds in more slices', () => {
   const { compared, workers, names } = readOptions(['--compare', 'one', 'two']);
   assert.deepEqual(compared, [resolve('one'), resolve('two')]);
-  assert.deepEqual(workers.map(({ name, kind, build }) => [name, kind, build]), [
-    ['floor', 'floor', undefined],
-    ['A', 'hub', resolve('one')],
-    ['B', 'hub', resolve('two')],
-  ]);
+  assert.deepEqual(
+    workers.map(({ name, kind, build }) => [name, kind, build]),
+    [
+      ['floor', 'floor', undefined],
+      ['A', 'hub', resolve('one')],
+      ['B', 'hub', resolve('two')],
+    ],
+  );
   assert.ok(!names.includes('start') && names.includes('wake'));
   for (const quick of [false, true]) assert.ok(paceOf({ quick, compares: true }).rounds > paceOf({ quick }).rounds);
-  assert.deepEqual(readOptions(['--floor']).workers.map(({ name }) => name), ['floor']);
+  assert.deepEqual(
+    readOptions(['--floor']).workers.map(({ name }) => name),
+    ['floor'],
+  );
 });
 
 test('--compare needs two builds and scenarios with slices', () => {

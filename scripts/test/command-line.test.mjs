@@ -9,7 +9,25 @@ import { UsageError } from '../lib/errors.mjs';
 import { inProject, ROOT } from '../lib/paths.mjs';
 
 /** The scripts of package.json that parse their options with `parseCommandLine`, except token, which takes an argument. */
-const COMMANDS = ['audit', 'bench', 'build', 'cost', 'dev', 'dev-times', 'format', 'fuzz', 'idle', 'kills', 'load', 'reconnect', 'setup', 'simulate', 'smoke', 'test', 'test:agents'];
+const COMMANDS = [
+  'audit',
+  'bench',
+  'build',
+  'cost',
+  'dev',
+  'dev-times',
+  'format',
+  'fuzz',
+  'idle',
+  'kills',
+  'load',
+  'reconnect',
+  'setup',
+  'simulate',
+  'smoke',
+  'test',
+  'test:agents',
+];
 
 const { scripts } = JSON.parse(readFileSync(inProject('package.json'), 'utf8'));
 
@@ -102,9 +120,12 @@ test('options are parsed, with their defaults', () => {
   assert.deepEqual({ ...parseCommandLine([], 'usage', known) }, { port: '1', only: [], help: false });
   const given = parseCommandLine(['--port=2', '--only', 'a', '--only', 'b'], 'usage', known);
   assert.deepEqual({ ...given }, { port: '2', only: ['a', 'b'], help: false });
-  assert.throws(() => parseCommandLine(['--prot', '2'], 'usage', known), (error) => {
-    assert.ok(error instanceof UsageError);
-    assert.deepEqual([error.message, error.hint], ["Unknown option '--prot'.", 'usage']);
-    return true;
-  });
+  assert.throws(
+    () => parseCommandLine(['--prot', '2'], 'usage', known),
+    (error) => {
+      assert.ok(error instanceof UsageError);
+      assert.deepEqual([error.message, error.hint], ["Unknown option '--prot'.", 'usage']);
+      return true;
+    },
+  );
 });

@@ -37,16 +37,24 @@ const headingsOf = (page) => [...readProse(page).matchAll(/^#+ (.*)$/gm)].map(([
 /** The anchors of a page, as GitHub makes them from its headings, and those that it defines itself. */
 function anchorsOf(page) {
   const anchors = headingsOf(page).map((heading) =>
-    heading.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase().replace(/[^\p{L}\p{N}_ -]/gu, '').replaceAll(' ', '-'),
+    heading
+      .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}_ -]/gu, '')
+      .replaceAll(' ', '-'),
   );
   return [...anchors, ...[...read(page).matchAll(/<a id="([^"]+)">/g)].map(([, id]) => id)];
 }
 
 test('the paths that the documentation names exist', () => {
   const missing = pages.flatMap((page) => {
-    const paths = [...read(page).matchAll(/`((?:src|tests|scripts|web|bench|fuzz|docs|examples|packages|cli|tools)\/[\w./-]+)`/g)].map(([, name]) => name);
+    const paths = [...read(page).matchAll(/`((?:src|tests|scripts|web|bench|fuzz|docs|examples|packages|cli|tools)\/[\w./-]+)`/g)].map(
+      ([, name]) => name,
+    );
     const exists = (name) => existsSync(inProject(name)) || existsSync(inProject(path.dirname(page), name));
-    return paths.filter((name) => !exists(name) && !GENERATED.some((generated) => name.startsWith(generated))).map((name) => `${page}: ${name}`);
+    return paths
+      .filter((name) => !exists(name) && !GENERATED.some((generated) => name.startsWith(generated)))
+      .map((name) => `${page}: ${name}`);
   });
   assert.deepEqual(missing, []);
 });
@@ -54,7 +62,9 @@ test('the paths that the documentation names exist', () => {
 test('every link of the documentation has its page and its section', () => {
   let links = 0;
   const broken = pages.flatMap((page) => {
-    const targets = [...readProse(page).matchAll(/\]\(\s*([^)\s]+)\)|(?:src|href)="([^"]+)"/g)].map(([, link, attribute]) => link ?? attribute);
+    const targets = [...readProse(page).matchAll(/\]\(\s*([^)\s]+)\)|(?:src|href)="([^"]+)"/g)].map(
+      ([, link, attribute]) => link ?? attribute,
+    );
     const isBroken = (target) => {
       if (/^[a-z]+:/.test(target)) return false;
       links += 1;
@@ -75,7 +85,9 @@ test('the sections of the protocol that the code names exist', () => {
     const text = read(file).replace(/\n\s*(?:\/\/[/!]?|\*)\s*/g, ' ');
     const named = [...text.matchAll(/\b(PROTOCOL[\w-]*\.md),? (?:"([^"]+)"|`([^`]+)`)/g)];
     references += named.length;
-    return named.filter(([, page, heading, route]) => !existsSync(inProject('docs', page)) || !headingsOf(`docs/${page}`).includes(heading ?? route)).map(([text]) => `${file}: ${text}`);
+    return named
+      .filter(([, page, heading, route]) => !existsSync(inProject('docs', page)) || !headingsOf(`docs/${page}`).includes(heading ?? route))
+      .map(([text]) => `${file}: ${text}`);
   });
   assert.deepEqual(missing, []);
   assert.ok(references > 60, `${references} references were found`);
@@ -117,14 +129,24 @@ test('every event has an example in the reference', () => {
   const received = [...wire.matchAll(/^ +"([a-z-]+)" => /gm)].map(([, name]) => name);
   assert.ok(received.length > 8, `${received.length} events of CLIs were found`);
   const sent = frames.filter(({ from, name }) => from === 'cli' && name !== undefined).map(({ name }) => name);
-  assert.deepEqual(received.filter((name) => !sent.includes(name)), []);
+  assert.deepEqual(
+    received.filter((name) => !sent.includes(name)),
+    [],
+  );
 
   const [, updates] = /\benum UpdateBody[^{]*\{([^]*?)^\}/m.exec(readFileSync(inProject('src', 'wire', 'update.rs'), 'utf8'));
   const kinds = [...updates.matchAll(/^ {4}([A-Z]\w+) \{/gm)].map(([, name]) => name.replace(/\B[A-Z]/g, '-$&').toLowerCase());
   assert.ok(kinds.length > 2, `${kinds.length} updates were found`);
   const shown = frames.filter(({ name }) => name === 'update').map(({ payload }) => parsePattern(payload).body.t);
-  assert.deepEqual(kinds.filter((kind) => !shown.includes(kind)), []);
-  for (const name of ['rpc-request', 'error']) assert.ok(frames.some((frame) => frame.name === name), name);
+  assert.deepEqual(
+    kinds.filter((kind) => !shown.includes(kind)),
+    [],
+  );
+  for (const name of ['rpc-request', 'error'])
+    assert.ok(
+      frames.some((frame) => frame.name === name),
+      name,
+    );
 });
 
 // tests/e2e/examples.test.mjs compares what /health says with the page.

@@ -56,11 +56,19 @@ test('the environment of docs/DEPLOY.md has its own database and object', (t) =>
   const { config, documented } = configWithStaging(t);
   const { status, output } = wrangler('deploy', '--dry-run', '--env', 'staging', '--config', config);
   assert.equal(status, 0, output);
-  for (const binding of ['env.DB (session-gateway-hub-staging)', 'env.HUB (NamespaceHub)', 'env.AUTH_RATE_LIMIT', 'env.NAMESPACE_ROUTING ("token")']) {
+  for (const binding of [
+    'env.DB (session-gateway-hub-staging)',
+    'env.HUB (NamespaceHub)',
+    'env.AUTH_RATE_LIMIT',
+    'env.NAMESPACE_ROUTING ("token")',
+  ]) {
     assert.ok(output.includes(binding), `${binding}\n${output}`);
   }
   const [, ownId] = /^database_id = "(.*)"$/m.exec(readFileSync(config, 'utf8'));
-  writeFileSync(config, `${readFileSync(config, 'utf8').replace(documented, '')}${documented.replace(/database_id = ".*"/, `database_id = "${ownId}"`)}`);
+  writeFileSync(
+    config,
+    `${readFileSync(config, 'utf8').replace(documented, '')}${documented.replace(/database_id = ".*"/, `database_id = "${ownId}"`)}`,
+  );
   const same = wrangler('deploy', '--dry-run', '--env', 'staging', '--config', config);
   assert.equal(same.status, 1);
   assert.match(same.output, /The environment staging has the database of production: 0+-/);

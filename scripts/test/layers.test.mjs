@@ -106,9 +106,15 @@ test('every folder with source files has a layer, and every layer is a folder', 
 
 test('no file imports a file of a higher layer', () => {
   const imports = [...IMPORTS].flatMap(([file, imported]) => imported.map((name) => ({ file, name })));
-  assert.ok(imports.some(({ file, name }) => layerOf(file) > layerOf(name)), 'imports are found');
+  assert.ok(
+    imports.some(({ file, name }) => layerOf(file) > layerOf(name)),
+    'imports are found',
+  );
   const upward = imports.filter(({ file, name }) => layerOf(file) < layerOf(name));
-  assert.deepEqual(upward.map(({ file, name }) => `${file} imports ${name}`), []);
+  assert.deepEqual(
+    upward.map(({ file, name }) => `${file} imports ${name}`),
+    [],
+  );
 });
 
 test('files import each other in no cycle', () => {

@@ -30,7 +30,10 @@ test('packages are not installed through a link to the packages of another proje
   refuseLinks(root);
   const link = path.join(root, 'tool', 'node_modules');
   symlinkSync('../other', link, 'junction');
-  assert.throws(() => refuseLinks(root), ({ message, hint }) => message.includes('is a symbolic link to ') && hint.includes(link));
+  assert.throws(
+    () => refuseLinks(root),
+    ({ message, hint }) => message.includes('is a symbolic link to ') && hint.includes(link),
+  );
 });
 
 test('versions are compared by number', () => {
@@ -139,7 +142,10 @@ test('when one of several parallel tasks fails, the programs of the others are e
   const forever = () => (endless = run(process.execPath, ['-e', 'setInterval(() => {}, 1e6)']));
   const failing = () => run(process.execPath, ['-e', 'process.exit(3)']);
   const unrelated = run(process.execPath, ['-e', 'setTimeout(() => {}, 500)']);
-  await assert.rejects(runParallel(forever, () => runParallel(failing)), (/** @type {CommandFailed} */ error) => error.code === 3);
+  await assert.rejects(
+    runParallel(forever, () => runParallel(failing)),
+    (/** @type {CommandFailed} */ error) => error.code === 3,
+  );
   await assert.rejects(endless, (/** @type {CommandFailed} */ error) => error.signal === 'SIGTERM');
   await unrelated;
 });
@@ -171,7 +177,7 @@ test('.dev.vars is parsed as wrangler does', (t) => {
     'second"',
     'ESCAPED="a \\"quoted\\" word"',
     'HALF="open',
-    'INSIDE=it\'s # so',
+    "INSIDE=it's # so",
     'COLON: after a colon',
     'EMPTY=',
     'EMPTY_TOO=""',
@@ -235,5 +241,8 @@ test('without the history of git, the test of version skew is skipped, and fails
   assert.match(await skipReason(), /previous commit/);
   set({ REQUIRE_PREVIOUS: '1' });
   assert.equal(skipReason(), undefined);
-  await assert.rejects(buildPrevious(() => {}), (error) => error instanceof UserError && /previous commit/.test(error.message));
+  await assert.rejects(
+    buildPrevious(() => {}),
+    (error) => error instanceof UserError && /previous commit/.test(error.message),
+  );
 });

@@ -33,6 +33,9 @@ test('a lock has one holder at a time and is released', async (t) => {
 
 test('a lock is released when the work fails', async (t) => {
   const file = path.join(temporaryFolder(t), 'lock');
-  await assert.rejects(withLock(file, 'work', async () => Promise.reject(new Error('broken'))), /broken/);
+  await assert.rejects(
+    withLock(file, 'work', async () => Promise.reject(new Error('broken'))),
+    /broken/,
+  );
   assert.equal(await withLock(file, 'work', async () => 'done'), 'done');
 });

@@ -25,7 +25,10 @@ const operations = Object.entries(api.paths).flatMap(([path, item]) =>
 /** The target of a `$ref`, or the object itself. */
 function resolve(object) {
   if (object.$ref === undefined) return object;
-  return object.$ref.slice('#/'.length).split('/').reduce((parent, name) => parent?.[name], api);
+  return object.$ref
+    .slice('#/'.length)
+    .split('/')
+    .reduce((parent, name) => parent?.[name], api);
 }
 
 test('docs/openapi.yaml is valid OpenAPI, and every reference has a target', async () => {
@@ -66,7 +69,11 @@ test('every operation has its parameters, its token and its error responses', ()
     const parameters = [...(item.parameters ?? []), ...(operation.parameters ?? [])].map(resolve);
     const inPath = parameters.filter((parameter) => parameter.in === 'path');
     const wanted = [...path.matchAll(/\{([^}]+)\}/g)].map(([, name]) => name);
-    assert.deepEqual(inPath.map(({ name }) => name), wanted, id);
+    assert.deepEqual(
+      inPath.map(({ name }) => name),
+      wanted,
+      id,
+    );
 
     const statuses = Object.keys(operation.responses);
     const isPublic = path === '/health' || path === '/api/auth';
@@ -77,7 +84,11 @@ test('every operation has its parameters, its token and its error responses', ()
     assert.ok(statuses.includes('503'), id);
     // A body may be invalid JSON or too large.
     if (operation.requestBody) assert.ok(statuses.includes('400') && statuses.includes('413'), id);
-    if (wanted.length > 0) assert.ok(['400', '403', '404'].every((status) => statuses.includes(status)), id);
+    if (wanted.length > 0)
+      assert.ok(
+        ['400', '403', '404'].every((status) => statuses.includes(status)),
+        id,
+      );
 
     for (const [status, response] of Object.entries(operation.responses)) {
       if (Number(status) < 400) continue;

@@ -36,7 +36,11 @@ async function startFakeHub(t, faultOf = () => undefined) {
     const refused = typeof fault === 'number' && { status: fault, body: { error: 'Try again.' } };
     const { status, body } = refused || serve(request.method, request.url, text ? JSON.parse(text) : undefined);
     if (fault === 'drop') return request.socket.destroy();
-    response.writeHead(status, { 'content-type': 'application/json', 'cf-ray': '8f2a-LHR', 'server-timing': 'd1;dur=7;desc="batches=1 region=WEUR"' });
+    response.writeHead(status, {
+      'content-type': 'application/json',
+      'cf-ray': '8f2a-LHR',
+      'server-timing': 'd1;dur=7;desc="batches=1 region=WEUR"',
+    });
     return response.end(JSON.stringify(body));
   });
   server.listen(0, '127.0.0.1');
@@ -70,7 +74,11 @@ describe('the clean-up', () => {
     await assert.rejects(smoke.openSession('d'), /run was ended/);
   });
 
-  for (const [what, prefix, fault] of [['refused', 'DELETE', 503], ['lost', 'DELETE', 'drop'], ['refused', 'POST /api', 503]]) {
+  for (const [what, prefix, fault] of [
+    ['refused', 'DELETE', 503],
+    ['lost', 'DELETE', 'drop'],
+    ['refused', 'POST /api', 503],
+  ]) {
     test(`tries again after a ${prefix} was ${what}`, async (t) => {
       const hub = await startFakeHub(t, firstTime(prefix, fault));
       const smoke = new SmokeClient({ url: hub.url, token: 'token' });
@@ -102,7 +110,12 @@ describe('the clean-up', () => {
     const hub = await startFakeHub(t, (request) => (request.startsWith('DELETE') ? 503 : undefined));
     const smoke = new SmokeClient({ url: hub.url, token: 'token', cleanUpMs: 0 });
     await smoke.openSession('a');
-    await assert.rejects(smoke.cleanUp(), (error) => error instanceof Failure && /^Not deleted: id-0\. Delete these sessions in the console\. The cause: .*status 503: Try again\.$/.test(error.message));
+    await assert.rejects(
+      smoke.cleanUp(),
+      (error) =>
+        error instanceof Failure &&
+        /^Not deleted: id-0\. Delete these sessions in the console\. The cause: .*status 503: Try again\.$/.test(error.message),
+    );
   });
 });
 
@@ -162,5 +175,11 @@ test('the report has a table, the regions, and the reason of each failure', () =
   const lines = text.split('\n');
   assert.deepEqual(lines.slice(0, 2), ['Hub: https://hub.example.com, version 0.1.0', 'Regions: worker LHR; object unknown; D1 unknown']);
   assert.match(text, /^rpc +ok +50 +12.3 ms +105 ms +3 \/ 40 ms +0$/m);
-  assert.deepEqual(lines.slice(-5), ['Failed:', '  upload: The upload failed: no answer.', 'Skipped:', '  replay: needs events', 'FAILED: 1 of 3 checks, in 61 s.']);
+  assert.deepEqual(lines.slice(-5), [
+    'Failed:',
+    '  upload: The upload failed: no answer.',
+    'Skipped:',
+    '  replay: needs events',
+    'FAILED: 1 of 3 checks, in 61 s.',
+  ]);
 });

@@ -248,7 +248,13 @@ describe('a response', () => {
     const busy = `${json}retry-after\n1\n`;
     for (const headers of [json, busy, json, json, '']) {
       const result = createResponse(200, headers, new TextEncoder().encode('{}'));
-      assert.equal([...result.headers].flat().map((line) => `${line}\n`).join(''), headers);
+      assert.equal(
+        [...result.headers]
+          .flat()
+          .map((line) => `${line}\n`)
+          .join(''),
+        headers,
+      );
       assert.equal(await result.text(), '{}');
     }
     assert.equal(createResponse(204, '', new Uint8Array(0)).body, null);

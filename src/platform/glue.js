@@ -221,7 +221,10 @@ export async function runBatch(db, statements) {
  * @returns {Promise<[string, number, number | undefined]>} the joined texts, the number of rows, the seq of the last joined row
  */
 export async function queryJoined(db, [sql, params], limit) {
-  const rows = await db.prepare(sql).bind(...params).raw();
+  const rows = await db
+    .prepare(sql)
+    .bind(...params)
+    .raw();
   const first = rows.slice(0, limit);
   return [first.map((row) => row[1]).join(','), rows.length, first.at(-1)?.[0]];
 }

@@ -64,7 +64,7 @@ describe('an inbox', () => {
     });
   }
 
-  for (const [what, frames] of Object.entries({ 'frames': Array(257).fill(''), 'bytes': Array(132).fill('x'.repeat(2_000)) })) {
+  for (const [what, frames] of Object.entries({ frames: Array(257).fill(''), bytes: Array(132).fill('x'.repeat(2_000)) })) {
     test(`closes the socket when the queue is full: ${what}`, () => {
       const { socket, inbox } = openInbox(2_000);
       frames.slice(1).forEach((frame) => socket.receive(frame));
@@ -84,7 +84,11 @@ describe('an inbox', () => {
   });
 
   test('resolves next and closes its side when the client disconnects', async () => {
-    for (const [code, reply] of [[1000, 1000], [1005, 1001], [1006, 1001]]) {
+    for (const [code, reply] of [
+      [1000, 1000],
+      [1005, 1001],
+      [1006, 1001],
+    ]) {
       const { socket, inbox } = openInbox();
       const next = inbox.next(10_000);
       socket.disconnect(code);
@@ -161,12 +165,18 @@ describe('a push', () => {
   test('copies the body, follows no redirect, and does not read the response', async (t) => {
     let cancelled = false;
     const stream = new ReadableStream({ cancel: () => void (cancelled = true) });
-    const { requests, body, result } = await postPush(t, async () => new Response(stream, { status: 429, headers: { 'retry-after': '7' } }));
+    const { requests, body, result } = await postPush(
+      t,
+      async () => new Response(stream, { status: 429, headers: { 'retry-after': '7' } }),
+    );
     body.fill(0);
     assert.equal(await result, '429\n7');
     const [{ url, method, headers, redirect, body: sent }] = requests;
     assert.deepEqual([url, method, redirect], ['https://push.example/1', 'POST', 'manual']);
-    assert.deepEqual(headers, [['TTL', '60'], ['Topic', 't']]);
+    assert.deepEqual(headers, [
+      ['TTL', '60'],
+      ['Topic', 't'],
+    ]);
     assert.deepEqual([...sent], [1, 2, 3], 'the view of wasm memory is invalid after the call');
     assert.equal(cancelled, true);
   });

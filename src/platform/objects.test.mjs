@@ -99,7 +99,10 @@ describe('the objects of the namespaces', () => {
     mock.timers.reset();
     const log = mock.method(console, 'error', () => {});
     const failed = of(binding(Promise.reject(new Error('the object is gone')))).forward('team', request, 1_000, '');
-    for (const { response, body } of [{ response: await timedOut, body: TIMED_OUT }, { response: await failed, body: INTERRUPTED }]) {
+    for (const { response, body } of [
+      { response: await timedOut, body: TIMED_OUT },
+      { response: await failed, body: INTERRUPTED },
+    ]) {
       assert.deepEqual([response.status, response.headers.get('retry-after'), await response.text()], [503, '1', body]);
     }
     assert.match(String(log.mock.calls[0].arguments[1]), /the object is gone/);

@@ -44,14 +44,30 @@ describe('the parser', () => {
     }
   }
 
-  for (const text of ['', '{}', '[]', '"content"', '{"content":5}', '{"content":null,"a":"content"}', '{"a":{"content":"x"}}', '{"content"', '[{"content":"x"}]']) {
+  for (const text of [
+    '',
+    '{}',
+    '[]',
+    '"content"',
+    '{"content":5}',
+    '{"content":null,"a":"content"}',
+    '{"a":{"content":"x"}}',
+    '{"content"',
+    '[{"content":"x"}]',
+  ]) {
     test(`finds nothing in ${text || 'an empty body'}`, () => {
       assert.deepEqual(parse(text), { fields: text, content: '', size: 0 });
     });
   }
 
   test('leaves the JSON invalid when the content is in the wrong place or has no end', () => {
-    for (const text of ['{"a" "content":"abcd"}', '["content":"abcd"]', '{"x":"content":"abcd"}', '{"content":"abcd', '{"content":"abcd\\']) {
+    for (const text of [
+      '{"a" "content":"abcd"}',
+      '["content":"abcd"]',
+      '{"x":"content":"abcd"}',
+      '{"content":"abcd',
+      '{"content":"abcd\\',
+    ]) {
       assert.throws(() => JSON.parse(parse(text).fields), SyntaxError, text);
     }
   });
@@ -110,7 +126,31 @@ describe('base64', () => {
     });
   }
 
-  for (const text of ['a', 'YQ=', 'Y=Q', '=abc', 'a===', '====', 'abc==', 'abcde', 'ab==ab==', 'a b=', 'a\\tb=', 'a\nb=', 'äb==', 'ab\\u00e9', 'abc\\u0141', 'ab\\\\c', 'abc\\"', 'abc\\ud83d\\ude00', 'abc\\u"', 'abc\\uzz41', 'abc\\u+041', 'abc\\u 041', 'abc\\u41"']) {
+  for (const text of [
+    'a',
+    'YQ=',
+    'Y=Q',
+    '=abc',
+    'a===',
+    '====',
+    'abc==',
+    'abcde',
+    'ab==ab==',
+    'a b=',
+    'a\\tb=',
+    'a\nb=',
+    'äb==',
+    'ab\\u00e9',
+    'abc\\u0141',
+    'ab\\\\c',
+    'abc\\"',
+    'abc\\ud83d\\ude00',
+    'abc\\u"',
+    'abc\\uzz41',
+    'abc\\u+041',
+    'abc\\u 041',
+    'abc\\u41"',
+  ]) {
     test(`${JSON.stringify(text)} is refused`, () => {
       assert.throws(() => parse(`{"content":"${text}"}`), /bad-base64/);
     });
@@ -204,19 +244,27 @@ describe('an upload', () => {
     let buffer = 0;
     let most = 0;
     const { transfer } = ArrayBuffer.prototype;
-    t.mock.method(ArrayBuffer.prototype, 'transfer', /** @this {ArrayBuffer} @param {number} [newLength] */ function (newLength) {
-      const length = newLength ?? this.byteLength;
-      if (this.byteLength === buffer) {
-        most = Math.max(most, buffer + length);
-        buffer = length;
-      }
-      return transfer.call(this, length);
-    });
+    t.mock.method(
+      ArrayBuffer.prototype,
+      'transfer',
+      /** @this {ArrayBuffer} @param {number} [newLength] */ function (newLength) {
+        const length = newLength ?? this.byteLength;
+        if (this.byteLength === buffer) {
+          most = Math.max(most, buffer + length);
+          buffer = length;
+        }
+        return transfer.call(this, length);
+      },
+    );
     const { decode } = TextDecoder.prototype;
-    t.mock.method(TextDecoder.prototype, 'decode', /** @this {TextDecoder} @param {Uint8Array} bytes */ function (bytes) {
-      if (bytes.buffer.byteLength === buffer) most = Math.max(most, buffer + bytes.length);
-      return decode.call(this, bytes);
-    });
+    t.mock.method(
+      TextDecoder.prototype,
+      'decode',
+      /** @this {TextDecoder} @param {Uint8Array} bytes */ function (bytes) {
+        if (bytes.buffer.byteLength === buffer) most = Math.max(most, buffer + bytes.length);
+        return decode.call(this, bytes);
+      },
+    );
     const upload = new Upload(request(text), 1_000, 1, 1_000);
     await upload.read(4_000_000, file.length, text.length);
     assert.ok(most <= 1.001 * text.length + 1_024, `${most} bytes while the body is read`);
@@ -236,7 +284,10 @@ describe('an upload', () => {
 
   test('above the limit of the file or the body is a fault', async () => {
     for (const declared of [true, false]) {
-      for (const [maxFile, maxBody] of [[file.length - 1, text.length], [file.length, text.length - 1]]) {
+      for (const [maxFile, maxBody] of [
+        [file.length - 1, text.length],
+        [file.length, text.length - 1],
+      ]) {
         const upload = new Upload(request(text, { declared }), 1_000, 1, 1_000);
         assert.equal((await upload.read(4_000_000, maxFile, maxBody))[0], 'too-large');
       }

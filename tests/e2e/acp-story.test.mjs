@@ -17,7 +17,15 @@ after(() => hub.stop());
 
 const SCRIPT = {
   initialize: { agentCapabilities: { loadSession: true, sessionCapabilities: { resume: {} } } },
-  created: { modes: { currentModeId: 'ask', availableModes: [{ id: 'ask', name: 'Ask' }, { id: 'reader', name: 'Reader' }] } },
+  created: {
+    modes: {
+      currentModeId: 'ask',
+      availableModes: [
+        { id: 'ask', name: 'Ask' },
+        { id: 'reader', name: 'Reader' },
+      ],
+    },
+  },
 };
 
 test('a coding agent is prompted, approved, set to its own mode, archived and resumed', async (t) => {
@@ -40,7 +48,10 @@ test('a coding agent is prompted, approved, set to its own mode, archived and re
   const prompt = (steps) => act('messages', { text: JSON.stringify(steps) });
 
   const toolCall = { toolCallId: 'call-1', title: 'ls', kind: 'execute', status: 'pending', rawInput: { command: 'ls' } };
-  const options = [{ optionId: 'always', kind: 'allow_always', name: 'Always' }, { optionId: 'once', kind: 'allow_once', name: 'Once' }];
+  const options = [
+    { optionId: 'always', kind: 'allow_always', name: 'Always' },
+    { optionId: 'once', kind: 'allow_once', name: 'Once' },
+  ];
   const content = [{ type: 'content', content: { type: 'text', text: 'a.txt\n' } }];
   await prompt([
     { say: 'I will look.' },
@@ -55,9 +66,15 @@ test('a coding agent is prompted, approved, set to its own mode, archived and re
   await feed.next(isReady, 'the agent to be ready');
   assert.deepEqual(await readConversation(web, id), ['I will look.', '> ls', '= a.txt', 'Done.']);
   const session = await web.readSession(id);
-  assert.deepEqual(session.todos.map(({ content: text, status }) => [text, status]), [['Look', 'in_progress']]);
+  assert.deepEqual(
+    session.todos.map(({ content: text, status }) => [text, status]),
+    [['Look', 'in_progress']],
+  );
   assert.equal(session.agentState.completedRequests['call-1'].status, 'approved');
-  assert.deepEqual(session.metadata.modes.map((mode) => mode.id), ['ask', 'reader', 'yolo']);
+  assert.deepEqual(
+    session.metadata.modes.map((mode) => mode.id),
+    ['ask', 'reader', 'yolo'],
+  );
 
   assert.deepEqual((await act('permission-mode', { mode: 'reader' })).status, 200);
   assert.equal((await web.readSession(id)).permissionMode, 'reader');
@@ -103,11 +120,19 @@ test('a file of several chunks reaches the agent unchanged', async (t) => {
   const text = JSON.stringify([{ say: 'Read.' }]);
   assert.equal((await web.post(`/api/sessions/${id}/messages`, { text, attachments: [attachment] })).status, 200);
   await feed.next(isReady, 'the end of the turn');
-  const calls = readFileSync(path.join(home, 'calls.jsonl'), 'utf8').trimEnd().split('\n').map((line) => JSON.parse(line));
+  const calls = readFileSync(path.join(home, 'calls.jsonl'), 'utf8')
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
   const { prompt } = calls.find(({ method }) => method === 'session/prompt').params;
   const link = prompt.find(({ type }) => type === 'resource_link');
   assert.deepEqual([link.name, link.size], ['large.bin', size]);
-  assert.equal(createHash('sha256').update(readFileSync(fileURLToPath(link.uri))).digest('hex'), digest);
+  assert.equal(
+    createHash('sha256')
+      .update(readFileSync(fileURLToPath(link.uri)))
+      .digest('hex'),
+    digest,
+  );
 });
 
 test('a permission request waits while the hub restarts', async (t) => {

@@ -32,14 +32,22 @@ for (const [how, args] of /** @type {any[]} */ ([
 ])) {
   test(`an agent runs commands and sends their output (${how})`, async (t) => {
     const namespace = `story${args.join('')}`;
-    const { repository, agent, web, feed, send, readSession } = await startInRepository(t, namespace, ['--auto-approve', '--name', 'My agent', ...args]);
+    const { repository, agent, web, feed, send, readSession } = await startInRepository(t, namespace, [
+      '--auto-approve',
+      '--name',
+      'My agent',
+      ...args,
+    ]);
 
     const session = await readSession();
     assert.deepEqual([session.active, session.tag, session.mode], [true, repository.folder, 'remote']);
     const { path: folder, name, machineId } = session.metadata;
     assert.deepEqual([folder, name, machineId], [repository.folder, 'My agent', agent.machineId]);
     const { machines } = (await web.get('/api/machines')).body;
-    assert.deepEqual(machines.map(({ id, active }) => [id, active]), [[agent.machineId, true]]);
+    assert.deepEqual(
+      machines.map(({ id, active }) => [id, active]),
+      [[agent.machineId, true]],
+    );
 
     assert.equal((await send('cat hello.txt && echo done > result.txt')).status, 200);
     await feed.next(({ data }) => data?.thinking === true, 'the agent to think');
@@ -52,12 +60,18 @@ for (const [how, args] of /** @type {any[]} */ ([
     assert.deepEqual(texts, ['> cat hello.txt && echo done > result.txt', '= Hello from the repository', 'Exit code 0.']);
 
     const status = (await web.get(`/api/sessions/${agent.sessionId}/git-status`)).body;
-    assert.deepEqual(status.files.map((file) => [file.path, file.status]), [['result.txt', 'untracked']]);
+    assert.deepEqual(
+      status.files.map((file) => [file.path, file.status]),
+      [['result.txt', 'untracked']],
+    );
 
     await send('/todo add Write the tests');
     await feed.next(({ data }) => data?.todos?.length === 1, 'the todo');
     await feed.next(isReady, 'the agent to be ready again');
-    assert.deepEqual((await readSession()).todos.map(({ content, status: state }) => [content, state]), [['Write the tests', 'pending']]);
+    assert.deepEqual(
+      (await readSession()).todos.map(({ content, status: state }) => [content, state]),
+      [['Write the tests', 'pending']],
+    );
     const [summary] = (await web.get('/api/sessions')).body.sessions;
     assert.deepEqual(summary.todoProgress, { completed: 0, total: 1 });
 
@@ -95,7 +109,12 @@ test('an agent runs a command only after its permission request is approved', as
   assert.deepEqual((await answer(deniedId, 'deny', { reason: 'Not this one' })).body, { ok: true });
   await feed.next(isReady, 'the agent to be ready again');
   assert.equal(await readStatus(deniedId), 'denied');
-  assert.deepEqual(await readConversation(web, agent.sessionId), ['> touch wanted.txt', 'Exit code 0.', '> touch refused.txt', '= Denied.\nReason: Not this one']);
+  assert.deepEqual(await readConversation(web, agent.sessionId), [
+    '> touch wanted.txt',
+    'Exit code 0.',
+    '> touch refused.txt',
+    '= Denied.\nReason: Not this one',
+  ]);
 
   const pendingId = await ask('touch never.txt');
   await agent.end();

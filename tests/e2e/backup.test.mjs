@@ -38,7 +38,9 @@ test('an exported database with large rows is restored into an empty one, with e
 
   const backup = path.join(folder, 'backup.sql');
   const script = path.join(ROOT, 'scripts', 'wrangler.mjs');
-  await run(process.execPath, [script, 'd1', 'export', 'DB', '--local', '--output', backup, '--cwd', source], { env: { ...process.env, ...LOCAL_COMMAND_ENV } });
+  await run(process.execPath, [script, 'd1', 'export', 'DB', '--local', '--output', backup, '--cwd', source], {
+    env: { ...process.env, ...LOCAL_COMMAND_ENV },
+  });
   // It has the hub's signing keys.
   if (process.platform !== 'win32') assert.equal(statSync(backup).mode & 0o777, 0o600);
   await assert.rejects(wrangler(target, 'd1', 'execute', 'DB', '--local', '--file', backup), ({ stdout, stderr }) =>
@@ -47,18 +49,30 @@ test('an exported database with large rows is restored into an empty one, with e
 
   const split = path.join(folder, 'split.sql');
   const { stdout, stderr } = await run(process.execPath, [path.join(ROOT, 'scripts', 'split-backup.mjs'), backup, '--out', split]);
-  assert.match(stdout, /Long statements that were split: [5-9]\.\nRows whose JSON the export had changed, and which were repaired: [2-9]\./);
+  assert.match(
+    stdout,
+    /Long statements that were split: [5-9]\.\nRows whose JSON the export had changed, and which were repaired: [2-9]\./,
+  );
   assert.equal(stderr, '');
   await wrangler(target, 'd1', 'execute', 'DB', '--local', '--file', split);
 
   const [original, restored] = [source, target].map(readDatabase);
-  for (const column of /** @type {const} */ (['sessions.metadata', 'sessions.agent_state', 'messages.content', 'message_parts.content', 'events.body'])) {
+  for (const column of /** @type {const} */ ([
+    'sessions.metadata',
+    'sessions.agent_state',
+    'messages.content',
+    'message_parts.content',
+    'events.body',
+  ])) {
     const [table, name] = column.split('.');
     const lengths = original.find((part) => part.name === table).rows.map((row) => String(row[name] ?? '').length);
     assert.ok(Math.max(...lengths) > 120_000, `${column}: ${lengths}`);
   }
   assert.ok(original.length >= 20, `${original.length} tables, indexes and triggers`);
-  assert.deepEqual(restored.map(({ name }) => name), original.map(({ name }) => name));
+  assert.deepEqual(
+    restored.map(({ name }) => name),
+    original.map(({ name }) => name),
+  );
   for (const [i, { name, sql, rows }] of original.entries()) {
     assert.equal(restored[i].sql, sql, name);
     // Not deepEqual, which would print the rows.
@@ -103,7 +117,9 @@ function readDatabase(project) {
   const [file, ...others] = readdirSync(folder).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name));
   assert.deepEqual(others, []);
   const database = new DatabaseSync(path.join(folder, file));
-  const parts = database.prepare("SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE '\\_cf\\_%' ESCAPE '\\' ORDER BY name").all();
+  const parts = database
+    .prepare("SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE '\\_cf\\_%' ESCAPE '\\' ORDER BY name")
+    .all();
   const read = ({ type, name, sql }) => ({ name, sql, rows: type === 'table' ? database.prepare(`SELECT * FROM "${name}"`).all() : [] });
   const contents = parts.map((part) => read(/** @type {any} */ (part)));
   database.close();

@@ -25,9 +25,12 @@ after(() => hub.stop());
 const source = (file) => readFileSync(path.join(ROOT, 'src', ...file.split('/')), 'utf8');
 
 /** The events of a CLI, from the source of the hub's decoder. */
-const EVENTS = [...source('wire/cli.rs').split('let event = match name {')[1].split('_ => return')[0].matchAll(/"([a-z-]+)" =>/g)].map(
-  ([, name]) => name,
-);
+const EVENTS = [
+  ...source('wire/cli.rs')
+    .split('let event = match name {')[1]
+    .split('_ => return')[0]
+    .matchAll(/"([a-z-]+)" =>/g),
+].map(([, name]) => name);
 
 const suite = new Lifetime();
 const web = hub.web('team');
@@ -46,11 +49,18 @@ afterEach(async () => {
   const { status, body } = await web.get(`/api/sessions/${session.id}`);
   assert.equal(status, 200);
   assert.deepEqual([body.session.seq, body.session.metadataVersion, body.session.agentStateVersion], [0, 1, 1]);
-  assert.deepEqual((await web.get('/api/sessions')).body.sessions.map(({ id }) => id), [session.id]);
+  assert.deepEqual(
+    (await web.get('/api/sessions')).body.sessions.map(({ id }) => id),
+    [session.id],
+  );
 });
 
 /** Bodies that are not UTF-8. */
-const BYTES = { 'not UTF-8': [0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d], 'UTF-16': [0xff, 0xfe, 0x7b, 0x00, 0x7d, 0x00], gzip: [0x1f, 0x8b, 0x08] };
+const BYTES = {
+  'not UTF-8': [0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d],
+  'UTF-16': [0xff, 0xfe, 0x7b, 0x00, 0x7d, 0x00],
+  gzip: [0x1f, 0x8b, 0x08],
+};
 
 /**
  * Sends a request unchanged on a new connection.
@@ -59,7 +69,7 @@ const BYTES = { 'not UTF-8': [0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d], 'UTF-16
  * @returns {Promise<{status: number, headers: Record<string, string>, text: string, body: any}>}
  */
 async function raw(method, target, options = {}) {
-    const { token = web.token, host = '127.0.0.1', headers = [], body, chunked = false } = options;
+  const { token = web.token, host = '127.0.0.1', headers = [], body, chunked = false } = options;
   const socket = net.connect(hub.port, '127.0.0.1');
   const length = body === undefined ? [] : [chunked ? 'Transfer-Encoding: chunked' : `Content-Length: ${body.length}`];
   const authorization = token === null ? [] : [`Authorization: Bearer ${token}`];
@@ -105,7 +115,11 @@ describe('a body', () => {
   // These routes have no body.
   const bodiless = ['/switch', '/resume'];
   const readers = ROUTES.filter(({ method, route }) => ['POST', 'PATCH'].includes(method) && !bodiless.some((end) => route.endsWith(end)));
-  const target = (route) => route.replace(/(sessions)\/\{id\}/, `$1/${session.id}`).replace('machines/{id}', 'machines/m').replace(/\{\w+\}/, 'r');
+  const target = (route) =>
+    route
+      .replace(/(sessions)\/\{id\}/, `$1/${session.id}`)
+      .replace('machines/{id}', 'machines/m')
+      .replace(/\{\w+\}/, 'r');
 
   for (const [kind, bytes] of Object.entries(BYTES)) {
     test(`that is ${kind} is refused by every route, with and without a length`, async () => {
@@ -124,7 +138,11 @@ describe('a body', () => {
     }
     const nameless = await raw('POST', '/api/auth', { token: null, body: Buffer.from('{}') });
     assertRefusal(nameless, 400, 'invalid_field', 'accessToken');
-    assertRefusal(await raw('POST', '/api/auth', { token: null, body: Buffer.alloc(16 * 1024 + 1, ' '), chunked: true }), 413, 'body_too_large');
+    assertRefusal(
+      await raw('POST', '/api/auth', { token: null, body: Buffer.alloc(16 * 1024 + 1, ' '), chunked: true }),
+      413,
+      'body_too_large',
+    );
   });
 
   test('that is too large is refused before other errors are reported, with and without a length', async () => {
@@ -189,7 +207,17 @@ describe('a path', () => {
       const answer = await raw('GET', `/api/sessions/${segment}/${segment}${ofCli}`, jwt);
       assert.equal(answer.status, 404, `${segment}: ${answer.text}`);
     }
-    for (const host of ['a/api/x', 'a/api/..', 'a%2fcli', `a%2fcli%2fsessions%2f${session.id}%3f`, 'user@a', 'a?x', 'a#x', 'a b', 'a\\api']) {
+    for (const host of [
+      'a/api/x',
+      'a/api/..',
+      'a%2fcli',
+      `a%2fcli%2fsessions%2f${session.id}%3f`,
+      'user@a',
+      'a?x',
+      'a#x',
+      'a b',
+      'a\\api',
+    ]) {
       for (const target of [ofCli, `/api/sessions/${session.id}`]) {
         const answer = await raw('GET', target, { ...jwt, host });
         assert.ok([400, 401, 404].includes(answer.status), `Host: ${host}, ${target}: ${answer.status} ${answer.text}`);
@@ -206,7 +234,12 @@ describe('a path', () => {
   });
 
   test('with an invalid query is refused', async () => {
-    for (const [query, field] of [['limit=%ff', 'limit'], ['limit=1&limit=1', 'limit'], ['beforeSeq=9007199254740992', 'beforeSeq'], ['%ff=1', '\ufffd']]) {
+    for (const [query, field] of [
+      ['limit=%ff', 'limit'],
+      ['limit=1&limit=1', 'limit'],
+      ['beforeSeq=9007199254740992', 'beforeSeq'],
+      ['%ff=1', '\ufffd'],
+    ]) {
       for (const root of ['/api', '/cli']) {
         assertRefusal(await raw('GET', `${root}/sessions/${session.id}/messages?${query}`), 400, 'invalid_field', field);
       }
@@ -220,7 +253,10 @@ test('texts that differ after a NUL character are different, also in the databas
   for (const tag of [...tags, ...tags]) ids.push((await web.openSession({ tag })).id);
   assert.equal(new Set(ids).size, 2);
   assert.deepEqual([ids[2], ids[3]], [ids[0], ids[1]]);
-  const rows = await (await hub.database()).prepare('SELECT tag FROM sessions WHERE id IN (?1, ?2) ORDER BY tag').bind(ids[0], ids[1]).raw();
+  const rows = await (await hub.database())
+    .prepare('SELECT tag FROM sessions WHERE id IN (?1, ?2) ORDER BY tag')
+    .bind(ids[0], ids[1])
+    .raw();
   assert.deepEqual(rows.flat(), tags);
   for (const id of ids.slice(0, 2)) assert.equal((await web.delete(`/api/sessions/${id}`)).status, 200);
 });
@@ -320,19 +356,45 @@ async function startOfficialServer(t) {
 describe('a frame of a CLI', () => {
   const DEEP = '['.repeat(1_000_000);
   const FRAMES = [
-    '', 'x', '9', '\u0000', '\u{1F980}', '4', '48', '42/cli,', '42/cli,{}', '42/cli,[null]', '42/cli,["ping"', '42/cli,["\\ud800"]', '43/cli,[]',
-    '42/cli,99999999999999999999["ping"]', '451-/cli,["message",{"_placeholder":true,"num":0}]', '40/cli,[]', `42/cli,["ping",${DEEP}]`,
+    '',
+    'x',
+    '9',
+    '\u0000',
+    '\u{1F980}',
+    '4',
+    '48',
+    '42/cli,',
+    '42/cli,{}',
+    '42/cli,[null]',
+    '42/cli,["ping"',
+    '42/cli,["\\ud800"]',
+    '43/cli,[]',
+    '42/cli,99999999999999999999["ping"]',
+    '451-/cli,["message",{"_placeholder":true,"num":0}]',
+    '40/cli,[]',
+    `42/cli,["ping",${DEEP}]`,
     `42/cli,${DEEP}`,
   ];
   const UNKNOWN_SESSION = `42/cli,["message",{"sid":"${'x'.repeat(1_000_000)}","message":${DEEP}${']'.repeat(1_000_000)}}]`;
   const IGNORED = ['43/cli,5[]', '43/cli,5["{"]', '42/cli,[5]', '5', '6', '3', '0{}'];
   const UNEXPECTED = [
-    '42["ping"]', '42/web,7["ping"]', '43/web,7[]', '41', '41/web,', '40/cli,', '40/cli,{"token":"wrong"}', '44/cli,"no"', '44/web,"no"',
+    '42["ping"]',
+    '42/web,7["ping"]',
+    '43/web,7[]',
+    '41',
+    '41/web,',
+    '40/cli,',
+    '40/cli,{"token":"wrong"}',
+    '44/cli,"no"',
+    '44/web,"no"',
   ];
 
   const isNoPing = (frame) => frame !== '2';
 
-  for (const [how, withUpgrade] of [['directly to the object', true], ['through the worker', false]]) {
+  for (const [how, withUpgrade] of [
+    ['directly to the object', true],
+    ['through the worker', false],
+  ]) {
     test(`that is malformed closes its socket and no other (${how})`, async (t) => {
       for (const frame of [...FRAMES, new Uint8Array([4, 0x34, 0xff])]) {
         const { socket, closed } = await connectRawCli(t, withUpgrade);
@@ -386,7 +448,12 @@ describe('a frame of a CLI', () => {
       }
       socket.send(frame);
       socket.send(PROBE);
-      const answered = frames.next((answer) => answer.startsWith('44/probe,'), 'the answer to the probe').then(() => false, () => true);
+      const answered = frames
+        .next((answer) => answer.startsWith('44/probe,'), 'the answer to the probe')
+        .then(
+          () => false,
+          () => true,
+        );
       const isClosed = await Promise.race([answered, closed.then(() => true)]);
       socket.close();
       return isClosed;

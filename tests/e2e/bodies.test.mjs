@@ -133,7 +133,10 @@ describe('a client that disconnects while it sends a body', () => {
         await closed.promise;
         for (let round = 0; round < 5; round++) assert.equal((await hub.web('bodies').get('/api/sessions')).status, 200);
       }
-      assert.deepEqual(hub.stderr.all.filter((text) => text.includes('failed')), []);
+      assert.deepEqual(
+        hub.stderr.all.filter((text) => text.includes('failed')),
+        [],
+      );
     });
   }
 });

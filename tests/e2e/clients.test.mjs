@@ -33,14 +33,20 @@ for (const [name, dialect] of /** @type {[keyof typeof DIALECTS, any][]} */ (Obj
 
     test('is online once its runner has connected', async () => {
       const { machines } = ok(await web.get('/api/machines'));
-      assert.deepEqual(machines.map(({ id }) => id), [machineId]);
+      assert.deepEqual(
+        machines.map(({ id }) => id),
+        [machineId],
+      );
       const paths = ok(await web.post(`/api/machines/${machineId}/paths/exists`, { paths: [directory, '/none'] }));
       assert.deepEqual(paths, { [directory]: true, '/none': false });
     });
 
     test('starts a session in its own words, whichever the web client used', async () => {
       const { agents } = ok(await web.get('/api/config'));
-      assert.deepEqual(agents.map(({ id }) => id), DIALECTS.hapi.agents);
+      assert.deepEqual(
+        agents.map(({ id }) => id),
+        DIALECTS.hapi.agents,
+      );
       for (const [index, { id, kind }] of agents.entries()) {
         for (const agent of [id, kind]) {
           ok(await web.post(`/api/machines/${machineId}/spawn`, { directory, agent }));
@@ -65,7 +71,13 @@ for (const [name, dialect] of /** @type {[keyof typeof DIALECTS, any][]} */ (Obj
       assert.equal((await cli.nextUpdate('new-message')).message.content.content.text, 'change the notes');
       await machine.ask(sessionId, 'r-1', 'r-2');
       await act('permissions/r-1/approve', { decision: 'approved_for_session', mode: 'acceptEdits' });
-      assert.deepEqual(received.permission, { sessionId, id: 'r-1', approved: true, mode: 'acceptEdits', decision: 'approved_for_session' });
+      assert.deepEqual(received.permission, {
+        sessionId,
+        id: 'r-1',
+        approved: true,
+        mode: 'acceptEdits',
+        decision: 'approved_for_session',
+      });
       await act('permissions/r-2/deny', { decision: 'denied' });
       assert.deepEqual(received.permission, { sessionId, id: 'r-2', approved: false, decision: 'denied' });
       const { completedRequests } = (await web.readSession(sessionId)).agentState;
@@ -105,7 +117,9 @@ for (const [name, dialect] of /** @type {[keyof typeof DIALECTS, any][]} */ (Obj
       const refused = await web.post(`/api/sessions/${sessionId}/permission-mode`, { mode: 'read-only' });
       assert.equal(refused.body.code, 'invalid_field', refused.text);
       // A CLI of the preset reports its default model as `null`.
-      await machine.sessions.get(sessionId).keepAlive(sessionId, dialect.modelField === 'model' ? { model: null } : { modelMode: 'default' });
+      await machine.sessions
+        .get(sessionId)
+        .keepAlive(sessionId, dialect.modelField === 'model' ? { model: null } : { modelMode: 'default' });
       const { modelMode, permissionMode } = await web.readSession(sessionId);
       assert.deepEqual([modelMode, permissionMode], ['default', 'plan']);
     });

@@ -21,7 +21,11 @@ test('npm run bench -- --compare prints ratios with their spread, CPU time and r
 
 test('npm run cpu measures each request of a build', async (t) => {
   const text = await runScript(t, 'cpu.mjs', '--passes', '1', path.join(ROOT, 'build'));
-  const [names, times] = text.trim().split('\n').slice(-2).map((row) => row.trim().split(/\s{2,}/));
+  const [names, times] = text
+    .trim()
+    .split('\n')
+    .slice(-2)
+    .map((row) => row.trim().split(/\s{2,}/));
   assert.deepEqual(names, ['build', 'alive', 'rpc', 'ingest', 'post', 'list', 'show', 'page', 'mean']);
   for (const time of times.slice(1, names.length - 1)) assert.match(time, /^\d+\.\d µs$/);
 });

@@ -176,7 +176,10 @@ describe('a socket without a token', { concurrency: true }, () => {
       send(`40/cli,${JSON.stringify({ token, padding: 'x'.repeat(16 * 1024) })}`);
       const { code, reason } = await waitForClose();
       assert.deepEqual([code, reason], [1009, 'A frame before CONNECT is answered may have at most 16 KiB']);
-      assert.deepEqual(frames.all.filter((frame) => !frame.startsWith('0{')), []);
+      assert.deepEqual(
+        frames.all.filter((frame) => !frame.startsWith('0{')),
+        [],
+      );
     });
 
     test(`is closed after three refused frames (${where})`, async (t) => {
@@ -197,7 +200,10 @@ describe('a socket without a token', { concurrency: true }, () => {
       assert.equal(code, 1008);
       assert.match(reason, /CONNECT/);
       const pongs = frames.all.filter((frame) => frame.startsWith('3'));
-      assert.deepEqual(pongs, Array.from({ length: 16 }, (_, ping) => `3${ping}`));
+      assert.deepEqual(
+        pongs,
+        Array.from({ length: 16 }, (_, ping) => `3${ping}`),
+      );
     });
   }
 

@@ -7,7 +7,10 @@ import { cellsOf, runQuickly } from './lib/bench.mjs';
 describe('quickly', { concurrency: true }, () => {
   test('npm run cost prints rows, prices and verdicts of a month', async (t) => {
     const text = await runQuickly(t, 'cost');
-    for (const [work, rows] of [['D1 rows written for a message', '3'], ['D1 rows written for one with a local id', '4']]) {
+    for (const [work, rows] of [
+      ['D1 rows written for a message', '3'],
+      ['D1 rows written for one with a local id', '4'],
+    ]) {
       const cells = cellsOf(text, work);
       assert.deepEqual([cells[0], cells.includes('met')], [rows, true], work);
     }

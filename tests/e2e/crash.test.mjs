@@ -7,7 +7,15 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../../scripts/lib/await.mjs';
-import { checkAgent, checkLiveness, checkMessages, checkReaders, checkRequests, checkUpdates, readStoredSession } from './lib/crash/checks.mjs';
+import {
+  checkAgent,
+  checkLiveness,
+  checkMessages,
+  checkReaders,
+  checkRequests,
+  checkUpdates,
+  readStoredSession,
+} from './lib/crash/checks.mjs';
 import { SessionLoad } from './lib/crash/session-load.mjs';
 import { AgentLoad } from './lib/crash/agent-load.mjs';
 import { ReliableCli } from './lib/crash/reliable-cli.mjs';

@@ -25,8 +25,19 @@ const START_TIMEOUT_MS = 240_000;
 
 /** The inputs of the build, and files that wrangler watches. They are copied, so that edits do not affect the test. */
 const COPIED_PATHS = [
-  '.cargo', 'scripts', 'src', 'migrations', 'build', 'web', 'tools',
-  'Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml', 'package.json', 'package-lock.json', 'wrangler.toml',
+  '.cargo',
+  'scripts',
+  'src',
+  'migrations',
+  'build',
+  'web',
+  'tools',
+  'Cargo.toml',
+  'Cargo.lock',
+  'rust-toolchain.toml',
+  'package.json',
+  'package-lock.json',
+  'wrangler.toml',
 ];
 
 /** Folders with npm packages. */
@@ -166,7 +177,10 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     const feed = await web.openStream({ sessionId: session.id });
     t.after(() => feed.close());
     await feed.waitForGreeting();
-    assert.deepEqual((await web.get('/api/sessions')).body.sessions.map(({ id, active }) => [id, active]), [[session.id, true]]);
+    assert.deepEqual(
+      (await web.get('/api/sessions')).body.sessions.map(({ id, active }) => [id, active]),
+      [[session.id, true]],
+    );
 
     const sent = await web.post(`/api/sessions/${session.id}/messages`, { text: 'hello' });
     assert.equal(sent.body.message?.seq, 1, sent.text);
@@ -188,14 +202,25 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     const answers = [];
     for (const sessionId of [session.id, inactive.id, 'none']) answers.push(await upload(web, sessionId));
     answers.push(await upload(hub.webWithoutToken(), session.id));
-    const expected = [[413, 'too_large'], [409, 'session_inactive'], [404, 'session_not_found'], [401, 'unauthorized']];
-    assert.deepEqual(answers.map(({ status, body }) => [status, body?.code]), expected);
+    const expected = [
+      [413, 'too_large'],
+      [409, 'session_inactive'],
+      [404, 'session_not_found'],
+      [401, 'unauthorized'],
+    ];
+    assert.deepEqual(
+      answers.map(({ status, body }) => [status, body?.code]),
+      expected,
+    );
     assert.equal((await web.get(`/api/sessions/${session.id}`)).status, 200);
   });
 
   test('does not run twice in a folder, and names the running hub', async () => {
     const second = clone.runDev(await freePort());
-    await second.lines.first((line) => line === `A hub is already running in this folder: http://127.0.0.1:${port} (process ${hub.devPid}).`, 'the error');
+    await second.lines.first(
+      (line) => line === `A hub is already running in this folder: http://127.0.0.1:${port} (process ${hub.devPid}).`,
+      'the error',
+    );
     assert.deepEqual(await withTimeout(second.exited, 'its end'), [1, null]);
   });
 
@@ -230,7 +255,10 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     assert.deepEqual(await withTimeout(hub.exited, 'its end'), [137, null]);
     hub = await clone.startDev(port);
     assert.ok(hasEnded(wranglerPid));
-    assert.deepEqual((await hub.web().get('/api/sessions')).body.sessions.map(({ id }) => id), [session.id]);
+    assert.deepEqual(
+      (await hub.web().get('/api/sessions')).body.sessions.map(({ id }) => id),
+      [session.id],
+    );
   });
 
   test('restarts wrangler after its runtime was killed and does not answer', async () => {
@@ -239,8 +267,19 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     const [runtime] = runtimes.filter((line) => line.includes(`workerd serve`) && line.includes(`:${port} `)).map(Number.parseFloat);
     process.kill(runtime, 'SIGKILL');
     await hub.lines.next((line) => line.includes('Restarting it'), 'the restart', 60_000);
-    const answer = await eventually(() => hub.web().get('/api/sessions').catch(() => undefined), 'an answer', 60_000);
-    assert.deepEqual(answer.body.sessions.map(({ id }) => id), before.map(({ id }) => id));
+    const answer = await eventually(
+      () =>
+        hub
+          .web()
+          .get('/api/sessions')
+          .catch(() => undefined),
+      'an answer',
+      60_000,
+    );
+    assert.deepEqual(
+      answer.body.sessions.map(({ id }) => id),
+      before.map(({ id }) => id),
+    );
     hub.wranglerPid = clone.wranglerPid;
   });
 

@@ -37,5 +37,8 @@ test('the first message after a wake waits for two round trips to the database, 
     assert.equal(await countRoundTrips(async () => assert.equal((await hub.web('far').get(path)).status, 200)), 1, path);
   }
   const { body } = await hub.web('far').get(`/api/sessions/${session.id}/messages`);
-  assert.deepEqual(body.messages.map(({ seq, localId }) => [seq, localId]), [[1, 'one']]);
+  assert.deepEqual(
+    body.messages.map(({ seq, localId }) => [seq, localId]),
+    [[1, 'one']],
+  );
 });

@@ -151,7 +151,10 @@ for (const channel of Object.keys(CHANNELS)) {
       const numbers = again.all.filter(({ type }) => type === 'message-received').map(({ message }) => message.content.n);
       assert.deepEqual(numbers, [2, 3, 4, 5]);
       const ids = [...feed.all, ...again.all.slice(1)].map(({ eventId }) => eventId);
-      assert.ok(ids.every((id) => typeof id === 'string' && id !== ''), 'every event has an id');
+      assert.ok(
+        ids.every((id) => typeof id === 'string' && id !== ''),
+        'every event has an id',
+      );
       assert.equal(new Set(ids).size, ids.length, 'the ids are unique');
 
       // A client that disconnects right after the greeting resumes from there.

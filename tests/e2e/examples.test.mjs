@@ -4,7 +4,15 @@ import assert from 'node:assert/strict';
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, describe, test } from 'node:test';
-import { differences, fillIn, parsePattern, readConversations, readEvents, readFrames, readRequests } from '../../scripts/lib/exchanges.mjs';
+import {
+  differences,
+  fillIn,
+  parsePattern,
+  readConversations,
+  readEvents,
+  readFrames,
+  readRequests,
+} from '../../scripts/lib/exchanges.mjs';
 import { matchRoute } from '../../scripts/lib/routes.mjs';
 import { Recorder, eventually } from '../../scripts/lib/await.mjs';
 import { start } from './lib/children.mjs';
@@ -33,7 +41,13 @@ function writeClient(t, page) {
 }
 
 /** Starts the program in a folder as a process. */
-const startClient = (t, name, folder, namespace, /** @type {{env?: Record<string, string>, stdin?: 'ignore' | 'pipe'}} */ { env = {}, stdin } = {}) =>
+const startClient = (
+  t,
+  name,
+  folder,
+  namespace,
+  /** @type {{env?: Record<string, string>, stdin?: 'ignore' | 'pipe'}} */ { env = {}, stdin } = {},
+) =>
   start(t, name, process.execPath, ['client.mjs'], {
     cwd: folder,
     env: { HUB_URL: hub.url, CLI_API_TOKEN: hub.token(namespace), ...env },
@@ -56,7 +70,9 @@ const shows = (client, text) => client.lines.first((line) => line.includes(text)
 
 /** The texts of a conversation, oldest first. */
 const readTexts = async (namespace, sessionId) =>
-  (await hub.web(namespace).readHistory(sessionId)).map(({ content: { role, content } }) => (role === 'user' ? content.text : content.data.message.content[0].text));
+  (await hub.web(namespace).readHistory(sessionId)).map(({ content: { role, content } }) =>
+    role === 'user' ? content.text : content.data.message.content[0].text,
+  );
 
 test('the example clients talk to each other, also after a restart of the hub', async (t) => {
   const cli = await startCli(t, 'talk');
@@ -69,7 +85,11 @@ test('the example clients talk to each other, also after a restart of the hub', 
   await shows(web, 'You wrote: Are you there?');
   const texts = ['Hello', 'You wrote: Hello', 'Are you there?', 'You wrote: Are you there?'];
   assert.deepEqual(await readTexts('talk', cli.sessionId), texts);
-  assert.deepEqual(web.lines.all.map((line) => line.split(' ')[0]), ['1', '2', '3', '4'], web.lines.all.join('\n'));
+  assert.deepEqual(
+    web.lines.all.map((line) => line.split(' ')[0]),
+    ['1', '2', '3', '4'],
+    web.lines.all.join('\n'),
+  );
 });
 
 test('the example CLI answers each message once, also if it was killed when the message was sent', async (t) => {
@@ -156,7 +176,10 @@ describe('the hub answers as the reference shows', { concurrency: 4 }, () => {
         } else {
           const type = parsePattern(payload).body?.t;
           await CAUSES_OF_UPDATES[type]?.(world);
-          const event = await world.cli.events.next((event) => event.name === name && event.payload.body?.t === type, `the event ${name} ${type}`);
+          const event = await world.cli.events.next(
+            (event) => event.name === name && event.payload.body?.t === type,
+            `the event ${name} ${type}`,
+          );
           assertShown(payload, world.values, event.payload);
         }
       }
@@ -196,7 +219,8 @@ describe('the hub answers as the reference shows', { concurrency: 4 }, () => {
     for (const { text } of readEvents()) {
       const { type, data = {} } = parsePattern(text);
       await CAUSES_OF_EVENTS[type](world, feed);
-      const hasFields = (event) => event.type === type && Object.keys(data).every((name) => name in (event.data ?? {}) || name === '\u0000');
+      const hasFields = (event) =>
+        event.type === type && Object.keys(data).every((name) => name in (event.data ?? {}) || name === '\u0000');
       assertShown(text, world.values, await feed.first(hasFields, type, HEARTBEAT_TIMEOUT_MS));
     }
   });

@@ -58,7 +58,11 @@ describe('a hibernating object', { concurrency: true }, () => {
           await act(clients);
           const tallyAfter = await target.tally(namespace);
           assert.equal(tallyAfter.wakes, tallyBefore.wakes + 1);
-          assert.deepEqual([cli, second, runner].map(({ socket }) => socket.id), ids, 'no socket has reconnected');
+          assert.deepEqual(
+            [cli, second, runner].map(({ socket }) => socket.id),
+            ids,
+            'no socket has reconnected',
+          );
         });
       }
 
@@ -230,7 +234,11 @@ describe('an idle object', { concurrency: true }, () => {
       await cli.emitWithAck('ping', {});
       const tallyAfter = await hub.tally(namespace);
       const events = tallyAfter.events.slice(tallyBefore.events.length).map(({ name, wake }) => [name, wake - tallyBefore.wakes]);
-      assert.deepEqual(events, [['alarm', 1], ['webSocketMessage', 1], ['webSocketMessage', 1]]);
+      assert.deepEqual(events, [
+        ['alarm', 1],
+        ['webSocketMessage', 1],
+        ['webSocketMessage', 1],
+      ]);
       assert.deepEqual(tallyAfter.statements, tallyBefore.statements);
     });
   }
@@ -332,7 +340,11 @@ describe('an idle object', { concurrency: true }, () => {
       await eventually(isHandled, 'the close event');
       await assertCalledAfterHibernation();
     }
-    assert.deepEqual([late, lost].map((closed) => closed.frames.all.length), frames, 'nothing follows the close frame');
+    assert.deepEqual(
+      [late, lost].map((closed) => closed.frames.all.length),
+      frames,
+      'nothing follows the close frame',
+    );
   });
 
   test('is not hibernated while an RPC is pending', async (t) => {

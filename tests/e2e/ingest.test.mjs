@@ -34,18 +34,27 @@ for (const tokenIn of /** @type {const} */ (['connect', 'header'])) {
     await feed.waitForGreeting();
 
     const acks = await withTimeout(
-      Promise.all(sequence(COUNT).map((n) => cli.socket.emitWithAck('message', { sid: session.id, message: content(n), localId: `l-${n}` }))),
+      Promise.all(
+        sequence(COUNT).map((n) => cli.socket.emitWithAck('message', { sid: session.id, message: content(n), localId: `l-${n}` })),
+      ),
       'all acknowledgements',
       TIMEOUT_MS,
     );
     assert.ok(acks.every(({ ok }) => ok === true));
-    assert.deepEqual(acks.map(({ seq }) => seq), sequence(COUNT), 'seqs are in the order of sending, without a gap');
+    assert.deepEqual(
+      acks.map(({ seq }) => seq),
+      sequence(COUNT),
+      'seqs are in the order of sending, without a gap',
+    );
     assert.equal(new Set(acks.map(({ id }) => id)).size, COUNT);
 
     const forwards = await web.readHistory(session.id);
     assert.deepEqual(seqs(forwards), sequence(COUNT));
     assert.deepEqual(numbersOf(forwards), sequence(COUNT));
-    assert.deepEqual(forwards.map(({ id }) => id), acks.map(({ id }) => id));
+    assert.deepEqual(
+      forwards.map(({ id }) => id),
+      acks.map(({ id }) => id),
+    );
     assert.deepEqual(forwards[COUNT - 1].content, content(COUNT));
 
     const backwards = [];

@@ -66,7 +66,10 @@ describe('a second namespace', () => {
 
   test('gets 403 on every route of a session or machine, without any of its data', async () => {
     for (const [credential, stranger] of Object.entries(strangers)) {
-      for (const [calls, id] of [[SESSION_CALLS, session.id], [MACHINE_CALLS, machine.id]]) {
+      for (const [calls, id] of [
+        [SESSION_CALLS, session.id],
+        [MACHINE_CALLS, machine.id],
+      ]) {
         for (const { method, route } of calls.filter((call) => credential === 'an access token' || call.route.startsWith('/api/'))) {
           const answer = await stranger.request(method, fillPath(route, id), method === 'GET' ? {} : { body: {} });
           assertRefusal(answer, 403, 'forbidden');
@@ -134,7 +137,10 @@ describe('a second namespace', () => {
     const marker = await hub.web('other').openSession({ tag: 'marker' });
     for (const feed of feeds) {
       await feed.nextEvent('session-added', marker.id);
-      assert.deepEqual(feed.all.map(({ type }) => type), ['connection-changed', 'session-added']);
+      assert.deepEqual(
+        feed.all.map(({ type }) => type),
+        ['connection-changed', 'session-added'],
+      );
     }
   });
 });
@@ -227,9 +233,7 @@ describe('authentication', () => {
   test('has a rate limit per address, with Retry-After', async (t) => {
     const limited = await startHub();
     t.after(() => limited.stop());
-    const tries = await Promise.all(
-      Array.from({ length: 60 }, () => limited.web().post('/api/auth', { accessToken: 'guess' })),
-    );
+    const tries = await Promise.all(Array.from({ length: 60 }, () => limited.web().post('/api/auth', { accessToken: 'guess' })));
     const refused = tries.filter(({ status }) => status === 429);
     assert.ok(refused.length > 0 && refused.length < 60, `${refused.length} of 60`);
     for (const answer of refused) {
@@ -343,6 +347,9 @@ describe('a namespace with large messages', () => {
     for (const text of ['x'.repeat(20_000_000), 'the next query']) await cli.sendMessage(session.id, { text });
     const { body: queries } = await turnsHub.web('loud').get('/e2e/turns');
     assert.ok(queries.length >= 6, `20 MB are stored with several large queries: ${JSON.stringify(queries)}`);
-    assert.ok(queries.every(({ turned }) => turned), JSON.stringify(queries));
+    assert.ok(
+      queries.every(({ turned }) => turned),
+      JSON.stringify(queries),
+    );
   });
 });

@@ -26,7 +26,11 @@ describe('machines', () => {
     await web.registerMachine({ id: 'm-2' });
     await cli.emitWithAck('machine-alive', { machineId: 'm-2', time: Date.now() });
     const online = (await web.get('/api/machines')).body.machines;
-    assert.deepEqual(online.map(({ id }) => id), ['m-2', 'm-1'], 'the last active one first');
+    assert.deepEqual(
+      online.map(({ id }) => id),
+      ['m-2', 'm-1'],
+      'the last active one first',
+    );
     for (const field of ['seq', 'createdAt', 'updatedAt', 'activeAt']) assert.equal(typeof online[0][field], 'number', field);
 
     for (const [name, field, value] of /** @type {any[]} */ ([

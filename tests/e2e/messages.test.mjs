@@ -86,7 +86,14 @@ describe('messages', () => {
     const acks = await Promise.all(Array.from({ length: 5 }, () => cli.sendMessage(session.id, { n: 3 }, 'cli-2')));
     assert.deepEqual([...new Set(acks.map(({ seq }) => seq))], [3]);
     const history = await web.readHistory(session.id);
-    assert.deepEqual(history.map(({ seq, localId }) => [seq, localId]), [[1, 'web-1'], [2, 'cli-1'], [3, 'cli-2']]);
+    assert.deepEqual(
+      history.map(({ seq, localId }) => [seq, localId]),
+      [
+        [1, 'web-1'],
+        [2, 'cli-1'],
+        [3, 'cli-2'],
+      ],
+    );
     assert.deepEqual(history[1].content, { n: 1 });
     // Another session may use the same local ids.
     const other = await liveSession(t, hub, { namespace: 'messages', tag: 'localId elsewhere' });

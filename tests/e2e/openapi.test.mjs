@@ -23,7 +23,9 @@ const api = parse(readFileSync(path.join(ROOT, 'docs', 'openapi.yaml'), 'utf8'))
 const METHODS = ['get', 'put', 'post', 'patch', 'delete'];
 /** @type {[string, any][]} */
 const operations = Object.entries(api.paths).flatMap(([route, item]) =>
-  METHODS.filter((method) => item[method]).map((method) => /** @type {[string, any]} */ ([item[method].operationId, { route, method, operation: item[method] }])),
+  METHODS.filter((method) => item[method]).map(
+    (method) => /** @type {[string, any]} */ ([item[method].operationId, { route, method, operation: item[method] }]),
+  ),
 );
 const byName = new Map(operations);
 
@@ -152,12 +154,33 @@ describe('every operation of docs/openapi.yaml', () => {
 
   test('the working directory, with and without a CLI that serves it', async () => {
     const results = {
-      gitStatus: [{ success: true, branch: 'main', files: [{ path: 'a', status: 'modified', more: 1 }, { path: 'b/', status: 'untracked', count: 3 }], more: 7 }, '?path=c&offset=2'],
+      gitStatus: [
+        {
+          success: true,
+          branch: 'main',
+          files: [
+            { path: 'a', status: 'modified', more: 1 },
+            { path: 'b/', status: 'untracked', count: 3 },
+          ],
+          more: 7,
+        },
+        '?path=c&offset=2',
+      ],
       gitDiffNumstat: [{ success: true, files: [{ path: 'a', added: 1, removed: 0 }] }, '?staged=true'],
       gitDiffFile: [{ success: true, diff: '+a' }, '?path=a'],
       readFile: [{ success: true, content: 'YQ==' }, '?path=a'],
       runRipgrep: [{ success: true, stdout: 'src/a.rs\n' }, '?query=a&limit=1', 'findFiles'],
-      listDirectory: [{ success: true, entries: [{ name: 'src', type: 'directory' }, { name: 'a', type: 'file', size: 1 }], more: 1 }, '?path=src&offset=1'],
+      listDirectory: [
+        {
+          success: true,
+          entries: [
+            { name: 'src', type: 'directory' },
+            { name: 'a', type: 'file', size: 1 },
+          ],
+          more: 1,
+        },
+        '?path=src&offset=1',
+      ],
       listSlashCommands: [{ success: true, commands: ['/help'] }],
       listSkills: [{ success: true, skills: [{ name: 'review', description: 'Reviews' }] }],
     };
@@ -236,7 +259,8 @@ describe('every operation of docs/openapi.yaml', () => {
     await feed.nextEvent('session-removed', session.id);
     for (const event of feed.all) assertValid(event, '/components/schemas/Event', 'an event');
     const types = new Set(feed.all.map(({ type }) => type));
-    for (const type of ['session-added', 'session-updated', 'message-received', 'message-delta', 'machine-updated']) assert.ok(types.has(type), type);
+    for (const type of ['session-added', 'session-updated', 'message-received', 'message-delta', 'machine-updated'])
+      assert.ok(types.has(type), type);
     succeeded.add('events');
   });
 
@@ -250,6 +274,9 @@ describe('every operation of docs/openapi.yaml', () => {
   });
 
   test('was called with success', () => {
-    assert.deepEqual([...byName.keys()].filter((name) => !succeeded.has(name)), []);
+    assert.deepEqual(
+      [...byName.keys()].filter((name) => !succeeded.has(name)),
+      [],
+    );
   });
 });

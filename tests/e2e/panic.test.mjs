@@ -19,7 +19,10 @@ const AT_ONCE_MS = 10_000;
 
 function assertInterrupted({ status, headers, body }) {
   assert.equal(headers['x-content-type-options'], 'nosniff');
-  assert.deepEqual([status, headers['retry-after'], body], [503, '1', { error: 'The hub was interrupted. Try again.', code: 'hub_unavailable' }]);
+  assert.deepEqual(
+    [status, headers['retry-after'], body],
+    [503, '1', { error: 'The hub was interrupted. Try again.', code: 'hub_unavailable' }],
+  );
 }
 
 /** A session with a CLI on each kind of connection and a web client on each transport; `losses` names CLIs that disconnected. */
@@ -39,7 +42,10 @@ async function connectAll(t, namespace) {
 
 /** A message of each CLI is stored and reaches all other clients over their open connections. */
 async function assertAllConnected({ session, bridged, direct, feeds, web }) {
-  for (const [from, to] of [[bridged, direct], [direct, bridged]]) {
+  for (const [from, to] of [
+    [bridged, direct],
+    [direct, bridged],
+  ]) {
     const text = `after the panic, ${from.socket.id}`;
     assert.equal((await from.sendMessage(session.id, { text })).ok, true);
     const update = await to.nextUpdate('new-message');
@@ -143,7 +149,10 @@ describe('a panic', () => {
     await reconnected;
     await Promise.all(clients.feeds.map((feed) => feed.waitForEnd('its end')));
     assert.equal((await clients.web.post(path, body)).body.message.seq, 1);
-    assert.deepEqual((await clients.web.readHistory(clients.session.id)).map(({ localId }) => localId), ['once']);
+    assert.deepEqual(
+      (await clients.web.readHistory(clients.session.id)).map(({ localId }) => localId),
+      ['once'],
+    );
   });
 
   test('before a registration is written to its attachment closes all sockets, and CLIs register again', async (t) => {

@@ -100,9 +100,7 @@ describe('a push', { concurrency: true }, () => {
     assert.deepEqual([entry.sent, entry.failed], [2, 3]);
     assert.deepEqual(entry.failures.map(({ status }) => status).sort(), [302, 403, 410]);
     assert.ok(!service.messages.some(({ path }) => path === '/elsewhere'));
-    const { results } = await (await hub.database())
-      .prepare("SELECT count(*) AS n FROM push_subscriptions WHERE namespace = 'odd'")
-      .all();
+    const { results } = await (await hub.database()).prepare("SELECT count(*) AS n FROM push_subscriptions WHERE namespace = 'odd'").all();
     assert.equal(results[0].n, 4);
   });
 

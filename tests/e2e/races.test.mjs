@@ -122,19 +122,38 @@ describe('concurrently on one session', { concurrency: true }, () => {
     const feeds = await openFeeds(t, web, session.id);
     const send = (from, by) => Promise.all(numbers(200).map((n) => from.sendMessage(session.id, { by, n })));
     const acks = await Promise.all([send(cli, 'first'), send(second, 'second')]);
-    assert.deepEqual(acks.flat().map(({ seq }) => seq).sort((a, b) => a - b), upTo(400));
+    assert.deepEqual(
+      acks
+        .flat()
+        .map(({ seq }) => seq)
+        .sort((a, b) => a - b),
+      upTo(400),
+    );
     const history = await web.readHistory(session.id);
     for (const [index, by] of ['first', 'second'].entries()) {
       const own = history.filter(({ content }) => content.by === by);
-      assert.deepEqual(own.map(({ content }) => content.n), numbers(200), 'in the order of sending');
-      assert.deepEqual(own.map(({ seq }) => seq), acks[index].map(({ seq }) => seq));
+      assert.deepEqual(
+        own.map(({ content }) => content.n),
+        numbers(200),
+        'in the order of sending',
+      );
+      assert.deepEqual(
+        own.map(({ seq }) => seq),
+        acks[index].map(({ seq }) => seq),
+      );
     }
     for (const feed of feeds) {
       await feed.first(({ message }) => message?.seq === 400, 'the last message');
       const received = feed.all.filter(({ type }) => type === 'message-received');
-      assert.deepEqual(received.map(({ message }) => message.id), history.map(({ id }) => id));
+      assert.deepEqual(
+        received.map(({ message }) => message.id),
+        history.map(({ id }) => id),
+      );
     }
-    for (const [receiver, by] of /** @type {any[]} */ ([[cli, 'second'], [second, 'first']])) {
+    for (const [receiver, by] of /** @type {any[]} */ ([
+      [cli, 'second'],
+      [second, 'first'],
+    ])) {
       const others = history.filter(({ content }) => content.by === by).map(({ seq }) => seq);
       const isNew = ({ name, payload }) => name === 'update' && payload.body.t === 'new-message';
       const isLast = (event) => isNew(event) && event.payload.body.message.seq === others.at(-1);
@@ -153,7 +172,10 @@ describe('concurrently on one session', { concurrency: true }, () => {
     const [deleted, ...acks] = await Promise.all([web.delete(`/api/sessions/${session.id}`), ...sent]);
     assert.ok(isOk(deleted), deleted.text);
     const stored = acks.filter((ack) => ack.ok);
-    assert.deepEqual(stored.map(({ seq }) => seq), upTo(stored.length));
+    assert.deepEqual(
+      stored.map(({ seq }) => seq),
+      upTo(stored.length),
+    );
     for (const ack of acks.slice(stored.length)) assert.deepEqual([ack.ok, ack.code], [false, 'not-found']);
     await feed.nextEvent('session-removed');
     assert.equal(feed.all.filter(({ type }) => type === 'message-received').length, stored.length);

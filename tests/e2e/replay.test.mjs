@@ -17,7 +17,11 @@ async function readUntil(feed, n) {
 
 function assertInOrder(feeds) {
   const numbers = feeds.flatMap(changes).map(({ eventId }) => Number(eventId.split('-')[1]));
-  assert.deepEqual(numbers, [...new Set(numbers)].sort((a, b) => a - b), 'each event once, in order');
+  assert.deepEqual(
+    numbers,
+    [...new Set(numbers)].sort((a, b) => a - b),
+    'each event once, in order',
+  );
 }
 
 /** A hub with a session and its CLI, and the query for a feed of all its events. */

@@ -134,8 +134,16 @@ describe('a restart of the hub', { concurrency: CONCURRENCY }, () => {
     await cli.waitForReconnect(() => hub.restart());
 
     const stored = await hub.web('stream').readHistory(session.id);
-    assert.deepEqual(stored.map(({ seq }) => seq), stored.map((_, index) => index + 1), 'no gap, no repetition');
-    assert.deepEqual(stored.map(({ content }) => content.n), stored.map((_, index) => index), 'in the order of sending');
+    assert.deepEqual(
+      stored.map(({ seq }) => seq),
+      stored.map((_, index) => index + 1),
+      'no gap, no repetition',
+    );
+    assert.deepEqual(
+      stored.map(({ content }) => content.n),
+      stored.map((_, index) => index),
+      'in the order of sending',
+    );
     for (const [n, seq] of acked) assert.equal(stored[seq - 1].content.n, n, `message ${n} was acknowledged`);
 
     const missing = Array.from({ length: 2_000 }, (_, n) => n).filter((n) => !acked.has(n));
@@ -143,7 +151,10 @@ describe('a restart of the hub', { concurrency: CONCURRENCY }, () => {
     await cli.emitWithAck('ping', {});
     assert.equal((await cli.sendMessage(session.id, { n: 2_000 })).seq, 2_001);
     const history = await hub.web('stream').readHistory(session.id);
-    assert.deepEqual(history.map(({ seq, content }) => [seq, content.n]), Array.from({ length: 2_001 }, (_, n) => [n + 1, n]));
+    assert.deepEqual(
+      history.map(({ seq, content }) => [seq, content.n]),
+      Array.from({ length: 2_001 }, (_, n) => [n + 1, n]),
+    );
   });
 
   test('ends a session at its timeout if no CLI reconnects', async (t) => {

@@ -115,7 +115,10 @@ describe('the git repository of an agent', () => {
     assert.equal(entry('src').type, 'directory');
     assert.deepEqual(entry('bytes.bin'), { name: 'bytes.bin', type: 'file', size: 5 });
     const src = await read('directory', { path: 'src' });
-    assert.deepEqual(src.entries.map(({ name }) => name), ['main.rs', 'ünïcode näme.txt']);
+    assert.deepEqual(
+      src.entries.map(({ name }) => name),
+      ['main.rs', 'ünïcode näme.txt'],
+    );
     assert.deepEqual((await read('directory', { path: '' })).entries, root.entries);
     assert.equal((await read('directory', { path: 'nowhere' })).success, false);
   });
@@ -324,7 +327,10 @@ describe('a call', () => {
     const calls = Promise.all(paths.map((path) => hub.web('many').get(`/api/sessions/${session.id}/file?path=${path}`)));
     await withTimeout(allArrived.promise, 'all calls to arrive');
     waiting.reverse().forEach((answer) => answer());
-    assert.deepEqual((await calls).map(({ body }) => body.content), paths);
+    assert.deepEqual(
+      (await calls).map(({ body }) => body.content),
+      paths,
+    );
   });
 
   test('fails if the CLI’s answer is not a JSON object', async (t) => {

@@ -49,7 +49,12 @@ for (const path of ['/worker', '/object']) {
   test(`a text frame that is not UTF-8 arrives with replacement characters, like one that has them (${path})`, async (t) => {
     const socket = openTcpSocket(t, port, path);
     await socket.next('101');
-    for (const [bytes, characters] of [[[0x61, 0xff, 0x62], '61 fffd 62'], [[0xc3], 'fffd'], [[0xed, 0xa0, 0x80], 'fffd fffd fffd'], [[0xef, 0xbf, 0xbd], 'fffd']]) {
+    for (const [bytes, characters] of [
+      [[0x61, 0xff, 0x62], '61 fffd 62'],
+      [[0xc3], 'fffd'],
+      [[0xed, 0xa0, 0x80], 'fffd fffd fffd'],
+      [[0xef, 0xbf, 0xbd], 'fffd'],
+    ]) {
       socket.send(Buffer.from(bytes));
       await socket.next(`got ${characters}`);
     }

@@ -105,7 +105,10 @@ describe('the list', () => {
     });
 
     const summaries = await listSessions(web);
-    assert.deepEqual(summaries.map(({ id }) => id), [old.id, middle.id, recent.id]);
+    assert.deepEqual(
+      summaries.map(({ id }) => id),
+      [old.id, middle.id, recent.id],
+    );
     const [summary] = summaries;
     assert.deepEqual(
       [summary.active, summary.thinking, summary.permissionMode, summary.pendingRequestsCount, summary.todoProgress],
@@ -147,7 +150,10 @@ describe('the list', () => {
       return pages;
     };
     const pages = await readPages();
-    assert.deepEqual(pages.map((page) => page.map(({ metadata }) => metadata.name).join('')), ['43', '21', '0']);
+    assert.deepEqual(
+      pages.map((page) => page.map(({ metadata }) => metadata.name).join('')),
+      ['43', '21', '0'],
+    );
     const { summary, worktree, agentName, flavor } = pages[0][0].metadata;
     assert.ok(summary.text.length >= 150 && long.startsWith(summary.text), summary.text);
     assert.deepEqual([worktree, agentName, flavor], [{ branch: summary.text }, 'Zeta', null]);
@@ -163,7 +169,10 @@ describe('the list', () => {
       { id: '2', content: 'Second', status: 'in_progress', priority: 'low' },
     ];
     const call = { type: 'tool_use', name: 'TodoWrite', input: { todos } };
-    await cli.sendMessage(session.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [call] } } } });
+    await cli.sendMessage(session.id, {
+      role: 'agent',
+      content: { type: 'output', data: { type: 'assistant', message: { content: [call] } } },
+    });
     assert.deepEqual((await hub.web('todos').readSession(session.id)).todos, todos);
     assert.deepEqual((await listSessions(hub.web('todos')))[0].todoProgress, { completed: 1, total: 2 });
   });

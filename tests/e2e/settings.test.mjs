@@ -10,7 +10,8 @@ import { KV_TABLE, SECRET, startHub } from './lib/hub.mjs';
 const NAMESPACE_TOKEN = namespaceToken(SECRET, 'default');
 
 /** Waits like `npm run dev` until a hub accepts a token, and returns that token. */
-const waitForToken = ({ url }) => waitUntilReady(url, { tokens: [SECRET, NAMESPACE_TOKEN], timeoutMs: 60_000, check: () => {}, fileOf: () => '.dev.vars' });
+const waitForToken = ({ url }) =>
+  waitUntilReady(url, { tokens: [SECRET, NAMESPACE_TOKEN], timeoutMs: 60_000, check: () => {}, fileOf: () => '.dev.vars' });
 
 const INVALID = {
   CLI_API_TOKEN: [' ', 'x'.repeat(960)],
@@ -70,7 +71,10 @@ test('FORBID_MODES is enforced by the worker that reads it from wrangler.toml', 
   t.after(() => hub.stop());
   const { body: config } = await hub.web().get('/api/config');
   assert.equal(config.forbiddenModes, 'bypassPermissions,yolo');
-  assert.equal(config.agents.some(({ modes }) => modes.some(({ neverAsks }) => neverAsks)), false);
+  assert.equal(
+    config.agents.some(({ modes }) => modes.some(({ neverAsks }) => neverAsks)),
+    false,
+  );
   const { session } = await liveSession(t, hub, { tag: 'forbidden' });
   const { status, body } = await hub.web().post(`/api/sessions/${session.id}/permission-mode`, { mode: 'bypassPermissions' });
   assert.deepEqual([status, body.code, body.field], [400, 'mode_forbidden', 'mode']);
@@ -102,7 +106,10 @@ test('a hub with a location hint serves as any other', async (t) => {
 test('`npm run dev` fails at once if the database has no schema, and says what to run', async (t) => {
   const hub = await startHub({ schema: false });
   t.after(() => hub.stop());
-  await assert.rejects(waitForToken(hub), (error) => error instanceof HubRefusedError && /no schema yet.*migrations apply/.test(error.message));
+  await assert.rejects(
+    waitForToken(hub),
+    (error) => error instanceof HubRefusedError && /no schema yet.*migrations apply/.test(error.message),
+  );
   await hub.migrate();
   assert.equal(await waitForToken(hub), SECRET);
 });

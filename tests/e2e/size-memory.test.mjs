@@ -76,7 +76,10 @@ test('an object that hibernates and wakes takes the place of its last instance i
   const paths = new Map();
   for (const namespace of namespaces) {
     const open = (tag) => hub.web(namespace).openSession({ tag, metadata: { padding: 'x'.repeat(500_000) } });
-    paths.set(namespace, [await open('a'), await open('b'), await open('c')].map(({ id }) => `/api/sessions/${id}`));
+    paths.set(
+      namespace,
+      [await open('a'), await open('b'), await open('c')].map(({ id }) => `/api/sessions/${id}`),
+    );
   }
   const before = await hub.wasmMemory();
   for (let round = 0; round < 5; round += 1) {
@@ -110,11 +113,17 @@ test('the largest message takes at most 2.5 times its size, and later ones reuse
   // Of two at the same time, one waits until there is memory for it: for the slow database to have written the other.
   await hub.setFaults([{ on: 'writes', kind: 'slow', ms: 3_000 }]);
   const acks = await Promise.all([send(cli, texts[0]), send(second, texts[0])]);
-  assert.ok(acks.every(({ ok }) => ok), JSON.stringify(acks));
+  assert.ok(
+    acks.every(({ ok }) => ok),
+    JSON.stringify(acks),
+  );
   growth.push((await hub.wasmMemory()) - before);
   const growthInMib = growth.map((bytes) => (bytes / MIB).toFixed(1)).join(' ');
   t.diagnostic(`the wasm memory has grown by ${growthInMib} MiB`);
-  assert.ok(growth.every((bytes) => bytes < 2.5 * LARGEST), growthInMib);
+  assert.ok(
+    growth.every((bytes) => bytes < 2.5 * LARGEST),
+    growthInMib,
+  );
   assert.ok(growth.at(-1) - growth[0] < LARGEST / 2, growthInMib);
 });
 
@@ -139,7 +148,10 @@ test('the largest agent states, one after another, take no more than messages', 
   }
   const growthInMib = growth.map((bytes) => (bytes / MIB).toFixed(1)).join(' ');
   t.diagnostic(`the wasm memory has grown by ${growthInMib} MiB`);
-  assert.ok(growth.every((bytes) => bytes < 2.5 * LARGEST), growthInMib);
+  assert.ok(
+    growth.every((bytes) => bytes < 2.5 * LARGEST),
+    growthInMib,
+  );
   assert.ok(growth.at(-1) - growth[0] < LARGEST / 2, growthInMib);
 
   // A session may have two of the largest values; its response is sent in parts.

@@ -40,7 +40,8 @@ const digest = (text) => createHash('sha256').update(text, 'base64').digest('hex
 const upload = (bytes) => ({ filename: 'ü.bin', mimeType: 'application/octet-stream', content: randomBytes(bytes).toString('base64') });
 
 /** Serves uploads, and returns a digest of what has arrived. */
-const serveUploads = (cli) => cli.serve('uploadFile', ({ filename, content }) => ({ success: true, path: filename, digest: digest(content) }));
+const serveUploads = (cli) =>
+  cli.serve('uploadFile', ({ filename, content }) => ({ success: true, path: filename, digest: digest(content) }));
 
 /** The numbers of the events that say that a message was received. */
 const numbersOf = (feed) => feed.all.filter(({ message }) => message).map(({ eventId }) => Number(eventId.split('-')[1]));
@@ -96,7 +97,10 @@ for (const [worker, object] of [BUILDS, BUILDS.toReversed()]) {
 
       assert.equal(ok(await web.get(`${route}/git-status`)).branch, 'main');
       assert.equal(ok(await web.get(`${route}/files?query=notes`)).files[0].fullPath, `${machine.directory}/notes.txt`);
-      assert.equal(ok(await web.post(`${route}/upload`, { filename: 'a.txt', content: 'aGk=', mimeType: 'text/plain' })).path, '/uploads/a.txt');
+      assert.equal(
+        ok(await web.post(`${route}/upload`, { filename: 'a.txt', content: 'aGk=', mimeType: 'text/plain' })).path,
+        '/uploads/a.txt',
+      );
       ok(await web.post(`${route}/permission-mode`, { mode: 'plan' }));
       assert.equal(ok(await web.patch(route, { name: 'Renamed' })).metadataVersion, 2);
       await machine.say(sessionId, 'done');
@@ -125,14 +129,24 @@ for (const [worker, object] of [BUILDS, BUILDS.toReversed()]) {
         assert.equal(ok(await web.post(`/api/sessions/${session.id}/upload`, file)).digest, digest(file.content));
         // The last two are larger than a database row.
         const sent = [{ n: 1 }, { n: 2, text: 'é'.repeat(100_000) }, { n: 3, text: 'x'.repeat(3 * MB) }, { n: 4, text: '🦀'.repeat(MB) }];
-        for (const [index, content] of sent.entries()) assert.equal((await cli.sendMessage(session.id, content, `l-${index}`)).seq, index + 1);
+        for (const [index, content] of sent.entries())
+          assert.equal((await cli.sendMessage(session.id, content, `l-${index}`)).seq, index + 1);
         assert.equal((await cli.sendMessage(session.id, sent[0], 'l-0')).seq, 1, 'a repeated message is stored once');
         await Promise.all(Array.from({ length: 250 }, (_, n) => cli.sendMessage(session.id, { n: n + 5 })));
         const history = await web.readHistory(session.id);
-        assert.deepEqual(history.slice(0, 4).map(({ content }) => content), sent);
-        assert.deepEqual(history.map(({ seq, content }) => [seq, content.n]), history.map((_, index) => [index + 1, index + 1]));
+        assert.deepEqual(
+          history.slice(0, 4).map(({ content }) => content),
+          sent,
+        );
+        assert.deepEqual(
+          history.map(({ seq, content }) => [seq, content.n]),
+          history.map((_, index) => [index + 1, index + 1]),
+        );
         const page = ok(await web.get(`/api/sessions/${session.id}/messages?beforeSeq=200&limit=50`));
-        assert.deepEqual(page.messages.map(({ seq }) => seq).sort((a, b) => a - b), Array.from({ length: 50 }, (_, index) => index + 150));
+        assert.deepEqual(
+          page.messages.map(({ seq }) => seq).sort((a, b) => a - b),
+          Array.from({ length: 50 }, (_, index) => index + 150),
+        );
         const metadata = { ...session.metadata, large: 'y'.repeat(3 * MB) };
         assert.equal((await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: 1, metadata })).result, 'success');
         assert.deepEqual((await web.readSession(session.id)).metadata, metadata);
@@ -187,9 +201,14 @@ for (const [worker, object] of [BUILDS, BUILDS.toReversed()]) {
 /** Uses every kind of socket of a namespace. `round`: the number of earlier calls. */
 async function useAll({ web, session, machine, cli, second, runner, feeds }, round) {
   assert.deepEqual(ok(await web.get(`/api/sessions/${session.id}/skills`)), { success: true, skills: [] });
-  assert.deepEqual(ok(await web.post(`/api/machines/${encodeURIComponent(machine.id)}/paths/exists`, { paths: ['/code'] })), { '/code': true });
+  assert.deepEqual(ok(await web.post(`/api/machines/${encodeURIComponent(machine.id)}/paths/exists`, { paths: ['/code'] })), {
+    '/code': true,
+  });
   const seq = 2 * round + 1;
-  assert.equal(ok(await web.post(`/api/sessions/${session.id}/messages`, { text: 'from the web', localId: `w-${round}` })).message.seq, seq);
+  assert.equal(
+    ok(await web.post(`/api/sessions/${session.id}/messages`, { text: 'from the web', localId: `w-${round}` })).message.seq,
+    seq,
+  );
   for (const receiver of [cli, second]) assert.equal((await receiver.nextUpdate('new-message')).message.seq, seq);
   assert.equal((await cli.sendMessage(session.id, { n: seq + 1 }, `c-${round}`)).seq, seq + 1);
   assert.equal((await second.nextUpdate('new-message')).message.seq, seq + 1);
@@ -204,11 +223,17 @@ async function useAll({ web, session, machine, cli, second, runner, feeds }, rou
   ok(await web.post(`/api/sessions/${session.id}/permissions/r-${round}/approve`, {}));
   const { requests, completedRequests } = (await web.readSession(session.id)).agentState;
   assert.deepEqual(Object.keys(requests), ['kept']);
-  assert.deepEqual(Object.keys(completedRequests).sort(), Array.from({ length: round + 1 }, (_, index) => `r-${index}`));
+  assert.deepEqual(
+    Object.keys(completedRequests).sort(),
+    Array.from({ length: round + 1 }, (_, index) => `r-${index}`),
+  );
   assert.equal((await runner.emitWithAck('machine-alive', { machineId: machine.id, time: Date.now() })).ok, true);
   await cli.keepAlive(session.id, { thinking: round % 2 === 0 });
   const { sessions } = ok(await web.get('/api/sessions'));
-  assert.deepEqual(sessions.map(({ id, active }) => [id, active]), [[session.id, true]]);
+  assert.deepEqual(
+    sessions.map(({ id, active }) => [id, active]),
+    [[session.id, true]],
+  );
 }
 
 describe('an object that another build loads', { concurrency: true }, () => {
@@ -244,10 +269,18 @@ describe('an object that another build loads', { concurrency: true }, () => {
         await Promise.all(namespaces.map((clients) => useAll(clients, index + 1)));
       }
       for (const { cli, second: other, runner, ids, feeds } of namespaces) {
-        assert.deepEqual([cli, other, runner].map(({ socket }) => socket.id), ids, 'no socket has reconnected');
+        assert.deepEqual(
+          [cli, other, runner].map(({ socket }) => socket.id),
+          ids,
+          'no socket has reconnected',
+        );
         for (const feed of feeds) {
           const numbers = numbersOf(feed);
-          assert.deepEqual(numbers, [...new Set(numbers)].sort((x, y) => x - y), 'each event once, in order');
+          assert.deepEqual(
+            numbers,
+            [...new Set(numbers)].sort((x, y) => x - y),
+            'each event once, in order',
+          );
         }
       }
     });
@@ -297,7 +330,9 @@ describe('an object that another build loads', { concurrency: true }, () => {
       const machine = new ScriptedCli(t, hub, 'protocol', 'merged');
       await machine.startRunner();
       machine.resumesUnderNewId = true;
-      const { sessionId: old } = ok(await web.post(`/api/machines/${machine.machineId}/spawn`, { directory: machine.directory, agent: 'alpha' }));
+      const { sessionId: old } = ok(
+        await web.post(`/api/machines/${machine.machineId}/spawn`, { directory: machine.directory, agent: 'alpha' }),
+      );
       for (const text of ['one', 'two']) await machine.say(old, text);
       ok(await web.post(`/api/sessions/${old}/archive`, {}));
       machine.sessions.get(old).close();
@@ -309,7 +344,10 @@ describe('an object that another build loads', { concurrency: true }, () => {
         await hub.restart(buildVariables(build, build));
         const cli = await connectCli(t, hub, { namespace: 'merged', auth: { sessionId } });
         await web.readSession(sessionId);
-        assert.deepEqual((await web.readHistory(sessionId)).map(({ seq }) => seq), Array.from({ length: index + 3 }, (_, n) => n + 1));
+        assert.deepEqual(
+          (await web.readHistory(sessionId)).map(({ seq }) => seq),
+          Array.from({ length: index + 3 }, (_, n) => n + 1),
+        );
         const message = { sid: sessionId, message: {}, localId: `l-${index}` };
         let ack = await cli.emitWithAck('message', message);
         // After a rollback to a version before migration 0009, the first message may be refused.

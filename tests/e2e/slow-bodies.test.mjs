@@ -38,7 +38,10 @@ async function postSlowly(path, raw, { chunked = false } = {}) {
   request.once('error', reject);
   request.once('response', resolve);
   let isAnswered = false;
-  promise.then(() => (isAnswered = true), () => (isAnswered = true));
+  promise.then(
+    () => (isAnswered = true),
+    () => (isAnswered = true),
+  );
   for (let offset = 0; offset < raw.length && !isAnswered; offset += PART_BYTES) {
     if (offset > 0) await Promise.race([sleep(PAUSE_MS), promise]);
     request.write(raw.slice(offset, offset + PART_BYTES));
@@ -66,8 +69,17 @@ test('a message and uploads that take 52 s are accepted', async (t) => {
     postSlowly(`${path}/upload`, file.raw, { chunked: true }),
   ]);
   assert.ok(performance.now() - startedAt > 50_000);
-  assert.deepEqual(answers.map(({ status, body }) => [status, body.error]), Array(4).fill([200, undefined]));
-  assert.deepEqual(answers.slice(2).map(({ body }) => body), [uploaded, uploaded]);
+  assert.deepEqual(
+    answers.map(({ status, body }) => [status, body.error]),
+    Array(4).fill([200, undefined]),
+  );
+  assert.deepEqual(
+    answers.slice(2).map(({ body }) => body),
+    [uploaded, uploaded],
+  );
   const history = await hub.web().readHistory(session.id);
-  assert.deepEqual(history.map(({ content }) => content.content.text === message.text), [true, true]);
+  assert.deepEqual(
+    history.map(({ content }) => content.content.text === message.text),
+    [true, true],
+  );
 });

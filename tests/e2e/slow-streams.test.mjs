@@ -94,6 +94,9 @@ test('a large event reaches all clients that read, however many there are', asyn
   for (let n = 1; n <= 3; n += 1) await cli.sendMessage(session.id, { n, padding: 'x'.repeat(MIB) });
   for (const feed of feeds) {
     await feed.next(({ message }) => message?.content.n === 3, 'the last message');
-    assert.deepEqual(feed.all.flatMap(({ message }) => message?.content.n ?? []), [1, 2, 3]);
+    assert.deepEqual(
+      feed.all.flatMap(({ message }) => message?.content.n ?? []),
+      [1, 2, 3],
+    );
   }
 });

@@ -34,7 +34,21 @@ function outcomes({ checks }) {
   return { results, reasons };
 }
 
-const ALL = ['health', 'sign-in', 'timing', 'cli', 'rpc', 'messages', 'history', 'upload', 'events', 'sleep', 'replay', 'reconnect', 'clean-up'];
+const ALL = [
+  'health',
+  'sign-in',
+  'timing',
+  'cli',
+  'rpc',
+  'messages',
+  'history',
+  'upload',
+  'events',
+  'sleep',
+  'replay',
+  'reconnect',
+  'clean-up',
+];
 
 describe('npm run smoke', { concurrency: true }, () => {
   test('passes on a working hub, measures it, and leaves other sessions of the namespace unchanged', async () => {
@@ -110,7 +124,12 @@ describe('npm run smoke', { concurrency: true }, () => {
   });
 
   test('refuses a command line without a hub or token', async () => {
-    for (const [args, message] of /** @type {any[]} */ ([[[], /--hub/], [['--hub', 'hub.example.com'], /not a URL/], [['--hub', 'https://hub.example.com/console'], /without a path/], [['--hub', 'https://hub.example.com'], /no access token/]])) {
+    for (const [args, message] of /** @type {any[]} */ ([
+      [[], /--hub/],
+      [['--hub', 'hub.example.com'], /not a URL/],
+      [['--hub', 'https://hub.example.com/console'], /without a path/],
+      [['--hub', 'https://hub.example.com'], /no access token/],
+    ])) {
       const { code, stderr } = await runSmoke(...args);
       assert.equal(code, 2);
       assert.match(stderr, message);

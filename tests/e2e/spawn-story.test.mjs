@@ -86,7 +86,10 @@ test('a session in a worktree is spawned, used, archived, resumed and deleted', 
   assert.deepEqual([archived.active, archived.metadata.archiveReason], [false, 'Done for today']);
   assert.deepEqual([await listSessions(), await listSessions('?archived=only')], [[agent.sessionId], [id]]);
   const { machines } = (await web.get('/api/machines')).body;
-  assert.deepEqual(machines.map((machine) => machine.id), [agent.machineId]);
+  assert.deepEqual(
+    machines.map((machine) => machine.id),
+    [agent.machineId],
+  );
   const history = await web.readHistory(id);
 
   assert.deepEqual((await act(id, 'resume')).body, { success: true, sessionId: id });
@@ -99,7 +102,10 @@ test('a session in a worktree is spawned, used, archived, resumed and deleted', 
   assert.equal(existsSync(upload.body.path), false);
   assert.deepEqual((await web.readHistory(id)).slice(0, history.length), history);
   const seqs = (await web.readHistory(id)).map(({ seq }) => seq);
-  assert.deepEqual(seqs, seqs.map((_, index) => index + 1));
+  assert.deepEqual(
+    seqs,
+    seqs.map((_, index) => index + 1),
+  );
   const resumedText = `Resumed: the shell continues in ${worktreePath}, with WHO as set before.`;
   assert.deepEqual(await readConversation(web, id), [...before, resumedText, '> echo $WHO', '= me', 'Exit code 0.']);
 
@@ -149,7 +155,10 @@ test('a machine keeps running when its session is archived, and can resume it', 
   await feed.next(({ data }) => data?.metadata?.startedBy === 'runner', 'the metadata of its new process');
   await runCommand('echo two');
   const texts = await readConversation(web, agent.sessionId);
-  assert.deepEqual(texts.filter((line) => line.startsWith('=')), ['= one', '= two']);
+  assert.deepEqual(
+    texts.filter((line) => line.startsWith('=')),
+    ['= one', '= two'],
+  );
   assert.equal(texts.filter((line) => line.startsWith('Resumed')).length, 1);
 });
 

@@ -33,7 +33,10 @@ test('responses without a valid token do not have it', async () => {
     await stranger.post('/api/auth', { accessToken: 'wrong token' }),
     await stranger.get('/socket.io/?EIO=4&transport=polling'),
   ];
-  assert.deepEqual(answers.map((answer) => [answer.status, timingOf(answer)]), [200, 401, 401, 401, 400].map((status) => [status, undefined]));
+  assert.deepEqual(
+    answers.map((answer) => [answer.status, timingOf(answer)]),
+    [200, 401, 401, 401, 400].map((status) => [status, undefined]),
+  );
 });
 
 test('it shows that an object was loaded again after hibernation', async () => {

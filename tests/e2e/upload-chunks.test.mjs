@@ -58,7 +58,10 @@ test('a body with its content first arrives unchanged', async (t) => {
   const { path: route, calls } = await chunkSession(t, 'order');
   const { body, digest } = await streamUpload(hub, route, { size: 3 * MB + 1, contentFirst: true });
   assert.deepEqual(body, { success: true, path: '/uploads/large.bin', digest });
-  assert.deepEqual(calls.all.map(({ offset, last }) => [offset, last]), Array.from({ length: 9 }, (_, n) => [n * 393_216, n === 8]));
+  assert.deepEqual(
+    calls.all.map(({ offset, last }) => [offset, last]),
+    Array.from({ length: 9 }, (_, n) => [n * 393_216, n === 8]),
+  );
 });
 
 test('a CLI of each kind gets its file at the same time; above 50 MiB only the one with chunks', async (t) => {
@@ -67,7 +70,10 @@ test('a CLI of each kind gets its file at the same time; above 50 MiB only the o
   await cli.serve('uploadFile', ({ content }) => ({ success: true, digest: createHash('sha256').update(content, 'base64').digest('hex') }));
   const whole = `/api/sessions/${session.id}/upload`;
   const answers = await Promise.all([chunked.path, whole].map((route) => streamUpload(hub, route, { size: 30 * MB })));
-  assert.deepEqual(answers.map(({ body }) => body.digest), answers.map(({ digest }) => digest));
+  assert.deepEqual(
+    answers.map(({ body }) => body.digest),
+    answers.map(({ digest }) => digest),
+  );
   const larger = await streamUpload(hub, whole, { size: 51 * MB });
   assert.deepEqual([larger.status, larger.body.code], [413, 'too_large']);
   assert.match(larger.body.error, /does not accept uploads in chunks/);
@@ -90,7 +96,9 @@ test('a client that disconnects aborts its upload', async (t) => {
 });
 
 test('a CLI that refuses a chunk, or disconnects, ends the upload while its client still sends', async (t) => {
-  const refusing = await chunkSession(t, 'refusing', { answer: ({ offset }) => (offset > MB ? { success: false, error: 'The disk is full.' } : { success: true }) });
+  const refusing = await chunkSession(t, 'refusing', {
+    answer: ({ offset }) => (offset > MB ? { success: false, error: 'The disk is full.' } : { success: true }),
+  });
   const refused = await streamUpload(hub, refusing.path, { size: 20 * MB });
   assert.deepEqual([refused.status, refused.body], [200, { success: false, error: 'The disk is full.' }]);
 

@@ -59,7 +59,12 @@ test('four concurrent uploads of 100 MB in chunks take at most 64 MiB together',
   t.after(() => hub.stop());
   const sessions = await Promise.all(
     ['a', 'b', 'c', 'd'].map(async (namespace) => {
-      const { session, cli } = await liveSession(t, hub, { namespace, tag: 'chunks', tokenIn: 'header', auth: { features: ['upload-chunks'] } });
+      const { session, cli } = await liveSession(t, hub, {
+        namespace,
+        tag: 'chunks',
+        tokenIn: 'header',
+        auth: { features: ['upload-chunks'] },
+      });
       await cli.serve('uploadFile', () => ({ success: false }));
       await cli.serve('uploadChunk', () => ({ success: true }));
       return { namespace, route: `/api/sessions/${session.id}/upload` };
@@ -69,7 +74,11 @@ test('four concurrent uploads of 100 MB in chunks take at most 64 MiB together',
   await uploadAll(1000);
   const before = hub.memory().now;
   const answers = await uploadAll(100 * MIB);
-  assert.deepEqual(answers.map(({ status }) => status), [200, 200, 200, 200], JSON.stringify(answers));
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [200, 200, 200, 200],
+    JSON.stringify(answers),
+  );
   const growth = hub.memory().peak - before;
   t.diagnostic(`the peak is ${(growth / MIB).toFixed(1)} MiB above the memory before`);
   assert.ok(growth <= CHUNKS_GROWTH, `the memory grew by ${growth} bytes`);

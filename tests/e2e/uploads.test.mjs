@@ -16,7 +16,12 @@ const hub = await startHub();
 after(() => hub.stop());
 
 const digest = (bytes) => createHash('sha256').update(bytes).digest('hex');
-const uploadBody = (bytes, fields = {}) => ({ filename: 'a.bin', mimeType: 'application/octet-stream', content: bytes.toString('base64'), ...fields });
+const uploadBody = (bytes, fields = {}) => ({
+  filename: 'a.bin',
+  mimeType: 'application/octet-stream',
+  content: bytes.toString('base64'),
+  ...fields,
+});
 
 /** The CLI's handler of uploads, which returns what it received. */
 const handleUpload = ({ filename, mimeType, content }) => {
@@ -72,7 +77,10 @@ describe('a body', () => {
   for (const [what, raw] of Object.entries(valid)) {
     test(`${what} is accepted`, async () => {
       const answer = await hub.web().post(target.path, undefined, { raw });
-      assert.deepEqual([answer.status, answer.body], [200, { success: true, path: '/uploads/f', mimeType: 'm', size: bytes.length, digest: digest(bytes) }]);
+      assert.deepEqual(
+        [answer.status, answer.body],
+        [200, { success: true, path: '/uploads/f', mimeType: 'm', size: bytes.length, digest: digest(bytes) }],
+      );
     });
   }
 
@@ -94,7 +102,11 @@ describe('a body', () => {
     'whose content is not base64': ['{"filename":"f","content":"a b=","mimeType":"m"}', 400, 'invalid_field', 'content'],
     'whose file name is too long': [JSON.stringify(uploadBody(bytes, { filename: 'x'.repeat(256) })), 400, 'invalid_field', 'filename'],
     'whose file name has 100 KB': [JSON.stringify(uploadBody(bytes, { filename: 'x'.repeat(100_000) })), 413, 'too_large'],
-    'that is not UTF-8': [Buffer.concat([Buffer.from('{"filename":"'), Buffer.from([0xff]), Buffer.from('","content":"","mimeType":"m"}')]), 400, 'invalid_body'],
+    'that is not UTF-8': [
+      Buffer.concat([Buffer.from('{"filename":"'), Buffer.from([0xff]), Buffer.from('","content":"","mimeType":"m"}')]),
+      400,
+      'invalid_body',
+    ],
   };
   for (const [what, [raw, status, code, field]] of Object.entries(invalid)) {
     test(`${what} is refused`, async () => {
@@ -170,7 +182,10 @@ describe('a CLI', () => {
     const { path } = await uploadSession(t, 'many');
     const files = Array.from({ length: 12 }, (_, index) => randomBytes((index + 1) * 500_000));
     const answers = await Promise.all(files.map((file) => hub.web().post(path, uploadBody(file))));
-    assert.deepEqual(answers.map(({ body }) => body.digest), files.map(digest));
+    assert.deepEqual(
+      answers.map(({ body }) => body.digest),
+      files.map(digest),
+    );
   });
 
   test('deletes an uploaded file by its path', async (t) => {

@@ -78,12 +78,19 @@ describe('a CLI with names of its own', () => {
     const feed = await web.openSocket({ sessionId: session.id });
     t.after(() => feed.close());
     await feed.waitForGreeting();
-    for (const [model, word] of [['swift', 'swift'], ['model_strong', 'thorough'], ['model_fast', 'swift']]) {
+    for (const [model, word] of [
+      ['swift', 'swift'],
+      ['model_strong', 'thorough'],
+      ['model_fast', 'swift'],
+    ]) {
       assertOk(await web.post(`${path}/model`, { model }));
       await feed.nextUpdate({ modelMode: word });
       assert.equal((await read()).modelMode, word);
     }
-    assert.deepEqual(received.map(({ modelMode }) => modelMode), ['swift', 'thorough', 'swift']);
+    assert.deepEqual(
+      received.map(({ modelMode }) => modelMode),
+      ['swift', 'thorough', 'swift'],
+    );
     assert.match(assertRefused(await web.post(`${path}/model`, { model: 'huge' }), 'model'), /model_strong, swift, thorough/);
     await cli.keepAlive(session.id, { modelMode: 'swift' });
     assert.equal((await read()).modelMode, 'swift');
@@ -111,7 +118,10 @@ describe('a CLI with names of its own', () => {
     for (const body of [{ agent: 'zeta-coder' }, { agent: 'alpha' }, { agent: 'zeta-sketch' }, {}]) {
       assert.deepEqual(assertOk(await spawn(body)), { success: true, type: 'success', sessionId: 'made-up' });
     }
-    assert.deepEqual(received.map(({ agent }) => agent), ['zeta-coder', 'zeta-coder', 'zeta-sketch', 'zeta-coder']);
+    assert.deepEqual(
+      received.map(({ agent }) => agent),
+      ['zeta-coder', 'zeta-coder', 'zeta-sketch', 'zeta-coder'],
+    );
     assert.match(assertRefused(await spawn({ agent: 'theta' }), 'agent'), /epsilon, zeta-coder, zeta-sketch/);
   });
 
@@ -169,7 +179,10 @@ describe('a CLI with names of its own', () => {
       assertRefused(await web.post(`${path}/${what}`, body), field);
     }
     assert.deepEqual(received, []);
-    assert.match(assertOk(await web.get(`${path}/git-status`)).error, /^No handler registered for gitStatus\. .* configure, git-status: .*VOCABULARY/);
+    assert.match(
+      assertOk(await web.get(`${path}/git-status`)).error,
+      /^No handler registered for gitStatus\. .* configure, git-status: .*VOCABULARY/,
+    );
     const data = { type: 'plan', entries: [{ content: 'plan', status: 'pending' }] };
     await cli.sendMessage(session.id, { role: 'agent', content: { type: 'zeta-coder', data } });
     assert.equal((await read()).todos, undefined);

@@ -79,7 +79,10 @@ interface PushPayload {
 
 self.addEventListener('push', (event) => {
   // Every push must show a notification: browsers revoke the permission otherwise.
-  const { title, body, tag, data } = (event.data?.json() ?? { title: 'Session gateway', body: 'Open the console to see what changed.' }) as PushPayload;
+  const { title, body, tag, data } = (event.data?.json() ?? {
+    title: 'Session gateway',
+    body: 'Open the console to see what changed.',
+  }) as PushPayload;
   event.waitUntil(self.registration.showNotification(title, { body, data, icon: '/icon-192.png', ...(tag === undefined ? {} : { tag }) }));
 });
 

@@ -25,7 +25,11 @@ const block = partial({
   tool_use_id: oneOf('a', 'b', '__proto__'),
   name: oneOf('Bash', 'TodoWrite', 'constructor'),
   input: anything,
-  content: orAnything(fc.array(partial({ type: oneOf('text', 'image'), text: orAnything(fc.string()), data: oneOf('AAAA'), mimeType: oneOf('image/png') }), { maxLength: 3 })),
+  content: orAnything(
+    fc.array(partial({ type: oneOf('text', 'image'), text: orAnything(fc.string()), data: oneOf('AAAA'), mimeType: oneOf('image/png') }), {
+      maxLength: 3,
+    }),
+  ),
   source: orAnything(partial({ data: oneOf('AAAA'), media_type: oneOf('image/png', 'text/html') })),
   is_error: anything,
 });
@@ -36,11 +40,26 @@ const record = partial({
   callId: oneOf('a', 'b'),
   name: oneOf('Bash'),
   output: anything,
-  entries: orAnything(fc.array(orAnything(partial({ content: orAnything(fc.string()), status: oneOf('completed'), priority: oneOf('high'), id: anything })), { maxLength: 3 })),
+  entries: orAnything(
+    fc.array(orAnything(partial({ content: orAnything(fc.string()), status: oneOf('completed'), priority: oneOf('high'), id: anything })), {
+      maxLength: 3,
+    }),
+  ),
 });
 const attachment = partial({ id: anything, filename: orAnything(fc.string()), size: orAnything(fc.integer()), path: anything });
-const body = partial({ type: oneOf('text', 'output', 'event', 'beta'), text: orAnything(fc.string()), data: orAnything(record), attachments: orAnything(fc.array(orAnything(attachment), { maxLength: 3 })) });
-const content = orAnything(partial({ role: oneOf('user', 'agent', 'assistant'), content: orAnything(fc.oneof(body, fc.array(block, { maxLength: 4 }))), meta: orAnything(partial({ sentFrom: oneOf('web', 'cli') })) }));
+const body = partial({
+  type: oneOf('text', 'output', 'event', 'beta'),
+  text: orAnything(fc.string()),
+  data: orAnything(record),
+  attachments: orAnything(fc.array(orAnything(attachment), { maxLength: 3 })),
+});
+const content = orAnything(
+  partial({
+    role: oneOf('user', 'agent', 'assistant'),
+    content: orAnything(fc.oneof(body, fc.array(block, { maxLength: 4 }))),
+    meta: orAnything(partial({ sentFrom: oneOf('web', 'cli') })),
+  }),
+);
 
 /** Asserts what the views rely on. */
 function checkPart(part: MessagePart): void {
@@ -79,7 +98,10 @@ function checkPart(part: MessagePart): void {
 }
 
 test('any message parses into valid parts', () => {
-  fc.assert(fc.property(content, (message) => parseMessage(message).forEach(checkPart)), { numRuns: 2000 });
+  fc.assert(
+    fc.property(content, (message) => parseMessage(message).forEach(checkPart)),
+    { numRuns: 2000 },
+  );
 });
 
 const request = orAnything(
@@ -91,7 +113,12 @@ const request = orAnything(
     completedAt: orAnything(fc.integer()),
     reason: orAnything(fc.string()),
     allowTools: orAnything(fc.array(orAnything(fc.string()))),
-    answers: orAnything(fc.dictionary(fc.string(), orAnything(fc.oneof(fc.array(orAnything(fc.string())), partial({ answers: orAnything(fc.array(fc.string())) }))))),
+    answers: orAnything(
+      fc.dictionary(
+        fc.string(),
+        orAnything(fc.oneof(fc.array(orAnything(fc.string())), partial({ answers: orAnything(fc.array(fc.string())) }))),
+      ),
+    ),
   }),
 );
 
@@ -103,18 +130,37 @@ test('any session gives a timeline with unique keys and valid texts', () => {
       fc.boolean(),
       fc.boolean(),
       (contents, completed, active, thinking) => {
-        const messages = contents.map((item, index): Message => ({ id: `m${index}`, seq: index + 1, localId: null, content: item, createdAt: index }));
-        const items = buildTimeline({ messages, outgoing: [], hasOlder: false, requests: completed, completed: completed as Record<string, CompletedRequest> }, { active, thinking });
+        const messages = contents.map(
+          (item, index): Message => ({ id: `m${index}`, seq: index + 1, localId: null, content: item, createdAt: index }),
+        );
+        const items = buildTimeline(
+          { messages, outgoing: [], hasOlder: false, requests: completed, completed: completed as Record<string, CompletedRequest> },
+          { active, thinking },
+        );
         assert.equal(new Set(items.map(({ key }) => key)).size, items.length);
         for (const item of items) {
           if (item.kind === 'tool') {
-            const texts = [toolTitle(item.name, item.input), summaryPath(item.input) ?? '', ...(summarizeEdits(item.input)?.lines ?? []).map(({ text }) => text)];
-            assert.ok(texts.every((text) => typeof text === 'string'), JSON.stringify(item));
+            const texts = [
+              toolTitle(item.name, item.input),
+              summaryPath(item.input) ?? '',
+              ...(summarizeEdits(item.input)?.lines ?? []).map(({ text }) => text),
+            ];
+            assert.ok(
+              texts.every((text) => typeof text === 'string'),
+              JSON.stringify(item),
+            );
           }
           if (item.kind !== 'permission') continue;
           const { allowTools = [], reason = '' } = item.request;
           const summary = summarizeRequest(item.request);
-          const texts = [describeDecision(item.request).label, summary.text, summary.path ?? '', reason, ...allowTools, ...answeredQuestions(item.request).flatMap(({ answers }) => answers)];
+          const texts = [
+            describeDecision(item.request).label,
+            summary.text,
+            summary.path ?? '',
+            reason,
+            ...allowTools,
+            ...answeredQuestions(item.request).flatMap(({ answers }) => answers),
+          ];
           assert.ok(texts.every((text) => typeof text === 'string') && typeof item.createdAt === 'number', JSON.stringify(item));
         }
       },

@@ -19,7 +19,10 @@ function setup() {
   const respond = (status: number, body: object) => new Response(JSON.stringify(body), { status });
   const environment: AuthEnvironment = {
     storage: storage('browser '),
-    tabStorage: { ...storage('tab '), clear: () => [...stored.keys()].filter((key) => key.startsWith('tab ')).forEach((key) => stored.delete(key)) },
+    tabStorage: {
+      ...storage('tab '),
+      clear: () => [...stored.keys()].filter((key) => key.startsWith('tab ')).forEach((key) => stored.delete(key)),
+    },
     fetch: async (_url, init) => {
       if (hub.isUnreachable) throw new TypeError('failed to fetch');
       hub.requests += 1;
@@ -134,7 +137,11 @@ test('signing in to another namespace keeps no data of the first one', async () 
   stored.set('tab draft', 'theirs');
   await auth.signIn('secret:team');
   assert.equal(stored.has('tab jwt'), false);
-  await assert.rejects(auth.token(), { status: 401, message: 'Another namespace was signed in. Reload the page.' }, 'a request of the previous page');
+  await assert.rejects(
+    auth.token(),
+    { status: 401, message: 'Another namespace was signed in. Reload the page.' },
+    'a request of the previous page',
+  );
   assert.deepEqual(auth.resume(), { namespace: 'team' });
   assert.equal(stored.has('tab draft'), false);
   await auth.token();

@@ -3,7 +3,17 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import type { Choice } from '../src/api/types.ts';
-import { acceptEditsMode, agents, allowsNeverAsking, agentsOn, currentModel, defaultAgent, modeLabel, modelsOf, modesOf } from '../src/state/catalog.ts';
+import {
+  acceptEditsMode,
+  agents,
+  allowsNeverAsking,
+  agentsOn,
+  currentModel,
+  defaultAgent,
+  modeLabel,
+  modelsOf,
+  modesOf,
+} from '../src/state/catalog.ts';
 import { state } from '../src/state/store.ts';
 import { EMPTY_STATE } from '../src/state/types.ts';
 
@@ -12,7 +22,13 @@ const CONFIG = {
   version: '1',
   agents: [
     { id: 'zeta', kind: 'beta' as const, label: 'Zeta', modes: [choice('default', 'Ask'), choice('yolo', 'Auto')], models: [] },
-    { id: 'eta', kind: 'alpha' as const, label: 'Eta', modes: [choice('default', 'Ask'), { ...choice('edits', 'Edits'), acceptsEdits: true }], models: [choice('default'), choice('swift', 'Swift')] },
+    {
+      id: 'eta',
+      kind: 'alpha' as const,
+      label: 'Eta',
+      modes: [choice('default', 'Ask'), { ...choice('edits', 'Edits'), acceptsEdits: true }],
+      models: [choice('default'), choice('swift', 'Swift')],
+    },
   ],
   defaultAgent: 'eta',
   forbiddenModes: '',
@@ -27,19 +43,43 @@ before(() => {
 
 test('a session has the modes and models of its agent, by the word of the deployment or of the protocol', () => {
   for (const flavor of ['eta', 'alpha', null, undefined]) {
-    assert.deepEqual([ids(modesOf({ flavor })), ids(modelsOf({ flavor }))], [['default', 'edits'], ['default', 'swift']], String(flavor));
+    assert.deepEqual(
+      [ids(modesOf({ flavor })), ids(modelsOf({ flavor }))],
+      [
+        ['default', 'edits'],
+        ['default', 'swift'],
+      ],
+      String(flavor),
+    );
   }
-  for (const flavor of ['zeta', 'beta']) assert.deepEqual([ids(modesOf({ flavor })), modelsOf({ flavor })], [['default', 'yolo'], []], flavor);
+  for (const flavor of ['zeta', 'beta'])
+    assert.deepEqual([ids(modesOf({ flavor })), modelsOf({ flavor })], [['default', 'yolo'], []], flavor);
   assert.deepEqual(ids(modesOf(null)), ['default', 'edits']);
   for (const flavor of ['epsilon', 'constructor', 5]) assert.deepEqual(modesOf({ flavor }), [], String(flavor));
 });
 
 test('a session offers its own modes and models instead of those of its agent', () => {
-  const modes = [{ id: 'build', name: 'Build', description: 'Builds' }, { id: 'yolo', name: 'Free', neverAsks: true }, { name: 'no id' }, 'plan', { id: 'bare', name: 7, neverAsks: 'yes' }];
-  assert.deepEqual(modesOf({ flavor: 'zeta', modes }), [{ id: 'build', label: 'Build', description: 'Builds' }, { id: 'yolo', label: 'Free', neverAsks: true }, choice('bare')]);
+  const modes = [
+    { id: 'build', name: 'Build', description: 'Builds' },
+    { id: 'yolo', name: 'Free', neverAsks: true },
+    { name: 'no id' },
+    'plan',
+    { id: 'bare', name: 7, neverAsks: 'yes' },
+  ];
+  assert.deepEqual(modesOf({ flavor: 'zeta', modes }), [
+    { id: 'build', label: 'Build', description: 'Builds' },
+    { id: 'yolo', label: 'Free', neverAsks: true },
+    choice('bare'),
+  ]);
   assert.deepEqual(modelsOf({ flavor: 'eta', models: [{ id: 'acme/large', name: 'Large' }] }), [choice('acme/large', 'Large')]);
   for (const own of [[], 'acme', undefined, [{ name: 'no id' }]]) {
-    assert.deepEqual([ids(modesOf({ flavor: 'eta', modes: own })), ids(modelsOf({ flavor: 'eta', models: own }))], [['default', 'edits'], ['default', 'swift']]);
+    assert.deepEqual(
+      [ids(modesOf({ flavor: 'eta', modes: own })), ids(modelsOf({ flavor: 'eta', models: own }))],
+      [
+        ['default', 'edits'],
+        ['default', 'swift'],
+      ],
+    );
   }
 });
 
@@ -54,7 +94,14 @@ test('a mode that the deployment forbids is not offered, not even as a sessionâ€
 test('a machine offers the agents that it lists, else those of the deployment', () => {
   const listed = [{ id: 'own', name: 'Own', flavor: 'alpha' }, { id: 'zeta' }, { id: 'other', flavor: 7 }, { name: 'no id' }, 'zeta'];
   const offers = agentsOn({ metadata: { agents: listed } as never });
-  assert.deepEqual(offers.map(({ id, label, models }) => [id, label, ids(models)]), [['own', 'Own', ['default', 'swift']], ['zeta', 'zeta', []], ['other', 'other', []]]);
+  assert.deepEqual(
+    offers.map(({ id, label, models }) => [id, label, ids(models)]),
+    [
+      ['own', 'Own', ['default', 'swift']],
+      ['zeta', 'zeta', []],
+      ['other', 'other', []],
+    ],
+  );
   assert.deepEqual(agentsOn({ metadata: { agents: [] } }), []);
   for (const metadata of [null, {}, { agents: 'all' as never }]) assert.equal(agentsOn({ metadata }), agents.value);
   assert.equal(agentsOn(undefined), agents.value);
@@ -69,12 +116,18 @@ test('the model is the reported one, else that of the metadata', () => {
 test('the label of a mode is that of the agent of the session, else that of the configuration', () => {
   const labelIn = (metadata: object | null) => (mode: string) => modeLabel(mode, metadata);
   assert.deepEqual(['edits', 'toString'].map(labelIn(null)), ['Edits', 'toString']);
-  assert.deepEqual(['edits', 'yolo', 'default'].map(labelIn({ flavor: 'zeta', modes: [{ id: 'edits', name: 'Own edits' }, { id: 'default' }] })), ['Own edits', 'Auto', 'default']);
+  assert.deepEqual(
+    ['edits', 'yolo', 'default'].map(labelIn({ flavor: 'zeta', modes: [{ id: 'edits', name: 'Own edits' }, { id: 'default' }] })),
+    ['Own edits', 'Auto', 'default'],
+  );
 });
 
-test('the mode that accepts edits is the one that the configuration marks, also among a session\'s own', () => {
+test("the mode that accepts edits is the one that the configuration marks, also among a session's own", () => {
   assert.deepEqual([acceptEditsMode({ flavor: 'eta' })?.label, acceptEditsMode({ flavor: 'zeta' })], ['Edits', undefined]);
-  assert.equal(acceptEditsMode({ flavor: 'theta', modes: [{ id: 'acceptEdits' }, { id: 'edits', name: 'Own edits' }] })?.label, 'Own edits');
+  assert.equal(
+    acceptEditsMode({ flavor: 'theta', modes: [{ id: 'acceptEdits' }, { id: 'edits', name: 'Own edits' }] })?.label,
+    'Own edits',
+  );
 });
 
 test('the default agent is that of the configuration, if it is offered', () => {

@@ -34,12 +34,17 @@ class FakeConnection {
   }
   /** Delivers an event from the hub. */
   deliver(event: object, id?: string) {
-    this.onmessage?.(id === undefined ? { data: JSON.stringify(event) } : { data: JSON.stringify({ ...event, eventId: id }), lastEventId: id });
+    this.onmessage?.(
+      id === undefined ? { data: JSON.stringify(event) } : { data: JSON.stringify({ ...event, eventId: id }), lastEventId: id },
+    );
   }
   /** Opens the connection and delivers the first event. */
   accept(resume: 'ok' | 'gap' = 'ok', id = 'e1') {
     this.onopen?.();
-    this.deliver({ type: 'connection-changed', data: { status: 'connected', subscriptionId: `s${FakeConnection.all.length}`, resume } }, id);
+    this.deliver(
+      { type: 'connection-changed', data: { status: 'connected', subscriptionId: `s${FakeConnection.all.length}`, resume } },
+      id,
+    );
   }
 }
 class FakeSocket extends FakeConnection {}
@@ -88,7 +93,10 @@ test('opens a WebSocket with a JWT, delivers events and answers heartbeats', asy
   assert.equal(connection.url.href, 'ws://hub.test/api/events?all=true&visibility=visible&device=desk&token=jwt1');
   connection.accept();
   connection.deliver({ type: 'heartbeat' }, 'e2');
-  assert.deepEqual([states, connected, events.map(({ type }) => type), connection.sent], [['connecting', 'live'], [['s1', 'all']], ['heartbeat'], ['read']]);
+  assert.deepEqual(
+    [states, connected, events.map(({ type }) => type), connection.sent],
+    [['connecting', 'live'], [['s1', 'all']], ['heartbeat'], ['read']],
+  );
   channel.stop();
 });
 
@@ -105,7 +113,10 @@ test('reconnects with the last event id and reports the gap', async () => {
   FakeConnection.last.onclose?.({ code: 1006 });
   await advance(1000);
   FakeConnection.last.accept('gap', 'e1');
-  assert.deepEqual(connected.map(([, gap]) => gap), ['all', 'none', 'all']);
+  assert.deepEqual(
+    connected.map(([, gap]) => gap),
+    ['all', 'none', 'all'],
+  );
   assert.deepEqual(states, ['connecting', 'live', 'reconnecting', 'live', 'reconnecting', 'live']);
   channel.stop();
 });
@@ -118,12 +129,18 @@ test('following a session reports a gap in its messages', async () => {
   const before = FakeConnection.last;
   channel.follow('abc');
   await flushPromises();
-  assert.deepEqual([before.isClosed, FakeConnection.last.url.searchParams.get('sessionId'), FakeConnection.last.url.searchParams.get('lastEventId')], [true, 'abc', 'e1']);
+  assert.deepEqual(
+    [before.isClosed, FakeConnection.last.url.searchParams.get('sessionId'), FakeConnection.last.url.searchParams.get('lastEventId')],
+    [true, 'abc', 'e1'],
+  );
   FakeConnection.last.accept('ok', 'e2');
   channel.follow('abc');
   await flushPromises();
   assert.equal(FakeConnection.all.length, 2);
-  assert.deepEqual(connected.map(([, gap]) => gap), ['all', 'messages']);
+  assert.deepEqual(
+    connected.map(([, gap]) => gap),
+    ['all', 'messages'],
+  );
   channel.stop();
 });
 
@@ -352,8 +369,14 @@ test('a restart after a stop keeps no state', async () => {
   channel.start();
   await flushPromises();
   assert.ok(FakeConnection.last instanceof FakeSocket);
-  assert.deepEqual(['sessionId', 'lastEventId'].map((name) => FakeConnection.last.url.searchParams.get(name)), [null, null]);
+  assert.deepEqual(
+    ['sessionId', 'lastEventId'].map((name) => FakeConnection.last.url.searchParams.get(name)),
+    [null, null],
+  );
   FakeConnection.last.accept('ok', 'e1');
-  assert.deepEqual(connected.map(([, gap]) => gap), ['all', 'all']);
+  assert.deepEqual(
+    connected.map(([, gap]) => gap),
+    ['all', 'all'],
+  );
   channel.stop();
 });

@@ -5,7 +5,13 @@ import { test } from 'node:test';
 import { readCommands } from '../src/content/completions.ts';
 
 test('commands are names or objects, with or without a slash', () => {
-  const list = ['compact', '/clear', { name: 'review', description: 'Reviews changes', source: 'builtin' }, { name: '/plan' }, { name: 'undo', description: 5 }];
+  const list = [
+    'compact',
+    '/clear',
+    { name: 'review', description: 'Reviews changes', source: 'builtin' },
+    { name: '/plan' },
+    { name: 'undo', description: 5 },
+  ];
   assert.deepEqual(readCommands(list, ''), [
     { name: 'compact', description: '' },
     { name: 'clear', description: '' },
@@ -13,9 +19,13 @@ test('commands are names or objects, with or without a slash', () => {
     { name: 'plan', description: '' },
     { name: 'undo', description: '' },
   ]);
-  assert.deepEqual(readCommands(['lint', { name: 'docs', description: '' }], 'Skill').map(({ description }) => description), ['Skill', 'Skill']);
+  assert.deepEqual(
+    readCommands(['lint', { name: 'docs', description: '' }], 'Skill').map(({ description }) => description),
+    ['Skill', 'Skill'],
+  );
 });
 
 test('anything else is left out', () => {
-  for (const list of [undefined, null, {}, 'compact', [null, 5, '', '/', {}, { name: 7 }, []]]) assert.deepEqual(readCommands(list, ''), []);
+  for (const list of [undefined, null, {}, 'compact', [null, 5, '', '/', {}, { name: 7 }, []]])
+    assert.deepEqual(readCommands(list, ''), []);
 });

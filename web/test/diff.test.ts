@@ -18,12 +18,15 @@ index 5626abf..814f4a4 100644
 
 test('parses a unified diff with its line numbers', () => {
   const [hunk] = parseDiff(PATCH) ?? [];
-  assert.deepEqual(hunk?.lines.map(({ kind, before, after }) => [kind, before, after]), [
-    ['same', 1, 1],
-    ['removed', 2, null],
-    ['added', null, 2],
-    ['same', 3, 3],
-  ]);
+  assert.deepEqual(
+    hunk?.lines.map(({ kind, before, after }) => [kind, before, after]),
+    [
+      ['same', 1, 1],
+      ['removed', 2, null],
+      ['added', null, 2],
+      ['same', 3, 3],
+    ],
+  );
 });
 
 test('marks the changed words of a line', () => {
@@ -37,13 +40,21 @@ test('does not compare unrelated lines by words', () => {
 });
 
 test('handles a new, an empty and a binary file', () => {
-  assert.deepEqual(diffTexts('', 'a\nb\n')[0]?.lines.map(({ kind, after }) => [kind, after]), [['added', 1], ['added', 2]]);
+  assert.deepEqual(
+    diffTexts('', 'a\nb\n')[0]?.lines.map(({ kind, after }) => [kind, after]),
+    [
+      ['added', 1],
+      ['added', 2],
+    ],
+  );
   assert.deepEqual(parseDiff(''), []);
   assert.deepEqual(parseDiff('diff --git a/x.png b/x.png\nindex 1..2 100644\nBinary files a/x.png and b/x.png differ\n'), []);
 });
 
 test('writes hunk headers like git, also for an empty side', () => {
-  const headers = ['@@ -0,0 +1,2 @@\n+a\n+b\n', '@@ -1,2 +0,0 @@\n-a\n-b\n'].map((patch) => parseDiff(`--- a/x\n+++ b/x\n${patch}`)?.[0]?.header);
+  const headers = ['@@ -0,0 +1,2 @@\n+a\n+b\n', '@@ -1,2 +0,0 @@\n-a\n-b\n'].map(
+    (patch) => parseDiff(`--- a/x\n+++ b/x\n${patch}`)?.[0]?.header,
+  );
   assert.deepEqual(headers, ['@@ -0,0 +1,2 @@', '@@ -1,2 +0,0 @@']);
 });
 
@@ -65,7 +76,13 @@ test('shows a long new file as added lines only', () => {
 
 test('takes the first lines across hunks', () => {
   const hunks = parseDiff(PATCH.replace(' four', ' four\n@@ -10,2 +10,2 @@\n same\n-x\n+y')) ?? [];
-  assert.deepEqual(takeLines(hunks, 5).map(({ lines }) => lines.length), [4, 1]);
-  assert.deepEqual(takeLines(hunks, 4).map(({ lines }) => lines.length), [4]);
+  assert.deepEqual(
+    takeLines(hunks, 5).map(({ lines }) => lines.length),
+    [4, 1],
+  );
+  assert.deepEqual(
+    takeLines(hunks, 4).map(({ lines }) => lines.length),
+    [4],
+  );
   assert.deepEqual(takeLines(hunks, 100), hunks);
 });

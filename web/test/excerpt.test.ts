@@ -8,7 +8,10 @@ import type { Message } from '../src/api/types.ts';
 
 const EXCERPT_CHARS = 4000;
 
-const output = (type: string, ...content: unknown[]) => ({ role: 'agent', content: { type: 'output', data: { type, message: { role: type, content } } } });
+const output = (type: string, ...content: unknown[]) => ({
+  role: 'agent',
+  content: { type: 'output', data: { type, message: { role: type, content } } },
+});
 const result = (content: unknown, more = {}) => output('user', { type: 'tool_result', tool_use_id: 'c', content, ...more });
 const LOG = `first line\n${'a line of the log\n'.repeat(100_000)}error: the test failed\n`;
 
@@ -36,7 +39,12 @@ test('each kind of text is joined wherever it is cut', () => {
   for (const text of ['\\n\\"', '"\\', '\u{1f980}', '\u0001', '\ud83e', 'x', '\n', '\\u0041']) {
     for (let length = 0; length < 8; length += 1) {
       const long = `${'-'.repeat(length)}${text.repeat(40_000)}${'-'.repeat(length)}end`;
-      const contents = [result(long), result([{ type: 'text', text: long }]), output('assistant', { type: 'text', text: 'short' }, { type: 'text', text: long }), { role: 'user', content: { type: 'text', text: long, attachments: [] } }];
+      const contents = [
+        result(long),
+        result([{ type: 'text', text: long }]),
+        output('assistant', { type: 'text', text: 'short' }, { type: 'text', text: long }),
+        { role: 'user', content: { type: 'text', text: long, attachments: [] } },
+      ];
       for (const content of contents) {
         const part = parse(content).at(-1);
         assert.ok(part && 'text' in part && part.text);
@@ -62,13 +70,24 @@ test('a message whose start has nothing to show is a large one', () => {
   const contents = [{ data: 'x'.repeat(100_000) }, Array.from({ length: 50_000 }, (_, index) => index)];
   for (const content of contents) assert.deepEqual(parse(content), [{ kind: 'large' }]);
   // An image is loaded when it is in view.
-  assert.deepEqual(parse(output('assistant', { type: 'text', text: 'Look:' }, image)), [{ kind: 'text', text: 'Look:' }, { kind: 'large', isImage: true }]);
-  assert.deepEqual(parse(result([{ type: 'text', text: 'Look:' }, image])), [{ kind: 'result', id: 'c', text: 'Look:', images: [], isError: false, isImage: true }]);
+  assert.deepEqual(parse(output('assistant', { type: 'text', text: 'Look:' }, image)), [
+    { kind: 'text', text: 'Look:' },
+    { kind: 'large', isImage: true },
+  ]);
+  assert.deepEqual(parse(result([{ type: 'text', text: 'Look:' }, image])), [
+    { kind: 'result', id: 'c', text: 'Look:', images: [], isError: false, isImage: true },
+  ]);
 });
 
 test('a call says which of its messages are not whole', () => {
   const message = (seq: number, content: unknown): Message => ({ id: `m${seq}`, seq, localId: null, createdAt: seq, content });
-  const excerpt = (seq: number, content: unknown): Message => ({ id: `m${seq}`, seq, localId: null, createdAt: seq, ...excerptOf(content) });
+  const excerpt = (seq: number, content: unknown): Message => ({
+    id: `m${seq}`,
+    seq,
+    localId: null,
+    createdAt: seq,
+    ...excerptOf(content),
+  });
   const messages = [
     message(1, output('assistant', { type: 'tool_use', id: 'c', name: 'Bash', input: { command: 'make' } })),
     excerpt(2, result(LOG)),
@@ -84,10 +103,14 @@ test('a call says which of its messages are not whole', () => {
 });
 
 test('a text of several messages says which of them are not whole', () => {
-  const content = (text: string, next?: string) => output('assistant', { type: 'text', text, ...(next && { continuedBy: { localId: next, end: '', start: '' } }) });
+  const content = (text: string, next?: string) =>
+    output('assistant', { type: 'text', text, ...(next && { continuedBy: { localId: next, end: '', start: '' } }) });
   const part = (seq: number, body: object): Message => ({ id: `m${seq}`, seq, localId: `p${seq}`, createdAt: seq, ...body });
   const messages = [part(1, { content: content('one', 'p2') }), part(2, excerptOf(content(LOG, 'p3'))), part(3, excerptOf(content(LOG)))];
   const items = buildTimeline({ messages, outgoing: [], hasOlder: false }, { active: true, thinking: false });
   assert.equal(items.length, 1);
-  assert.deepEqual(items[0]?.cut?.map(({ seq }) => seq), [2, 3]);
+  assert.deepEqual(
+    items[0]?.cut?.map(({ seq }) => seq),
+    [2, 3],
+  );
 });

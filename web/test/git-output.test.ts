@@ -9,14 +9,16 @@ import { after, before, test } from 'node:test';
 import { readDiff, readLineCounts, readStatus } from '../src/content/git-output.ts';
 
 let directory = '';
-const git = (...args: string[]) => execFileSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@b', ...args], { cwd: directory, encoding: 'utf8' });
+const git = (...args: string[]) =>
+  execFileSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@b', ...args], { cwd: directory, encoding: 'utf8' });
 const write = (file: string, content: string) => writeFileSync(path.join(directory, file), content);
 
 before(() => {
   directory = mkdtempSync(path.join(tmpdir(), 'git-output-'));
   git('init', '-q', '-b', 'main');
   mkdirSync(path.join(directory, 'src'));
-  for (const file of ['changed', 'both', 'deleted', 'src/old', 'wörd "q"']) write(file, file.includes('/') ? 'moved\n' : 'one\ntwo\nthree\n');
+  for (const file of ['changed', 'both', 'deleted', 'src/old', 'wörd "q"'])
+    write(file, file.includes('/') ? 'moved\n' : 'one\ntwo\nthree\n');
   git('add', '.');
   git('commit', '-qm', 'first');
   write('changed', 'one\ntwo\n');
@@ -42,7 +44,10 @@ const EXPECTED = [
 ];
 const sorted = <T extends { path: string }>(files: T[]) => files.toSorted((a, b) => (a.path < b.path ? -1 : 1));
 
-for (const options of [['--porcelain=v2', '--branch'], ['--porcelain', '--branch']]) {
+for (const options of [
+  ['--porcelain=v2', '--branch'],
+  ['--porcelain', '--branch'],
+]) {
   test(`reads git status ${options.join(' ')}`, () => {
     const { branch, files } = readStatus({ success: true, stdout: git('status', ...options) });
     assert.equal(branch, 'main');
@@ -53,18 +58,37 @@ for (const options of [['--porcelain=v2', '--branch'], ['--porcelain', '--branch
 test('reads conflicts, detached heads and ignored files', () => {
   const v2 = '# branch.oid abc\n# branch.head (detached)\n# stash 2\nu UU N... 100644 100644 100644 100644 a b c file\n! ignored\n';
   const v1 = '## HEAD (no branch)\r\nUU file\r\n!! ignored\r\n';
-  for (const stdout of [v2, v1]) assert.deepEqual(readStatus({ stdout }), { branch: null, files: [{ path: 'file', status: 'conflicted', index: 'U', worktree: 'U' }], more: 0 });
-  assert.deepEqual(['## main...origin/main [ahead 1]', '## No commits yet on main'].map((stdout) => readStatus({ stdout }).branch), ['main', 'main']);
+  for (const stdout of [v2, v1])
+    assert.deepEqual(readStatus({ stdout }), {
+      branch: null,
+      files: [{ path: 'file', status: 'conflicted', index: 'U', worktree: 'U' }],
+      more: 0,
+    });
+  assert.deepEqual(
+    ['## main...origin/main [ahead 1]', '## No commits yet on main'].map((stdout) => readStatus({ stdout }).branch),
+    ['main', 'main'],
+  );
   assert.deepEqual(readStatus({ stdout: '' }), { branch: null, files: [], more: 0 }, 'a clean tree');
 });
 
 test('reads git diff --numstat', () => {
   const unstaged = readLineCounts({ stdout: git('diff', '--numstat') });
-  assert.deepEqual(sorted([...unstaged.values()]), [{ path: 'both', added: 0, removed: 3 }, { path: 'changed', added: 0, removed: 1 }, { path: 'wörd "q"', added: 0, removed: 2 }]);
+  assert.deepEqual(sorted([...unstaged.values()]), [
+    { path: 'both', added: 0, removed: 3 },
+    { path: 'changed', added: 0, removed: 1 },
+    { path: 'wörd "q"', added: 0, removed: 2 },
+  ]);
   const staged = readLineCounts({ stdout: git('diff', '--cached', '--numstat', '-M') });
   assert.deepEqual([...staged.keys()].toSorted(), ['added', 'both', 'deleted', 'src/new']);
   const lines = '-\t-\timage.png\n1\t2\tsrc/{ => inner}/file\n3\t0\told => new\n';
-  assert.deepEqual([...readLineCounts({ stdout: lines }).values()], [{ path: 'image.png', added: 0, removed: 0 }, { path: 'src/inner/file', added: 1, removed: 2 }, { path: 'new', added: 3, removed: 0 }]);
+  assert.deepEqual(
+    [...readLineCounts({ stdout: lines }).values()],
+    [
+      { path: 'image.png', added: 0, removed: 0 },
+      { path: 'src/inner/file', added: 1, removed: 2 },
+      { path: 'new', added: 3, removed: 0 },
+    ],
+  );
 });
 
 test('reads a unified diff', () => {
@@ -76,8 +100,18 @@ test('reads a unified diff', () => {
 
 test('reads the fields of the protocol', () => {
   const files = [{ path: 'a', status: 'modified' }, { path: 'b', index: 'A' }, { status: 'no path' }];
-  assert.deepEqual(readStatus({ branch: 'main', files }), { branch: 'main', files: [{ path: 'a', status: 'modified' }, { path: 'b', index: 'A', status: 'unknown' }], more: 0 });
-  assert.deepEqual([...readLineCounts({ files: [{ path: 'a', added: 1, removed: 2 }, { path: 'b' }] }).values()], [{ path: 'a', added: 1, removed: 2 }]);
+  assert.deepEqual(readStatus({ branch: 'main', files }), {
+    branch: 'main',
+    files: [
+      { path: 'a', status: 'modified' },
+      { path: 'b', index: 'A', status: 'unknown' },
+    ],
+    more: 0,
+  });
+  assert.deepEqual(
+    [...readLineCounts({ files: [{ path: 'a', added: 1, removed: 2 }, { path: 'b' }] }).values()],
+    [{ path: 'a', added: 1, removed: 2 }],
+  );
 });
 
 test('reads folders of changed files, and how many entries follow', () => {

@@ -50,7 +50,10 @@ function setup(database: MemoryDatabase = new FakeDatabase()) {
 const outgoing = () => getConversation('a').outgoing;
 const states = () => outgoing().map(({ localId, status }) => [localId, status]);
 
-const reject = (status: number, code: string) => async () => ({ error: { error: 'Not now.', code }, response: new Response(null, { status }) });
+const reject = (status: number, code: string) => async () => ({
+  error: { error: 'Not now.', code },
+  response: new Response(null, { status }),
+});
 
 beforeEach(() => {
   state.value = EMPTY_STATE;
@@ -75,7 +78,10 @@ test('omits the text of a message with only files', async () => {
 
 test('keeps a rejected message with its error, to be retried with the same id or discarded', async () => {
   const { outbox, hub, sent } = setup();
-  hub.respond = async () => ({ error: { error: 'The session is not active.', code: 'session_inactive' }, response: new Response(null, { status: 409 }) });
+  hub.respond = async () => ({
+    error: { error: 'The session is not active.', code: 'session_inactive' },
+    response: new Response(null, { status: 409 }),
+  });
   await outbox.send('a', 'hello', []);
   assert.deepEqual([states(), outgoing()[0]?.error], [[['l1', 'failed']], 'The session is not active.']);
   hub.respond = async () => STORED;
@@ -83,7 +89,10 @@ test('keeps a rejected message with its error, to be retried with the same id or
   assert.ok(failed);
   await outbox.retry('a', failed);
   assert.deepEqual([states(), outgoing()[0]?.error], [[['l1', 'sent']], undefined]);
-  assert.deepEqual(sent.map(({ localId }) => localId), ['l1', 'l1']);
+  assert.deepEqual(
+    sent.map(({ localId }) => localId),
+    ['l1', 'l1'],
+  );
   outbox.discard('a', 'l1');
   assert.deepEqual(outgoing(), []);
 });
@@ -93,11 +102,23 @@ test('keeps messages while the hub is unreachable, and sends them in order', asy
   hub.respond = async () => Promise.reject(unreachableError());
   await outbox.send('a', 'one', []);
   await outbox.send('a', 'two', []);
-  assert.deepEqual(states(), [['l1', 'waiting'], ['l2', 'waiting']]);
+  assert.deepEqual(states(), [
+    ['l1', 'waiting'],
+    ['l2', 'waiting'],
+  ]);
   hub.respond = async () => STORED;
   sent.length = 0;
   await outbox.sendWaiting();
-  assert.deepEqual([states(), sent.map(({ text }) => text)], [[['l1', 'sent'], ['l2', 'sent']], ['one', 'two']]);
+  assert.deepEqual(
+    [states(), sent.map(({ text }) => text)],
+    [
+      [
+        ['l1', 'sent'],
+        ['l2', 'sent'],
+      ],
+      ['one', 'two'],
+    ],
+  );
   await outbox.sendWaiting();
   assert.equal(sent.length, 2);
 });
@@ -113,9 +134,28 @@ test('a waiting message blocks later ones of its session', async () => {
     return STORED;
   };
   await outbox.sendWaiting();
-  assert.deepEqual([states(), sent.map(({ text }) => text)], [[['l1', 'waiting'], ['l2', 'waiting']], ['one']]);
+  assert.deepEqual(
+    [states(), sent.map(({ text }) => text)],
+    [
+      [
+        ['l1', 'waiting'],
+        ['l2', 'waiting'],
+      ],
+      ['one'],
+    ],
+  );
   await outbox.send('a', 'three', []);
-  assert.deepEqual([states(), sent.map(({ text }) => text)], [[['l1', 'sent'], ['l2', 'sent'], ['l3', 'sent']], ['one', 'one', 'two', 'three']]);
+  assert.deepEqual(
+    [states(), sent.map(({ text }) => text)],
+    [
+      [
+        ['l1', 'sent'],
+        ['l2', 'sent'],
+        ['l3', 'sent'],
+      ],
+      ['one', 'one', 'two', 'three'],
+    ],
+  );
 });
 
 test('retries with backoff while the hub is overloaded', async () => {
@@ -125,16 +165,36 @@ test('retries with backoff while the hub is overloaded', async () => {
     hub.respond = response;
     await outbox.send('a', 'one', []);
     await outbox.send('a', 'two', []);
-    assert.deepEqual(states(), [['l1', 'waiting'], ['l2', 'waiting']]);
-    for (const [ms, attempts] of [[1999, 2], [1, 3], [3999, 3], [1, 4]] as const) {
+    assert.deepEqual(states(), [
+      ['l1', 'waiting'],
+      ['l2', 'waiting'],
+    ]);
+    for (const [ms, attempts] of [
+      [1999, 2],
+      [1, 3],
+      [3999, 3],
+      [1, 4],
+    ] as const) {
       mock.timers.tick(ms);
       await flushPromises();
-      assert.deepEqual(sent.map(({ text }) => text), Array(attempts).fill('one'));
+      assert.deepEqual(
+        sent.map(({ text }) => text),
+        Array(attempts).fill('one'),
+      );
     }
     hub.respond = async () => STORED;
     mock.timers.tick(8000);
     await flushPromises();
-    assert.deepEqual([states(), sent.slice(4).map(({ text }) => text)], [[['l1', 'sent'], ['l2', 'sent']], ['one', 'two']]);
+    assert.deepEqual(
+      [states(), sent.slice(4).map(({ text }) => text)],
+      [
+        [
+          ['l1', 'sent'],
+          ['l2', 'sent'],
+        ],
+        ['one', 'two'],
+      ],
+    );
     mock.timers.tick(100_000);
     await flushPromises();
     assert.equal(sent.length, 6);
@@ -153,7 +213,16 @@ test('sends messages also when the storage is full, and marks them as not stored
   assert.deepEqual([states(), outgoing()[0]?.isVolatile], [[['l1', 'waiting']], true]);
   hub.respond = async () => STORED;
   await outbox.send('a', 'two', []);
-  assert.deepEqual([states(), sent.map(({ text }) => text)], [[['l1', 'sent'], ['l2', 'sent']], ['one', 'one', 'two']]);
+  assert.deepEqual(
+    [states(), sent.map(({ text }) => text)],
+    [
+      [
+        ['l1', 'sent'],
+        ['l2', 'sent'],
+      ],
+      ['one', 'one', 'two'],
+    ],
+  );
   outbox.discard('a', 'l1');
   assert.deepEqual(states(), [['l2', 'sent']]);
   assert.ok(warned.mock.callCount() > 0);
@@ -166,13 +235,31 @@ test('sends the messages of a session one at a time', async () => {
   const both = [outbox.send('a', 'one', []), outbox.send('a', 'two', [])];
   const otherSession = outbox.send('b', 'three', []);
   await flushPromises();
-  assert.deepEqual([states(), sent.map(({ text }) => text)], [[['l1', 'sending'], ['l2', 'sending']], ['one', 'three']]);
+  assert.deepEqual(
+    [states(), sent.map(({ text }) => text)],
+    [
+      [
+        ['l1', 'sending'],
+        ['l2', 'sending'],
+      ],
+      ['one', 'three'],
+    ],
+  );
   while (answers.length > 0) {
     for (const answer of answers.splice(0)) answer();
     await flushPromises();
   }
   await Promise.all([...both, otherSession]);
-  assert.deepEqual([states(), sent.map(({ text }) => text)], [[['l1', 'sent'], ['l2', 'sent']], ['one', 'three', 'two']]);
+  assert.deepEqual(
+    [states(), sent.map(({ text }) => text)],
+    [
+      [
+        ['l1', 'sent'],
+        ['l2', 'sent'],
+      ],
+      ['one', 'three', 'two'],
+    ],
+  );
 });
 
 test('a rejected message does not block later ones, and is not sent again after a reload', async () => {
@@ -181,7 +268,10 @@ test('a rejected message does not block later ones, and is not sent again after 
   await outbox.send('a', 'one', []);
   hub.respond = async () => STORED;
   await outbox.send('a', 'two', []);
-  assert.deepEqual(states(), [['l1', 'failed'], ['l2', 'sent']]);
+  assert.deepEqual(states(), [
+    ['l1', 'failed'],
+    ['l2', 'sent'],
+  ]);
   state.value = EMPTY_STATE;
   await reload().sendWaiting();
   assert.deepEqual([states(), outgoing()[0]?.error, sent.length], [[['l1', 'failed']], 'Too long.', 2]);
@@ -241,7 +331,10 @@ test('restores the messages of a session in the order in which they were written
   sent.length = 0;
   hub.respond = async () => STORED;
   await reload().sendWaiting();
-  assert.deepEqual(sent.map(({ text }) => text), ['one', 'two', 'three']);
+  assert.deepEqual(
+    sent.map(({ text }) => text),
+    ['one', 'two', 'three'],
+  );
 });
 
 test('stores a message later if the storage was full at first', async (t) => {
@@ -286,10 +379,20 @@ test('does not send what another tab has sent or discarded meanwhile', async () 
   hub.respond = async () => STORED;
   for (const id of ['l1', 'l2']) await database.delete('outbox', id);
   await outbox.handleTabMessage({ type: 'outbox', sessionId: 'a', sentId: 'l1' });
-  assert.deepEqual(states(), [['l1', 'sent'], ['l3', 'waiting']], 'the other tab has discarded the second message');
+  assert.deepEqual(
+    states(),
+    [
+      ['l1', 'sent'],
+      ['l3', 'waiting'],
+    ],
+    'the other tab has discarded the second message',
+  );
   await outbox.sendWaiting();
   await flushPromises();
-  assert.deepEqual(sent.map(({ text }) => text), ['three']);
+  assert.deepEqual(
+    sent.map(({ text }) => text),
+    ['three'],
+  );
   assert.deepEqual(postedToTabs.at(-1), { type: 'outbox', sessionId: 'a', sentId: 'l3' });
 });
 
@@ -306,7 +409,10 @@ test('shows what another tab has written, rejected or retried', async () => {
 
 test('moves unsent messages to the session that theirs was merged into', async () => {
   const { outbox, reload, hub, sent } = setup();
-  hub.respond = async () => ({ error: { error: 'The session is not active.', code: 'session_inactive' }, response: new Response(null, { status: 409 }) });
+  hub.respond = async () => ({
+    error: { error: 'The session is not active.', code: 'session_inactive' },
+    response: new Response(null, { status: 409 }),
+  });
   await outbox.send('a', 'one', []);
   await flushPromises();
   // The event of the merge removes the session.

@@ -9,8 +9,14 @@ test('describes a decision by its status first', () => {
   assert.equal(describe({ status: 'approved', decision: 'approved' }), 'Approved');
   assert.equal(describe({ status: 'approved', decision: 'approved_for_session' }), 'Approved for the session');
   assert.equal(describe({ status: 'approved', arguments: { questions: [{ question: 'Go?' }] } }), 'Answered');
-  assert.equal(describe({ status: 'approved', approvedBy: { kind: 'command', label: 'git commit …' } }), 'Allowed by the rule git commit …');
-  assert.equal(describe({ status: 'approved', approvedBy: { kind: 'mode', label: 'Approve everything' } }), 'Not asked: Approve everything');
+  assert.equal(
+    describe({ status: 'approved', approvedBy: { kind: 'command', label: 'git commit …' } }),
+    'Allowed by the rule git commit …',
+  );
+  assert.equal(
+    describe({ status: 'approved', approvedBy: { kind: 'mode', label: 'Approve everything' } }),
+    'Not asked: Approve everything',
+  );
   assert.equal(describe({ status: 'denied' }), 'Denied');
   assert.equal(describe({ status: 'denied', decision: 'abort' }), 'Denied and stopped');
   assert.equal(describe({ status: 'canceled', decision: 'approved' }), 'Not answered');
@@ -38,16 +44,27 @@ test('matches answers with their questions, in both formats', () => {
 
 test('a choice among the agent’s own approvals has its label', () => {
   const choices = [{ id: 'auto', label: 'Yes, and use auto mode' }];
-  assert.deepEqual(answeredQuestions({ choices, answers: { choice: ['auto'] } }), [{ question: 'Choice', answers: ['Yes, and use auto mode'] }]);
+  assert.deepEqual(answeredQuestions({ choices, answers: { choice: ['auto'] } }), [
+    { question: 'Choice', answers: ['Yes, and use auto mode'] },
+  ]);
   assert.deepEqual(answeredQuestions({ choices, answers: { choice: ['gone'] } }), [{ question: 'Choice', answers: ['gone'] }]);
-  assert.deepEqual(answeredQuestions({ answers: { choice: ['red'] } } as Parameters<typeof answeredQuestions>[0]), [{ question: 'choice', answers: ['red'] }]);
+  assert.deepEqual(answeredQuestions({ answers: { choice: ['red'] } } as Parameters<typeof answeredQuestions>[0]), [
+    { question: 'choice', answers: ['red'] },
+  ]);
 });
 
 test('invalid fields of a request are dropped, and a rule that is null is kept', () => {
   const request = { sessionRule: null, choices: [{ id: 'a' }], needsChoice: 'yes', shortened: 5, approvedBy: {} };
-  assert.deepEqual(validRequests({ r: request, s: { sessionRule: 'ls' }, t: { sessionRule: { kind: 'tool', label: 'Fetch' }, shortened: { parts: 2, bytes: 9 } } }), [
-    ['r', { sessionRule: null }],
-    ['s', {}],
-    ['t', { sessionRule: { kind: 'tool', label: 'Fetch' }, shortened: { parts: 2, bytes: 9 } }],
-  ]);
+  assert.deepEqual(
+    validRequests({
+      r: request,
+      s: { sessionRule: 'ls' },
+      t: { sessionRule: { kind: 'tool', label: 'Fetch' }, shortened: { parts: 2, bytes: 9 } },
+    }),
+    [
+      ['r', { sessionRule: null }],
+      ['s', {}],
+      ['t', { sessionRule: { kind: 'tool', label: 'Fetch' }, shortened: { parts: 2, bytes: 9 } }],
+    ],
+  );
 });

@@ -74,7 +74,14 @@ test('a subscription starts hidden without recent input, and input before it is 
   presence.handleVisibilityChange();
   presence.handleInput();
   await advance(600_000);
-  assert.deepEqual(reports, [['s1', 'visible'], ['s1', 'hidden']], 'a hidden page is not in use');
+  assert.deepEqual(
+    reports,
+    [
+      ['s1', 'visible'],
+      ['s1', 'hidden'],
+    ],
+    'a hidden page is not in use',
+  );
   page.isVisible = true;
   presence.handleVisibilityChange();
   assert.deepEqual(reports.at(-1), ['s1', 'visible'], 'a person has shown it');
@@ -93,7 +100,10 @@ test('repeats the report every minute while there is input, and sends a hidden o
   presence.handleVisibilityChange();
   await flushPromises();
   await advance(600_000);
-  assert.deepEqual(reports.map(([, visibility]) => visibility), ['visible', 'visible', 'hidden']);
+  assert.deepEqual(
+    reports.map(([, visibility]) => visibility),
+    ['visible', 'visible', 'hidden'],
+  );
   page.isVisible = true;
   presence.handleVisibilityChange();
   await flushPromises();
@@ -147,7 +157,10 @@ test('retries a report that failed before a toast', async () => {
   presence.handleToast();
   page.respond = async () => {};
   await advance(1000);
-  assert.deepEqual(reports, [['s', 'visible'], ['s', 'hidden']]);
+  assert.deepEqual(reports, [
+    ['s', 'visible'],
+    ['s', 'hidden'],
+  ]);
   presence.stop();
 });
 
@@ -199,6 +212,9 @@ test('ignores the outcome of an older report', async () => {
   fail();
   await flushPromises();
   await advance(1000);
-  assert.deepEqual(reports.map(([, visibility]) => visibility), ['hidden', 'visible']);
+  assert.deepEqual(
+    reports.map(([, visibility]) => visibility),
+    ['hidden', 'visible'],
+  );
   presence.stop();
 });

@@ -6,7 +6,19 @@ import type { PushLogEntry } from '../src/api/types.ts';
 import { describeFailure, describeOutcome, hadSubscribers } from '../src/content/push-log.ts';
 
 const entry = (outcome: string, sent = 0, waiting = 0): PushLogEntry =>
-  ({ at: 1, kind: 'ready', sessionId: 'a', title: 'Session Ready', body: 'It waits', outcome, sent, waiting, failed: 0, failures: [], retries: [] }) as PushLogEntry;
+  ({
+    at: 1,
+    kind: 'ready',
+    sessionId: 'a',
+    title: 'Session Ready',
+    body: 'It waits',
+    outcome,
+    sent,
+    waiting,
+    failed: 0,
+    failures: [],
+    retries: [],
+  }) as PushLogEntry;
 
 test('describes outcomes, and shows unknown ones as they are', () => {
   assert.equal(describeOutcome(entry('sent', 1)), 'Delivered to 1 browser');
@@ -18,7 +30,8 @@ test('describes outcomes, and shows unknown ones as they are', () => {
 });
 
 test('describes failures by status, or else with the hub’s reason', () => {
-  const describe = (status?: number) => describeFailure({ service: 'https://push.example', reason: 'The minute is full.', ...(status === undefined ? {} : { status }) });
+  const describe = (status?: number) =>
+    describeFailure({ service: 'https://push.example', reason: 'The minute is full.', ...(status === undefined ? {} : { status }) });
   assert.deepEqual([404, 410].map(describe), Array(2).fill('The browser has unsubscribed'));
   assert.deepEqual([429, 500, 503].map(describe), Array(3).fill('The push service was busy'));
   assert.equal(describe(413), 'The notification was too long');

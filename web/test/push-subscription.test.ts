@@ -16,5 +16,8 @@ test('times out when the push service never answers, and ignores its late answer
 
 test('explains a rejection and quotes the browser’s message', async () => {
   const rejecting = { subscribe: () => Promise.reject<PushSubscription>(new Error('Registration failed - permission denied')) };
-  await assert.rejects(createSubscription(rejecting, 'key'), { message: 'This browser cannot receive notifications here, for example in a private window. (Browser error: Registration failed - permission denied)' });
+  await assert.rejects(createSubscription(rejecting, 'key'), {
+    message:
+      'This browser cannot receive notifications here, for example in a private window. (Browser error: Registration failed - permission denied)',
+  });
 });

@@ -6,7 +6,19 @@ import type { HubEvent, Machine, Message, Session } from '../src/api/types.ts';
 import { trimOldest, withMessage, withNewerPage, withNewestPage, withOlderPage, withOutgoing } from '../src/state/conversation.ts';
 import { withValidMetadata } from '../src/state/metadata.ts';
 import { reduce } from '../src/state/reduce.ts';
-import { groupSessions, hasEnded, hasFailed, isInTerminal, limitGroups, matchesQuery, mergeSummary, sessionTitle, sortAsBefore, sortSessions, toSummary } from '../src/state/sessions.ts';
+import {
+  groupSessions,
+  hasEnded,
+  hasFailed,
+  isInTerminal,
+  limitGroups,
+  matchesQuery,
+  mergeSummary,
+  sessionTitle,
+  sortAsBefore,
+  sortSessions,
+  toSummary,
+} from '../src/state/sessions.ts';
 import { withoutLiveText } from '../src/state/live-text.ts';
 import { getConversation } from '../src/state/store.ts';
 import { type Conversation, EMPTY_CONVERSATION, EMPTY_STATE, type State } from '../src/state/types.ts';
@@ -28,12 +40,31 @@ const session = (id: string, more: Partial<Session> = {}): Session => ({
   agentStateVersion: 1,
   ...more,
 });
-const message = (seq: number, localId: string | null = null, id = `m${seq}`): Message => ({ id, seq, localId, content: seq, createdAt: seq });
+const message = (seq: number, localId: string | null = null, id = `m${seq}`): Message => ({
+  id,
+  seq,
+  localId,
+  content: seq,
+  createdAt: seq,
+});
 const seqs = ({ messages }: Conversation) => messages.map(({ seq }) => seq);
-const loadedConversation = (...all: number[]): Conversation => ({ ...EMPTY_CONVERSATION, loadState: { status: 'ready' }, messages: all.map((seq) => message(seq)) });
-const stateWith = (item: Session): State => ({ ...EMPTY_STATE, listLoad: { status: 'ready' }, summaries: { [item.id]: toSummary(item) }, sessions: { [item.id]: item } });
+const loadedConversation = (...all: number[]): Conversation => ({
+  ...EMPTY_CONVERSATION,
+  loadState: { status: 'ready' },
+  messages: all.map((seq) => message(seq)),
+});
+const stateWith = (item: Session): State => ({
+  ...EMPTY_STATE,
+  listLoad: { status: 'ready' },
+  summaries: { [item.id]: toSummary(item) },
+  sessions: { [item.id]: item },
+});
 const applyAll = (state: State, ...events: HubEvent[]) => events.reduce((before, event) => reduce(before, event).state, state);
-const updateEvent = (sessionId: string, data: Partial<Session>): HubEvent => ({ type: 'session-updated', sessionId, data: data as Record<string, unknown> });
+const updateEvent = (sessionId: string, data: Partial<Session>): HubEvent => ({
+  type: 'session-updated',
+  sessionId,
+  data: data as Record<string, unknown>,
+});
 
 test('adds a session to the list', () => {
   const state = applyAll(EMPTY_STATE, { type: 'session-added', sessionId: 'a', data: session('a') as unknown as Record<string, unknown> });
@@ -43,15 +74,28 @@ test('adds a session to the list', () => {
 
 test('applies an update to the list and to the open session', () => {
   const todos = [{ id: '1', content: 'x', status: 'completed' as const, priority: 'low' as const }];
-  const state = applyAll(stateWith(session('a')), updateEvent('a', { thinking: true, updatedAt: 9 }), updateEvent('a', { todos }), updateEvent('a', { metadata: { path: '/b', host: 'h', name: 'B' } }));
-  assert.deepEqual([state.summaries.a?.thinking, state.summaries.a?.updatedAt, state.summaries.a?.todoProgress, state.summaries.a?.metadata?.name], [true, 9, { completed: 1, total: 1 }, 'B']);
+  const state = applyAll(
+    stateWith(session('a')),
+    updateEvent('a', { thinking: true, updatedAt: 9 }),
+    updateEvent('a', { todos }),
+    updateEvent('a', { metadata: { path: '/b', host: 'h', name: 'B' } }),
+  );
+  assert.deepEqual(
+    [state.summaries.a?.thinking, state.summaries.a?.updatedAt, state.summaries.a?.todoProgress, state.summaries.a?.metadata?.name],
+    [true, 9, { completed: 1, total: 1 }, 'B'],
+  );
   assert.deepEqual([state.sessions.a?.thinking, state.sessions.a?.todos, state.sessions.a?.metadata?.name], [true, todos, 'B']);
 });
 
 test('adds completed requests to the known ones and replaces the rest of the agent state', () => {
   const request = { tool: 'Bash', arguments: {} };
-  const before = session('a', { agentState: { requests: { r2: request }, completedRequests: { r1: { ...request, status: 'denied' } }, controlledByUser: true } });
-  const state = applyAll(stateWith(before), updateEvent('a', { agentState: { completedRequests: { r2: { ...request, status: 'approved' } } } }));
+  const before = session('a', {
+    agentState: { requests: { r2: request }, completedRequests: { r1: { ...request, status: 'denied' } }, controlledByUser: true },
+  });
+  const state = applyAll(
+    stateWith(before),
+    updateEvent('a', { agentState: { completedRequests: { r2: { ...request, status: 'approved' } } } }),
+  );
   assert.deepEqual(Object.keys(state.sessions.a?.agentState?.completedRequests ?? {}), ['r1', 'r2']);
   assert.deepEqual([state.sessions.a?.agentState?.requests, state.sessions.a?.agentState?.controlledByUser], [undefined, undefined]);
   assert.equal(state.summaries.a?.pendingRequestsCount, 0);
@@ -66,7 +110,10 @@ test('fetches a value that an event omits, with the open session or else with th
   const open = stateWith(session('a', { agentState: { controlledByUser: true } }));
   const large = updateEvent('a', { agentStateBytes: 3_000_000, agentStateVersion: 2 } as Partial<Session>);
   const { state, refetches } = reduce(open, large);
-  assert.deepEqual([refetches, state.sessions.a?.agentState, state.sessions.a?.agentStateVersion], [[{ kind: 'session', id: 'a' }], { controlledByUser: true }, 2]);
+  assert.deepEqual(
+    [refetches, state.sessions.a?.agentState, state.sessions.a?.agentStateVersion],
+    [[{ kind: 'session', id: 'a' }], { controlledByUser: true }, 2],
+  );
   const closed = { ...open, sessions: {} };
   assert.deepEqual(reduce(closed, updateEvent('a', { metadataBytes: 3_000_000 } as Partial<Session>)).refetches, [{ kind: 'sessions' }]);
   const { metadata: _, ...rest } = session('b');
@@ -76,16 +123,23 @@ test('fetches a value that an event omits, with the open session or else with th
 });
 
 test('removes a session and stores an error for its view', () => {
-  const state = applyAll({ ...stateWith(session('a')), conversations: { a: loadedConversation(1) } }, { type: 'session-removed', sessionId: 'a' });
+  const state = applyAll(
+    { ...stateWith(session('a')), conversations: { a: loadedConversation(1) } },
+    { type: 'session-removed', sessionId: 'a' },
+  );
   assert.deepEqual([state.summaries, state.sessions, state.conversations], [{}, {}, {}]);
   assert.match(state.sessionErrors.a?.text ?? '', /deleted/);
-  assert.equal(applyAll(state, { type: 'session-added', sessionId: 'a', data: session('a') as unknown as Record<string, unknown> }).sessionErrors.a, undefined);
+  assert.equal(
+    applyAll(state, { type: 'session-added', sessionId: 'a', data: session('a') as unknown as Record<string, unknown> }).sessionErrors.a,
+    undefined,
+  );
 });
 
 test('updates and removes machines, and fetches the list for a new one', () => {
   const machine = { id: 'm', active: true, seq: 1 } as Machine;
   const state: State = { ...EMPTY_STATE, machinesLoad: { status: 'ready' }, machines: { m: machine } };
-  const event = (machineId: string, active: boolean) => ({ type: 'machine-updated', machineId, data: { active, activeAt: 5, metadataVersion: 1, runnerStateVersion: 1 } }) as HubEvent;
+  const event = (machineId: string, active: boolean) =>
+    ({ type: 'machine-updated', machineId, data: { active, activeAt: 5, metadataVersion: 1, runnerStateVersion: 1 } }) as HubEvent;
   assert.equal(applyAll(state, event('m', true)).machines.m?.activeAt, 5);
   assert.deepEqual(applyAll(state, event('m', false)).machines, {});
   assert.deepEqual(reduce(state, event('x', true)).refetches, [{ kind: 'machines' }]);
@@ -97,25 +151,48 @@ test('treats inherited property names as unknown ids', () => {
     const state: State = { ...EMPTY_STATE, listLoad: { status: 'ready' }, machinesLoad: { status: 'ready' } };
     assert.deepEqual(reduce(state, event), { state, refetches: [{ kind: 'machines' }] });
     assert.deepEqual(reduce(state, updateEvent(id, { thinking: true })), { state, refetches: [{ kind: 'sessions' }] });
-    assert.deepEqual(reduce(state, { type: 'message-received', sessionId: id, message: message(1) } as unknown as HubEvent), { state, refetches: [] });
+    assert.deepEqual(reduce(state, { type: 'message-received', sessionId: id, message: message(1) } as unknown as HubEvent), {
+      state,
+      refetches: [],
+    });
     assert.equal(getConversation(id), EMPTY_CONVERSATION);
   }
 });
 
 test('drops metadata fields of the wrong type', () => {
-  const invalid = { path: '/code/a', host: 5, name: { a: 1 }, flavor: [], summary: { text: {} }, worktree: 7, lifecycleState: 'running', more: 1 };
+  const invalid = {
+    path: '/code/a',
+    host: 5,
+    name: { a: 1 },
+    flavor: [],
+    summary: { text: {} },
+    worktree: 7,
+    lifecycleState: 'running',
+    more: 1,
+  };
   const valid = { path: '/code/a', lifecycleState: 'running', more: 1 };
   assert.deepEqual(withValidMetadata({ id: 'a', metadata: invalid }), { id: 'a', metadata: valid });
-  assert.deepEqual([null, 'x', []].map((metadata) => withValidMetadata({ metadata }).metadata), [null, null, null]);
+  assert.deepEqual(
+    [null, 'x', []].map((metadata) => withValidMetadata({ metadata }).metadata),
+    [null, null, null],
+  );
   assert.deepEqual(withValidMetadata({ id: 'a' }), { id: 'a' });
   const metadata = invalid as unknown as Session['metadata'];
   const state = applyAll(stateWith(session('a')), updateEvent('a', { metadata }));
   assert.deepEqual(state.sessions.a?.metadata, valid);
   assert.equal(sessionTitle(state.summaries.a ?? session('b')), 'a');
-  const added = applyAll(EMPTY_STATE, { type: 'session-added', sessionId: 'a', data: session('a', { metadata }) as unknown as Record<string, unknown> });
+  const added = applyAll(EMPTY_STATE, {
+    type: 'session-added',
+    sessionId: 'a',
+    data: session('a', { metadata }) as unknown as Record<string, unknown>,
+  });
   assert.equal(groupSessions(Object.values(added.summaries))[0]?.host, 'unknown machine');
   const machine = { ...EMPTY_STATE, machines: { m: { id: 'm' } as Machine } };
-  const event = { type: 'machine-updated', machineId: 'm', data: { active: true, metadata: { displayName: 5, host: 'h' } } } as unknown as HubEvent;
+  const event = {
+    type: 'machine-updated',
+    machineId: 'm',
+    data: { active: true, metadata: { displayName: 5, host: 'h' } },
+  } as unknown as HubEvent;
   assert.deepEqual(applyAll(machine, event).machines.m?.metadata, { host: 'h' });
 });
 
@@ -135,7 +212,11 @@ test('adds messages in order, ignores duplicates and fetches after a gap', () =>
 
 test('fetches a message whose event has no content', () => {
   const state: State = { ...EMPTY_STATE, conversations: { a: loadedConversation(1) } };
-  const event = { type: 'message-received', sessionId: 'a', message: { id: 'm2', seq: 2, localId: null, contentBytes: 9_000_000, createdAt: 2 } } as HubEvent;
+  const event = {
+    type: 'message-received',
+    sessionId: 'a',
+    message: { id: 'm2', seq: 2, localId: null, contentBytes: 9_000_000, createdAt: 2 },
+  } as HubEvent;
   assert.deepEqual(reduce(state, event), { state, refetches: [{ kind: 'newer-messages', id: 'a' }] });
 });
 
@@ -166,11 +247,14 @@ test('groups sessions by machine and directory, active ones first, worktrees wit
     summary('d', { updatedAt: minutes(1), metadata: { path: '/y', host: 'other' } }),
   ]);
   const groups = groupSessions(sorted);
-  assert.deepEqual(groups.map(({ host, path, sessions }) => [host, path, sessions.map(({ id }) => id)]), [
-    ['h', '/y', ['c', 'b']],
-    ['other', '/y', ['d']],
-    ['h', '/x', ['a']],
-  ]);
+  assert.deepEqual(
+    groups.map(({ host, path, sessions }) => [host, path, sessions.map(({ id }) => id)]),
+    [
+      ['h', '/y', ['c', 'b']],
+      ['other', '/y', ['d']],
+      ['h', '/x', ['a']],
+    ],
+  );
   const idsOfFirst = (count: number) => limitGroups(groups, count).map(({ sessions }) => sessions.map(({ id }) => id).join(''));
   assert.deepEqual([0, 1, 2, 3, 4, 9].map(idsOfFirst), [[], ['c'], ['cb'], ['cb', 'd'], ['cb', 'd', 'a'], ['cb', 'd', 'a']]);
 });
@@ -179,58 +263,99 @@ test('pinned sessions of all directories are one group at the top', () => {
   const summary = (id: string, more: Partial<Session>) => toSummary(session(id, more));
   const pinned = summary('a', { active: false, updatedAt: 1, pinned: true, metadata: { path: '/x', host: 'h' } });
   const groups = groupSessions(sortSessions([summary('b', { updatedAt: 60_000, metadata: { path: '/x', host: 'h' } }), pinned]));
-  assert.deepEqual(groups.map(({ isPinned, path, sessions }) => [isPinned, path, sessions.map(({ id }) => id)]), [
-    [true, '', ['a']],
-    [false, '/x', ['b']],
-  ]);
+  assert.deepEqual(
+    groups.map(({ isPinned, path, sessions }) => [isPinned, path, sessions.map(({ id }) => id)]),
+    [
+      [true, '', ['a']],
+      [false, '/x', ['b']],
+    ],
+  );
   const unpinned = mergeSummary(pinned, { pinned: false });
-  assert.deepEqual(groupSessions([unpinned]).map(({ isPinned }) => isPinned), [false]);
+  assert.deepEqual(
+    groupSessions([unpinned]).map(({ isPinned }) => isPinned),
+    [false],
+  );
 });
 
 test('sessions that change within a minute do not change places', () => {
   const order = (...times: [updatedAt: number, createdAt: number][]) =>
-    sortSessions(times.map(([updatedAt, createdAt], index) => toSummary(session(`s${index}`, { updatedAt, createdAt })))).map(({ id }) => id);
+    sortSessions(times.map(([updatedAt, createdAt], index) => toSummary(session(`s${index}`, { updatedAt, createdAt })))).map(
+      ({ id }) => id,
+    );
   assert.deepEqual(order([60_000, 1], [119_999, 2]), ['s1', 's0']);
   assert.deepEqual(order([119_999, 1], [60_000, 2]), ['s1', 's0']);
   assert.deepEqual(order([120_000, 1], [119_999, 2]), ['s0', 's1']);
 });
 
 test('a session that was never used is new, and does not stand before those in use', () => {
-  const withState = (id: string, lifecycleState: string, more: Partial<Session> = {}) => toSummary(session(id, { metadata: { path: '/a', host: 'h', lifecycleState }, ...more }));
-  const sorted = sortSessions([withState('unused', 'initializing', { updatedAt: 120_000 }), withState('used', 'running'), withState('ended', 'completed', { active: false })]);
-  assert.deepEqual(sorted.map(({ id }) => id), ['used', 'unused', 'ended']);
+  const withState = (id: string, lifecycleState: string, more: Partial<Session> = {}) =>
+    toSummary(session(id, { metadata: { path: '/a', host: 'h', lifecycleState }, ...more }));
+  const sorted = sortSessions([
+    withState('unused', 'initializing', { updatedAt: 120_000 }),
+    withState('used', 'running'),
+    withState('ended', 'completed', { active: false }),
+  ]);
+  assert.deepEqual(
+    sorted.map(({ id }) => id),
+    ['used', 'unused', 'ended'],
+  );
   assert.deepEqual(sorted.map(sessionTitle), ['a', 'New session', 'a']);
   assert.equal(sessionTitle({ id: 'x', metadata: { path: '/a', name: 'Mine', lifecycleState: 'initializing' } }), 'Mine');
 });
 
 test('a session has failed while it is active and its CLI says so', () => {
   const failed = session('a', { metadata: { path: '/a', host: 'h', lifecycleState: 'failed' } });
-  assert.deepEqual([hasFailed(failed), hasFailed(toSummary(failed)), hasFailed({ ...failed, active: false }), hasFailed(session('b'))], [true, true, false, false]);
+  assert.deepEqual(
+    [hasFailed(failed), hasFailed(toSummary(failed)), hasFailed({ ...failed, active: false }), hasFailed(session('b'))],
+    [true, true, false, false],
+  );
 });
 
 test('a list in use keeps its order, without removed and new sessions', () => {
   const all = ['a', 'b', 'c', 'new'].map((id) => toSummary(session(id)));
-  assert.deepEqual(sortAsBefore(all, ['c', 'gone', 'a', 'b']).map(({ id }) => id), ['c', 'a', 'b']);
+  assert.deepEqual(
+    sortAsBefore(all, ['c', 'gone', 'a', 'b']).map(({ id }) => id),
+    ['c', 'a', 'b'],
+  );
 });
 
 test('a session has ended if its CLI said so, and is not connected if its CLI went silent', () => {
   const inactive = (silentMs: number, lifecycleState?: string) =>
-    hasEnded(session('a', { active: false, activeAt: 1000, updatedAt: 1000 + silentMs, metadata: { path: '/a', host: 'h', ...(lifecycleState === undefined ? {} : { lifecycleState }) } }));
+    hasEnded(
+      session('a', {
+        active: false,
+        activeAt: 1000,
+        updatedAt: 1000 + silentMs,
+        metadata: { path: '/a', host: 'h', ...(lifecycleState === undefined ? {} : { lifecycleState }) },
+      }),
+    );
   assert.deepEqual([inactive(0), inactive(29_999), inactive(30_000), inactive(3_600_000)], [true, true, false, false]);
-  assert.deepEqual(['completed', 'aborted', 'archived', 'running', 'paused'].map((state) => inactive(60_000, state)), [true, true, true, false, false]);
+  assert.deepEqual(
+    ['completed', 'aborted', 'archived', 'running', 'paused'].map((state) => inactive(60_000, state)),
+    [true, true, true, false, false],
+  );
 });
 
 test('a session is in the terminal by its mode, or by its lifecycle state in the list', () => {
   const local = session('a', { mode: 'local', metadata: { path: '/a', host: 'h', lifecycleState: 'paused' } });
-  assert.deepEqual([isInTerminal(local), isInTerminal(toSummary(local)), isInTerminal({ ...local, mode: 'remote' }), isInTerminal(session('b'))], [true, true, false, false]);
+  assert.deepEqual(
+    [isInTerminal(local), isInTerminal(toSummary(local)), isInTerminal({ ...local, mode: 'remote' }), isInTerminal(session('b'))],
+    [true, true, false, false],
+  );
 });
 
 test('titles a session by name, summary, directory or id, and finds it by its words', () => {
   const title = (metadata: Session['metadata']) => sessionTitle({ id: '0123456789', metadata });
   const base = { path: '/code/demo', host: 'h' };
-  assert.deepEqual([title({ ...base, name: 'N', summary: { text: 'S' } }), title({ ...base, summary: { text: 'S' } }), title(base), title(null)], ['N', 'S', 'demo', '01234567']);
+  assert.deepEqual(
+    [title({ ...base, name: 'N', summary: { text: 'S' } }), title({ ...base, summary: { text: 'S' } }), title(base), title(null)],
+    ['N', 'S', 'demo', '01234567'],
+  );
   const summary = toSummary(session('a', { metadata: { path: '/code/demo', host: 'laptop', name: 'Fix it', agentName: 'Zeta Coder' } }));
-  assert.deepEqual(['fix', 'DEMO laptop', 'zeta', 'it q', 'phone'].map((query) => matchesQuery(summary, query)), [true, true, true, false, false]);
+  assert.deepEqual(
+    ['fix', 'DEMO laptop', 'zeta', 'it q', 'phone'].map((query) => matchesQuery(summary, query)),
+    [true, true, true, false, false],
+  );
 });
 
 test('trims the oldest messages of a long conversation', () => {
@@ -243,21 +368,41 @@ test('trims the oldest messages of a long conversation', () => {
   assert.deepEqual(withMessage(trimmed, message(5)), { conversation: trimmed });
 });
 
-const delta = (offset: number, text: string, id = 'l1', more: object = {}): HubEvent => ({ type: 'message-delta', sessionId: 'a', id, offset, text, ...more });
-const streaming = (...events: HubEvent[]) => applyAll({ ...EMPTY_STATE, conversations: { a: loadedConversation(1) } }, ...events).conversations.a!;
+const delta = (offset: number, text: string, id = 'l1', more: object = {}): HubEvent => ({
+  type: 'message-delta',
+  sessionId: 'a',
+  id,
+  offset,
+  text,
+  ...more,
+});
+const streaming = (...events: HubEvent[]) =>
+  applyAll({ ...EMPTY_STATE, conversations: { a: loadedConversation(1) } }, ...events).conversations.a!;
 
 const pieces = (...events: HubEvent[]) => streaming(...events).live[0]?.pieces.map(({ start, text }) => [start, text]);
 
 test('live text grows by deltas, and a delta that overlaps replaces the rest', () => {
   assert.deepEqual(streaming(delta(0, 'Hel'), delta(3, 'lo')).live, [{ id: 'l1', kind: 'text', pieces: [{ start: 0, text: 'Hello' }] }]);
   assert.deepEqual(pieces(delta(0, 'Hel'), delta(3, 'lo'), delta(3, 'p!')), [[0, 'Help!']]);
-  assert.deepEqual(streaming(delta(0, 'hm', 'l1', { kind: 'thinking' }), delta(0, 'ok', 'l2')).live.map(({ id, kind }) => [id, kind]), [['l1', 'thinking'], ['l2', 'text']]);
+  assert.deepEqual(
+    streaming(delta(0, 'hm', 'l1', { kind: 'thinking' }), delta(0, 'ok', 'l2')).live.map(({ id, kind }) => [id, kind]),
+    [
+      ['l1', 'thinking'],
+      ['l2', 'text'],
+    ],
+  );
 });
 
 test('live text with a missing delta continues in another piece, until the text is sent again', () => {
   assert.deepEqual(pieces(delta(5, 'later'), delta(10, '!')), [[5, 'later!']]);
-  assert.deepEqual(pieces(delta(0, 'one'), delta(9, 'three'), delta(14, ' four')), [[0, 'one'], [9, 'three four']]);
-  assert.deepEqual(pieces(delta(0, 'one'), delta(9, 'three'), delta(10, 'X')), [[0, 'one'], [9, 'tX']]);
+  assert.deepEqual(pieces(delta(0, 'one'), delta(9, 'three'), delta(14, ' four')), [
+    [0, 'one'],
+    [9, 'three four'],
+  ]);
+  assert.deepEqual(pieces(delta(0, 'one'), delta(9, 'three'), delta(10, 'X')), [
+    [0, 'one'],
+    [9, 'tX'],
+  ]);
   assert.deepEqual(pieces(delta(0, 'one'), delta(9, 'three'), delta(2, 'X')), [[0, 'onX']]);
   assert.deepEqual(pieces(delta(5, 'later'), delta(0, 'and later')), [[0, 'and later']]);
 });
@@ -279,7 +424,10 @@ test('live text has limits, and is ignored for a conversation that was not opene
 test('live text that arrives before the first page is shown with it, unless the page has its message', () => {
   const loading: Conversation = { ...EMPTY_CONVERSATION, loadState: { status: 'loading' } };
   const { a } = applyAll({ ...EMPTY_STATE, conversations: { a: loading } }, delta(0, 'one'), delta(0, 'two', 'l2')).conversations;
-  assert.deepEqual(withNewestPage(a!, [message(1, 'l1')], false).live.map(({ id }) => id), ['l2']);
+  assert.deepEqual(
+    withNewestPage(a!, [message(1, 'l1')], false).live.map(({ id }) => id),
+    ['l2'],
+  );
 });
 
 test('all live text can be dropped', () => {

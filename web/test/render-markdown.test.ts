@@ -15,14 +15,24 @@ function render(text: string): HTMLElement {
 }
 
 test('renders markdown as HTML and as plain text', () => {
-  assert.equal(renderMarkdown('# One\n\n**two** `three`\nfour'), '<h1 dir="auto">One</h1>\n<p dir="auto"><strong>two</strong> <code>three</code><br>four</p>\n');
+  assert.equal(
+    renderMarkdown('# One\n\n**two** `three`\nfour'),
+    '<h1 dir="auto">One</h1>\n<p dir="auto"><strong>two</strong> <code>three</code><br>four</p>\n',
+  );
   assert.equal(markdownToText('# One\n\n**two** [three](https://example.com)', 300), 'One\ntwo three');
   assert.equal(markdownToText('word '.repeat(1000), 20), 'word word word word ');
 });
 
 test('gives checkboxes an accessible name', () => {
   const checkboxes = [...render('- [x] one\n- [ ] **two**\n\n1. [x] three\n\n   more').querySelectorAll('li .checkbox')];
-  assert.deepEqual(checkboxes.map((checkbox) => [checkbox.textContent, checkbox.getAttribute('aria-label')]), [['☑', 'done'], ['☐', 'to do'], ['☑', 'done']]);
+  assert.deepEqual(
+    checkboxes.map((checkbox) => [checkbox.textContent, checkbox.getAttribute('aria-label')]),
+    [
+      ['☑', 'done'],
+      ['☐', 'to do'],
+      ['☑', 'done'],
+    ],
+  );
 });
 
 test('removes everything that could imitate a part of the console', () => {
@@ -33,28 +43,44 @@ test('removes everything that could imitate a part of the console', () => {
     '<svg><circle /></svg><math><mi>x</mi></math><iframe src="/"></iframe><object></object><video></video><marquee>m</marquee>',
   ].join('\n\n');
   const container = render(text);
-  const harmful = 'dialog, form, input, button, select, textarea, svg, math, iframe, object, video, marquee, [class], [role], [aria-label], [id], [name], [style], [popover]';
-  assert.deepEqual([...container.querySelectorAll(harmful)].map(({ outerHTML }) => outerHTML), []);
+  const harmful =
+    'dialog, form, input, button, select, textarea, svg, math, iframe, object, video, marquee, [class], [role], [aria-label], [id], [name], [style], [popover]';
+  assert.deepEqual(
+    [...container.querySelectorAll(harmful)].map(({ outerHTML }) => outerHTML),
+    [],
+  );
   assert.match(container.textContent ?? '', /Session expired.*dialog Approve.*near the border/s);
 });
 
 test('keeps only the language class of code', () => {
-  const classes = [...render('```rust\nfn\n```\n\n<code class="language-js toast">x</code> <b class="language-js">y</b>').querySelectorAll('[class]')].map(({ className }) => className);
+  const classes = [
+    ...render('```rust\nfn\n```\n\n<code class="language-js toast">x</code> <b class="language-js">y</b>').querySelectorAll('[class]'),
+  ].map(({ className }) => className);
   assert.deepEqual(classes, ['code-block', 'language-rust', 'copy', 'language-js']);
 });
 
 test('links open in a new tab, show their URL and run no scripts', () => {
-  const links = [...render('[the docs](https://evil.example/docs "good") [click](javascript:alert(1)) <a href="data:text/html,x" title="t">d</a>').querySelectorAll('a')];
+  const links = [
+    ...render(
+      '[the docs](https://evil.example/docs "good") [click](javascript:alert(1)) <a href="data:text/html,x" title="t">d</a>',
+    ).querySelectorAll('a'),
+  ];
   assert.deepEqual(
     links.map((link) => [link.getAttribute('href'), link.title, link.target, link.rel]),
-    [['https://evil.example/docs', 'https://evil.example/docs', '_blank', 'noopener noreferrer'], ...Array(2).fill([null, '', '_blank', 'noopener noreferrer'])],
+    [
+      ['https://evil.example/docs', 'https://evil.example/docs', '_blank', 'noopener noreferrer'],
+      ...Array(2).fill([null, '', '_blank', 'noopener noreferrer']),
+    ],
   );
 });
 
 test('keeps embedded images of any length', () => {
   const image = `data:image/png;base64,${'iVBORw0KGgo'.repeat(20_000)}`;
   const container = render(`before ![own](${image}) \`${image}\` ![none](data:image/placeholder,7)`);
-  assert.deepEqual([...container.querySelectorAll('img')].map(({ src }) => src), [image, 'data:image/placeholder,7']);
+  assert.deepEqual(
+    [...container.querySelectorAll('img')].map(({ src }) => src),
+    [image, 'data:image/placeholder,7'],
+  );
   assert.equal(container.querySelector('code')?.textContent, image);
 });
 
@@ -111,20 +137,86 @@ test('does not render texts that are too long', () => {
 
 /** Fragments of markdown and HTML. */
 const fragment = fc.oneof(
-  fc.constantFrom('<', '>', '"', "'", '`', '```', '~~~', '*', '_', '[', ']', '(', ')', '!', '#', '|', '-', '\n', '\n\n', ' ', '    ', '&lt;', '&#x', '\\', '\0', '☑'),
-  fc.constantFrom('<script>', '</script>', '<img src=x onerror=a()>', '<svg onload=a()>', '<a href="javascript:a()">', '<!--', '-->', '<style>', '<template>', '<noscript>', '<math>', '</p>', '<table>', '<td>', '<title>'),
+  fc.constantFrom(
+    '<',
+    '>',
+    '"',
+    "'",
+    '`',
+    '```',
+    '~~~',
+    '*',
+    '_',
+    '[',
+    ']',
+    '(',
+    ')',
+    '!',
+    '#',
+    '|',
+    '-',
+    '\n',
+    '\n\n',
+    ' ',
+    '    ',
+    '&lt;',
+    '&#x',
+    '\\',
+    '\0',
+    '☑',
+  ),
+  fc.constantFrom(
+    '<script>',
+    '</script>',
+    '<img src=x onerror=a()>',
+    '<svg onload=a()>',
+    '<a href="javascript:a()">',
+    '<!--',
+    '-->',
+    '<style>',
+    '<template>',
+    '<noscript>',
+    '<math>',
+    '</p>',
+    '<table>',
+    '<td>',
+    '<title>',
+  ),
   fc.constantFrom('javascript:a()', 'data:text/html,a', 'https://example.com', '[a]: javascript:a()', 'data:image/placeholder,0', '- [x] '),
   fc.string(),
 );
-const ALLOWED = new Set(['align', 'alt', 'aria-label', 'class', 'colspan', 'dir', 'href', 'lang', 'open', 'rel', 'role', 'rowspan', 'src', 'start', 'tabindex', 'target', 'title', 'type']);
+const ALLOWED = new Set([
+  'align',
+  'alt',
+  'aria-label',
+  'class',
+  'colspan',
+  'dir',
+  'href',
+  'lang',
+  'open',
+  'rel',
+  'role',
+  'rowspan',
+  'src',
+  'start',
+  'tabindex',
+  'target',
+  'title',
+  'type',
+]);
 
 test('renders no element or attribute that can do harm', () => {
   fc.assert(
     fc.property(fc.array(fragment, { maxLength: 30 }), (fragments) => {
       const container = render(fragments.join(''));
       for (const element of container.querySelectorAll('*')) {
-        assert.doesNotMatch(element.localName, /^(script|style|svg|math|template|iframe|object|embed|form|input|dialog|link|meta|base|title|noscript)$/);
-        if (element.localName === 'button') assert.equal(element.outerHTML, '<button type="button" class="copy" aria-label="Copy code">Copy</button>');
+        assert.doesNotMatch(
+          element.localName,
+          /^(script|style|svg|math|template|iframe|object|embed|form|input|dialog|link|meta|base|title|noscript)$/,
+        );
+        if (element.localName === 'button')
+          assert.equal(element.outerHTML, '<button type="button" class="copy" aria-label="Copy code">Copy</button>');
         for (const { name } of element.attributes) assert.ok(ALLOWED.has(name), name);
         for (const name of ['href', 'src']) assert.doesNotMatch(element.getAttribute(name) ?? '', /^\s*javascript:|^\s*data:text/i);
       }

@@ -18,13 +18,28 @@ interface Options {
 /** A fake hub with one session of `count` messages. Its responses can be delayed. */
 function setup(count: number) {
   const requests: string[] = [];
-  const hub = { count, prefix: 'm', maxPageSize: Infinity, isUnavailable: false, delay: null as Promise<void> | null, pages: null as string[][] | null };
-  const messages = (from: number, to: number) => Array.from({ length: Math.max(0, to - from + 1) }, (_, at) => ({ id: `${hub.prefix}${from + at}`, seq: from + at, localId: null, content: 'x', createdAt: 0 }));
+  const hub = {
+    count,
+    prefix: 'm',
+    maxPageSize: Infinity,
+    isUnavailable: false,
+    delay: null as Promise<void> | null,
+    pages: null as string[][] | null,
+  };
+  const messages = (from: number, to: number) =>
+    Array.from({ length: Math.max(0, to - from + 1) }, (_, at) => ({
+      id: `${hub.prefix}${from + at}`,
+      seq: from + at,
+      localId: null,
+      content: 'x',
+      createdAt: 0,
+    }));
   const respond = (path: string, { params: { query = {} } = {} }: Options): unknown => {
     if (path === '/api/sessions' && hub.pages) return listPage(hub.pages, query);
     if (path === '/api/sessions') return { sessions: query.archived ? [summary('old', 'archived')] : [summary('a', 'running')] };
     if (path === '/api/machines') return { machines: [{ id: 'm' }] };
-    if (path === '/api/sessions/{id}') return { session: { ...summary('a', 'running'), metadata: { path: '/a', host: 'h' }, agentState: null } };
+    if (path === '/api/sessions/{id}')
+      return { session: { ...summary('a', 'running'), metadata: { path: '/a', host: 'h' }, agentState: null } };
     const { afterSeq, beforeSeq = hub.count + 1, limit = 50 } = query;
     if (afterSeq !== undefined) {
       const to = Math.min(hub.count, afterSeq + Math.min(limit, hub.maxPageSize));
@@ -38,7 +53,8 @@ function setup(count: number) {
     requests.push(query ? `${path} ${JSON.stringify(query)}` : path);
     const found = respond(path, options);
     await hub.delay;
-    if (hub.isUnavailable) return { error: { error: 'The hub is unavailable.', code: 'hub_unavailable' }, response: new Response(null, { status: 503 }) };
+    if (hub.isUnavailable)
+      return { error: { error: 'The hub is unavailable.', code: 'hub_unavailable' }, response: new Response(null, { status: 503 }) };
     return { data: found, response: new Response() };
   };
   return { sync: new Sync({ GET } as unknown as Api), hub, requests };
@@ -49,7 +65,11 @@ function listPage(pages: string[][], { cursor = '0', archived }: { cursor?: stri
   const sessions = (pages[Number(cursor)] ?? []).map((id) => summary(id, archived ? 'archived' : 'running'));
   return next < pages.length ? { sessions, nextCursor: String(next) } : { sessions };
 }
-const summary = (id: string, lifecycleState: string) => ({ id, active: true, metadata: { path: `/${id}`, host: 'h', flavor: null, lifecycleState } });
+const summary = (id: string, lifecycleState: string) => ({
+  id,
+  active: true,
+  metadata: { path: `/${id}`, host: 'h', flavor: null, lifecycleState },
+});
 /** Delays the hub's responses until the returned function is called. Their content is that of the request's time. */
 function delayResponses(hub: { delay: Promise<void> | null }): () => void {
   let release = () => {};
@@ -58,7 +78,11 @@ function delayResponses(hub: { delay: Promise<void> | null }): () => void {
   });
   return release;
 }
-const updateEvent = (sessionId: string, data: object): HubEvent => ({ type: 'session-updated', sessionId, data: data as Record<string, unknown> });
+const updateEvent = (sessionId: string, data: object): HubEvent => ({
+  type: 'session-updated',
+  sessionId,
+  data: data as Record<string, unknown>,
+});
 const removalEvent = (sessionId: string): HubEvent => ({ type: 'session-removed', sessionId });
 const machineOffline: HubEvent = { type: 'machine-updated', machineId: 'm', data: { active: false } };
 const seqs = () => getConversation('a').messages.map(({ seq }) => seq);
@@ -74,7 +98,10 @@ test('fetching the list keeps the archive, and the other way round', async () =>
   await sync.fetchSessions();
   assert.deepEqual(Object.keys(state.value.summaries).sort(), ['a', 'old']);
   await sync.fetchArchive();
-  assert.deepEqual([Object.keys(state.value.summaries).sort(), state.value.listLoad.status, state.value.archiveLoad.status], [['a', 'old'], 'ready', 'ready']);
+  assert.deepEqual(
+    [Object.keys(state.value.summaries).sort(), state.value.listLoad.status, state.value.archiveLoad.status],
+    [['a', 'old'], 'ready', 'ready'],
+  );
 });
 
 test('fetches all pages of the list and of the archive, and shows the first one at once', async () => {
@@ -147,10 +174,16 @@ test('stores errors, and keeps data that was loaded before', async () => {
   hub.isUnavailable = true;
   await Promise.all([sync.fetchSessions(), sync.fetchMachines(), sync.fetchSession('a'), sync.fetchNewestMessages('a')]);
   const failed = { status: 'failed', error: 'The hub is unavailable.' };
-  assert.deepEqual([state.value.listLoad, state.value.machinesLoad, state.value.sessionErrors.a, getConversation('a').loadState], [failed, failed, { text: 'The hub is unavailable.', isGone: false }, failed]);
+  assert.deepEqual(
+    [state.value.listLoad, state.value.machinesLoad, state.value.sessionErrors.a, getConversation('a').loadState],
+    [failed, failed, { text: 'The hub is unavailable.', isGone: false }, failed],
+  );
   hub.isUnavailable = false;
   await Promise.all([sync.fetchSessions(), sync.fetchMachines(), sync.fetchSession('a'), sync.fetchNewerMessages('a')]);
-  assert.deepEqual([state.value.listLoad.status, state.value.machinesLoad.status, state.value.sessionErrors.a, seqs()], ['ready', 'ready', undefined, [1, 2, 3]]);
+  assert.deepEqual(
+    [state.value.listLoad.status, state.value.machinesLoad.status, state.value.sessionErrors.a, seqs()],
+    ['ready', 'ready', undefined, [1, 2, 3]],
+  );
   hub.isUnavailable = true;
   await Promise.all([sync.fetchSessions(), sync.fetchMachines(), sync.fetchSession('a'), sync.fetchNewerMessages('a')]);
   assert.deepEqual([state.value.listLoad.status, state.value.sessionErrors.a, seqs()], ['ready', undefined, [1, 2, 3]]);
@@ -172,7 +205,10 @@ test('fetches all pages after the newest message', async () => {
   await sync.fetchNewestMessages('a');
   hub.count = 450;
   await sync.fetchNewerMessages('a');
-  assert.deepEqual(seqs(), Array.from({ length: 450 }, (_, at) => at + 1));
+  assert.deepEqual(
+    seqs(),
+    Array.from({ length: 450 }, (_, at) => at + 1),
+  );
 });
 
 test('continues after a page with a single large message', async () => {
@@ -195,15 +231,34 @@ test('replaces a renumbered history by the newest page', async () => {
 
 test('keeps the messages of recently opened sessions, and only unsent ones of the others', async () => {
   const { sync } = setup(3);
-  const outgoing = (text: string, status: OutgoingMessage['status']): OutgoingMessage => ({ localId: text, text, attachments: [], createdAt: 0, status });
-  const loaded = () => Object.entries(state.value.conversations).map(([id, { messages, outgoing }]) => [id, messages.length, outgoing.map(({ text }) => text).join()]);
+  const outgoing = (text: string, status: OutgoingMessage['status']): OutgoingMessage => ({
+    localId: text,
+    text,
+    attachments: [],
+    createdAt: 0,
+    status,
+  });
+  const loaded = () =>
+    Object.entries(state.value.conversations).map(([id, { messages, outgoing }]) => [
+      id,
+      messages.length,
+      outgoing.map(({ text }) => text).join(),
+    ]);
   for (const id of ['s1', 's2', 's3', 's4', 's5', 's6', 's7']) {
     setOpenSession(id);
     await sync.fetchNewerMessages(id);
-    if (id === 's1') updateConversation(id, (conversation) => ({ ...conversation, outgoing: [outgoing('sent', 'sent'), outgoing('unsent', 'waiting')] }));
+    if (id === 's1')
+      updateConversation(id, (conversation) => ({ ...conversation, outgoing: [outgoing('sent', 'sent'), outgoing('unsent', 'waiting')] }));
   }
   setOpenSession('s8');
-  assert.deepEqual(loaded(), [['s1', 0, 'unsent'], ['s3', 3, ''], ['s4', 3, ''], ['s5', 3, ''], ['s6', 3, ''], ['s7', 3, '']]);
+  assert.deepEqual(loaded(), [
+    ['s1', 0, 'unsent'],
+    ['s3', 3, ''],
+    ['s4', 3, ''],
+    ['s5', 3, ''],
+    ['s6', 3, ''],
+    ['s7', 3, ''],
+  ]);
   setOpenSession('s1');
   await sync.fetchNewerMessages('s1');
   assert.deepEqual(loaded()[0], ['s1', 3, 'unsent']);
@@ -240,7 +295,11 @@ test('fetches a message that arrives during the fetch of the first page', async 
   const release = delayResponses(hub);
   const first = sync.fetchNewestMessages('a');
   hub.count = 3;
-  const event = sync.handleEvent({ type: 'message-received', sessionId: 'a', message: { id: 'm3', seq: 3, localId: null, content: 'x', createdAt: 0 } });
+  const event = sync.handleEvent({
+    type: 'message-received',
+    sessionId: 'a',
+    message: { id: 'm3', seq: 3, localId: null, content: 'x', createdAt: 0 },
+  });
   release();
   await Promise.all([first, event]);
   assert.deepEqual(seqs(), [1, 2, 3]);
@@ -248,7 +307,13 @@ test('fetches a message that arrives during the fetch of the first page', async 
 
 /** A fetch, the events that arrive before its response, and the expected state. */
 const RACES: { name: string; fetch: (sync: Sync) => Promise<void>; events: HubEvent[]; actual: () => unknown; expected: unknown }[] = [
-  { name: 'a session deleted while the list is fetched', fetch: (sync) => sync.fetchSessions(), events: [removalEvent('a')], actual: () => Object.keys(state.value.summaries), expected: [] },
+  {
+    name: 'a session deleted while the list is fetched',
+    fetch: (sync) => sync.fetchSessions(),
+    events: [removalEvent('a')],
+    actual: () => Object.keys(state.value.summaries),
+    expected: [],
+  },
   {
     name: 'a session added while the list is fetched',
     fetch: (sync) => sync.fetchSessions(),
@@ -270,7 +335,13 @@ const RACES: { name: string; fetch: (sync: Sync) => Promise<void>; events: HubEv
     actual: () => state.value.summaries.old?.metadata?.lifecycleState,
     expected: 'running',
   },
-  { name: 'a machine that goes offline while the machines are fetched', fetch: (sync) => sync.fetchMachines(), events: [machineOffline], actual: () => state.value.machines, expected: {} },
+  {
+    name: 'a machine that goes offline while the machines are fetched',
+    fetch: (sync) => sync.fetchMachines(),
+    events: [machineOffline],
+    actual: () => state.value.machines,
+    expected: {},
+  },
   {
     name: 'a session deleted while it is fetched',
     fetch: (sync) => sync.fetchSession('a'),
@@ -333,7 +404,13 @@ test('fetches everything that is shown after a gap', async () => {
   requests.length = 0;
   await sync.refetchShown();
   assert.deepEqual(seqs(), [1, 2, 3, 4, 5]);
-  assert.deepEqual(requests.sort(), ['/api/config', '/api/machines', '/api/sessions', '/api/sessions/{id}', '/api/sessions/{id}/messages {"limit":200,"afterSeq":1,"excerpts":"true"}']);
+  assert.deepEqual(requests.sort(), [
+    '/api/config',
+    '/api/machines',
+    '/api/sessions',
+    '/api/sessions/{id}',
+    '/api/sessions/{id}/messages {"limit":200,"afterSeq":1,"excerpts":"true"}',
+  ]);
 });
 
 test('drops a live text when no delta of it arrives for 30 s, and all with the connection', async (t) => {
@@ -348,7 +425,10 @@ test('drops a live text when no delta of it arrives for 30 s, and all with the c
   await Promise.all([write('l', 1), write('m', 0)]);
   mock.timers.tick(29_999);
   await write('m', 1);
-  assert.deepEqual(liveTexts(), [['l', 'xx'], ['m', 'xx']]);
+  assert.deepEqual(liveTexts(), [
+    ['l', 'xx'],
+    ['m', 'xx'],
+  ]);
   mock.timers.tick(1);
   assert.deepEqual(liveTexts(), [['m', 'xx']], 'the agent may have ended');
   sync.dropLiveText();

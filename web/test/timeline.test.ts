@@ -3,7 +3,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { CompletedRequest, Message } from '../src/api/types.ts';
-import { type AgentActivity, buildTimeline as timelineOf, type TextItem, type TimelineInput, type ToolItem } from '../src/content/timeline.ts';
+import {
+  type AgentActivity,
+  buildTimeline as timelineOf,
+  type TextItem,
+  type TimelineInput,
+  type ToolItem,
+} from '../src/content/timeline.ts';
 import type { LiveText } from '../src/content/unstored-messages.ts';
 
 let seq = 0;
@@ -11,19 +17,24 @@ function message(content: unknown): Message {
   seq += 1;
   return { id: `m${seq}`, seq, localId: null, content, createdAt: seq };
 }
-const block = (content: object) => message({ role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [content] } } } });
+const block = (content: object) =>
+  message({ role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [content] } } } });
 const call = (id: string) => block({ type: 'tool_use', id, name: 'Bash', input: {} });
 const result = (id: string, content: string, is_error = false) => block({ type: 'tool_result', tool_use_id: id, content, is_error });
 const WORKING = { active: true, thinking: true };
 const IDLE = { active: true, thinking: false };
 const ENDED = { active: false, thinking: false };
-const timeline = (messages: Message[], activity: AgentActivity, more: Partial<TimelineInput> = {}) => timelineOf({ messages, outgoing: [], hasOlder: false, ...more }, activity);
+const timeline = (messages: Message[], activity: AgentActivity, more: Partial<TimelineInput> = {}) =>
+  timelineOf({ messages, outgoing: [], hasOlder: false, ...more }, activity);
 const text = () => block({ type: 'text', text: 'next' });
 const ready = () => message({ role: 'agent', content: { type: 'event', data: { type: 'ready' } } });
 
 test('appends results to their call', () => {
   const items = timeline([call('a'), call('b'), result('a', 'one\n'), result('b', 'x'), result('a', 'two')], WORKING);
-  assert.deepEqual(items.map((item) => (item as ToolItem).output), ['one\ntwo', 'x']);
+  assert.deepEqual(
+    items.map((item) => (item as ToolItem).output),
+    ['one\ntwo', 'x'],
+  );
 });
 
 test('a call runs until it fails, or the agent continues, becomes idle, or ends', () => {
@@ -44,7 +55,8 @@ test('a call runs until it fails, or the agent continues, becomes idle, or ends'
 });
 
 test('a call waits for the user while its permission request is pending', () => {
-  const stateOf = (requests: object, activity: AgentActivity, ...messages: Message[]) => (timeline(messages, activity, { requests: { ...requests } })[0] as ToolItem).state;
+  const stateOf = (requests: object, activity: AgentActivity, ...messages: Message[]) =>
+    (timeline(messages, activity, { requests: { ...requests } })[0] as ToolItem).state;
   const started = call('a');
   for (const activity of [WORKING, IDLE, ENDED]) assert.equal(stateOf({ a: {} }, activity, started), 'waiting');
   assert.equal(stateOf({ 'a#2': {} }, WORKING, started), 'waiting', 'the second request of the call');
@@ -71,11 +83,17 @@ test('a todo call is done at once', () => {
 test('merges results whose call is not loaded', () => {
   const items = timeline([result('z', 'one '), result('z', 'two', true)], WORKING);
   assert.equal(items.length, 1);
-  assert.deepEqual([items[0]?.kind, (items[0] as { text: string }).text, (items[0] as { isError: boolean }).isError], ['result', 'one two', true]);
+  assert.deepEqual(
+    [items[0]?.kind, (items[0] as { text: string }).text, (items[0] as { isError: boolean }).isError],
+    ['result', 'one two', true],
+  );
 });
 
 test('a user message is queued while the CLI lists its seq', () => {
-  const sent = [message({ role: 'user', content: { type: 'text', text: 'first' } }), message({ role: 'user', content: { type: 'text', text: 'second' } })];
+  const sent = [
+    message({ role: 'user', content: { type: 'text', text: 'first' } }),
+    message({ role: 'user', content: { type: 'text', text: 'second' } }),
+  ];
   const marks = (queued: unknown) => timeline(sent, WORKING, { queued }).map((item) => (item as { isQueued: boolean }).isQueued);
   assert.deepEqual(marks([sent[1]?.seq]), [false, true]);
   assert.deepEqual(marks(undefined), [false, false]);
@@ -85,7 +103,13 @@ test('a user message is queued while the CLI lists its seq', () => {
 
 test('gives each item a unique key and puts outgoing messages last', () => {
   const outgoing = { localId: 'l', text: 'hi', attachments: [], createdAt: 0, status: 'sending' as const };
-  const two = message({ role: 'agent', content: [{ type: 'text', text: 'a' }, { type: 'text', text: 'b' }] });
+  const two = message({
+    role: 'agent',
+    content: [
+      { type: 'text', text: 'a' },
+      { type: 'text', text: 'b' },
+    ],
+  });
   const items = timeline([two, ready()], WORKING, { outgoing: [outgoing] });
   assert.equal(new Set(items.map(({ key }) => key)).size, 4);
   assert.equal(items.at(-1)?.key, 'l');
@@ -98,7 +122,10 @@ const kinds = (items: ReturnType<typeof timeline>) => items.map(({ kind }) => ki
 test('attaches a completed request to the call with its id', () => {
   const items = timeline([call('r1'), call('other')], WORKING, { completed: { r1: APPROVED } });
   assert.deepEqual(kinds(items), ['tool', 'tool']);
-  assert.deepEqual(items.map((item) => (item as ToolItem).permission), [APPROVED, undefined]);
+  assert.deepEqual(
+    items.map((item) => (item as ToolItem).permission),
+    [APPROVED, undefined],
+  );
 });
 
 test('a denied call has failed', () => {
@@ -109,9 +136,16 @@ test('a denied call has failed', () => {
 test('inserts a completed request without a call by its time', () => {
   const all = [text(), text(), text()];
   const timeOf = (index: number) => (all[index] as Message).createdAt;
-  const completed = { late: { ...BASH, createdAt: 0, completedAt: timeOf(2) + 1 }, early: { ...BASH, completedAt: timeOf(0) + 0.5 }, pending: { ...BASH, createdAt: timeOf(1) + 0.5 } };
+  const completed = {
+    late: { ...BASH, createdAt: 0, completedAt: timeOf(2) + 1 },
+    early: { ...BASH, completedAt: timeOf(0) + 0.5 },
+    pending: { ...BASH, createdAt: timeOf(1) + 0.5 },
+  };
   const items = timeline(all, WORKING, { completed });
-  assert.deepEqual(items.map(({ key, kind }) => (kind === 'permission' ? key : kind)), ['text', 'permission early', 'text', 'permission pending', 'text', 'permission late']);
+  assert.deepEqual(
+    items.map(({ key, kind }) => (kind === 'permission' ? key : kind)),
+    ['text', 'permission early', 'text', 'permission pending', 'text', 'permission late'],
+  );
   assert.deepEqual(kinds(timeline([], IDLE, { completed })), ['permission', 'permission', 'permission']);
 });
 
@@ -139,7 +173,11 @@ test('handles a result that is too deep for recursion', () => {
 });
 
 test('a message that cannot be parsed does not affect others', () => {
-  const invalid = { get role(): string { throw new Error('invalid'); } };
+  const invalid = {
+    get role(): string {
+      throw new Error('invalid');
+    },
+  };
   assert.deepEqual(kinds(timeline([message(invalid), text()], WORKING)), ['unknown', 'text']);
 });
 
@@ -147,27 +185,56 @@ test('the end of a turn is below text that follows it within two seconds', () =>
   const at = (createdAt: number, content: Message) => ({ ...content, createdAt });
   const user = () => message({ role: 'user', content: { type: 'text', text: 'go' } });
   const kindsAt = (...messages: Message[]) => kinds(timeline(messages, IDLE));
-  assert.deepEqual(kindsAt(at(0, user()), at(1_000, ready()), at(1_200, text()), at(2_900, text()), at(9_000, user())), ['user', 'text', 'text', 'event', 'user']);
+  assert.deepEqual(kindsAt(at(0, user()), at(1_000, ready()), at(1_200, text()), at(2_900, text()), at(9_000, user())), [
+    'user',
+    'text',
+    'text',
+    'event',
+    'user',
+  ]);
   assert.deepEqual(kindsAt(at(0, text()), at(1_000, ready()), at(3_001, text())), ['text', 'event', 'text'], 'the next turn');
   assert.deepEqual(kindsAt(at(0, ready()), at(500, user()), at(600, text())), ['event', 'user', 'text'], 'a user message begins a turn');
   assert.deepEqual(kindsAt(at(0, ready()), at(500, call('a')), at(600, text())), ['event', 'tool', 'text'], 'a call begins a turn');
   assert.deepEqual(kindsAt(at(0, ready()), at(500, text()), at(600, ready())), ['text', 'event', 'event']);
 });
 
-const liveText = (id: string, text: string, kind: LiveText['kind'] = 'text', start = 0): LiveText => ({ id, kind, pieces: [{ start, text }] });
+const liveText = (id: string, text: string, kind: LiveText['kind'] = 'text', start = 0): LiveText => ({
+  id,
+  kind,
+  pieces: [{ start, text }],
+});
 
 test('puts live text after the messages, with the key of the message that will replace it', () => {
   const stored = { ...text(), localId: 'l1' };
   const live = [liveText('l1', 'ne'), liveText('l2', ' ', 'thinking')];
   const outgoing = { localId: 'o', text: 'hi', attachments: [], createdAt: 0, status: 'sending' as const };
   const items = timeline([call('a')], WORKING, { live, outgoing: [outgoing] });
-  assert.deepEqual(items.map(({ kind }) => kind), ['tool', 'text', 'outgoing'], 'blank text is not shown');
+  assert.deepEqual(
+    items.map(({ kind }) => kind),
+    ['tool', 'text', 'outgoing'],
+    'blank text is not shown',
+  );
   assert.equal(items[1]?.key, timeline([stored], WORKING)[0]?.key);
-  assert.deepEqual(timeline([call('a')], ENDED, { live }).map(({ kind }) => kind), ['tool'], 'the agent has ended');
+  assert.deepEqual(
+    timeline([call('a')], ENDED, { live }).map(({ kind }) => kind),
+    ['tool'],
+    'the agent has ended',
+  );
 });
 
 test('live text with missing text shows where, and is marked if its beginning is missing', () => {
-  const [item] = timeline([], WORKING, { live: [{ id: 'l', kind: 'text', pieces: [{ start: 0, text: 'one' }, { start: 9, text: 'three' }] }] });
+  const [item] = timeline([], WORKING, {
+    live: [
+      {
+        id: 'l',
+        kind: 'text',
+        pieces: [
+          { start: 0, text: 'one' },
+          { start: 9, text: 'three' },
+        ],
+      },
+    ],
+  });
   assert.deepEqual([(item as TextItem).text, (item as TextItem).isTail], ['one\n…\nthree', false]);
   const [tail] = timeline([], WORKING, { live: [liveText('l', 'three', 'text', 9)] });
   assert.deepEqual([(tail as TextItem).text, (tail as TextItem).isTail], ['…three', true]);

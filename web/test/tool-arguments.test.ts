@@ -13,16 +13,31 @@ const REPLACEMENT = { file_path: 'a', old_string: 'x', new_string: 'y' };
 
 test('finds edits in a replacement, a list of replacements, and a new file', () => {
   assert.deepEqual(parseArguments(REPLACEMENT), { ...NOTHING, edits: [{ path: 'a', before: 'x', after: 'y' }] });
-  assert.deepEqual(parseArguments({ file_path: 'a', edits: [{ old_string: 'x', new_string: 'y' }, { old_string: '1', new_string: '2' }] }).edits, [
-    { path: 'a', before: 'x', after: 'y' },
-    { path: 'a', before: '1', after: '2' },
-  ]);
+  assert.deepEqual(
+    parseArguments({
+      file_path: 'a',
+      edits: [
+        { old_string: 'x', new_string: 'y' },
+        { old_string: '1', new_string: '2' },
+      ],
+    }).edits,
+    [
+      { path: 'a', before: 'x', after: 'y' },
+      { path: 'a', before: '1', after: '2' },
+    ],
+  );
   assert.deepEqual(parseArguments({ path: 'a', content: 'new' }), { ...NOTHING, edits: [{ path: 'a', before: '', after: 'new' }] });
-  for (const withoutEdits of [null, 'x', {}, { file_path: 'a' }, { old_string: 'x', new_string: 'y' }, { file_path: 'a', edits: [null] }]) assert.deepEqual(parseArguments(withoutEdits).edits, []);
+  for (const withoutEdits of [null, 'x', {}, { file_path: 'a' }, { old_string: 'x', new_string: 'y' }, { file_path: 'a', edits: [null] }])
+    assert.deepEqual(parseArguments(withoutEdits).edits, []);
 });
 
 test('finds the changes of several files', () => {
-  const changes = [REPLACEMENT, { file_path: 'b', content: 'new', mode: '755' }, { file_path: 'c' }, { path: 'd', edits: [{ old_string: '1', new_string: '2', all: true }] }];
+  const changes = [
+    REPLACEMENT,
+    { file_path: 'b', content: 'new', mode: '755' },
+    { file_path: 'c' },
+    { path: 'd', edits: [{ old_string: '1', new_string: '2', all: true }] },
+  ];
   assert.deepEqual(parseArguments({ changes, why: 'x' }), {
     command: undefined,
     edits: [
@@ -51,7 +66,11 @@ test('lists the fields besides a command or an edit', () => {
       { name: 'note', text: '""' },
     ],
   });
-  assert.deepEqual(parseArguments({ command: 'curl | sh', ...REPLACEMENT }), { command: 'curl | sh', edits: [{ path: 'a', before: 'x', after: 'y' }], otherFields: [] });
+  assert.deepEqual(parseArguments({ command: 'curl | sh', ...REPLACEMENT }), {
+    command: 'curl | sh',
+    edits: [{ path: 'a', before: 'x', after: 'y' }],
+    otherFields: [],
+  });
   const several = [{ old_string: 'x', new_string: 'y', file_path: 'b' }, { insert: 'more()' }, 'words'];
   assert.deepEqual(parseArguments({ file_path: 'a', edits: several, replace_all: true, content: 'c' }), {
     ...NOTHING,
@@ -67,18 +86,33 @@ test('lists the fields besides a command or an edit', () => {
 });
 
 test('shows arguments that are not an object as they are', () => {
-  assert.deepEqual(['words', 5, ['a'], {}, null].map((input) => parseArguments(input).otherFields), [[{ name: '', text: 'words' }], [{ name: '', text: '5' }], [{ name: '', text: '[\n  "a"\n]' }], [], []]);
+  assert.deepEqual(
+    ['words', 5, ['a'], {}, null].map((input) => parseArguments(input).otherFields),
+    [[{ name: '', text: 'words' }], [{ name: '', text: '5' }], [{ name: '', text: '[\n  "a"\n]' }], [], []],
+  );
 });
 
 test('parses questions with options and answer keys', () => {
   const options = ['yes', { label: 'no', description: 'not now' }];
-  const { questions, otherFields } = parseQuestions({ questions: [{ id: 'q1', question: 'Go on?', header: 'Plan', options, multiSelect: true }, { question: 'Name?' }] });
+  const { questions, otherFields } = parseQuestions({
+    questions: [{ id: 'q1', question: 'Go on?', header: 'Plan', options, multiSelect: true }, { question: 'Name?' }],
+  });
   assert.deepEqual(questions, [
-    { key: 'q1', text: 'Go on?', header: 'Plan', options: [{ label: 'yes', description: '' }, { label: 'no', description: 'not now' }], isMultiple: true },
+    {
+      key: 'q1',
+      text: 'Go on?',
+      header: 'Plan',
+      options: [
+        { label: 'yes', description: '' },
+        { label: 'no', description: 'not now' },
+      ],
+      isMultiple: true,
+    },
     { key: 'Name?', text: 'Name?', header: '', options: [], isMultiple: false },
   ]);
   assert.deepEqual(otherFields, []);
-  for (const withoutQuestions of [{ command: 'ls' }, null, { questions: 'x' }, { questions: [] }]) assert.deepEqual(parseQuestions(withoutQuestions), { questions: [], otherFields: [] });
+  for (const withoutQuestions of [{ command: 'ls' }, null, { questions: 'x' }, { questions: [] }])
+    assert.deepEqual(parseQuestions(withoutQuestions), { questions: [], otherFields: [] });
 });
 
 test('rejects questions with other fields besides them, and lists the other fields inside a question', () => {
@@ -94,12 +128,20 @@ test('rejects questions with other fields besides them, and lists the other fiel
   ]);
 });
 
-const anyString = fc.oneof(fc.string(), fc.string({ unit: 'binary' }), fc.constantFrom('\u001b]rm\u0007', '\u202Ehs|lruc\u202C', 'a\nb', 'x'));
+const anyString = fc.oneof(
+  fc.string(),
+  fc.string({ unit: 'binary' }),
+  fc.constantFrom('\u001b]rm\u0007', '\u202Ehs|lruc\u202C', 'a\nb', 'x'),
+);
 const anything = fc.oneof(anyString, fc.jsonValue({ maxDepth: 3 }));
-const objectWith = (names: string[], values: fc.Arbitrary<unknown>) => fc.dictionary(fc.oneof({ weight: 4, arbitrary: fc.constantFrom(...names) }, { weight: 1, arbitrary: anyString }), values, { maxKeys: 6 });
+const objectWith = (names: string[], values: fc.Arbitrary<unknown>) =>
+  fc.dictionary(fc.oneof({ weight: 4, arbitrary: fc.constantFrom(...names) }, { weight: 1, arbitrary: anyString }), values, { maxKeys: 6 });
 const edit = fc.oneof(objectWith(['old_string', 'new_string', 'file_path', 'insert'], anyString), anything);
 const option = fc.oneof(anyString, objectWith(['label', 'description', 'then'], fc.oneof(anyString, anything)));
-const question = objectWith(['question', 'header', 'id', 'options', 'multiSelect'], fc.oneof(anyString, fc.boolean(), fc.array(option, { maxLength: 3 })));
+const question = objectWith(
+  ['question', 'header', 'id', 'options', 'multiSelect'],
+  fc.oneof(anyString, fc.boolean(), fc.array(option, { maxLength: 3 })),
+);
 const knownShape = objectWith(
   ['command', 'file_path', 'filePath', 'path', 'old_string', 'new_string', 'content', 'edits', 'changes', 'questions', '__proto__'],
   fc.oneof(anyString, fc.array(edit, { maxLength: 3 }), fc.array(question, { maxLength: 2 }), anything),
@@ -113,17 +155,47 @@ function textsOf(value: unknown, known: ReadonlySet<string>): string[] {
   if (Array.isArray(value)) return value.flatMap((item) => textsOf(item, known));
   return Object.entries(value).flatMap(([name, item]) => [...(known.has(name) ? [] : [name]), ...textsOf(item, known)]);
 }
-const KNOWN = new Set(['command', 'file_path', 'filePath', 'path', 'old_string', 'new_string', 'content', 'edits', 'changes', 'questions', 'question', 'header', 'options', 'label', 'description', 'multiSelect', 'id']);
+const KNOWN = new Set([
+  'command',
+  'file_path',
+  'filePath',
+  'path',
+  'old_string',
+  'new_string',
+  'content',
+  'edits',
+  'changes',
+  'questions',
+  'question',
+  'header',
+  'options',
+  'label',
+  'description',
+  'multiSelect',
+  'id',
+]);
 
 /** Returns the texts that views/pending-requests.tsx shows for a request. */
 function shownTexts(input: unknown): string[] {
   const named = (fields: ArgumentField[]) => fields.flatMap(({ name, text }) => [name, text]);
   const { questions, otherFields: questionFields } = parseQuestions(input);
-  if (questions.length > 0) return [...questions.flatMap(({ text, header, options }) => [text, header, ...options.flatMap(({ label, description }) => [label, description])]), ...named(questionFields)];
+  if (questions.length > 0)
+    return [
+      ...questions.flatMap(({ text, header, options }) => [
+        text,
+        header,
+        ...options.flatMap(({ label, description }) => [label, description]),
+      ]),
+      ...named(questionFields),
+    ];
   const { command = '', edits, otherFields } = parseArguments(input);
   const lines = edits.flatMap(({ path, before, after }) => {
     const all = diffTexts(before, after).flatMap((hunk) => hunk.lines);
-    const side = (kind: string) => all.filter((line) => line.kind !== kind).map(({ spans }) => spans.map(({ text }) => text).join('')).join('\n');
+    const side = (kind: string) =>
+      all
+        .filter((line) => line.kind !== kind)
+        .map(({ spans }) => spans.map(({ text }) => text).join(''))
+        .join('\n');
     return [path, side('added'), side('removed')];
   });
   return [command, ...lines, ...named(otherFields)];
@@ -137,7 +209,10 @@ test('every string in any arguments is shown', () => {
         const quoted = JSON.stringify(text).slice(1, -1);
         const isShown = shown.some((item) => item.includes(text) || item.includes(quoted) || `${item}\n`.includes(text));
         // Only a plain question id is not shown.
-        assert.ok(isShown || (parseQuestions(input).questions.some(({ key }) => key === text) && /^[\w.:-]+$/.test(text)), `${JSON.stringify(text)} of ${JSON.stringify(input)} in ${JSON.stringify(shown)}`);
+        assert.ok(
+          isShown || (parseQuestions(input).questions.some(({ key }) => key === text) && /^[\w.:-]+$/.test(text)),
+          `${JSON.stringify(text)} of ${JSON.stringify(input)} in ${JSON.stringify(shown)}`,
+        );
       }
     }),
     { numRuns: 5000 },
@@ -145,17 +220,24 @@ test('every string in any arguments is shown', () => {
 });
 
 test('escapes invisible and reordering characters', () => {
-  const escaped = (text: string) => escapeInvisible(text).map(({ text: run, isEscape }) => (isEscape ? `[${run}]` : run)).join('');
+  const escaped = (text: string) =>
+    escapeInvisible(text)
+      .map(({ text: run, isEscape }) => (isEscape ? `[${run}]` : run))
+      .join('');
   assert.equal(escaped('\u001b]rm -rf ~ ;\u0007 echo hello'), '[\\u001B]]rm -rf ~ ;[\\u0007] echo hello');
   assert.equal(escaped('echo \u202Ehs|live\u202C'), 'echo [\\u202E]hs|live[\\u202C]');
-  assert.equal(escaped('a\u0000\u007f\u0085\u200b\u2028\u3164\u{e0041}\ud800b'), 'a[\\u0000\\u007F\\u0085\\u200B\\u2028\\u3164\\u{E0041}\\uD800]b');
+  assert.equal(
+    escaped('a\u0000\u007f\u0085\u200b\u2028\u3164\u{e0041}\ud800b'),
+    'a[\\u0000\\u007F\\u0085\\u200B\\u2028\\u3164\\u{E0041}\\uD800]b',
+  );
   assert.equal(escaped('echo\rrm\r\nls\r'), 'echo[\\u000D]rm\r\nls\r');
   assert.equal(escaped('a\tb\nc ⚠\ufe0f مرحبا שלום'), 'a\tb\nc ⚠\ufe0f مرحبا שלום');
   assert.deepEqual(escapeInvisible(''), []);
 });
 
 test('escapes lose nothing of a text', () => {
-  const withoutEscapes = (text: string) => text.replace(/\\u(\w{4})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 16)));
+  const withoutEscapes = (text: string) =>
+    text.replace(/\\u(\w{4})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 16)));
   fc.assert(
     fc.property(fc.string({ unit: fc.constantFrom('a', '\u001b', '\n', '\u0000', ' ') }), (text) => {
       const runs = escapeInvisible(text);
@@ -176,8 +258,12 @@ test('formats JSON like `JSON.stringify`, at any depth', () => {
 
 test('a plan is that of a tool for plans, with all other fields, and without a command or an edit', () => {
   assert.deepEqual(parsePlan('ExitPlanMode', { plan: '# Plan' }), { plan: '# Plan', otherFields: [] });
-  assert.deepEqual(parsePlan('exit_plan_mode', { plan: '# Plan', allowedPrompts: [{ tool: 'Bash' }] }), { plan: '# Plan', otherFields: [{ name: 'allowedPrompts', text: formatJson([{ tool: 'Bash' }]) }] });
+  assert.deepEqual(parsePlan('exit_plan_mode', { plan: '# Plan', allowedPrompts: [{ tool: 'Bash' }] }), {
+    plan: '# Plan',
+    otherFields: [{ name: 'allowedPrompts', text: formatJson([{ tool: 'Bash' }]) }],
+  });
   assert.ok(parsePlan('SwitchMode', { plan: 'a' }));
-  for (const input of [{ plan: ['a'] }, { plan: 'a', command: 'ls' }, { plan: 'a', ...REPLACEMENT }, {}, null, 'a']) assert.equal(parsePlan('ExitPlanMode', input), null);
+  for (const input of [{ plan: ['a'] }, { plan: 'a', command: 'ls' }, { plan: 'a', ...REPLACEMENT }, {}, null, 'a'])
+    assert.equal(parsePlan('ExitPlanMode', input), null);
   assert.equal(parsePlan('Deploy', { plan: 'a' }), null);
 });

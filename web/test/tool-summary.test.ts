@@ -20,17 +20,20 @@ test('summarizes a call by its most descriptive field, in one line', () => {
 });
 
 test('a command has the same title in the shells of all agents', () => {
-  for (const name of ['Bash', 'bash', 'run_shell_command', 'exec_command', 'shell_command', 'Shell', 'Terminal']) assert.equal(toolTitle(name, { command: 'ls' }), 'Run command');
+  for (const name of ['Bash', 'bash', 'run_shell_command', 'exec_command', 'shell_command', 'Shell', 'Terminal'])
+    assert.equal(toolTitle(name, { command: 'ls' }), 'Run command');
   assert.equal(toolTitle('shell', { command: ['ls', '-l'] }), 'Run command');
   assert.equal(toolTitle('Bash', { input: 'ls' }), 'Bash');
-  for (const other of ['deploy', 'mcp__bank__executeTransfer', 'mcp__ops__bash', 'bank-shell', 'commands']) assert.equal(toolTitle(other, { command: 'up' }), other);
+  for (const other of ['deploy', 'mcp__bank__executeTransfer', 'mcp__ops__bash', 'bank-shell', 'commands'])
+    assert.equal(toolTitle(other, { command: 'up' }), other);
   for (const input of [null, undefined, 'ls']) assert.equal(toolTitle('Bash', input), 'Bash');
 });
 
 test('the summary of a call for one file is its path', () => {
   assert.equal(summaryPath({ file_path: '/code/a.ts', old_string: 'x', new_string: 'y' }), '/code/a.ts');
   assert.equal(summaryPath({ changes: [{ file_path: 'a' }, { file_path: 'a' }] }), 'a');
-  for (const other of [{ changes: [{ file_path: 'a' }, { file_path: 'b' }] }, { command: 'ls', path: '/code' }, { path: '' }, 'a', null]) assert.equal(summaryPath(other), undefined);
+  for (const other of [{ changes: [{ file_path: 'a' }, { file_path: 'b' }] }, { command: 'ls', path: '/code' }, { path: '' }, 'a', null])
+    assert.equal(summaryPath(other), undefined);
 });
 
 test('a path inside the session directory is relative to it', () => {
@@ -55,12 +58,23 @@ test('only the home directory of the session is abbreviated', () => {
 test('summarizes edits by their changed lines', () => {
   const replace = (path: string, old_string: string, new_string: string) => ({ file_path: path, old_string, new_string });
   const edit = replace('a', 'one\ntwo\nthree', 'one\n2\nthree');
-  assert.deepEqual(summarizeEdits(edit), { added: 1, removed: 1, lines: [{ kind: 'removed', text: 'two' }, { kind: 'added', text: '2' }], moreLines: 0 });
+  assert.deepEqual(summarizeEdits(edit), {
+    added: 1,
+    removed: 1,
+    lines: [
+      { kind: 'removed', text: 'two' },
+      { kind: 'added', text: '2' },
+    ],
+    moreLines: 0,
+  });
   const appended = summarizeEdits(replace('a', 'one', 'one\ntwo'));
   assert.deepEqual([appended?.added, appended?.removed], [1, 0], 'the last line of a text is the same line when another follows');
   const created = summarizeEdits({ path: 'b', content: '1\n2\n3\n4\n5\n6\n7\n8\n' });
   assert.deepEqual([created?.added, created?.removed, created?.lines.length, created?.moreLines], [8, 0, 6, 2]);
-  assert.deepEqual(summarizeEdits({ changes: [edit, { ...edit, file_path: 'b' }] })?.lines.map(({ text }) => text), ['a', 'two', '2', 'b', 'two', '2']);
+  assert.deepEqual(
+    summarizeEdits({ changes: [edit, { ...edit, file_path: 'b' }] })?.lines.map(({ text }) => text),
+    ['a', 'two', '2', 'b', 'two', '2'],
+  );
   assert.equal(summarizeEdits({ path: 'a', content: 'x'.repeat(9999) })?.lines[0]?.text.length, 301);
   assert.deepEqual(summarizeEdits(replace('a', 'x', 'x'))?.lines, []);
   for (const none of [{ command: 'ls' }, 'ls', null, undefined]) assert.equal(summarizeEdits(none), undefined);

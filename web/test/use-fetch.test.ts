@@ -29,7 +29,10 @@ test('a response to an earlier key is ignored, whenever it arrives', async () =>
   await view.show('a');
   await view.show('b');
   await view.show('c');
-  assert.deepEqual(view.fetches.map(({ key }) => key), ['a', 'b', 'c']);
+  assert.deepEqual(
+    view.fetches.map(({ key }) => key),
+    ['a', 'b', 'c'],
+  );
   await view.answer(0, 'of a');
   assert.deepEqual(view.current(), [undefined, null, true]);
   await view.answer(2, 'of c');

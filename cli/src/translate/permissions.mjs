@@ -76,6 +76,10 @@ export function approvedOption(options, { answers }, choices = []) {
 export function permissionResult({ options }, decision, choices) {
   const { status } = decision;
   const isAnswered = status !== 'canceled' && decision.decision !== 'abort';
-  const option = !isAnswered ? undefined : status === 'approved' ? approvedOption(options, decision, choices) : chooseOption(options, status);
+  const option = !isAnswered
+    ? undefined
+    : status === 'approved'
+      ? approvedOption(options, decision, choices)
+      : chooseOption(options, status);
   return { outcome: option ? { outcome: 'selected', optionId: option.optionId } : { outcome: 'cancelled' } };
 }

@@ -56,7 +56,9 @@ export function questionsOfCall(rawInput) {
     id: `question_${index}`,
     question,
     header: isText(header) ? header : '',
-    options: asList(options).filter((option) => isText(option?.label)).map(toOption),
+    options: asList(options)
+      .filter((option) => isText(option?.label))
+      .map(toOption),
     multiSelect: multiSelect === true,
   }));
 }
@@ -80,7 +82,10 @@ const isCustom = (key, properties) => key.endsWith(CUSTOM) && Object.hasOwn(prop
 
 const answersOf = (answer) => asList(isObject(answer) ? answer.answers : answer).filter(isText);
 
-const toOption = (/** @type {ReturnType<typeof choicesOf>[number]} */ { label, description }) => ({ label, description: isText(description) ? description : '' });
+const toOption = (/** @type {ReturnType<typeof choicesOf>[number]} */ { label, description }) => ({
+  label,
+  description: isText(description) ? description : '',
+});
 
 function toQuestion(id, property, text) {
   const { title, description } = asObject(property);
@@ -100,23 +105,37 @@ function toQuestion(id, property, text) {
  */
 function choicesOf(property) {
   const { type, items, oneOf, enum: values } = asObject(property);
-  if (type === 'boolean') return [{ label: YES, value: true }, { label: NO, value: false }];
+  if (type === 'boolean')
+    return [
+      { label: YES, value: true },
+      { label: NO, value: false },
+    ];
   if (type === 'array') return choicesOf({ ...asObject(items), oneOf: items?.anyOf ?? items?.oneOf, type: undefined });
   if (Array.isArray(oneOf)) {
     return oneOf
       .filter((choice) => isText(choice?.const))
-      .map((choice) => ({ label: isText(choice.title) ? choice.title : choice.const, description: choice.description, value: choice.const }));
+      .map((choice) => ({
+        label: isText(choice.title) ? choice.title : choice.const,
+        description: choice.description,
+        value: choice.const,
+      }));
   }
-  return asList(values).filter(isText).map((value) => ({ label: value, value }));
+  return asList(values)
+    .filter(isText)
+    .map((value) => ({ label: value, value }));
 }
 
 /** Returns the fields of a form for the answers to one question. */
 function toContent(key, property, given, properties) {
   if (given.length === 0) return {};
   const choices = choicesOf(property);
-  const chosen = given.map((label) => choices.find((choice) => choice.label === label)).filter(Boolean).map(({ value }) => value);
+  const chosen = given
+    .map((label) => choices.find((choice) => choice.label === label))
+    .filter(Boolean)
+    .map(({ value }) => value);
   const typed = given.filter((label) => !choices.some((choice) => choice.label === label));
-  if (choices.length === 0) return { [key]: isNumeric(property) && Number.isFinite(Number(typed[0])) ? Number(typed[0]) : typed.join(', ') };
+  if (choices.length === 0)
+    return { [key]: isNumeric(property) && Number.isFinite(Number(typed[0])) ? Number(typed[0]) : typed.join(', ') };
   return {
     ...(chosen.length > 0 && { [key]: property.type === 'array' ? chosen : chosen[0] }),
     ...(typed.length > 0 && Object.hasOwn(properties, key + CUSTOM) && { [key + CUSTOM]: typed.join(', ') }),

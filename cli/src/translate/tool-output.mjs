@@ -22,7 +22,11 @@ export function blockText(block) {
     case 'resource_link':
       return isText(block.uri) ? `[${isText(block.name) ? block.name : block.uri}](${block.uri})` : '';
     case 'resource':
-      return isText(block.resource?.text) ? block.resource.text : isText(block.resource?.uri) ? `[${block.resource.uri}](${block.resource.uri})` : '';
+      return isText(block.resource?.text)
+        ? block.resource.text
+        : isText(block.resource?.uri)
+          ? `[${block.resource.uri}](${block.resource.uri})`
+          : '';
     case 'image':
       return imageBlock(block) ? '' : '[image that cannot be shown]';
     case 'audio':

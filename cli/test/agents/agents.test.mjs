@@ -86,7 +86,10 @@ async function tellStory(t, name) {
     await answer({ approved: false, reason: 'Not before the review' });
     await untilReady();
     assert.equal(existsSync(file('denied.txt')), false);
-    assert.ok(hub.transcript(sid).some((line) => /^! .*Denied/.test(line)), hub.transcript(sid).join('\n'));
+    assert.ok(
+      hub.transcript(sid).some((line) => /^! .*Denied/.test(line)),
+      hub.transcript(sid).join('\n'),
+    );
   });
 
   await t.test('the next prompt has the reason of the denial, and an approval for the session covers the same program', async () => {
@@ -98,25 +101,35 @@ async function tellStory(t, name) {
     assert.equal(stored.agentState.completedRequests[other].arguments.command, 'mkdir five');
     await untilReady();
     const byRule = Object.values(stored.agentState.completedRequests).filter(({ approvedBy }) => approvedBy);
-    assert.deepEqual(byRule.map(({ approvedBy }) => approvedBy), [{ kind: 'command', label: 'touch …' }]);
+    assert.deepEqual(
+      byRule.map(({ approvedBy }) => approvedBy),
+      [{ kind: 'command', label: 'touch …' }],
+    );
     assert.ok(['three.txt', 'four.txt', 'five'].every((at) => existsSync(file(at))));
   });
 
-  await t.test('a plan is asked for, and is approved together with edits', { skip: !PLAN_MODES[name] && 'it asks for no plan' }, async () => {
-    const { mode, editsMode, choice } = PLAN_MODES[name];
-    assert.deepEqual(await hub.call(sid, 'set-session-config', { permissionMode: mode }), { success: true, applied: { permissionMode: mode } });
-    prompt([{ plan: '# Plan one' }]);
-    const denied = await answer({ approved: false, reason: 'Also round it' });
-    assert.deepEqual(stored.agentState.completedRequests[denied].arguments, { plan: '# Plan one' });
-    await untilReady();
-    prompt([{ plan: '# Plan two' }, { write: [file('planned.txt'), 'planned'] }, { say: 'The plan is done.' }]);
-    await answer({ approved: true, ...(choice ? { answers: { choice: [choice] } } : { mode: editsMode }) });
-    await untilReady();
-    assert.ok(model.hasSeenText('The user did not approve the plan: Also round it'));
-    assert.equal(readFileSync(file('planned.txt'), 'utf8').trim(), 'planned');
-    await hub.waitUntil(() => stored.permissionMode === editsMode, 'the mode that accepts edits');
-    await hub.call(sid, 'set-session-config', { permissionMode: 'default' });
-  });
+  await t.test(
+    'a plan is asked for, and is approved together with edits',
+    { skip: !PLAN_MODES[name] && 'it asks for no plan' },
+    async () => {
+      const { mode, editsMode, choice } = PLAN_MODES[name];
+      assert.deepEqual(await hub.call(sid, 'set-session-config', { permissionMode: mode }), {
+        success: true,
+        applied: { permissionMode: mode },
+      });
+      prompt([{ plan: '# Plan one' }]);
+      const denied = await answer({ approved: false, reason: 'Also round it' });
+      assert.deepEqual(stored.agentState.completedRequests[denied].arguments, { plan: '# Plan one' });
+      await untilReady();
+      prompt([{ plan: '# Plan two' }, { write: [file('planned.txt'), 'planned'] }, { say: 'The plan is done.' }]);
+      await answer({ approved: true, ...(choice ? { answers: { choice: [choice] } } : { mode: editsMode }) });
+      await untilReady();
+      assert.ok(model.hasSeenText('The user did not approve the plan: Also round it'));
+      assert.equal(readFileSync(file('planned.txt'), 'utf8').trim(), 'planned');
+      await hub.waitUntil(() => stored.permissionMode === editsMode, 'the mode that accepts edits');
+      await hub.call(sid, 'set-session-config', { permissionMode: 'default' });
+    },
+  );
 
   await t.test('an abort ends the turn, whose text is live', async () => {
     prompt([{ slow: 600 }]);
@@ -152,7 +165,13 @@ async function tellStory(t, name) {
     hub.postMessage(sid, '', [await upload('alone.txt', btoa('The word is giraffe.'))]);
     await untilReady();
     assert.ok(model.requests.slice(before).some((body) => body.includes('alone.txt')));
-    assert.deepEqual(hub.transcript(sid).slice(length).filter((line) => line.startsWith('Error')), []);
+    assert.deepEqual(
+      hub
+        .transcript(sid)
+        .slice(length)
+        .filter((line) => line.startsWith('Error')),
+      [],
+    );
   });
 
   await t.test('after kill -9 of the bridge, several times in a minute, the session is resumed', async () => {
@@ -169,7 +188,10 @@ async function tellStory(t, name) {
     prompt([{ say: 'Back again.' }]);
     await untilReady();
     // Gemini CLI first says that it waits for the next minute.
-    const said = hub.transcript(sid).slice(length).filter((text) => !/ resumes this session in \d+ s: |^\(warning: /.test(text));
+    const said = hub
+      .transcript(sid)
+      .slice(length)
+      .filter((text) => !/ resumes this session in \d+ s: |^\(warning: /.test(text));
     assert.deepEqual(said, ['Back again.', '(ready)']);
     assert.ok(model.requests[before].includes('This is prompt 1.'), 'The agent has forgotten the conversation.');
     first = { ...first, child, exit };
@@ -179,7 +201,10 @@ async function tellStory(t, name) {
     first.child.kill('SIGKILL');
     await first.exit;
     const folder = path.join(base, 'state', 'sessions');
-    const state = path.join(folder, readdirSync(folder).find((at) => at.endsWith('.json')));
+    const state = path.join(
+      folder,
+      readdirSync(folder).find((at) => at.endsWith('.json')),
+    );
     const { saved, ...others } = JSON.parse(readFileSync(state, 'utf8'));
     const lostId = saved.sessionId.replace(/.$/, (last) => (last === '0' ? '1' : '0'));
     writeFileSync(state, JSON.stringify({ ...others, saved: { ...saved, sessionId: lostId, startedAt: 0 } }));

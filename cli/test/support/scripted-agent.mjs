@@ -11,7 +11,18 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { RequestError, agent, ndJsonStream } from '@agentclientprotocol/sdk';
 import { GeminiRecords } from './gemini-records.mjs';
 
-const { initialize = {}, created = {}, signedOut = false, startMs = 0, startError, crashes = false, ignoresCancel = false, setModeMs = 0, title, replayed = [] } = JSON.parse(process.env.SCRIPT ?? '{}');
+const {
+  initialize = {},
+  created = {},
+  signedOut = false,
+  startMs = 0,
+  startError,
+  crashes = false,
+  ignoresCancel = false,
+  setModeMs = 0,
+  title,
+  replayed = [],
+} = JSON.parse(process.env.SCRIPT ?? '{}');
 const home = process.env.SCRIPT_HOME;
 const record = (method, params) => appendFileSync(path.join(home, 'calls.jsonl'), `${JSON.stringify({ method, params })}\n`);
 const sessionFile = (id) => path.join(home, `${id}.session`);
@@ -117,7 +128,12 @@ agent({ name: 'scripted' })
   })
   .onRequest('session/list', ({ params }) => {
     record('session/list', params);
-    return { sessions: [{ sessionId: 'another', cwd: params.cwd, title: 'Another' }, { sessionId: sessionIds.at(-1), cwd: params.cwd, title }] };
+    return {
+      sessions: [
+        { sessionId: 'another', cwd: params.cwd, title: 'Another' },
+        { sessionId: sessionIds.at(-1), cwd: params.cwd, title },
+      ],
+    };
   })
   .onRequest('session/close', ({ params }) => {
     record('session/close', params);

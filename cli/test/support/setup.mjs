@@ -60,7 +60,12 @@ export async function setUp(t, script = {}) {
   const file = path.join(scriptHome, 'calls.jsonl');
   /** The calls that the agent received, of one method or all. */
   const calls = (method) => {
-    const all = existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n').map((line) => JSON.parse(line)) : [];
+    const all = existsSync(file)
+      ? readFileSync(file, 'utf8')
+          .trim()
+          .split('\n')
+          .map((line) => JSON.parse(line))
+      : [];
     return method === undefined ? all : all.filter((call) => call.method === method).map(({ params }) => params);
   };
   /** Sends a prompt with steps. */

@@ -25,7 +25,8 @@ function shapes() {
       const { msg } = JSON.parse(line);
       const { update } = msg.params ?? {};
       const shape = JSON.stringify([file.split('-')[0], msg.method, Object.keys(update ?? msg.params ?? {}), update?.status]);
-      if (/^(session\/(update|request_permission)|elicitation\/create)$/.test(msg.method)) found.set(shape, { agent: file.split('-')[0], msg });
+      if (/^(session\/(update|request_permission)|elicitation\/create)$/.test(msg.method))
+        found.set(shape, { agent: file.split('-')[0], msg });
     }
   }
   return [...found.values()];
@@ -33,7 +34,8 @@ function shapes() {
 
 function send(translator, { method, params }) {
   if (method === 'session/update') return translator.onUpdate(params.update);
-  const { records, request } = method === 'elicitation/create' ? translator.onElicitation({ ...params, mode: 'form' }) : translator.onPermissionRequest(params);
+  const { records, request } =
+    method === 'elicitation/create' ? translator.onElicitation({ ...params, mode: 'form' }) : translator.onPermissionRequest(params);
   check(request);
   const decision = { status: 'approved', answers: {} };
   translator.responseTo(request.id, decision);

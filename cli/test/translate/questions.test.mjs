@@ -12,7 +12,11 @@ const REJECT = option('reject_once');
 const NEVER = option('reject_always');
 
 test('an option is chosen by its kind, never by its place', () => {
-  for (const options of [[ALWAYS, ONCE, REJECT], [NEVER, REJECT, ONCE, ALWAYS], [REJECT, ALWAYS, ALWAYS, ONCE]]) {
+  for (const options of [
+    [ALWAYS, ONCE, REJECT],
+    [NEVER, REJECT, ONCE, ALWAYS],
+    [REJECT, ALWAYS, ALWAYS, ONCE],
+  ]) {
     assert.equal(chooseOption(options, 'approved'), ONCE);
     assert.equal(chooseOption(options, 'denied'), REJECT);
   }
@@ -44,7 +48,16 @@ const FORM = {
     properties: {
       colour: { type: 'string', title: 'Colour', description: 'Which colour?', oneOf: choices },
       colour_custom: { type: 'string', title: 'Other' },
-      sizes: { type: 'array', title: 'Sizes', items: { anyOf: [{ const: 's', title: 'Small' }, { const: 'l', title: 'Large' }] } },
+      sizes: {
+        type: 'array',
+        title: 'Sizes',
+        items: {
+          anyOf: [
+            { const: 's', title: 'Small' },
+            { const: 'l', title: 'Large' },
+          ],
+        },
+      },
       letters: { type: 'array', items: { enum: ['x', 'y'] } },
       fast: { type: 'boolean', title: 'Fast?' },
       count: { type: 'integer' },
@@ -56,30 +69,53 @@ const FORM = {
 
 test('the fields of a form become questions', () => {
   const questions = toQuestions(FORM);
-  assert.deepEqual(questions.map(({ id, question, header, multiSelect }) => [id, question, header, multiSelect]), [
-    ['colour', 'Some questions\nWhich colour?', 'Colour', false],
-    ['sizes', 'Sizes', '', true],
-    ['letters', 'letters', '', true],
-    ['fast', 'Fast?', '', false],
-    ['count', 'count', '', false],
-    ['name', 'Your name?', '', false],
-    ['my_custom', 'my_custom', '', false],
+  assert.deepEqual(
+    questions.map(({ id, question, header, multiSelect }) => [id, question, header, multiSelect]),
+    [
+      ['colour', 'Some questions\nWhich colour?', 'Colour', false],
+      ['sizes', 'Sizes', '', true],
+      ['letters', 'letters', '', true],
+      ['fast', 'Fast?', '', false],
+      ['count', 'count', '', false],
+      ['name', 'Your name?', '', false],
+      ['my_custom', 'my_custom', '', false],
+    ],
+  );
+  assert.deepEqual(questions[0].options, [
+    { label: 'Red', description: 'like fire' },
+    { label: 'b', description: '' },
   ]);
-  assert.deepEqual(questions[0].options, [{ label: 'Red', description: 'like fire' }, { label: 'b', description: '' }]);
-  assert.deepEqual(questions.slice(1).map(({ options }) => options.map(({ label }) => label)), [['Small', 'Large'], ['x', 'y'], ['Yes', 'No'], [], [], []]);
+  assert.deepEqual(
+    questions.slice(1).map(({ options }) => options.map(({ label }) => label)),
+    [['Small', 'Large'], ['x', 'y'], ['Yes', 'No'], [], [], []],
+  );
 });
 
 test('the message of a form with one question is the question', () => {
   const requestedSchema = { properties: { q: { type: 'string', title: 'Choice' } } };
-  assert.deepEqual(toQuestions({ message: 'Go on?', requestedSchema }).map(({ question, header }) => [question, header]), [['Go on?', 'Choice']]);
+  assert.deepEqual(
+    toQuestions({ message: 'Go on?', requestedSchema }).map(({ question, header }) => [question, header]),
+    [['Go on?', 'Choice']],
+  );
   const two = { properties: { a: {}, b: {} } };
   const asked = [{ question: 'First?' }, { question: 'Second?' }];
-  assert.deepEqual(toQuestions({ message: 'Both', requestedSchema: two }, asked).map(({ question }) => question), ['First?', 'Second?']);
+  assert.deepEqual(
+    toQuestions({ message: 'Both', requestedSchema: two }, asked).map(({ question }) => question),
+    ['First?', 'Second?'],
+  );
   assert.deepEqual(toQuestions({ message: 'Nothing' }), []);
 });
 
 test('answers become the content of a form', () => {
-  const answers = { colour: ['Red'], sizes: { answers: ['Large', 'Small'] }, letters: ['x'], fast: ['No'], count: ['3'], name: ['Ada', 'L'], my_custom: ['z'] };
+  const answers = {
+    colour: ['Red'],
+    sizes: { answers: ['Large', 'Small'] },
+    letters: ['x'],
+    fast: ['No'],
+    count: ['3'],
+    name: ['Ada', 'L'],
+    my_custom: ['z'],
+  };
   assert.deepEqual(elicitationResult(FORM, { status: 'approved', answers }), {
     action: 'accept',
     content: { colour: 'r', sizes: ['l', 's'], letters: ['x'], fast: false, count: 3, name: 'Ada, L', my_custom: 'z' },
@@ -98,7 +134,9 @@ test('a declined and a canceled question are told apart', () => {
 });
 
 test('answers to the questions of a permission request are by position', () => {
-  const questions = questionsOfCall({ questions: [{ question: 'A?', options: [{ label: 'x' }, null] }, {}, { question: 'B?', multiSelect: true, secret: 1 }] });
+  const questions = questionsOfCall({
+    questions: [{ question: 'A?', options: [{ label: 'x' }, null] }, {}, { question: 'B?', multiSelect: true, secret: 1 }],
+  });
   assert.deepEqual(questions, [
     { id: 'question_0', question: 'A?', header: '', options: [{ label: 'x', description: '' }], multiSelect: false },
     { id: 'question_1', question: 'B?', header: '', options: [], multiSelect: true },

@@ -48,12 +48,18 @@ test('a short text is one message, however many chunks it has', () => {
 
 test('a long text is split where a paragraph begins', () => {
   const { pieces } = stream(['short', paragraph, paragraph, paragraph, 'end'].join('\n\n'));
-  assert.deepEqual(pieces.map(({ text }) => text), [`short\n\n${paragraph}\n\n${paragraph}`, `${paragraph}\n\nend`]);
+  assert.deepEqual(
+    pieces.map(({ text }) => text),
+    [`short\n\n${paragraph}\n\n${paragraph}`, `${paragraph}\n\nend`],
+  );
 });
 
 test('a slow text is split where its last complete paragraph begins', () => {
   const { pieces } = stream('one two three\n\nfour\nfive\n\nsix', { msPerWord: 2000 });
-  assert.deepEqual(pieces.map(({ text }) => text), ['one two three', 'four\nfive\n\nsix']);
+  assert.deepEqual(
+    pieces.map(({ text }) => text),
+    ['one two three', 'four\nfive\n\nsix'],
+  );
 });
 
 const BLOCKS = [
@@ -66,7 +72,11 @@ const BLOCKS = [
 ];
 
 test('a text is not split inside code, lists and quotes at once', () => {
-  for (const block of BLOCKS) assert.deepEqual(stream(block, { msPerWord: 5 }).pieces.map(({ text }) => text), [block]);
+  for (const block of BLOCKS)
+    assert.deepEqual(
+      stream(block, { msPerWord: 5 }).pieces.map(({ text }) => text),
+      [block],
+    );
 });
 
 test('a long text without paragraphs is split where a line begins, and clients can join it', () => {
@@ -82,7 +92,10 @@ const codeLines = (from, to) => Array.from({ length: to - from }, (_, index) => 
 test('the parts of long code are code that renders alone', () => {
   const { parts } = stream(`Look:\n\n  \`\`\`\`js title\n${codeLines(0, 1000)}  \`\`\`\`\n\nDone.`);
   assert.ok(parts.length > 2);
-  assert.deepEqual(parts.slice(0, 2).map(({ localId }) => localId), ['t1', 't2']);
+  assert.deepEqual(
+    parts.slice(0, 2).map(({ localId }) => localId),
+    ['t1', 't2'],
+  );
   assert.deepEqual(parts[1].continuedBy, { localId: 't3', end: '  ````', start: '  ````js title\n' });
   for (const { text } of parts) {
     assert.ok(text.length < 10_000);
@@ -118,7 +131,23 @@ test('a thought is split like a text, and its parts are joined without fences', 
 });
 
 test('whatever an agent writes, its parts join to what it wrote', () => {
-  const lines = ['word word', '', '', '```js', '```', '~~~', '  ```', '- item', '  more', '1. item', '| a | b |', '> quote', '    code', '```inline``` word', '````'];
+  const lines = [
+    'word word',
+    '',
+    '',
+    '```js',
+    '```',
+    '~~~',
+    '  ```',
+    '- item',
+    '  more',
+    '1. item',
+    '| a | b |',
+    '> quote',
+    '    code',
+    '```inline``` word',
+    '````',
+  ];
   let seed = 1;
   const random = (below) => (seed = (seed * 48_271) % 2_147_483_647) % below;
   for (let round = 0; round < 200; round += 1) {
@@ -136,7 +165,10 @@ test('whatever an agent writes, its parts join to what it wrote', () => {
 
 test('a block of code after a paragraph begins a piece', () => {
   const { pieces } = stream(`${paragraph}\n${paragraph}\n\n\`\`\`\n\ncode\n\nmore\n\`\`\`\n`);
-  assert.deepEqual(pieces.map(({ text }) => text), [`${paragraph}\n${paragraph}`, '```\n\ncode\n\nmore\n```']);
+  assert.deepEqual(
+    pieces.map(({ text }) => text),
+    [`${paragraph}\n${paragraph}`, '```\n\ncode\n\nmore\n```'],
+  );
 });
 
 test('the pieces together are the text, and live text has the id of the piece that follows', () => {
@@ -172,7 +204,10 @@ test('blank text is neither stored nor live', () => {
   assert.deepEqual(buffer.takeDeltas(), []);
   assert.deepEqual(buffer.flush(), []);
   buffer.append('text', 'end\n');
-  assert.deepEqual(buffer.takeDeltas().map(({ text }) => text), ['end\n']);
+  assert.deepEqual(
+    buffer.takeDeltas().map(({ text }) => text),
+    ['end\n'],
+  );
   buffer.append('text', '\n');
   assert.deepEqual(buffer.takeDeltas(), []);
 });

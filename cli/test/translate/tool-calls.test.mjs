@@ -31,7 +31,10 @@ test('a call is stored when its input is known, and after the text before it', (
 });
 
 test('an input that is still empty is waited for until the call has output or ends', () => {
-  for (const { agent, rawInput } of [{ agent: 'any', rawInput: {} }, { agent: 'opencode', rawInput: { cwd: '/p' } }]) {
+  for (const { agent, rawInput } of [
+    { agent: 'any', rawInput: {} },
+    { agent: 'opencode', rawInput: { cwd: '/p' } },
+  ]) {
     const session = createSession({ agent });
     session.call('c', { title: 'Bash', kind: 'execute', status: 'in_progress', rawInput });
     assert.deepEqual(session.hub.messages, []);
@@ -60,19 +63,28 @@ test('the name of a tool is the one the agent gives it, else that of its kind, e
 test('the changes of files are shown as edits, and a field that they repeat is left out', () => {
   const lines = (word) => `${'a\n'.repeat(10)}${word}\n${'b\n'.repeat(10)}`;
   const change = diff('/a', lines('old'), lines('new'));
-  assert.deepEqual(inputOf({ kind: 'edit', content: [change], rawInput: { path: '/a', oldString: 'old', newString: 'new', replaceAll: true } }), {
-    file_path: '/a',
-    old_string: 'a\na\na\nold\nb\nb\nb',
-    new_string: 'a\na\na\nnew\nb\nb\nb',
-    replaceAll: true,
-  });
+  assert.deepEqual(
+    inputOf({ kind: 'edit', content: [change], rawInput: { path: '/a', oldString: 'old', newString: 'new', replaceAll: true } }),
+    {
+      file_path: '/a',
+      old_string: 'a\na\na\nold\nb\nb\nb',
+      new_string: 'a\na\na\nnew\nb\nb\nb',
+      replaceAll: true,
+    },
+  );
   assert.deepEqual(inputOf({ kind: 'edit', content: [diff('/a', null, 'new')] }), { file_path: '/a', content: 'new' });
   assert.deepEqual(inputOf({ kind: 'edit', content: [diff('/a', 'x', 'y'), diff('/a', 'p', 'q')] }), {
     file_path: '/a',
-    edits: [{ old_string: 'x', new_string: 'y' }, { old_string: 'p', new_string: 'q' }],
+    edits: [
+      { old_string: 'x', new_string: 'y' },
+      { old_string: 'p', new_string: 'q' },
+    ],
   });
   assert.deepEqual(inputOf({ kind: 'edit', content: [diff('/a', 'x', 'y'), diff('/b', null, 'q')] }), {
-    changes: [{ file_path: '/a', old_string: 'x', new_string: 'y' }, { file_path: '/b', content: 'q' }],
+    changes: [
+      { file_path: '/a', old_string: 'x', new_string: 'y' },
+      { file_path: '/b', content: 'q' },
+    ],
   });
 });
 
@@ -87,7 +99,10 @@ test('a field that the changes do not show stays visible', () => {
 test('an input that the agent does not send is derived from what it says of the call', () => {
   assert.deepEqual(inputOf({ kind: 'execute', title: 'make' }, 'gemini'), { command: 'make' });
   assert.deepEqual(inputOf({ kind: 'read', title: 'a.txt', locations: [{ path: '/p/a.txt' }] }), { file_path: '/p/a.txt' });
-  assert.deepEqual(inputOf({ kind: 'search', title: 'grep x', locations: [{ path: '/a' }, { path: '/b' }] }), { paths: ['/a', '/b'], title: 'grep x' });
+  assert.deepEqual(inputOf({ kind: 'search', title: 'grep x', locations: [{ path: '/a' }, { path: '/b' }] }), {
+    paths: ['/a', '/b'],
+    title: 'grep x',
+  });
   assert.deepEqual(inputOf({ kind: 'other', title: 'ask', rawInput: 'free text' }), { input: 'free text' });
 });
 
@@ -95,7 +110,11 @@ test('a large and deeply nested input is shortened to what the hub accepts', () 
   /** @type {object} */
   let nested = { text: 'x' };
   for (let depth = 0; depth < 1000; depth += 1) nested = { nested };
-  const inputs = [{ nested }, { text: '\u0001'.repeat(5_000_000), path: '/a' }, { list: Array.from({ length: 200_000 }, (_, index) => `${index}`) }];
+  const inputs = [
+    { nested },
+    { text: '\u0001'.repeat(5_000_000), path: '/a' },
+    { list: Array.from({ length: 200_000 }, (_, index) => `${index}`) },
+  ];
   for (const rawInput of inputs) {
     const session = createSession();
     const request = session.ask({ toolCallId: 'c', rawInput });
@@ -108,7 +127,12 @@ test('a large and deeply nested input is shortened to what the hub accepts', () 
 test('output that is sent as a whole each time is stored in pieces, one a second', () => {
   const session = createSession();
   session.call('c', RUNNING);
-  for (const [ms, text] of Object.entries({ 1000: 'one\n', 1100: 'one\ntwo\n', 1900: 'one\ntwo\nthree\n', 2000: 'one\ntwo\nthree\nfour\n' })) {
+  for (const [ms, text] of Object.entries({
+    1000: 'one\n',
+    1100: 'one\ntwo\n',
+    1900: 'one\ntwo\nthree\n',
+    2000: 'one\ntwo\nthree\nfour\n',
+  })) {
     session.clock.ms = Number(ms);
     session.callUpdate('c', { content: textContent(text) });
   }
@@ -117,7 +141,10 @@ test('output that is sent as a whole each time is stored in pieces, one a second
   assert.deepEqual(session.translator.dueRecords(), []);
   session.clock.ms = 3000;
   session.hub.store(session.translator.dueRecords());
-  assert.deepEqual(results(session).map(({ content }) => content), ['one\n', 'two\nthree\nfour\n', 'five\n']);
+  assert.deepEqual(
+    results(session).map(({ content }) => content),
+    ['one\n', 'two\nthree\nfour\n', 'five\n'],
+  );
   session.callUpdate('c', { status: 'completed', content: textContent('one\ntwo\nthree\nfour\nfive') });
   assert.deepEqual(session.shown(), ['Bash {"command":"make"} -> done "one\\ntwo\\nthree\\nfour\\nfive\\n"']);
 });
@@ -143,7 +170,11 @@ test('pieces of a terminal are appended, also after the call has ended', () => {
 });
 
 test('a command that exits with an error is shown as failed, wherever the agent puts the code', () => {
-  for (const fields of [{ rawOutput: { exitCode: 2 } }, { rawOutput: { metadata: { exit: 2 } } }, { _meta: { terminal_exit: { exit_code: 2 } } }]) {
+  for (const fields of [
+    { rawOutput: { exitCode: 2 } },
+    { rawOutput: { metadata: { exit: 2 } } },
+    { _meta: { terminal_exit: { exit_code: 2 } } },
+  ]) {
     const session = createSession();
     session.call('c', RUNNING);
     session.callUpdate('c', { status: 'completed', content: textContent('no rule'), ...fields });
@@ -172,8 +203,13 @@ test('pictures in the output of a tool are shown once', () => {
   session.call('c', RUNNING);
   session.callUpdate('c', { content });
   session.callUpdate('c', { status: 'completed', content });
-  const pictures = results(session).flatMap(({ content: blocks }) => (Array.isArray(blocks) ? blocks.filter(({ type }) => type === 'image') : []));
-  assert.deepEqual(pictures.map(({ source }) => source.data), ['QUJD']);
+  const pictures = results(session).flatMap(({ content: blocks }) =>
+    Array.isArray(blocks) ? blocks.filter(({ type }) => type === 'image') : [],
+  );
+  assert.deepEqual(
+    pictures.map(({ source }) => source.data),
+    ['QUJD'],
+  );
 });
 
 /** Lines of a log with the error at its end. */
@@ -186,12 +222,14 @@ for (const [way, send] of Object.entries({
     session.callUpdate('c', { status: 'failed', content: textContent(LOG) });
   },
   'in pieces': (session) => {
-    for (let at = 0; at < LOG.length; at += 70_001) session.callUpdate('c', { _meta: { terminal_output_delta: { data: LOG.slice(at, at + 70_001) } } });
+    for (let at = 0; at < LOG.length; at += 70_001)
+      session.callUpdate('c', { _meta: { terminal_output_delta: { data: LOG.slice(at, at + 70_001) } } });
     session.callUpdate('c', { status: 'failed' });
     session.callUpdate('c', { _meta: { terminal_output_delta: { data: 'late' } } });
   },
   'with the middle only in the last windows': (session) => {
-    for (let end = 900_000; end < LOG.length; end += 900_000) session.callUpdate('c', { content: textContent(LOG.slice(Math.max(0, end - 2_000_000), end)) });
+    for (let end = 900_000; end < LOG.length; end += 900_000)
+      session.callUpdate('c', { content: textContent(LOG.slice(Math.max(0, end - 2_000_000), end)) });
     session.callUpdate('c', { status: 'failed', content: textContent(LOG.slice(-2_000_000)) });
   },
 })) {

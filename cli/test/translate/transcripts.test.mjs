@@ -13,7 +13,8 @@ const edit = (tool, output = '') =>
 const wholeEdit = (tool) =>
   `${tool} {"file_path":"/home/ada/project/README.md","old_string":"# demo\\nline two\\n","new_string":"# demo\\nline 2\\n"} -> done (approved)`;
 
-const TODOS = '[{"content":"first","status":"completed"},{"content":"second","status":"in_progress"},{"content":"third","status":"pending"}]';
+const TODOS =
+  '[{"content":"first","status":"completed"},{"content":"second","status":"in_progress"},{"content":"third","status":"pending"}]';
 const INTRO = ['thinking "I should look around first"', 'text "Hello there, I will run a command."'];
 
 test('a turn of Claude shows thoughts, text, a command and a new file; a todo list that the agent refused is none', () => {
@@ -89,8 +90,15 @@ test('a turn of Qwen shows calls with the input that comes late', () => {
 test('an edit shows the changed lines', () => {
   assert.equal(shown('opencode-edit')[1], edit('Edit', ' "Edit applied successfully."'));
   assert.equal(shown('copilot-edit')[1], edit('Edit', ' "File /home/ada/project/README.md updated with changes."'));
-  assert.match(shown('claude-edit')[1], /^Edit \{"file_path":"\/home\/ada\/project\/README.md","old_string":"line two","new_string":"line 2","replace_all":false\} -> done ".*" \(approved\)$/);
-  for (const [agent, tool, index] of [['codex', 'Edit', 0], ['gemini', 'replace', 1], ['qwen', 'edit', 1]]) {
+  assert.match(
+    shown('claude-edit')[1],
+    /^Edit \{"file_path":"\/home\/ada\/project\/README.md","old_string":"line two","new_string":"line 2","replace_all":false\} -> done ".*" \(approved\)$/,
+  );
+  for (const [agent, tool, index] of [
+    ['codex', 'Edit', 0],
+    ['gemini', 'replace', 1],
+    ['qwen', 'edit', 1],
+  ]) {
     assert.equal(shown(`${agent}-edit`)[index], wholeEdit(tool));
   }
 });
@@ -134,10 +142,13 @@ test('an abort ends the calls that the agent leaves open', () => {
 test('two requests at a time are two calls, each with its own decision', () => {
   for (const agent of AGENTS.filter((name) => name !== 'codex')) {
     const calls = replay(`${agent}-parallel`).timeline.filter(({ kind }) => kind === 'tool');
-    assert.deepEqual(calls.map(({ input, state, permission }) => [input.command, state, permission.status]), [
-      ['touch p1.txt', 'done', 'approved'],
-      ['touch p2.txt', 'done', 'approved'],
-    ]);
+    assert.deepEqual(
+      calls.map(({ input, state, permission }) => [input.command, state, permission.status]),
+      [
+        ['touch p1.txt', 'done', 'approved'],
+        ['touch p2.txt', 'done', 'approved'],
+      ],
+    );
   }
 });
 
@@ -153,7 +164,10 @@ test('a question is a question card, and the answer reaches the agent', () => {
     key: 'question_0',
     text: 'Which colour?',
     header: 'Choice',
-    options: [{ label: 'red', description: 'red it is' }, { label: 'blue', description: 'blue it is' }],
+    options: [
+      { label: 'red', description: 'red it is' },
+      { label: 'blue', description: 'blue it is' },
+    ],
     isMultiple: false,
   });
   assert.deepEqual(claude.responses, [{ action: 'accept', content: { question_0: 'red' } }]);
@@ -165,7 +179,10 @@ test('a question is a question card, and the answer reaches the agent', () => {
 test('a change of the mode that Gemini reports as text is not shown', () => {
   const { hub, timeline } = replay('gemini-modes');
   assert.deepEqual(timeline, []);
-  assert.deepEqual(hub.of('mode').map(({ mode }) => mode), ['autoEdit', 'yolo', 'plan']);
+  assert.deepEqual(
+    hub.of('mode').map(({ mode }) => mode),
+    ['autoEdit', 'yolo', 'plan'],
+  );
 });
 
 test('a title that arrives after the reply becomes the summary', () => {
@@ -183,7 +200,11 @@ test('of a session that is loaded again, commands and title are taken, and nothi
   for (const agent of ['claude', 'codex', 'copilot', 'gemini', 'opencode']) {
     const { hub, timeline } = replay(`${agent}-load-2-load`);
     assert.ok(hub.of('commands').length > 0, agent);
-    assert.deepEqual(describe(timeline).filter((line) => !line.startsWith('event warning')), ['text "I am back."'], agent);
+    assert.deepEqual(
+      describe(timeline).filter((line) => !line.startsWith('event warning')),
+      ['text "I am back."'],
+      agent,
+    );
   }
   assert.match(replay('codex-load-2-load').hub.of('summary')[0].text, /^remember me/);
 });

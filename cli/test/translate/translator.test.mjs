@@ -26,9 +26,18 @@ test('a turn that ended before the answer was complete says why', () => {
 
 test('the request to leave the plan mode shows the plan that came before it, and approves each action', () => {
   const session = createSession({ agent: 'claude' });
-  session.call('c', { title: 'Ready to code?', kind: 'switch_mode', status: 'pending', rawInput: {}, _meta: { claudeCode: { toolName: 'ExitPlanMode' } } });
+  session.call('c', {
+    title: 'Ready to code?',
+    kind: 'switch_mode',
+    status: 'pending',
+    rawInput: {},
+    _meta: { claudeCode: { toolName: 'ExitPlanMode' } },
+  });
   session.callUpdate('c', { rawInput: { plan: '# Plan' }, content: textContent('# Plan') });
-  const options = [{ optionId: 'exit-plan-auto', kind: 'allow_always' }, { optionId: 'exit-plan-default', kind: 'allow_once' }];
+  const options = [
+    { optionId: 'exit-plan-auto', kind: 'allow_always' },
+    { optionId: 'exit-plan-default', kind: 'allow_once' },
+  ];
   const request = session.ask({ toolCallId: 'c', rawInput: {} }, { options });
   assert.equal(request.tool, 'ExitPlanMode');
   assert.deepEqual(request.arguments, { plan: '# Plan' });
@@ -76,11 +85,17 @@ test('a permanent approval of a call that is no plan is offered only if the agen
 test('two requests for one call have ids of their own, and are answered in any order', () => {
   const session = createSession();
   const requests = [session.ask(COMMAND), session.ask(COMMAND)];
-  assert.deepEqual(requests.map(({ id }) => id), ['c', 'c#2']);
+  assert.deepEqual(
+    requests.map(({ id }) => id),
+    ['c', 'c#2'],
+  );
   assert.equal(session.decide(requests[1], { status: 'approved' }).outcome.optionId, 'once');
   assert.equal(session.decide(requests[0], { status: 'approved' }).outcome.optionId, 'once');
   session.callUpdate('c', { status: 'completed' });
-  assert.deepEqual(session.shown().filter((line) => line.startsWith('Bash')), ['Bash {"command":"make"} -> done (approved)']);
+  assert.deepEqual(
+    session.shown().filter((line) => line.startsWith('Bash')),
+    ['Bash {"command":"make"} -> done (approved)'],
+  );
 });
 
 test('a request of a sub-agent, with another session id, is shown like any other', () => {
@@ -136,7 +151,10 @@ test('a question without a call is a request of its own', () => {
   const request = session.form({ mode: 'form', message: 'Your name?', requestedSchema });
   assert.equal(request.tool, 'AskUserQuestion');
   assert.equal(request.arguments.questions[0].question, 'Your name?');
-  assert.deepEqual(session.decide(request, { status: 'approved', answers: { name: ['Ada'] } }), { action: 'accept', content: { name: 'Ada' } });
+  assert.deepEqual(session.decide(request, { status: 'approved', answers: { name: ['Ada'] } }), {
+    action: 'accept',
+    content: { name: 'Ada' },
+  });
   assert.deepEqual(session.form({ message: 'Continue?' }).arguments, { message: 'Continue?' });
   assert.throws(() => session.form({ mode: 'url', url: 'https://example.com' }), /mode url/);
 });
@@ -235,7 +253,11 @@ test('modes, options, usage and titles are no part of the conversation', () => {
 
 test('half a megabyte of commands becomes names and descriptions', () => {
   const session = createSession();
-  const availableCommands = Array.from({ length: 600 }, (_, index) => ({ name: `c${index}`, description: `${'d'.repeat(900)}\nmore`, _meta: { text: 'x'.repeat(900) } }));
+  const availableCommands = Array.from({ length: 600 }, (_, index) => ({
+    name: `c${index}`,
+    description: `${'d'.repeat(900)}\nmore`,
+    _meta: { text: 'x'.repeat(900) },
+  }));
   session.update({ sessionUpdate: 'available_commands_update', availableCommands: [...availableCommands, null, { name: 1 }] });
   const [{ commands }] = session.hub.of('commands');
   assert.equal(commands.length, 500);

@@ -105,7 +105,9 @@ export class ShellState {
 function diffEnvironment(base, variables) {
   const isSaved = (name) => NAME.test(name) && !PER_COMMAND.has(name);
   // The separator captures all after the first `=`, which may contain `=` itself.
-  const pairs = variables.map((variable) => /** @type {[string, string]} */ (variable.split(/=([^]*)/, 2))).filter(([name]) => isSaved(name));
+  const pairs = variables
+    .map((variable) => /** @type {[string, string]} */ (variable.split(/=([^]*)/, 2)))
+    .filter(([name]) => isSaved(name));
   const found = new Map(pairs.filter(([, value]) => value !== undefined));
   const changed = [...found].filter(([name, value]) => base[name] !== value);
   const unset = Object.keys(base).filter((name) => isSaved(name) && base[name] !== undefined && !found.has(name));

@@ -31,8 +31,6 @@ export class Todos {
 
   toString() {
     if (this.items.length === 0) return 'There are no todos.';
-    return this.items
-      .map(({ status, content }, i) => `${i + 1}. [${status === 'completed' ? 'x' : ' '}] ${content}`)
-      .join('\n');
+    return this.items.map(({ status, content }, i) => `${i + 1}. [${status === 'completed' ? 'x' : ' '}] ${content}`).join('\n');
   }
 }

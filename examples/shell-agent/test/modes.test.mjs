@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decideByMode, isReadOnly } from '../src/modes.mjs';
 
-const describe = (/** @type {import('../src/modes.mjs').ModeDecision} */ { approvedBy, isForbidden }) => approvedBy?.label ?? (isForbidden ? 'never' : 'ask');
+const describe = (/** @type {import('../src/modes.mjs').ModeDecision} */ { approvedBy, isForbidden }) =>
+  approvedBy?.label ?? (isForbidden ? 'never' : 'ask');
 
 test('decideByMode runs, asks or refuses by mode', () => {
   assert.deepEqual(
@@ -17,8 +18,7 @@ test('decideByMode runs, asks or refuses by mode', () => {
 });
 
 test('only reading programs with paths inside the directory are read-only', () => {
-  for (const command of ['ls', 'cat a.txt', 'head -n 3 src/a.rs', 'git status', 'echo hello'])
-    assert.ok(isReadOnly(command), command);
+  for (const command of ['ls', 'cat a.txt', 'head -n 3 src/a.rs', 'git status', 'echo hello']) assert.ok(isReadOnly(command), command);
   for (const command of [
     'ls; rm a',
     'cat /etc/passwd',

@@ -25,10 +25,7 @@ test('without npm packages the program names the command to run', async (t) => {
   }
   const { exit, collected } = startProgram(t, ['--dir', folder], { entry: path.join(folder, 'index.mjs') });
   assert.deepEqual(await exit, [1, null]);
-  assert.equal(
-    collected.err,
-    "shell-agent: The project's npm packages are not installed. In its root directory, run: npm run setup\n",
-  );
+  assert.equal(collected.err, "shell-agent: The project's npm packages are not installed. In its root directory, run: npm run setup\n");
 });
 
 test('the program prints its session and machine, and ends both on SIGINT', async (t) => {
@@ -210,7 +207,10 @@ test('the programs of a repository do not have the access token, nor do the proc
   const spawned = await hub.call(ids.machine, 'spawnSession', { directory: dir });
   for (const sid of [ids.session, spawned.sessionId]) {
     const { files } = await hub.call(sid, 'gitStatus', {});
-    assert.deepEqual(files.map(({ path: name }) => name), ['a.txt']);
+    assert.deepEqual(
+      files.map(({ path: name }) => name),
+      ['a.txt'],
+    );
     const environment = readFileSync(seen, 'utf8');
     rmSync(seen);
     assert.match(environment, /^GIT_OPTIONAL_LOCKS=0$/m);

@@ -45,11 +45,18 @@ test('sessions are spawned in allowed directories, and end with the machine, whi
   assert.notEqual(again.sessionId, ids.session);
   const named = await spawn({ directory: path.join(base, 'allowed') });
   await hub.rename(named.sessionId, 'Keep me');
-  assert.deepEqual([session, hub.sessions.get(again.sessionId)].map(({ metadata }) => metadata.lifecycleState), ['running', 'initializing']);
+  assert.deepEqual(
+    [session, hub.sessions.get(again.sessionId)].map(({ metadata }) => metadata.lifecycleState),
+    ['running', 'initializing'],
+  );
   child.kill('SIGTERM');
   assert.deepEqual(await exit, [0, null]);
   assert.equal(session.active, false);
-  assert.deepEqual(new Set(hub.sessions.keys()), new Set([ids.session, spawned.sessionId, named.sessionId]), 'the session of the command line is continued');
+  assert.deepEqual(
+    new Set(hub.sessions.keys()),
+    new Set([ids.session, spawned.sessionId, named.sessionId]),
+    'the session of the command line is continued',
+  );
 });
 
 test('invalid spawn and resume requests are refused with the reason', async (t) => {
@@ -118,7 +125,9 @@ test('a worktree that takes long to create is completed after the timeout', asyn
   git('add', '.');
   git('commit', '-m', 'first');
   git('config', 'filter.slow.smudge', `while [ ! -e ${gate} ]; do sleep 0.05; done; cat`);
-  const spawner = new Spawner(/** @type {any} */ ({ program, directories: [dir], hub: '', token: '', home: '', machineId: 'm', log: {}, readyMs: 1 }));
+  const spawner = new Spawner(
+    /** @type {any} */ ({ program, directories: [dir], hub: '', token: '', home: '', machineId: 'm', log: {}, readyMs: 1 }),
+  );
   const spawned = spawner.spawn({ directory: dir, sessionType: 'worktree', worktreeName: 'slow' });
   await assert.rejects(spawned, /^Error: Creating the worktree takes longer than usual\. Try again in a minute\.$/);
   writeFileSync(gate, '');

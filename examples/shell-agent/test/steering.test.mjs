@@ -47,10 +47,7 @@ test('abort ends the running command and drops the queued messages', async (t) =
   await hub.waitUntil(() => hub.transcript(session.id).includes('first\n'), 'the first output');
   const answer = await hub.call(session.id, 'abort', { reason: 'enough' });
   assert.deepEqual(answer, { success: true, aborted: true, dropped: 1 });
-  await hub.waitUntil(
-    () => hub.transcript(session.id).at(-1) === 'Dropped, not run:\ntouch second',
-    'the note about what was dropped',
-  );
+  await hub.waitUntil(() => hub.transcript(session.id).at(-1) === 'Dropped, not run:\ntouch second', 'the note about what was dropped');
   assert.deepEqual(hub.transcript(session.id), [
     '> echo first; sleep 600',
     '! first\n',
@@ -141,8 +138,7 @@ test('both the terminal and the web can switch control', async (t) => {
   const { hub, start } = await setUp(t);
   const { session } = await start();
   const stored = hub.sessions.get(session.id);
-  const isLocal = () =>
-    stored.mode === 'local' && stored.agentState.controlledByUser && stored.metadata.lifecycleState === 'paused';
+  const isLocal = () => stored.mode === 'local' && stored.agentState.controlledByUser && stored.metadata.lifecycleState === 'paused';
   const isRemote = () =>
     stored.mode === 'remote' && !stored.agentState.controlledByUser && stored.metadata.lifecycleState === 'initializing';
   assert.deepEqual(await hub.call(session.id, 'switch', { to: 'local' }), { success: true, mode: 'local' });

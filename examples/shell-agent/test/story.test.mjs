@@ -23,12 +23,7 @@ test('a command runs after its permission request is approved, and its output is
   assert.deepEqual(await approve(hub, session.id), { success: true });
   assert.equal(stored.agentState.completedRequests[id].status, 'approved');
   await hub.untilReady(session.id, 1);
-  assert.deepEqual(hub.transcript(session.id), [
-    '> echo hello; echo problem >&2; exit 4',
-    '! hello\nproblem\n',
-    'Exit code 4.',
-    '(ready)',
-  ]);
+  assert.deepEqual(hub.transcript(session.id), ['> echo hello; echo problem >&2; exit 4', '! hello\nproblem\n', 'Exit code 4.', '(ready)']);
   assert.deepEqual(stored.thinkingChanges.slice(-2), [true, false]);
 });
 
@@ -79,18 +74,11 @@ test('every method of the specification is registered and works', async (t) => {
   const call = (method, params) => hub.call(session.id, method, params);
   const status = await call('gitStatus', { cwd: dir });
   assert.deepEqual([status.branch, status.files[0].path, status.files[0].status], ['main', 'src/main.rs', 'modified']);
-  assert.deepEqual((await call('gitDiffNumstat', { cwd: dir, staged: false })).files, [
-    { path: 'src/main.rs', added: 1, removed: 1 },
-  ]);
+  assert.deepEqual((await call('gitDiffNumstat', { cwd: dir, staged: false })).files, [{ path: 'src/main.rs', added: 1, removed: 1 }]);
   assert.match((await call('gitDiffFile', { cwd: dir, filePath: 'src/main.rs' })).diff, /^\+fn main\(\) \{ \}$/m);
   assert.equal(atob((await call('readFile', { path: 'src/main.rs' })).content), 'fn main() { }\n');
-  assert.equal(
-    (await call('runRipgrep', { args: ['--files', '--iglob', '*MAIN*'], cwd: dir })).stdout,
-    'src/main.rs\n',
-  );
-  assert.deepEqual((await call('listDirectory', { path: 'src' })).entries, [
-    { name: 'main.rs', type: 'file', size: 14 },
-  ]);
+  assert.equal((await call('runRipgrep', { args: ['--files', '--iglob', '*MAIN*'], cwd: dir })).stdout, 'src/main.rs\n');
+  assert.deepEqual((await call('listDirectory', { path: 'src' })).entries, [{ name: 'main.rs', type: 'file', size: 14 }]);
   assert.deepEqual(await call('listSlashCommands', { agent: 'alpha' }), { success: true, commands: ['help', 'todo'] });
   assert.deepEqual(await call('listSkills'), { success: true, skills: [] });
   const { path: file } = await call('uploadFile', { filename: 'a', content: 'AAAA', mimeType: 'x/y' });
@@ -181,10 +169,7 @@ test('a restarted agent continues after the last handled message, and repeats an
   const requestId = await hub.waitUntil(() => hub.pendingRequest(first.session.id), 'a permission request');
   await second.stop();
   const third = await start();
-  await hub.waitUntil(
-    () => stored.agentState.completedRequests[requestId]?.status === 'canceled',
-    'the old request to be canceled',
-  );
+  await hub.waitUntil(() => stored.agentState.completedRequests[requestId]?.status === 'canceled', 'the old request to be canceled');
   await hub.waitUntil(() => hub.pendingRequest(third.session.id), 'a new request');
   await approve(hub, third.session.id);
   await hub.untilReady(third.session.id, 3);

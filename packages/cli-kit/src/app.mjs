@@ -107,7 +107,9 @@ class App {
     session.socket.once('closed', (error) => this.#endSession(error.message, error));
     try {
       options.signal?.throwIfAborted();
-      const aborted = new Promise((_, reject) => options.signal?.addEventListener('abort', () => reject(options.signal.reason), { once: true }));
+      const aborted = new Promise((_, reject) =>
+        options.signal?.addEventListener('abort', () => reject(options.signal.reason), { once: true }),
+      );
       if (withMachine) {
         this.machine = await Machine.open(options);
         this.machine.socket.once('closed', (error) => this.stop({ completed: false, error }));
@@ -160,9 +162,7 @@ function claimMachine(store, id, { machineId }) {
   } catch (error) {
     if (!(error instanceof LockHeldError)) throw error;
     if (machineId !== undefined) {
-      throw new UsageError(
-        `--machine-id: process ${error.pid} already is machine ${id}. Give another --machine-id, or --no-machine.`,
-      );
+      throw new UsageError(`--machine-id: process ${error.pid} already is machine ${id}. Give another --machine-id, or --no-machine.`);
     }
     const refusal =
       `Process ${error.pid} already is the machine of this directory. This process serves only its session, as with` +

@@ -89,7 +89,9 @@ export function readOptions(argv, env, { homeVariable, home, options }) {
   const swallowed = isNpmScript(env) && ['agent', 'dir', 'hub'].find((name) => env[`npm_config_${name}`] !== undefined);
   if (swallowed) {
     const script = env.npm_lifecycle_event;
-    throw new UsageError(`npm did not pass --${swallowed} to the program. Put two dashes before the options: npm run ${script} -- --${swallowed} …`);
+    throw new UsageError(
+      `npm did not pass --${swallowed} to the program. Put two dashes before the options: npm run ${script} -- --${swallowed} …`,
+    );
   }
   let parsed;
   try {

@@ -113,7 +113,8 @@ export function commandScope([program, ...args]) {
   const name = program.text;
   // A program that is named by its path is a file that the agent may have written itself.
   if (!program.isLiteral || !PROGRAM.test(name) || isLauncher(name)) return null;
-  if (WITHOUT_SUBCOMMANDS.has(name)) return args.some(({ text }) => ARGUMENTS.get(name)?.test(text)) ? null : { words: [name], hasMore: true };
+  if (WITHOUT_SUBCOMMANDS.has(name))
+    return args.some(({ text }) => ARGUMENTS.get(name)?.test(text)) ? null : { words: [name], hasMore: true };
   if (args.length === 0) return WITH_SUBCOMMANDS.has(name) && name !== 'make' ? null : { words: [name], hasMore: false };
   const subcommands = readSubcommands(name, args);
   if (!subcommands) return null;
@@ -124,7 +125,10 @@ export function commandScope([program, ...args]) {
 
 /** Whether a word names a program that runs others, such as `/bin/sh` or `Python3.12.exe`. */
 function isLauncher(word) {
-  const name = word.toLowerCase().replace(/^.*[/\\]/, '').replace(/\.(exe|cmd|bat)$/, '');
+  const name = word
+    .toLowerCase()
+    .replace(/^.*[/\\]/, '')
+    .replace(/\.(exe|cmd|bat)$/, '');
   return LAUNCHERS.has(name) || LAUNCHERS.has(name.replace(/-?\d[\d.]*$/, ''));
 }
 
@@ -136,7 +140,8 @@ function readSubcommands(name, args) {
   if (!isWord(first)) return WITH_SUBCOMMANDS.has(name) ? null : [];
   if (WITH_SCRIPTS.has(name) && first.text === 'run') return isWord(second) ? ['run', second.text] : null;
   const words = WITH_TWO_LEVELS.has(name) ? [first, second] : [first];
-  const runs = ({ text }) => isLauncher(text) || RUNNING_WORDS.has(text.split(':')[0]) || (WITH_SCRIPTS.has(name) && RUNNING_SCRIPT_WORDS.has(text));
+  const runs = ({ text }) =>
+    isLauncher(text) || RUNNING_WORDS.has(text.split(':')[0]) || (WITH_SCRIPTS.has(name) && RUNNING_SCRIPT_WORDS.has(text));
   return words.every((word) => isWord(word) && !runs(word)) ? words.map(({ text }) => text) : null;
 }
 
@@ -144,7 +149,8 @@ function isSafeGit(subcommand, args) {
   if (!GIT_SUBCOMMANDS.has(subcommand)) return false;
   const isDenied = ({ text }) => {
     const option = text.split('=', 1)[0];
-    const namesProgram = option.length > 2 && option.startsWith('--') && GIT_OPTIONS.some((name) => name.startsWith(option) || option.startsWith(name));
+    const namesProgram =
+      option.length > 2 && option.startsWith('--') && GIT_OPTIONS.some((name) => name.startsWith(option) || option.startsWith(name));
     return namesProgram || GIT_TRANSPORT.test(text) || ARGUMENTS.get(`git ${subcommand}`)?.test(text);
   };
   return !args.some(isDenied);

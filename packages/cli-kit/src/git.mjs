@@ -30,8 +30,7 @@ const DIFF = ['diff', '--no-ext-diff', '--no-textconv', '--no-color', '--relativ
 export async function git(args, cwd, options) {
   const env = { ...process.env, LC_ALL: 'C', GIT_OPTIONAL_LOCKS: '0', GIT_TERMINAL_PROMPT: '0' };
   // A process started from a git hook inherits these, and they override the repository of `cwd`.
-  for (const name of ['GIT_DIR', 'GIT_WORK_TREE', 'GIT_INDEX_FILE', 'GIT_PREFIX', 'GIT_EXTERNAL_DIFF'])
-    delete env[name];
+  for (const name of ['GIT_DIR', 'GIT_WORK_TREE', 'GIT_INDEX_FILE', 'GIT_PREFIX', 'GIT_EXTERNAL_DIFF']) delete env[name];
   const result = await run('git', [...SAFE_OPTIONS, ...args], { cwd, env, ...options });
   if (result.truncated) throw new Error(`The output of git is larger than ${(options?.maxOutput ?? MAX_OUTPUT) / 1024 / 1024} MB.`);
   return result;
@@ -163,11 +162,9 @@ export function gitMethods(root) {
       await resolveInside(directory, filePath, { mustExist: false, field: 'filePath' });
       const prefixResult = await git(['rev-parse', '--show-prefix'], directory);
       if (prefixResult.code !== 0) return { success: false, error: gitError(prefixResult, directory) };
-      const status = await git(
-        ['status', '--porcelain=v2', '--branch', '--untracked-files=all', '-z', '--', filePath || '.'],
-        directory,
-        { maxOutput: MAX_STATUS_OUTPUT },
-      );
+      const status = await git(['status', '--porcelain=v2', '--branch', '--untracked-files=all', '-z', '--', filePath || '.'], directory, {
+        maxOutput: MAX_STATUS_OUTPUT,
+      });
       if (status.code !== 0) return { success: false, error: gitError(status, directory) };
       const prefix = prefixResult.stdout.toString('utf8').replace(/\n$/, '');
       const { branch, oid, detached, files, ...rest } = parseStatus(status.stdout.toString('utf8'), prefix);
@@ -212,10 +209,7 @@ async function untrackedDiff(directory, filePath) {
   if (!info?.isFile()) return '';
   const untracked = await git(['ls-files', '--others', '-z', '--', filePath], directory);
   if (untracked.code !== 0 || untracked.stdout.length === 0) return '';
-  const result = await git(
-    ['diff', '--no-ext-diff', '--no-textconv', '--no-color', '--no-index', '--', '/dev/null', filePath],
-    directory,
-  );
+  const result = await git(['diff', '--no-ext-diff', '--no-textconv', '--no-color', '--no-index', '--', '/dev/null', filePath], directory);
   // With --no-index, exit code 1 means that there are differences.
   if (result.code !== 0 && result.code !== 1) throw new Error(gitError(result, directory));
   return result.stdout.toString('utf8');

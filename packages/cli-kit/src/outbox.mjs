@@ -38,16 +38,7 @@ export class Outbox {
    *   ackMs?: number, onStored?: (seq: number, localId: string) => void}} options `window`: limit on in-flight messages;
    *   `onStored`: called for each message that the hub has stored
    */
-  constructor({
-    socket,
-    sid,
-    log,
-    maxBytes = 4 * 1024 * 1024,
-    window = 64,
-    retryMs = 500,
-    ackMs = 8000,
-    onStored = () => {},
-  }) {
+  constructor({ socket, sid, log, maxBytes = 4 * 1024 * 1024, window = 64, retryMs = 500, ackMs = 8000, onStored = () => {} }) {
     this.socket = socket;
     this.sid = sid;
     this.log = log;

@@ -177,8 +177,7 @@ export class Permissions {
     await this.state.mutate((current) => {
       const stale = Object.entries(current?.requests ?? {}).filter(([id]) => !this.#pending.has(id));
       let next = this.#withRules(current);
-      for (const [id] of stale)
-        next = completeRequest(next, id, { status: 'canceled', completedAt, reason: 'The agent was restarted' });
+      for (const [id] of stale) next = completeRequest(next, id, { status: 'canceled', completedAt, reason: 'The agent was restarted' });
       return next;
     });
   }
@@ -189,7 +188,15 @@ export class Permissions {
     this.#pending.set(id, request);
     const { tool, args, scope, choices, needsChoice, whole } = request;
     const sessionRule = scope && { kind: scope.kind, label: scope.label };
-    const entry = { tool, arguments: args, createdAt: this.now(), sessionRule, ...(choices && { choices }), ...(needsChoice && { needsChoice }), ...(whole && { shortened: whole.size }) };
+    const entry = {
+      tool,
+      arguments: args,
+      createdAt: this.now(),
+      sessionRule,
+      ...(choices && { choices }),
+      ...(needsChoice && { needsChoice }),
+      ...(whole && { shortened: whole.size }),
+    };
     this.state
       .mutate((current) => {
         // The request was answered or canceled before this update ran, or the hub has it already.
@@ -244,7 +251,11 @@ export class Permissions {
   async #complete(id, request, outcome) {
     const completedAt = this.now();
     const entry = { tool: request.tool, arguments: request.args };
-    await this.#storeWithin(this.state.mutate((current) => this.#withoutOld(completeRequest(this.#withRules(current), id, { completedAt, ...outcome }, entry), id)));
+    await this.#storeWithin(
+      this.state.mutate((current) =>
+        this.#withoutOld(completeRequest(this.#withRules(current), id, { completedAt, ...outcome }, entry), id),
+      ),
+    );
   }
 
   #inBackground(change) {

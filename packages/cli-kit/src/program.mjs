@@ -63,7 +63,8 @@ function notifyRunner(message, onSent) {
  * Whether a runner started this process. A process manager may also open an IPC channel. It gives the token as an option or a
  * variable, which a runner never does.
  */
-const isStartedByRunner = (/** @type {ProgramOptions} */ { token, tokenFile }) => process.connected && !token && !tokenFile && !process.env.CLI_API_TOKEN;
+const isStartedByRunner = (/** @type {ProgramOptions} */ { token, tokenFile }) =>
+  process.connected && !token && !tokenFile && !process.env.CLI_API_TOKEN;
 
 /** Returns the access token. A runner sends it over the IPC channel. */
 async function receiveToken(options, { program, startedByRunner, warn }) {

@@ -13,9 +13,7 @@ const SWITCHES = new Set(
   --line-number --no-line-number --count --count-matches --only-matching --json --heading --no-heading --with-filename
   --no-filename --column --no-column --vimgrep --multiline --multiline-dotall --text --stats --trim --null --passthru
   --glob-case-insensitive --one-file-system --pcre2 --crlf --unrestricted --no-messages --max-columns-preview
-  --byte-offset --binary --no-config --type-list --quiet --null-data --no-unicode --pretty --no-binary --include-zero`.split(
-    /\s+/,
-  ),
+  --byte-offset --binary --no-config --type-list --quiet --null-data --no-unicode --pretty --no-binary --include-zero`.split(/\s+/),
 );
 
 /** Options with a value, as `--name value` or `--name=value`. */

@@ -66,17 +66,22 @@ function scopeOfCommand(tool, { command, ...others }) {
   const scope = words && commandScope(words);
   if (!scope) return null;
   // Such as another working directory, or variables.
-  const context = Object.entries(others).filter(([name]) => !DESCRIPTIONS.includes(name)).sort();
+  const context = Object.entries(others)
+    .filter(([name]) => !DESCRIPTIONS.includes(name))
+    .sort();
   const label = [...scope.words, ...(scope.hasMore ? ['…'] : [])].join(' ');
   return { kind: 'command', tool, label, key: JSON.stringify(['command', tool, isList, scope, context]) };
 }
 
 /** Returns the paths of the files that a call edits; none if it may do something else as well. */
 function editedPaths(args) {
-  const isOnlyEdit = ([name, value]) => EDIT_FIELDS.includes(name) || DESCRIPTIONS.includes(name) || typeof value === 'boolean' || typeof value === 'number';
+  const isOnlyEdit = ([name, value]) =>
+    EDIT_FIELDS.includes(name) || DESCRIPTIONS.includes(name) || typeof value === 'boolean' || typeof value === 'number';
   if (!Object.entries(args).every(isOnlyEdit)) return [];
   const changes = args.changes === undefined ? [args] : args.changes;
-  return Array.isArray(changes) && changes.every(isChange) && (changes[0] === args || args.file_path === undefined) ? changes.map(({ file_path }) => file_path) : [];
+  return Array.isArray(changes) && changes.every(isChange) && (changes[0] === args || args.file_path === undefined)
+    ? changes.map(({ file_path }) => file_path)
+    : [];
 }
 
 const isChange = (change) =>
@@ -94,7 +99,10 @@ function isEditable(file, root) {
   if (!path.isAbsolute(file) || file.includes('\0') || file.split(path.sep).includes('..')) return false;
   const found = resolveLinks(path.normalize(file));
   if (found === null || !isInside(root, found)) return false;
-  return path.relative(root, found).split(path.sep).every((name) => name !== '' && !name.startsWith('.'));
+  return path
+    .relative(root, found)
+    .split(path.sep)
+    .every((name) => name !== '' && !name.startsWith('.'));
 }
 
 /** Returns the path of a file without links; it and its folders need not exist. Returns null if a link has no target. */

@@ -132,8 +132,7 @@ export class Session {
     /** @type {Settings} */
     this.settings = { mode: options.local ? 'local' : 'remote', ...program.settings(options, session) };
     const { permissionMode } = this.settings;
-    if (permissionMode !== 'default' && !options.autoApprove)
-      log.info(`permission mode: ${permissionMode} (stored with the session)`);
+    if (permissionMode !== 'default' && !options.autoApprove) log.info(`permission mode: ${permissionMode} (stored with the session)`);
     this.lifecycle = new Lifecycle({
       isUsed: session.seq > 0,
       settings: this.settings,

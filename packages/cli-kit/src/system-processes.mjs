@@ -72,7 +72,9 @@ export function readStat(pid) {
  */
 export function childrenOf(parent) {
   if (HAS_PROC) {
-    const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name)).map(Number);
+    const pids = readdirSync('/proc')
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number);
     return pids.filter((pid) => inspectProcess(pid).parent === parent);
   }
   return listProcesses('pid', 'ppid')

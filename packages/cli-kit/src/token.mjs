@@ -37,7 +37,9 @@ export function findToken({ token, tokenFile, hub }, env, devVars) {
 export async function requireToken(options, { env, devVars, warn, input, output }) {
   const found = findToken(options, env, devVars);
   if (options.token) {
-    warn('--token shows the access token to all users of this computer. Use --token-file FILE or the variable CLI_API_TOKEN, or type the token when asked.');
+    warn(
+      '--token shows the access token to all users of this computer. Use --token-file FILE or the variable CLI_API_TOKEN, or type the token when asked.',
+    );
   } else if (options.tokenFile && isReadableByOthers(options.tokenFile)) {
     warn(`Other users of this computer can read the access token in ${options.tokenFile}. Run: chmod 600 ${options.tokenFile}`);
   }

@@ -183,7 +183,6 @@ function decode(content) {
   const size = Math.floor(((content.length - padding) * 3) / 4);
   if (size > MAX_UPLOAD) throw new PathError(`The file is larger than the limit of ${MAX_UPLOAD / 1024 / 1024} MB.`);
   const bytes = Buffer.from(content, 'base64');
-  if (bytes.length !== size || (content.length - padding) % 4 === 1)
-    throw new PathError('"content" is not valid base64.');
+  if (bytes.length !== size || (content.length - padding) % 4 === 1) throw new PathError('"content" is not valid base64.');
   return bytes;
 }

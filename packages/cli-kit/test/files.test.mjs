@@ -129,10 +129,16 @@ test('an existence check finds directories that the machine serves, and nothing 
   const { base, root } = setUp(t);
   const [other, inside] = [path.join(base, 'other'), path.join(root, 'sub')];
   for (const folder of [other, inside]) mkdirSync(folder, { recursive: true });
-  const found = async (directories, ...paths) => Object.entries(await checkPaths(directories, paths)).filter(([, exists]) => exists).map(([name]) => name);
+  const found = async (directories, ...paths) =>
+    Object.entries(await checkPaths(directories, paths))
+      .filter(([, exists]) => exists)
+      .map(([name]) => name);
   assert.deepEqual(await found([root], root, inside, 'sub', '.'), [root, inside, 'sub', '.']);
   // Files, what does not exist, invalid names, and what exists outside: also behind the link `up`.
-  assert.deepEqual(await found([root], 'plain.txt', 'nothing', '', 'a\0b', '__proto__', 'up', '/', '/etc/passwd', '~', base, other, '../other'), []);
+  assert.deepEqual(
+    await found([root], 'plain.txt', 'nothing', '', 'a\0b', '__proto__', 'up', '/', '/etc/passwd', '~', base, other, '../other'),
+    [],
+  );
   assert.deepEqual(await found([root, other], other, '../other'), [other, '../other']);
   await assert.rejects(checkPaths([root], 'plain.txt'), /array of strings/);
   await assert.rejects(checkPaths([root], Array(1001).fill('a')), /at most 1000/);

@@ -75,9 +75,7 @@ test('a repository without commits shows its branch, one with a detached HEAD th
 });
 
 test('ahead and behind are read from the branch header', () => {
-  const status = parseStatus(
-    '# branch.oid abc\0# branch.head main\0# branch.upstream origin/main\0# branch.ab +2 -3\0',
-  );
+  const status = parseStatus('# branch.oid abc\0# branch.head main\0# branch.upstream origin/main\0# branch.ab +2 -3\0');
   assert.deepEqual([status.upstream, status.ahead, status.behind], ['origin/main', 2, 3]);
 });
 
@@ -109,9 +107,7 @@ test('numstat counts lines, staged or not, and marks binary files', async (t) =>
   ]);
   assert.deepEqual((await methods.gitDiffNumstat({ cwd: dir, staged: true })).files, []);
   git('add', 'text.txt');
-  assert.deepEqual((await methods.gitDiffNumstat({ cwd: dir, staged: true })).files, [
-    { path: 'text.txt', added: 2, removed: 1 },
-  ]);
+  assert.deepEqual((await methods.gitDiffNumstat({ cwd: dir, staged: true })).files, [{ path: 'text.txt', added: 2, removed: 1 }]);
 });
 
 test('numstat of a rename carries both names', () => {
@@ -206,7 +202,10 @@ test('many untracked files of a folder are one entry with their number, and othe
   );
   assert.equal(more, undefined);
   const inside = await gitStatus({ filePath: 'data/raw/' });
-  assert.deepEqual(inside.files, Array.from({ length: 7 }, (_, index) => ({ path: `data/raw/${index}/`, ...folder, count: 100 })));
+  assert.deepEqual(
+    inside.files,
+    Array.from({ length: 7 }, (_, index) => ({ path: `data/raw/${index}/`, ...folder, count: 100 })),
+  );
   const leaf = await gitStatus({ filePath: 'data/raw/0' });
   assert.equal(leaf.files.length, 100);
   assert.ok(leaf.files.every(({ path: name, count }) => /^data\/raw\/0\/file-\d+\.txt$/.test(name) && count === undefined));

@@ -9,7 +9,8 @@ function setUp({ isUsed = false } = {}) {
   /** @type {{mode: 'local' | 'remote'}} */
   const settings = { mode: 'remote' };
   const published = [];
-  const publish = ({ lifecycleState, agentError }) => published.push(agentError === undefined ? lifecycleState : `${lifecycleState}: ${agentError}`);
+  const publish = ({ lifecycleState, agentError }) =>
+    published.push(agentError === undefined ? lifecycleState : `${lifecycleState}: ${agentError}`);
   return { settings, published, lifecycle: new Lifecycle({ isUsed, settings, publish }) };
 }
 

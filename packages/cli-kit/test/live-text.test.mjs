@@ -13,7 +13,12 @@ test('a long text is sent in pieces, but not within a character, and each messag
   liveText.append({ id: 'a', kind: 'text', text: `${'x'.repeat(15_999)}😀${'y'.repeat(10)}` });
   liveText.append({ id: 'a', kind: 'text', text: 'more' });
   liveText.append({ id: 'b', kind: 'thinking', text: 'hm' });
-  assert.deepEqual(takeSent(), [['a', 'text', 15_999, 0], ['a', 'text', 12, 15_999], ['a', 'text', 4, 16_011], ['b', 'thinking', 2, 0]]);
+  assert.deepEqual(takeSent(), [
+    ['a', 'text', 15_999, 0],
+    ['a', 'text', 12, 15_999],
+    ['a', 'text', 4, 16_011],
+    ['b', 'thinking', 2, 0],
+  ]);
 });
 
 test('on a new connection the text so far is sent again, unless its message is stored', () => {
@@ -24,7 +29,10 @@ test('on a new connection the text so far is sent again, unless its message is s
   takeSent();
   liveText.onStored('earlier');
   liveText.onConnected();
-  assert.deepEqual(takeSent(), [['a', 'text', 16_000, 0], ['a', 'text', 4001, 16_000]]);
+  assert.deepEqual(takeSent(), [
+    ['a', 'text', 16_000, 0],
+    ['a', 'text', 4001, 16_000],
+  ]);
   liveText.onStored('a');
   liveText.onConnected();
   assert.deepEqual(takeSent(), []);

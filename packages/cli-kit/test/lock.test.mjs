@@ -51,7 +51,9 @@ function startProcess(t, file, code) {
 async function startZombie(t, code) {
   // The shell replaces itself by a program that reaps nothing.
   const script = '"$@" & echo $!; exec sleep 300';
-  const parent = spawn('/bin/sh', ['-c', script, 'sh', process.execPath, '--input-type=module', '-e', code], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const parent = spawn('/bin/sh', ['-c', script, 'sh', process.execPath, '--input-type=module', '-e', code], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   t.after(() => parent.kill('SIGKILL'));
   const pid = String((await once(parent.stdout, 'data'))[0]).trim();
   // Nothing notifies a third process of an end. The first thread may end before the others.
@@ -91,7 +93,11 @@ test('tryLock returns the holder of a held lock', async (t) => {
 
 test('a lock stays held while a process that its owner added runs', async (t) => {
   const file = path.join(tempDir(t), 'lock');
-  const holder = startProcess(t, file, `const { lock: held } = lock.tryLock(file); held.addProcesses([${process.pid}]); process.kill(process.pid, 'SIGKILL');`);
+  const holder = startProcess(
+    t,
+    file,
+    `const { lock: held } = lock.tryLock(file); held.addProcesses([${process.pid}]); process.kill(process.pid, 'SIGKILL');`,
+  );
   await once(holder, 'exit');
   const { pid, ownerHasExited } = tryLock(file);
   assert.deepEqual([pid, ownerHasExited], [process.pid, true]);
@@ -141,7 +147,11 @@ test('a lock file always has its content', async (t) => {
   while (holder.exitCode === null && holder.signalCode === null) {
     for (let i = 0; i < 100; i += 1) {
       const text = readIfExists(file);
-      if (text !== undefined) assert.deepEqual(JSON.parse(text).processes.map(({ pid }) => pid), [holder.pid]);
+      if (text !== undefined)
+        assert.deepEqual(
+          JSON.parse(text).processes.map(({ pid }) => pid),
+          [holder.pid],
+        );
     }
     await new Promise(setImmediate);
   }
@@ -174,7 +184,9 @@ test('of several processes that find a stale lock, one at a time acquires it', a
   for (let i = 0; i < lines.length; i += 2) assert.equal(lines[i + 1], lines[i].replace('in', 'out'), `line ${i}`);
 });
 
-test('a lock of an earlier version, and the lock for one, have the owner in `pid` and `startTime`', { skip: process.platform !== 'linux' }, (t) => {
+test('a lock of an earlier version, and the lock for one, have the owner in `pid` and `startTime`', {
+  skip: process.platform !== 'linux',
+}, (t) => {
   const file = path.join(tempDir(t), 'lock');
   const unlock = acquire(file);
   const own = JSON.parse(readFileSync(file, 'utf8'));

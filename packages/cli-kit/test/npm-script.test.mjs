@@ -43,5 +43,8 @@ test('nothing of a real npm run is left', (t) => {
   const { PWD, ...env } = JSON.parse(stdout);
   const names = Object.keys(env).filter((name) => env[name].includes(dir));
   assert.deepEqual(names, []);
-  assert.deepEqual(Object.keys(env).filter((name) => /^npm_(package|lifecycle|config_(ignore|omit|save))_/.test(name)), []);
+  assert.deepEqual(
+    Object.keys(env).filter((name) => /^npm_(package|lifecycle|config_(ignore|omit|save))_/.test(name)),
+    [],
+  );
 });

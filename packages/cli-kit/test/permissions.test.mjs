@@ -15,8 +15,7 @@ class StoredState {
   async request(_event, { expectedVersion, agentState }) {
     await nextTurn();
     if (this.errors-- > 0) return { result: 'error', reason: 'The hub could not store the update.', code: this.code };
-    if (expectedVersion !== this.version)
-      return { result: 'version-mismatch', version: this.version, agentState: this.value };
+    if (expectedVersion !== this.version) return { result: 'version-mismatch', version: this.version, agentState: this.value };
     this.change(agentState);
     return { result: 'success', version: this.version, agentState: this.value };
   }
@@ -79,7 +78,13 @@ test('an approved request moves to completedRequests with the fields of the answ
   assert.deepEqual(modes, ['acceptEdits']);
   const isCovered = (args, tool = 'Bash') => permissions.findRule(permissions.scopeOf({ tool, args })) !== undefined;
   assert.deepEqual([isCovered({ command: 'ls -a' }), isCovered({ command: 'rm a' }), isCovered({ id: 1 }, 'Edit')], [true, false, true]);
-  assert.deepEqual(hub.value.sessionRules.map(({ kind, label }) => [kind, label]), [['command', 'ls …'], ['tool', 'Edit, except commands']]);
+  assert.deepEqual(
+    hub.value.sessionRules.map(({ kind, label }) => [kind, label]),
+    [
+      ['command', 'ls …'],
+      ['tool', 'Edit, except commands'],
+    ],
+  );
 });
 
 test('a rule is withdrawn by its id, once', async () => {
@@ -119,10 +124,7 @@ test('of two answers the first applies', async () => {
   const { permissions, pendingId } = setup();
   const outcome = permissions.ask('Bash', { command: 'ls' }, 'default');
   const id = await pendingId();
-  const [first, second] = await Promise.all([
-    permissions.answer({ id, approved: false }),
-    permissions.answer({ id, approved: true }),
-  ]);
+  const [first, second] = await Promise.all([permissions.answer({ id, approved: false }), permissions.answer({ id, approved: true })]);
   assert.equal(first.success, true);
   assert.match(second.error, /no pending permission request/);
   assert.equal((await outcome).status, 'denied');
@@ -271,7 +273,8 @@ test('a shortened request is approved only with the proof of all its parts', asy
   assert.equal(parts.map(({ text }) => text).join(''), content);
   assert.ok(parts.every(({ text }) => text.isWellFormed()));
   const proofs = parts.map(({ proof }) => proof);
-  const approve = (proof, more = {}) => permissions.answer({ id, approved: true, ...(proof === undefined ? {} : { answers: { proof } }), ...more });
+  const approve = (proof, more = {}) =>
+    permissions.answer({ id, approved: true, ...(proof === undefined ? {} : { answers: { proof } }), ...more });
   for (const wrong of [undefined, [], [proofs[2]], [proofs.slice(0, 2).join('')], [proofs.toReversed().join('')], proofs.join(''), [5]]) {
     for (const decision of ['approved', 'approved_for_session', undefined]) {
       const { success, error } = await approve(wrong, { decision, allowTools: ['Write'] });
@@ -298,7 +301,8 @@ test('a shortened request is denied without a proof, and its parts have numbers'
 
 test('an update has the newest 100 completed requests, and the ids of all stay in use', async () => {
   const { hub, permissions, pendingId } = setup();
-  for (let index = 0; index < 130; index += 1) permissions.recordApproval({ id: `call-${index}`, tool: 'Bash' }, { kind: 'command', label: 'ls …' });
+  for (let index = 0; index < 130; index += 1)
+    permissions.recordApproval({ id: `call-${index}`, tool: 'Bash' }, { kind: 'command', label: 'ls …' });
   while (!hub.value.completedRequests['call-129']) await nextTurn();
   const ids = Object.keys(hub.value.completedRequests);
   assert.deepEqual([ids.length, ids[0]], [100, 'call-30']);

@@ -77,11 +77,7 @@ test('paths outside the directory are refused at every position', async (t) => {
     ['Hello', '--', '../secret.md'],
     ['--files', 'up'],
   ]) {
-    await assert.rejects(
-      search.runRipgrep({ args, cwd: root }),
-      /must not contain|must be relative|leads outside/,
-      args.join(' '),
-    );
+    await assert.rejects(search.runRipgrep({ args, cwd: root }), /must not contain|must be relative|leads outside/, args.join(' '));
   }
   await assert.rejects(search.runRipgrep({ args: ['--files'], cwd: base }), /outside/);
   await assert.rejects(search.runRipgrep({ args: ['x', '-'] }), /standard input/);

@@ -12,7 +12,13 @@ const labelOf = (command) => scopeOf(run(command), '/code/shop')?.label ?? null;
 
 /** Commands with the scope of an approval. */
 const COVERED = {
-  'git commit …': ['git commit -m "Fix the total"', "git commit --amend -m 'It''s $5; really'", '  git commit  -a ', 'git commit -m "say \\"hi\\""', 'git commit -m Füße'],
+  'git commit …': [
+    'git commit -m "Fix the total"',
+    "git commit --amend -m 'It''s $5; really'",
+    '  git commit  -a ',
+    'git commit -m "say \\"hi\\""',
+    'git commit -m Füße',
+  ],
   'git status …': ['git status', 'git status -s'],
   'git log …': ['git log --oneline -5 HEAD^ --format=%h', "git log --pretty=format:'%h %s'"],
   'git checkout …': ['git checkout -b feature/x', 'git checkout -- src/*.ts'],
@@ -39,41 +45,229 @@ const COVERED = {
 
 /** Commands that are asked for each time. */
 const NEVER = {
-  'a second command': ['ls; rm x', 'ls && touch dangerous', 'touch dangerous && ls', 'ls || rm x', 'ls | sh', 'ls |& sh', 'ls & rm x', 'ls &', '(ls)', '{ ls; }', 'ls\nrm x', 'ls\rrm x', 'git status\n', 'ls\u2028rm x'],
-  'an expansion': ['ls $(rm x)', 'ls `rm x`', 'ls "$(rm x)"', 'ls "`rm x`"', 'ls $HOME', 'ls "$HOME"', 'ls ${x}', "ls $'a'", 'ls {a,b}', 'ls !!', 'git commit -m "!rm"'],
+  'a second command': [
+    'ls; rm x',
+    'ls && touch dangerous',
+    'touch dangerous && ls',
+    'ls || rm x',
+    'ls | sh',
+    'ls |& sh',
+    'ls & rm x',
+    'ls &',
+    '(ls)',
+    '{ ls; }',
+    'ls\nrm x',
+    'ls\rrm x',
+    'git status\n',
+    'ls\u2028rm x',
+  ],
+  'an expansion': [
+    'ls $(rm x)',
+    'ls `rm x`',
+    'ls "$(rm x)"',
+    'ls "`rm x`"',
+    'ls $HOME',
+    'ls "$HOME"',
+    'ls ${x}',
+    "ls $'a'",
+    'ls {a,b}',
+    'ls !!',
+    'git commit -m "!rm"',
+  ],
   'a redirection': ['ls > a', 'ls >> a', 'ls 2>/dev/null', 'ls < a', 'cat <<EOF', 'cat <<< x', 'diff <(ls) a', 'ls &> a'],
   'a variable in front': ['GIT_SSH=./x git fetch origin', 'PATH=/tmp:$PATH ls', 'A=1 ls', 'A= ls'],
-  'an unclosed or unknown quote': ['git commit -m "a', "ls 'a", 'ls a\\ b', 'g\\it commit', 'ls \\', '"git" commit -m a', "g''it commit", "git 'commit' -m a", 'ls "a\\nb"', '', '   '],
-  'a character that people do not see': ['ls \u200b-a', 'ls "\u202egnp.exe"', 'ls\u00a0-a', 'git\u00a0commit', 'ls \t-a', 'ls \u0007', 'ls \ud800'],
+  'an unclosed or unknown quote': [
+    'git commit -m "a',
+    "ls 'a",
+    'ls a\\ b',
+    'g\\it commit',
+    'ls \\',
+    '"git" commit -m a',
+    "g''it commit",
+    "git 'commit' -m a",
+    'ls "a\\nb"',
+    '',
+    '   ',
+  ],
+  'a character that people do not see': [
+    'ls \u200b-a',
+    'ls "\u202egnp.exe"',
+    'ls\u00a0-a',
+    'git\u00a0commit',
+    'ls \t-a',
+    'ls \u0007',
+    'ls \ud800',
+  ],
   'a program with letters that only look like others': ['gіt commit -m a', 'ｌｓ -a', 'Git commit -m a', 'GIT -c alias.x=!sh x'],
   'a pattern that may become an option': ['ls *', 'sort *', 'rm ?x', 'ls [a]*', 'ls -*', 'git add *', '[ -f a ]'],
   'a program that a path names': ['./ls', '/bin/ls', '/tmp/git commit', './gradlew test', '../git commit', '~/bin/git commit', 'bin/ls'],
   'a shell or an interpreter': [
-    'sh', 'sh -c ls', 'bash -lc ls', '/bin/sh -c ls', 'zsh x', 'eval ls', 'exec ls', 'source a', '. a', 'command ls', 'builtin ls', 'trap ls EXIT',
-    'python -c "print(1)"', 'python3 a.py', 'python3.12 a.py', 'node -e 1', 'node20 a', 'deno run a', 'bun a.ts', 'perl -e 1', 'ruby a.rb', 'php a.php',
-    "awk '{print}' a", "sed -n 1,5p a", 'vim a', 'sqlite3 a.db .schema', 'osascript a', 'bash.exe -c ls', 'powershell ls', 'cmd /c dir',
+    'sh',
+    'sh -c ls',
+    'bash -lc ls',
+    '/bin/sh -c ls',
+    'zsh x',
+    'eval ls',
+    'exec ls',
+    'source a',
+    '. a',
+    'command ls',
+    'builtin ls',
+    'trap ls EXIT',
+    'python -c "print(1)"',
+    'python3 a.py',
+    'python3.12 a.py',
+    'node -e 1',
+    'node20 a',
+    'deno run a',
+    'bun a.ts',
+    'perl -e 1',
+    'ruby a.rb',
+    'php a.php',
+    "awk '{print}' a",
+    'sed -n 1,5p a',
+    'vim a',
+    'sqlite3 a.db .schema',
+    'osascript a',
+    'bash.exe -c ls',
+    'powershell ls',
+    'cmd /c dir',
   ],
   'a wrapper': [
-    'env ls', 'sudo ls', 'doas ls', 'su -c ls', 'xargs rm', 'time ls', 'nohup ls', 'nice ls', 'timeout 5 ls', 'watch ls', 'parallel ls', 'ssh host ls',
-    'docker run x', 'docker ps', 'kubectl exec a ls', 'npx tsc', 'bunx a', 'uvx ruff', 'tar xf a.tar', 'rsync a b', 'tmux new', 'export A=1', 'cd /tmp', 'alias ls=rm',
-    'if true', 'strace ls', 'script -c ls a', 'flock a ls', 'fd -x rm', 'less a', 'man ls', 'unzip2 -c sh', 'caffeinate -i rm -rf a', 'xvfb-run sh a', 'dotenv -- rm a',
-    'cross-env A=1 tsc', 'retry 3 curl x', 'concurrent "rm -rf a"', 'foo /usr/bin/python3 x', 'foo run x', 'foo -e x', 'foo --exec=x', 'foo -c x', 'foo --command x',
+    'env ls',
+    'sudo ls',
+    'doas ls',
+    'su -c ls',
+    'xargs rm',
+    'time ls',
+    'nohup ls',
+    'nice ls',
+    'timeout 5 ls',
+    'watch ls',
+    'parallel ls',
+    'ssh host ls',
+    'docker run x',
+    'docker ps',
+    'kubectl exec a ls',
+    'npx tsc',
+    'bunx a',
+    'uvx ruff',
+    'tar xf a.tar',
+    'rsync a b',
+    'tmux new',
+    'export A=1',
+    'cd /tmp',
+    'alias ls=rm',
+    'if true',
+    'strace ls',
+    'script -c ls a',
+    'flock a ls',
+    'fd -x rm',
+    'less a',
+    'man ls',
+    'unzip2 -c sh',
+    'caffeinate -i rm -rf a',
+    'xvfb-run sh a',
+    'dotenv -- rm a',
+    'cross-env A=1 tsc',
+    'retry 3 curl x',
+    'concurrent "rm -rf a"',
+    'foo /usr/bin/python3 x',
+    'foo run x',
+    'foo -e x',
+    'foo --exec=x',
+    'foo -c x',
+    'foo --command x',
   ],
   'a program with another one in its arguments': [
-    'find . -exec rm a', 'find . -execdir rm a', 'find . -ok rm a', 'find . -delete', 'find . -fprintf a x', 'rg --pre ./x total', 'rg --hostname-bin=x total',
-    'sort --compress-program=x a', 'sort --comp=x a', 'sort -o a b',
+    'find . -exec rm a',
+    'find . -execdir rm a',
+    'find . -ok rm a',
+    'find . -delete',
+    'find . -fprintf a x',
+    'rg --pre ./x total',
+    'rg --hostname-bin=x total',
+    'sort --compress-program=x a',
+    'sort --comp=x a',
+    'sort -o a b',
   ],
   'git with a configuration or a program': [
-    "git -c alias.x='!sh' x", 'git -c core.pager=x log', 'git --exec-path=/tmp status', 'git -C /tmp commit -m a', 'git --git-dir=/tmp/x status', 'git -p log', 'git', 'git --version',
-    'git config alias.x y', 'git x', 'git bisect run make', 'git submodule foreach ls', 'git filter-branch', 'git rebase -x make main', 'git rebase -ix make', 'git rebase --exec make', 'git rebase --ex=make',
-    'git fetch --upload-pack=./x origin', 'git fetch --upl=./x origin', 'git push --receive-pack=x', 'git push --exec=x', 'git clone -c core.sshCommand=x a', 'git clone -u x a', 'git clone --config a=b c',
-    "git clone 'ext::sh -c touch% a'", 'git fetch ext::x', 'git diff --ext-diff', 'git grep -Ovim a', 'git grep --open-files-in-pager=x a', 'git log --output=a', 'git difftool', 'git init --template=x', 'git log -*', 'git merge -s x a',
+    "git -c alias.x='!sh' x",
+    'git -c core.pager=x log',
+    'git --exec-path=/tmp status',
+    'git -C /tmp commit -m a',
+    'git --git-dir=/tmp/x status',
+    'git -p log',
+    'git',
+    'git --version',
+    'git config alias.x y',
+    'git x',
+    'git bisect run make',
+    'git submodule foreach ls',
+    'git filter-branch',
+    'git rebase -x make main',
+    'git rebase -ix make',
+    'git rebase --exec make',
+    'git rebase --ex=make',
+    'git fetch --upload-pack=./x origin',
+    'git fetch --upl=./x origin',
+    'git push --receive-pack=x',
+    'git push --exec=x',
+    'git clone -c core.sshCommand=x a',
+    'git clone -u x a',
+    'git clone --config a=b c',
+    "git clone 'ext::sh -c touch% a'",
+    'git fetch ext::x',
+    'git diff --ext-diff',
+    'git grep -Ovim a',
+    'git grep --open-files-in-pager=x a',
+    'git log --output=a',
+    'git difftool',
+    'git init --template=x',
+    'git log -*',
+    'git merge -s x a',
   ],
   'a package manager that runs a program': [
-    'npm exec tsc', 'npm x tsc', 'npm init vite', 'npm create vite', 'npm config set script-shell x', 'npm pkg set scripts.a=b', 'npm run', 'npm run --silent x', 'npm run-script x', 'npm --prefix /tmp test',
-    'npm test --script-shell=./x', 'npm test --script-sh=x', 'npm test --node-options=-r', 'npm install -C /tmp', 'pnpm dlx a', 'pnpm exec a', 'yarn dlx a', 'yarn node a', 'yarn exec a',
-    'cargo run', 'cargo test --config a=b', 'cargo test --manifest-path /tmp/Cargo.toml', 'go run a.go', 'go generate', 'go test -exec x', 'go build -toolexec x', 'make -f x', 'make SHELL=x', 'make test SHELL=x',
-    'make test -f x', 'make --eval=x test', 'make -C /tmp test', 'uv run a', 'poetry run a', 'bundle exec a', 'mvn exec:java', 'gh alias set a b', 'gh extension exec a', 'gh pr', 'pip config set a b',
+    'npm exec tsc',
+    'npm x tsc',
+    'npm init vite',
+    'npm create vite',
+    'npm config set script-shell x',
+    'npm pkg set scripts.a=b',
+    'npm run',
+    'npm run --silent x',
+    'npm run-script x',
+    'npm --prefix /tmp test',
+    'npm test --script-shell=./x',
+    'npm test --script-sh=x',
+    'npm test --node-options=-r',
+    'npm install -C /tmp',
+    'pnpm dlx a',
+    'pnpm exec a',
+    'yarn dlx a',
+    'yarn node a',
+    'yarn exec a',
+    'cargo run',
+    'cargo test --config a=b',
+    'cargo test --manifest-path /tmp/Cargo.toml',
+    'go run a.go',
+    'go generate',
+    'go test -exec x',
+    'go build -toolexec x',
+    'make -f x',
+    'make SHELL=x',
+    'make test SHELL=x',
+    'make test -f x',
+    'make --eval=x test',
+    'make -C /tmp test',
+    'uv run a',
+    'poetry run a',
+    'bundle exec a',
+    'mvn exec:java',
+    'gh alias set a b',
+    'gh extension exec a',
+    'gh pr',
+    'pip config set a b',
   ],
 };
 
@@ -128,13 +322,16 @@ test('a rule for a command covers neither another tool, nor another directory, n
 test('a command as a list of words is classified like its text', () => {
   assert.equal(labelOf(['git', 'commit', '-m', 'a; b']), 'git commit …');
   assert.ok(covers(run(['git', 'commit']), run(['git', 'commit', '-m', '$(x)'])));
-  for (const command of [['bash', '-lc', 'ls'], ['sh'], [], ['git', 1], ['/bin/ls'], [''], ['constructor', 'x', '-c']]) assert.equal(labelOf(command), null, command.join(' '));
+  for (const command of [['bash', '-lc', 'ls'], ['sh'], [], ['git', 1], ['/bin/ls'], [''], ['constructor', 'x', '-c']])
+    assert.equal(labelOf(command), null, command.join(' '));
   assert.equal(covers(run(['git', 'commit']), run('git commit')), false);
 });
 
 test('a call that says it runs or changes something, but not what, is not covered', () => {
-  for (const kind of ['execute', 'edit', 'delete', 'move', 'switch_mode']) assert.equal(scopeOf({ tool: 'Tool', args: { title: 'a' }, kind }, '/code'), null, kind);
-  for (const args of ['rm -rf a', ['a'], null, { command: { a: 1 } }, { command: 5 }, { questions: [] }, { plan: 'Delete it' }]) assert.equal(scopeOf({ tool: 'Tool', args }, '/code'), null);
+  for (const kind of ['execute', 'edit', 'delete', 'move', 'switch_mode'])
+    assert.equal(scopeOf({ tool: 'Tool', args: { title: 'a' }, kind }, '/code'), null, kind);
+  for (const args of ['rm -rf a', ['a'], null, { command: { a: 1 } }, { command: 5 }, { questions: [] }, { plan: 'Delete it' }])
+    assert.equal(scopeOf({ tool: 'Tool', args }, '/code'), null);
 });
 
 test('a rule for a tool covers all its calls, except commands and edits of other files', () => {
@@ -149,7 +346,10 @@ test('a rule for a tool covers all its calls, except commands and edits of other
 test('a rule for a tool that a client names covers no commands', () => {
   const rules = new SessionRules();
   rules.addTool('Bash');
-  assert.deepEqual(rules.published.map(({ kind, label }) => [kind, label]), [['tool', 'Bash, except commands']]);
+  assert.deepEqual(
+    rules.published.map(({ kind, label }) => [kind, label]),
+    [['tool', 'Bash, except commands']],
+  );
   assert.equal(rules.find(scopeOf(run('ls'), '/code')), undefined);
   assert.ok(rules.find(scopeOf({ tool: 'Bash', args: { id: 1 }, kind: 'other' }, '/code')));
 });
@@ -192,9 +392,19 @@ test('a rule for edits covers no file outside of the directory, through no link,
   const { root, outside } = setUpFolders(t);
   const inside = path.join(root, 'src/a.mjs');
   for (const file of [
-    path.join(outside, 'secret'), `${root}-other/a`, path.dirname(root), root, 'src/a.mjs', '', `${root}/src/../../x`, `${root}/src/..`, `${inside}\0`,
+    path.join(outside, 'secret'),
+    `${root}-other/a`,
+    path.dirname(root),
+    root,
+    'src/a.mjs',
+    '',
+    `${root}/src/../../x`,
+    `${root}/src/..`,
+    `${inside}\0`,
     ...['out/x', 'out/secret', 'secret', 'dangling', 'dangling/x', 'loop', 'loop/x', 'src/a.mjs/x'].map((name) => path.join(root, name)),
-    ...['.git/hooks/pre-commit', '.git', 'git/config', '.claude/settings.json', '.env', 'src/.npmrc', 'src/.hidden/a'].map((name) => path.join(root, name)),
+    ...['.git/hooks/pre-commit', '.git', 'git/config', '.claude/settings.json', '.env', 'src/.npmrc', 'src/.hidden/a'].map((name) =>
+      path.join(root, name),
+    ),
   ]) {
     assert.equal(scopeOf(edit(file), root), null, file);
   }
@@ -203,10 +413,22 @@ test('a rule for edits covers no file outside of the directory, through no link,
 test('an edit together with something else is not covered', () => {
   const file = { file_path: '/code/a', content: '' };
   /** @type {Record<string, unknown>[]} */
-  const refused = [{ ...file, command: 'ls; rm a' }, { ...file, target: '/etc/passwd' }, { ...file, input: { a: 1 } }, { ...file, changes: [file] }, { changes: [file, { file_path: '/etc/x', content: '' }] }, { changes: [file, 'x'] }, { changes: [] }, { changes: file }, { file_path: '/code/a' }, { content: '' }];
+  const refused = [
+    { ...file, command: 'ls; rm a' },
+    { ...file, target: '/etc/passwd' },
+    { ...file, input: { a: 1 } },
+    { ...file, changes: [file] },
+    { changes: [file, { file_path: '/etc/x', content: '' }] },
+    { changes: [file, 'x'] },
+    { changes: [] },
+    { changes: file },
+    { file_path: '/code/a' },
+    { content: '' },
+  ];
   for (const args of refused) {
     assert.equal(scopeOf({ tool: 'Edit', args, kind: 'edit' }, '/code'), null, JSON.stringify(args));
-    if (args.command === undefined && args.file_path !== '/code/a') assert.equal(scopeOf({ tool: 'Edit', args }, '/code'), null, JSON.stringify(args));
+    if (args.command === undefined && args.file_path !== '/code/a')
+      assert.equal(scopeOf({ tool: 'Edit', args }, '/code'), null, JSON.stringify(args));
   }
 });
 

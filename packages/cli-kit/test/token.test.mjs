@@ -47,11 +47,14 @@ test('a token file must have one line', (t) => {
   }
 });
 
-test('a token that other users can read is used, with a warning that says what to do', { skip: process.platform === 'win32' }, async (t) => {
+test('a token that other users can read is used, with a warning that says what to do', {
+  skip: process.platform === 'win32',
+}, async (t) => {
   const tokenFile = path.join(tempDir(t), 'token');
   writeFileSync(tokenFile, 'secret', { mode: 0o600 });
   const warnings = [];
-  const require = (options) => requireToken({ hub: LOCAL, ...options }, { env: {}, devVars: '', warn: (text) => warnings.push(text), ...closedTerminal() });
+  const require = (options) =>
+    requireToken({ hub: LOCAL, ...options }, { env: {}, devVars: '', warn: (text) => warnings.push(text), ...closedTerminal() });
   assert.equal(await require({ tokenFile }), 'secret');
   assert.deepEqual(warnings, []);
   chmodSync(tokenFile, 0o644);
@@ -76,14 +79,23 @@ test('without a token and a terminal, or with an empty answer, the error says wh
   const answer = requireToken({ hub: REMOTE }, { ...common, input, output });
   input.write('\r');
   for (const token of [answer, requireToken({ hub: REMOTE }, { ...common, ...closedTerminal() })]) {
-    await assert.rejects(token, /^Error: There is no access token for https:\/\/hub\.example\.com\. Give --token-file FILE, or set CLI_API_TOKEN\.$/);
+    await assert.rejects(
+      token,
+      /^Error: There is no access token for https:\/\/hub\.example\.com\. Give --token-file FILE, or set CLI_API_TOKEN\.$/,
+    );
   }
   await assert.rejects(requireToken({ hub: LOCAL }, { ...common, ...closedTerminal() }), /npm run dev/);
 });
 
 test('the token and its secret are removed from an environment under any name', () => {
   const secret = 'secret-of-the-hub';
-  const copies = { CLI_API_TOKEN: 'other', COPY: `Bearer ${secret}:team`, BARE: secret, HEADER: `x-token: ${secret}`, ANOTHER: `${secret}:other` };
+  const copies = {
+    CLI_API_TOKEN: 'other',
+    COPY: `Bearer ${secret}:team`,
+    BARE: secret,
+    HEADER: `x-token: ${secret}`,
+    ANOTHER: `${secret}:other`,
+  };
   for (const token of [`${secret}:team`, secret]) {
     const env = { PATH: '/bin', TEAM: 'team', ...copies };
     removeToken(env, token);

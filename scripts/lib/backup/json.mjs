@@ -2,7 +2,10 @@
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
-const ESCAPES = new Map([[0x0a, Buffer.from('\\n')], [0x0d, Buffer.from('\\r')]]);
+const ESCAPES = new Map([
+  [0x0a, Buffer.from('\\n')],
+  [0x0d, Buffer.from('\\r')],
+]);
 
 /** A line of a row of the event log: number, audience, and the event. */
 const EVENT = /^\d+\t[a-z]"[^\t]*"\t(.*)$/s;
@@ -32,7 +35,13 @@ export function repairJson(bytes) {
   if (parts.length === 0) return bytes;
   const repaired = Buffer.concat([...parts, bytes.subarray(start)]);
   const text = repaired.toString();
-  return isJson(text) || text.trimEnd().split('\n').every((line) => isJson(EVENT.exec(line)?.[1])) ? repaired : bytes;
+  return isJson(text) ||
+    text
+      .trimEnd()
+      .split('\n')
+      .every((line) => isJson(EVENT.exec(line)?.[1]))
+    ? repaired
+    : bytes;
 }
 
 /** @param {string | undefined} text */

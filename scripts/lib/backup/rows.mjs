@@ -35,7 +35,9 @@ export class Rows {
   /** @param {string} sql CREATE TABLE. The table has no indexes and no triggers, as during the import of rows */
   createTable(sql) {
     this.#database.exec(sql);
-    const names = this.#database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'").all();
+    const names = this.#database
+      .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
+      .all();
     this.#tables = new Map(names.map(({ name }) => quoted(String(name))).map((name) => [name, this.#columns(name)]));
   }
 

@@ -7,7 +7,12 @@ const SLASH = 0x2f;
 const SEMICOLON = 0x3b;
 
 /** The end of each kind of quoted text, by its first byte: '…', "…", `…` and […]. */
-const QUOTE_ENDS = new Map([[0x27, 0x27], [0x22, 0x22], [0x60, 0x60], [0x5b, 0x5d]]);
+const QUOTE_ENDS = new Map([
+  [0x27, 0x27],
+  [0x22, 0x22],
+  [0x60, 0x60],
+  [0x5b, 0x5d],
+]);
 
 const IS_WORD_BYTE = Array.from({ length: 256 }, (_, byte) => byte >= 0x80 || /[A-Za-z0-9_$]/.test(String.fromCharCode(byte)));
 

@@ -16,8 +16,7 @@ import { TIMEOUT_MS, Recorder, deferred, withTimeout } from '../await.mjs';
  */
 
 /** Resolves every host name to the loopback address, like a wildcard DNS entry. */
-const loopback = (_name, options, done) =>
-  options.all ? done(null, [{ address: '127.0.0.1', family: 4 }]) : done(null, '127.0.0.1', 4);
+const loopback = (_name, options, done) => (options.all ? done(null, [{ address: '127.0.0.1', family: 4 }]) : done(null, '127.0.0.1', 4));
 
 export class Cli {
   /** Received events and RPCs: `{name, payload}`. */
@@ -35,7 +34,14 @@ export class Cli {
    *   without the token, which is added if `tokenIn` is `connect`; `label`: the first label of the host name
    */
   constructor(hub, options = {}) {
-    const { namespace, tokenIn = 'connect', token = /** @type {Hub} */ (hub).token(namespace), auth = {}, label, reconnection = false } = options;
+    const {
+      namespace,
+      tokenIn = 'connect',
+      token = /** @type {Hub} */ (hub).token(namespace),
+      auth = {},
+      label,
+      reconnection = false,
+    } = options;
     const { socketNamespace = '/cli', transports = ['websocket'] } = options;
     const url = label === undefined ? hub.url : `http://${label}.hub.test:${new URL(hub.url).port}`;
     this.socket = io(`${url}${socketNamespace}`, {

@@ -216,8 +216,7 @@ export class Feed extends Recorder {
 
   /** Waits for the next `session-updated` event with these values. @param {Record<string, unknown>} data */
   nextUpdate(data, ms) {
-    const matches = (event) =>
-      event.type === 'session-updated' && Object.entries(data).every(([key, value]) => event.data[key] === value);
+    const matches = (event) => event.type === 'session-updated' && Object.entries(data).every(([key, value]) => event.data[key] === value);
     return this.next(matches, `an update to ${JSON.stringify(data)}`, ms);
   }
 }

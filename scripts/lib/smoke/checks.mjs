@@ -63,7 +63,10 @@ async function checkHealth(smoke, figures, state) {
   for (const _ of range(20)) {
     const { body } = await smoke.request('GET', '/health', { web, figures });
     expect(body?.status === 'ok', `${smoke.url} is not a hub: GET /health did not answer {"status": "ok"}.`);
-    expect(body.protocolVersion === PROTOCOL_VERSION, `The hub has protocol version ${body.protocolVersion}, this script ${PROTOCOL_VERSION}.`);
+    expect(
+      body.protocolVersion === PROTOCOL_VERSION,
+      `The hub has protocol version ${body.protocolVersion}, this script ${PROTOCOL_VERSION}.`,
+    );
     state.version = body.version;
   }
   return `version ${state.version}`;
@@ -72,7 +75,10 @@ async function checkHealth(smoke, figures, state) {
 async function checkSignIn(smoke, figures, state) {
   const signIn = smoke.request('POST', '/api/auth', { web: smoke.webWith(null), figures, body: { accessToken: smoke.token } });
   const { body } = await signIn.catch((error) => {
-    if (error.status === 401) throw new Failure('The hub does not accept the token. Compare it with its CLI_API_TOKEN; with REQUIRE_NAMESPACE_TOKENS, only a token that `CLI_API_TOKEN=SECRET npm run token -- NAMESPACE` prints is valid.');
+    if (error.status === 401)
+      throw new Failure(
+        'The hub does not accept the token. Compare it with its CLI_API_TOKEN; with REQUIRE_NAMESPACE_TOKENS, only a token that `CLI_API_TOKEN=SECRET npm run token -- NAMESPACE` prints is valid.',
+      );
     throw error;
   });
   const web = smoke.webWith(body.token);
@@ -86,7 +92,10 @@ async function checkTiming(smoke, figures) {
   for (const _ of range(20)) {
     const { timing } = await smoke.request('GET', '/api/config', { figures });
     const isComplete = ['worker', 'object', 'awake', 'd1'].every((name) => timing[name] !== undefined);
-    expect(isComplete, 'The hub does not say in `Server-Timing` how long worker, object and D1 took. It is older than this script: deploy the current version.');
+    expect(
+      isComplete,
+      'The hub does not say in `Server-Timing` how long worker, object and D1 took. It is older than this script: deploy the current version.',
+    );
   }
 }
 
@@ -129,7 +138,9 @@ async function sendMessage(cli, id, localId, content) {
 
 async function checkMessages(_smoke, figures, { cli, id }) {
   const startedAt = performance.now();
-  await inLanes(range(MESSAGE_COUNT), MESSAGES_IN_FLIGHT, (n) => figures.time(() => sendMessage(cli, id, `message-${n}`, { n, text: MESSAGE_TEXT })));
+  await inLanes(range(MESSAGE_COUNT), MESSAGES_IN_FLIGHT, (n) =>
+    figures.time(() => sendMessage(cli, id, `message-${n}`, { n, text: MESSAGE_TEXT })),
+  );
   const seconds = (performance.now() - startedAt) / 1000;
   return `${Math.round(MESSAGE_COUNT / seconds)}/s, ${MESSAGES_IN_FLIGHT} at a time`;
 }
@@ -144,7 +155,10 @@ async function checkHistory(smoke, figures, { id }) {
     hasMore = body.hasMore;
   }
   expect(messages.length === MESSAGE_COUNT, `${MESSAGE_COUNT} messages were acknowledged, but ${messages.length} are stored.`);
-  expect(messages.every(({ seq }, index) => seq === index + 1), 'The numbers (`seq`) of the stored messages have gaps.');
+  expect(
+    messages.every(({ seq }, index) => seq === index + 1),
+    'The numbers (`seq`) of the stored messages have gaps.',
+  );
   expect(new Set(messages.map(({ content }) => content.n)).size === MESSAGE_COUNT, 'A message is stored twice, and another one is lost.');
   return `all ${MESSAGE_COUNT} stored once`;
 }
@@ -195,7 +209,10 @@ async function checkEvents(smoke, figures, state) {
       const { body } = await smoke.request('POST', `/api/sessions/${id}/messages`, { body: { text: `event ${n}`, localId: `event-${n}` } });
       const update = await cli.nextUpdate('new-message');
       const event = await stream.nextEvent('message-received', id);
-      expect(update.message.seq === body.message.seq && event.message.seq === body.message.seq, `Message ${body.message.seq} arrived out of order.`);
+      expect(
+        update.message.seq === body.message.seq && event.message.seq === body.message.seq,
+        `Message ${body.message.seq} arrived out of order.`,
+      );
     });
   }
   state.lastEvent = stream.all.findLast(isMessage);
@@ -224,8 +241,13 @@ export async function checkSleep(smoke, figures, { cli, id, otherActive }, pause
   }
   smoke.startKeepAlive(cli, id);
   const longest = pauses.at(-1);
-  if (otherActive > 0) throw new Skipped(`The object was awake for ${longest} s: ${otherActive} active sessions of others use the namespace. Use a token of a namespace of its own.`);
-  throw new Failure(`The object did not sleep within ${longest} s. Unless another client uses this namespace, something in the hub keeps it awake, which costs money.`);
+  if (otherActive > 0)
+    throw new Skipped(
+      `The object was awake for ${longest} s: ${otherActive} active sessions of others use the namespace. Use a token of a namespace of its own.`,
+    );
+  throw new Failure(
+    `The object did not sleep within ${longest} s. Unless another client uses this namespace, something in the hub keeps it awake, which costs money.`,
+  );
 }
 
 async function checkReplay(smoke, figures, state) {
@@ -247,4 +269,3 @@ async function checkReplay(smoke, figures, state) {
   expect(received.join() === missed.join(), `The messages ${missed.join()} were missed, but ${received.join()} were received.`);
   return '20 missed messages, each once';
 }
-

@@ -80,7 +80,10 @@ export class SmokeClient {
     if (colo) this.regions.worker.add(colo);
     if (timing.region) this.regions.d1.add(timing.region);
     if (answer.status !== status) {
-      throw Object.assign(new Failure(`${method} ${path} was answered with status ${answer.status}: ${answer.body?.error ?? answer.text.slice(0, 200)}`), { status: answer.status });
+      throw Object.assign(
+        new Failure(`${method} ${path} was answered with status ${answer.status}: ${answer.body?.error ?? answer.text.slice(0, 200)}`),
+        { status: answer.status },
+      );
     }
     return { ...answer, timing };
   }
@@ -175,7 +178,10 @@ export class SmokeClient {
       try {
         const id = knownId ?? (await this.#open(tag)).id;
         // Ends the session without its CLI, which may be disconnected. Only inactive sessions can be deleted.
-        for (const [method, path] of [['POST', `/api/sessions/${id}/archive`], ['DELETE', `/api/sessions/${id}`]]) {
+        for (const [method, path] of [
+          ['POST', `/api/sessions/${id}/archive`],
+          ['DELETE', `/api/sessions/${id}`],
+        ]) {
           await this.request(method, path).catch((error) => {
             if (error.status !== 404) throw error;
           });

@@ -18,11 +18,15 @@ async function startCli(smoke, id) {
 export async function checkReconnect(smoke, figures) {
   const ids = [];
   const clis = [];
-  await inLanes(Array.from({ length: CLI_COUNT }, (_, index) => index), LANES, async (index) => {
-    const { id } = await smoke.openSession(`reconnect-${index}`);
-    ids.push(id);
-    clis.push(await startCli(smoke, id));
-  });
+  await inLanes(
+    Array.from({ length: CLI_COUNT }, (_, index) => index),
+    LANES,
+    async (index) => {
+      const { id } = await smoke.openSession(`reconnect-${index}`);
+      ids.push(id);
+      clis.push(await startCli(smoke, id));
+    },
+  );
   for (const cli of clis) cli.terminate();
   const startedAt = performance.now();
   await Promise.all(ids.map((id) => figures.time(() => startCli(smoke, id))));

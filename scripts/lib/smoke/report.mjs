@@ -8,7 +8,17 @@ const ms = (value) => (value === undefined ? '' : `${value >= 100 ? Math.round(v
 function rowOf({ name, result, count, p50, p99, server }) {
   const { worker, object, d1, batches } = server;
   const percentiles = (part) => (part ? `${part.p50} / ${ms(part.p99)}` : '');
-  return [name, result, count ? String(count) : '', ms(p50), ms(p99), percentiles(worker), percentiles(object), percentiles(d1), batches ? String(batches.p50) : ''];
+  return [
+    name,
+    result,
+    count ? String(count) : '',
+    ms(p50),
+    ms(p99),
+    percentiles(worker),
+    percentiles(object),
+    percentiles(d1),
+    batches ? String(batches.p50) : '',
+  ];
 }
 
 /** @param {string[][]} rows the first is the header; all columns but two are numbers */

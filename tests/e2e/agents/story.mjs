@@ -164,7 +164,11 @@ class Story {
     const { page: phone } = await this.open(PHONE, pathname);
     for (const [size, page] of Object.entries({ desk: this.page, phone })) {
       await prepare(page);
-      await replaceTexts(page, [[folder, '/home/ada/invoices'], [path.basename(folder), 'invoices'], [hostname(), 'laptop']]);
+      await replaceTexts(page, [
+        [folder, '/home/ada/invoices'],
+        [path.basename(folder), 'invoices'],
+        [hostname(), 'laptop'],
+      ]);
       await saveScreenshot(page, `agent-${view}-${size}-light`);
     }
     // Its context is closed after the test.
@@ -215,7 +219,10 @@ async function approveEdit(story) {
   const diff = card.locator('.edit');
   await diff.waitFor();
   const shown = await diff.textContent();
-  assert.ok([FILE, LINE, NEW_LINE].every((text) => shown.includes(text)), shown);
+  assert.ok(
+    [FILE, LINE, NEW_LINE].every((text) => shown.includes(text)),
+    shown,
+  );
   assert.equal(readFileSync(story.file(FILE), 'utf8'), CODE);
   await story.takeScreens('request', (page) => requestOn(page).locator('.edit').waitFor());
   await card.getByRole('button', { name: 'Approve', exact: true }).click();
@@ -230,7 +237,10 @@ async function denyCommand(story) {
   await story.prompt('Publish it.', [{ run: 'touch published.txt' }]);
   await story.request.getByText('touch published.txt').waitFor();
   await story.request.getByRole('button', { name: 'Deny', exact: true }).click();
-  await page.getByRole('dialog').getByLabel(/Reason for the agent/).fill('Not before the review');
+  await page
+    .getByRole('dialog')
+    .getByLabel(/Reason for the agent/)
+    .fill('Not before the review');
   await page.getByRole('dialog').getByRole('button', { name: 'Deny' }).click();
   await story.call('touch published.txt').getByRole('img', { name: 'Denied' }).waitFor();
   await story.untilReady();
@@ -239,7 +249,12 @@ async function denyCommand(story) {
 
 async function approveForSession(story) {
   const { page, chat } = story;
-  await story.prompt('Make folders for the notes.', [{ run: 'mkdir notes' }, { run: 'mkdir notes/old' }, { run: 'touch notes/review.md' }, { say: 'The folder has one note.' }]);
+  await story.prompt('Make folders for the notes.', [
+    { run: 'mkdir notes' },
+    { run: 'mkdir notes/old' },
+    { run: 'touch notes/review.md' },
+    { say: 'The folder has one note.' },
+  ]);
   await story.request.getByRole('button', { name: 'Allow mkdir … until the agent ends' }).click();
   await story.request.getByText('touch notes/review.md').waitFor();
   assert.ok(existsSync(story.file('notes/old')));

@@ -10,7 +10,11 @@ const { hub, visit, startSession } = await startConsole();
 
 /** Creates a session with requests, and opens it on a page. `answered` are the answers to them. */
 async function openRequests(t, namespace, requests, /** @type {{metadata?: object, options?: object}} */ { metadata = {}, options } = {}) {
-  const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/shop', metadata: { path: '/code/shop', host: 'h', ...metadata } });
+  const { session, cli } = await liveSession(t, hub, {
+    namespace,
+    tag: '/code/shop',
+    metadata: { path: '/code/shop', host: 'h', ...metadata },
+  });
   const answered = [];
   await cli.serve(`${session.id}:permission`, (params) => (answered.push(params), { success: true }));
   const { result } = await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
@@ -29,7 +33,10 @@ test('an approval for the session names its scope, covers it alone, is listed, a
   await chat.answer('Allow ls … until the agent ends');
   await rules.getByText('ls …').waitFor();
   await chat.send('ls');
-  await chat.log.locator('details', { hasText: /^ ?Run command ?ls$/ }).getByRole('img', { name: 'Allowed by the rule ls …' }).waitFor();
+  await chat.log
+    .locator('details', { hasText: /^ ?Run command ?ls$/ })
+    .getByRole('img', { name: 'Allowed by the rule ls …' })
+    .waitFor();
   await chat.send('ls && touch dangerous');
   await chat.request().getByText('touch dangerous').waitFor();
   assert.deepEqual(await buttonsOf(chat.request()), ['Approve', 'Deny', 'Deny and stop']);
@@ -53,7 +60,12 @@ test('a mode that asks ends the approvals for the session', async (t) => {
 test('the button for the session is true for a CLI that does not say what it covers, and missing if it can cover nothing', async (t) => {
   const { page } = await openRequests(t, 'generic', { r1: bash() });
   await page.getByRole('button', { name: 'Approve for session, as its CLI decides' }).waitFor();
-  const edit = { tool: 'Edit', arguments: { file_path: 'a', old_string: 'a', new_string: 'b' }, createdAt: 1, sessionRule: { kind: 'edit', label: 'edits in shop' } };
+  const edit = {
+    tool: 'Edit',
+    arguments: { file_path: 'a', old_string: 'a', new_string: 'b' },
+    createdAt: 1,
+    sessionRule: { kind: 'edit', label: 'edits in shop' },
+  };
   const second = await openRequests(t, 'edits', { r1: edit });
   await second.page.getByRole('button', { name: 'Allow edits in shop until the agent ends' }).waitFor();
   const third = await openRequests(t, 'none', { r1: bash({ sessionRule: null }) });
@@ -89,7 +101,11 @@ test('a mode that never asks is red and asks once before it applies, in a sessio
 });
 
 test('modes and models are the agent’s own where it lists them', async (t) => {
-  const modes = [{ id: 'default', name: 'Manual' }, { id: 'plan', name: 'Plan' }, { id: 'yolo', name: 'Approve everything', neverAsks: true }];
+  const modes = [
+    { id: 'default', name: 'Manual' },
+    { id: 'plan', name: 'Plan' },
+    { id: 'yolo', name: 'Approve everything', neverAsks: true },
+  ];
   const { page } = await openRequests(t, 'own', {}, { metadata: { flavor: 'gamma', modes, models: [{ id: 'opus', name: 'Opus 5.5' }] } });
   const mode = page.getByLabel('Permission mode');
   await mode.waitFor();
@@ -99,17 +115,32 @@ test('modes and models are the agent’s own where it lists them', async (t) => 
 
 test('an agent that offers only permanent approvals says so before the click', async (t) => {
   const choices = [{ id: 'always', label: 'Always allow git commit *' }];
-  const { page, chat, answered } = await openRequests(t, 'always', { r1: bash({ sessionRule: { kind: 'command', label: 'git commit …' }, choices, needsChoice: true }) });
+  const { page, chat, answered } = await openRequests(t, 'always', {
+    r1: bash({ sessionRule: { kind: 'command', label: 'git commit …' }, choices, needsChoice: true }),
+  });
   await page.getByText('The agent offers no approval of this call alone.').waitFor();
   assert.deepEqual(await buttonsOf(chat.request()), ['Always allow git commit *', 'Deny', 'Deny and stop']);
   await chat.answer('Always allow git commit *');
-  assert.deepEqual(answered, [{ id: 'r1', approved: true, decision: 'approved', answers: { choice: ['always'] }, sessionId: answered[0].sessionId }]);
+  assert.deepEqual(answered, [
+    { id: 'r1', approved: true, decision: 'approved', answers: { choice: ['always'] }, sessionId: answered[0].sessionId },
+  ]);
 });
 
 test('in a small window the agent’s own answers are in a sheet, which is left without an answer or with one', async (t) => {
-  const choices = [{ id: 'project', label: 'Always allow git commit *' }, { id: 'free', label: 'Always allow everything', neverAsks: true }];
+  const choices = [
+    { id: 'project', label: 'Always allow git commit *' },
+    { id: 'free', label: 'Always allow everything', neverAsks: true },
+  ];
   const small = { ...PHONE, viewport: { width: 390, height: 480 } };
-  const { page, chat, answered } = await openRequests(t, 'sheet', { r1: bash({ sessionRule: { kind: 'command', label: 'git commit …' }, choices }), r2: bash({ createdAt: 2, choices, needsChoice: true }) }, { options: small });
+  const { page, chat, answered } = await openRequests(
+    t,
+    'sheet',
+    {
+      r1: bash({ sessionRule: { kind: 'command', label: 'git commit …' }, choices }),
+      r2: bash({ createdAt: 2, choices, needsChoice: true }),
+    },
+    { options: small },
+  );
   await chat.request().first().waitFor();
   assert.deepEqual(await buttonsOf(chat.request().first()), ['Approve', 'Deny', 'More …']);
   const more = page.getByRole('button', { name: 'More …' });
@@ -129,11 +160,27 @@ test('in a small window the agent’s own answers are in a sheet, which is left 
   await sheet.getByText('The agent offers no approval of this call alone.').waitFor();
   await sheet.getByRole('button', { name: 'Deny and stop' }).tap();
   await chat.request().waitFor({ state: 'detached' });
-  assert.deepEqual(answered.map(({ id, decision, answers }) => [id, decision, answers]), [['r1', 'approved', { choice: ['project'] }], ['r2', 'abort', undefined]]);
+  assert.deepEqual(
+    answered.map(({ id, decision, answers }) => [id, decision, answers]),
+    [
+      ['r1', 'approved', { choice: ['project'] }],
+      ['r2', 'abort', undefined],
+    ],
+  );
 });
 
 const PLAN = '# Discounts\n\n1. Read the **invoice**.\n2. Subtract the discount.\n\n<!-- rm -rf ~ -->\n';
-const plan = (more) => ({ tool: 'ExitPlanMode', arguments: { plan: PLAN }, createdAt: 1, sessionRule: null, choices: [{ id: 'auto', label: 'Yes, and use auto mode' }, { id: 'free', label: 'Yes, and bypass permissions', neverAsks: true }], ...more });
+const plan = (more) => ({
+  tool: 'ExitPlanMode',
+  arguments: { plan: PLAN },
+  createdAt: 1,
+  sessionRule: null,
+  choices: [
+    { id: 'auto', label: 'Yes, and use auto mode' },
+    { id: 'free', label: 'Yes, and bypass permissions', neverAsks: true },
+  ],
+  ...more,
+});
 const PLAN_BUTTONS = ['Approve', 'Approve and accept edits', 'Yes, and use auto mode', 'Yes, and bypass permissions', 'Keep planning'];
 
 test('a plan is shown as a document and as its text, and is approved with accepted edits or in the agent’s own words', async (t) => {
@@ -161,10 +208,16 @@ test('a plan is shown as a document and as its text, and is approved with accept
 test('a plan stays in the conversation with the decision', async (t) => {
   const { page, chat, session, cli, answered } = await openRequests(t, 'kept', { call: plan() }, { options: PHONE });
   const block = { type: 'tool_use', id: 'call', name: 'ExitPlanMode', input: { plan: PLAN } };
-  await cli.sendMessage(session.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content: [block] } } } });
+  await cli.sendMessage(session.id, {
+    role: 'agent',
+    content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content: [block] } } },
+  });
   const card = chat.request('ExitPlanMode');
   await card.getByRole('button', { name: 'Keep planning' }).tap();
-  await page.getByRole('dialog').getByLabel(/What to change/).fill('Also round the total');
+  await page
+    .getByRole('dialog')
+    .getByLabel(/What to change/)
+    .fill('Also round the total');
   await page.getByRole('dialog').getByRole('button', { name: 'Keep planning' }).tap();
   const kept = chat.log.getByRole('region', { name: 'Plan' });
   await kept.getByRole('heading', { name: 'Discounts' }).waitFor();
@@ -177,7 +230,9 @@ test('a shortened request is approved only after all of it was loaded', async (t
   const whole = { command: `echo ${'x'.repeat(50)}; rm -r src` };
   const json = JSON.stringify(whole);
   const shortened = { parts: 3, bytes: 1_000_000 };
-  const { page, chat, session, cli, answered } = await openRequests(t, 'short', { r1: { tool: 'Bash', arguments: { command: 'echo xxx\n[52 more characters]' }, createdAt: 1, sessionRule: null, shortened } });
+  const { page, chat, session, cli, answered } = await openRequests(t, 'short', {
+    r1: { tool: 'Bash', arguments: { command: 'echo xxx\n[52 more characters]' }, createdAt: 1, sessionRule: null, shortened },
+  });
   const read = [];
   let fails = true;
   await cli.serve(`${session.id}:readPermissionRequest`, ({ id, part }) => {
@@ -194,7 +249,13 @@ test('a shortened request is approved only after all of it was loaded', async (t
   fails = false;
   await card.getByRole('button', { name: 'Load all' }).click();
   await card.getByText('rm -r src').waitFor();
-  assert.deepEqual(read, [['r1', 0], ['r1', 1], ['r1', 0], ['r1', 1], ['r1', 2]]);
+  assert.deepEqual(read, [
+    ['r1', 0],
+    ['r1', 1],
+    ['r1', 0],
+    ['r1', 1],
+    ['r1', 2],
+  ]);
   await card.getByRole('button', { name: 'Approve', exact: true }).click();
   await card.waitFor({ state: 'detached' });
   assert.deepEqual([answered[0].approved, answered[0].answers], [true, { proof: ['p0p1p2'] }]);

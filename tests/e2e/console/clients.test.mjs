@@ -37,13 +37,18 @@ test('offers the agents, modes and models of the deployment', async (t) => {
   assert.deepEqual(await optionsOf(page.getByLabel('Permission mode')), ['Ask', 'Accept edits', 'Approve everything', 'Plan']);
   assert.deepEqual(await optionsOf(model), ['Default model', 'Sonnet', 'Opus']);
   await model.selectOption('Opus');
-  await page.waitForFunction(() => /** @type {HTMLSelectElement} */ (document.querySelector('select[aria-label="Model"]'))?.value === 'opus');
+  await page.waitForFunction(
+    () => /** @type {HTMLSelectElement} */ (document.querySelector('select[aria-label="Model"]'))?.value === 'opus',
+  );
   assert.deepEqual(pageErrors, []);
 });
 
 test('offers the agents that a machine lists, and shows which one a session has and what it used', async (t) => {
   const web = hub.web('listed');
-  const agents = [{ id: 'claude', name: 'Claude Code', flavor: 'claude' }, { id: 'my-agent', name: 'My agent', flavor: 'my-agent' }];
+  const agents = [
+    { id: 'claude', name: 'Claude Code', flavor: 'claude' },
+    { id: 'my-agent', name: 'My agent', flavor: 'my-agent' },
+  ];
   await web.registerMachine({ id: 'full', metadata: { host: 'full', platform: 'linux', agents } });
   await web.registerMachine({ id: 'bare', metadata: { host: 'bare', platform: 'linux', agents: [] } });
   const runner = await connectCli(t, hub, { namespace: 'listed', auth: { machineId: 'full' } });
@@ -59,7 +64,10 @@ test('offers the agents that a machine lists, and shows which one a session has 
   const agent = page.getByLabel('Agent', { exact: true });
   const start = page.getByRole('button', { name: 'Start session' });
   await page.getByRole('textbox', { name: 'Directory' }).fill('/code/demo');
-  assert.deepEqual([await optionsOf(agent), await agent.isDisabled(), await start.isDisabled()], [['No agent is installed on this machine'], true, true]);
+  assert.deepEqual(
+    [await optionsOf(agent), await agent.isDisabled(), await start.isDisabled()],
+    [['No agent is installed on this machine'], true, true],
+  );
   await page.getByLabel('Machine').selectOption('full');
   assert.deepEqual(await optionsOf(agent), ['Claude Code', 'My agent']);
   await agent.selectOption('My agent');
@@ -77,7 +85,10 @@ test('offers the modes and models that a session’s agent lists itself', async 
     host: 'workshop',
     flavor: 'acme',
     modes: [{ id: 'build', name: 'Build', description: 'Builds without asking' }],
-    models: [{ id: 'acme/large', name: 'Large' }, { id: 'acme/small', name: 'Small' }],
+    models: [
+      { id: 'acme/large', name: 'Large' },
+      { id: 'acme/small', name: 'Small' },
+    ],
     currentModel: 'acme/small',
   };
   const { session, cli } = await liveSession(t, hub, { namespace: 'own', tag: '/code/own', metadata });
@@ -87,21 +98,33 @@ test('offers the modes and models that a session’s agent lists itself', async 
   await model.waitFor();
   assert.deepEqual([await optionsOf(model), await model.inputValue()], [['Large', 'Small'], 'acme/small']);
   await model.selectOption('Large');
-  await page.waitForFunction(() => /** @type {HTMLSelectElement} */ (document.querySelector('select[aria-label="Model"]'))?.value === 'acme/large');
+  await page.waitForFunction(
+    () => /** @type {HTMLSelectElement} */ (document.querySelector('select[aria-label="Model"]'))?.value === 'acme/large',
+  );
 });
 
 test('shows git output and commands of a CLI in its own shapes, and an error for what it cannot read', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'shapes', tag: '/code/s', metadata: { path: '/code/s', host: 'h', flavor: 'claude' } });
+  const { session, cli } = await liveSession(t, hub, {
+    namespace: 'shapes',
+    tag: '/code/s',
+    metadata: { path: '/code/s', host: 'h', flavor: 'claude' },
+  });
   const git = (stdout) => () => ({ success: true, stdout, stderr: '', exitCode: 0 });
   await cli.serve('git-status', git('# branch.head topic\n1 .M N... 100644 100644 100644 a b notes.txt\n? new file.txt\n'));
   await cli.serve('git-diff-numstat', ({ staged }) => git(staged ? '' : '1\t2\tnotes.txt\n')());
   await cli.serve('git-diff-file', git('--- a/notes.txt\n+++ b/notes.txt\n@@ -1 +1 @@\n-one\n+zwei\n'));
-  await cli.serve('listSlashCommands', () => ({ success: true, commands: [{ name: 'compact', description: 'Shortens the conversation' }] }));
+  await cli.serve('listSlashCommands', () => ({
+    success: true,
+    commands: [{ name: 'compact', description: 'Shortens the conversation' }],
+  }));
   await cli.serve('listSkills', () => ({ success: true, skills: [] }));
 
   const { page, pageErrors } = await visit(t, 'shapes', { path: `/sessions/${session.id}` });
   await page.getByLabel('Message to the agent').fill('/com');
-  await page.getByRole('option', { name: /compact/ }).getByText('Shortens the conversation').waitFor();
+  await page
+    .getByRole('option', { name: /compact/ })
+    .getByText('Shortens the conversation')
+    .waitFor();
   await page.goto(`${hub.url}/sessions/${session.id}/changes`);
   await page.getByRole('heading', { name: 'topic' }).waitFor();
   await page.getByText('new file.txt').waitFor();
@@ -110,16 +133,26 @@ test('shows git output and commands of a CLI in its own shapes, and an error for
 
   await cli.serve('git-status', () => ({ success: true, output: ' M notes.txt' }));
   await page.getByRole('button', { name: 'Refresh' }).click();
-  await page.getByRole('alert').getByText(/cannot read/).waitFor();
+  await page
+    .getByRole('alert')
+    .getByText(/cannot read/)
+    .waitFor();
   assert.equal(await page.getByText('No changes').count(), 0);
   assert.deepEqual(pageErrors, []);
 });
 
 test('shows which methods a CLI registered if the vocabulary has none of them', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'unknown', tag: '/code/u', metadata: { path: '/code/u', host: 'h', flavor: 'claude' } });
+  const { session, cli } = await liveSession(t, hub, {
+    namespace: 'unknown',
+    tag: '/code/u',
+    metadata: { path: '/code/u', host: 'h', flavor: 'claude' },
+  });
   await cli.serve('show-changes', () => ({ success: true }));
   const { page } = await visit(t, 'unknown', { path: `/sessions/${session.id}/changes` });
-  await page.getByRole('alert').getByText(/No handler registered for gitStatus\. The CLI registered show-changes: .* VOCABULARY/).waitFor();
+  await page
+    .getByRole('alert')
+    .getByText(/No handler registered for gitStatus\. The CLI registered show-changes: .* VOCABULARY/)
+    .waitFor();
 });
 
 for (const [name, dialect] of /** @type {[keyof typeof DIALECTS, any][]} */ (Object.entries(DIALECTS))) {
@@ -145,7 +178,13 @@ for (const [name, dialect] of /** @type {[keyof typeof DIALECTS, any][]} */ (Obj
       await chat.request('Edit').waitFor({ state: 'detached' });
       return received.permission;
     };
-    assert.deepEqual(await answerEdit('r-1', 'Approve and accept edits'), { sessionId, id: 'r-1', approved: true, mode: 'acceptEdits', decision: 'approved' });
+    assert.deepEqual(await answerEdit('r-1', 'Approve and accept edits'), {
+      sessionId,
+      id: 'r-1',
+      approved: true,
+      mode: 'acceptEdits',
+      decision: 'approved',
+    });
     assert.deepEqual(await answerEdit('r-2', 'Deny and stop'), { sessionId, id: 'r-2', approved: false, decision: 'abort' });
     // These CLIs report the end of a turn before its last text.
     await machine.ready(sessionId);
@@ -155,13 +194,20 @@ for (const [name, dialect] of /** @type {[keyof typeof DIALECTS, any][]} */ (Obj
     await eventually(async () => (await end.boundingBox())?.y > (await text.boundingBox())?.y, 'the end of the turn to be below its text');
 
     await machine.sendSystemRecord(sessionId, 'turn_duration', { durationMs: 1234, messageId: 'm-1' });
-    await machine.sendSystemRecord(sessionId, 'api_error', { error: { status: 529, error: { message: 'Overloaded' } }, retryAttempt: 1, maxRetries: 10 });
+    await machine.sendSystemRecord(sessionId, 'api_error', {
+      error: { status: 529, error: { message: 'Overloaded' } },
+      retryAttempt: 1,
+      maxRetries: 10,
+    });
     await machine.sendSystemRecord(sessionId, 'compact_boundary', { compactMetadata: { trigger: 'auto', preTokens: 155_000 } });
     await machine.sendSystemRecord(sessionId, 'microcompact_boundary', { microcompactMetadata: { trigger: 'auto', preTokens: 90_000 } });
     await machine.sendEvent(sessionId, 'message', 'Aborted by user');
     await chat.log.getByText('Aborted by user', { exact: true }).waitFor();
     await chat.log.locator('.turn-error', { hasText: 'API error: Overloaded. Retry 1 of 10.' }).waitFor();
-    assert.deepEqual(await chat.log.locator('.boundary').allTextContents(), ['Context compacted at 155K tokens', 'Context compacted at 90K tokens']);
+    assert.deepEqual(await chat.log.locator('.boundary').allTextContents(), [
+      'Context compacted at 155K tokens',
+      'Context compacted at 90K tokens',
+    ]);
     assert.equal(await chat.log.getByText('Unknown message').count(), 0);
 
     await page.getByLabel('Model', { exact: true }).selectOption('Opus');
@@ -187,7 +233,7 @@ for (const [name, dialect] of /** @type {[keyof typeof DIALECTS, any][]} */ (Obj
     await page.getByRole('menuitem', { name: 'Archive' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Archive' }).click();
     await page.getByRole('link', { name: 'Chat' }).click();
-    await page.getByText('The agent\'s process has ended').waitFor();
+    await page.getByText("The agent's process has ended").waitFor();
     machine.sessions.get(sessionId).close();
     await page.getByRole('button', { name: 'Resume' }).click();
     await chat.composer.waitFor();

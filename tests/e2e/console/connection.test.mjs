@@ -39,11 +39,17 @@ test('sends messages written offline and loads missed ones when back online', as
 test('the connection banner moves nothing on the page', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'banner', ...talk });
   const questions = [{ question: 'Which shape?', options: ['Round', 'Square'] }, { question: 'Its name?' }];
-  const requests = { r1: { tool: 'Ask', arguments: { questions }, createdAt: 1 }, r2: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 2 } };
+  const requests = {
+    r1: { tool: 'Ask', arguments: { questions }, createdAt: 1 },
+    r2: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 2 },
+  };
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
   for (const options of [DESK, PHONE]) {
     const { page, context } = await visit(t, 'banner', { ...options, path: `/sessions/${session.id}` });
-    for (const [path, label] of [['/', 'Search sessions'], [`/sessions/${session.id}`, 'Square']]) {
+    for (const [path, label] of [
+      ['/', 'Search sessions'],
+      [`/sessions/${session.id}`, 'Square'],
+    ]) {
       await context.setOffline(false);
       await page.goto(path);
       await page.locator('.connection[data-state="live"]:empty').waitFor({ state: 'attached' });
@@ -93,7 +99,9 @@ test('shows why the hub rejected a message, to be retried or discarded', async (
   await page.route('**/messages', async (route) => {
     if (route.request().method() !== 'POST') return route.fallback();
     localIds.push(route.request().postDataJSON().localId);
-    return isRejecting ? route.fulfill({ status: 409, json: { error: 'The agent has ended.', code: 'session_inactive' } }) : route.fallback();
+    return isRejecting
+      ? route.fulfill({ status: 409, json: { error: 'The agent has ended.', code: 'session_inactive' } })
+      : route.fallback();
   });
   await chat.send('hello');
   await page.getByText('Not sent: The agent has ended.').waitFor();
@@ -293,7 +301,11 @@ test('reports the page visibility, and shows toasts of other sessions', async (t
   await eventually(async () => (await reports()).length === 2, 'the second report');
   await setPageVisibility(page, 'visible');
   await eventually(async () => (await reports()).length === 3, 'the third report');
-  assert.deepEqual(await reports(), [['hidden', true, undefined], ['hidden', true, 200], ['visible', false, 200]]);
+  assert.deepEqual(await reports(), [
+    ['hidden', true, undefined],
+    ['hidden', true, 200],
+    ['visible', false, 200],
+  ]);
 
   const data = { title: 'Permission Request', body: 'The talk (Bash)', sessionId: session.id, url: `/sessions/${session.id}` };
   socketRoute.send(JSON.stringify({ type: 'toast', eventId: 'x', data }));

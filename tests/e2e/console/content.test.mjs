@@ -10,7 +10,10 @@ import { Chat, startConsole } from '../lib/console.mjs';
 const { hub, visit } = await startConsole();
 
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
-const output = (...content) => ({ role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content } } } });
+const output = (...content) => ({
+  role: 'agent',
+  content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content } } },
+});
 const text = (value) => output({ type: 'text', text: value });
 
 /** Creates a session with messages of its agent. */
@@ -28,8 +31,12 @@ async function openConversation(t, namespace, messages, options = DESK, metadata
 
 test('sanitizes agent messages and shows unknown ones as JSON', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'unknown', tag: '/code/u', metadata: { path: '/code/u', host: 'h' } });
-  const hostile = '# Title\n\n<div class="toasts" data-state="x">over all</div>\n\n<img src=x onerror="document.title=1"><script>document.title=2</script>[click](javascript:document.title=3) <b style="position:fixed" id="app">bold</b> <form><input></form>\n\n```rust\nfn main() {}\n```\n';
-  await cli.sendMessage(session.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [{ type: 'text', text: hostile }] } } } });
+  const hostile =
+    '# Title\n\n<div class="toasts" data-state="x">over all</div>\n\n<img src=x onerror="document.title=1"><script>document.title=2</script>[click](javascript:document.title=3) <b style="position:fixed" id="app">bold</b> <form><input></form>\n\n```rust\nfn main() {}\n```\n';
+  await cli.sendMessage(session.id, {
+    role: 'agent',
+    content: { type: 'output', data: { type: 'assistant', message: { content: [{ type: 'text', text: hostile }] } } },
+  });
   await cli.sendMessage(session.id, { whatever: { nested: [1, 2, 'three'] } });
   await cli.sendMessage(session.id, { role: 'agent', content: { type: 'event', data: { type: 'context_compacted', message: 'to 20 %' } } });
   const { page, pageErrors } = await visit(t, 'unknown', { path: `/sessions/${session.id}` });
@@ -38,10 +45,20 @@ test('sanitizes agent messages and shows unknown ones as JSON', async (t) => {
   await page.getByText('"three"').waitFor();
   await page.locator('.hljs-keyword', { hasText: 'fn' }).waitFor();
   const markdown = page.locator('.markdown');
-  assert.deepEqual(await markdown.evaluate((element) => [...element.querySelectorAll('script, form, input, [style], [id], [onerror], a[href^="javascript"], .toasts, [data-state]')].map(({ outerHTML }) => outerHTML)), []);
+  assert.deepEqual(
+    await markdown.evaluate((element) =>
+      [...element.querySelectorAll('script, form, input, [style], [id], [onerror], a[href^="javascript"], .toasts, [data-state]')].map(
+        ({ outerHTML }) => outerHTML,
+      ),
+    ),
+    [],
+  );
   assert.match(await page.title(), /Session gateway$/);
   // The browser may also report that the Content-Security-Policy blocked something.
-  assert.deepEqual(pageErrors.filter((text) => !/Content Security Policy/.test(text)), []);
+  assert.deepEqual(
+    pageErrors.filter((text) => !/Content Security Policy/.test(text)),
+    [],
+  );
 });
 
 test('shows images of agents and tools, and links to external ones', async (t) => {
@@ -49,10 +66,17 @@ test('shows images of agents and tools, and links to external ones', async (t) =
   const { page, pageErrors } = await openConversation(t, 'pictures', [
     output(image),
     output({ type: 'tool_use', id: 's', name: 'Screenshot', input: { url: 'http://localhost' } }),
-    output({ type: 'tool_result', tool_use_id: 's', content: [{ type: 'text', text: 'Two of them' }, image, { type: 'image', data: PNG, mimeType: 'image/png' }] }),
+    output({
+      type: 'tool_result',
+      tool_use_id: 's',
+      content: [{ type: 'text', text: 'Two of them' }, image, { type: 'image', data: PNG, mimeType: 'image/png' }],
+    }),
     text(`![the plan](https://pictures.example/plan.png) ![own](data:image/png;base64,${PNG}) ![lost](lost.png)`),
   ]);
-  const isDrawn = (name) => page.getByRole('img', { name, exact: true }).evaluate((/** @type {HTMLImageElement} */ element) => element.decode().then(() => element.naturalWidth === 1));
+  const isDrawn = (name) =>
+    page
+      .getByRole('img', { name, exact: true })
+      .evaluate((/** @type {HTMLImageElement} */ element) => element.decode().then(() => element.naturalWidth === 1));
   assert.equal(await isDrawn('Image'), true);
   assert.equal(await isDrawn('own'), true);
   assert.equal(await page.getByRole('link', { name: 'the plan' }).getAttribute('href'), 'https://pictures.example/plan.png');
@@ -66,7 +90,13 @@ test('shows images of agents and tools, and links to external ones', async (t) =
 
 test('uses the text direction of each script, and left to right for code', async (t) => {
   const userMessage = { role: 'user', content: { type: 'text', text: 'مرحبا\nhello' } };
-  const { page } = await openConversation(t, 'scripts', [userMessage, text('بالتأكيد، سأنظر أولا.\n\nIn English.\n\n1. أولا\n\n```sh\nls\n```')], DESK, { name: 'اسم' });
+  const { page } = await openConversation(
+    t,
+    'scripts',
+    [userMessage, text('بالتأكيد، سأنظر أولا.\n\nIn English.\n\n1. أولا\n\n```sh\nls\n```')],
+    DESK,
+    { name: 'اسم' },
+  );
   const directionOf = (locator) => locator.first().evaluate((element) => getComputedStyle(element).direction);
   await page.locator('.markdown').waitFor();
   assert.equal(await directionOf(page.getByText('بالتأكيد')), 'rtl');
@@ -85,7 +115,14 @@ test('fits long words into the width of a phone', async (t) => {
     t,
     'long',
     [
-      { role: 'user', content: { type: 'text', text: long, attachments: [{ id: 'a', filename: `${long}.png`, mimeType: 'image/png', size: 1, path: '/x' }] } },
+      {
+        role: 'user',
+        content: {
+          type: 'text',
+          text: long,
+          attachments: [{ id: 'a', filename: `${long}.png`, mimeType: 'image/png', size: 1, path: '/x' }],
+        },
+      },
       text(`# ${long}\n\n${long}\n\n\`${long}\`\n\n${table}\n\n\`\`\`rust\nfn ${long}() {}\n\`\`\``),
       output({ type: 'tool_use', id: 't', name: `mcp__${long}`, input: { command: long } }),
       output({ type: 'tool_result', tool_use_id: 't', content: long, is_error: true }),
@@ -93,13 +130,20 @@ test('fits long words into the width of a phone', async (t) => {
     PHONE,
     { name: long, path: `/code/${long}`, host: long },
   );
-  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: { r: { tool: long, arguments: { command: long }, createdAt: 1 } } } });
+  await cli.emitWithAck('update-state', {
+    sid: session.id,
+    expectedVersion: 1,
+    agentState: { requests: { r: { tool: long, arguments: { command: long }, createdAt: 1 } } },
+  });
   await page.getByRole('region', { name: 'Requested action' }).waitFor();
   await page.locator('summary', { hasText: 'mcp__' }).tap();
   const overflows = () =>
     page.evaluate(() => {
-      const isScrolled = (element) => element !== null && (/auto|scroll|hidden/.test(getComputedStyle(element).overflowX) || isScrolled(element.parentElement));
-      const overflowing = [...document.querySelectorAll('#app *')].filter((element) => element.getBoundingClientRect().right > innerWidth + 1 && !isScrolled(element.parentElement));
+      const isScrolled = (element) =>
+        element !== null && (/auto|scroll|hidden/.test(getComputedStyle(element).overflowX) || isScrolled(element.parentElement));
+      const overflowing = [...document.querySelectorAll('#app *')].filter(
+        (element) => element.getBoundingClientRect().right > innerWidth + 1 && !isScrolled(element.parentElement),
+      );
       return [document.documentElement.scrollWidth <= innerWidth, overflowing.map(({ outerHTML }) => outerHTML.slice(0, 120))];
     });
   await page.locator('.disclosure-body').waitFor();
@@ -150,7 +194,10 @@ test('copies code, and truncates very long content at first', async (t) => {
 
 test('loads a large output only on demand, and shows its start and its end before that', async (t) => {
   const lines = ['the first line', ...Array.from({ length: 200_000 }, (_, index) => `line ${index} of the log`), 'error: the last line'];
-  const image = (size) => ({ type: 'image', source: { type: 'base64', media_type: 'image/png', data: `${PNG.replace(/=+$/, '')}${'A'.repeat(size)}` } });
+  const image = (size) => ({
+    type: 'image',
+    source: { type: 'base64', media_type: 'image/png', data: `${PNG.replace(/=+$/, '')}${'A'.repeat(size)}` },
+  });
   const { session } = await sessionWith(t, 'large', '/code/x', [
     output({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'make test' } }),
     output({ type: 'tool_result', tool_use_id: 't', content: lines.join('\n') }),
@@ -184,7 +231,10 @@ test('loads a large output only on demand, and shows its start and its end befor
 });
 
 test('loads large images once they are in view', async (t) => {
-  const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: `${PNG.replace(/=+$/, '')}${'A'.repeat(200_000)}` } };
+  const image = {
+    type: 'image',
+    source: { type: 'base64', media_type: 'image/png', data: `${PNG.replace(/=+$/, '')}${'A'.repeat(200_000)}` },
+  };
   const { page } = await openConversation(t, 'large-images', [
     output(image),
     output({ type: 'tool_use', id: 's', name: 'Screenshot', input: { url: 'http://localhost' } }),
@@ -239,7 +289,10 @@ test('stays responsive with texts that are costly to render', async (t) => {
   };
   const { page, pageErrors } = await visit(t, 'costly');
   for (const [name, markdown] of Object.entries(costly)) {
-    const { session } = await sessionWith(t, 'costly', name, [text(`This is about ${name}.\n\n${markdown}`), text('The end.\n\n```constructor\nx\n```')]);
+    const { session } = await sessionWith(t, 'costly', name, [
+      text(`This is about ${name}.\n\n${markdown}`),
+      text('The end.\n\n```constructor\nx\n```'),
+    ]);
     await page.goto(`/sessions/${session.id}`);
     await page.getByText('The end.').last().waitFor();
     await page.getByRole('log').getByText(`This is about ${name}.`).waitFor({ state: 'attached' });
@@ -250,11 +303,18 @@ test('stays responsive with texts that are costly to render', async (t) => {
 });
 
 test('tolerates invalid requests and attachments', async (t) => {
-  const invalid = { role: 'user', content: { type: 'text', text: 'with files', attachments: [{ filename: { a: 1 }, size: 'x' }, 5, null] } };
+  const invalid = {
+    role: 'user',
+    content: { type: 'text', text: 'with files', attachments: [{ filename: { a: 1 }, size: 'x' }, 5, null] },
+  };
   const { page, cli, session, pageErrors } = await openConversation(t, 'invalid', [invalid, text('Said.')]);
   const requests = { r1: { tool: { a: 1 }, arguments: null, createdAt: 'x' } };
   const completedRequests = { r1: { tool: {}, status: {}, reason: { a: 1 }, allowTools: 5, answers: [1], completedAt: 'x' } };
-  const { result } = await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests, completedRequests } });
+  const { result } = await cli.emitWithAck('update-state', {
+    sid: session.id,
+    expectedVersion: 1,
+    agentState: { requests, completedRequests },
+  });
   assert.equal(result, 'success');
   await page.getByRole('region', { name: 'A tool request' }).waitFor();
   await page.locator('summary', { hasText: 'Not answered' }).click();
@@ -276,7 +336,10 @@ test('shows JSON that is too deep for recursion', async (t) => {
   ]);
   const log = page.getByRole('log');
   for (const text of ['Before.', 'After.']) await log.getByText(text).waitFor();
-  for (const [title, outputs] of /** @type {any[]} */ ([['Unknown message', 1], ['Run command', 2]])) {
+  for (const [title, outputs] of /** @type {any[]} */ ([
+    ['Unknown message', 1],
+    ['Run command', 2],
+  ])) {
     await log.locator('summary', { hasText: title }).click();
     await waitForCount(log.locator('.disclosure', { hasText: title }).locator('.disclosure-body .output'), outputs);
   }
@@ -289,7 +352,11 @@ test('tolerates invalid metadata of machines and sessions', async (t) => {
   const invalid = { name: { a: 1 }, summary: { text: [] }, worktree: 5, flavor: {}, machineId: 7, homeDir: [] };
   const { page, cli, pageErrors } = await openConversation(t, namespace, [text('Said.')], DESK, invalid);
   const web = hub.web(namespace);
-  for (const [id, metadata] of Object.entries({ m1: { host: 'workshop' }, m2: { displayName: { a: 1 }, host: 5, platform: [], version: 5, homeDir: {} }, constructor: { displayName: 5 } })) {
+  for (const [id, metadata] of Object.entries({
+    m1: { host: 'workshop' },
+    m2: { displayName: { a: 1 }, host: 5, platform: [], version: 5, homeDir: {} },
+    constructor: { displayName: 5 },
+  })) {
     assert.equal((await web.post('/cli/machines', { id, metadata })).status, 200);
     await cli.emitWithAck('machine-alive', { machineId: id, time: Date.now() });
   }
@@ -320,7 +387,8 @@ test('treats inherited property names in URLs as unknown ids', async (t) => {
 test('drops invalid values in the responses of a CLI, or shows an error', async (t) => {
   const { page, cli, session, pageErrors } = await openConversation(t, 'answers', [text('Said.')]);
   const results = { gitDiffNumstat: { success: true, files: [null, { path: 5 }] } };
-  for (const name of ['listDirectory', 'readFile', 'gitStatus', 'gitDiffNumstat', 'listSlashCommands', 'listSkills']) await cli.serve(`${session.id}:${name}`, () => results[name]);
+  for (const name of ['listDirectory', 'readFile', 'gitStatus', 'gitDiffNumstat', 'listSlashCommands', 'listSkills'])
+    await cli.serve(`${session.id}:${name}`, () => results[name]);
   const expectText = async (path, changes, text) => {
     Object.assign(results, changes);
     await page.goto(`/sessions/${session.id}${path}`);
@@ -328,14 +396,34 @@ test('drops invalid values in the responses of a CLI, or shows an error', async 
   };
   const unknownError = 'The agent reported an error without a message.';
   await expectText('/files', { listDirectory: { success: true, entries: {} } }, 'The directory is empty.');
-  await expectText('/files', { listDirectory: { success: true, entries: [null, { name: 5 }, { name: 'a.txt', type: 'file', size: {} }] } }, 'a.txt');
+  await expectText(
+    '/files',
+    { listDirectory: { success: true, entries: [null, { name: 5 }, { name: 'a.txt', type: 'file', size: {} }] } },
+    'a.txt',
+  );
   await waitForCount(page.getByRole('treeitem'), 1);
   await expectText('/files', { listDirectory: { success: false, error: { a: 1 } } }, unknownError);
-  for (const content of [5, '!no base64!']) await expectText('/files?path=a.txt', { readFile: { success: true, content } }, 'The agent returned no valid file content.');
-  await expectText('/changes', { gitStatus: { success: true, branch: {}, files: [null, { path: 5 }, { path: 'b.txt', status: {}, index: 5 }] } }, 'No changes');
-  await expectText('/changes', { gitDiffNumstat: { success: true, files: {} } }, 'The agent answered with git output that the console cannot read.');
+  for (const content of [5, '!no base64!'])
+    await expectText('/files?path=a.txt', { readFile: { success: true, content } }, 'The agent returned no valid file content.');
+  await expectText(
+    '/changes',
+    { gitStatus: { success: true, branch: {}, files: [null, { path: 5 }, { path: 'b.txt', status: {}, index: 5 }] } },
+    'No changes',
+  );
+  await expectText(
+    '/changes',
+    { gitDiffNumstat: { success: true, files: {} } },
+    'The agent answered with git output that the console cannot read.',
+  );
   await expectText('/changes', { gitStatus: { success: 'yes' } }, unknownError);
-  await expectText('', { listSlashCommands: { success: true, commands: [5, null, 'compact'] }, listSkills: { success: true, skills: [null, { name: {} }, { name: 'review', description: {} }] } }, 'Said.');
+  await expectText(
+    '',
+    {
+      listSlashCommands: { success: true, commands: [5, null, 'compact'] },
+      listSkills: { success: true, skills: [null, { name: {} }, { name: 'review', description: {} }] },
+    },
+    'Said.',
+  );
   await page.getByLabel('Message to the agent').fill('/');
   await waitForCount(page.locator('.completions li'), 2);
   assert.deepEqual(await page.locator('.completions li').allTextContents(), ['/compact', '/reviewSkill']);

@@ -49,7 +49,11 @@ test('never shows the text of an invalid sign-in link', async (t) => {
 });
 
 test('asks before switching namespaces, and keeps no data of the first one', async (t) => {
-  const { session: mine, cli } = await liveSession(t, hub, { namespace: 'mine', tag: '/code/m', metadata: { path: '/code/m', host: 'h', name: 'Mine' } });
+  const { session: mine, cli } = await liveSession(t, hub, {
+    namespace: 'mine',
+    tag: '/code/m',
+    metadata: { path: '/code/m', host: 'h', name: 'Mine' },
+  });
   const theirs = await hub.web('theirs').openSession({ tag: '/code/t', metadata: { path: '/code/t', host: 'h', name: 'Theirs' } });
   const { page, context, pageErrors } = await visit(t, 'mine', { path: `/sessions/${mine.id}` });
   const chat = new Chat(page);
@@ -117,7 +121,9 @@ test('switches modes and models, completes commands and shows todos', async (t) 
   await page.getByRole('dialog').getByRole('button', { name: 'Approve everything' }).click();
   await page.getByLabel('Permission mode').and(page.locator('[title="Never asks"]')).waitFor();
   await page.getByLabel('Model').selectOption('Strong model');
-  await page.waitForFunction(() => /** @type {HTMLSelectElement} */ (document.querySelector('select[aria-label="Model"]'))?.value === 'model_strong');
+  await page.waitForFunction(
+    () => /** @type {HTMLSelectElement} */ (document.querySelector('select[aria-label="Model"]'))?.value === 'model_strong',
+  );
   assert.deepEqual([await sessionField('permissionMode'), await sessionField('modelMode')], ['bypassPermissions', 'model_strong']);
 
   await chat.composer.pressSequentially('/re');
@@ -128,7 +134,10 @@ test('switches modes and models, completes commands and shows todos', async (t) 
   await waitForValue(chat.composer, '/greet ');
   await chat.composer.fill('/');
   await page.getByRole('option', { name: '/greet' }).waitFor();
-  await page.getByRole('status').getByText(/commands\. Use the arrow keys/).waitFor();
+  await page
+    .getByRole('status')
+    .getByText(/commands\. Use the arrow keys/)
+    .waitFor();
   await page.keyboard.press('Escape');
   await page.getByRole('listbox', { name: 'Commands and skills' }).waitFor({ state: 'detached' });
   assert.equal(await chat.composer.inputValue(), '/');
@@ -168,7 +177,11 @@ test('previews an output and expands it', async (t) => {
 
 test('an item that is expanded at the end of the conversation stays in place', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'expand', tag: '/code/e', metadata: { path: '/code/e', host: 'h' } });
-  const sayBlock = (block) => cli.sendMessage(session.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content: [block] } } } });
+  const sayBlock = (block) =>
+    cli.sendMessage(session.id, {
+      role: 'agent',
+      content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content: [block] } } },
+    });
   // The conversation is empty at first, and too short to scroll until the item is expanded.
   const { page } = await visit(t, 'expand', { ...PHONE, path: `/sessions/${session.id}` });
   const chat = new Chat(page);
@@ -187,7 +200,10 @@ test('an item that is expanded at the end of the conversation stays in place', a
 
   // A new message does not move it either, and it is followed again once the item is collapsed.
   await sayBlock({ type: 'text', text: 'The next message.' });
-  await eventually(() => chat.log.evaluate((log) => log.textContent.includes('The next message.') || log.scrollHeight > log.clientHeight), 'the new message');
+  await eventually(
+    () => chat.log.evaluate((log) => log.textContent.includes('The next message.') || log.scrollHeight > log.clientHeight),
+    'the new message',
+  );
   assert.equal(await topOf(summary), top);
   await summary.tap();
   await chat.waitForText('The next message.');
@@ -196,7 +212,11 @@ test('an item that is expanded at the end of the conversation stays in place', a
 
 test('streamed output keeps the scroll position, and stays at the end if it was there', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'pieces', tag: '/code/p', metadata: { path: '/code/p', host: 'h' } });
-  const sayBlock = (block) => cli.sendMessage(session.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content: [block] } } } });
+  const sayBlock = (block) =>
+    cli.sendMessage(session.id, {
+      role: 'agent',
+      content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content: [block] } } },
+    });
   const sayResult = (content) => sayBlock({ type: 'tool_result', tool_use_id: 't', content });
   for (let number = 1; number <= 40; number += 1) await sayBlock({ type: 'text', text: `Message number ${number}.` });
   await sayBlock({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'make' } });

@@ -53,7 +53,7 @@ test('starts a session in a worktree, renames, archives, resumes and deletes it'
 
   await selectAction(page, 'Archive');
   await page.getByRole('dialog').getByRole('button', { name: 'Archive' }).click();
-  await page.getByText('The agent\'s process has ended').waitFor();
+  await page.getByText("The agent's process has ended").waitFor();
   await inList.waitFor({ state: 'detached' });
   await page.getByRole('link', { name: 'Archive', exact: true }).click();
   const archived = page.getByRole('region', { name: 'Archived sessions' });
@@ -71,7 +71,7 @@ test('starts a session in a worktree, renames, archives, resumes and deletes it'
 
   await selectAction(page, 'Archive');
   await page.getByRole('dialog').getByRole('button', { name: 'Archive' }).click();
-  await page.getByText('The agent\'s process has ended').waitFor();
+  await page.getByText("The agent's process has ended").waitFor();
   await selectAction(page, 'Delete');
   await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
   await page.waitForURL(`${hub.url}/`);
@@ -90,7 +90,10 @@ test('shows a machine once it is online, and starts a session on it with all opt
   await page.getByRole('heading', { name: 'The workshop' }).waitFor();
   const spawnRequests = [];
   const started = await web.openSession({ tag: '/home/ada/site', metadata: { path: '/home/ada/site', host: 'workshop', machineId: 'm1' } });
-  await cli.serve('m1:checkPathExists', ({ paths }) => ({ success: true, exists: Object.fromEntries(paths.map((path) => [path, path === '/home/ada/site'])) }));
+  await cli.serve('m1:checkPathExists', ({ paths }) => ({
+    success: true,
+    exists: Object.fromEntries(paths.map((path) => [path, path === '/home/ada/site'])),
+  }));
   await cli.serve('m1:spawnSession', (params) => (spawnRequests.push(params), { success: true, sessionId: started.id }));
   await page.getByRole('link', { name: 'New session', exact: true }).click();
   await page.getByRole('textbox', { name: 'Directory' }).fill('/home/ada/site');
@@ -116,7 +119,9 @@ test('shows a machine once it is online, and starts a session on it with all opt
   await page.getByLabel(/Worktree and branch name/).fill('new-page');
   await page.getByRole('button', { name: 'Start session' }).click();
   await page.waitForURL(`**/sessions/${started.id}`);
-  assert.deepEqual(spawnRequests, [{ directory: '/home/ada/site', agent: 'beta', model: 'model_strong', yolo: true, sessionType: 'worktree', worktreeName: 'new-page' }]);
+  assert.deepEqual(spawnRequests, [
+    { directory: '/home/ada/site', agent: 'beta', model: 'model_strong', yolo: true, sessionType: 'worktree', worktreeName: 'new-page' },
+  ]);
   assert.deepEqual(pageErrors, []);
 });
 
@@ -125,7 +130,10 @@ test('shows the error of a machine in the form', async (t) => {
   await page.goto(`${hub.url}/new`);
   await page.getByRole('textbox', { name: 'Directory' }).fill('/');
   await page.getByRole('button', { name: 'Start session' }).tap();
-  await page.getByRole('alert').getByText(/outside the directories this machine serves/).waitFor();
+  await page
+    .getByRole('alert')
+    .getByText(/outside the directories this machine serves/)
+    .waitFor();
 });
 
 test('shows errors at their fields, with form names', async (t) => {

@@ -72,7 +72,7 @@ test('a text grows while the agent writes it, and the stored message takes its p
   await stream.write(' More.');
   await cli.sendMessage(session.id, assistant({ type: 'text', text: 'After.' }));
   await chat.waitForText('After.');
-  assert.equal(await live.count() + (await chat.log.getByText('More.').count()), 0);
+  assert.equal((await live.count()) + (await chat.log.getByText('More.').count()), 0);
   assert.deepEqual(pageErrors, []);
 });
 
@@ -143,8 +143,14 @@ test('pages that are opened or reloaded in the middle of long code show the same
   const expectCode = async (end) => {
     const codeOf = (chat) => chat.log.locator('pre').filter({ hasText: 'const' });
     for (const chat of pages) {
-      await codeOf(chat).getByText(`line${end - 1} = `).first().waitFor();
-      await eventually(async () => (await codeOf(chat).allTextContents()).join('---').trim() === codeLines(0, end).trim(), `the code on page ${pages.indexOf(chat)}`);
+      await codeOf(chat)
+        .getByText(`line${end - 1} = `)
+        .first()
+        .waitFor();
+      await eventually(
+        async () => (await codeOf(chat).allTextContents()).join('---').trim() === codeLines(0, end).trim(),
+        `the code on page ${pages.indexOf(chat)}`,
+      );
       assert.equal(await chat.log.getByText('I write:').count(), 1);
     }
   };

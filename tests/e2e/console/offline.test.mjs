@@ -101,7 +101,10 @@ test('a message is stored once and no longer waits if the app was ended before t
   assert.deepEqual([...new Set(localIds.slice(0, -1))], [localIds[0]]);
 });
 
-for (const [locks, removeLocks] of /** @type {any[]} */ ([['Web Locks', () => {}], ['leases, where a page has no Web Locks', () => Reflect.deleteProperty(Navigator.prototype, 'locks')]])) {
+for (const [locks, removeLocks] of /** @type {any[]} */ ([
+  ['Web Locks', () => {}],
+  ['leases, where a page has no Web Locks', () => Reflect.deleteProperty(Navigator.prototype, 'locks')],
+])) {
   test(`two tabs show the same unsent message, and one of them sends it: ${locks}`, async (t) => {
     const namespace = locks.slice(0, 3).trim();
     const { session, cli } = await liveSession(t, hub, { namespace, ...talk });
@@ -156,7 +159,11 @@ test('a tab sends what another one wrote before it was closed', async (t) => {
 test('tabs share drafts of messages and of answers, also after all of them were closed', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'drafts', ...talk });
   const questions = [{ question: 'Its name?' }];
-  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: { r1: { tool: 'Ask', arguments: { questions }, createdAt: 1 } } } });
+  await cli.emitWithAck('update-state', {
+    sid: session.id,
+    expectedVersion: 1,
+    agentState: { requests: { r1: { tool: 'Ask', arguments: { questions }, createdAt: 1 } } },
+  });
   const path = `/sessions/${session.id}`;
   const { page, context } = await visit(t, 'drafts', { path });
   await new Chat(page).composer.fill('half a sentence');
@@ -192,10 +199,16 @@ test('shows the stored list of sessions with its time when it starts offline', a
   const later = await context.newPage();
   await later.goto('/');
   await later.getByText(/You are offline\..* The list of sessions is from \d\d:\d\d\./).waitFor();
-  await later.locator('.list.stale').getByRole('link', { name: /The talk/ }).waitFor();
+  await later
+    .locator('.list.stale')
+    .getByRole('link', { name: /The talk/ })
+    .waitFor();
   await hub.web('listed').request('PATCH', `/api/sessions/${session.id}`, { body: { name: 'A new name' } });
   await context.setOffline(false);
-  await later.locator('.list:not(.stale)').getByRole('link', { name: /A new name/ }).waitFor();
+  await later
+    .locator('.list:not(.stale)')
+    .getByRole('link', { name: /A new name/ })
+    .waitFor();
 });
 
 test('stores drafts again after the browser has closed the database', async (t) => {
@@ -249,7 +262,10 @@ test('warns before a reload that loses attached files, and then names them', asy
   const chat = new Chat(page);
   await chat.composer.click();
   await chat.composer.fill('see the files');
-  const attach = (...names) => page.getByLabel('Files', { exact: true }).setInputFiles(names.map((name) => ({ name, mimeType: 'text/plain', buffer: Buffer.from('x') })));
+  const attach = (...names) =>
+    page
+      .getByLabel('Files', { exact: true })
+      .setInputFiles(names.map((name) => ({ name, mimeType: 'text/plain', buffer: Buffer.from('x') })));
   await attach('plan.txt', 'notes.txt');
   await page.getByRole('list', { name: 'Files to send' }).getByText('notes.txt').waitFor();
   await waitForRecords(page, 'draft', 1);
@@ -280,7 +296,9 @@ test('keeps messages in memory where the browser stores nothing, and says so', a
   const chat = new Chat(page);
   await chat.composer.waitFor();
   await context.setOffline(true);
-  await page.getByText('You are offline. Keep this page open: messages are sent when you are back online, but this browser does not store them.').waitFor();
+  await page
+    .getByText('You are offline. Keep this page open: messages are sent when you are back online, but this browser does not store them.')
+    .waitFor();
   await chat.send('hello');
   await page.getByText('Waiting for the hub. Keep this page open: the browser cannot store the message.').waitFor();
   const warned = page.waitForEvent('dialog');

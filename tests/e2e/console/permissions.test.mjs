@@ -13,7 +13,10 @@ test('denies with a reason, denies and stops, and approves for the session', asy
   const { page, chat } = await startSession(t, 'answers');
   await chat.send('rm notes.txt');
   await chat.request().getByRole('button', { name: 'Deny', exact: true }).click();
-  await page.getByRole('dialog').getByLabel(/Reason for the agent/).fill('It is still needed');
+  await page
+    .getByRole('dialog')
+    .getByLabel(/Reason for the agent/)
+    .fill('It is still needed');
   // The button is styled as dangerous.
   await page.getByRole('dialog').locator('.button.danger', { hasText: 'Deny' }).click();
   await chat.waitForText('Reason: It is still needed');
@@ -65,7 +68,10 @@ test('answers questions with one option, several options, or a text', async (t) 
   await card.getByLabel('Answer to: Who builds it?').fill('Ada');
   await card.getByRole('button', { name: 'Answer', exact: true }).click();
   const { answers, approved } = await answered;
-  assert.deepEqual([approved, answers], [true, { shape: ['Square'], 'Which colours?': ['red', 'blue'], 'Its name?': ['Tile'], constructor: ['Ada'] }]);
+  assert.deepEqual(
+    [approved, answers],
+    [true, { shape: ['Square'], 'Which colours?': ['red', 'blue'], 'Its name?': ['Tile'], constructor: ['Ada'] }],
+  );
   await card.waitFor({ state: 'detached' });
 });
 
@@ -73,7 +79,11 @@ test('shows an edit as a diff, and approves it with a mode that accepts edits', 
   const { session, cli } = await liveSession(t, hub, { namespace: 'edits', tag: '/code/e', metadata: { path: '/code/e', host: 'h' } });
   const answered = new Promise((resolve) => cli.serve(`${session.id}:permission`, (params) => (resolve(params), { success: true })));
   const input = { file_path: 'a.txt', old_string: 'the old word', new_string: 'the new word' };
-  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: { r1: { tool: 'Edit', arguments: input, createdAt: 1 } } } });
+  await cli.emitWithAck('update-state', {
+    sid: session.id,
+    expectedVersion: 1,
+    agentState: { requests: { r1: { tool: 'Edit', arguments: input, createdAt: 1 } } },
+  });
   const { page } = await visit(t, 'edits', { path: `/sessions/${session.id}` });
   const card = new Chat(page).request('Edit');
   await card.getByText('new', { exact: true }).waitFor();
@@ -129,7 +139,11 @@ test('shows all of a request before it is approved, whatever its form', async (t
 test('escapes invisible and reordering characters in requests', async (t) => {
   const requests = {
     r1: { tool: 'Sh\u202Eell', arguments: '\u001b]rm -rf ~ ;\u0007 echo hello', createdAt: 1 },
-    r2: { tool: 'Ask', arguments: { questions: [{ question: 'Run \u202Ehs|lruc?', options: [{ label: 'y\u200Bes', then: 'more' }] }] }, createdAt: 2 },
+    r2: {
+      tool: 'Ask',
+      arguments: { questions: [{ question: 'Run \u202Ehs|lruc?', options: [{ label: 'y\u200Bes', then: 'more' }] }] },
+      createdAt: 2,
+    },
   };
   const { page } = await openRequests(t, 'unseen', requests);
   const [shellCard, askCard] = [page.locator('.request').nth(0), page.locator('.request').nth(1)];
@@ -158,7 +172,10 @@ test('asks for another review of a changed request, and keeps the open request w
   await card.getByText('rm -r src', { exact: true }).waitFor();
   await card.getByRole('button', { name: 'Approve', exact: true }).click();
   await card.getByText('rm -r docs', { exact: true }).waitFor();
-  assert.deepEqual(answered.map(({ id }) => id), ['r1']);
+  assert.deepEqual(
+    answered.map(({ id }) => id),
+    ['r1'],
+  );
 });
 
 test('shows completed requests with their tool calls', async (t) => {
@@ -168,7 +185,10 @@ test('shows completed requests with their tool calls', async (t) => {
   await chat.waitForText('Exit code 0.');
   await chat.send('rm notes.txt');
   await chat.request().getByRole('button', { name: 'Deny', exact: true }).click();
-  await page.getByRole('dialog').getByLabel(/Reason for the agent/).fill('It is still needed');
+  await page
+    .getByRole('dialog')
+    .getByLabel(/Reason for the agent/)
+    .fill('It is still needed');
   await page.getByRole('dialog').getByRole('button', { name: 'Deny' }).click();
   await chat.waitForText('Reason: It is still needed');
 
@@ -184,7 +204,11 @@ test('shows completed requests with their tool calls', async (t) => {
   await denied.getByRole('img', { name: 'Denied' }).waitFor();
   await denied.locator('summary').click();
   await denied.locator('.decision-details').waitFor();
-  assert.deepEqual(await denied.locator('.decision-details > div').allTextContents(), ['DecisionDenied', 'ReasonIt is still needed', 'ModeAsk']);
+  assert.deepEqual(await denied.locator('.decision-details > div').allTextContents(), [
+    'DecisionDenied',
+    'ReasonIt is still needed',
+    'ModeAsk',
+  ]);
   assert.equal(await denied.locator('.command').textContent(), 'rm notes.txt');
   // Only the two tool calls can be expanded: the requests are shown with them.
   await waitForCount(chat.log.locator('summary'), 2);
@@ -202,17 +226,35 @@ test('shows completed requests that have no tool call, in order', async (t) => {
   const questions = [{ id: 'shape', question: 'Which shape?', options: ['Round'] }];
   const completedRequests = {
     r1: { tool: 'Ask', arguments: { questions }, completedAt, status: 'approved', answers: { shape: { answers: ['Round'] } } },
-    r2: { tool: 'Edit', arguments: { file_path: '/code/t/a.txt', content: 'new' }, completedAt: completedAt + 1, status: 'approved', decision: 'approved_for_session', mode: 'acceptEdits', allowTools: ['Edit', 'Write'] },
+    r2: {
+      tool: 'Edit',
+      arguments: { file_path: '/code/t/a.txt', content: 'new' },
+      completedAt: completedAt + 1,
+      status: 'approved',
+      decision: 'approved_for_session',
+      mode: 'acceptEdits',
+      allowTools: ['Edit', 'Write'],
+    },
     r3: { tool: 'Bash', arguments: { command: 'ls' }, completedAt: completedAt + 2, status: 'canceled', reason: 'The agent was restarted' },
   };
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: {}, completedRequests } });
   const lines = chat.log.locator('summary');
   await lines.nth(2).waitFor();
-  assert.deepEqual(await lines.allTextContents(), ['AnsweredWhich shape?', 'Approved for the sessionEdit a.txt', 'Not answeredRun command ls — The agent was restarted']);
+  assert.deepEqual(await lines.allTextContents(), [
+    'AnsweredWhich shape?',
+    'Approved for the sessionEdit a.txt',
+    'Not answeredRun command ls — The agent was restarted',
+  ]);
   await lines.nth(0).click();
   await lines.nth(1).click();
   await chat.log.locator('.decision-details').nth(1).waitFor();
-  assert.deepEqual(await chat.log.locator('.decision-details > div').allTextContents(), ['DecisionAnswered', 'Which shape?Round', 'DecisionApproved for the session', 'ModeAccept edits', 'Also allowedEdit, Write']);
+  assert.deepEqual(await chat.log.locator('.decision-details > div').allTextContents(), [
+    'DecisionAnswered',
+    'Which shape?Round',
+    'DecisionApproved for the session',
+    'ModeAccept edits',
+    'Also allowedEdit, Write',
+  ]);
   await page.getByRole('region', { name: 'Edit of /code/t/a.txt' }).waitFor();
 });
 
@@ -226,7 +268,11 @@ test('opens one of several requests, and moves the keyboard focus to the next on
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
   const { page } = await visit(t, namespace, { path: `/sessions/${session.id}` });
   const cards = page.getByRole('region', { name: 'Bash request' });
-  const waitForFocusOn = (name) => page.waitForFunction((label) => (document.activeElement?.ariaLabel ?? document.activeElement?.textContent ?? '').trim() === label, name);
+  const waitForFocusOn = (name) =>
+    page.waitForFunction(
+      (label) => (document.activeElement?.ariaLabel ?? document.activeElement?.textContent ?? '').trim() === label,
+      name,
+    );
   await cards.nth(2).waitFor();
   await waitForCount(page.getByRole('button', { name: 'Approve', exact: true }), 1);
   await cards.nth(0).getByText('first').waitFor();
@@ -245,7 +291,11 @@ test('opens one of several requests, and moves the keyboard focus to the next on
   await page.keyboard.press('Enter');
   await cards.nth(0).waitFor({ state: 'detached' });
   await waitForFocusOn('Message to the agent');
-  assert.deepEqual(answered, [['r3', undefined], ['r1', 'Not now'], ['r2', undefined]]);
+  assert.deepEqual(answered, [
+    ['r3', undefined],
+    ['r1', 'Not now'],
+    ['r2', undefined],
+  ]);
 });
 
 test('a held key answers only one request, and the next request has disabled buttons at first, so that a double click cannot answer it', async (t) => {
@@ -283,7 +333,11 @@ test('shows on a phone that a part of a request is hidden', async (t) => {
   const namespace = 'cut';
   const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/c', metadata: { path: '/code/c', host: 'h' } });
   const fields = Object.fromEntries(Array.from({ length: 30 }, (_, index) => [`field${index}`, `value ${index}`]));
-  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: { r1: { tool: 'Bash', arguments: { command: 'ls', ...fields }, createdAt: 1 } } } });
+  await cli.emitWithAck('update-state', {
+    sid: session.id,
+    expectedVersion: 1,
+    agentState: { requests: { r1: { tool: 'Bash', arguments: { command: 'ls', ...fields }, createdAt: 1 } } },
+  });
   const { page } = await visit(t, namespace, { ...PHONE, path: `/sessions/${session.id}` });
   const more = page.getByRole('button', { name: 'More below' });
   await more.waitFor();
@@ -296,11 +350,18 @@ test('shows on a phone that a part of a request is hidden', async (t) => {
 
 test('keeps drafts of reasons and answers until they are sent', async (t) => {
   const namespace = 'drafts';
-  const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/d', metadata: { path: '/code/d', host: 'h', name: 'The one' } });
+  const { session, cli } = await liveSession(t, hub, {
+    namespace,
+    tag: '/code/d',
+    metadata: { path: '/code/d', host: 'h', name: 'The one' },
+  });
   await hub.web(namespace).openSession({ tag: '/code/e', metadata: { path: '/code/e', host: 'h', name: 'The other' } });
   const answered = [];
   await cli.serve(`${session.id}:permission`, ({ id, reason, answers }) => (answered.push([id, reason ?? answers]), { success: true }));
-  const questions = [{ id: 'shape', question: 'Which shape?', options: ['Round', 'Square'] }, { id: 'name', question: 'Its name?' }];
+  const questions = [
+    { id: 'shape', question: 'Which shape?', options: ['Round', 'Square'] },
+    { id: 'name', question: 'Its name?' },
+  ];
   const requests = {
     r1: { tool: 'Ask', arguments: { questions }, createdAt: 1 },
     r2: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 2 },
@@ -332,7 +393,10 @@ test('keeps drafts of reasons and answers until they are sent', async (t) => {
   await waitForValue(reason, 'Not now, as');
   await page.getByRole('dialog').getByRole('button', { name: 'Deny' }).click();
   await bashCard.waitFor({ state: 'detached' });
-  assert.deepEqual(answered, [['r1', { shape: ['Square'], name: ['Tile'] }], ['r2', 'Not now, as']]);
+  assert.deepEqual(answered, [
+    ['r1', { shape: ['Square'], name: ['Tile'] }],
+    ['r2', 'Not now, as'],
+  ]);
 
   // A new request with the same id starts without a draft.
   const { agentStateVersion: expectedVersion } = await hub.web(namespace).readSession(session.id);
@@ -346,7 +410,11 @@ test('keeps a request whose answer the agent rejects, and shows the error', asyn
   const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/r', metadata: { path: '/code/r', host: 'h' } });
   let success = false;
   await cli.serve(`${session.id}:permission`, () => (success ? { success } : { success, error: 'The agent is busy.' }));
-  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: { r1: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1 } } } });
+  await cli.emitWithAck('update-state', {
+    sid: session.id,
+    expectedVersion: 1,
+    agentState: { requests: { r1: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1 } } },
+  });
   const { page } = await visit(t, namespace, { ...PHONE, path: `/sessions/${session.id}` });
   const card = new Chat(page).request();
   await card.getByRole('button', { name: 'Approve', exact: true }).tap();

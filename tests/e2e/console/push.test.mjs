@@ -55,13 +55,19 @@ test('notifies a browser while the page is hidden, and a click opens the session
   await turnOffButton(page).waitFor();
   assert.equal(await countSubscriptions('asks'), 1);
 
-  await page.getByRole('link', { name: /The notes/ }).first().click();
+  await page
+    .getByRole('link', { name: /The notes/ })
+    .first()
+    .click();
   await chat.composer.waitFor();
   await setVisibility(page, 'hidden');
   await chat.send('rm notes.txt');
   const { payload } = await browser.next();
   const { title, body, tag, data } = payload;
-  assert.deepEqual([title, body, tag, data.url], ['Permission Request', 'The notes (Bash)', `permission-${agent.sessionId}`, `/sessions/${agent.sessionId}`]);
+  assert.deepEqual(
+    [title, body, tag, data.url],
+    ['Permission Request', 'The notes (Bash)', `permission-${agent.sessionId}`, `/sessions/${agent.sessionId}`],
+  );
   await deliverPush(page, payload);
   assert.deepEqual(await waitForNotification(page), payload);
 
@@ -76,7 +82,11 @@ test('notifies a browser while the page is hidden, and a click opens the session
 
 test('shows a toast instead of a push while the page is visible', async (t) => {
   const browser = service.addBrowser();
-  const { session, cli } = await liveSession(t, hub, { namespace: 'looks', tag: '/code/demo', metadata: { path: '/code/demo', host: 'laptop', name: 'The talk' } });
+  const { session, cli } = await liveSession(t, hub, {
+    namespace: 'looks',
+    tag: '/code/demo',
+    metadata: { path: '/code/demo', host: 'laptop', name: 'The talk' },
+  });
   const { page } = await openSettings(t, 'looks', browser.subscription);
   await turnOnButton(page).click();
   await turnOffButton(page).waitFor();
@@ -92,7 +102,11 @@ test('shows a toast instead of a push while the page is visible', async (t) => {
 });
 
 test('a page in use holds the push to its own device back, and an untouched one holds none back', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'two-devices', tag: '/code/demo', metadata: { path: '/code/demo', host: 'laptop', name: 'The talk' } });
+  const { session, cli } = await liveSession(t, hub, {
+    namespace: 'two-devices',
+    tag: '/code/demo',
+    metadata: { path: '/code/demo', host: 'laptop', name: 'The talk' },
+  });
   const [desk, phone] = [service.addBrowser(), service.addBrowser()];
   const { page: deskPage, context: deskContext } = await open(t);
   await mockPushManager(deskContext, desk.subscription);
@@ -216,7 +230,9 @@ test('turning notifications off wins over a registration in flight', async (t) =
   await turnOffButton(page).waitFor();
   await withTimeout(delayed.promise, 'the registration of the subscription');
   await turnOffButton(page).click();
-  const registered = page.waitForResponse((response) => response.url().endsWith('/api/push/subscribe') && response.request().method() === 'POST');
+  const registered = page.waitForResponse(
+    (response) => response.url().endsWith('/api/push/subscribe') && response.request().method() === 'POST',
+  );
   released.resolve();
   await registered;
   await turnOnButton(page).waitFor();
@@ -244,14 +260,19 @@ test('explains why notifications are unavailable', async (t) => {
 });
 
 test('shows the outcome of recent notifications in the settings', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'log', tag: '/code/demo', metadata: { path: '/code/demo', host: 'laptop', name: 'The talk' } });
+  const { session, cli } = await liveSession(t, hub, {
+    namespace: 'log',
+    tag: '/code/demo',
+    metadata: { path: '/code/demo', host: 'laptop', name: 'The talk' },
+  });
   const { page } = await visit(t, 'log', { ...DESK, path: '/settings' });
   await page.getByText('Recent notifications').click();
   const emptyLog = page.getByText('No notifications yet.');
   await emptyLog.waitFor();
   await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
   await setVisibility(page, 'hidden');
-  const waitForOutcome = (outcome) => eventually(async () => (await hub.web('log').get('/api/push/log')).body.log[0]?.outcome === outcome, `the outcome ${outcome}`);
+  const waitForOutcome = (outcome) =>
+    eventually(async () => (await hub.web('log').get('/api/push/log')).body.log[0]?.outcome === outcome, `the outcome ${outcome}`);
   await cli.sendMessage(session.id, READY);
   await waitForOutcome('no-subscribers');
   const refresh = page.getByRole('button', { name: 'Refresh' });
@@ -262,7 +283,8 @@ test('shows the outcome of recent notifications in the settings', async (t) => {
 
   const rejecting = service.addBrowser(() => ({ status: 403 }));
   const busy = service.addBrowser(() => ({ status: 503, headers: { 'retry-after': '3600' } }));
-  for (const { subscription } of [rejecting, busy]) assert.equal((await hub.web('log').post('/api/push/subscribe', subscription)).status, 200);
+  for (const { subscription } of [rejecting, busy])
+    assert.equal((await hub.web('log').post('/api/push/subscribe', subscription)).status, 200);
   const requests = { r1: { tool: 'shell', arguments: {} } };
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
   await busy.next();
@@ -275,7 +297,10 @@ test('shows the outcome of recent notifications in the settings', async (t) => {
   await list.getByText('Session Ready: Not sent: no browser has notifications on').waitFor();
   await page.evaluate(readFileSync(axe, 'utf8'));
   const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
-  assert.deepEqual(violations.map(({ id, nodes }) => [id, nodes[0].html]), []);
+  assert.deepEqual(
+    violations.map(({ id, nodes }) => [id, nodes[0].html]),
+    [],
+  );
   await list.getByRole('link', { name: 'The talk (shell)' }).click();
   await page.getByRole('heading', { name: 'The talk', level: 1 }).waitFor();
 });
@@ -314,7 +339,11 @@ async function serveFiles(t, files) {
     for await (const chunk of request) chunks.push(chunk);
     const { method, url, headers } = request;
     const body = chunks.length > 0 ? Buffer.concat(chunks) : undefined;
-    const answer = await fetch(hub.url + url, { method, body, headers: { authorization: headers.authorization ?? '', 'content-type': 'application/json' } });
+    const answer = await fetch(hub.url + url, {
+      method,
+      body,
+      headers: { authorization: headers.authorization ?? '', 'content-type': 'application/json' },
+    });
     response.writeHead(answer.status, { 'content-type': 'application/json' }).end(await answer.text());
   });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve()));

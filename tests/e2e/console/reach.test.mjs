@@ -14,7 +14,19 @@ const { hub, open, visit } = await startConsole();
 const PICTURES = process.env.REACH_PICTURES;
 
 /** The keyboard of a phone takes the height from 664 to 540 or 480. A desktop of 1280 x 800 at 200 % zoom has 640 x 400. */
-const SIZES = [[390, 844], [390, 664], [390, 540], [390, 480], [844, 390], [664, 320], [640, 400], [320, 568], [320, 400], [1280, 800], [1280, 400]];
+const SIZES = [
+  [390, 844],
+  [390, 664],
+  [390, 540],
+  [390, 480],
+  [844, 390],
+  [664, 320],
+  [640, 400],
+  [320, 568],
+  [320, 400],
+  [1280, 800],
+  [1280, 400],
+];
 
 const LINES = Array.from({ length: 30 }, (_, index) => `line ${index} of the text`).join('\n');
 const EIGHT_LINES = Array.from({ length: 8 }, (_, index) => `line ${index}`).join('\n');
@@ -24,13 +36,23 @@ const CHOICES = {
   tool: 'Bash',
   arguments: { command: LINES, description: 'Run the migration' },
   sessionRule: { kind: 'command', label: 'git commit …' },
-  choices: [{ id: 'project', label: 'Always allow git commit in this project' }, { id: 'all', label: 'Always allow everything that git does, in all projects' }],
+  choices: [
+    { id: 'project', label: 'Always allow git commit in this project' },
+    { id: 'all', label: 'Always allow everything that git does, in all projects' },
+  ],
   createdAt: 1,
 };
 
 /** All answers to a request, in the order of the page. */
 const ANSWERS = {
-  choices: ['Approve', CHOICES.choices[0].label, CHOICES.choices[1].label, 'Allow git commit … until the agent ends', 'Deny', 'Deny and stop'],
+  choices: [
+    'Approve',
+    CHOICES.choices[0].label,
+    CHOICES.choices[1].label,
+    'Allow git commit … until the agent ends',
+    'Deny',
+    'Deny and stop',
+  ],
   'needs-choice': [CHOICES.choices[0].label, CHOICES.choices[1].label, 'Deny', 'Deny and stop'],
 };
 
@@ -38,17 +60,30 @@ const REQUESTS = {
   choices: { r1: CHOICES },
   'needs-choice': { r1: { ...CHOICES, needsChoice: true } },
   command: { r1: { tool: 'Bash', arguments: { command: LINES, description: 'Run the migration' }, createdAt: 1 } },
-  edit: { r1: { tool: 'Edit', arguments: { file_path: 'src/dates.rs', old_string: LINES, new_string: LINES.replaceAll('line', 'row') }, createdAt: 1 } },
+  edit: {
+    r1: {
+      tool: 'Edit',
+      arguments: { file_path: 'src/dates.rs', old_string: LINES, new_string: LINES.replaceAll('line', 'row') },
+      createdAt: 1,
+    },
+  },
   plan: { r1: { tool: 'ExitPlanMode', arguments: { plan: `# The plan\n\n${LINES}` }, createdAt: 1 } },
-  questions: { r1: { tool: 'AskUserQuestion', arguments: { questions: [question('Which database?'), question('Which port?')] }, createdAt: 1 } },
-  several: Object.fromEntries(Array.from({ length: 6 }, (_, index) => [`r${index}`, { tool: 'Bash', arguments: { command: LINES }, createdAt: index }])),
+  questions: {
+    r1: { tool: 'AskUserQuestion', arguments: { questions: [question('Which database?'), question('Which port?')] }, createdAt: 1 },
+  },
+  several: Object.fromEntries(
+    Array.from({ length: 6 }, (_, index) => [`r${index}`, { tool: 'Bash', arguments: { command: LINES }, createdAt: index }]),
+  ),
 };
 
 const metadata = {
   path: '/code/a-directory-with-a-long-name',
   host: 'a-machine',
   name: 'A session with a long name',
-  models: [{ id: 'default', name: 'Default (recommended)' }, { id: 'opus', name: 'Claude Opus 4.5' }],
+  models: [
+    { id: 'default', name: 'Default (recommended)' },
+    { id: 'opus', name: 'Claude Opus 4.5' },
+  ],
   currentModel: 'opus',
   usage: { used: 152_340, size: 200_000, cost: { amount: 12.34, currency: 'USD' } },
 };
@@ -63,7 +98,12 @@ function findUnreachable(elements) {
     .filter((element) => {
       const { top, left, right, bottom } = element.getBoundingClientRect();
       const isInside = top >= 0 && left >= 0 && bottom <= innerHeight && right <= innerWidth;
-      const corners = [[left + 3, top + 3], [right - 3, top + 3], [left + 3, bottom - 3], [right - 3, bottom - 3]];
+      const corners = [
+        [left + 3, top + 3],
+        [right - 3, top + 3],
+        [left + 3, bottom - 3],
+        [right - 3, bottom - 3],
+      ];
       return !isInside || !corners.every(([x, y]) => isHit(element, x, y));
     })
     .map((element) => `${element.getAttribute('aria-label') ?? element.textContent} ${JSON.stringify(element.getBoundingClientRect())}`);
@@ -87,7 +127,8 @@ async function answersInMenu(page, card, menu, answers, picture) {
 for (const [name, requests] of Object.entries(REQUESTS)) {
   test(`all buttons are in reach while a request is open, at every size: ${name}`, async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: name, tag: '/code/a', metadata });
-    for (let number = 0; number < 30; number += 1) await cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text: `Text ${number}.` } });
+    for (let number = 0; number < 30; number += 1)
+      await cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text: `Text ${number}.` } });
     await cli.keepAlive(session.id, { thinking: true });
     await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
     const { page } = await visit(t, name, { ...PHONE, path: `/sessions/${session.id}` });
@@ -101,7 +142,9 @@ for (const [name, requests] of Object.entries(REQUESTS)) {
       await waitForValue(chat.composer, text);
       if (draft.includes('files')) {
         // The CLI takes no uploads.
-        await page.getByLabel('Files', { exact: true }).setInputFiles(['a', 'b', 'c'].map((file) => ({ name: `${file}.txt`, mimeType: 'text/plain', buffer: Buffer.from('x') })));
+        await page
+          .getByLabel('Files', { exact: true })
+          .setInputFiles(['a', 'b', 'c'].map((file) => ({ name: `${file}.txt`, mimeType: 'text/plain', buffer: Buffer.from('x') })));
         await page.getByText('A file could not be uploaded.').waitFor();
       }
       for (const [width, height] of SIZES) {
@@ -122,7 +165,10 @@ for (const [name, requests] of Object.entries(REQUESTS)) {
         if (ANSWERS[name]) {
           const answers = (await buttons.allTextContents()).map((text) => text.trim());
           const menu = answers.find((text) => text.endsWith(' …'));
-          if (menu !== undefined) unreachable.push(...(await answersInMenu(page, card, menu, answers, PICTURES && `${PICTURES}/${name}-menu-${width}x${height}-${draft}.png`)));
+          if (menu !== undefined)
+            unreachable.push(
+              ...(await answersInMenu(page, card, menu, answers, PICTURES && `${PICTURES}/${name}-menu-${width}x${height}-${draft}.png`)),
+            );
           assert.deepEqual(answers.filter((text) => text !== menu).sort(), ANSWERS[name].toSorted(), size);
         }
         if (unreachable.length > 0) problems.push(`${size}: not in reach: ${unreachable}`);
@@ -133,7 +179,11 @@ for (const [name, requests] of Object.entries(REQUESTS)) {
           element.scrollTo(0, 0);
           const { scrollHeight, scrollWidth } = document.documentElement;
           // A phone zooms out of a page that is too wide.
-          return { visible: element.clientHeight, hidden, fits: scrollHeight <= innerHeight && scrollWidth <= innerWidth && innerWidth === expectedWidth };
+          return {
+            visible: element.clientHeight,
+            hidden,
+            fits: scrollHeight <= innerHeight && scrollWidth <= innerWidth && innerWidth === expectedWidth,
+          };
         }, width);
         if (visible < MIN_CONTENT_PX) problems.push(`${size}: only ${visible} px of the content are visible`);
         if (hidden >= 1) problems.push(`${size}: ${hidden} px of the content cannot be reached`);
@@ -160,7 +210,13 @@ test('a toast covers neither the buttons of a request nor Stop', async (t) => {
   const toast = page.locator('.toast').last();
   for (const [width, height] of SIZES) {
     await page.setViewportSize({ width, height });
-    sockets[1].send(JSON.stringify({ type: 'toast', eventId: 'x', data: { title: 'Permission Request', body: `Another session (Bash) ${width}`, sessionId: 'another', url: '/sessions/another' } }));
+    sockets[1].send(
+      JSON.stringify({
+        type: 'toast',
+        eventId: 'x',
+        data: { title: 'Permission Request', body: `Another session (Bash) ${width}`, sessionId: 'another', url: '/sessions/another' },
+      }),
+    );
     await toast.getByText(`Another session (Bash) ${width}`).waitFor();
     if (PICTURES) await page.screenshot({ path: `${PICTURES}/toast-${width}x${height}.png` });
     const buttons = page.locator('.request-actions button, .button.stop, .composer .primary');

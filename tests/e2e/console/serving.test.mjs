@@ -34,7 +34,16 @@ test('serves the page for all routes of the console, and the API for its own pat
 
 test('responds to unknown paths with a 404 and a JSON error', async () => {
   const web = hub.webWithoutToken();
-  for (const path of ['/anything/else', '/index.php', '/assets/gone.js', '/sessions', '/sessions/a/b/c', '/_headers', '/_redirects', '/favicon.ico']) {
+  for (const path of [
+    '/anything/else',
+    '/index.php',
+    '/assets/gone.js',
+    '/sessions',
+    '/sessions/a/b/c',
+    '/_headers',
+    '/_redirects',
+    '/favicon.ico',
+  ]) {
     for (const headers of [{}, NAVIGATION, { 'sec-fetch-mode': 'no-cors', 'sec-fetch-dest': 'script' }]) {
       const { status, body, headers: responseHeaders } = await web.get(path, { headers });
       assert.deepEqual([status, body?.code, responseHeaders['content-type']], [404, 'not_found', 'application/json'], path);
@@ -54,12 +63,21 @@ test('the Content-Security-Policy allows only the console’s own files and no f
   for (const path of /** @type {const} */ (['/', '/sessions/abc'])) {
     const { headers } = await hub.web('headers').get(path, { headers: NAVIGATION });
     const policy = headers['content-security-policy'];
-    for (const part of /** @type {const} */ (["default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "frame-ancestors 'none'"])) {
+    for (const part of /** @type {const} */ ([
+      "default-src 'none'",
+      "script-src 'self'",
+      "style-src 'self'",
+      "connect-src 'self'",
+      "frame-ancestors 'none'",
+    ])) {
       assert.ok(policy.split('; ').includes(part), part);
     }
     assert.doesNotMatch(policy, /unsafe|\*|https?:/);
     const names = ['x-content-type-options', 'referrer-policy', 'cache-control'];
-    assert.deepEqual(names.map((name) => headers[name]), ['nosniff', 'no-referrer', 'no-cache']);
+    assert.deepEqual(
+      names.map((name) => headers[name]),
+      ['nosniff', 'no-referrer', 'no-cache'],
+    );
   }
 });
 
@@ -93,7 +111,12 @@ test('can be installed, and opens offline', async (t) => {
   await page.evaluate(() => navigator.serviceWorker.ready);
   await context.setOffline(true);
   // Views that were not opened before.
-  for (const [address, name] of [['/new', 'New session'], ['/archive', 'Archive'], ['/settings', 'Settings'], ['/machines', 'Machines']]) {
+  for (const [address, name] of [
+    ['/new', 'New session'],
+    ['/archive', 'Archive'],
+    ['/settings', 'Settings'],
+    ['/machines', 'Machines'],
+  ]) {
     await page.goto(`${hub.url}${address}`);
     await page.getByRole('heading', { name, exact: true }).waitFor();
   }
@@ -130,7 +153,11 @@ test('opening a file directly does not replace the cached page', async (t) => {
  * service worker.
  */
 async function longOpenPage(t, namespace) {
-  const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/c', metadata: { path: '/code/c', host: 'h', name: 'The talk' } });
+  const { session, cli } = await liveSession(t, hub, {
+    namespace,
+    tag: '/code/c',
+    metadata: { path: '/code/c', host: 'h', name: 'The talk' },
+  });
   const { page, context, pageErrors } = await open(t, { ...DESK, serviceWorkers: 'block' });
   await page.addInitScript(() => {
     const now = performance.now.bind(performance);

@@ -11,18 +11,32 @@ const { hub, open, visit } = await startConsole();
 
 test('groups sessions by directory and machine and updates their activity', async (t) => {
   const namespace = 'doing';
-  const { session, cli } = await liveSession(t, hub, { namespace, tag: 'one', metadata: { path: '/home/ada/site', host: 'laptop', name: 'The site', flavor: 'gamma' } });
+  const { session, cli } = await liveSession(t, hub, {
+    namespace,
+    tag: 'one',
+    metadata: { path: '/home/ada/site', host: 'laptop', name: 'The site', flavor: 'gamma' },
+  });
   const web = hub.web(namespace);
   const worktree = { basePath: '/home/ada/site', branch: 'fix-links', name: 'fix-links' };
-  await web.openSession({ tag: 'two', metadata: { path: '/home/ada/site/.worktrees/fix-links', host: 'laptop', name: 'The links', worktree } });
+  await web.openSession({
+    tag: 'two',
+    metadata: { path: '/home/ada/site/.worktrees/fix-links', host: 'laptop', name: 'The links', worktree },
+  });
   await web.openSession({ tag: 'three', metadata: { path: '/home/ada/site', host: 'server', name: 'The server' } });
   const { page } = await visit(t, namespace);
   const group = (host) => page.locator('.group', { has: page.getByRole('heading', { name: new RegExp(`~/site.*${host}`) }) });
-  await group('server').getByRole('link', { name: /The server.*ended/ }).waitFor();
+  await group('server')
+    .getByRole('link', { name: /The server.*ended/ })
+    .waitFor();
   await waitForCount(group('laptop').getByRole('link'), 2);
-  await group('laptop').getByRole('link', { name: /The links.*ended.*fix-links/ }).waitFor();
+  await group('laptop')
+    .getByRole('link', { name: /The links.*ended.*fix-links/ })
+    .waitFor();
 
-  const waitForSiteRow = (text) => group('laptop').getByRole('link', { name: new RegExp(`The site.*${text}`) }).waitFor();
+  const waitForSiteRow = (text) =>
+    group('laptop')
+      .getByRole('link', { name: new RegExp(`The site.*${text}`) })
+      .waitFor();
   await waitForSiteRow('ready.*gamma');
   await cli.keepAlive(session.id, { thinking: true });
   await waitForSiteRow('working');
@@ -31,8 +45,17 @@ test('groups sessions by directory and machine and updates their activity', asyn
   await waitForSiteRow('2 requests pending');
   await page.waitForFunction(() => document.title === '(2) Sessions · Session gateway');
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 2, agentState: { requests: {} } });
-  const todos = [{ content: 'Look', status: 'completed' }, { content: 'Mend', status: 'in_progress' }];
-  await cli.sendMessage(session.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [{ type: 'tool_use', id: 't', name: 'TodoWrite', input: { todos } }] } } } });
+  const todos = [
+    { content: 'Look', status: 'completed' },
+    { content: 'Mend', status: 'in_progress' },
+  ];
+  await cli.sendMessage(session.id, {
+    role: 'agent',
+    content: {
+      type: 'output',
+      data: { type: 'assistant', message: { content: [{ type: 'tool_use', id: 't', name: 'TodoWrite', input: { todos } }] } },
+    },
+  });
   await page.getByRole('img', { name: '1 of 2 todos done' }).waitFor();
   await cli.emitWithAck('session-end', { sid: session.id, time: Date.now() });
   await waitForSiteRow('ended');
@@ -49,7 +72,9 @@ test('shows the modes of each flavor, and models only if it has any', async (t) 
   assert.deepEqual(await modes.locator('option').allTextContents(), ['Ask', 'Plan', 'Ask always', 'Approve everything']);
   assert.equal(await page.getByLabel('Model').count(), 0);
   await modes.selectOption('Plan');
-  await page.waitForFunction(() => /** @type {HTMLSelectElement} */ (document.querySelector('select[aria-label="Permission mode"]'))?.value === 'plan');
+  await page.waitForFunction(
+    () => /** @type {HTMLSelectElement} */ (document.querySelector('select[aria-label="Permission mode"]'))?.value === 'plan',
+  );
   assert.deepEqual(configs, [{ sessionId: session.id, permissionMode: 'plan' }]);
   await cli.serve(`${session.id}:set-session-config`, () => ({ success: false, error: 'Not while I plan.' }));
   await modes.selectOption('Ask always');
@@ -60,7 +85,10 @@ test('shows the modes of each flavor, and models only if it has any', async (t) 
 test('says whether an inactive session has ended or lost its connection, and when', async (t) => {
   const namespace = 'asleep';
   const web = hub.web(namespace);
-  const { id } = await web.openSession({ tag: '/code/a', metadata: { path: '/code/a', host: 'laptop', name: 'The talk', lifecycleState: 'running' } });
+  const { id } = await web.openSession({
+    tag: '/code/a',
+    metadata: { path: '/code/a', host: 'laptop', name: 'The talk', lifecycleState: 'running' },
+  });
   const { page } = await open(t);
   // The hub ends a session without keep-alives after 30 s, and one whose CLI reports its end at once.
   const activeAt = Date.UTC(2026, 4, 3, 14, 5);
@@ -72,19 +100,27 @@ test('says whether an inactive session has ended or lost its connection, and whe
     return route.fulfill({ response, json: body });
   });
   await page.goto(signInUrl(hub, namespace, `/sessions/${id}`));
-  await page.getByText('Not connected since 3 May, 14:05: the agent\'s machine may be asleep or offline. Resume the session if it does not come back.').waitFor();
+  await page
+    .getByText(
+      "Not connected since 3 May, 14:05: the agent's machine may be asleep or offline. Resume the session if it does not come back.",
+    )
+    .waitFor();
   await page.locator('.session-bar').getByText('Not connected').waitFor();
   await page.getByRole('link', { name: /The talk.*not connected/ }).waitFor();
   silentMs = 5_000;
   await page.reload();
-  await page.getByText('The agent\'s process has ended. Resume it to send messages.').waitFor();
+  await page.getByText("The agent's process has ended. Resume it to send messages.").waitFor();
   await page.locator('.session-bar').getByText('Ended').waitFor();
   await page.getByRole('link', { name: /The talk.*ended/ }).waitFor();
 });
 
 test('says that the terminal is in control', async (t) => {
   const namespace = 'terminal';
-  const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/t', metadata: { path: '/code/t', host: 'laptop', name: 'The talk', lifecycleState: 'paused' } });
+  const { session, cli } = await liveSession(t, hub, {
+    namespace,
+    tag: '/code/t',
+    metadata: { path: '/code/t', host: 'laptop', name: 'The talk', lifecycleState: 'paused' },
+  });
   await cli.keepAlive(session.id, { mode: 'local' });
   const { page } = await visit(t, namespace, { path: `/sessions/${session.id}` });
   await page.locator('.session-bar').getByText('In the terminal').waitFor();
@@ -98,7 +134,10 @@ test('shows when a session last changed, not when its CLI last sent a keep-alive
   await page.route('**/api/sessions', async (route) => {
     const response = await route.fetch();
     const { sessions } = await response.json();
-    return route.fulfill({ response, json: { sessions: sessions.map((session) => ({ ...session, updatedAt: session.activeAt - 2 * 3_600_000 - 1000 })) } });
+    return route.fulfill({
+      response,
+      json: { sessions: sessions.map((session) => ({ ...session, updatedAt: session.activeAt - 2 * 3_600_000 - 1000 })) },
+    });
   });
   await page.goto(signInUrl(hub, namespace));
   await page.getByRole('link', { name: /The talk.*2h ago.*ready/ }).waitFor();
@@ -116,7 +155,11 @@ test('a session that is pinned on one page is at the top of the list on all page
   await page.getByRole('menuitem', { name: 'Pin to the top' }).click();
   for (const shown of [page, phone]) {
     await firstHeading(shown).getByText('Pinned', { exact: true }).waitFor();
-    await shown.locator('.group').first().getByRole('link', { name: /The old one.*\/code\/a.*laptop/ }).waitFor();
+    await shown
+      .locator('.group')
+      .first()
+      .getByRole('link', { name: /The old one.*\/code\/a.*laptop/ })
+      .waitFor();
   }
   await phone.reload();
   await firstHeading(phone).getByText('Pinned', { exact: true }).waitFor();
@@ -127,7 +170,11 @@ test('a session that is pinned on one page is at the top of the list on all page
 
 test('keeps the order of the list while a pointer is on it', async (t) => {
   const namespace = 'order';
-  const { cli, session } = await liveSession(t, hub, { namespace, tag: '/code/a', metadata: { path: '/code/a', host: 'laptop', name: 'The first' } });
+  const { cli, session } = await liveSession(t, hub, {
+    namespace,
+    tag: '/code/a',
+    metadata: { path: '/code/a', host: 'laptop', name: 'The first' },
+  });
   const later = await hub.web(namespace).openSession({ tag: '/code/b', metadata: { path: '/code/b', host: 'laptop', name: 'The second' } });
   const { page } = await visit(t, namespace);
   const rows = page.locator('.session-row .session-title');
@@ -157,7 +204,8 @@ test('adds, finds and removes sessions without a reload', async (t) => {
   const web = hub.web('live');
   const names = ['Write the parser', 'Draw the map'];
   const sessions = [];
-  for (const [index, name] of names.entries()) sessions.push(await web.openSession({ tag: `/code/${index}`, metadata: { path: `/code/${index}`, host: 'laptop', name } }));
+  for (const [index, name] of names.entries())
+    sessions.push(await web.openSession({ tag: `/code/${index}`, metadata: { path: `/code/${index}`, host: 'laptop', name } }));
   for (const name of names) await page.getByRole('link', { name: new RegExp(name) }).waitFor();
   await page.keyboard.press('/');
   await page.keyboard.type('parser laptop');
@@ -195,7 +243,11 @@ test('shortcuts move between sessions and their views', async (t) => {
   await waitForHeading(second);
   await page.keyboard.press('k');
   await waitForHeading(first);
-  for (const [key, name] of [['2', 'Changes'], ['3', 'Files'], ['1', 'Chat']]) {
+  for (const [key, name] of [
+    ['2', 'Changes'],
+    ['3', 'Files'],
+    ['1', 'Chat'],
+  ]) {
     await page.keyboard.press(key);
     await page.locator('.tabs [aria-current="page"]', { hasText: name }).waitFor();
   }
@@ -225,7 +277,11 @@ test('lists and searches more sessions than a page of the hub has', async (t) =>
   const count = 1100;
   for (let start = 0; start < count; start += 50) {
     const batch = Array.from({ length: 50 }, (_, index) => start + index);
-    await Promise.all(batch.map((number) => web.openSession({ tag: `/code/${number}`, metadata: { path: `/code/${number % 40}`, host: 'h', name: `Session ${number}` } })));
+    await Promise.all(
+      batch.map((number) =>
+        web.openSession({ tag: `/code/${number}`, metadata: { path: `/code/${number % 40}`, host: 'h', name: `Session ${number}` } }),
+      ),
+    );
   }
   const { page } = await visit(t, 'many', DESK);
   await page.getByRole('link', { name: /Session 1099/ }).waitFor();
@@ -245,7 +301,13 @@ test('lists and searches more sessions than a page of the hub has', async (t) =>
 
 test('a session whose agent cannot be started is shown as failed with the reason, until the agent runs', async (t) => {
   const namespace = 'failed';
-  const metadata = { path: '/code/f', host: 'laptop', name: 'The talk', lifecycleState: 'failed', agentError: `Claude Code did not start: npx cannot run it: No matching version found.\u202E\n${'Check the network. '.repeat(1000)}` };
+  const metadata = {
+    path: '/code/f',
+    host: 'laptop',
+    name: 'The talk',
+    lifecycleState: 'failed',
+    agentError: `Claude Code did not start: npx cannot run it: No matching version found.\u202E\n${'Check the network. '.repeat(1000)}`,
+  };
   const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/f', metadata });
   const { page } = await visit(t, namespace, { path: `/sessions/${session.id}` });
   const row = page.getByRole('link', { name: /The talk.*failed/ });

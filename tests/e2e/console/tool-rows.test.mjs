@@ -9,7 +9,10 @@ import { Chat, startConsole } from '../lib/console.mjs';
 const { hub, visit } = await startConsole();
 
 const DIRECTORY = '/home/ada/code/almanac';
-const assistant = (block) => ({ role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content: [block] } } } });
+const assistant = (block) => ({
+  role: 'agent',
+  content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content: [block] } } },
+});
 const use = (id, name, input) => assistant({ type: 'tool_use', id, name, input });
 const result = (id, content, more) => assistant({ type: 'tool_result', tool_use_id: id, content, ...more });
 
@@ -31,7 +34,12 @@ test('the row of an edit shows its relative path, the whole name of its file, it
   const name = 'parse-the-dates-of-leap-years-and-months.test.ts';
   const edit = { file_path: `${DIRECTORY}/${LONG_FOLDER}/${name}`, old_string: 'one\ntwo', new_string: 'one\n2' };
   for (const [size, device] of Object.entries({ PHONE, DESK })) {
-    const { chat } = await openConversation(t, `edit-${size.toLowerCase()}`, [use('e', 'Edit', edit), result('e', INTERNAL, { is_final: true })], { device });
+    const { chat } = await openConversation(
+      t,
+      `edit-${size.toLowerCase()}`,
+      [use('e', 'Edit', edit), result('e', INTERNAL, { is_final: true })],
+      { device },
+    );
     const row = chat.log.locator('.disclosure');
     await row.getByText('− two').waitFor();
     await row.getByRole('img', { name: 'done' }).waitFor();
@@ -66,10 +74,18 @@ test('a call that waits for an approval is not shown as running, and one that ha
   const row = chat.log.locator('.disclosure', { hasText: 'make' });
   await row.getByText('running').waitFor();
   const request = { tool: 'Bash', arguments: { command: 'make' }, createdAt: 1 };
-  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: { a: request }, completedRequests: {} } });
+  await cli.emitWithAck('update-state', {
+    sid: session.id,
+    expectedVersion: 1,
+    agentState: { requests: { a: request }, completedRequests: {} },
+  });
   await row.getByText('waiting for you').waitFor();
   assert.equal(await row.getByText('running').count(), 0);
-  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 2, agentState: { requests: {}, completedRequests: { a: { ...request, status: 'approved', completedAt: 2 } } } });
+  await cli.emitWithAck('update-state', {
+    sid: session.id,
+    expectedVersion: 2,
+    agentState: { requests: {}, completedRequests: { a: { ...request, status: 'approved', completedAt: 2 } } },
+  });
   await row.getByText('running').waitFor();
   await cli.sendMessage(session.id, result('a', 'built'));
   await row.getByText('built').waitFor();
@@ -83,7 +99,9 @@ test('a call that waits for an approval is not shown as running, and one that ha
 test('the mode of a decision has the label that the agent of the session gives it', async (t) => {
   const metadata = { flavor: 'alpha', modes: [{ id: 'default', name: 'Ask the gardener' }] };
   const { session, cli, chat } = await openConversation(t, 'own-mode', [use('a', 'Bash', { command: 'make' })], { metadata });
-  const completedRequests = { a: { tool: 'Bash', arguments: { command: 'make' }, status: 'approved', decision: 'approved', mode: 'default', completedAt: 1 } };
+  const completedRequests = {
+    a: { tool: 'Bash', arguments: { command: 'make' }, status: 'approved', decision: 'approved', mode: 'default', completedAt: 1 },
+  };
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: {}, completedRequests } });
   await chat.log.locator('summary', { hasText: 'make' }).getByRole('img', { name: 'Approved' }).waitFor();
   await chat.log.locator('summary', { hasText: 'make' }).click();
@@ -94,13 +112,25 @@ test('invisible and reordering characters in the names of files are escaped in a
   const name = 'invoice\u202Egnp.exe\u200B';
   const escaped = 'invoice\\u202Egnp.exe\\u200B';
   const methods = {
-    gitStatus: () => ({ success: true, branch: 'ma\u200Bin', files: [{ path: name, oldPath: `old/${name}`, status: 'renamed', index: '.', worktree: 'R' }, { path: `${name}/`, status: 'untracked', count: 2 }] }),
+    gitStatus: () => ({
+      success: true,
+      branch: 'ma\u200Bin',
+      files: [
+        { path: name, oldPath: `old/${name}`, status: 'renamed', index: '.', worktree: 'R' },
+        { path: `${name}/`, status: 'untracked', count: 2 },
+      ],
+    }),
     gitDiffNumstat: () => ({ success: true, files: [] }),
     listDirectory: () => ({ success: true, entries: [{ name, type: 'file', size: 4 }] }),
     ripgrep: () => ({ success: true, files: [] }),
     readFile: () => ({ success: true, content: 'dGVzdA==' }),
   };
-  const { session, page, chat } = await openConversation(t, 'names', [use('w', 'Write', { file_path: `${DIRECTORY}/${name}`, content: 'x' })], { methods });
+  const { session, page, chat } = await openConversation(
+    t,
+    'names',
+    [use('w', 'Write', { file_path: `${DIRECTORY}/${name}`, content: 'x' })],
+    { methods },
+  );
   await chat.log.getByText(escaped).waitFor();
   await page.getByRole('link', { name: 'Changes' }).click();
   await page.getByText(`old/${escaped} → ${escaped}`).waitFor();

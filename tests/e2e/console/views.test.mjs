@@ -22,8 +22,19 @@ const THEMES = /** @type {const} */ (['light', 'dark']);
 /** The views. `shows`: a text to wait for. `opens`: a file whose diff is opened. `screenshots`: the sizes and themes with a screenshot. */
 const VIEWS = [
   { name: 'sessions', path: () => '/', shows: 'Parse the dates', screenshots: ['phone light'] },
-  { name: 'conversation', path: (id) => `/sessions/${id}`, shows: 'Shall I commit it?', screenshots: ['phone light', 'phone dark', 'desk light'] },
-  { name: 'changes', path: (id) => `/sessions/${id}/changes`, shows: 'src/dates.rs', opens: 'src/dates.rs', screenshots: ['desk light', 'phone dark'] },
+  {
+    name: 'conversation',
+    path: (id) => `/sessions/${id}`,
+    shows: 'Shall I commit it?',
+    screenshots: ['phone light', 'phone dark', 'desk light'],
+  },
+  {
+    name: 'changes',
+    path: (id) => `/sessions/${id}/changes`,
+    shows: 'src/dates.rs',
+    opens: 'src/dates.rs',
+    screenshots: ['desk light', 'phone dark'],
+  },
   { name: 'files', path: (id) => `/sessions/${id}/files?path=src%2Fdates.rs`, shows: 'parse_date', screenshots: ['desk dark'] },
   { name: 'machines', path: () => '/machines', shows: 'online', screenshots: [] },
   { name: 'new', path: () => '/new', shows: 'Approve everything', screenshots: [] },
@@ -33,7 +44,11 @@ const VIEWS = [
 
 /** Creates sessions with every kind of content. */
 async function createSample(t) {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'views', tag: '/code/almanac', metadata: { path: '/code/almanac', host: 'workshop', name: 'Parse the dates', flavor: 'alpha', machineId: 'bench' } });
+  const { session, cli } = await liveSession(t, hub, {
+    namespace: 'views',
+    tag: '/code/almanac',
+    metadata: { path: '/code/almanac', host: 'workshop', name: 'Parse the dates', flavor: 'alpha', machineId: 'bench' },
+  });
   await fillSample(hub, session, cli);
   // A keep-alive in flight at the end of the test fails.
   const timer = setInterval(() => keepAlive(session, cli).catch(() => {}), 10_000);
@@ -47,7 +62,9 @@ const waitUntilLoaded = (page) =>
     const log = document.querySelector('[role="log"]');
     const isAtEnd = !log || log.scrollTop + log.clientHeight >= log.scrollHeight - 1;
     const isHighlighted = !document.querySelector('.code') || document.querySelector('.code .hljs-keyword');
-    const isLive = /** @type {HTMLElement} */ (document.querySelector('.connection'))?.dataset.state === 'live' && !document.querySelector('.connection > *');
+    const isLive =
+      /** @type {HTMLElement} */ (document.querySelector('.connection'))?.dataset.state === 'live' &&
+      !document.querySelector('.connection > *');
     return isLive && isAtEnd && isHighlighted && !document.querySelector('.skeleton') && document.fonts.status === 'loaded';
   });
 
@@ -71,9 +88,13 @@ async function measureMessages(page) {
 /** Returns the accessibility violations that axe finds. */
 async function findViolations(page) {
   // Messages are hidden until they are measured.
-  await page.waitForFunction(() => [...document.querySelectorAll('.message')].every((message) => getComputedStyle(message).visibility === 'visible'));
+  await page.waitForFunction(() =>
+    [...document.querySelectorAll('.message')].every((message) => getComputedStyle(message).visibility === 'visible'),
+  );
   const { violations } = await page.evaluate(async () => window.axe.run(document, { resultTypes: ['violations'] }));
-  return violations.map(({ id, impact, nodes }) => `${impact}: ${id}: ${nodes.map(({ target, failureSummary }) => `${target} ${failureSummary}`).join(' | ')}`);
+  return violations.map(
+    ({ id, impact, nodes }) => `${impact}: ${id}: ${nodes.map(({ target, failureSummary }) => `${target} ${failureSummary}`).join(' | ')}`,
+  );
 }
 
 test('axe finds no violation in any view', { timeout: 280_000 }, async (t) => {
@@ -96,7 +117,10 @@ test('axe finds no violation in any view', { timeout: 280_000 }, async (t) => {
     await page.waitForURL((url) => url.hash === '');
     for (const { name, path: pathOf, shows, opens, screenshots } of VIEWS) {
       await page.goto(pathOf(id));
-      const text = page.locator(name === 'sessions' ? '.sidebar' : 'main').getByText(shows, { exact: false }).first();
+      const text = page
+        .locator(name === 'sessions' ? '.sidebar' : 'main')
+        .getByText(shows, { exact: false })
+        .first();
       await text.waitFor();
       if (opens) {
         await page.locator('summary', { hasText: opens }).click();
@@ -116,8 +140,11 @@ test('axe finds no violation in any view', { timeout: 280_000 }, async (t) => {
 function recordMoves() {
   window.moves = [];
   const place = ({ x, y }) => `${x}, ${y}`;
-  const describe = ({ node, previousRect, currentRect }) => `“${node?.textContent?.slice(0, 40)}” from ${place(previousRect)} to ${place(currentRect)}`;
-  const observer = new PerformanceObserver((list) => window.moves.push(...list.getEntries().flatMap((/** @type {any} */ { sources }) => sources.map(describe))));
+  const describe = ({ node, previousRect, currentRect }) =>
+    `“${node?.textContent?.slice(0, 40)}” from ${place(previousRect)} to ${place(currentRect)}`;
+  const observer = new PerformanceObserver((list) =>
+    window.moves.push(...list.getEntries().flatMap((/** @type {any} */ { sources }) => sources.map(describe))),
+  );
   observer.observe({ type: 'layout-shift', buffered: true });
 }
 

@@ -50,7 +50,8 @@ test('shows staged and unstaged changes with diffs, and updates them after the a
 /** Writes empty files with numbers in a folder of a repository. */
 function writeMany(repository, folder, count) {
   mkdirSync(path.join(repository.folder, folder), { recursive: true });
-  for (let index = 0; index < count; index += 1) writeFileSync(path.join(repository.folder, folder, `file-${String(index).padStart(5, '0')}.txt`), '');
+  for (let index = 0; index < count; index += 1)
+    writeFileSync(path.join(repository.folder, folder, `file-${String(index).padStart(5, '0')}.txt`), '');
 }
 
 test('groups many changed files by folder, and loads them in parts', async (t) => {
@@ -130,7 +131,10 @@ test('browses files by mouse and keyboard, searches and shows them', async (t) =
   // An inherited property name.
   repository.write('constructor/inner.constructor', 'inside\n');
   repository.write('data.bin', Buffer.from([0, 1, 2, 3]));
-  repository.write('dot.png', Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==', 'base64'));
+  repository.write(
+    'dot.png',
+    Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==', 'base64'),
+  );
   await page.getByRole('link', { name: 'Files' }).click();
   const item = (name) => page.getByRole('treeitem', { name });
   await item('constructor').click();
@@ -203,13 +207,19 @@ test('uploads files by picker, paste and drop, removes one, and attaches the oth
   const files = page.getByRole('list', { name: 'Files to send' });
   await page.locator('input[type=file]').setInputFiles([{ name: 'picked.txt', mimeType: 'text/plain', buffer: Buffer.from('picked\n') }]);
   await dispatchFiles(page, 'paste', [['pasted.txt', 'pasted\n']]);
-  await dispatchFiles(page, 'drop', [['dropped.txt', 'dropped\n'], ['unwanted.txt', 'x']]);
+  await dispatchFiles(page, 'drop', [
+    ['dropped.txt', 'dropped\n'],
+    ['unwanted.txt', 'x'],
+  ]);
   await files.locator('li[data-state="done"]').nth(3).waitFor();
   await page.getByRole('button', { name: 'Remove unwanted.txt' }).click();
   await chat.send('cat $ATTACHMENTS > got.txt');
   await chat.waitForText('Exit code 0.');
   const attached = page.getByRole('list', { name: 'Attachments' });
-  assert.deepEqual((await attached.locator('li').allTextContents()).map((text) => text.trim().split(' ')[0]), ['picked.txt', 'pasted.txt', 'dropped.txt']);
+  assert.deepEqual(
+    (await attached.locator('li').allTextContents()).map((text) => text.trim().split(' ')[0]),
+    ['picked.txt', 'pasted.txt', 'dropped.txt'],
+  );
   assert.equal(readFileSync(path.join(repository.folder, 'got.txt'), 'utf8'), 'picked\npasted\ndropped\n');
   await files.waitFor({ state: 'detached' });
   assert.deepEqual(pageErrors, []);
@@ -223,7 +233,9 @@ test('shows upload progress, and retries a failed upload', async (t) => {
     if (isRejecting) await route.fulfill({ status: 503, json: { error: 'The hub is busy.', code: 'overloaded' } });
     else await progressShown.then(() => route.continue());
   });
-  await page.locator('input[type=file]').setInputFiles([{ name: 'large.bin', mimeType: 'application/octet-stream', buffer: Buffer.alloc(3_000_000, 7) }]);
+  await page
+    .locator('input[type=file]')
+    .setInputFiles([{ name: 'large.bin', mimeType: 'application/octet-stream', buffer: Buffer.alloc(3_000_000, 7) }]);
   await page.getByText('The hub is busy.').waitFor();
   assert.equal(await page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);
   isRejecting = false;
@@ -259,8 +271,15 @@ test('shows how much of a large file is uploaded, and cancels the upload', async
   const { page, agent } = await startSession(t, 'cancel', { args: ['--auto-approve'], home });
   const client = await page.context().newCDPSession(page);
   await client.send('Network.enable');
-  await client.send('Network.emulateNetworkConditions', { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: 3_000_000 });
-  await page.locator('input[type=file]').setInputFiles([{ name: 'large.bin', mimeType: 'application/octet-stream', buffer: Buffer.alloc(40_000_000, 7) }]);
+  await client.send('Network.emulateNetworkConditions', {
+    offline: false,
+    latency: 0,
+    downloadThroughput: -1,
+    uploadThroughput: 3_000_000,
+  });
+  await page
+    .locator('input[type=file]')
+    .setInputFiles([{ name: 'large.bin', mimeType: 'application/octet-stream', buffer: Buffer.alloc(40_000_000, 7) }]);
   const files = page.getByRole('list', { name: 'Files to send' });
   await files.getByText(/^\d+\.\d MiB of 38\.1 MiB$/).waitFor();
   const folder = path.join(home, 'uploads', agent.sessionId);
@@ -276,7 +295,10 @@ test('does not send a message before all its files are uploaded', async (t) => {
   const broken = `broken-${'x'.repeat(250)}.txt`;
   const file = (name) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(name) });
   await page.locator('input[type=file]').setInputFiles([file('good.txt'), file(broken)]);
-  await page.getByRole('alert').getByText(/could not be uploaded/).waitFor();
+  await page
+    .getByRole('alert')
+    .getByText(/could not be uploaded/)
+    .waitFor();
   await page.locator('li[data-state="done"]', { hasText: 'good.txt' }).waitFor();
   await chat.composer.fill('cat $ATTACHMENTS');
   assert.equal(await page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);

@@ -67,6 +67,7 @@ export async function readConversation(web, id) {
  * @param {string} command
  */
 export async function waitForRequest(feed, command) {
-  const findId = ({ data }) => Object.entries(data?.agentState?.requests ?? {}).find(([, request]) => request.arguments.command === command)?.[0];
+  const findId = ({ data }) =>
+    Object.entries(data?.agentState?.requests ?? {}).find(([, request]) => request.arguments.command === command)?.[0];
   return findId(await feed.next((event) => findId(event) !== undefined, `the permission request for ${command}`));
 }

@@ -29,5 +29,8 @@ export async function runScript(t, name, ...args) {
 export function cellsOf(text, title) {
   const line = text.split('\n').find((row) => row.startsWith(`| ${title} `));
   assert.ok(line, `${title} is not in:\n${text}`);
-  return line.split('|').slice(2, -1).map((cell) => cell.trim());
+  return line
+    .split('|')
+    .slice(2, -1)
+    .map((cell) => cell.trim());
 }

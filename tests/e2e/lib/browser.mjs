@@ -46,7 +46,8 @@ export async function openPage(t, browser, hub, options = DESK) {
   page.on('pageerror', (error) => pageErrors.push(String(error)));
   page.on('console', (message) => {
     // Network errors are caused by the tests.
-    if (message.type() === 'error' && !/Failed to load resource|WebSocket connection to|net::ERR_/.test(message.text())) pageErrors.push(message.text());
+    if (message.type() === 'error' && !/Failed to load resource|WebSocket connection to|net::ERR_/.test(message.text()))
+      pageErrors.push(message.text());
   });
   return { page, context, pageErrors };
 }
@@ -61,4 +62,5 @@ export const waitForCount = (locator, count) => eventually(async () => (await lo
 export const waitForValue = (locator, text) => eventually(async () => (await locator.inputValue()) === text, `“${text}” in ${locator}`);
 
 /** Waits until an element has the focus. @param {import('playwright-core').Locator} locator */
-export const waitForFocus = (locator) => eventually(() => locator.evaluate((element) => element === document.activeElement), `the focus of ${locator}`);
+export const waitForFocus = (locator) =>
+  eventually(() => locator.evaluate((element) => element === document.activeElement), `the focus of ${locator}`);

@@ -21,10 +21,15 @@ export async function startConsole({ vars, serviceWorkers = 'block' } = {}) {
   suite.after(() => hub.stop());
 
   /** Opens an empty page in a new context. @see openPage */
-  const open = (t, /** @type {import('playwright-core').BrowserContextOptions} */ options = DESK) => openPage(t, browser, hub, { serviceWorkers, ...options });
+  const open = (t, /** @type {import('playwright-core').BrowserContextOptions} */ options = DESK) =>
+    openPage(t, browser, hub, { serviceWorkers, ...options });
 
   /** Opens a page that is signed in to a namespace. */
-  const visit = async (t, namespace, /** @type {{path?: string} & import('playwright-core').BrowserContextOptions} */ { path = '/', ...options } = DESK) => {
+  const visit = async (
+    t,
+    namespace,
+    /** @type {{path?: string} & import('playwright-core').BrowserContextOptions} */ { path = '/', ...options } = DESK,
+  ) => {
     const opened = await open(t, options);
     await opened.page.goto(signInUrl(hub, namespace, path));
     await opened.page.waitForURL((url) => url.hash === '');

@@ -45,7 +45,8 @@ function methodsOf(t, world) {
     killSession: () => ({}),
     'set-session-config': (applied) => ({ applied }),
     spawnSession: async ({ directory, resumeSessionId, sessionId }) => {
-      if (resumeSessionId === undefined) return { success: true, sessionId: (await world.web.openSession({ tag: `${directory}-notes` })).id };
+      if (resumeSessionId === undefined)
+        return { success: true, sessionId: (await world.web.openSession({ tag: `${directory}-notes` })).id };
       await world.cli.keepAlive(sessionId);
       return { success: true, sessionId };
     },
@@ -62,7 +63,12 @@ export async function openWorld(t, hub, namespace) {
   const options = { namespace, tag: DIRECTORY, metadata, agentState: {}, auth: { machineId } };
   const { session, cli } = await liveSession(t, hub, options);
   const connectRunner = () => connectCli(t, hub, { namespace, auth: { machineId } });
-  const world = { web, cli, connectRunner, values: { session: session.id, machine: machineId, 'new-machine': randomUUID(), token: hub.token() } };
+  const world = {
+    web,
+    cli,
+    connectRunner,
+    values: { session: session.id, machine: machineId, 'new-machine': randomUUID(), token: hub.token() },
+  };
   for (const [name, method] of Object.entries(methodsOf(t, world))) {
     await cli.serve(['spawnSession', 'checkPathExists'].includes(name) ? `${machineId}:${name}` : name, method);
   }
@@ -86,9 +92,16 @@ async function fillList({ web, cli, values }) {
   const worktree = { basePath: '/home/ada/main', branch: 'notes', name: 'notes', worktreePath: DIRECTORY };
   const summary = { text: 'Write the release notes', updatedAt: 1 };
   const details = { name: 'Release notes', summary, agentName: 'Alpha 2', lifecycleState: 'running', worktree };
-  await cli.emitWithAck('update-metadata', { sid, expectedVersion: 1, metadata: { path: DIRECTORY, host: 'laptop', flavor: 'alpha', machineId, ...details } });
+  await cli.emitWithAck('update-metadata', {
+    sid,
+    expectedVersion: 1,
+    metadata: { path: DIRECTORY, host: 'laptop', flavor: 'alpha', machineId, ...details },
+  });
   const todos = ['completed', 'pending'].map((status) => ({ content: status, status }));
-  await cli.sendMessage(sid, { role: 'agent', content: { type: 'alpha', data: { type: 'tool-call', name: 'TodoWrite', input: { todos } } } });
+  await cli.sendMessage(sid, {
+    role: 'agent',
+    content: { type: 'alpha', data: { type: 'tool-call', name: 'TodoWrite', input: { todos } } },
+  });
   await cli.keepAlive(sid, { permissionMode: 'default', modelMode: 'default' });
   await web.openSession({ tag: 'another' });
 }
@@ -144,9 +157,11 @@ export const CAUSES_OF_EVENTS = {
   'session-updated': ({ web, values }) => web.patch(`/api/sessions/${values.session}`, { pinned: true }),
   'session-removed': ({ web, values }) => web.delete(`/api/sessions/${values.other}`),
   'message-received': ({ cli, values }) => cli.sendMessage(values.session, { role: 'agent', content: 'Done' }),
-  'machine-updated': ({ cli, values }) => cli.emitWithAck('machine-update-state', { machineId: values.machine, expectedVersion: 1, runnerState: ['idle'] }),
+  'machine-updated': ({ cli, values }) =>
+    cli.emitWithAck('machine-update-state', { machineId: values.machine, expectedVersion: 1, runnerState: ['idle'] }),
   toast: addRequest,
-  'message-delta': ({ cli, values }) => cli.emitWithAck('message-delta', { sid: values.session, id: 'a-1', text: 'I will run', kind: 'text' }),
+  'message-delta': ({ cli, values }) =>
+    cli.emitWithAck('message-delta', { sid: values.session, id: 'a-1', text: 'I will run', kind: 'text' }),
   heartbeat: () => {},
   probe: (_world, feed) => feed.send('probe'),
 };

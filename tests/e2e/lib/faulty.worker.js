@@ -45,7 +45,11 @@ const withFaults = (env) => ({
   ...env,
   DB: override(env.DB, {
     prepare: (sql) => wrapStatement(env.DB.prepare(sql), sql),
-    batch: (list) => runWithFault(list.map(({ sql }) => sql), () => env.DB.batch(list.map(({ original }) => original))),
+    batch: (list) =>
+      runWithFault(
+        list.map(({ sql }) => sql),
+        () => env.DB.batch(list.map(({ original }) => original)),
+      ),
   }),
 });
 

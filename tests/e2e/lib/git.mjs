@@ -22,7 +22,10 @@ export class Repository {
 
   git(...args) {
     const author = { NAME: 'Test', EMAIL: 'test@example.com' };
-    const names = Object.entries(author).flatMap(([key, value]) => [[`GIT_AUTHOR_${key}`, value], [`GIT_COMMITTER_${key}`, value]]);
+    const names = Object.entries(author).flatMap(([key, value]) => [
+      [`GIT_AUTHOR_${key}`, value],
+      [`GIT_COMMITTER_${key}`, value],
+    ]);
     const env = { ...process.env, ...Object.fromEntries(names), GIT_CONFIG_GLOBAL: '/dev/null', GIT_CONFIG_SYSTEM: '/dev/null' };
     return execFileSync('git', args, { cwd: this.folder, env, encoding: 'utf8' });
   }

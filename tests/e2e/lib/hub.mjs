@@ -36,7 +36,8 @@ function removeFolder(folder) {
 export function readSettings() {
   const text = readFileSync(path.join(ROOT, 'wrangler.toml'), 'utf8');
   const vars = /^\[vars\]\n([^]*?)(?=^\[|(?![^]))/m.exec(text)?.[1] ?? '';
-  const list = (name) => [...new RegExp(`^${name}\\s*=\\s*\\[([^\\]]*)\\]`, 'm').exec(text)[1].matchAll(/"([^"]+)"/g)].map(([, item]) => item);
+  const list = (name) =>
+    [...new RegExp(`^${name}\\s*=\\s*\\[([^\\]]*)\\]`, 'm').exec(text)[1].matchAll(/"([^"]+)"/g)].map(([, item]) => item);
   return {
     compatibilityDate: /^compatibility_date\s*=\s*"([^"]+)"/m.exec(text)[1],
     compatibilityFlags: list('compatibility_flags'),
@@ -50,7 +51,10 @@ function modulesOf(wrappers) {
   const folders = wrappers.includes('skew.worker.js') ? [BUILD, path.join(BUILD, 'previous')] : [BUILD];
   const isMissing = (folder) => ['index.js', 'index_bg.wasm'].some((name) => !existsSync(path.join(folder, name)));
   const missing = folders.find(isMissing);
-  if (missing !== undefined) throw new Error(`There is no built hub in ${missing}. Build it with: ${folders.length > 1 ? 'npm test -- --file tests/e2e/skew.test.mjs' : 'npm run build'}`);
+  if (missing !== undefined)
+    throw new Error(
+      `There is no built hub in ${missing}. Build it with: ${folders.length > 1 ? 'npm test -- --file tests/e2e/skew.test.mjs' : 'npm run build'}`,
+    );
   const toModule = (name) => {
     const contents = readFileSync(new URL(`./${name}`, import.meta.url), 'utf8');
     return { type: 'ESModule', path: path.join(BUILD, name), contents };
@@ -66,7 +70,8 @@ function modulesOf(wrappers) {
 
 /** miniflare's settings for the web console, the same as in wrangler.toml. */
 function assetsOf(workerFirst) {
-  if (!existsSync(path.join(CONSOLE, 'index.html'))) throw new Error('There is no built console in web/dist/. Build it with: npm run build');
+  if (!existsSync(path.join(CONSOLE, 'index.html')))
+    throw new Error('There is no built console in web/dist/. Build it with: npm run build');
   return {
     workerName: 'hub',
     directory: CONSOLE,

@@ -28,8 +28,10 @@ export async function mockPushManager(context, subscription) {
     manager.getSubscription = async () => current();
     manager.subscribe = async ({ userVisibleOnly, applicationServerKey }) => {
       const key = localStorage.getItem(STORAGE_KEY);
-      if (!userVisibleOnly || atob(applicationServerKey.replaceAll('-', '+').replaceAll('_', '/')).length !== 65) throw new TypeError('Invalid subscription options.');
-      if (key !== null && key !== applicationServerKey) throw new DOMException('A subscription for another key exists.', 'InvalidStateError');
+      if (!userVisibleOnly || atob(applicationServerKey.replaceAll('-', '+').replaceAll('_', '/')).length !== 65)
+        throw new TypeError('Invalid subscription options.');
+      if (key !== null && key !== applicationServerKey)
+        throw new DOMException('A subscription for another key exists.', 'InvalidStateError');
       localStorage.setItem(STORAGE_KEY, applicationServerKey);
       return current();
     };
@@ -50,10 +52,15 @@ export async function deliverPush(page, payload) {
   await client.send('ServiceWorker.enable');
   const registrationId = await registered;
   const { tag } = payload;
-  const isShown = () => page.evaluate(async (name) => (await (await navigator.serviceWorker.ready).getNotifications({ tag: name })).length > 0, tag);
+  const isShown = () =>
+    page.evaluate(async (name) => (await (await navigator.serviceWorker.ready).getNotifications({ tag: name })).length > 0, tag);
   // Under load the browser sometimes drops a message silently. Repeated messages with one tag are one notification.
   await eventually(async () => {
-    await client.send('ServiceWorker.deliverPushMessage', { origin: new URL(page.url()).origin, registrationId, data: JSON.stringify(payload) });
+    await client.send('ServiceWorker.deliverPushMessage', {
+      origin: new URL(page.url()).origin,
+      registrationId,
+      data: JSON.stringify(payload),
+    });
     return eventually(isShown, 'the notification', REDELIVER_MS).catch(() => false);
   }, 'the notification');
   await client.detach();

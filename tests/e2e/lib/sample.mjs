@@ -5,8 +5,17 @@ import { eventually } from '../../../scripts/lib/await.mjs';
 /** The page's clock. */
 export const NOW = Date.UTC(2026, 4, 12, 9, 30);
 
-const output = (...content) => ({ role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content } } } });
-const result = (id, content, is_error = false) => ({ role: 'agent', content: { type: 'output', data: { type: 'user', message: { role: 'user', content: [{ type: 'tool_result', tool_use_id: id, content, is_error }] } } } });
+const output = (...content) => ({
+  role: 'agent',
+  content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content } } },
+});
+const result = (id, content, is_error = false) => ({
+  role: 'agent',
+  content: {
+    type: 'output',
+    data: { type: 'user', message: { role: 'user', content: [{ type: 'tool_result', tool_use_id: id, content, is_error }] } },
+  },
+});
 const userMessage = (text) => ({ role: 'user', content: { type: 'text', text }, meta: { sentFrom: 'cli' } });
 
 const CODE = `use std::fmt;
@@ -73,7 +82,12 @@ const METHODS = {
   }),
   gitDiffNumstat: ({ staged }) => ({
     success: true,
-    files: staged ? [{ path: 'tests/dates.rs', added: 18, removed: 0 }] : [{ path: 'src/dates.rs', added: 2, removed: 2 }, { path: 'notes/old.md', added: 0, removed: 7 }],
+    files: staged
+      ? [{ path: 'tests/dates.rs', added: 18, removed: 0 }]
+      : [
+          { path: 'src/dates.rs', added: 2, removed: 2 },
+          { path: 'notes/old.md', added: 0, removed: 7 },
+        ],
   }),
   gitDiffFile: () => ({ success: true, diff: DIFF }),
   readFile: () => ({ success: true, content: Buffer.from(CODE).toString('base64') }),
@@ -81,7 +95,12 @@ const METHODS = {
     success: true,
     entries: path
       ? [{ name: 'dates.rs', type: 'file', size: CODE.length }]
-      : [{ name: 'src', type: 'directory' }, { name: 'tests', type: 'directory' }, { name: 'Cargo.toml', type: 'file', size: 214 }, { name: 'README.md', type: 'file', size: 1822 }],
+      : [
+          { name: 'src', type: 'directory' },
+          { name: 'tests', type: 'directory' },
+          { name: 'Cargo.toml', type: 'file', size: 214 },
+          { name: 'README.md', type: 'file', size: 1822 },
+        ],
   }),
   listSlashCommands: () => ({ success: true, commands: ['todo', 'help'] }),
   listSkills: () => ({ success: true, skills: [{ name: 'review', description: 'Reviews the current changes' }] }),
@@ -102,13 +121,34 @@ export async function fillSample(hub, session, cli) {
   const statuses = ['completed', 'completed', 'in_progress'];
   const messages = [
     userMessage('The parser accepts a 13th month. Please fix it, with a test.'),
-    output({ type: 'thinking', thinking: 'The month is parsed but never validated.' }, { type: 'text', text: 'I will look at the parser first.' }, { type: 'tool_use', id: 't1', name: 'Read', input: { file_path: 'src/dates.rs' } }),
+    output(
+      { type: 'thinking', thinking: 'The month is parsed but never validated.' },
+      { type: 'text', text: 'I will look at the parser first.' },
+      { type: 'tool_use', id: 't1', name: 'Read', input: { file_path: 'src/dates.rs' } },
+    ),
     result('t1', CODE),
-    output({ type: 'tool_use', id: 't2', name: 'Edit', input: { file_path: 'src/dates.rs', old_string: "text.split('-')", new_string: "text.splitn(3, '-')" } }),
+    output({
+      type: 'tool_use',
+      id: 't2',
+      name: 'Edit',
+      input: { file_path: 'src/dates.rs', old_string: "text.split('-')", new_string: "text.splitn(3, '-')" },
+    }),
     result('t2', 'The file was updated.'),
     output({ type: 'tool_use', id: 't3', name: 'Bash', input: { command: 'cargo test dates' } }),
     result('t3', 'test result: FAILED. 11 passed; 1 failed', true),
-    output({ type: 'tool_use', id: 't4', name: 'TodoWrite', input: { todos: todos.map((content, index) => ({ id: `${index}`, content, status: statuses[index], priority: index === 2 ? 'high' : 'medium' })) } }),
+    output({
+      type: 'tool_use',
+      id: 't4',
+      name: 'TodoWrite',
+      input: {
+        todos: todos.map((content, index) => ({
+          id: `${index}`,
+          content,
+          status: statuses[index],
+          priority: index === 2 ? 'high' : 'medium',
+        })),
+      },
+    }),
     output({ type: 'tool_use', id: 't5', name: 'Bash', input: { command: 'cargo test dates' } }),
     result('t5', 'test result: ok. 12 passed; 0 failed'),
     output({ type: 'text', text: ANSWER }),
@@ -120,10 +160,32 @@ export async function fillSample(hub, session, cli) {
   await eventually(() => Date.now() > completedAt, 'the next millisecond');
   for (const message of messages.slice(beforeTests)) await cli.sendMessage(id, message);
   const completedRequests = {
-    t2: { tool: 'Edit', arguments: { file_path: 'src/dates.rs' }, status: 'approved', decision: 'approved_for_session', mode: 'default', completedAt },
-    r0: { tool: 'Bash', arguments: { command: 'cargo install date-checker' }, status: 'denied', decision: 'denied', reason: 'The tests are enough', mode: 'default', completedAt },
+    t2: {
+      tool: 'Edit',
+      arguments: { file_path: 'src/dates.rs' },
+      status: 'approved',
+      decision: 'approved_for_session',
+      mode: 'default',
+      completedAt,
+    },
+    r0: {
+      tool: 'Bash',
+      arguments: { command: 'cargo install date-checker' },
+      status: 'denied',
+      decision: 'denied',
+      reason: 'The tests are enough',
+      mode: 'default',
+      completedAt,
+    },
   };
-  const requests = { r1: { tool: 'Bash', arguments: { command: 'git commit --all --message "Reject a 13th month"' }, sessionRule: { kind: 'command', label: 'git commit …' }, createdAt: NOW - 30_000 } };
+  const requests = {
+    r1: {
+      tool: 'Bash',
+      arguments: { command: 'git commit --all --message "Reject a 13th month"' },
+      sessionRule: { kind: 'command', label: 'git commit …' },
+      createdAt: NOW - 30_000,
+    },
+  };
   await cli.emitWithAck('update-state', { sid: id, expectedVersion: 1, agentState: { requests, completedRequests } });
   const web = hub.web(namespace);
   const other = (tag, metadata) => web.openSession({ tag, metadata: { host: 'workshop', flavor: 'beta', ...metadata } });
@@ -131,7 +193,10 @@ export async function fillSample(hub, session, cli) {
   await other('/code/tide', { path: '/code/tide', host: 'harbour', summary: { text: 'Read the tide gauge', updatedAt: NOW } });
   const archived = await other('/code/tide/2', { path: '/code/tide', host: 'harbour', name: 'Rename the tables' });
   await web.post(`/api/sessions/${archived.id}/archive`, {});
-  await web.post('/cli/machines', { id: 'bench', metadata: { host: 'workshop', platform: 'linux', version: '1.4.0', displayName: 'Workshop' } });
+  await web.post('/cli/machines', {
+    id: 'bench',
+    metadata: { host: 'workshop', platform: 'linux', version: '1.4.0', displayName: 'Workshop' },
+  });
   await keepAlive(session, cli);
 }
 

@@ -11,7 +11,10 @@ export const updatesScreens = Boolean(process.env.UPDATE_SCREENS);
 /** Saves a screenshot in docs/screens, as a PNG with a palette, a third of the size. */
 export async function saveScreenshot(page, name) {
   const sharp = createRequire(createRequire(import.meta.url).resolve('miniflare'))('sharp');
-  const png = await sharp(await takeStableScreenshot(page)).removeAlpha().png({ palette: true, colours: 256, dither: 0, compressionLevel: 9, effort: 10 }).toBuffer();
+  const png = await sharp(await takeStableScreenshot(page))
+    .removeAlpha()
+    .png({ palette: true, colours: 256, dither: 0, compressionLevel: 9, effort: 10 })
+    .toBuffer();
   writeFileSync(path.join(ROOT, 'docs', 'screens', `${name}.png`), png);
 }
 

@@ -113,7 +113,10 @@ export class NamespaceHub extends BuiltHub {
     // The object before it may have been removed while it was busy.
     tally.active = 0;
     countStorage(state.storage, tally.storage);
-    super(state, withCounts(env, tally, (batch) => whileBusy(tally, batch)));
+    super(
+      state,
+      withCounts(env, tally, (batch) => whileBusy(tally, batch)),
+    );
     this.tally = tally;
   }
 }

@@ -16,7 +16,10 @@ export async function startTcpProxy(t, hub) {
     const upstream = connect(hub.port, '127.0.0.1');
     const connection = [client, upstream];
     connections.add(connection);
-    for (const [from, to] of [[client, upstream], [upstream, client]]) {
+    for (const [from, to] of [
+      [client, upstream],
+      [upstream, client],
+    ]) {
       from.pipe(to);
       // Both ends close connections abruptly.
       from.on('error', () => to.destroy());

@@ -15,7 +15,11 @@ const override = (target, methods) => Object.assign(Object.create(target), metho
 const wrapStatement = (statement, bytes) =>
   override(statement, {
     bytes,
-    bind: (...values) => wrapStatement(statement.bind(...values), values.reduce((sum, value) => sum + (value?.length ?? 0), 0)),
+    bind: (...values) =>
+      wrapStatement(
+        statement.bind(...values),
+        values.reduce((sum, value) => sum + (value?.length ?? 0), 0),
+      ),
   });
 
 /** The bindings with a database that records. */

@@ -37,7 +37,8 @@ export async function streamUpload(hub, path, { size, namespace, contentFirst = 
     block.writeUInt32BE(sent, 0);
     const piece = block.subarray(0, Math.min(PIECE_BYTES, size - sent));
     hash.update(piece);
-    if (!request.write(piece.toString('base64'))) await Promise.race([once(request, 'drain').catch(() => {}), answered.promise.catch(() => {})]);
+    if (!request.write(piece.toString('base64')))
+      await Promise.race([once(request, 'drain').catch(() => {}), answered.promise.catch(() => {})]);
   }
   request.end(contentFirst ? `",${fields}}` : '"}');
   const response = await withTimeout(answered.promise, 'the response to the upload', 300_000);

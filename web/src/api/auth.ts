@@ -131,7 +131,8 @@ export class Auth {
     if (accessToken === null) throw new HubError(401, 'unauthorized', 'You are signed out.');
     // Until it is reloaded, the page sends requests for the previous namespace, which must not get the new one's token.
     const owner = this.#environment.tabStorage.getItem(OWNER_KEY);
-    if (owner !== null && owner !== this.namespace) throw new HubError(401, 'unauthorized', 'Another namespace was signed in. Reload the page.');
+    if (owner !== null && owner !== this.namespace)
+      throw new HubError(401, 'unauthorized', 'Another namespace was signed in. Reload the page.');
     try {
       const { jwt } = await this.#exchange(accessToken);
       this.#jwt = jwt;

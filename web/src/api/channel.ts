@@ -200,7 +200,11 @@ export class Channel {
         : this.#openStream(`${origin}/api/events?${query}`, handleEvent, handleClose);
   }
 
-  #openSocket(url: string, handleEvent: (event: HubEvent, id?: string) => void, handleClose: (isTokenExpired: boolean) => void): Connection {
+  #openSocket(
+    url: string,
+    handleEvent: (event: HubEvent, id?: string) => void,
+    handleClose: (isTokenExpired: boolean) => void,
+  ): Connection {
     const socket = new this.#environment.WebSocket(url);
     let isOpened = false;
     socket.onopen = () => {
@@ -228,7 +232,11 @@ export class Channel {
     };
   }
 
-  #openStream(url: string, handleEvent: (event: HubEvent, id?: string) => void, handleClose: (isTokenExpired: boolean) => void): Connection {
+  #openStream(
+    url: string,
+    handleEvent: (event: HubEvent, id?: string) => void,
+    handleClose: (isTokenExpired: boolean) => void,
+  ): Connection {
     const stream = new this.#environment.EventSource(url);
     stream.onmessage = ({ data, lastEventId }) => handleEvent(JSON.parse(String(data)) as HubEvent, lastEventId);
     stream.onerror = () => {

@@ -34,7 +34,11 @@ const NOT_READY = "The agent's CLI is not connected, or not ready yet. Try again
 
 /** Creates the error for an error response. */
 export function responseError(status: number, body: unknown): HubError {
-  const { error, code, field } = (typeof body === 'object' && body !== null ? body : {}) as { error?: unknown; code?: unknown; field?: unknown };
+  const { error, code, field } = (typeof body === 'object' && body !== null ? body : {}) as {
+    error?: unknown;
+    code?: unknown;
+    field?: unknown;
+  };
   return new HubError(
     status,
     typeof code === 'string' ? code : `http_${status}`,

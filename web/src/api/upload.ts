@@ -55,7 +55,10 @@ export async function upload(
       }
       if (request.status !== 200) reject(responseError(request.status, answer));
       else if (isObject(answer) && answer.success && isString(answer.path)) resolve(answer.path);
-      else reject(new Error((isObject(answer) && isString(answer.error) && answer.error) || 'The machine rejected the file without a reason.'));
+      else
+        reject(
+          new Error((isObject(answer) && isString(answer.error) && answer.error) || 'The machine rejected the file without a reason.'),
+        );
     };
   });
   signal.throwIfAborted();

@@ -5,11 +5,14 @@ export type Validator = (value: unknown) => boolean;
 
 export const isString = (value: unknown): value is string => typeof value === 'string';
 export const isNumber = (value: unknown): value is number => typeof value === 'number';
-export const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** Returns a copy of `object` without the fields that fail their validator. Fields without a validator are copied. */
 export function dropInvalidFields(object: object, validators: Readonly<Record<string, Validator>>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(object).filter(([name, value]) => !Object.hasOwn(validators, name) || validators[name]?.(value)));
+  return Object.fromEntries(
+    Object.entries(object).filter(([name, value]) => !Object.hasOwn(validators, name) || validators[name]?.(value)),
+  );
 }
 
 /**

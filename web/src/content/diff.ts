@@ -48,13 +48,16 @@ export function diffTexts(before: string, after: string): Hunk[] {
  */
 export function changedLines(before: string, after: string, maxEditLength: number): { kind: 'added' | 'removed'; text: string }[] {
   const lines = compareLines(before, after, maxEditLength).flatMap((hunk) => hunk.lines);
-  return lines.filter((line) => /^[+-]/.test(line)).map((line) => ({ kind: line.startsWith('+') ? 'added' : 'removed', text: line.slice(1) }));
+  return lines
+    .filter((line) => /^[+-]/.test(line))
+    .map((line) => ({ kind: line.startsWith('+') ? 'added' : 'removed', text: line.slice(1) }));
 }
 
 /** The time grows with the square of `maxEditLength`. */
 function compareLines(before: string, after: string, maxEditLength: number): ParsedHunk[] {
   // Agents replace parts of lines. The last line of a text would differ from the same line that another one follows.
-  if (before !== '' && after !== '' && !before.endsWith('\n') && !after.endsWith('\n')) return compareLines(`${before}\n`, `${after}\n`, maxEditLength);
+  if (before !== '' && after !== '' && !before.endsWith('\n') && !after.endsWith('\n'))
+    return compareLines(`${before}\n`, `${after}\n`, maxEditLength);
   const patch = structuredPatch('', '', before, after, '', '', { context: Number.MAX_SAFE_INTEGER, maxEditLength });
   return patch?.hunks ?? [replacementHunk(before, after)];
 }
@@ -124,7 +127,9 @@ function diffWords(removed: DiffLine, added: DiffLine | undefined): void {
   const to = added?.spans[0]?.text ?? '';
   if (!added || from.length > MAX_WORD_DIFF_LENGTH || to.length > MAX_WORD_DIFF_LENGTH) return;
   const changes = diffWordsWithSpace(from, to);
-  const commonLength = changes.filter((change) => !change.added && !change.removed).reduce((sum, { value }) => sum + value.trim().length, 0);
+  const commonLength = changes
+    .filter((change) => !change.added && !change.removed)
+    .reduce((sum, { value }) => sum + value.trim().length, 0);
   // Lines that have less than a third in common are unrelated.
   if (commonLength * 3 < Math.min(from.length, to.length)) return;
   removed.spans = changes.filter((change) => !change.added).map(({ value, removed: isChanged }) => ({ text: value, isChanged }));

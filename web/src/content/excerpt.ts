@@ -42,12 +42,15 @@ export function parseExcerpt([start, end]: readonly [string, string], bytes: num
   const lastPart = parts.at(-1);
   if (isCut(lastPart) || lastPart?.kind === 'tool') return parts;
   if (lastPart?.kind === 'image') return [...parts.slice(0, -1), { kind: 'large', isImage: true }];
-  if (lastPart?.kind === 'result' && lastPart.images.length > 0) return [...parts.slice(0, -1), { ...lastPart, images: lastPart.images.slice(0, -1), isImage: true }];
+  if (lastPart?.kind === 'result' && lastPart.images.length > 0)
+    return [...parts.slice(0, -1), { ...lastPart, images: lastPart.images.slice(0, -1), isImage: true }];
   return [{ kind: 'large' }];
 }
 
 function textOf(part: MessagePart): string | undefined {
-  return part.kind === 'text' || part.kind === 'thinking' || part.kind === 'result' || part.kind === 'user' || part.kind === 'error' ? part.text : undefined;
+  return part.kind === 'text' || part.kind === 'thinking' || part.kind === 'result' || part.kind === 'user' || part.kind === 'error'
+    ? part.text
+    : undefined;
 }
 
 function tryParse(json: string): MessagePart[] | null {

@@ -2,7 +2,17 @@
 
 export type FileType = { kind: 'text'; text: string } | { kind: 'image'; type: string } | { kind: 'binary' };
 
-const IMAGE_TYPES = new Map(Object.entries({ png: 'image/png', jpg: 'image/jpeg', jpeg: 'image/jpeg', gif: 'image/gif', webp: 'image/webp', avif: 'image/avif', ico: 'image/x-icon' }));
+const IMAGE_TYPES = new Map(
+  Object.entries({
+    png: 'image/png',
+    jpg: 'image/jpeg',
+    jpeg: 'image/jpeg',
+    gif: 'image/gif',
+    webp: 'image/webp',
+    avif: 'image/avif',
+    ico: 'image/x-icon',
+  }),
+);
 
 /** Detects an image by the file name's extension, and text by its bytes. */
 export function detectFileType(name: string, bytes: Uint8Array): FileType {

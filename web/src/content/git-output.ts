@@ -39,7 +39,10 @@ const STATUS_FIELDS = { path: isString, status: isString, index: isString, workt
 /** Reads the result of `git status`: the protocol's fields, or the output of `--porcelain` version 1 or 2. */
 export function readStatus(result: Result): GitStatus {
   if (Array.isArray(result.files)) {
-    const files = parseObjects<ChangedFile>(result.files, STATUS_FIELDS, ['path']).map((file) => ({ ...file, status: file.status ?? 'unknown' }));
+    const files = parseObjects<ChangedFile>(result.files, STATUS_FIELDS, ['path']).map((file) => ({
+      ...file,
+      status: file.status ?? 'unknown',
+    }));
     return { branch: isString(result.branch) ? result.branch : null, files, more: isNumber(result.more) ? result.more : 0 };
   }
   const status: GitStatus = { branch: null, files: [], more: 0 };

@@ -34,10 +34,33 @@ const LANGUAGES: Record<string, () => Promise<Language>> = {
 
 /** Other names of languages, and file extensions. */
 const ALIASES: Record<string, string> = {
-  sh: 'bash', zsh: 'bash', shell: 'bash', h: 'c', cc: 'cpp', hpp: 'cpp', cs: 'csharp', toml: 'ini', js: 'javascript',
-  jsx: 'javascript', mjs: 'javascript', cjs: 'javascript', jsonc: 'json', kt: 'kotlin', mk: 'makefile', md: 'markdown',
-  patch: 'diff', py: 'python', rb: 'ruby', rs: 'rust', ts: 'typescript', tsx: 'typescript', mts: 'typescript',
-  html: 'xml', svg: 'xml', vue: 'xml', yml: 'yaml',
+  sh: 'bash',
+  zsh: 'bash',
+  shell: 'bash',
+  h: 'c',
+  cc: 'cpp',
+  hpp: 'cpp',
+  cs: 'csharp',
+  toml: 'ini',
+  js: 'javascript',
+  jsx: 'javascript',
+  mjs: 'javascript',
+  cjs: 'javascript',
+  jsonc: 'json',
+  kt: 'kotlin',
+  mk: 'makefile',
+  md: 'markdown',
+  patch: 'diff',
+  py: 'python',
+  rb: 'ruby',
+  rs: 'rust',
+  ts: 'typescript',
+  tsx: 'typescript',
+  mts: 'typescript',
+  html: 'xml',
+  svg: 'xml',
+  vue: 'xml',
+  yml: 'yaml',
 };
 
 /** Highlighting more characters would block the page. */

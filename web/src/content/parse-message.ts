@@ -68,11 +68,13 @@ function parseOutput(data: Fields): MessagePart[] | null {
   // With `isMeta` or `isCompactSummary`, a program wrote the user's message, for the model only.
   if (INVISIBLE.includes(String(data.type)) || data.isMeta === true || data.isCompactSummary === true) return [];
   if (data.type === 'system') return parseSystemRecord(data);
-  if (data.type === 'summary') return asString(data.summary) === undefined ? null : [{ kind: 'event', name: 'summary', text: asString(data.summary) }];
+  if (data.type === 'summary')
+    return asString(data.summary) === undefined ? null : [{ kind: 'event', name: 'summary', text: asString(data.summary) }];
   const { content, role } = isObject(data.message) ? data.message : {};
   // A prompt that was typed at the terminal.
   if (typeof content === 'string' && role === 'user') return parseUserContent(content, 'cli');
-  const parts: MessagePart[] | null = typeof content === 'string' ? [{ kind: 'text', text: content }] : Array.isArray(content) ? parseBlocks(content) : null;
+  const parts: MessagePart[] | null =
+    typeof content === 'string' ? [{ kind: 'text', text: content }] : Array.isArray(content) ? parseBlocks(content) : null;
   // With `isApiErrorMessage`, the text says why the turn failed.
   return data.isApiErrorMessage === true && parts ? parts.map((part) => (part.kind === 'text' ? { ...part, kind: 'error' } : part)) : parts;
 }
@@ -94,7 +96,13 @@ function parseBlock(block: unknown): MessagePart | null {
         : null;
     case 'tool_result':
       return typeof block.tool_use_id === 'string'
-        ? { kind: 'result', id: block.tool_use_id, ...parseToolOutput(block.content), isError: block.is_error === true, ...(block.is_final === true && { isFinal: true }) }
+        ? {
+            kind: 'result',
+            id: block.tool_use_id,
+            ...parseToolOutput(block.content),
+            isError: block.is_error === true,
+            ...(block.is_final === true && { isFinal: true }),
+          }
         : null;
     case 'image': {
       const url = imageUrl(block);
@@ -121,7 +129,9 @@ function parseTypedRecord(data: Fields): MessagePart[] | null {
     case 'tool-call':
       return id && typeof data.name === 'string' ? [{ kind: 'tool', id, name: data.name, input: data.input }] : null;
     case 'tool-call-result':
-      return id ? [{ kind: 'result', id, ...parseToolOutput(data.output), isError: data.is_error === true || data.isError === true }] : null;
+      return id
+        ? [{ kind: 'result', id, ...parseToolOutput(data.output), isError: data.is_error === true || data.isError === true }]
+        : null;
     case 'plan':
       return Array.isArray(data.entries) ? [{ kind: 'plan', todos: parseTodos(data.entries) }] : null;
     default:

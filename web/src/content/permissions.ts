@@ -20,10 +20,13 @@ export function validRequests(requests: Record<string, unknown>): [id: string, r
 
 const isStringList = (value: unknown) => Array.isArray(value) && value.every(isString);
 const isAnswers = (value: unknown) =>
-  typeof value === 'object' && value !== null && Object.values(value).every((answer: unknown) => isStringList(answer) || isStringList((answer as { answers?: unknown } | null)?.answers));
+  typeof value === 'object' &&
+  value !== null &&
+  Object.values(value).every((answer: unknown) => isStringList(answer) || isStringList((answer as { answers?: unknown } | null)?.answers));
 
 const isRule = (value: unknown) => isObject(value) && isString(value.kind) && isString(value.label);
-const isChoices = (value: unknown) => Array.isArray(value) && value.every((choice) => isObject(choice) && isString(choice.id) && isString(choice.label));
+const isChoices = (value: unknown) =>
+  Array.isArray(value) && value.every((choice) => isObject(choice) && isString(choice.id) && isString(choice.label));
 const isShortened = (value: unknown) => isObject(value) && isNumber(value.parts) && isNumber(value.bytes);
 
 const VALIDATORS: Record<string, Validator> = {
@@ -47,7 +50,11 @@ const VALIDATORS: Record<string, Validator> = {
 export function describeDecision({ status, decision, approvedBy, arguments: input }: CompletedRequest): Decision {
   if (status === 'denied') return { kind: 'denied', label: decision === 'abort' ? 'Denied and stopped' : 'Denied' };
   if (status !== 'approved') return { kind: 'canceled', label: 'Not answered' };
-  if (approvedBy) return { kind: 'approved', label: approvedBy.kind === 'mode' ? `Not asked: ${approvedBy.label}` : `Allowed by the rule ${approvedBy.label}` };
+  if (approvedBy)
+    return {
+      kind: 'approved',
+      label: approvedBy.kind === 'mode' ? `Not asked: ${approvedBy.label}` : `Allowed by the rule ${approvedBy.label}`,
+    };
   if (parseQuestions(input).questions.length > 0) return { kind: 'approved', label: 'Answered' };
   return { kind: 'approved', label: decision === 'approved_for_session' ? 'Approved for the session' : 'Approved' };
 }
@@ -61,12 +68,18 @@ export function summarizeRequest({ tool = 'A tool', arguments: input }: Complete
 }
 
 /** Returns the questions of a request with their answers, and the choice among the agent's own approvals. */
-export function answeredQuestions({ arguments: input, answers = {}, choices = [] }: CompletedRequest): { question: string; answers: string[] }[] {
+export function answeredQuestions({
+  arguments: input,
+  answers = {},
+  choices = [],
+}: CompletedRequest): { question: string; answers: string[] }[] {
   const texts = new Map(parseQuestions(input).questions.map(({ key, text }) => [key, text]));
   const labels = new Map(choices.map(({ id, label }) => [id, label]));
   return Object.entries<string[] | { answers: string[] }>(answers).map(([key, answer]) => {
     const given: string[] = Array.isArray(answer) ? answer : answer.answers;
     const isChoice = key === 'choice' && labels.size > 0;
-    return isChoice ? { question: 'Choice', answers: given.map((id) => labels.get(id) ?? id) } : { question: texts.get(key) ?? key, answers: given };
+    return isChoice
+      ? { question: 'Choice', answers: given.map((id) => labels.get(id) ?? id) }
+      : { question: texts.get(key) ?? key, answers: given };
   });
 }

@@ -33,13 +33,42 @@ const UNCHECKED = '☐';
 
 /** The elements of markdown, and common inline HTML. */
 const ALLOWED_TAGS = [
-  ...['a', 'abbr', 'b', 'br', 'code', 'del', 'em', 'i', 'img', 'ins', 'kbd', 'mark', 'q', 's', 'samp', 'small', 'span', 'strong', 'sub', 'sup', 'u', 'var'],
+  ...[
+    'a',
+    'abbr',
+    'b',
+    'br',
+    'code',
+    'del',
+    'em',
+    'i',
+    'img',
+    'ins',
+    'kbd',
+    'mark',
+    'q',
+    's',
+    'samp',
+    'small',
+    'span',
+    'strong',
+    'sub',
+    'sup',
+    'u',
+    'var',
+  ],
   ...['blockquote', 'dd', 'details', 'div', 'dl', 'dt', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'hr', 'li', 'ol', 'p', 'pre', 'summary', 'ul'],
   ...['caption', 'table', 'tbody', 'td', 'tfoot', 'th', 'thead', 'tr'],
 ];
 const ALLOWED_ATTRIBUTES = ['align', 'alt', 'class', 'colspan', 'href', 'lang', 'open', 'rowspan', 'src', 'start', 'title'];
 
-const SANITIZE_OPTIONS = { ALLOWED_TAGS, ALLOWED_ATTR: ALLOWED_ATTRIBUTES, ALLOW_DATA_ATTR: false, ALLOW_ARIA_ATTR: false, RETURN_DOM_FRAGMENT: true } as const;
+const SANITIZE_OPTIONS = {
+  ALLOWED_TAGS,
+  ALLOWED_ATTR: ALLOWED_ATTRIBUTES,
+  ALLOW_DATA_ATTR: false,
+  ALLOW_ARIA_ATTR: false,
+  RETURN_DOM_FRAGMENT: true,
+} as const;
 
 /** A document that loads no resources and runs no scripts. */
 const inertDocument = document.implementation.createHTMLDocument('');
@@ -127,7 +156,10 @@ function limitElements(blocks: Token[]): Token[] {
   let elements = 0;
   const end = blocks.findIndex((block) => (elements += countElements(block)) > MAX_ELEMENTS);
   if (end < 0) return blocks;
-  const raw = blocks.slice(end).map((block) => block.raw).join('');
+  const raw = blocks
+    .slice(end)
+    .map((block) => block.raw)
+    .join('');
   return [...blocks.slice(0, end), { type: 'code', raw, text: raw }];
 }
 
@@ -138,11 +170,20 @@ const WITHOUT_ELEMENT = new Set(['text', 'escape', 'space', 'def', 'html']);
 function countElements(token: Token): number {
   // The block with its `pre`, `code` and copy button.
   if (token.type === 'code') return 4;
-  const { tokens = [], items = [], header = [], rows = [] } = token as { tokens?: Token[]; items?: Token[]; header?: Cell[]; rows?: Cell[][] };
+  const {
+    tokens = [],
+    items = [],
+    header = [],
+    rows = [],
+  } = token as { tokens?: Token[]; items?: Token[]; header?: Cell[]; rows?: Cell[][] };
   // The additional empty cell of each row counts the row's own element.
   const cells = [header, ...rows].flatMap((row) => [...row, { tokens: [] }]);
   const inner = [...tokens, ...items, ...cells.flatMap((cell) => cell.tokens)];
-  return (WITHOUT_ELEMENT.has(token.type) ? 0 : 1) + (token.type === 'table' ? 3 + cells.length : 0) + inner.reduce((sum, child) => sum + countElements(child), 0);
+  return (
+    (WITHOUT_ELEMENT.has(token.type) ? 0 : 1) +
+    (token.type === 'table' ? 3 + cells.length : 0) +
+    inner.reduce((sum, child) => sum + countElements(child), 0)
+  );
 }
 
 interface Cell {
@@ -160,7 +201,8 @@ function postProcess(container: HTMLElement): void {
   // The Content-Security-Policy blocks external images, so they become links.
   for (const image of container.querySelectorAll('img')) {
     const address = image.getAttribute('src') ?? '';
-    if (!address.startsWith('data:')) image.replaceWith(/^https?:/.test(address) ? createLink(address, image.alt || address) : image.alt || address);
+    if (!address.startsWith('data:'))
+      image.replaceWith(/^https?:/.test(address) ? createLink(address, image.alt || address) : image.alt || address);
   }
   for (const link of container.querySelectorAll('a')) {
     link.target = '_blank';

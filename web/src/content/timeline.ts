@@ -55,7 +55,12 @@ const partsCache = new WeakMap<Message, MessagePart[]>();
 
 function getParts(message: Message): MessagePart[] {
   let parts = partsCache.get(message);
-  if (!parts) partsCache.set(message, (parts = 'content' in message ? parseOrUnknown(message.content) : parseExcerpt(message.excerpt as [string, string], message.contentBytes)));
+  if (!parts)
+    partsCache.set(
+      message,
+      (parts =
+        'content' in message ? parseOrUnknown(message.content) : parseExcerpt(message.excerpt as [string, string], message.contentBytes)),
+    );
   return parts;
 }
 
@@ -100,7 +105,10 @@ const TODO_TOOL = 'TodoWrite';
  * Most CLIs do not mark the end of a tool call, and its output may arrive in many messages. A call with output is therefore done
  * once the agent writes something else or stops working.
  */
-export function buildTimeline({ messages, outgoing, live = [], hasOlder, requests = {}, completed = {}, queued }: TimelineInput, { active, thinking }: AgentActivity): TimelineItem[] {
+export function buildTimeline(
+  { messages, outgoing, live = [], hasOlder, requests = {}, completed = {}, queued }: TimelineInput,
+  { active, thinking }: AgentActivity,
+): TimelineItem[] {
   const items: TimelineItem[] = [];
   const tools = new Map<string, ToolItem>();
   const callsWithOutput = new Set<ToolItem>();
@@ -118,7 +126,17 @@ export function buildTimeline({ messages, outgoing, live = [], hasOlder, request
       if (part.kind === 'tool') {
         const { name, input } = part;
         markDone(callsWithOutput);
-        const tool: ToolItem = { kind: 'tool', key, name, input, output: '', images: [], state: name === TODO_TOOL ? 'done' : 'running', createdAt, ...cut };
+        const tool: ToolItem = {
+          kind: 'tool',
+          key,
+          name,
+          input,
+          output: '',
+          images: [],
+          state: name === TODO_TOOL ? 'done' : 'running',
+          createdAt,
+          ...cut,
+        };
         tools.set(part.id, tool);
         items.push(tool);
       } else if (part.kind === 'result') {
@@ -134,11 +152,19 @@ export function buildTimeline({ messages, outgoing, live = [], hasOlder, request
         // The end of a turn also ends calls without output. A user message ends nothing.
         if (part.kind !== 'user') markDone(part.kind === 'event' && part.name === 'ready' ? tools.values() : callsWithOutput);
         if (part.kind === 'text' || part.kind === 'thinking') {
-          const item = texts.add(index === 0 ? message.localId : null, { kind: part.kind, key, text: part.text, createdAt, ...cut }, part.continuedBy);
+          const item = texts.add(
+            index === 0 ? message.localId : null,
+            { kind: part.kind, key, text: part.text, createdAt, ...cut },
+            part.continuedBy,
+          );
           if (item) items.push(item);
         } else {
           const common = { key, createdAt, ...cut };
-          items.push(part.kind === 'user' ? { ...part, ...common, isQueued: Array.isArray(queued) && queued.includes(message.seq) } : { ...part, ...common });
+          items.push(
+            part.kind === 'user'
+              ? { ...part, ...common, isQueued: Array.isArray(queued) && queued.includes(message.seq) }
+              : { ...part, ...common },
+          );
         }
       }
     });
@@ -232,7 +258,12 @@ function attachRequests(tools: Map<string, ToolItem>, completed: Record<string, 
 /** Inserts completed requests by time. Requests before `since` belong to older messages that are not loaded. */
 function insertRequests(items: TimelineItem[], requests: [id: string, request: CompletedRequest][], since: number): TimelineItem[] {
   const sorted = requests
-    .map(([id, request]) => ({ kind: 'permission' as const, key: `permission ${id}`, request, createdAt: request.completedAt ?? request.createdAt ?? 0 }))
+    .map(([id, request]) => ({
+      kind: 'permission' as const,
+      key: `permission ${id}`,
+      request,
+      createdAt: request.completedAt ?? request.createdAt ?? 0,
+    }))
     .filter(({ createdAt }) => createdAt >= since)
     .sort((a, b) => a.createdAt - b.createdAt);
   const result: TimelineItem[] = [];
@@ -269,7 +300,13 @@ function mergeResults(items: TimelineItem[]): TimelineItem[] {
   for (const item of items) {
     const last = result.at(-1);
     if (item.kind === 'result' && last?.kind === 'result') {
-      result[result.length - 1] = { ...last, text: last.text + item.text, images: [...last.images, ...item.images], isError: last.isError || item.isError, cut: [...(last.cut ?? []), ...(item.cut ?? [])] };
+      result[result.length - 1] = {
+        ...last,
+        text: last.text + item.text,
+        images: [...last.images, ...item.images],
+        isError: last.isError || item.isError,
+        cut: [...(last.cut ?? []), ...(item.cut ?? [])],
+      };
     } else {
       result.push(item);
     }

@@ -72,7 +72,10 @@ class RemainingFields {
 const isBoolean = (value: unknown): value is boolean => typeof value === 'boolean';
 const isList = (value: unknown): value is unknown[] => Array.isArray(value);
 
-const toField = (name: string, value: unknown): ArgumentField => ({ name, text: isString(value) && value !== '' ? value : formatJson(value) });
+const toField = (name: string, value: unknown): ArgumentField => ({
+  name,
+  text: isString(value) && value !== '' ? value : formatJson(value),
+});
 
 export function parseArguments(input: unknown): ToolArguments {
   if (input === undefined || input === null) return { command: undefined, edits: [], otherFields: [] };
@@ -133,7 +136,8 @@ function hasEdits(fields: RemainingFields): boolean {
   return fields.peek('edits', isList)?.some((item) => isObject(item) && isReplacement(new RemainingFields(item))) ?? false;
 }
 
-const isReplacement = (fields: RemainingFields) => fields.peek('old_string', isString) !== undefined && fields.peek('new_string', isString) !== undefined;
+const isReplacement = (fields: RemainingFields) =>
+  fields.peek('old_string', isString) !== undefined && fields.peek('new_string', isString) !== undefined;
 
 function takeReplacement(fields: RemainingFields): Omit<Edit, 'path'> | null {
   if (!isReplacement(fields)) return null;
@@ -175,7 +179,13 @@ export function parseQuestions(input: unknown): { questions: Question[]; otherFi
     const { options, otherFields: otherOptionFields } = parseOptions(itemFields.take('options', isList) ?? [], prefix);
     const key = itemFields.peek('id', isString) ?? text;
     itemFields.take('id', isPlainId);
-    questions.push({ key, text, header: itemFields.take('header', isString) ?? '', options, isMultiple: itemFields.take('multiSelect', isBoolean) ?? false });
+    questions.push({
+      key,
+      text,
+      header: itemFields.take('header', isString) ?? '',
+      options,
+      isMultiple: itemFields.take('multiSelect', isBoolean) ?? false,
+    });
     otherFields.push(...itemFields.otherFields(`${prefix}.`), ...otherOptionFields);
   }
   return questions.length > 0 ? { questions, otherFields } : { questions, otherFields: [] };

@@ -29,14 +29,16 @@ export function summaryPath(input: unknown): string | undefined {
   return summary !== '' && paths.includes(summary) ? summary : undefined;
 }
 
-const changedPaths = ({ changes }: Fields): unknown[] => (Array.isArray(changes) ? changes.map((change: Fields | null) => change?.file_path) : []);
+const changedPaths = ({ changes }: Fields): unknown[] =>
+  Array.isArray(changes) ? changes.map((change: Fields | null) => change?.file_path) : [];
 
 /** Summarizes the input of a tool call in one line. */
 export function summarizeInput(input: unknown): string {
   if (typeof input === 'string') return firstLine(input);
   if (typeof input !== 'object' || input === null) return '';
   const fields = input as Fields;
-  if (Array.isArray(fields.command)) return firstLine(fields.command.map((word) => (typeof word === 'string' ? word : formatJson(word))).join(' '));
+  if (Array.isArray(fields.command))
+    return firstLine(fields.command.map((word) => (typeof word === 'string' ? word : formatJson(word))).join(' '));
   const named = SUMMARY_FIELDS.map((name) => fields[name]).find((value) => typeof value === 'string' && value !== '');
   if (typeof named === 'string') return firstLine(named);
   const paths = changedPaths(fields);
@@ -67,7 +69,11 @@ export function previewOutput(output: string, imageCount: number, cutBytes = 0):
   const text = first.slice(0, PREVIEW_LENGTH);
   const rest = lines.length - PREVIEW_LINES;
   const more = [
-    cutBytes > 0 ? `${formatSize(cutBytes)} in total` : text.length < first.length ? pluralize(clean.length - text.length, 'more character') : rest > 0 && pluralize(rest, 'more line'),
+    cutBytes > 0
+      ? `${formatSize(cutBytes)} in total`
+      : text.length < first.length
+        ? pluralize(clean.length - text.length, 'more character')
+        : rest > 0 && pluralize(rest, 'more line'),
     imageCount > 0 && pluralize(imageCount, 'image'),
   ];
   return { text, more: more.filter(Boolean).join(', ') };

@@ -54,7 +54,8 @@ export async function loadWholeMessages(id: string, cut: readonly CutMessage[]):
     const query = { beforeSeq: seq + 1, limit: 1 };
     const [whole] = (await unwrap(api.GET('/api/sessions/{id}/messages', { params: { path: { id }, query } }))).messages;
     // A merge of two sessions renumbers the messages.
-    if (!whole || !getConversation(id).messages.some((message) => message.id === whole.id)) throw new Error('The conversation has changed. Reload the page.');
+    if (!whole || !getConversation(id).messages.some((message) => message.id === whole.id))
+      throw new Error('The conversation has changed. Reload the page.');
     updateConversation(id, (conversation) => ({
       ...conversation,
       messages: conversation.messages.map((message) => (message.id === whole.id ? whole : message)),
@@ -98,7 +99,8 @@ export async function readRequestContent(id: string, requestId: string, onPart: 
   for (let part = 0, parts = 1; part < parts; part += 1) {
     const params = { path: { id, requestId }, query: { part } };
     const answer = await unwrap(api.GET('/api/sessions/{id}/permissions/{requestId}/content', { params }));
-    if (!answer.success || !isString(answer.text) || !isString(answer.proof)) throw new Error(answer.error ?? 'The CLI did not send the content.');
+    if (!answer.success || !isString(answer.text) || !isString(answer.proof))
+      throw new Error(answer.error ?? 'The CLI did not send the content.');
     json += answer.text;
     proof += answer.proof;
     parts = answer.parts ?? parts;
@@ -109,7 +111,9 @@ export async function readRequestContent(id: string, requestId: string, onPart: 
 
 /** Withdraws a rule by which the session's CLI approves requests itself. */
 export async function revokeRule(id: string, ruleId: string): Promise<void> {
-  const { success, error } = await unwrap(api.DELETE('/api/sessions/{id}/permissions/rules/{ruleId}', { params: { path: { id, ruleId } } }));
+  const { success, error } = await unwrap(
+    api.DELETE('/api/sessions/{id}/permissions/rules/{ruleId}', { params: { path: { id, ruleId } } }),
+  );
   if (!success) throw new Error(error ?? 'The CLI did not withdraw the rule.');
 }
 

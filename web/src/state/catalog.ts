@@ -18,7 +18,9 @@ export type AgentOffer = Pick<AgentChoice, 'id' | 'label' | 'models'>;
 export function agentsOn(machine: Pick<Machine, 'metadata'> | undefined): AgentOffer[] {
   const listed: unknown = machine?.metadata?.agents;
   if (!Array.isArray(listed)) return agents.value;
-  const valid = parseObjects<{ id: string; name?: string; flavor?: string }>(listed, { id: isString, name: isString, flavor: isString }, ['id']);
+  const valid = parseObjects<{ id: string; name?: string; flavor?: string }>(listed, { id: isString, name: isString, flavor: isString }, [
+    'id',
+  ]);
   return valid.map(({ id, name, flavor = id }) => ({ id, label: name || id, models: agentOf({ flavor })?.models ?? [] }));
 }
 

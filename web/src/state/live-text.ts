@@ -24,7 +24,9 @@ export function withDelta(conversation: Conversation, { id, kind = 'text', offse
 
 /** Replaces everything from the start of a piece on. */
 function withPiece(pieces: LivePiece[], piece: LivePiece): LivePiece[] {
-  const before = pieces.filter(({ start }) => start < piece.start).map(({ start, text }) => ({ start, text: text.slice(0, piece.start - start) }));
+  const before = pieces
+    .filter(({ start }) => start < piece.start)
+    .map(({ start, text }) => ({ start, text: text.slice(0, piece.start - start) }));
   const last = before.at(-1);
   if (!last || last.start + last.text.length < piece.start) return [...before, piece];
   return [...before.slice(0, -1), { start: last.start, text: last.text + piece.text }];

@@ -58,6 +58,7 @@ export async function spawnSession(machineId: string, { directory, agent, model,
     ...(worktree === '' ? {} : { sessionType: 'worktree' as const, worktreeName: worktree }),
   };
   const { success, sessionId, error } = await unwrap(api.POST('/api/machines/{id}/spawn', { params, body }));
-  if (!success || !isString(sessionId) || sessionId === '') throw new Error((isString(error) && error) || 'The machine did not start the session and gave no reason.');
+  if (!success || !isString(sessionId) || sessionId === '')
+    throw new Error((isString(error) && error) || 'The machine did not start the session and gave no reason.');
   return sessionId;
 }

@@ -20,7 +20,8 @@ const VALIDATORS: Record<string, Validator> = {
   worktree: (value) => hasStrings(value, ['basePath', 'branch']),
 };
 
-const hasStrings = (value: unknown, names: string[]) => isObject(value) && names.every((name) => value[name] === undefined || isString(value[name]));
+const hasStrings = (value: unknown, names: string[]) =>
+  isObject(value) && names.every((name) => value[name] === undefined || isString(value[name]));
 
 /** Returns a session, a machine, or an update of one, without invalid metadata fields. Other values are returned unchanged. */
 export function withValidMetadata<T extends object>(value: T): T {

@@ -46,7 +46,8 @@ const isPending = ({ status }: OutgoingMessage) => status === 'sending' || statu
 const pendingMessages = (sessionId: string) => getConversation(sessionId).outgoing.filter(isPending);
 
 /** Returns all messages that the hub has not stored, also the rejected ones. */
-export const unsentMessages = (): OutgoingMessage[] => Object.values(state.value.conversations).flatMap(({ outgoing }) => outgoing.filter(isUnsent));
+export const unsentMessages = (): OutgoingMessage[] =>
+  Object.values(state.value.conversations).flatMap(({ outgoing }) => outgoing.filter(isUnsent));
 
 export class Outbox {
   #environment: OutboxEnvironment;
@@ -102,7 +103,9 @@ export class Outbox {
   /** Sends the waiting messages of all sessions, also those that this tab or another one stored before it was closed. */
   async sendWaiting(): Promise<void> {
     await this.readStored();
-    const waiting = Object.entries(state.value.conversations).filter(([, { outgoing }]) => outgoing.some(({ status }) => status === 'waiting'));
+    const waiting = Object.entries(state.value.conversations).filter(([, { outgoing }]) =>
+      outgoing.some(({ status }) => status === 'waiting'),
+    );
     await Promise.all(waiting.map(([sessionId]) => this.#startSending(sessionId)));
   }
 
@@ -136,7 +139,9 @@ export class Outbox {
       const isNewer = known && (known.status === 'sending' || this.#stored.get(localId) !== (known.status === 'failed'));
       if (isNewer || this.#finished.has(localId) || (known && this.#stored.get(localId) === isRejected)) continue;
       this.#stored.set(localId, isRejected);
-      updateConversation(sessionId, (conversation) => withOutgoing(conversation, { localId, ...message, status: isRejected ? 'failed' : 'waiting' }));
+      updateConversation(sessionId, (conversation) =>
+        withOutgoing(conversation, { localId, ...message, status: isRejected ? 'failed' : 'waiting' }),
+      );
     }
     for (const sessionId of new Set(sessionOf.values())) this.#deleteConfirmed(sessionId);
   }
@@ -201,7 +206,9 @@ export class Outbox {
     const { localId, text, attachments } = message;
     const body = { localId, ...(text === '' ? {} : { text }), ...(attachments.length === 0 ? {} : { attachments }) };
     try {
-      const { message: stored } = await unwrap(this.#environment.api.POST('/api/sessions/{id}/messages', { params: { path: { id: sessionId } }, body }));
+      const { message: stored } = await unwrap(
+        this.#environment.api.POST('/api/sessions/{id}/messages', { params: { path: { id: sessionId } }, body }),
+      );
       // An earlier attempt had stored it, among older messages that are not loaded, so no event will confirm it.
       if (stored.seq < (getConversation(sessionId).messages[0]?.seq ?? 0)) return this.discard(sessionId, localId);
       this.#setFinished(sessionId, message);

@@ -90,13 +90,18 @@ async function fetchPublicKey(): Promise<string> {
 
 function usesKey(subscription: PushSubscription, key: string): boolean {
   const bytes = new Uint8Array(subscription.options.applicationServerKey ?? []);
-  const text = btoa(String.fromCharCode(...bytes)).replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '');
+  const text = btoa(String.fromCharCode(...bytes))
+    .replaceAll('+', '-')
+    .replaceAll('/', '_')
+    .replace(/=+$/, '');
   return text === key;
 }
 
 async function register(subscription: PushSubscription): Promise<void> {
   const { p256dh = '', auth: secret = '' } = subscription.toJSON().keys ?? {};
-  await expectOk(api.POST('/api/push/subscribe', { body: { endpoint: subscription.endpoint, keys: { p256dh, auth: secret }, device: auth.deviceId } }));
+  await expectOk(
+    api.POST('/api/push/subscribe', { body: { endpoint: subscription.endpoint, keys: { p256dh, auth: secret }, device: auth.deviceId } }),
+  );
 }
 
 async function expectOk(call: Promise<{ error?: unknown; response: Response }>): Promise<void> {

@@ -20,7 +20,10 @@ type ReceivedMessage = Extract<HubEvent, { type: 'message-received' }>['message'
 export function reduce(state: State, event: HubEvent): ReduceResult {
   switch (event.type) {
     case 'session-added':
-      return { state: addSession(state, event.sessionId, withValidMetadata(event.data as Session)), refetches: omitsLargeValue(event.data) ? sessionRefetch(state, event.sessionId) : [] };
+      return {
+        state: addSession(state, event.sessionId, withValidMetadata(event.data as Session)),
+        refetches: omitsLargeValue(event.data) ? sessionRefetch(state, event.sessionId) : [],
+      };
     case 'session-updated':
       return updateSession(state, event.sessionId, withValidMetadata(event.data as Partial<Session>));
     case 'session-removed':

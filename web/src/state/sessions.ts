@@ -76,14 +76,21 @@ interface TitledSession {
 
 /** Returns the session's name, or else its summary, its directory's name, or the start of its id. One without messages is new. */
 export function sessionTitle({ id, metadata }: TitledSession): string {
-  return metadata?.name || metadata?.summary?.text || (isUnused({ metadata }) && 'New session') || (metadata?.path && baseName(metadata.path)) || id.slice(0, 8);
+  return (
+    metadata?.name ||
+    metadata?.summary?.text ||
+    (isUnused({ metadata }) && 'New session') ||
+    (metadata?.path && baseName(metadata.path)) ||
+    id.slice(0, 8)
+  );
 }
 
 /** Whether the CLI says that the session has no messages. A machine keeps one ready in its directory. */
 const isUnused = ({ metadata }: Pick<TitledSession, 'metadata'>): boolean => metadata?.lifecycleState === 'initializing';
 
 /** Whether the agent of an active session could not be started. */
-export const hasFailed = ({ active, metadata }: Pick<TitledSession, 'metadata'> & Pick<Session, 'active'>): boolean => active && metadata?.lifecycleState === 'failed';
+export const hasFailed = ({ active, metadata }: Pick<TitledSession, 'metadata'> & Pick<Session, 'active'>): boolean =>
+  active && metadata?.lifecycleState === 'failed';
 
 export function isArchived({ metadata }: TitledSession): boolean {
   return metadata?.lifecycleState === 'archived';
@@ -126,7 +133,11 @@ export function sortSessions(summaries: Iterable<SessionSummary>): SessionSummar
   const isPinned = (session: SessionSummary) => Number(session.pinned ?? false);
   const isInUse = (session: SessionSummary) => Number(session.active && !isUnused(session));
   const compare = (a: SessionSummary, b: SessionSummary) =>
-    isPinned(b) - isPinned(a) || isInUse(b) - isInUse(a) || minuteOf(b.updatedAt) - minuteOf(a.updatedAt) || b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1);
+    isPinned(b) - isPinned(a) ||
+    isInUse(b) - isInUse(a) ||
+    minuteOf(b.updatedAt) - minuteOf(a.updatedAt) ||
+    b.createdAt - a.createdAt ||
+    (a.id < b.id ? 1 : -1);
   return [...summaries].sort(compare);
 }
 
@@ -167,6 +178,11 @@ export function limitGroups(groups: SessionGroup[], count: number): SessionGroup
 /** Whether a session's title, directory, machine, branch or agent contain all words of a query. */
 export function matchesQuery(session: SessionSummary, query: string): boolean {
   const { metadata } = session;
-  const text = [sessionTitle(session), metadata?.path, metadata?.host, metadata?.worktree?.branch, metadata?.flavor, metadata?.agentName].join(' ').toLowerCase();
-  return query.toLowerCase().split(/\s+/).every((word) => text.includes(word));
+  const text = [sessionTitle(session), metadata?.path, metadata?.host, metadata?.worktree?.branch, metadata?.flavor, metadata?.agentName]
+    .join(' ')
+    .toLowerCase();
+  return query
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => text.includes(word));
 }

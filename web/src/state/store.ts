@@ -34,8 +34,12 @@ let recentIds: string[] = [];
 export function setOpenSession(id: string): void {
   openSessionId.value = id;
   const { conversations } = state.value;
-  const remaining = Object.entries(conversations).map(([other, conversation]) => [other, recentIds.includes(other) ? conversation : onlyUnsent(conversation)] as const);
-  patchState({ conversations: Object.fromEntries(remaining.filter(([, { messages, outgoing }]) => messages.length + outgoing.length > 0)) });
+  const remaining = Object.entries(conversations).map(
+    ([other, conversation]) => [other, recentIds.includes(other) ? conversation : onlyUnsent(conversation)] as const,
+  );
+  patchState({
+    conversations: Object.fromEntries(remaining.filter(([, { messages, outgoing }]) => messages.length + outgoing.length > 0)),
+  });
   recentIds = [id, ...recentIds.filter((other) => other !== id)].slice(0, MAX_CACHED_CONVERSATIONS);
 }
 

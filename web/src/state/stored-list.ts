@@ -31,5 +31,8 @@ export async function showStoredList(database: Promise<Database>): Promise<void>
   const stored = records.find(([id]) => id === ID)?.[1] as StoredList | undefined;
   const { listLoad, summaries } = state.value;
   if (!stored || listLoad.status === 'ready') return;
-  patchState({ listSavedAt: stored.savedAt, summaries: { ...Object.fromEntries(stored.sessions.map((session) => [session.id, session])), ...summaries } });
+  patchState({
+    listSavedAt: stored.savedAt,
+    summaries: { ...Object.fromEntries(stored.sessions.map((session) => [session.id, session])), ...summaries },
+  });
 }

@@ -53,7 +53,8 @@ export class Sync {
     state.value = next;
     if (event.type === 'message-delta') this.#restartLiveTimer(event);
     // Message fetches detect missed messages by `seq` instead, and no response contains live text.
-    if (event.type !== 'message-received' && event.type !== 'message-delta') for (const { eventsDuringFetch } of this.#fetches.values()) eventsDuringFetch.push(event);
+    if (event.type !== 'message-received' && event.type !== 'message-delta')
+      for (const { eventsDuringFetch } of this.#fetches.values()) eventsDuringFetch.push(event);
     await Promise.all(refetches.map((refetch) => this.#runRefetch(refetch)));
   }
 
@@ -100,7 +101,11 @@ export class Sync {
   }
 
   /** Fetches a list of sessions, page by page. `isOther`: whether a known session is not in this list. */
-  #fetchList(resource: 'listLoad' | 'archiveLoad', filter: { archived?: 'only' }, isOther: (session: SessionSummary) => boolean): Promise<void> {
+  #fetchList(
+    resource: 'listLoad' | 'archiveLoad',
+    filter: { archived?: 'only' },
+    isOther: (session: SessionSummary) => boolean,
+  ): Promise<void> {
     return this.#coalesce(resource, async (eventsDuringFetch) => {
       const isFirstFetch = state.value[resource].status !== 'ready';
       if (isFirstFetch) patchState({ [resource]: LOADING });
@@ -116,7 +121,10 @@ export class Sync {
           if ((isFirstFetch && state.value.listSavedAt === null) || cursor === undefined) {
             const others = Object.entries(state.value.summaries).filter(([, session]) => isOther(session));
             const saved = resource === 'listLoad' ? { listSavedAt: null } : {};
-            this.#applyResponse({ [resource]: READY, ...saved, summaries: { ...Object.fromEntries(others), ...fetched } }, eventsDuringFetch);
+            this.#applyResponse(
+              { [resource]: READY, ...saved, summaries: { ...Object.fromEntries(others), ...fetched } },
+              eventsDuringFetch,
+            );
           }
         } while (cursor !== undefined);
       } catch (error) {
@@ -146,7 +154,11 @@ export class Sync {
         const session = withValidMetadata((await unwrap(this.#api.GET('/api/sessions/{id}', { params: { path: { id } } }))).session);
         const { sessions, summaries, sessionErrors } = state.value;
         const { [id]: _, ...errors } = sessionErrors;
-        const changes = { sessions: { ...sessions, [id]: session }, summaries: { ...summaries, [id]: toSummary(session) }, sessionErrors: errors };
+        const changes = {
+          sessions: { ...sessions, [id]: session },
+          summaries: { ...summaries, [id]: toSummary(session) },
+          sessionErrors: errors,
+        };
         this.#applyResponse(changes, eventsDuringFetch);
       } catch (error) {
         const isKnown = getOwn(state.value.sessions, id) !== undefined;
@@ -169,7 +181,8 @@ export class Sync {
       if (oldest === undefined || !hasOlder) return;
       const page = await this.#fetchPage(id, { limit: PAGE_SIZE, beforeSeq: oldest }).catch(() => null);
       // After an error, scrolling tries again. If the oldest message has changed during the fetch, the page no longer fits.
-      if (page && getConversation(id).messages[0]?.seq === oldest) updateConversation(id, (conversation) => withOlderPage(conversation, page.messages, page.hasMore));
+      if (page && getConversation(id).messages[0]?.seq === oldest)
+        updateConversation(id, (conversation) => withOlderPage(conversation, page.messages, page.hasMore));
     });
   }
 

@@ -48,7 +48,8 @@ export function createLeases(database: Promise<Database>, now = Date.now): TryWi
   const holder = randomId();
   // A lease that ends later than in LEASE_MS was written before the clock was set back.
   const isValid = ({ expiresAt }: Lease) => expiresAt > now() && expiresAt <= now() + LEASE_MS;
-  const take = (lease: Lease | undefined): Lease => (lease && lease.holder !== holder && isValid(lease) ? lease : { holder, expiresAt: now() + LEASE_MS });
+  const take = (lease: Lease | undefined): Lease =>
+    lease && lease.holder !== holder && isValid(lease) ? lease : { holder, expiresAt: now() + LEASE_MS };
   const release = (lease: Lease | undefined) => (lease?.holder === holder ? undefined : lease);
   return async (name, operation) => {
     const records = await database;

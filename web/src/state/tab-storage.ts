@@ -24,7 +24,9 @@ export async function importTabStorage(database: Database): Promise<void> {
         database.put('outbox', localId, { sessionId, text, attachments, createdAt, ...(state === 'failed' ? { error } : {}) }),
       ),
     ),
-    ...answers.map(([id, { reason, chosen, written }]) => database.put('draft', `answer ${id}`, { reason, selectedOptions: new Map(chosen), typedTexts: new Map(written) })),
+    ...answers.map(([id, { reason, chosen, written }]) =>
+      database.put('draft', `answer ${id}`, { reason, selectedOptions: new Map(chosen), typedTexts: new Map(written) }),
+    ),
     ...drafts.map((key) => database.put('draft', `message ${key.slice(MESSAGE_DRAFT.length)}`, { text: take(key) ?? '', files: [] })),
   ]).catch((error: unknown) => console.warn('Unsent messages of this tab cannot be stored.', error));
 }

@@ -67,7 +67,11 @@ export function addFiles(sessionId: string, files: Iterable<File>): void {
 export async function startUpload(sessionId: string, { id, file }: Upload): Promise<void> {
   const limit = state.value.config?.limits.uploadBytes ?? Infinity;
   if (file.size > limit) {
-    updateUpload(sessionId, id, { status: 'failed', isTooLarge: true, error: `${formatSize(file.size)} is above the limit of ${formatSize(limit)}` });
+    updateUpload(sessionId, id, {
+      status: 'failed',
+      isTooLarge: true,
+      error: `${formatSize(file.size)} is above the limit of ${formatSize(limit)}`,
+    });
     return;
   }
   const controller = new AbortController();
@@ -78,14 +82,21 @@ export async function startUpload(sessionId: string, { id, file }: Upload): Prom
     const path = await upload(sessionId, file, { token, signal: controller.signal, onProgress });
     updateUpload(sessionId, id, { status: 'done', path });
   } catch (error) {
-    updateUpload(sessionId, id, { status: 'failed', isTooLarge: error instanceof HubError && error.status === 413, error: errorText(error) });
+    updateUpload(sessionId, id, {
+      status: 'failed',
+      isTooLarge: error instanceof HubError && error.status === 413,
+      error: errorText(error),
+    });
   }
 }
 
 /** Removes a file, and deletes it on the machine if it was uploaded. */
 export function removeFile(sessionId: string, { id, path, abort }: Upload): void {
   abort();
-  setUploads(sessionId, getUploads(sessionId).filter((item) => item.id !== id));
+  setUploads(
+    sessionId,
+    getUploads(sessionId).filter((item) => item.id !== id),
+  );
   const params = { path: { id: sessionId } };
   // A file that stays on the machine does no harm, so an error is ignored.
   if (path !== undefined) void api.POST('/api/sessions/{id}/upload/delete', { params, body: { path } }).catch(() => {});
@@ -94,12 +105,17 @@ export function removeFile(sessionId: string, { id, path, abort }: Upload): void
 /** Removes the uploaded files from the composer and returns them as the attachments of a message. */
 export function takeUploaded(sessionId: string): Attachment[] {
   const all = getUploads(sessionId);
-  setUploads(sessionId, all.filter(({ status }) => status !== 'done'));
-  return all.filter(({ status }) => status === 'done').map(({ id, file, path = '' }) => ({
-    id,
-    filename: file.name,
-    mimeType: file.type || 'application/octet-stream',
-    size: file.size,
-    path,
-  }));
+  setUploads(
+    sessionId,
+    all.filter(({ status }) => status !== 'done'),
+  );
+  return all
+    .filter(({ status }) => status === 'done')
+    .map(({ id, file, path = '' }) => ({
+      id,
+      filename: file.name,
+      mimeType: file.type || 'application/octet-stream',
+      size: file.size,
+      path,
+    }));
 }

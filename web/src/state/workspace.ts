@@ -51,7 +51,13 @@ export async function fetchChanges(id: string): Promise<GitChanges> {
 export async function fetchMoreChanges(id: string, before: GitChanges): Promise<GitChanges> {
   const { files, more } = await fetchStatus(id, { offset: before.loaded });
   const { staged, unstaged } = inAreas(files, before.lineCounts);
-  return { ...before, loaded: before.loaded + files.length, more, staged: appendChanges(before.staged, staged), unstaged: appendChanges(before.unstaged, unstaged) };
+  return {
+    ...before,
+    loaded: before.loaded + files.length,
+    more,
+    staged: appendChanges(before.staged, staged),
+    unstaged: appendChanges(before.unstaged, unstaged),
+  };
 }
 
 /** Appends a part of a list, without entries that it has already because files have changed between two requests. */
@@ -61,7 +67,8 @@ function appendNew<T>(list: T[], added: T[], keyOf: (entry: T) => string): T[] {
 }
 
 export const appendChanges = (list: ChangedFile[], added: ChangedFile[]): ChangedFile[] => appendNew(list, added, changeKey);
-export const appendEntries = (list: DirectoryEntry[], added: DirectoryEntry[]): DirectoryEntry[] => appendNew(list, added, ({ name }) => name);
+export const appendEntries = (list: DirectoryEntry[], added: DirectoryEntry[]): DirectoryEntry[] =>
+  appendNew(list, added, ({ name }) => name);
 
 /** Identifies a change in its list: a path may be deleted in the index and untracked. */
 export const changeKey = ({ status, path }: ChangedFile): string => `${status} ${path}`;
@@ -78,7 +85,9 @@ export async function fetchFolderChanges(id: string, folder: ChangedFile, offset
   const { files, more } = await fetchStatus(id, { path: folder.path, ...(offset === 0 ? {} : { offset }) });
   // A CLI that does not know the parameter `path` answers with all changes.
   const inside = files.filter(({ path }) => path.startsWith(folder.path) && path !== folder.path);
-  const matching = inside.filter(({ status, index, worktree }) => status === folder.status && index === folder.index && worktree === folder.worktree);
+  const matching = inside.filter(
+    ({ status, index, worktree }) => status === folder.status && index === folder.index && worktree === folder.worktree,
+  );
   return { files: matching, loaded: offset + files.length, more: inside.length > 0 ? more : 0 };
 }
 
@@ -131,8 +140,13 @@ export const MAX_FOUND_FILES = 200;
 export async function searchFiles(id: string, query: string): Promise<string[]> {
   const params = { path: { id }, query: { query, limit: MAX_FOUND_FILES } };
   const { files } = await fetchResult(api.GET('/api/sessions/{id}/files', { params }));
-  const found = parseObjects<{ filePath: string; fileName: string }>(files, { filePath: isString, fileName: isString }, ['filePath', 'fileName']);
-  return found.map(({ filePath, fileName }) => (filePath === fileName || filePath.endsWith(`/${fileName}`) ? filePath : `${filePath}/${fileName}`));
+  const found = parseObjects<{ filePath: string; fileName: string }>(files, { filePath: isString, fileName: isString }, [
+    'filePath',
+    'fileName',
+  ]);
+  return found.map(({ filePath, fileName }) =>
+    filePath === fileName || filePath.endsWith(`/${fileName}`) ? filePath : `${filePath}/${fileName}`,
+  );
 }
 
 export async function fetchFile(id: string, file: string): Promise<Uint8Array<ArrayBuffer>> {

@@ -29,7 +29,17 @@ export function ErrorNotice({ text, onRetry }: { text: string; onRetry: () => vo
 }
 
 /** Shows its children once a resource is loaded, and until then a skeleton or the error. */
-export function LoadGate({ loadState, label, onRetry, children }: { loadState: LoadState; label: string; onRetry: () => void; children: ComponentChildren }) {
+export function LoadGate({
+  loadState,
+  label,
+  onRetry,
+  children,
+}: {
+  loadState: LoadState;
+  label: string;
+  onRetry: () => void;
+  children: ComponentChildren;
+}) {
   if (loadState.status === 'failed') return <ErrorNotice text={loadState.error} onRetry={onRetry} />;
   if (loadState.status !== 'ready') return <Skeleton label={label} lines={6} />;
   return <>{children}</>;

@@ -37,7 +37,13 @@ function Sheet({ title, text, items, onClose }: Omit<Props, 'label' | 'class'> &
   useLayoutEffect(() => dialog.current?.showModal(), []);
   const close = () => dialog.current?.close();
   return (
-    <dialog class="dialog sheet" ref={dialog} aria-labelledby={titleId} onClose={onClose} onClick={({ target }) => target === dialog.current && close()}>
+    <dialog
+      class="dialog sheet"
+      ref={dialog}
+      aria-labelledby={titleId}
+      onClose={onClose}
+      onClick={({ target }) => target === dialog.current && close()}
+    >
       <div class="sheet-content">
         <h2 id={titleId}>{title}</h2>
         {text && <p class="notice warn small">{text}</p>}

@@ -16,7 +16,11 @@ export interface FetchState<T> {
  * new one arrives. Outdated responses are ignored.
  */
 export function useFetch<T>(key: string, load: () => Promise<T>, trigger?: unknown): FetchState<T> {
-  const [result, setResult] = useState<{ key: string; value?: T; error: string | null; isLoading: boolean }>({ key, error: null, isLoading: true });
+  const [result, setResult] = useState<{ key: string; value?: T; error: string | null; isLoading: boolean }>({
+    key,
+    error: null,
+    isLoading: true,
+  });
   const [attempt, setAttempt] = useState(0);
   useEffect(() => {
     let isCurrent = true;
@@ -31,5 +35,10 @@ export function useFetch<T>(key: string, load: () => Promise<T>, trigger?: unkno
   }, [key, attempt, trigger]);
   const refetch = useCallback(() => setAttempt((before) => before + 1), []);
   const isStale = result.key !== key;
-  return { value: isStale ? undefined : result.value, error: isStale ? null : result.error, isLoading: isStale || result.isLoading, refetch };
+  return {
+    value: isStale ? undefined : result.value,
+    error: isStale ? null : result.error,
+    isLoading: isStale || result.isLoading,
+    refetch,
+  };
 }

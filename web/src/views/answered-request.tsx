@@ -62,7 +62,9 @@ export function DecisionDetails({ request, metadata }: DecisionProps) {
   const { reason, mode, allowTools = [] } = request;
   const lines: [name: string, text: string][] = [
     ['Decision', describeDecision(request).label],
-    ...(request.decision === 'approved_for_session' && request.sessionRule ? [['Rule', request.sessionRule.label] as [string, string]] : []),
+    ...(request.decision === 'approved_for_session' && request.sessionRule
+      ? [['Rule', request.sessionRule.label] as [string, string]]
+      : []),
     ...answeredQuestions(request).map(({ question, answers }): [string, string] => [question, answers.join(', ')]),
     ...(reason ? [['Reason', reason] as [string, string]] : []),
     ...(mode ? [['Mode', modeLabel(mode, metadata)] as [string, string]] : []),

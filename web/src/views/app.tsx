@@ -135,7 +135,13 @@ function NotFound() {
   );
 }
 
-const VIEW_NAMES: Record<string, string> = { '/': 'Sessions', '/archive': 'Archive', '/machines': 'Machines', '/new': 'New session', '/settings': 'Settings' };
+const VIEW_NAMES: Record<string, string> = {
+  '/': 'Sessions',
+  '/archive': 'Archive',
+  '/machines': 'Machines',
+  '/new': 'New session',
+  '/settings': 'Settings',
+};
 
 /**
  * Sets the document title and the app badge, which show the number of pending requests. Screen readers announce a title only at

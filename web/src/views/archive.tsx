@@ -15,14 +15,18 @@ export function Archive() {
   const rowLimit = useSignal(ROWS_PER_STEP);
   const trimmedQuery = query.trim();
   const archived = Object.values(summaries.value).filter(isArchived);
-  const groups = groupSessions(sortSessions(trimmedQuery === '' ? archived : archived.filter((session) => matchesQuery(session, trimmedQuery))));
+  const groups = groupSessions(
+    sortSessions(trimmedQuery === '' ? archived : archived.filter((session) => matchesQuery(session, trimmedQuery))),
+  );
   return (
     <div class="page" tabIndex={0} role="region" aria-label="Archived sessions">
       <div class="page-head">
         <h1>Archive</h1>
       </div>
       <LoadGate loadState={loadStates.archive.value} label="Loading the archive" onRetry={() => void sync.fetchArchive()}>
-        {archived.length > 0 && <SearchField label="Search the archive" placeholder="Search the archive" value={query} onChange={setQuery} />}
+        {archived.length > 0 && (
+          <SearchField label="Search the archive" placeholder="Search the archive" value={query} onChange={setQuery} />
+        )}
         {archived.length === 0 && (
           <div class="empty">
             <h2>The archive is empty</h2>

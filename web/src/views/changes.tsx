@@ -6,7 +6,16 @@ import { useState } from 'preact/hooks';
 import type { Session } from '../api/types.ts';
 import type { ChangedFile } from '../content/git-output.ts';
 import { escapeText } from '../content/escape-invisible.ts';
-import { appendChanges, changeKey, type ChangesArea, fetchChanges, fetchDiff, fetchFolderChanges, fetchMoreChanges, type GitChanges } from '../state/workspace.ts';
+import {
+  appendChanges,
+  changeKey,
+  type ChangesArea,
+  fetchChanges,
+  fetchDiff,
+  fetchFolderChanges,
+  fetchMoreChanges,
+  type GitChanges,
+} from '../state/workspace.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
 import { formatCount } from '../ui/format.ts';
 import { LineCounts } from '../ui/line-counts.tsx';
@@ -129,7 +138,9 @@ function ChangeList({ files, more = 0, load, ...props }: ListProps) {
 
 type RowProps = Omit<ListProps, 'files' | 'more' | 'load'> & { file: ChangedFile };
 
-const STATUS_LETTERS = new Map(Object.entries({ modified: 'M', added: 'A', deleted: 'D', renamed: 'R', copied: 'C', untracked: 'U', conflicted: '!', typechange: 'T' }));
+const STATUS_LETTERS = new Map(
+  Object.entries({ modified: 'M', added: 'A', deleted: 'D', renamed: 'R', copied: 'C', untracked: 'U', conflicted: '!', typechange: 'T' }),
+);
 
 function StatusLetter({ status }: ChangedFile) {
   return (
@@ -184,7 +195,8 @@ function FolderFiles({ file, ...props }: Omit<RowProps, 'folder'>) {
   const [value, append] = useAppended(first);
   if (error) return <ErrorNotice text={error} onRetry={refetch} />;
   if (!value) return <Skeleton label="Loading the folder" />;
-  if (value.files.length === 0) return <p class="muted small change-note">The agent's CLI does not list the files of this folder. You find them under Files.</p>;
+  if (value.files.length === 0)
+    return <p class="muted small change-note">The agent's CLI does not list the files of this folder. You find them under Files.</p>;
   const loadMore = async () => {
     const next = await fetchFolderChanges(id, file, value.loaded);
     append({ ...next, files: appendChanges(value.files, next.files) });

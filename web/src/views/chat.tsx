@@ -39,7 +39,13 @@ function Dock({ session }: { session: Session }) {
           <PendingRequests session={session} />
         </ErrorBoundary>
       </div>
-      {!session.active ? <InactiveNotice session={session} /> : isLocal ? <TerminalNotice id={session.id} /> : <Composer session={session} />}
+      {!session.active ? (
+        <InactiveNotice session={session} />
+      ) : isLocal ? (
+        <TerminalNotice id={session.id} />
+      ) : (
+        <Composer session={session} />
+      )}
     </div>
   );
 }
@@ -57,7 +63,7 @@ function InactiveNotice({ session }: { session: Session }) {
     <div class="notice">
       <span>
         {hasEnded(session)
-          ? 'The agent\'s process has ended. Resume it to send messages.'
+          ? "The agent's process has ended. Resume it to send messages."
           : `Not connected since ${formatTime(activeAt)}: the agent's machine may be asleep or offline. Resume the session if it does not come back.`}
       </span>
       <button type="button" class="button primary" disabled={isBusy} onClick={resume}>

@@ -70,12 +70,14 @@ export function Composer({ session }: { session: Session }) {
   };
   const onKeyDown = (event: KeyboardEvent) => {
     const selected = completions[selectedIndex];
-    if (selected && ((event.key === 'Tab' && !event.shiftKey) || (event.key === 'Enter' && `/${selected.name}` !== text))) complete(selected);
+    if (selected && ((event.key === 'Tab' && !event.shiftKey) || (event.key === 'Enter' && `/${selected.name}` !== text)))
+      complete(selected);
     else if (selected && event.key === 'ArrowDown') setSelectedIndex((selectedIndex + 1) % completions.length);
     else if (selected && event.key === 'ArrowUp') setSelectedIndex((selectedIndex - 1 + completions.length) % completions.length);
     else if (selected && event.key === 'Escape') setDismissed(true);
     // With an on-screen keyboard, Enter inserts a line break.
-    else if (event.key === 'Enter' && !event.shiftKey && !event.isComposing && (hasKeyboard.value || event.ctrlKey || event.metaKey)) send();
+    else if (event.key === 'Enter' && !event.shiftKey && !event.isComposing && (hasKeyboard.value || event.ctrlKey || event.metaKey))
+      send();
     else return;
     event.preventDefault();
   };
@@ -105,7 +107,14 @@ export function Composer({ session }: { session: Session }) {
       {completions.length > 0 && (
         <ul role="listbox" class="completions" id="completions" aria-label="Commands and skills">
           {completions.map((command, index) => (
-            <li key={command.name} id={`completion-${index}`} role="option" aria-selected={index === selectedIndex} onMouseDown={keepFocus} onClick={() => complete(command)}>
+            <li
+              key={command.name}
+              id={`completion-${index}`}
+              role="option"
+              aria-selected={index === selectedIndex}
+              onMouseDown={keepFocus}
+              onClick={() => complete(command)}
+            >
               <span class="mono">/{command.name}</span>
               <span class="muted small ellipsis">{command.description}</span>
             </li>
@@ -114,7 +123,8 @@ export function Composer({ session }: { session: Session }) {
       )}
       {/* ARIA allows no `aria-expanded` on a multi-line text field, so a status announces the list. */}
       <p class="visually-hidden" role="status">
-        {completions.length > 0 && `${completions.length === 1 ? '1 command' : `${completions.length} commands`}. Use the arrow keys to select, Tab to complete, Escape to close.`}
+        {completions.length > 0 &&
+          `${completions.length === 1 ? '1 command' : `${completions.length} commands`}. Use the arrow keys to select, Tab to complete, Escape to close.`}
       </p>
       <div class="composer-above">
         <UploadList sessionId={id} />
@@ -177,7 +187,12 @@ function ModeSelects({ session }: { session: Session }) {
   return (
     <div class="composer-settings">
       <ChoiceSelect label="Permission mode" choices={modes} value={permissionMode} onChange={setMode} />
-      <ChoiceSelect label="Model" choices={modelsOf(metadata)} value={currentModel(session)} onChange={(model) => void tryOrToast('Could not change the model', () => actions.setModel(id, model))} />
+      <ChoiceSelect
+        label="Model"
+        choices={modelsOf(metadata)}
+        value={currentModel(session)}
+        onChange={(model) => void tryOrToast('Could not change the model', () => actions.setModel(id, model))}
+      />
       <Usage usage={metadata?.usage} />
       <span class="muted small composer-hint">{hasKeyboard.value ? 'Enter to send, Shift+Enter for a new line' : ''}</span>
     </div>
@@ -187,13 +202,15 @@ function ModeSelects({ session }: { session: Session }) {
 /** A phone has space for the short text only. */
 function Usage({ usage }: { usage: unknown }) {
   const text = describeUsage(usage);
-  return text && (
-    <span class="muted small usage" title={`${text}: the tokens in the agent's context, and the cost of the session`}>
-      <span class="usage-long">{text}</span>
-      <span class="usage-short" aria-hidden>
-        {describeUsageBriefly(usage)}
+  return (
+    text && (
+      <span class="muted small usage" title={`${text}: the tokens in the agent's context, and the cost of the session`}>
+        <span class="usage-long">{text}</span>
+        <span class="usage-short" aria-hidden>
+          {describeUsageBriefly(usage)}
+        </span>
       </span>
-    </span>
+    )
   );
 }
 

@@ -99,7 +99,15 @@ function DiffRow({ line: { kind, before, after, spans } }: { line: DiffLine }) {
         <span class="visually-hidden">{LABELS[kind]}</span>
       </td>
       <td class="text">
-        {spans.map(({ text, isChanged }, index) => (isChanged ? <mark key={index}><EscapedText text={text} /></mark> : <EscapedText key={index} text={text} />))}
+        {spans.map(({ text, isChanged }, index) =>
+          isChanged ? (
+            <mark key={index}>
+              <EscapedText text={text} />
+            </mark>
+          ) : (
+            <EscapedText key={index} text={text} />
+          ),
+        )}
       </td>
     </tr>
   );

@@ -90,7 +90,9 @@ function Tree({ id, root, openPath, onOpen }: Props & { root: DirectoryPage }) {
     setLoadingMore(path);
     try {
       const { entries, more } = await fetchDirectory(id, path, loaded.entries.length);
-      setFolders((before) => (before.get(path) === loaded ? withFolder(before, path, { entries: appendEntries(loaded.entries, entries), more }) : before));
+      setFolders((before) =>
+        before.get(path) === loaded ? withFolder(before, path, { entries: appendEntries(loaded.entries, entries), more }) : before,
+      );
       // The first new entry replaces the focused row.
       nextFocused.current = index;
       focusWhenVisible(index, FOCUS_FRAMES);
@@ -129,7 +131,11 @@ function Tree({ id, root, openPath, onOpen }: Props & { root: DirectoryPage }) {
   return (
     <div class="tree" role="tree" aria-label="Files" ref={container} onKeyDown={onKeyDown}>
       {/* The focused row stays in the document while it is out of view: without it, no key would reach the tree. */}
-      <Virtualizer ref={list} scrollRef={container} keepMounted={[lastFocused.current, focusedIndex].filter((index) => index < rows.length)}>
+      <Virtualizer
+        ref={list}
+        scrollRef={container}
+        keepMounted={[lastFocused.current, focusedIndex].filter((index) => index < rows.length)}
+      >
         {rows.map((row, index) => (
           <div
             key={row.key}
@@ -149,7 +155,13 @@ function Tree({ id, root, openPath, onOpen }: Props & { root: DirectoryPage }) {
             onClick={() => activate(row, index)}
           >
             {row.type === 'directory' ? <ChevronRight size={16} aria-hidden class="chevron" /> : <span class="tree-gap" />}
-            {row.type === 'directory' ? <Folder size={16} aria-hidden /> : row.type === 'more' ? <MoreHorizontal size={16} aria-hidden /> : <FileText size={16} aria-hidden />}
+            {row.type === 'directory' ? (
+              <Folder size={16} aria-hidden />
+            ) : row.type === 'more' ? (
+              <MoreHorizontal size={16} aria-hidden />
+            ) : (
+              <FileText size={16} aria-hidden />
+            )}
             <span class={row.type === 'more' ? undefined : 'ellipsis'}>
               <EscapedText text={row.name} />
             </span>
@@ -166,7 +178,10 @@ function buildRows(folder: string, level: number, folders: Folders, loadingMore:
   if (content === undefined || content === 'loading') return [];
   const rows = content.entries.flatMap(({ name, type, size }): Row[] => {
     const path = folder === '' ? name : `${folder}/${name}`;
-    return [{ name, type, size, path, level, key: path }, ...(type === 'directory' ? buildRows(path, level + 1, folders, loadingMore) : [])];
+    return [
+      { name, type, size, path, level, key: path },
+      ...(type === 'directory' ? buildRows(path, level + 1, folders, loadingMore) : []),
+    ];
   });
   if (content.more === 0) return rows;
   const name = folder === loadingMore ? 'Loading …' : describeMore(content);

@@ -25,7 +25,11 @@ export function Files({ session }: { session: Session }) {
     <div class="files" data-open={open !== null}>
       <div class="files-side">
         <SearchField label="Search files" placeholder="Search files by name" value={query} onChange={setQuery} />
-        {query.trim() === '' ? <FileTree id={id} openPath={open} onOpen={openFile} /> : <SearchResults id={id} query={query.trim()} onOpen={openFile} />}
+        {query.trim() === '' ? (
+          <FileTree id={id} openPath={open} onOpen={openFile} />
+        ) : (
+          <SearchResults id={id} query={query.trim()} onOpen={openFile} />
+        )}
       </div>
       <div class="files-main">
         {open === null ? (
@@ -50,7 +54,9 @@ function SearchResults({ id, query, onOpen }: { id: string; query: string; onOpe
   if (value.length === 0) return <p class="empty">No file name matches “{query}”.</p>;
   return (
     <ul role="list" class="search-results" aria-label="Search results">
-      {value.length >= MAX_FOUND_FILES && <li class="muted small">The first {MAX_FOUND_FILES} matches. Type more of the name to find others.</li>}
+      {value.length >= MAX_FOUND_FILES && (
+        <li class="muted small">The first {MAX_FOUND_FILES} matches. Type more of the name to find others.</li>
+      )}
       {value.map((path) => (
         <li key={path}>
           <button type="button" onClick={() => onOpen(path)}>

@@ -24,7 +24,13 @@ export function Machines() {
           <NoMachines />
         ) : (
           <LoadGate loadState={loadStates.list.value} label="Loading the sessions" onRetry={() => void sync.fetchSessions()}>
-            <ul role="list" class="stack">{sorted.map((machine) => <li key={machine.id}><MachineCard machine={machine} /></li>)}</ul>
+            <ul role="list" class="stack">
+              {sorted.map((machine) => (
+                <li key={machine.id}>
+                  <MachineCard machine={machine} />
+                </li>
+              ))}
+            </ul>
           </LoadGate>
         )}
       </LoadGate>
@@ -55,7 +61,11 @@ function MachineCard({ machine }: { machine: Machine }) {
       <div>
         <h2>{machineName(machine)}</h2>
         <p class="muted small">
-          {[metadata?.platform, metadata?.version && `version ${metadata.version}`, sessions.length === 1 ? '1 active session' : `${sessions.length} active sessions`]
+          {[
+            metadata?.platform,
+            metadata?.version && `version ${metadata.version}`,
+            sessions.length === 1 ? '1 active session' : `${sessions.length} active sessions`,
+          ]
             .filter(Boolean)
             .join(' · ')}
         </p>

@@ -42,7 +42,9 @@ export interface ReadingPlace {
 
 export function Messages({ session, readingPlace }: { session: Session; readingPlace: MutableRef<ReadingPlace | null> }) {
   const { id, active, thinking } = session;
-  const { messages, outgoing, live, hasOlder, loadState } = useSelector(({ conversations }) => getOwn(conversations, id) ?? EMPTY_CONVERSATION);
+  const { messages, outgoing, live, hasOlder, loadState } = useSelector(
+    ({ conversations }) => getOwn(conversations, id) ?? EMPTY_CONVERSATION,
+  );
   const { requests, completedRequests: completed, queuedMessages: queued } = session.agentState ?? {};
   const items = useMemo(
     () => buildTimeline({ messages, outgoing, live, hasOlder, requests, completed, queued }, { active, thinking }),
@@ -51,7 +53,11 @@ export function Messages({ session, readingPlace }: { session: Session; readingP
   const lastText = items.findLast((item): item is TextItem => item.kind === 'text' && !item.isLive)?.text;
   const announcement = useMemo(() => lastText && `The agent says: ${markdownToText(lastText, MAX_ANNOUNCED_LENGTH)}`, [lastText]);
   return (
-    <LoadGate loadState={messages.length > 0 ? { status: 'ready' } : loadState} label="Loading the messages" onRetry={() => void sync.fetchNewestMessages(id)}>
+    <LoadGate
+      loadState={messages.length > 0 ? { status: 'ready' } : loadState}
+      label="Loading the messages"
+      onRetry={() => void sync.fetchNewestMessages(id)}
+    >
       {items.length === 0 ? (
         <div class="empty chat-empty">
           <h2>No messages yet</h2>
@@ -144,7 +150,8 @@ function MessageList({ session, items, hasOlder, newestSeq, readingPlace }: Mess
   }, [newestSeq]);
 
   /** Whether the end is visible. */
-  const isEndVisible = ({ scrollTop, clientHeight, scrollHeight }: HTMLElement) => scrollTop + clientHeight >= scrollHeight - END_TOLERANCE_PX;
+  const isEndVisible = ({ scrollTop, clientHeight, scrollHeight }: HTMLElement) =>
+    scrollTop + clientHeight >= scrollHeight - END_TOLERANCE_PX;
   const onScroll = (offset: number) => {
     const element = scroller.current;
     if (!element) return;

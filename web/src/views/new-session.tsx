@@ -87,7 +87,13 @@ function NewSessionForm() {
     setBusy(true);
     setError(null);
     try {
-      const id = await spawnSession(machine.id, { ...options, agent: agent.id, directory: options.directory.trim(), model: options.model.trim(), worktree });
+      const id = await spawnSession(machine.id, {
+        ...options,
+        agent: agent.id,
+        directory: options.directory.trim(),
+        model: options.model.trim(),
+        worktree,
+      });
       navigate(`/sessions/${id}`);
     } catch (failure) {
       setError(describeStartError(failure, usesWorktree));
@@ -107,10 +113,24 @@ function NewSessionForm() {
           ))}
         </select>
       </div>
-      {machine && <DirectoryField machine={machine} value={options.directory} error={errorOf('directory')} onChange={(directory) => changeOptions({ directory })} />}
+      {machine && (
+        <DirectoryField
+          machine={machine}
+          value={options.directory}
+          error={errorOf('directory')}
+          onChange={(directory) => changeOptions({ directory })}
+        />
+      )}
       <div class="field">
         <label for="agent">Agent</label>
-        <select id="agent" class="input" value={agent?.id} disabled={!agent} {...errorAttributes('agent', errorOf('agent'))} onChange={({ currentTarget }) => changeOptions({ agent: currentTarget.value })}>
+        <select
+          id="agent"
+          class="input"
+          value={agent?.id}
+          disabled={!agent}
+          {...errorAttributes('agent', errorOf('agent'))}
+          onChange={({ currentTarget }) => changeOptions({ agent: currentTarget.value })}
+        >
           {!agent && <option>No agent is installed on this machine</option>}
           {agents.map(({ id, label }) => (
             <option key={id} value={id}>
@@ -194,7 +214,8 @@ function NewSessionForm() {
 }
 
 /** ARIA attributes that connect an invalid field to its error. */
-const errorAttributes = (field: StartField, error: string | null) => (error === null ? {} : { 'aria-invalid': true, 'aria-describedby': `${field}-error` });
+const errorAttributes = (field: StartField, error: string | null) =>
+  error === null ? {} : { 'aria-invalid': true, 'aria-describedby': `${field}-error` };
 
 function FieldError({ field, text }: { field: StartField; text: string | null }) {
   return (
@@ -226,7 +247,9 @@ function DirectoryField({ machine, value, error, onChange }: DirectoryFieldProps
     unknown: 'The directory that the agent works in, such as /code/demo',
     checking: 'Checking …',
     exists: 'Directory found',
-    missing: isOutside(value.trim(), machine) ? `Not served by this machine, only: ${servedDirectories(machine).join(', ')}` : 'Directory not found on this machine',
+    missing: isOutside(value.trim(), machine)
+      ? `Not served by this machine, only: ${servedDirectories(machine).join(', ')}`
+      : 'Directory not found on this machine',
   }[check];
   return (
     <div class="field">

@@ -16,8 +16,10 @@ import { useFetch } from '../ui/use-fetch.ts';
 /** Why notifications cannot be turned on. */
 const UNAVAILABLE_TEXTS: Partial<Record<PushStatus, string>> = {
   unsupported: 'This browser does not support notifications.',
-  install: 'On this device, notifications work only from the home screen. Share this page, choose “Add to Home Screen”, and open the console from there.',
-  blocked: 'This browser blocks notifications from this page. Open the site settings next to the address bar, set notifications to “Allow”, and reload.',
+  install:
+    'On this device, notifications work only from the home screen. Share this page, choose “Add to Home Screen”, and open the console from there.',
+  blocked:
+    'This browser blocks notifications from this page. Open the site settings next to the address bar, set notifications to “Allow”, and reload.',
 };
 
 const NO_CONTACT_TEXT = 'This hub cannot send notifications: it has no public https address and no VAPID_SUBJECT.';
@@ -40,7 +42,9 @@ export function Notifications() {
   return (
     <section class="card stack" aria-labelledby="notifications">
       <h2 id="notifications">Notifications</h2>
-      <p class="muted">Notifies you on this device when an agent needs permission or has finished, unless you are using the console here.</p>
+      <p class="muted">
+        Notifies you on this device when an agent needs permission or has finished, unless you are using the console here.
+      </p>
       <div class="push-status">
         {isKnown && unavailable && <p class={pushStatus.value === 'blocked' ? 'notice warn' : 'notice'}>{unavailable}</p>}
         {isKnown && !unavailable && (

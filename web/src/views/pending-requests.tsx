@@ -71,7 +71,9 @@ export function PendingRequests({ session }: { session: Session }) {
   return (
     <div role="region" aria-label="Requests" class="requests" ref={container} onKeyDown={onKeyDown}>
       <p class="visually-hidden" role="status">
-        {session.active && requests.length > 0 && `The agent asks: ${requests[0]?.[1].tool ?? ''} ${summarizeInput(requests[0]?.[1].arguments)}`}
+        {session.active &&
+          requests.length > 0 &&
+          `The agent asks: ${requests[0]?.[1].tool ?? ''} ${summarizeInput(requests[0]?.[1].arguments)}`}
       </p>
       <OtherRequests requests={requests.slice(0, openIndex)} metadata={metadata} onOpen={openRequest} />
       {requests.slice(openIndex, openIndex + 1).map(([id, request]) => (
@@ -79,7 +81,9 @@ export function PendingRequests({ session }: { session: Session }) {
       ))}
       <OtherRequests requests={requests.slice(openIndex + 1)} metadata={metadata} onOpen={openRequest} />
       {/* Shown instead of the other requests in a low window. */}
-      {requests.length > 1 && <p class="other-requests-count muted small">{requests.length === 2 ? '1 more request' : `${requests.length - 1} more requests`}</p>}
+      {requests.length > 1 && (
+        <p class="other-requests-count muted small">{requests.length === 2 ? '1 more request' : `${requests.length - 1} more requests`}</p>
+      )}
     </div>
   );
 }
@@ -108,7 +112,15 @@ function requestTitle({ tool = 'a tool', arguments: input }: PendingRequest): st
 }
 
 /** The requests before or after the open one. */
-function OtherRequests({ requests, metadata, onOpen }: { requests: [id: string, request: PendingRequest][]; metadata: Session['metadata']; onOpen: (id: string) => void }) {
+function OtherRequests({
+  requests,
+  metadata,
+  onOpen,
+}: {
+  requests: [id: string, request: PendingRequest][];
+  metadata: Session['metadata'];
+  onOpen: (id: string) => void;
+}) {
   return (
     <div class="other-requests">
       {requests.map(([id, request]) => (
@@ -128,7 +140,9 @@ function CollapsedRequest({ request, metadata, onOpen }: { request: PendingReque
         <span class="ellipsis">
           <EscapedText text={requestTitle(request)} />
         </span>
-        <span class="ellipsis muted small">{question ? <EscapedText text={question.text} /> : <InputSummary input={input} metadata={metadata} />}</span>
+        <span class="ellipsis muted small">
+          {question ? <EscapedText text={question.text} /> : <InputSummary input={input} metadata={metadata} />}
+        </span>
       </button>
     </section>
   );
@@ -146,7 +160,10 @@ interface CardProps {
 
 function RequestCard({ session, id, request: published, areDecisionsDisabled, onDecide }: CardProps) {
   const [isBusy, setBusy] = useState(false);
-  const publishedContent = useMemo(() => formatJson([published.tool, published.arguments, published.sessionRule, published.choices]), [published]);
+  const publishedContent = useMemo(
+    () => formatJson([published.tool, published.arguments, published.sessionRule, published.choices]),
+    [published],
+  );
   const [loaded, setLoaded] = useState<{ of: string; whole: actions.RequestContent } | null>(null);
   const whole = loaded?.of === publishedContent ? loaded.whole : undefined;
   const request = useMemo(() => (whole ? { ...published, arguments: whole.arguments } : published), [published, whole]);
@@ -196,7 +213,9 @@ function RequestCard({ session, id, request: published, areDecisionsDisabled, on
     setReviewedContent(publishedContent);
   };
   const editsMode = plan || edits.length > 0 ? acceptEditsMode(session.metadata) : undefined;
-  const body = <RequestContent label="Requested action">{plan ? <Plan {...plan} /> : <ToolInput input={request.arguments} />}</RequestContent>;
+  const body = (
+    <RequestContent label="Requested action">{plan ? <Plan {...plan} /> : <ToolInput input={request.arguments} />}</RequestContent>
+  );
   if (!session.active) {
     return (
       <section class="request" aria-label={`${tool} request`}>

@@ -33,16 +33,29 @@ export function RequestActions({ request, isPlan, editsMode, canApprove, approve
   };
   const hasSessionAnswer = !isPlan && !needsChoice && sessionRule !== null;
   const approvals: SheetItem[] = [
-    ...(editsMode ? [{ key: 'edits', label: 'Approve and accept edits', onSelect: () => void approve({ decision: 'approved', mode: editsMode.id }) }] : []),
+    ...(editsMode
+      ? [{ key: 'edits', label: 'Approve and accept edits', onSelect: () => void approve({ decision: 'approved', mode: editsMode.id }) }]
+      : []),
     ...choices.map((choice) => ({
       key: `choice ${choice.id}`,
       label: <EscapedText text={choice.label} />,
       isDangerous: choice.neverAsks === true,
       onSelect: () => choose(choice),
     })),
-    ...(hasSessionAnswer ? [{ key: 'session', label: <SessionLabel rule={sessionRule} />, onSelect: () => void approve({ decision: 'approved_for_session' }) }] : []),
+    ...(hasSessionAnswer
+      ? [{ key: 'session', label: <SessionLabel rule={sessionRule} />, onSelect: () => void approve({ decision: 'approved_for_session' }) }]
+      : []),
   ];
-  const stop: SheetItem = { key: 'stop', label: <><Ban size={16} aria-hidden /> Deny and stop</>, isDangerous: true, onSelect: denyAndStop };
+  const stop: SheetItem = {
+    key: 'stop',
+    label: (
+      <>
+        <Ban size={16} aria-hidden /> Deny and stop
+      </>
+    ),
+    isDangerous: true,
+    onSelect: denyAndStop,
+  };
   const further = [...(canApprove ? approvals : []), ...(isPlan ? [] : [stop])];
   const hasSheet = canApprove && choices.length > 0;
   return (
@@ -56,7 +69,12 @@ export function RequestActions({ request, isPlan, editsMode, canApprove, approve
         )}
         {canApprove &&
           approvals.map(({ key, label, isDangerous, onSelect }) => (
-            <button key={key} type="button" class={`button multi-line further ${isDangerous ? 'danger' : ''} ${key === 'session' ? 'session-scope' : ''}`} onClick={onSelect}>
+            <button
+              key={key}
+              type="button"
+              class={`button multi-line further ${isDangerous ? 'danger' : ''} ${key === 'session' ? 'session-scope' : ''}`}
+              onClick={onSelect}
+            >
               {label}
             </button>
           ))}
@@ -68,7 +86,15 @@ export function RequestActions({ request, isPlan, editsMode, canApprove, approve
             {stop.label}
           </button>
         )}
-        {hasSheet && <SheetButton label={needsChoice ? 'Choose …' : 'More …'} class={needsChoice ? 'button primary open-sheet' : 'button open-sheet'} title="Answers to the request" text={needsChoice ? CHOICE_NOTE : undefined} items={further} />}
+        {hasSheet && (
+          <SheetButton
+            label={needsChoice ? 'Choose …' : 'More …'}
+            class={needsChoice ? 'button primary open-sheet' : 'button open-sheet'}
+            title="Answers to the request"
+            text={needsChoice ? CHOICE_NOTE : undefined}
+            items={further}
+          />
+        )}
       </div>
     </>
   );

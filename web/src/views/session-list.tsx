@@ -6,7 +6,19 @@ import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import type { SessionSummary } from '../api/types.ts';
 import { sync } from '../state/hub-client.ts';
-import { groupSessions, hasEnded, hasFailed, isArchived, isInTerminal, limitGroups, matchesQuery, type SessionGroup, sessionTitle, sortAsBefore, sortSessions } from '../state/sessions.ts';
+import {
+  groupSessions,
+  hasEnded,
+  hasFailed,
+  isArchived,
+  isInTerminal,
+  limitGroups,
+  matchesQuery,
+  type SessionGroup,
+  sessionTitle,
+  sortAsBefore,
+  sortSessions,
+} from '../state/sessions.ts';
 import { listSavedAt, loadStates, namespace, summaries } from '../state/store.ts';
 import { shortenPath } from '../content/paths.ts';
 import { formatAge } from '../ui/format.ts';
@@ -29,7 +41,11 @@ export function SessionList() {
   }, []);
   const trimmedQuery = query.value.trim();
   const listed = Object.values(summaries.value).filter((session) => !isArchived(session));
-  const sorted = useSteadyOrder(trimmedQuery === '' ? listed : listed.filter((session) => matchesQuery(session, trimmedQuery)), trimmedQuery, usePointerActivity(list));
+  const sorted = useSteadyOrder(
+    trimmedQuery === '' ? listed : listed.filter((session) => matchesQuery(session, trimmedQuery)),
+    trimmedQuery,
+    usePointerActivity(list),
+  );
   const groups = groupSessions(sorted);
   const savedAt = listSavedAt.value;
   return (
@@ -61,7 +77,11 @@ export function SessionList() {
           scrollTop = currentTarget.scrollTop;
         }}
       >
-        <LoadGate loadState={savedAt === null ? loadStates.list.value : { status: 'ready' }} label="Loading the sessions" onRetry={() => void sync.fetchSessions()}>
+        <LoadGate
+          loadState={savedAt === null ? loadStates.list.value : { status: 'ready' }}
+          label="Loading the sessions"
+          onRetry={() => void sync.fetchSessions()}
+        >
           <SessionGroups groups={groups} rowLimit={rowLimit} />
           {groups.length === 0 && (listed.length === 0 ? <NoSessions /> : <p class="empty">No session matches “{trimmedQuery}”.</p>)}
         </LoadGate>
@@ -152,7 +172,13 @@ function getActivity(session: SessionSummary): Activity {
   return hasFailed(session) ? 'failed' : 'active';
 }
 
-const CHIPS: Record<Activity, string> = { waiting: 'chip warn', thinking: 'chip accent', failed: 'chip danger', active: 'chip ok', inactive: 'chip' };
+const CHIPS: Record<Activity, string> = {
+  waiting: 'chip warn',
+  thinking: 'chip accent',
+  failed: 'chip danger',
+  active: 'chip ok',
+  inactive: 'chip',
+};
 
 function SessionRow({ session }: { session: SessionSummary }) {
   const [path] = useLocation();

@@ -31,7 +31,10 @@ export function SessionMenu({ session }: { session: Session }) {
       action: 'Rename',
       onConfirm: (name) => actions.rename(id, name),
     });
-  const pin = () => void tryOrToast(session.pinned ? 'Could not unpin the session' : 'Could not pin the session', () => actions.setPinned(id, !session.pinned));
+  const pin = () =>
+    void tryOrToast(session.pinned ? 'Could not unpin the session' : 'Could not pin the session', () =>
+      actions.setPinned(id, !session.pinned),
+    );
   const archive = () =>
     openDialog({
       title: 'Archive this session?',
@@ -55,7 +58,9 @@ export function SessionMenu({ session }: { session: Session }) {
       label="Session actions"
       items={[
         { label: 'Rename', icon: <Pencil size={18} aria-hidden />, onSelect: rename },
-        session.pinned ? { label: 'Unpin', icon: <PinOff size={18} aria-hidden />, onSelect: pin } : { label: 'Pin to the top', icon: <Pin size={18} aria-hidden />, onSelect: pin },
+        session.pinned
+          ? { label: 'Unpin', icon: <PinOff size={18} aria-hidden />, onSelect: pin }
+          : { label: 'Pin to the top', icon: <Pin size={18} aria-hidden />, onSelect: pin },
         ...(active ? [] : [{ label: 'Resume', icon: <Play size={18} aria-hidden />, onSelect: () => void resumeAndShow(id, navigate) }]),
         ...(isArchived(session) ? [] : [{ label: 'Archive', icon: <Archive size={18} aria-hidden />, onSelect: archive }]),
         { label: 'Copy ID', icon: <Copy size={18} aria-hidden />, onSelect: () => void copyToClipboard(id) },

@@ -9,7 +9,11 @@ import { EscapedText } from '../ui/escaped-text.tsx';
 import { tryOrToast } from '../ui/toasts.tsx';
 
 export function SessionRules({ session: { id, agentState } }: { session: Session }) {
-  const rules = parseObjects<{ id: string; kind: string; label: string }>(agentState?.sessionRules, { id: isString, kind: isString, label: isString }, ['id', 'kind', 'label']);
+  const rules = parseObjects<{ id: string; kind: string; label: string }>(
+    agentState?.sessionRules,
+    { id: isString, kind: isString, label: isString },
+    ['id', 'kind', 'label'],
+  );
   if (rules.length === 0) return null;
   return (
     <ul role="list" class="session-rules" aria-label="Allowed until the agent ends">

@@ -100,7 +100,11 @@ function SessionHeader({ id, session, tab }: { id: string; session: Session | un
         </Link>
         <div class="session-name">
           <h1 class="ellipsis name">{summary ? sessionTitle(summary) : 'Session'}</h1>
-          {session && hasFailed(session) ? <AgentError text={session.metadata?.agentError} /> : <Place metadata={metadata} agentName={session?.metadata?.agentName} />}
+          {session && hasFailed(session) ? (
+            <AgentError text={session.metadata?.agentError} />
+          ) : (
+            <Place metadata={metadata} agentName={session?.metadata?.agentName} />
+          )}
         </div>
         {session && <Activity session={session} />}
         {session && <SessionMenu session={session} />}
@@ -117,7 +121,13 @@ function SessionHeader({ id, session, tab }: { id: string; session: Session | un
 }
 
 /** Where the session runs, and its agent. */
-function Place({ metadata, agentName }: { metadata: SessionSummary['metadata'] | Session['metadata'] | undefined; agentName: string | undefined }) {
+function Place({
+  metadata,
+  agentName,
+}: {
+  metadata: SessionSummary['metadata'] | Session['metadata'] | undefined;
+  agentName: string | undefined;
+}) {
   return (
     <p class="ellipsis muted small">
       {metadata && (
@@ -153,7 +163,11 @@ function Activity({ session }: { session: Session }) {
   const hasRequests = Object.keys(session.agentState?.requests ?? {}).length > 0;
   if (session.active && (session.thinking || hasRequests)) {
     return (
-      <button type="button" class="button stop" onClick={() => void tryOrToast('Could not stop the agent', () => actions.abort(session.id))}>
+      <button
+        type="button"
+        class="button stop"
+        onClick={() => void tryOrToast('Could not stop the agent', () => actions.abort(session.id))}
+      >
         <Square size={14} aria-hidden fill="currentColor" /> <span class="stop-label">Stop</span>
       </button>
     );

@@ -27,7 +27,12 @@ export function Settings() {
           <h2 id="appearance">Appearance</h2>
           <div class="field">
             <label for="theme">Theme</label>
-            <select id="theme" class="input" value={theme.value} onChange={({ currentTarget }) => setTheme(THEMES.find((name) => name === currentTarget.value) ?? 'system')}>
+            <select
+              id="theme"
+              class="input"
+              value={theme.value}
+              onChange={({ currentTarget }) => setTheme(THEMES.find((name) => name === currentTarget.value) ?? 'system')}
+            >
               {THEMES.map((name) => (
                 <option key={name} value={name}>
                   {THEME_LABELS[name]}
@@ -72,7 +77,10 @@ function confirmSignOut(): void {
   if (length === 0) return void signOut();
   openDialog({
     title: 'Sign out?',
-    text: length === 1 ? 'A message is not sent yet. Signing out deletes it.' : `${length} messages are not sent yet. Signing out deletes them.`,
+    text:
+      length === 1
+        ? 'A message is not sent yet. Signing out deletes it.'
+        : `${length} messages are not sent yet. Signing out deletes them.`,
     action: 'Sign out',
     isDangerous: true,
     onConfirm: signOut,

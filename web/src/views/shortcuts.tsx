@@ -56,7 +56,9 @@ function focusElement(id: string): boolean {
 
 /** Returns the id of the session `step` rows below the open one, limited to the ends of the list; undefined if it is empty. */
 function sessionAtOffset(step: number): string | undefined {
-  const listed = groupSessions(Object.values(state.value.summaries).filter((session) => !isArchived(session))).flatMap(({ sessions }) => sessions);
+  const listed = groupSessions(Object.values(state.value.summaries).filter((session) => !isArchived(session))).flatMap(
+    ({ sessions }) => sessions,
+  );
   const index = listed.findIndex(({ id }) => id === openSessionId.value);
   return listed[Math.max(0, Math.min(listed.length - 1, index + step))]?.id;
 }

@@ -51,7 +51,15 @@ export function TimelineItemView({ item, session: { id, metadata } }: { item: Ti
       return <ToolCall tool={item} metadata={metadata} sessionId={id} />;
     case 'result':
       return (
-        <ResultDisclosure icon={<Terminal size={15} aria-hidden />} title="Output of an earlier tool call" isFailed={item.isError} output={item.text} images={item.images} cut={item.cut} sessionId={id} />
+        <ResultDisclosure
+          icon={<Terminal size={15} aria-hidden />}
+          title="Output of an earlier tool call"
+          isFailed={item.isError}
+          output={item.text}
+          images={item.images}
+          cut={item.cut}
+          sessionId={id}
+        />
       );
     case 'permission':
       return <AnsweredRequest request={item.request} metadata={metadata} />;
@@ -142,8 +150,7 @@ function UserMessage({ attachments, time, note, children }: UserMessageProps) {
             {attachments.map(({ id, filename, size }) => (
               <li key={id} class="chip">
                 <Paperclip size={13} aria-hidden />
-                <span class="ellipsis">{filename}</span>{' '}
-                <span>{formatSize(size)}</span>
+                <span class="ellipsis">{filename}</span> <span>{formatSize(size)}</span>
               </li>
             ))}
           </ul>
@@ -173,7 +180,8 @@ function Outgoing({ sessionId, outgoing }: { sessionId: string; outgoing: Outgoi
         )}
         {status === 'waiting' && (
           <>
-            <Clock size={13} aria-hidden /> Waiting for the hub{isVolatile && '. Keep this page open: the browser cannot store the message.'}
+            <Clock size={13} aria-hidden /> Waiting for the hub
+            {isVolatile && '. Keep this page open: the browser cannot store the message.'}
           </>
         )}
         {status === 'failed' && (

@@ -48,7 +48,13 @@ export function ToolCall({ tool, metadata, sessionId }: { tool: ToolItem; metada
     <ResultDisclosure
       icon={<ToolIcon name={name} />}
       title={toolTitle(name, input)}
-      detail={todos ? `${todos.filter(({ status }) => status === 'completed').length} of ${todos.length} done` : <InputSummary input={input} metadata={metadata} />}
+      detail={
+        todos ? (
+          `${todos.filter(({ status }) => status === 'completed').length} of ${todos.length} done`
+        ) : (
+          <InputSummary input={input} metadata={metadata} />
+        )
+      }
       isFailed={state === 'failed'}
       trailing={<ToolStatus tool={tool} changes={changes} />}
       output={todos ? '' : output}
@@ -67,7 +73,11 @@ export function ToolCall({ tool, metadata, sessionId }: { tool: ToolItem; metada
 /** The input of a call in one line. The path of a file is relative to the session's directory. */
 export function InputSummary({ input, metadata }: { input: unknown; metadata: Session['metadata'] }) {
   const path = summaryPath(input);
-  return path === undefined ? <EscapedText text={summarizeInput(input)} /> : <PathText path={relativePath(path, metadata)} fullPath={path} />;
+  return path === undefined ? (
+    <EscapedText text={summarizeInput(input)} />
+  ) : (
+    <PathText path={relativePath(path, metadata)} fullPath={path} />
+  );
 }
 
 interface DecidedPlanProps {

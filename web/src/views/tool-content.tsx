@@ -74,7 +74,13 @@ export const OUTPUT_NAME = 'output';
 /** `isExcerpt`: all lines are shown at once, because the end of an excerpt matters. */
 export function ToolOutput({ text, isExcerpt = false }: { text: string; isExcerpt?: boolean }) {
   return (
-    <TruncatedText name={OUTPUT_NAME} text={stripTerminalSequences(text)} maxLines={isExcerpt ? Infinity : INITIAL_LINES} class="output" tabIndex={0}>
+    <TruncatedText
+      name={OUTPUT_NAME}
+      text={stripTerminalSequences(text)}
+      maxLines={isExcerpt ? Infinity : INITIAL_LINES}
+      class="output"
+      tabIndex={0}
+    >
       {renderInChunks}
     </TruncatedText>
   );

@@ -27,7 +27,8 @@ function MissingFiles({ sessionId }: { sessionId: string }) {
   return (
     <div class="notice warn small missing-files" role="status">
       <span>
-        No longer attached here: {names.join(', ')}. {names.length === 1 ? 'Attach it again to send it.' : 'Attach them again to send them.'}
+        No longer attached here: {names.join(', ')}.{' '}
+        {names.length === 1 ? 'Attach it again to send it.' : 'Attach them again to send them.'}
       </span>
       <button type="button" class="button quiet icon" aria-label="Close" onClick={() => forgetMissingFiles(sessionId)}>
         <X size={16} aria-hidden />
@@ -47,11 +48,21 @@ function FileList({ sessionId, uploads }: { sessionId: string; uploads: Upload[]
             <span class="muted small">{description(upload)}</span>
             {upload.status === 'sending' && <progress value={upload.progress} max={1} aria-label={`Uploading ${upload.file.name}`} />}
             {upload.status === 'failed' && !upload.isTooLarge && (
-              <button type="button" class="button quiet icon" aria-label={`Retry ${upload.file.name}`} onClick={() => void startUpload(sessionId, upload)}>
+              <button
+                type="button"
+                class="button quiet icon"
+                aria-label={`Retry ${upload.file.name}`}
+                onClick={() => void startUpload(sessionId, upload)}
+              >
                 <RotateCw size={16} aria-hidden />
               </button>
             )}
-            <button type="button" class="button quiet icon" aria-label={`Remove ${upload.file.name}`} onClick={() => removeFile(sessionId, upload)}>
+            <button
+              type="button"
+              class="button quiet icon"
+              aria-label={`Remove ${upload.file.name}`}
+              onClick={() => removeFile(sessionId, upload)}
+            >
               <X size={16} aria-hidden />
             </button>
           </li>
@@ -59,7 +70,9 @@ function FileList({ sessionId, uploads }: { sessionId: string; uploads: Upload[]
       </ul>
       {uploads.some(({ status }) => status === 'failed') && (
         <p class="notice danger small" role="alert">
-          {uploads.some(({ isTooLarge }) => isTooLarge) ? 'A file is too large. Remove it to send the message.' : 'A file could not be uploaded. Retry or remove it to send the message.'}
+          {uploads.some(({ isTooLarge }) => isTooLarge)
+            ? 'A file is too large. Remove it to send the message.'
+            : 'A file could not be uploaded. Retry or remove it to send the message.'}
         </p>
       )}
     </>

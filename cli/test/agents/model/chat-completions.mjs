@@ -8,11 +8,13 @@ export const path = /\/chat\/completions$/;
 
 export const read = ({ messages = [], tools = [] }) => ({
   tools: tools.map((tool) => ({ name: tool.function?.name, schema: tool.function?.parameters })),
-  history: messages.flatMap(/** @returns {import('./script.mjs').History} */ ({ role, content, tool_calls: calls }) => {
-    if (role === 'user') return [{ role, text: textOf(content) }];
-    if (role === 'tool') return [{ role: 'result' }];
-    return role === 'assistant' && calls?.length > 0 ? [{ role: 'call' }] : [];
-  }),
+  history: messages.flatMap(
+    /** @returns {import('./script.mjs').History} */ ({ role, content, tool_calls: calls }) => {
+      if (role === 'user') return [{ role, text: textOf(content) }];
+      if (role === 'tool') return [{ role: 'result' }];
+      return role === 'assistant' && calls?.length > 0 ? [{ role: 'call' }] : [];
+    },
+  ),
   hasPicture: JSON.stringify(messages).includes('"image_url"'),
 });
 

@@ -20,7 +20,11 @@ export const read = ({ contents = [], tools = [] }) => ({
 /** The agent's own questions, such as which model to use, are answered with JSON. */
 const ROUTING = { reasoning: 'r', next_speaker: 'user', model_choice: 'flash', complexity_reasoning: 'r', complexity_score: 10 };
 
-export async function write({ texts, calls }, /** @type {{generationConfig?: Record<string, any>}} */ { generationConfig = {} }, { url, answer, send }) {
+export async function write(
+  { texts, calls },
+  /** @type {{generationConfig?: Record<string, any>}} */ { generationConfig = {} },
+  { url, answer, send },
+) {
   const responseId = nextId('gemini');
   const chunk = (parts, finishReason) => ({
     candidates: [{ index: 0, content: { role: 'model', parts }, ...(finishReason ? { finishReason } : {}) }],

@@ -16,11 +16,13 @@ export const read = ({ input = [], tools = [] }) => ({
   tools: tools
     .flatMap((tool) => (tool.type === 'namespace' ? (tool.tools ?? []) : [tool]))
     .map(({ name, type, parameters }) => ({ name: name ?? type, schema: parameters, isCustom: type === 'custom' })),
-  history: input.flatMap(/** @returns {import('./script.mjs').History} */ ({ type = 'message', role, content }) => {
-    if (role === 'user') return [{ role, text: content.map(({ text = '' }) => text).join('\n') }];
-    if (/_call$/.test(type)) return [{ role: 'call' }];
-    return /_output$/.test(type) ? [{ role: 'result' }] : [];
-  }),
+  history: input.flatMap(
+    /** @returns {import('./script.mjs').History} */ ({ type = 'message', role, content }) => {
+      if (role === 'user') return [{ role, text: content.map(({ text = '' }) => text).join('\n') }];
+      if (/_call$/.test(type)) return [{ role: 'call' }];
+      return /_output$/.test(type) ? [{ role: 'result' }] : [];
+    },
+  ),
   hasPicture: JSON.stringify(input).includes('"input_image"'),
 });
 

@@ -34,13 +34,22 @@ export class Hub {
       this.#localIds.add(record.localId);
       const seq = this.messages.length + 1;
       // As after the way over the network.
-      this.messages.push({ id: `m${seq}`, seq, localId: record.localId, content: JSON.parse(JSON.stringify(record.content)), createdAt: seq });
+      this.messages.push({
+        id: `m${seq}`,
+        seq,
+        localId: record.localId,
+        content: JSON.parse(JSON.stringify(record.content)),
+        createdAt: seq,
+      });
     }
   }
 
   /** The items that a user sees after the turn. @returns {any[]} */
   timeline() {
-    return buildTimeline({ messages: this.messages, outgoing: [], hasOlder: false, completed: this.completed }, { active: true, thinking: false });
+    return buildTimeline(
+      { messages: this.messages, outgoing: [], hasOlder: false, completed: this.completed },
+      { active: true, thinking: false },
+    );
   }
 
   of(type) {
@@ -49,7 +58,15 @@ export class Hub {
 }
 
 function decisionOf(result, options) {
-  if (result.outcome === undefined) return { status: result.action === 'accept' ? 'approved' : 'denied', answers: Object.fromEntries(Object.entries(result.content ?? {}).filter(([key]) => !key.endsWith('_custom')).map(([key, value]) => [key, [value]])) };
+  if (result.outcome === undefined)
+    return {
+      status: result.action === 'accept' ? 'approved' : 'denied',
+      answers: Object.fromEntries(
+        Object.entries(result.content ?? {})
+          .filter(([key]) => !key.endsWith('_custom'))
+          .map(([key, value]) => [key, [value]]),
+      ),
+    };
   if (result.outcome.outcome === 'cancelled') return { status: 'canceled' };
   const { kind } = options.find(({ optionId }) => optionId === result.outcome.optionId);
   return { status: kind.startsWith('allow') ? 'approved' : 'denied' };
@@ -115,7 +132,8 @@ export function replay(name, { decide = (_, decision) => decision } = {}) {
 /** Describes items of a timeline, one line each, in the words of a test. */
 export const describe = (items) =>
   items.map((item) => {
-    if (item.kind === 'tool') return `${item.name} ${JSON.stringify(item.input)} -> ${item.state}${item.output === '' ? '' : ` ${JSON.stringify(item.output)}`}${item.permission ? ` (${item.permission.status})` : ''}`;
+    if (item.kind === 'tool')
+      return `${item.name} ${JSON.stringify(item.input)} -> ${item.state}${item.output === '' ? '' : ` ${JSON.stringify(item.output)}`}${item.permission ? ` (${item.permission.status})` : ''}`;
     if (item.kind === 'plan') return `plan ${item.todos.map(({ content, status }) => `${content}: ${status}`).join(', ')}`;
     if (item.kind === 'event') return `event ${item.name}: ${item.text}`;
     return `${item.kind} ${JSON.stringify(item.text)}`;

@@ -20,7 +20,8 @@ export function createSession({ agent = 'any', ...options } = {}) {
     hub,
     translator,
     update: (update) => hub.store(translator.onUpdate(update)),
-    say: (text, fields) => hub.store(translator.onUpdate({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text }, ...fields })),
+    say: (text, fields) =>
+      hub.store(translator.onUpdate({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text }, ...fields })),
     call: (toolCallId, fields) => hub.store(translator.onUpdate({ sessionUpdate: 'tool_call', toolCallId, ...fields })),
     callUpdate: (toolCallId, fields) => hub.store(translator.onUpdate({ sessionUpdate: 'tool_call_update', toolCallId, ...fields })),
     ask: (toolCall, params) => {

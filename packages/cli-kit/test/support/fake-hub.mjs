@@ -72,9 +72,7 @@ export class FakeHub extends EventEmitter {
   }
 
   registeredMethods(scope) {
-    return [...this.#registered.keys()]
-      .filter((name) => name.startsWith(`${scope}:`))
-      .map((name) => name.slice(scope.length + 1));
+    return [...this.#registered.keys()].filter((name) => name.startsWith(`${scope}:`)).map((name) => name.slice(scope.length + 1));
   }
 
   /** Cuts all connections as a network failure does, without a disconnect packet. */
@@ -146,7 +144,12 @@ export class FakeHub extends EventEmitter {
     const session = this.sessions.get(sid);
     session.metadata = { ...session.metadata, name };
     session.metadataVersion += 1;
-    this.#publish(session, null, { t: 'update-session', sid, metadata: { version: session.metadataVersion, value: session.metadata }, agentState: null });
+    this.#publish(session, null, {
+      t: 'update-session',
+      sid,
+      metadata: { version: session.metadataVersion, value: session.metadata },
+      agentState: null,
+    });
   }
 
   /** Resumes a session on a machine as the hub does. */
@@ -306,7 +309,6 @@ function lineOf(content) {
   // An event with a text.
   if (typeof message === 'string') return `(${type}: ${message})`;
   const [part] = message.content;
-  if (part.type === 'tool_use')
-    return part.name === 'TodoWrite' ? `(todos: ${part.input.todos.length})` : `> ${part.input.command}`;
+  if (part.type === 'tool_use') return part.name === 'TodoWrite' ? `(todos: ${part.input.todos.length})` : `> ${part.input.command}`;
   return part.text;
 }

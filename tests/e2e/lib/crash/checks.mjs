@@ -11,33 +11,55 @@ const INTERRUPTED = 'The outcome is unknown. The command is not run again.';
 /** Reads a session from the hub and from the database. @param {import('./session-load.mjs').SessionLoad} load */
 export async function readStoredSession({ web, session: { id }, loadTest }) {
   const database = await loadTest.hub.database();
-  const rows = (sql) => database.prepare(sql).bind(id).all().then(({ results }) => results);
+  const rows = (sql) =>
+    database
+      .prepare(sql)
+      .bind(id)
+      .all()
+      .then(({ results }) => results);
   return {
     session: await web.readSession(id),
     history: await web.readHistory(id),
     row: (await rows('SELECT * FROM sessions WHERE id = ?'))[0],
-    messages: await rows(
-      'SELECT seq, id, local_id AS localId, created_at AS createdAt FROM messages WHERE session_id = ? ORDER BY seq',
-    ),
+    messages: await rows('SELECT seq, id, local_id AS localId, created_at AS createdAt FROM messages WHERE session_id = ? ORDER BY seq'),
     completed: await rows('SELECT request_id AS id, value FROM completed_requests WHERE session_id = ?'),
   };
 }
 
 /** Every acknowledged message is stored once, in the order of its sender, and there are no other messages. */
 export function checkMessages({ clis, writers }, { session, history, row, messages }) {
-  assert.deepEqual(history.map(({ seq }) => seq), history.map((_, index) => index + 1), 'seqs have no gap');
+  assert.deepEqual(
+    history.map(({ seq }) => seq),
+    history.map((_, index) => index + 1),
+    'seqs have no gap',
+  );
   assert.equal(session.seq, history.length);
   assert.ok(row.seq <= history.length, 'a message does not write the row of its session');
-  assert.deepEqual(history.map(({ content: _, ...rest }) => rest), messages, 'the database has the same messages');
+  assert.deepEqual(
+    history.map(({ content: _, ...rest }) => rest),
+    messages,
+    'the database has the same messages',
+  );
   const byLocalId = Map.groupBy(history, ({ localId }) => localId);
   let sentCount = 0;
   for (const { name, sent, acked } of [...clis, ...writers]) {
     sentCount += sent.length;
     const storedOfEach = sent.map(({ localId }) => byLocalId.get(localId) ?? []);
-    assert.deepEqual(storedOfEach.map(({ length }) => length), sent.map(() => 1), `each message of ${name} is stored once`);
+    assert.deepEqual(
+      storedOfEach.map(({ length }) => length),
+      sent.map(() => 1),
+      `each message of ${name} is stored once`,
+    );
     const stored = storedOfEach.flat();
-    assert.deepEqual(stored.map(({ content }) => content), sent.map(({ message }) => message), `messages of ${name} are unchanged`);
-    assert.ok(stored.every(({ seq }, index) => index === 0 || seq > stored[index - 1].seq), `messages of ${name} are in order`);
+    assert.deepEqual(
+      stored.map(({ content }) => content),
+      sent.map(({ message }) => message),
+      `messages of ${name} are unchanged`,
+    );
+    assert.ok(
+      stored.every(({ seq }, index) => index === 0 || seq > stored[index - 1].seq),
+      `messages of ${name} are in order`,
+    );
     const byId = new Map(stored.map(({ localId, id, seq }) => [localId, { id, seq }]));
     assert.equal(acked.size, sent.length, `all messages of ${name} are acknowledged`);
     for (const [localId, { id, seq }] of acked) assert.deepEqual({ id, seq }, byId.get(localId), `${localId} as acknowledged`);
@@ -55,7 +77,11 @@ export function checkReaders({ clis, listeners }, { history }) {
     for (const { seq, content } of received) assert.deepEqual(content, history[seq - 1].content, `${name}, message ${seq}`);
   }
   for (const { name, received, fetched, resumptions } of listeners) {
-    assert.deepEqual(received.filter((message) => !isStored(message)), [], `${name} received only stored messages`);
+    assert.deepEqual(
+      received.filter((message) => !isStored(message)),
+      [],
+      `${name} received only stored messages`,
+    );
     const knownSeqs = new Set([...received.map(({ seq }) => seq), ...fetched.keys()]);
     assert.equal(knownSeqs.size, history.length, `${name} knows all messages`);
     if (resumptions.gap === 0) assert.equal(received.length, history.length, `${name}, without a gap, received all messages`);
@@ -72,12 +98,18 @@ export function checkReaders({ clis, listeners }, { history }) {
 export function checkUpdates(updaters, { marks }, version, otherUpdates = 0) {
   const sent = new Set(updaters.flatMap((updater) => [...updater.sent]));
   assert.equal(new Set(marks).size, marks.length, 'no update was applied twice');
-  assert.deepEqual(marks.filter((mark) => !sent.has(mark)), []);
+  assert.deepEqual(
+    marks.filter((mark) => !sent.has(mark)),
+    [],
+  );
   assert.equal(version, 1 + marks.length + otherUpdates, 'the version counts all updates');
   const ackedVersions = new Map(updaters.flatMap((updater) => [...updater.acked]));
   const versions = marks.map((mark) => ackedVersions.get(mark)).filter((ackedVersion) => ackedVersion !== undefined);
   assert.equal(versions.length, ackedVersions.size, 'all acknowledged updates are in the value');
-  assert.ok(versions.every((ackedVersion, index) => index === 0 || ackedVersion > versions[index - 1]), 'in the order of the versions');
+  assert.ok(
+    versions.every((ackedVersion, index) => index === 0 || ackedVersion > versions[index - 1]),
+    'in the order of the versions',
+  );
   if (otherUpdates > 0) return;
   for (const [mark, ackedVersion] of ackedVersions) assert.equal(marks[ackedVersion - 2], mark, `${mark} is version ${ackedVersion}`);
 }
@@ -92,25 +124,42 @@ export function checkRequests({ clis, approver }, { session, completed }) {
   assert.deepEqual(stored, completedRequests, 'the database has the same');
   for (const [id, status] of approver.decisions) {
     assert.equal(completedRequests[id].status, status, `the decision on ${id}`);
-    assert.ok(clis.some(({ answers }) => answers.get(id) === (status === 'approved')), `a CLI received that ${id} is ${status}`);
+    assert.ok(
+      clis.some(({ answers }) => answers.get(id) === (status === 'approved')),
+      `a CLI received that ${id} is ${status}`,
+    );
   }
 }
 
 /** The agent executed each command once and in order. Only a command that a kill interrupted may be missing. */
 export function checkAgent({ name, kills, writer, executedCommands }, { session, history }) {
-  assert.deepEqual(history.map(({ seq }) => seq), history.map((_, index) => index + 1), 'seqs have no gap');
+  assert.deepEqual(
+    history.map(({ seq }) => seq),
+    history.map((_, index) => index + 1),
+    'seqs have no gap',
+  );
   const byLocalId = new Map(history.map((message) => [message.localId, message]));
   const calls = history.map(partOf).filter((part) => part?.type === 'tool_use');
   const commands = writer.sent.map((_, index) => writer.text(index + 1));
-  assert.deepEqual(calls.map(({ input }) => input.command), commands, `${name} starts each command once and in order`);
+  assert.deepEqual(
+    calls.map(({ input }) => input.command),
+    commands,
+    `${name} starts each command once and in order`,
+  );
   for (const { id } of calls) {
     const seqs = ['use', 'result', 'end', 'ready'].map((kind) => byLocalId.get(`${id}-${kind}`)?.seq);
-    assert.ok(seqs.every((seq, index) => seq > (seqs[index - 1] ?? 0)), `${name} completed its call: ${seqs}`);
+    assert.ok(
+      seqs.every((seq, index) => seq > (seqs[index - 1] ?? 0)),
+      `${name} completed its call: ${seqs}`,
+    );
   }
   const ends = calls.map(({ id }) => partOf(byLocalId.get(`${id}-end`)).text);
   // A killed agent loses its unacknowledged messages, which may be the ends of several commands.
   const valid = kills === 0 ? [DONE] : [DONE, INTERRUPTED];
-  assert.deepEqual(ends.filter((end) => !valid.includes(end)), []);
+  assert.deepEqual(
+    ends.filter((end) => !valid.includes(end)),
+    [],
+  );
   const isExecuted = ends.map((end) => end === DONE);
   const expected = isExecuted.flatMap((executed, index) => (executed || executedCommands.includes(index + 1) ? [index + 1] : []));
   assert.deepEqual(executedCommands, expected, 'each command is executed once and in order');

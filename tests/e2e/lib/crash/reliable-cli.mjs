@@ -83,7 +83,9 @@ export class ReliableCli {
 
   /** Sends messages and keep-alives until the test is ending, and waits until all messages are acknowledged. */
   async run() {
-    const keepAlives = this.loadTest.repeat(this.random, KEEP_ALIVE_PAUSE_MS, () => this.#keepAlive(this.isLeader && this.random.chance(50)));
+    const keepAlives = this.loadTest.repeat(this.random, KEEP_ALIVE_PAUSE_MS, () =>
+      this.#keepAlive(this.isLeader && this.random.chance(50)),
+    );
     const messages = this.sendsMessages && this.loadTest.repeat(this.random, MESSAGE_PAUSE_MS, () => this.#sendOneOrBurst());
     await Promise.all([keepAlives, messages]);
     await this.signal.waitUntil(() => this.#unacked.size === 0, 'to get all acknowledgements');

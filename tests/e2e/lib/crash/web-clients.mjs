@@ -31,9 +31,11 @@ export class Writer {
       const localId = `${this.name}-${n}`;
       const text = this.text(n);
       this.sent.push({ localId, message: { role: 'user', content: { type: 'text', text }, meta: { sentFrom: 'web' } } });
-      const { status, body, text: raw } = await this.loadTest.retry(() =>
-        this.web.post(`/api/sessions/${this.session.id}/messages`, { text, localId }),
-      );
+      const {
+        status,
+        body,
+        text: raw,
+      } = await this.loadTest.retry(() => this.web.post(`/api/sessions/${this.session.id}/messages`, { text, localId }));
       this.loadTest.expect(status === 200, `${localId} was refused: ${status} ${raw}`);
       this.acked.set(localId, body.message);
     });
@@ -66,10 +68,9 @@ export class Approver {
   async #answer(id) {
     const [verb, status] = this.random.chance(70) ? ['approve', 'approved'] : ['deny', 'denied'];
     let mayBeAnswered = false;
-    const answer = await this.loadTest.retry(
-      () => this.web.post(`/api/sessions/${this.session.id}/permissions/${id}/${verb}`, {}),
-      { onUnknownOutcome: () => (mayBeAnswered = true) },
-    );
+    const answer = await this.loadTest.retry(() => this.web.post(`/api/sessions/${this.session.id}/permissions/${id}/${verb}`, {}), {
+      onUnknownOutcome: () => (mayBeAnswered = true),
+    });
     const isDone = answer.status === 200 || (mayBeAnswered && answer.body.code === 'request_not_found');
     this.loadTest.expect(isDone, `${verb} of ${id} was refused: ${answer.text}`);
     this.loadTest.expect(!this.decisions.has(id), `${id} was pending again after its answer`);
