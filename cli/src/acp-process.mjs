@@ -125,15 +125,15 @@ export class AcpProcess {
    * Sends a request.
    * @param {string} method
    * @param {object} params
-   * @param {number} [silentMs] time limit without any output of the agent
+   * @param {number} [silenceTimeoutMs] time limit without any output of the agent
    * @throws {AgentEndedError} when the process ends before it answers
    * @throws {AgentSilentError} at the time limit
    * @throws {import('@agentclientprotocol/sdk').RequestError} the agent's error
    */
-  async request(method, params, silentMs) {
+  async request(method, params, silenceTimeoutMs) {
     const answer = this.connection.agent.request(method, params);
     try {
-      return await (silentMs === undefined ? answer : this.#limitSilence(answer, silentMs));
+      return await (silenceTimeoutMs === undefined ? answer : this.#limitSilence(answer, silenceTimeoutMs));
     } catch (error) {
       if (error instanceof AgentSilentError) throw error;
       if (!this.connection.signal.aborted && !this.#hasEnded) throw error;
@@ -162,7 +162,7 @@ export class AcpProcess {
           new AgentSilentError([`it has not answered for ${Math.round(ms / 1000)} s.`, ...this.lastErrorLines(MAX_START_LINES)].join('\n')),
         );
       };
-      const timer = new SilenceTimer({ ms, onSilent });
+      const timer = new SilenceTimer({ timeoutMs: ms, onSilent });
       this.#timers.add(timer);
       timer.start();
       const stop = () => {

@@ -64,7 +64,7 @@ export class AcpSession {
   #options = [];
   #legacyModes = null;
   #legacyModels = null;
-  #answerMs;
+  #answerTimeoutMs;
 
   /** Why the agent could not resume the session, which is then a new one; null if it did. @type {string | null} */
   resumeFailure = null;
@@ -75,7 +75,7 @@ export class AcpSession {
   /**
    * Starts the agent and opens a session.
    * @param {{launch: import('./launch.mjs').Launch, cwd: string, uploads: string, env: Record<string, string>,
-   *   sessionId?: string, answerMs?: number, signal: AbortSignal, log: {debug: (text: string) => void},
+   *   sessionId?: string, answerTimeoutMs?: number, signal: AbortSignal, log: {debug: (text: string) => void},
    *   onUpdate: (update: any, isReplayed: boolean) => void,
    *   onPermission: (params: any, signal: AbortSignal) => Promise<object>,
    *   onElicitation: (params: any, signal: AbortSignal) => Promise<object>, untilReadable?: () => Promise<unknown>}} options
@@ -84,9 +84,9 @@ export class AcpSession {
    * @returns {Promise<AcpSession>}
    * @throws {SessionUnavailableError | import('./acp-process.mjs').AgentEndedError | AgentSilentError | Error}
    */
-  static async open({ launch, cwd, uploads, env, sessionId, answerMs = ANSWER_MS, signal, ...handlers }) {
+  static async open({ launch, cwd, uploads, env, sessionId, answerTimeoutMs = ANSWER_MS, signal, ...handlers }) {
     const session = new AcpSession(launch, cwd, { ...launch.entry?.env, ...env }, handlers);
-    session.#answerMs = answerMs;
+    session.#answerTimeoutMs = answerTimeoutMs;
     const onAbort = () => session.end();
     signal.addEventListener('abort', onAbort);
     try {
@@ -211,7 +211,7 @@ export class AcpSession {
   }
 
   async #open({ cwd, uploads, env, sessionId }) {
-    const startMs = this.#launch.argv[0] === 'npx' ? DOWNLOAD_MS : this.#answerMs;
+    const startMs = this.#launch.argv[0] === 'npx' ? DOWNLOAD_MS : this.#answerTimeoutMs;
     const { agentCapabilities = {}, authMethods = [] } = await this.#process.request('initialize', CLIENT, startMs);
     this.#capabilities = agentCapabilities;
     this.#authMethods = authMethods;
@@ -285,7 +285,7 @@ export class AcpSession {
   }
 
   #request(method, params) {
-    return this.#process.request(method, params, this.#answerMs);
+    return this.#process.request(method, params, this.#answerTimeoutMs);
   }
 
   #setCurrentMode(modeId) {

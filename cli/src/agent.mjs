@@ -117,8 +117,8 @@ export class AcpAgent {
     });
     /** Runs while the agent answers a prompt. */
     this.silence = new SilenceTimer({
-      ms: options.silentMs ?? SILENT_MS,
-      isBusy: () => this.#openRequests > 0 || this.#waitingCount > 0 || this.#translator.openCalls.length > 0,
+      timeoutMs: options.silenceTimeoutMs ?? SILENT_MS,
+      isSilenceExpected: () => this.#openRequests > 0 || this.#waitingCount > 0 || this.#translator.openCalls.length > 0,
       onSilent: () => this.#describeSilence(),
     });
   }
@@ -306,7 +306,7 @@ export class AcpAgent {
       uploads: this.uploads,
       env: this.environment,
       sessionId,
-      answerMs: this.options.answerMs,
+      answerTimeoutMs: this.options.answerTimeoutMs,
       signal: this.#stopping.signal,
       log: this.log,
       onUpdate: (update, isReplayed) => {
@@ -341,7 +341,7 @@ export class AcpAgent {
   /** Says after some time that npx is still downloading the agent. @returns {SilenceTimer | undefined} */
   #announceDownload() {
     if (this.launch.argv[0] !== 'npx') return undefined;
-    const notice = new SilenceTimer({ ms: this.silence.ms, onSilent: () => this.#sendNotice(notices.download(this.launch)) });
+    const notice = new SilenceTimer({ timeoutMs: this.silence.timeoutMs, onSilent: () => this.#sendNotice(notices.download(this.launch)) });
     notice.start();
     return notice;
   }

@@ -359,7 +359,7 @@ test('an abort does not wait for an agent that is starting, and says that it is'
 
 test('an agent that never answers fails its start with what to do, and the next message starts it again', async (t) => {
   const { hub, calls, prompt, start } = await setUp(t, { startMs: 60_000, startError: 'Waiting for the browser' });
-  const { session } = await start({ agentStartMs: 50, answerMs: 1000 });
+  const { session } = await start({ agentStartMs: 50, answerTimeoutMs: 1000 });
   const [line] = await hub.waitUntil(() => hub.transcript(session.id).length > 0 && hub.transcript(session.id), 'the error');
   const sentence =
     /^node did not start: it has not answered for 1 s\.\nWaiting for the browser\n(.*\n)?Check the network connection of this computer, and start it in a terminal to see what it waits for: \S*node \S+scripted-agent\.mjs/;
@@ -384,19 +384,19 @@ test('an agent that never answers fails its start with what to do, and the next 
 
 test('an agent that is silent in a turn is described once, but not while it waits for the user', async (t) => {
   const { hub, prompt, untilRequest, start } = await setUp(t);
-  const { session } = await start({ silentMs: 300 });
+  const { session } = await start({ silenceTimeoutMs: 300 });
   const sid = session.id;
   const { silence } = agentOf(session);
-  const { isBusy } = silence;
-  let busyCount = 0;
-  silence.isBusy = () => {
-    const busy = isBusy();
-    busyCount += busy ? 1 : 0;
-    return busy;
+  const { isSilenceExpected } = silence;
+  let expectedCount = 0;
+  silence.isSilenceExpected = () => {
+    const isExpected = isSilenceExpected();
+    expectedCount += isExpected ? 1 : 0;
+    return isExpected;
   };
   prompt(sid, [...askToRun('a', 'ls'), { wait: 1000 }, { say: 'Done.' }]);
   const id = await untilRequest(sid);
-  await eventually(() => busyCount >= 2, 'the time to pass twice');
+  await eventually(() => expectedCount >= 2, 'the time to pass twice');
   assert.deepEqual(hub.transcript(sid), ['> ls']);
   await hub.call(sid, 'permission', { id, approved: true });
   await hub.untilReady(sid, 1);

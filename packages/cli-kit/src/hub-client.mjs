@@ -104,11 +104,11 @@ export class HubClient {
  * Calls the hub, and retries transient failures with exponential backoff.
  * @template T
  * @param {() => Promise<T>} call
- * @param {{forMs: number, onRetry?: (error: HubError) => void}} options
+ * @param {{retryTimeoutMs: number, onRetry?: (error: HubError) => void}} options
  * @returns {Promise<T>}
  */
-export async function callWithRetry(call, { forMs, onRetry = () => {} }) {
-  const deadline = Date.now() + forMs;
+export async function callWithRetry(call, { retryTimeoutMs, onRetry = () => {} }) {
+  const deadline = Date.now() + retryTimeoutMs;
   for (let pause = 250; ; pause = Math.min(pause * 2, 4000)) {
     try {
       return await call();

@@ -28,15 +28,15 @@ export class HubSocket extends EventEmitter {
   /**
    * @param {{hub: string, token: string, bridged?: boolean,
    *   auth: {clientType: string, sessionId?: string, machineId?: string, features?: string[]},
-   *   log: ReturnType<typeof import('./log.mjs').makeLog>, outage: import('./outage.mjs').Outage, ackMs?: number,
-   *   reconnectMs?: number}} options
+   *   log: ReturnType<typeof import('./log.mjs').makeLog>, outage: import('./outage.mjs').OutageMonitor, ackTimeoutMs?: number,
+   *   reconnectDelayMs?: number}} options
    *   `bridged`: send the token only in the CONNECT packet, not in the upgrade
    */
-  constructor({ hub, token, auth, bridged = false, log, outage, ackMs = 8000, reconnectMs = 500 }) {
+  constructor({ hub, token, auth, bridged = false, log, outage, ackTimeoutMs = 8000, reconnectDelayMs = 500 }) {
     super();
     this.log = log;
     this.outage = outage;
-    this.ackMs = ackMs;
+    this.ackTimeoutMs = ackTimeoutMs;
     this.name = auth.clientType;
     const url = new URL(hub);
     this.#socket = io(`${url.origin}/cli`, {
@@ -48,8 +48,8 @@ export class HubSocket extends EventEmitter {
       perMessageDeflate: /** @type {any} */ (false),
       autoConnect: false,
       forceNew: true,
-      reconnectionDelay: reconnectMs,
-      reconnectionDelayMax: Math.max(10_000, reconnectMs),
+      reconnectionDelay: reconnectDelayMs,
+      reconnectionDelayMax: Math.max(10_000, reconnectDelayMs),
     });
     const socket = this.#socket;
     outage.on('restored', this.#reconnectNow);
@@ -63,13 +63,13 @@ export class HubSocket extends EventEmitter {
       if (!this.#isClosed) outage.reportLost(this.name, reason);
       this.emit('disconnect');
       // The client library does not reconnect after a disconnect by the server.
-      if (reason === 'io server disconnect') this.#connectLater(reconnectMs);
+      if (reason === 'io server disconnect') this.#connectLater(reconnectDelayMs);
     });
     socket.on('connect_error', (error) => {
       if (!socket.active && TOKEN_REFUSED.test(error.message)) {
         if (!this.#wasAccepted) return this.fail(`The hub refused the connection: ${error.message}. ${TOKEN_ADVICE}`);
         outage.reportRefused(this.name, error.message);
-        return this.#connectLater(REFUSED_FACTOR * reconnectMs);
+        return this.#connectLater(REFUSED_FACTOR * reconnectDelayMs);
       }
       outage.reportLost(this.name, error.message);
       if (!socket.active) this.#connectLater(2000);
@@ -133,10 +133,10 @@ export class HubSocket extends EventEmitter {
    * Sends an event on this connection and waits for its acknowledgement.
    * @returns {Promise<{ack: any} | null>} null: not connected, connection lost, or timeout
    */
-  async sendWithAck(event, payload, ackMs = this.ackMs) {
+  async sendWithAck(event, payload, ackTimeoutMs = this.ackTimeoutMs) {
     if (!this.isConnected) return null;
     return new Promise((resolve) => {
-      this.#socket.timeout(ackMs).emit(event, payload, (error, ack) => resolve(error ? null : { ack }));
+      this.#socket.timeout(ackTimeoutMs).emit(event, payload, (error, ack) => resolve(error ? null : { ack }));
     });
   }
 

@@ -14,15 +14,15 @@ export class Inbox {
 
   /**
    * @param {{fetchAfter: (seq: number) => Promise<{seq: number}[]>, onMessage: (message: any) => void, startSeq: number,
-   *   isConnected: () => boolean, onError?: (error: Error) => void, retryMs?: number}} options
+   *   isConnected: () => boolean, onError?: (error: Error) => void, retryDelayMs?: number}} options
    *   `fetchAfter` returns a page of messages above a seq in ascending order, and an empty page at the end
    */
-  constructor({ fetchAfter, onMessage, startSeq, isConnected, onError = () => {}, retryMs = 1000 }) {
+  constructor({ fetchAfter, onMessage, startSeq, isConnected, onError = () => {}, retryDelayMs = 1000 }) {
     this.fetchAfter = fetchAfter;
     this.onMessage = onMessage;
     this.isConnected = isConnected;
     this.onError = onError;
-    this.retryMs = retryMs;
+    this.retryDelayMs = retryDelayMs;
     /** The highest delivered seq. */
     this.lastSeq = startSeq;
   }
@@ -73,7 +73,7 @@ export class Inbox {
             this.#buffered = [];
             return;
           }
-          await new Promise((resolve) => setTimeout(resolve, this.retryMs));
+          await new Promise((resolve) => setTimeout(resolve, this.retryDelayMs));
           continue;
         }
         const before = this.lastSeq;

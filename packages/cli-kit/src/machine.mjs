@@ -46,7 +46,7 @@ export class Machine {
     this.log = log;
     this.ownMetadata = metadata;
     this.ownState = runnerState;
-    this.aliveMs = options.machineAliveMs ?? ALIVE_MS;
+    this.keepAliveIntervalMs = options.machineKeepAliveIntervalMs ?? ALIVE_MS;
     this.describe = () => options.program.describeMachine?.(options);
     this.socket = new HubSocket({ ...options, auth: { machineId: this.id, clientType: 'machine-scoped' } });
     const origin = { socket: this.socket, scope: { machineId: this.id }, record: machine };
@@ -79,7 +79,7 @@ export class Machine {
     this.#timer = setInterval(() => {
       this.#sendAlive();
       this.#publishChanges().catch((error) => this.log.debug(error.message));
-    }, this.aliveMs);
+    }, this.keepAliveIntervalMs);
     this.socket.connect();
     await this.socket.whenConnected();
     await this.socket.sendWithAck('ping', {}, 1500);

@@ -8,7 +8,7 @@ import { EventEmitter } from 'node:events';
 import { REACH_ADVICE, callWithRetry } from './hub-client.mjs';
 import { TOKEN_ADVICE } from './token.mjs';
 
-export class Outage extends EventEmitter {
+export class OutageMonitor extends EventEmitter {
   /** Names of the connections that are waiting for the hub. */
   #waiting = new Set();
   #isRefused = false;
@@ -73,12 +73,12 @@ export class Outage extends EventEmitter {
    * @template T
    * @param {string} name of the caller
    * @param {() => Promise<T>} call
-   * @param {number} forMs how long to retry
+   * @param {number} retryTimeoutMs how long to retry
    * @returns {Promise<T>}
    * @throws {import('./hub-client.mjs').HubError}
    */
-  async call(name, call, forMs) {
-    const answer = await callWithRetry(call, { forMs, onRetry: (error) => this.reportLost(name, error.reason) });
+  async call(name, call, retryTimeoutMs) {
+    const answer = await callWithRetry(call, { retryTimeoutMs, onRetry: (error) => this.reportLost(name, error.reason) });
     this.reportConnected(name);
     return answer;
   }

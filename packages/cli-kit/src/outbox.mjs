@@ -26,7 +26,7 @@ export class Outbox {
   #isPaused = false;
   #pauseTimer = null;
   #pauseMs = 0;
-  #ackTimeoutMs;
+  #currentAckTimeoutMs;
   /** @type {Promise<unknown>} */
   #lastPush = Promise.resolve();
   #changeListeners = new Set();
@@ -34,20 +34,20 @@ export class Outbox {
 
   /**
    * @param {{socket: {isConnected: boolean, sendWithAck: Function, reconnect: () => void}, sid: string,
-   *   log: {warn: (text: string) => void}, maxBytes?: number, window?: number, retryMs?: number,
-   *   ackMs?: number, onStored?: (seq: number, localId: string) => void}} options `window`: limit on in-flight messages;
+   *   log: {warn: (text: string) => void}, maxBytes?: number, window?: number, retryDelayMs?: number,
+   *   ackTimeoutMs?: number, onStored?: (seq: number, localId: string) => void}} options `window`: limit on in-flight messages;
    *   `onStored`: called for each message that the hub has stored
    */
-  constructor({ socket, sid, log, maxBytes = 4 * 1024 * 1024, window = 64, retryMs = 500, ackMs = 8000, onStored = () => {} }) {
+  constructor({ socket, sid, log, maxBytes = 4 * 1024 * 1024, window = 64, retryDelayMs = 500, ackTimeoutMs = 8000, onStored = () => {} }) {
     this.socket = socket;
     this.sid = sid;
     this.log = log;
     this.maxBytes = maxBytes;
     this.window = window;
-    this.retryMs = retryMs;
-    this.ackMs = ackMs;
+    this.retryDelayMs = retryDelayMs;
+    this.ackTimeoutMs = ackTimeoutMs;
     this.onStored = onStored;
-    this.#ackTimeoutMs = ackMs;
+    this.#currentAckTimeoutMs = ackTimeoutMs;
   }
 
   /** Number of unacknowledged messages. */
@@ -123,7 +123,7 @@ export class Outbox {
       item.isInFlight = true;
       this.#inFlight += 1;
       this.socket
-        .sendWithAck('message', item.payload, this.#ackTimeoutMs)
+        .sendWithAck('message', item.payload, this.#currentAckTimeoutMs)
         .then((answer) => this.#handleAnswer(epoch, localId, item, answer));
     }
   }
@@ -138,14 +138,14 @@ export class Outbox {
       if (this.socket.isConnected) {
         this.#startEpoch();
         // The hub may be slow rather than unreachable.
-        this.#ackTimeoutMs = Math.min(this.#ackTimeoutMs * 2, MAX_ACK_TIMEOUT_MS);
+        this.#currentAckTimeoutMs = Math.min(this.#currentAckTimeoutMs * 2, MAX_ACK_TIMEOUT_MS);
         this.socket.reconnect();
       }
       return;
     }
     if (answer.ack?.ok === true) {
       this.#pauseMs = 0;
-      this.#ackTimeoutMs = this.ackMs;
+      this.#currentAckTimeoutMs = this.ackTimeoutMs;
       this.onStored(answer.ack.seq, localId);
       this.#remove(localId, item);
     } else {
@@ -166,7 +166,7 @@ export class Outbox {
   }
 
   #resumeLater() {
-    this.#pauseMs = Math.min(Math.max(this.retryMs, this.#pauseMs * 2), MAX_PAUSE_MS);
+    this.#pauseMs = Math.min(Math.max(this.retryDelayMs, this.#pauseMs * 2), MAX_PAUSE_MS);
     this.#pauseTimer = setTimeout(() => {
       this.#isPaused = false;
       this.#sendPending();

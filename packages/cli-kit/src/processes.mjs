@@ -50,11 +50,11 @@ export class SessionProcesses {
   /**
    * Starts a process.
    * @param {string[]} args its command line
-   * @param {{readyMs: number, id?: string}} options `readyMs`: time limit until its session is open; `id`: the session to
+   * @param {{readyTimeoutMs: number, id?: string}} options `readyTimeoutMs`: time limit until its session is open; `id`: the session to
    *   resume
    * @returns {ServedSession['started']}
    */
-  start(args, { readyMs, id }) {
+  start(args, { readyTimeoutMs, id }) {
     const env = { ...process.env, [this.program.homeVariable]: this.home };
     const child = fork(this.program.entry, args, { env, stdio: ['ignore', 'ignore', 'pipe', 'ipc'], execArgv: [] });
     // The token is sent as an IPC message, because other programs can read a process's arguments and environment. A send
@@ -82,9 +82,9 @@ export class SessionProcesses {
         resolve({ success: false, error });
       };
       const timer = setTimeout(() => {
-        fail(`The new session did not start within ${Math.ceil(readyMs / 1000)} s.`);
+        fail(`The new session did not start within ${Math.ceil(readyTimeoutMs / 1000)} s.`);
         stop(child, served);
-      }, readyMs);
+      }, readyTimeoutMs);
       child.once('error', (error) => fail(`Cannot start a process: ${error.message}`));
       child.once('close', (code, signal) => {
         const ending = `(${signal ?? `exit code ${code}`}). ${stderrTail.trim().split('\n').pop()}`.trim();

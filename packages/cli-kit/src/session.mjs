@@ -148,7 +148,7 @@ export class Session {
       socket: this.socket,
       sid: this.id,
       log,
-      ackMs: options.ackMs,
+      ackTimeoutMs: options.ackTimeoutMs,
       onStored: (seq, localId) => {
         this.inbox.skipOwn(seq);
         this.liveText.onStored(localId);
@@ -226,14 +226,14 @@ export class Session {
         ...this.controls.methods(),
       },
     });
-    this.aliveMs = options.aliveMs ?? ALIVE_MS;
+    this.keepAliveIntervalMs = options.keepAliveIntervalMs ?? ALIVE_MS;
     this.isResumed = options.resume !== undefined;
     this.#listen();
   }
 
   /** Connects, and reconnects until `end`. Resolves at the first connection. */
   async connect() {
-    this.#timer = setInterval(() => this.#sendAlive(), this.aliveMs);
+    this.#timer = setInterval(() => this.#sendAlive(), this.keepAliveIntervalMs);
     await this.agent.start({ isResumed: this.isResumed });
     this.socket.connect();
     await this.socket.whenConnected();
@@ -296,7 +296,7 @@ export class Session {
   }
 
   /** This session as an entry for the machine's spawner. @returns {import('./processes.mjs').ServedSession} */
-  get served() {
+  get servedSession() {
     const session = this;
     return {
       id: this.id,

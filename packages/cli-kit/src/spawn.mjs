@@ -26,7 +26,7 @@ export class Spawner {
    *   of the served directories
    */
   constructor(options) {
-    const { directories, program, hub, token, home, machineId, bridged = false, verbose = false, log, readyMs = READY_MS } = options;
+    const { directories, program, hub, token, home, machineId, bridged = false, verbose = false, log, readyTimeoutMs = READY_MS } = options;
     this.options = options;
     this.directories = directories;
     this.program = program;
@@ -34,7 +34,7 @@ export class Spawner {
     this.machineId = machineId;
     this.bridged = bridged;
     this.verbose = verbose;
-    this.readyMs = readyMs;
+    this.readyTimeoutMs = readyTimeoutMs;
     this.processes = new SessionProcesses({ program, token, home, verbose, log, onCrash: (id) => this.onCrash(id) });
   }
 
@@ -46,7 +46,7 @@ export class Spawner {
    * @throws {Error} whose message is sent to the web client
    */
   async spawn({ directory, agent = this.program.defaultAgent(this.options), sessionType = 'simple', worktreeName, ...rest } = {}) {
-    const deadline = Date.now() + this.readyMs;
+    const deadline = Date.now() + this.readyTimeoutMs;
     check(
       typeof agent === 'string' && WORD.test(agent) && agent.length <= 64,
       '"agent" must be 1 to 64 letters, digits, ".", "_" and "-".',
@@ -102,7 +102,7 @@ export class Spawner {
     const opened = openWorktree({ directory, directories: this.directories, name });
     // After a timeout the worktree is still completed, and a retry finds it.
     const message = 'Creating the worktree takes longer than usual. Try again in a minute.';
-    return withDeadline(opened, deadline - this.readyMs / 4, message);
+    return withDeadline(opened, deadline - this.readyTimeoutMs / 4, message);
   }
 
   #startProcess(directory, agentArgs, args, deadline, id) {
@@ -110,7 +110,7 @@ export class Spawner {
     if (this.bridged) common.push('--bridged');
     if (this.verbose) common.push('--verbose');
     // `agentArgs` are last, because they may end with `--` and a command.
-    return this.processes.start([...common, '--no-machine', ...args, ...agentArgs], { readyMs: deadline - Date.now(), id });
+    return this.processes.start([...common, '--no-machine', ...args, ...agentArgs], { readyTimeoutMs: deadline - Date.now(), id });
   }
 
   async #resolveDirectory(directory) {

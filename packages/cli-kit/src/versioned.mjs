@@ -17,18 +17,18 @@ export class Versioned {
 
   /**
    * @param {{socket: Pick<import('./hub-socket.mjs').HubSocket, 'sendUntilAcked'>, event: string, field: string,
-   *   scope: Record<string, string>, record: Record<string, any>, retryMs?: number}} options `event` and `field` as in the
+   *   scope: Record<string, string>, record: Record<string, any>, retryDelayMs?: number}} options `event` and `field` as in the
    *   hub's `update-*` events; `scope`: the id of the session or machine; `record`: the session or machine, with the value
-   *   and its version; `retryMs`: the first pause after a transient error, doubled each time
+   *   and its version; `retryDelayMs`: the first pause after a transient error, doubled each time
    */
-  constructor({ socket, event, field, scope, record, retryMs = 250 }) {
+  constructor({ socket, event, field, scope, record, retryDelayMs = 250 }) {
     this.socket = socket;
     this.event = event;
     this.field = field;
     this.scope = scope;
     this.value = record[field];
     this.version = record[`${field}Version`];
-    this.retryMs = retryMs;
+    this.retryDelayMs = retryDelayMs;
     /** Called after a value from the hub replaced the local one. */
     this.onAdopt = (/** @type {any} */ _value) => {};
   }
@@ -68,7 +68,7 @@ export class Versioned {
         errors += 1;
         if (errors === MAX_ERRORS || !TRANSIENT.includes(ack?.code))
           throw new Error(`The hub refused ${this.event}: ${ack?.reason ?? 'no reason given'}`);
-        const pause = this.retryMs * 2 ** (errors - 1);
+        const pause = this.retryDelayMs * 2 ** (errors - 1);
         await new Promise((resolve) => setTimeout(resolve, pause));
         continue;
       }

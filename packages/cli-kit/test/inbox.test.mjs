@@ -14,7 +14,7 @@ function createInbox({ startSeq = 0, fetchAfter, isConnected = () => true } = {}
   const box = new Inbox({
     startSeq,
     isConnected,
-    retryMs: 1,
+    retryDelayMs: 1,
     fetchAfter: fetchAfter ?? (async (seq) => history.filter((message) => message.seq > seq).slice(0, PAGE)),
     onMessage: ({ seq }) => receivedSeqs.push(seq),
   });

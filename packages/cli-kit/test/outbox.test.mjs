@@ -32,7 +32,7 @@ class ManualSocket {
 function createOutbox(options = {}) {
   const socket = new ManualSocket();
   const log = quietLog();
-  return { socket, log, box: new Outbox({ socket, sid: 's', log, retryMs: 1, ...options }) };
+  return { socket, log, box: new Outbox({ socket, sid: 's', log, retryDelayMs: 1, ...options }) };
 }
 
 test('messages are sent in order, each with its own local id', async () => {

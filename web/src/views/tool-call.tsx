@@ -13,7 +13,7 @@ import { parsePlan } from '../content/tool-arguments.ts';
 import { pluralize, previewOutput, summarizeInput, summaryPath, toolTitle } from '../content/tool-summary.ts';
 import { Disclosure } from '../ui/disclosure.tsx';
 import { EscapedText } from '../ui/escaped-text.tsx';
-import { relativePath } from '../content/paths.ts';
+import { displayPath } from '../content/paths.ts';
 import { LineCounts } from '../ui/line-counts.tsx';
 import { PathText } from '../ui/path-text.tsx';
 import { DecisionDetails, DecisionIcon } from './answered-request.tsx';
@@ -76,7 +76,7 @@ export function InputSummary({ input, metadata }: { input: unknown; metadata: Se
   return path === undefined ? (
     <EscapedText text={summarizeInput(input)} />
   ) : (
-    <PathText path={relativePath(path, metadata)} fullPath={path} />
+    <PathText path={displayPath(path, metadata)} fullPath={path} />
   );
 }
 
