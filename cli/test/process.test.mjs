@@ -92,7 +92,15 @@ test('an agent that is installed while the machine runs is listed', async (t) =>
   const before = { ...process.env };
   t.after(() => Object.assign(process.env, before));
   Object.assign(process.env, { PATH: bin, SCRIPT: '{}', SCRIPT_HOME: bin });
-  const options = { program, dir, home: path.join(bin, 'home'), hub: hub.url, token: TOKEN, log: quietLog(), machineKeepAliveIntervalMs: 10 };
+  const options = {
+    program,
+    dir,
+    home: path.join(bin, 'home'),
+    hub: hub.url,
+    token: TOKEN,
+    log: quietLog(),
+    machineKeepAliveIntervalMs: 10,
+  };
   const app = await startApp(/** @type {any} */ ({ ...options, command: [process.execPath, SCRIPTED_AGENT], flavor: 'node' }));
   try {
     const listed = () => hub.machines.get(app.machine.id).metadata.agents.map(({ id }) => id);

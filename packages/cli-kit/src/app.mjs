@@ -57,7 +57,7 @@ export async function startApp(options) {
   const root = await resolveDirectory(options.dir, '--dir');
   const allowed = await Promise.all((options.allowDirs ?? []).map((dir) => resolveDirectory(dir, '--allow-dir')));
   const store = new StateStore({ home: options.home, hub: options.hub, namespace: namespaceOf(options.token) });
-  const machineId = options.machineId ?? store.machineId(root);
+  const machineId = options.machineId ?? store.loadMachineId(root);
   const { unlock, noMachineReason } = options.machine === false ? {} : claimMachine(store, machineId, options);
   try {
     const spawner = new Spawner({ ...options, directories: [root, ...allowed], machineId });

@@ -1,8 +1,8 @@
 /**
- * One Socket.IO connection to the hub's `/cli` namespace, which reconnects after every loss.
+ * A Socket.IO client of the hub's `/cli` namespace. It reconnects whenever the connection is lost.
  *
  * Events: `connect` (on every connection), `disconnect`, `update` (with its body), `closed` (with an `Error`, when the hub
- * refused this client permanently), `ended` (when no further connection follows).
+ * refused this client permanently), `ended` (when the socket was closed and will not reconnect).
  */
 
 import { EventEmitter } from 'node:events';
@@ -12,11 +12,11 @@ import { TOKEN_ADVICE } from './token.mjs';
 /** The hub refused the connection or the session permanently. */
 export class RefusedError extends Error {}
 
-/** CONNECT_ERROR messages that concern the token: an immediate retry cannot succeed. */
+/** CONNECT_ERROR messages about the token: an immediate retry cannot succeed. */
 const TOKEN_REFUSED = /invalid (token|namespace)|namespace/i;
 
 /** Factor on the reconnect delay after the hub refused the token. */
-const REFUSED_FACTOR = 20;
+const REFUSED_DELAY_FACTOR = 20;
 
 export class HubSocket extends EventEmitter {
   #socket;
@@ -69,7 +69,7 @@ export class HubSocket extends EventEmitter {
       if (!socket.active && TOKEN_REFUSED.test(error.message)) {
         if (!this.#wasAccepted) return this.fail(`The hub refused the connection: ${error.message}. ${TOKEN_ADVICE}`);
         outage.reportRefused(this.name, error.message);
-        return this.#connectLater(REFUSED_FACTOR * reconnectDelayMs);
+        return this.#connectLater(REFUSED_DELAY_FACTOR * reconnectDelayMs);
       }
       outage.reportLost(this.name, error.message);
       if (!socket.active) this.#connectLater(2000);
@@ -81,7 +81,7 @@ export class HubSocket extends EventEmitter {
       if (isOwn && (code === 'access-denied' || code === 'not-found')) {
         this.fail(`The hub refused this ${scope ?? 'connection'}: ${message}.`);
       } else {
-        this.#report(`error from the hub: ${message}${code ? ` (${code})` : ''}`);
+        this.#warnOnce(`error from the hub: ${message}${code ? ` (${code})` : ''}`);
       }
     });
   }
@@ -154,6 +154,7 @@ export class HubSocket extends EventEmitter {
     }
   }
 
+  /** Waits for a connection. @throws {RefusedError} when this socket is closed */
   async whenConnected() {
     while (!this.isConnected) {
       if (this.#isClosed) throw new RefusedError('The connection to the hub is closed.');
@@ -169,8 +170,8 @@ export class HubSocket extends EventEmitter {
     }
   }
 
-  /** Logs an error once per connection: each keep-alive may get the same one. */
-  #report(text) {
+  /** Logs an error as a warning, but not twice in a row on one connection: each keep-alive may get the same error. */
+  #warnOnce(text) {
     if (text === this.#lastReport) this.log.debug(text);
     else this.log.warn(text);
     this.#lastReport = text;

@@ -1,7 +1,7 @@
 /**
- * Logs the loss and the return of the hub once each, however many connections notice it.
+ * Logs once that the hub cannot be reached, and once that it can be reached again, for all connections of this process.
  *
- * Event: `restored`, when a connection reached the hub again. The others then reconnect at once.
+ * Event: `restored`, when a connection reaches the hub again. The other connections then reconnect at once.
  */
 
 import { EventEmitter } from 'node:events';
@@ -33,8 +33,8 @@ export class OutageMonitor extends EventEmitter {
   }
 
   /**
-   * The hub refuses a token that it accepted before. The hub's configuration may be wrong for a while, so nothing is
-   * dropped.
+   * Logs that the hub refuses a token that it accepted before. The connections keep retrying: the hub's configuration may be
+   * wrong only for a while.
    * @param {string} name of the connection
    * @param {string} reason
    */
@@ -73,11 +73,11 @@ export class OutageMonitor extends EventEmitter {
    * @template T
    * @param {string} name of the caller
    * @param {() => Promise<T>} call
-   * @param {number} retryTimeoutMs how long to retry
+   * @param {number} retryTimeoutMs no retry begins later
    * @returns {Promise<T>}
    * @throws {import('./hub-client.mjs').HubError}
    */
-  async call(name, call, retryTimeoutMs) {
+  async callWithRetry(name, call, retryTimeoutMs) {
     const answer = await callWithRetry(call, { retryTimeoutMs, onRetry: (error) => this.reportLost(name, error.reason) });
     this.reportConnected(name);
     return answer;

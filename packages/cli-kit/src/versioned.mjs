@@ -29,7 +29,7 @@ export class Versioned {
     this.value = record[field];
     this.version = record[`${field}Version`];
     this.retryDelayMs = retryDelayMs;
-    /** Called after a value from the hub replaced the local one. */
+    /** Called when a value from the hub has replaced the local value. */
     this.onAdopt = (/** @type {any} */ _value) => {};
   }
 
@@ -48,13 +48,13 @@ export class Versioned {
    * @returns {Promise<void>} resolves when the hub has stored the new value
    */
   mutate(change) {
-    const turn = this.#lastChange.then(() => this.#apply(change));
-    this.#lastChange = turn.catch(() => {});
-    return turn;
+    const changed = this.#lastChange.then(() => this.#apply(change));
+    this.#lastChange = changed.catch(() => {});
+    return changed;
   }
 
   async #apply(change) {
-    let errors = 0;
+    let errorCount = 0;
     for (let attempts = 0; attempts < MAX_ATTEMPTS; attempts += 1) {
       const next = change(this.value);
       if (next === this.value) return;
@@ -65,10 +65,10 @@ export class Versioned {
         return;
       }
       if (ack?.result !== 'version-mismatch') {
-        errors += 1;
-        if (errors === MAX_ERRORS || !TRANSIENT.includes(ack?.code))
+        errorCount += 1;
+        if (errorCount === MAX_ERRORS || !TRANSIENT.includes(ack?.code))
           throw new Error(`The hub refused ${this.event}: ${ack?.reason ?? 'no reason given'}`);
-        const pause = this.retryDelayMs * 2 ** (errors - 1);
+        const pause = this.retryDelayMs * 2 ** (errorCount - 1);
         await new Promise((resolve) => setTimeout(resolve, pause));
         continue;
       }

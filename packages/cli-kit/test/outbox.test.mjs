@@ -84,7 +84,7 @@ test('a missing acknowledgement causes a reconnect, because a resend would be ou
 });
 
 test('at most one window of messages is in flight', async () => {
-  const { socket, box } = createOutbox({ window: 2 });
+  const { socket, box } = createOutbox({ maxInFlight: 2 });
   for (const text of ['a', 'b', 'c', 'd']) await box.push({ text });
   assert.deepEqual(socket.texts(), ['a', 'b']);
   await socket.acknowledge(0);
