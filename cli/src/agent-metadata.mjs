@@ -1,4 +1,4 @@
-/** What an agent reports about its session: its commands, its title, and its usage. Each is published as a field of the session's metadata. */
+/** Publishes what an agent reports about its session as metadata: its commands, its title, and its usage. */
 
 import { titleToSummary } from './translate/translator.mjs';
 import { firstLine } from './translate/values.mjs';

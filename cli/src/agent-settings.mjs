@@ -1,4 +1,4 @@
-/** The permission mode and the model of the agent: sets both at the agent, restores them after its start, and publishes them as metadata. */
+/** Sets the permission mode and the model at the agent, restores them after its start, and publishes them as metadata. */
 
 import { toAgentMode, toAgentModel, toOfferedModes, toPermissionMode } from './settings.mjs';
 
@@ -68,7 +68,7 @@ export class AgentSettings {
   /**
    * To be called when the agent has reported a mode.
    * @param {string} mode the agent's id of the mode
-   * @param {{isOpen: boolean}} session `isOpen`: false while the session is being opened, when the agent does not have the stored mode yet
+   * @param {{isOpen: boolean}} session `isOpen`: false until the session is open: before that, the agent does not have the stored mode
    */
   onModeReport(mode, { isOpen }) {
     this.modeChanges.onModeReport();

@@ -3,7 +3,7 @@
 
 /**
  * @param {string} names of headers, separated by spaces
- * @returns {string} lines: method, URL, then the headers (empty when absent)
+ * @returns {string} lines: the method, the URL, then the values of the headers, empty for an absent header
  */
 export function readHead(request, names) {
   const { headers } = request;
@@ -48,7 +48,7 @@ async function discardRest(reader, maxBytes, pauseMs, totalMs) {
 /**
  * Reads the body of a request. Stops at the limit: the rest of the body stays unread. The buffer grows with the received bytes,
  * not with the declared length.
- * @param {number | undefined} declared its `Content-Length`, in bytes
+ * @param {number | undefined} declared the `Content-Length` of the request, in bytes
  * @param {number} limit in bytes
  * @param {number} chunkBytes the bytes that the client must send within `progressTimeoutMs`; also the initial size of the buffer
  * @param {number} totalMs the time to send the whole body
@@ -94,7 +94,7 @@ export async function readBody(request, declared, limit, chunkBytes, progressTim
         reader.releaseLock();
         return 'too-large';
       }
-      // A shorter read is the last one.
+      // A read that is shorter than requested is the last one.
       if (done || value.length < minBytes) return new Uint8Array(buffer, 0, length);
     }
   } catch {
@@ -231,7 +231,7 @@ export async function queryJoined(db, [sql, params], limit) {
 
 /**
  * @param {string | ArrayBuffer} frame
- * @returns {string | undefined} undefined for a binary frame, and for one of more than `maxChars`
+ * @returns {string | undefined} undefined for a binary frame, and for a frame of more than `maxChars`
  */
 export function smallText(frame, maxChars) {
   return typeof frame === 'string' && frame.length <= maxChars ? frame : undefined;
@@ -298,7 +298,7 @@ export class Inbox {
       propagateClose(socket, event);
     };
     socket.addEventListener('close', closed);
-    // A broken connection may have no close event.
+    // After an error, there may be no close event.
     socket.addEventListener('error', () => closed({ code: 1006 }));
   }
 

@@ -50,8 +50,8 @@ export class SessionProcesses {
   /**
    * Starts a process.
    * @param {string[]} args the command line of the process
-   * @param {{readyTimeoutMs: number, id?: string}} options `readyTimeoutMs`: time limit until the process has opened its session; `id`: the session to
-   *   resume
+   * @param {{readyTimeoutMs: number, id?: string}} options `readyTimeoutMs`: time limit until the process has opened its
+   *   session; `id`: the session to resume
    * @returns {ServedSession['started']}
    */
   start(args, { readyTimeoutMs, id }) {

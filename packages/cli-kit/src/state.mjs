@@ -127,7 +127,7 @@ export class SessionState {
   /**
    * Records that all messages up to this seq are handled.
    * @param {number} seq
-   * @param {boolean} [wasSkipped] whether handling the message again has no effect; if so, the write is delayed and combined with others
+   * @param {boolean} [wasSkipped] whether handling the message again has no effect; if so, the write is delayed
    */
   markHandled(seq, wasSkipped = false) {
     if (seq <= this.lastSeq) return;

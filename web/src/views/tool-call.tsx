@@ -59,7 +59,7 @@ export function ToolCall({ tool, metadata, sessionId }: { tool: ToolItem; metada
       trailing={<ToolStatus tool={tool} changes={changes} />}
       output={todos ? '' : output}
       images={images}
-      // What an agent reports about an edit is for its model. Only the reason of a failure says more than the diff.
+      // The agent's report about an edit is for its model. Only the reason of a failure says more than the diff.
       changes={state === 'failed' ? undefined : changes}
       cut={cut}
       sessionId={sessionId}
@@ -125,7 +125,7 @@ interface ResultDisclosureProps {
   after?: ComponentChildren;
 }
 
-/** Collapsible output. Its start, or that of the changed lines, is visible also while collapsed. */
+/** Collapsible output. While collapsed, it shows the first lines of the output or of the changes. */
 export function ResultDisclosure({ output, images, changes, cut = [], sessionId, children, after, ...header }: ResultDisclosureProps) {
   const cutBytes = cut.reduce((sum, { bytes }) => sum + bytes, 0);
   const { text, more } = useMemo(() => previewOutput(output, images.length, cutBytes), [output, images.length, cutBytes]);

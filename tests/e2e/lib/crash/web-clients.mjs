@@ -3,7 +3,7 @@
 /** The longest pause between two requests. */
 const PAUSE_MS = 40;
 
-/** Writes messages one after another. Each is sent until it is acknowledged. */
+/** Writes messages one after another. Each message is sent until it is acknowledged. */
 export class Writer {
   /** All sent messages in order: `{localId, message}`, as in the history. */
   sent = [];
@@ -13,7 +13,7 @@ export class Writer {
   /**
    * @param {import('./load-test.mjs').LoadTest} loadTest
    * @param {{name: string, namespace: string, session: any, text?: (n: number) => string, pauseMs?: number}} options
-   *   `text`: returns the text of the nth message, by default a random one; `pauseMs`: the longest pause between messages
+   *   `text`: returns the text of the nth message, by default a random text; `pauseMs`: the longest pause between messages
    */
   constructor(loadTest, { name, namespace, session, text = () => this.random.text(), pauseMs = PAUSE_MS }) {
     this.loadTest = loadTest;
@@ -95,7 +95,7 @@ export class Caller {
     await this.loadTest.repeat(this.random, PAUSE_MS, () => this.call());
   }
 
-  /** Makes a call, and returns whether the CLI answered. A call may fail, but must not get the result of another one. */
+  /** Makes a call, and returns whether the CLI answered. A call may fail, but must not get the result of another call. */
   async call() {
     this.#calls += 1;
     const path = `${this.name}/${this.#calls}`;
