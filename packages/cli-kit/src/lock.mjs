@@ -90,7 +90,7 @@ export function tryLock(file, details = {}) {
 }
 
 /**
- * Adds processes to every lock that this process holds. They keep the locks held if this process is killed before them.
+ * Adds processes to every lock that this process holds. They keep the locks held if they outlive this process.
  * @param {number[]} pids
  */
 export function holdLocksFor(pids) {

@@ -40,13 +40,13 @@ export class SmokeClient {
   #cleanUp;
 
   /**
-   * @param {{url: string, token: string, cleanUpMs?: number}} options `url`: without a trailing slash; `cleanUpMs`: how long
+   * @param {{url: string, token: string, cleanUpTimeoutMs?: number}} options `url`: without a trailing slash; `cleanUpTimeoutMs`: how long
    *   removals are repeated after errors
    */
-  constructor({ url, token, cleanUpMs = 60_000 }) {
+  constructor({ url, token, cleanUpTimeoutMs = 60_000 }) {
     this.url = url;
     this.token = token;
-    this.cleanUpMs = cleanUpMs;
+    this.cleanUpTimeoutMs = cleanUpTimeoutMs;
     const { Agent } = url.startsWith('https:') ? https : http;
     this.agent = new Agent({ keepAlive: true, maxSockets: LANES, timeout: IDLE_SOCKET_MS });
     this.web = new Web({ url, token, agent: this.agent });
@@ -155,7 +155,7 @@ export class SmokeClient {
     for (const cli of this.#clis) cli.close();
     // A session that is created after its deletion would stay.
     await Promise.allSettled(this.#pending);
-    const deadline = Date.now() + this.cleanUpMs;
+    const deadline = Date.now() + this.cleanUpTimeoutMs;
     const count = this.#sessions.size;
     /** @type {Error | undefined} */
     let problem;

@@ -37,7 +37,7 @@ export class AgentLoad {
     this.session = { id: this.#process.sessionId };
     const { name, namespace, session } = this;
     const text = (n) => `echo ${n} >> log`;
-    this.writer = new Writer(this.loadTest, { name: `${name}-writer`, namespace, session, text, pauseMs: PAUSE_MS });
+    this.writer = new Writer(this.loadTest, { name: `${name}-writer`, namespace, session, text, maxPauseMs: PAUSE_MS });
   }
 
   /** Sends commands until the test is ending, and waits until all of them are done. */
