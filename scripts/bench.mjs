@@ -18,7 +18,7 @@ await main(async () => {
     return 0;
   }
   await setup();
-  // Not on standard output, which has only the result: it may be JSON.
+  // Printed on standard error: standard output has only the result, which may be JSON.
   if (!compared) console.error(describeBuild(await build()));
   return runOnTerminal(nodeBinary(), [inProject('bench', 'run.mjs'), ...args]);
 });

@@ -1,5 +1,5 @@
 // `npm run build`: compiles the crate to wasm and bundles it into build/, and builds the web console into web/dist/. Skips
-// what is up to date.
+// a part that is up to date.
 //
 // HUB_BUILD=dev makes the development build in build/dev/, which is not optimised and compiles in seconds.
 // `wrangler deploy` and `wrangler dev` run this script too ([build] in wrangler.toml).

@@ -22,7 +22,7 @@ session is lost on the way.
   --cold  use empty caches of cargo and npm, and no installed tools, as on a new computer
   --help  this text`;
 
-const CHANGES = 3;
+const CHANGE_COUNT = 3;
 const POLL_MS = 50;
 const START_TIMEOUT_MS = 30 * 60_000;
 const CHANGE_TIMEOUT_MS = 120_000;
@@ -62,8 +62,8 @@ async function measure(clone, env) {
   const session = await first.createSession().finally(first.stop);
   const hub = await printTime('second start', () => startHub(clone, env, port));
   try {
-    for (let i = 1; i <= CHANGES; i += 1) await printTime('change in src', () => changeWorker(clone, hub, `ok-${i}`));
-    for (let i = 1; i <= CHANGES; i += 1) await printTime('change in web/src', () => changeConsole(clone, hub, `mark-${i}`));
+    for (let i = 1; i <= CHANGE_COUNT; i += 1) await printTime('change in src', () => changeWorker(clone, hub, `ok-${i}`));
+    for (let i = 1; i <= CHANGE_COUNT; i += 1) await printTime('change in web/src', () => changeConsole(clone, hub, `mark-${i}`));
     if (!(await hub.listSessions()).includes(session)) throw new UserError('The session created at the first start is lost.');
     console.log('The session created at the first start still exists.');
   } finally {

@@ -33,13 +33,13 @@ const USAGE = `Usage: npm run dev -- [options]
 /** Time limit until the runtime answers its first request. */
 const START_TIMEOUT_MS = 120_000;
 
-/** Time between SIGINT and SIGKILL, in which the runtime writes its state. */
+/** Time between SIGINT and SIGKILL. The runtime writes its state in this time. */
 const STOP_TIMEOUT_MS = 5_000;
 
 /** Time limit until a runtime that wrangler restarted after a crash answers. */
 const RECOVERY_TIMEOUT_MS = 10_000;
 
-/** Time limit until the previous hub in this folder has stopped. It stops within 6 s. */
+/** Time limit until the previous hub in this folder has stopped, which takes at most 6 s. */
 const PREVIOUS_HUB_TIMEOUT_MS = 15_000;
 
 const POLL_MS = 50;
@@ -91,7 +91,7 @@ await main(async () => {
     } catch (error) {
       if (isStopping()) throw error;
       await hub.stop();
-      // The database may have been replaced by one without a schema: the next start checks it.
+      // The user may have replaced the database by one without a schema, so the next start checks the schema.
       if (error instanceof HubRefusedError) clearMigrationRecord();
       throw error;
     }
@@ -152,7 +152,7 @@ function isEnding({ lock, ownerHasExited, details }) {
   return ownerHasExited || details.stopping !== undefined || (details.npm !== undefined && !isRunning(Number(details.npm)));
 }
 
-/** The address at which programs on this computer reach the hub. */
+/** Returns the address at which programs on this computer reach the hub. */
 function localAddress({ host, port }) {
   const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
   return `http://${name.includes(':') ? `[${name}]` : name}:${port}`;
@@ -282,7 +282,7 @@ function isRoutine(text) {
   );
 }
 
-/** The IPv4 addresses at which other devices reach a hub that listens on all interfaces. @param {{host: string, port: number}} options */
+/** Returns the IPv4 addresses at which other devices reach a hub on all interfaces. @param {{host: string, port: number}} options */
 function networkAddresses({ host, port }) {
   if (host !== '0.0.0.0' && host !== '::') return [];
   const interfaces = Object.values(networkInterfaces()).flat();
@@ -292,7 +292,7 @@ function networkAddresses({ host, port }) {
 /**
  * @param {{host: string, port: number}} listening
  * @param {string} token that the hub accepts
- * @param {boolean} isNamespaceToken whether it is valid for one namespace, because the hub refuses the shared token
+ * @param {boolean} isNamespaceToken whether the token is for one namespace, because the hub refuses the shared token
  */
 function announce(listening, token, isNamespaceToken) {
   const address = localAddress(listening);

@@ -16,7 +16,7 @@ const FUZZ_DIR = inProject('fuzz');
 
 const INPUT_TIMEOUT_S = 10;
 
-/** Longer inputs slow the search and rarely reach other branches. */
+/** Limit on the inputs: longer ones slow the search and rarely reach other branches. */
 const MAX_INPUT_BYTES = 4096;
 
 const TARGETS = readdirSync(path.join(FUZZ_DIR, 'seeds'))
@@ -105,7 +105,7 @@ async function fuzz(target, seconds) {
     if (!(error instanceof CommandFailed) || isStopping()) throw error;
     const [file] = listFiles(artifacts);
     const input = file && readFileSync(path.join(artifacts, file), 'utf8');
-    // No artifact: the target itself could not be run.
+    // There is no artifact if the target itself could not be run.
     if (input === undefined) throw error;
     return { target, input, reason: reasonOf(error.output) };
   }
@@ -115,7 +115,7 @@ async function fuzz(target, seconds) {
 /**
  * Adds the seeds to the corpus of earlier runs.
  * @param {string} target
- * @returns {string} the corpus's folder
+ * @returns {string} the folder of the corpus
  */
 function addSeeds(target) {
   const folder = path.join(FUZZ_DIR, 'corpus', target);
@@ -140,7 +140,7 @@ function listFiles(folder) {
 }
 
 /**
- * The reason of a failure: the message of the panic, else the error of the fuzzer.
+ * Returns the reason of a failure: the message of the panic, or else the error of the fuzzer.
  * @param {string} output
  */
 function reasonOf(output) {

@@ -58,7 +58,7 @@ await main(async () => {
  * @param {string} folder for the build
  */
 async function buildWithOfficialTools(bin, folder) {
-  // Without these, worker-build downloads other versions.
+  // Without these variables, worker-build downloads other versions of the tools.
   const env = {
     WASM_BINDGEN_BIN: path.join(bin, exe('wasm-bindgen')),
     WASM_OPT_BIN: inProject('node_modules', 'binaryen', 'bin', 'wasm-opt'),

@@ -30,7 +30,7 @@ function parseAddress(hub) {
   return origin;
 }
 
-/** The token of the namespace smoke if `npm run dev` runs the hub, which has its secret from .dev.vars. */
+/** Returns the token of the namespace `smoke` for a hub of `npm run dev`, whose secret is in .dev.vars. */
 function localToken(url) {
   const isLocal = ['localhost', '127.0.0.1', '[::1]'].includes(new URL(url).hostname);
   return isLocal && devVarsExist() ? namespaceToken(accessToken(), 'smoke') : undefined;
@@ -57,7 +57,7 @@ await main(async () => {
   const token = options.token ?? localToken(url);
   if (!token) throw new UsageError('There is no access token.', 'Set --token, or the environment variable CLI_API_TOKEN.');
   await ensurePackages();
-  // Only now: they need the npm packages.
+  // Imported here, because these modules need the npm packages.
   const [{ SmokeClient }, { runSmoke }, { describeReport }] = await Promise.all(
     ['client', 'run', 'report'].map((name) => import(`./lib/smoke/${name}.mjs`)),
   );

@@ -1,4 +1,4 @@
-// `npm run wrangler -- ARGS`: runs the project's wrangler under a Node version that it supports, and checks what it does not.
+// `npm run wrangler -- ARGS`: runs the project's wrangler under a Node version that it supports, and checks what wrangler does not check.
 
 import { checkEnvironment } from './lib/environments.mjs';
 import { main } from './lib/errors.mjs';

@@ -18,7 +18,7 @@ export function joinPasses(passes) {
 }
 
 /**
- * One row of the result, from the declared row and the figures of the floor and of the builds A and B.
+ * Makes one row of the result from the declared row and the figures of the floor and of the builds A and B.
  * @param {{id: string, work: string, headline: string}} row
  * @param {Record<string, any>} figures
  */
@@ -43,7 +43,7 @@ function formatRatio(relative) {
   return `${relative.ratio.toFixed(2)} (${low} to ${high})`;
 }
 
-/** CPU time for each request, and its ratio to the floor. */
+/** Formats the CPU time for each request, and its ratio to the floor. */
 function formatCpu({ cpuMs, slices }, floor) {
   if (!Number.isFinite(cpuMs)) return '';
   return `${FIGURES.cpuMs.text(cpuMs)}, ${ratioOf(floor.slices, slices, 'cpuMs').ratio.toFixed(2)} x floor`;

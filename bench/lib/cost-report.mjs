@@ -4,8 +4,8 @@ import { D1_GB_MONTH, D1_MAX_GB, PRICES, PRICES_READ_ON, accountBill, marginalPr
 import { D1_ROUND_TRIP_MS, FRAME_CPU_MS, REQUEST_CPU_MS, billedAmounts } from './usage.mjs';
 
 /**
- * The first estimate of such a month, of November 2026, when a message wrote five or six rows and each invocation was logged.
- * It was calculated from the statements of the hub and covered only the minutes of work.
+ * The first estimate of a month of work, from November 2026, when a message wrote five or six rows and each invocation was logged.
+ * The estimate was calculated from the statements of the hub, and covered only the minutes of work.
  */
 const FIRST_ESTIMATE = {
   d1RowsWritten: 1_650_000,
@@ -19,7 +19,7 @@ const FIRST_ESTIMATE = {
   logEvents: 1_000_000,
 };
 
-/** How each amount was found. */
+/** How each amount was determined. */
 const SOURCES = {
   d1RowsWritten: 'counted by D1',
   d1RowsRead: 'counted by D1',
@@ -35,7 +35,7 @@ const SOURCES = {
 const dollars = (amount) => (amount === 0 ? '$0' : `$${amount.toFixed(amount < 0.01 ? 4 : 2)}`);
 const formatCount = (number) => Math.round(number).toLocaleString('en-US');
 
-/** The items of a month with their prices: of the work alone, of the first estimate of it, and of everything. */
+/** Returns a table of the items of a month with their prices: of the work alone, of the first estimate of the work, and of all. */
 export function monthTable(work, all) {
   const prices = [work, FIRST_ESTIMATE, all].map(marginalPrices);
   const lines = Object.keys(PRICES).map((item) => [
@@ -57,7 +57,7 @@ export function monthTable(work, all) {
   return { headings, lines: [...lines, ['sum', ...sums, `list prices of ${PRICES_READ_ON}`]] };
 }
 
-/** What each part uses once, and its price in a month. */
+/** Returns a table of what each part of the work uses once, and its price in a month. */
 export function partsTable(parts) {
   const headings = [
     'part',
@@ -83,7 +83,7 @@ export function partsTable(parts) {
   return { headings, lines };
 }
 
-/** What namespaces use in a month in which they stay as they were observed. @param {[string, object][]} months usage by title */
+/** Returns a table of what namespaces use in a month in which they stay as they were observed. @param {[string, object][]} months usage by title */
 export function idleTable(months) {
   const headings = ['namespace', 'wakes', 'D1 rows written', 'object requests', 'object rows', 'GB-s', 'log events', 'price a month'];
   const lines = months.map(([title, month]) => {
@@ -94,7 +94,7 @@ export function idleTable(months) {
   return { headings, lines };
 }
 
-/** What the plan and a database carry. `gigabytes`: how much a namespace adds to the database in a month. */
+/** Returns how many namespaces fit into the plan and a database. `gigabytes`: what a namespace adds to the database in a month. */
 export function planNotes(amounts, gigabytes) {
   const { item, count } = namespacesInPlan(amounts);
   const bills = [10, 20, 50, 100].map((namespaces) => `${namespaces}: ${dollars(accountBill(amounts, namespaces))}`);

@@ -9,7 +9,7 @@ import { startFresh } from './runtime.mjs';
 
 const GENERATOR = fileURLToPath(new URL('./generator.mjs', import.meta.url));
 
-/** Time limit of a scenario: several times longer than any takes. */
+/** Time limit of a scenario: several times longer than any scenario takes. */
 const TIMEOUT_MS = 600_000;
 
 const CANNED = Buffer.from('HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 6\r\n\r\ncanned');

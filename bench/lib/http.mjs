@@ -57,16 +57,16 @@ export class Connection {
       .map(([name, value]) => `${name}: ${value}\r\n`)
       .join('');
     this.socket = null;
-    /** The longest wait for bytes of a response. */
+    /** Limit on the wait for bytes of a response. */
     this.timeoutMs = 60_000;
   }
 
-  /** The text of a GET request, which can be sent many times. */
+  /** Returns the text of a GET request, which can be sent many times. */
   get(path) {
     return `GET ${path} HTTP/1.1\r\n${this.commonHeaders}\r\n`;
   }
 
-  /** The text of a request with a JSON body. */
+  /** Returns the text of a request with a JSON body. */
   withBody(method, path, body) {
     const text = JSON.stringify(body);
     return (
@@ -75,7 +75,7 @@ export class Connection {
     );
   }
 
-  /** Sends a text of `get` or `withBody`. Resolves to the HttpResponse, rejects when the connection closes or times out. */
+  /** Sends a text from `get` or `withBody`. Resolves to the HttpResponse; rejects when the connection closes or times out. */
   send(request) {
     if (this.socket === null) this.open();
     return new Promise((resolve, reject) => {
@@ -122,7 +122,7 @@ export class Connection {
       if (this.received >= this.length) this.finish(this.joinParts());
       return;
     }
-    // Only a chunk with the end of the chunked coding can complete the body: this avoids decoding it at each arrival.
+    // Only bytes with the end of the chunked coding can complete the body. Without this check, each arrival would decode the body.
     if (chunk.length >= 5 && chunk.latin1Slice(chunk.length - 5) !== '0\r\n\r\n') return;
     const body = dechunk(this.joinParts());
     if (body !== null) this.finish(body);

@@ -26,7 +26,7 @@ function readSettings() {
   };
 }
 
-/** A development build is not optimised, so its figures would mean nothing. */
+/** Throws for a development build: it is not optimised, so its figures would mean nothing. */
 function refuseDevelopmentBuild(build) {
   const stamp = join(build, 'stamp.json');
   if (existsSync(stamp) && JSON.parse(readFileSync(stamp, 'utf8')).optimized === false) {
@@ -34,7 +34,7 @@ function refuseDevelopmentBuild(build) {
   }
 }
 
-/** miniflare's list of the worker's modules: the entry, and the other files of the build. */
+/** Returns miniflare's list of the worker's modules: the entry, and the other files of the build. */
 function modulesOf(build) {
   const entry = join(build, basename(readSettings().main));
   if (!existsSync(entry)) {
@@ -49,7 +49,7 @@ function modulesOf(build) {
   return [{ type: 'ESModule', path: entry }, ...modules];
 }
 
-/** miniflare's options for the hub's worker. @throws {Error} if the hub is not built */
+/** Returns miniflare's options for the hub's worker. @throws {Error} if the hub is not built */
 export function hubWorker(build) {
   const modules = modulesOf(build);
   const { compatibilityDate, compatibilityFlags, vars } = readSettings();
@@ -66,7 +66,7 @@ export function hubWorker(build) {
   };
 }
 
-/** The hub's worker in a wrapper that counts events and statements, and returns the counts at `GET /e2e/tally`. */
+/** Returns the options for the hub's worker in a wrapper that counts events and statements, and returns the counts at `GET /e2e/tally`. */
 export function countingHubWorker(build) {
   const hub = hubWorker(build);
   const contents = readFileSync(join(ROOT, 'tests', 'e2e', 'lib', 'tally.worker.js'), 'utf8');
@@ -84,7 +84,7 @@ export async function migrate(database) {
   }
 }
 
-/** The size of the wasm in bytes: `{raw, gzip}`. */
+/** Returns the size of the wasm in bytes: `{raw, gzip}`. */
 export function wasmSize(build) {
   const bytes = modulesOf(build)
     .filter(({ type }) => type === 'CompiledWasm')

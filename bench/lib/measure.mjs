@@ -6,19 +6,19 @@ import { latencies, median } from '../../scripts/lib/statistics.mjs';
 import { cpuSeconds } from './processes.mjs';
 
 /**
- * The duration of a slice in seconds, the number of slices of each side, the duration of the warm-up in seconds, and how often
- * all of that runs with new processes. A comparison of two builds has more and shorter slices, because it also determines their
- * spread, and several passes, because two processes of the same build differ by some percent.
+ * Returns the pace of a measurement: the duration of a slice and of the warm-up in seconds, the number of slices of each side, and
+ * the number of passes, which each use new processes. A comparison of two builds has more and shorter slices, because it also
+ * determines their spread, and several passes, because two processes of the same build differ by some percent.
  */
 export function paceOf({ quick, compares = false }) {
   if (compares) return quick ? { seconds: 0.2, rounds: 6, warmUp: 0.5, passes: 1 } : { seconds: 0.2, rounds: 12, warmUp: 0.7, passes: 3 };
   return quick ? { seconds: 0.4, rounds: 1, warmUp: 0.3, passes: 1 } : { seconds: 0.5, rounds: 6, warmUp: 0.7, passes: 1 };
 }
 
-/** What a side does after its slice, such as the end of a commit, also counts as its CPU time. */
+/** The pause after a slice: work that a side does after its slice, such as the end of a commit, also counts as its CPU time. */
 const SETTLE_MS = 50;
 
-/** The figures of some slices: latencies over all samples, the median of the rates, CPU time for each of all requests. */
+/** Returns the figures of some slices: latencies over all samples, the median of the rates, CPU time for each of all requests. */
 export function summarize(slices) {
   const rates = slices.filter(({ seconds }) => seconds > 0).map(({ count, seconds }) => count / seconds);
   const counted = slices.filter(({ count, cpuMs }) => count > 0 && cpuMs !== undefined);
@@ -31,7 +31,7 @@ export function summarize(slices) {
   };
 }
 
-/** The sides in another order for each turn, so that each follows each of the others equally often. */
+/** Returns the sides in another order for each turn, so that each side follows each other side equally often. */
 function orderOf(sides, turn) {
   const first = Math.floor(turn / 2) % sides.length;
   const rotated = [...sides.slice(first), ...sides.slice(0, first)];
@@ -43,7 +43,7 @@ function orderOf(sides, turn) {
 /**
  * Measures the sides in alternating slices. `slice` resolves to latencies in milliseconds, the number of requests, and their
  * duration. Without `count`, there is no CPU time for each request; without `seconds`, no rate. `prepare` resolves to the slice's
- * context. It and `finish` are not measured.
+ * context. `prepare` and `finish` are not measured.
  * Resolves to `{[side.name]: {p50, p99, perSecond, cpuMs, slices}}`, where `slices` has the same figures of each slice.
  * @template {{name: string, pid?: number}} Side
  * @template Context
@@ -73,7 +73,7 @@ export async function takeTurns(sides, rounds, { prepare = async () => undefined
   );
 }
 
-/** Runs a closed loop. A step resolves to its latency in milliseconds, or to nothing if that is its own duration. */
+/** Runs a closed loop. A step resolves to its latency in milliseconds, or to nothing if its duration is the latency. */
 async function runLoop(steps, seconds) {
   const samples = [];
   const start = performance.now();
@@ -129,7 +129,7 @@ export async function waitForTurn(start, index, perSecond) {
   await sleep(Math.max(0, start + (index * 1000) / perSecond - performance.now()));
 }
 
-/** Calls `act(n)` for n = 0, 1, 2, ... at a constant rate. Returns a function that stops it. */
+/** Calls `act(n)` for n = 0, 1, 2, ... at a constant rate. Returns a function that stops the calls. */
 export function repeat(perSecond, act) {
   const start = performance.now();
   let done = 0;

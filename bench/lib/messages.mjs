@@ -1,8 +1,8 @@
-/** Messages of 1 KB in the form that agents send, and the check that each is stored once and in order. */
+/** Messages of 1 KB in the form that agents send, and the check that each message is stored once and in order. */
 
 const FILLER = 'the agent explains at some length what it changed and why '.repeat(16);
 
-/** A message of about 1 KB of JSON. */
+/** Returns a message of about 1 KB of JSON. */
 export function agentMessage(index) {
   const text = FILLER.slice(0, 860);
   return {
@@ -11,7 +11,7 @@ export function agentMessage(index) {
   };
 }
 
-/** The index of a message of `agentMessage`. */
+/** Returns the index of a message from `agentMessage`. */
 export function indexOf(content) {
   return content.content.data.index;
 }

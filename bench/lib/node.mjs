@@ -1,4 +1,4 @@
-/** Restarts the bench under a newer Node if this one is too old for the runtime. */
+/** Restarts the bench under a newer Node if this Node is too old for the runtime. */
 
 import { spawn } from 'node:child_process';
 

@@ -78,7 +78,7 @@ const BENCH_OPTIONS = {
 const SCENARIOS = { load: ['load', 'tenants', 'long-session'], idle: ['idle'], cost: ['cost'] };
 
 /**
- * The two builds of `--compare`, or null.
+ * Returns the two builds of `--compare`, or null.
  * @param {Values} values
  * @param {string} usage
  * @throws {UsageError}
@@ -93,7 +93,7 @@ function readCompared({ compare, floor, build, words = [] }, usage) {
 }
 
 /**
- * The workers to measure. The first is the floor.
+ * Returns the workers to measure. The first is the floor.
  * @param {{floor?: boolean}} values
  * @param {string} build
  * @param {string[] | null} compared

@@ -18,7 +18,7 @@ export function loadPackage(name) {
   }
 }
 
-/** The version of an installed package. */
+/** Returns the version of an installed package. */
 export function versionOf(name) {
   return loadPackage(`${name}/package.json`).version;
 }

@@ -1,5 +1,5 @@
 /**
- * What the platform charges: its list prices, and the price of what a namespace uses in a month. Prices are in US dollars,
+ * The list prices of the platform, and the price of what a namespace uses in a month. Prices are in US dollars,
  * without tax, on the Workers Paid plan.
  */
 
@@ -41,11 +41,11 @@ export const D1_MAX_GB = 10;
 /** How many WebSocket messages to an object count as one request. Source: the page of `OBJECTS`. */
 export const MESSAGES_PER_REQUEST = 20;
 
-/** The memory for which an active object is charged, in GB, whatever it uses. Source: the page of `OBJECTS`. */
+/** The memory that is charged for an active object, in GB, however much it uses. Source: the page of `OBJECTS`. */
 export const OBJECT_GB = 0.128;
 
 /**
- * The price of each item beyond the included amounts: what one more namespace costs.
+ * Returns the price of each item beyond the included amounts, which is the cost of one more namespace.
  * @param {Record<string, number>} amounts by item, for a month
  * @returns {Record<string, number>} dollars by item
  */
@@ -53,18 +53,18 @@ export function marginalPrices(amounts) {
   return Object.fromEntries(Object.entries(amounts).map(([item, amount]) => [item, (amount / PRICES[item].per) * PRICES[item].price]));
 }
 
-/** The sum of `marginalPrices`. */
+/** Returns the sum of `marginalPrices`. */
 export function marginalPrice(amounts) {
   return Object.values(marginalPrices(amounts)).reduce((sum, price) => sum + price, 0);
 }
 
-/** The monthly bill of an account with `count` namespaces that use `amounts` each: the plan, and what exceeds it. */
+/** Returns the monthly bill of an account with `count` namespaces that use `amounts` each: the plan, and all use beyond it. */
 export function accountBill(amounts, count) {
   const excess = Object.entries(amounts).map(([item, amount]) => [item, Math.max(0, amount * count - PRICES[item].included)]);
   return PLAN_PRICE + marginalPrice(Object.fromEntries(excess));
 }
 
-/** How many namespaces the plan carries without exceeding an included amount, and the item that is exceeded first. */
+/** Returns how many namespaces fit into the included amounts of the plan, and the item that would be exceeded first. */
 export function namespacesInPlan(amounts) {
   const used = Object.entries(amounts).filter(([, amount]) => amount > 0);
   const limits = used.map(([item, amount]) => ({ item, count: Math.floor(PRICES[item].included / amount) }));

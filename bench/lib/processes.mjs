@@ -7,7 +7,7 @@ import { listProcesses, readStat } from '../../packages/cli-kit/src/system-proce
 const HAS_PROC = existsSync('/proc/self/stat');
 const HAS_SCHEDSTAT = existsSync('/proc/self/schedstat');
 
-/** Resident memory in MB (10^6 bytes). */
+/** Returns the resident memory in MB (10^6 bytes). */
 export function residentMegabytes(pid) {
   if (HAS_PROC) {
     return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))[1]) * 1.024e-3;
@@ -16,7 +16,7 @@ export function residentMegabytes(pid) {
   return Number(row[1]) * 1.024e-3;
 }
 
-/** The CPU time of the threads of a process in nanoseconds. Null if a thread has exited while they were read. */
+/** Returns the CPU time of the threads of a process in nanoseconds; null if a thread exited during the read. */
 function readThreads(pid) {
   try {
     return readdirSync(`/proc/${pid}/task`)
@@ -29,8 +29,8 @@ function readThreads(pid) {
 }
 
 /**
- * CPU time used so far, user and system, in seconds. On Linux it is exact, but without the threads that have exited: for a
- * process with a constant number of threads, such as workerd. Elsewhere its resolution is 10 ms or more.
+ * Returns the user and system CPU time of a process in seconds. On Linux the time is exact, but excludes threads that have exited,
+ * so the process must have a constant number of threads, as workerd has. On other systems the resolution is 10 ms or more.
  */
 export function cpuSeconds(pid) {
   if (HAS_SCHEDSTAT) {

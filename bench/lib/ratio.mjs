@@ -3,8 +3,8 @@
 const CONFIDENCE = 0.95;
 
 /**
- * The rank from either end, from 1, between which the true median of `count` independent samples lies with `CONFIDENCE`: half
- * of them are expected on each side, so the number below it is binomially distributed. With fewer than six samples the ranks
+ * Returns the rank from either end, counted from 1, between which the true median of `count` independent samples lies with `CONFIDENCE`: each
+ * sample is below the median with probability 1/2, so the number of samples below it is binomially distributed. With fewer than six samples the ranks
  * are the ends, and the confidence is lower.
  */
 export function rankOfInterval(count) {
@@ -21,10 +21,10 @@ export function rankOfInterval(count) {
 }
 
 /**
- * The ratio of a figure of B to that of A: the median of the slices' ratios, and its `spread` `[low, high]`, the interval in
+ * Returns the ratio of a figure of B to the same figure of A: the median of the slices' ratios, and its `spread` `[low, high]`, the interval in
  * which the true median lies with `CONFIDENCE`. Null without slices.
  * @param {object[]} slicesA the figures of each slice of A
- * @param {object[]} slicesB those of B, in the same order
+ * @param {object[]} slicesB the figures of each slice of B, in the same order
  * @param {string} key
  */
 export function ratioOf(slicesA, slicesB, key) {
@@ -35,7 +35,7 @@ export function ratioOf(slicesA, slicesB, key) {
   if (ratios.length === 0) return null;
   const last = ratios.length - 1;
   const outside = rankOfInterval(ratios.length) - 1;
-  // The geometric mean of the two in the middle: exchanging the builds gives the reciprocal.
+  // The geometric mean of the two ratios in the middle: exchanging the builds gives the reciprocal.
   const ratio = Math.sqrt(ratios[Math.floor(last / 2)] * ratios[Math.ceil(last / 2)]);
   return { ratio, spread: [ratios[outside], ratios[last - outside]] };
 }

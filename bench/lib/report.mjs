@@ -24,7 +24,7 @@ function rounded(value) {
   return (Math.round(value / step) * step).toLocaleString('en-US');
 }
 
-/** The figures of one side except its CPU time, the headline first. */
+/** Formats the figures of one side except its CPU time, the headline first. */
 export function formatFigures(figures, headline) {
   if (!figures) return '';
   const order = [headline, 'p50', 'p99', 'perSecond', 'roundTrips'];
@@ -53,7 +53,7 @@ const cpuRatioToFloor = (hub, floor) =>
 const verdictOf = (target, value) => ({ text: targetText(target), met: Number.isFinite(value) ? meets(target, value) : null });
 
 /**
- * One row of the result: the declared row with both sides' figures, `ratio` (the hub's headline figure divided by the
+ * Makes one row of the result: the declared row with both sides' figures, `ratio` (the hub's headline figure divided by the
  * floor's), and `target` `{text, met}`. `target` is null without a target, `met` without a figure. `cpuRatio` and `cpuTarget`
  * are the same for the CPU time of a request; that ratio is the median of the slices' ratios.
  */
@@ -116,12 +116,12 @@ function cellsOf({ work, headline, hub, floor, ratio, target, cpuRatio, cpuTarge
   ];
 }
 
-/** The rows of a result as a table. */
+/** Formats the rows of a result as a table. */
 export function formatRows(rows) {
   return formatTable({ headings: HEADINGS, lines: rows.map(cellsOf) });
 }
 
-/** A Markdown table with aligned columns. @param {{headings: string[], lines: string[][]}} table */
+/** Formats a Markdown table with aligned columns. @param {{headings: string[], lines: string[][]}} table */
 export function formatTable({ headings, lines }) {
   const widths = headings.map((heading, column) =>
     Math.max(...[heading, ...lines.map((line) => line[column])].map(({ length }) => length), 3),

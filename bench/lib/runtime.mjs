@@ -1,4 +1,4 @@
-/** Starts workers in the runtime (workerd, controlled by miniflare), each with a socket of its own. */
+/** Starts workers in the runtime (workerd, controlled by miniflare), each on its own socket. */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -67,7 +67,7 @@ export function createStateFolder() {
 
 /**
  * Starts a worker of `KINDS` on a state folder. Resolves to `{url, pid, prepare, hibernate, stop}`: `url` is the worker's own
- * socket, because miniflare's entry socket is another worker that uses more CPU time than the hub; `pid` is that of workerd;
+ * socket, because miniflare's entry socket is another worker that uses more CPU time than the hub; `pid` is the process id of workerd;
  * `hibernate(name)` evicts an object from memory at once, if it is there, and keeps its sockets.
  */
 export async function start(kind, build, state) {

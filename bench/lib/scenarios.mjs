@@ -5,26 +5,27 @@ const NAMES = ['start', 'runtime', 'rpc', 'ingest', 'sse', 'stream', 'create', '
 /** Long scenarios, which run only when `--only` names them. */
 const LONG = ['load', 'tenants', 'long-session', 'capacity', 'idle', 'cost'];
 
-/** Scenarios without slices of which two builds could take turns. */
+/** Scenarios that cannot compare two builds, because they have no slices in which the builds could take turns. */
 const NOT_COMPARED = ['start', 'runtime', 'clis'];
 
 export function scenarioNames() {
   return [...NAMES, ...LONG];
 }
 
-/** The scenarios that run without `--only`. */
+/** Returns the scenarios that run without `--only`. */
 export function defaultScenarioNames() {
   return [...NAMES];
 }
 
-/** The scenarios that can compare two builds. */
+/** Returns the scenarios that can compare two builds. */
 export function comparedScenarioNames() {
   return NAMES.filter((name) => !NOT_COMPARED.includes(name));
 }
 
 /**
- * Loads a scenario: `{name, rows, run, where}`. `rows`: the names and units of its rows in the result table. `where` is the process that runs it: `generator`, the load generator (the
- * default), or `host`, the main process, which starts the runtimes and the load generator.
+ * Loads a scenario: `{name, rows, run, where}`. `rows`: the names and units of its rows in the result table. `where`: the process
+ * that runs the scenario: `generator`, the load generator (the default), or `host`, the main process, which starts the runtimes
+ * and the load generator.
  */
 export async function loadScenario(name) {
   const { rows, run, where = 'generator' } = await import(`../scenarios/${name}.mjs`);

@@ -9,7 +9,7 @@ import { loadPackage } from './packages.mjs';
 
 /**
  * Connects one CLI with the official client. `way`: `connect` sends the token in the CONNECT packet, `header` with the
- * upgrade. In the first case the worker stays between the CLI and the Durable Object as a bridge.
+ * upgrade. With `connect`, the worker stays between the CLI and the Durable Object as a bridge.
  * @param {string} url
  * @param {{token?: string, sessionId: string, way: string}} options
  * @returns {Promise<any>} the socket
@@ -36,7 +36,7 @@ function sendKeepAlive(socket, session) {
   socket.emit('session-alive', { sid: session.id, time: Date.now(), thinking: false, mode: 'remote' });
 }
 
-/** The body of `POST /cli/sessions`, with typical metadata of some hundred bytes. */
+/** Returns the body of `POST /cli/sessions`, with typical metadata of some hundred bytes. */
 function sessionBody(tag) {
   const path = `/home/someone/code/${tag}`;
   return {
@@ -153,7 +153,7 @@ export class Hub {
     return this.newConnection(this.token);
   }
 
-  /** The request that creates a session. */
+  /** Returns the request that creates a session. */
   creation(connection, tag) {
     return connection.withBody('POST', '/cli/sessions', sessionBody(tag));
   }

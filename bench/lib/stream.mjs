@@ -10,8 +10,8 @@ const DELTAS_OF_MESSAGE = 100;
 
 /**
  * Subscribes a web client to a session whose `socket` streams. Resolves to `{start, stop, close}`: `start(samples, phase)`
- * starts to stream and adds the latency of each delta to the samples, in milliseconds. `phase`, from 0 to 1, is the first
- * part of an interval that it waits, so that several streams do not send at once. `stop` resolves when all deltas have arrived.
+ * starts to stream and adds the latency of each delta to the samples, in milliseconds. `phase`, from 0 to 1, is the
+ * part of an interval to wait at first, so that several streams do not send at once. `stop` resolves when all deltas have arrived.
  * Reports a problem if a delta does not arrive, or not in order.
  */
 export async function openStream(side, socket, session, reportProblem) {

@@ -1,4 +1,4 @@
-/** What a namespace used between two moments, from the counts of `tests/e2e/lib/tally.worker.js`, and what of it is billed. */
+/** What a namespace used between two moments, from the counts of `tests/e2e/lib/tally.worker.js`, and the billed amounts of that use. */
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { sendOnce } from './http.mjs';
 import { ROOT } from './packages.mjs';
 import { MESSAGES_PER_REQUEST, OBJECT_GB } from './prices.mjs';
 
-/** How long a request to D1 takes on the platform, in milliseconds: an assumption for an object near its database. */
+/** The duration of a request to D1 on the platform, in milliseconds: an assumption for an object near its database. */
 export const D1_ROUND_TRIP_MS = 30;
 /** The CPU time of a request in the worker, and of a frame that passes through it, in milliseconds: assumptions. */
 export const REQUEST_CPU_MS = 2;
@@ -18,7 +18,7 @@ function hasInvocationLogs() {
   return !/^invocation_logs\s*=\s*false/m.test(readFileSync(join(ROOT, 'wrangler.toml'), 'utf8'));
 }
 
-/** The counts of a namespace since the start of its runtime. The worker's part is that of the whole runtime. */
+/** Reads the counts of a namespace since the start of its runtime. The worker's counts are those of all namespaces. */
 export async function readUsage({ url }, namespace) {
   const tally = (await sendOnce(url, 'GET', `/e2e/tally?namespace=${namespace}`)).json();
   const { events, storage, worker } = tally;
@@ -49,7 +49,7 @@ export const scale = (usage, factor) => combine(usage, usage, (count) => count *
 
 /**
  * The billed amounts of `prices.mjs`. Rows, requests and lines of the log are counted. The duration is counted and computed,
- * because a local D1 answers at once. The CPU time is computed as if each frame of a CLI, and a reply, passed through the worker.
+ * because a local D1 answers at once. The CPU time is computed as if each frame of a CLI and a reply to it passed through the worker.
  */
 export function billedAmounts(usage, invocationLogs = hasInvocationLogs()) {
   return {

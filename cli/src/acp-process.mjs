@@ -1,4 +1,4 @@
-/** The process of an agent and its connection. It is the leader of a process group, which ends as a whole. */
+/** The process of an agent, and the connection to it. The process leads a process group, which is ended as a whole. */
 
 import { spawn } from 'node:child_process';
 import { Readable, Writable } from 'node:stream';
@@ -8,24 +8,24 @@ import { signalGroup } from 'session-gateway-cli-kit/system-processes';
 import { SilenceTimer } from './silence.mjs';
 
 /** Time between SIGTERM and SIGKILL. */
-const KILL_MS = 3000;
+const KILL_DELAY_MS = 3000;
 
 /**
- * Without output for this long, the output of a process that has exited is closed: a process outside its group may hold the
- * pipes open.
+ * After a process has exited, its output is closed once nothing was written for this long: a process outside of the group may
+ * hold the pipes open.
  */
-const DRAIN_MS = 1000;
+const DRAIN_TIMEOUT_MS = 1000;
 
-/** How much of standard error is kept for error messages, in characters. */
-const MAX_STDERR = 4000;
+/** Limit on the characters of standard error that are kept for error messages. */
+const MAX_STDERR_CHARS = 4000;
 
-/** How many lines of standard error are reported for an agent that does not start: they say what to do. */
+/** Limit on the lines of standard error in the error of an agent that does not start. The lines often say what to do. */
 const MAX_START_LINES = 8;
 
 /** The agent's process has ended, or could not be started. */
 export class AgentEndedError extends Error {}
 
-/** The agent has written nothing for the time limit of a request. */
+/** The agent has written nothing during the time limit of a request. */
 export class AgentSilentError extends Error {}
 
 /** Finds the reason in npm's error output, which has codes, stack traces and general advice around it. */
@@ -45,24 +45,24 @@ export class AcpProcess {
    * Starts the agent.
    * @param {{argv: string[], cwd: string, env: Record<string, string>, log: {debug: (text: string) => void},
    *   onUpdate: (params: any) => void, onPermission: (params: any, signal: AbortSignal) => Promise<object>,
-   *   onElicitation: (params: any, signal: AbortSignal) => Promise<object>, untilReadable?: () => Promise<unknown>}} options
-   *   `untilReadable`: awaited before each chunk of the agent's output is read (backpressure)
+   *   onElicitation: (params: any, signal: AbortSignal) => Promise<object>, waitForSpace?: () => Promise<unknown>}} options
+   *   `waitForSpace`: awaited before each chunk of the agent's output is read, for backpressure
    */
-  constructor({ argv, cwd, env, log, onUpdate, onPermission, onElicitation, untilReadable = async () => {} }) {
+  constructor({ argv, cwd, env, log, onUpdate, onPermission, onElicitation, waitForSpace = async () => {} }) {
     const [program, ...args] = argv;
     this.#program = program;
-    // Detached: the leader of a process group of its own.
+    // Detached: the process gets its own process group.
     const child = spawn(program, args, { cwd, env, stdio: ['pipe', 'pipe', 'pipe'], detached: true });
     this.#child = child;
     child.stderr.setEncoding('utf8');
     child.stderr.on('data', (text) => {
       this.#lastErrorAt = performance.now();
-      this.#stderr = (this.#stderr + text).slice(-MAX_STDERR);
+      this.#stderr = (this.#stderr + text).slice(-MAX_STDERR_CHARS);
       log.debug(`agent: ${text.trimEnd()}`);
     });
     child.stdin.on('error', () => {});
     process.once('exit', this.#killNow);
-    /** Resolves to the description of its end. @type {Promise<string>} */
+    /** Resolves to the description of the process's end. @type {Promise<string>} */
     this.ended = new Promise((resolve) => {
       child.once('error', (error) => resolve(`Cannot start ${program}: ${error.message}`));
       child.once('close', (code, signal) => resolve(signal ? `ended by ${signal}` : `exit code ${code}`));
@@ -80,11 +80,11 @@ export class AcpProcess {
     // Other processes of the group could hold the pipes open and so delay `close`.
     child.once('exit', () => {
       this.#killNow();
-      this.#drain(untilReadable);
+      this.#drain(waitForSpace);
     });
     const transform = async (chunk, controller) => {
       for (const timer of this.#timers) timer.reset();
-      await untilReadable();
+      await waitForSpace();
       this.#chunkCount += 1;
       controller.enqueue(chunk);
     };
@@ -99,9 +99,9 @@ export class AcpProcess {
   }
 
   /**
-   * The last lines on standard error that are not blank.
+   * Returns the last lines on standard error that are not blank.
    * @param {number} count
-   * @param {number} [since] a time of `performance.now()`: without output after it, there are no lines
+   * @param {number} [since] a time of `performance.now()`: if there was no output after it, returns no lines
    * @returns {string[]}
    */
   lastErrorLines(count, since = 0) {
@@ -125,15 +125,15 @@ export class AcpProcess {
    * Sends a request.
    * @param {string} method
    * @param {object} params
-   * @param {number} [silentMs] time limit without any output of the agent
+   * @param {number} [silenceTimeoutMs] time limit without any output of the agent
    * @throws {AgentEndedError} when the process ends before it answers
    * @throws {AgentSilentError} at the time limit
    * @throws {import('@agentclientprotocol/sdk').RequestError} the agent's error
    */
-  async request(method, params, silentMs) {
+  async request(method, params, silenceTimeoutMs) {
     const answer = this.connection.agent.request(method, params);
     try {
-      return await (silentMs === undefined ? answer : this.#limitSilence(answer, silentMs));
+      return await (silenceTimeoutMs === undefined ? answer : this.#limitSilence(answer, silenceTimeoutMs));
     } catch (error) {
       if (error instanceof AgentSilentError) throw error;
       if (!this.connection.signal.aborted && !this.#hasEnded) throw error;
@@ -142,27 +142,29 @@ export class AcpProcess {
     }
   }
 
-  /** Closes the output of a process that has exited, when it has been read. */
-  async #drain(untilReadable) {
+  /** Closes the output of a process that has exited, after the rest of the output was read. */
+  async #drain(waitForSpace) {
     for (let count = -1; count !== this.#chunkCount; ) {
       count = this.#chunkCount;
-      await untilReadable();
-      await delay(DRAIN_MS, undefined, { ref: false });
+      await waitForSpace();
+      await delay(DRAIN_TIMEOUT_MS, undefined, { ref: false });
     }
     this.#child.stdout.destroy();
     this.#child.stderr.destroy();
   }
 
-  /** Waits for the answer while the agent writes. */
-  #limitSilence(answer, ms) {
+  /** Returns the answer. Rejects if the agent writes nothing for `timeoutMs`. */
+  #limitSilence(answer, timeoutMs) {
     return new Promise((resolve, reject) => {
       const onSilent = () => {
         this.#timers.delete(timer);
         reject(
-          new AgentSilentError([`it has not answered for ${Math.round(ms / 1000)} s.`, ...this.lastErrorLines(MAX_START_LINES)].join('\n')),
+          new AgentSilentError(
+            [`it has not answered for ${Math.round(timeoutMs / 1000)} s.`, ...this.lastErrorLines(MAX_START_LINES)].join('\n'),
+          ),
         );
       };
-      const timer = new SilenceTimer({ ms, onSilent });
+      const timer = new SilenceTimer({ timeoutMs, onSilent });
       this.#timers.add(timer);
       timer.start();
       const stop = () => {
@@ -177,11 +179,11 @@ export class AcpProcess {
     return this.connection.agent.notify(method, params).catch(() => {});
   }
 
-  /** Ends the process group: with SIGTERM, then with SIGKILL. */
+  /** Ends the process group with SIGTERM, and after `KILL_DELAY_MS` with SIGKILL. */
   async end() {
     if (this.#hasEnded) return;
     this.#signal('SIGTERM');
-    const timer = setTimeout(this.#killNow, KILL_MS);
+    const timer = setTimeout(this.#killNow, KILL_DELAY_MS);
     await this.ended;
     clearTimeout(timer);
     // Processes of the group may outlive its leader.

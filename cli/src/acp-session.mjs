@@ -1,4 +1,4 @@
-/** One session of an agent: opened or resumed in a new process, it accepts prompts and settings until the process ends. */
+/** One session of an agent. It is opened or resumed in a new process, and accepts prompts and settings until the process ends. */
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { AcpProcess, AgentEndedError, AgentSilentError } from './acp-process.mjs';
@@ -7,18 +7,18 @@ import { VERSION } from './version.mjs';
 /** The JSON-RPC code of "authentication required". */
 const AUTH_REQUIRED = -32000;
 
-/** Agents may still replay a loaded session after their answer. The replay has ended after this long without an update. */
+/** Agents may still replay a session after their answer to `session/load`. The replay ends once this time passes without an update. */
 const REPLAY_SILENCE_MS = 300;
 
-const CLOSE_MS = 1000;
+const CLOSE_TIMEOUT_MS = 1000;
 
-/** Time limit of a request, except a prompt, without any output of the agent. */
-const ANSWER_MS = 60_000;
+/** How long the agent may write nothing during a request other than a prompt. */
+const ANSWER_TIMEOUT_MS = 60_000;
 
-/** Time limit of the start with npx, which downloads up to 0.5 GB. */
-const DOWNLOAD_MS = 10 * 60_000;
+/** The same during a start with npx, which downloads up to 0.5 GB. */
+const DOWNLOAD_TIMEOUT_MS = 10 * 60_000;
 
-/** Limit on the modes and models in the session's metadata; the hub accepts 128,000 bytes of each. */
+/** Limit on the number of modes, and of models, in the session's metadata. The hub accepts 128,000 bytes of each. */
 const MAX_CHOICES = 300;
 const MAX_DESCRIPTION_CHARS = 200;
 
@@ -37,12 +37,12 @@ const CLIENT = {
 /** The agent runs, but the session cannot be opened: the user must sign in. */
 export class SessionUnavailableError extends Error {}
 
-/** The text of a JSON-RPC error. Some agents put the reason into its data. */
+/** Returns the text of a JSON-RPC error. Some agents put the reason into the error's data. */
 export const describeError = (/** @type {Error & {data?: any}} */ { message, data }) =>
   typeof data?.details === 'string' ? `${message}: ${data.details}` : message;
 
-/** Names the agent in an error of its start. */
-function nameAgent(error, { title, argv, entry }) {
+/** Returns an error that names the agent, for an error of the agent's start. */
+function toStartError(error, { title, argv, entry }) {
   if (error instanceof SessionUnavailableError) return error;
   if (error instanceof AgentEndedError) return new AgentEndedError(`${title} did not start: ${error.message}`);
   if (error instanceof AgentSilentError) {
@@ -64,9 +64,9 @@ export class AcpSession {
   #options = [];
   #legacyModes = null;
   #legacyModels = null;
-  #answerMs;
+  #answerTimeoutMs;
 
-  /** Why the agent could not resume the session, which is then a new one; null if it did. @type {string | null} */
+  /** Why the agent could not resume the session and this session is a new one; otherwise null. @type {string | null} */
   resumeFailure = null;
 
   /** The agent's id of the session. @type {string} */
@@ -75,18 +75,18 @@ export class AcpSession {
   /**
    * Starts the agent and opens a session.
    * @param {{launch: import('./launch.mjs').Launch, cwd: string, uploads: string, env: Record<string, string>,
-   *   sessionId?: string, answerMs?: number, signal: AbortSignal, log: {debug: (text: string) => void},
+   *   sessionId?: string, answerTimeoutMs?: number, signal: AbortSignal, log: {debug: (text: string) => void},
    *   onUpdate: (update: any, isReplayed: boolean) => void,
    *   onPermission: (params: any, signal: AbortSignal) => Promise<object>,
-   *   onElicitation: (params: any, signal: AbortSignal) => Promise<object>, untilReadable?: () => Promise<unknown>}} options
+   *   onElicitation: (params: any, signal: AbortSignal) => Promise<object>, waitForSpace?: () => Promise<unknown>}} options
    *   `sessionId`: the session to resume. If the agent cannot resume it, this opens a new one, and `resumeFailure` has the reason.
-   *   `signal`: ends the agent while it starts. The others are those of {@link AcpProcess}.
+   *   `signal`: ends the agent while it starts. The other options are those of {@link AcpProcess}.
    * @returns {Promise<AcpSession>}
    * @throws {SessionUnavailableError | import('./acp-process.mjs').AgentEndedError | AgentSilentError | Error}
    */
-  static async open({ launch, cwd, uploads, env, sessionId, answerMs = ANSWER_MS, signal, ...handlers }) {
+  static async open({ launch, cwd, uploads, env, sessionId, answerTimeoutMs = ANSWER_TIMEOUT_MS, signal, ...handlers }) {
     const session = new AcpSession(launch, cwd, { ...launch.entry?.env, ...env }, handlers);
-    session.#answerMs = answerMs;
+    session.#answerTimeoutMs = answerTimeoutMs;
     const onAbort = () => session.end();
     signal.addEventListener('abort', onAbort);
     try {
@@ -94,7 +94,7 @@ export class AcpSession {
       return session;
     } catch (error) {
       await session.end();
-      throw nameAgent(error, launch);
+      throw toStartError(error, launch);
     } finally {
       signal.removeEventListener('abort', onAbort);
     }
@@ -124,7 +124,7 @@ export class AcpSession {
     return this.#process.pid;
   }
 
-  /** The agent's last line on standard error since a time of `performance.now()`. @returns {string | undefined} */
+  /** Returns the agent's last line on standard error after a time of `performance.now()`. @returns {string | undefined} */
   lastErrorLine(since) {
     return this.#process.lastErrorLines(1, since)[0];
   }
@@ -135,8 +135,8 @@ export class AcpSession {
 
   /** The agent's permission modes. @returns {{id: string, name: string, description?: string}[]} */
   get modes() {
-    if (this.#legacyModes) return this.#legacyModes.availableModes.map(describe);
-    return choicesOf(this.#optionOf('mode')).map(({ value, ...choice }) => describe({ ...choice, id: value }));
+    if (this.#legacyModes) return this.#legacyModes.availableModes.map(toChoice);
+    return choicesOf(this.#optionOf('mode')).map(({ value, ...choice }) => toChoice({ ...choice, id: value }));
   }
 
   get currentMode() {
@@ -146,8 +146,8 @@ export class AcpSession {
   /** The agent's models. @returns {{id: string, name: string, description?: string}[]} */
   get models() {
     const option = this.#optionOf('model');
-    if (option) return choicesOf(option).map(({ value, ...choice }) => describe({ ...choice, id: value }));
-    return (this.#legacyModels?.availableModels ?? []).map(({ modelId, ...model }) => describe({ ...model, id: modelId }));
+    if (option) return choicesOf(option).map(({ value, ...choice }) => toChoice({ ...choice, id: value }));
+    return (this.#legacyModels?.availableModels ?? []).map(({ modelId, ...model }) => toChoice({ ...model, id: modelId }));
   }
 
   get currentModel() {
@@ -167,10 +167,10 @@ export class AcpSession {
     }
   }
 
-  /** Cancels the current prompt, whose reply is `reply`. Ends the process if there is no reply within `timeoutMs`. */
+  /** Cancels the current prompt. `reply`: the prompt's reply; if it does not arrive within `timeoutMs`, the process is ended. */
   async cancel(reply, timeoutMs) {
     this.#process.notify('session/cancel', { sessionId: this.id });
-    const isSettled = await Promise.race([reply.then(succeed, succeed), delay(timeoutMs, false, { ref: false })]);
+    const isSettled = await Promise.race([reply.then(returnTrue, returnTrue), delay(timeoutMs, false, { ref: false })]);
     if (!isSettled) await this.end();
   }
 
@@ -196,11 +196,11 @@ export class AcpSession {
     if (this.#legacyModels) this.#legacyModels.currentModelId = modelId;
   }
 
-  /** Closes the session where the agent offers that, and ends the process group. */
+  /** Closes the session if the agent supports that, and ends the process group. */
   async close() {
     if (this.id !== '' && this.#capabilities.sessionCapabilities?.close) {
       const closed = this.#process.request('session/close', { sessionId: this.id }).catch(() => {});
-      await Promise.race([closed, delay(CLOSE_MS, undefined, { ref: false })]);
+      await Promise.race([closed, delay(CLOSE_TIMEOUT_MS, undefined, { ref: false })]);
     }
     await this.end();
   }
@@ -211,8 +211,8 @@ export class AcpSession {
   }
 
   async #open({ cwd, uploads, env, sessionId }) {
-    const startMs = this.#launch.argv[0] === 'npx' ? DOWNLOAD_MS : this.#answerMs;
-    const { agentCapabilities = {}, authMethods = [] } = await this.#process.request('initialize', CLIENT, startMs);
+    const startTimeoutMs = this.#launch.argv[0] === 'npx' ? DOWNLOAD_TIMEOUT_MS : this.#answerTimeoutMs;
+    const { agentCapabilities = {}, authMethods = [] } = await this.#process.request('initialize', CLIENT, startTimeoutMs);
     this.#capabilities = agentCapabilities;
     this.#authMethods = authMethods;
     const folders = agentCapabilities.sessionCapabilities?.additionalDirectories ? { additionalDirectories: [uploads] } : {};
@@ -233,7 +233,7 @@ export class AcpSession {
     if (initialMode && this.modes.some(({ id }) => id === initialMode)) await this.setMode(initialMode);
   }
 
-  /** Resumes a session. If the agent cannot, creates a new one: otherwise the directory could never be served again. */
+  /** Resumes a session. If the agent cannot resume it, creates a new session: otherwise the directory could never be served again. */
   async #resume(params, sessionId, create) {
     const { loadSession, sessionCapabilities } = this.#capabilities;
     const createInstead = (reason) => {
@@ -262,7 +262,7 @@ export class AcpSession {
     }
   }
 
-  /** Signs in with the key in the environment, or explains how the user signs in. */
+  /** Signs in with the key in the environment. Without a key, throws an error that explains how the user signs in. */
   async #signIn(env, error) {
     const methodId = this.#launch.entry?.authMethod?.(env);
     if (methodId && this.#authMethods.some(({ id }) => id === methodId)) {
@@ -285,7 +285,7 @@ export class AcpSession {
   }
 
   #request(method, params) {
-    return this.#process.request(method, params, this.#answerMs);
+    return this.#process.request(method, params, this.#answerTimeoutMs);
   }
 
   #setCurrentMode(modeId) {
@@ -299,12 +299,12 @@ export class AcpSession {
   }
 }
 
-const succeed = () => true;
+const returnTrue = () => true;
 
-/** The choices of an option, which may be in groups. */
+/** Returns the choices of an option. An agent may send them in groups. */
 const choicesOf = (option) => (option?.options ?? []).flatMap((choice) => choice.options ?? [choice]).slice(0, MAX_CHOICES);
 
-const describe = (/** @type {{id: string, name?: string, description?: string}} */ { id, name, description }) => ({
+const toChoice = (/** @type {{id: string, name?: string, description?: string}} */ { id, name, description }) => ({
   id,
   name: name ?? id,
   ...(description ? { description: description.slice(0, MAX_DESCRIPTION_CHARS) } : {}),

@@ -1,15 +1,15 @@
-/** What an agent reports about its session: its commands, its title, and its usage. All are published as metadata. */
+/** Publishes what an agent reports about its session as metadata: its commands, its title, and its usage. */
 
 import { titleToSummary } from './translate/translator.mjs';
 import { firstLine } from './translate/values.mjs';
 
-/** Of a title that is the first prompt. */
+/** Limit on a title that is made from the first prompt. */
 const MAX_TITLE_CHARS = 100;
 
 export class AgentMetadata {
   #publish;
   #summary = '';
-  /** What is not published yet. @type {{used: number, size?: number, cost?: object} | null} */
+  /** The usage that is not published yet. @type {{used: number, size?: number, cost?: object} | null} */
   #usage = null;
   /** The agent's slash commands. */
   commands = [];
@@ -33,13 +33,13 @@ export class AgentMetadata {
     this.#publish({ summary: { text, updatedAt: Date.now() } });
   }
 
-  /** Uses a prompt as the title of a session that has none. The agent's own title replaces it. */
+  /** Uses a prompt as the title of a session without a title. A title of the agent replaces it later. */
   suggestTitle(prompt) {
     const title = firstLine(prompt ?? '', MAX_TITLE_CHARS);
     if (this.#summary === '' && title !== '') this.setSummary(title);
   }
 
-  /** Reads the title of an agent that does not report it. */
+  /** Reads the title from the agent's list of sessions, for an agent that does not report titles. */
   async readTitle(session) {
     const summary = titleToSummary(await session.readTitle());
     if (summary !== null && summary !== this.#summary) this.setSummary(summary);

@@ -1,4 +1,4 @@
-/** The permission mode and the model of the agent: set at the agent, restored after its start, and published as metadata. */
+/** Sets the permission mode and the model at the agent, restores them after its start, and publishes them as metadata. */
 
 import { toAgentMode, toAgentModel, toOfferedModes, toPermissionMode } from './settings.mjs';
 
@@ -10,7 +10,7 @@ export class AgentSettings {
   /**
    * @param {{settings: import('session-gateway-cli-kit/session').Settings, model?: string, approvals: import('./approvals.mjs').Approvals,
    *   modeChanges: import('./mode-changes.mjs').ModeChanges, apply: (changes: object) => void, publish: (fields: object) => void,
-   *   warn: (error: Error) => void}} parts `model`: of the command line; `apply`: changes settings that the agent itself has
+   *   warn: (error: Error) => void}} parts `model`: of the command line; `apply`: records settings that the agent itself has
    *   changed; `publish`: publishes fields of the metadata; `warn`: reports a refused setting
    */
   constructor({ settings, model, approvals, modeChanges, apply, publish, warn }) {
@@ -40,7 +40,7 @@ export class AgentSettings {
     };
   }
 
-  /** Sets the mode and the model of the session again: agents do not keep them. A refused one is reported, not fatal. */
+  /** Sets the stored mode and model at the agent, which does not store them itself. A refused setting is only reported. */
   async restore(session) {
     this.#initialModel = session.currentModel;
     const { permissionMode, modelMode } = this.settings;
@@ -67,11 +67,11 @@ export class AgentSettings {
 
   /**
    * To be called when the agent has reported a mode.
-   * @param {string} mode the agent's id of it
-   * @param {{isOpen: boolean}} session while it is opened, the agent does not have the mode yet that it has at the hub
+   * @param {string} mode the agent's id of the mode
+   * @param {{isOpen: boolean}} session `isOpen`: false until the session is open: before that, the agent does not have the stored mode
    */
-  onReport(mode, { isOpen }) {
-    this.modeChanges.onReport();
+  onModeReport(mode, { isOpen }) {
+    this.modeChanges.onModeReport();
     if (isOpen && !this.approvals.approvesAll) this.apply({ permissionMode: toPermissionMode(mode, this.launch.entry) });
   }
 

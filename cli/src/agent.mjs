@@ -1,7 +1,7 @@
 /**
  * The agent of a session: sends the user's messages as prompts, one at a time, to a process that speaks the Agent Client
- * Protocol, and sends the process's output to the hub. A process that has ended is started again with the next message,
- * and resumes its session.
+ * Protocol, and sends the process's output to the hub. If the process has ended, the next message starts a new one, which
+ * resumes the session.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -23,28 +23,28 @@ import { SilenceTimer } from './silence.mjs';
 import { isContinued } from './translate/records.mjs';
 import { createTranslator } from './translate/translator.mjs';
 
-/** How many messages may wait for space in the outbox. Above this, the agent's output is not read. */
-const MAX_WAITING = 200;
+/** Limit on the messages that wait for space in the outbox. Above it, the agent's output is not read. */
+const MAX_WAITING_MESSAGES = 200;
 
-/** How long the start of a session waits for the agent. A later failure is reported in the conversation. */
-const START_MS = 10_000;
+/** Limit on how long the start of a session waits for the agent. A failure after that is reported in the conversation. */
+const START_TIMEOUT_MS = 10_000;
 
-/** Agents send updates of a turn shortly after its reply. */
-const LATE_UPDATES_MS = 250;
+/** How long to wait for the updates of a turn that agents send after the reply. */
+const LATE_UPDATES_DELAY_MS = 250;
 
-/** Time limit of the reply to a canceled prompt. Then the process is ended. */
-const CANCEL_MS = 5000;
+/** Time limit of the reply to a canceled prompt. After it, the process is ended. */
+const CANCEL_TIMEOUT_MS = 5000;
 
 const MINUTE_MS = 60_000;
 
-/** How long the agent may be silent in a turn, or npx while it downloads, until the conversation says so. */
-const SILENT_MS = 60_000;
+/** After this silence of the agent in a turn, or of npx during a download, a sentence in the conversation says so. */
+const SILENCE_TIMEOUT_MS = 60_000;
 
-/** How long live text waits until the part of the text before it is stored. */
-const MAX_HOLD_MS = 2000;
+/** Limit on how long live text waits until the text before it is stored. */
+const HOLD_TIMEOUT_MS = 2000;
 
-/** Interval of sending text that was held back and the output of running calls. */
-const OUTPUT_MS = 1000;
+/** Interval at which due text and the output of running calls are sent. */
+const OUTPUT_INTERVAL_MS = 1000;
 
 export class AcpAgent {
   thinking = false;
@@ -55,9 +55,9 @@ export class AcpAgent {
   #translator = null;
   /** @type {Promise<unknown>} */
   #outgoing = Promise.resolve();
-  #waitingCount = 0;
-  /** The agent's requests that wait for the user. */
-  #openRequests = 0;
+  #waitingMessageCount = 0;
+  /** Number of the agent's requests that wait for the user. */
+  #openRequestCount = 0;
   #promptedAt = 0;
   #reply = null;
   #metadata;
@@ -116,20 +116,20 @@ export class AcpAgent {
       log: options.log,
     });
     /** Runs while the agent answers a prompt. */
-    this.silence = new SilenceTimer({
-      ms: options.silentMs ?? SILENT_MS,
-      isBusy: () => this.#openRequests > 0 || this.#waitingCount > 0 || this.#translator.openCalls.length > 0,
+    this.silenceTimer = new SilenceTimer({
+      timeoutMs: options.silenceTimeoutMs ?? SILENCE_TIMEOUT_MS,
+      isSilenceExpected: () => this.#openRequestCount > 0 || this.#waitingMessageCount > 0 || this.#translator.openCalls.length > 0,
       onSilent: () => this.#describeSilence(),
     });
   }
 
   /**
-   * Starts the agent, and waits for it a limited time.
-   * @throws {Error} when it cannot be started, or in a session that a machine started, when its session cannot be opened
+   * Starts the agent, and waits a limited time until its session is open.
+   * @throws {Error} when the agent cannot be started, or when its session cannot be opened and a runner started this process
    */
   async start() {
     const { agent, command } = this.state.saved ?? {};
-    // A resumed session keeps its agent: several agents have the same kind.
+    // A resumed session keeps its agent. The agent kind does not identify the agent: several agents have the same kind.
     const choice = agent || command ? { agent, command, npx: this.options.npx } : this.options;
     this.launch = resolveLaunch(choice, this.environment);
     this.#settings.launch = this.launch;
@@ -140,10 +140,10 @@ export class AcpAgent {
     await this.#closeInterrupted();
     const opened = this.#ensureOpen();
     let hasWaited = false;
-    // A message that waits for the agent has the error as its answer.
+    // If a message waits for the agent, the error is reported as the answer to the message.
     opened.catch((error) => hasWaited && !this.queue.current && this.#reportFailedStart(error));
     try {
-      await within(this.options.agentStartMs ?? START_MS, opened);
+      await waitAtMost(this.options.agentStartTimeoutMs ?? START_TIMEOUT_MS, opened);
     } catch (error) {
       if (this.options.startedByRunner || !(error instanceof SessionUnavailableError)) throw error;
       this.#reportFailedStart(error);
@@ -210,7 +210,7 @@ export class AcpAgent {
 
   async #handle(item, task) {
     this.#setThinking(true);
-    // An agent that is downloaded takes minutes to start: an abort does not wait for it.
+    // An abort does not wait for the start, which takes minutes if the agent is downloaded.
     const session = await Promise.race([this.#ensureOpen(), new Promise((resolve) => (task.skip = resolve))]);
     if (!session) return this.#sendInOrder(messages.text(`Aborted. ${this.launch.title} is still starting, and does not get the message.`));
     const { canTakeImages } = session;
@@ -221,7 +221,7 @@ export class AcpAgent {
     if (blocks.length === 0) return this.#sendInOrder(messages.text('The message is empty: there is nothing to send to the agent.'));
     if (this.#isStopped) return;
     if (task.isAborted) return this.#sendInOrder(messages.text('Aborted.'));
-    // Recorded before the prompt is sent: a call may have run, so the prompt must not be sent a second time.
+    // Recorded before the prompt is sent: after a crash, the prompt must not be sent again, because its calls may have run.
     const turn = { id: randomUUID(), name: 'prompt', input: {} };
     this.state.saved = { ...this.state.saved, hasPrompt: true };
     this.state.recordCall(turn, item.seq);
@@ -232,11 +232,11 @@ export class AcpAgent {
     this.#reply = session.prompt(blocks);
     this.liveText.start(translator);
     this.#promptedAt = performance.now();
-    this.silence.start();
+    this.silenceTimer.start();
     try {
       const { stopReason } = await this.#reply;
-      this.silence.stop();
-      await delay(LATE_UPDATES_MS);
+      this.silenceTimer.stop();
+      await delay(LATE_UPDATES_DELAY_MS);
       await this.#send(translator.endTurn(task.isAborted ? 'cancelled' : stopReason));
       if (this.launch.entry?.hasTitleInList) this.#metadata.readTitle(session).catch((error) => this.log.debug(error.message));
     } catch (error) {
@@ -249,18 +249,18 @@ export class AcpAgent {
       if (!task.isAborted) await this.#sendInOrder(messages.failure(notices.failedTurn(this.launch, error)));
     } finally {
       this.liveText.stop();
-      this.silence.stop();
+      this.silenceTimer.stop();
       this.#reply = null;
     }
     await this.#outgoing;
-    // Only `ready` is not sent yet, so a restart from here on needs no explanation in the conversation.
+    // Only `ready` is missing, so a restart after this point needs no explanation in the conversation.
     turn.input.hasEnded = true;
     this.#save({});
   }
 
   #describeSilence() {
     const line = this.#session?.lastErrorLine(this.#promptedAt);
-    this.#sendNotice(notices.silence(this.launch, this.silence.ms, line));
+    this.#sendNotice(notices.silence(this.launch, this.silenceTimer.timeoutMs, line));
   }
 
   /** Adds a sentence to the conversation. */
@@ -271,11 +271,11 @@ export class AcpAgent {
   async #interrupt(task) {
     task.skip?.();
     const canceled = this.permissions.cancelAll('Aborted');
-    if (this.#reply) await this.#session?.cancel(this.#reply, this.options.cancelMs ?? CANCEL_MS);
+    if (this.#reply) await this.#session?.cancel(this.#reply, this.options.cancelTimeoutMs ?? CANCEL_TIMEOUT_MS);
     await canceled;
   }
 
-  /** Returns the session when it is open and has its settings. Starts the agent if it does not run. */
+  /** Resolves to the session once it is open and its settings are restored. Starts the agent if it is not running. */
   #ensureOpen() {
     if (this.#opening) return this.#opening;
     if (this.#session) return Promise.resolve(this.#session);
@@ -290,40 +290,41 @@ export class AcpAgent {
 
   async #open() {
     const { launch, flavor } = this;
-    // Without a prompt there is nothing to lose.
+    // Without a prompt, the session has no conversation that could be lost.
     const { sessionId, startedAt = 0, hasPrompt = true } = this.state.saved ?? {};
     if (sessionId && hasPrompt && launch.entry?.forgetsInStartMinute) await this.#waitForNextMinute(startedAt);
     mkdirSync(this.uploads, { recursive: true, mode: 0o700 });
-    // The hub reads todos only from plans of the agent kinds that its protocol defines.
+    // The hub reads todos only from the plans of agent kinds that its protocol defines.
     const planFlavor = launch.entry?.flavor ?? 'alpha';
     const translator = createTranslator({ agent: launch.name ?? '', flavor: planFlavor, usedIds: this.requestIds() });
     this.#translator = translator;
     await launch.entry?.repairRecords?.(this.environment);
-    const notice = this.#announceDownload();
+    const notice = this.#startDownloadNotice();
     const session = await AcpSession.open({
       launch,
       cwd: this.root,
       uploads: this.uploads,
       env: this.environment,
       sessionId,
-      answerMs: this.options.answerMs,
+      answerTimeoutMs: this.options.answerTimeoutMs,
       signal: this.#stopping.signal,
       log: this.log,
       onUpdate: (update, isReplayed) => {
-        this.silence.reset();
+        this.silenceTimer.reset();
         return this.#send(isReplayed ? translator.onReplayedUpdate(update) : translator.onUpdate(update));
       },
-      onPermission: (params, signal) => this.#whileOpen(this.approvals.answer(translator, translator.onPermissionRequest(params), signal)),
-      untilReadable: async () => {
-        while (this.#waitingCount > MAX_WAITING && !this.#isStopped) await this.#outgoing;
+      onPermission: (params, signal) =>
+        this.#countWhileOpen(this.approvals.answer(translator, translator.onPermissionRequest(params), signal)),
+      waitForSpace: async () => {
+        while (this.#waitingMessageCount > MAX_WAITING_MESSAGES && !this.#isStopped) await this.#outgoing;
       },
       onElicitation: (params, signal) =>
-        this.#whileOpen(this.approvals.answer(translator, translator.onElicitation(params), signal, { isForm: true })),
+        this.#countWhileOpen(this.approvals.answer(translator, translator.onElicitation(params), signal, { isForm: true })),
     }).finally(() => notice?.stop());
     await launch.entry?.repairRecords?.(this.environment);
     this.#session = session;
     session.ended.then((ending) => this.#handleEnd(session, ending));
-    this.#outputTimer ??= setInterval(() => this.#send(this.#translator.dueRecords()), OUTPUT_MS);
+    this.#outputTimer ??= setInterval(() => this.#send(this.#translator.takeDueRecords()), OUTPUT_INTERVAL_MS);
     const isResumed = sessionId !== undefined && session.resumeFailure === null;
     this.#save({ sessionId: session.id, ...(isResumed ? {} : { startedAt: Date.now(), hasPrompt: false }) });
     if (session.resumeFailure !== null && hasPrompt) {
@@ -338,26 +339,29 @@ export class AcpAgent {
     return session;
   }
 
-  /** Says after some time that npx is still downloading the agent. @returns {SilenceTimer | undefined} */
-  #announceDownload() {
+  /** Starts a timer that tells the user when npx is still downloading the agent. @returns {SilenceTimer | undefined} */
+  #startDownloadNotice() {
     if (this.launch.argv[0] !== 'npx') return undefined;
-    const notice = new SilenceTimer({ ms: this.silence.ms, onSilent: () => this.#sendNotice(notices.download(this.launch)) });
+    const notice = new SilenceTimer({
+      timeoutMs: this.silenceTimer.timeoutMs,
+      onSilent: () => this.#sendNotice(notices.download(this.launch)),
+    });
     notice.start();
     return notice;
   }
 
-  /** Counts a request of the agent as open until it is answered: meanwhile the agent is silent. */
-  async #whileOpen(answered) {
-    this.#openRequests += 1;
+  /** Counts a request of the agent as open until it is answered: the agent is silent while it waits. */
+  async #countWhileOpen(answered) {
+    this.#openRequestCount += 1;
     try {
       return await answered;
     } finally {
-      this.#openRequests -= 1;
-      this.silence.reset();
+      this.#openRequestCount -= 1;
+      this.silenceTimer.reset();
     }
   }
 
-  /** Waits until the minute of the clock has passed in which the session was started. */
+  /** Waits until the minute of the clock in which the session was started has passed. */
   async #waitForNextMinute(startedAt) {
     const ms = (Math.floor(startedAt / MINUTE_MS) + 1) * MINUTE_MS - Date.now();
     if (ms <= 0) return;
@@ -386,16 +390,16 @@ export class AcpAgent {
       else this.#handleRecord(record);
     }
     if (records.length > 0) this.#saveOpenCalls();
-    // Web clients join the next part to this one, so its live text must not overtake the message.
-    if (records.some(isContinued)) this.liveText.hold(this.#outgoing.then(() => this.flush(MAX_HOLD_MS)));
+    // Web clients join the next part to this message, so the live text of that part must not overtake the message.
+    if (records.some(isContinued)) this.liveText.hold(this.#outgoing.then(() => this.flush(HOLD_TIMEOUT_MS)));
     return this.#outgoing;
   }
 
-  /** Queues a message behind the earlier ones: while the outbox is full, sending waits. */
+  /** Sends a message after the earlier ones. While the outbox is full, messages wait. */
   #sendInOrder(message, localId) {
-    this.#waitingCount += 1;
+    this.#waitingMessageCount += 1;
     const sent = this.#outgoing.then(() => this.sendMessage(message, localId));
-    this.#outgoing = sent.catch(() => {}).finally(() => (this.#waitingCount -= 1));
+    this.#outgoing = sent.catch(() => {}).finally(() => (this.#waitingMessageCount -= 1));
     return sent;
   }
 
@@ -407,11 +411,11 @@ export class AcpAgent {
       if (!this.thinking) this.#metadata.publishUsage();
     }
     if (record.type === 'commands') this.#metadata.setCommands(record.commands);
-    if (record.type === 'mode') this.#settings.onReport(record.mode, { isOpen: this.#session !== null });
+    if (record.type === 'mode') this.#settings.onModeReport(record.mode, { isOpen: this.#session !== null });
     if (record.type === 'options' && this.#session) this.#settings.publishChoices(this.#session);
   }
 
-  /** Remembers the open calls, so that the next process can close them if this one is killed. */
+  /** Saves the open calls, so that the next process can close them if this process is killed. */
   #saveOpenCalls() {
     const openCalls = this.#translator.openCalls.map(({ id }) => ({ id }));
     const saved = this.state.saved?.openCalls ?? [];
@@ -436,8 +440,8 @@ export class AcpAgent {
   }
 }
 
-/** Waits for a promise at most `ms`. */
-async function within(ms, promise) {
+/** Waits for a promise, but at most `ms`. */
+async function waitAtMost(ms, promise) {
   const timer = new AbortController();
   const timeout = delay(ms, undefined, { signal: timer.signal }).catch(() => {});
   await Promise.race([promise, timeout]).finally(() => timer.abort());

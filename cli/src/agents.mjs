@@ -1,4 +1,4 @@
-/** The agents that have a name here: how each is started, signed in to, and set to a permission mode. */
+/** The known agents: how to start each one, how to sign in to it, and how to set its permission mode. */
 
 import { removeEmptyRecords } from './gemini-records.mjs';
 
@@ -7,24 +7,24 @@ const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
 
 /**
  * @typedef {object} AgentEntry
- * @property {string} title its product name
+ * @property {string} title the product's name
  * @property {string} flavor the agent kind to report to the hub
  * @property {string} package the npm package, with the version that was tested
  * @property {string} command the package's program
  * @property {string[]} args of the program
  * @property {Record<string, string>} [env] variables to set, unless the user has set them
  * @property {string} signIn what to do when the agent is not signed in
- * @property {(env: Record<string, string>) => string | undefined} [authMethod] the method to sign in with, if the
- *   environment has its key: some agents need the call once per process
+ * @property {(env: Record<string, string>) => string | undefined} [authMethod] returns the method to sign in
+ *   with, if the environment has its key. Some agents need the sign-in once per process
  * @property {(env: Record<string, string>, uid: number | undefined) => object | undefined} [sessionMeta] `_meta` of the requests
  *   that open a session; `uid`: the user of this process
  * @property {Record<string, string>} modes from the hub's permission modes to the agent's
  * @property {Record<string, string>} [models] from the hub's model modes to the agent's
  * @property {string} [initialMode] the mode to set after each start, for an agent whose initial mode never asks the user
- * @property {boolean} [hasTitleInList] the title of a session is only in the answer to `session/list`
- * @property {boolean} [losesLinks] it does not give linked files to its model, or drops the pictures beside them
- * @property {boolean} [forgetsInStartMinute] it loses a session that is loaded in the minute of the clock in which it was
- *   started: the minute is part of the name of the session's file
+ * @property {boolean} [hasTitleInList] whether the agent reports the title of a session only in the answer to `session/list`
+ * @property {boolean} [losesLinks] whether the agent drops linked files, or the pictures in a prompt with linked files
+ * @property {boolean} [forgetsInStartMinute] whether the agent loses a session that is loaded in the minute of the clock in
+ *   which it was started: the minute is part of the name of the session's file
  * @property {(env: Record<string, string>) => Promise<void>} [repairRecords] keeps the agent from deleting sessions. To be called
  *   with the agent's environment before each start and after a session was loaded
  * @property {string[]} [approvedByBridge] permission modes in which the bridge approves every request, because the agent
@@ -77,7 +77,7 @@ export const AGENTS = {
     signIn: 'Run `gemini` in a terminal and sign in, or set GEMINI_API_KEY.',
     authMethod: (env) => (env.GEMINI_API_KEY ? 'gemini-api-key' : undefined),
     modes: { default: 'default', 'read-only': 'plan', 'safe-yolo': 'autoEdit', yolo: 'yolo' },
-    // Beside a linked file it drops pictures, and it asks for permission to read the file.
+    // If a prompt links a file, Gemini CLI drops the pictures of the prompt, and asks for permission to read the file.
     losesLinks: true,
     forgetsInStartMinute: true,
     repairRecords: removeEmptyRecords,
@@ -107,7 +107,7 @@ export const AGENTS = {
     signIn: 'Run `qwen` in a terminal and sign in, or set OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL.',
     authMethod: (env) => (env.OPENAI_API_KEY ? 'openai' : undefined),
     modes: { default: 'default', 'read-only': 'plan', 'safe-yolo': 'auto-edit', yolo: 'yolo' },
-    // It starts in a mode in which a model approves requests.
+    // Qwen Code starts in a mode in which a model approves requests.
     initialMode: 'default',
     losesLinks: true,
   },

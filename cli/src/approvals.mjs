@@ -1,7 +1,7 @@
 /**
- * The permission requests and questions of the agent: published in the session's agent state, and answered when the user
- * has decided. After an approval for the session, the bridge answers each later request that the approval covers with "allow
- * once": the agent's own "always" may write a permanent rule.
+ * The permission requests and questions of the agent. They are published in the session's agent state, and answered when the
+ * user has decided. An approval for the session covers later requests, which the bridge answers with "allow once" each: the agent's own
+ * "always" may write a permanent rule.
  */
 
 import { APPROVE_EVERYTHING } from 'session-gateway-cli-kit/permissions';
@@ -36,9 +36,9 @@ export class Approvals {
   /**
    * Answers a request of the agent, for this session or for the session of a sub-agent.
    * @param {ReturnType<typeof import('./translate/translator.mjs').createTranslator>} translator
-   * @param {{records: object[], request: Request, whole?: object, content?: string}} translated `whole`: the arguments, if those
-   *   of the request are shortened, and `content`: their JSON
-   * @param {AbortSignal} signal the agent withdrew the request, or its process ended
+   * @param {{records: object[], request: Request, whole?: object, content?: string}} translated if the arguments of
+   *   the request are shortened, `whole` has all of them, and `content` is the JSON of `whole`
+   * @param {AbortSignal} signal aborted when the agent withdraws the request, or its process ends
    * @param {{isForm?: boolean}} [kind] forms and questions are never answered without the user
    * @returns {Promise<object>} the JSON-RPC result
    */
@@ -46,7 +46,7 @@ export class Approvals {
     const { id, tool, arguments: args, kind = 'other' } = request;
     // The call is stored before its request is published, so that clients can show the two together.
     await this.send(records);
-    // An agent that offers no approval of this call alone is answered by the user, too.
+    // If the agent offers no approval of this call alone, the user must choose as well.
     const isQuestion = isForm || Array.isArray(args.questions) || request.needsChoice;
     const scope = isQuestion ? null : this.permissions.scopeOf({ tool, args: whole ?? args, kind });
     const approvedBy = isQuestion ? undefined : await this.#findApproval(scope);
@@ -63,7 +63,7 @@ export class Approvals {
   /** Returns the rule or the mode that approves a call without asking. */
   async #findApproval(scope) {
     // The agent may have asked before it received a mode that the user has just selected.
-    const newMode = await this.modeChanges.settled();
+    const newMode = await this.modeChanges.waitForChanges();
     if (this.approvesAll) return APPROVE_EVERYTHING;
     return newMode === 'acceptEdits' && scope?.kind === 'edit' ? ACCEPT_EDITS : this.permissions.findRule(scope);
   }

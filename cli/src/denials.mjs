@@ -1,4 +1,4 @@
-/** The reasons of denials, which the protocol cannot carry in the answer to a request. They are put in front of the next prompt. */
+/** The reasons of denials. The protocol has no field for them in the answer to a request, so they are put before the next prompt. */
 
 const MAX_CALL_CHARS = 200;
 
@@ -17,7 +17,7 @@ export function describeDenial({ tool, arguments: args }, reason) {
 }
 
 /**
- * Puts sentences about denials in front of a message. A slash command is left as it is: agents recognize it only at the start.
+ * Puts sentences about denials before a message. A slash command is not changed: agents recognize it only at the start.
  * @param {{text?: string, attachments?: object[]}} message
  * @param {string[]} [denials]
  * @returns {{text: string, hasDenials: boolean}}

@@ -1,7 +1,7 @@
 /**
- * The records in which Gemini CLI stores its sessions: `session-<minute>-<first 8 characters of the id>.jsonl`. When it loads a
- * session, it leaves a second file without messages, named after the current minute. At its next start, also of another
- * session, it deletes "empty" files together with all files of the same id, including the conversation.
+ * The records in which Gemini CLI stores its sessions: `session-<minute>-<first 8 characters of the id>.jsonl`. When Gemini CLI
+ * loads a session, it leaves a second file without messages, named after the current minute. At its next start, even of another
+ * session, it deletes each file without messages together with all files of the same id, including the conversation.
  */
 
 import { readFile, readdir, rm } from 'node:fs/promises';
@@ -17,10 +17,10 @@ const RECORD = /^session-.*-([^-]{8})\.jsonl$/;
 export async function removeEmptyRecords(env) {
   const base = path.join(env.GEMINI_CLI_HOME || env.HOME || homedir(), '.gemini', 'tmp');
   const projects = await readdir(base).catch(() => []);
-  await Promise.all(projects.map((project) => removeIn(path.join(base, project, 'chats'))));
+  await Promise.all(projects.map((project) => removeFromFolder(path.join(base, project, 'chats'))));
 }
 
-async function removeIn(folder) {
+async function removeFromFolder(folder) {
   const names = await readdir(folder).catch(() => []);
   /** The paths by short id. @type {Map<string, string[]>} */
   const byId = new Map();
@@ -38,7 +38,7 @@ async function removeIn(folder) {
   }
 }
 
-/** Whether a record has messages, each of which is a line; null if it cannot be read. */
+/** Whether a file has a line with a message; null if the file cannot be read. */
 async function hasMessages(file) {
   try {
     const lines = (await readFile(file, 'utf8')).split('\n').filter((line) => line.trim() !== '');

@@ -9,7 +9,7 @@ import { AGENTS, findAgent } from './agents.mjs';
 /**
  * An agent that can be started.
  * @typedef {object} Launch
- * @property {string | undefined} name in the table of agents; undefined for a command of the user
+ * @property {string | undefined} name of the agent in the table; undefined for a command of the user
  * @property {string} title
  * @property {string[]} argv the program and its arguments
  * @property {import('./agents.mjs').AgentEntry | undefined} entry
@@ -46,7 +46,7 @@ export const agentKindOf = (/** @type {string[]} */ [program]) =>
     .slice(0, 64) || 'agent';
 
 /**
- * The agents that a machine can start: the one of this process, then the others of the table whose programs are on the PATH.
+ * Lists the agents that a machine can start: first the agent of this process, then the known agents with a program on the PATH.
  * @param {{agent?: string, command?: string[], flavor: string}} options the agent of this process, from its command line:
  *   its name in the table or a command, and `flavor`, the agent kind to report to the hub
  * @param {Record<string, string | undefined>} env
@@ -55,17 +55,18 @@ export const agentKindOf = (/** @type {string[]} */ [program]) =>
 export function listAgents({ agent, command, flavor }, env) {
   const first = command ? { id: flavor, name: path.basename(command[0]), flavor } : { id: agent, name: findAgent(agent).title, flavor };
   const others = Object.entries(AGENTS).filter(([id, entry]) => id !== first.id && findProgram(entry.command, env));
-  return [first, ...others.map(([id, { title, flavor: kind }]) => ({ id, name: title, flavor: kind }))];
+  return [first, ...others.map(([id, { title, flavor: agentKind }]) => ({ id, name: title, flavor: agentKind }))];
 }
 
 /** @param {{title: string, package: string, command: string}} entry */
-export const notInstalled = ({ title, package: name, command }) =>
+export const notInstalledMessage = ({ title, package: name, command }) =>
   `${title} is not installed: there is no program ${command} on the PATH. Install it with: npm install -g ${name}`;
 
 /**
- * The start of a command line that runs a program of a package. opencode needs its install script, which may be switched off where
- * this program was started: `npm run` passes on such a setting. npx passes its options to the program as environment variables.
- * `env -u` removes them: with them, an npx that the agent runs later would search only this package, and run install scripts.
+ * Returns the start of a command line that runs a program of a package. Install scripts are switched on, because opencode needs
+ * its own, and `npm run` may have passed on a setting that switches them off. npx passes its options on as environment variables.
+ * `env -u` removes these variables: otherwise an npx that the agent runs later would search only this package, and run install
+ * scripts.
  */
 const npxCommand = (name) => {
   const unset = ['package', 'yes', 'ignore_scripts'].flatMap((option) => ['-u', `npm_config_${option}`]);
@@ -78,7 +79,7 @@ const npxCommand = (name) => {
  *   command that speaks the protocol; `npx`: whether npx may download a missing agent
  * @param {Record<string, string | undefined>} env
  * @returns {Launch}
- * @throws {UsageError} when it is unknown or not installed
+ * @throws {UsageError} when the agent is unknown or not installed
  */
 export function resolveLaunch({ agent, command, npx = false }, env) {
   if (command) {
@@ -94,7 +95,7 @@ export function resolveLaunch({ agent, command, npx = false }, env) {
   const launch = { name: agent, title: entry.title, entry };
   if (findProgram(entry.command, env)) return { ...launch, argv: [entry.command, ...entry.args] };
   if (npx) return { ...launch, argv: [...npxCommand(entry.package), entry.command, ...entry.args] };
-  throw new UsageError(notInstalled(entry));
+  throw new UsageError(notInstalledMessage(entry));
 }
 
 /**

@@ -1,12 +1,12 @@
 /**
- * The order of mode changes. An agent selects a mode itself when its plan is approved, and reports it. A mode that the user selects
- * together with the approval is set after that report: otherwise the agent's own choice would replace it.
+ * The order of mode changes. When a plan is approved, the agent selects a mode itself and reports it. A mode that the user selects
+ * together with the approval is set after the report: otherwise the agent's own choice would replace the user's.
  */
 
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Not every agent reports the mode that it selects. */
-const REPORT_MS = 1000;
+/** Limit on the wait for a report: not every agent reports the mode that it selects. */
+const REPORT_TIMEOUT_MS = 1000;
 
 export class ModeChanges {
   #pending = Promise.resolve();
@@ -17,11 +17,11 @@ export class ModeChanges {
   /** To be called when a plan was approved. */
   expectReport() {
     const reported = new Promise((resolve) => (this.#resolveReport = resolve));
-    this.#track(undefined, Promise.race([reported, delay(REPORT_MS, undefined, { ref: false })]));
+    this.#track(undefined, Promise.race([reported, delay(REPORT_TIMEOUT_MS, undefined, { ref: false })]));
   }
 
   /** To be called when the agent has reported a mode. */
-  onReport() {
+  onModeReport() {
     this.#resolveReport(undefined);
   }
 
@@ -35,10 +35,10 @@ export class ModeChanges {
   }
 
   /**
-   * Waits for changes that are in progress.
-   * @returns {Promise<string | undefined>} the mode that was set meanwhile; undefined if there was no change
+   * Waits for all changes in progress.
+   * @returns {Promise<string | undefined>} the mode that was set last; undefined if no change was in progress
    */
-  async settled() {
+  async waitForChanges() {
     let mode;
     while (this.#count > 0) {
       await this.#pending;

@@ -1,4 +1,4 @@
-/** Sentences of the bridge in the conversation. */
+/** The sentences that the bridge adds to the conversation. */
 
 import { AgentEndedError } from './acp-process.mjs';
 import { describeError } from './acp-session.mjs';

@@ -43,14 +43,14 @@ const SERVICE_ACTIONS = ['print', 'install', 'remove'];
 /**
  * @typedef {import('session-gateway-cli-kit/args').Options & OwnOptions} AgentOptions
  * @typedef {object} OwnOptions
- * @property {string} [agent] its name in the table of agents
- * @property {string[]} [command] of any other agent
+ * @property {string} [agent] the name in the table of agents
+ * @property {string[]} [command] the command of an agent that is not in the table
  * @property {boolean} [npx] whether npx may download the agent
  * @property {{action: string, argv: string[]}} [service] what to do with the service, and its command line
  */
 
 /**
- * Takes `--service [ACTION]` off a command line.
+ * Removes `--service [ACTION]` from a command line and returns the action.
  * @param {string[]} argv
  * @returns {{argv: string[], action?: string}}
  * @throws {UsageError}
@@ -97,7 +97,8 @@ export function readArgs(commandLine, env) {
 }
 
 /**
- * Checks the directory and the agent, and asks whether npx may download it. With `--service`, there is nothing to serve.
+ * Checks the directory and the agent, and asks whether npx may download the agent. With `--service`, handles the service and
+ * returns null: there is nothing to serve.
  * @param {AgentOptions} options
  */
 async function prepare(options) {
@@ -107,8 +108,8 @@ async function prepare(options) {
   const npx = await askForNpx(options, { env: process.env, input: process.stdin, output: process.stderr });
   resolveLaunch({ ...options, npx }, process.env);
   if (!service) return { ...options, npx };
-  const agreed = npx && !options.npx ? ['--npx'] : [];
-  return handleService({ ...service, argv: [...agreed, ...service.argv] }, options);
+  const npxArgs = npx && !options.npx ? ['--npx'] : [];
+  return handleService({ ...service, argv: [...npxArgs, ...service.argv] }, options);
 }
 
 /**
@@ -152,7 +153,7 @@ export const program = {
 };
 
 /**
- * The settings at the start. They are not checked yet: the agent reports its modes and models once it runs.
+ * Returns the settings at the start. They are not checked yet: the agent reports its modes and models once it runs.
  * @param {AgentOptions} options
  * @param {{permissionMode?: string, modelMode?: string}} session the hub's session
  */

@@ -9,16 +9,16 @@ import { findUpload } from 'session-gateway-cli-kit/uploads';
 const PICTURES = { '.png': 'image/png', '.jpg': 'image/jpeg', '.jpeg': 'image/jpeg', '.gif': 'image/gif', '.webp': 'image/webp' };
 
 /** A larger picture is sent as a link: the agent's connection has a limit of 32 MiB for a message. */
-const MAX_PICTURE = 10 * 1024 * 1024;
+const MAX_PICTURE_BYTES = 10 * 1024 * 1024;
 
 /** The content of a larger file is not put into the text of the prompt. */
-const MAX_INLINE = 64 * 1024;
+const MAX_INLINE_BYTES = 64 * 1024;
 
 /**
  * @param {{text?: string, attachments?: {path: string, filename?: string}[]}} message of the user
  * @param {{uploads: string, canTakeImages: boolean, losesLinks?: boolean}} options `uploads`: the folder of the session's
- *   uploads; `losesLinks`: the files are described in the text of the prompt instead of linked
- * @returns {Promise<{blocks: object[], ignored: string[]}>} `ignored`: names of attachments that are no uploads of this
+ *   uploads; `losesLinks`: whether to describe the files in the text of the prompt instead of linking them
+ * @returns {Promise<{blocks: object[], ignored: string[]}>} `ignored`: names of attachments that are not uploads of this
  *   session
  */
 export async function toPrompt({ text = '', attachments = [] }, { uploads, canTakeImages, losesLinks = false }) {
@@ -36,7 +36,7 @@ export async function toPrompt({ text = '', attachments = [] }, { uploads, canTa
 
 async function toBlocks({ path: file, size, name }, canTakeImages, losesLinks) {
   const mimeType = PICTURES[path.extname(file).toLowerCase()];
-  const isPicture = canTakeImages && mimeType && size <= MAX_PICTURE;
+  const isPicture = canTakeImages && mimeType && size <= MAX_PICTURE_BYTES;
   const picture = isPicture ? [{ type: 'image', mimeType, data: (await readFile(file)).toString('base64') }] : [];
   if (losesLinks) return [{ type: 'text', text: await describe({ path: file, size, name, isText: !mimeType }) }, ...picture];
   if (isPicture) return picture;
@@ -47,7 +47,7 @@ async function toBlocks({ path: file, size, name }, canTakeImages, losesLinks) {
 async function describe({ path: file, size, name, isText }) {
   const label = JSON.stringify(name);
   const head = `\n\nAttached file ${label}, stored at ${file}`;
-  const content = isText && size <= MAX_INLINE ? decodeText(await readFile(file)) : null;
+  const content = isText && size <= MAX_INLINE_BYTES ? decodeText(await readFile(file)) : null;
   return content === null ? `${head}\n` : `${head}, with this content:\n\n${content}\n\nEnd of ${label}.\n`;
 }
 

@@ -7,16 +7,16 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 
-const COMMAND_MS = 60_000;
+const COMMAND_TIMEOUT_MS = 60_000;
 
-const VARIABLE = 'CLI_API_TOKEN';
+const TOKEN_VARIABLE = 'CLI_API_TOKEN';
 
 /**
- * Installs and starts a service. One that is installed already is replaced and restarted.
+ * Installs and starts a service. Replaces and restarts a service that is already installed.
  * @param {import('./service.mjs').Service} service
  * @param {{token: string, env: Record<string, string | undefined>, entry: string}} options `entry`: path of the main module
  * @returns {Promise<string>} what was done, for the user
- * @throws {Error} when the service manager refuses it
+ * @throws {Error} when the service manager refuses the service
  */
 export async function installService(service, { token, env, entry }) {
   if (entry.split(path.sep).includes('_npx')) {
@@ -44,7 +44,7 @@ export async function installService(service, { token, env, entry }) {
  * @param {import('./service.mjs').Service} service
  * @param {{env: Record<string, string | undefined>}} options
  * @returns {Promise<string>} what was done, for the user
- * @throws {Error} when it is not installed, or the service manager cannot stop it
+ * @throws {Error} when the service is not installed, or the service manager cannot stop it
  */
 export async function removeService({ name, file, environmentFile, commands }, { env }) {
   if (!existsSync(file)) throw new Error(`There is no service for this directory: ${file} does not exist.`);
@@ -58,8 +58,8 @@ export async function removeService({ name, file, environmentFile, commands }, {
 
 /** Replaces the token in the text of an environment file (systemd.exec(5)); without a token, removes it. */
 function withToken(text, token) {
-  const others = text.split('\n').filter((line) => line.trim() !== '' && !line.trimStart().startsWith(`${VARIABLE}=`));
-  const own = token === undefined ? [] : [`${VARIABLE}="${token.replaceAll(/["\\`$]/g, '\\$&')}"`];
+  const others = text.split('\n').filter((line) => line.trim() !== '' && !line.trimStart().startsWith(`${TOKEN_VARIABLE}=`));
+  const own = token === undefined ? [] : [`${TOKEN_VARIABLE}="${token.replaceAll(/["\\`$]/g, '\\$&')}"`];
   return [...own, ...others].map((line) => `${line}\n`).join('');
 }
 
@@ -79,7 +79,7 @@ function writePrivate(file, text) {
  */
 async function runCommand([program, ...args], env) {
   try {
-    await run(program, args, { env, timeout: COMMAND_MS });
+    await run(program, args, { env, timeout: COMMAND_TIMEOUT_MS });
   } catch (error) {
     const reason = error.code === 'ENOENT' ? `there is no program ${program} on the PATH` : (error.stderr ?? '').trim() || error.message;
     throw new Error(`${[program, ...args].join(' ')} failed: ${reason}`);

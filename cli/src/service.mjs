@@ -3,10 +3,13 @@
 import { createHash } from 'node:crypto';
 import path from 'node:path';
 
-/** Options that are not copied into a service's command line: the service has its own copy of the token. `--dir` is added resolved. */
+/**
+ * Options that are not copied into a service's command line: the service has its own copy of the token, and `--dir` is added with
+ * the resolved directory.
+ */
 const OMITTED_OPTIONS = ['--token', '--token-file', '--dir'];
 
-/** Stands for the access token in a definition that is printed. */
+/** Replaces the access token in a definition that is printed. */
 const PLACEHOLDER = 'TOKEN';
 
 /**
@@ -17,8 +20,8 @@ const PLACEHOLDER = 'TOKEN';
  * @property {(token?: string) => string} define returns the definition; without a token, with a placeholder
  * @property {string} [environmentFile] path of the file with the token and the agents' API keys; without it, the definition
  *   has the token
- * @property {{start: string[][], stop: string[][], persist?: string[]}} commands `start`: after the definition was written;
- *   `stop`: before it is removed; `persist`: keeps the service running while the user is logged out
+ * @property {{start: string[][], stop: string[][], persist?: string[]}} commands `start`: run after the definition was written;
+ *   `stop`: run before the definition is removed; `persist`: keeps the service running while the user is logged out
  */
 
 /**
@@ -31,7 +34,7 @@ const PLACEHOLDER = 'TOKEN';
 export function describeService({ argv, env, platform, node, entry, dir, home }) {
   const command = [node, entry, ...serviceArgs(argv, dir)];
   const variables = { PATH: env.PATH ?? '/usr/bin:/bin', ...(env.HUB_URL ? { HUB_URL: env.HUB_URL } : {}) };
-  // Directories may have the same last component.
+  // The suffix distinguishes directories with the same last component.
   const suffix = createHash('sha256').update(dir).digest('hex').slice(0, 6);
   const name = `session-gateway-agent-${path.basename(dir).replace(/[^A-Za-z0-9_-]/g, '-') || 'root'}-${suffix}`;
   if (platform === 'linux')
@@ -40,7 +43,7 @@ export function describeService({ argv, env, platform, node, entry, dir, home })
   throw new Error(`--service supports systemd (Linux) and launchd (macOS), not ${platform}.`);
 }
 
-/** The command line without the options of `OMITTED_OPTIONS`, and with the resolved directory. */
+/** Returns the command line without the options of `OMITTED_OPTIONS`, and with the resolved directory. */
 function serviceArgs(argv, dir) {
   const end = argv.includes('--') ? argv.indexOf('--') : argv.length;
   const args = ['--dir', dir];

@@ -16,11 +16,11 @@ const APPROVE_ALL_MODES = ['bypassPermissions', 'yolo'];
  */
 export function toAgentMode(word, { title, entry }, modes) {
   const own = entry?.modes ?? {};
-  const has = (id) => modes.some((mode) => mode.id === id);
+  const hasMode = (id) => modes.some((mode) => mode.id === id);
   const wanted = Object.hasOwn(own, word) ? own[word] : word;
-  if (has(wanted)) return { modeId: wanted, approvesAll: false };
+  if (hasMode(wanted)) return { modeId: wanted, approvesAll: false };
   const approvedByBridge = entry ? (entry.approvedByBridge ?? []) : APPROVE_ALL_MODES;
-  if (approvedByBridge.includes(word)) return { modeId: has(own.default) ? own.default : null, approvesAll: true };
+  if (approvedByBridge.includes(word)) return { modeId: hasMode(own.default) ? own.default : null, approvesAll: true };
   if (word === 'default') return { modeId: null, approvesAll: false };
   const names = modes.map(({ id }) => id).join(', ');
   throw new Error(`${title} has no mode ${word}. ${names === '' ? 'It has no modes.' : `Its modes are: ${names}.`}`);
@@ -31,32 +31,33 @@ export function toPermissionMode(modeId, entry) {
   return Object.entries(entry?.modes ?? {}).find(([, id]) => id === modeId)?.[0] ?? modeId;
 }
 
-/** The mode of an agent without modes. @type {ReturnType<typeof toOffered>} */
+/** The mode of an agent without modes. @type {ReturnType<typeof toOfferedMode>} */
 const DEFAULT_MODE = { id: 'default', name: 'Ask', description: 'Asks as the agent is set up to' };
 
 /**
- * Returns a mode as it is offered. One that never asks has one name for all agents; its description has the agent's own name.
+ * Returns a mode as it is offered to clients. A mode that never asks has the same name for all agents, and the agent's own name
+ * for it in the description.
  * @param {{id: string, name?: string, description?: string}} mode
  * @returns {{id: string, name: string, description?: string, neverAsks?: boolean}}
  */
-function toOffered({ id, name, description }) {
+function toOfferedMode({ id, name, description }) {
   if (!APPROVE_ALL_MODES.includes(id)) return { id, name, ...(description === undefined ? {} : { description }) };
   const own = name === undefined ? '' : ` (${name})`;
   return { id, name: APPROVE_EVERYTHING.label, description: `Approves every request without asking${own}`, neverAsks: true };
 }
 
 /**
- * Returns the permission modes to offer: the agent's own, under the hub's words where it has some, so that clients show each
- * mode once, and one that approves everything.
+ * Returns the permission modes to offer: the agent's own modes, and one that approves everything. A mode of the agent that
+ * corresponds to a mode of the hub has the hub's name, so that clients show it once.
  * @param {{id: string, name: string, description?: string}[]} modes the agent's own
  * @param {import('./agents.mjs').AgentEntry} [entry]
  */
 export function toOfferedModes(modes, entry) {
-  const own = modes.map((mode) => toOffered({ ...mode, id: toPermissionMode(mode.id, entry) }));
+  const own = modes.map((mode) => toOfferedMode({ ...mode, id: toPermissionMode(mode.id, entry) }));
   const offered = own.length === 0 ? [DEFAULT_MODE] : own;
   const [byBridge] = entry ? (entry.approvedByBridge ?? []) : ['yolo'];
-  const isFree = byBridge === undefined || offered.some(({ neverAsks }) => neverAsks);
-  return isFree ? offered : [...offered, toOffered({ id: byBridge })];
+  const isComplete = byBridge === undefined || offered.some(({ neverAsks }) => neverAsks);
+  return isComplete ? offered : [...offered, toOfferedMode({ id: byBridge })];
 }
 
 /**

@@ -1,21 +1,21 @@
-/** Calls `onSilent` once when `reset` was not called for some time. */
+/** Calls `onSilent` once, when `reset` was not called for `timeoutMs`. */
 
 export class SilenceTimer {
   #timer = null;
 
   /**
-   * @param {{ms: number, onSilent: () => void, isBusy?: () => boolean}} options `isBusy`: whether silence is expected; while it
-   *   is, the time starts again
+   * @param {{timeoutMs: number, onSilent: () => void, isSilenceExpected?: () => boolean}} options `isSilenceExpected`: called at
+   *   the timeout; if true, the time starts again
    */
-  constructor({ ms, onSilent, isBusy = () => false }) {
-    this.ms = ms;
+  constructor({ timeoutMs, onSilent, isSilenceExpected = () => false }) {
+    this.timeoutMs = timeoutMs;
     this.onSilent = onSilent;
-    this.isBusy = isBusy;
+    this.isSilenceExpected = isSilenceExpected;
   }
 
   start() {
     this.stop();
-    this.#timer = setTimeout(() => this.#expire(), this.ms);
+    this.#timer = setTimeout(() => this.#expire(), this.timeoutMs);
     this.#timer.unref();
   }
 
@@ -29,7 +29,7 @@ export class SilenceTimer {
   }
 
   #expire() {
-    if (this.isBusy()) return this.#timer.refresh();
+    if (this.isSilenceExpected()) return this.#timer.refresh();
     this.stop();
     this.onSilent();
   }

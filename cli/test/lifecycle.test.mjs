@@ -171,7 +171,7 @@ test('an agent that cannot resume says so after its crash, and starts a new sess
 test('a session of Gemini CLI is not loaded in the minute of the clock in which it was started', async (t) => {
   const { hub, calls, prompt, start } = await setUp(t, { initialize: { agentCapabilities: { loadSession: true } } });
   putScriptedAgent(t, 'gemini');
-  const startGemini = () => start({ command: undefined, agent: 'gemini', flavor: 'delta', agentStartMs: 500 });
+  const startGemini = () => start({ command: undefined, agent: 'gemini', flavor: 'delta', agentStartTimeoutMs: 500 });
   t.mock.timers.enable({ apis: ['Date'], now: Date.UTC(2020, 1, 1, 12, 0, 59) });
   const first = await startGemini();
   prompt(first.session.id, [{ say: 'first' }]);
@@ -338,8 +338,8 @@ test('an agent that finds out in a turn that it is not signed in says how as wel
 });
 
 test('a session does not wait long for a slow agent', async (t) => {
-  const { hub, prompt, start } = await setUp(t, { startMs: 600 });
-  const { session } = await start({ agentStartMs: 50 });
+  const { hub, prompt, start } = await setUp(t, { startTimeoutMs: 600 });
+  const { session } = await start({ agentStartTimeoutMs: 50 });
   assert.deepEqual(hub.transcript(session.id), []);
   prompt(session.id, [{ say: 'at last' }]);
   await hub.untilReady(session.id, 1);
@@ -347,8 +347,8 @@ test('a session does not wait long for a slow agent', async (t) => {
 });
 
 test('an abort does not wait for an agent that is starting, and says that it is', async (t) => {
-  const { hub, calls, prompt, start } = await setUp(t, { startMs: 60_000 });
-  const { session } = await start({ agentStartMs: 50 });
+  const { hub, calls, prompt, start } = await setUp(t, { startTimeoutMs: 60_000 });
+  const { session } = await start({ agentStartTimeoutMs: 50 });
   prompt(session.id, [{ say: 'never' }]);
   await hub.waitUntil(() => hub.sessions.get(session.id).thinking, 'the turn');
   assert.equal((await hub.abort(session.id)).aborted, true);
@@ -358,8 +358,8 @@ test('an abort does not wait for an agent that is starting, and says that it is'
 });
 
 test('an agent that never answers fails its start with what to do, and the next message starts it again', async (t) => {
-  const { hub, calls, prompt, start } = await setUp(t, { startMs: 60_000, startError: 'Waiting for the browser' });
-  const { session } = await start({ agentStartMs: 50, answerMs: 1000 });
+  const { hub, calls, prompt, start } = await setUp(t, { startTimeoutMs: 60_000, startError: 'Waiting for the browser' });
+  const { session } = await start({ agentStartTimeoutMs: 50, answerTimeoutMs: 1000 });
   const [line] = await hub.waitUntil(() => hub.transcript(session.id).length > 0 && hub.transcript(session.id), 'the error');
   const sentence =
     /^node did not start: it has not answered for 1 s\.\nWaiting for the browser\n(.*\n)?Check the network connection of this computer, and start it in a terminal to see what it waits for: \S*node \S+scripted-agent\.mjs/;
@@ -384,19 +384,19 @@ test('an agent that never answers fails its start with what to do, and the next 
 
 test('an agent that is silent in a turn is described once, but not while it waits for the user', async (t) => {
   const { hub, prompt, untilRequest, start } = await setUp(t);
-  const { session } = await start({ silentMs: 300 });
+  const { session } = await start({ silenceTimeoutMs: 300 });
   const sid = session.id;
-  const { silence } = agentOf(session);
-  const { isBusy } = silence;
-  let busyCount = 0;
-  silence.isBusy = () => {
-    const busy = isBusy();
-    busyCount += busy ? 1 : 0;
-    return busy;
+  const { silenceTimer } = agentOf(session);
+  const { isSilenceExpected } = silenceTimer;
+  let expectedCount = 0;
+  silenceTimer.isSilenceExpected = () => {
+    const isExpected = isSilenceExpected();
+    expectedCount += isExpected ? 1 : 0;
+    return isExpected;
   };
   prompt(sid, [...askToRun('a', 'ls'), { wait: 1000 }, { say: 'Done.' }]);
   const id = await untilRequest(sid);
-  await eventually(() => busyCount >= 2, 'the time to pass twice');
+  await eventually(() => expectedCount >= 2, 'the time to pass twice');
   assert.deepEqual(hub.transcript(sid), ['> ls']);
   await hub.call(sid, 'permission', { id, approved: true });
   await hub.untilReady(sid, 1);
@@ -407,7 +407,7 @@ test('an agent that is silent in a turn is described once, but not while it wait
 
 test('an abort ends although a process of the agent keeps its output open', async (t) => {
   const { hub, prompt, scriptHome, start } = await setUp(t, { ignoresCancel: true });
-  const { session } = await start({ cancelMs: 50 });
+  const { session } = await start({ cancelTimeoutMs: 50 });
   prompt(session.id, [{ say: 'I work.' }, { detach: 60 }, { wait: 60_000 }]);
   await hub.waitUntil(() => hub.sessions.get(session.id).deltas?.length > 0, 'the turn');
   await eventually(() => existsSync(path.join(scriptHome, 'detached')), 'the process');

@@ -278,7 +278,7 @@ test('the decision to abort cancels the prompt too', async (t) => {
 test('an agent that ignores the cancellation is ended, and resumes with the next prompt', async (t) => {
   const script = { ignoresCancel: true, initialize: { agentCapabilities: { sessionCapabilities: { resume: {} } } } };
   const { hub, calls, prompt, start } = await setUp(t, script);
-  const { session } = await start({ cancelMs: 100 });
+  const { session } = await start({ cancelTimeoutMs: 100 });
   const call = { toolCallId: 'a', title: 'sleep', kind: 'execute', status: 'in_progress', rawInput: { command: 'sleep 60' } };
   prompt(session.id, [{ update: { sessionUpdate: 'tool_call', ...call } }, { wait: 60_000 }]);
   await hub.waitUntil(() => hub.transcript(session.id).includes('> sleep 60'), 'the call');

@@ -92,7 +92,15 @@ test('an agent that is installed while the machine runs is listed', async (t) =>
   const before = { ...process.env };
   t.after(() => Object.assign(process.env, before));
   Object.assign(process.env, { PATH: bin, SCRIPT: '{}', SCRIPT_HOME: bin });
-  const options = { program, dir, home: path.join(bin, 'home'), hub: hub.url, token: TOKEN, log: quietLog(), machineAliveMs: 10 };
+  const options = {
+    program,
+    dir,
+    home: path.join(bin, 'home'),
+    hub: hub.url,
+    token: TOKEN,
+    log: quietLog(),
+    machineKeepAliveIntervalMs: 10,
+  };
   const app = await startApp(/** @type {any} */ ({ ...options, command: [process.execPath, SCRIPTED_AGENT], flavor: 'node' }));
   try {
     const listed = () => hub.machines.get(app.machine.id).metadata.agents.map(({ id }) => id);
@@ -302,7 +310,7 @@ test('a session that does not start in time leaves neither its agent nor an empt
   const processes = new SessionProcesses({ program, token: TOKEN, home: path.join(base, 'home'), log: { info() {}, warn() {} } });
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const silentAgent = ['--', '/bin/sh', '-c', `echo $$ > '${file}.new'; mv '${file}.new' '${file}'; exec sleep 600`];
-  const started = processes.start([`--dir=${dir}`, `--hub=${hub.url}`, '--no-machine', ...silentAgent], { readyMs: 25_000 });
+  const started = processes.start([`--dir=${dir}`, `--hub=${hub.url}`, '--no-machine', ...silentAgent], { readyTimeoutMs: 25_000 });
   while (!existsSync(file)) await nextTurn();
   assert.equal(hub.sessions.size, 1);
   t.mock.timers.tick(25_000);

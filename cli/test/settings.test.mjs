@@ -73,7 +73,7 @@ test('a prompt waits until the stored mode is set again', async (t) => {
   await first.stop();
   const initialize = { agentCapabilities: { sessionCapabilities: { resume: {} } } };
   setScript({ ...SCRIPT, initialize, setModeMs: 300 });
-  const { session } = await start({ agentStartMs: 1 });
+  const { session } = await start({ agentStartTimeoutMs: 1 });
   prompt(session.id, [{ say: 'done' }]);
   await hub.untilReady(session.id, 1);
   const methods = calls().map(({ method }) => method);

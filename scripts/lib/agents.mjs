@@ -9,11 +9,11 @@ import { withLock } from './lock.mjs';
 import { npm } from './npm.mjs';
 import { runStep } from './progress.mjs';
 
-/** The folder of the packages; 0.4 GB for each agent. */
+/** The folder of the packages, which need 0.4 GB for each agent. */
 const FOLDER =
   process.env.HUB_AGENTS_DIR ?? path.join(process.env.XDG_CACHE_HOME || path.join(homedir(), '.cache'), 'session-gateway-hub', 'agents');
 
-/** Install scripts run, because opencode needs its own. Without a connection, npm's own times between retries are minutes. */
+/** Runs install scripts, because opencode needs its own. Retries soon: without a connection, npm would by default wait minutes. */
 const NPM_OPTIONS = [
   '--ignore-scripts=false',
   '--no-audit',
@@ -36,7 +36,7 @@ export async function installAgent(name) {
   if (isInstalled()) return bin;
   mkdirSync(folder, { recursive: true });
   await withLock(path.join(folder, '.lock'), `installation of ${wanted}`, async () => {
-    // Another process may have installed it while this one waited for the lock.
+    // Another process may have installed the agent while this process waited for the lock.
     if (!isInstalled()) await runStep(wanted, () => npm(['install', '--prefix', folder, ...NPM_OPTIONS, wanted], { cwd: folder }));
   }).catch((error) => {
     if (!(error instanceof CommandFailed)) throw error;

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 export const TIMEOUT_MS = 20_000;
 
 /**
- * A promise with its `resolve` and `reject` functions.
+ * Creates a promise with its `resolve` and `reject` functions.
  * @template [T=any]
  * @returns {{promise: Promise<T>, resolve: (value?: T) => void, reject: (error: unknown) => void}}
  */
@@ -83,7 +83,7 @@ export class Recorder {
     this.#notifyChange();
   }
 
-  /** Ends the recording: pending and later waits fail with the reason. @param {string} reason */
+  /** Ends the recording. Pending and later waits fail with the reason. @param {string} reason */
   end(reason) {
     this.#endReason ??= reason;
     this.#notifyChange();

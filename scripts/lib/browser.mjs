@@ -2,7 +2,7 @@
 
 import { existsSync } from 'node:fs';
 
-/** Where operating systems install it. */
+/** Where operating systems install Chromium. */
 const DEFAULT_PATHS = [
   '/usr/bin/chromium',
   '/usr/bin/chromium-browser',
@@ -11,7 +11,7 @@ const DEFAULT_PATHS = [
 ];
 
 /**
- * The path of Chromium; undefined when there is none.
+ * Returns the path of Chromium; undefined when there is none.
  * @param {string} [configured] a path that replaces the default ones
  */
 export function findBrowser(configured = process.env.CHROMIUM) {

@@ -1,4 +1,4 @@
-// The builds of the worker: the optimised one in build/, and the development build in build/dev/. Skips what is up to date.
+// The builds of the worker: the optimised one in build/, and the development build in build/dev/. Skips a build that is up to date.
 
 import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ import { bundle, compile } from './worker.mjs';
 /** The inputs of the build: files and folders. */
 const INPUTS = ['src', '.cargo', 'Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml', 'package-lock.json', 'scripts/lib/worker.mjs'];
 
-/** The script is last: wrangler reloads when it changes, and then needs the new wasm. */
+/** The script is last: wrangler reloads when the script changes, and then needs the new wasm. */
 const OUTPUTS = ['index_bg.wasm', 'index.js'];
 const STAMP = 'stamp.json';
 
@@ -30,7 +30,7 @@ const STAMP = 'stamp.json';
  */
 
 /**
- * Builds if an input changed. A development build copies an optimised one that is up to date.
+ * Builds if an input changed. For a development build, copies an optimised build that is up to date.
  * @param {{optimize?: boolean}} [options]
  * @returns {Promise<BuildRecord>}
  */
@@ -39,7 +39,7 @@ export async function build({ optimize = true } = {}) {
   if (existing) return existing;
   const folder = optimize ? BUILD_DIR : DEV_BUILD_DIR;
   return withLock(path.join(folder, '.lock'), 'build', async () => {
-    // Another process may have built while this one waited for the lock.
+    // Another process may have built while this process waited for the lock.
     const builtMeanwhile = findUpToDateBuild(optimize);
     if (builtMeanwhile) return builtMeanwhile;
     mkdirSync(folder, { recursive: true });

@@ -24,10 +24,10 @@ const WASM_BUDGET_BYTES = 706_000;
 /** Limit on the compressed files that the console's first page loads: one second on a slow mobile network. */
 const FIRST_LOAD_BUDGET_BYTES = 250_000;
 
-/** How many test files run at a time: each starts its own runtime and clients. */
+/** Limit on the test files that run at a time: each starts its own runtime and clients. */
 const CONCURRENCY = Math.min(4, availableParallelism());
 
-/** End-to-end tests that mostly wait for the platform's timers of 10 to 60 s. More of them run at a time, in their own lane. */
+/** End-to-end tests that mostly wait for the platform's timers of 10 to 60 s. They run in their own lane, more at a time. */
 const TIMER_TESTS = ['connecting', 'costs', 'events', 'hibernation', 'liveness', 'restart', 'slow-bodies'].map(
   (name) => `tests/e2e/${name}.test.mjs`,
 );
@@ -35,7 +35,7 @@ const TIMER_TESTS = ['connecting', 'costs', 'events', 'hibernation', 'liveness',
 /** The test that needs the worker of the previous commit. */
 const SKEW_TEST = 'tests/e2e/skew.test.mjs';
 
-/** The real agents of `npm test`. `npm run test:agents` tests all. */
+/** The real agents of `npm test`. `npm run test:agents` tests all agents. */
 const AGENTS_IN_BROWSER = ['claude', 'opencode'];
 
 /** Time limit of a test file. */
@@ -77,9 +77,9 @@ const BUILT_HUB = [
 /**
  * @typedef {Omit<import('./lanes.mjs').Check, 'run'> & OfProject} ProjectCheck
  * @typedef {object} OfProject
- * @property {string[]} parts the values of `--only` that select it
+ * @property {string[]} parts the values of `--only` that select this check
  * @property {string[]} inputs files and folders, except the test files
- * @property {() => string[]} [files] all its test files
+ * @property {() => string[]} [files] returns all test files of the check
  * @property {(report: import('./lanes.mjs').Report, chosen?: string[]) => Promise<unknown>} run `chosen`: the test files to run
  */
 
@@ -124,7 +124,7 @@ export const CHECKS = [
     run: (report) => cargo(report, ['clippy', '--locked', '--target', WASM, '--lib', '--', '-D', 'warnings']),
   },
   {
-    // For wasm, because only it has the module `platform`.
+    // For wasm, because only the wasm build has the module `platform`.
     title: 'Rust documentation',
     lane: 'node',
     parts: ['rust'],
@@ -308,7 +308,7 @@ async function buildPreviousWorker({ update, result }) {
   result(`The previous commit is ${commit.slice(0, 12)}.`);
 }
 
-/** With REQUIRE_PREVIOUS the check is not skipped: it then fails with this reason. */
+/** Returns why the check is skipped. With REQUIRE_PREVIOUS, the check runs and fails with this reason instead. */
 function missingPreviousCommit() {
   return process.env.REQUIRE_PREVIOUS ? undefined : findPreviousCommit().reason;
 }

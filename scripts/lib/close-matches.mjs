@@ -1,29 +1,29 @@
 // "Did you mean": the candidates that are similar to a mistyped name.
 
-/** Lowest share of common bigrams (Sørensen–Dice coefficient) at which two names are similar. */
+/** The share of common bigramsOf (Sørensen–Dice coefficient) from which two names are similar. */
 const MIN_SIMILARITY = 0.45;
 
 /**
  * @param {string} name
  * @param {string[]} candidates paths or names; only their last component is compared
  * @param {number} [limit]
- * @returns {string[]} the similar ones, most similar first
+ * @returns {string[]} the similar candidates, most similar first
  */
 export function closeMatches(name, candidates, limit = 3) {
-  const wanted = bigrams(stem(name));
-  const scored = candidates.map((candidate) => ({ candidate, score: similarity(wanted, bigrams(stem(candidate))) }));
+  const wanted = bigramsOf(stemOf(name));
+  const scored = candidates.map((candidate) => ({ candidate, score: similarity(wanted, bigramsOf(stemOf(candidate))) }));
   return scored
-    .filter(({ candidate, score }) => score >= MIN_SIMILARITY || (stem(name).length > 2 && stem(candidate).includes(stem(name))))
+    .filter(({ candidate, score }) => score >= MIN_SIMILARITY || (stemOf(name).length > 2 && stemOf(candidate).includes(stemOf(name))))
     .sort((a, b) => b.score - a.score)
     .slice(0, limit)
     .map(({ candidate }) => candidate);
 }
 
 /** The last component of a path, without extensions, in lower case. @param {string} file */
-const stem = (file) => file.split('/').at(-1).split('.')[0].toLowerCase();
+const stemOf = (file) => file.split('/').at(-1).split('.')[0].toLowerCase();
 
 /** @param {string} text */
-const bigrams = (text) => Array.from({ length: Math.max(0, text.length - 1) }, (_, i) => text.slice(i, i + 2));
+const bigramsOf = (text) => Array.from({ length: Math.max(0, text.length - 1) }, (_, i) => text.slice(i, i + 2));
 
 /**
  * @param {string[]} a

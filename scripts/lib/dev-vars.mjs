@@ -20,7 +20,7 @@ export function createDevVars() {
 }
 
 /**
- * The variables of `.dev.vars`; empty without such a file.
+ * Reads the variables of `.dev.vars`; empty without such a file.
  * @returns {Record<string, string>}
  */
 export function devVars() {
@@ -28,7 +28,7 @@ export function devVars() {
 }
 
 /**
- * The access token of the local hub.
+ * Returns the access token of the local hub.
  * @returns {string}
  */
 export function accessToken() {
@@ -43,7 +43,7 @@ export function accessToken() {
 }
 
 /**
- * The access token that is valid for one namespace only.
+ * Returns the access token that is valid for one namespace only.
  * @param {string} secret the hub's `CLI_API_TOKEN`
  * @param {string} namespace
  */

@@ -1,5 +1,5 @@
-// wrangler's environments. For an environment that the configuration does not have, wrangler only warns, and then uses the
-// settings at the top of the file: those of production, with its database.
+// wrangler's environments. For an environment that the configuration does not have, wrangler only warns. It then uses the
+// settings at the top of the file, which are the settings of production, with its database.
 
 import { readFileSync } from 'node:fs';
 import { UserError } from './errors.mjs';
@@ -27,7 +27,7 @@ export function checkEnvironment(args, env) {
   }
 }
 
-/** The value of an option in a command line; the last one if it is repeated. */
+/** Returns the value of an option in a command line; the last value if the option is repeated. */
 function optionOf(args, name, short) {
   const values = args.flatMap((arg, i) => {
     if (arg === `--${name}` || arg === `-${short}`) return [args[i + 1] ?? ''];

@@ -32,7 +32,7 @@ const HINTS = [
 ];
 
 /** @param {string} text the output or the error code of a program */
-const hintFor = (text) => HINTS.find(([pattern]) => pattern.test(text))?.[1];
+const findHint = (text) => HINTS.find(([pattern]) => pattern.test(text))?.[1];
 
 /** A program exited with a code other than 0. `output` is empty if it was already shown. */
 export class CommandFailed extends UserError {
@@ -44,18 +44,18 @@ export class CommandFailed extends UserError {
    */
   constructor(command, code, signal, output) {
     const ending = signal ? `was ended by ${signal}` : `failed with exit code ${code}`;
-    super(`\`${command}\` ${ending}.`, hintFor(output));
+    super(`\`${command}\` ${ending}.`, findHint(output));
     this.code = code;
     this.signal = signal;
     this.output = output;
   }
 }
 
-/** Prints the message of an error and what to do; of an unexpected one, the stack trace. @param {unknown} error */
+/** Prints the message of an error and what to do; for an unexpected error, the stack trace. @param {unknown} error */
 export function printError(error) {
   if (!(error instanceof UserError)) {
     const { code, message } = /** @type {NodeJS.ErrnoException} */ (error instanceof Error ? error : {});
-    const hint = typeof code === 'string' ? hintFor(code) : undefined;
+    const hint = typeof code === 'string' ? findHint(code) : undefined;
     console.error(hint ? `\n${message}\n${hint}` : error);
     return;
   }

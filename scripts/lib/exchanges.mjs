@@ -5,7 +5,7 @@ import { inProject } from './paths.mjs';
 
 const PAGES = ['PROTOCOL.md', 'PROTOCOL-WEB.md', 'PROTOCOL-EVENTS.md', 'PROTOCOL-PUSH.md', 'PROTOCOL-CLI.md'];
 
-/** In a pattern, a value that may be anything. As the name of a field, it stands for any further fields. */
+/** In a pattern, matches any value. As the name of a field, matches any further fields. */
 const ANY = '\u0000';
 
 /**
@@ -15,7 +15,7 @@ const ANY = '\u0000';
  * @property {string} text
  */
 
-/** The blocks of code of the pages that have one of the languages. @param {string} language @returns {Block[]} */
+/** Returns the code blocks of a language on all pages. @param {string} language @returns {Block[]} */
 function blocksOf(language) {
   return PAGES.flatMap((page) => {
     const parts = readFileSync(inProject('docs', page), 'utf8').split(/^(```[^]*?^```)$/m);
@@ -43,7 +43,7 @@ function blocksOf(language) {
 }
 
 /**
- * The requests with their responses, from the blocks `http`.
+ * Reads the requests with their responses, from the blocks `http`.
  * @returns {{page: string, section: string, method: string, path: string, body: string | undefined, status: number, response: string}[]}
  */
 export function readRequests() {
@@ -59,7 +59,7 @@ export function readRequests() {
 }
 
 /**
- * The conversations of a CLI with the hub, from the blocks `socket`. A line without a name is an acknowledgement.
+ * Reads the conversations of a CLI with the hub, from the blocks `socket`. A line without a name is an acknowledgement.
  * @returns {{page: string, section: string, frames: {from: 'cli' | 'hub', name: string | undefined, payload: string}[]}[]}
  */
 export function readConversations() {
@@ -76,7 +76,7 @@ export function readConversations() {
   });
 }
 
-/** The frames of a connection, from the blocks `frames`. @returns {{from: 'cli' | 'hub', frame: string}[]} */
+/** Reads the frames of a connection, from the blocks `frames`. @returns {{from: 'cli' | 'hub', frame: string}[]} */
 export function readFrames() {
   return blocksOf('frames').flatMap(({ page, text }) =>
     text
@@ -89,7 +89,7 @@ export function readFrames() {
   );
 }
 
-/** The events for web clients, from the blocks `events`: one in a line. @returns {{page: string, section: string, text: string}[]} */
+/** Reads the events for web clients, from the blocks `events`: one in a line. @returns {{page: string, section: string, text: string}[]} */
 export function readEvents() {
   return blocksOf('events').flatMap(({ page, section, text }) =>
     text
@@ -125,7 +125,7 @@ export function fillIn(text, values) {
 const isTime = (value) => typeof value === 'number' && value >= 1e12 && value < 1e13;
 
 /**
- * The differences between a pattern and an actual value, with their places.
+ * Returns the differences between a pattern and an actual value, with their places.
  * @param {any} pattern from {@link parsePattern}, with values in place of `<name>`
  * @param {any} actual
  * @returns {string[]}

@@ -24,7 +24,7 @@ const GENERATED = /^(?:\..*|artifacts|corpus|coverage|dist|node_modules|target|t
 
 /**
  * @param {string} root a file or folder, which may be missing
- * @returns {string[]} its files in a fixed order, without generated ones
+ * @returns {string[]} the files in a fixed order, without generated files
  */
 function listFiles(root) {
   const info = statSync(root, { throwIfNoEntry: false });

@@ -8,9 +8,9 @@ import { isStopping } from './signals.mjs';
  * @typedef {object} Check
  * @property {string} title
  * @property {string} lane
- * @property {string[]} [after] titles of its dependencies
- * @property {() => string | undefined | Promise<string | undefined>} [skipReason] returns why it cannot run on this computer.
- *   It is called at the start, so that it can install what the check needs while dependencies run. It must not reject
+ * @property {string[]} [after] the titles of the checks on which this check depends
+ * @property {() => string | undefined | Promise<string | undefined>} [skipReason] returns why the check cannot run on this computer.
+ *   Called at the start, so that it can install what the check needs while dependencies run. It must not reject
  * @property {(report: Report) => Promise<unknown>} run
  */
 
@@ -28,7 +28,7 @@ import { isStopping } from './signals.mjs';
  * @property {number} ms
  * @property {number} passed number of passed tests
  * @property {number} failed number of failed tests
- * @property {string} [reason] why it was skipped
+ * @property {string} [reason] why the check was skipped
  */
 
 const NOT_STARTED = { ms: 0, passed: 0, failed: 0 };

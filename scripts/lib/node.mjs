@@ -43,7 +43,7 @@ export async function installNode() {
     );
   }
   mkdirSync(folder, { recursive: true });
-  // With a package.json in this folder, npm does not use that of the project.
+  // With a package.json in this folder, npm does not use the package.json of the project.
   writeFileSync(path.join(folder, 'package.json'), '{"private": true}\n');
   const { name, version } = pinnedPackage;
   await npm(['install', '--prefix', folder, '--ignore-scripts', '--no-audit', '--no-fund', '--no-package-lock', `${name}@${version}`], {

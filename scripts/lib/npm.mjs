@@ -15,7 +15,7 @@ export function npm(args, { cwd = ROOT } = {}) {
   // npm sets this variable for the scripts that it starts. Any other script uses the npm on the PATH.
   const cli = process.env.npm_execpath;
   const [command, first] = cli && path.basename(cli) === 'npm-cli.js' ? [process.execPath, [cli]] : ['npm', []];
-  // The npm that started this script sets the first two for its own project.
+  // The npm that started this script sets the first two variables for its own project.
   const env = { npm_config_local_prefix: undefined, npm_config_prefix: undefined, npm_config_loglevel: 'error' };
   return run(command, [...first, ...args], { cwd, env });
 }

@@ -11,7 +11,7 @@ import { outputOf, run } from './run.mjs';
 import { bindToolIsReady, installBindTool } from './rust.mjs';
 import { bundle, CARGO_TARGET_DIR, compile } from './worker.mjs';
 
-/** What is taken from the previous commit. The compiler and its settings are the current ones. */
+/** The files that are taken from the previous commit. The compiler and its settings are the current ones. */
 const SOURCES = ['src', 'Cargo.toml', 'Cargo.lock', 'tools/bind'];
 /** Changes of tests do not change the worker. */
 const WORKER_SOURCES = [...SOURCES, ':(exclude,glob)src/**/*.test.mjs', ':(exclude,glob)src/**/*_tests.rs'];
@@ -25,8 +25,8 @@ const git = (...args) => outputOf('git', args);
 
 /**
  * Finds the commit whose worker a deployment of the current sources replaces: HEAD if the worker has uncommitted changes,
- * otherwise the parent of the last commit that changed it. The variable PREVIOUS_COMMIT selects another one.
- * @returns {{commit: string, reason?: undefined} | {commit?: undefined, reason: string}} `reason`: why there is none
+ * otherwise the parent of the last commit that changed it. The variable PREVIOUS_COMMIT selects another commit.
+ * @returns {{commit: string, reason?: undefined} | {commit?: undefined, reason: string}} `reason`: why there is no such commit
  */
 export function findPreviousCommit() {
   const resolve = (revision) => git('rev-parse', '--verify', '--quiet', `${revision}^{commit}`);
@@ -48,7 +48,7 @@ export function findPreviousCommit() {
 }
 
 /**
- * Builds the worker of the previous commit in build/previous/, not optimised, if it is not there.
+ * Builds the worker of the previous commit in build/previous/, not optimised, unless it exists.
  * @param {(state: string) => void} update
  * @returns {Promise<string>} the commit
  */
@@ -61,7 +61,7 @@ export async function buildPrevious(update) {
     rmSync(STAMP, { force: true });
     const root = await checkOut(commit);
     if (!bindToolIsReady(root)) await installBindTool(update, root);
-    // Cargo names the library without a hash of its path. In the folder of the current crate it would replace the current one.
+    // Cargo names the library without a hash of its path. In the folder of the current crate, it would replace the current library.
     const wasm = await compile(false, update, { root, target: path.join(CARGO_TARGET_DIR, 'previous') });
     await bundle(wasm, PREVIOUS_BUILD_DIR, false, root);
     writeFileSync(STAMP, stamp);
@@ -78,7 +78,7 @@ function isUpToDate(stamp) {
 /**
  * Writes the sources of a commit. Their modification time is the current time, by which cargo detects changes.
  * @param {string} commit
- * @returns {Promise<string>} their folder
+ * @returns {Promise<string>} the folder of the sources
  */
 async function checkOut(commit) {
   const folder = path.join(PREVIOUS_BUILD_DIR, 'source');

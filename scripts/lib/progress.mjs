@@ -11,14 +11,14 @@ export const red = paint(31);
 export const green = paint(32);
 export const yellow = paint(33);
 
-/** The time until the first report of a step, and between reports, if the output is not a terminal. */
+/** If the output is not a terminal: the time until the first report of a step, and between two reports. */
 const FIRST_REPORT_MS = 5_000;
 const REPORT_INTERVAL_MS = 15_000;
 
-/** How often the progress line of a terminal is redrawn. */
+/** The interval at which the progress line of a terminal is redrawn. */
 const DRAW_INTERVAL_MS = 250;
 
-/** A duration for the user. @param {number} ms */
+/** Formats a duration for the user. @param {number} ms */
 export function elapsed(ms) {
   const seconds = ms / 1000;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
@@ -32,7 +32,7 @@ export function elapsed(ms) {
  * @typedef {object} Step
  * @property {string} title
  * @property {number} started
- * @property {number} reportAt time of its next report
+ * @property {number} reportAt time of the next report
  * @property {string} state what it is doing now
  */
 
@@ -44,7 +44,7 @@ let timer;
 const truncate = (text, width) => (text.length <= width ? text : `${text.slice(0, Math.max(0, width - 1))}…`);
 
 /**
- * The progress of steps in one line. If the line is too long for several steps, their states are left out and their titles
+ * Returns the progress of steps in one line. If the line is too long for several steps, their states are left out and their titles
  * truncated.
  * @param {{title: string, ms: number, state: string}[]} steps
  * @param {number} width

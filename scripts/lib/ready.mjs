@@ -64,14 +64,14 @@ export async function respondsWithin(address, timeoutMs) {
 async function attempt(address, tokens, fileOf) {
   const health = await request(`${address}/health`);
   // /health fails only if the configuration is invalid: waiting would not help.
-  if (health.status === 503 && health.hubError) throw refusal(health.hubError, fileOf);
+  if (health.status === 503 && health.hubError) throw toRefusedError(health.hubError, fileOf);
   if (health.status !== 200) return { problem: health.summary };
   for (const token of tokens) {
     const response = await request(`${address}/api/sessions`, { authorization: `Bearer ${token}` });
     if (response.status === 200) return { token };
     if (response.status === 401) continue;
     const isPermanent = response.status === 503 && response.hubError && !response.hubError.includes('Try again');
-    if (isPermanent) throw refusal(response.hubError, fileOf);
+    if (isPermanent) throw toRefusedError(response.hubError, fileOf);
     return { problem: response.summary };
   }
   throw new HubRefusedError(
@@ -96,7 +96,7 @@ async function request(url, headers = {}) {
 }
 
 /**
- * The message of a hub's error, which is an object with `error` and `code`. Errors of wrangler have another form.
+ * Returns the message of a hub's error, which is an object with `error` and `code`. Errors of wrangler have another form.
  * @param {string} text
  */
 function parseHubError(text) {
@@ -112,7 +112,7 @@ function parseHubError(text) {
  * @param {string} message
  * @param {(variable: string) => string} fileOf
  */
-function refusal(message, fileOf) {
+function toRefusedError(message, fileOf) {
   const variable = message.match(/\b(?:[A-Z]+(?:_[A-Z]+)+|[A-Z]{5,})\b/)?.[0];
   const advice = variable ? `${variable} is set in ${fileOf(variable)}: change it there, and start` : 'Then start';
   return new HubRefusedError(`The hub cannot serve: ${message}`, `${advice} again with: npm run dev`);

@@ -18,7 +18,12 @@ export const DESCRIBED_ROUTES = Object.entries(parse(readFileSync(inProject('doc
   ([route, item]) => METHODS.filter((method) => item[method]).map((method) => ({ method: method.toUpperCase(), route })),
 );
 
-/** Finds the described route of a path, which may have a query. @param {string} method @param {string} path @returns {string | undefined} */
+/**
+ * Finds the described route of a path, which may have a query.
+ * @param {string} method
+ * @param {string} path
+ * @returns {string | undefined}
+ */
 export function matchRoute(method, path) {
   const matches = (route) => new RegExp(`^${route.replace(/\{\w+\}/g, '[^/?]+')}(\\?.*)?$`).test(path);
   return DESCRIBED_ROUTES.find((described) => described.method === method && matches(described.route))?.route;

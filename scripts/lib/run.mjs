@@ -26,7 +26,7 @@ const running = new Set();
 /** @type {AsyncLocalStorage<Scope>} */
 const scopes = new AsyncLocalStorage();
 
-/** The scope of the caller and the enclosing ones. @returns {Scope[]} */
+/** Returns the scope of the caller and the scopes around it. @returns {Scope[]} */
 function currentScopes() {
   const found = [];
   for (let scope = scopes.getStore(); scope !== undefined; scope = scope.outer) found.push(scope);
@@ -47,12 +47,12 @@ const MAX_ERROR_OUTPUT = 64 * 1024;
  * @param {object} [options]
  * @param {string} [options.cwd] the project's root by default
  * @param {Record<string, string | undefined>} [options.env] added to the environment; `undefined` removes a variable
- * @param {boolean} [options.show] connect it to this terminal instead of collecting its output
+ * @param {boolean} [options.show] whether to connect the program to this terminal instead of collecting its output
  * @param {(line: string) => boolean | void} [options.onLine] called for each line without colours, also for lines that end
  *   with a carriage return; returns true to leave the line out of an error's output
- * @param {number} [options.priority] one of `os.constants.priority`; its child processes inherit it
- * @returns {Promise<string>} its standard output; empty with `show`
- * @throws {CommandFailed} when its exit code is not 0
+ * @param {number} [options.priority] one of `os.constants.priority`; child processes of the program inherit it
+ * @returns {Promise<string>} the standard output; empty with `show`
+ * @throws {CommandFailed} when the exit code is not 0
  * @throws {UserError} when the program is not found
  */
 export async function run(command, args, { cwd = ROOT, env = {}, show = false, onLine, priority } = {}) {
@@ -100,7 +100,7 @@ export async function run(command, args, { cwd = ROOT, env = {}, show = false, o
  * @param {string} command
  * @param {string[]} args
  * @param {{env?: Record<string, string | undefined>}} [options] of {@link run}
- * @returns {Promise<number>} its exit code
+ * @returns {Promise<number>} the exit code of the program
  */
 export async function runOnTerminal(command, args, options = {}) {
   try {
@@ -123,7 +123,7 @@ export function outputOf(command, args) {
   return status === 0 ? stdout.trim() : undefined;
 }
 
-/** This process's environment with changes. @param {Record<string, string | undefined>} added `undefined` removes */
+/** Returns this process's environment with changes. @param {Record<string, string | undefined>} added `undefined` removes */
 export function environmentWith(added) {
   const env = { ...process.env, ...added };
   for (const [name, value] of Object.entries(env)) if (value === undefined) delete env[name];
@@ -131,7 +131,7 @@ export function environmentWith(added) {
 }
 
 /**
- * Calls `onLine` for each line of a stream. A carriage return ends a line, too: progress bars use it.
+ * Calls `onLine` for each line of a stream. A carriage return also ends a line, because progress bars use it.
  * @param {import('node:stream').Readable} stream
  * @param {(line: string) => void} onLine
  */
@@ -173,7 +173,7 @@ function startWithLocks(command, args, options) {
 }
 
 /**
- * Runs tasks in parallel. When one fails, ends the programs of the others and throws its error.
+ * Runs tasks in parallel. When a task fails, ends the programs of the other tasks and throws the error.
  * @template {(() => Promise<unknown>)[]} Tasks
  * @param {Tasks} tasks
  * @returns {Promise<{[at in keyof Tasks]: Awaited<ReturnType<Tasks[at]>>}>}

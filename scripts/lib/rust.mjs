@@ -11,7 +11,7 @@ import { outputOf, run } from './run.mjs';
 
 const WASM = 'wasm32-unknown-unknown';
 
-/** The channel, components and targets of rust-toolchain.toml. */
+/** Reads the channel, components and targets of rust-toolchain.toml. */
 function wantedToolchain() {
   const text = readFileSync(inProject('rust-toolchain.toml'), 'utf8');
   const list = (key) => {
@@ -38,7 +38,7 @@ export function toolchainIsReady() {
   );
 }
 
-/** The sysroot of a Rust that was installed without rustup, such as a package of the distribution. */
+/** Returns the sysroot of a Rust that was installed without rustup, such as a package of the distribution. */
 function sysrootWithoutRustup() {
   return outputOf('rustup', ['--version']) === undefined ? outputOf('rustc', ['--print', 'sysroot']) : undefined;
 }
@@ -72,7 +72,7 @@ export async function installToolchain(update) {
 /** The sources of the program that generates the JavaScript bindings of the wasm. */
 const BIND_SOURCES = ['tools/bind/Cargo.toml', 'tools/bind/Cargo.lock', 'tools/bind/src'];
 
-/** The path of the compiled bindings program. Its name has a hash of its sources. @param {string} [root] of the sources */
+/** Returns the path of the compiled bindings program, whose name has a hash of its sources. @param {string} [root] of the sources */
 export function bindTool(root = ROOT) {
   const sources = addFiles(createHash('sha256'), BIND_SOURCES, root).digest('hex').slice(0, 16);
   return path.join(TOOLS_DIR, 'bin', exe(`session-gateway-bind-${sources}`));
@@ -98,7 +98,7 @@ export async function installBindTool(update, root = ROOT) {
   rmSync(target, { recursive: true, force: true });
 }
 
-/** The environment for compiling programs that run on this computer, without the caller's cargo settings for the hub. */
+/** Returns the environment for compiling programs that run on this computer, without the caller's cargo settings for the hub. */
 function hostToolEnv() {
   return {
     ...CARGO_PROGRESS,
@@ -119,7 +119,7 @@ export function installNightly() {
 
 const FUZZ_TOOL = { crate: 'cargo-fuzz', version: '0.13.2' };
 
-/** The path of cargo-fuzz in the pinned version, on the PATH or in the tools folder; undefined if there is none. */
+/** Returns the path of cargo-fuzz in the pinned version, on the PATH or in the tools folder; undefined if there is none. */
 export function fuzzTool() {
   const { crate, version } = FUZZ_TOOL;
   return [crate, path.join(TOOLS_DIR, 'bin', exe(crate))].find((candidate) => {

@@ -1,5 +1,5 @@
-// Set-up: installs what the commands need after a fresh clone. Each part has an `ensure` function, which installs it if it is
-// missing. Independent parts are installed in parallel.
+// Set-up: installs what the commands need after a fresh clone. Each part has an `ensure` function, which installs the part if
+// it is missing. Independent parts are installed in parallel.
 
 import path from 'node:path';
 import { createDevVars, devVarsExist } from './dev-vars.mjs';
@@ -17,15 +17,15 @@ const PROJECT_LOCKS = inProject('.wrangler');
 /**
  * @typedef {object} Part
  * @property {() => string} title
- * @property {(() => Promise<void>)[]} [after] the `ensure` functions of its dependencies
+ * @property {(() => Promise<void>)[]} [after] the `ensure` functions of the parts on which this part depends
  * @property {() => boolean} isReady
  * @property {(update: (state: string) => void) => unknown} install
- * @property {string} [folder] of its lock; the tools folder by default
+ * @property {string} [folder] the folder of the lock; by default the tools folder
  * @property {string} [note] printed before the installation
  */
 
 /**
- * @param {string} name of its lock
+ * @param {string} name of the part's lock
  * @param {Part} part
  * @returns {() => Promise<void>} the part's `ensure` function; all calls share one installation
  */
@@ -34,7 +34,7 @@ function definePart(name, { title, folder = TOOLS_DIR, after = [], isReady, inst
     await Promise.all(after.map((ensure) => ensure()));
     if (isReady()) return;
     await withLock(path.join(folder, `${name}.lock`), `installation of ${title()}`, async () => {
-      // Another process may have installed it while this one waited for the lock.
+      // Another process may have installed the part while this process waited for the lock.
       if (!isReady()) await runStep(title(), async (update) => install(update), { note });
     });
   };
@@ -70,7 +70,7 @@ export const ensureDevVars = definePart('dev-vars', {
   install: createDevVars,
 });
 
-/** Installs all missing parts. Prints nothing if there are none. */
+/** Installs all missing parts. Prints nothing if no part is missing. */
 export async function setup() {
   await runParallel(ensurePackages, ensureNode, ensureBindTool, ensureDevVars);
 }

@@ -13,15 +13,15 @@ let installed = false;
 let isEnding = false;
 let endingSince = 0;
 
-/** On Ctrl-C, this process gets one signal from the terminal and a second one from npm, at most this much later. */
+/** On Ctrl-C, this process gets a signal from the terminal, and at most this much later a second signal from npm. */
 const DUPLICATE_SIGNAL_MS = 1000;
 
 /** Whether a signal is ending this script. Errors are then consequences of the signal, and are not reported. */
 export const isStopping = () => isEnding;
 
 /**
- * Sets the stop handler, replacing an earlier one. A second signal exits without waiting for it.
- * @param {() => Promise<number | void>} stop returns the exit code; the default is that of the signal
+ * Sets the stop handler, and replaces an earlier handler. A second signal exits without waiting for the handler.
+ * @param {() => Promise<number | void>} stop returns the exit code; by default, the exit code of the signal
  */
 export function onStop(stop) {
   handler = stop;
@@ -66,7 +66,7 @@ export function endWithNpm() {
 
 /**
  * The process id of the npm that started this script: the parent of the shell in between, or of this process if the shell
- * replaced itself with the script (exec). Undefined if npm did not start it.
+ * replaced itself with the script (exec). Undefined if npm did not start this script.
  * @returns {number | undefined}
  */
 export function npmProcess() {

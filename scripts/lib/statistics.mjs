@@ -1,6 +1,6 @@
 // Statistics of measured times.
 
-/** The percentile of the samples, for `rank` from 0 to 1; NaN without samples. */
+/** Returns the percentile of the samples, for `rank` from 0 to 1; NaN without samples. */
 export function percentile(samples, rank) {
   if (samples.length === 0) return Number.NaN;
   const sorted = Float64Array.from(samples).sort();
@@ -11,7 +11,7 @@ export function median(values) {
   return percentile(values, 0.5);
 }
 
-/** `{p50, p99}` in milliseconds. */
+/** Returns the median and the 99th percentile of latencies in milliseconds. */
 export function latencies(samples) {
   return { p50: percentile(samples, 0.5), p99: percentile(samples, 0.99) };
 }

@@ -82,7 +82,7 @@ export async function bundle(wasm, folder, optimize, root = ROOT) {
 
 /**
  * Adapts the bindings to the runtime. The runtime imports a wasm module without the keyword `source`. wasm-bindgen repeats a
- * key in an object literal for each function of a snippet file, of which wrangler's bundler warns.
+ * key in an object literal for each function of a snippet file, about which wrangler's bundler warns.
  * @param {string} script
  */
 export function adaptBindings(script) {

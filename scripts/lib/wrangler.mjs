@@ -53,7 +53,7 @@ export function isProjectWarning(line) {
 /** The migrations that were applied to the local database: file name -> hash of the content. */
 const MIGRATION_RECORD_FILE = path.join(LOCAL_STATE_DIR, 'applied-migrations.json');
 
-/** Applies the migrations that the local D1 database does not have yet. */
+/** Applies the migrations that were not applied to the local D1 database. */
 export async function migrateLocalDatabase() {
   const files = migrationFiles();
   const applied = appliedMigrations();

@@ -108,7 +108,7 @@ describe('the clean-up', () => {
 
   test('names the sessions that it could not delete', async (t) => {
     const hub = await startFakeHub(t, (request) => (request.startsWith('DELETE') ? 503 : undefined));
-    const smoke = new SmokeClient({ url: hub.url, token: 'token', cleanUpMs: 0 });
+    const smoke = new SmokeClient({ url: hub.url, token: 'token', cleanUpTimeoutMs: 0 });
     await smoke.openSession('a');
     await assert.rejects(
       smoke.cleanUp(),

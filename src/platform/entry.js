@@ -7,7 +7,7 @@ import * as hub from 'hub-bindings';
 Error.stackTraceLimit = 100;
 
 // The runtime wraps each callback of its own `queueMicrotask` in a new function, a fifth of the CPU time of an RPC. This promise
-// belongs to no request, so that any request may use it. A panic in the callback runs the abort handler first, then rejects.
+// belongs to no request, so any request may use it. A panic in the callback runs the abort handler first, then rejects.
 const resolved = Promise.resolve();
 globalThis.queueMicrotask = (callback) => void resolved.then(callback);
 
@@ -47,7 +47,7 @@ export class NamespaceHub {
   #instanceId;
 
   constructor(...args) {
-    // Web clients check in this way whether their connection still works. The runtime answers without waking the object.
+    // The runtime answers these messages without waking the object. Web clients send them to check their connection.
     args[0].setWebSocketAutoResponse(new WebSocketRequestResponsePair('probe', '{"type":"probe"}'));
     this.#arguments = args;
     const id = args[0].id.toString();

@@ -3,7 +3,7 @@
 
 /**
  * @param {string} names of headers, separated by spaces
- * @returns {string} lines: method, URL, then the headers (empty when absent)
+ * @returns {string} lines: the method, the URL, then the values of the headers, empty for an absent header
  */
 export function readHead(request, names) {
   const { headers } = request;
@@ -14,24 +14,24 @@ export function readHead(request, names) {
 
 /**
  * Reads and discards the unread part of a request's body: otherwise a client that is still sending would get a reset
- * connection instead of the response. Stops after `maxBytes`, after `totalMs`, or when nothing arrives for `pauseMs`.
+ * connection instead of the response. Stops after `maxBytes`, after `totalTimeoutMs`, or when nothing arrives for `idleTimeoutMs`.
  * @returns {Promise<void> | undefined} undefined if there is no body, or if another function reads it
  */
-export function discardBody(request, maxBytes, pauseMs, totalMs) {
+export function discardBody(request, maxBytes, idleTimeoutMs, totalTimeoutMs) {
   if (request.body === null || request.body.locked) return undefined;
-  return discardRest(request.body.getReader(), maxBytes, pauseMs, totalMs);
+  return discardRest(request.body.getReader(), maxBytes, idleTimeoutMs, totalTimeoutMs);
 }
 
-async function discardRest(reader, maxBytes, pauseMs, totalMs) {
+async function discardRest(reader, maxBytes, idleTimeoutMs, totalTimeoutMs) {
   const timers = {};
   const timeout = (name, ms) =>
     new Promise((resolve) => {
       timers[name] = setTimeout(resolve, ms, { done: true });
     });
-  const deadline = timeout('total', totalMs);
+  const deadline = timeout('total', totalTimeoutMs);
   try {
     for (let bytes = 0; bytes <= maxBytes; ) {
-      const { value, done } = await Promise.race([reader.read(), timeout('pause', pauseMs), deadline]);
+      const { value, done } = await Promise.race([reader.read(), timeout('pause', idleTimeoutMs), deadline]);
       clearTimeout(timers.pause);
       if (done) break;
       bytes += value.byteLength;
@@ -48,27 +48,27 @@ async function discardRest(reader, maxBytes, pauseMs, totalMs) {
 /**
  * Reads the body of a request. Stops at the limit: the rest of the body stays unread. The buffer grows with the received bytes,
  * not with the declared length.
- * @param {number | undefined} declared its `Content-Length`, in bytes
+ * @param {number | undefined} declaredBytes the `Content-Length` of the request, in bytes
  * @param {number} limit in bytes
  * @param {number} chunkBytes the bytes that the client must send within `progressTimeoutMs`; also the initial size of the buffer
- * @param {number} totalMs the time to send the whole body
+ * @param {number} totalTimeoutMs the time to send the whole body
  * @param {((bytes: number) => Promise<boolean>) | undefined} reserve waits for memory before the buffer grows to this size;
- *   undefined if `declared` or `limit` is below `chunkBytes`
+ *   undefined if `declaredBytes` or `limit` is below `chunkBytes`
  * @returns {Promise<Uint8Array | 'too-large' | 'stalled' | 'broken' | 'overloaded'>}
  */
-export async function readBody(request, declared, limit, chunkBytes, progressTimeoutMs, totalMs, reserve) {
-  if (declared > limit) return 'too-large';
+export async function readBody(request, declaredBytes, limit, chunkBytes, progressTimeoutMs, totalTimeoutMs, reserve) {
+  if (declaredBytes > limit) return 'too-large';
   const { body } = request;
   if (body === null) return new Uint8Array(0);
   // A chunked body may be longer than its declared length.
-  const maxBytes = declared ?? limit;
+  const maxBytes = declaredBytes ?? limit;
   const reader = body.getReader({ mode: 'byob' });
   let stalled = false;
   const stop = () => {
     stalled = true;
     reader.cancel().catch(() => {});
   };
-  const deadline = Date.now() + totalMs;
+  const deadline = Date.now() + totalTimeoutMs;
   let timer;
   let buffer = new ArrayBuffer(Math.min(chunkBytes, maxBytes + 1));
   let length = 0;
@@ -94,7 +94,7 @@ export async function readBody(request, declared, limit, chunkBytes, progressTim
         reader.releaseLock();
         return 'too-large';
       }
-      // A shorter read is the last one.
+      // A read that is shorter than requested is the last one.
       if (done || value.length < minBytes) return new Uint8Array(buffer, 0, length);
     }
   } catch {
@@ -123,25 +123,25 @@ export function createResponse(status, headers, body) {
  * @param {(more: boolean) => Uint8Array | undefined} next `next(true)` returns the next chunk; `next(false)` drops the rest
  * @param {{waitUntil: (work: Promise<void>) => void}} context must outlive the request, whose own context ends when the client
  *   disconnects
- * @param {number} firstMs the time in which the client must read the first chunk. A client that has gone reads none
- * @param {number} chunkMs the time in which the client must read each further chunk: the unread rest uses memory
- * @param {number} totalMs the time in which the client must read the whole response
+ * @param {number} firstChunkTimeoutMs the time in which the client must read the first chunk. A client that has gone reads none
+ * @param {number} chunkTimeoutMs the time in which the client must read each further chunk: the unread rest uses memory
+ * @param {number} totalTimeoutMs the time in which the client must read the whole response
  */
-export function streamedResponse(status, headers, next, context, firstMs, chunkMs, totalMs) {
+export function streamedResponse(status, headers, next, context, firstChunkTimeoutMs, chunkTimeoutMs, totalTimeoutMs) {
   const { readable, writable } = new IdentityTransformStream();
   const writer = writable.getWriter();
   const untilRead = (work, ms) => withTimeout(work, ms, 'The client does not read');
   const writeAll = async () => {
-    let ms = firstMs;
+    let ms = firstChunkTimeoutMs;
     for (let chunk = next(true); chunk !== undefined; chunk = next(true)) {
       await untilRead(writer.write(chunk), ms);
-      ms = chunkMs;
+      ms = chunkTimeoutMs;
     }
-    await untilRead(writer.close(), chunkMs);
+    await untilRead(writer.close(), chunkTimeoutMs);
   };
   const write = async () => {
     try {
-      await untilRead(writeAll(), totalMs);
+      await untilRead(writeAll(), totalTimeoutMs);
     } catch (error) {
       writer.abort(error).catch(() => {});
       next(false);
@@ -231,7 +231,7 @@ export async function queryJoined(db, [sql, params], limit) {
 
 /**
  * @param {string | ArrayBuffer} frame
- * @returns {string | undefined} undefined for a binary frame, and for one of more than `maxChars`
+ * @returns {string | undefined} undefined for a binary frame, and for a frame of more than `maxChars`
  */
 export function smallText(frame, maxChars) {
   return typeof frame === 'string' && frame.length <= maxChars ? frame : undefined;
@@ -298,7 +298,7 @@ export class Inbox {
       propagateClose(socket, event);
     };
     socket.addEventListener('close', closed);
-    // A broken connection may have no close event.
+    // After an error, there may be no close event.
     socket.addEventListener('error', () => closed({ code: 1006 }));
   }
 

@@ -13,7 +13,7 @@ let wasLost = false;
 /**
  * Called when the instance is lost. The entry module creates a new instance when `criticalError` is set, and returns the result
  * of `interrupted` to a request that was being routed.
- * @param {WebSocket | undefined} socket whose frame was being processed synchronously
+ * @param {WebSocket | undefined} socket the socket whose frame was being processed synchronously
  * @param {string} headers of the 503 to the request that was being routed, alternating lines with a name and a value
  */
 export function instanceLost(socket, headers) {
@@ -26,7 +26,7 @@ export function instanceLost(socket, headers) {
     try {
       task.resolve(LOST);
     } catch {
-      // The other tasks must be settled nevertheless.
+      // A failure must not prevent the other tasks from being settled.
     }
   }
 }
@@ -99,7 +99,7 @@ const CLOSED = 'closed';
 function requestReconnect(socket) {
   try {
     if (socket.deserializeAttachment() === CLOSED) return;
-    // Without this attachment the next instance would restore the socket.
+    // Without this attachment, the next instance would restore the socket as open.
     socket.serializeAttachment(CLOSED);
     socket.close(1012, 'The hub was interrupted. Reconnect.');
   } catch {

@@ -1,4 +1,4 @@
-// Requests of the worker to the objects of the namespaces. They need no wasm, so the loss of an instance does not affect them.
+// Requests of the worker to the objects of the namespaces. These functions need no wasm, so the loss of an instance does not affect them.
 
 import { withHeaders } from './timing.js';
 import { interrupted, unavailable } from './unavailable.js';
@@ -56,7 +56,7 @@ export class Objects {
    */
   forward(namespace, request, timeoutMs, addedHeaders, startedAt) {
     const addHeaders = (response) => withHeaders(response, addedHeaders, startedAt);
-    // The body of a GET request is forwarded, too: the object discards it, so that a client that still sends gets the response.
+    // The body of a GET request is forwarded as well. The object discards it, so that a client that is still sending gets the response.
     if (request.method === 'GET' && request.body === null) {
       const { headers } = this.#target(namespace);
       return this.#fetch(namespace, request.url, headers, timeoutMs, addHeaders);

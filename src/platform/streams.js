@@ -1,4 +1,4 @@
-// Event streams (SSE). Unread bytes are in the memory of the isolate, so the streams of all namespaces share a budget.
+// Event streams (SSE). The unread bytes are in the memory of the isolate, so the streams of all namespaces share one limit.
 
 import { encodeUtf8 } from './glue.js';
 
@@ -13,7 +13,7 @@ let totalBytes = 0;
 
 /**
  * The streams of a namespace. The platform may end a request without calling `cancel`. The stream of such a request stays until
- * it is dropped as the largest one.
+ * it is the largest one and is dropped.
  */
 class NamespaceStreams {
   streams = new Set();
@@ -51,7 +51,7 @@ const largest = (list) => list.reduce((largest, next) => (next.unreadBytes > lar
 class EventStream {
   /** The messages that were not sent completely, the oldest first. */
   #queue = [];
-  /** How many bytes of the first message were sent. */
+  /** The number of bytes of the first message that were sent. */
   #sentBytes = 0;
   #isClientWaiting = false;
   #isSocketClosed = false;

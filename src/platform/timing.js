@@ -13,7 +13,7 @@ export class Meter {
   #loadedAt = now();
   #batches = 0;
   #batchMs = 0;
-  /** Where D1 ran the last batch; empty if the platform does not say. */
+  /** The region in which D1 ran the last batch; empty if the platform does not report it. */
   #region = '';
 
   /** Returns a D1 database whose batches are counted. */
@@ -28,7 +28,7 @@ export class Meter {
 
   /**
    * Adds the header to a response: the time in the object, the time since the object was loaded, and the batches that ended
-   * during the request. Batches of concurrent requests count, too.
+   * during the request. Batches of concurrent requests are counted as well.
    */
   finish({ startedAt, batches, batchMs }, response) {
     const region = this.#region && ` region=${this.#region}`;

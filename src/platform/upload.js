@@ -18,7 +18,7 @@ const SLASH = 0x2f;
 const LINE_BREAKS = [0x0a, 0x0d];
 const [LETTER_N, LETTER_R, LETTER_U] = new TextEncoder().encode('nru');
 
-/** The characters of base64 as those of the standard alphabet (RFC 4648 section 4); 0 for other bytes. */
+/** Maps each character of base64 to the character of the standard alphabet (RFC 4648 section 4); 0 for other bytes. */
 const STANDARD = new Uint8Array(256);
 for (const character of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/') {
   STANDARD[character.charCodeAt(0)] = character.charCodeAt(0);
@@ -211,7 +211,7 @@ export class Upload {
   #declaredBytes;
   #inputBuffer = new ArrayBuffer(INPUT_BYTES);
   #input = new Uint8Array(0);
-  /** Where to continue in `#input`. */
+  /** The offset in `#input` at which to continue. */
   #inputOffset = 0;
   #receivedBytes = 0;
   #hasEnded = false;
@@ -319,7 +319,7 @@ export class Upload {
 
   /** Reads the next bytes of the body into `#input`. */
   async #receive(maxBody) {
-    // The rest stays unread for `discardBody`.
+    // The rest of the body stays unread: `discardBody` reads it.
     if (this.#receivedBytes > maxBody) throw new Fault('too-large');
     if (this.#body === null) {
       this.#hasEnded = true;

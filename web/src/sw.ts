@@ -1,6 +1,6 @@
 /**
- * The service worker: shows push messages as notifications, opens the console when one is clicked, and caches the console's
- * files so that it opens offline.
+ * The service worker: shows push messages as notifications, opens the console when the user clicks a notification, and
+ * caches the console's files so that the console opens offline.
  */
 
 /// <reference lib="webworker" />
@@ -20,7 +20,7 @@ self.addEventListener('install', (event) => {
   event.waitUntil(cacheFiles().then(() => self.skipWaiting()));
 });
 
-/** Caches the page and all its files, also those of views that were never opened. Low priority: the page's own requests go first. */
+/** Caches the page and all files, also of views that the user never opened. Low priority: the requests of the open page go first. */
 async function cacheFiles(): Promise<void> {
   const cache = await caches.open(CACHE);
   await cache.addAll(['/', ...__FILES__].map((path) => new Request(path, { priority: 'low' })));
@@ -43,7 +43,7 @@ self.addEventListener('fetch', (event) => {
   else if (url.pathname.startsWith('/assets/')) event.respondWith(respondWithAsset(request));
 });
 
-/** Whether a response is the page. A file that is opened directly, such as `/icon.svg`, must not replace the page in the cache. */
+/** Whether a response is HTML. A file that is opened directly, such as `/icon.svg`, must not replace the page in the cache. */
 const isHtml = ({ headers }: Response) => headers.get('content-type')?.startsWith('text/html') ?? false;
 
 /** Responds with the page from the hub, or offline with the cached one. All addresses of the console are the same page. */

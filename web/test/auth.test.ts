@@ -40,7 +40,7 @@ test('stores a valid access token and exchanges it for a JWT', async () => {
   const { auth, hub } = setup();
   assert.deepEqual(await auth.signIn('secret:team'), { namespace: 'team' });
   assert.equal(auth.accessToken, 'secret:team');
-  await auth.token();
+  await auth.getValidJwt();
   assert.equal(hub.requests, 1);
 });
 
@@ -52,19 +52,19 @@ test('validates the syntax of namespaces', () => {
 test('reuses the JWT of the tab after a reload', async () => {
   const { auth, hub, reload } = setup();
   await auth.signIn('secret:team');
-  assert.equal(await reload().token(), await auth.token());
+  assert.equal(await reload().getValidJwt(), await auth.getValidJwt());
   assert.equal(hub.requests, 1);
 });
 
 test('creates a device id once, and deletes it at sign-out', async () => {
   const { auth, reload, stored } = setup();
   await auth.signIn('secret:team');
-  const id = auth.deviceId;
+  const id = auth.ensureDeviceId();
   assert.match(id, /^[0-9a-f]{32}$/);
-  assert.equal(reload().deviceId, id);
+  assert.equal(reload().ensureDeviceId(), id);
   auth.signOut();
   assert.equal(stored.size, 0);
-  assert.notEqual(auth.deviceId, id);
+  assert.notEqual(auth.ensureDeviceId(), id);
 });
 
 test('does not store a rejected access token', async () => {
@@ -77,13 +77,13 @@ test('renews the JWT before it expires, once for concurrent callers, independent
   const { auth, hub, clock } = setup();
   await auth.signIn('secret:team');
   clock.now += (900 - 61) * 1000;
-  await auth.token();
+  await auth.getValidJwt();
   assert.equal(hub.requests, 1);
   clock.now += 2000;
-  const [first, second] = await Promise.all([auth.token(), auth.token()]);
+  const [first, second] = await Promise.all([auth.getValidJwt(), auth.getValidJwt()]);
   assert.deepEqual([first === second, hub.requests], [true, 2]);
   auth.invalidateJwt();
-  await auth.token();
+  await auth.getValidJwt();
   assert.equal(hub.requests, 3);
 });
 
@@ -92,11 +92,11 @@ test('signs out when the access token is rejected, but not when the hub is unrea
   await auth.signIn('secret:team');
   auth.invalidateJwt();
   hub.isUnreachable = true;
-  await assert.rejects(auth.token(), { status: 0, code: 'unreachable' });
+  await assert.rejects(auth.getValidJwt(), { status: 0, code: 'unreachable' });
   assert.deepEqual([signOuts, auth.accessToken], [[], 'secret:team']);
   hub.isUnreachable = false;
   hub.token = 'another';
-  await assert.rejects(auth.token(), { status: 401 });
+  await assert.rejects(auth.getValidJwt(), { status: 401 });
   assert.deepEqual([signOuts, stored.size], [['The access token is no longer valid.'], 0]);
 });
 
@@ -105,7 +105,7 @@ test('signing out deletes all stored data', async () => {
   await auth.signIn('secret:team');
   auth.signOut();
   assert.deepEqual([signOuts, stored.size], [[null], 0]);
-  await assert.rejects(auth.token(), { status: 401 });
+  await assert.rejects(auth.getValidJwt(), { status: 401 });
 });
 
 test('reads the token of a sign-in link', () => {
@@ -138,12 +138,12 @@ test('signing in to another namespace keeps no data of the first one', async () 
   await auth.signIn('secret:team');
   assert.equal(stored.has('tab jwt'), false);
   await assert.rejects(
-    auth.token(),
+    auth.getValidJwt(),
     { status: 401, message: 'Another namespace was signed in. Reload the page.' },
     'a request of the previous page',
   );
   assert.deepEqual(auth.resume(), { namespace: 'team' });
   assert.equal(stored.has('tab draft'), false);
-  await auth.token();
+  await auth.getValidJwt();
   assert.equal(hub.requests, 2);
 });

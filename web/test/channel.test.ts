@@ -57,8 +57,8 @@ function setup() {
   const failedConnects: (string | null)[] = [];
   const browser = { isOnline: true, invalidated: 0, tokens: 0 };
   const channel = new Channel({
-    token: async () => `jwt${(browser.tokens += 1)}`,
-    invalidateToken: () => void (browser.invalidated += 1),
+    getValidJwt: async () => `jwt${(browser.tokens += 1)}`,
+    invalidateJwt: () => void (browser.invalidated += 1),
     onEvent: (event) => events.push(event),
     onConnected: (id, gap) => connected.push([id, gap]),
     onState: (state) => states.push(state),

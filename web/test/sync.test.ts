@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, mock, test } from 'node:test';
 import type { Api } from '../src/api/client.ts';
 import type { HubEvent } from '../src/api/types.ts';
-import { onlyUnsent } from '../src/state/conversation.ts';
+import { withoutSynced } from '../src/state/conversation.ts';
 import { getConversation, openSessionId, setOpenSession, state, updateConversation } from '../src/state/store.ts';
 import { Sync } from '../src/state/sync.ts';
 import type { OutgoingMessage } from '../src/content/unstored-messages.ts';
@@ -271,7 +271,7 @@ test('stops fetching messages of a session that the store has dropped', async ()
   const release = delayResponses(hub);
   const fetching = sync.fetchNewerMessages('a');
   await flushPromises();
-  updateConversation('a', onlyUnsent);
+  updateConversation('a', withoutSynced);
   requests.length = 0;
   release();
   await fetching;

@@ -6,7 +6,7 @@ import { matchCommands } from '../src/content/completions.ts';
 import { cutText } from '../src/content/cut-text.ts';
 import { summarizeEdits } from '../src/content/edit-summary.ts';
 import { previewOutput, summarizeInput, summaryPath, toolTitle } from '../src/content/tool-summary.ts';
-import { relativePath } from '../src/content/paths.ts';
+import { displayPath } from '../src/content/paths.ts';
 
 test('summarizes a call by its most descriptive field, in one line', () => {
   assert.equal(summarizeInput({ description: 'List', command: 'ls' }), 'ls');
@@ -38,21 +38,21 @@ test('the summary of a call for one file is its path', () => {
 
 test('a path inside the session directory is relative to it', () => {
   const session = { path: '/home/ada/code', homeDir: '/home/ada' };
-  assert.equal(relativePath('/home/ada/code/src/a.ts', session), 'src/a.ts');
-  assert.equal(relativePath('/home/ada/code/a.ts', { path: '/home/ada/code/' }), 'a.ts');
-  assert.equal(relativePath('C:\\code\\src\\a.ts', { path: 'C:\\code' }), 'src\\a.ts');
-  assert.equal(relativePath('/home/ada/codes/a.ts', session), '~/codes/a.ts');
-  assert.equal(relativePath('/etc/hosts', session), '/etc/hosts');
-  assert.equal(relativePath('src/a.ts', session), 'src/a.ts');
-  assert.equal(relativePath('/home/ada/code', session), '~/code');
-  for (const none of [undefined, null, {}]) assert.equal(relativePath('/etc/hosts', none), '/etc/hosts');
+  assert.equal(displayPath('/home/ada/code/src/a.ts', session), 'src/a.ts');
+  assert.equal(displayPath('/home/ada/code/a.ts', { path: '/home/ada/code/' }), 'a.ts');
+  assert.equal(displayPath('C:\\code\\src\\a.ts', { path: 'C:\\code' }), 'src\\a.ts');
+  assert.equal(displayPath('/home/ada/codes/a.ts', session), '~/codes/a.ts');
+  assert.equal(displayPath('/etc/hosts', session), '/etc/hosts');
+  assert.equal(displayPath('src/a.ts', session), 'src/a.ts');
+  assert.equal(displayPath('/home/ada/code', session), '~/code');
+  for (const none of [undefined, null, {}]) assert.equal(displayPath('/etc/hosts', none), '/etc/hosts');
 });
 
 test('only the home directory of the session is abbreviated', () => {
   const session = { path: '/home/alice/code', homeDir: '/home/alice' };
-  assert.equal(relativePath('/home/alice/.bashrc', session), '~/.bashrc');
-  assert.equal(relativePath('/home/bob/.bashrc', session), '/home/bob/.bashrc');
-  for (const homeDir of [undefined, '']) assert.equal(relativePath('/home/alice/.bashrc', { ...session, homeDir }), '/home/alice/.bashrc');
+  assert.equal(displayPath('/home/alice/.bashrc', session), '~/.bashrc');
+  assert.equal(displayPath('/home/bob/.bashrc', session), '/home/bob/.bashrc');
+  for (const homeDir of [undefined, '']) assert.equal(displayPath('/home/alice/.bashrc', { ...session, homeDir }), '/home/alice/.bashrc');
 });
 
 test('summarizes edits by their changed lines', () => {

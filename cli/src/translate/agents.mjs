@@ -1,5 +1,5 @@
 /**
- * How the messages of the known agents deviate from the Agent Client Protocol, as observed. An agent without an entry follows it.
+ * How the messages of the known agents deviate from the Agent Client Protocol, as observed. An agent without an entry follows the protocol.
  *
  * @typedef {object} Quirks
  * @property {boolean} [hasInputWhilePending] a call has its whole input while it is `pending`; without this quirk, the

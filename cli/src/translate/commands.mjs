@@ -7,7 +7,7 @@ const MAX_NAME_CHARS = 100;
 const MAX_DESCRIPTION_CHARS = 300;
 
 /**
- * Returns names and descriptions. Everything else is left out: one agent sends half a megabyte of it.
+ * Returns names and descriptions. Leaves out other fields: one agent sends half a megabyte of them.
  * @param {unknown} availableCommands
  * @returns {import('./records.mjs').Command[]}
  */

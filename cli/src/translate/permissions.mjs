@@ -3,8 +3,8 @@
  *
  * The order of the options means nothing: some agents list a permanent approval first. An approval chooses `allow_once`.
  * `allow_always` may write a permanent rule into the settings of the user or of the project, so only a user who sees its name
- * chooses it. An approval for the session is remembered by the caller instead, and every later call is allowed once.
- * `reject_always` is not chosen for the same reason.
+ * chooses it. For an approval for the session, the caller instead allows every later call once. `reject_always` is
+ * not chosen for the same reason.
  *
  * @typedef {string[] | {answers: string[]}} Answer
  * @typedef {{status: 'approved' | 'denied' | 'canceled', decision?: string, reason?: string,
@@ -17,7 +17,7 @@ import { asList, firstLine, isText } from './values.mjs';
 
 const MAX_LABEL_CHARS = 200;
 
-/** Options that approve a call and also choose a mode in which the agent decides more itself. */
+/** Matches options that approve a call and also choose a mode in which the agent decides more itself. */
 const CHOOSES_MODE = /auto|previous|bypass|yolo|accept/i;
 const NEVER_ASKS = /bypass|yolo|full.?access/i;
 
@@ -28,7 +28,7 @@ const textOf = ({ optionId, name }) => `${optionId} ${isText(name) ? name : ''}`
  * Returns the option for a decision.
  * @param {unknown} options of the request
  * @param {'approved' | 'denied'} status
- * @returns {Option | undefined} undefined if the agent offers none for one call
+ * @returns {Option | undefined} undefined if the agent offers no option for this call alone
  */
 export function chooseOption(options, status) {
   const kind = status === 'approved' ? 'allow_once' : 'reject_once';
@@ -55,7 +55,7 @@ export function offeredChoices(options, isPlan) {
 }
 
 /**
- * Returns the option of an approval: one of the offered choices that the user made, or the one for this call.
+ * Returns the option of an approval: the choice of the user, or without a choice, the option for this call alone.
  * @param {unknown} options of the request
  * @param {Decision} decision
  * @param {Choice[]} [choices] from `offeredChoices`

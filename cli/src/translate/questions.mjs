@@ -3,7 +3,7 @@
 import { asList, asObject, isObject, isText } from './values.mjs';
 
 /** The suffix of a property that takes a typed answer to the question of the same name. */
-const CUSTOM = '_custom';
+const CUSTOM_SUFFIX = '_custom';
 const YES = 'Yes';
 const NO = 'No';
 
@@ -15,16 +15,18 @@ const NO = 'No';
 /**
  * Returns the questions of a form.
  * @param {{message?: unknown, requestedSchema?: unknown}} form
- * @param {unknown} [asked] the questions in the input of the tool call that shows the form, which have the full texts
+ * @param {unknown} [fullQuestions] the questions with their full texts, from the input of the tool call that shows the form
  * @returns {Question[]}
  */
-export function toQuestions({ message, requestedSchema }, asked) {
+export function toQuestions({ message, requestedSchema }, fullQuestions) {
   const properties = propertiesOf(requestedSchema);
   const questions = Object.keys(properties)
     .filter((key) => !isCustom(key, properties))
-    .map((id, index, all) => toQuestion(id, properties[id], asList(asked)[index]?.question ?? (all.length === 1 ? message : undefined)));
+    .map((id, index, all) =>
+      toQuestion(id, properties[id], asList(fullQuestions)[index]?.question ?? (all.length === 1 ? message : undefined)),
+    );
   const [first] = questions;
-  const isShown = questions.some(({ question }) => question === message) || asList(asked).length > 0;
+  const isShown = questions.some(({ question }) => question === message) || asList(fullQuestions).length > 0;
   if (first && isText(message) && !isShown) first.question = `${message}\n${first.question}`;
   return questions;
 }
@@ -48,7 +50,7 @@ export function elicitationResult({ requestedSchema }, { status, decision, answe
 /**
  * Returns the questions of a permission request, without the fields that clients of the hub do not know.
  * @param {unknown} rawInput of its tool call
- * @returns {Question[]} empty if it asks for something else
+ * @returns {Question[]} empty if the request asks for something else
  */
 export function questionsOfCall(rawInput) {
   const questions = asList(asObject(rawInput).questions).filter((item) => isText(item?.question));
@@ -78,7 +80,7 @@ export const answersByPosition = (questions, answers = {}) =>
 
 const propertiesOf = (schema) => asObject(asObject(schema).properties);
 
-const isCustom = (key, properties) => key.endsWith(CUSTOM) && Object.hasOwn(properties, key.slice(0, -CUSTOM.length));
+const isCustom = (key, properties) => key.endsWith(CUSTOM_SUFFIX) && Object.hasOwn(properties, key.slice(0, -CUSTOM_SUFFIX.length));
 
 const answersOf = (answer) => asList(isObject(answer) ? answer.answers : answer).filter(isText);
 
@@ -138,7 +140,7 @@ function toContent(key, property, given, properties) {
     return { [key]: isNumeric(property) && Number.isFinite(Number(typed[0])) ? Number(typed[0]) : typed.join(', ') };
   return {
     ...(chosen.length > 0 && { [key]: property.type === 'array' ? chosen : chosen[0] }),
-    ...(typed.length > 0 && Object.hasOwn(properties, key + CUSTOM) && { [key + CUSTOM]: typed.join(', ') }),
+    ...(typed.length > 0 && Object.hasOwn(properties, key + CUSTOM_SUFFIX) && { [key + CUSTOM_SUFFIX]: typed.join(', ') }),
   };
 }
 

@@ -2,20 +2,20 @@
  * Joins the chunks of a text into messages.
  *
  * A message ends when the agent does something else. A long text is stored in pieces, so that a crash loses little of it.
- * Each piece must be Markdown that renders alone. So the text is split where a paragraph outside of code begins. Without such
- * a place it is split where a line begins: code is closed in the first piece and opened again in the second one, and
- * `continuedBy` of the first one tells clients how to join them.
+ * Each piece must be Markdown that renders alone. So the text is split where a paragraph outside of code begins, or if there
+ * is none, where a line begins. In that case, a code block is closed in the first piece and opened again in the second one, and
+ * `continuedBy` of the first piece tells clients how to join the two.
  */
 
 import { message, text as textContent, thinking as thinkingContent } from './records.mjs';
 
-/** A text is split where its last paragraph begins: once this many characters precede it, or once the text is this old. */
+/** A text is split where its last paragraph begins, once this many characters precede the paragraph, or once the text is this old. */
 const PIECE_CHARS = 4000;
-const PIECE_MS = 5000;
-/** How many times as long or as old a text must be to be split where a line begins. */
+const MAX_PIECE_AGE_MS = 5000;
+/** Factor on both limits for a split where only a line begins. */
 const LINE_FACTOR = 2;
 /** A text without a new chunk for this time is stored: text that the agent sends outside of a turn has no marked end. */
-const IDLE_MS = 10_000;
+const IDLE_TIMEOUT_MS = 10_000;
 /** A text without lines is split anywhere at this length. */
 const MAX_CHARS = 200_000;
 
@@ -44,7 +44,7 @@ export class TextBuffer {
    * Appends a chunk.
    * @param {TextKind} kind
    * @param {string} chunk
-   * @param {string} [messageId] the agent's id of the message; a chunk without one continues the current message
+   * @param {string} [messageId] the agent's id of the message; a chunk without an id continues the current message
    * @returns {import('./records.mjs').MessageRecord[]} the messages that are complete
    */
   append(kind, chunk, messageId) {
@@ -66,9 +66,9 @@ export class TextBuffer {
     return piece ? [toRecord(piece, piece.text)] : [];
   }
 
-  /** Ends the current message if nothing was added to it for a while. */
+  /** Ends the current message if nothing was added to it for `IDLE_TIMEOUT_MS`. */
   flushIdle() {
-    return this.#piece && this.now() - this.#piece.changedAt >= IDLE_MS ? this.flush() : [];
+    return this.#piece && this.now() - this.#piece.changedAt >= IDLE_TIMEOUT_MS ? this.flush() : [];
   }
 
   /** Returns what was appended to the current message since the last call. Blank text is held back until other text follows. */
@@ -87,7 +87,7 @@ export class TextBuffer {
     this.#add(chunk);
   }
 
-  /** Only the chunk is scanned: reading the whole text for each chunk would take quadratic time. */
+  /** Adds a chunk to the piece. Scans only the chunk: scanning the whole text each time would take quadratic time. */
   #add(chunk) {
     const piece = this.#piece;
     let offset = piece.text.length;
@@ -108,7 +108,7 @@ export class TextBuffer {
     const { kind, text, startedAt, paragraphAt, lineSplit } = this.#piece;
     if (text.length >= MAX_CHARS) return this.flush();
     const age = this.now() - startedAt;
-    const isDue = (at, factor) => at > 0 && (at >= factor * PIECE_CHARS || age >= factor * PIECE_MS);
+    const isDue = (at, factor) => at > 0 && (at >= factor * PIECE_CHARS || age >= factor * MAX_PIECE_AGE_MS);
     if (isDue(paragraphAt, 1)) return this.#splitAt(paragraphAt, kind === 'text' ? null : {});
     if (lineSplit && isDue(lineSplit.at, LINE_FACTOR)) return this.#splitAt(lineSplit.at, kind === 'text' ? lineSplit.fences : {});
     return [];

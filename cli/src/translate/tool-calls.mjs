@@ -36,12 +36,12 @@ const TODO_TOOL = 'TodoWrite';
  * @property {ToolOutput} output
  * @property {boolean} isStored
  * @property {boolean} isEnded
- * @property {boolean} isOld it ended before the previous turn did
- * @property {boolean} isClosed the bridge ended the call, and ignores later updates of it
+ * @property {boolean} isOld whether the call ended before the previous turn did
+ * @property {boolean} isClosed whether the bridge ended the call, and ignores later updates of it
  * @property {string} [name]
  * @property {object} [input]
- * @property {number} results the number of stored results
- * @property {number} resultAt when the last one was stored
+ * @property {number} resultCount the number of stored results
+ * @property {number} lastResultAt when the last result was stored
  */
 
 export class ToolCalls {
@@ -60,7 +60,7 @@ export class ToolCalls {
   }
 
   /** The calls that are stored at the hub and have not ended. */
-  get open() {
+  get openCalls() {
     return [...this.#calls.values()].filter(({ isStored, isEnded }) => isStored && !isEnded);
   }
 
@@ -90,15 +90,15 @@ export class ToolCalls {
     else call.description = contentText(update.content) || call.description;
     if (isFinal(call)) return this.#end(call, call.status === 'failed' || (exitCode(update) ?? 0) !== 0);
     const records = !call.isStored && this.#isInputKnown(call) ? [this.#store(call)] : [];
-    return [...records, ...this.#dueOutput(call)];
+    return [...records, ...this.#takeDueOutput(call)];
   }
 
   /**
    * Stores a call because the agent asks for its permission.
-   * @param {object} toolCall of the request, which may be the first to name the call
+   * @param {object} toolCall of the request, which may be the first that the agent sends of the call
    * @returns {{call: Call, records: import('./records.mjs').MessageRecord[]}}
    */
-  request(toolCall) {
+  storeForRequest(toolCall) {
     const id = isText(toolCall.toolCallId) ? toolCall.toolCallId : this.newId();
     const known = this.#calls.get(id);
     const call = known && !known.isEnded ? known : this.#create(id);
@@ -108,7 +108,7 @@ export class ToolCalls {
   }
 
   /** To be called when the user approved a call. */
-  start(call) {
+  onApproved(call) {
     if (call.status === 'pending') call.status = 'in_progress';
   }
 
@@ -120,27 +120,27 @@ export class ToolCalls {
     call.isClosed = true;
     const records = call.isStored ? [] : [this.#store(call)];
     if (typeof rest !== 'string' || rest.trim() !== '') records.push(this.#result(call, rest));
-    return [...records, this.#result(call, call.results > 0 ? `\n${reason}` : reason, { isError: true, isFinal: true })];
+    return [...records, this.#result(call, call.resultCount > 0 ? `\n${reason}` : reason, { isError: true, isFinal: true })];
   }
 
-  /** Ends all calls, except those whose input never came. */
+  /** Ends all calls, except calls whose input never arrived. */
   closeAll(reason) {
-    return this.#unended().flatMap((call) => this.close(call, reason));
+    return this.#unendedCalls().flatMap((call) => this.close(call, reason));
   }
 
-  /** Ends all calls at the regular end of a turn: the agent does not report the end of each. */
+  /** Ends all calls at the regular end of a turn: agents do not report the end of every call. */
   endAll() {
-    return this.#unended().flatMap((call) =>
+    return this.#unendedCalls().flatMap((call) =>
       call.status === 'pending' ? this.close(call, 'The turn ended before this call ran.') : this.#end(call, false),
     );
   }
 
-  /** Returns the output that was held back for a while. */
-  dueOutput() {
-    return this.open.flatMap((call) => this.#dueOutput(call));
+  /** Returns the unsent output of all calls whose last result is old enough. */
+  takeDueOutput() {
+    return this.openCalls.flatMap((call) => this.#takeDueOutput(call));
   }
 
-  /** Forgets calls that ended before the previous turn did: the agent may still send updates of later ones. */
+  /** Removes calls that ended before the previous turn did. The agent may still send updates of later calls. */
   forgetOld() {
     for (const [id, call] of this.#calls) {
       if (call.isOld) this.#calls.delete(id);
@@ -149,28 +149,28 @@ export class ToolCalls {
   }
 
   /** Whether a text is the path of a file that a call names. */
-  names(text) {
+  hasFile(text) {
     return [...this.#calls.values()].some(({ locations }) => locations.some(({ path }) => path === text));
   }
 
-  /** Returns all that is known of the input of a call; the stored input may be less. */
+  /** Returns the input of a call as far as it is known; the stored input may have less. */
   inputOf(call) {
     return call ? toolInput(call, this.quirks) : {};
   }
 
-  /** Returns an id for a request of a call: the call's id, or another one if it had a request before. */
-  requestId(id) {
+  /** Returns an unused id for a request of a call: the call's id, or if it is used, the id with a number at its end. */
+  newRequestId(id) {
     return this.#uniqueId(id, 'request ');
   }
 
-  #unended() {
+  #unendedCalls() {
     return [...this.#calls.values()].filter((call) => !call.isEnded && (call.isStored || call.status !== 'pending' || hasInput(call)));
   }
 
   #create(toolCallId) {
     const isValid = Buffer.byteLength(toolCallId) <= MAX_ID_BYTES && toolCallId.isWellFormed();
     const id = this.#uniqueId(isValid ? toolCallId : this.newId(), 'call ');
-    const state = { isStored: false, isEnded: false, isOld: false, isClosed: false, results: 0, resultAt: 0 };
+    const state = { isStored: false, isEnded: false, isOld: false, isClosed: false, resultCount: 0, lastResultAt: 0 };
     const input = { rawInput: undefined, diffs: [], locations: [], description: '', output: new ToolOutput() };
     const call = { id, toolCallId, key: this.newId(), names: [], status: 'pending', ...input, ...state };
     this.#calls.set(toolCallId, call);
@@ -185,11 +185,11 @@ export class ToolCalls {
   }
 
   #isInputKnown(call) {
-    // Stored only when it succeeds: a failed call must not replace the session's todos.
+    // A call that replaces the todos is stored only when it succeeds: a failed call must not replace them.
     if (isTodoCall(call)) return false;
     if (call.status !== 'in_progress') return this.quirks.hasInputWhilePending === true && hasInput(call);
     if (hasInput(call)) return true;
-    // An agent that sends inputs sends an empty one first.
+    // The input may still be missing: agents send an empty input first.
     const isEmptyYet = isObject(call.rawInput) && !call.output.hasUnsent;
     return call.kind !== 'edit' && !isEmptyYet && (isText(call.title) || call.locations.length > 0);
   }
@@ -216,15 +216,15 @@ export class ToolCalls {
     return [this.#result(call, call.output.takeRest())];
   }
 
-  #dueOutput(call) {
-    if (!call.isStored || !call.output.hasUnsent || this.now() - call.resultAt < OUTPUT_INTERVAL_MS) return [];
+  #takeDueOutput(call) {
+    if (!call.isStored || !call.output.hasUnsent || this.now() - call.lastResultAt < OUTPUT_INTERVAL_MS) return [];
     return [this.#result(call, call.output.take())];
   }
 
   #result(call, content, { isError = false, isFinal = false } = {}) {
-    call.results += 1;
-    call.resultAt = this.now();
-    return message(`${call.key}-result-${call.results}`, toolResult(call.id, content, isError, isFinal));
+    call.resultCount += 1;
+    call.lastResultAt = this.now();
+    return message(`${call.key}-result-${call.resultCount}`, toolResult(call.id, content, isError, isFinal));
   }
 }
 

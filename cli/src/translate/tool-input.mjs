@@ -46,7 +46,7 @@ export function toolName({ toolCallId, kind, firstTitle, names }, { hasNameInId,
   return (Object.hasOwn(toolNames, name) ? toolNames[name] : name).slice(0, MAX_NAME_CHARS).toWellFormed();
 }
 
-/** Whether a call replaces the session's todos. Its title is the name where the agent sends none. */
+/** Whether a call replaces the session's todos. If the agent sends no name, the title of the call is its name. */
 export const isTodoCall = ({ names, firstTitle, rawInput }) =>
   [...names, firstTitle].some((name) => isText(name) && TODO_TOOLS.test(name)) && Array.isArray(rawInput?.todos);
 
@@ -66,7 +66,7 @@ export function toolInput(call, quirks) {
   if (call.rawInput !== undefined && !isObject(call.rawInput)) base.input = call.rawInput;
   // Some agents send a plan only as the text of its call.
   if (call.kind === 'switch_mode' && !hasFields(base) && isText(call.description)) base.plan = call.description;
-  return withDescription(hasFields(base) ? base : derive(call, quirks), call.description);
+  return withDescription(hasFields(base) ? base : deriveInput(call, quirks), call.description);
 }
 
 /**
@@ -74,7 +74,7 @@ export function toolInput(call, quirks) {
  * @param {import('./tool-calls.mjs').Call} call
  * @param {import('./agents.mjs').Quirks} quirks
  */
-function derive({ kind, title, locations }, { isTitleCommand }) {
+function deriveInput({ kind, title, locations }, { isTitleCommand }) {
   if (isTitleCommand && kind === 'execute' && isText(title)) return { command: title };
   const paths = locations.map(({ path }) => path).filter(isText);
   const location = paths.length > 1 ? { paths } : paths.length === 1 ? { file_path: paths[0] } : {};
@@ -87,8 +87,7 @@ function withDescription(input, description) {
   return { ...input, [input.description === undefined ? 'description' : 'note']: description };
 }
 
-/** Leaves out a list of commands that has only the command itself. */
-/** @param {Record<string, any>} input */
+/** Leaves out a list of commands that has only the command itself. @param {Record<string, any>} input */
 function withoutRepeatedCommand({ commands, ...rest }) {
   const isRepeated = Array.isArray(commands) && commands.length === 1 && commands[0] === rest.command;
   return isRepeated || commands === undefined ? rest : { ...rest, commands };

@@ -1,4 +1,4 @@
-/** The output of a tool call. Clients append the results of a call, so only what is new is sent. */
+/** The output of a tool call. Clients append the results of a call, so each result has only new output. */
 
 import { asList, isObject, isText } from './values.mjs';
 import { imageBlock } from './records.mjs';
@@ -8,7 +8,7 @@ const MAX_START_CHARS = 1_000_000;
 const MAX_END_CHARS = 1_000_000;
 /** How many of the last sent characters are searched in an output that replaces the previous one. */
 const OVERLAP_CHARS = 200;
-/** A shorter end would be found by chance. */
+/** A shorter text could be found by chance. */
 const MIN_OVERLAP_CHARS = 8;
 
 /** The fields of `rawOutput` that hold its text, in order of preference. */
@@ -63,9 +63,9 @@ export class ToolOutput {
   #sent = '';
   #unsent = '';
   #isStartComplete = false;
-  /** What follows the start, without its first `#dropped` characters. It is sent when the call ends. */
+  /** The output after the start, without its first `#droppedChars` characters. It is sent when the call ends. */
   #end = '';
-  #dropped = 0;
+  #droppedChars = 0;
   #isEndSent = false;
   #images = [];
   #seenImages = new Set();
@@ -91,7 +91,7 @@ export class ToolOutput {
     const text = isFinal ? finalText(update) : contentText(update.content);
     const start = this.#sent + this.#unsent;
     if (this.#isStartComplete && text.startsWith(start)) this.#replaceEnd(text.slice(start.length));
-    else this.#append(newPart(start + this.#end, text));
+    else this.#append(findNewPart(start + this.#end, text));
   }
 
   /**
@@ -108,7 +108,7 @@ export class ToolOutput {
   /** Returns all output that was not sent yet, when the call has ended. @returns {string | object[]} */
   takeRest() {
     this.#trimEnd(MAX_END_CHARS);
-    const note = this.#dropped > 0 ? `\n[${this.#dropped} characters left out]\n` : '';
+    const note = this.#droppedChars > 0 ? `\n[${this.#droppedChars} characters left out]\n` : '';
     const text = this.#unsent + note + this.#end;
     this.#isEndSent ||= this.#end !== '';
     this.#sent += this.#unsent;
@@ -127,7 +127,7 @@ export class ToolOutput {
   #append(text) {
     if (this.#isStartComplete) {
       if (!this.#isEndSent) this.#end += text;
-      // Not with each piece: this copies the text.
+      // Trimmed only at twice the limit, because each trim copies the text.
       if (this.#end.length > 2 * MAX_END_CHARS) this.#trimEnd(MAX_END_CHARS);
       return;
     }
@@ -141,14 +141,14 @@ export class ToolOutput {
 
   #replaceEnd(text) {
     this.#end = this.#isEndSent ? '' : text;
-    this.#dropped = 0;
+    this.#droppedChars = 0;
     this.#trimEnd(2 * MAX_END_CHARS);
   }
 
   #trimEnd(max) {
     const excess = this.#end.length - max;
     if (excess <= 0) return;
-    this.#dropped += excess;
+    this.#droppedChars += excess;
     this.#end = this.#end.slice(excess);
   }
 
@@ -161,7 +161,7 @@ export class ToolOutput {
 }
 
 /** Returns what follows `known` in `text`, which is the whole output so far, or its last part. */
-function newPart(known, text) {
+function findNewPart(known, text) {
   if (text.startsWith(known)) return text.slice(known.length);
   const trimmed = known.trimEnd();
   // Agents trim the final text.

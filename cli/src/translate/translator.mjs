@@ -5,7 +5,7 @@
  *     const translator = createTranslator({ agent: 'claude', flavor: 'alpha' });
  *
  *     onUpdate(update) -> Record[]               for each `session/update`: `params.update`
- *     onReplayedUpdate(update) -> Record[]       for those that replay a loaded session: only what is not its conversation
+ *     onReplayedUpdate(update) -> Record[]       for updates that replay a loaded session: only records that are not its conversation
  *     onPermissionRequest(params) -> {records, request}    for `session/request_permission`
  *     onElicitation(params) -> {records, request}          for `elicitation/create`; throws for another mode than `form`
  *     responseTo(id, decision) -> object         the JSON-RPC result for the request with this id at the hub
@@ -13,17 +13,17 @@
  *     endTurn(stopReason) -> Record[]            after the reply of `session/prompt` and the late updates
  *     closeOpenCalls(reason) -> Record[]         when the agent crashed, or does not end its calls
  *     flush() -> Record[]                        ends the current message, for updates outside of a turn
- *     dueRecords() -> Record[]                   text and output that were held back; to be called about once a second
+ *     takeDueRecords() -> Record[]               text and output that are due; to be called about once a second
  *     takeDeltas() -> Delta[]                    live text since the last call
- *     openCalls -> {id, name, input}[]           calls to be closed by the next process after a crash of this one
+ *     openCalls -> {id, name, input}[]           calls that the next process must close if this process crashes
  *
  * Records are listed in `records.mjs`; messages are sent to the hub in order, each with its `localId`. A delta is
  * `{id, kind: 'text' | 'thinking', text}`: `text` continues the message that will follow as the record with `localId === id`.
  *
  * `request` is `{id, tool, arguments, createdAt}`; without its `id`, it is the value of `agentState.requests[id]`. Its id
- * is that of the tool call, so that clients show the two together; the records before it contain the call. A decision is
+ * is the id of the tool call, so that clients show the two together. `records` has the call, if it is not stored yet. A decision is
  * `{status: 'approved' | 'denied' | 'canceled', decision?, reason?, answers?}`. Once the user has approved a `tool` for the
- * session, the caller answers its requests without asking, with `{status: 'approved'}`. A request with
+ * session, the caller answers requests of the tool without asking the user, with `{status: 'approved'}`. A request with
  * `arguments.questions`, of either method, must always be answered by the user.
  *
  * The caller sends the event `ready` after a turn if no prompt is queued.
@@ -96,7 +96,7 @@ class Translator {
   /** Whether the last thing in the turn is a denial. */
   #isDenied = false;
   #compactions = new Map();
-  /** The JSON of the last record of a type: agents repeat themselves. */
+  /** The JSON of the last record of each type, to drop repeated records. */
   #last = new Map();
 
   /** @param {Options} options */
@@ -111,7 +111,7 @@ class Translator {
   }
 
   get openCalls() {
-    return this.#calls.open.map(({ id, name, input }) => ({ id, name, input }));
+    return this.#calls.openCalls.map(({ id, name, input }) => ({ id, name, input }));
   }
 
   onUpdate(update) {
@@ -140,7 +140,7 @@ class Translator {
       case 'compaction_update':
       case 'compaction_summary_chunk':
         return this.#onCompaction(update);
-      // `user_message_chunk` repeats the prompt. Unknown updates are of later versions.
+      // `user_message_chunk` repeats the prompt. Later versions of the protocol may have other updates.
       default:
         return [];
     }
@@ -153,7 +153,7 @@ class Translator {
   onPermissionRequest(params) {
     const toolCall = asObject(params.toolCall);
     const questions = toolCall._meta?.qwenInteractionKind === 'user_question' ? questionsOfCall(toolCall.rawInput) : [];
-    const { call, records: stored } = this.#calls.request(toolCall);
+    const { call, records: stored } = this.#calls.storeForRequest(toolCall);
     const added = this.#addRequest({ params, call, questions, isForm: false });
     return { records: this.#afterText(stored), ...added };
   }
@@ -162,7 +162,7 @@ class Translator {
     if (params.mode !== undefined && params.mode !== 'form') throw new Error(`Questions of mode ${params.mode} are not supported.`);
     const call = this.#calls.find(params.toolCallId);
     const questions = toQuestions(params, call?.rawInput?.questions);
-    const stored = call && !call.isStored && !call.isEnded ? this.#calls.request({ toolCallId: params.toolCallId }).records : [];
+    const stored = call && !call.isStored && !call.isEnded ? this.#calls.storeForRequest({ toolCallId: params.toolCallId }).records : [];
     const added = this.#addRequest({ params, call, questions, isForm: true });
     return { records: this.#afterText(stored), ...added };
   }
@@ -185,7 +185,7 @@ class Translator {
     if (decision.status === 'approved') {
       const isAllowed = isForm || approvedOption(params.options, decision, choices) !== undefined;
       if (!isAllowed) return this.#afterText(this.#calls.close(call, 'Not run: the agent offers no approval of a single call.'));
-      this.#calls.start(call);
+      this.#calls.onApproved(call);
       return [];
     }
     this.#isDenied ||= decision.status === 'denied' && !call.isEnded;
@@ -209,8 +209,8 @@ class Translator {
     return this.#text.flush();
   }
 
-  dueRecords() {
-    return [...this.#text.flushIdle(), ...this.#calls.dueOutput()];
+  takeDueRecords() {
+    return [...this.#text.flushIdle(), ...this.#calls.takeDueOutput()];
   }
 
   takeDeltas() {
@@ -230,9 +230,9 @@ class Translator {
     return [...usage, ...this.#text.append('text', value, messageId ?? undefined)];
   }
 
-  /** Leaves out notes that repeat what the call shows. */
+  /** Leaves out notes that repeat what a call shows. */
   #onInfo(info) {
-    const isRepeated = info === 'Operation cancelled by user' || this.#calls.names(info);
+    const isRepeated = info === 'Operation cancelled by user' || this.#calls.hasFile(info);
     return isRepeated ? [] : this.#event('info', info);
   }
 
@@ -274,7 +274,7 @@ class Translator {
     return status === 'failed' ? this.#event('compaction_failed', isText(error) ? error : 'No reason given.') : [];
   }
 
-  /** Returns a record of a type unless the last one was the same. */
+  /** Returns a record, unless the last record of the type was the same. */
   #onChange(type, fields) {
     const json = JSON.stringify(fields);
     if (this.#last.get(type) === json) return [];
@@ -282,9 +282,9 @@ class Translator {
     return [{ type, ...fields }];
   }
 
-  /** `whole`: the arguments, if those of the request are shortened, and `content`: their JSON. */
+  /** If the arguments of the request are shortened, `whole` has all of them, and `content` is the JSON of `whole`. */
   #addRequest({ params, call, questions, isForm }) {
-    const id = this.#calls.requestId(call?.id ?? this.#newId());
+    const id = this.#calls.newRequestId(call?.id ?? this.#newId());
     const whole = this.#argumentsOf(params, call, questions, isForm);
     const args = limitSize(whole, MAX_INPUT_BYTES);
     const json = JSON.stringify(whole);
@@ -314,7 +314,7 @@ class Translator {
     return records.message(this.#newId(), content);
   }
 
-  /** Puts the text that the agent sent before in front of records. */
+  /** Puts the text that the agent sent earlier before the records. */
   #afterText(added) {
     return added.length > 0 ? [...this.#text.flush(), ...added] : [];
   }

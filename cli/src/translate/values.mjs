@@ -32,7 +32,7 @@ const sizeOf = (value) => Buffer.byteLength(JSON.stringify(value) ?? '');
 const MAX_DEPTH = 100;
 
 /**
- * Shortens the longest texts in a value until its JSON fits; each says how much is left out. A value with too many parts
+ * Shortens the longest texts in a value until its JSON fits; each shortened text says how much is missing. A value with too many parts
  * becomes `{json}`, the beginning of its JSON. Also makes the value valid for the hub: texts without halves of surrogate
  * pairs, and nesting of at most 100 levels.
  * @param {object} value

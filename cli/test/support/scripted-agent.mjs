@@ -15,7 +15,7 @@ const {
   initialize = {},
   created = {},
   signedOut = false,
-  startMs = 0,
+  startTimeoutMs = 0,
   startError,
   crashes = false,
   ignoresCancel = false,
@@ -93,7 +93,7 @@ agent({ name: 'scripted' })
     record('initialize', params);
     if (startError) process.stderr.write(`${startError}\n`);
     if (crashes) process.exit(1);
-    await delay(startMs);
+    await delay(startTimeoutMs);
     return { protocolVersion: 1, ...initialize };
   })
   .onRequest('authenticate', ({ params }) => {

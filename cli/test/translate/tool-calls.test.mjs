@@ -138,9 +138,9 @@ test('output that is sent as a whole each time is stored in pieces, one a second
   }
   session.callUpdate('c', { content: textContent('one\ntwo\nthree\nfour\nfive\n') });
   session.clock.ms = 2900;
-  assert.deepEqual(session.translator.dueRecords(), []);
+  assert.deepEqual(session.translator.takeDueRecords(), []);
   session.clock.ms = 3000;
-  session.hub.store(session.translator.dueRecords());
+  session.hub.store(session.translator.takeDueRecords());
   assert.deepEqual(
     results(session).map(({ content }) => content),
     ['one\n', 'two\nthree\nfour\n', 'five\n'],

@@ -180,10 +180,10 @@ test('text outside of a turn is stored when nothing follows', () => {
   const session = createSession();
   session.say('Background task finished.');
   session.clock.ms = 9_000;
-  session.hub.store(session.translator.dueRecords());
+  session.hub.store(session.translator.takeDueRecords());
   assert.deepEqual(session.shown(), []);
   session.clock.ms = 10_000;
-  session.hub.store(session.translator.dueRecords());
+  session.hub.store(session.translator.takeDueRecords());
   assert.deepEqual(session.shown(), ['text "Background task finished."']);
 });
 

@@ -1,6 +1,6 @@
 /**
  * The agent: each user message is a shell command. Commands run one at a time, after the user approved them, and at most
- * once, also over restarts. Their output is sent as messages.
+ * once, even if the agent is restarted. Their output is sent as messages.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -9,7 +9,7 @@ import { configureByFlavor } from 'session-gateway-cli-kit/modes';
 import { APPROVE_EVERYTHING } from 'session-gateway-cli-kit/permissions';
 import { TaskQueue } from 'session-gateway-cli-kit/task-queue';
 import { findUpload } from 'session-gateway-cli-kit/uploads';
-import { BUILT_IN, Catalog } from './catalog.mjs';
+import { BUILT_IN_COMMANDS, Catalog } from './catalog.mjs';
 import { decideByMode } from './modes.mjs';
 import { ShellState } from './shell-state.mjs';
 import { startCommand } from './shell.mjs';
@@ -98,7 +98,7 @@ export class ShellAgent {
     return this.queue.abort();
   }
 
-  /** Ends the running command. Queued messages are left for the next process of the session. */
+  /** Ends the running command. The next process of the session handles the queued messages. */
   async stop() {
     this.queue.stop();
     if (!this.#running) return;
@@ -131,7 +131,7 @@ export class ShellAgent {
 
   async #runSlashCommand(item, task, name, rest) {
     if (name === 'help') {
-      const ownCommands = (await this.catalog.commands()).filter((command) => !BUILT_IN.includes(command));
+      const ownCommands = (await this.catalog.commands()).filter((command) => !BUILT_IN_COMMANDS.includes(command));
       return this.send(messages.text([HELP, ...ownCommands.map((command) => `/${command}`)].join('\n')));
     }
     if (name === 'todo') {
@@ -220,7 +220,7 @@ export class ShellAgent {
     const { permissionMode, autoApprove } = this.settings;
     const decision = decideByMode(permissionMode, command, this.shell.isUnmodified);
     if (decision.isForbidden) return { status: 'never' };
-    // In a modified shell, a program may be another one than the user approved.
+    // In a modified shell, a name may run another program than the one that the user approved.
     const scope = this.shell.isUnmodified ? this.permissions.scopeOf({ tool: TOOL, args: input }) : null;
     const approvedBy = decision.approvedBy ?? (autoApprove ? APPROVE_EVERYTHING : this.permissions.findRule(scope));
     if (!approvedBy) return this.permissions.ask(TOOL, input, permissionMode, { scope });
@@ -229,7 +229,7 @@ export class ShellAgent {
     return { status: 'approved', id };
   }
 
-  /** Sends a list of the attachments, and returns the paths of those that are uploads of this session. */
+  /** Sends a list of the attachments. Returns the paths of the attachments that are uploads of this session. */
   async #announceAttachments(attachments) {
     if (attachments.length === 0) return [];
     const found = await Promise.all(attachments.map(({ path }) => findUpload(this.uploads, path)));

@@ -7,7 +7,7 @@ import { readFile, readdir, stat } from 'node:fs/promises';
 import { resolveInside } from 'session-gateway-cli-kit/paths';
 
 /** Commands that the agent implements. */
-export const BUILT_IN = ['help', 'todo'];
+export const BUILT_IN_COMMANDS = ['help', 'todo'];
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 const MAX_BYTES = 256 * 1024;
@@ -18,16 +18,16 @@ export class Catalog {
     this.root = root;
   }
 
-  /** Names of all slash commands, the built-in ones first. */
+  /** Returns the names of all slash commands, the built-in ones first. */
   async commands() {
     const ownCommands = (await this.#list('.agents/commands'))
       .filter((file) => file.endsWith('.md'))
       .map((file) => file.slice(0, -3))
-      .filter((name) => NAME.test(name) && !BUILT_IN.includes(name));
-    return [...BUILT_IN, ...ownCommands];
+      .filter((name) => NAME.test(name) && !BUILT_IN_COMMANDS.includes(name));
+    return [...BUILT_IN_COMMANDS, ...ownCommands];
   }
 
-  /** The shell script of a command, or null when there is no such command or it has no `sh` block. */
+  /** Returns the shell script of a command; null if there is no such command or its file has no `sh` block. */
   async script(name) {
     if (!NAME.test(name)) return null;
     const page = await this.#read(`.agents/commands/${name}.md`);

@@ -5,14 +5,14 @@ import { APPROVE_EVERYTHING } from 'session-gateway-cli-kit/permissions';
 /** @typedef {{approvedBy?: {kind: string, label: string}, isForbidden?: boolean}} ModeDecision */
 
 /**
- * Decides whether a command runs. A shell command can change more than files, so `acceptEdits` asks and `read-only` runs
- * none.
+ * Decides whether a command runs. A shell command can change more than files, so `acceptEdits` asks the user and
+ * `read-only` runs no command.
  * @param {string} mode
  * @param {string} command
  * @param {boolean} isUnmodified whether no command changed the shell's variables or left its directory; in a modified
  *   shell, `ls` may be another program
  * @returns {ModeDecision} `approvedBy`: why the command runs without
- *   asking; an empty object: the user is asked
+ *   asking; if the object is empty, the user is asked
  */
 export function decideByMode(mode, command, isUnmodified) {
   switch (mode) {
@@ -23,7 +23,7 @@ export function decideByMode(mode, command, isUnmodified) {
     case 'read-only':
       return { isForbidden: true };
     case 'safe-yolo':
-      return isUnmodified && isReadOnly(command) ? { approvedBy: READING } : {};
+      return isUnmodified && isReadOnlyCommand(command) ? { approvedBy: READING } : {};
     default:
       return {};
   }
@@ -33,8 +33,8 @@ const READING = { kind: 'mode', label: 'commands that only read' };
 
 const READING_PROGRAMS = new Set(['ls', 'pwd', 'cat', 'head', 'tail', 'wc', 'whoami', 'echo']);
 
-/** True for one call of a known reading program on relative paths, without characters that a shell interprets. */
-export function isReadOnly(command) {
+/** Whether a command is one call of a known reading program on relative paths, without characters that a shell interprets. */
+export function isReadOnlyCommand(command) {
   if (!/^[A-Za-z0-9 _./:,@+=-]+$/.test(command)) return false;
   const words = command.trim().split(/ +/);
   if (words.some((word) => word.startsWith('/') || word.split('/').includes('..') || word.includes('='))) return false;

@@ -1,5 +1,5 @@
 /**
- * The shell state that commands share, also over restarts of the agent: the working directory and the exported variables.
+ * The shell state that commands share, which survives restarts of the agent: the working directory and the exported variables.
  * Each command runs in a new shell, which writes both to a file when it exits.
  */
 
@@ -40,7 +40,7 @@ export class ShellState {
     return environment;
   }
 
-  /** True when no earlier command changed a variable and the shell is inside the session's directory. */
+  /** Whether no earlier command has changed a variable and the shell is inside the session's directory. */
   get isUnmodified() {
     return isInside(this.root, this.cwd) && Object.keys(this.env).length === 0;
   }
@@ -67,8 +67,8 @@ export class ShellState {
   }
 
   /**
-   * Reads the state that a command wrote. A command that was killed, or that replaced its shell with `exec`, wrote no
-   * complete state, which changes nothing.
+   * Reads the state that a command wrote. The state stays unchanged if the command wrote no complete state, because it was
+   * killed or replaced its shell with `exec`.
    * @returns {string | null} a notice for the user, when the directory changed or the variables are too large
    */
   end() {
@@ -98,7 +98,7 @@ export class ShellState {
 }
 
 /**
- * The variables that differ from `base`; null for those that are unset.
+ * Returns the variables that differ from `base`; null for a variable that was unset.
  * @param {Record<string, string | undefined>} base
  * @param {string[]} variables `NAME=value` each
  */

@@ -4,22 +4,22 @@ import { spawn } from 'node:child_process';
 import { StringDecoder } from 'node:string_decoder';
 import { signalGroup } from 'session-gateway-cli-kit/system-processes';
 
-/** Output is delivered when there is this much of it, or after this time. */
+/** Output is delivered once this many characters are there, or after this time. */
 const FLUSH_CHARS = 32 * 1024;
-const FLUSH_MS = 100;
+const FLUSH_DELAY_MS = 100;
 
 /** Limit on a command's output; the rest is discarded. */
-const MAX_COMMAND_OUTPUT = 16 * 1024 * 1024;
+const MAX_OUTPUT_CHARS = 16 * 1024 * 1024;
 
-/** How long background processes may hold the output open after the shell exited. */
-const GRACE_MS = 1000;
+/** Limit on how long background processes may keep the output open after the shell has exited. */
+const DRAIN_TIMEOUT_MS = 1000;
 
 /** Time between SIGTERM and SIGKILL. */
-const KILL_MS = 2000;
+const KILL_DELAY_MS = 2000;
 
 /**
  * Runs the command `$2` with the remaining arguments, and on exit writes the directory and the exported variables to the
- * file `$1`. It is one line, so that line numbers in error messages are those of the command.
+ * file `$1`. The script is one line, so that line numbers in error messages are line numbers of the command.
  */
 const WRAPPER =
   `trap '{ printf "%s\\0" "$(pwd -P)"; command -p env -0 && printf "end\\0"; } >| "$__file"' EXIT; ` +
@@ -28,7 +28,7 @@ const WRAPPER =
 /**
  * Starts `sh -c command`. Standard output and standard error are merged.
  * @param {{command: string, args?: string[], cwd: string, env?: Record<string, string | undefined>,
- *   stateFile?: string, onOutput: (piece: string) => Promise<unknown>, flushMs?: number, maxOutput?: number}} options
+ *   stateFile?: string, onOutput: (piece: string) => Promise<unknown>, flushDelayMs?: number, maxOutputChars?: number}} options
  *   `args` become `$1`, `$2`, ...; `stateFile`: the file to which the shell writes its directory, its variables and `end`
  *   when it exits, each followed by NUL; no output is read while a promise of `onOutput` is pending
  * @returns {{done: Promise<{code: number | null, signal: string | null, rest: string}>, kill: () => void}} `rest`: the
@@ -41,8 +41,8 @@ export function startCommand({
   env = process.env,
   stateFile,
   onOutput,
-  flushMs = FLUSH_MS,
-  maxOutput = MAX_COMMAND_OUTPUT,
+  flushDelayMs = FLUSH_DELAY_MS,
+  maxOutputChars = MAX_OUTPUT_CHARS,
 }) {
   const script = stateFile === undefined ? [command, 'sh'] : [WRAPPER, 'sh', stateFile, command];
   const child = spawn('sh', ['-c', ...script, ...args], {
@@ -84,13 +84,13 @@ export function startCommand({
 
   const scheduleFlush = () => {
     if (buffer.length >= FLUSH_CHARS) flush(false);
-    else if (buffer !== '' && timer === null && pendingFlush === null) timer = setTimeout(() => flush(true), flushMs);
+    else if (buffer !== '' && timer === null && pendingFlush === null) timer = setTimeout(() => flush(true), flushDelayMs);
   };
 
   const append = (text) => {
-    if (text === '' || failure || total > maxOutput) return;
+    if (text === '' || failure || total > maxOutputChars) return;
     total += text.length;
-    buffer += total > maxOutput ? `${text}\n[output limit reached; the rest is discarded]\n` : text;
+    buffer += total > maxOutputChars ? `${text}\n[output limit reached; the rest is discarded]\n` : text;
     scheduleFlush();
   };
 
@@ -106,10 +106,10 @@ export function startCommand({
     child.once('exit', () => {
       const check = () => {
         // While a flush is pending, the output is open because of the receiver, not because of a background process.
-        if (pendingFlush) graceTimer = setTimeout(check, GRACE_MS);
+        if (pendingFlush) graceTimer = setTimeout(check, DRAIN_TIMEOUT_MS);
         else signalGroup(child.pid, 'SIGTERM');
       };
-      graceTimer = setTimeout(check, GRACE_MS);
+      graceTimer = setTimeout(check, DRAIN_TIMEOUT_MS);
     });
     child.once('close', async (code, signal) => {
       clearTimeout(graceTimer);
@@ -135,7 +135,7 @@ export function startCommand({
     done,
     kill() {
       signalGroup(child.pid, 'SIGTERM');
-      killTimer ??= setTimeout(() => signalGroup(child.pid, 'SIGKILL'), KILL_MS);
+      killTimer ??= setTimeout(() => signalGroup(child.pid, 'SIGKILL'), KILL_DELAY_MS);
     },
   };
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { decideByMode, isReadOnly } from '../src/modes.mjs';
+import { decideByMode, isReadOnlyCommand } from '../src/modes.mjs';
 
 const describe = (/** @type {import('../src/modes.mjs').ModeDecision} */ { approvedBy, isForbidden }) =>
   approvedBy?.label ?? (isForbidden ? 'never' : 'ask');
@@ -18,7 +18,8 @@ test('decideByMode runs, asks or refuses by mode', () => {
 });
 
 test('only reading programs with paths inside the directory are read-only', () => {
-  for (const command of ['ls', 'cat a.txt', 'head -n 3 src/a.rs', 'git status', 'echo hello']) assert.ok(isReadOnly(command), command);
+  for (const command of ['ls', 'cat a.txt', 'head -n 3 src/a.rs', 'git status', 'echo hello'])
+    assert.ok(isReadOnlyCommand(command), command);
   for (const command of [
     'ls; rm a',
     'cat /etc/passwd',
@@ -32,5 +33,5 @@ test('only reading programs with paths inside the directory are read-only', () =
     'ls & x',
     'A=1 ls',
   ])
-    assert.ok(!isReadOnly(command), command);
+    assert.ok(!isReadOnlyCommand(command), command);
 });

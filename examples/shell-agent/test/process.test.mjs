@@ -66,7 +66,7 @@ test('a second agent of a directory serves only its session, and logs why', asyn
   const first = await startAgent(t, fixture);
   const second = startProgram(t, ...commandLine(fixture, ['--tag', 'another']));
   await second.untilLogged(/serving/);
-  assert.match(second.collected.err, new RegExp(`Process ${first.child.pid} already is the machine of this directory`));
+  assert.match(second.collected.err, new RegExp(`Process ${first.child.pid} already serves a machine for this directory`));
   assert.doesNotMatch(second.collected.out, /machine/);
   const third = startProgram(t, ...commandLine(fixture, ['--tag', 'a third', '--machine-id', first.ids.machine]));
   assert.deepEqual(await third.exit, [2, null]);

@@ -14,7 +14,7 @@ test('the start timeout does not kill a session that has started', async (t) => 
   t.after(() => processes.end());
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const args = [`--dir=${dir}`, `--hub=${hub.url}`, '--no-machine', '--auto-approve'];
-  const { success, sessionId, error } = await processes.start(args, { readyMs: 25_000 });
+  const { success, sessionId, error } = await processes.start(args, { readyTimeoutMs: 25_000 });
   assert.equal(success, true, error);
   t.mock.timers.tick(60_000);
   t.mock.timers.reset();

@@ -65,7 +65,7 @@ test('kill reaches processes that the shell started', async (t) => {
   const command = startCommand({
     command: 'sh -c "echo up; exec sleep 600"; echo not reached',
     cwd: tempDir(t),
-    flushMs: 1,
+    flushDelayMs: 1,
     onOutput: async () => started.resolve(),
   });
   await started.promise;
@@ -84,7 +84,7 @@ test('output above the limit is discarded, with a note', async (t) => {
   const { all, code } = await collect({
     command: 'head -c 500000 /dev/zero | tr "\\0" x',
     cwd: tempDir(t),
-    maxOutput: 100_000,
+    maxOutputChars: 100_000,
   });
   assert.equal(code, 0);
   assert.match(all, /\[output limit reached; the rest is discarded\]\n$/);

@@ -126,7 +126,7 @@ test('a worktree that takes long to create is completed after the timeout', asyn
   git('commit', '-m', 'first');
   git('config', 'filter.slow.smudge', `while [ ! -e ${gate} ]; do sleep 0.05; done; cat`);
   const spawner = new Spawner(
-    /** @type {any} */ ({ program, directories: [dir], hub: '', token: '', home: '', machineId: 'm', log: {}, readyMs: 1 }),
+    /** @type {any} */ ({ program, directories: [dir], hub: '', token: '', home: '', machineId: 'm', log: {}, readyTimeoutMs: 1 }),
   );
   const spawned = spawner.spawn({ directory: dir, sessionType: 'worktree', worktreeName: 'slow' });
   await assert.rejects(spawned, /^Error: Creating the worktree takes longer than usual\. Try again in a minute\.$/);

@@ -84,7 +84,7 @@ test('abort reaches processes that the command started', async (t) => {
 
 test('after an abort the agent sends a keep-alive at once', async (t) => {
   const { hub, start } = await setUp(t);
-  const { session } = await start({ aliveMs: 2 ** 30 });
+  const { session } = await start({ keepAliveIntervalMs: 2 ** 30 });
   const stored = hub.sessions.get(session.id);
   assert.deepEqual(await hub.abort(session.id), { success: true, aborted: false, dropped: 0 });
   assert.equal(stored.active, false);

@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { HubSocket } from 'session-gateway-cli-kit/hub-socket';
-import { Outage } from 'session-gateway-cli-kit/outage';
+import { OutageMonitor } from 'session-gateway-cli-kit/outage';
 import { TOKEN } from '../../../packages/cli-kit/test/support/fake-hub.mjs';
 import { approve } from '../../../packages/cli-kit/test/support/app.mjs';
 import { setUp } from './support/setup.mjs';
@@ -128,7 +128,7 @@ test('lost connections neither lose nor duplicate messages, in either direction'
 
 test('a missing acknowledgement makes the agent reconnect and send again', async (t) => {
   const { hub, start } = await setUp(t);
-  const { session } = await start({ autoApprove: true, ackMs: 200 });
+  const { session } = await start({ autoApprove: true, ackTimeoutMs: 200 });
   let resentCount = 0;
   hub.dropAck = (_stored, isResent) => {
     resentCount += isResent ? 1 : 0;
@@ -237,11 +237,11 @@ test('a token that is refused later loses no messages: they are sent when it is 
 
 test('when one connection is restored, the others reconnect at once', async (t) => {
   const { hub, log } = await setUp(t);
-  const outage = new Outage({ hub: hub.url, log });
+  const outage = new OutageMonitor({ hub: hub.url, log });
   const sockets = ['first', 'second'].map((clientType, i) => {
     // By itself, the second socket would retry after an hour.
-    const reconnectMs = i === 0 ? 10 : 3_600_000;
-    const socket = new HubSocket({ hub: hub.url, token: TOKEN, auth: { clientType }, log, outage, reconnectMs });
+    const reconnectDelayMs = i === 0 ? 10 : 3_600_000;
+    const socket = new HubSocket({ hub: hub.url, token: TOKEN, auth: { clientType }, log, outage, reconnectDelayMs });
     t.after(() => socket.close());
     socket.connect();
     return socket;

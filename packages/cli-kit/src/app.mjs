@@ -5,7 +5,7 @@ import { UsageError } from './errors.mjs';
 import { HubClient } from './hub-client.mjs';
 import { LockHeldError } from './lock.mjs';
 import { Machine } from './machine.mjs';
-import { Outage } from './outage.mjs';
+import { OutageMonitor } from './outage.mjs';
 import { Session } from './session.mjs';
 import { Spawner } from './spawn.mjs';
 import { StateStore } from './state.mjs';
@@ -15,8 +15,8 @@ import { namespaceOf, removeToken } from './token.mjs';
 const START_TIMEOUT_MS = 30_000;
 
 /**
- * What the program's main function adds to the options of its command line. All times are for tests.
- * @typedef {object} AppParts
+ * What the program's main function adds to the options of its command line. Only tests set the `…Ms` options.
+ * @typedef {object} MainOptions
  * @property {import('./program.mjs').Program} program
  * @property {string} token
  * @property {ReturnType<typeof import('./log.mjs').makeLog>} log
@@ -24,24 +24,24 @@ const START_TIMEOUT_MS = 30_000;
  * @property {() => void} [onEnding] called when the app starts to stop
  * @property {(text: string) => void} [echo] prints the output of typed commands
  * @property {AbortSignal} [signal] aborts the start
- * @property {number} [aliveMs]
- * @property {number} [ackMs]
- * @property {number} [reconnectMs]
+ * @property {number} [keepAliveIntervalMs]
+ * @property {number} [ackTimeoutMs]
+ * @property {number} [reconnectDelayMs]
  * @property {number} [startTimeoutMs]
- * @property {number} [readyMs]
+ * @property {number} [readyTimeoutMs]
  *
- * @typedef {import('./program.mjs').ProgramOptions & AppParts} AppOptions
+ * @typedef {import('./program.mjs').ProgramOptions & MainOptions} AppOptions
  *
  * What `startApp` adds for the session and the machine.
- * @typedef {object} Serving
+ * @typedef {object} ServingContext
  * @property {string} root the directory to serve, resolved
  * @property {StateStore} store
  * @property {string} machineId
  * @property {Spawner} spawner
  * @property {HubClient} client
- * @property {Outage} outage
+ * @property {OutageMonitor} outage
  *
- * @typedef {AppOptions & Serving} ServingOptions
+ * @typedef {AppOptions & ServingContext} ServingOptions
  */
 
 /**
@@ -57,14 +57,14 @@ export async function startApp(options) {
   const root = await resolveDirectory(options.dir, '--dir');
   const allowed = await Promise.all((options.allowDirs ?? []).map((dir) => resolveDirectory(dir, '--allow-dir')));
   const store = new StateStore({ home: options.home, hub: options.hub, namespace: namespaceOf(options.token) });
-  const machineId = options.machineId ?? store.machineId(root);
-  const { unlock, refusal } = options.machine === false ? {} : claimMachine(store, machineId, options);
+  const machineId = options.machineId ?? store.loadMachineId(root);
+  const { unlock, noMachineReason } = options.machine === false ? {} : claimMachine(store, machineId, options);
   try {
     const spawner = new Spawner({ ...options, directories: [root, ...allowed], machineId });
-    const serving = { startTimeoutMs: START_TIMEOUT_MS, ...options, root, store, machineId, spawner };
-    const app = new App({ ...serving, client: new HubClient(options), outage: new Outage(options) });
+    const context = { startTimeoutMs: START_TIMEOUT_MS, ...options, root, store, machineId, spawner };
+    const app = new App({ ...context, client: new HubClient(options), outage: new OutageMonitor(options) });
     app.ended.then(() => unlock?.());
-    await app.start({ withMachine: unlock !== undefined, refusal });
+    await app.start({ withMachine: unlock !== undefined, noMachineReason });
     return app;
   } catch (error) {
     unlock?.();
@@ -93,16 +93,16 @@ class App {
     this.options = options;
   }
 
-  /** @param {{withMachine: boolean, refusal?: string}} mode `refusal`: why this process cannot be the machine */
-  async start({ withMachine, refusal }) {
+  /** @param {{withMachine: boolean, noMachineReason?: string}} mode `noMachineReason`: why this process cannot be the machine */
+  async start({ withMachine, noMachineReason }) {
     const { options } = this;
     const { spawner } = options;
     const onKill = () => this.#endSession('The session was ended from the web.');
     this.session = await Session.open({ ...options, onKill });
-    // Logged after the session was opened: if that fails, its error is the only message.
-    if (refusal) options.log.info(refusal);
+    // Logged only when the session is open: if it cannot be opened, the error is the only message.
+    if (noMachineReason) options.log.info(noMachineReason);
     const { session } = this;
-    spawner.ownSession = session.served;
+    spawner.ownSession = session.servedSession;
     session.ended.then(() => (spawner.ownSession = null));
     session.socket.once('closed', (error) => this.#endSession(error.message, error));
     try {
@@ -112,23 +112,23 @@ class App {
       );
       if (withMachine) {
         this.machine = await Machine.open(options);
-        this.machine.socket.once('closed', (error) => this.stop({ completed: false, error }));
+        this.machine.socket.once('closed', (error) => this.stop({ sessionCompleted: false, error }));
       }
       await Promise.race([Promise.all([session.connect(), this.machine?.connect()]), aborted]);
       this.#isStarted = true;
     } catch (error) {
-      await this.stop({ completed: false, error });
+      await this.stop({ sessionCompleted: false, error });
       await session.discardUnstarted();
-      // If the hub refused this client, `ended` has the reason; `error` only says that the connection closed.
+      // If the hub refused this client, the `closed` handler has already stopped the app, and `ended` has its reason.
       throw (await this.ended) ?? error;
     }
   }
 
-  /** Ends the session, the spawned sessions and the machine. */
-  stop = ({ completed = true, error = null } = {}) => {
+  /** Ends the session, the spawned sessions and the machine. `error`: the value that `ended` resolves to. */
+  stop = ({ sessionCompleted = true, error = null } = {}) => {
     this.#stopPromise ??= (async () => {
       this.options.onEnding?.();
-      await Promise.all([this.session.end({ completed }), this.options.spawner.end(), this.machine?.end()]);
+      await Promise.all([this.session.end({ completed: sessionCompleted }), this.options.spawner.end(), this.machine?.end()]);
       this.#resolveEnded(error);
     })();
     return this.#stopPromise;
@@ -140,7 +140,7 @@ class App {
     const { log } = this.options;
     if (!this.machine || !this.#isStarted) {
       if (!error) log.info(reason);
-      await this.stop({ completed: false, error });
+      await this.stop({ sessionCompleted: false, error });
       return;
     }
     log.info(`${reason} The machine keeps running: sessions can still be started and resumed on it. Ctrl-C ends it.`);
@@ -149,11 +149,11 @@ class App {
 }
 
 /**
- * Locks the machine id, so that one process at a time is this machine.
+ * Locks the machine id, so that only one process at a time serves this machine.
  * @param {StateStore} store
  * @param {string} id
  * @param {{machineId?: string}} options
- * @returns {{unlock?: () => void, refusal?: string}} `refusal`: the message to log when another process holds the lock
+ * @returns {{unlock?: () => void, noMachineReason?: string}} `noMachineReason`: the message to log when another process holds the lock
  * @throws {UsageError} when another process holds the lock of a `--machine-id`
  */
 function claimMachine(store, id, { machineId }) {
@@ -164,14 +164,14 @@ function claimMachine(store, id, { machineId }) {
     if (machineId !== undefined) {
       throw new UsageError(`--machine-id: process ${error.pid} already is machine ${id}. Give another --machine-id, or --no-machine.`);
     }
-    const refusal =
-      `Process ${error.pid} already is the machine of this directory. This process serves only its session, as with` +
+    const noMachineReason =
+      `Process ${error.pid} already serves a machine for this directory. This process serves only its session, as with` +
       ' --no-machine. To run a second machine, give a --machine-id.';
-    return { refusal };
+    return { noMachineReason };
   }
 }
 
-/** Returns the real path of a directory that an option names. @throws {UsageError} when there is none */
+/** Returns the real path of a directory that an option names. @throws {UsageError} when it is not a directory */
 export async function resolveDirectory(path, option) {
   const found = await realpath(path).catch(() => null);
   if (found === null) throw new UsageError(`${option}: there is no directory ${path}.`);

@@ -6,7 +6,7 @@ import { parseArgs } from 'node:util';
 import { UsageError } from './errors.mjs';
 import { isNpmScript } from './npm-script.mjs';
 
-/** The address `npm run dev` serves the hub at. */
+/** The address at which `npm run dev` serves the hub. */
 export const DEFAULT_HUB = 'http://127.0.0.1:8787';
 
 /** Lines of the help text for the options of `readOptions`, in columns of 20 and 80 characters. */
@@ -41,7 +41,7 @@ const OPTIONS = /** @type {const} */ ({
   name: { type: 'string' },
   new: { type: 'boolean' },
   'no-machine': { type: 'boolean' },
-  // Internal: a runner passes both to the process that resumes a session.
+  // Internal: a runner passes `--resume` and `--session-id` to the process that resumes a session.
   resume: { type: 'string' },
   'session-id': { type: 'string' },
   tag: { type: 'string' },
@@ -53,7 +53,7 @@ const OPTIONS = /** @type {const} */ ({
 /**
  * The options that all CLIs have.
  * @typedef {object} Options
- * @property {boolean} [help] whether the help text is asked for; if so, there are no other options
+ * @property {boolean} [help] whether the user asks for the help text; if so, the other options are missing
  * @property {string} dir the directory to serve, absolute
  * @property {string} hub the address of the hub, without a trailing slash
  * @property {string} [token]
@@ -63,12 +63,12 @@ const OPTIONS = /** @type {const} */ ({
  * @property {boolean} isNew whether to start a new session of the directory
  * @property {string} [sessionId] the hub's id of the session to resume
  * @property {string} [resume] the agent's id of the session to resume
- * @property {string} flavor the agent kind; undefined if the command line has none: then the program adds it
+ * @property {string} flavor the agent kind; if the command line has none, it is undefined until the program adds it
  * @property {string} [model]
  * @property {boolean} autoApprove
  * @property {string} [machineId]
  * @property {string[]} allowDirs further directories in which sessions may be spawned, absolute
- * @property {boolean} machine whether this process serves the machine, too
+ * @property {boolean} machine whether this process also serves the machine
  * @property {boolean} bridged whether to send the token only in the CONNECT packet
  * @property {boolean} verbose
  * @property {string} home the folder of the state
@@ -86,11 +86,11 @@ const OPTIONS = /** @type {const} */ ({
  */
 export function readOptions(argv, env, { homeVariable, home, options }) {
   // `npm run agent --dir PATH` sets a variable instead of passing the option.
-  const swallowed = isNpmScript(env) && ['agent', 'dir', 'hub'].find((name) => env[`npm_config_${name}`] !== undefined);
-  if (swallowed) {
+  const swallowedOption = isNpmScript(env) && ['agent', 'dir', 'hub'].find((name) => env[`npm_config_${name}`] !== undefined);
+  if (swallowedOption) {
     const script = env.npm_lifecycle_event;
     throw new UsageError(
-      `npm did not pass --${swallowed} to the program. Put two dashes before the options: npm run ${script} -- --${swallowed} …`,
+      `npm did not pass --${swallowedOption} to the program. Put two dashes before the options: npm run ${script} -- --${swallowedOption} …`,
     );
   }
   let parsed;
@@ -118,7 +118,7 @@ export function readOptions(argv, env, { homeVariable, home, options }) {
   return {
     values,
     dir: path.resolve(base, values.dir),
-    hub: hubAddress(values.hub ?? (env.HUB_URL || DEFAULT_HUB)),
+    hub: parseHubAddress(values.hub ?? (env.HUB_URL || DEFAULT_HUB)),
     token: values.token,
     tokenFile: values['token-file'] === undefined ? undefined : path.resolve(base, values['token-file']),
     name: values.name,
@@ -139,7 +139,7 @@ export function readOptions(argv, env, { homeVariable, home, options }) {
 }
 
 /** Validates the hub's address and removes trailing slashes. */
-function hubAddress(text) {
+function parseHubAddress(text) {
   let url;
   try {
     url = new URL(text);

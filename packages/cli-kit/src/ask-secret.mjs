@@ -11,7 +11,7 @@ import { Writable } from 'node:stream';
 export async function askSecret(question, { input, output }) {
   const hidden = new Writable({ write: (_chunk, _encoding, done) => done() });
   const editor = createInterface({ input, output: hidden, terminal: true, historySize: 0 });
-  // Only after the editor exists: before, the terminal would show what is typed.
+  // Written after the editor has turned off the echo: the terminal would show an answer that is typed earlier.
   output.write(question);
   try {
     return await new Promise((resolve) => {

@@ -5,13 +5,13 @@
  * @typedef {ChangedFile & {count?: number}} Entry a file, or a folder with `count` files of the same status: its path ends with a slash
  */
 
-/** Fewer files of a folder stay in view, as long as the list is not too long. */
-const MIN_GROUP = 20;
+/** A group of at least this many files is always replaced by its folder; a smaller one only if the list is too long. */
+const MIN_GROUP_FILES = 20;
 
 /**
  * Returns the files, sorted by path, if there are at most `max`. Otherwise replaces the files with the same status in one folder of
  * `base` by an entry of that folder: all groups of at least 20, then smaller ones until the list has at most `max` entries. The
- * list is longer if more files are in no folder. Folders are first.
+ * list can still be longer, because files directly in `base` are never grouped. Folders come first.
  * @param {ChangedFile[]} files
  * @param {string} base path of a folder, empty for the root
  * @param {number} max
@@ -34,9 +34,9 @@ export function groupByFolder(files, base, max) {
   }
   let excess = files.length - max;
   for (const group of [...groups.values()].sort((a, b) => b.length - a.length)) {
-    if (files.length > max && group.length > 1 && (excess > 0 || group.length >= MIN_GROUP)) {
+    if (files.length > max && group.length > 1 && (excess > 0 || group.length >= MIN_GROUP_FILES)) {
       excess -= group.length - 1;
-      entries.push(folderOf(group));
+      entries.push(toFolderEntry(group));
     } else {
       for (const file of group) entries.push(file);
     }
@@ -46,7 +46,7 @@ export function groupByFolder(files, base, max) {
 }
 
 /** Returns one entry for files of the same status: the deepest folder that has all of them. */
-function folderOf(files) {
+function toFolderEntry(files) {
   const [{ path: first, status, index, worktree }] = files;
   let end = first.lastIndexOf('/') + 1;
   for (const { path: name } of files) while (!name.startsWith(first.slice(0, end))) end = first.lastIndexOf('/', end - 2) + 1;

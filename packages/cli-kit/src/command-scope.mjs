@@ -8,7 +8,7 @@
 
 const toSet = (text) => new Set(text.trim().split(/\s+/));
 
-/** Programs that run other programs or code, and words of the shell itself. Also with a version, such as `python3.12`. */
+/** Programs that run other programs or code, and words of the shell itself. A version at the end, such as in `python3.12`, is ignored. */
 const LAUNCHERS = toSet(`
   sh bash dash zsh fish ksh mksh csh tcsh ash busybox toybox pwsh powershell cmd command.com
   env sudo doas su runuser pkexec chroot unshare nsenter setpriv setarch systemd-run systemctl launchctl capsh firejail bwrap
@@ -60,7 +60,7 @@ const RUNNING_WORDS = toSet(`
 /** The same for the package managers of `WITH_SCRIPTS`. */
 const RUNNING_SCRIPT_WORDS = toSet('create init innit explore edit node pkg plugin set-script run-script rum urn');
 
-/** Options of package managers that name a program, its options, a configuration, or another project. They can be shortened. */
+/** Options of package managers that name a program, its options, a configuration, or another project; also shortened ones. */
 const PACKAGE_OPTION = /^(--(sc|nod|git|sh|ed|vi|pre|us|gl|co|c$)|-C)/;
 
 /** Arguments with which a program runs another one or another project, or overwrites a file that only its option names. */
@@ -132,7 +132,7 @@ function isLauncher(word) {
   return LAUNCHERS.has(name) || LAUNCHERS.has(name.replace(/-?\d[\d.]*$/, ''));
 }
 
-/** Returns the subcommands at the start of the arguments; null if they run something else, or are missing. */
+/** Returns the subcommands at the start of the arguments. Returns null if a subcommand is missing or runs another program. */
 function readSubcommands(name, args) {
   const [first, second] = args;
   const isWord = (word) => word?.isLiteral && SUBCOMMAND.test(word.text);

@@ -84,10 +84,10 @@ export class Controls {
   }
 
   /**
-   * Changes the permission mode or the model, if the agent has it.
+   * Changes the permission mode or the model at the agent, and then in the settings.
    * @param {{permissionMode?: string, modelMode?: string}} changes
    * @returns {Promise<object>} the changed settings
-   * @throws {Error} the agent's reason for refusing them
+   * @throws {Error} the agent's reason for refusing the changes
    */
   async configure({ permissionMode, modelMode }) {
     const applied = await this.agent.configure({ permissionMode, modelMode });

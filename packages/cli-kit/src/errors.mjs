@@ -1,10 +1,10 @@
 /** Errors that the user can fix. */
 
-/** Printed without a stack trace. */
+/** An error that is printed without a stack trace. */
 export class UserError extends Error {
   /**
    * @param {string} message what is wrong
-   * @param {string} [hint] what to do about it
+   * @param {string} [hint] what the user can do
    */
   constructor(message, hint) {
     super(message);

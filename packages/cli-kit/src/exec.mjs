@@ -3,7 +3,7 @@
 import { spawn } from 'node:child_process';
 
 /** Limit on standard output, in bytes: the answer to the hub must fit into one WebSocket message. */
-export const MAX_OUTPUT = 12 * 1024 * 1024;
+export const MAX_OUTPUT_BYTES = 12 * 1024 * 1024;
 
 /** Time limit: below the hub's limit of 30 s for an RPC. */
 const TIMEOUT_MS = 25_000;
@@ -11,12 +11,12 @@ const TIMEOUT_MS = 25_000;
 /**
  * @param {string} program
  * @param {string[]} args
- * @param {{cwd: string, env?: Record<string, string | undefined>, maxOutput?: number, timeoutMs?: number}} options
+ * @param {{cwd: string, env?: Record<string, string | undefined>, maxOutputBytes?: number, timeoutMs?: number}} options
  * @returns {Promise<{code: number | null, stdout: Buffer, stderr: string, truncated: boolean}>} `truncated`: the program
  *   was killed because its output exceeded the limit
  * @throws {Error} when the program cannot be started or exceeds the time limit
  */
-export function run(program, args, { cwd, env = process.env, maxOutput = MAX_OUTPUT, timeoutMs = TIMEOUT_MS }) {
+export function run(program, args, { cwd, env = process.env, maxOutputBytes = MAX_OUTPUT_BYTES, timeoutMs = TIMEOUT_MS }) {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] });
     const chunks = [];
@@ -30,10 +30,10 @@ export function run(program, args, { cwd, env = process.env, maxOutput = MAX_OUT
     }, timeoutMs);
     child.stdout.on('data', (chunk) => {
       if (truncated) return;
-      const room = maxOutput - size;
-      chunks.push(chunk.length > room ? chunk.subarray(0, room) : chunk);
-      size += Math.min(chunk.length, room);
-      if (chunk.length > room) {
+      const remaining = maxOutputBytes - size;
+      chunks.push(chunk.length > remaining ? chunk.subarray(0, remaining) : chunk);
+      size += Math.min(chunk.length, remaining);
+      if (chunk.length > remaining) {
         truncated = true;
         child.kill('SIGKILL');
       }

@@ -4,12 +4,12 @@ import { constants } from 'node:fs';
 import { open, readdir, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { pageOf } from './pages.mjs';
-import { PathError, findServed, isInside, resolveInside } from './paths.mjs';
+import { PathError, findServedDirectory, isInside, resolveInside } from './paths.mjs';
 
 /** Largest file that can be read: as base64 in an acknowledgement it must fit into one WebSocket message of 32 MiB. */
-export const MAX_READ = 20 * 1024 * 1024;
+export const MAX_READ_BYTES = 20 * 1024 * 1024;
 
-/** The most entries of a directory in an answer, and the most links of a directory that are resolved to sort it. */
+/** Limit on the entries of a directory in one answer, and on the links that are resolved to sort a directory. */
 const MAX_ENTRIES = 10_000;
 
 /** Limit on the paths of one existence check. */
@@ -27,9 +27,9 @@ export function fileMethods(root) {
         const info = await handle.stat();
         if (info.isDirectory()) throw new PathError(`${requestedPath || '.'} is a directory.`);
         if (!info.isFile()) throw new PathError(`${requestedPath} is not a regular file.`);
-        if (info.size > MAX_READ) throw new PathError(tooLarge(requestedPath, info.size));
+        if (info.size > MAX_READ_BYTES) throw new PathError(describeTooLarge(requestedPath, info.size));
         const content = await handle.readFile();
-        if (content.length > MAX_READ) throw new PathError(tooLarge(requestedPath, content.length));
+        if (content.length > MAX_READ_BYTES) throw new PathError(describeTooLarge(requestedPath, content.length));
         return { success: true, content: content.toString('base64'), size: content.length };
       } finally {
         await handle.close();
@@ -37,7 +37,8 @@ export function fileMethods(root) {
     },
 
     /**
-     * Returns the entries of a directory in order. `more` is the number of entries after this answer, which `offset` skips to.
+     * Returns a page of a directory's entries: directories first, then by name. `offset`: how many entries to skip; `more`: how many
+     * entries follow this page.
      * @param {{path?: unknown, offset?: unknown}} [params]
      */
     async listDirectory({ path: requestedPath = '', offset = 0 } = {}) {
@@ -47,7 +48,7 @@ export function fileMethods(root) {
         if (error.code === 'EACCES') throw new PathError(`Permission denied: ${requestedPath || 'the directory'}.`);
         throw error;
       });
-      // Only the target of a link says whether it is listed as a directory. Resolving any number of links would exceed the hub's time-out.
+      // A link is sorted like its target, so the link must be resolved. Too many links would exceed the hub's time limit.
       const links = found.filter((entry) => entry.isSymbolicLink());
       const described = await describeAll(root, folder, links.length > MAX_ENTRIES ? [] : links);
       const linkEntries = new Map(described.map((entry) => [entry.name, entry]));
@@ -55,7 +56,7 @@ export function fileMethods(root) {
       found.sort((a, b) => rank(a) - rank(b) || compare(a.name, b.name));
       const page = pageOf(found, offset, MAX_ENTRIES);
       const entries = await describeAll(root, folder, page.entries, linkEntries);
-      return { success: true, entries, ...page.more, ...(page.more.more === undefined ? {} : { truncated: true }) };
+      return { success: true, entries, ...page.moreField, ...(page.moreField.more === undefined ? {} : { truncated: true }) };
     },
   };
 }
@@ -74,12 +75,12 @@ export async function checkPaths(directories, paths) {
   if (paths.length > MAX_PATHS) throw new PathError(`"paths" must have at most ${MAX_PATHS} entries, not ${paths.length}.`);
   const isDirectory = async (name) => {
     if (name === '' || name.includes('\0')) return false;
-    return (await findServed(directories, name)).info?.isDirectory() ?? false;
+    return (await findServedDirectory(directories, name)).info?.isDirectory() ?? false;
   };
   return Object.fromEntries(await Promise.all(paths.map(async (name) => [name, await isDirectory(name)])));
 }
 
-/** Describes the entries that are not `known` by name, a few at a time. */
+/** Describes entries, 64 at a time. An entry whose name is in `known` is not described again. */
 async function describeAll(root, folder, found, known = new Map()) {
   const describe = (entry) => known.get(entry.name) ?? describeEntry(root, folder, entry);
   const entries = [];
@@ -113,7 +114,7 @@ function compare(a, b) {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-function tooLarge(name, size) {
+function describeTooLarge(name, size) {
   const megabytes = (size / 1024 / 1024).toFixed(1);
-  return `${name} is too large to read: ${megabytes} MB; the limit is ${MAX_READ / 1024 / 1024} MB.`;
+  return `${name} is too large to read: ${megabytes} MB; the limit is ${MAX_READ_BYTES / 1024 / 1024} MB.`;
 }

@@ -3,17 +3,17 @@
 import { lstat } from 'node:fs/promises';
 import path from 'node:path';
 import { groupByFolder } from './changed-folders.mjs';
-import { MAX_OUTPUT, run } from './exec.mjs';
+import { MAX_OUTPUT_BYTES, run } from './exec.mjs';
 import { pageOf } from './pages.mjs';
 import { resolveCwd, resolveInside } from './paths.mjs';
 
-/** Disables settings with which a repository can run programs; takes paths literally, not as patterns. */
+/** Options that disable the settings with which a repository can run programs, and that make git read paths literally. */
 const SAFE_OPTIONS = ['-c', 'core.fsmonitor=false', '-c', 'core.quotepath=false', '--no-pager', '--literal-pathspecs'];
 
-/** The most files and folders in an answer. */
+/** Limit on the files and folders in one answer of `gitStatus`. */
 const MAX_STATUS_ENTRIES = 500;
 
-/** The most files in an answer with counts of lines. */
+/** Limit on the files in one answer of `gitDiffNumstat`. */
 const MAX_COUNTED_FILES = 5000;
 
 /** Limit on the output of `git status` in bytes. The answer is far smaller. */
@@ -25,19 +25,20 @@ const DIFF = ['diff', '--no-ext-diff', '--no-textconv', '--no-color', '--relativ
  * Runs git with safe options and a clean environment.
  * @param {string[]} args
  * @param {string} cwd
- * @param {{timeoutMs?: number, maxOutput?: number}} [options]
+ * @param {{timeoutMs?: number, maxOutputBytes?: number}} [options]
  */
 export async function git(args, cwd, options) {
   const env = { ...process.env, LC_ALL: 'C', GIT_OPTIONAL_LOCKS: '0', GIT_TERMINAL_PROMPT: '0' };
-  // A process started from a git hook inherits these, and they override the repository of `cwd`.
+  // A process that a git hook started inherits these variables, which override the repository of `cwd`.
   for (const name of ['GIT_DIR', 'GIT_WORK_TREE', 'GIT_INDEX_FILE', 'GIT_PREFIX', 'GIT_EXTERNAL_DIFF']) delete env[name];
   const result = await run('git', [...SAFE_OPTIONS, ...args], { cwd, env, ...options });
-  if (result.truncated) throw new Error(`The output of git is larger than ${(options?.maxOutput ?? MAX_OUTPUT) / 1024 / 1024} MB.`);
+  if (result.truncated)
+    throw new Error(`The output of git is larger than ${(options?.maxOutputBytes ?? MAX_OUTPUT_BYTES) / 1024 / 1024} MB.`);
   return result;
 }
 
 /**
- * The answer of `gitStatus` and `gitDiffNumstat`. With an error, it has no other field.
+ * The answer of `gitStatus` and `gitDiffNumstat`. An answer with `error` has no `files`.
  * @template File
  * @typedef {{success: boolean, error?: string, files?: File[], more?: number}} Answer
  */
@@ -45,11 +46,11 @@ export async function git(args, cwd, options) {
 /** @typedef {import('./changed-folders.mjs').Entry} Entry */
 
 /**
- * Why git failed, in one line.
+ * Returns why git failed, in one line.
  * @param {{code: number | null, stderr: string}} result `code`: null if git was killed
  * @param {string} cwd
  */
-export function gitError({ code, stderr }, cwd) {
+export function describeGitError({ code, stderr }, cwd) {
   if (/not a git repository/i.test(stderr)) return `Not a git repository: ${cwd}`;
   return stderr.split('\n')[0] || (code === null ? 'git was killed.' : `git failed with exit code ${code}.`);
 }
@@ -72,16 +73,16 @@ export function parseStatus(text, prefix = '') {
     const record = records[i];
     const kind = record[0];
     if (kind === '#') {
-      readHeader(result, record);
+      parseHeader(result, record);
     } else if (kind === '1') {
-      result.files.push({ ...parseLetters(record), path: withoutPrefix(fieldsAfter(record, 8)) });
+      result.files.push({ ...parseStatusLetters(record), path: withoutPrefix(textAfterFields(record, 8)) });
     } else if (kind === '2') {
       i += 1;
       const oldPath = withoutPrefix(records[i] ?? '');
-      result.files.push({ ...parseLetters(record), path: withoutPrefix(fieldsAfter(record, 9)), oldPath });
+      result.files.push({ ...parseStatusLetters(record), path: withoutPrefix(textAfterFields(record, 9)), oldPath });
     } else if (kind === 'u') {
-      const { index, worktree } = parseLetters(record);
-      result.files.push({ status: 'conflicted', index, worktree, path: withoutPrefix(fieldsAfter(record, 10)) });
+      const { index, worktree } = parseStatusLetters(record);
+      result.files.push({ status: 'conflicted', index, worktree, path: withoutPrefix(textAfterFields(record, 10)) });
     } else if (kind === '?') {
       result.files.push({ status: 'untracked', index: '?', worktree: '?', path: withoutPrefix(record.slice(2)) });
     }
@@ -90,7 +91,7 @@ export function parseStatus(text, prefix = '') {
   return result;
 }
 
-function readHeader(result, record) {
+function parseHeader(result, record) {
   const [, name, ...rest] = record.split(' ');
   const value = rest.join(' ');
   if (name === 'branch.oid') result.oid = value === '(initial)' ? null : value;
@@ -105,16 +106,16 @@ function readHeader(result, record) {
   }
 }
 
-/** The status of a record. A rename, copy, addition or deletion in the index takes precedence over a later edit. */
-function parseLetters(record) {
+/** Returns the status of a record. A rename, copy, addition or deletion in the index takes precedence over a later edit. */
+function parseStatusLetters(record) {
   const index = record[2];
   const worktree = record[3];
   const letter = 'RCAD'.includes(index) && worktree !== 'D' ? index : worktree === '.' ? index : worktree;
   return { status: STATUS_BY_LETTER[letter] ?? 'modified', index, worktree };
 }
 
-/** The text after the first `count` space-separated fields: a path, which may contain spaces. */
-function fieldsAfter(record, count) {
+/** Returns the text after the first `count` space-separated fields: a path, which may contain spaces. */
+function textAfterFields(record, count) {
   let at = 0;
   for (let i = 0; i < count; i += 1) at = record.indexOf(' ', at) + 1;
   return record.slice(at);
@@ -152,8 +153,8 @@ export function gitMethods(root) {
   return {
     /**
      * Returns the changed files. If there are many, files with the same status in one folder are one entry: its path ends with a
-     * slash, and `count` is their number. `filePath` selects the files of such a folder. `more` is the number of entries after
-     * this answer, which `offset` skips to.
+     * slash, and `count` is their number. `filePath` selects the files of such a folder. `offset`: how many entries to skip;
+     * `more`: how many entries follow this answer.
      * @param {{cwd?: string, filePath?: string, offset?: number}} [params]
      * @returns {Promise<Answer<Entry> & {branch?: string, detached?: boolean, upstream?: string, ahead?: number, behind?: number}>}
      */
@@ -161,16 +162,23 @@ export function gitMethods(root) {
       const directory = await resolveCwd(root, cwd);
       await resolveInside(directory, filePath, { mustExist: false, field: 'filePath' });
       const prefixResult = await git(['rev-parse', '--show-prefix'], directory);
-      if (prefixResult.code !== 0) return { success: false, error: gitError(prefixResult, directory) };
+      if (prefixResult.code !== 0) return { success: false, error: describeGitError(prefixResult, directory) };
       const status = await git(['status', '--porcelain=v2', '--branch', '--untracked-files=all', '-z', '--', filePath || '.'], directory, {
-        maxOutput: MAX_STATUS_OUTPUT,
+        maxOutputBytes: MAX_STATUS_OUTPUT,
       });
-      if (status.code !== 0) return { success: false, error: gitError(status, directory) };
+      if (status.code !== 0) return { success: false, error: describeGitError(status, directory) };
       const prefix = prefixResult.stdout.toString('utf8').replace(/\n$/, '');
       const { branch, oid, detached, files, ...rest } = parseStatus(status.stdout.toString('utf8'), prefix);
       const entries = groupByFolder(files, filePath, MAX_STATUS_ENTRIES);
       const page = pageOf(entries, offset, MAX_STATUS_ENTRIES);
-      return { success: true, branch: branch ?? (oid ? oid.slice(0, 12) : 'HEAD'), detached, ...rest, files: page.entries, ...page.more };
+      return {
+        success: true,
+        branch: branch ?? (oid ? oid.slice(0, 12) : 'HEAD'),
+        detached,
+        ...rest,
+        files: page.entries,
+        ...page.moreField,
+      };
     },
 
     /**
@@ -180,30 +188,30 @@ export function gitMethods(root) {
     async gitDiffNumstat({ cwd, staged = false } = {}) {
       const directory = await resolveCwd(root, cwd);
       const inside = await git(['rev-parse', '--is-inside-work-tree'], directory);
-      if (inside.code !== 0) return { success: false, error: gitError(inside, directory) };
+      if (inside.code !== 0) return { success: false, error: describeGitError(inside, directory) };
       const result = await git([...DIFF, '--numstat', '-z', ...(staged ? ['--cached'] : []), '--', '.'], directory);
-      if (result.code !== 0) return { success: false, error: gitError(result, directory) };
-      const { entries: files, more } = pageOf(parseNumstat(result.stdout.toString('utf8')), 0, MAX_COUNTED_FILES);
-      return { success: true, files, ...more };
+      if (result.code !== 0) return { success: false, error: describeGitError(result, directory) };
+      const { entries: files, moreField } = pageOf(parseNumstat(result.stdout.toString('utf8')), 0, MAX_COUNTED_FILES);
+      return { success: true, files, ...moreField };
     },
 
     /** @param {{cwd?: string, filePath?: string, staged?: boolean}} [params] */
     async gitDiffFile({ cwd, filePath, staged = false } = {}) {
       const directory = await resolveCwd(root, cwd);
       const inside = await git(['rev-parse', '--is-inside-work-tree'], directory);
-      if (inside.code !== 0) return { success: false, error: gitError(inside, directory) };
+      if (inside.code !== 0) return { success: false, error: describeGitError(inside, directory) };
       if (filePath === '') return { success: false, error: '"filePath" must name a file.' };
       await resolveInside(directory, filePath, { mustExist: false, field: 'filePath' });
       const result = await git([...DIFF, ...(staged ? ['--cached'] : []), '--', filePath], directory);
-      if (result.code !== 0) return { success: false, error: gitError(result, directory) };
+      if (result.code !== 0) return { success: false, error: describeGitError(result, directory) };
       if (result.stdout.length > 0 || staged) return { success: true, diff: result.stdout.toString('utf8') };
-      return { success: true, diff: await untrackedDiff(directory, filePath) };
+      return { success: true, diff: await diffUntracked(directory, filePath) };
     },
   };
 }
 
-/** The diff of an untracked file against /dev/null; empty for a tracked file. */
-async function untrackedDiff(directory, filePath) {
+/** Returns the diff of an untracked file against /dev/null; empty for a tracked file. */
+async function diffUntracked(directory, filePath) {
   const info = await lstat(path.join(directory, filePath)).catch(() => null);
   // Only regular files: a pipe would block the read, and a link can lead outside.
   if (!info?.isFile()) return '';
@@ -211,6 +219,6 @@ async function untrackedDiff(directory, filePath) {
   if (untracked.code !== 0 || untracked.stdout.length === 0) return '';
   const result = await git(['diff', '--no-ext-diff', '--no-textconv', '--no-color', '--no-index', '--', '/dev/null', filePath], directory);
   // With --no-index, exit code 1 means that there are differences.
-  if (result.code !== 0 && result.code !== 1) throw new Error(gitError(result, directory));
+  if (result.code !== 0 && result.code !== 1) throw new Error(describeGitError(result, directory));
   return result.stdout.toString('utf8');
 }

@@ -12,7 +12,7 @@ export class HubError extends Error {
     this.reason = reason;
   }
 
-  /** True when a retry can succeed. */
+  /** Whether a retry can succeed. */
   get isTransient() {
     return this.status === 0 || this.status === 429 || this.status >= 500;
   }
@@ -23,8 +23,8 @@ const TIMEOUT_MS = 15_000;
 /** What to do when the hub is unreachable. */
 export const REACH_ADVICE = 'If it is not running, start it with `npm run dev`, or name another hub with --hub.';
 
-/** Messages per page of the history: the hub's maximum. */
-export const PAGE = 200;
+/** Messages per page of the history: the hub's limit. */
+export const MAX_PAGE_MESSAGES = 200;
 
 export class HubClient {
   /** @param {{hub: string, token: string}} options `hub` without a trailing slash */
@@ -42,18 +42,19 @@ export class HubClient {
     return (await this.#call('GET', `/cli/sessions/${encodeURIComponent(id)}`)).session;
   }
 
-  /** Returns at most `PAGE` messages with a seq above `afterSeq`, in ascending order. */
-  async messagesAfter(id, afterSeq) {
-    const path = `/cli/sessions/${encodeURIComponent(id)}/messages?afterSeq=${afterSeq}&limit=${PAGE}`;
+  /** Returns at most `MAX_PAGE_MESSAGES` messages with a seq above `afterSeq`, in ascending order. */
+  async readMessagesAfter(id, afterSeq) {
+    const path = `/cli/sessions/${encodeURIComponent(id)}/messages?afterSeq=${afterSeq}&limit=${MAX_PAGE_MESSAGES}`;
     return (await this.#call('GET', path)).messages;
   }
 
-  /** Deletes an inactive session. Only web clients can do that, so this signs in as one. */
+  /** Deletes an inactive session. Only web clients may delete sessions, so this method signs in as a web client. */
   async deleteSession(id) {
     const { token } = await this.#call('POST', '/api/auth', { accessToken: this.token });
     await this.#call('DELETE', `/api/sessions/${encodeURIComponent(id)}`, undefined, token);
   }
 
+  /** Returns the machine with this id, created if there is none. */
   async openMachine(body) {
     return (await this.#call('POST', '/cli/machines', body)).machine;
   }
@@ -104,11 +105,11 @@ export class HubClient {
  * Calls the hub, and retries transient failures with exponential backoff.
  * @template T
  * @param {() => Promise<T>} call
- * @param {{forMs: number, onRetry?: (error: HubError) => void}} options
+ * @param {{retryTimeoutMs: number, onRetry?: (error: HubError) => void}} options `retryTimeoutMs`: no retry begins later
  * @returns {Promise<T>}
  */
-export async function callWithRetry(call, { forMs, onRetry = () => {} }) {
-  const deadline = Date.now() + forMs;
+export async function callWithRetry(call, { retryTimeoutMs, onRetry = () => {} }) {
+  const deadline = Date.now() + retryTimeoutMs;
   for (let pause = 250; ; pause = Math.min(pause * 2, 4000)) {
     try {
       return await call();

@@ -1,8 +1,8 @@
 /**
- * One Socket.IO connection to the hub's `/cli` namespace, which reconnects after every loss.
+ * A Socket.IO client of the hub's `/cli` namespace. It reconnects whenever the connection is lost.
  *
  * Events: `connect` (on every connection), `disconnect`, `update` (with its body), `closed` (with an `Error`, when the hub
- * refused this client permanently), `ended` (when no further connection follows).
+ * refused this client permanently), `ended` (when the socket was closed and will not reconnect).
  */
 
 import { EventEmitter } from 'node:events';
@@ -12,11 +12,11 @@ import { TOKEN_ADVICE } from './token.mjs';
 /** The hub refused the connection or the session permanently. */
 export class RefusedError extends Error {}
 
-/** CONNECT_ERROR messages that concern the token: an immediate retry cannot succeed. */
+/** CONNECT_ERROR messages about the token: an immediate retry cannot succeed. */
 const TOKEN_REFUSED = /invalid (token|namespace)|namespace/i;
 
 /** Factor on the reconnect delay after the hub refused the token. */
-const REFUSED_FACTOR = 20;
+const REFUSED_DELAY_FACTOR = 20;
 
 export class HubSocket extends EventEmitter {
   #socket;
@@ -28,15 +28,15 @@ export class HubSocket extends EventEmitter {
   /**
    * @param {{hub: string, token: string, bridged?: boolean,
    *   auth: {clientType: string, sessionId?: string, machineId?: string, features?: string[]},
-   *   log: ReturnType<typeof import('./log.mjs').makeLog>, outage: import('./outage.mjs').Outage, ackMs?: number,
-   *   reconnectMs?: number}} options
+   *   log: ReturnType<typeof import('./log.mjs').makeLog>, outage: import('./outage.mjs').OutageMonitor, ackTimeoutMs?: number,
+   *   reconnectDelayMs?: number}} options
    *   `bridged`: send the token only in the CONNECT packet, not in the upgrade
    */
-  constructor({ hub, token, auth, bridged = false, log, outage, ackMs = 8000, reconnectMs = 500 }) {
+  constructor({ hub, token, auth, bridged = false, log, outage, ackTimeoutMs = 8000, reconnectDelayMs = 500 }) {
     super();
     this.log = log;
     this.outage = outage;
-    this.ackMs = ackMs;
+    this.ackTimeoutMs = ackTimeoutMs;
     this.name = auth.clientType;
     const url = new URL(hub);
     this.#socket = io(`${url.origin}/cli`, {
@@ -48,8 +48,8 @@ export class HubSocket extends EventEmitter {
       perMessageDeflate: /** @type {any} */ (false),
       autoConnect: false,
       forceNew: true,
-      reconnectionDelay: reconnectMs,
-      reconnectionDelayMax: Math.max(10_000, reconnectMs),
+      reconnectionDelay: reconnectDelayMs,
+      reconnectionDelayMax: Math.max(10_000, reconnectDelayMs),
     });
     const socket = this.#socket;
     outage.on('restored', this.#reconnectNow);
@@ -63,13 +63,13 @@ export class HubSocket extends EventEmitter {
       if (!this.#isClosed) outage.reportLost(this.name, reason);
       this.emit('disconnect');
       // The client library does not reconnect after a disconnect by the server.
-      if (reason === 'io server disconnect') this.#connectLater(reconnectMs);
+      if (reason === 'io server disconnect') this.#connectLater(reconnectDelayMs);
     });
     socket.on('connect_error', (error) => {
       if (!socket.active && TOKEN_REFUSED.test(error.message)) {
         if (!this.#wasAccepted) return this.fail(`The hub refused the connection: ${error.message}. ${TOKEN_ADVICE}`);
         outage.reportRefused(this.name, error.message);
-        return this.#connectLater(REFUSED_FACTOR * reconnectMs);
+        return this.#connectLater(REFUSED_DELAY_FACTOR * reconnectDelayMs);
       }
       outage.reportLost(this.name, error.message);
       if (!socket.active) this.#connectLater(2000);
@@ -81,7 +81,7 @@ export class HubSocket extends EventEmitter {
       if (isOwn && (code === 'access-denied' || code === 'not-found')) {
         this.fail(`The hub refused this ${scope ?? 'connection'}: ${message}.`);
       } else {
-        this.#report(`error from the hub: ${message}${code ? ` (${code})` : ''}`);
+        this.#warnOnce(`error from the hub: ${message}${code ? ` (${code})` : ''}`);
       }
     });
   }
@@ -133,10 +133,10 @@ export class HubSocket extends EventEmitter {
    * Sends an event on this connection and waits for its acknowledgement.
    * @returns {Promise<{ack: any} | null>} null: not connected, connection lost, or timeout
    */
-  async sendWithAck(event, payload, ackMs = this.ackMs) {
+  async sendWithAck(event, payload, ackTimeoutMs = this.ackTimeoutMs) {
     if (!this.isConnected) return null;
     return new Promise((resolve) => {
-      this.#socket.timeout(ackMs).emit(event, payload, (error, ack) => resolve(error ? null : { ack }));
+      this.#socket.timeout(ackTimeoutMs).emit(event, payload, (error, ack) => resolve(error ? null : { ack }));
     });
   }
 
@@ -154,6 +154,7 @@ export class HubSocket extends EventEmitter {
     }
   }
 
+  /** Waits for a connection. @throws {RefusedError} when this socket is closed */
   async whenConnected() {
     while (!this.isConnected) {
       if (this.#isClosed) throw new RefusedError('The connection to the hub is closed.');
@@ -169,8 +170,8 @@ export class HubSocket extends EventEmitter {
     }
   }
 
-  /** Logs an error once per connection: each keep-alive may get the same one. */
-  #report(text) {
+  /** Logs an error as a warning, but not twice in a row on one connection: each keep-alive may get the same error. */
+  #warnOnce(text) {
     if (text === this.#lastReport) this.log.debug(text);
     else this.log.warn(text);
     this.#lastReport = text;

@@ -1,38 +1,42 @@
-/** Messages from the hub, live and from the history: each is delivered exactly once, in the order of the seqs. */
+/** Delivers the messages from the hub, live and from the history, exactly once and in the order of their seqs. */
 
-/** Live messages buffered while the history is read; if there are more, they are read from the history. */
-const MAX_BUFFERED = 500;
+/**
+ * Limit on the live messages that are buffered while the history is read. Above it, the buffer is dropped and its messages are
+ * read from the history.
+ */
+const MAX_BUFFERED_MESSAGES = 500;
 
-/** Seqs of own messages remembered while an earlier message is missing. */
-const MAX_OWN = 10_000;
+/** Limit on the seqs of own messages that are kept while an earlier message is missing. */
+const MAX_OWN_SEQS = 10_000;
 
 export class Inbox {
-  #catchUp = null;
+  /** The running read of the history. @type {Promise<void> | null} */
+  #historyRead = null;
   #mustReread = false;
   #buffered = [];
   #ownSeqs = new Set();
 
   /**
    * @param {{fetchAfter: (seq: number) => Promise<{seq: number}[]>, onMessage: (message: any) => void, startSeq: number,
-   *   isConnected: () => boolean, onError?: (error: Error) => void, retryMs?: number}} options
+   *   isConnected: () => boolean, onError?: (error: Error) => void, retryDelayMs?: number}} options
    *   `fetchAfter` returns a page of messages above a seq in ascending order, and an empty page at the end
    */
-  constructor({ fetchAfter, onMessage, startSeq, isConnected, onError = () => {}, retryMs = 1000 }) {
+  constructor({ fetchAfter, onMessage, startSeq, isConnected, onError = () => {}, retryDelayMs = 1000 }) {
     this.fetchAfter = fetchAfter;
     this.onMessage = onMessage;
     this.isConnected = isConnected;
     this.onError = onError;
-    this.retryMs = retryMs;
+    this.retryDelayMs = retryDelayMs;
     /** The highest delivered seq. */
     this.lastSeq = startSeq;
   }
 
-  /** Takes a message of a live `update`. */
+  /** Handles a message of a live `update`. */
   receive(message) {
     if (typeof message?.seq !== 'number') return;
-    if (!this.#catchUp) {
+    if (!this.#historyRead) {
       this.#deliver(message);
-    } else if (this.#buffered.length < MAX_BUFFERED) {
+    } else if (this.#buffered.length < MAX_BUFFERED_MESSAGES) {
       this.#buffered.push(message);
     } else {
       this.#buffered = [];
@@ -40,23 +44,23 @@ export class Inbox {
     }
   }
 
-  /** Records that the message with this seq was sent by this agent, so it need not be read from the history. */
+  /** Records that the message with this seq was sent by this agent, so that it need not be read from the history. */
   skipOwn(seq) {
     if (typeof seq !== 'number' || seq <= this.lastSeq) return;
-    if (this.#ownSeqs.size < MAX_OWN) this.#ownSeqs.add(seq);
-    if (!this.#catchUp) this.#deliverOwn();
+    if (this.#ownSeqs.size < MAX_OWN_SEQS) this.#ownSeqs.add(seq);
+    if (!this.#historyRead) this.#deliverOwn();
   }
 
   /** Reads missed messages from the history. To be called on every connection. */
   catchUp() {
-    if (this.#catchUp) {
+    if (this.#historyRead) {
       this.#mustReread = true;
-      return this.#catchUp;
+      return this.#historyRead;
     }
-    this.#catchUp = this.#readHistory().finally(() => {
-      this.#catchUp = null;
+    this.#historyRead = this.#readHistory().finally(() => {
+      this.#historyRead = null;
     });
-    return this.#catchUp;
+    return this.#historyRead;
   }
 
   async #readHistory() {
@@ -68,17 +72,17 @@ export class Inbox {
           page = await this.fetchAfter(this.lastSeq);
         } catch (error) {
           this.onError(error);
-          // The next connection calls `catchUp` again, which then also reads the buffered messages.
+          // On the next connection, `catchUp` reads the history again, including these messages.
           if (!this.isConnected()) {
             this.#buffered = [];
             return;
           }
-          await new Promise((resolve) => setTimeout(resolve, this.retryMs));
+          await new Promise((resolve) => setTimeout(resolve, this.retryDelayMs));
           continue;
         }
         const before = this.lastSeq;
         for (const message of page) this.#deliver(message);
-        // The length of a page does not show whether it is the last one: a page is also limited in bytes.
+        // A short page need not be the last one: a page is also limited in bytes.
         if (this.lastSeq === before) break;
       }
       const buffered = this.#buffered.sort((a, b) => a.seq - b.seq);

@@ -6,23 +6,23 @@
 const MAX_ERROR_CHARS = 1000;
 
 export class Lifecycle {
-  #isUsed;
+  #hasMessages;
   /** @type {string | undefined} */
   #error;
   #publish;
 
   /**
-   * @param {{isUsed: boolean, settings: {mode: 'local' | 'remote'}, publish: (fields: object) => void}} parts `isUsed`: whether the
-   *   session has messages; `publish`: changes fields of the metadata
+   * @param {{hasMessages: boolean, settings: {mode: 'local' | 'remote'}, publish: (fields: object) => void}} parts `publish`: changes
+   *   fields of the metadata
    */
-  constructor({ isUsed, settings, publish }) {
-    this.#isUsed = isUsed;
+  constructor({ hasMessages, settings, publish }) {
+    this.#hasMessages = hasMessages;
     this.settings = settings;
     this.#publish = publish;
   }
 
-  get isUsed() {
-    return this.#isUsed;
+  get hasMessages() {
+    return this.#hasMessages;
   }
 
   /** The fields of the metadata. */
@@ -33,18 +33,18 @@ export class Lifecycle {
   get #state() {
     if (this.settings.mode === 'local') return 'paused';
     if (this.#error !== undefined) return 'failed';
-    return this.#isUsed ? 'running' : 'initializing';
+    return this.#hasMessages ? 'running' : 'initializing';
   }
 
-  /** Publishes the state. To be called when the mode of the settings has changed. */
+  /** Publishes the state. To be called when `settings.mode` has changed. */
   publish() {
     this.#publish(this.fields);
   }
 
   /** To be called with each message of the session. */
-  markUsed() {
-    if (this.#isUsed) return;
-    this.#isUsed = true;
+  onMessage() {
+    if (this.#hasMessages) return;
+    this.#hasMessages = true;
     this.publish();
   }
 

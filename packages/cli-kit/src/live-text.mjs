@@ -1,4 +1,4 @@
-/** Live text: sends what an agent is writing to web clients, before the message is complete and stored. */
+/** Live text: sends to web clients what an agent is writing, before the message is complete and stored. */
 
 /** The longest piece, in characters: the hub accepts 64 KB. */
 const MAX_CHARS = 16_000;
@@ -13,7 +13,7 @@ export class LiveText {
   }
 
   /**
-   * Continues the message whose `localId` will be `id`.
+   * Appends text to the message that is being written, and sends the text. `id`: the `localId` of the message once it is stored.
    * @param {{id: string, kind?: string, text: string}} delta
    */
   append({ id, kind, text }) {
@@ -28,7 +28,7 @@ export class LiveText {
     this.#sendFrom(0);
   }
 
-  /** To be called when a message is stored. */
+  /** To be called when the hub has stored a message. */
   onStored(localId) {
     if (this.#current?.id === localId) this.#current = null;
   }

@@ -1,6 +1,6 @@
 /**
- * Lock files. A lock lists process ids with their start times; it is held while one of these processes runs. The lock of
- * processes that no longer run is stale, and is removed.
+ * Lock files. A lock lists process ids with their start times, and is held while one of these processes runs. A lock whose
+ * processes have all ended is stale, and is removed.
  */
 
 import { createHash, randomUUID } from 'node:crypto';
@@ -17,7 +17,7 @@ import { inspectProcess, isRunning } from './system-processes.mjs';
 
 /**
  * The content of a lock file.
- * @typedef {object} Holder
+ * @typedef {object} LockContent
  * @property {string} id unique per acquisition
  * @property {Process[]} processes the owner first
  * @property {Record<string, string>} details for processes that find the lock held
@@ -32,12 +32,12 @@ import { inspectProcess, isRunning } from './system-processes.mjs';
  */
 
 /**
- * The holder of a lock. `ownerHasExited`: only processes added by the owner still hold it.
- * @typedef {{lock?: undefined, pid: number, details: Record<string, string>, ownerHasExited: boolean}} Held
+ * The holder of a lock that another process has acquired. `ownerHasExited`: only processes that the owner added still hold it.
+ * @typedef {{lock?: undefined, pid: number, details: Record<string, string>, ownerHasExited: boolean}} LockHolder
  */
 
 /** The pause before another attempt, while another process removes a stale lock. */
-const REMOVAL_MS = 20;
+const REMOVAL_RETRY_DELAY_MS = 20;
 
 /** @type {Map<string, Lock>} the locks that this process holds, by the id of their holder */
 const heldLocks = new Map();
@@ -69,28 +69,28 @@ export function acquire(file) {
 }
 
 /**
- * Acquires a lock, or returns its holder. It is released at the latest when this process exits.
+ * Acquires a lock, or returns the holder. The lock is released at the latest when this process exits.
  * @param {string} file
  * @param {Record<string, string>} [details] for processes that find the lock held
- * @returns {{lock: Lock, pid?: undefined, details?: undefined, ownerHasExited?: undefined} | Held}
+ * @returns {{lock: Lock, pid?: undefined, details?: undefined, ownerHasExited?: undefined} | LockHolder}
  */
 export function tryLock(file, details = {}) {
   mkdirSync(path.dirname(file), { recursive: true });
-  const holder = { id: randomUUID(), processes: [processOf(process.pid)], details };
-  while (!create(file, holder)) {
+  const holder = { id: randomUUID(), processes: [identifyProcess(process.pid)], details };
+  while (!createFile(file, holder)) {
     const text = read(file);
     // The holder has released the lock meanwhile.
     if (text === undefined) continue;
     const other = parse(text);
-    const running = other.processes.findIndex((listed, at) => (at === 0 ? ownerHolds(listed, other.id) : holds(listed)));
+    const running = other.processes.findIndex((listed, at) => (at === 0 ? isOwnerHolding(listed, other.id) : isHolding(listed)));
     if (running !== -1) return { pid: other.processes[running].pid, details: other.details, ownerHasExited: running > 0 };
-    if (!removeStale(file, text)) sleepSync(REMOVAL_MS);
+    if (!removeStale(file, text)) sleepSync(REMOVAL_RETRY_DELAY_MS);
   }
-  return { lock: lockOf(file, holder) };
+  return { lock: createLock(file, holder) };
 }
 
 /**
- * Adds processes to every held lock: they may outlive this process if it is killed.
+ * Adds processes to every lock that this process holds. They keep the locks held if they outlive this process.
  * @param {number[]} pids
  */
 export function holdLocksFor(pids) {
@@ -99,10 +99,10 @@ export function holdLocksFor(pids) {
 
 /**
  * @param {string} file
- * @param {Holder} holder
+ * @param {LockContent} holder
  * @returns {Lock}
  */
-function lockOf(file, holder) {
+function createLock(file, holder) {
   // If a user deleted the file, another process may hold the lock.
   const isOwn = () => parse(read(file) ?? '').id === holder.id;
   const release = () => {
@@ -115,7 +115,7 @@ function lockOf(file, holder) {
   const lock = {
     addProcesses(pids) {
       const [owner, ...others] = holder.processes;
-      holder.processes = [owner, ...others.filter(holds), ...pids.map(processOf)];
+      holder.processes = [owner, ...others.filter(isHolding), ...pids.map(identifyProcess)];
       rewrite();
     },
     setDetails(details) {
@@ -129,11 +129,11 @@ function lockOf(file, holder) {
 }
 
 /**
- * Creates the lock file atomically with its content; false when it exists.
+ * Creates the lock file atomically with its content. Returns false if the file exists.
  * @param {string} file
- * @param {Holder} holder
+ * @param {LockContent} holder
  */
-function create(file, holder) {
+function createFile(file, holder) {
   const temporary = writeTemporary(file, holder);
   try {
     linkSync(temporary, file);
@@ -148,7 +148,7 @@ function create(file, holder) {
 
 /**
  * @param {string} file
- * @param {Holder} holder
+ * @param {LockContent} holder
  * @returns {string} the path of a new file with the content, in the same folder
  */
 function writeTemporary(file, holder) {
@@ -189,7 +189,7 @@ function read(file) {
 
 /**
  * @param {string} text
- * @returns {Holder} without processes if the file is damaged
+ * @returns {LockContent} without processes if the file is damaged
  */
 function parse(text) {
   try {
@@ -200,24 +200,24 @@ function parse(text) {
   }
 }
 
-/** Whether a process that a lock lists still holds it. @param {Process} listed */
-const holds = ({ pid, startTime }) => isRunning(pid, startTime);
+/** Whether a process that a lock lists still runs, and so holds the lock. @param {Process} listed */
+const isHolding = ({ pid, startTime }) => isRunning(pid, startTime);
 
 /**
  * Whether the owner of a lock still holds it.
  * @param {Process} owner
  * @param {string} id of the holder
  */
-function ownerHolds(owner, id) {
-  // A file may name this process and not be its lock: a copied file, or that of an earlier process with the same id.
-  return owner.pid === process.pid ? heldLocks.has(id) : holds(owner);
+function isOwnerHolding(owner, id) {
+  // A file may list this process's id without being its lock: a copied file, or the file of an earlier process with this id.
+  return owner.pid === process.pid ? heldLocks.has(id) : isHolding(owner);
 }
 
 /**
  * @param {number} pid of a running process
  * @returns {Process}
  */
-function processOf(pid) {
+function identifyProcess(pid) {
   return { pid, startTime: inspectProcess(pid).startTime ?? '' };
 }
 

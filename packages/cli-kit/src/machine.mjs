@@ -1,4 +1,4 @@
-/** The machine at the hub: its connection, its methods and its metadata. The web console starts sessions on it. */
+/** The machine at the hub: its connection, its methods and its metadata. The web console starts sessions on the machine. */
 
 import { arch, homedir, hostname, platform } from 'node:os';
 import path from 'node:path';
@@ -8,8 +8,8 @@ import { HubSocket } from './hub-socket.mjs';
 import { RpcServer } from './rpc.mjs';
 import { Versioned } from './versioned.mjs';
 
-/** Interval of the keep-alive. The hub considers a machine offline after 45 s without one. */
-const ALIVE_MS = 20_000;
+/** Interval of the keep-alive. The hub considers a machine offline after 45 s without a keep-alive. */
+const KEEP_ALIVE_INTERVAL_MS = 20_000;
 
 export class Machine {
   #timer = null;
@@ -36,7 +36,7 @@ export class Machine {
       directories: options.spawner.directories,
     };
     const open = () => options.client.openMachine({ id: options.machineId, metadata, runnerState });
-    const machine = await options.outage.call('machine', open, options.startTimeoutMs);
+    const machine = await options.outage.callWithRetry('machine', open, options.startTimeoutMs);
     return new Machine(options, { machine, metadata, runnerState });
   }
 
@@ -45,9 +45,9 @@ export class Machine {
     this.id = machine.id;
     this.log = log;
     this.ownMetadata = metadata;
-    this.ownState = runnerState;
-    this.aliveMs = options.machineAliveMs ?? ALIVE_MS;
-    this.describe = () => options.program.describeMachine?.(options);
+    this.ownRunnerState = runnerState;
+    this.keepAliveIntervalMs = options.machineKeepAliveIntervalMs ?? KEEP_ALIVE_INTERVAL_MS;
+    this.describeMachine = () => options.program.describeMachine?.(options);
     this.socket = new HubSocket({ ...options, auth: { machineId: this.id, clientType: 'machine-scoped' } });
     const origin = { socket: this.socket, scope: { machineId: this.id }, record: machine };
     this.metadata = new Versioned({ ...origin, event: 'machine-update-metadata', field: 'metadata' });
@@ -74,17 +74,17 @@ export class Machine {
     });
   }
 
-  /** Connects, and reconnects until `end`. Resolves at the first connection. */
+  /** Connects, and reconnects until `end` is called. Resolves when the first connection is open. */
   async connect() {
     this.#timer = setInterval(() => {
       this.#sendAlive();
       this.#publishChanges().catch((error) => this.log.debug(error.message));
-    }, this.aliveMs);
+    }, this.keepAliveIntervalMs);
     this.socket.connect();
     await this.socket.whenConnected();
     await this.socket.sendWithAck('ping', {}, 1500);
     this.#merge(this.metadata, this.ownMetadata);
-    this.#merge(this.runnerState, this.ownState);
+    this.#merge(this.runnerState, this.ownRunnerState);
   }
 
   async end() {
@@ -114,9 +114,9 @@ export class Machine {
       .catch((error) => this.log.debug(error.message));
   }
 
-  /** Publishes changed metadata, such as an agent that was installed meanwhile. */
+  /** Publishes metadata that has changed, for example because an agent was installed. */
   async #publishChanges() {
-    const described = await this.describe();
+    const described = await this.describeMachine();
     if (!this.socket.isConnected || isDeepStrictEqual(this.ownMetadata, { ...this.ownMetadata, ...described })) return;
     Object.assign(this.ownMetadata, described);
     await this.#merge(this.metadata, described);

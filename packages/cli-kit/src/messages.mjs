@@ -12,7 +12,7 @@ export const assistantMessage = (part) => output({ type: 'assistant', message: {
  */
 export const text = (value, continuedBy) => assistantMessage({ type: 'text', text: value, ...(continuedBy && { continuedBy }) });
 
-/** The reason why a turn failed. Clients show it as an error. */
+/** The reason why a turn failed. Clients show the message as an error. */
 export const failure = (value) =>
   output({ type: 'assistant', isApiErrorMessage: true, message: { role: 'assistant', content: [{ type: 'text', text: value }] } });
 
@@ -49,10 +49,10 @@ export const typedCommand = (command) => ({
 /**
  * Parses the content of a message from the hub.
  * @param {any} content
- * @returns {{text: string, attachments: {path: string, filename?: string}[]} | null} null for any other message than a
- *   user's from the web
+ * @returns {{text: string, attachments: {path: string, filename?: string}[]} | null} null unless
+ *   a user sent the message from the web
  */
-export function userMessage(content) {
+export function parseUserMessage(content) {
   if (content?.role !== 'user' || content.content?.type !== 'text' || content.meta?.sentFrom === 'cli') return null;
   const { text: command, attachments } = content.content;
   return {

@@ -6,7 +6,7 @@ import { describeWorktree } from './worktree.mjs';
 
 /**
  * @param {import('./app.mjs').ServingOptions} options
- * @param {string} agentSessionId the id by which the agent knows the session; the hub's id is another one
+ * @param {string} agentSessionId the agent's id of the session, which is not the hub's id
  */
 export async function describeSession(options, agentSessionId) {
   const { root, flavor, name, machineId, startedByRunner = false, program } = options;
@@ -32,8 +32,8 @@ export async function describeSession(options, agentSessionId) {
 }
 
 /**
- * Merges this process's metadata into the metadata that the hub has stored. An earlier process may have published it, and
- * the session may have been archived since. A field that is `undefined` in `own` is removed.
+ * Merges this process's metadata into the metadata that the hub has stored. The stored
+ * metadata may be from an earlier process, and may say that the session was archived. A field that is `undefined` in `own` is removed.
  * @param {any} current the stored metadata
  * @param {Record<string, unknown>} own from `describeSession`
  */

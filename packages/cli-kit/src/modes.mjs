@@ -20,10 +20,10 @@ export function isValidModel(flavor, model) {
   return flavor === 'alpha' && MODELS.includes(model);
 }
 
-/** Modes in which an agent does some things without asking. A user who selects any other mode wants to be asked. */
+/** Modes in which an agent does some things without asking the user. */
 const LENIENT_MODES = ['acceptEdits', 'safe-yolo', 'bypassPermissions', 'yolo'];
 
-/** Whether a user who selects a mode wants to be asked. */
+/** Whether an agent in a mode asks the user before it acts. */
 export const isAskingMode = (mode) => !LENIENT_MODES.includes(mode);
 
 /** The mode of an agent kind that approves everything, or null when it has none. */

@@ -17,8 +17,8 @@ const LAST_NPM_FOLDER = 'node-gyp-bin';
 export const isNpmScript = (env) => /^agent(:|$)/.test(env.npm_lifecycle_event ?? '');
 
 /**
- * Removes what `npm run` has added, so that the agent's own npm commands use the settings of the user and of the session's
- * directory. Keeps the user's settings, such as a registry.
+ * Removes the variables and the folders of the PATH that `npm run` has added. The agent's own npm commands then use the settings
+ * of the user and of the session's directory. Keeps the user's settings, such as a registry.
  * @param {Record<string, string | undefined>} env
  */
 export function removeNpmVariables(env) {

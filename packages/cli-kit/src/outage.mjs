@@ -1,14 +1,14 @@
 /**
- * Logs the loss and the return of the hub once each, however many connections notice it.
+ * Logs once that the hub cannot be reached, and once that it can be reached again, for all connections of this process.
  *
- * Event: `restored`, when a connection reached the hub again. The others then reconnect at once.
+ * Event: `restored`, when a connection reaches the hub again. The other connections then reconnect at once.
  */
 
 import { EventEmitter } from 'node:events';
 import { REACH_ADVICE, callWithRetry } from './hub-client.mjs';
 import { TOKEN_ADVICE } from './token.mjs';
 
-export class Outage extends EventEmitter {
+export class OutageMonitor extends EventEmitter {
   /** Names of the connections that are waiting for the hub. */
   #waiting = new Set();
   #isRefused = false;
@@ -33,8 +33,8 @@ export class Outage extends EventEmitter {
   }
 
   /**
-   * The hub refuses a token that it accepted before. The hub's configuration may be wrong for a while, so nothing is
-   * dropped.
+   * Logs that the hub refuses a token that it accepted before. The connections keep retrying: the hub's configuration may be
+   * wrong only for a while.
    * @param {string} name of the connection
    * @param {string} reason
    */
@@ -73,12 +73,12 @@ export class Outage extends EventEmitter {
    * @template T
    * @param {string} name of the caller
    * @param {() => Promise<T>} call
-   * @param {number} forMs how long to retry
+   * @param {number} retryTimeoutMs no retry begins later
    * @returns {Promise<T>}
    * @throws {import('./hub-client.mjs').HubError}
    */
-  async call(name, call, forMs) {
-    const answer = await callWithRetry(call, { forMs, onRetry: (error) => this.reportLost(name, error.reason) });
+  async callWithRetry(name, call, retryTimeoutMs) {
+    const answer = await callWithRetry(call, { retryTimeoutMs, onRetry: (error) => this.reportLost(name, error.reason) });
     this.reportConnected(name);
     return answer;
   }

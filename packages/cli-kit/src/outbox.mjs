@@ -1,10 +1,10 @@
 /**
- * The queue of messages to the hub: in order, each stored exactly once.
+ * The queue of messages to the hub, which stores each message exactly once and in order.
  *
- * The hub detects duplicates by `localId`. Unacknowledged messages are sent again on the next connection. After a
- * transient refusal nothing is sent until all in-flight messages are answered; then the refused ones are sent first. So only
- * messages that were in flight together with a refused one can be stored before it. Memory is bounded: while the outbox is full, `push`
- * waits, which slows the command that produces the output.
+ * The hub detects duplicates by `localId`. Unacknowledged messages are sent again on the next connection. After a transient
+ * refusal, the outbox waits until all in-flight messages are answered, and then sends the refused messages first. So only
+ * messages that were in flight together with a refused message can be stored before that message. Memory is bounded: while the
+ * outbox is full, `push` waits, and so slows the command that produces the output.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -26,7 +26,7 @@ export class Outbox {
   #isPaused = false;
   #pauseTimer = null;
   #pauseMs = 0;
-  #ackTimeoutMs;
+  #currentAckTimeoutMs;
   /** @type {Promise<unknown>} */
   #lastPush = Promise.resolve();
   #changeListeners = new Set();
@@ -34,20 +34,29 @@ export class Outbox {
 
   /**
    * @param {{socket: {isConnected: boolean, sendWithAck: Function, reconnect: () => void}, sid: string,
-   *   log: {warn: (text: string) => void}, maxBytes?: number, window?: number, retryMs?: number,
-   *   ackMs?: number, onStored?: (seq: number, localId: string) => void}} options `window`: limit on in-flight messages;
+   *   log: {warn: (text: string) => void}, maxBytes?: number, maxInFlight?: number, retryDelayMs?: number,
+   *   ackTimeoutMs?: number, onStored?: (seq: number, localId: string) => void}} options `maxInFlight`: limit on in-flight messages;
    *   `onStored`: called for each message that the hub has stored
    */
-  constructor({ socket, sid, log, maxBytes = 4 * 1024 * 1024, window = 64, retryMs = 500, ackMs = 8000, onStored = () => {} }) {
+  constructor({
+    socket,
+    sid,
+    log,
+    maxBytes = 4 * 1024 * 1024,
+    maxInFlight = 64,
+    retryDelayMs = 500,
+    ackTimeoutMs = 8000,
+    onStored = () => {},
+  }) {
     this.socket = socket;
     this.sid = sid;
     this.log = log;
     this.maxBytes = maxBytes;
-    this.window = window;
-    this.retryMs = retryMs;
-    this.ackMs = ackMs;
+    this.maxInFlight = maxInFlight;
+    this.retryDelayMs = retryDelayMs;
+    this.ackTimeoutMs = ackTimeoutMs;
     this.onStored = onStored;
-    this.#ackTimeoutMs = ackMs;
+    this.#currentAckTimeoutMs = ackTimeoutMs;
   }
 
   /** Number of unacknowledged messages. */
@@ -68,7 +77,7 @@ export class Outbox {
    */
   push(message, localId = randomUUID()) {
     const pushed = this.#lastPush.then(async () => {
-      while (this.#bytes >= this.maxBytes && !this.#isClosed) await this.#nextChange();
+      while (this.#bytes >= this.maxBytes && !this.#isClosed) await this.#waitForChange();
       if (this.#isClosed) throw new Error('The session has ended; the message was not sent.');
       const bytes = Buffer.byteLength(JSON.stringify(message));
       this.#items.set(localId, { payload: { sid: this.sid, message, localId }, bytes, isInFlight: false, attempts: 0 });
@@ -101,13 +110,13 @@ export class Outbox {
       hasTimedOut = true;
       this.#notifyChange();
     }, timeoutMs);
-    await Promise.race([this.#lastPush, this.#until(() => hasTimedOut)]);
-    await this.#until(() => hasTimedOut || this.#items.size === 0);
+    await Promise.race([this.#lastPush, this.#waitUntil(() => hasTimedOut)]);
+    await this.#waitUntil(() => hasTimedOut || this.#items.size === 0);
     clearTimeout(timer);
     return this.#items.size === 0;
   }
 
-  /** Stops sending. Waiting and later calls of `push` fail. */
+  /** Stops sending. Calls of `push` that wait, and later ones, fail. */
   close() {
     this.#isClosed = true;
     clearTimeout(this.#pauseTimer);
@@ -118,34 +127,34 @@ export class Outbox {
     if (this.#isPaused || this.#isClosed || !this.socket.isConnected) return;
     const epoch = this.#epoch;
     for (const [localId, item] of this.#items) {
-      if (this.#inFlight >= this.window) return;
+      if (this.#inFlight >= this.maxInFlight) return;
       if (item.isInFlight) continue;
       item.isInFlight = true;
       this.#inFlight += 1;
       this.socket
-        .sendWithAck('message', item.payload, this.#ackTimeoutMs)
+        .sendWithAck('message', item.payload, this.#currentAckTimeoutMs)
         .then((answer) => this.#handleAnswer(epoch, localId, item, answer));
     }
   }
 
   #handleAnswer(epoch, localId, item, answer) {
-    // The answer belongs to an earlier connection, whose messages are already pending again.
+    // An answer of an earlier epoch: its message is already pending again.
     if (epoch !== this.#epoch) return;
     this.#inFlight -= 1;
     item.isInFlight = false;
     if (answer === null) {
-      // Sending it again on this connection would put it behind later messages. A new connection sends all in order.
+      // Sent again on this connection, the message would come after later ones. A new connection sends all messages in order.
       if (this.socket.isConnected) {
         this.#startEpoch();
         // The hub may be slow rather than unreachable.
-        this.#ackTimeoutMs = Math.min(this.#ackTimeoutMs * 2, MAX_ACK_TIMEOUT_MS);
+        this.#currentAckTimeoutMs = Math.min(this.#currentAckTimeoutMs * 2, MAX_ACK_TIMEOUT_MS);
         this.socket.reconnect();
       }
       return;
     }
     if (answer.ack?.ok === true) {
       this.#pauseMs = 0;
-      this.#ackTimeoutMs = this.ackMs;
+      this.#currentAckTimeoutMs = this.ackTimeoutMs;
       this.onStored(answer.ack.seq, localId);
       this.#remove(localId, item);
     } else {
@@ -166,7 +175,7 @@ export class Outbox {
   }
 
   #resumeLater() {
-    this.#pauseMs = Math.min(Math.max(this.retryMs, this.#pauseMs * 2), MAX_PAUSE_MS);
+    this.#pauseMs = Math.min(Math.max(this.retryDelayMs, this.#pauseMs * 2), MAX_PAUSE_MS);
     this.#pauseTimer = setTimeout(() => {
       this.#isPaused = false;
       this.#sendPending();
@@ -188,11 +197,11 @@ export class Outbox {
     for (const item of this.#items.values()) item.isInFlight = false;
   }
 
-  async #until(test) {
-    while (!test()) await this.#nextChange();
+  async #waitUntil(isReached) {
+    while (!isReached()) await this.#waitForChange();
   }
 
-  #nextChange() {
+  #waitForChange() {
     return new Promise((resolve) => this.#changeListeners.add(resolve));
   }
 

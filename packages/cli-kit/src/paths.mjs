@@ -7,7 +7,7 @@ import path from 'node:path';
 /** A refused path. The message is sent to the web client. */
 export class PathError extends Error {}
 
-/** True when `child` is `parent` or below it. Both must be absolute and resolved. */
+/** Whether `child` is `parent` or below `parent`. Both must be absolute and resolved. */
 export function isInside(parent, child) {
   const relative = path.relative(parent, child);
   return relative === '' || (relative !== '..' && !relative.startsWith(`..${path.sep}`) && !path.isAbsolute(relative));
@@ -16,7 +16,7 @@ export function isInside(parent, child) {
 /**
  * Checks the syntax of a relative path, without reading the disk.
  * @param {unknown} value
- * @param {string} [field] its name in error messages
+ * @param {string} [field] the name of the value in error messages
  * @returns {string} the same path
  * @throws {PathError} unless it is a relative path without `..` and NUL
  */
@@ -35,7 +35,7 @@ export function checkRelative(value, field = 'path') {
  * @param {string} root an absolute directory, resolved with `realpath`
  * @param {unknown} value path from the hub; empty means the root
  * @param {{mustExist?: boolean, field?: string}} [options] with `mustExist: false`, a path that does not exist (such as a
- *   deleted file) is checked by its nearest existing directory
+ *   deleted file) is checked through its nearest existing directory
  * @returns {Promise<string>} absolute path without symbolic links
  * @throws {PathError} when the path leads outside the root
  */
@@ -66,7 +66,7 @@ function requireInside(root, found, relative) {
 }
 
 /**
- * Resolves the `cwd` of an RPC: the session's `metadata.path`, an absolute path. Without one, it is the root.
+ * Resolves the `cwd` of an RPC: the session's `metadata.path`, an absolute path. Returns the root if there is no `cwd`.
  * @throws {PathError} when it is not the root or a directory below it
  */
 export async function resolveCwd(root, cwd) {
@@ -90,11 +90,11 @@ export function expandHome(text, base) {
  * @param {string[]} directories resolved paths of the served directories
  * @param {string} text absolute, relative to the first directory, or with a leading `~`
  * @returns {Promise<{path: string, isServed: boolean, info: import('node:fs').Stats | null}>} `path`: without symbolic links;
- *   `info`: null if there is nothing, or if it is not served: a client learns nothing about other paths
+ *   `info`: null if the path does not exist or is not served, so that a client learns nothing about other paths
  */
-export async function findServed(directories, text) {
+export async function findServedDirectory(directories, text) {
   const found = await resolveExisting(expandHome(text, directories[0]));
-  const isServed = directories.some((served) => isInside(served, found));
+  const isServed = directories.some((directory) => isInside(directory, found));
   return { path: found, isServed, info: isServed ? await stat(found).catch(() => null) : null };
 }
 

@@ -9,13 +9,13 @@ import { isDeepStrictEqual } from 'node:util';
 import { RequestContent } from './request-content.mjs';
 import { SessionRules, scopeOf } from './session-rules.mjs';
 
-/** The most completed requests in an update of the agent state. The hub keeps those that an update omits. */
+/** Limit on the completed requests in an update of the agent state. The hub keeps the completed requests that an update omits. */
 const MAX_SENT_COMPLETED = 100;
 
-/** What approves a call in a mode that never asks. */
+/** The `approvedBy` of a call in a mode that never asks the user. */
 export const APPROVE_EVERYTHING = { kind: 'mode', label: 'Approve everything' };
 
-/** How long the answer to `permission` waits until the hub has stored the new agent state. */
+/** Limit on how long the answer to `permission` waits for the hub to store the new agent state. */
 const STATE_TIMEOUT_MS = 3000;
 
 /**
@@ -24,7 +24,7 @@ const STATE_TIMEOUT_MS = 3000;
  * @typedef {{status: 'approved' | 'denied' | 'canceled', id: string, decision?: string, reason?: string,
  *   answers?: Record<string, string[] | {answers: string[]}>}} Outcome
  *
- * An approval in the agent's own words. An answer has its id in `answers.choice`.
+ * An approval in the agent's own words. If the user chooses it, the answer has its id in `answers.choice`.
  * @typedef {{id: string, label: string, neverAsks?: boolean}} Choice
  */
 
@@ -33,7 +33,7 @@ export class Permissions {
   #rules = new SessionRules();
   #isClosed = false;
   /** The ids of completed requests that updates omit. */
-  #leftOutIds = new Set();
+  #omittedIds = new Set();
 
   /**
    * @param {{state: import('./versioned.mjs').Versioned, root: string, onMode?: (mode: string) => void,
@@ -52,7 +52,7 @@ export class Permissions {
   /** The ids of all pending and completed requests of the session. */
   get requestIds() {
     const { requests, completedRequests } = this.state.value ?? {};
-    return [...this.#leftOutIds, ...Object.keys({ ...requests, ...completedRequests })];
+    return [...this.#omittedIds, ...Object.keys({ ...requests, ...completedRequests })];
   }
 
   /** Returns what an approval of a call for the session would cover. @param {import('./session-rules.mjs').ToolCall} call */
@@ -73,14 +73,14 @@ export class Permissions {
    * @param {{id?: string, scope?: import('./session-rules.mjs').Scope | null, choices?: Choice[], needsChoice?: boolean,
    *   content?: string, signal?: AbortSignal}} [options] `id`: the id of the request, by default a random one;
    *   `scope`: what an approval for the session covers, by default nothing; `choices`: the agent's own approvals; `needsChoice`:
-   *   whether an approval must be one of these; `content`: the JSON of all arguments, if `args` are shortened; `signal`: withdraws
+   *   whether an approval must be one of `choices`; `content`: the JSON of all arguments, if `args` are shortened; `signal`: withdraws
    *   the request
    * @returns {Promise<Outcome>}
    */
   ask(tool, args, mode, { id, scope = null, choices, needsChoice, content, signal } = {}) {
     return new Promise((resolve) => {
-      const whole = content === undefined ? undefined : new RequestContent(content);
-      const request = { tool, args, mode, scope, choices, needsChoice, whole, wantedId: id, resolve };
+      const fullContent = content === undefined ? undefined : new RequestContent(content);
+      const request = { tool, args, mode, scope, choices, needsChoice, fullContent, wantedId: id, resolve };
       this.#publish(request);
       signal?.addEventListener('abort', () => this.#cancel(request, 'Withdrawn by the agent'), { once: true });
     });
@@ -95,17 +95,19 @@ export class Permissions {
     const request = this.#pending.get(id);
     if (!request) return { success: false, error: `There is no pending permission request ${id}.` };
     const isApproved = approved === true && decision !== 'denied' && decision !== 'abort';
-    const { proof, ...given } = answers ?? {};
-    const refusal = isApproved && (request.whole?.check(proof) ?? checkChoice(request, answers));
+    const { proof, ...otherAnswers } = answers ?? {};
+    const refusal = isApproved && (request.fullContent?.checkProof(proof) ?? checkChoice(request, answers));
     if (refusal) return { success: false, error: refusal };
-    const kept = request.whole ? given : answers;
+    const storedAnswers = request.fullContent ? otherAnswers : answers;
     this.#pending.delete(id);
     const allowed = isApproved ? this.#addRules(request, { decision, allowTools }) : decision;
     const outcome = {
       status: isApproved ? 'approved' : 'denied',
       decision: allowed ?? (isApproved ? 'approved' : 'denied'),
       ...(reason === undefined ? {} : { reason }),
-      ...(kept === undefined || (request.whole && Object.keys(kept).length === 0) ? {} : { answers: kept }),
+      ...(storedAnswers === undefined || (request.fullContent && Object.keys(storedAnswers).length === 0)
+        ? {}
+        : { answers: storedAnswers }),
     };
     await this.#complete(id, request, {
       ...outcome,
@@ -113,7 +115,7 @@ export class Permissions {
       ...(allowTools === undefined ? {} : { allowTools }),
     });
     request.resolve({ ...outcome, id });
-    // After the answer has reached the agent, which may change the mode itself because of it.
+    // Delayed until the agent has the answer: after an approval, the agent may change the mode itself.
     if (isApproved && typeof mode === 'string') setImmediate(() => this.onMode(mode));
     return { success: true };
   }
@@ -124,8 +126,8 @@ export class Permissions {
    * @returns {{success: boolean, error?: string, text?: string, parts?: number, proof?: string}}
    */
   readContent({ id, part } = {}) {
-    const { whole } = this.#pending.get(id) ?? {};
-    return whole ? whole.read(part) : { success: false, error: 'No shortened permission request with this id is pending.' };
+    const { fullContent } = this.#pending.get(id) ?? {};
+    return fullContent ? fullContent.read(part) : { success: false, error: 'No shortened permission request with this id is pending.' };
   }
 
   /**
@@ -136,13 +138,13 @@ export class Permissions {
   recordApproval({ id, tool }, { kind, label }) {
     const at = this.now();
     const entry = { tool, createdAt: at, completedAt: at, status: 'approved', decision: 'approved', approvedBy: { kind, label } };
-    this.#inBackground(this.state.mutate((current) => this.#withoutOld(completeRequest(current, id, entry), id)));
+    this.#logFailure(this.state.mutate((current) => this.#withNewestCompleted(completeRequest(current, id, entry), id)));
   }
 
   /** The RPC `revokeSessionRule`. @param {{id?: string}} params */
   async revokeRule({ id } = {}) {
     if (!this.#rules.remove(id)) return { success: false, error: 'There is no such rule. It may have been withdrawn already.' };
-    await this.#storeWithin(this.state.mutate((current) => this.#withRules(current)));
+    await this.#waitUntilStored(this.state.mutate((current) => this.#withRules(current)));
     return { success: true };
   }
 
@@ -150,7 +152,7 @@ export class Permissions {
   clearRules() {
     if (this.#rules.isEmpty) return;
     this.#rules.clear();
-    this.#inBackground(this.state.mutate((current) => this.#withRules(current)));
+    this.#logFailure(this.state.mutate((current) => this.#withRules(current)));
   }
 
   /** Cancels all pending requests. */
@@ -166,7 +168,7 @@ export class Permissions {
     request.resolve({ status: 'canceled', id });
   }
 
-  /** To be called before the session ends: requests that the hub cancels from then on are not published again. */
+  /** To be called before the session ends: requests that the hub cancels later are not published again. */
   close() {
     this.#isClosed = true;
   }
@@ -186,7 +188,7 @@ export class Permissions {
     const id = this.#newId(request.wantedId);
     request.id = id;
     this.#pending.set(id, request);
-    const { tool, args, scope, choices, needsChoice, whole } = request;
+    const { tool, args, scope, choices, needsChoice, fullContent } = request;
     const sessionRule = scope && { kind: scope.kind, label: scope.label };
     const entry = {
       tool,
@@ -195,7 +197,7 @@ export class Permissions {
       sessionRule,
       ...(choices && { choices }),
       ...(needsChoice && { needsChoice }),
-      ...(whole && { shortened: whole.size }),
+      ...(fullContent && { shortened: fullContent.size }),
     };
     this.state
       .mutate((current) => {
@@ -209,12 +211,12 @@ export class Permissions {
       });
   }
 
-  /** Returns the wanted id, with a number if there was a request with this id before. */
+  /** Returns the wanted id; if an earlier request had it, the id with a number at its end. */
   #newId(wanted) {
     if (wanted === undefined) return randomUUID();
-    const used = new Set([...this.requestIds, ...this.#pending.keys()]);
+    const usedIds = new Set([...this.requestIds, ...this.#pending.keys()]);
     let id = wanted;
-    for (let number = 2; used.has(id); number += 1) id = `${wanted}#${number}`;
+    for (let number = 2; usedIds.has(id); number += 1) id = `${wanted}#${number}`;
     return id;
   }
 
@@ -224,20 +226,20 @@ export class Permissions {
     return isDeepStrictEqual(state?.sessionRules ?? [], sessionRules) ? state : { ...state, sessionRules };
   }
 
-  /** Returns the agent state with its newest completed requests only, of which `newest` is one. */
-  #withoutOld(state, newest) {
+  /** Returns the agent state with only its newest completed requests. `newest`: the id of the last one. */
+  #withNewestCompleted(state, newest) {
     const completed = Object.entries(state?.completedRequests ?? {});
     if (completed.length <= MAX_SENT_COMPLETED) return state;
-    // An object lists ids that are numbers first, so its order is not that of completion.
+    // The order of an object's fields is not the order of completion: ids that are numbers come first.
     const timeOf = ([id, entry]) => (id === newest ? Number.MAX_VALUE : (entry?.completedAt ?? 0));
     completed.sort((a, b) => timeOf(a) - timeOf(b));
-    for (const [id] of completed.slice(0, -MAX_SENT_COMPLETED)) this.#leftOutIds.add(id);
+    for (const [id] of completed.slice(0, -MAX_SENT_COMPLETED)) this.#omittedIds.add(id);
     return { ...state, completedRequests: Object.fromEntries(completed.slice(-MAX_SENT_COMPLETED)) };
   }
 
   /**
    * Adds the rules of an approval.
-   * @returns {string | undefined} the decision, which is only for this call if nothing more can be covered
+   * @returns {string | undefined} the decision: `approved` instead of `approved_for_session` if no rule can cover later calls
    */
   #addRules({ tool, scope }, { decision, allowTools = [] }) {
     const isForSession = decision === 'approved_for_session';
@@ -247,26 +249,26 @@ export class Permissions {
     return isForSession && !scope ? 'approved' : decision;
   }
 
-  /** Moves a request to `completedRequests`. Waits a limited time for the hub to store that. */
+  /** Moves a request to `completedRequests`. Waits a limited time for the hub to store the change. */
   async #complete(id, request, outcome) {
     const completedAt = this.now();
     const entry = { tool: request.tool, arguments: request.args };
-    await this.#storeWithin(
+    await this.#waitUntilStored(
       this.state.mutate((current) =>
-        this.#withoutOld(completeRequest(this.#withRules(current), id, { completedAt, ...outcome }, entry), id),
+        this.#withNewestCompleted(completeRequest(this.#withRules(current), id, { completedAt, ...outcome }, entry), id),
       ),
     );
   }
 
-  #inBackground(change) {
+  #logFailure(change) {
     return change.catch((error) => this.log.warn(`cannot store a change of the permissions: ${error.message}`));
   }
 
   /** Waits a limited time until the hub has stored a change. */
-  async #storeWithin(change) {
+  async #waitUntilStored(change) {
     let timer;
     await Promise.race([
-      this.#inBackground(change),
+      this.#logFailure(change),
       new Promise((resolve) => {
         timer = setTimeout(resolve, STATE_TIMEOUT_MS);
       }),
@@ -275,8 +277,8 @@ export class Permissions {
   }
 
   /**
-   * Applies requests that the hub completed. The hub cancels the requests of a session that was disconnected for long. The user did
-   * not answer these, so they are published again.
+   * Applies requests that the hub completed. The hub cancels the requests of a session that was disconnected for a long time.
+   * The user did not answer the canceled requests, so they are published again.
    */
   #reconcile(value) {
     if (this.#isClosed) return;
@@ -293,7 +295,7 @@ export class Permissions {
   }
 }
 
-/** Returns why the agent's own approval that a user chose cannot be given, or null. */
+/** Returns why an approval is invalid, given the choices that the agent offers; null if it is valid. */
 function checkChoice({ choices = [], needsChoice }, answers) {
   const given = answers?.choice?.answers ?? answers?.choice;
   const isOffered = Array.isArray(given) && choices.some(({ id }) => id === given[0]);

@@ -3,14 +3,14 @@
 import { fork } from 'node:child_process';
 
 /** Time between SIGTERM and SIGKILL. */
-const END_MS = 15_000;
+const KILL_DELAY_MS = 15_000;
 
 /**
  * A session served by this machine.
  * @typedef {object} ServedSession
  * @property {string | undefined} id undefined until the hub has assigned one
- * @property {boolean} isEnding it handles no further messages and will end
- * @property {Promise<{success: boolean, sessionId?: string, error?: string}>} started whether it started, and why not
+ * @property {boolean} isEnding whether the session handles no further messages and will end
+ * @property {Promise<{success: boolean, sessionId?: string, error?: string}>} started the result of the start
  * @property {Promise<void>} ended
  */
 
@@ -26,7 +26,7 @@ export class SessionProcesses {
   /**
    * @param {{program: import('./program.mjs').Program, token: string, home: string, verbose?: boolean,
    *   onCrash?: (sessionId: string) => void, log: {info: (text: string) => void, warn: (text: string) => void}}} options
-   *   `onCrash`: called when a session's process ended unexpectedly
+   *   `onCrash`: called when a session's process has ended unexpectedly
    */
   constructor({ program, token, home, verbose = false, onCrash = () => {}, log }) {
     this.program = program;
@@ -44,86 +44,86 @@ export class SessionProcesses {
 
   /** @returns {ServedSession | undefined} */
   find(id) {
-    return [...this.#running.values()].find((served) => served.id === id);
+    return [...this.#running.values()].find((session) => session.id === id);
   }
 
   /**
    * Starts a process.
-   * @param {string[]} args its command line
-   * @param {{readyMs: number, id?: string}} options `readyMs`: time limit until its session is open; `id`: the session to
-   *   resume
+   * @param {string[]} args the command line of the process
+   * @param {{readyTimeoutMs: number, id?: string}} options `readyTimeoutMs`: time limit until the process has opened its
+   *   session; `id`: the session to resume
    * @returns {ServedSession['started']}
    */
-  start(args, { readyMs, id }) {
+  start(args, { readyTimeoutMs, id }) {
     const env = { ...process.env, [this.program.homeVariable]: this.home };
     const child = fork(this.program.entry, args, { env, stdio: ['ignore', 'ignore', 'pipe', 'ipc'], execArgv: [] });
     // The token is sent as an IPC message, because other programs can read a process's arguments and environment. A send
     // error is ignored: a process that could not be started emits `error`, which is handled below.
     child.send({ type: 'token', token: this.token }, () => {});
     /** @type {ServedSession} */
-    const served = { id, isEnding: false, started: undefined, ended: undefined };
-    this.#running.set(child, served);
+    const session = { id, isEnding: false, started: undefined, ended: undefined };
+    this.#running.set(child, session);
     let stderrTail = '';
     child.stderr.setEncoding('utf8');
     child.stderr.on('data', (text) => {
       stderrTail = (stderrTail + text).slice(-2000);
       if (this.verbose) process.stderr.write(text);
     });
-    served.ended = new Promise((resolve) => {
+    session.ended = new Promise((resolve) => {
       child.once('error', resolve);
       child.once('close', resolve);
     }).then(() => {
       this.#running.delete(child);
     });
     let hasStarted = false;
-    served.started = new Promise((resolve) => {
+    session.started = new Promise((resolve) => {
       const fail = (error) => {
-        served.isEnding = true;
+        session.isEnding = true;
         resolve({ success: false, error });
       };
       const timer = setTimeout(() => {
-        fail(`The new session did not start within ${Math.ceil(readyMs / 1000)} s.`);
-        stop(child, served);
-      }, readyMs);
+        fail(`The new session did not start within ${Math.ceil(readyTimeoutMs / 1000)} s.`);
+        stop(child, session);
+      }, readyTimeoutMs);
       child.once('error', (error) => fail(`Cannot start a process: ${error.message}`));
       child.once('close', (code, signal) => {
         const ending = `(${signal ?? `exit code ${code}`}). ${stderrTail.trim().split('\n').pop()}`.trim();
-        if (hasStarted) this.#handleEnd(child, served, ending);
+        if (hasStarted) this.#handleEnd(child, session, ending);
         else fail(`The new session ended before it was open ${ending}`);
       });
       child.on('message', (/** @type {RunnerMessage} */ message) => {
         if (message?.type === 'failed') fail(message.error);
-        if (message?.type === 'ending') served.isEnding = true;
+        if (message?.type === 'ending') session.isEnding = true;
         if (message?.type !== 'session') return;
         clearTimeout(timer);
         hasStarted = true;
-        served.id = message.sessionId;
-        this.log.info(`session ${served.id} started (process ${child.pid})`);
-        resolve({ success: true, sessionId: served.id });
+        session.id = message.sessionId;
+        this.log.info(`session ${session.id} started (process ${child.pid})`);
+        resolve({ success: true, sessionId: session.id });
       });
-      served.ended.then(() => clearTimeout(timer));
+      session.ended.then(() => clearTimeout(timer));
     });
-    return served.started;
+    return session.started;
   }
 
   /** @param {string} ending the exit code or signal, and the last line on standard error */
-  #handleEnd(child, served, ending) {
-    if (served.isEnding) return this.log.info(`session ${served.id} ended (process ${child.pid})`);
-    this.log.warn(`session ${served.id} crashed (process ${child.pid}) ${ending}`);
-    this.onCrash(served.id);
+  #handleEnd(child, session, ending) {
+    if (session.isEnding) return this.log.info(`session ${session.id} ended (process ${child.pid})`);
+    this.log.warn(`session ${session.id} crashed (process ${child.pid}) ${ending}`);
+    this.onCrash(session.id);
   }
 
   /** Ends all processes and waits until they have exited. */
   async end() {
-    await Promise.all([...this.#running].map(([child, served]) => stop(child, served)));
+    await Promise.all([...this.#running].map(([child, session]) => stop(child, session)));
   }
 }
 
 /** Ends a process with SIGTERM, so that it can end its agent, then with SIGKILL. Resolves when it has exited. */
-async function stop(child, served) {
-  served.isEnding = true;
+async function stop(child, session) {
+  session.isEnding = true;
   child.kill('SIGTERM');
-  const timer = setTimeout(() => child.kill('SIGKILL'), END_MS);
-  await served.ended;
+  const timer = setTimeout(() => child.kill('SIGKILL'), KILL_DELAY_MS);
+  await session.ended;
   clearTimeout(timer);
 }

@@ -1,7 +1,7 @@
 /**
  * The main function of a CLI: reads the command line, serves until a signal, and reports to the runner that started it.
- * The runner is the process that serves a machine. It also serves a session of its own, and starts all others as child processes that
- * run the same program, with an IPC channel.
+ * The runner is the process that serves a machine. It also serves a session of its own. It starts all
+ * other sessions as child processes, which run the same program and have an IPC channel.
  */
 
 import { once } from 'node:events';
@@ -35,7 +35,7 @@ import { requireToken } from './token.mjs';
  *   which the hub finds the session again, unless `--tag` is given; by default the directory
  * @property {(options: ProgramOptions & {root: string}) => object | Promise<object>} [describe] more session metadata
  * @property {(options: ProgramOptions) => object | Promise<object>} [describeMachine] more machine metadata;
- *   called again with each keep-alive
+ *   called again at the interval of the keep-alive
  * @property {(options: ProgramOptions) => string} defaultAgent the agent kind of a spawn request without one
  * @property {(agent: string, options: ProgramOptions) => string[] | Promise<string[]>} agentArgs returns the
  *   arguments at the end of the command line of a spawned session's process; throws or rejects for an agent that cannot be started
@@ -90,9 +90,10 @@ async function main(program) {
   let isStopping = false;
   const starting = new AbortController();
   const stop = () => (app ? app.stop() : starting.abort(new Error('The start was interrupted.')));
-  // The empty session of an interrupted start is deleted. The terminal does not wait for that: its next start continues the session.
+  // Before the start is complete, only a session of a runner is stopped in order, which deletes the empty session. A start at the
+  // terminal exits at once: the next start continues the session.
   const canStop = () => app || startedByRunner;
-  // Registered before the start. By default a signal skips the exit handlers, and the agent would go on running.
+  // Registered before the start: without this handler, a signal skips the exit handlers, and the agent keeps running.
   const onSignal = (signal) => {
     if (isStopping || !canStop()) process.exit(128 + constants.signals[signal]);
     isStopping = true;

@@ -1,11 +1,12 @@
 /**
- * The whole arguments of a permission request that is published shortened. A client reads them in parts. Each part has a piece of a
- * random text. An approval must have all pieces, so a client cannot approve what it has not loaded.
+ * The full arguments of a permission request whose published arguments are shortened. A client reads them in parts. With each
+ * part it gets a piece of a random text, the proof. An approval must have all pieces, so a client cannot approve arguments that
+ * it has not loaded.
  */
 
 import { randomBytes } from 'node:crypto';
 
-/** Characters of a part. As JSON in JSON they are at most 2.4 MB. */
+/** Characters of a part. Encoded twice as JSON, a part has at most 2.4 MB. */
 const PART_CHARS = 200_000;
 
 const PROOF_BYTES = 8;
@@ -35,7 +36,7 @@ export class RequestContent {
   }
 
   /** Returns why an approval is refused, or null. @param {any} proof `answers.proof` of the approval, unchecked */
-  check(proof) {
+  checkProof(proof) {
     const [given] = Array.isArray(proof?.answers ?? proof) ? (proof.answers ?? proof) : [];
     if (given === this.#proofs.join('')) return null;
     return `The request is shortened: ${this.size.bytes} bytes are to be approved. Load all of it first; a reload of the page may help.`;

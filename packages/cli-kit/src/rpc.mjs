@@ -4,7 +4,7 @@
  * Limit on an answer, in bytes on the wire. The hub closes the socket on a message above 32 MiB, so a longer answer is
  * replaced by an error.
  */
-const MAX_ANSWER = 31 * 1024 * 1024;
+const MAX_ANSWER_BYTES = 31 * 1024 * 1024;
 
 export class RpcServer {
   /**
@@ -44,7 +44,7 @@ export class RpcServer {
       this.log.debug(`call: ${name}`);
       const text = JSON.stringify((await handler(parseParams(request.params))) ?? { success: true });
       // The acknowledgement escapes the text a second time, to at most 6 times its length.
-      if (text.length > MAX_ANSWER / 6 && Buffer.byteLength(JSON.stringify(text)) > MAX_ANSWER) {
+      if (text.length > MAX_ANSWER_BYTES / 6 && Buffer.byteLength(JSON.stringify(text)) > MAX_ANSWER_BYTES) {
         return failure(`The result of ${name} is too large to send: ${Math.ceil(text.length / 1024 / 1024)} MB.`);
       }
       return text;
@@ -53,7 +53,7 @@ export class RpcServer {
     }
   }
 
-  /** The method's name without the session's or machine's id, which the hub puts before it. */
+  /** Returns the method's name without the prefix of the hub: the id of the session or machine. */
   #nameOf(method) {
     if (typeof method !== 'string') return String(method);
     const prefix = `${this.scopeId}:`;

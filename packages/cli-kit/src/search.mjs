@@ -1,4 +1,4 @@
-/** The RPC method for search, with the installed ripgrep. Its options come from the web, so only safe ones are allowed. */
+/** The RPC method for search, with ripgrep. The options come from the web, so only safe ones are allowed. */
 
 import { run } from './exec.mjs';
 import { PathError, resolveCwd, resolveInside } from './paths.mjs';
@@ -64,7 +64,7 @@ function parseOption(arg) {
   if (arg.startsWith('--')) {
     const [name] = arg.split('=', 1);
     const takesValue = VALUED.has(name);
-    if (!takesValue && !(SWITCHES.has(name) && name === arg)) throw notAllowed(name);
+    if (!takesValue && !(SWITCHES.has(name) && name === arg)) throw notAllowedError(name);
     return {
       givesPattern: name === '--files' || name === '--regexp' || name === '--type-list',
       takesNextArg: takesValue && name === arg,
@@ -76,17 +76,17 @@ function parseOption(arg) {
     if (SHORT_VALUED.has(letter)) {
       return { givesPattern: letter === 'e', takesNextArg: i === letters.length - 1 };
     }
-    if (!SHORT_SWITCHES.has(letter)) throw notAllowed(`-${letter}`);
+    if (!SHORT_SWITCHES.has(letter)) throw notAllowedError(`-${letter}`);
   }
   return { givesPattern: false, takesNextArg: false };
 }
 
-function notAllowed(name) {
+function notAllowedError(name) {
   return new PathError(`The rg option ${name} is not allowed.`);
 }
 
-/** Path of the rg binary: that of the npm package, else the installed one. */
-async function ripgrepPath() {
+/** Returns the path of the rg binary: from the npm package, or else from the PATH. */
+async function findRipgrep() {
   try {
     return (await import('@vscode/ripgrep')).rgPath;
   } catch {
@@ -104,7 +104,7 @@ export function searchMethods(root) {
       for (const name of paths) await resolveInside(directory, name);
       const env = { ...process.env };
       delete env.RIPGREP_CONFIG_PATH;
-      const result = await run(await ripgrepPath(), ['--no-config', ...args], { cwd: directory, env });
+      const result = await run(await findRipgrep(), ['--no-config', ...args], { cwd: directory, env });
       let stdout = result.stdout.toString('utf8');
       if (result.truncated) {
         stdout = stdout.slice(0, stdout.lastIndexOf('\n') + 1);

@@ -1,7 +1,7 @@
 /**
  * The scope of an approval for the session. A rule covers a later call of the same tool if that call does the same kind of
  * thing: a command with the same program and subcommand, an edit of files in the session's directory, or any call of a tool that
- * neither runs commands nor edits files. What cannot be classified is never covered, so the user is asked again.
+ * neither runs commands nor edits files. No rule covers a call that cannot be classified, so the user is asked again.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -21,7 +21,7 @@ import { parseSimpleCommand } from './shell-command.mjs';
  * @typedef {{tool: string, args: unknown, kind?: string}} ToolCall
  */
 
-/** Kinds of calls that change something. Without arguments that show what, they are not covered. */
+/** Kinds of calls that change something. A rule does not cover them unless their arguments show what they change. */
 const CHANGING_KINDS = ['execute', 'edit', 'delete', 'move', 'switch_mode'];
 
 /** Arguments that only describe a call. Any other one is part of the scope of a command. */
@@ -65,7 +65,7 @@ function scopeOfCommand(tool, { command, ...others }) {
   const words = isList ? command.map((text) => ({ text, isLiteral: true })) : isText(command) ? parseSimpleCommand(command) : null;
   const scope = words && commandScope(words);
   if (!scope) return null;
-  // Such as another working directory, or variables.
+  // Other arguments, such as a working directory or variables, change what a command does.
   const context = Object.entries(others)
     .filter(([name]) => !DESCRIPTIONS.includes(name))
     .sort();
@@ -90,8 +90,8 @@ const isChange = (change) =>
   (isText(change.content) || Array.isArray(change.edits) || (isText(change.old_string) && isText(change.new_string)));
 
 /**
- * Whether files can be edited without asking: those inside the session's directory, after their links are followed. Hidden
- * files and folders cannot: git and agents read settings there, which can run programs and change what an agent may do.
+ * Whether files can be edited without asking: all must be inside the session's directory after links are followed. Hidden files
+ * and folders are excluded: git and agents read settings there, which can run programs and change what an agent may do.
  */
 const areEditable = (files, root) => files.length > 0 && files.every((file) => isEditable(file, root));
 
@@ -105,7 +105,7 @@ function isEditable(file, root) {
     .every((name) => name !== '' && !name.startsWith('.'));
 }
 
-/** Returns the path of a file without links; it and its folders need not exist. Returns null if a link has no target. */
+/** Returns the path of a file without links. The file and its folders need not exist. Returns null if a link has no target. */
 function resolveLinks(file) {
   for (let at = file, rest = []; ; rest = [path.basename(at), ...rest], at = path.dirname(at)) {
     try {
@@ -131,7 +131,7 @@ export class SessionRules {
     return this.#rules.length === 0;
   }
 
-  /** The rules for clients. */
+  /** The rules as clients see them. */
   get published() {
     return this.#rules.map(({ id, kind, label }) => ({ id, kind, label }));
   }
@@ -148,7 +148,7 @@ export class SessionRules {
     if (!this.#rules.some(({ key }) => key === scope.key)) this.#rules.push({ ...scope, id: randomUUID() });
   }
 
-  /** Adds a rule for a tool that a client named. It covers no commands, and edits only where a rule for edits does. */
+  /** Adds a rule for a tool that a client named. It covers no commands, and only those edits that a rule for edits would cover. */
   addTool(name) {
     this.add(toolScope(name, `${name}, except commands`));
   }

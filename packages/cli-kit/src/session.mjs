@@ -16,11 +16,11 @@ import { searchMethods } from './search.mjs';
 import { createUploads } from './uploads.mjs';
 import { Versioned } from './versioned.mjs';
 
-/** Interval of the keep-alive. The hub marks a session inactive after 30 s without one. */
-const ALIVE_MS = 10_000;
+/** Interval of the keep-alive. The hub marks a session inactive after 30 s without a keep-alive. */
+const KEEP_ALIVE_INTERVAL_MS = 10_000;
 
-/** Time limit for the last messages when the session ends. */
-const FLUSH_MS = 5000;
+/** Time limit for the end of the agent, and again for the last messages, when the session ends. */
+const END_TIMEOUT_MS = 5000;
 
 /**
  * `mode`: who is in control, `local` (the terminal) or `remote` (the web).
@@ -37,11 +37,11 @@ const FLUSH_MS = 5000;
  * @property {import('./state.mjs').SessionState} state stored over restarts
  * @property {string} uploads the folder of the session's uploads
  * @property {Settings} settings the current ones, which `configure` and `apply` change
- * @property {(changes: Partial<Settings>) => void} apply changes settings that the agent itself has changed
+ * @property {(changes: Partial<Settings>) => void} apply records settings that the agent itself has changed
  * @property {(message: object, localId?: string) => Promise<unknown>} send a message; waits while the outbox is full
  * @property {(timeoutMs: number) => Promise<boolean>} flush waits until every message is stored; false on timeout
- * @property {(delta: {id: string, text: string, kind?: string}) => void} sendDelta continues a message that is being written,
- *   whose `localId` will be `id`. Web clients see it before the message is sent
+ * @property {(delta: {id: string, text: string, kind?: string}) => void} sendDelta continues the message that is being written,
+ *   so that web clients see it early. `id`: the `localId` of the message once it is sent
  * @property {import('./permissions.mjs').Permissions} permissions
  * @property {(fields: Record<string, unknown>) => void} publishMetadata changes fields of the session's metadata
  * @property {(error: string | null) => void} onStarted to be called when the agent has started, with null, and when it could not be
@@ -71,7 +71,7 @@ export class Session {
   #timer = null;
   /** @type {() => void} */
   #resolveEnded;
-  #isMerged = false;
+  #hasPublished = false;
   /** The seqs of the messages that wait for the agent. @type {number[]} */
   #queuedSeqs = [];
 
@@ -89,10 +89,10 @@ export class Session {
    */
   static async open(options) {
     const { client, outage, startTimeoutMs } = options;
-    const call = (work) => outage.call('session', work, startTimeoutMs);
+    const call = (work) => outage.callWithRetry('session', work, startTimeoutMs);
     const existing = options.sessionId === undefined ? null : await call(() => client.getSession(options.sessionId));
     const baseTag = options.tag ?? options.program.tagOf?.(options.root, options) ?? options.root;
-    const tag = existing?.tag ?? options.store.currentTag(baseTag, { isNew: options.isNew ?? false });
+    const tag = existing?.tag ?? options.store.resolveTag(baseTag, { isNew: options.isNew ?? false });
     const state = options.store.openSession(tag);
     try {
       if (existing && (state.sessionId !== existing.id || state.agentId !== options.resume)) {
@@ -134,9 +134,9 @@ export class Session {
     const { permissionMode } = this.settings;
     if (permissionMode !== 'default' && !options.autoApprove) log.info(`permission mode: ${permissionMode} (stored with the session)`);
     this.lifecycle = new Lifecycle({
-      isUsed: session.seq > 0,
+      hasMessages: session.seq > 0,
       settings: this.settings,
-      // The end of the session has a state of its own.
+      // While the session ends, `end` publishes the state.
       publish: (fields) => !this.isEnding && this.#publishMetadata(fields),
     });
     Object.assign(this.ownMetadata, this.lifecycle.fields);
@@ -148,7 +148,7 @@ export class Session {
       socket: this.socket,
       sid: this.id,
       log,
-      ackMs: options.ackMs,
+      ackTimeoutMs: options.ackTimeoutMs,
       onStored: (seq, localId) => {
         this.inbox.skipOwn(seq);
         this.liveText.onStored(localId);
@@ -175,7 +175,7 @@ export class Session {
       settings: this.settings,
       apply: (changes) => this.controls.apply(changes),
       send: (message, localId) => {
-        this.lifecycle.markUsed();
+        this.lifecycle.onMessage();
         return this.outbox.push(message, localId);
       },
       flush: (timeoutMs) => this.outbox.flush(timeoutMs),
@@ -188,7 +188,7 @@ export class Session {
       onHandled: (seq, wasSkipped) => state.markHandled(seq, wasSkipped),
       onQueueChange: (seqs) => {
         this.#queuedSeqs = seqs;
-        if (this.#isMerged) this.#publishQueue();
+        if (this.#hasPublished) this.#publishQueue();
       },
     });
     this.controls = new Controls({
@@ -204,9 +204,9 @@ export class Session {
       log,
     });
     this.inbox = new Inbox({
-      fetchAfter: (seq) => client.messagesAfter(this.id, seq),
+      fetchAfter: (seq) => client.readMessagesAfter(this.id, seq),
       onMessage: (message) => {
-        this.lifecycle.markUsed();
+        this.lifecycle.onMessage();
         this.agent.receive(message);
       },
       startSeq: state.lastSeq,
@@ -226,37 +226,37 @@ export class Session {
         ...this.controls.methods(),
       },
     });
-    this.aliveMs = options.aliveMs ?? ALIVE_MS;
+    this.keepAliveIntervalMs = options.keepAliveIntervalMs ?? KEEP_ALIVE_INTERVAL_MS;
     this.isResumed = options.resume !== undefined;
-    this.#listen();
+    this.#addListeners();
   }
 
-  /** Connects, and reconnects until `end`. Resolves at the first connection. */
+  /** Connects, and reconnects until `end` is called. Resolves when the first connection is open. */
   async connect() {
-    this.#timer = setInterval(() => this.#sendAlive(), this.aliveMs);
+    this.#timer = setInterval(() => this.#sendAlive(), this.keepAliveIntervalMs);
     await this.agent.start({ isResumed: this.isResumed });
     this.socket.connect();
     await this.socket.whenConnected();
-    // Sent after the registrations and the first keep-alive. When it is answered, the hub has processed them.
+    // When the hub answers the ping, it has processed the events before it: the registrations and the first keep-alive.
     await this.socket.sendWithAck('ping', {}, 1500);
     this.#inBackground(this.permissions.cancelStale());
-    this.#isMerged = true;
+    this.#hasPublished = true;
     this.#inBackground(this.metadata.mutate((current) => mergeMetadata(current, this.ownMetadata)));
     this.#publishQueue();
     this.controls.publishControl();
   }
 
-  /** Deletes the session at the hub if this process created it and its agent did not start: it would stay in lists as empty. */
+  /** Deletes the session at the hub if this process created it and the agent did not start: clients would list an empty session. */
   async discardUnstarted() {
-    if (this.isNew && !this.#isMerged) await this.#delete();
+    if (this.isNew && !this.#hasPublished) await this.#delete();
   }
 
   /**
-   * Whether the session is not worth keeping: a runner started it, and it was never used. The session of the command line is
-   * continued by the next start in its directory.
+   * Whether a runner started the session, and nothing was sent in it. A session without a runner is not deleted, because the
+   * next start in its directory continues it.
    */
-  get #isSuperfluous() {
-    return this.isNew && this.isSpawned && !this.lifecycle.isUsed && !this.metadata.value?.name;
+  get #isUnusedAndSpawned() {
+    return this.isNew && this.isSpawned && !this.lifecycle.hasMessages && !this.metadata.value?.name;
   }
 
   #delete() {
@@ -264,17 +264,17 @@ export class Session {
   }
 
   /**
-   * Ends the session at the hub, after its last messages were sent. One that was started by a runner and never used is deleted.
-   * @param {{completed: boolean}} options `completed`: sets `lifecycleState` to `completed`
+   * Ends the session at the hub after its last messages were sent. Deletes it if a runner started it and it was never used.
+   * @param {{completed: boolean}} options `completed`: whether to set `lifecycleState` to `completed`
    */
   async end({ completed }) {
     if (this.isEnding) return this.ended;
     this.isEnding = true;
     clearInterval(this.#timer);
     this.permissions.close();
-    const timeout = new Promise((resolve) => setTimeout(resolve, FLUSH_MS).unref());
+    const timeout = new Promise((resolve) => setTimeout(resolve, END_TIMEOUT_MS).unref());
     await Promise.race([this.agent.stop(), timeout]);
-    if (!(await this.outbox.flush(this.socket.isConnected ? FLUSH_MS : 0))) {
+    if (!(await this.outbox.flush(this.socket.isConnected ? END_TIMEOUT_MS : 0))) {
       this.log.warn(`${this.outbox.size} message(s) could not be delivered to the hub.`);
     }
     if (this.socket.isConnected) {
@@ -285,18 +285,18 @@ export class Session {
       }
       this.rpc.unregister();
       this.socket.send('session-end', { sid: this.id, time: Date.now() });
-      // The hub processes events in order: when this is answered, it has processed the earlier ones.
+      // The hub processes events in order: when it answers the ping, it has processed `session-end`.
       await this.socket.sendWithAck('ping', {}, 1500);
     }
     this.outbox.close();
     this.socket.close();
     this.state.release();
-    if (completed && this.#isSuperfluous) await this.#delete();
+    if (completed && this.#isUnusedAndSpawned) await this.#delete();
     this.#resolveEnded();
   }
 
-  /** This session as an entry for the machine's spawner. @returns {import('./processes.mjs').ServedSession} */
-  get served() {
+  /** This session, for the machine's spawner. @returns {import('./processes.mjs').ServedSession} */
+  get servedSession() {
     const session = this;
     return {
       id: this.id,
@@ -316,7 +316,7 @@ export class Session {
     else this.agent.typeLine(line);
   }
 
-  #listen() {
+  #addListeners() {
     this.socket.on('connect', () => {
       this.rpc.register();
       this.#sendAlive();
@@ -339,13 +339,13 @@ export class Session {
     });
   }
 
-  /** Changes fields of the metadata. Before the first connection, they are only recorded; `connect` sends them. */
+  /** Changes fields of the metadata. Before the first connection, only records them: `connect` publishes them. */
   #publishMetadata(fields) {
     Object.assign(this.ownMetadata, fields);
-    if (this.#isMerged) this.#inBackground(this.metadata.mutate((current) => mergeMetadata(current, fields)));
+    if (this.#hasPublished) this.#inBackground(this.metadata.mutate((current) => mergeMetadata(current, fields)));
   }
 
-  /** Marks the messages that wait, for web clients. */
+  /** Publishes which messages wait for the agent. */
   #publishQueue() {
     this.#inBackground(
       this.agentState.mutate((current) => {
@@ -355,7 +355,7 @@ export class Session {
     );
   }
 
-  /** Reads the values that changed while there was no connection. */
+  /** Reads the metadata and the agent state again: they may have changed while there was no connection. */
   async #refresh() {
     try {
       const session = await this.client.getSession(this.id);
@@ -372,8 +372,8 @@ export class Session {
   }
 
   /**
-   * Sends a keep-alive, because the hub marks an aborted session inactive until the next one. The ping ensures that the hub
-   * has processed the answer to `abort` first.
+   * Sends a keep-alive, because the hub marks an aborted session inactive until the next keep-alive. The ping ensures that
+   * the hub has processed the answer to `abort` first.
    */
   async #reactivate() {
     await this.socket.sendWithAck('ping', {});

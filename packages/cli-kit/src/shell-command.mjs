@@ -6,11 +6,11 @@
  */
 
 /** Limit on a command, in characters. */
-const MAX_LENGTH = 20_000;
+const MAX_COMMAND_CHARS = 20_000;
 
 /**
  * The parts of a word. Control, format and unassigned characters and separators other than the space are in none of them: people
- * cannot see them, and shells differ in what they do with them.
+ * cannot see such characters, and shells handle them in different ways.
  */
 const PARTS = [
   { pattern: /'((?:[^'\p{C}\p{Z}]| )*)'/uy, isLiteral: false },
@@ -23,10 +23,10 @@ const PARTS = [
  * Splits a simple command into its words.
  * @param {string} text
  * @returns {Word[] | null} null for a command with an operator, an expansion, a redirection, a backslash outside of quotes, a
- *   line break, or anything else that this parser does not know; also for an empty one
+ *   line break, or anything else that this parser does not know; also for an empty command
  */
 export function parseSimpleCommand(text) {
-  if (text.length > MAX_LENGTH) return null;
+  if (text.length > MAX_COMMAND_CHARS) return null;
   const words = [];
   let at = skipSpaces(text, 0);
   while (at < text.length) {

@@ -1,12 +1,12 @@
 /** The RPC `spawnSession`: starts a session on this machine, optionally in a new worktree, or resumes a session. */
 
 import { randomUUID } from 'node:crypto';
-import { PathError, findServed } from './paths.mjs';
+import { PathError, findServedDirectory } from './paths.mjs';
 import { SessionProcesses } from './processes.mjs';
 import { openWorktree } from './worktree.mjs';
 
 /** Time limit until the session is open: less than the hub's limit of 30 s for an RPC. */
-const READY_MS = 25_000;
+const READY_TIMEOUT_MS = 25_000;
 
 const MAX_SESSIONS = 64;
 
@@ -18,7 +18,7 @@ export class Spawner {
    * @type {import('./processes.mjs').ServedSession | null}
    */
   ownSession = null;
-  /** Called with the id of a session whose process ended unexpectedly. */
+  /** Called with the id of a session when its process has ended unexpectedly. */
   onCrash = (_sessionId) => {};
 
   /**
@@ -26,7 +26,18 @@ export class Spawner {
    *   of the served directories
    */
   constructor(options) {
-    const { directories, program, hub, token, home, machineId, bridged = false, verbose = false, log, readyMs = READY_MS } = options;
+    const {
+      directories,
+      program,
+      hub,
+      token,
+      home,
+      machineId,
+      bridged = false,
+      verbose = false,
+      log,
+      readyTimeoutMs = READY_TIMEOUT_MS,
+    } = options;
     this.options = options;
     this.directories = directories;
     this.program = program;
@@ -34,7 +45,7 @@ export class Spawner {
     this.machineId = machineId;
     this.bridged = bridged;
     this.verbose = verbose;
-    this.readyMs = readyMs;
+    this.readyTimeoutMs = readyTimeoutMs;
     this.processes = new SessionProcesses({ program, token, home, verbose, log, onCrash: (id) => this.onCrash(id) });
   }
 
@@ -46,7 +57,7 @@ export class Spawner {
    * @throws {Error} whose message is sent to the web client
    */
   async spawn({ directory, agent = this.program.defaultAgent(this.options), sessionType = 'simple', worktreeName, ...rest } = {}) {
-    const deadline = Date.now() + this.readyMs;
+    const deadline = Date.now() + this.readyTimeoutMs;
     check(
       typeof agent === 'string' && WORD.test(agent) && agent.length <= 64,
       '"agent" must be 1 to 64 letters, digits, ".", "_" and "-".',
@@ -75,21 +86,21 @@ export class Spawner {
    */
   #start({ directory, agentArgs, model, yolo = false }, deadline) {
     check(model === undefined || typeof model === 'string', '"model" must be a string.');
-    // A unique tag: the directory alone is the tag of the session of the command line.
+    // A unique tag: the directory alone is the tag of the session that is started at the terminal.
     const args = [`--tag=${directory}#${randomUUID()}`];
     if (model !== undefined) args.push(`--model=${model}`);
     if (yolo === true) args.push('--auto-approve');
     return this.#startProcess(directory, agentArgs, args, deadline);
   }
 
-  /** Resumes a session. One that is already served is returned as it is; one that is ending is awaited first. */
+  /** Resumes a session. If the session is already served, returns the result of its start. If it is ending, waits for its end first. */
   async #resume({ directory, agentArgs, sessionId, resumeSessionId }, deadline) {
     const isWord = (id) => typeof id === 'string' && WORD.test(id);
     check(isWord(sessionId), '"sessionId" must be the id of the session to resume.');
     check(isWord(resumeSessionId), '"resumeSessionId" must be the agent\'s id of the session to resume.');
-    for (let served = this.#find(sessionId); served; served = this.#find(sessionId)) {
-      if (!served.isEnding) return served.started;
-      await withDeadline(served.ended, deadline, 'The session is still ending. Try again in a few seconds.');
+    for (let session = this.#find(sessionId); session; session = this.#find(sessionId)) {
+      if (!session.isEnding) return session.started;
+      await withDeadline(session.ended, deadline, 'The session is still ending. Try again in a few seconds.');
     }
     return this.#startProcess(directory, agentArgs, [`--session-id=${sessionId}`, `--resume=${resumeSessionId}`], deadline, sessionId);
   }
@@ -102,7 +113,7 @@ export class Spawner {
     const opened = openWorktree({ directory, directories: this.directories, name });
     // After a timeout the worktree is still completed, and a retry finds it.
     const message = 'Creating the worktree takes longer than usual. Try again in a minute.';
-    return withDeadline(opened, deadline - this.readyMs / 4, message);
+    return withDeadline(opened, deadline - this.readyTimeoutMs / 4, message);
   }
 
   #startProcess(directory, agentArgs, args, deadline, id) {
@@ -110,13 +121,13 @@ export class Spawner {
     if (this.bridged) common.push('--bridged');
     if (this.verbose) common.push('--verbose');
     // `agentArgs` are last, because they may end with `--` and a command.
-    return this.processes.start([...common, '--no-machine', ...args, ...agentArgs], { readyMs: deadline - Date.now(), id });
+    return this.processes.start([...common, '--no-machine', ...args, ...agentArgs], { readyTimeoutMs: deadline - Date.now(), id });
   }
 
   async #resolveDirectory(directory) {
     check(typeof directory === 'string' && directory !== '', '"directory" is missing.');
     check(!directory.includes('\0'), '"directory" must not contain NUL.');
-    const { path, isServed, info } = await findServed(this.directories, directory);
+    const { path, isServed, info } = await findServedDirectory(this.directories, directory);
     check(isServed, `${directory} is outside the directories this machine serves. To allow it, start the agent with --allow-dir.`);
     check(info !== null, `There is no directory ${directory} on this machine.`);
     check(info.isDirectory(), `${directory} is not a directory.`);

@@ -9,12 +9,12 @@ import path from 'node:path';
 import { LockHeldError, acquire } from './lock.mjs';
 import { localIds } from './messages.mjs';
 
-const SAVE_MS = 1000;
+const SAVE_DELAY_MS = 1000;
 
 /** @typedef {{id: string, name: string, input: object}} Call a tool call */
 
 export class StateStore {
-  /** @param {{home: string, hub: string, namespace: string}} options each hub and namespace has separate state */
+  /** @param {{home: string, hub: string, namespace: string}} options the state of each hub and namespace is separate */
   constructor({ home, hub, namespace }) {
     this.home = path.resolve(home);
     this.scope = `${hub}\n${namespace}`;
@@ -24,10 +24,10 @@ export class StateStore {
   }
 
   /**
-   * The id of the machine that serves a directory to this hub and namespace, generated at the first call.
+   * Returns the id of the machine that serves a directory to this hub and namespace. Generates and stores it at the first call.
    * @param {string} root the directory, resolved
    */
-  machineId(root) {
+  loadMachineId(root) {
     const file = path.join(this.home, 'machines', `${this.#key(root)}.json`);
     const temporary = `${file}.${randomUUID()}`;
     writeFileSync(temporary, JSON.stringify({ machineId: randomUUID() }), { mode: 0o600 });
@@ -43,21 +43,21 @@ export class StateStore {
   }
 
   /**
-   * Locks a machine, so that one process at a time is this machine.
+   * Locks a machine, so that only one process at a time serves it.
    * @param {string} id
    * @returns {() => void} releases the lock
-   * @throws {LockHeldError} when another process is this machine
+   * @throws {LockHeldError} when another process serves this machine
    */
   lockMachine(id) {
     return acquire(path.join(this.home, 'machines', `${this.#key(id)}.lock`));
   }
 
   /**
-   * Returns the tag of the session that `--new` last started in place of the one with this tag.
+   * Returns the tag of the session that `--new` last started in place of the session with this tag; by default the same tag.
    * @param {string} tag
-   * @param {{isNew: boolean}} options `isNew`: starts another one
+   * @param {{isNew: boolean}} options `isNew`: makes a new tag and stores it
    */
-  currentTag(tag, { isNew }) {
+  resolveTag(tag, { isNew }) {
     const file = path.join(this.home, 'sessions', `${this.#key(tag)}.current`);
     if (isNew) writeFileSync(file, JSON.stringify({ tag: `${tag}#${randomUUID()}` }), { mode: 0o600 });
     return readJson(file).tag ?? tag;
@@ -127,17 +127,17 @@ export class SessionState {
   /**
    * Records that all messages up to this seq are handled.
    * @param {number} seq
-   * @param {boolean} [wasSkipped] handling it again has no effect, so the write is delayed and combined with others
+   * @param {boolean} [wasSkipped] whether handling the message again has no effect; if so, the write is delayed
    */
   markHandled(seq, wasSkipped = false) {
     if (seq <= this.lastSeq) return;
     this.lastSeq = seq;
     if (!wasSkipped) this.#save();
-    else this.saveTimer ??= setTimeout(() => this.#trySave(), SAVE_MS);
+    else this.saveTimer ??= setTimeout(() => this.#trySave(), SAVE_DELAY_MS);
   }
 
   /**
-   * Records a call that is about to start. After a crash, its message is not handled again and the call is completed.
+   * Records a call that is about to start. After a crash, the next process does not handle its message again, and completes the call.
    * @param {Call} call
    * @param {number | undefined} seq of the message; none for a command typed at the terminal
    */
@@ -172,7 +172,7 @@ export class SessionState {
     this.#unlock();
   }
 
-  /** Saves, ignoring errors: for changes that are repeated without harm if they are lost. */
+  /** Saves, and ignores errors: for changes that can be lost without harm, because they are then repeated. */
   #trySave() {
     try {
       this.#save();

@@ -7,17 +7,17 @@ const HAS_PROC = existsSync('/proc/self/stat');
 
 /**
  * @typedef {object} ProcessInfo fields are missing where the system does not provide them
- * @property {boolean} [isZombie] whether it has ended and its parent has not reaped it
+ * @property {boolean} [isZombie] whether the process has ended and its parent has not reaped it
  * @property {string} [startTime] in the system's format
  * @property {number} [parent]
- * @property {string} [name] of its program
+ * @property {string} [name] of the program
  */
 
 /**
  * Whether a process runs. A process that has ended and was not reaped does not run: in a container without an init process,
  * nothing reaps the processes whose parent was killed.
  * @param {number} pid
- * @param {string} [startTime] process ids are reused: with another start time, it is another process
+ * @param {string} [startTime] of the expected process: ids are reused, so a process with another start time is a different one
  */
 export function isRunning(pid, startTime = '') {
   try {
@@ -44,7 +44,7 @@ export function inspectProcess(pid) {
   }
   try {
     const { name, fields } = readStat(pid);
-    // While other threads run, the process does: only its first thread has ended.
+    // A process whose first thread has ended is shown as a zombie, but runs while it has other threads.
     const isZombie = 'ZX'.includes(fields[3]) && Number(fields[20]) <= 1;
     return { isZombie, startTime: fields[22], parent: Number(fields[4]), name };
   } catch {

@@ -1,15 +1,15 @@
 /**
- * The queue of a session's user messages: handles them one at a time and in order, and records which ones are handled.
+ * The queue of a session's user messages: handles them one at a time and in order, and reports each handled message.
  */
 
 import { isDeepStrictEqual } from 'node:util';
 import * as messages from './messages.mjs';
 
-/** Limit on the seqs that are reported as waiting. */
-const MAX_REPORTED = 500;
+/** Limit on the seqs that `onQueueChange` gets. */
+const MAX_REPORTED_SEQS = 500;
 
 /**
- * A user message, or a command typed at the terminal (`isLocal`, without `seq`). `isSkipped`: not to be handled.
+ * A user message, or a command typed at the terminal (`isLocal`, without `seq`). `isSkipped`: the item is not to be handled.
  * @typedef {{seq?: number, text?: string, attachments?: {path: string, filename?: string, mimeType?: string}[], isLocal?: boolean,
  *   isSkipped?: boolean}} Item
  */
@@ -50,7 +50,7 @@ export class TaskQueue {
     this.log = log;
   }
 
-  /** Starts to handle items; those added before are kept until then. */
+  /** Starts to handle items. Items that were added earlier have waited for this call. */
   start() {
     this.#isPaused = false;
     this.wake();
@@ -58,7 +58,7 @@ export class TaskQueue {
 
   /** Adds a message of the history or of a live update. Messages that are not a user's are skipped in order. */
   receive({ seq, content }) {
-    this.add({ seq, ...(messages.userMessage(content) ?? { isSkipped: true }) });
+    this.add({ seq, ...(messages.parseUserMessage(content) ?? { isSkipped: true }) });
   }
 
   /** @param {Item} item */
@@ -68,7 +68,7 @@ export class TaskQueue {
     this.#reportQueue();
   }
 
-  /** Continues, after a setting changed that the queue may have been waiting for. */
+  /** Continues. To be called when a setting has changed, because the queue may wait for it. */
   wake() {
     if (!this.#isProcessing && !this.#isPaused) this.#process();
   }
@@ -95,7 +95,7 @@ export class TaskQueue {
     return { aborted: task !== null, dropped: dropped.length };
   }
 
-  /** Stops handling items. Those that are queued are left for the next process of the session. */
+  /** Stops handling items. The next process of the session handles the queued items. */
   stop() {
     this.isStopped = true;
   }
@@ -120,7 +120,7 @@ export class TaskQueue {
 
   #reportQueue() {
     const waiting = this.#items.filter(({ seq, isSkipped }) => seq !== undefined && !isSkipped);
-    const seqs = waiting.slice(0, MAX_REPORTED).map(({ seq }) => seq);
+    const seqs = waiting.slice(0, MAX_REPORTED_SEQS).map(({ seq }) => seq);
     if (isDeepStrictEqual(seqs, this.#queuedSeqs)) return;
     this.#queuedSeqs = seqs;
     this.onQueueChange(seqs);

@@ -12,8 +12,8 @@ export const TOKEN_ADVICE =
   ' namespace, which `CLI_API_TOKEN=SECRET npm run token -- NAMESPACE` prints.';
 
 /**
- * Finds the access token: in an option, the environment, or for a hub on this machine the `.dev.vars` that `npm run dev`
- * writes, in this order.
+ * Finds the access token: first in the options, then in the environment, then, for a hub on this machine, in the `.dev.vars` that
+ * `npm run dev` writes.
  * @param {{token?: string, tokenFile?: string, hub: string}} options of the command line; `hub`: its address
  * @param {Record<string, string | undefined>} env
  * @param {string} devVars path of `.dev.vars`
@@ -50,7 +50,7 @@ export async function requireToken(options, { env, devVars, warn, input, output 
   throw new UsageError(`There is no access token for ${hub}. ${advice} --token-file FILE, or set CLI_API_TOKEN.`);
 }
 
-/** Whether a hub's address is one of this machine. @param {string} hub */
+/** Whether a hub's address is an address of this machine. @param {string} hub */
 function isOnThisMachine(hub) {
   const host = new URL(hub).hostname.replace(/^\[(.*)\]$/, '$1');
   const own = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses.map(({ address }) => address));
@@ -70,7 +70,7 @@ function readTokenFile(file) {
   return token;
 }
 
-/** Whether other users than the owner may read a file. Windows does not tell. */
+/** Whether users other than the owner may read a file. False on Windows, where the mode of a file does not show it. */
 const isReadableByOthers = (file) => process.platform !== 'win32' && (statSync(file).mode & 0o044) !== 0;
 
 /** One variable of a `.dev.vars`; undefined when the file or the variable is missing. */
@@ -88,16 +88,15 @@ export function namespaceOf(token) {
   return colon < 0 ? 'default' : token.slice(colon + 1);
 }
 
-/** A shorter text may be part of values that have nothing to do with it, such as `dev` of `/home/dev`. */
+/** A shorter token or secret is not searched for within values: `dev` is in `/home/dev`, which has no secret. */
 const MIN_SEARCHED_CHARS = 8;
 
-/** Variables without which no program runs. Their values may contain the words of a weak secret, but no token. */
+/** Variables that every program needs. Their values may contain the words of a weak secret, but no token. */
 const KEPT_VARIABLES = ['PATH', 'HOME'];
 
 /**
- * Removes the access token from an environment, whatever the variable's name is: each value that contains the token or its
- * secret, the part before the namespace. A short token or secret is not searched for within values: then only a value that is
- * the secret, alone or with a namespace, is removed.
+ * Removes each variable that contains the access token or its secret, the part before the namespace. A short token or secret
+ * is not searched for within values: in that case, only a value that is the secret, alone or with a namespace, is removed.
  * @param {Record<string, string>} env
  * @param {string} token
  */

@@ -6,9 +6,9 @@ import path from 'node:path';
 import { PathError } from './paths.mjs';
 
 /** Largest upload in one call, decoded (PROTOCOL.md, "Limits"). */
-export const MAX_UPLOAD = 50 * 1024 * 1024;
+export const MAX_UPLOAD_BYTES = 50 * 1024 * 1024;
 
-/** A safe form of a file name: its last component, without control characters, at most 120 bytes. */
+/** Returns a safe form of a file name: its last component, without control characters, at most 120 bytes. */
 export function safeName(filename) {
   const last = filename.split(/[/\\]/).pop() ?? '';
   let name = last.replace(/[\u0000-\u001f\u007f]/g, '').replace(/^[.\s]+|[.\s]+$/g, '');
@@ -21,7 +21,7 @@ export function safeName(filename) {
 }
 
 /** The names of temporary files. */
-const PART = /^\..*\.part$/;
+const TEMPORARY_FILE = /^\..*\.part$/;
 
 /** A file that arrives in chunks: a temporary file of the folder, which gets its name with the last chunk. */
 class PartialFile {
@@ -64,23 +64,23 @@ class PartialFile {
 
 const newPath = (folder, filename) => path.join(folder, `${randomUUID().slice(0, 8)}-${safeName(filename)}`);
 
-/** A full disk as an error for the user; any other error unchanged. */
+/** Returns an error for the user if the disk is full; otherwise the same error. */
 function toUserError(error) {
   return error.code === 'ENOSPC' ? new Error("The machine's disk is full. Free some space and try again.") : error;
 }
 
-function requireName(filename) {
+function requireFilename(filename) {
   if (typeof filename !== 'string' || filename === '') throw new PathError('"filename" is missing.');
 }
 
 /**
- * A piece of an upload. `content`: base64; `filename`: with the last one.
+ * A piece of an upload. `content`: base64; `filename`: only in the last piece.
  * @typedef {{uploadId?: string, offset?: number, content?: string, last?: boolean, filename?: string}} Chunk
  */
 
 /**
  * @param {string} folder of this session's uploads; created on the first upload, readable by this user only
- * @returns the RPC methods, and `discardParts`, to be called when the connection is lost: no further chunk follows
+ * @returns the RPC methods, and `discardParts`, to be called when the connection is lost: the uploads in progress cannot continue
  */
 export function createUploads(folder) {
   /** By upload id. @type {Map<string, PartialFile>} */
@@ -98,7 +98,7 @@ export function createUploads(folder) {
     const file = partialFiles.get(uploadId);
     if (file === undefined) throw new Error('The upload is unknown: it was canceled, or its beginning is missing. Upload the file again.');
     if (offset !== file.size) throw new Error(`The chunk has the offset ${offset}, but ${file.size} was expected. Upload the file again.`);
-    if (last) requireName(filename);
+    if (last) requireFilename(filename);
     await file.write(decode(content));
     if (!last) return { success: true };
     const target = await file.finish(filename);
@@ -109,7 +109,7 @@ export function createUploads(folder) {
   const methods = {
     /** @param {{filename?: string, content?: string, mimeType?: string}} [params] `content`: base64 */
     async uploadFile({ filename, content } = {}) {
-      requireName(filename);
+      requireFilename(filename);
       const bytes = decode(content);
       await mkdir(folder, { recursive: true, mode: 0o700 });
       const file = newPath(folder, filename);
@@ -147,12 +147,12 @@ export function createUploads(folder) {
     },
   };
 
-  /** Deletes all parts, also those of an earlier process that was killed. */
+  /** Deletes all temporary files, including those of an earlier process that was killed. */
   async function discardParts() {
     await Promise.all([...partialFiles.keys()].map(discard));
     const names = await readdir(folder).catch(() => []);
     const current = new Set([...partialFiles.values()].map((file) => file.path));
-    const parts = names.filter((name) => PART.test(name)).map((name) => path.join(folder, name));
+    const parts = names.filter((name) => TEMPORARY_FILE.test(name)).map((name) => path.join(folder, name));
     await Promise.all(parts.filter((part) => !current.has(part)).map((part) => rm(part, { force: true })));
   }
 
@@ -163,7 +163,7 @@ export function createUploads(folder) {
  * Finds an upload.
  * @param {string} folder
  * @param {unknown} requestedPath the path that `uploadFile` returned
- * @returns {Promise<{path: string, size: number} | null>} `size` in bytes; null unless it is a file of the folder
+ * @returns {Promise<{path: string, size: number} | null>} `size` in bytes; null unless the path is a file in the folder
  */
 export async function findUpload(folder, requestedPath) {
   if (typeof requestedPath !== 'string' || requestedPath.includes('\0')) return null;
@@ -176,12 +176,12 @@ export async function findUpload(folder, requestedPath) {
   return info?.isFile() ? { path: file, size: info.size } : null;
 }
 
-/** Decodes base64. `Buffer` skips invalid characters silently, which shows in the length of the result. */
+/** Decodes base64. `Buffer` skips invalid characters silently, so the length of the result is checked. */
 function decode(content) {
   if (typeof content !== 'string') throw new PathError('"content" must be base64 text.');
   const padding = content.endsWith('==') ? 2 : content.endsWith('=') ? 1 : 0;
   const size = Math.floor(((content.length - padding) * 3) / 4);
-  if (size > MAX_UPLOAD) throw new PathError(`The file is larger than the limit of ${MAX_UPLOAD / 1024 / 1024} MB.`);
+  if (size > MAX_UPLOAD_BYTES) throw new PathError(`The file is larger than the limit of ${MAX_UPLOAD_BYTES / 1024 / 1024} MB.`);
   const bytes = Buffer.from(content, 'base64');
   if (bytes.length !== size || (content.length - padding) % 4 === 1) throw new PathError('"content" is not valid base64.');
   return bytes;

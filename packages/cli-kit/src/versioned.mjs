@@ -17,19 +17,19 @@ export class Versioned {
 
   /**
    * @param {{socket: Pick<import('./hub-socket.mjs').HubSocket, 'sendUntilAcked'>, event: string, field: string,
-   *   scope: Record<string, string>, record: Record<string, any>, retryMs?: number}} options `event` and `field` as in the
+   *   scope: Record<string, string>, record: Record<string, any>, retryDelayMs?: number}} options `event` and `field` as in the
    *   hub's `update-*` events; `scope`: the id of the session or machine; `record`: the session or machine, with the value
-   *   and its version; `retryMs`: the first pause after a transient error, doubled each time
+   *   and its version; `retryDelayMs`: the first pause after a transient error, doubled each time
    */
-  constructor({ socket, event, field, scope, record, retryMs = 250 }) {
+  constructor({ socket, event, field, scope, record, retryDelayMs = 250 }) {
     this.socket = socket;
     this.event = event;
     this.field = field;
     this.scope = scope;
     this.value = record[field];
     this.version = record[`${field}Version`];
-    this.retryMs = retryMs;
-    /** Called after a value from the hub replaced the local one. */
+    this.retryDelayMs = retryDelayMs;
+    /** Called when a value from the hub has replaced the local value. */
     this.onAdopt = (/** @type {any} */ _value) => {};
   }
 
@@ -48,13 +48,13 @@ export class Versioned {
    * @returns {Promise<void>} resolves when the hub has stored the new value
    */
   mutate(change) {
-    const turn = this.#lastChange.then(() => this.#apply(change));
-    this.#lastChange = turn.catch(() => {});
-    return turn;
+    const changed = this.#lastChange.then(() => this.#apply(change));
+    this.#lastChange = changed.catch(() => {});
+    return changed;
   }
 
   async #apply(change) {
-    let errors = 0;
+    let errorCount = 0;
     for (let attempts = 0; attempts < MAX_ATTEMPTS; attempts += 1) {
       const next = change(this.value);
       if (next === this.value) return;
@@ -65,10 +65,10 @@ export class Versioned {
         return;
       }
       if (ack?.result !== 'version-mismatch') {
-        errors += 1;
-        if (errors === MAX_ERRORS || !TRANSIENT.includes(ack?.code))
+        errorCount += 1;
+        if (errorCount === MAX_ERRORS || !TRANSIENT.includes(ack?.code))
           throw new Error(`The hub refused ${this.event}: ${ack?.reason ?? 'no reason given'}`);
-        const pause = this.retryMs * 2 ** (errors - 1);
+        const pause = this.retryDelayMs * 2 ** (errorCount - 1);
         await new Promise((resolve) => setTimeout(resolve, pause));
         continue;
       }

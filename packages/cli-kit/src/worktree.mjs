@@ -1,13 +1,13 @@
 /**
  * Git worktrees: a separate checkout and branch for a session.
  *
- * They are created in the folder `.worktrees` of the repository, which is inside the served directory and ignored by git.
- * They are not removed when the session ends, because they contain the user's work.
+ * Worktrees are created in the folder `.worktrees` of the repository, which is inside the served directory and ignored by git.
+ * A worktree is not removed when its session ends, because it contains the user's work.
  */
 
 import { mkdir, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { git, gitError } from './git.mjs';
+import { git, describeGitError } from './git.mjs';
 import { PathError, isInside, resolveInside } from './paths.mjs';
 
 const FOLDER = '.worktrees';
@@ -134,7 +134,7 @@ async function gitSucceeds(args, cwd) {
 /** Runs git and returns its output. @throws {Error} with the first line of its error output */
 async function gitText(args, cwd, options) {
   const result = await git(args, cwd, options);
-  if (result.code !== 0) throw new Error(gitError(result, cwd));
+  if (result.code !== 0) throw new Error(describeGitError(result, cwd));
   return result.stdout.toString('utf8').replace(/\n$/, '');
 }
 

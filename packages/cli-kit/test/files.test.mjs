@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { MAX_READ, checkPaths, fileMethods } from '../src/files.mjs';
+import { MAX_READ_BYTES, checkPaths, fileMethods } from '../src/files.mjs';
 import { isInside } from '../src/paths.mjs';
 import { tempDir } from './support/repository.mjs';
 
@@ -65,7 +65,7 @@ test('reading a folder, a pipe or a file above the limit fails with the reason',
   const { root } = setUp(t);
   execFileSync('mkfifo', [path.join(root, 'pipe')]);
   writeFileSync(path.join(root, 'large'), '');
-  truncateSync(path.join(root, 'large'), MAX_READ + 1);
+  truncateSync(path.join(root, 'large'), MAX_READ_BYTES + 1);
   const files = fileMethods(root);
   await assert.rejects(files.readFile({ path: 'folder' }), /folder is a directory/);
   await assert.rejects(files.readFile({ path: 'pipe' }), /not a regular file/);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { PAGE } from '../src/hub-client.mjs';
+import { MAX_PAGE_MESSAGES } from '../src/hub-client.mjs';
 import { Inbox } from '../src/inbox.mjs';
 import { deferred, nextTurn } from './support/wait.mjs';
 
@@ -14,8 +14,8 @@ function createInbox({ startSeq = 0, fetchAfter, isConnected = () => true } = {}
   const box = new Inbox({
     startSeq,
     isConnected,
-    retryMs: 1,
-    fetchAfter: fetchAfter ?? (async (seq) => history.filter((message) => message.seq > seq).slice(0, PAGE)),
+    retryDelayMs: 1,
+    fetchAfter: fetchAfter ?? (async (seq) => history.filter((message) => message.seq > seq).slice(0, MAX_PAGE_MESSAGES)),
     onMessage: ({ seq }) => receivedSeqs.push(seq),
   });
   return { box, receivedSeqs, history };
@@ -48,11 +48,11 @@ test('live messages are delivered after the history before them', async () => {
 
 test('a long history is read page by page', async () => {
   const { box, receivedSeqs, history } = createInbox({ startSeq: 10 });
-  history.push(...upTo(2 * PAGE + 30));
+  history.push(...upTo(2 * MAX_PAGE_MESSAGES + 30));
   await box.catchUp();
   assert.deepEqual(
     receivedSeqs,
-    upTo(2 * PAGE + 30)
+    upTo(2 * MAX_PAGE_MESSAGES + 30)
       .map(({ seq }) => seq)
       .slice(10),
   );
@@ -64,7 +64,7 @@ test('live messages beyond the buffer are read from the history', async () => {
   const { box, receivedSeqs } = createInbox({
     fetchAfter: async (seq) => {
       await gate.promise;
-      return all.filter((message) => message.seq > seq).slice(0, PAGE);
+      return all.filter((message) => message.seq > seq).slice(0, MAX_PAGE_MESSAGES);
     },
   });
   const caughtUp = box.catchUp();

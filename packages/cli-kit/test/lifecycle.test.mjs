@@ -5,27 +5,27 @@ import { test } from 'node:test';
 import { Lifecycle } from '../src/lifecycle.mjs';
 import { mergeMetadata } from '../src/metadata.mjs';
 
-function setUp({ isUsed = false } = {}) {
+function setUp({ hasMessages = false } = {}) {
   /** @type {{mode: 'local' | 'remote'}} */
   const settings = { mode: 'remote' };
   const published = [];
   const publish = ({ lifecycleState, agentError }) =>
     published.push(agentError === undefined ? lifecycleState : `${lifecycleState}: ${agentError}`);
-  return { settings, published, lifecycle: new Lifecycle({ isUsed, settings, publish }) };
+  return { settings, published, lifecycle: new Lifecycle({ hasMessages, settings, publish }) };
 }
 
 test('a session initializes until its first message, and each change is published once', () => {
   const { lifecycle, published } = setUp();
   assert.equal(lifecycle.fields.lifecycleState, 'initializing');
   lifecycle.setAgentError(null);
-  lifecycle.markUsed();
-  lifecycle.markUsed();
+  lifecycle.onMessage();
+  lifecycle.onMessage();
   assert.deepEqual(published, ['running']);
-  assert.equal(setUp({ isUsed: true }).lifecycle.fields.lifecycleState, 'running');
+  assert.equal(setUp({ hasMessages: true }).lifecycle.fields.lifecycleState, 'running');
 });
 
 test('a session has failed while its agent cannot be started, unless the terminal is in control', () => {
-  const { lifecycle, published, settings } = setUp({ isUsed: true });
+  const { lifecycle, published, settings } = setUp({ hasMessages: true });
   lifecycle.setAgentError('not signed in');
   lifecycle.setAgentError('not signed in');
   settings.mode = 'local';

@@ -32,7 +32,7 @@ class ManualSocket {
 function createOutbox(options = {}) {
   const socket = new ManualSocket();
   const log = quietLog();
-  return { socket, log, box: new Outbox({ socket, sid: 's', log, retryMs: 1, ...options }) };
+  return { socket, log, box: new Outbox({ socket, sid: 's', log, retryDelayMs: 1, ...options }) };
 }
 
 test('messages are sent in order, each with its own local id', async () => {
@@ -84,7 +84,7 @@ test('a missing acknowledgement causes a reconnect, because a resend would be ou
 });
 
 test('at most one window of messages is in flight', async () => {
-  const { socket, box } = createOutbox({ window: 2 });
+  const { socket, box } = createOutbox({ maxInFlight: 2 });
   for (const text of ['a', 'b', 'c', 'd']) await box.push({ text });
   assert.deepEqual(socket.texts(), ['a', 'b']);
   await socket.acknowledge(0);

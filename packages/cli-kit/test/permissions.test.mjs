@@ -35,7 +35,7 @@ function setup() {
     field: 'agentState',
     scope: { sid: 's' },
     record: { agentState: hub.value, agentStateVersion: hub.version },
-    retryMs: 1,
+    retryDelayMs: 1,
   });
   const permissions = new Permissions({ state, root: '/code/shop', onMode: (mode) => modes.push(mode), log: quietLog(), now: () => 1000 });
   const pendingId = async () => {

@@ -6,7 +6,7 @@ import { tempDir } from './support/repository.mjs';
 
 test('a machine id is stable per hub, namespace and directory', (t) => {
   const home = tempDir(t);
-  const id = (namespace, dir) => new StateStore({ home, hub: 'http://hub', namespace }).machineId(dir);
+  const id = (namespace, dir) => new StateStore({ home, hub: 'http://hub', namespace }).loadMachineId(dir);
   assert.equal(id('a', '/dir'), id('a', '/dir'));
   assert.notEqual(id('a', '/dir'), id('b', '/dir'));
   assert.notEqual(id('a', '/dir'), id('a', '/other'));

@@ -11,11 +11,11 @@ const ESCAPES = new Map([
 const EVENT = /^\d+\t[a-z]"[^\t]*"\t(.*)$/s;
 
 /**
- * Reverts an error of D1: in an exported text with line breaks, it writes the two characters `\n` as a line break, too
- * (https://github.com/cloudflare/workers-sdk/issues/9042), and `\r` alike. Strings in JSON contain no line breaks, and `\n` is
- * only in strings. So each line break in a string was an escape, and no other was.
+ * Reverts an error of D1: in an exported text with line breaks, D1 also writes the two characters `\n` as a line break
+ * (https://github.com/cloudflare/workers-sdk/issues/9042), and `\r` in the same way. JSON has no line breaks within strings, and
+ * has `\n` only within strings. So a line break within a string was `\n`, and any other line break was not.
  * @param {Buffer} bytes a text
- * @returns {Buffer} the same object when nothing is to be repaired, or when the result is neither JSON nor a row of the event
+ * @returns {Buffer} the same object if it needs no repair, or if the result is neither JSON nor a row of the event
  *   log, such as a part of a large value, which may begin inside a string
  */
 export function repairJson(bytes) {

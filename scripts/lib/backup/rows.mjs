@@ -38,20 +38,20 @@ export class Rows {
     const names = this.#database
       .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
       .all();
-    this.#tables = new Map(names.map(({ name }) => quoted(String(name))).map((name) => [name, this.#columns(name)]));
+    this.#tables = new Map(names.map(({ name }) => quoteIdentifier(String(name))).map((name) => [name, this.#columns(name)]));
   }
 
   /** Generated columns are not in the list. @returns {Column[]} */
   #columns(table) {
     const columns = this.#database.prepare(`PRAGMA table_info(${table})`).all();
-    return columns.map(({ name, pk }) => ({ name: quoted(String(name)), isKey: Number(pk) > 0 }));
+    return columns.map(({ name, pk }) => ({ name: quoteIdentifier(String(name)), isKey: Number(pk) > 0 }));
   }
 
   /**
    * @param {string} insert
-   * @returns {{repaired: number, statements: () => string[]}} how many rows the export has changed (`repairJson`), and the
+   * @returns {{repaired: number, statements: () => string[]}} how many rows had to be repaired (`repairJson`), and the
    *   statements that store the rows in their order. `statements` throws a UserError when they would store other values
-   * @throws {UserError} when it inserts no row
+   * @throws {UserError} when the statement inserts no row
    */
   parse(insert) {
     this.#database.prepare(insert).run();
@@ -98,13 +98,13 @@ export class Rows {
     const insert = () => `INSERT INTO ${table} (${columns.map(({ name }) => name).join(',')}) VALUES(${literals.join(',')});`;
     const condition = keyCondition(table, columns, row);
 
-    // Short values are stored whole: a unique one must differ from those of other rows.
+    // Short values are stored whole: a value with a UNIQUE constraint must differ from the values of other rows.
     const order = [...row.keys()].filter(canBeSplit).sort((a, b) => row[a].bytes.length - row[b].bytes.length);
-    let room = this.#room(table, insert());
+    let maxPartBytes = this.#remainingBytes(table, insert());
     const updates = [];
     for (const i of order) {
-      const { part, rest } = firstPart(row[i], room);
-      room -= Buffer.byteLength(literal(part)) - literals[i].length;
+      const { part, rest } = firstPart(row[i], maxPartBytes);
+      maxPartBytes -= Buffer.byteLength(literal(part)) - literals[i].length;
       literals[i] = literal(part);
       updates.push(...this.#updates(table, columns[i].name, rest, condition));
     }
@@ -115,27 +115,27 @@ export class Rows {
   #updates(table, column, value, condition) {
     const [before, after] = value.type === 'blob' ? ['CAST(', ' AS BLOB)'] : ['', ''];
     const update = (part) => `UPDATE ${table} SET ${column} = ${before}${column} || ${part}${after} WHERE ${condition};`;
-    const room = this.#room(table, update(emptyLiteral(value)));
+    const maxPartBytes = this.#remainingBytes(table, update(emptyLiteral(value)));
     const updates = [];
     for (let rest = value; rest.bytes.length > 0; ) {
-      const next = firstPart(rest, room);
+      const next = firstPart(rest, maxPartBytes);
       updates.push(update(literal(next.part)));
       rest = next.rest;
     }
     return updates;
   }
 
-  /** How many bytes fit into a statement, between those of its empty literals. One byte is for the line break. */
-  #room(table, statement) {
-    const room = this.#maxBytes - Buffer.byteLength(statement) - 1;
+  /** Returns how many bytes a statement with empty literals has left. One byte is for the line break. */
+  #remainingBytes(table, statement) {
+    const maxPartBytes = this.#maxBytes - Buffer.byteLength(statement) - 1;
     // A part has at least one character, which has four bytes, or eight digits.
-    if (room < 8) throw new UserError(`A row of the table ${table} has too long a primary key.`);
-    return room;
+    if (maxPartBytes < 8) throw new UserError(`A row of the table ${table} has too long a primary key.`);
+    return maxPartBytes;
   }
 }
 
 /** @param {string} name @returns {string} the SQL identifier */
-const quoted = (name) => `"${name.replaceAll('"', '""')}"`;
+const quoteIdentifier = (name) => `"${name.replaceAll('"', '""')}"`;
 
 /** @returns {Value} */
 function toValue(type, value) {
@@ -150,7 +150,7 @@ function repairValue(value) {
   return bytes === value.bytes ? value : toValue('text', bytes);
 }
 
-/** Line breaks in literals would depend on how each importer reads lines, and SQL text ends with NUL. */
+/** Whether text needs a hexadecimal literal: importers read line breaks differently, and SQL text ends at NUL. */
 function needsHex(bytes) {
   return [0, 0x0a, 0x0d].some((byte) => bytes.includes(byte)) || !isUtf8(bytes);
 }
@@ -163,21 +163,21 @@ function literal({ type, literal: number, bytes, asHex }) {
   return type === 'blob' ? hex : `CAST(${hex} AS TEXT)`;
 }
 
-/** The literal of an empty value that is written as `value` is. @param {Value} value @returns {string} */
+/** Returns the literal of an empty value of the same form as `value`. @param {Value} value @returns {string} */
 const emptyLiteral = (value) => literal({ ...value, bytes: value.bytes.subarray(0, 0) });
 
 /**
  * Cuts a value between characters.
  * @param {Value} value
- * @param {number} room the most bytes of the first part's literal, without those of an empty literal
+ * @param {number} maxPartBytes the most bytes of the first part's literal, without those of an empty literal
  * @returns {{part: Value, rest: Value}}
  */
-function firstPart(value, room) {
+function firstPart(value, maxPartBytes) {
   const { type, bytes, asHex } = value;
   let end = 0;
   for (let used = 0; end < bytes.length; end += 1) {
     used += asHex || bytes[end] === QUOTE ? 2 : 1;
-    if (used > room) break;
+    if (used > maxPartBytes) break;
   }
   // A character has at most three continuation bytes. Text that is not UTF-8 may have more of them.
   const limit = Math.max(0, end - 3);
@@ -189,7 +189,7 @@ function firstPart(value, room) {
  * @param {string} table
  * @param {Column[]} columns
  * @param {Value[]} row
- * @returns {string} what is true for this row only, directly after its INSERT
+ * @returns {string} a condition that is true for this row only, directly after its INSERT
  */
 function keyCondition(table, columns, row) {
   const key = [...columns.keys()].filter((i) => columns[i].isKey);

@@ -5,7 +5,7 @@ import { UserError } from '../errors.mjs';
 import { Rows } from './rows.mjs';
 import { createsTrigger, StatementScanner } from './statements.mjs';
 
-/** The longest statement that is not split, and the longest one that is written, in bytes. D1 accepts 100,000. */
+/** Statements longer than this are split, and no written statement is longer, in bytes. D1 accepts 100,000. */
 export const MAX_STATEMENT_BYTES = 90_000;
 
 /** Exports have one of these calls around a text with line breaks. */
@@ -13,9 +13,9 @@ const HAS_LINE_BREAKS = [',char(10))', ',char(13))'];
 
 /**
  * Rewrites an SQL file: splits INSERT statements above {@link MAX_STATEMENT_BYTES}, repairs JSON (`repairJson`), and moves
- * triggers to the end. All other bytes are kept. Has one statement and the triggers in memory.
+ * triggers to the end. All other bytes are kept. Memory holds only one statement and the triggers.
  * @param {AsyncIterable<Buffer> | Iterable<Buffer>} chunks
- * @param {{statements: number, split: number, repaired: number}} counts of statements and of repaired rows, which it increases
+ * @param {{statements: number, split: number, repaired: number}} counts of statements and of repaired rows, which this function increases
  * @returns {AsyncGenerator<Buffer>}
  * @throws {UserError} when the file is incomplete, or has a long statement that cannot be split
  */

@@ -21,7 +21,7 @@ const TRIGGER = /^CREATE (?:(?:TEMP|TEMPORARY) )?TRIGGER\b/;
 /**
  * @typedef {object} Statement
  * @property {Buffer} bytes the statement with its semicolon, and the white space and comments before it
- * @property {string} words its first three words in upper case, such as `CREATE TABLE IF`. Quoted text is no word
+ * @property {string} words the first three words in upper case, such as `CREATE TABLE IF`. Quoted text is no word
  */
 
 /** Finds the ends of statements as sqlite3_complete() does. A statement may begin and end in any chunk. */
@@ -49,7 +49,7 @@ export class StatementScanner {
 
   /**
    * @param {Buffer} chunk the next bytes of the text
-   * @returns {Generator<Statement>} the statements that end in it
+   * @returns {Generator<Statement>} the statements that end in the chunk
    */
   *push(chunk) {
     let start = 0;
@@ -77,7 +77,7 @@ export class StatementScanner {
     if (start < chunk.length) this.#chunks.push(chunk.subarray(start));
   }
 
-  /** Takes a byte outside of quoted text and comments. */
+  /** Handles a byte outside of quoted text and comments. Returns whether it ends the statement. */
   #endsStatement(byte) {
     if (IS_WORD_BYTE[byte]) {
       this.#word += String.fromCharCode(byte);

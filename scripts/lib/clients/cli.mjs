@@ -1,4 +1,4 @@
-/** A CLI: the official Socket.IO client, connected to `/cli`. `npm run smoke` uses it, too. */
+/** A CLI: the official Socket.IO client, connected to `/cli`. `npm run smoke` uses this client as well. */
 
 import http from 'node:http';
 import { io } from 'socket.io-client';
@@ -6,7 +6,7 @@ import { TIMEOUT_MS, Recorder, deferred, withTimeout } from '../await.mjs';
 
 /**
  * How a CLI sends its token: only in the CONNECT packet (`connect`), or with the upgrade in a header (`header`) or in the
- * query (`query`). With `connect`, the worker must read that packet to find the namespace, and relays all later ones.
+ * query (`query`). With `connect`, the worker must read that packet to find the namespace, and relays all later packets.
  * @typedef {'connect' | 'header' | 'query'} TokenIn
  */
 
@@ -28,7 +28,7 @@ export class Cli {
   #handlers = new Map();
 
   /**
-   * @param {Hub | {url: string}} hub without a `Hub`, `token` is needed
+   * @param {Hub | {url: string}} hub if it is not a `Hub`, `token` is required
    * @param {{namespace?: string, tokenIn?: TokenIn, token?: string, auth?: Record<string, unknown>, label?: string,
    *   reconnection?: boolean, socketNamespace?: string, transports?: string[]}} [options] `auth`: the payload of CONNECT,
    *   without the token, which is added if `tokenIn` is `connect`; `label`: the first label of the host name
@@ -74,7 +74,7 @@ export class Cli {
     return this;
   }
 
-  /** Runs `act`, which breaks the connection, and waits until it is lost (within `ms`) and open again. */
+  /** Runs `act`, which breaks the connection. Waits until the connection is lost (within `ms`) and open again. */
   async waitForReconnect(act, ms = TIMEOUT_MS) {
     const { promise, resolve } = deferred();
     const lost = deferred();
@@ -136,7 +136,7 @@ export class Cli {
     this.events.push({ name, payload });
     if (name !== 'rpc-request') return;
     const handler = this.#handlers.get(payload.method);
-    // Without a handler the RPC gets no answer: the hub should not have sent it.
+    // An RPC without a handler gets no answer: the hub should not have sent it.
     if (handler) ack(JSON.stringify(await handler(JSON.parse(payload.params))));
   }
 }

@@ -10,18 +10,18 @@ import { checkReconnect } from './reconnect.mjs';
 const PROTOCOL_VERSION = 1;
 
 const MESSAGE_COUNT = 5_000;
-/** Messages without an acknowledgement at a time. */
+/** Limit on the messages that wait for their acknowledgement at a time. */
 const MESSAGES_IN_FLIGHT = 50;
 const MESSAGE_TEXT = 'A message of the smoke test. '.repeat(8);
 const PAGE = 200;
 
 const MAX_UPLOAD_BYTES = 50 * 1024 * 1024;
-/** How long the upload of the test may take, in milliseconds. */
+/** Time limit of the upload. */
 const UPLOAD_TIMEOUT_MS = 15 * 60_000;
 
 /**
- * The platform hibernates an object about 10 s after its last event. Pings delay that every 30 s; at first also a heartbeat for
- * the closed stream, and the expiry of the session.
+ * How long the check waits, in its attempts. The platform hibernates an object about 10 s after its last event. That may come
+ * later because of a ping every 30 s, and at first because of a heartbeat for the closed stream and the expiry of the session.
  */
 const IDLE_SECONDS = [12, 15, 25, 45];
 
@@ -37,7 +37,7 @@ function expect(condition, message) {
  * @typedef {import('./figures.mjs').Figures} Figures
  * @typedef {object} Check
  * @property {string} name
- * @property {string[]} needs names of checks without which it is skipped
+ * @property {string[]} needs the names of checks that must have passed; otherwise this check is skipped
  * @property {(smoke: SmokeClient, figures: Figures, state: any) => Promise<string | void>} run resolves to a
  *   detail for the table; `state`: results of earlier checks
  */
@@ -125,7 +125,7 @@ async function checkRpc(smoke, figures, { cli, id }) {
   }
 }
 
-/** Sends a message, and again while the hub asks for it: its local id makes that safe. */
+/** Sends a message, and repeats it while the hub asks for that. The local id makes a repetition safe. */
 async function sendMessage(cli, id, localId, content) {
   for (let attempt = 1; ; attempt += 1) {
     const ack = await cli.sendMessage(id, content, localId);
@@ -163,7 +163,7 @@ async function checkHistory(smoke, figures, { id }) {
   return `all ${MESSAGE_COUNT} stored once`;
 }
 
-/** Receives an upload in chunks, or in one call if the hub knows no chunks. Keeps its hash only. */
+/** Receives an upload in chunks, or in one call if the hub knows no chunks. Keeps only the hash of the file. */
 class UploadReceiver {
   #hash = createHash('sha256');
   #bytes = 0;
@@ -186,7 +186,7 @@ async function checkUpload(smoke, figures, { cli, id, config }) {
   await cli.serve(`${id}:deleteUploadFile`, () => ({ success: true }));
   const startedAt = performance.now();
   const file = { filename: 'smoke-test.bin', mimeType: 'application/octet-stream', content: bytes.toString('base64') };
-  // On a new connection: while this process encoded the file, it did not notice that the hub closed an unused one.
+  // On a new connection: the hub may have closed an unused one while this process was busy encoding the file.
   const web = new Web({ url: smoke.url, token: smoke.token });
   const { body } = await smoke.request('POST', `/api/sessions/${id}/upload`, { figures, web, body: file, timeoutMs: UPLOAD_TIMEOUT_MS });
   const megabytes = bytes.length / 1024 / 1024;

@@ -11,25 +11,25 @@ import { Cli } from '../clients/cli.mjs';
 import { Web } from '../clients/web.mjs';
 import { parseServerTiming } from './figures.mjs';
 
-/** What is wrong with the hub, as a sentence for the user. */
+/** A fault of the hub. The message is a sentence for the user. */
 export class Failure extends Error {}
 
-/** Why a check cannot be made here, which is no fault of the hub. */
+/** A check cannot be made here, which is not a fault of the hub. */
 export class Skipped extends Error {}
 
 /** Connections of the web client, and requests at a time. */
 export const LANES = 16;
 
-/** How long a connection may be unused. A server closes one after some seconds, and a request sent at that moment fails. */
+/** Limit on the time that a connection is unused. Servers close such a connection, and a request at that moment fails. */
 const IDLE_SOCKET_MS = 1_000;
 
 /** The pause before a removal is tried again. */
-const RETRY_MS = 1_000;
+const RETRY_DELAY_MS = 1_000;
 
-const KEEP_ALIVE_MS = 10_000;
+const KEEP_ALIVE_INTERVAL_MS = 10_000;
 
 export class SmokeClient {
-  /** Where worker and D1 ran, as far as the platform said. */
+  /** The regions in which the worker and D1 ran, as far as the platform reported them. */
   regions = { worker: new Set(), d1: new Set() };
   /** @type {Map<string, string | undefined>} the ids of the created sessions by tag; undefined until the hub has answered */
   #sessions = new Map();
@@ -40,19 +40,19 @@ export class SmokeClient {
   #cleanUp;
 
   /**
-   * @param {{url: string, token: string, cleanUpMs?: number}} options `url`: without a trailing slash; `cleanUpMs`: how long
+   * @param {{url: string, token: string, cleanUpTimeoutMs?: number}} options `url`: without a trailing slash; `cleanUpTimeoutMs`: how long
    *   removals are repeated after errors
    */
-  constructor({ url, token, cleanUpMs = 60_000 }) {
+  constructor({ url, token, cleanUpTimeoutMs = 60_000 }) {
     this.url = url;
     this.token = token;
-    this.cleanUpMs = cleanUpMs;
+    this.cleanUpTimeoutMs = cleanUpTimeoutMs;
     const { Agent } = url.startsWith('https:') ? https : http;
     this.agent = new Agent({ keepAlive: true, maxSockets: LANES, timeout: IDLE_SOCKET_MS });
     this.web = new Web({ url, token, agent: this.agent });
   }
 
-  /** A web client with another token. @param {string | null} token */
+  /** Returns a web client with another token. @param {string | null} token */
   webWith(token) {
     return new Web({ url: this.url, token, agent: this.agent });
   }
@@ -62,7 +62,7 @@ export class SmokeClient {
    * @param {string} method
    * @param {string} path
    * @param {{figures?: import('./figures.mjs').Figures, web?: Web, status?: number, body?: unknown, timeoutMs?: number}} [options]
-   *   `status`: the expected one
+   *   `status`: the expected status
    * @returns {Promise<import('../clients/web.mjs').Answer & {timing: import('./figures.mjs').ServerTiming}>}
    * @throws {Failure} without an answer, or after another status
    */
@@ -96,7 +96,7 @@ export class SmokeClient {
   async openSession(name, figures) {
     if (this.#cleanUp) throw new Failure('The run was ended.');
     const tag = `${this.#run}-${name}`;
-    // Before the request: the hub may create the session although its answer is lost.
+    // Recorded before the request: the hub may create the session although the answer is lost.
     this.#sessions.set(tag, undefined);
     const opening = this.#open(tag, figures);
     this.#pending.add(opening);
@@ -133,7 +133,7 @@ export class SmokeClient {
   /** Keeps a session active until `stopKeepAlives`. */
   startKeepAlive(cli, sessionId) {
     const send = () => cli.socket.connected && cli.socket.emit('session-alive', { sid: sessionId, time: Date.now() });
-    this.#keepAlives.add(setInterval(send, KEEP_ALIVE_MS));
+    this.#keepAlives.add(setInterval(send, KEEP_ALIVE_INTERVAL_MS));
   }
 
   stopKeepAlives() {
@@ -143,8 +143,8 @@ export class SmokeClient {
 
   /**
    * Disconnects the CLIs and deletes the sessions of this run. Later calls wait for the first one.
-   * @returns {Promise<number>} how many were deleted
-   * @throws {Failure} with the ids of those that remain
+   * @returns {Promise<number>} the number of deleted sessions
+   * @throws {Failure} with the ids of the sessions that remain
    */
   cleanUp() {
     return (this.#cleanUp ??= this.#removeAll());
@@ -155,7 +155,7 @@ export class SmokeClient {
     for (const cli of this.#clis) cli.close();
     // A session that is created after its deletion would stay.
     await Promise.allSettled(this.#pending);
-    const deadline = Date.now() + this.cleanUpMs;
+    const deadline = Date.now() + this.cleanUpTimeoutMs;
     const count = this.#sessions.size;
     /** @type {Error | undefined} */
     let problem;
@@ -188,8 +188,8 @@ export class SmokeClient {
         }
         return;
       } catch (error) {
-        if (Date.now() + RETRY_MS > deadline) throw error;
-        await sleep(RETRY_MS);
+        if (Date.now() + RETRY_DELAY_MS > deadline) throw error;
+        await sleep(RETRY_DELAY_MS);
       }
     }
   }

@@ -3,7 +3,7 @@
 import { latencies } from '../statistics.mjs';
 
 /**
- * Times in milliseconds; undefined where the hub does not say.
+ * Times in milliseconds; undefined if the hub does not report them.
  * @typedef {object} ServerTiming
  * @property {number} [worker] total time in the worker
  * @property {number} [object] time in the namespace's object
@@ -44,7 +44,7 @@ export class Figures {
     for (const name of SERVER) if (timing[name] !== undefined) this.#server[name].push(timing[name]);
   }
 
-  /** Measures an operation that is no request. @template T @param {() => Promise<T>} work @returns {Promise<T>} */
+  /** Measures an operation that is not a request. @template T @param {() => Promise<T>} work @returns {Promise<T>} */
   async time(work) {
     const startedAt = performance.now();
     const result = await work();
@@ -52,7 +52,7 @@ export class Figures {
     return result;
   }
 
-  /** The median and the 99th percentile of the client's latencies, and of each part of the hub that reported one. */
+  /** Returns the median and the 99th percentile of the client's latencies, and of the times that the hub reported. */
   summarize() {
     const server = SERVER.filter((name) => this.#server[name].length > 0).map((name) => [name, summary(this.#server[name])]);
     return { ...(this.#client.length > 0 ? summary(this.#client) : { count: 0 }), server: Object.fromEntries(server) };

@@ -1,4 +1,4 @@
-// Runs the checks of a smoke test and removes what they created.
+// Runs the checks of a smoke test, and removes the sessions that they created.
 
 import { CHECKS } from './checks.mjs';
 import { Failure, Skipped } from './client.mjs';
@@ -8,7 +8,7 @@ import { Figures } from './figures.mjs';
  * @typedef {object} CheckReport
  * @property {string} name
  * @property {'ok' | 'failed' | 'skipped'} result
- * @property {string} detail why it failed or was skipped, or more about the result
+ * @property {string} detail why the check failed or was skipped, or more about the result
  * @property {number} count of measured operations; `p50` and `p99` are their latencies in milliseconds
  * @property {number} [p50]
  * @property {number} [p99]
@@ -19,7 +19,7 @@ import { Figures } from './figures.mjs';
  * @property {string} [version]
  * @property {boolean} passed
  * @property {number} seconds
- * @property {{worker: string[], d1: string[]}} regions empty if the platform did not say
+ * @property {{worker: string[], d1: string[]}} regions empty if the platform did not report them
  * @property {CheckReport[]} checks
  */
 

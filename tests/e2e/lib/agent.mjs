@@ -12,12 +12,12 @@ const START_TIMEOUT_MS = 60_000;
 /** @typedef {ReturnType<typeof start>} Child */
 
 /**
- * Starts the CLI and waits until it has printed the ids of its session and its machine. It prints them once it is connected
+ * Starts the CLI and waits until it has printed the ids of its session and its machine. The CLI prints the ids once it is connected
  * and has registered its methods.
  * @param {{after: (step: () => unknown) => void}} t
  * @param {import('./hub.mjs').Hub} hub
  * @param {{dir: string, home?: string, namespace?: string, args?: string[], entry?: string, env?: Record<string, string>}} options
- *   `home`: the folder of its state; `entry`: the main module of another CLI
+ *   `home`: the folder of the CLI's state; `entry`: the main module of another CLI
  * @returns {Promise<{sessionId: string, machineId?: string, lines: import('../../../scripts/lib/await.mjs').Recorder<string>,
  *   end: Child['end'], kill: Child['kill']}>}
  */
@@ -41,7 +41,7 @@ export async function startAgent(t, hub, { dir, home = temporaryFolder(t), names
 /** Whether an event is the `ready` message, which a CLI sends at the end of a turn. */
 export const isReady = ({ type, message }) => type === 'message-received' && message.content.content?.data?.type === 'ready';
 
-/** The content part of an agent's message: a text, a tool call or a tool result. */
+/** Returns the content part of an agent's message: a text, a tool call or a tool result. */
 export const partOf = ({ content }) => content.content?.data?.message?.content?.[0];
 
 /**

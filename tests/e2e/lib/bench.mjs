@@ -25,7 +25,7 @@ export async function runScript(t, name, ...args) {
   return stdout.join('');
 }
 
-/** The cells of the row of a table with this title. */
+/** Returns the cells of the table row with this title. */
 export function cellsOf(text, title) {
   const line = text.split('\n').find((row) => row.startsWith(`| ${title} `));
   assert.ok(line, `${title} is not in:\n${text}`);

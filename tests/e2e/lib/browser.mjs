@@ -36,7 +36,7 @@ export async function openPage(t, browser, hub, options = DESK) {
   const context = await browser.newContext({ baseURL: hub.url, locale: 'en-GB', timezoneId: 'UTC', reducedMotion: 'reduce', ...options });
   context.setDefaultTimeout(TIMEOUT_MS);
   t.after(async () => {
-    // A route's handler may still read an answer, which is gone once the context is closed.
+    // The handler of a route may still read an answer, which is not available after the context is closed.
     for (const page of context.pages()) await page.unrouteAll({ behavior: 'ignoreErrors' });
     await context.unrouteAll({ behavior: 'ignoreErrors' });
     await context.close();

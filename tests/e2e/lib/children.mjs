@@ -1,4 +1,4 @@
-/** Starts programs for tests. They end with this process. */
+/** Starts programs for tests. The programs end when this process ends. */
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

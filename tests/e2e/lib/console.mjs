@@ -15,7 +15,7 @@ import { Lifetime } from './lifetime.mjs';
 export async function startConsole({ vars, serviceWorkers = 'block' } = {}) {
   const suite = new Lifetime();
   after(() => suite.end());
-  // The browser first: if there is none, nothing else must be stopped.
+  // The browser is started first: if there is none, nothing else has to be stopped.
   const browser = await startBrowser(suite);
   const hub = await startHub({ console: true, vars });
   suite.after(() => hub.stop());
@@ -71,7 +71,7 @@ export class Chat {
     await this.page.getByRole('button', { name: 'Send', exact: true }).click();
   }
 
-  /** The pending request of a tool. */
+  /** Returns the locator of a tool's pending request. */
   request(tool = 'Bash') {
     return this.page.getByRole('region', { name: `${tool} request` });
   }

@@ -1,11 +1,11 @@
-/** Scripted CLIs of two dialects, the protocol's and that of the preset `hapi`: each has its own words, fields and shapes of results. */
+/** Scripted CLIs of two dialects, the protocol's and the preset `hapi`. Each has its own words, fields and shapes of results. */
 
 import { connectCli } from '../../../scripts/lib/clients/cli.mjs';
 
 const PORCELAIN = '# branch.head main\n1 .M N... 100644 100644 100644 a b notes.txt\n';
 const DIFF = 'diff --git a/notes.txt b/notes.txt\n--- a/notes.txt\n+++ b/notes.txt\n@@ -1 +1 @@\n-one\n+two\n';
 
-/** What a CLI of each dialect calls things, and how it answers. */
+/** The names that a CLI of each dialect uses, and its answers. */
 export const DIALECTS = {
   protocol: {
     agents: ['alpha', 'beta', 'gamma', 'delta', 'epsilon'],
@@ -45,7 +45,7 @@ export const DIALECTS = {
       gitDiffFile: { success: true, stdout: DIFF, stderr: '', exitCode: 0 },
     },
     commands: [{ name: 'compact', description: 'Compact the conversation', source: 'builtin' }],
-    // Its first `machine-alive` comes after 20 s.
+    // This dialect sends its first `machine-alive` after 20 s.
     announcesItself: false,
   },
 };

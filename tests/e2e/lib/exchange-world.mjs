@@ -1,4 +1,4 @@
-/** What the exchanges of the reference need: a session with its CLI and its machine, in a namespace of its own. */
+/** Sets up what the exchanges of the reference need: a session with its CLI and its machine, in its own namespace. */
 
 import { createECDH, randomBytes, randomUUID } from 'node:crypto';
 import { fileMethods } from '../../../packages/cli-kit/src/files.mjs';
@@ -86,7 +86,7 @@ async function addMessages({ web, values }) {
 
 const endSession = ({ cli, values }) => cli.emitWithAck('session-end', { sid: values.session });
 
-/** A session whose entry in the list has all fields, and another one. */
+/** Creates a session whose entry in the list has all fields, and a second session. */
 async function fillList({ web, cli, values }) {
   const { session: sid, machine: machineId } = values;
   const worktree = { basePath: '/home/ada/main', branch: 'notes', name: 'notes', worktreePath: DIRECTORY };
@@ -121,7 +121,7 @@ async function addNotification(world) {
   await eventually(async () => (await world.web.get('/api/push/log')).body.log[0]?.outcome === 'no-subscribers', 'an entry of the log');
 }
 
-/** What must have happened before a request. @type {Record<string, (world: World) => unknown>} */
+/** By request: brings about what must have happened before it. @type {Record<string, (world: World) => unknown>} */
 export const PREPARATIONS = {
   'DELETE /api/sessions/{id}': endSession,
   'GET /api/push/log': addNotification,
@@ -142,7 +142,7 @@ export const PREPARATIONS = {
   },
 };
 
-/** What makes the hub send an update of each type to a CLI. @type {Record<string, (world: World) => Promise<unknown>>} */
+/** By type of update: makes the hub send such an update to a CLI. @type {Record<string, (world: World) => Promise<unknown>>} */
 export const CAUSES_OF_UPDATES = {
   'new-message': ({ web, values }) => web.post(`/api/sessions/${values.session}/messages`, { text: 'Run the tests', localId: 'm-1' }),
   'update-session': ({ web, values }) => web.patch(`/api/sessions/${values.session}`, { name: 'Release notes' }),
@@ -150,7 +150,7 @@ export const CAUSES_OF_UPDATES = {
     (await connectRunner()).emitWithAck('machine-update-state', { machineId: values.machine, expectedVersion: 1, runnerState: ['idle'] }),
 };
 
-/** What makes the hub send an event of each type to a web client. @type {Record<string, (world: World, feed: import('../../../scripts/lib/clients/web.mjs').Feed) => unknown>} */
+/** By type of event: makes the hub send such an event to a web client. @type {Record<string, (world: World, feed: import('../../../scripts/lib/clients/web.mjs').Feed) => unknown>} */
 export const CAUSES_OF_EVENTS = {
   'connection-changed': () => {},
   'session-added': async ({ web, values }) => (values.other = (await web.openSession({ tag: '/home/ada/other' })).id),

@@ -1,4 +1,4 @@
-/** The built worker with injected database faults. It also reports the size of the wasm memory. Replaces the entry module. */
+/** The built worker with injected database faults. Also reports the size of the wasm memory. Replaces the entry module. */
 
 import { memories } from './memory.worker.js';
 import Worker, { NamespaceHub as BuiltHub } from './index.js';
@@ -6,13 +6,13 @@ import Worker, { NamespaceHub as BuiltHub } from './index.js';
 /** The faults of the next batches, of the worker and all objects. @type {{on: string, kind: string, ms?: number}[]} */
 let faults = [];
 
-/** Until when all batches fail, or get no result. */
+/** The time until which all batches fail, or get no result. */
 let stall = { kind: 'failing', until: 0 };
 
-/** `target` with replaced methods. */
+/** Returns `target` with replaced methods. */
 const override = (target, methods) => Object.assign(Object.create(target), methods);
 
-/** Whether a statement is a read, or starts an epoch for one. */
+/** Whether a statement is a read, or starts an epoch for a read. */
 const isRead = (sql) => /^\s*(SELECT|INSERT INTO fences .* VALUES)/.test(sql);
 
 /** Runs statements, with the next fault for reads or writes. */

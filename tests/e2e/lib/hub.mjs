@@ -17,7 +17,7 @@ const CONSOLE = path.join(ROOT, 'web', 'dist');
 /** The CLI_API_TOKEN of the hubs. */
 export const SECRET = 'e2e-secret-of-a-hub-on-loopback';
 
-/** The same as in wrangler.toml. */
+/** The same value as in wrangler.toml. */
 const RATE_LIMITS = { AUTH_RATE_LIMIT: { namespace_id: '1001', simple: { limit: 30, period: 60 } } };
 
 /** The key-value table in the storage of a Durable Object. */
@@ -46,7 +46,7 @@ export function readSettings() {
   };
 }
 
-/** miniflare's list of the hub's modules. `wrappers`: files of this folder that wrap the built worker, the entry first. */
+/** Returns miniflare's list of the hub's modules. `wrappers`: files of this folder that wrap the built worker, the entry first. */
 function modulesOf(wrappers) {
   const folders = wrappers.includes('skew.worker.js') ? [BUILD, path.join(BUILD, 'previous')] : [BUILD];
   const isMissing = (folder) => ['index.js', 'index_bg.wasm'].some((name) => !existsSync(path.join(folder, name)));
@@ -68,7 +68,7 @@ function modulesOf(wrappers) {
   ];
 }
 
-/** miniflare's settings for the web console, the same as in wrangler.toml. */
+/** Returns miniflare's settings for the web console, the same as in wrangler.toml. */
 function assetsOf(workerFirst) {
   if (!existsSync(path.join(CONSOLE, 'index.html')))
     throw new Error('There is no built console in web/dist/. Build it with: npm run build');
@@ -122,17 +122,17 @@ export class Hub {
     folders.add(this.#state);
   }
 
-  /** The address, such as `http://127.0.0.1:41234`. A restart keeps it. */
+  /** The address, such as `http://127.0.0.1:41234`. It stays the same after a restart. */
   get url() {
     return `http://127.0.0.1:${this.port}`;
   }
 
-  /** The access token for a namespace, by default for the namespace `default`. */
+  /** Returns the access token for a namespace, by default for the namespace `default`. */
   token(namespace) {
     return namespace === undefined ? SECRET : `${SECRET}:${namespace}`;
   }
 
-  /** A web client with the namespace's access token, or with another token. */
+  /** Returns a web client with the namespace's access token, or with another token. */
   web(namespace, token = this.token(namespace)) {
     return new Web({ url: this.url, token });
   }
@@ -146,7 +146,7 @@ export class Hub {
     return this.#miniflare.getD1Database('DB', 'hub');
   }
 
-  /** Copies the files of the hub's D1 database, to which nothing may be written meanwhile. @param {string} folder */
+  /** Copies the files of the hub's D1 database. Nothing may write to the database during the copy. @param {string} folder */
   copyDatabase(folder) {
     cpSync(path.join(this.#state, 'd1'), folder, { recursive: true });
   }
@@ -223,7 +223,7 @@ export class Hub {
    * Hibernates a namespace's object, as the runtime does ten seconds after the last event: evicts it from memory and keeps
    * its sockets.
    * @param {string} namespace
-   * @returns {Promise<boolean>} whether it was in memory
+   * @returns {Promise<boolean>} whether the object was in memory
    */
   async hibernate(namespace) {
     try {
@@ -261,14 +261,14 @@ export class Hub {
     await this.web().post('/e2e/stall', { kind, ms });
   }
 
-  /** The size of the wasm memory in bytes, which never shrinks. Needs `FAULTY_WORKER`. */
+  /** Returns the size of the wasm memory in bytes, which never shrinks. Needs `FAULTY_WORKER`. */
   async wasmMemory() {
     return (await this.web().get('/e2e/memory')).body;
   }
 
   /**
-   * What a namespace's object did: how often it was loaded, the events that it handled (times in Unix milliseconds; `to` is
-   * null for the current one), the SQL that it sent to D1, and the rows of D1 that this read and wrote. Needs
+   * Reads what a namespace's object did: how many times it was loaded, the events that it handled (times in Unix milliseconds; `to` is
+   * null for the current one), the SQL that it sent to D1, and the rows of D1 that the SQL read and wrote. Needs
    * `tally.worker.js`, which counts more.
    * @param {string} namespace
    * @returns {Promise<{wakes: number, events: {name: string, wake: number, from: number, to: number | null}[],
@@ -289,7 +289,7 @@ export class Hub {
   }
 
   /**
-   * The resident memory of the runtime and its peak, in bytes. This process must have only one hub. Linux only.
+   * Reads the resident memory of the runtime and its peak, in bytes. This process must have only one hub. Linux only.
    * @returns {{now: number, peak: number}}
    */
   memory() {
@@ -313,7 +313,7 @@ export class Hub {
 /**
  * Starts a hub on a free port. The caller stops it.
  * @param {{vars?: Record<string, unknown>, schema?: boolean, rateLimit?: boolean, wrappers?: string[], console?: boolean}}
- *   [options] `vars`: override those of wrangler.toml; `schema: false`: an empty database; `rateLimit: false`: without that
+ *   [options] `vars`: override the variables of wrangler.toml; `schema: false`: an empty database; `rateLimit: false`: without that
  *   binding; `wrappers`: files of this folder that wrap the built worker, the entry first; `console`: serves the web console
  */
 export async function startHub({ vars = {}, schema = true, rateLimit = true, wrappers = [], console = false } = {}) {

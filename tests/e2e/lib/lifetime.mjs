@@ -1,4 +1,4 @@
-/** The lifetime of a suite. Helpers take it instead of a test's context for what several tests share. */
+/** The lifetime of a suite. Helpers take it instead of a test's context for resources that several tests share. */
 export class Lifetime {
   #steps = [];
 

@@ -1,4 +1,4 @@
-/** Push messages in a real browser. Its own push service is unreachable, so subscriptions and messages come from the local one. */
+/** Push messages in a real browser. The browser's push service is unreachable, so a local one provides subscriptions and messages. */
 
 import { eventually } from '../../../scripts/lib/await.mjs';
 
@@ -6,8 +6,8 @@ import { eventually } from '../../../scripts/lib/await.mjs';
 const REDELIVER_MS = 3000;
 
 /**
- * Replaces the push manager of later pages, so that it returns this subscription. Like a real one it survives a reload and belongs
- * to one key.
+ * Replaces the push manager of later pages, so that it returns this subscription. Like a real subscription, it survives a reload and
+ * belongs to one key.
  * @param {import('playwright-core').BrowserContext} context
  * @param {{endpoint: string, keys: {p256dh: string, auth: string}}} subscription
  */
@@ -54,7 +54,7 @@ export async function deliverPush(page, payload) {
   const { tag } = payload;
   const isShown = () =>
     page.evaluate(async (name) => (await (await navigator.serviceWorker.ready).getNotifications({ tag: name })).length > 0, tag);
-  // Under load the browser sometimes drops a message silently. Repeated messages with one tag are one notification.
+  // Under load the browser sometimes drops a message silently. Several messages with the same tag make only one notification.
   await eventually(async () => {
     await client.send('ServiceWorker.deliverPushMessage', {
       origin: new URL(page.url()).origin,

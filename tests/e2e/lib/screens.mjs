@@ -1,4 +1,4 @@
-/** Screenshots of the console for the documentation. UPDATE_SCREENS=1 makes them again. */
+/** Screenshots of the console for the documentation. With UPDATE_SCREENS=1, the tests make them again. */
 
 import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';

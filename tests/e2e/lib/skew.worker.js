@@ -1,5 +1,5 @@
 /**
- * The built worker together with that of the previous commit: each half, the stateless worker and the object, is of one of
+ * The built worker together with the worker of the previous commit. Each half, the stateless worker and the object, is of one of
  * the two builds. Replaces the entry module.
  */
 

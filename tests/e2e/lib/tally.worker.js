@@ -1,12 +1,12 @@
 /**
- * The built worker with counters of what the platform bills: for each object how often it was loaded, which events it handled,
- * how long it was busy, which SQL it sent to D1, and which rows that read and wrote; for the worker its requests and its rows.
+ * The built worker with counters of what the platform bills: for each object how many times it was loaded, which events it handled,
+ * how long it was busy, which SQL it sent to D1, and which rows the SQL read and wrote; for the worker its requests and its rows.
  * Replaces the entry module.
  */
 
 import Worker, { NamespaceHub as BuiltHub } from './index.js';
 
-/** By object id. The worker and all objects share them, and the hibernation of an object keeps them. */
+/** The tallies by object id. The worker and all objects share them, and an object keeps its tally when it hibernates. */
 const tallies = new Map();
 
 /** The counts of a client of D1. `roundTrips` are requests to the database: a batch is one. `databaseBytes` is its last size. */
@@ -25,7 +25,7 @@ for (const level of ['debug', 'log', 'info', 'warn', 'error']) {
   };
 }
 
-/** `busyMs`: how long the object handled events or waited for D1. That is what the platform bills as its duration. */
+/** `busyMs`: how long the object handled events or waited for D1. The platform bills this time as the duration of the object. */
 function tallyOf(id) {
   const key = id.toString();
   if (!tallies.has(key)) {
@@ -47,7 +47,7 @@ async function whileBusy(tally, work) {
   }
 }
 
-/** `target` with replaced methods. */
+/** Returns `target` with replaced methods. */
 const override = (target, methods) => Object.assign(Object.create(target), methods);
 
 function addRows(counts, results) {
@@ -74,7 +74,7 @@ function wrapStatement(statement, sql, counts) {
   });
 }
 
-/** The bindings with a database whose use is added to `counts`. `run` runs each batch. */
+/** Returns the bindings with a database whose use is added to `counts`. `run` runs each batch. */
 const withCounts = (env, counts, run = (batch) => batch()) => ({
   ...env,
   DB: override(env.DB, {
@@ -88,7 +88,7 @@ const withCounts = (env, counts, run = (batch) => batch()) => ({
   }),
 });
 
-/** Counts the rows of the object's own storage. Each alarm that is set is a written row, too. */
+/** Counts the rows of the object's own storage. Each alarm that is set also counts as a written row. */
 function countStorage(storage, counts) {
   const { sql } = storage;
   const exec = sql.exec.bind(sql);
@@ -110,7 +110,7 @@ export class NamespaceHub extends BuiltHub {
   constructor(state, env) {
     const tally = tallyOf(state.id);
     tally.wakes += 1;
-    // The object before it may have been removed while it was busy.
+    // The previous object of this id may have been removed while it was busy.
     tally.active = 0;
     countStorage(state.storage, tally.storage);
     super(

@@ -3,11 +3,11 @@
 import { connect, createServer } from 'node:net';
 
 /**
- * Starts a proxy on a port of its own. It is stopped after the test.
+ * Starts a proxy on its own port. It is stopped after the test.
  * @param {{after: (step: () => unknown) => void}} t
  * @param {{port: number}} hub
- * @returns {Promise<{url: string, dropConnections: () => number}>} `dropConnections`: from now on forwards nothing of the open
- *   connections and closes none, and returns how many they are; new connections work
+ * @returns {Promise<{url: string, dropConnections: () => number}>} `dropConnections`: stops forwarding on the open connections
+ *   without closing them, and returns their number; new connections work
  */
 export async function startTcpProxy(t, hub) {
   /** The sockets of each connection: from the client, and to the hub. */
@@ -40,7 +40,7 @@ export async function startTcpProxy(t, hub) {
         lost.add(connection);
         for (const socket of connection) {
           socket.unpipe().removeAllListeners();
-          // Reads and discards, so that the sender notices nothing. Neither end learns what the other one does.
+          // Reads and discards, so that the sender notices nothing. Neither end notices what the other end does.
           socket.on('error', () => {}).resume();
         }
       }

@@ -45,7 +45,7 @@ function breakNextTimer() {
   };
 }
 
-/** Whether the hub is to panic after the next batch. */
+/** Whether to make the hub panic after the next batch. */
 let panicAfterCommit = false;
 
 function armAfterCommits(database) {

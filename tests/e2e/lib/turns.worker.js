@@ -22,7 +22,7 @@ const wrapStatement = (statement, bytes) =>
       ),
   });
 
-/** The bindings with a database that records. */
+/** Returns the bindings with a database that records the queries. */
 function withRecords(env) {
   let last = null;
   const batch = async (statements) => {

@@ -78,8 +78,8 @@ export class Auth {
   }
 
   /**
-   * Exchanges an access token for a JWT and stores both. In a tab that belongs to another namespace only the access token is
-   * stored; the caller must then reload the page and call {@link resume}.
+   * Exchanges an access token for a JWT and stores both. If the tab belongs to another namespace, stores only the access
+   * token; the caller must then reload the page and call {@link resume}.
    * @throws {HubError} if the hub rejects the token or cannot be reached
    */
   async signIn(accessToken: string): Promise<Identity> {
@@ -91,8 +91,8 @@ export class Auth {
     return { namespace };
   }
 
-  /** The random id by which the hub knows this browser. It is created here, shared by all tabs, and deleted at sign-out. */
-  get deviceId(): string {
+  /** Returns the random id of this browser at the hub. Creates the id if there is none. All tabs share it until the sign-out. */
+  ensureDeviceId(): string {
     const { storage } = this.#environment;
     const id = storage.getItem(DEVICE_KEY) ?? randomId();
     storage.setItem(DEVICE_KEY, id);
@@ -107,7 +107,7 @@ export class Auth {
     this.#environment.onSignedOut(reason);
   }
 
-  /** Deletes the current JWT, so that the next {@link token} call requests a new one. */
+  /** Deletes the current JWT, so that the next {@link getValidJwt} call requests a new one. */
   invalidateJwt(): void {
     this.#jwt = null;
   }
@@ -116,7 +116,7 @@ export class Auth {
    * Returns a JWT that stays valid for at least a minute.
    * @throws {HubError} if the hub cannot be reached, or rejects the access token, which also signs out
    */
-  async token(): Promise<string> {
+  async getValidJwt(): Promise<string> {
     const jwt = this.#jwt;
     if (jwt && jwt.expiresAt - this.#environment.now() > RENEW_MARGIN_MS) return jwt.token;
     // Concurrent callers share one renewal.
@@ -129,7 +129,7 @@ export class Auth {
   async #renew(): Promise<Jwt> {
     const accessToken = this.accessToken;
     if (accessToken === null) throw new HubError(401, 'unauthorized', 'You are signed out.');
-    // Until it is reloaded, the page sends requests for the previous namespace, which must not get the new one's token.
+    // Until its reload, the page sends requests for the previous namespace. They must not get a JWT of the new namespace.
     const owner = this.#environment.tabStorage.getItem(OWNER_KEY);
     if (owner !== null && owner !== this.namespace)
       throw new HubError(401, 'unauthorized', 'Another namespace was signed in. Reload the page.');

@@ -9,15 +9,15 @@ import type { HubEvent } from './types.ts';
 
 export type ConnectionState = 'connecting' | 'live' | 'reconnecting' | 'offline';
 
-/** The data to fetch again after a connect, because events may have been missed. `messages`: only those of the followed session. */
+/** The data to fetch again after a connect, because events may have been missed. `messages`: only messages of the followed session. */
 export type Gap = 'none' | 'messages' | 'all';
 
 /** A connection without events for this long is replaced. The hub sends a heartbeat every 30 s, which may be a minute late. */
 const IDLE_TIMEOUT_MS = 95_000;
 /** A probed connection that receives nothing within this time is replaced. */
 const PROBE_TIMEOUT_MS = 3000;
-/** The time between two heartbeats, with some delay. */
-const HEARTBEAT_INTERVAL_MS = 35_000;
+/** The longest usual time between two heartbeats. */
+const MAX_HEARTBEAT_INTERVAL_MS = 35_000;
 const MIN_BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 15_000;
 /** After this many consecutive WebSockets that never opened, the channel tries server-sent events. */
@@ -30,18 +30,18 @@ const CLOSE_TOKEN_EXPIRED = 4401;
 /** The callbacks and browser features that {@link Channel} uses. */
 export interface ChannelEnvironment {
   /** Returns a valid JWT. */
-  token: () => Promise<string>;
-  /** Makes the next `token` call return a new JWT. */
-  invalidateToken: () => void;
+  getValidJwt: () => Promise<string>;
+  /** Makes the next `getValidJwt` call return a new JWT. */
+  invalidateJwt: () => void;
   onEvent: (event: HubEvent) => void;
   onConnected: (subscriptionId: string, gap: Gap) => void;
   onState: (state: ConnectionState) => void;
-  /** A connect failed: the hub is unreachable, or the followed session no longer exists. */
+  /** Called when a connect has failed: the hub is unreachable, or the followed session no longer exists. */
   onConnectFailed: (sessionId: string | null) => void;
   isOnline: () => boolean;
   /** Returns the id of this browser. */
   deviceId: () => string;
-  /** Called before each new subscription. Returns whether the page is in use, which is sent with it. */
+  /** Called before each new subscription. Returns whether the page is in use; the subscription sends this to the hub. */
   prepareSubscription: () => Visibility;
   WebSocket: typeof WebSocket;
   EventSource: typeof EventSource;
@@ -61,7 +61,7 @@ export class Channel {
   /** The session that was followed when `#lastEventId` arrived. */
   #lastFollowedId: string | null = null;
   #connection: Connection | null = null;
-  /** Incremented with every connection, so that late callbacks of a closed one are ignored. */
+  /** Incremented with every connection, so that late callbacks of a closed connection are ignored. */
   #generation = 0;
   /** Reconnects since the channel was last live. They determine the backoff. */
   #failures = 0;
@@ -126,8 +126,8 @@ export class Channel {
       void this.#connect();
       return;
     }
-    // A stream cannot be probed: its next heartbeat is the answer. For a socket that is opening, it is the first event.
-    const untilHeartbeat = this.#lastActivityAt + HEARTBEAT_INTERVAL_MS - Date.now();
+    // A stream cannot be probed, so its next heartbeat must arrive in time; on a socket that is opening, the first event.
+    const untilHeartbeat = this.#lastActivityAt + MAX_HEARTBEAT_INTERVAL_MS - Date.now();
     const timeoutMs = this.#connection.probe() ? PROBE_TIMEOUT_MS : Math.max(PROBE_TIMEOUT_MS, untilHeartbeat);
     this.#probeTimer = setTimeout(() => this.reconnect(), timeoutMs);
   }
@@ -142,11 +142,11 @@ export class Channel {
   async #connect(): Promise<void> {
     this.#closeConnection();
     const generation = this.#generation;
-    const { token, origin, deviceId, prepareSubscription } = this.#environment;
+    const { getValidJwt, origin, deviceId, prepareSubscription } = this.#environment;
     const sessionId = this.#followedId;
     let jwt: string;
     try {
-      jwt = await token();
+      jwt = await getValidJwt();
     } catch {
       if (generation === this.#generation) this.#scheduleReconnect();
       return;
@@ -189,7 +189,7 @@ export class Channel {
       }
       if (isTokenExpired || this.#failedConnects === MAX_JWT_ATTEMPTS) {
         this.#failedConnects = 0;
-        this.#environment.invalidateToken();
+        this.#environment.invalidateJwt();
       }
       this.#scheduleReconnect(isTokenExpired);
     };
@@ -249,7 +249,7 @@ export class Channel {
     return { close: () => stream.close(), probe: () => false };
   }
 
-  /** Restarts the timeouts of the connection: it has received a frame, or was just started. */
+  /** Restarts the timeouts of the connection. To be called when it has received a frame, and when it is started. */
   #recordActivity(): void {
     this.#lastActivityAt = Date.now();
     this.#endProbe();

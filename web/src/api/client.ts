@@ -14,7 +14,7 @@ export function createApi(auth: Auth) {
     const request = new Request(input, init);
     const send = async () => {
       const authorizedRequest = request.clone();
-      authorizedRequest.headers.set('authorization', `Bearer ${await auth.token()}`);
+      authorizedRequest.headers.set('authorization', `Bearer ${await auth.getValidJwt()}`);
       return fetchBuffered(authorizedRequest);
     };
     const response = await send();

@@ -27,7 +27,7 @@ export function unreachableError(): HubError {
   return new HubError(0, 'unreachable', 'The hub cannot be reached.');
 }
 
-/** The hub's error for a call that no connected CLI serves. It is replaced, because users do not know the names of methods. */
+/** Matches the hub's error for a call that no connected CLI serves. The text is replaced, because users do not know method names. */
 const NO_HANDLER = /No handler registered for (permission\b|\w+\. Check that)/;
 
 const NOT_READY = "The agent's CLI is not connected, or not ready yet. Try again in a few seconds.";

@@ -1,4 +1,4 @@
-/** `fetch` with a timeout. The built-in one waits forever if the network drops the connection silently. */
+/** `fetch` with a timeout. The built-in `fetch` waits forever if the network drops the connection silently. */
 
 import { unreachableError } from './errors.ts';
 

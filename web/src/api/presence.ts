@@ -1,14 +1,14 @@
 /**
- * Reports to the hub whether a person uses the page. The hub holds pushes to this device back meanwhile, and sends a toast to the
- * page instead (docs/PROTOCOL-PUSH.md "Visibility").
+ * Reports to the hub whether a person uses the page. While a person uses the page, the hub holds back pushes to this device, and
+ * sends toasts to the page instead (docs/PROTOCOL-PUSH.md "Visibility").
  */
 
 import { HubError } from './errors.ts';
 
 export type Visibility = 'visible' | 'hidden';
 
-/** A page is in use for this long after its last input. It then reports `hidden`, also if it stays in view. */
-const IN_USE_MS = 60_000;
+/** After this time without input, a page is no longer in use, and reports `hidden` even if it stays in view. */
+const IN_USE_DURATION_MS = 60_000;
 /** The wait before a failed report is repeated. It doubles up to {@link MAX_BACKOFF_MS}. */
 const MIN_BACKOFF_MS = 1000;
 const MAX_BACKOFF_MS = 60_000;
@@ -18,7 +18,7 @@ export interface PresenceEnvironment {
   isVisible: () => boolean;
   /** Sends a report to the hub. It must also work while the page is being closed. */
   report: (subscriptionId: string, visibility: Visibility) => Promise<void>;
-  /** The hub does not know the subscription: it has closed the connection, which the page may not have noticed. */
+  /** Called when the hub does not know the subscription: the connection is closed, but the page may not have noticed. */
   onSubscriptionGone: () => void;
 }
 
@@ -30,9 +30,9 @@ export class Presence {
   #reported: Visibility | null = null;
   /** The time of the last input, in Unix milliseconds. Loading and showing the page count as input. */
   #lastInputAt = Date.now();
-  /** Whether the page got a toast after its last input. Its user may be gone, so it reports `visible` only after the next input. */
+  /** Whether the page got a toast after its last input. The user may be gone, so the page reports `visible` only after the next input. */
   #awaitsInput = false;
-  /** The number of the latest report. The outcome of an older one is ignored. */
+  /** The number of the latest report. The outcome of an older report is ignored. */
   #latestReport = 0;
   #failures = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -42,10 +42,12 @@ export class Presence {
   }
 
   get #visibility(): Visibility {
-    return this.#environment.isVisible() && !this.#awaitsInput && Date.now() < this.#lastInputAt + IN_USE_MS ? 'visible' : 'hidden';
+    return this.#environment.isVisible() && !this.#awaitsInput && Date.now() < this.#lastInputAt + IN_USE_DURATION_MS
+      ? 'visible'
+      : 'hidden';
   }
 
-  /** Ends the previous subscription and returns the visibility that the new one starts with. */
+  /** Ends the previous subscription. Returns the visibility with which the new subscription starts. */
   prepareSubscription(): Visibility {
     this.stop();
     return (this.#reported = this.#visibility);
@@ -65,13 +67,13 @@ export class Presence {
     if (isReportDue && this.#visibility === 'visible') void this.#report();
   }
 
-  /** Records a toast. The hub drops the push that it holds back only after a report that follows the toast. */
+  /** Records a toast. The hub drops the push that it holds back only when the page reports input after the toast. */
   handleToast(): void {
     this.#awaitsInput = true;
     if (this.#reported !== null) this.#scheduleReport();
   }
 
-  /** Reports that the page was shown or hidden. Without a subscription it reports nothing: the next one starts with the new value. */
+  /** Reports that the page was shown or hidden. Reports nothing without a subscription: the next subscription starts with the new value. */
   handleVisibilityChange(): void {
     this.#failures = 0;
     if (this.#environment.isVisible()) this.#recordInput();
@@ -117,9 +119,10 @@ export class Presence {
     }
   }
 
-  /** Schedules the next report of a page in use: that it still is, if there is input until then, or that it no longer is. */
+  /** Schedules the next report of a page in use: it is still in use if there is input before the report, and otherwise no longer. */
   #scheduleReport(): void {
     clearTimeout(this.#timer);
-    if (this.#reported === 'visible') this.#timer = setTimeout(() => void this.#report(), this.#lastInputAt + IN_USE_MS - Date.now());
+    if (this.#reported === 'visible')
+      this.#timer = setTimeout(() => void this.#report(), this.#lastInputAt + IN_USE_DURATION_MS - Date.now());
   }
 }

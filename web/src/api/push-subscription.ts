@@ -6,12 +6,12 @@ export async function getSubscription(): Promise<PushSubscription | null> {
   return (await registration?.pushManager?.getSubscription()) ?? null;
 }
 
-/** Deletes the subscription in the browser only. The hub drops it when the push service answers the next push with 404 or 410. */
+/** Deletes the subscription in the browser only. The hub drops the subscription when the push service answers the next push with 404 or 410. */
 export async function deleteSubscription(): Promise<void> {
   await (await getSubscription())?.unsubscribe();
 }
 
-/** Some push services never answer, for example behind a firewall. */
+/** Needed because some push services never answer, for example behind a firewall. */
 const SUBSCRIBE_TIMEOUT_MS = 30_000;
 
 /**

@@ -6,7 +6,7 @@ type Schemas = components['schemas'];
 
 export type Session = Schemas['Session'];
 export type SessionSummary = Schemas['SessionSummary'];
-/** A stored message. A page of the history has excerpts of large ones. */
+/** A stored message. In a page of the history, a large message is an excerpt. */
 export type Message = Schemas['Message'] | Schemas['MessageExcerpt'];
 export type Machine = Schemas['Machine'];
 export type Attachment = Schemas['Attachment'];

@@ -3,7 +3,7 @@
 import { responseError, unreachableError } from './errors.ts';
 import { isObject, isString } from './validate.ts';
 
-/** The bytes of a file that are encoded at a time, a multiple of 3: an encoded file of 200 MB as a string would fill the tab's memory. */
+/** Bytes of a file that are encoded at a time; a multiple of 3. A whole file of 200 MB as one string would fill the tab's memory. */
 const SLICE_BYTES = 3 * 1024 * 1024;
 
 async function readAsBase64(file: Blob): Promise<string> {

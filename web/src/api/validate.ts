@@ -1,4 +1,4 @@
-/** Validates JSON that CLIs write. The hub stores and forwards it unchanged, so any field may hold any type. */
+/** Validates JSON that CLIs write. The hub stores and forwards the JSON unchanged, so any field may hold any type. */
 
 /** Tells whether a field's value has the expected type. */
 export type Validator = (value: unknown) => boolean;
@@ -17,7 +17,7 @@ export function dropInvalidFields(object: object, validators: Readonly<Record<st
 
 /**
  * Returns the objects of a list, each without its invalid fields. An object that then lacks a required field is dropped.
- * A `value` that is not a list gives an empty one.
+ * Returns an empty list if `value` is not a list.
  */
 export function parseObjects<T>(value: unknown, validators: Readonly<Record<string, Validator>>, required: (keyof T & string)[]): T[] {
   const objects = Array.isArray(value) ? value.filter(isObject).map((object) => dropInvalidFields(object, validators)) : [];

@@ -21,10 +21,10 @@ export interface Hunk {
   lines: DiffLine[];
 }
 
-/** Longer lines are not compared by words: it takes too long. */
-const MAX_WORD_DIFF_LENGTH = 1000;
+/** Lines longer than this are not compared by words, because that takes too long. */
+const MAX_WORD_DIFF_CHARS = 1000;
 
-/** Parses a unified diff of one file. A binary file gives no hunks, an invalid diff null. */
+/** Parses a unified diff of one file. Returns no hunks for a binary file, and null for an invalid diff. */
 export function parseDiff(patch: string): Hunk[] | null {
   try {
     return parsePatch(patch).flatMap(({ hunks }) => hunks.map(toHunk));
@@ -33,10 +33,10 @@ export function parseDiff(patch: string): Hunk[] | null {
   }
 }
 
-/** Texts that differ in more lines are not compared: it would block the page. */
+/** Texts that differ in more lines than this are not compared, because that would block the page. */
 const MAX_EDIT_LENGTH = 2000;
 
-/** Compares two texts. The result is one hunk with all their lines, or none if both are empty. */
+/** Compares two texts. Returns one hunk with all lines, or no hunks if both texts are empty. */
 export function diffTexts(before: string, after: string): Hunk[] {
   const hunks = compareLines(before, after, MAX_EDIT_LENGTH);
   return (hunks.length > 0 || before === '' ? hunks : [unchangedHunk(before)]).map(toHunk);
@@ -44,7 +44,7 @@ export function diffTexts(before: string, after: string): Hunk[] {
 
 /**
  * Returns the removed and the added lines of two texts, without a comparison of their words. If more than `maxEditLength` lines
- * differ, these are all lines of both texts.
+ * differ, returns all lines of both texts.
  */
 export function changedLines(before: string, after: string, maxEditLength: number): { kind: 'added' | 'removed'; text: string }[] {
   const lines = compareLines(before, after, maxEditLength).flatMap((hunk) => hunk.lines);
@@ -55,7 +55,7 @@ export function changedLines(before: string, after: string, maxEditLength: numbe
 
 /** The time grows with the square of `maxEditLength`. */
 function compareLines(before: string, after: string, maxEditLength: number): ParsedHunk[] {
-  // Agents replace parts of lines. The last line of a text would differ from the same line that another one follows.
+  // Without a line break, the last line of one text would differ from the same line in the middle of the other text.
   if (before !== '' && after !== '' && !before.endsWith('\n') && !after.endsWith('\n'))
     return compareLines(`${before}\n`, `${after}\n`, maxEditLength);
   const patch = structuredPatch('', '', before, after, '', '', { context: Number.MAX_SAFE_INTEGER, maxEditLength });
@@ -125,7 +125,7 @@ function takeRun(lines: DiffLine[], start: number, kind: DiffLine['kind']): Diff
 function diffWords(removed: DiffLine, added: DiffLine | undefined): void {
   const from = removed.spans[0]?.text ?? '';
   const to = added?.spans[0]?.text ?? '';
-  if (!added || from.length > MAX_WORD_DIFF_LENGTH || to.length > MAX_WORD_DIFF_LENGTH) return;
+  if (!added || from.length > MAX_WORD_DIFF_CHARS || to.length > MAX_WORD_DIFF_CHARS) return;
   const changes = diffWordsWithSpace(from, to);
   const commonLength = changes
     .filter((change) => !change.added && !change.removed)

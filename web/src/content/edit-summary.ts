@@ -14,10 +14,10 @@ export interface EditSummary {
 }
 
 const MAX_LINES = 6;
-/** In characters. */
+/** Limit on a line, in characters. */
 const MAX_LINE_LENGTH = 300;
 
-/** The changed lines of a call up to which its texts are compared. A row must not block the list that it scrolls in. */
+/** Limit on the changed lines of a call for a comparison of its texts: a row must not block the list in which it scrolls. */
 const MAX_EDIT_LENGTH = 400;
 
 /** The summaries by input: a row is mounted again each time that it comes into view. */

@@ -1,6 +1,6 @@
 /**
- * Large messages, of which the hub has sent the first and the last characters of the content's JSON. Nearly always one text in it is
- * large: then both are in this text, and what is between them is left out.
+ * Excerpts of large messages: the hub sends only the first and the last characters of the content's JSON. Nearly always, a message
+ * is large because of one text. Then the excerpt cuts this text, and shows its beginning and its end.
  */
 
 import { formatSize } from './file-size.ts';
@@ -10,20 +10,20 @@ import { parseMessage } from './parse-message.ts';
 /** A stored message that is not shown whole. */
 export interface CutMessage {
   seq: number;
-  /** The size of its content as JSON. */
+  /** The size of the message's content as JSON. */
   bytes: number;
-  /** What is left out is an image. */
+  /** Whether the missing part is an image. */
   isImage: boolean;
 }
 
-/** How many characters at a cut are dropped at most, to cut between lines. */
+/** Limit on the characters that are dropped at a cut, so that it is between lines. */
 const MAX_DROPPED_CHARS = 1000;
 
 /** Characters of the longest escape sequence of JSON. */
 const MAX_ESCAPE_CHARS = 6;
 
 /**
- * Parses an excerpt to the parts of its message, of which the last one is not whole.
+ * Parses an excerpt to the parts of its message. The last part is not whole.
  * @returns one part of the kind `large` if nothing of the content can be shown
  */
 export function parseExcerpt([start, end]: readonly [string, string], bytes: number): MessagePart[] {
@@ -32,13 +32,13 @@ export function parseExcerpt([start, end]: readonly [string, string], bytes: num
   const note = `[${formatSize(bytes - byteLength(first) - byteLength(last))} left out]`;
   const mark = `\\n${note}\\n`;
   const isCut = (part: MessagePart | undefined) => part !== undefined && textOf(part)?.includes(note);
-  // The end may begin within an escape sequence.
+  // The end of the excerpt may begin within an escape sequence.
   for (let dropped = 0; dropped <= MAX_ESCAPE_CHARS; dropped += 1) {
     const parts = tryParse(first + mark + last.slice(dropped));
     if (isCut(parts?.at(-1))) return parts ?? [];
   }
   const parts = tryParse(closeJson(first + mark)) ?? [];
-  // The input of a call has several fields, so its end may be that of another one.
+  // The input of a call has several fields, so the end may belong to another field than the start.
   const lastPart = parts.at(-1);
   if (isCut(lastPart) || lastPart?.kind === 'tool') return parts;
   if (lastPart?.kind === 'image') return [...parts.slice(0, -1), { kind: 'large', isImage: true }];

@@ -1,6 +1,6 @@
 /** Shortens paths for display. */
 
-/** Replaces the home directory in a path by `~`. Without `homeDir` it is guessed from the path. */
+/** Replaces the home directory in a path by `~`. Without `homeDir`, guesses the home directory from the path. */
 export function shortenPath(path: string, homeDir?: string): string {
   const home = homeDir ?? /^(\/home\/[^/]+|\/Users\/[^/]+|\/root)(?=\/|$)/.exec(path)?.[0];
   return home && (path === home || path.startsWith(`${home}/`)) ? `~${path.slice(home.length)}` : path;
@@ -13,10 +13,10 @@ export interface SessionDirectories {
 }
 
 /**
- * Returns a path inside the session's directory relative to it. In any other path, replaces the session's home directory by `~`.
- * A guessed home directory could be that of another user.
+ * Returns a path for display. If the path is inside the session's directory, returns it relative to that directory. In any other
+ * path, replaces the session's home directory by `~`. Does not guess the home directory: it could be another user's.
  */
-export function relativePath(path: string, session: SessionDirectories | null | undefined): string {
+export function displayPath(path: string, session: SessionDirectories | null | undefined): string {
   const base = session?.path?.replace(/[\\/]+$/, '');
   const isInside = base && path.startsWith(base) && /^[\\/]./.test(path.slice(base.length));
   if (isInside) return path.slice(base.length + 1);

@@ -46,7 +46,7 @@ const VALIDATORS: Record<string, Validator> = {
   answers: isAnswers,
 };
 
-/** Describes the outcome of a completed request. One without a status was never answered. */
+/** Describes the outcome of a completed request. A request without a status was never answered. */
 export function describeDecision({ status, decision, approvedBy, arguments: input }: CompletedRequest): Decision {
   if (status === 'denied') return { kind: 'denied', label: decision === 'abort' ? 'Denied and stopped' : 'Denied' };
   if (status !== 'approved') return { kind: 'canceled', label: 'Not answered' };

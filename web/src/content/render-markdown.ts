@@ -1,24 +1,24 @@
 /**
  * Renders markdown as safe HTML. Agents repeat text from any source, so it may be hostile: the result contains only
- * {@link ALLOWED_TAGS} and {@link ALLOWED_ATTRIBUTES}, and limits bound the time to parse and to lay out any text. What exceeds
- * a limit is shown as plain text.
+ * {@link ALLOWED_TAGS} and {@link ALLOWED_ATTRIBUTES}, and limits bound the time to parse and to lay out any text. Text that
+ * exceeds a limit is shown as plain text.
  */
 
 import DOMPurify from 'dompurify';
 import { Lexer, Marked, type Token, type TokensList } from 'marked';
 
-/** In characters, without embedded images. */
+/** Limit on a text in characters, without embedded images. */
 const MAX_LENGTH = 100_000;
-/** Nested lists and quotations. */
+/** Limit on nested lists and quotations. */
 const MAX_DEPTH = 24;
 /**
- * The sum of the squared lengths of all inline texts, because some inline rules take quadratic time. It allows one paragraph
+ * Limit on the sum of the squared lengths of all inline texts, because some inline rules take quadratic time. It allows one paragraph
  * of 8,000 characters or 250 of 500.
  */
 const MAX_COST = 64_000_000;
-/** HTML elements in the result. */
+/** Limit on HTML elements in the result. */
 const MAX_ELEMENTS = 5000;
-/** HTML tags in the markdown. */
+/** Limit on HTML tags in the markdown. */
 const MAX_TAGS = 500;
 
 const marked = new Marked({
@@ -121,7 +121,7 @@ export function isTooLongForMarkdown(text: string): boolean {
   return text.length > MAX_LENGTH && text.replace(DATA_IMAGE, '').length > MAX_LENGTH;
 }
 
-/** Renders markdown as safe HTML. A text that {@link isTooLongForMarkdown} gives an empty string. */
+/** Renders markdown as safe HTML. Returns an empty string for a text that {@link isTooLongForMarkdown}. */
 export function renderMarkdown(text: string): string {
   if (isTooLongForMarkdown(text)) return '';
   // Embedded images are too long for the lexer, so placeholders replace them during parsing.

@@ -21,7 +21,7 @@ const FIELDS: Record<string, { field: StartField; label: string }> = {
 /** Matches a field name in the error texts of the hub and of machines. */
 const FIELD_REFERENCE = /(?:Field )?["`](directory|agent|model|worktreeName)["`]/g;
 
-/** Words in the error texts of machines that do not name a field. */
+/** Words that show which field a machine's error concerns, for errors that do not name a field. */
 const KEYWORDS: [pattern: RegExp, field: StartField][] = [
   [/\b(worktree|branch)\b/i, 'worktree'],
   [/\b(director(y|ies)|folder|repository|path)\b/i, 'directory'],

@@ -16,7 +16,7 @@ export interface ToolItem {
   output: string;
   /** Data URLs of the images in the output. */
   images: string[];
-  /** `waiting`: for the user's answer to its permission request. */
+  /** `waiting`: the permission request of the call waits for the user's answer. */
   state: 'running' | 'waiting' | 'done' | 'failed';
   /** The completed permission request of the call, if there was one. */
   permission?: CompletedRequest;
@@ -27,12 +27,12 @@ export interface ToolItem {
 /** A text of the agent: one message, or several messages that are parts of one text. */
 export interface TextItem {
   kind: LiveText['kind'];
-  /** That of the first part, stored or not. */
+  /** The key of the first part, stored or not. */
   key: string;
   text: string;
   /** `Infinity` if no part is stored. */
   createdAt: number;
-  /** Whether the agent is still writing it. */
+  /** Whether the agent is still writing the text. */
   isLive?: boolean;
   /** Whether the beginning is missing, so that the text is not valid Markdown. */
   isTail?: boolean;
@@ -93,7 +93,7 @@ export interface AgentActivity {
   thinking: boolean;
 }
 
-/** How long after the end of its turn a text may arrive. */
+/** Limit on how long after the end of its turn a text may arrive. */
 const LATE_TEXT_MS = 2_000;
 
 /** The tool that writes the session's todos. It has no output. */
@@ -218,7 +218,7 @@ function joinParts(first: TextItem, { end, start }: Continuation, next: TextItem
   if (first.kind !== next.kind || !first.text.endsWith(end)) return undefined;
   const text = first.text.slice(0, first.text.length - end.length);
   if (next.text.startsWith(start)) return text + next.text.slice(start.length);
-  // What the agent is writing may not have reached the end of `start`, or its beginning is missing.
+  // A live text may not have reached the end of `start` yet, or its beginning is missing.
   if (next.isLive && start.startsWith(next.text)) return text;
   return next.isTail ? `${text}${next.text}` : undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * Splits the arguments of a tool call into the parts that views can show: a command, edits, questions. The user must see all
- * of a call before approving it, so every field that none of these parts contains is listed as it is.
+ * Splits the arguments of a tool call into the parts that views can show: a command, edits, questions. The user must see a
+ * whole call before approving it, so every field that none of these parts contains is listed as it is.
  */
 
 import { isObject, isString } from '../api/validate.ts';
@@ -30,7 +30,7 @@ export interface ToolArguments {
 
 /** A question of an agent to the user. */
 export interface Question {
-  /** The key of its answer. */
+  /** The key of the question's answer. */
   key: string;
   text: string;
   header: string;

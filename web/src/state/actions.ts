@@ -1,4 +1,4 @@
-/** The user's actions on a session. Each resolves once the hub has completed it, and throws a `HubError` otherwise. */
+/** The user's actions on a session. Each resolves when the hub has completed the action, and rejects with a `HubError` if the hub cannot. */
 
 import { unwrap } from '../api/client.ts';
 import { isString } from '../api/validate.ts';
@@ -13,7 +13,7 @@ export async function rename(id: string, name: string): Promise<void> {
   await unwrap(api.PATCH('/api/sessions/{id}', { ...withId(id), body: { name } }));
 }
 
-/** Keeps a session at the top of the list, or no longer. */
+/** Sets whether a session stays at the top of the list. */
 export async function setPinned(id: string, pinned: boolean): Promise<void> {
   await unwrap(api.PATCH('/api/sessions/{id}', { ...withId(id), body: { pinned } }));
 }
@@ -35,7 +35,7 @@ export async function archive(id: string): Promise<void> {
 
 /**
  * Restarts the session's process.
- * @returns the id of the resumed session, which differs from `id` if the hub merged the two
+ * @returns the id of the resumed session, which differs from `id` if the hub merged two sessions
  */
 export async function resume(id: string): Promise<string> {
   const { sessionId } = await unwrap(api.POST('/api/sessions/{id}/resume', withId(id)));
@@ -48,7 +48,7 @@ export async function resume(id: string): Promise<string> {
   return sessionId;
 }
 
-/** Loads messages of which only excerpts are loaded. */
+/** Loads whole messages in place of their excerpts. */
 export async function loadWholeMessages(id: string, cut: readonly CutMessage[]): Promise<void> {
   for (const { seq } of cut) {
     const query = { beforeSeq: seq + 1, limit: 1 };
@@ -64,9 +64,9 @@ export async function loadWholeMessages(id: string, cut: readonly CutMessage[]):
 }
 
 /** Deletes the session and its messages. */
-export async function remove(id: string): Promise<void> {
+export async function deleteSession(id: string): Promise<void> {
   await unwrap(api.DELETE('/api/sessions/{id}', withId(id)));
-  // The event of the deletion may arrive later.
+  // Removed at once, because the event of the deletion may arrive later.
   const { [id]: _, ...summaries } = state.value.summaries;
   patchState({ summaries });
 }
@@ -82,14 +82,14 @@ export async function setModel(id: string, model: string): Promise<void> {
 export interface Approval {
   decision?: 'approved' | 'approved_for_session';
   mode?: string;
-  /** Also has the `choice` of an approval in the agent's own words, and the `proof` that a shortened request was loaded. */
+  /** Answers to questions; also the agent's own approval (`choice`), and the proof that a shortened request was loaded (`proof`). */
   answers?: Record<string, string[]>;
 }
 
-/** The whole content of a request that its CLI has published shortened. */
+/** The full content of a request whose CLI has published only a shortened form. */
 export interface RequestContent {
   arguments: unknown;
-  /** The CLI accepts an approval only with it. */
+  /** The CLI accepts an approval only with this proof. */
   proof: string;
 }
 

@@ -1,20 +1,20 @@
-/** What a session can be set to: the agents, permission modes and models of the hub's configuration, and those of the session itself. */
+/** The agents, permission modes and models that can be chosen: those of the hub's configuration, and those that a session lists. */
 
 import { computed } from '@preact/signals';
 import type { AgentChoice, Choice, Machine } from '../api/types.ts';
 import { isString, parseObjects } from '../api/validate.ts';
 import { state } from './store.ts';
 
-/** The fields of a session's metadata that are read here, as a CLI wrote them. */
+/** The fields of a session's metadata that this module reads. CLIs write them, so any may be invalid. */
 type Metadata = { flavor?: unknown; modes?: unknown; models?: unknown; currentModel?: unknown } | null;
 
-/** The deployment's agents; none until the configuration is loaded. */
+/** The deployment's agents; empty until the configuration is loaded. */
 export const agents = computed<AgentChoice[]>(() => state.value.config?.agents ?? []);
 
 /** An agent that can be started. */
 export type AgentOffer = Pick<AgentChoice, 'id' | 'label' | 'models'>;
 
-/** Returns the agents that can be started on a machine: those that it lists, or the deployment's if it has no list. */
+/** Returns the agents that can be started on a machine: those that the machine lists, or the deployment's agents if it lists none. */
 export function agentsOn(machine: Pick<Machine, 'metadata'> | undefined): AgentOffer[] {
   const listed: unknown = machine?.metadata?.agents;
   if (!Array.isArray(listed)) return agents.value;
@@ -24,10 +24,10 @@ export function agentsOn(machine: Pick<Machine, 'metadata'> | undefined): AgentO
   return valid.map(({ id, name, flavor = id }) => ({ id, label: name || id, models: agentOf({ flavor })?.models ?? [] }));
 }
 
-/** The agent of a session without a flavor; undefined if the deployment does not offer it. */
+/** The agent of a session without a flavor; undefined if the deployment does not offer that agent. */
 export const defaultAgent = computed<AgentChoice | undefined>(() => agents.value.find(({ id }) => id === state.value.config?.defaultAgent));
 
-/** Returns the agent of a flavor: the deployment's word, or the protocol's name. */
+/** Returns the agent of a session's flavor, which is the agent's id in the deployment or its kind in the protocol. */
 function agentOf(metadata: Metadata): AgentChoice | undefined {
   const flavor = metadata?.flavor ?? null;
   if (flavor === null) return defaultAgent.value;
@@ -40,11 +40,11 @@ const forbiddenModes = computed(() => new Set((state.value.config?.forbiddenMode
 /** Whether the deployment allows starting a session that never asks. */
 export const allowsNeverAsking = computed(() => !['yolo', 'bypassPermissions'].some((mode) => forbiddenModes.value.has(mode)));
 
-/** Returns the permission modes that a session offers: its agent's own if it lists them, else those that the hub lists for it. */
+/** Returns the permission modes that a session offers: those that it lists, or else those that the hub lists for its agent. */
 export const modesOf = (metadata: Metadata): Choice[] =>
   (parseOwn(metadata?.modes) ?? agentOf(metadata)?.modes ?? []).filter(({ id }) => !forbiddenModes.value.has(id));
 
-/** Returns the models that a session offers: its agent's own if it lists them, else those that the hub lists for it. */
+/** Returns the models that a session offers: those that it lists, or else those that the hub lists for its agent. */
 export const modelsOf = (metadata: Metadata): Choice[] => parseOwn(metadata?.models) ?? agentOf(metadata)?.models ?? [];
 
 /** Returns the model of a session: as last reported, or as its metadata says. */
@@ -55,13 +55,13 @@ export function currentModel({ metadata, modelMode }: { metadata: Metadata; mode
 /** The permission modes of all agents. */
 const allModes = computed(() => agents.value.flatMap(({ modes }) => modes));
 
-/** Returns the mode that approves file edits without asking, if the session accepts it. */
+/** Returns the mode that approves file edits without asking, if the session offers that mode. */
 export function acceptEditsMode(metadata: Metadata): Choice | undefined {
   const marked = new Set(allModes.value.filter(({ acceptsEdits }) => acceptsEdits).map(({ id }) => id));
   return modesOf(metadata).find(({ id }) => marked.has(id));
 }
 
-/** Returns the label of a session's permission mode: that of its agent, else that of any agent, else the mode itself. */
+/** Returns the label of a session's permission mode: from its agent, or else from any agent; without a label, the mode itself. */
 export function modeLabel(mode: string, metadata: Metadata): string {
   const known = [...(parseOwn(metadata?.modes) ?? []), ...(agentOf(metadata)?.modes ?? []), ...allModes.value];
   return known.find(({ id }) => id === mode)?.label ?? mode;

@@ -8,10 +8,10 @@ import { type Conversation, EMPTY_CONVERSATION, type Refetch } from './types.ts'
 const TRIM_ABOVE = 400;
 const TRIM_TO = 200;
 
-/** The changed conversation, or the fetch that is needed instead. */
+/** The changed conversation, or the fetch that is necessary instead. */
 export type MessageResult = { conversation: Conversation } | { refetch: Extract<Refetch['kind'], 'newer-messages' | 'messages'> };
 
-/** Adds a message that an event brought. */
+/** Adds a message from an event. */
 export function withMessage(conversation: Conversation, message: Message): MessageResult {
   // The first page may have been created before this message: fetch what follows the page.
   if (conversation.loadState.status === 'loading') return { refetch: 'newer-messages' };
@@ -48,8 +48,8 @@ export function trimOldest(conversation: Conversation): Conversation {
   return { ...conversation, messages: conversation.messages.slice(-TRIM_TO), hasOlder: true };
 }
 
-/** Drops everything that can be fetched again, so that only unsent messages remain. */
-export function onlyUnsent({ outgoing }: Conversation): Conversation {
+/** Drops everything that can be fetched again. Only unsent messages remain. */
+export function withoutSynced({ outgoing }: Conversation): Conversation {
   return { ...EMPTY_CONVERSATION, outgoing: outgoing.filter((message) => message.status !== 'sent') };
 }
 

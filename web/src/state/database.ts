@@ -3,7 +3,7 @@
  * private windows, the data is kept in memory.
  */
 
-/** `outbox`: unsent messages. `draft`: texts that are being written. `list`: the last list of sessions. `lease`: locks between tabs. */
+/** `outbox`: unsent messages. `draft`: texts that are being written. `list`: the last loaded list of sessions. `lease`: locks between tabs. */
 export type RecordKind = 'outbox' | 'draft' | 'list' | 'lease';
 
 /** The data of one namespace. An operation rejects if the browser cannot complete it, for example because the disk is full. */
@@ -11,7 +11,7 @@ export interface Database {
   /** Whether the data survives the page. */
   readonly isDurable: boolean;
   getAll(kind: RecordKind): Promise<[id: string, value: unknown][]>;
-  /** Adds a record, or replaces the one with the same id. */
+  /** Adds a record, or replaces the record with the same id. */
   put(kind: RecordKind, id: string, value: unknown): Promise<void>;
   delete(kind: RecordKind, id: string): Promise<void>;
   /** Changes or adds a record in one transaction. Returns the new value; if `change` returns `undefined`, the record is deleted. */
@@ -21,10 +21,10 @@ export interface Database {
 const NAME = 'console';
 const STORE = 'records';
 
-/** Some browsers never complete an operation, for example after the page was in the background. */
-const TIMEOUT_MS = 3000;
+/** Needed because some browsers never complete an operation, for example after the page was in the background. */
+const OPERATION_TIMEOUT_MS = 3000;
 
-/** Opens the data of a namespace, and deletes that of others. */
+/** Opens the data of a namespace, and deletes the data of all other namespaces. */
 export async function openDatabase(namespace: string): Promise<Database> {
   try {
     const database = new IndexedDatabase(namespace, await openConnection());
@@ -111,7 +111,7 @@ class IndexedDatabase implements Database {
       try {
         return await runTransaction(this.#connection, mode, operate);
       } catch (error) {
-        // iOS closes the connection of a page in the background, and a new version of the console closes it to change the schema.
+        // iOS closes the connection of a page in the background, and `onversionchange` closes it when a new version of the console changes the schema.
         if (!(error instanceof DOMException && error.name === 'InvalidStateError')) throw error;
       }
     }
@@ -121,33 +121,33 @@ class IndexedDatabase implements Database {
   }
 }
 
-/** The data of this page, where the browser has no database. */
+/** The data of this page in memory, for a browser without a database. */
 export class MemoryDatabase implements Database {
   readonly isDurable: boolean = false;
   #records = new Map<RecordKind, Map<string, unknown>>();
 
-  #of(kind: RecordKind): Map<string, unknown> {
+  #recordsOf(kind: RecordKind): Map<string, unknown> {
     const records = this.#records.get(kind) ?? new Map<string, unknown>();
     this.#records.set(kind, records);
     return records;
   }
 
   async getAll(kind: RecordKind): Promise<[id: string, value: unknown][]> {
-    return [...this.#of(kind)];
+    return [...this.#recordsOf(kind)];
   }
 
   async put(kind: RecordKind, id: string, value: unknown): Promise<void> {
-    this.#of(kind).set(id, value);
+    this.#recordsOf(kind).set(id, value);
   }
 
   async delete(kind: RecordKind, id: string): Promise<void> {
-    this.#of(kind).delete(id);
+    this.#recordsOf(kind).delete(id);
   }
 
   async update<T>(kind: RecordKind, id: string, change: (value: T | undefined) => T | undefined): Promise<T | undefined> {
-    const changed = change(this.#of(kind).get(id) as T | undefined);
-    if (changed === undefined) this.#of(kind).delete(id);
-    else this.#of(kind).set(id, changed);
+    const changed = change(this.#recordsOf(kind).get(id) as T | undefined);
+    if (changed === undefined) this.#recordsOf(kind).delete(id);
+    else this.#recordsOf(kind).set(id, changed);
     return changed;
   }
 }
@@ -165,7 +165,7 @@ function openConnection(): Promise<IDBDatabase> {
   });
 }
 
-/** Runs an operation in a transaction of its own, and waits until it is committed. */
+/** Runs an operation in its own transaction, and waits until the transaction is committed. */
 function runTransaction(connection: IDBDatabase, mode: IDBTransactionMode, operate: (store: IDBObjectStore) => IDBRequest): Promise<void> {
   return withTimeout((resolve, reject) => {
     const transaction = connection.transaction(STORE, mode);
@@ -177,7 +177,10 @@ function runTransaction(connection: IDBDatabase, mode: IDBTransactionMode, opera
 
 function withTimeout<T>(start: (resolve: (value: T) => void, reject: (error: unknown) => void) => void): Promise<T> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new DOMException('The browser’s database does not answer.', 'TimeoutError')), TIMEOUT_MS);
+    const timer = setTimeout(
+      () => reject(new DOMException('The browser’s database does not answer.', 'TimeoutError')),
+      OPERATION_TIMEOUT_MS,
+    );
     const settle =
       <V>(callback: (value: V) => void) =>
       (value: V) => {

@@ -1,6 +1,6 @@
 /**
- * Drafts: messages, and answers to permission requests and questions, that are being written. They are in the browser's database,
- * and all its tabs show the same drafts.
+ * Drafts: messages, and answers to permission requests and questions, that are being written. The browser's database stores the
+ * drafts, and all tabs of the browser show the same drafts.
  */
 
 import { signal } from '@preact/signals';
@@ -16,7 +16,7 @@ export interface MessageDraft {
 export interface AnswerDraft {
   /** The reason for a denial. */
   reason: string;
-  /** By the question's key. */
+  /** The selected options, by the question's key. */
   selectedOptions: ReadonlyMap<string, string[]>;
   /** The free-text answers, by the question's key. */
   typedTexts: ReadonlyMap<string, string>;
@@ -40,12 +40,12 @@ let isSaving = false;
 export async function restoreDrafts(opened: Promise<Database>): Promise<void> {
   database = opened;
   const stored = await opened.then((records) => records.getAll('draft')).catch(() => []);
-  // A draft that was changed meanwhile is newer.
+  // A draft that was changed during the read is newer than the stored one.
   drafts.value = new Map([...stored, ...drafts.value]);
 }
 
 /** Applies a change that another tab made and stored. */
-export function handleDraftOfTab(id: string, value: unknown): void {
+export function handleDraftFromTab(id: string, value: unknown): void {
   drafts.value = withDraft(id, value);
 }
 
@@ -66,15 +66,15 @@ export function moveMessageDraft(from: string, to: string): void {
 }
 
 /** Returns the draft of an answer, empty if there is none. */
-export function getDraft(sessionId: string, requestId: string): AnswerDraft {
+export function getAnswerDraft(sessionId: string, requestId: string): AnswerDraft {
   return (drafts.value.get(answerId(sessionId, requestId)) as AnswerDraft | undefined) ?? EMPTY_ANSWER;
 }
 
-export function updateDraft(sessionId: string, requestId: string, changes: Partial<AnswerDraft>): void {
-  setDraft(answerId(sessionId, requestId), { ...getDraft(sessionId, requestId), ...changes });
+export function updateAnswerDraft(sessionId: string, requestId: string, changes: Partial<AnswerDraft>): void {
+  setDraft(answerId(sessionId, requestId), { ...getAnswerDraft(sessionId, requestId), ...changes });
 }
 
-export function deleteDraft(sessionId: string, requestId: string): void {
+export function deleteAnswerDraft(sessionId: string, requestId: string): void {
   setDraft(answerId(sessionId, requestId), undefined);
 }
 
@@ -94,7 +94,7 @@ function setDraft(id: string, value: unknown): void {
   if (!isSaving) void saveDrafts();
 }
 
-/** Stores the changed drafts one after another. If a draft changes meanwhile, only its last value is stored. */
+/** Stores the changed drafts one after another. If a draft changes several times before its turn, only the last value is stored. */
 async function saveDrafts(): Promise<void> {
   isSaving = true;
   const records = await database;

@@ -13,7 +13,7 @@ import type { HubEvent } from '../api/types.ts';
 import { showToast } from '../ui/toasts.tsx';
 import { watchInput } from '../ui/watch-input.ts';
 import { type Database, deleteRecords, openDatabase } from './database.ts';
-import { handleDraftOfTab, restoreDrafts } from './drafts.ts';
+import { handleDraftFromTab, restoreDrafts } from './drafts.ts';
 import { getOwn } from './get-own.ts';
 import { Outbox } from './outbox.ts';
 import { saveList, showStoredList } from './stored-list.ts';
@@ -26,7 +26,7 @@ import { joinTabs, postToTabs } from './tabs.ts';
 /** The session storage key that carries the reason of a sign-out across the reload. */
 export const SIGN_OUT_REASON_KEY = 'signed-out-because';
 
-/** The hub answers a sign-in at once. While a sign-in hangs, the event channel cannot connect. */
+/** Short, because the hub answers a sign-in at once, and the event channel cannot connect before the answer. */
 const SIGN_IN_TIMEOUT_MS = 15_000;
 
 export const auth = new Auth({
@@ -42,12 +42,12 @@ export const auth = new Auth({
   },
 });
 
-/** Whether the page is reloaded for another account. */
+/** Whether the page is being reloaded for another account. */
 export let isResetting = false;
 
 /**
- * Reloads the page for another account, so that no data and no pending request of the previous one remains. Deletes the push
- * subscription as well.
+ * Reloads the page for another account, so that no data and no pending request of the previous account remains. Also deletes the
+ * push subscription.
  */
 export async function resetPage(): Promise<void> {
   isResetting = true;
@@ -70,15 +70,15 @@ const isVisible = () => document.visibilityState === 'visible';
 const presence = new Presence({
   isVisible,
   report: async (subscriptionId, visibility) => {
-    // A page that gets hidden may be about to close: `keepalive` lets the request outlive it.
+    // A page that gets hidden may be about to close. With `keepalive`, the request outlives the page.
     await unwrap(api.POST('/api/visibility', { body: { subscriptionId, visibility }, keepalive: visibility === 'hidden' }));
   },
   onSubscriptionGone: () => channel.reconnect(),
 });
 
 const channel = new Channel({
-  token: () => auth.token(),
-  invalidateToken: () => auth.invalidateJwt(),
+  getValidJwt: () => auth.getValidJwt(),
+  invalidateJwt: () => auth.invalidateJwt(),
   onEvent,
   onConnected,
   onState: (next) => {
@@ -86,9 +86,9 @@ const channel = new Channel({
     if (next !== 'live') sync.dropLiveText();
     if (next === 'offline' || next === 'reconnecting') void showStoredList(database);
   },
-  onConnectFailed: (sessionId) => void unfollowIfGone(sessionId),
+  onConnectFailed: (sessionId) => void unfollowIfDeleted(sessionId),
   isOnline: () => navigator.onLine,
-  deviceId: () => auth.deviceId,
+  deviceId: () => auth.ensureDeviceId(),
   prepareSubscription: () => presence.prepareSubscription(),
   WebSocket,
   EventSource,
@@ -116,7 +116,7 @@ async function onConnected(subscriptionId: string, gap: Gap): Promise<void> {
   const sending = outbox.sendWaiting();
   const sessionId = openSessionId.value;
   if (gap === 'all') {
-    // Only a page that already shows something is catching up. On the first connection the list is not loaded yet.
+    // A page catches up only if it already shows a list. On the first connection, the list is not loaded yet.
     isCatchingUp.value = state.value.listLoad.status === 'ready';
     await sync.refetchShown();
     isCatchingUp.value = false;
@@ -128,13 +128,13 @@ async function onConnected(subscriptionId: string, gap: Gap): Promise<void> {
   await sending;
 }
 
-async function unfollowIfGone(sessionId: string | null): Promise<void> {
+async function unfollowIfDeleted(sessionId: string | null): Promise<void> {
   if (sessionId === null) return;
   await sync.fetchSession(sessionId);
   if (getOwn(state.value.sessionErrors, sessionId) !== undefined) channel.unfollow(sessionId);
 }
 
-/** Opens a session: fetches it, and what the deployment offers, and subscribes to its messages. */
+/** Opens a session: fetches the session and the deployment's configuration, and subscribes to the session's messages. */
 export async function openSession(id: string): Promise<void> {
   setOpenSession(id);
   if (state.value.configLoad.status === 'idle') void sync.fetchConfig();
@@ -149,7 +149,7 @@ function followOpenSession(): void {
   if (id !== null && getOwn(state.value.sessions, id) && getOwn(state.value.sessionErrors, id) === undefined) channel.follow(id);
 }
 
-/** Closes a session. Does nothing if another one is open by now. */
+/** Closes a session. Does nothing if another session is open. */
 export function closeSession(id: string): void {
   if (openSessionId.value === id) openSessionId.value = null;
 }
@@ -159,7 +159,7 @@ export async function connect(name: string): Promise<void> {
   namespace.value = name;
   channel.start();
   joinTabs(name, (message) => {
-    if (message.type === 'draft') handleDraftOfTab(message.id, message.value);
+    if (message.type === 'draft') handleDraftFromTab(message.id, message.value);
     else void outbox.handleTabMessage(message);
   });
   const opened = await openDatabase(name);
@@ -175,8 +175,8 @@ addEventListener('storage', () => {
 });
 watchInput(window, () => presence.handleInput());
 addEventListener('offline', () => channel.handleOffline());
-// The network may have dropped the connection silently: while the device slept, while the page was frozen or in the back/forward
-// cache, or when the device changed its network.
+// Each of these events may follow a silent loss of the connection: while the device slept, while the page was frozen or in the
+// back/forward cache, or when the device changed its network.
 addEventListener('online', () => channel.probe());
 addEventListener('pageshow', (event) => {
   if ((event as PageTransitionEvent).persisted) channel.probe();

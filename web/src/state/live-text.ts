@@ -4,11 +4,11 @@ import type { HubEvent } from '../api/types.ts';
 import type { LivePiece, LiveText } from '../content/unstored-messages.ts';
 import type { Conversation } from './types.ts';
 
-/** The beginning of a longer text is dropped, in characters. */
-const MAX_LENGTH = 200_000;
-/** The first of more pieces are dropped. */
+/** Limit on a text in characters. The beginning of a longer text is dropped. */
+const MAX_CHARS = 200_000;
+/** Limit on the pieces of a text. The first pieces are dropped. */
 const MAX_PIECES = 20;
-/** The texts of one conversation: an agent and its sub-agents can write at the same time. */
+/** Limit on the texts of one conversation: an agent and its sub-agents can write at the same time. */
 const MAX_TEXTS = 8;
 
 type Delta = Extract<HubEvent, { type: 'message-delta' }>;
@@ -22,7 +22,7 @@ export function withDelta(conversation: Conversation, { id, kind = 'text', offse
   return { ...conversation, live: known ? live.map((other) => (other === known ? updated : other)) : [...live, updated].slice(-MAX_TEXTS) };
 }
 
-/** Replaces everything from the start of a piece on. */
+/** Adds a piece, and drops the text that follows its start. */
 function withPiece(pieces: LivePiece[], piece: LivePiece): LivePiece[] {
   const before = pieces
     .filter(({ start }) => start < piece.start)
@@ -36,13 +36,13 @@ function withPiece(pieces: LivePiece[], piece: LivePiece): LivePiece[] {
 function withinLimits(pieces: LivePiece[]): LivePiece[] {
   const last = pieces.at(-1);
   const length = pieces.reduce((sum, { text }) => sum + text.length, 0);
-  if (!last || (length <= MAX_LENGTH && pieces.length <= MAX_PIECES)) return pieces;
-  const excess = Math.max(0, last.text.length - MAX_LENGTH / 2);
+  if (!last || (length <= MAX_CHARS && pieces.length <= MAX_PIECES)) return pieces;
+  const excess = Math.max(0, last.text.length - MAX_CHARS / 2);
   return [{ start: last.start + excess, text: last.text.slice(excess) }];
 }
 
-/** Drops the live text with an id. */
-export function withoutText(conversation: Conversation, id: string): Conversation {
+/** Drops the live text with the id `id`. */
+export function withoutLiveTextOf(conversation: Conversation, id: string): Conversation {
   return { ...conversation, live: conversation.live.filter((text) => text.id !== id) };
 }
 

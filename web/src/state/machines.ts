@@ -19,17 +19,17 @@ export interface SpawnOptions {
   worktree: string;
 }
 
-/** The directories in which a machine starts sessions, as its CLI reports them; empty if unknown. */
+/** Returns the directories in which a machine starts sessions, as its CLI reports them; empty if unknown. */
 export function servedDirectories({ runnerState }: Machine): string[] {
   const directories = isObject(runnerState) ? runnerState.directories : undefined;
   return Array.isArray(directories) ? directories.filter(isString) : [];
 }
 
 /**
- * Whether a directory is outside those that a machine serves. False if that is unknown, such as for a relative path. Symbolic
- * links are not resolved, so the machine may serve such a directory.
+ * Whether a directory seems to be outside the directories that a machine serves. False if that is unknown, for example for a
+ * relative path. Symbolic links are not resolved, so the machine may serve the directory all the same.
  */
-export function isOutside(directory: string, machine: Machine): boolean {
+export function isOutsideServedDirectories(directory: string, machine: Machine): boolean {
   const served = servedDirectories(machine);
   const { homeDir } = machine.metadata ?? {};
   const full = homeDir !== undefined ? directory.replace(/^~(?=\/|$)/, homeDir) : directory;
@@ -45,7 +45,7 @@ export async function directoryExists(machineId: string, directory: string): Pro
 
 /**
  * Starts a session.
- * @returns its id
+ * @returns the id of the session
  * @throws {Error} with the machine's error message
  */
 export async function spawnSession(machineId: string, { directory, agent, model, yolo, worktree }: SpawnOptions): Promise<string> {

@@ -23,7 +23,7 @@ const VALIDATORS: Record<string, Validator> = {
 const hasStrings = (value: unknown, names: string[]) =>
   isObject(value) && names.every((name) => value[name] === undefined || isString(value[name]));
 
-/** Returns a session, a machine, or an update of one, without invalid metadata fields. Other values are returned unchanged. */
+/** Returns a session, a machine, or an update of either, without invalid metadata fields. Returns other values unchanged. */
 export function withValidMetadata<T extends object>(value: T): T {
   if (!('metadata' in value)) return value;
   return { ...value, metadata: isObject(value.metadata) ? dropInvalidFields(value.metadata, VALIDATORS) : null };

@@ -1,7 +1,7 @@
 /**
  * The outbox: shows a new message immediately and sends it. After a transient error it sends the message again, until the hub
  * has stored or rejected it. The `localId` of a message is its idempotency key. The messages of one session are sent in order,
- * one at a time, by one tab of the browser. They are in the browser's database until they are sent.
+ * one at a time, by one tab of the browser. The browser's database stores the messages until they are sent.
  */
 
 import { type Api, unwrap } from '../api/client.ts';
@@ -25,7 +25,7 @@ export interface StoredMessage {
   text: string;
   attachments: Attachment[];
   createdAt: number;
-  /** Why the hub rejected it. Only the user can retry it. */
+  /** Why the hub rejected the message. Only the user can retry it. */
   error?: string;
 }
 
@@ -42,10 +42,10 @@ export interface OutboxEnvironment {
 const isUnsent = ({ status }: OutgoingMessage) => status !== 'sent';
 const isPending = ({ status }: OutgoingMessage) => status === 'sending' || status === 'waiting';
 
-/** Returns the messages of a session that are not sent yet, oldest first, without the rejected ones. */
+/** Returns the messages of a session that still have to be sent, oldest first. Rejected messages are not among them. */
 const pendingMessages = (sessionId: string) => getConversation(sessionId).outgoing.filter(isPending);
 
-/** Returns all messages that the hub has not stored, also the rejected ones. */
+/** Returns all messages that the hub has not stored, including rejected messages. */
 export const unsentMessages = (): OutgoingMessage[] =>
   Object.values(state.value.conversations).flatMap(({ outgoing }) => outgoing.filter(isUnsent));
 
@@ -55,11 +55,11 @@ export class Outbox {
   #sending = new Map<string, Promise<void>>();
   /** The scheduled retry of each session with waiting messages. */
   #retries = new Map<string, { backoff: number; timer: ReturnType<typeof setTimeout> }>();
-  /** The messages in the database, as far as this tab knows, and whether they are rejected. */
+  /** By `localId` of a message in the database, as far as this tab knows: whether the hub has rejected it. */
   #stored = new Map<string, boolean>();
-  /** The messages that were sent or discarded. The database may still return them for a moment. */
+  /** The `localId`s of messages that were sent or discarded. The database may still return them for a moment. */
   #finished = new Set<string>();
-  /** The messages that could not be stored. */
+  /** The `localId`s of messages that could not be stored. */
   #volatile = new Set<string>();
 
   constructor(environment: OutboxEnvironment) {
@@ -72,7 +72,7 @@ export class Outbox {
    */
   send(sessionId: string, text: string, attachments: Attachment[]): Promise<void> {
     const { now = Date.now, generateId = randomId } = this.#environment;
-    // The order in the database is that of these times.
+    // These times determine the order of the messages in the database.
     const createdAt = Math.max(now(), ...getConversation(sessionId).outgoing.map((earlier) => earlier.createdAt + 1));
     return this.#enqueue(sessionId, { localId: generateId(), text, attachments, createdAt, status: 'sending' });
   }
@@ -100,7 +100,7 @@ export class Outbox {
     if (messages.some(isPending)) await this.#startSending(to);
   }
 
-  /** Sends the waiting messages of all sessions, also those that this tab or another one stored before it was closed. */
+  /** Sends the waiting messages of all sessions, including messages that a tab stored before it was closed. */
   async sendWaiting(): Promise<void> {
     await this.readStored();
     const waiting = Object.entries(state.value.conversations).filter(([, { outgoing }]) =>
@@ -135,7 +135,7 @@ export class Outbox {
     for (const [localId, { sessionId, ...message }] of records.sort(([, a], [, b]) => a.createdAt - b.createdAt)) {
       const isRejected = message.error !== undefined;
       const known = getConversation(sessionId).outgoing.find((other) => other.localId === localId);
-      // What this tab has not stored yet is newer than the record.
+      // A change that this tab has not stored yet is newer than the record.
       const isNewer = known && (known.status === 'sending' || this.#stored.get(localId) !== (known.status === 'failed'));
       if (isNewer || this.#finished.has(localId) || (known && this.#stored.get(localId) === isRejected)) continue;
       this.#stored.set(localId, isRejected);
@@ -151,7 +151,7 @@ export class Outbox {
     return this.#startSending(sessionId);
   }
 
-  /** Starts to send the pending messages of a session, unless this runs already. */
+  /** Starts to send the pending messages of a session, unless they are already being sent. */
   #startSending(sessionId: string): Promise<void> {
     let sending = this.#sending.get(sessionId);
     if (!sending) this.#sending.set(sessionId, (sending = this.#sendInOrder(sessionId)));
@@ -164,7 +164,7 @@ export class Outbox {
       for (let next = await this.#nextPending(sessionId); next; next = await this.#nextPending(sessionId)) {
         await this.#post(sessionId, next);
         const pending = pendingMessages(sessionId);
-        // The message was stored, rejected, or discarded meanwhile.
+        // The message is no longer pending: it was stored, rejected, or discarded.
         if (pending[0]?.localId !== next.localId) continue;
         // After a transient error, later messages wait too, because the order must not change.
         for (const message of pending) this.#putMessage(sessionId, { ...message, status: 'waiting' });
@@ -176,7 +176,7 @@ export class Outbox {
     this.#scheduleRetry(sessionId, pendingMessages(sessionId).length > 0, isOnlySender);
   }
 
-  /** Deletes messages from the database that the history has: the answer to an earlier page was lost, and they are not pending. */
+  /** Deletes messages that are in the history from the database: the answer to an earlier page was lost, so they were not deleted. */
   #deleteConfirmed(sessionId: string): void {
     for (const { localId } of getConversation(sessionId).messages) {
       if (localId && this.#stored.has(localId) && !this.#finished.has(localId)) void this.#delete(sessionId, localId, true);
@@ -195,7 +195,7 @@ export class Outbox {
     clearTimeout(previous?.timer);
     this.#retries.delete(sessionId);
     if (!isWaiting) return;
-    // Retry soon if another tab holds the lock: it finishes soon.
+    // The other tab that holds the lock finishes soon, so the backoff does not grow.
     const backoff = previous && isOnlySender ? Math.min(2 * previous.backoff, MAX_BACKOFF_MS) : MIN_BACKOFF_MS;
     // A timer, because an overloaded hub (429, 503) sends no event when it has recovered.
     this.#retries.set(sessionId, { backoff, timer: setTimeout(() => void this.#startSending(sessionId), backoff) });
@@ -209,7 +209,7 @@ export class Outbox {
       const { message: stored } = await unwrap(
         this.#environment.api.POST('/api/sessions/{id}/messages', { params: { path: { id: sessionId } }, body }),
       );
-      // An earlier attempt had stored it, among older messages that are not loaded, so no event will confirm it.
+      // An earlier attempt has stored the message, which is older than the loaded messages, so no event will confirm it.
       if (stored.seq < (getConversation(sessionId).messages[0]?.seq ?? 0)) return this.discard(sessionId, localId);
       this.#setFinished(sessionId, message);
       void this.#delete(sessionId, localId, true);
@@ -225,14 +225,14 @@ export class Outbox {
     updateConversation(sessionId, (conversation) => withOutgoing(conversation, { ...message, status: 'sent' }));
   }
 
-  /** Adds a message, or replaces the one with the same `localId`. */
+  /** Adds a message, or replaces the message with the same `localId`. */
   #putMessage(sessionId: string, message: OutgoingMessage): void {
     this.#showMessage(sessionId, message);
     const isRejected = message.status === 'failed';
     if (this.#stored.get(message.localId) !== isRejected) void this.#store(sessionId, message, isRejected);
   }
 
-  /** Stores a message. If this fails, the message is sent anyway, and marked, because it does not survive the page. */
+  /** Stores a message. If it cannot be stored, it is still sent, but marked as volatile, because it does not survive the page. */
   async #store(sessionId: string, { localId, text, attachments, createdAt, error }: OutgoingMessage, isRejected: boolean): Promise<void> {
     const database = await this.#environment.database;
     const record: StoredMessage = { sessionId, text, attachments, createdAt, ...(isRejected && error !== undefined ? { error } : {}) };

@@ -14,7 +14,7 @@ export const pushStatus = signal<PushStatus>('unknown');
 /** Registers the service worker, which shows notifications and opens the console without a network. */
 export async function registerServiceWorker(): Promise<void> {
   if (!('serviceWorker' in navigator)) return;
-  // Some browsers refuse in private windows. The console works without it.
+  // Some browsers refuse service workers in private windows. The console works without one.
   await navigator.serviceWorker.register('/sw.js', { scope: '/' }).catch(() => null);
 }
 
@@ -40,14 +40,14 @@ async function detectStatus(): Promise<PushStatus> {
   if (Notification.permission === 'denied') return 'blocked';
   const subscription = await getSubscription();
   if (!subscription || !usesKey(subscription, await fetchPublicKey())) return 'off';
-  // The hub may have dropped the subscription. Registering a known one changes nothing.
+  // The hub may have dropped the subscription. If it has not, the registration changes nothing.
   await register(subscription);
   return 'on';
 }
 
 /**
  * Turns notifications on in this browser.
- * @throws {Error} if the user or the browser denies it, or the hub cannot be reached
+ * @throws {Error} if the user or the browser denies notifications, or the hub cannot be reached
  */
 export const subscribe = (): Promise<void> => serialize(enable);
 
@@ -58,7 +58,7 @@ async function enable(): Promise<void> {
     throw new Error('Allow notifications for this page in the browser, then try again.');
   }
   const registration = await navigator.serviceWorker.ready;
-  // The hub cannot use a subscription for another key, and the browser allows only one.
+  // The hub cannot use a subscription for another key, and the browser allows only one subscription.
   const existing = await registration.pushManager.getSubscription();
   if (existing && !usesKey(existing, key)) await existing.unsubscribe();
   const subscription = await createSubscription(registration.pushManager, key);
@@ -71,7 +71,7 @@ async function enable(): Promise<void> {
   pushStatus.value = 'on';
 }
 
-/** Turns notifications off. If the hub cannot be reached, it drops the subscription after its next push fails. */
+/** Turns notifications off. A hub that cannot be reached drops the subscription later, when its next push fails. */
 export const unsubscribe = (): Promise<void> => serialize(disable);
 
 async function disable(): Promise<void> {
@@ -100,7 +100,9 @@ function usesKey(subscription: PushSubscription, key: string): boolean {
 async function register(subscription: PushSubscription): Promise<void> {
   const { p256dh = '', auth: secret = '' } = subscription.toJSON().keys ?? {};
   await expectOk(
-    api.POST('/api/push/subscribe', { body: { endpoint: subscription.endpoint, keys: { p256dh, auth: secret }, device: auth.deviceId } }),
+    api.POST('/api/push/subscribe', {
+      body: { endpoint: subscription.endpoint, keys: { p256dh, auth: secret }, device: auth.ensureDeviceId() },
+    }),
   );
 }
 

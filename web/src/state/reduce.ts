@@ -16,7 +16,7 @@ export interface ReduceResult {
 
 type ReceivedMessage = Extract<HubEvent, { type: 'message-received' }>['message'];
 
-/** Applies an event. It is idempotent: the same event changes nothing the second time. */
+/** Applies an event. Applying the same event a second time changes nothing. */
 export function reduce(state: State, event: HubEvent): ReduceResult {
   switch (event.type) {
     case 'session-added':
@@ -98,7 +98,7 @@ function receiveMessage(state: State, id: string, message: ReceivedMessage): Red
 
 function receiveDelta(state: State, delta: Extract<HubEvent, { type: 'message-delta' }>): State {
   const conversation = getOwn(state.conversations, delta.sessionId);
-  // The text so far may arrive before the first page.
+  // The deltas of a text may arrive before the first page of messages.
   if (!conversation) return state;
   const changed = withDelta(conversation, delta);
   return changed === conversation ? state : { ...state, conversations: { ...state.conversations, [delta.sessionId]: changed } };

@@ -2,7 +2,7 @@
 
 import type { Session, SessionSummary } from '../api/types.ts';
 
-/** Creates the list's summary of a full session. */
+/** Creates the summary of a full session for the list. */
 export function toSummary(session: Session): SessionSummary {
   const { metadata, todos, agentState, permissionMode, modelMode } = session;
   return {
@@ -35,7 +35,7 @@ export function mergeSummary(summary: SessionSummary, data: Partial<Session>): S
   };
 }
 
-/** Applies an update to a session. Its completed requests are added to the known ones: events contain only changed requests. */
+/** Applies an update to a session. Adds the completed requests of the update to the known ones, because events contain only changed requests. */
 export function mergeSession(session: Session, data: Partial<Session>): Session {
   if (!data.agentState) return { ...session, ...data };
   const completedRequests = { ...session.agentState?.completedRequests, ...data.agentState.completedRequests };
@@ -63,7 +63,7 @@ function countTodos(todos: Session['todos']): SessionSummary['todoProgress'] {
   return { completed: todos.filter(({ status }) => status === 'completed').length, total: todos.length };
 }
 
-/** The last segment of a path, or all of it. */
+/** Returns the last segment of a path; the whole path if it has no segments. */
 function baseName(path: string): string {
   return path.split(/[\\/]/).filter(Boolean).at(-1) ?? path;
 }
@@ -74,7 +74,7 @@ interface TitledSession {
   metadata: { name?: string; path: string; summary?: { text?: string }; lifecycleState?: string } | null;
 }
 
-/** Returns the session's name, or else its summary, its directory's name, or the start of its id. One without messages is new. */
+/** Returns the session's name, or else its summary, its directory's name, or the start of its id. A session without messages has the title "New session". */
 export function sessionTitle({ id, metadata }: TitledSession): string {
   return (
     metadata?.name ||
@@ -85,7 +85,7 @@ export function sessionTitle({ id, metadata }: TitledSession): string {
   );
 }
 
-/** Whether the CLI says that the session has no messages. A machine keeps one ready in its directory. */
+/** Whether the CLI says that the session has no messages. A machine keeps one such session ready in its directory. */
 const isUnused = ({ metadata }: Pick<TitledSession, 'metadata'>): boolean => metadata?.lifecycleState === 'initializing';
 
 /** Whether the agent of an active session could not be started. */
@@ -106,7 +106,7 @@ const SESSION_TIMEOUT_MS = 30_000;
 const ENDED_STATES = ['archived', 'completed', 'aborted'];
 
 /**
- * Whether the process of an inactive session has ended. Otherwise only the connection was lost: its machine may be asleep or
+ * Whether the process of an inactive session has ended. If not, only the connection was lost: the machine may be asleep or
  * offline. The hub does not store why a session became inactive, but it changes `updatedAt` at that moment: at once when the CLI
  * reports the end, and after a timeout when it is silent. A later change, such as a rename, makes an end look like a lost
  * connection; a lost connection never looks like an end.
@@ -118,17 +118,17 @@ export function hasEnded({ activeAt, updatedAt, metadata }: TitledSession & Pick
 /** The sessions of one directory on one machine. */
 export interface SessionGroup {
   key: string;
-  /** Whether these are the pinned sessions, of any machine and directory. */
+  /** Whether this is the group of pinned sessions, which may be of any machine and directory. */
   isPinned: boolean;
   host: string;
   path: string;
   sessions: SessionSummary[];
 }
 
-/** Sessions that were changed within the same minute keep their order, so that working agents do not change places all the time. */
+/** Sessions that were changed within the same minute keep their order, so that the rows of working agents do not change places all the time. */
 const minuteOf = (time: number) => Math.floor(time / 60_000);
 
-/** Sorts sessions by active first, unless they were never used, then by the minute of the last update, then by creation. */
+/** Sorts sessions: first pinned ones, then active ones that were used, then by the minute of the last update, then by creation. */
 export function sortSessions(summaries: Iterable<SessionSummary>): SessionSummary[] {
   const isPinned = (session: SessionSummary) => Number(session.pinned ?? false);
   const isInUse = (session: SessionSummary) => Number(session.active && !isUnused(session));
@@ -141,7 +141,7 @@ export function sortSessions(summaries: Iterable<SessionSummary>): SessionSummar
   return [...summaries].sort(compare);
 }
 
-/** Sorts sessions in a previous order, and leaves out sessions that are not in it. */
+/** Sorts sessions in a previous order. Leaves out sessions that the order does not have. */
 export function sortAsBefore(summaries: Iterable<SessionSummary>, order: readonly string[]): SessionSummary[] {
   const byId = new Map([...summaries].map((session) => [session.id, session]));
   return order.flatMap((id) => byId.get(id) ?? []);

@@ -18,7 +18,7 @@ export async function signIn(accessToken: string): Promise<void> {
   else await resetPage();
 }
 
-/** Signs in at page load, with the token of a sign-in link or the stored one. Without either the sign-in page is shown. */
+/** Signs in at page load, with the token of a sign-in link or the stored one. Without either token, the page for signing in is shown. */
 export async function signInAtLoad(): Promise<void> {
   signOutReason.value = sessionStorage.getItem(SIGN_OUT_REASON_KEY);
   sessionStorage.removeItem(SIGN_OUT_REASON_KEY);
@@ -43,7 +43,7 @@ export async function signInAtLoad(): Promise<void> {
     }
   }
   if (identity !== null) await startConsole(identity.namespace);
-  // A sign-out may have been interrupted.
+  // An interrupted sign-out may have left data.
   else void deleteRecords(null).catch(() => {});
 }
 
@@ -59,7 +59,7 @@ function confirmNamespaceSwitch(accessToken: string, current: string): void {
   });
 }
 
-/** Removes the token from the address bar, so that it is not copied from there. The browser history still has it. */
+/** Removes the token from the address bar, so that users do not copy it. The browser history still has the token. */
 function clearFragment(): void {
   history.replaceState(history.state, '', location.pathname + location.search);
 }

@@ -2,14 +2,14 @@
 
 import { computed, signal } from '@preact/signals';
 import type { ConnectionState } from '../api/channel.ts';
-import { onlyUnsent } from './conversation.ts';
+import { withoutSynced } from './conversation.ts';
 import { getOwn } from './get-own.ts';
 import { type Conversation, EMPTY_CONVERSATION, EMPTY_STATE, type State } from './types.ts';
 
 /** The data from the hub, with the outgoing messages. */
 export const state = signal<State>(EMPTY_STATE);
 
-/** The namespace that is signed in to; null when signed out. */
+/** The namespace of the signed-in account; null when signed out. */
 export const namespace = signal<string | null>(null);
 
 /** Why the user was signed out, for the sign-in page. */
@@ -20,13 +20,13 @@ export const connectionState = signal<ConnectionState>('connecting');
 /** Whether the browser stores drafts and unsent messages. */
 export const hasDurableStorage = signal(true);
 
-/** Whether data is fetched again after a gap in the events. */
+/** Whether the page is fetching data again after a gap in the events. */
 export const isCatchingUp = signal(false);
 
 /** The session that is shown. */
 export const openSessionId = signal<string | null>(null);
 
-/** This many sessions, besides the open one, keep their loaded messages. */
+/** Limit on the sessions besides the open one that keep their loaded messages. */
 const MAX_CACHED_CONVERSATIONS = 5;
 let recentIds: string[] = [];
 
@@ -35,7 +35,7 @@ export function setOpenSession(id: string): void {
   openSessionId.value = id;
   const { conversations } = state.value;
   const remaining = Object.entries(conversations).map(
-    ([other, conversation]) => [other, recentIds.includes(other) ? conversation : onlyUnsent(conversation)] as const,
+    ([other, conversation]) => [other, recentIds.includes(other) ? conversation : withoutSynced(conversation)] as const,
   );
   patchState({
     conversations: Object.fromEntries(remaining.filter(([, { messages, outgoing }]) => messages.length + outgoing.length > 0)),
@@ -70,7 +70,7 @@ export function patchState(changes: Partial<State>): void {
   state.value = { ...state.value, ...changes };
 }
 
-/** Returns a session's conversation, or an empty one that is not loaded. */
+/** Returns a session's conversation, or an empty conversation if none is loaded. */
 export function getConversation(id: string): Conversation {
   return getOwn(state.value.conversations, id) ?? EMPTY_CONVERSATION;
 }

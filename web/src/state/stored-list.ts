@@ -1,11 +1,11 @@
-/** The last list of sessions, in the browser's database: it is shown while the hub cannot be reached. */
+/** Stores the last loaded list of sessions in the browser's database, and shows it while the hub cannot be reached. */
 
 import type { SessionSummary } from '../api/types.ts';
 import type { Database } from './database.ts';
 import { isArchived, sortSessions } from './sessions.ts';
 import { patchState, state } from './store.ts';
 
-/** The most sessions that are stored. */
+/** Limit on the stored sessions. */
 const MAX_SESSIONS = 500;
 const ID = 'sessions';
 
@@ -25,7 +25,7 @@ export async function saveList(database: Promise<Database>): Promise<void> {
   await (await database).put('list', ID, stored).catch(() => {});
 }
 
-/** Shows the stored list, unless the hub's is loaded. */
+/** Shows the stored list, unless the hub's list is loaded. */
 export async function showStoredList(database: Promise<Database>): Promise<void> {
   const records = await (await database).getAll('list').catch(() => []);
   const stored = records.find(([id]) => id === ID)?.[1] as StoredList | undefined;

@@ -1,6 +1,6 @@
 /**
- * Keeps the store in sync with the hub: fetches resources, applies events, and fetches again what events alone cannot
- * update. Events that arrive during a fetch are applied to its response again, because the response may be older.
+ * Keeps the store in sync with the hub: fetches resources, applies events, and fetches resources again if an event
+ * does not contain all the data. Events that arrive during a fetch are applied to its response again, because the response may be older.
  */
 
 import type { LoadState } from '../api/load-state.ts';
@@ -9,7 +9,7 @@ import { errorText, HubError } from '../api/errors.ts';
 import type { HubEvent, SessionSummary } from '../api/types.ts';
 import { withNewerPage, withNewestPage, withOlderPage } from './conversation.ts';
 import { getOwn } from './get-own.ts';
-import { withoutLiveText, withoutText } from './live-text.ts';
+import { withoutLiveText, withoutLiveTextOf } from './live-text.ts';
 import { withValidMetadata } from './metadata.ts';
 import { reduce } from './reduce.ts';
 import { isArchived, toSummary } from './sessions.ts';
@@ -18,10 +18,10 @@ import type { Refetch, State } from './types.ts';
 
 /** Enough messages for two screens. */
 const PAGE_SIZE = 60;
-/** The hub's maximum. */
+/** The hub's limit. */
 const CATCH_UP_PAGE_SIZE = 200;
-/** A live text is dropped when no delta of it has arrived for this long. The hub forgets it after the same time. */
-const LIVE_TIMEOUT_MS = 30_000;
+/** A live text is dropped when no delta of the text has arrived for this long. The hub drops it after the same time. */
+const LIVE_TEXT_TIMEOUT_MS = 30_000;
 
 const LOADING: LoadState = { status: 'loading' };
 const READY: LoadState = { status: 'ready' };
@@ -35,12 +35,12 @@ export class Sync {
   /** The resources that were requested again during their fetch. */
   #requestedAgain = new Set<string>();
 
-  /** Per session, the last message fetch. They run one after another, because each continues from the loaded messages. */
+  /** Per session, the last message fetch. Message fetches run one after another, because each continues from the loaded messages. */
   #messageFetches = new Map<string, Promise<void>>();
   /** Per session, the fetch of newer messages that has not started yet. */
   #queuedNewerFetches = new Map<string, Promise<void>>();
 
-  /** By id of the live text. Runs out when no delta arrives: the agent may have ended. */
+  /** By id of a live text, the timer that drops it: without deltas, the agent may have ended. */
   #liveTimers = new Map<string, ReturnType<typeof setTimeout>>();
 
   constructor(api: Api) {
@@ -58,14 +58,14 @@ export class Sync {
     await Promise.all(refetches.map((refetch) => this.#runRefetch(refetch)));
   }
 
-  /** Drops all live text, because the rest of it may never arrive. The stored messages replace it. */
+  /** Drops all live text, because the rest of a text may never arrive. Stored messages take its place. */
   dropLiveText(): void {
     for (const timer of this.#liveTimers.values()) clearTimeout(timer);
     this.#liveTimers.clear();
     patchState({ conversations: withoutLiveText(state.value.conversations) });
   }
 
-  /** Fetches everything again that is shown, after a gap in the events. */
+  /** Fetches everything that is shown again, after a gap in the events. */
   async refetchShown(): Promise<void> {
     const { archiveLoad, machinesLoad } = state.value;
     // Other sessions are fetched again when they are opened.
@@ -79,7 +79,7 @@ export class Sync {
     ]);
   }
 
-  /** Fetches what the deployment offers. */
+  /** Fetches the deployment's configuration. */
   fetchConfig(): Promise<void> {
     return this.#coalesce('config', async () => {
       if (state.value.config === null) patchState({ configLoad: LOADING });
@@ -117,7 +117,7 @@ export class Sync {
           const page = await unwrap(this.#api.GET('/api/sessions', Object.keys(query).length === 0 ? {} : { params: { query } }));
           Object.assign(fetched, byId(page.sessions));
           cursor = page.nextCursor;
-          // The first fetch shows each page at once, unless a stored list is shown. A list is replaced when the new one is complete.
+          // The first fetch shows each page at once, unless a stored list is shown. A shown list is replaced when the new list is complete.
           if ((isFirstFetch && state.value.listSavedAt === null) || cursor === undefined) {
             const others = Object.entries(state.value.summaries).filter(([, session]) => isOther(session));
             const saved = resource === 'listLoad' ? { listSavedAt: null } : {};
@@ -128,7 +128,7 @@ export class Sync {
           }
         } while (cursor !== undefined);
       } catch (error) {
-        // Without its other pages the list would seem complete.
+        // A first fetch that fails must show the error: otherwise the pages so far would seem to be the complete list.
         if (isFirstFetch) patchState({ [resource]: failed(error) });
       }
     });
@@ -168,7 +168,7 @@ export class Sync {
     });
   }
 
-  /** Fetches the newest page of a session's messages and replaces the loaded ones. */
+  /** Fetches the newest page of a session's messages, and replaces the loaded messages. */
   fetchNewestMessages(id: string): Promise<void> {
     return this.#serialize(id, () => this.#fetchFirstPage(id));
   }
@@ -186,7 +186,7 @@ export class Sync {
     });
   }
 
-  /** Fetches all messages after the newest loaded one, or the newest page if none is loaded. */
+  /** Fetches all messages after the newest loaded message, or the newest page if no message is loaded. */
   fetchNewerMessages(id: string): Promise<void> {
     const alreadyQueued = this.#queuedNewerFetches.get(id);
     if (alreadyQueued) return alreadyQueued;
@@ -218,7 +218,7 @@ export class Sync {
       const newest = getConversation(id).messages.at(-1);
       const query = { limit: CATCH_UP_PAGE_SIZE, afterSeq: Math.max(0, (newest?.seq ?? 0) - overlap) };
       const page = await this.#fetchPage(id, query).catch(() => null);
-      // The event channel will fail as well, and its reconnect fetches again.
+      // The event channel will fail as well, and its reconnect fetches the messages again.
       if (!page) return;
       // A merge of two sessions has renumbered the messages.
       if (newest && overlap === 1 && page.messages[0]?.id !== newest.id) return this.#fetchFirstPage(id);
@@ -236,9 +236,10 @@ export class Sync {
     clearTimeout(this.#liveTimers.get(id));
     const dropText = () => {
       this.#liveTimers.delete(id);
-      if (getOwn(state.value.conversations, sessionId)) updateConversation(sessionId, (conversation) => withoutText(conversation, id));
+      if (getOwn(state.value.conversations, sessionId))
+        updateConversation(sessionId, (conversation) => withoutLiveTextOf(conversation, id));
     };
-    this.#liveTimers.set(id, setTimeout(dropText, LIVE_TIMEOUT_MS));
+    this.#liveTimers.set(id, setTimeout(dropText, LIVE_TEXT_TIMEOUT_MS));
   }
 
   #runRefetch(refetch: Refetch): Promise<void> {
@@ -263,7 +264,7 @@ export class Sync {
     return queued;
   }
 
-  /** Runs one fetch per resource at a time. Requests during a fetch share one repetition after it. */
+  /** Runs only one fetch per resource at a time. All requests during a fetch share one further fetch after it. */
   #coalesce(resource: string, fetchOnce: (eventsDuringFetch: HubEvent[]) => Promise<void>): Promise<void> {
     const active = this.#fetches.get(resource);
     if (active) {
@@ -282,7 +283,7 @@ export class Sync {
     return done;
   }
 
-  /** Stores a response and applies the events again that arrived during its fetch, because the response may be older. */
+  /** Stores a response, and applies the events that arrived during its fetch again, because the response may be older. */
   #applyResponse(response: Partial<State>, eventsDuringFetch: HubEvent[]): void {
     state.value = eventsDuringFetch.reduce((before, event) => reduce(before, event).state, { ...state.value, ...response });
   }

@@ -1,24 +1,24 @@
-/** Locks between the tabs of a browser: the Web Locks API, or leases in the database for pages that have none (without HTTPS). */
+/** Locks between the tabs of a browser: the Web Locks API, or leases in the database for pages without that API (without HTTPS). */
 
 import { randomId } from '../api/ids.ts';
 import type { Database } from './database.ts';
 
-/** A frozen tab may keep a lock. A lock that is held for longer than any request takes is stolen. */
+/** A lock is stolen after this time, which is longer than any request takes: a frozen tab may keep a lock. */
 const STEAL_AFTER_MS = 80_000;
 /** A lease that is not renewed for this time has expired: its tab was closed or is frozen. */
-const LEASE_MS = 10_000;
+const LEASE_DURATION_MS = 10_000;
 const RENEW_INTERVAL_MS = 3000;
 
 /** Runs an operation while this tab holds a lock. Returns false without running it if another tab holds the lock. */
 export type TryWithLock = (name: string, operation: () => Promise<void>) => Promise<boolean>;
 
-/** Creates the locks of this tab. @param database for the leases */
+/** Creates the locks of this tab. @param database stores the leases */
 export function createTabLocks(database: Promise<Database>): TryWithLock {
   return 'locks' in navigator ? createWebLocks(navigator.locks) : createLeases(database);
 }
 
 function createWebLocks(locks: LockManager): TryWithLock {
-  /** Since when another tab has held a lock. */
+  /** By name of a lock: since when another tab has held it. */
   const heldSince = new Map<string, number>();
   return async (name, operation) => {
     const since = heldSince.get(name);
@@ -46,10 +46,10 @@ interface Lease {
 
 export function createLeases(database: Promise<Database>, now = Date.now): TryWithLock {
   const holder = randomId();
-  // A lease that ends later than in LEASE_MS was written before the clock was set back.
-  const isValid = ({ expiresAt }: Lease) => expiresAt > now() && expiresAt <= now() + LEASE_MS;
+  // A lease that ends later than in LEASE_DURATION_MS was written before the clock was set back, and is not valid.
+  const isValid = ({ expiresAt }: Lease) => expiresAt > now() && expiresAt <= now() + LEASE_DURATION_MS;
   const take = (lease: Lease | undefined): Lease =>
-    lease && lease.holder !== holder && isValid(lease) ? lease : { holder, expiresAt: now() + LEASE_MS };
+    lease && lease.holder !== holder && isValid(lease) ? lease : { holder, expiresAt: now() + LEASE_DURATION_MS };
   const release = (lease: Lease | undefined) => (lease?.holder === holder ? undefined : lease);
   return async (name, operation) => {
     const records = await database;

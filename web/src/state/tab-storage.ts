@@ -1,4 +1,4 @@
-/** Moves what an earlier version of the console stored in the tab to the browser's database. */
+/** Moves data that an earlier version of the console stored in the tab to the browser's database. */
 
 import type { Database } from './database.ts';
 import type { OutgoingMessage } from '../content/unstored-messages.ts';

@@ -1,4 +1,4 @@
-/** The types of the console's state. The state is one immutable value: every change creates a new one. */
+/** The types of the console's state. The state is one immutable value: every change creates a new value. */
 
 import type { LoadState } from '../api/load-state.ts';
 import type { Config, Machine, Message, Session, SessionSummary } from '../api/types.ts';
@@ -17,12 +17,12 @@ export interface Conversation {
 /** Why an opened session cannot be shown. */
 export interface SessionError {
   text: string;
-  /** The session does not exist or belongs to another namespace, so a retry cannot help. */
+  /** Whether the session does not exist or belongs to another namespace, so that a retry cannot help. */
   isGone: boolean;
 }
 
 export interface State {
-  /** The list of sessions that are not archived. */
+  /** Of the list of sessions that are not archived. */
   listLoad: LoadState;
   /** When the list that is shown was stored in this browser, in Unix milliseconds; null once the hub's list is loaded. */
   listSavedAt: number | null;
@@ -35,7 +35,7 @@ export interface State {
   conversations: Record<string, Conversation>;
   machinesLoad: LoadState;
   configLoad: LoadState;
-  /** What the deployment offers; null until it is loaded. */
+  /** The deployment's configuration; null until it is loaded. */
   config: Config | null;
   machines: Record<string, Machine>;
 }
@@ -47,7 +47,7 @@ export type Refetch =
   | { kind: 'session'; id: string }
   /** Messages after the newest loaded one. */
   | { kind: 'newer-messages'; id: string }
-  /** The newest page, replacing all loaded messages: they no longer match the hub's. */
+  /** The newest page, which replaces all loaded messages: they no longer match the hub's messages. */
   | { kind: 'messages'; id: string };
 
 const NOT_LOADED: LoadState = { status: 'idle' };

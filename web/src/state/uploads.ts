@@ -1,4 +1,4 @@
-/** The files in the composers: they are uploaded to the session's machine before the message that names them is sent. */
+/** The files in the composers. They are uploaded to the session's machine before the message that names them is sent. */
 
 import { signal } from '@preact/signals';
 import { errorText, HubError } from '../api/errors.ts';
@@ -18,7 +18,7 @@ export interface Upload {
   progress: number;
   status: 'sending' | 'done' | 'failed';
   error?: string;
-  /** The file is above the limit, so a retry cannot help. */
+  /** Whether the file is above the limit, so that a retry cannot help. */
   isTooLarge?: boolean;
   /** The path on the machine, once uploaded. */
   path?: string;
@@ -77,7 +77,7 @@ export async function startUpload(sessionId: string, { id, file }: Upload): Prom
   const controller = new AbortController();
   updateUpload(sessionId, id, { status: 'sending', progress: 0, abort: () => controller.abort() });
   try {
-    const token = await auth.token();
+    const token = await auth.getValidJwt();
     const onProgress = (progress: number) => updateUpload(sessionId, id, { progress });
     const path = await upload(sessionId, file, { token, signal: controller.signal, onProgress });
     updateUpload(sessionId, id, { status: 'done', path });
@@ -103,7 +103,7 @@ export function removeFile(sessionId: string, { id, path, abort }: Upload): void
 }
 
 /** Removes the uploaded files from the composer and returns them as the attachments of a message. */
-export function takeUploaded(sessionId: string): Attachment[] {
+export function takeAttachments(sessionId: string): Attachment[] {
   const all = getUploads(sessionId);
   setUploads(
     sessionId,

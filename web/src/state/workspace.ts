@@ -24,10 +24,10 @@ export interface DirectoryEntry {
   size?: number;
 }
 
-/** A part of the content of a folder. */
+/** A page of the content of a folder. */
 export interface DirectoryPage {
   entries: DirectoryEntry[];
-  /** How many further entries the folder has; null for an unknown number that the CLI cannot list. */
+  /** How many further entries the folder has; null if the number is unknown and the CLI cannot list them. */
   more: number | null;
 }
 
@@ -60,7 +60,7 @@ export async function fetchMoreChanges(id: string, before: GitChanges): Promise<
   };
 }
 
-/** Appends a part of a list, without entries that it has already because files have changed between two requests. */
+/** Appends a page to a list. Skips entries that the list already has, because files may have changed between two requests. */
 function appendNew<T>(list: T[], added: T[], keyOf: (entry: T) => string): T[] {
   const known = new Set(list.map(keyOf));
   return [...list, ...added.filter((entry) => !known.has(keyOf(entry)))];
@@ -73,14 +73,14 @@ export const appendEntries = (list: DirectoryEntry[], added: DirectoryEntry[]): 
 /** Identifies a change in its list: a path may be deleted in the index and untracked. */
 export const changeKey = ({ status, path }: ChangedFile): string => `${status} ${path}`;
 
-/** A part of the changed files of a folder. `loaded` and `more` are those of {@link GitChanges}. */
+/** A page of the changed files of a folder. `loaded` and `more` have the same meaning as in {@link GitChanges}. */
 export interface FolderChanges {
   files: ChangedFile[];
   loaded: number;
   more: number;
 }
 
-/** Fetches the files of a folder that have its status, after the first `offset` changes of the folder. */
+/** Fetches the files of a folder entry that have the status of the entry. Skips the first `offset` changes of the folder. */
 export async function fetchFolderChanges(id: string, folder: ChangedFile, offset = 0): Promise<FolderChanges> {
   const { files, more } = await fetchStatus(id, { path: folder.path, ...(offset === 0 ? {} : { offset }) });
   // A CLI that does not know the parameter `path` answers with all changes.
@@ -107,7 +107,7 @@ async function fetchLineCounts(id: string, staged: boolean): Promise<ReadonlyMap
   return readLineCounts(await fetchResult(api.GET('/api/sessions/{id}/git-diff-numstat', { params })));
 }
 
-/** Uses git's status letter, or else whether the staged diff has lines. */
+/** Decides by git's status letter, or without one, by whether the staged diff has lines. */
 function isStaged({ path, index }: ChangedFile, lineCounts: ReadonlyMap<string, LineCounts>): boolean {
   return index === undefined ? lineCounts.has(path) : !'.?'.includes(index);
 }
@@ -133,7 +133,7 @@ export async function fetchDirectory(id: string, folder: string, offset = 0): Pr
   };
 }
 
-/** The most results of a search. */
+/** Limit on the results of a search. */
 export const MAX_FOUND_FILES = 200;
 
 /** Returns the paths of files whose names contain a word or match a glob pattern. */

@@ -13,7 +13,7 @@ interface DialogOptions {
   /** The label of the confirm button. */
   action: string;
   isDangerous?: boolean;
-  /** If it rejects, the dialog stays open and shows the error. */
+  /** If the promise rejects, the dialog stays open and shows the error. */
   onConfirm: (value: string) => Promise<unknown>;
 }
 

@@ -17,7 +17,7 @@ interface Props {
   children: ComponentChildren;
 }
 
-/** A collapsible line, one in a list item. Its content is rendered only while it is expanded. */
+/** A collapsible line. A list item may have only one. The content is rendered only while the line is expanded. */
 export function Disclosure({ icon, title, detail, isFailed, trailing, preview, moreLabel, children }: Props) {
   const summary = useRef<HTMLElement>(null);
   const [isOpen, setOpen] = useExpanded(WHOLE_ITEM);

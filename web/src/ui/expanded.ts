@@ -7,11 +7,11 @@ import { useContext, useMemo, useState } from 'preact/hooks';
 /** The key of the list item around a component; `null` outside of virtualized lists. */
 export const ListItemKey = createContext<string | null>(null);
 
-/** The name of the item itself, beside those of its texts. */
+/** The name under which the whole item is expanded. The texts of the item have other names. */
 export const WHOLE_ITEM = '';
 
 /**
- * The names of what is expanded, by the key of the list item. Not component state, because a virtualized list unmounts items that
+ * The names of the expanded parts, by the key of the list item. Not component state, because a virtualized list unmounts items that
  * scroll out of view.
  */
 const expandedNames = signal<ReadonlyMap<string, ReadonlySet<string>>>(new Map());
@@ -32,7 +32,7 @@ function setInItem(item: string, name: string, isExpanded: boolean) {
 export function useExpanded(name: string): [boolean, (isExpanded: boolean) => void] {
   const item = useContext(ListItemKey);
   const [isExpanded, setExpanded] = useState(false);
-  // Only a change of this one renders the component again.
+  // The component renders again only when the state of this name changes.
   const isExpandedInItem = useMemo(() => computed(() => item !== null && !!expandedNames.value.get(item)?.has(name)), [item, name]).value;
   return item === null ? [isExpanded, setExpanded] : [isExpandedInItem, (next) => setInItem(item, name, next)];
 }

@@ -10,7 +10,7 @@ interface Props {
   onChange: (value: string) => void;
 }
 
-/** `label` is its accessible name. */
+/** `label`: the accessible name of the field. */
 export function SearchField({ id, label, placeholder, value, onChange }: Props) {
   return (
     <div class="search">

@@ -30,7 +30,7 @@ export function SheetButton({ label, class: className, ...sheet }: Props) {
   );
 }
 
-/** Selecting an item closes the sheet, which returns the focus to the button, and then calls `onSelect`. */
+/** When an item is selected, closes the sheet, which returns the focus to the button, and then calls `onSelect`. */
 function Sheet({ title, text, items, onClose }: Omit<Props, 'label' | 'class'> & { onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const titleId = useId();

@@ -9,7 +9,7 @@ export function watchInput(target: Pick<Window, 'addEventListener'>, onInput: ()
   const handle = (event: Event) => {
     if (!event.isTrusted) return;
     if (event.type === 'pointermove') {
-      // Some browsers send it when the content moves under a resting pointer.
+      // Some browsers send this event when the content moves under a resting pointer.
       const { screenX, screenY } = event as PointerEvent;
       const previous = position;
       position = `${screenX} ${screenY}`;

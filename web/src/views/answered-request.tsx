@@ -3,7 +3,7 @@
 import './answered-request.css';
 import { ShieldCheck, ShieldQuestion, ShieldX } from 'lucide-preact';
 import type { CompletedRequest, Session } from '../api/types.ts';
-import { relativePath } from '../content/paths.ts';
+import { displayPath } from '../content/paths.ts';
 import { answeredQuestions, describeDecision, summarizeRequest } from '../content/permissions.ts';
 import { parsePlan, parseQuestions } from '../content/tool-arguments.ts';
 import { modeLabel } from '../state/catalog.ts';
@@ -47,7 +47,7 @@ function RequestSummary({ request, metadata }: DecisionProps) {
   return (
     <span class="request-summary">
       <EscapedText text={text} />
-      <PathText path={relativePath(path, metadata)} fullPath={path} />
+      <PathText path={displayPath(path, metadata)} fullPath={path} />
       {reason && (
         <span class="ellipsis">
           <EscapedText text={reason} />

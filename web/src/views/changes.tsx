@@ -29,7 +29,7 @@ export function Changes({ session }: { session: Session }) {
   const { id, thinking } = session;
   const { value: first, error, isLoading, refetch } = useFetch(id, () => fetchChanges(id), thinking);
   const [value, append] = useAppended(first);
-  // The last section shows that more changes follow, of either kind.
+  // The last section shows that more changes follow, staged or unstaged.
   const rest = value ? { more: value.more, load: async () => append(await fetchMoreChanges(id, value)) } : {};
   return (
     <div class="page changes">
@@ -105,7 +105,7 @@ interface ListProps {
   load?: () => Promise<void>;
 }
 
-/** A CLI may send any number of files, and a page with many thousand rows is slow. */
+/** How many rows are added at a time: a CLI may send any number of files, and a page with many thousand rows is slow. */
 const ROWS = 200;
 
 function ChangeList({ files, more = 0, load, ...props }: ListProps) {
@@ -171,7 +171,7 @@ function FileChange({ id, changes, area, file, folder }: RowProps) {
 function FolderChange({ file, folder, ...props }: RowProps) {
   const [isOpen, setOpen] = useState(false);
   const onToggle = ({ currentTarget, target }: Event) => {
-    // The event of a row inside bubbles in some browsers.
+    // In some browsers, the event of a row inside this folder bubbles.
     if (target === currentTarget) setOpen((currentTarget as HTMLDetailsElement).open);
   };
   return (

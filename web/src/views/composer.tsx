@@ -12,7 +12,7 @@ import { fetchCommands } from '../state/commands.ts';
 import { getMessageDraft, updateMessageDraft } from '../state/drafts.ts';
 import { outbox } from '../state/hub-client.ts';
 import { state } from '../state/store.ts';
-import { addFiles, forgetMissingFiles, getUploads, takeUploaded } from '../state/uploads.ts';
+import { addFiles, forgetMissingFiles, getUploads, takeAttachments } from '../state/uploads.ts';
 import { hasKeyboard } from '../ui/device.ts';
 import { tryOrToast } from '../ui/toasts.tsx';
 import { confirmNeverAsking } from './confirm-never-asking.ts';
@@ -20,7 +20,7 @@ import { UploadList } from './upload-list.tsx';
 
 const numbers = new Intl.NumberFormat('en');
 
-/** Returns an error text for a message that the hub would refuse for its length; null for any other. */
+/** Returns an error text if the hub would refuse a message because of its length; otherwise null. */
 function describeExcess(text: string): string | null {
   const limit = state.value.config?.limits.messageBytes ?? Infinity;
   const { length } = new TextEncoder().encode(text);
@@ -59,7 +59,7 @@ export function Composer({ session }: { session: Session }) {
   };
   const send = () => {
     if (!isReady) return;
-    void outbox.send(id, text.trim(), takeUploaded(id));
+    void outbox.send(id, text.trim(), takeAttachments(id));
     changeText('');
     forgetMissingFiles(id);
     textField.current?.focus();
@@ -199,7 +199,7 @@ function ModeSelects({ session }: { session: Session }) {
   );
 }
 
-/** A phone has space for the short text only. */
+/** Shows the usage of the context. On a phone, only the short text fits. */
 function Usage({ usage }: { usage: unknown }) {
   const text = describeUsage(usage);
   return (
@@ -221,7 +221,7 @@ interface ChoiceSelectProps {
   onChange: (id: string) => void;
 }
 
-/** A select that shows the old value until an event confirms the new one. Without choices it is left out. */
+/** A select that shows the old value until an event confirms the new one. Renders nothing without choices. */
 function ChoiceSelect({ label, choices, value, onChange }: ChoiceSelectProps) {
   if (choices.length === 0) return null;
   const current = choices.find(({ id }) => id === value);

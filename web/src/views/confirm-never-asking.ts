@@ -2,7 +2,7 @@
 
 import { openDialog } from '../ui/dialog.tsx';
 
-/** `apply` is called if the user agrees. The dialog shows its error. */
+/** Calls `apply` if the user agrees. The dialog shows an error of `apply`. */
 export function confirmNeverAsking(apply: () => Promise<unknown>): void {
   openDialog({
     title: 'Approve everything?',

@@ -31,7 +31,7 @@ interface Row {
 /** The content of the open folders by path, as far as it is loaded. The empty path is the session's directory. */
 type Folders = ReadonlyMap<string, DirectoryPage | 'loading'>;
 
-/** Opens a folder with this content, or closes it without one. */
+/** Opens a folder with its content. Without content, closes the folder. */
 function withFolder(folders: Folders, path: string, content?: DirectoryPage | 'loading'): Folders {
   const next = new Map(folders);
   if (content === undefined) next.delete(path);
@@ -39,8 +39,8 @@ function withFolder(folders: Folders, path: string, content?: DirectoryPage | 'l
   return next;
 }
 
-/** For how many frames a row that is scrolled into view may be not rendered. */
-const FOCUS_FRAMES = 30;
+/** Limit on the frames to wait until a row that is scrolled into view is rendered. */
+const MAX_FOCUS_FRAMES = 30;
 
 export function FileTree({ id, openPath, onOpen }: Props) {
   const { value, error, refetch } = useFetch(id, () => fetchDirectory(id, ''));
@@ -95,7 +95,7 @@ function Tree({ id, root, openPath, onOpen }: Props & { root: DirectoryPage }) {
       );
       // The first new entry replaces the focused row.
       nextFocused.current = index;
-      focusWhenVisible(index, FOCUS_FRAMES);
+      focusWhenVisible(index, MAX_FOCUS_FRAMES);
     } catch (error) {
       showError('Could not list more files', errorText(error));
     }
@@ -111,7 +111,7 @@ function Tree({ id, root, openPath, onOpen }: Props & { root: DirectoryPage }) {
     nextFocused.current = target;
     setFocusedIndex(target);
     list.current?.scrollToIndex(target, { align: 'nearest' });
-    focusWhenVisible(target, FOCUS_FRAMES);
+    focusWhenVisible(target, MAX_FOCUS_FRAMES);
   };
   const onKeyDown = (event: KeyboardEvent) => {
     const row = rows[focusedIndex];
@@ -185,7 +185,7 @@ function buildRows(folder: string, level: number, folders: Folders, loadingMore:
   });
   if (content.more === 0) return rows;
   const name = folder === loadingMore ? 'Loading …' : describeMore(content);
-  // No path has a slash at its end.
+  // Unique, because the path of an entry never ends with a slash.
   return [...rows, { name, type: 'more', path: folder, level, key: `${folder}/` }];
 }
 

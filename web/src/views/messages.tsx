@@ -26,16 +26,16 @@ const LOAD_OLDER_PX = 800;
 /** The oldest messages are dropped only when the scroll position is this far below the top. */
 const TRIM_DISTANCE_PX = 8000;
 
-/** Screen readers announce this many characters of an agent's text. */
+/** Limit on the characters of an agent's text that screen readers announce. */
 const MAX_ANNOUNCED_LENGTH = 300;
 
 /** A place in the conversation that is not its end. */
 export interface ReadingPlace {
   /** The key of the first visible item. */
   itemKey: string;
-  /** The height of its part above the visible area, in pixels. */
+  /** How much of this item is above the visible area, in pixels. */
   offset: number;
-  /** The measured heights of the items, if the first one has this key. */
+  /** The measured heights of the items. They are valid while the first item has the key `firstKey`. */
   firstKey?: string | undefined;
   heights?: CacheSnapshot | undefined;
 }
@@ -80,7 +80,7 @@ interface MessageListProps {
   items: ReturnType<typeof buildTimeline>;
   hasOlder: boolean;
   newestSeq: number | undefined;
-  /** Where the list starts, and what it updates; null for the end. */
+  /** Where the list is scrolled to at first, updated while the user scrolls; null for the end. */
   readingPlace: MutableRef<ReadingPlace | null>;
 }
 

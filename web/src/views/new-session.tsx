@@ -9,7 +9,14 @@ import { describeStartError, type StartError, type StartField } from '../content
 import { agentsOn, allowsNeverAsking, defaultAgent } from '../state/catalog.ts';
 import { getOwn } from '../state/get-own.ts';
 import { sync } from '../state/hub-client.ts';
-import { directoryExists, isOutside, machineName, servedDirectories, type SpawnOptions, spawnSession } from '../state/machines.ts';
+import {
+  directoryExists,
+  isOutsideServedDirectories,
+  machineName,
+  servedDirectories,
+  type SpawnOptions,
+  spawnSession,
+} from '../state/machines.ts';
 import { loadStates, machines, summaries } from '../state/store.ts';
 import { shortenPath } from '../content/paths.ts';
 import { LoadGate } from '../ui/loading.tsx';
@@ -247,7 +254,7 @@ function DirectoryField({ machine, value, error, onChange }: DirectoryFieldProps
     unknown: 'The directory that the agent works in, such as /code/demo',
     checking: 'Checking …',
     exists: 'Directory found',
-    missing: isOutside(value.trim(), machine)
+    missing: isOutsideServedDirectories(value.trim(), machine)
       ? `Not served by this machine, only: ${servedDirectories(machine).join(', ')}`
       : 'Directory not found on this machine',
   }[check];

@@ -11,7 +11,7 @@ import { validRequests } from '../content/permissions.ts';
 import { parseArguments, parsePlan, parseQuestions } from '../content/tool-arguments.ts';
 import { summarizeInput } from '../content/tool-summary.ts';
 import * as actions from '../state/actions.ts';
-import { deleteDraft, getDraft, updateDraft } from '../state/drafts.ts';
+import { deleteAnswerDraft, getAnswerDraft, updateAnswerDraft } from '../state/drafts.ts';
 import { acceptEditsMode } from '../state/catalog.ts';
 import { hasKeyboard } from '../ui/device.ts';
 import { isDialogOpen, openDialog } from '../ui/dialog.tsx';
@@ -178,7 +178,7 @@ function RequestCard({ session, id, request: published, areDecisionsDisabled, on
     setBusy(true);
     onDecide();
     // After a success the card stays busy, until an event removes the request.
-    if (await tryOrToast(errorTitle, operation)) deleteDraft(session.id, id);
+    if (await tryOrToast(errorTitle, operation)) deleteAnswerDraft(session.id, id);
     else setBusy(false);
   };
   const approve = (approval: actions.Approval, errorTitle = 'Could not approve the request') => {
@@ -193,23 +193,23 @@ function RequestCard({ session, id, request: published, areDecisionsDisabled, on
       title: plan ? 'Keep planning' : 'Deny the request',
       field: {
         label: plan ? 'What to change (optional)' : 'Reason for the agent (optional)',
-        value: getDraft(session.id, id).reason,
+        value: getAnswerDraft(session.id, id).reason,
         maxLength: MAX_REASON_LENGTH,
         isOptional: true,
-        onInput: (reason) => updateDraft(session.id, id, { reason }),
+        onInput: (reason) => updateAnswerDraft(session.id, id, { reason }),
       },
       action: plan ? 'Keep planning' : 'Deny',
       isDangerous: true,
       onConfirm: async (reason) => {
         onDecide();
-        // Not with `decide`: the dialog shows an error itself.
+        // Does not use `decide`, because the dialog shows an error itself.
         await actions.deny(session.id, id, 'denied', reason);
-        deleteDraft(session.id, id);
+        deleteAnswerDraft(session.id, id);
       },
     });
   const reviewAgain = () => {
     // The draft belongs to the previous content of the request.
-    deleteDraft(session.id, id);
+    deleteAnswerDraft(session.id, id);
     setReviewedContent(publishedContent);
   };
   const editsMode = plan || edits.length > 0 ? acceptEditsMode(session.metadata) : undefined;
@@ -248,8 +248,8 @@ function RequestCard({ session, id, request: published, areDecisionsDisabled, on
           <Questions
             questions={questions}
             otherFields={<ArgumentList fields={otherFields} />}
-            draft={getDraft(session.id, id)}
-            onDraft={(changes) => updateDraft(session.id, id, changes)}
+            draft={getAnswerDraft(session.id, id)}
+            onDraft={(changes) => updateAnswerDraft(session.id, id, changes)}
             onAnswers={answer}
             onDeny={() => deny('denied')}
           />
@@ -285,7 +285,7 @@ interface ShortenedNoticeProps {
   onLoad: (content: actions.RequestContent) => void;
 }
 
-/** Loads the rest of a request, without which it cannot be approved. */
+/** Loads the rest of a request. Only a complete request can be approved. */
 function ShortenedNotice({ size: { parts, bytes }, load, onLoad }: ShortenedNoticeProps) {
   const [count, setCount] = useState<number | null>(null);
   const start = async () => {

@@ -100,7 +100,7 @@ export function RequestActions({ request, isPlan, editsMode, canApprove, approve
   );
 }
 
-/** What an approval of later calls covers. `rule` is undefined if the CLI does not name it. */
+/** Shows which later calls an approval covers. `rule` is undefined if the CLI does not name them. */
 function SessionLabel({ rule }: { rule: Exclude<PendingRequest['sessionRule'], null> }) {
   if (rule === undefined) return 'Approve for session, as its CLI decides';
   return (

@@ -90,7 +90,7 @@ export function SessionList() {
   );
 }
 
-/** Sorts sessions. While the list is in use and the query is the same, they keep their order, and new ones wait. */
+/** Sorts sessions. While the list is in use and the query is the same, sessions keep their order, and new sessions are not shown. */
 function useSteadyOrder(sessions: SessionSummary[], trimmedQuery: string, isInUse: boolean): SessionSummary[] {
   const previous = useRef<{ trimmedQuery: string; ids: string[] } | null>(null);
   const keepsOrder = isInUse && previous.current?.trimmedQuery === trimmedQuery && previous.current.ids.length > 0;
@@ -149,7 +149,7 @@ function GroupHead({ path, host }: { path: string; host: string }) {
 
 function NoSessions() {
   const hub = location.port === '8787' ? '' : ` \\\n  --hub ${location.origin}`;
-  // The command asks for the token of a hub on another computer. That of a hub on its own computer opens the namespace `default`.
+  // For a hub on another computer, the command asks for the token. For a local hub, it uses the token of the namespace `default`.
   const isLocal = ['localhost', '127.0.0.1', '[::1]'].includes(location.hostname);
   const token = isLocal && namespace.value !== 'default' ? ' \\\n  --token-file FILE' : '';
   return (

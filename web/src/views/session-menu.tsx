@@ -10,7 +10,7 @@ import { openDialog } from '../ui/dialog.tsx';
 import { MenuButton } from '../ui/menu.tsx';
 import { tryOrToast } from '../ui/toasts.tsx';
 
-/** The hub's limit. */
+/** The hub's limit, in characters. */
 const MAX_NAME_LENGTH = 255;
 
 /** Resumes a session, and navigates if the hub gave it a new id. */
@@ -49,7 +49,7 @@ export function SessionMenu({ session }: { session: Session }) {
       action: 'Delete',
       isDangerous: true,
       onConfirm: async () => {
-        await actions.remove(id);
+        await actions.deleteSession(id);
         navigate('/');
       },
     });

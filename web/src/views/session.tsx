@@ -120,7 +120,7 @@ function SessionHeader({ id, session, tab }: { id: string; session: Session | un
   );
 }
 
-/** Where the session runs, and its agent. */
+/** Shows where the session runs, and its agent. */
 function Place({
   metadata,
   agentName,
@@ -146,10 +146,10 @@ function Place({
   );
 }
 
-/** In characters. */
+/** Limit on the shown error, in characters. */
 const MAX_ERROR_LENGTH = 1000;
 
-/** Why the agent could not be started. The conversation has the whole text. */
+/** Shows why the agent could not be started. The conversation has the whole text. */
 function AgentError({ text = 'The agent could not be started.' }: { text: string | undefined }) {
   const start = cutText(text, MAX_ERROR_LENGTH);
   return (

@@ -65,7 +65,7 @@ export function Settings() {
   );
 }
 
-/** Also turns notifications off, which are for the signed-in namespace. */
+/** Signs out. Also turns notifications off, because they are for the signed-in namespace. */
 async function signOut(): Promise<void> {
   await unsubscribe().catch(() => {});
   auth.signOut();

@@ -13,7 +13,7 @@ import { parsePlan } from '../content/tool-arguments.ts';
 import { pluralize, previewOutput, summarizeInput, summaryPath, toolTitle } from '../content/tool-summary.ts';
 import { Disclosure } from '../ui/disclosure.tsx';
 import { EscapedText } from '../ui/escaped-text.tsx';
-import { relativePath } from '../content/paths.ts';
+import { displayPath } from '../content/paths.ts';
 import { LineCounts } from '../ui/line-counts.tsx';
 import { PathText } from '../ui/path-text.tsx';
 import { DecisionDetails, DecisionIcon } from './answered-request.tsx';
@@ -59,7 +59,7 @@ export function ToolCall({ tool, metadata, sessionId }: { tool: ToolItem; metada
       trailing={<ToolStatus tool={tool} changes={changes} />}
       output={todos ? '' : output}
       images={images}
-      // What an agent reports about an edit is for its model. Only the reason of a failure says more than the diff.
+      // The agent's report about an edit is for its model. Only the reason of a failure says more than the diff.
       changes={state === 'failed' ? undefined : changes}
       cut={cut}
       sessionId={sessionId}
@@ -76,7 +76,7 @@ export function InputSummary({ input, metadata }: { input: unknown; metadata: Se
   return path === undefined ? (
     <EscapedText text={summarizeInput(input)} />
   ) : (
-    <PathText path={relativePath(path, metadata)} fullPath={path} />
+    <PathText path={displayPath(path, metadata)} fullPath={path} />
   );
 }
 
@@ -125,7 +125,7 @@ interface ResultDisclosureProps {
   after?: ComponentChildren;
 }
 
-/** Collapsible output. Its start, or that of the changed lines, is visible also while collapsed. */
+/** Collapsible output. While collapsed, it shows the first lines of the output or of the changes. */
 export function ResultDisclosure({ output, images, changes, cut = [], sessionId, children, after, ...header }: ResultDisclosureProps) {
   const cutBytes = cut.reduce((sum, { bytes }) => sum + bytes, 0);
   const { text, more } = useMemo(() => previewOutput(output, images.length, cutBytes), [output, images.length, cutBytes]);

@@ -13,7 +13,7 @@ import { lazy } from './lazy.tsx';
 const Edits = lazy(() => import('./diff.tsx').then(({ Edits }) => ({ default: Edits })));
 
 const INITIAL_LINES = 200;
-/** In characters, because one line may be very long. */
+/** Limit on the characters that are shown at first, in addition to the limit on lines: one line may be very long. */
 const INITIAL_LENGTH = 50_000;
 
 const renderEscaped = (text: string) => <EscapedText text={text} />;

@@ -35,7 +35,7 @@ export async function setUpApp(t, program, defaults) {
       token: TOKEN,
       machine: false,
       log,
-      reconnectMs: 10,
+      reconnectDelayMs: 10,
       startTimeoutMs: 0,
       ...defaults,
       ...options,

@@ -8,11 +8,11 @@ import { temporaryFolder } from '../git.mjs';
 import { WAIT_TIMEOUT_MS } from './load-test.mjs';
 import { Writer } from './web-clients.mjs';
 
-/** The longest pause between two commands: about as long as the agent takes for one. */
+/** Limit on the pause between two commands: about as long as the agent takes for a command. */
 const PAUSE_MS = 200;
 
 export class AgentLoad {
-  /** The number of its kills. */
+  /** How many times the agent was killed. */
   kills = 0;
   #process;
 
@@ -37,7 +37,7 @@ export class AgentLoad {
     this.session = { id: this.#process.sessionId };
     const { name, namespace, session } = this;
     const text = (n) => `echo ${n} >> log`;
-    this.writer = new Writer(this.loadTest, { name: `${name}-writer`, namespace, session, text, pauseMs: PAUSE_MS });
+    this.writer = new Writer(this.loadTest, { name: `${name}-writer`, namespace, session, text, maxPauseMs: PAUSE_MS });
   }
 
   /** Sends commands until the test is ending, and waits until all of them are done. */
@@ -56,12 +56,12 @@ export class AgentLoad {
     await this.#start();
   }
 
-  /** The numbers of the executed commands, from the log that each of them appends to. */
+  /** The numbers of the executed commands, from the log to which each command appends. */
   get executedCommands() {
     return readFileSync(path.join(this.dir, 'log'), 'utf8').trimEnd().split('\n').map(Number);
   }
 
-  /** The number of finished commands. */
+  /** Returns the number of finished commands. */
   async #countDone() {
     const history = await this.web.readHistory(this.session.id);
     return history.filter((message) => isReady({ type: 'message-received', message })).length;

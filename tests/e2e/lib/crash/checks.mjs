@@ -26,7 +26,7 @@ export async function readStoredSession({ web, session: { id }, loadTest }) {
   };
 }
 
-/** Every acknowledged message is stored once, in the order of its sender, and there are no other messages. */
+/** Checks that every acknowledged message is stored once, in the order of its sender, and there are no other messages. */
 export function checkMessages({ clis, writers }, { session, history, row, messages }) {
   assert.deepEqual(
     history.map(({ seq }) => seq),
@@ -67,12 +67,12 @@ export function checkMessages({ clis, writers }, { session, history, row, messag
   assert.equal(history.length, sentCount, 'there are no other messages');
 }
 
-/** Every CLI and listener has received the whole history: each message once and in order. */
+/** Checks that every CLI and listener has received the whole history: each message once and in order. */
 export function checkReaders({ clis, listeners }, { history }) {
   const storedTexts = new Map(history.map((message) => [message.seq, JSON.stringify(message)]));
   const isStored = (message) => JSON.stringify(message) === storedTexts.get(message.seq);
   for (const { name, received, knownSeqs } of clis) {
-    // A CLI knows of its own messages by their acknowledgements.
+    // A CLI knows its own messages from their acknowledgements.
     assert.equal(knownSeqs.size, history.length, `${name} knows all messages`);
     for (const { seq, content } of received) assert.deepEqual(content, history[seq - 1].content, `${name}, message ${seq}`);
   }
@@ -89,7 +89,8 @@ export function checkReaders({ clis, listeners }, { history }) {
 }
 
 /**
- * The version counts the updates. An acknowledged update has its version; any other was applied once or not at all.
+ * Checks that the version counts the updates, that an acknowledged update has its version, and that any other update was applied
+ * once or not at all.
  * @param {import('./updater.mjs').Updater[]} updaters
  * @param {{marks: string[]}} value
  * @param {number} version
@@ -114,7 +115,7 @@ export function checkUpdates(updaters, { marks }, version, otherUpdates = 0) {
   for (const [mark, ackedVersion] of ackedVersions) assert.equal(marks[ackedVersion - 2], mark, `${mark} is version ${ackedVersion}`);
 }
 
-/** Every request is completed with its decision, which a CLI has received. */
+/** Checks that every request is completed with its decision, and that a CLI has received the decision. */
 export function checkRequests({ clis, approver }, { session, completed }) {
   const { requests, completedRequests, marks } = session.agentState;
   const requestIds = marks.map(requestIdOf).filter((id) => id !== undefined);
@@ -131,7 +132,7 @@ export function checkRequests({ clis, approver }, { session, completed }) {
   }
 }
 
-/** The agent executed each command once and in order. Only a command that a kill interrupted may be missing. */
+/** Checks that the agent executed each command once and in order. Only a command that a kill interrupted may be missing. */
 export function checkAgent({ name, kills, writer, executedCommands }, { session, history }) {
   assert.deepEqual(
     history.map(({ seq }) => seq),
@@ -167,7 +168,7 @@ export function checkAgent({ name, kills, writer, executedCommands }, { session,
 }
 
 /**
- * The session is active, with the `thinking` value of a recent keep-alive.
+ * Checks that the session is active, with the `thinking` value of a recent keep-alive.
  * @param {{clis: import('./reliable-cli.mjs').ReliableCli[]}} load
  * @param {{session: any, row?: any}} stored
  * @param {number} [lastAcked] the index of the last acknowledged `thinking` value before the request: the hub's value is this

@@ -2,7 +2,7 @@
 
 import { WAIT_TIMEOUT_MS } from './load-test.mjs';
 
-/** The probability with which it disconnects after an event, in percent. */
+/** The probability that a listener disconnects after an event, in percent. */
 const DISCONNECT_PERCENT = 0.5;
 
 const eventNumber = (eventId) => BigInt(eventId.split('-')[1]);
@@ -10,7 +10,7 @@ const eventNumber = (eventId) => BigInt(eventId.split('-')[1]);
 export class Listener {
   /** The messages of events, in order. */
   received = [];
-  /** Messages that it fetched after a gap, by seq. */
+  /** The messages that were fetched after a gap, by seq. */
   fetched = new Map();
   /** The number of reconnections without and with a gap. */
   resumptions = { ok: 0, gap: 0 };
@@ -54,7 +54,7 @@ export class Listener {
     await Promise.all(this.#fetches);
   }
 
-  /** Waits until it has received or fetched all messages up to a seq. */
+  /** Waits until all messages up to a seq were received or fetched. */
   waitForMessages(seq) {
     return this.signal.waitUntil(() => this.#lastSeq >= seq, `to have message ${seq}`);
   }
@@ -107,7 +107,7 @@ export class Listener {
     }
   }
 
-  /** Event ids increase. A heartbeat and a repeated presence have the id of the previous event. */
+  /** Whether an event id is valid: ids increase, but a heartbeat and a repeated presence have the id of the previous event. */
   #isNext({ eventId, type, data }) {
     const difference = eventNumber(eventId) - eventNumber(this.#lastEventId);
     const isPresence = type === 'session-updated' && data.active === true;

@@ -3,10 +3,10 @@
 import { Cli } from '../../../../scripts/lib/clients/cli.mjs';
 
 /** Limit on unacknowledged messages. */
-const WINDOW = 64;
-/** Messages of a burst. */
-const BURST = 30;
-/** The longest pauses between two messages and between two keep-alives. */
+const MAX_IN_FLIGHT = 64;
+/** The number of messages in a burst. */
+const BURST_SIZE = 30;
+/** Limits on the pauses between two messages and between two keep-alives. */
 const MESSAGE_PAUSE_MS = 8;
 const KEEP_ALIVE_PAUSE_MS = 1_000;
 
@@ -15,14 +15,14 @@ export class ReliableCli {
   sent = [];
   /** The acknowledged messages, by local id. @type {Map<string, {id: string, seq: number}>} */
   acked = new Map();
-  /** The received messages in order: those of others, and own ones that it read after a reconnection. */
+  /** The received messages in order: messages of others, and own messages that were read after a reconnection. */
   received = [];
   /** The received answers to permission requests, by id: whether they are approved. */
   answers = new Map();
   /** The `thinking` values of the keep-alives, and the index of the last acknowledged one. */
   thinkingValues = [false];
   lastAckedThinking = 0;
-  /** The seqs of all stored messages that it knows of. @type {Set<number>} */
+  /** The seqs of all stored messages that this CLI knows. @type {Set<number>} */
   knownSeqs = new Set();
   #unacked = new Map();
   #connections = 0;
@@ -34,7 +34,7 @@ export class ReliableCli {
   /**
    * @param {import('./load-test.mjs').LoadTest} loadTest
    * @param {{name: string, namespace: string, session: any, tokenIn: import('../../../../scripts/lib/clients/cli.mjs').TokenIn, sendsMessages?: boolean,
-   *   isLeader?: boolean}} options `isLeader`: it reports `thinking` and the mode of its session
+   *   isLeader?: boolean}} options `isLeader`: whether this CLI reports `thinking` and the mode of the session
    */
   constructor(loadTest, { name, namespace, session, tokenIn, sendsMessages = true, isLeader = true }) {
     this.loadTest = loadTest;
@@ -71,7 +71,7 @@ export class ReliableCli {
     return this.signal.waitUntil(() => this.acked.size > before, 'to get an acknowledgement');
   }
 
-  /** Waits until it knows of all messages up to a seq. */
+  /** Waits until all messages up to a seq are known. */
   waitForMessages(seq) {
     return this.signal.waitUntil(() => this.knownSeqs.size >= seq, `to know ${seq} messages`);
   }
@@ -116,8 +116,8 @@ export class ReliableCli {
   }
 
   async #sendOneOrBurst() {
-    await this.signal.waitUntil(() => this.#unacked.size < WINDOW, 'to get acknowledgements');
-    for (let rest = this.random.chance(10) ? BURST : 1; rest > 0; rest -= 1) this.#sendNew();
+    await this.signal.waitUntil(() => this.#unacked.size < MAX_IN_FLIGHT, 'to get acknowledgements');
+    for (let rest = this.random.chance(10) ? BURST_SIZE : 1; rest > 0; rest -= 1) this.#sendNew();
   }
 
   #sendNew() {
@@ -150,7 +150,7 @@ export class ReliableCli {
     }
   }
 
-  /** Reads the missed messages. Updates that arrive meanwhile are buffered. */
+  /** Reads the missed messages. Updates that arrive during the read are buffered. */
   async #catchUp(isLost) {
     this.#buffered = [];
     this.#isReading = true;

@@ -5,7 +5,7 @@ import { ReliableCli } from './reliable-cli.mjs';
 import { Updater } from './updater.mjs';
 import { Approver, Caller, Writer } from './web-clients.mjs';
 
-/** The id of the permission request that a state update adds. Every second update adds one. */
+/** Returns the id of the permission request that a state update adds. Every second update adds a request. */
 export const requestIdOf = (mark) => (Number(mark.split('-').at(-1)) % 2 === 0 ? `r-${mark}` : undefined);
 
 function withRequest(state, mark) {
@@ -48,7 +48,7 @@ export class SessionLoad {
     await Promise.all([...this.clis, ...this.listeners].map((client) => client.connect()));
   }
 
-  /** Runs all clients until the test is ending and everything they started is finished. */
+  /** Runs all clients until the test is ending, and waits until everything that they started is finished. */
   async run() {
     const listening = this.listeners.map((listener) => listener.run());
     const workers = [...this.clis, ...this.writers, ...this.callers, ...this.metadataUpdaters, ...this.stateUpdaters, this.approver];

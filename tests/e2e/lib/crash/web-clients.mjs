@@ -3,7 +3,7 @@
 /** The longest pause between two requests. */
 const PAUSE_MS = 40;
 
-/** Writes messages one after another. Each is sent until it is acknowledged. */
+/** Writes messages one after another. Each message is sent until it is acknowledged. */
 export class Writer {
   /** All sent messages in order: `{localId, message}`, as in the history. */
   sent = [];
@@ -12,21 +12,21 @@ export class Writer {
 
   /**
    * @param {import('./load-test.mjs').LoadTest} loadTest
-   * @param {{name: string, namespace: string, session: any, text?: (n: number) => string, pauseMs?: number}} options
-   *   `text`: returns the text of the nth message, by default a random one; `pauseMs`: the longest pause between messages
+   * @param {{name: string, namespace: string, session: any, text?: (n: number) => string, maxPauseMs?: number}} options
+   *   `text`: returns the text of the nth message, by default a random text; `maxPauseMs`: the longest pause between messages
    */
-  constructor(loadTest, { name, namespace, session, text = () => this.random.text(), pauseMs = PAUSE_MS }) {
+  constructor(loadTest, { name, namespace, session, text = () => this.random.text(), maxPauseMs = PAUSE_MS }) {
     this.loadTest = loadTest;
     this.name = name;
     this.session = session;
     this.text = text;
-    this.pauseMs = pauseMs;
+    this.maxPauseMs = maxPauseMs;
     this.web = loadTest.hub.web(namespace);
     this.random = loadTest.random.for(name);
   }
 
   async run() {
-    await this.loadTest.repeat(this.random, this.pauseMs, async () => {
+    await this.loadTest.repeat(this.random, this.maxPauseMs, async () => {
       const n = this.sent.length + 1;
       const localId = `${this.name}-${n}`;
       const text = this.text(n);
@@ -95,7 +95,7 @@ export class Caller {
     await this.loadTest.repeat(this.random, PAUSE_MS, () => this.call());
   }
 
-  /** Makes a call, and returns whether the CLI answered. A call may fail, but must not get the result of another one. */
+  /** Makes a call, and returns whether the CLI answered. A call may fail, but must not get the result of another call. */
   async call() {
     this.#calls += 1;
     const path = `${this.name}/${this.#calls}`;
