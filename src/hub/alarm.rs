@@ -16,14 +16,18 @@ impl Hub {
     /// Handles the alarm: does everything that is due, and sets the next alarm.
     pub fn on_alarm(self: &Arc<Self>) {
         let now = self.rt.now();
-        let (due, is_idle, is_busy) = {
+        let (due, has_no_clients, is_busy) = {
             let mut turn = self.turn();
-            (turn.schedule.on_alarm(now), turn.is_idle(), turn.liveness.latest_start() + RECENT_KEEP_ALIVE_MS > now)
+            (
+                turn.schedule.on_alarm(now),
+                turn.has_no_clients(),
+                turn.liveness.latest_start() + RECENT_KEEP_ALIVE_MS > now,
+            )
         };
         // The next instance computes its next tick from this time. An alarm between two ticks does not change the time of the
         // next tick. A busy object stores nothing, because it stays in memory; if it is evicted nevertheless, the next instance
         // does one tick too many.
-        if !is_idle && (due.ping || due.heartbeat) && (due.is_first_tick || !is_busy) {
+        if !has_no_clients && (due.ping || due.heartbeat) && (due.is_first_tick || !is_busy) {
             self.rt.kv_put(LAST_TICK, &now.to_string());
         }
         self.turn().rpc.expire(now);
@@ -55,7 +59,7 @@ impl Hub {
             let hub = Arc::clone(self);
             self.rt.spawn(Box::pin(async move { hub.sweep().await }));
         }
-        self.turn().arm();
+        self.turn().set_next_alarm();
     }
 
     /// Restarts the timeouts of sessions and machines at the end of the last stall of the database, or now while the database is
@@ -102,7 +106,7 @@ impl Hub {
                 Ok(turn.commit_waiter())
             });
             let canceled = match canceled.await {
-                Ok(committed) => self.wait_for_commit(committed).await,
+                Ok(committed) => self.commit_and_wait(committed).await,
                 Err(error) => Err(error),
             };
             let mut turn = self.turn();

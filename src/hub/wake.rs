@@ -13,7 +13,7 @@ use crate::hub::base::push::state::{KEY_PREFIX, PushState};
 use crate::hub::base::state::State;
 use crate::hub::base::state::kept_requests::KeptRequests;
 use crate::hub::base::state::liveness::{Liveness, StoredTimer};
-use crate::hub::base::state::reservations::Reservations;
+use crate::hub::base::state::memory_reservations::MemoryReservations;
 use crate::hub::base::state::schedule::Schedule;
 use crate::hub::base::state::sweep::Sweep;
 use crate::hub::base::storage_keys::{
@@ -39,7 +39,7 @@ impl Hub {
     ) -> Arc<Self> {
         let now = rt.now();
         let budget = memory_budget.namespace_budget(config.namespace.as_ref());
-        let mut state = State::restore(&config, Reservations::new(&budget), &*rt, now);
+        let mut state = State::restore(&config, MemoryReservations::new(&budget), &*rt, now);
         state.restore_sockets(&config, &*rt, sockets, now);
         state.restore_keep_alives(&*rt, now);
         state.restore_kept_requests(&*rt);
@@ -68,7 +68,7 @@ impl Hub {
         // In a task, so that an alarm that woke the object is handled first. It sets the next alarm, and each setting
         // is a write.
         let woken = Arc::clone(&hub);
-        hub.rt.spawn(Box::pin(async move { woken.turn().arm() }));
+        hub.rt.spawn(Box::pin(async move { woken.turn().set_next_alarm() }));
         hub
     }
 
@@ -116,7 +116,7 @@ impl Environment for HubEnvironment {
 /// because the last batch of the earlier instance may still be in flight.
 fn fence(config: &Config, db: Arc<dyn Database>, rt: &Arc<dyn Runtime>, state: &State, now: u64) -> Fenced {
     // A restart disconnects all sockets, so their presence shows hibernation.
-    let hibernated = !state.is_idle() && !rt.previous_instance_crashed();
+    let hibernated = !state.has_no_clients() && !rt.previous_instance_crashed();
     let stored = rt.kv_get(EPOCH);
     let epoch = Epoch::at_start(stored.as_deref(), hibernated, now);
     let storage = Arc::clone(rt);
@@ -129,11 +129,11 @@ fn fence(config: &Config, db: Arc<dyn Database>, rt: &Arc<dyn Runtime>, state: &
 }
 
 impl State {
-    fn restore(config: &Config, reservations: Reservations, rt: &dyn Runtime, now: u64) -> Self {
+    fn restore(config: &Config, memory_reservations: MemoryReservations, rt: &dyn Runtime, now: u64) -> Self {
         let last_tick = rt.kv_get(LAST_TICK).and_then(|at| at.parse().ok());
         Self {
             connections: Connections::default(),
-            reservations,
+            memory_reservations,
             rpc: Default::default(),
             liveness: Liveness::default(),
             kept_requests: KeptRequests::default(),

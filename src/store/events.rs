@@ -100,7 +100,7 @@ pub struct EventsRow {
 
 impl EventsRow {
     /// Creates an empty row, to which the events after `number` are appended.
-    pub fn after(number: u64) -> Self {
+    pub fn empty_after(number: u64) -> Self {
         Self { last: number, floor: number, events: 0, bytes: 0, body: String::new() }
     }
 

@@ -118,7 +118,7 @@ impl Database for Fenced {
                     Ok(rows)
                 }
                 Err(error) if !writes => Err(error),
-                Err(error) if error.may_have_committed() => {
+                Err(error) if error.is_outcome_unknown() => {
                     self.begin_next();
                     Err(error)
                 }

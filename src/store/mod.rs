@@ -145,7 +145,7 @@ const LIMITS: [&str; 3] = ["exceeded D1's", "Exceeded maximum", "SQLITE_FULL"];
 
 impl DbError {
     /// Whether the batch may have been committed, or may be committed later, despite the error.
-    pub fn may_have_committed(&self) -> bool {
+    pub fn is_outcome_unknown(&self) -> bool {
         matches!(self, Self::Retryable(_) | Self::Unavailable(_))
     }
 
@@ -177,7 +177,7 @@ pub struct JoinedRows {
 pub trait Database: Send + Sync {
     /// Runs the statements in order as one transaction and returns the rows of each. When the future resolves, all of
     /// the transaction is durable or, after an error, none of it, unless it [may have
-    /// committed](DbError::may_have_committed).
+    /// committed](DbError::is_outcome_unknown).
     ///
     /// `statements` is mutable so that a wrapper can append its own until the future resolves, instead of copying a
     /// large batch.

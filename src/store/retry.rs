@@ -123,7 +123,7 @@ impl<D: Database> Retrying<D> {
         if lock(&self.queries).pending.is_empty() {
             let mut retries = Retries::begin(&*self.environment, &self.queries);
             let result = self.db.batch(&mut vec![Statement::new("SELECT 1", [])]).await;
-            retries.is_unreachable = Some(result.is_err_and(|error| error.may_have_committed()));
+            retries.is_unreachable = Some(result.is_err_and(|error| error.is_outcome_unknown()));
         }
     }
 }

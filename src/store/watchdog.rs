@@ -71,7 +71,7 @@ impl Watchdog {
 
     fn record_answer(&self, sent_at: u64, error: Option<&DbError>) {
         // An error without a known outcome may come from anything between the hub and the database.
-        if !error.is_some_and(DbError::may_have_committed) {
+        if !error.is_some_and(DbError::is_outcome_unknown) {
             let mut times = self.times();
             times.last_answered_sent_at = times.last_answered_sent_at.max(sent_at);
         }

@@ -65,7 +65,7 @@ impl Hub {
         self.load_machines().await?;
         let has_changes = !self.turn().write_queue.committed_machines().is_empty();
         if has_changes {
-            self.flushed_or_stalled().await?;
+            self.flush_unless_stalled().await?;
         }
         Ok(self.turn().online_machines_as_json())
     }

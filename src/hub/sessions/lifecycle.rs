@@ -41,7 +41,7 @@ impl Hub {
         self.call_without_result(id, Method::Abort, &Json::of(&Abort { reason: reason.unwrap_or(ABORT_REASON) }))
             .await?;
         self.end_session(id, EndCause::Aborted { reports }).await?;
-        self.flushed().await
+        self.flush().await
     }
 
     /// Takes control from the terminal, so that the web can send messages.
@@ -78,7 +78,7 @@ impl Hub {
             // The CLI may have connected meanwhile.
             self.kill_if_archived(id);
         }
-        self.flushed().await
+        self.flush().await
     }
 
     /// Calls `killSession` of an archived session in a task, if its CLI has registered it: the CLI could not be called when the session

@@ -25,7 +25,7 @@ impl Hub {
         let deadline = requested_at + MEMORY_TIMEOUT_MS;
         let (mut last_failure, mut keep_json) = (None, None);
         loop {
-            self.flushed_or_stalled().await?;
+            self.flush_unless_stalled().await?;
             let listed = {
                 let State { cache, write_queue, .. } = &mut *self.turn();
                 cache.list_page(request, write_queue)

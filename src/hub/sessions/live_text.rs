@@ -17,10 +17,12 @@ impl Hub {
     pub async fn message_delta(self: &Arc<Self>, delta: &cli::MessageDelta) -> Result<(), Error> {
         self.load_session(&delta.sid).await?;
         let mut turn = self.turn();
-        let State { live_texts, reservations, connections, .. } = &mut *turn;
+        let State { live_texts, memory_reservations, connections, .. } = &mut *turn;
         let cli::MessageDelta { sid, id, text, offset, kind } = delta;
         let received = ReceivedDelta { session: sid, id, offset: *offset, text, kind: *kind };
-        let Some((offset, text)) = live_texts.receive(&received, self.rt.now(), reservations) else { return Ok(()) };
+        let Some((offset, text)) = live_texts.receive(&received, self.rt.now(), memory_reservations) else {
+            return Ok(());
+        };
         let clients: Vec<(ConnId, Format)> = connections.subscribers_of_session(sid).collect();
         if !clients.is_empty() && turn.ensure_write_queue_has_room(0).is_ok() {
             let delta = DeltaEvent { session_id: sid, id, offset, text: &text, kind: *kind };

@@ -105,7 +105,7 @@ impl Hub {
                 let sync_log = async move {
                     if syncs_log {
                         // A change that needs it reads it again.
-                        let _ = self.sync_event_log().await;
+                        let _ = self.publish_missed_events().await;
                     }
                 };
                 let read = async move {
@@ -266,7 +266,7 @@ impl Hub {
             let mut turn = self.turn();
             (change(&mut turn)?, turn.commit_waiter())
         };
-        self.wait_for_commit(committed).await?;
+        self.commit_and_wait(committed).await?;
         Ok(result)
     }
 

@@ -51,7 +51,7 @@ impl Hub {
             };
             (id, turn.commit_waiter())
         };
-        self.wait_for_commit(committed).await?;
+        self.commit_and_wait(committed).await?;
         Ok(id)
     }
 
@@ -71,7 +71,7 @@ impl Hub {
         });
         let (committed, version) = renamed.await?;
         let to_rename_error = |error| if error == Error::DatabaseRejected { Error::RenameFailed } else { error };
-        self.wait_for_commit(committed).await.map_err(to_rename_error)?;
+        self.commit_and_wait(committed).await.map_err(to_rename_error)?;
         Ok(version)
     }
 

@@ -101,7 +101,7 @@ impl Hub {
                     }
                 }
                 // Another merge holds the lock. Its result does not matter here.
-                None => drop(self.flushed().await),
+                None => drop(self.flush().await),
             }
         }
     }
@@ -123,13 +123,13 @@ impl Hub {
         let metadata = merge_metadata(old, metadata.as_ref());
         let (new, large) = self.with_old_fields(old, new, metadata.clone());
         for statements in values::write_parts(namespace, large.as_slice()) {
-            self.commit(statements).await?;
+            self.write_statements(statements).await?;
         }
         let mut batch = removals::merge(namespace, &old.id, &new, &chunk_ends);
         // Events before the merge contain outdated seqs, so no client may resume from them.
         let event_numbers = self.log_gap(&mut batch).await?;
-        let committed = self.commit(batch).await;
-        let may_have_committed = committed.as_ref().err().is_none_or(DbError::may_have_committed);
+        let committed = self.write_statements(batch).await;
+        let may_have_committed = committed.as_ref().err().is_none_or(DbError::is_outcome_unknown);
         let ticket = self.turn().cache.evictions.take_ticket();
         let merged = match committed {
             Ok(()) => store::load_by_id(&self.db, namespace, &new_id).await,
@@ -144,7 +144,7 @@ impl Hub {
                     let clis = [&old.id, &new_id].map(|id| self.turn().connections.clis_of_session(id).to_vec());
                     self.turn().disconnect_to_resync(clis.into_iter().flatten());
                 }
-                self.turn().handle_failed_batch(&DbError::Retryable(error.to_string()));
+                self.turn().withdraw_failed_events(&DbError::Retryable(error.to_string()));
                 Err(error.into())
             }
         }
@@ -207,7 +207,7 @@ impl Turn<'_> {
         self.state.liveness.stop(&owner);
         self.hub.rt.kv_delete(&alive_key(&owner));
         self.publish(Some(removal), || Event::session_removed(&old.id));
-        self.state.events.cleared(gap);
+        self.state.events.on_cleared(gap);
         // Web clients of the new session have messages with outdated seqs.
         self.send_gap_notice(gap, Some(&new));
         if let Some(read) = read {

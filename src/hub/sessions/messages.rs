@@ -143,7 +143,7 @@ impl Hub {
     pub async fn send_message(self: &Arc<Self>, draft: Draft) -> Result<MessageRef, Error> {
         let (waiter, committed) = oneshot::channel();
         let message = self.append(Draft { receipt: Some(Receipt::Waiter(waiter)), ..draft }).await?;
-        self.wait_for_commit(committed).await?;
+        self.commit_and_wait(committed).await?;
         Ok(message)
     }
 

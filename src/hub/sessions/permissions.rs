@@ -68,7 +68,7 @@ impl Hub {
             Err(error) => Err(error),
         };
         self.turn().in_flight.end_answer(id, request);
-        self.wait_for_commit(commit?).await
+        self.commit_and_wait(commit?).await
     }
 
     fn recorded_answer(&self, answer: &PermissionAnswer, session_mode: Option<&str>) -> Answer {

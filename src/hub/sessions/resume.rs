@@ -69,7 +69,7 @@ impl Hub {
                 resumed?
             }
         };
-        self.flushed().await?;
+        self.flush().await?;
         Ok(active)
     }
 

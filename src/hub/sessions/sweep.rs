@@ -16,7 +16,7 @@ impl Hub {
     /// Deletes a batch, and schedules the next one.
     pub(in crate::hub) async fn sweep(self: &Arc<Self>) {
         // The deletion may still be queued. If it fails, the sessions stay.
-        let _ = self.flushed().await;
+        let _ = self.flush().await;
         let started_at = self.rt.now();
         let result = removals::sweep(&self.db, &self.config.namespace).await;
         let took_ms = self.rt.now().saturating_sub(started_at);

@@ -20,13 +20,13 @@ impl Turn<'_> {
                 Effect::Reply(reply) => self.answer(reply),
                 Effect::Publish(event) => self.publish(event_numbers.next(), || event),
                 Effect::Update { owner, except, parts } => {
-                    let to = others(self.state.connections.clis_of_owner(&owner), except);
+                    let to = all_except(self.state.connections.clis_of_owner(&owner), except);
                     if !to.is_empty() {
                         self.send_update(&to, &parts.concat());
                     }
                 }
                 Effect::Message { session, except, message, update_seq, event } => {
-                    let to = others(self.state.connections.clis_of_session(&session), except);
+                    let to = all_except(self.state.connections.clis_of_session(&session), except);
                     if !to.is_empty() {
                         let parts = message.serialize_in_parts(|message| {
                             let body = UpdateBody::NewMessage { sid: &session, message };
@@ -34,8 +34,8 @@ impl Turn<'_> {
                         });
                         self.send_update(&to, &parts.concat());
                     }
-                    let State { live_texts, reservations, .. } = &mut *self.state;
-                    live_texts.remove(&session, message.local_id.as_deref(), reservations);
+                    let State { live_texts, memory_reservations, .. } = &mut *self.state;
+                    live_texts.remove(&session, message.local_id.as_deref(), memory_reservations);
                     let event = || event.into_inner().unwrap_or_else(|| Event::message_received(&session, &message));
                     self.publish(event_numbers.next(), event);
                 }
@@ -83,6 +83,6 @@ impl Turn<'_> {
 }
 
 /// Returns the sockets without the one that caused the change.
-pub(in crate::hub) fn others(conns: &[ConnId], except: Option<ConnId>) -> Vec<ConnId> {
+pub(in crate::hub) fn all_except(conns: &[ConnId], except: Option<ConnId>) -> Vec<ConnId> {
     conns.iter().copied().filter(|conn| Some(*conn) != except).collect()
 }

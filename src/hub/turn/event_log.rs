@@ -9,7 +9,7 @@ use crate::store::{Database as _, events};
 impl Turn<'_> {
     /// Starts the log, unless it is on, because a web client connects.
     pub(in crate::hub) fn start_logging(&mut self) {
-        if self.state.events.client_connected() {
+        if self.state.events.on_client_connected() {
             self.store_stream_head();
         }
     }
@@ -19,16 +19,16 @@ impl Turn<'_> {
         if self.state.connections.subscriptions().next().is_some() {
             return self.persist_last_published();
         }
-        if self.state.events.client_gone(self.hub.rt.now()) {
+        if self.state.events.on_last_client_disconnected(self.hub.rt.now()) {
             self.store_stream_head();
-            let end = self.state.events.ends_at();
+            let end = self.state.events.logging_ends_at();
             self.request_alarm(end);
         }
     }
 
     /// Ends the log if no web client has been connected for long enough.
     pub(in crate::hub) fn stop_expired_log(&mut self, now: u64) {
-        let Some(last) = self.state.events.alarm_fired(now) else { return };
+        let Some(last) = self.state.events.on_log_alarm(now) else { return };
         self.store_stream_head();
         let Some(hub) = self.hub.this.upgrade() else { return };
         self.hub.rt.spawn(Box::pin(async move {
@@ -41,7 +41,7 @@ impl Turn<'_> {
     pub(in crate::hub) fn restore_event_stream(&mut self) {
         let last_published =
             self.state.connections.subscriptions().map(|(_, subscription)| subscription.last_published).max();
-        self.state.events.woken(&self.hub.rt.kv_get(HEAD_KEY).unwrap_or_default(), last_published);
+        self.state.events.on_wake(&self.hub.rt.kv_get(HEAD_KEY).unwrap_or_default(), last_published);
         match last_published {
             Some(_) => self.start_logging(),
             None => self.stop_logging_later(),

@@ -67,7 +67,7 @@ impl Turn<'_> {
     pub(in crate::hub) fn disconnect(&mut self, conn: ConnId, code: u16, reason: &str) {
         self.hub.rt.close(conn, code, reason);
         let (peer, dropped_bytes) = self.state.connections.remove(conn);
-        self.state.reservations.frames.release_part(dropped_bytes);
+        self.state.memory_reservations.frames.release_part(dropped_bytes);
         self.forget_connection(conn, peer);
     }
 

@@ -10,7 +10,7 @@ impl Hub {
     /// Waits for the end of a burst, so that its changes or lookups share a batch, or its registrations a write of the attachment.
     /// Does not wait if fewer than `min` are queued.
     /// Each `sleep(0)` lets the runtime deliver more events.
-    pub(in crate::hub) async fn await_burst(&self, min: usize, count_queued: fn(&State) -> usize) {
+    pub(in crate::hub) async fn await_burst_end(&self, min: usize, count_queued: fn(&State) -> usize) {
         let mut queued = count_queued(&self.turn());
         for _ in 0..MAX_BURST_TURNS {
             if queued < min {

@@ -71,7 +71,7 @@ impl Hub {
         owner: &str,
         large: &LargeRef,
     ) -> Result<Option<Json>, Error> {
-        self.flushed().await?;
+        self.flush().await?;
         self.read_value(owner, large).await
     }
 
@@ -115,7 +115,7 @@ impl Hub {
         if committed(&self.turn().write_queue).is_none() {
             return Ok(None);
         }
-        self.flushed_or_stalled().await?;
+        self.flush_unless_stalled().await?;
         let segments = match committed(&self.turn().write_queue) {
             Some(Committed::Absent) => return Err(Error::NotFound(kind)),
             Some(Committed::Present(state)) => split(state),
@@ -137,7 +137,7 @@ impl Hub {
         unread: &mut Vec<LargeRef>,
     ) -> Result<Option<ResponseText>, Error> {
         if is_changed {
-            self.flushed().await?;
+            self.flush().await?;
         }
         if let [Segment::Text(text)] = segments.as_mut_slice() {
             return Ok(Some(ResponseText { text: std::mem::take(text), reservation: None }));

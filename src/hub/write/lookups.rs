@@ -38,7 +38,7 @@ impl Hub {
 
     /// Waits one turn of the event loop, and longer while more lookups begin, then runs them.
     async fn run_lookups(self: &Arc<Self>) {
-        self.await_burst(1, |state| state.lookups.len()).await;
+        self.await_burst_end(1, |state| state.lookups.len()).await;
         let mut lookups = std::mem::take(&mut self.turn().lookups);
         while !lookups.is_empty() {
             let rest = lookups.split_off(lookups.len().min(MAX_GROUPED_LOOKUPS));
@@ -66,6 +66,6 @@ impl Hub {
             turn.unknown_local_ids.push(unknown);
             turn.commit_waiter()
         };
-        self.wait_for_commit(committed).await
+        self.commit_and_wait(committed).await
     }
 }

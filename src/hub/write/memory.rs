@@ -51,7 +51,7 @@ impl Evictable for Hub {
             // The lock is held by the code that asks for memory, which may be changing a cached session.
             Err(TryLockError::WouldBlock) => return,
         };
-        if state.reservations.cache.bytes() > MIN_CACHED_BYTES {
+        if state.memory_reservations.cache.bytes() > MIN_CACHED_BYTES {
             state.shrink_cache(|_| bytes);
         }
     }

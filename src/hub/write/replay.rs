@@ -25,7 +25,7 @@ impl Hub {
         if batch.is_empty() || events == 0 {
             return Ok(0..0);
         }
-        self.sync_event_log().await?;
+        self.publish_missed_events().await?;
         let state = &mut *self.turn();
         let numbers = state.events.reserve_for_batch(events, self.rt.now());
         let rows = state.events.encode_batch(numbers.clone(), effects.iter().filter_map(Effect::event));
@@ -36,7 +36,7 @@ impl Hub {
     /// Adds a gap to the log with a batch that makes earlier events useless. Returns the number for an event of the batch, and
     /// the last number in the gap.
     pub(in crate::hub) async fn log_gap(&self, batch: &mut Vec<Statement>) -> Result<(u64, u64), DbError> {
-        self.sync_event_log().await?;
+        self.publish_missed_events().await?;
         let state = &mut *self.turn();
         let numbers = state.events.reserve_for_batch(2, self.rt.now());
         let rows = state.events.encode_gap(numbers.end - 1);
@@ -58,7 +58,7 @@ impl Hub {
     /// Loads the events after `last_event_id` that are still in the log, if there is memory for them. Call it before
     /// [`subscribe`](Self::subscribe).
     pub async fn load_missed_events(self: &Arc<Self>, last_event_id: Option<&str>) -> Result<(), Error> {
-        self.sync_event_log().await?;
+        self.publish_missed_events().await?;
         let to_load = || last_event_id.and_then(|id| self.turn().events.rows_to_load(id));
         if to_load().is_none() {
             return Ok(());
@@ -79,7 +79,7 @@ impl Hub {
             let Ok(_memory) = memory else { return Ok(()) };
             let rows = events::load(&self.db, &self.config.namespace, after, Some(up_to)).await;
             let rows = rows.inspect_err(|error| *last_failure = Some((self.rt.now(), error.clone())))?;
-            self.turn().events.older_rows_read(up_to, rows);
+            self.turn().events.on_older_rows_read(up_to, rows);
         }
         Ok(())
     }

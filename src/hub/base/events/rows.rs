@@ -10,13 +10,13 @@ use crate::store::events::EventsRow;
 /// Encodes the events of a batch as the rows after the number `floor`. Of a large batch, encodes only the last events, as many as
 /// the log retains. An event that is too large for a row has an empty one.
 pub fn encode_rows<'e>(floor: u64, numbers: Range<u64>, events: impl Iterator<Item = &'e Event>) -> Vec<EventsRow> {
-    let (mut rows, mut row) = (Vec::new(), EventsRow::after(floor));
+    let (mut rows, mut row) = (Vec::new(), EventsRow::empty_after(floor));
     for (number, event) in numbers.zip(events) {
         let bytes = event.body.text_bytes();
         let is_logged = bytes <= MAX_LOGGED_EVENT_BYTES;
         let fits = is_logged && !row.body.is_empty() && row.bytes + bytes <= MAX_LOG_ROW_BYTES;
         if row.events > 0 && !fits {
-            let next = EventsRow::after(row.last);
+            let next = EventsRow::empty_after(row.last);
             push_row(&mut rows, std::mem::replace(&mut row, next));
         }
         row.last = number;

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::hub::base::state::reservations::Reservations;
+use crate::hub::base::state::memory_reservations::MemoryReservations;
 use crate::limits::{LIVE_TEXT_RETENTION_MS, MAX_DELTAS_PER_SECOND, MAX_LIVE_MESSAGES, MAX_LIVE_TEXT_BYTES};
 use crate::model::event::DeltaEvent;
 use crate::model::json::{Json, unescape_lenient};
@@ -81,21 +81,21 @@ impl LiveTexts {
         &mut self,
         delta: &ReceivedDelta<'_>,
         now: u64,
-        reservations: &mut Reservations,
+        memory_reservations: &mut MemoryReservations,
     ) -> Option<(u64, String)> {
-        let live_text = self.entry(delta.session, now, reservations)?;
+        let live_text = self.entry(delta.session, now, memory_reservations)?;
         let bytes_before = live_text.bytes();
         let message = live_text.message(delta.id)?;
         let capacity_before = message.text.capacity();
         let (start, text) = message.decode(delta)?;
         message.append(start, &text);
         message.changed_at = now;
-        let kept_bytes = reservations.live_texts.bytes();
+        let kept_bytes = memory_reservations.live_texts.bytes();
         let growth = message.text.capacity().saturating_sub(capacity_before);
-        if kept_bytes + growth > MAX_LIVE_BYTES || !reservations.budget.make_room(growth) {
+        if kept_bytes + growth > MAX_LIVE_BYTES || !memory_reservations.budget.make_room(growth) {
             message.drop_text();
         }
-        reservations.live_texts.resize(kept_bytes + live_text.bytes() - bytes_before);
+        memory_reservations.live_texts.resize(kept_bytes + live_text.bytes() - bytes_before);
         let limits = (MAX_DELTAS_PER_SECOND, MAX_DELTA_BYTES_PER_SECOND);
         let is_admitted = live_text.received.admit(now, 1, text.len(), limits);
         is_admitted.then_some((start, text))
@@ -114,10 +114,10 @@ impl LiveTexts {
     }
 
     /// Forgets a text whose message is stored.
-    pub fn remove(&mut self, session: &str, id: Option<&str>, reservations: &mut Reservations) {
+    pub fn remove(&mut self, session: &str, id: Option<&str>, memory_reservations: &mut MemoryReservations) {
         let Some(live_text) = self.sessions.get_mut(session) else { return };
         if let Some(message) = live_text.messages.iter_mut().find(|message| Some(&*message.id) == id) {
-            reservations.live_texts.release_part(message.text.capacity());
+            memory_reservations.live_texts.release_part(message.text.capacity());
             message.drop_text();
         }
     }
@@ -129,11 +129,16 @@ impl LiveTexts {
     }
 
     /// Returns the live text of a session; `None` when too many other sessions have some.
-    fn entry(&mut self, session: &str, now: u64, reservations: &mut Reservations) -> Option<&mut LiveText> {
+    fn entry(
+        &mut self,
+        session: &str,
+        now: u64,
+        memory_reservations: &mut MemoryReservations,
+    ) -> Option<&mut LiveText> {
         let is_new = !self.sessions.contains_key(session);
-        if is_new || reservations.live_texts.bytes() > MAX_LIVE_BYTES / 2 {
+        if is_new || memory_reservations.live_texts.bytes() > MAX_LIVE_BYTES / 2 {
             self.sessions.retain(|_, live_text| live_text.received.started_at + LIVE_TEXT_RETENTION_MS > now);
-            reservations.live_texts.resize(self.sessions.values().map(LiveText::bytes).sum());
+            memory_reservations.live_texts.resize(self.sessions.values().map(LiveText::bytes).sum());
             if is_new && self.sessions.len() >= MAX_LIVE_SESSIONS {
                 return None;
             }
@@ -233,15 +238,15 @@ mod tests {
 
     const NOW: u64 = 1_700_000_000_000;
 
-    fn reservations() -> Reservations {
-        Reservations::new(&Arc::<MemoryBudget>::default().namespace_budget("n"))
+    fn memory_reservations() -> MemoryReservations {
+        MemoryReservations::new(&Arc::<MemoryBudget>::default().namespace_budget("n"))
     }
 
     fn receive(
         live: &mut LiveTexts,
         (session, id, offset, text): (&str, &str, Option<u64>, &str),
         now: u64,
-        memory: &mut Reservations,
+        memory: &mut MemoryReservations,
     ) -> Option<(u64, String)> {
         live.receive(&ReceivedDelta { session, id, offset, text: &Json::of(text), kind: None }, now, memory)
     }
@@ -255,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_session_has_a_rate_and_a_dropped_delta_leaves_a_gap() {
-        let (mut live, mut memory) = (LiveTexts::default(), reservations());
+        let (mut live, mut memory) = (LiveTexts::default(), memory_reservations());
         let x = |sid| (sid, "a", None, "x");
         let accepted = (0..=MAX_DELTAS_PER_SECOND).filter_map(|_| receive(&mut live, x("s"), NOW, &mut memory)).count();
         assert_eq!(accepted, MAX_DELTAS_PER_SECOND);
@@ -282,7 +287,7 @@ mod tests {
 
     #[test]
     fn idle_sessions_and_old_messages_are_forgotten_with_their_memory() {
-        let (mut live, mut memory) = (LiveTexts::default(), reservations());
+        let (mut live, mut memory) = (LiveTexts::default(), memory_reservations());
         for session in 0..MAX_LIVE_SESSIONS {
             assert!(receive(&mut live, (&session.to_string(), "a", None, "x"), NOW, &mut memory).is_some());
         }
@@ -305,7 +310,7 @@ mod tests {
 
     #[test]
     fn the_text_so_far_follows_the_deltas_and_expires() {
-        let (mut live, mut memory) = (LiveTexts::default(), reservations());
+        let (mut live, mut memory) = (LiveTexts::default(), memory_reservations());
         let mut receive = |offset, text: &str| {
             receive(&mut live, ("s", "a", offset, text), NOW, &mut memory).unwrap();
             texts(&live, NOW).swap_remove(0)
@@ -323,7 +328,7 @@ mod tests {
 
     #[test]
     fn the_beginning_of_a_long_text_is_dropped() {
-        let (mut live, mut memory) = (LiveTexts::default(), reservations());
+        let (mut live, mut memory) = (LiveTexts::default(), memory_reservations());
         let half = "x".repeat(MAX_LIVE_TEXT_BYTES / 2);
         for second in 0..3 {
             receive(&mut live, ("s", "a", None, &half), NOW + second * 1_000, &mut memory);
@@ -333,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_namespace_and_the_isolate_have_bounds_for_the_kept_texts() {
-        let (mut live, mut memory) = (LiveTexts::default(), reservations());
+        let (mut live, mut memory) = (LiveTexts::default(), memory_reservations());
         let large = "x".repeat(MAX_LIVE_TEXT_BYTES);
         for session in 0..MAX_LIVE_BYTES / MAX_LIVE_TEXT_BYTES {
             receive(&mut live, (&session.to_string(), "a", None, &large), NOW, &mut memory);
@@ -345,7 +350,7 @@ mod tests {
         receive(&mut live, ("s", "a", None, "y"), NOW, &mut memory);
         assert_eq!(texts(&live, NOW), [(1, "y".to_owned())]);
 
-        let (mut live, mut memory) = (LiveTexts::default(), reservations());
+        let (mut live, mut memory) = (LiveTexts::default(), memory_reservations());
         let others = memory.budget.reserve(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
         assert!(receive(&mut live, ("s", "a", None, "x"), NOW, &mut memory).is_some());
         assert_eq!((texts(&live, NOW), memory.live_texts.bytes()), (vec![], 0));

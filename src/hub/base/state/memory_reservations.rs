@@ -8,7 +8,7 @@ use crate::memory_budget::{NamespaceBudget, Reservation};
 const WRITE_QUEUE_HEADROOM_BYTES: usize = 8 * 1024 * 1024;
 
 /// The memory that the hub's state holds.
-pub struct Reservations {
+pub struct MemoryReservations {
     /// The inbound frames that are being handled or queued.
     pub frames: Reservation,
     /// The bytes of `frames` that were admitted without free memory.
@@ -22,7 +22,7 @@ pub struct Reservations {
     pub budget: Arc<NamespaceBudget>,
 }
 
-impl Reservations {
+impl MemoryReservations {
     pub fn new(budget: &Arc<NamespaceBudget>) -> Self {
         let reserve_nothing = || budget.empty_reservation();
         Self {
