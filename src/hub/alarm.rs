@@ -89,7 +89,7 @@ impl Hub {
                     self.turn().liveness.stop(&owner);
                     self.rt.kv_delete(&alive_key(&owner));
                 }
-                Err(_) => self.turn().begin_timeout(owner),
+                Err(_) => self.turn().start_timeout(owner),
             }
         }
         self.start_commit();

@@ -146,7 +146,7 @@ impl State {
             lookups: Vec::new(),
             unknown_local_ids: Vec::new(),
             write_queue: Default::default(),
-            namespace_stored: rt.kv_get(NAMESPACE).is_some(),
+            is_namespace_stored: rt.kv_get(NAMESPACE).is_some(),
             activation_waiters: Default::default(),
             in_flight: Default::default(),
             upload_slots: Default::default(),

@@ -1,5 +1,5 @@
-//! Live text: forwards what an agent is writing (PROTOCOL-EVENTS.md "Live text"). It is never stored, and is dropped first
-//! when the hub is overloaded.
+//! Live text: forwards what an agent is writing (PROTOCOL-EVENTS.md "Live text"). Live text is never stored. An overloaded hub
+//! drops it before anything else.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::wire::cli;
 
 impl Hub {
     /// Handles `message-delta`: sends it to the web clients that receive the session's messages, or drops it.
-    pub async fn message_delta(self: &Arc<Self>, delta: &cli::MessageDelta) -> Result<(), Error> {
+    pub async fn on_message_delta(self: &Arc<Self>, delta: &cli::MessageDelta) -> Result<(), Error> {
         self.load_session(&delta.sid).await?;
         let mut turn = self.turn();
         let State { live_texts, memory_reservations, connections, .. } = &mut *turn;

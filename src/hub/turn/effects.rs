@@ -17,7 +17,7 @@ impl Turn<'_> {
         let mut inactive = 0;
         for effect in effects {
             match effect {
-                Effect::Reply(reply) => self.answer(reply),
+                Effect::Reply(reply) => self.send_committed_reply(reply),
                 Effect::Publish(event) => self.publish(event_numbers.next(), || event),
                 Effect::Update { owner, except, parts } => {
                     let to = all_except(self.state.connections.clis_of_owner(&owner), except);
@@ -39,7 +39,7 @@ impl Turn<'_> {
                     let event = || event.into_inner().unwrap_or_else(|| Event::message_received(&session, &message));
                     self.publish(event_numbers.next(), event);
                 }
-                Effect::Notify(notification) => self.notify(notification),
+                Effect::Notify(notification) => self.queue_notification(notification),
                 Effect::DeleteTimer(owner) => {
                     if !self.state.liveness.is_running(&owner) {
                         self.hub.rt.kv_delete(&alive_key(&owner));
@@ -60,7 +60,7 @@ impl Turn<'_> {
     }
 
     /// Sends the answer for a durable change.
-    pub(in crate::hub) fn answer(&mut self, reply: Reply) {
+    pub(in crate::hub) fn send_committed_reply(&mut self, reply: Reply) {
         self.send_reply(reply.conn, &reply.on_commit.concat());
     }
 
@@ -75,7 +75,7 @@ impl Turn<'_> {
                 }
                 // The session or machine was to become inactive. It is still active in the database, so the hub tries again
                 // after another timeout.
-                Effect::DeleteTimer(owner) => self.begin_timeout(owner),
+                Effect::DeleteTimer(owner) => self.start_timeout(owner),
                 Effect::Publish(_) | Effect::Update { .. } | Effect::Message { .. } | Effect::Notify(_) => {}
             }
         }

@@ -18,7 +18,7 @@ impl Turn<'_> {
     /// Publishes an event once its change is durable. `number` is `None` for an event that changes nothing in the database.
     pub(in crate::hub) fn publish(&mut self, number: Option<u64>, event: impl FnOnce() -> Event) {
         if let Some(action) = self.state.events.on_committed(number, event) {
-            self.perform(action);
+            self.perform_action(action);
         }
     }
 
@@ -26,11 +26,11 @@ impl Turn<'_> {
     pub(in crate::hub) fn withdraw_failed_events(&mut self, error: &DbError) {
         self.state.event_appender.on_failed();
         if let Some(action) = self.state.events.on_failed(error.is_outcome_unknown()) {
-            self.perform(action);
+            self.perform_action(action);
         }
     }
 
-    fn perform(&mut self, action: Action) {
+    fn perform_action(&mut self, action: Action) {
         match action {
             Action::Send(number, event) => {
                 self.broadcast(number, &event.body, |subscription| subscription.receives(&event.audience));
@@ -61,7 +61,7 @@ impl Hub {
             };
             let mut turn = self.turn();
             let actions = turn.events.on_rows_read(read, &rows);
-            actions.into_iter().for_each(|action| turn.perform(action));
+            actions.into_iter().for_each(|action| turn.perform_action(action));
             turn.persist_last_published();
         }
     }

@@ -17,7 +17,7 @@ use crate::push::payload::{Notification, NotificationKind};
 impl Turn<'_> {
     /// Queues a notification, or logs why it is dropped. While there are no subscribers, nothing is stored or logged: a notification
     /// is at most a toast.
-    pub(in crate::hub) fn notify(&mut self, notification: Notification) {
+    pub(in crate::hub) fn queue_notification(&mut self, notification: Notification) {
         let now = self.hub.rt.now();
         let State { push, connections, .. } = &mut *self.state;
         let is_recorded = !push.subscribers.is_assumed_empty(now);

@@ -40,8 +40,8 @@ impl Turn<'_> {
     }
 
     /// Starts the timeout of an owner without activity.
-    pub(in crate::hub) fn begin_timeout(&mut self, owner: Owner) {
-        if self.state.liveness.begin(owner.clone(), self.hub.rt.now()) {
+    pub(in crate::hub) fn start_timeout(&mut self, owner: Owner) {
+        if self.state.liveness.start_without_activity(owner.clone(), self.hub.rt.now()) {
             self.store_timer(&owner);
         }
         let deadline = self.state.liveness.deadline(&owner);
@@ -49,9 +49,9 @@ impl Turn<'_> {
     }
 
     /// Starts the timeout of an owner that the database says is active, unless it runs or has just passed.
-    pub(in crate::hub) fn start_timeout(&mut self, owner: Owner) {
+    pub(in crate::hub) fn start_timeout_if_missing(&mut self, owner: Owner) {
         if !self.state.liveness.has(&owner) {
-            self.begin_timeout(owner);
+            self.start_timeout(owner);
         }
     }
 
@@ -61,7 +61,7 @@ impl Turn<'_> {
     }
 
     /// Restarts the timeout of a session or machine that is still active, so that its CLI can reconnect before it expires.
-    pub(in crate::hub) fn restart_timeout(&mut self, owner: &Owner, now: u64) {
+    pub(in crate::hub) fn restart_timeout_on_disconnect(&mut self, owner: &Owner, now: u64) {
         let is_served = self.state.is_served(owner, None, now);
         if self.state.liveness.record_disconnect(owner, now, is_served) {
             self.state.cache.set_active_at(owner, now);

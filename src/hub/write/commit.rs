@@ -108,7 +108,7 @@ impl Hub {
                 let Some(batch) = batch else { return };
                 (batch, turn.take_local_id_lookup())
             };
-            match self.write(&mut batch, lookup).await {
+            match self.write_batch(&mut batch, lookup).await {
                 Ok(event_numbers) => {
                     let is_large = batch.bytes() > EVICT_AFTER_BYTES;
                     // Before the effects: a client that reads after it received an effect must find the change.
@@ -131,7 +131,7 @@ impl Hub {
 
     /// Writes the parts of a batch's large values, then the batch together with the log of its events, and looks up local ids. Returns
     /// the numbers of the events.
-    async fn write(
+    async fn write_batch(
         &self,
         batch: &mut Batch<Effect, BeforeImages>,
         lookup: LocalIdLookup,

@@ -43,11 +43,11 @@ impl Hub {
         while !lookups.is_empty() {
             let rest = lookups.split_off(lookups.len().min(MAX_GROUPED_LOOKUPS));
             let (hub, batch) = (Arc::clone(self), std::mem::replace(&mut lookups, rest));
-            self.rt.spawn(Box::pin(async move { hub.run_batch(batch).await }));
+            self.rt.spawn(Box::pin(async move { hub.run_lookup_batch(batch).await }));
         }
     }
 
-    async fn run_batch(&self, mut lookups: Vec<Lookup>) {
+    async fn run_lookup_batch(&self, mut lookups: Vec<Lookup>) {
         let counts: Vec<usize> = lookups.iter().map(|lookup| lookup.statements.len()).collect();
         let mut statements = lookups.iter_mut().flat_map(|lookup| std::mem::take(&mut lookup.statements)).collect();
         let mut rows = self.db.batch(&mut statements).await.map(Vec::into_iter);

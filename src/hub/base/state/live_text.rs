@@ -1,5 +1,5 @@
-//! Live text: limits the rate of `message-delta` events, and keeps the text so far of each message for web clients that connect
-//! while the agent writes it. Nothing of it survives hibernation.
+//! Live text: limits the rate of `message-delta` events. Keeps the text so far of each message for web clients that connect while the
+//! agent writes the message. Live text does not survive hibernation.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,7 +9,7 @@ use crate::model::event::DeltaEvent;
 use crate::model::json::{Json, unescape_lenient};
 use crate::model::message::TextKind;
 
-/// How many bytes of delta text of a session are sent in a second. Further ones are dropped.
+/// How many bytes of delta text of a session are sent in a second. Further deltas are dropped.
 const MAX_DELTA_BYTES_PER_SECOND: usize = 128 * 1024;
 /// How many deltas a namespace sends to web clients in a second, counted for each client: the thread is shared.
 const MAX_SENT_DELTAS_PER_SECOND: usize = 2_000;
@@ -17,7 +17,7 @@ const MAX_SENT_DELTAS_PER_SECOND: usize = 2_000;
 const MAX_SENT_DELTA_BYTES_PER_SECOND: usize = 4 * 1024 * 1024;
 /// How many sessions of a namespace have live text at a time.
 const MAX_LIVE_SESSIONS: usize = 1_000;
-/// The bytes of all live texts of a namespace that are kept for web clients that connect.
+/// The most bytes of live text that a namespace keeps for web clients that connect.
 const MAX_LIVE_BYTES: usize = 1024 * 1024;
 
 /// A `message-delta` of a CLI.
@@ -36,7 +36,7 @@ pub struct ReceivedDelta<'a> {
 #[derive(Debug, Default)]
 pub struct LiveTexts {
     sessions: HashMap<String, LiveText>,
-    /// What was sent to web clients, over all sessions.
+    /// The deltas that were sent to web clients, over all sessions.
     sent: Rate,
 }
 
@@ -64,7 +64,7 @@ struct LiveMessage {
     held_half: Option<u16>,
 }
 
-/// What was counted in a second.
+/// The deltas and bytes that were counted in the current second.
 #[derive(Debug, Default)]
 struct Rate {
     /// The start of the second, in Unix milliseconds.
@@ -74,8 +74,8 @@ struct Rate {
 }
 
 impl LiveTexts {
-    /// Adds a delta to the text of its message. Returns the offset and text to send, or `None` if the session exceeds its rate and
-    /// the delta is to be dropped. A dropped delta moves the offset of the next one, so that web clients notice the gap. Half of a
+    /// Adds a delta to the text of its message. Returns the offset and text to send; `None` if the delta must be dropped because the
+    /// session exceeds its rate. A dropped delta moves the offset of the next one, so that web clients notice the gap. Half of a
     /// surrogate pair at the end of the text is sent with the delta that continues it.
     pub fn receive(
         &mut self,
@@ -122,13 +122,13 @@ impl LiveTexts {
         }
     }
 
-    /// Counts a delta of `bytes` that is to be sent to `web_clients`. Returns false if the namespace exceeds its rate.
+    /// Counts a delta of `bytes` for `web_clients`. Returns false if the delta must not be sent, because the namespace exceeds its rate.
     pub fn admit_send(&mut self, web_clients: usize, bytes: usize, now: u64) -> bool {
         let limits = (MAX_SENT_DELTAS_PER_SECOND, MAX_SENT_DELTA_BYTES_PER_SECOND);
         self.sent.admit(now, web_clients, web_clients * bytes, limits)
     }
 
-    /// Returns the live text of a session; `None` when too many other sessions have some.
+    /// Returns the live text of a session; `None` if too many other sessions have live text.
     fn entry(
         &mut self,
         session: &str,
@@ -167,7 +167,7 @@ impl LiveText {
 }
 
 impl LiveMessage {
-    /// Returns where a delta begins in the message, and its text with the half that was held before.
+    /// Returns where a delta begins in the message, and its text, after the half of a surrogate pair that was held before.
     fn decode(&mut self, delta: &ReceivedDelta<'_>) -> Option<(u64, String)> {
         let length = self.end + u64::from(self.held_half.is_some());
         let mut start = delta.offset.unwrap_or(length);
@@ -184,7 +184,7 @@ impl LiveMessage {
         Some((start, text))
     }
 
-    /// Replaces the text from `start` on. Drops what is before a gap, or exceeds the limit.
+    /// Replaces the text from `start` on. Drops text before a gap, and text above the limit.
     fn append(&mut self, start: u64, text: &str) {
         let mut position = self.end;
         if start != position {

@@ -75,8 +75,8 @@ pub(in crate::hub) struct State {
     pub event_appender: Appender,
     pub schedule: Schedule,
     pub cache: Cache,
-    /// The sockets whose attachments are older than their peers in memory. A socket appears once for each change, so that the
-    /// length shows whether the burst goes on.
+    /// The sockets whose attachments must be written. A socket appears once for each change, so that the length shows whether the burst
+    /// has ended.
     pub unwritten_attachments: Vec<ConnId>,
     /// The lookups whose batch has not begun.
     pub lookups: Vec<Lookup>,
@@ -84,7 +84,7 @@ pub(in crate::hub) struct State {
     pub unknown_local_ids: Vec<UnknownLocalId>,
     pub write_queue: HubQueue,
     /// Whether the namespace's name is in the object's storage.
-    pub namespace_stored: bool,
+    pub is_namespace_stored: bool,
     pub activation_waiters: ActivationWaiters,
     pub in_flight: InFlight,
     pub upload_slots: UploadSlots,
@@ -111,13 +111,13 @@ impl State {
         self.connections.clis().next().is_none() && self.connections.subscriptions().next().is_none()
     }
 
-    /// Returns when to acknowledge. An event that changed nothing may repeat a value whose write is still queued; it is
-    /// acknowledged after that write.
+    /// Returns when to acknowledge an event. An event that changed nothing may repeat a value whose write is still queued, so it is
+    /// acknowledged after the queued writes.
     pub(in crate::hub) fn ack_timing(&self, changed: bool) -> AckTiming {
         if changed || self.write_queue.has_pending() { AckTiming::OnCommit } else { AckTiming::Now }
     }
 
-    /// Returns a receiver that resolves when everything queued so far is durable, or has failed.
+    /// Returns a receiver that resolves when all writes queued so far are durable, or have failed. Does not start a commit.
     pub(in crate::hub) fn commit_waiter(&mut self) -> oneshot::Receiver<Result<(), Error>> {
         let (sender, receiver) = oneshot::channel();
         self.write_queue.on_commit(Effect::Resolve(sender));
