@@ -54,7 +54,7 @@ impl Hub {
             rt,
             state: Mutex::new(state),
             id_bytes: Mutex::default(),
-            // Above every id that an earlier instance used.
+            // Greater than all ids of earlier instances.
             next_id: AtomicU64::new(now << 12),
             large_reads: futures::lock::Mutex::default(),
             log_reads: futures::lock::Mutex::default(),
@@ -65,16 +65,16 @@ impl Hub {
         let cache: Weak<dyn Evictable> = hub.this.clone();
         memory_budget.add_cache(cache);
         hub.turn().restore_event_stream();
-        // In a task, so that an alarm that woke the object is handled first. It sets the next alarm, and each setting
-        // is a write.
+        // In a task, so that an alarm that woke the object is handled first. Its handler sets the next alarm; setting the alarm twice
+        // would cost another write.
         let woken = Arc::clone(&hub);
         hub.rt.spawn(Box::pin(async move { woken.turn().set_next_alarm() }));
         hub
     }
 
-    /// Disconnects the clients of an object whose namespace has another object since a change of `HUB_JURISDICTION`. They
-    /// reconnect to the other object. Returns whether the storage can be deleted: not while it records a sweep, which this object
-    /// continues if the change is reverted.
+    /// Disconnects the clients of an object that was replaced by a change of `HUB_JURISDICTION`. They reconnect to the new object of the
+    /// namespace. Returns whether the storage can be deleted. It cannot while it records a sweep: this object continues the sweep if
+    /// the change is reverted.
     pub fn retire(rt: &dyn Runtime, sockets: &[(ConnId, String)]) -> bool {
         for (conn, _) in sockets {
             rt.close(*conn, 1012, "The namespace has moved. Reconnect.");
@@ -112,8 +112,8 @@ impl Environment for HubEnvironment {
     }
 }
 
-/// Returns the fenced database. Hibernation keeps the epoch: no batch was in flight. Any other wake begins a new epoch,
-/// because the last batch of the earlier instance may still be in flight.
+/// Returns the fenced database. The epoch continues after hibernation, because no batch was in flight. Any other wake begins a new
+/// epoch, because the last batch of the earlier instance may still be in flight.
 fn fence(config: &Config, db: Arc<dyn Database>, rt: &Arc<dyn Runtime>, state: &State, now: u64) -> Fenced {
     // A restart disconnects all sockets, so their presence shows hibernation.
     let hibernated = !state.has_no_clients() && !rt.previous_instance_crashed();

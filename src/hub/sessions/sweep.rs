@@ -15,7 +15,7 @@ const SWEEP_PAUSE_FACTOR: u64 = 4;
 impl Hub {
     /// Deletes a batch, and schedules the next one.
     pub(in crate::hub) async fn sweep(self: &Arc<Self>) {
-        // The deletion of the session may still be queued. If it fails, the sweep finds nothing to delete.
+        // The deletion of the session may still be queued. If it fails, the session keeps its messages.
         let _ = self.flush().await;
         let started_at = self.rt.now();
         let result = removals::sweep(&self.db, &self.config.namespace).await;

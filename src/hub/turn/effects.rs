@@ -12,7 +12,7 @@ use crate::model::event::Event;
 use crate::wire::update::{UpdateBody, update_frame};
 
 impl Turn<'_> {
-    /// Runs the effects of a durable change. `event_numbers` are those reserved for its events.
+    /// Runs the effects of a durable change. `event_numbers` are reserved for its events.
     pub(in crate::hub) fn run_effects(&mut self, effects: Vec<Effect>, mut event_numbers: Range<u64>) {
         let mut inactive = 0;
         for effect in effects {
@@ -52,20 +52,20 @@ impl Turn<'_> {
             }
         }
         self.persist_last_published();
-        // An inactive session may leave the cache.
+        // Inactive sessions may be evicted.
         if inactive > 0 {
             self.state.cache.record_inactive(inactive);
             self.state.evict_sessions();
         }
     }
 
-    /// Sends the answer for a durable change.
+    /// Sends the reply to a CLI after its change is durable.
     pub(in crate::hub) fn send_committed_reply(&mut self, reply: Reply) {
         self.send_reply(reply.conn, &reply.on_commit.concat());
     }
 
-    /// Handles the effects of a change that was not committed: sends the error to CLIs and callers that wait for the commit, and
-    /// drops the others.
+    /// Handles the effects of a change that was not committed: sends the error to CLIs and callers that wait for the commit. Drops the
+    /// other effects.
     pub(in crate::hub) fn fail_effects(&mut self, effects: impl Iterator<Item = Effect>, error: &Error) {
         for effect in effects {
             match effect {
@@ -73,7 +73,7 @@ impl Turn<'_> {
                 Effect::Resolve(waiter) => {
                     let _ = waiter.send(Err(error.clone()));
                 }
-                // The session or machine was to become inactive. It is still active in the database, so the hub tries again
+                // The session or machine should have become inactive. It is still active in the database, so the hub tries again
                 // after another timeout.
                 Effect::DeleteTimer(owner) => self.start_timeout(owner),
                 Effect::Publish(_) | Effect::Update { .. } | Effect::Message { .. } | Effect::Notify(_) => {}

@@ -7,14 +7,14 @@ use crate::hub::turn::Turn;
 use crate::store::{Database as _, events};
 
 impl Turn<'_> {
-    /// Starts the log, unless it is on, because a web client connects.
+    /// Starts to log events when a web client connects, unless events are already logged.
     pub(in crate::hub) fn start_logging(&mut self) {
         if self.state.events.on_client_connected() {
             self.store_stream_head();
         }
     }
 
-    /// Schedules the end of the log if the web client that disconnected was the last one.
+    /// Schedules the end of the log if no web client is connected any more.
     pub(in crate::hub) fn stop_logging_later(&mut self) {
         if self.state.connections.subscriptions().next().is_some() {
             return self.persist_last_published();
@@ -26,13 +26,13 @@ impl Turn<'_> {
         }
     }
 
-    /// Ends the log if no web client has been connected for long enough.
+    /// Ends the log if no web client has been connected for ten minutes.
     pub(in crate::hub) fn stop_expired_log(&mut self, now: u64) {
         let Some(last) = self.state.events.on_log_alarm(now) else { return };
         self.store_stream_head();
         let Some(hub) = self.hub.this.upgrade() else { return };
         self.hub.rt.spawn(Box::pin(async move {
-            // If this fails, the next log deletes the rows, because they are before its start.
+            // If this fails, the next log deletes the rows, because their numbers are below its start.
             let _ = hub.db.batch(&mut vec![events::delete(&hub.config.namespace, last)]).await;
         }));
     }
@@ -48,8 +48,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Stores the number of the last published event in the attachment of a web client's socket. If the hub loses its memory
-    /// but not its sockets, it knows which events the connected clients have received.
+    /// Stores the number of the last published event in the attachment of any one web client's socket. After hibernation, the hub knows
+    /// from it which events the connected clients have received.
     pub(in crate::hub) fn persist_last_published(&mut self) {
         let last_published = self.state.events.last_published();
         let first = self.state.connections.subscriptions().next().map(|(conn, first)| (conn, first.clone()));

@@ -7,8 +7,8 @@ use crate::model::event::Event;
 use crate::store::event_lines;
 use crate::store::events::EventsRow;
 
-/// Encodes the events of a batch as the rows after the number `floor`. Of a large batch, encodes only the last events, as many as
-/// the log retains. An event that is too large for a row has an empty one.
+/// Encodes the events of a batch as the rows after the number `floor`. Encodes only the last events of a large batch, as many as the
+/// log retains. An event that is too large for a row gets an empty row.
 pub fn encode_rows<'e>(floor: u64, numbers: Range<u64>, events: impl Iterator<Item = &'e Event>) -> Vec<EventsRow> {
     let (mut rows, mut row) = (Vec::new(), EventsRow::empty_after(floor));
     for (number, event) in numbers.zip(events) {
@@ -42,7 +42,7 @@ fn push_row(rows: &mut Vec<EventsRow>, row: EventsRow) {
     }
 }
 
-/// Appends the line of an event. The size of the row has that of the whole event, also of one that is a reference.
+/// Appends the line of an event, and adds the bytes of the event to the row. A line that refers to a message counts the message, too.
 fn push_event(row: &mut EventsRow, number: u64, event: &Event) {
     let before = row.body.len();
     event_lines::push(&mut row.body, number, event);
