@@ -183,7 +183,7 @@ impl State {
                 self.rpc.grace.owner_lost(owner.clone(), stored.active_at, now);
             }
             if self.liveness.restore(owner.clone(), stored, keep_alives.max(), now) {
-                rt.kv_put(&key, &self.liveness.stored(&owner).to_string());
+                rt.kv_put(&key, &self.liveness.stored_timer(&owner).to_string());
             }
         }
         if let Some(at) = rt.kv_get(LAST_DB_STALL).and_then(|at| at.parse().ok()) {

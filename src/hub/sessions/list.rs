@@ -82,7 +82,7 @@ impl Turn<'_> {
             }
         }
         match selection {
-            Selection::After(_) => self.state.cache.list.set_read(read.last_tag, read.is_complete),
+            Selection::After(_) => self.state.cache.list.record_read(read.last_tag, read.is_complete),
             Selection::Ids(ids) if read.is_complete => {
                 let is_deleted = |id: &&String| self.state.cache.evictions.redeem(ticket, Key::Id(id)).is_some();
                 let deleted: Vec<&String> = ids.iter().filter(is_deleted).collect();

@@ -96,7 +96,7 @@ impl Hub {
     pub(in crate::hub) async fn expire_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         let owner = Owner::Session(id.to_owned());
         self.load_session(id).await?;
-        if self.turn().liveness.stored(&owner).is_end_requested {
+        if self.turn().liveness.stored_timer(&owner).is_end_requested {
             let end = |turn: &mut Turn<'_>, stored| {
                 if !turn.liveness.is_expired(&owner) {
                     return Ok(());

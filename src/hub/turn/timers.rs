@@ -33,7 +33,7 @@ impl Turn<'_> {
     /// Restarts the timeout of an owner as soon as a frame with activity arrives, because the frame may then wait for the database or
     /// for earlier frames of its socket. Does nothing if the owner is inactive in the database.
     pub(in crate::hub) fn record_arrival(&mut self, owner: Owner, from: ConnId, at: u64) {
-        if self.state.liveness.has(&owner) {
+        if self.state.liveness.has_timer(&owner) {
             self.state.cache.set_active_at(&owner, at);
             self.record_keep_alive(owner, from, at);
         }
@@ -50,14 +50,14 @@ impl Turn<'_> {
 
     /// Starts the timeout of an owner that is active in the database, unless the timeout runs or has just expired.
     pub(in crate::hub) fn start_timeout_if_missing(&mut self, owner: Owner) {
-        if !self.state.liveness.has(&owner) {
+        if !self.state.liveness.has_timer(&owner) {
             self.start_timeout(owner);
         }
     }
 
     /// Writes an owner's timeout to the object's storage.
     pub(in crate::hub) fn store_timer(&self, owner: &Owner) {
-        self.hub.rt.kv_put(&alive_key(owner), &self.state.liveness.stored(owner).to_string());
+        self.hub.rt.kv_put(&alive_key(owner), &self.state.liveness.stored_timer(owner).to_string());
     }
 
     /// Restarts the timeout of a session or machine after its socket closed, so that its CLI can reconnect before the timeout expires.

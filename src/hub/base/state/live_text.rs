@@ -113,7 +113,7 @@ impl LiveTexts {
         deltas
     }
 
-    /// Forgets a text whose message is stored.
+    /// Drops the text of a message that is now stored.
     pub fn remove(&mut self, session: &str, id: Option<&str>, memory_reservations: &mut MemoryReservations) {
         let Some(live_text) = self.sessions.get_mut(session) else { return };
         if let Some(message) = live_text.messages.iter_mut().find(|message| Some(&*message.id) == id) {
@@ -152,7 +152,7 @@ impl LiveText {
         self.messages.iter().map(|message| message.text.capacity()).sum()
     }
 
-    /// Returns a message. If there are too many, a new one replaces the oldest.
+    /// Returns the message with an id. Adds it if it is new; above [`MAX_LIVE_MESSAGES`], drops the oldest message.
     fn message(&mut self, id: &str) -> Option<&mut LiveMessage> {
         let known = self.messages.iter().position(|message| message.id == id);
         let at = known.unwrap_or_else(|| {
@@ -215,7 +215,7 @@ impl LiveMessage {
 impl Rate {
     /// Counts deltas, unless one of the `(deltas, bytes)` limits of the current second would be exceeded.
     fn admit(&mut self, now: u64, deltas: usize, bytes: usize, (max_deltas, max_bytes): (usize, usize)) -> bool {
-        // A second in the future began before the clock went back.
+        // The start is in the future if the clock went back.
         if now < self.started_at || now >= self.started_at + 1_000 {
             *self = Self { started_at: now, deltas: 0, bytes: 0 };
         }

@@ -62,7 +62,7 @@ pub struct Liveness {
 impl Liveness {
     /// Starts or restarts a timer after activity. Returns whether storage must be updated.
     pub fn record_keep_alive(&mut self, owner: Owner, at: u64) -> bool {
-        let is_new = !self.has(&owner);
+        let is_new = !self.has_timer(&owner);
         let timer = self.start(owner, at);
         timer.active_at = timer.active_at.max(at);
         is_new || std::mem::take(&mut timer.stored) != StoredTimer::default()
@@ -90,7 +90,7 @@ impl Liveness {
 
     /// Starts or restarts a timer, without changing `active_at`. Returns whether storage must be updated.
     pub fn start_without_activity(&mut self, owner: Owner, at: u64) -> bool {
-        let is_new = !self.has(&owner);
+        let is_new = !self.has_timer(&owner);
         self.start(owner, at);
         is_new
     }
@@ -118,7 +118,7 @@ impl Liveness {
     }
 
     /// Returns the timer as storage must hold it.
-    pub fn stored(&self, owner: &Owner) -> StoredTimer {
+    pub fn stored_timer(&self, owner: &Owner) -> StoredTimer {
         self.timer(owner).map_or(StoredTimer::default(), |timer| timer.stored)
     }
 
@@ -171,7 +171,7 @@ impl Liveness {
     }
 
     /// Whether a timer runs or has expired.
-    pub fn has(&self, owner: &Owner) -> bool {
+    pub fn has_timer(&self, owner: &Owner) -> bool {
         self.timer(owner).is_some()
     }
 
@@ -246,7 +246,7 @@ mod tests {
         assert!(liveness.is_running(&session("a")) && !liveness.is_expired(&session("a")));
         assert_eq!((liveness.is_expired(&session("b")), liveness.active_at(&session("b"))), (true, 1_000));
         liveness.stop(&session("b"));
-        assert!(!liveness.has(&session("b")));
+        assert!(!liveness.has_timer(&session("b")));
     }
 
     #[test]
@@ -268,13 +268,13 @@ mod tests {
         let mut liveness = Liveness::default();
         liveness.record_keep_alive(session.clone(), 1_000);
         assert!(liveness.request_end(&session));
-        assert_eq!(liveness.stored(&session).to_string(), "1000 end");
+        assert_eq!(liveness.stored_timer(&session).to_string(), "1000 end");
         liveness.record_disconnect(&session, 2_000, false);
-        let stored = liveness.stored(&session);
+        let stored = liveness.stored_timer(&session);
         assert_eq!(stored.to_string(), "2000 end");
         assert_eq!(StoredTimer::parse("2000 end"), stored);
         assert!(liveness.record_keep_alive(session.clone(), 3_000));
-        assert_eq!(liveness.stored(&session).to_string(), "");
+        assert_eq!(liveness.stored_timer(&session).to_string(), "");
     }
 
     #[test]
@@ -282,7 +282,7 @@ mod tests {
         let restored = |stored: &str, attached_at| {
             let mut liveness = Liveness::default();
             let must_store = liveness.restore(session("s"), StoredTimer::parse(stored), attached_at, 9_000);
-            let text = liveness.stored(&session("s")).to_string();
+            let text = liveness.stored_timer(&session("s")).to_string();
             (liveness.next_deadline().unwrap(), liveness.active_at(&session("s")), must_store, text)
         };
         assert_eq!(restored("", Some(2_000)), (33_000, 2_000, false, "".into()));
