@@ -2,7 +2,7 @@
 //!
 //! **Problem**: the platform may run the worker and the objects of several namespaces in one isolate, and ends all of them when
 //! the isolate needs more than 128 MB.
-//! **Limit**: the buffers of all namespaces take at most [`MAX_BUFFER_BYTES`]. Exceptions are one reservation larger than the
+//! **Limit**: the buffers of all namespaces take at most [`MAX_BUFFER_BYTES`], with three exceptions: one reservation larger than the
 //! pool, the shares of more than eight namespaces, and small frames (docs/design/memory.md). Each namespace can always hold its
 //! share of [`NAMESPACE_SHARE_BYTES`]; bytes beyond the share come from a pool that is common to all namespaces. Caches shrink
 //! before a reservation is refused.
@@ -18,7 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::limits::{MAX_BUFFER_BYTES, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
 use read_queue::ReadQueue;
 
-/// How much of the pool may be in use, in bytes, when more than the pool is reserved: for a session with two values of 30 MiB.
+/// A reservation may be larger than the pool while at most this much of the pool is in use, in bytes. A session with two values of
+/// 30 MiB needs such a reservation.
 const MAX_POOL_USE_FOR_OVERSIZED: usize = 8 * 1024 * 1024;
 
 /// The memory budget of an isolate.
@@ -35,7 +36,7 @@ pub struct MemoryBudget {
     reads: ReadQueues,
 }
 
-/// The queues that limit how many reads of the database run at a time.
+/// The queues in which reads of the database wait.
 #[derive(Default)]
 pub struct ReadQueues {
     /// Reads without a reservation.
@@ -44,7 +45,7 @@ pub struct ReadQueues {
     pub large: Arc<ReadQueue>,
 }
 
-/// A cache, whose values can be read again.
+/// A cache that can shrink, because its values can be read again.
 pub trait Evictable: Send + Sync {
     /// Evicts values of at least `bytes`, or all values that can be evicted. Must not wait or use the runtime.
     fn evict(&self, bytes: usize);
@@ -92,7 +93,7 @@ impl MemoryBudget {
         budget
     }
 
-    /// Adds a cache that shrinks before a reservation is refused.
+    /// Registers a cache, which is shrunk before a reservation is refused.
     pub fn add_cache(&self, cache: Weak<dyn Evictable>) {
         let mut caches = lock(&self.caches);
         caches.retain(|cache| cache.strong_count() > 0);
@@ -144,7 +145,7 @@ impl NamespaceBudget {
         Reservation { budget: Arc::clone(self), bytes: 0 }
     }
 
-    /// Shrinks the caches if `bytes` more do not fit. Returns whether they fit then.
+    /// Shrinks the caches if a reservation of `bytes` does not fit. Returns whether it fits now.
     pub fn make_room(&self, bytes: usize) -> bool {
         self.fits(bytes) || {
             self.memory_budget.shrink_caches(|| match self.beyond_share(bytes) {
@@ -155,8 +156,8 @@ impl NamespaceBudget {
         }
     }
 
-    /// Like [`make_room`](Self::make_room), but leaves `headroom_bytes` of the pool free. `own_cache_bytes`: the namespace's
-    /// cache, which does not count against its share, because it can be evicted later.
+    /// Like [`make_room`](Self::make_room), but leaves `headroom_bytes` of the pool free. The namespace's own cache of
+    /// `own_cache_bytes` does not count against its share, because it can be evicted later.
     pub fn make_room_with_headroom(&self, bytes: usize, headroom_bytes: usize, own_cache_bytes: usize) -> bool {
         let shortfall = || match beyond_share(self.bytes.load(Ordering::Relaxed).saturating_sub(own_cache_bytes), bytes)
         {

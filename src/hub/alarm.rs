@@ -9,21 +9,24 @@ use crate::hub::write::large;
 use crate::limits::SESSION_TIMEOUT_MS;
 use crate::model::owner::Owner;
 
-/// The age of the last keep-alive, in milliseconds, up to which an object is expected to stay in memory until the next one.
+/// If the last keep-alive is younger than this, in milliseconds, the object is expected to stay in memory until the next tick.
 const RECENT_KEEP_ALIVE_MS: u64 = 5_000;
 
 impl Hub {
     /// Handles the alarm: does everything that is due, and sets the next alarm.
     pub fn on_alarm(self: &Arc<Self>) {
         let now = self.rt.now();
-        let (due, is_idle, is_busy) = {
+        let (due, has_no_clients, is_busy) = {
             let mut turn = self.turn();
-            (turn.schedule.on_alarm(now), turn.is_idle(), turn.liveness.latest_start() + RECENT_KEEP_ALIVE_MS > now)
+            (
+                turn.schedule.on_alarm(now),
+                turn.has_no_clients(),
+                turn.liveness.latest_start() + RECENT_KEEP_ALIVE_MS > now,
+            )
         };
-        // The next instance computes its next tick from this time. An alarm between two ticks does not change the time of the
-        // next tick. A busy object stores nothing, because it stays in memory; if it is evicted nevertheless, the next instance
-        // does one tick too many.
-        if !is_idle && (due.ping || due.heartbeat) && (due.is_first_tick || !is_busy) {
+        // The next instance computes its next tick from this time. A busy object stores nothing, because it is expected to stay in
+        // memory; if it is evicted nevertheless, the next instance does one tick too many.
+        if !has_no_clients && (due.ping || due.heartbeat) && (due.is_first_tick || !is_busy) {
             self.rt.kv_put(LAST_TICK, &now.to_string());
         }
         self.turn().rpc.expire(now);
@@ -42,7 +45,7 @@ impl Hub {
         self.restart_timeouts_after_stall(now);
         let expired = self.turn().liveness.expire(now);
         if !expired.is_empty() {
-            // In a task: a slow database must not delay the next ticks.
+            // In a task, because a slow database must not delay the next ticks.
             let hub = Arc::clone(self);
             self.rt.spawn(Box::pin(async move { hub.deactivate_expired(expired).await }));
         }
@@ -55,11 +58,11 @@ impl Hub {
             let hub = Arc::clone(self);
             self.rt.spawn(Box::pin(async move { hub.sweep().await }));
         }
-        self.turn().arm();
+        self.turn().set_next_alarm();
     }
 
-    /// Restarts the timeouts of sessions and machines at the end of the last stall of the database, or now while the database is
-    /// stalled: their CLIs may have waited for the database. Probes an unreachable database.
+    /// Restarts the timeouts of sessions and machines after a stall of the database, because their CLIs may have waited for the
+    /// database. While the database is stalled, restarts them at each alarm. Probes an unreachable database.
     fn restart_timeouts_after_stall(self: &Arc<Self>, now: u64) {
         let Some(stalled_until) = self.db.stalled_until(now) else { return };
         if self.turn().liveness.restart_timers_before(stalled_until) {
@@ -71,8 +74,8 @@ impl Hub {
         }
     }
 
-    /// Makes sessions and machines inactive whose timeout has passed. Those with activity since then stay active. If the change
-    /// can't be written, the timeout starts again.
+    /// Makes sessions and machines with an expired timeout inactive, unless there was activity since. If the change can't be written,
+    /// starts the timeout again.
     async fn deactivate_expired(self: &Arc<Self>, expired: Vec<Owner>) {
         for owner in expired {
             let deactivated = match &owner {
@@ -85,7 +88,7 @@ impl Hub {
                     self.turn().liveness.stop(&owner);
                     self.rt.kv_delete(&alive_key(&owner));
                 }
-                Err(_) => self.turn().begin_timeout(owner),
+                Err(_) => self.turn().start_timeout(owner),
             }
         }
         self.start_commit();
@@ -102,7 +105,7 @@ impl Hub {
                 Ok(turn.commit_waiter())
             });
             let canceled = match canceled.await {
-                Ok(committed) => self.wait_for_commit(committed).await,
+                Ok(committed) => self.commit_and_wait(committed).await,
                 Err(error) => Err(error),
             };
             let mut turn = self.turn();

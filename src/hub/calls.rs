@@ -23,7 +23,7 @@ impl Hub {
         self.call_within(owner, method, params, self.config.rpc_timeout_ms).await
     }
 
-    /// Calls a method with a timeout of its own.
+    /// Calls a method with another timeout than the configured one.
     pub fn call_within<'a>(
         &'a self,
         owner: &'a Owner,
@@ -37,7 +37,7 @@ impl Hub {
         })
     }
 
-    /// Calls a method with params in the words that its CLI understands, which its registration shows.
+    /// Calls a method with params in the dialect of its CLI. The name under which the CLI registered the method shows the dialect.
     pub fn call_in_dialect<'a>(
         &'a self,
         owner: &'a Owner,
@@ -51,9 +51,8 @@ impl Hub {
         })
     }
 
-    /// Sends a call, and waits for its result. The result of a method that [precedes a change](Method::precedes_change) is
-    /// returned after all frames that the CLI sent before it were handled, because they may change the session, too. The
-    /// results of other methods do not wait for earlier frames.
+    /// Sends a call, and waits for its result. If the method [precedes a change](Method::precedes_change), also waits until all frames
+    /// that the CLI sent before the result are handled, because they may change the session, too.
     async fn send_call(&self, call: Call, method: Method, params: &str) -> RpcResult {
         let conn = call.conn;
         self.turn().send_reply(conn, &call.frame(params));
@@ -70,7 +69,7 @@ impl Hub {
         result
     }
 
-    /// Opens a call, which the caller must send or cancel. Waits for a CLI that may reconnect.
+    /// Opens a call, which the caller must send or cancel. If the CLI has just disconnected, waits until it reconnects.
     pub(in crate::hub) async fn open_call(
         &self,
         owner: &Owner,
@@ -92,7 +91,7 @@ impl Hub {
         }
     }
 
-    // Random, so that a late answer from before a restart does not match a new call.
+    /// Returns a random id, so that a late answer from before a restart does not match a new call.
     fn generate_ack_id(&self, rpc: &Rpc) -> u64 {
         loop {
             let ack = u64::from(u32::from_be_bytes(self.unique_bytes()) & MAX_CALL_ACK_ID);
@@ -118,8 +117,8 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Calls a method that a socket, or the socket `conn`, has registered. Ignores the result. Does nothing if the method is not
-    /// registered.
+    /// Calls a method, and ignores the result. Does nothing if no socket has registered the method; with `conn`, if this socket has not
+    /// registered it.
     pub(in crate::hub) fn call_ignoring_result(
         &mut self,
         owner: &Owner,

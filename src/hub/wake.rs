@@ -13,7 +13,7 @@ use crate::hub::base::push::state::{KEY_PREFIX, PushState};
 use crate::hub::base::state::State;
 use crate::hub::base::state::kept_requests::KeptRequests;
 use crate::hub::base::state::liveness::{Liveness, StoredTimer};
-use crate::hub::base::state::reservations::Reservations;
+use crate::hub::base::state::memory_reservations::MemoryReservations;
 use crate::hub::base::state::schedule::Schedule;
 use crate::hub::base::state::sweep::Sweep;
 use crate::hub::base::storage_keys::{
@@ -39,7 +39,7 @@ impl Hub {
     ) -> Arc<Self> {
         let now = rt.now();
         let budget = memory_budget.namespace_budget(config.namespace.as_ref());
-        let mut state = State::restore(&config, Reservations::new(&budget), &*rt, now);
+        let mut state = State::restore(&config, MemoryReservations::new(&budget), &*rt, now);
         state.restore_sockets(&config, &*rt, sockets, now);
         state.restore_keep_alives(&*rt, now);
         state.restore_kept_requests(&*rt);
@@ -54,7 +54,7 @@ impl Hub {
             rt,
             state: Mutex::new(state),
             id_bytes: Mutex::default(),
-            // Above every id that an earlier instance used.
+            // Greater than all ids of earlier instances.
             next_id: AtomicU64::new(now << 12),
             large_reads: futures::lock::Mutex::default(),
             log_reads: futures::lock::Mutex::default(),
@@ -65,16 +65,16 @@ impl Hub {
         let cache: Weak<dyn Evictable> = hub.this.clone();
         memory_budget.add_cache(cache);
         hub.turn().restore_event_stream();
-        // In a task, so that an alarm that woke the object is handled first. It sets the next alarm, and each setting
-        // is a write.
+        // In a task, so that an alarm that woke the object is handled first. Its handler sets the next alarm; setting the alarm twice
+        // would cost another write.
         let woken = Arc::clone(&hub);
-        hub.rt.spawn(Box::pin(async move { woken.turn().arm() }));
+        hub.rt.spawn(Box::pin(async move { woken.turn().set_next_alarm() }));
         hub
     }
 
-    /// Disconnects the clients of an object whose namespace has another object since a change of `HUB_JURISDICTION`. They
-    /// reconnect to the other object. Returns whether the storage can be deleted: not while it records a sweep, which this object
-    /// continues if the change is reverted.
+    /// Disconnects the clients of an object that was replaced by a change of `HUB_JURISDICTION`. They reconnect to the new object of the
+    /// namespace. Returns whether the storage can be deleted. It cannot while it records a sweep: this object continues the sweep if
+    /// the change is reverted.
     pub fn retire(rt: &dyn Runtime, sockets: &[(ConnId, String)]) -> bool {
         for (conn, _) in sockets {
             rt.close(*conn, 1012, "The namespace has moved. Reconnect.");
@@ -112,11 +112,11 @@ impl Environment for HubEnvironment {
     }
 }
 
-/// Returns the fenced database. Hibernation keeps the epoch: no batch was in flight. Any other wake begins a new epoch,
-/// because the last batch of the earlier instance may still be in flight.
+/// Returns the fenced database. The epoch continues after hibernation, because no batch was in flight. Any other wake begins a new
+/// epoch, because the last batch of the earlier instance may still be in flight.
 fn fence(config: &Config, db: Arc<dyn Database>, rt: &Arc<dyn Runtime>, state: &State, now: u64) -> Fenced {
     // A restart disconnects all sockets, so their presence shows hibernation.
-    let hibernated = !state.is_idle() && !rt.previous_instance_crashed();
+    let hibernated = !state.has_no_clients() && !rt.previous_instance_crashed();
     let stored = rt.kv_get(EPOCH);
     let epoch = Epoch::at_start(stored.as_deref(), hibernated, now);
     let storage = Arc::clone(rt);
@@ -129,11 +129,11 @@ fn fence(config: &Config, db: Arc<dyn Database>, rt: &Arc<dyn Runtime>, state: &
 }
 
 impl State {
-    fn restore(config: &Config, reservations: Reservations, rt: &dyn Runtime, now: u64) -> Self {
+    fn restore(config: &Config, memory_reservations: MemoryReservations, rt: &dyn Runtime, now: u64) -> Self {
         let last_tick = rt.kv_get(LAST_TICK).and_then(|at| at.parse().ok());
         Self {
             connections: Connections::default(),
-            reservations,
+            memory_reservations,
             rpc: Default::default(),
             liveness: Liveness::default(),
             kept_requests: KeptRequests::default(),
@@ -146,7 +146,7 @@ impl State {
             lookups: Vec::new(),
             unknown_local_ids: Vec::new(),
             write_queue: Default::default(),
-            namespace_stored: rt.kv_get(NAMESPACE).is_some(),
+            is_namespace_stored: rt.kv_get(NAMESPACE).is_some(),
             activation_waiters: Default::default(),
             in_flight: Default::default(),
             upload_slots: Default::default(),
@@ -183,7 +183,7 @@ impl State {
                 self.rpc.grace.owner_lost(owner.clone(), stored.active_at, now);
             }
             if self.liveness.restore(owner.clone(), stored, keep_alives.max(), now) {
-                rt.kv_put(&key, &self.liveness.stored(&owner).to_string());
+                rt.kv_put(&key, &self.liveness.stored_timer(&owner).to_string());
             }
         }
         if let Some(at) = rt.kv_get(LAST_DB_STALL).and_then(|at| at.parse().ok()) {

@@ -1,13 +1,12 @@
-//! A queue of reads: a limited number of them run at a time, the others wait in order.
+//! A queue from which each read computes how long it must wait: only a limited number of reads run at a time, in order.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::limits::EDGE_TIMEOUT_MS;
 
-/// Reads of one kind, in the order in which they began. Each entry is the time at which a read expires, in Unix milliseconds,
-/// or 0 if the read has ended. A read expires because the platform may end a request without dropping the [`ReadPlace`] that it
-/// holds.
+/// Reads of one kind, in the order in which they joined. Each entry is the time at which a read expires, in Unix milliseconds,
+/// or 0 if the read has ended. Entries expire, because the platform may end a request without dropping its [`ReadPlace`].
 #[derive(Default)]
 pub struct ReadQueue(Mutex<Vec<Arc<AtomicU64>>>);
 
@@ -27,7 +26,7 @@ impl ReadQueue {
 }
 
 impl ReadPlace {
-    /// Returns how many rounds of `at_once` earlier reads must end before this read may run.
+    /// Returns how many full rounds of `at_once` reads are ahead of this one; 0: it may run now.
     pub fn rounds_ahead(&self, now: u64, at_once: usize) -> u64 {
         let mut reads = self.queue.0.lock().unwrap_or_else(PoisonError::into_inner);
         reads.retain(|expires_at| expires_at.load(Ordering::Relaxed) > now);
@@ -47,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_run_in_the_order_in_which_they_began() {
+    fn reads_run_in_the_order_in_which_they_joined() {
         let queue = Arc::new(ReadQueue::default());
         let mut places: Vec<_> = (0..7).map(|_| Some(queue.join(0))).collect();
         let rounds = |places: &[Option<ReadPlace>]| {
@@ -60,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_whose_request_has_ended_without_removing_it_expires() {
+    fn a_read_that_is_never_dropped_expires() {
         let queue = Arc::new(ReadQueue::default());
         std::mem::forget(queue.join(5));
         let place = queue.join(6);

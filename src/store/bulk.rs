@@ -9,9 +9,9 @@ use serde::Serialize;
 use super::{Statement, Value};
 use crate::model::namespace::Namespace;
 
-/// The size above which a JSON array of rows gets no further row, in bytes. With twice [`LARGE_ROW_BYTES`] it fits D1's 2 MB.
+/// A JSON array of rows above this size, in bytes, gets no further row. With twice [`LARGE_ROW_BYTES`], it fits D1's 2 MB.
 const FULL_ARRAY_BYTES: usize = 1_000_000;
-/// The size above which a row gets a statement of its own, in bytes: escaping can double the length of a text in a JSON array.
+/// A row above this size, in bytes, gets a statement of its own: escaping can double the length of a text in a JSON array.
 const LARGE_ROW_BYTES: usize = 250_000;
 
 /// Collects bulk statements. Their parameters are:
@@ -43,7 +43,7 @@ impl BulkStatements {
             let columns = text_columns(&mut row);
             no_texts = vec![Value::Null; columns.len()];
             if columns.iter().map(|text| text.map_or(0, str::len)).sum::<usize>() > LARGE_ROW_BYTES {
-                // A text that is a parameter must not be in the JSON row too.
+                // A text that is a parameter must not also be in the JSON row.
                 let texts = columns.into_iter().map(|text| text.take().map_or(Value::Null, Value::from)).collect();
                 self.finish_statement(sql, &mut json, no_texts.clone());
                 append_row(&mut json, &row);

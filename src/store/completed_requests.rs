@@ -1,4 +1,4 @@
-//! The record of a session's completed permission requests. At its size limit the oldest entries are deleted.
+//! The record of a session's completed permission requests. Above its size limit, the oldest entries are deleted.
 
 use serde::Serialize;
 

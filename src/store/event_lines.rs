@@ -64,8 +64,8 @@ pub fn references(text: &str) -> impl Iterator<Item = MessageKey> {
     text.lines().filter_map(decode_reference).map(|(_, _, message)| message)
 }
 
-/// Replaces references by the events that `find` returns. Without one, the event becomes one that no client receives, so that its
-/// number stays in the log.
+/// Replaces references by the events that `find` returns. If `find` returns `None`, replaces the reference by an event that no client
+/// receives, so that its number stays in the log.
 pub fn resolve_references(text: &str, mut find: impl FnMut(&MessageKey) -> Option<String>) -> String {
     let mut resolved = String::with_capacity(text.len());
     for line in text.lines() {

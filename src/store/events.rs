@@ -10,9 +10,9 @@ use crate::limits::{RETAINED_BYTES, RETAINED_EVENTS};
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
 
-/// How many events are added before reusable rows are looked for again.
+/// After this many new events, the hub searches for reusable rows.
 pub const TRIM_EVENTS: usize = RETAINED_EVENTS / 4;
-/// How many bytes of events are added before reusable rows are looked for again.
+/// After this many bytes of new events, the hub searches for reusable rows.
 pub const TRIM_BYTES: usize = RETAINED_BYTES / 4;
 
 /// Writes a row. A repeated batch overwrites it with the same values.
@@ -23,8 +23,8 @@ INSERT INTO events (namespace, last, floor, events, bytes, body) VALUES (?1, ?2,
 ON CONFLICT (namespace, last) DO UPDATE SET
   floor = excluded.floor, events = excluded.events, bytes = excluded.bytes, body = excluded.body";
 
-/// Puts a row in the place of another one, which costs one written row instead of an insertion and a deletion. If that one is
-/// gone, because the batch was repeated, it does nothing.
+/// Replaces an old row by a new one. This costs one written row instead of an insertion and a deletion. Does nothing if the batch is
+/// repeated, because the old row is gone.
 /// `?1` to `?6`: as for `UPSERT`, `?7`: last number of the row that is replaced.
 const REPLACE: &str = "
 UPDATE events SET last = ?2, floor = ?3, events = ?4, bytes = ?5, body = ?6 WHERE namespace = ?1 AND last = ?7";
@@ -92,15 +92,15 @@ pub struct EventsRow {
     /// The number before the first event: the row covers the numbers above `floor` up to `last`.
     pub floor: u64,
     pub events: usize,
-    /// The size of the events with the messages that they refer to, in bytes.
+    /// The size of the events and of the messages to which they refer, in bytes.
     pub bytes: usize,
     /// The events as [lines](super::event_lines). Empty if the log holds neither these events nor any before them.
     pub body: String,
 }
 
 impl EventsRow {
-    /// Creates an empty row, to which the events after `number` are appended.
-    pub fn after(number: u64) -> Self {
+    /// Creates a row without events. The caller appends the events after `number`.
+    pub fn empty_after(number: u64) -> Self {
         Self { last: number, floor: number, events: 0, bytes: 0, body: String::new() }
     }
 
@@ -112,8 +112,8 @@ impl EventsRow {
     }
 }
 
-/// Writes the rows of new events into those of old ones that the log need not retain: an updated row costs one written row, an
-/// insertion and a deletion two. One appender belongs to one namespace; its batches must not overlap.
+/// Writes new events into *reusable* rows: rows of old events that the log need not retain. An update costs one written row, an
+/// insertion and a deletion cost two. One appender belongs to one namespace; its batches must not overlap.
 #[derive(Debug)]
 pub struct Appender {
     /// The last numbers of reusable rows, which new rows pop from the end.
@@ -130,8 +130,8 @@ impl Default for Appender {
 }
 
 impl Appender {
-    /// Adds statements to a batch that write rows, and trim the log from time to time. Rows up to number `start` are not part of
-    /// the log.
+    /// Adds statements to `batch` that write the rows. After [`TRIM_EVENTS`] or [`TRIM_BYTES`], also trims the log. Rows up to number
+    /// `start` are not part of the log.
     pub fn append(&mut self, namespace: &Namespace, start: u64, mut rows: Vec<EventsRow>, batch: &mut Vec<Statement>) {
         self.events_since_trim += rows.iter().map(|row| row.events).sum::<usize>();
         self.bytes_since_trim += rows.iter().map(|row| row.bytes).sum::<usize>();
@@ -149,7 +149,7 @@ impl Appender {
             batch.push(Statement::new(sql, params));
         }
         if is_trim_due {
-            // The batch may delete reusable rows. It selects the others.
+            // The batch may delete reusable rows; `SELECT_REUSABLE` returns the remaining ones.
             *self = Self { reusable_rows: Vec::new(), events_since_trim: 0, bytes_since_trim: 0 };
             // Deletes rows that became reusable before a hibernation and were not replaced.
             let limits = |events: usize, bytes: usize| {
@@ -169,13 +169,14 @@ impl Appender {
         }
     }
 
-    /// Handles the failure of a batch, which may have replaced or deleted reusable rows nevertheless.
+    /// Handles the failure of a batch. Forgets the reusable rows, because the batch may still have replaced or deleted them.
     pub fn on_failed(&mut self) {
         *self = Self::default();
     }
 }
 
-/// Statements that write a row in the place of one that is followed by `events` events or `bytes` bytes, if there is one.
+/// Returns statements that write a row into a reusable row, which is followed by `events` events or `bytes` bytes. Inserts the row if
+/// there is no reusable row.
 pub fn write_into_reusable_row(namespace: &Namespace, row: EventsRow, events: usize, bytes: usize) -> [Statement; 2] {
     let mut params = row.into_params(namespace);
     let insert = Statement::new(INSERT_MISSING, params.clone());
@@ -202,8 +203,8 @@ pub async fn load(
     resolve_references(db, namespace, rows).await
 }
 
-/// Replaces references to messages by the events. A message is missing if its session was deleted: the removal of the session is
-/// a later event.
+/// Replaces references to messages by the events. If a session was deleted, its messages are missing; clients get the event of the
+/// removal later.
 async fn resolve_references(
     db: &dyn Database,
     namespace: &Namespace,

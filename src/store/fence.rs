@@ -1,9 +1,9 @@
 //! Fencing tokens: D1 rejects a batch from an earlier epoch.
 //!
-//! A batch that was not answered may still be in flight, and arrive after newer batches. So every write names the epoch
-//! of its hub. A new epoch begins after every write that may have committed despite an error, and at the start of every
-//! hub whose predecessor may have been interrupted. The first batch of an epoch stores it, before anything else is read
-//! or written; D1 rejects batches of earlier epochs from then on.
+//! A batch without an answer may still be in flight, and arrive after newer batches. So every write names the epoch of its hub. A new
+//! epoch begins after every write with an unknown outcome, and at the start of a hub after an instance that may have been
+//! interrupted. The first batch of an epoch stores the epoch before it reads or writes anything else; from then on, D1 rejects
+//! batches of earlier epochs.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -40,9 +40,9 @@ pub struct Epoch {
 const NEW: &str = " new";
 
 impl Epoch {
-    /// Returns the epoch of a hub that starts. After hibernation this is the persisted epoch, because no batch was in
-    /// flight. Otherwise it is a new one, numbered by the time `now` in Unix milliseconds: this exceeds all earlier
-    /// epochs even if the persisted one was lost.
+    /// Returns the epoch of a hub that starts. After hibernation, this is the persisted epoch, because no batch was in flight.
+    /// Otherwise it is a new epoch. Its number is the time `now` in Unix milliseconds, which exceeds all earlier epochs even if the
+    /// persisted epoch was lost.
     pub fn at_start(persisted: Option<&str>, hibernated: bool, now: u64) -> Self {
         match persisted.and_then(Self::decode) {
             Some(epoch) if hibernated => epoch,
@@ -118,7 +118,7 @@ impl Database for Fenced {
                     Ok(rows)
                 }
                 Err(error) if !writes => Err(error),
-                Err(error) if error.may_have_committed() => {
+                Err(error) if error.is_outcome_unknown() => {
                     self.begin_next();
                     Err(error)
                 }
@@ -130,7 +130,7 @@ impl Database for Fenced {
         })
     }
 
-    // Does not check the epoch: a page is only displayed, and no write depends on it.
+    // Does not check the epoch, because no write depends on the result.
     fn query_joined<'a>(&'a self, statement: &'a Statement, limit: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>> {
         self.db.query_joined(statement, limit)
     }

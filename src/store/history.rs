@@ -11,14 +11,13 @@ use crate::model::namespace::Namespace;
 
 /// How many reads of pages below [`SMALL_PAGE_BYTES`] run in an isolate at a time: they reserve no memory.
 const MAX_SMALL_READS: usize = 32;
-/// How many reads of larger pages run in an isolate at a time: JavaScript makes copies of what is read at once. A namespace has as
-/// many that run or wait for memory.
+/// How many reads of larger pages run in an isolate at a time, because JavaScript copies the rows of a read. As many reads of one
+/// namespace may run or wait for memory.
 const MAX_LARGE_READS: usize = 2;
 /// The content size below which a page of history reserves no memory, in bytes: with the JSON around 200 messages, it is smaller
 /// than [`MAX_UNRESERVED_BYTES`](crate::limits::MAX_UNRESERVED_BYTES).
 const SMALL_PAGE_BYTES: u64 = 640 * 1024;
-/// How much content of messages is read at once for a larger page, in bytes: no reservation covers the copies that JavaScript
-/// makes of it.
+/// How much content of messages is read at once for a larger page, in bytes: JavaScript's copies of the content are not reserved.
 const MAX_BYTES_AT_ONCE: usize = PARTS_AT_ONCE * MAX_PART_BYTES;
 
 /// The most bytes of the JSON around the content of a message: an escape in a local id has six characters.
@@ -200,8 +199,8 @@ struct MessageSize {
     created_at: u64,
 }
 
-/// Reads a page of at most `limit` messages when it is its turn, with excerpts of contents above `max_bytes_without_excerpt`. A
-/// large page is reserved before it is read. Fails with [`DbError::NoMemory`] if the waits take too long.
+/// Reads a page of at most `limit` messages, with excerpts of contents above `max_bytes_without_excerpt`. Waits for its turn among
+/// other reads, and for memory if the page is large. Fails with [`DbError::NoMemory`] if this takes too long.
 pub async fn read_page(
     db: &dyn Database,
     memory: &Memory,
@@ -233,7 +232,7 @@ pub async fn read_page(
         // The message above the limit is large.
         ((own_place, place), None)
     } else {
-        // Reads that wait for memory must not delay those that need none, or those of other namespaces.
+        // Reads that wait for memory must not delay small reads, or reads of other namespaces.
         drop((own_place, place));
         let own_place = memory.wait_for_turn(&own.large, MAX_LARGE_READS, deadline).await?;
         let reservation = memory.reserve(bytes, deadline).await?;
@@ -358,7 +357,7 @@ impl History<'_> {
     }
 }
 
-/// Returns how many messages are read at once: one that has parts, or as many as have at most [`MAX_BYTES_AT_ONCE`].
+/// Returns how many messages are read at once: one message if it has parts, or as many as fit [`MAX_BYTES_AT_ONCE`].
 fn run_length(sizes: &[MessageSize]) -> usize {
     let mut bytes = 0;
     let fits = |size: &&MessageSize| {

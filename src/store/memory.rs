@@ -1,4 +1,4 @@
-//! The memory of a namespace, for which reads of the database wait.
+//! Waits of database reads: for memory of the namespace, and for their turn.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::limits::{MEMORY_RETRY_MS, MEMORY_TIMEOUT_MS};
 use crate::memory_budget::read_queue::{ReadPlace, ReadQueue};
 use crate::memory_budget::{NamespaceBudget, Reservation};
 
-/// How often a read that waits for its turn tries again, in milliseconds, for each round of reads ahead of it.
+/// The pause before a waiting read checks its turn again, in milliseconds, for each round of reads ahead of it.
 const READ_RETRY_MS: u64 = 10;
 
 /// The budget of a namespace, and the clock for waits. A task can't wake a task of another request, so waiting tasks poll.
@@ -23,7 +23,7 @@ impl Memory {
         Self { budget, environment }
     }
 
-    /// Returns until when a request that begins now waits, in Unix milliseconds.
+    /// Returns the time until which a request that begins now may wait, in Unix milliseconds.
     pub fn deadline(&self) -> u64 {
         self.environment.now() + MEMORY_TIMEOUT_MS
     }

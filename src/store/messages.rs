@@ -11,9 +11,9 @@ use crate::limits::{MAX_LOCAL_ID_LOOKUPS, MAX_PART_BYTES};
 use crate::model::message::Message;
 use crate::model::namespace::Namespace;
 
-/// Inserts messages. A repeated batch leaves the rows that it wrote before. Another message with the same seq violates
-/// the NOT NULL constraint of `id`, so two writers can't mix their histories; so does a message with missing parts. A
-/// session of another namespace has no history here, which violates the constraint of `session_id`. `?1`: JSON array of
+/// Inserts messages. A repeated batch does not change the rows that it wrote before. Another message with the same seq violates the
+/// NOT NULL constraint of `id`, so two writers can't mix their histories. A message with missing parts violates it, too. A session
+/// of another namespace violates the NOT NULL constraint of `session_id`. `?1`: JSON array of
 /// [`MessageRow`], `?2`: namespace, `?3`: a large content.
 const INSERT: &str = concat!(
     "
@@ -92,9 +92,9 @@ ORDER BY seq DESC LIMIT ?3"#
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageRef {
     pub id: String,
-    /// Its position in the history of the session.
+    /// The position of the message in the history of the session.
     pub seq: u64,
-    /// When the hub received it, in Unix milliseconds.
+    /// The time when the hub received the message, in Unix milliseconds.
     pub created_at: u64,
 }
 

@@ -1,8 +1,8 @@
 //! Persistence in D1 (SQLite): one module for each noun, with its SQL, its parameters and its strict row decoding
 //! ([`columns`]) side by side. The hub queues changes in the [`write_queue`], which writes them in batches.
 //!
-//! - A batch is one transaction. A [fence] rejects late batches, batches without a known outcome are [retried](retry), and
-//!   [lost](watchdog) queries end.
+//! - A batch is one transaction. A [fence] rejects late batches. Batches with an unknown outcome are [retried](retry). [Lost](watchdog)
+//!   queries end with an error.
 //! - Every statement names the namespace, or a session whose namespace it checks.
 //! - A statement that finds sessions or machines by a JSON array of ids, or by `history`, has `+namespace`. The unary `+` keeps
 //!   SQLite from using the index of the namespace, with which it would read every session or machine of the namespace.
@@ -72,9 +72,9 @@ impl Statement {
 /// The result of a lookup by id.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Found<T> {
-    /// It belongs to the namespace.
+    /// The row belongs to the namespace.
     Owned(T),
-    /// It belongs to another namespace.
+    /// The row belongs to another namespace.
     Foreign,
     Missing,
 }
@@ -139,13 +139,14 @@ const REFUSALS: [&str; 17] = [
     "SQLITE_TOOBIG",
 ];
 
-/// Parts of the messages with which D1 refuses a batch at a limit of the plan: rows read or written a day, and the size of the
-/// database and of all databases of the account.
+/// Parts of the messages with which D1 refuses a batch above a limit of the plan: the rows read or written in a day, the size of the
+/// database, and the size of all databases of the account.
 const LIMITS: [&str; 3] = ["exceeded D1's", "Exceeded maximum", "SQLITE_FULL"];
 
 impl DbError {
-    /// Whether the batch may have been committed, or may be committed later, despite the error.
-    pub fn may_have_committed(&self) -> bool {
+    /// Whether the outcome of a batch is unknown: it may have been committed, or may be committed later, despite the error. For a read,
+    /// whether the database may not have answered.
+    pub fn is_outcome_unknown(&self) -> bool {
         matches!(self, Self::Retryable(_) | Self::Unavailable(_))
     }
 
@@ -175,9 +176,8 @@ pub struct JoinedRows {
 
 /// The port to the SQL database.
 pub trait Database: Send + Sync {
-    /// Runs the statements in order as one transaction and returns the rows of each. When the future resolves, all of
-    /// the transaction is durable or, after an error, none of it, unless it [may have
-    /// committed](DbError::may_have_committed).
+    /// Runs the statements in order as one transaction and returns the rows of each. On success, the whole transaction is durable.
+    /// After an error, nothing of it is, unless its [outcome is unknown](DbError::is_outcome_unknown).
     ///
     /// `statements` is mutable so that a wrapper can append its own until the future resolves, instead of copying a
     /// large batch.

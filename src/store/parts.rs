@@ -1,8 +1,8 @@
 //! Texts larger than a row, split into parts with rows of their own.
 //!
-//! A large text is also larger than a transaction should be. Its parts are written first, in several transactions, and
-//! are unreachable until the row that refers to them is written last. Parts that a fault left without such a row are
-//! deleted before the next large text of the same owner is written.
+//! A large text is also larger than a transaction should be. So its parts are written in several transactions, and then the row that
+//! refers to them. Until then, the parts are *unreachable*. Parts that stay unreachable after a fault are deleted before the next
+//! large text of the same owner is written.
 
 use serde::Serialize;
 
@@ -42,8 +42,8 @@ pub fn build_transactions<'a, R: Serialize>(
     writes.take_while(|statements| !statements.is_empty())
 }
 
-/// Appends `count` parts to `text`. `select(after, last)` selects the contents of the parts above `after` up to `last`.
-/// Returns `false` if some are missing: the text has been replaced or deleted.
+/// Appends `count` parts to `text`. `select(after, last)` selects the contents of the parts above `after` up to `last`. Returns
+/// `false` if parts are missing, because the text has been replaced or deleted.
 pub async fn append(
     text: &mut String,
     db: &dyn Database,

@@ -25,7 +25,7 @@ const DELETE: &str =
 /// The push subscription of a browser (RFC 8030, RFC 8291).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PushSubscription {
-    /// The URL at the push service: the key within the namespace.
+    /// The URL at the push service. Unique in the namespace.
     pub endpoint: String,
     /// The public key of the browser, base64url.
     pub p256dh: String,
@@ -33,7 +33,7 @@ pub struct PushSubscription {
     pub auth: String,
     /// The origin under which the subscriber reaches the hub, if it is https.
     pub hub: Option<String>,
-    /// The device, as its client names it; at most one subscription of a namespace names it.
+    /// The id of the device, from its client. A namespace has at most one subscription of a device.
     pub device: Option<String>,
 }
 

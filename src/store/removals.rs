@@ -1,5 +1,5 @@
-//! Deletes and merges sessions. The row of a removed session becomes a tombstone: it moves to a namespace that no token can
-//! have, `/` and the namespace for a deleted session, `//` and the namespace for one that was merged into another.
+//! Deletes and merges sessions. The row of a removed session becomes a tombstone: its namespace gets a prefix that no token can have,
+//! `/` for a deleted session, and `//` for a session that was merged into another.
 
 use super::bulk::BulkStatements;
 use super::columns::Columns;
@@ -8,7 +8,7 @@ use super::{Database, DbError, Statement, Value, query};
 use crate::model::namespace::Namespace;
 use crate::model::session::Session;
 
-/// A session is merged only if it has at most this many times 5,000 messages and 10 MB: D1 has 30 s for the batch.
+/// A session is merged only if it has at most this many units of 5,000 messages and of 10 MB: D1 limits the batch to 30 s.
 const MAX_MERGE_UNITS: u64 = 60;
 
 /// Turns the rows of deleted sessions into tombstones, until a [sweep](SWEEP) deletes them. Their tags become free.
@@ -68,7 +68,7 @@ const SWEEP: [&str; 5] = [
     "SELECT EXISTS (SELECT 1 FROM sessions WHERE namespace = '/' || ?1) AS remain",
 ];
 
-/// Whether both sessions of a merge exist. A merge that is repeated changes nothing.
+/// Whether both sessions of a merge exist. Without this condition, a repeated merge would change rows again.
 macro_rules! both_exist {
     () => {
         "2 = (SELECT count(*) FROM sessions WHERE id IN (?1, ?2) AND namespace = ?3)"
@@ -191,8 +191,8 @@ pub async fn load_chunk_ends(
     Ok(Some(ends))
 }
 
-/// Statements that write `new`, move its messages behind those of `old`, give it the history and completed requests of `old`,
-/// and remove `old`. `chunk_ends` are those of `new` ([`load_chunk_ends`]).
+/// Returns statements that write `new`, move its messages behind those of `old`, give it the history and completed requests of `old`,
+/// and remove `old`. `chunk_ends` is the result of [`load_chunk_ends`] for `new`.
 pub fn merge(namespace: &Namespace, old: &str, new: &Session, chunk_ends: &[u64]) -> Vec<Statement> {
     let mut bulk = BulkStatements::new(namespace);
     upsert(&mut bulk, std::iter::once(new));

@@ -1,5 +1,5 @@
-//! The retry policy of all reads and writes: a batch without a known outcome is repeated for [`DB_RETRY_MS`], after pauses
-//! that double up to [`MAX_DB_PAUSE_MS`], so that the first attempt after a stall of the database follows soon.
+//! The retry policy of all reads and writes. A batch with an unknown outcome is repeated for [`DB_RETRY_MS`]. The pauses between
+//! attempts double up to [`MAX_DB_PAUSE_MS`], which is short, so that an attempt soon follows the end of a stall.
 //!
 //! A repeated write is harmless in a [`Fenced`](super::fence::Fenced) database: an earlier attempt that arrives late is
 //! rejected, and writing the same rows twice changes nothing. Without a fence only idempotent writes may be retried.
@@ -21,9 +21,9 @@ pub trait Environment: Send + Sync {
     /// Returns the Unix time in milliseconds.
     fn now(&self) -> u64;
     fn sleep(&self, ms: u64) -> BoxFuture<'static, ()>;
-    /// Returns a random byte. Hubs that lose the database at the same time must not repeat their batches at the same time.
+    /// Returns a random byte for jitter: hubs that lose the database at the same time must not repeat their batches at the same time.
     fn random(&self) -> u8;
-    /// Called when a stalled query ends, with the time in Unix milliseconds. The default does nothing.
+    /// Records that a stalled query ended, at a time in Unix milliseconds. The default does nothing.
     fn record_stall(&self, _ended_at: u64) {}
     /// Logs a line of JSON at the level `warn`.
     fn log_warning(&self, line: &str);
@@ -50,7 +50,7 @@ struct Queries {
     pending: Vec<PendingQuery>,
     /// In Unix milliseconds.
     last_stall_ended_at: Option<u64>,
-    /// Whether the last query that ended did so because of an outage that outlasted the retries.
+    /// Whether the last query that ended failed because an outage was longer than its retries.
     is_unreachable: bool,
     /// The start of the stall that was logged and has not ended, in Unix milliseconds.
     logged_stall_since: Option<u64>,
@@ -74,7 +74,7 @@ impl Queries {
     }
 }
 
-/// The retries of one query. Removes it from the pending ones when dropped.
+/// The retries of one query. When dropped, removes the query from the pending queries.
 struct Retries<'a> {
     environment: &'a dyn Environment,
     queries: &'a Mutex<Queries>,
@@ -92,7 +92,7 @@ impl<D: Database> Retrying<D> {
         Self { db, environment, queries: Mutex::default() }
     }
 
-    /// Returns how long until the database counts as stalled unless it answers, in milliseconds: 0 while it is stalled or
+    /// Returns the time, in milliseconds, after which the database counts as stalled if it does not answer; 0 while it is stalled or
     /// unreachable.
     pub fn ms_until_stalled(&self, now: u64) -> u64 {
         let queries = lock(&self.queries);
@@ -113,17 +113,17 @@ impl<D: Database> Retrying<D> {
         lock(&self.queries).pending.is_empty()
     }
 
-    /// Whether the last query that ended did so because of an outage that outlasted the retries.
+    /// Whether the last query that ended failed because an outage was longer than its retries.
     pub fn is_unreachable(&self) -> bool {
         lock(&self.queries).is_unreachable
     }
 
-    /// Checks once whether the database is reachable again, unless a query is in progress that will show it.
+    /// Checks once whether the database is reachable again. Does nothing while a query is in progress, because its result shows it.
     pub async fn probe(&self) {
         if lock(&self.queries).pending.is_empty() {
             let mut retries = Retries::begin(&*self.environment, &self.queries);
             let result = self.db.batch(&mut vec![Statement::new("SELECT 1", [])]).await;
-            retries.is_unreachable = Some(result.is_err_and(|error| error.may_have_committed()));
+            retries.is_unreachable = Some(result.is_err_and(|error| error.is_outcome_unknown()));
         }
     }
 }
@@ -164,7 +164,7 @@ impl<'a> Retries<'a> {
         })
     }
 
-    /// Makes an attempt. The [watchdog](super::watchdog) wakes its task every second, so that a stall is logged while it lasts.
+    /// Makes an attempt, and logs a stall while it lasts. The [watchdog](super::watchdog) wakes this task every second.
     async fn attempt<T>(&mut self, mut query: BoxFuture<'_, Result<T, DbError>>) -> Result<T, DbError> {
         let result = poll_fn(|context| {
             let result = query.as_mut().poll(context);

@@ -69,8 +69,8 @@ FROM json_each(?1) AS j
 WHERE sessions.id = j.value ->> 'id' AND +sessions.namespace = ?2"
 );
 
-/// The id under which the messages of a session are stored, which a merge changes; NULL if the namespace has no such
-/// session.
+/// The id under which the messages of a session are stored: after a merge, the id of another session. NULL if the namespace has no
+/// such session.
 macro_rules! history_of {
     ($session:literal, $namespace:literal) => {
         concat!(

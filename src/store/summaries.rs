@@ -1,4 +1,4 @@
-//! Sessions: the summaries of the session list.
+//! Reading the summaries of the session list.
 
 use super::columns::Columns;
 use super::sessions::current_updated_at;

@@ -70,7 +70,7 @@ impl LargeValue {
 struct PartRow<'a> {
     owner: &'a str,
     whole: String,
-    /// Counted from 1.
+    /// The number of the part, from 1.
     part: usize,
     content: Option<&'a str>,
 }

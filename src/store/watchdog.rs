@@ -1,9 +1,9 @@
-//! Ends queries that the database will not answer. A query whose answer was lost would delay everything behind it by
-//! [`DB_TIMEOUT_MS`], even after the database has recovered from a stall.
+//! Ends queries that the database will not answer. Otherwise, a lost query would delay all queries behind it by [`DB_TIMEOUT_MS`], even
+//! after the database has recovered from a stall.
 //!
-//! The database answers queries in the order in which they arrive. So a query is lost if a later one was answered: another
-//! request, or the probe that is sent while queries are silent. It ends with an unknown outcome, and a
-//! [`Fenced`](super::fence::Fenced) database rejects it if it arrives after all.
+//! The database answers queries in the order in which they arrive. So a query is lost if a query that was sent later was answered. If
+//! there is no later query, the watchdog sends a probe. A lost query ends with an unknown outcome; a
+//! [`Fenced`](super::fence::Fenced) database rejects the query if it arrives after all.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -25,10 +25,10 @@ pub struct Watchdog {
 struct QueryTimes {
     /// When the last query was sent, in Unix milliseconds.
     last_sent_at: u64,
-    /// When the last of the queries that were answered was sent, in Unix milliseconds.
+    /// The latest time at which a query that was answered was sent, in Unix milliseconds.
     last_answered_sent_at: u64,
-    /// A query is lost if one that was sent this much later was answered, in milliseconds. Doubles with each lost query,
-    /// because a large batch may arrive after a small one that was sent later.
+    /// A query is lost if another query that was sent this much later was answered, in milliseconds. Doubles with each lost query,
+    /// because a large batch may arrive after a small batch that was sent later.
     loss_threshold_ms: u64,
     /// When the retries of the last lost query end, in Unix milliseconds. The threshold is reset then, or when a write succeeds.
     threshold_resets_at: u64,
@@ -71,7 +71,7 @@ impl Watchdog {
 
     fn record_answer(&self, sent_at: u64, error: Option<&DbError>) {
         // An error without a known outcome may come from anything between the hub and the database.
-        if !error.is_some_and(DbError::may_have_committed) {
+        if !error.is_some_and(DbError::is_outcome_unknown) {
             let mut times = self.times();
             times.last_answered_sent_at = times.last_answered_sent_at.max(sent_at);
         }

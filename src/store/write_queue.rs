@@ -1,10 +1,9 @@
 //! Group commit. Changes are queued in memory and written in batches; an effect runs once the changes queued before it
 //! are durable.
 //!
-//! The cache runs ahead of the database: seqs and versions are assigned when a change is queued, and the next change
-//! builds on them. Sealing a batch reads sessions and machines from the cache, so each is written once however often it
-//! changed. A burst that is too large for one batch is sealed as several. Each of them is consistent, even if a later
-//! one fails.
+//! The cache is ahead of the database: seqs and versions are assigned when a change is queued, and the next change uses them.
+//! *Sealing* builds a batch: it reads sessions and machines from the cache, so each is written once even if it changed often. A
+//! burst that is too large for one batch is sealed as several batches. Each batch is consistent, even if a later batch fails.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -41,7 +40,7 @@ pub trait CacheView {
 
 /// The size of an effect in memory.
 pub trait MemorySize {
-    /// The bytes of its texts.
+    /// Returns the bytes of the effect's texts.
     fn text_bytes(&self) -> usize;
 }
 
@@ -57,7 +56,7 @@ struct Queue<B> {
     deleted_machines: BTreeSet<String>,
     sessions: BTreeMap<String, SessionColumns>,
     machines: BTreeSet<String>,
-    /// With the ids of their sessions.
+    /// Messages with the ids of their sessions.
     messages: Vec<(String, Message)>,
     completed_requests: Vec<CompletedRequest>,
     /// Sessions whose records of completed requests are too large.
@@ -82,7 +81,7 @@ pub struct Batch<E, B = ()> {
 }
 
 impl<E, B> Batch<E, B> {
-    /// Its approximate size in memory.
+    /// Returns the approximate size in memory, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -93,7 +92,7 @@ impl<E, B> Batch<E, B> {
     }
 }
 
-/// Who may write to the database.
+/// Which task may write to the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lock {
     Free,
@@ -149,24 +148,24 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
         self.queue.messages.push((session.to_owned(), message));
     }
 
-    /// Queues a completed request. Its session must be queued too.
+    /// Queues a completed request. The caller must also queue its session.
     pub fn queue_completed_request(&mut self, request: CompletedRequest) {
         self.queue.bytes += ROW_BYTES + request.value.text().len();
         self.queue.completed_requests.push(request);
     }
 
-    /// Trims the completed requests of a session with the next batch. This alone does not cause a batch.
+    /// Trims the completed requests of a session in the next batch. Does not cause a batch by itself.
     pub fn trim_completed_requests(&mut self, session: &str) {
         self.queue.sessions_to_trim.insert(session.to_owned());
     }
 
-    /// Queues the parts of a large value. Its session or machine must be queued too.
+    /// Queues the parts of a large value. The caller must also queue its session or machine.
     pub fn queue_value(&mut self, value: LargeValue) {
         self.queue.bytes += ROW_BYTES + value.large.bytes;
         self.queue.values.push(value);
     }
 
-    /// Deletes the unreachable parts of values of a session or machine, which must be queued too.
+    /// Deletes the unreachable parts of values of a session or machine. The caller must also queue the session or machine.
     pub fn delete_replaced_values(&mut self, owner: &str) {
         self.queue.owners_with_replaced_values.insert(owner.to_owned());
     }
@@ -213,29 +212,29 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
         self.queue.sessions.contains_key(id)
     }
 
-    /// Whether anything is not durable yet.
+    /// Whether any change is not durable yet.
     pub fn has_pending(&self) -> bool {
         self.lock != Lock::Free || !self.sealed.is_empty() || !self.is_queue_empty()
     }
 
-    /// The bytes of everything that is not durable yet.
+    /// Returns the bytes of all changes that are not durable yet.
     pub fn pending_bytes(&self) -> usize {
         let in_flight_bytes = self.in_flight.iter().map(|(bytes, _)| *bytes);
         self.queue.bytes + self.sealed.iter().map(Batch::bytes).chain(in_flight_bytes).sum::<usize>()
     }
 
-    /// The states before the queued changes. Each change must add the state before it.
+    /// Returns the before-images of the queued changes. The caller must add the state before each change.
     pub fn queued_images(&mut self) -> &mut B {
         &mut self.queue.before_images
     }
 
-    /// The states before the changes of each batch that is not durable, the oldest first.
+    /// Returns the before-images of the batches that are not durable, oldest first.
     pub fn before_images(&self) -> impl DoubleEndedIterator<Item = &B> {
         let in_flight = self.in_flight.iter().map(|(_, images)| images);
         in_flight.chain(self.sealed.iter().map(|batch| &batch.before_images)).chain([&self.queue.before_images])
     }
 
-    /// The number of queued messages and effects, by which a growing burst is recognized.
+    /// Returns the number of queued messages and effects. It grows during a burst.
     pub fn queued_changes(&self) -> usize {
         self.effects.len() + self.queue.messages.len()
     }
@@ -256,7 +255,7 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
         is_started
     }
 
-    /// Drops images of sessions and machines in which nothing changed that must be written.
+    /// Drops the before-images of sessions and machines without a change that must be written.
     fn drop_unused_images(&mut self) {
         if !self.has_pending() {
             self.queue.before_images = B::default();
@@ -312,13 +311,13 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
         self.sealed.push_back(queue.into_batch(effects, namespace, cache));
     }
 
-    /// Drops what remains of the batch in flight, which is written.
+    /// Drops the before-images and the size of the batch in flight, because it is durable.
     pub fn finish_batch(&mut self) {
         self.in_flight = None;
     }
 
-    /// Takes the next batch, once the previous one is [finished](Self::finish_batch). Without one it releases the lock, or grants
-    /// it to its waiter.
+    /// Takes the next batch, after the previous one is [finished](Self::finish_batch). If there is none, releases the lock, or grants it
+    /// to the waiting task.
     pub fn take_batch(&mut self, namespace: &Namespace, cache: &impl CacheView) -> Option<Batch<E, B>> {
         if self.sealed.is_empty() {
             if self.grant_lock() {
@@ -336,7 +335,7 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
         Some(batch)
     }
 
-    /// Drops everything, because it builds on changes that could not be written. Returns the effects that can no longer run.
+    /// Drops all queued changes, because they depend on changes that could not be written. Returns their effects, which must fail.
     pub fn discard(&mut self) -> Vec<E> {
         self.finish_batch();
         self.queue = Queue::default();
@@ -360,8 +359,8 @@ impl<B> Queue<B> {
         Batch { statements, effects, bytes, before_images, large_messages, values }
     }
 
-    /// Deletions come first, because a new session may have the tag of a deleted one; then sessions, and then the messages
-    /// that refer to them.
+    /// Builds the statements. Deletions come first, because a new session may have the tag of a deleted one. Sessions come before the
+    /// messages that refer to them.
     fn statements(&self, namespace: &Namespace, cache: &impl CacheView) -> Vec<Statement> {
         let changed_sessions = |extent: SessionColumns| {
             let changed = self.sessions.iter().filter(move |(_, queued)| **queued == extent);

@@ -29,8 +29,8 @@ impl Hub {
         let missed = turn.events.events_after(from);
         let missed = missed.filter(|(_, event)| subscription.receives(&event.audience));
         let frame = |number, body: &TextParts| turn.events.ids.frame(subscription.format, number, body);
-        // `connection-changed` has the id that the client resumes from, so a client that disconnects right after it can
-        // still resume there.
+        // `connection-changed` has the id from which the client resumes. If the client disconnects right after this frame, it can
+        // resume from the same id.
         let mut frames = vec![frame(from, &connection_changed(&subscription, resume))];
         frames.extend(missed.map(|(number, event)| frame(*number, &event.body)));
         let client = [(conn, subscription.format)];

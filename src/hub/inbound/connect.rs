@@ -69,7 +69,7 @@ impl Hub {
     /// Stores the namespace's name for later alarms and frames, which do not contain it. Must be called only after a valid
     /// token, so that unauthenticated clients use no storage.
     pub fn store_namespace(&self) {
-        if !std::mem::replace(&mut self.turn().namespace_stored, true) {
+        if !std::mem::replace(&mut self.turn().is_namespace_stored, true) {
             self.rt.kv_put(storage_keys::NAMESPACE, self.config.namespace.as_ref());
         }
     }
@@ -77,7 +77,7 @@ impl Hub {
     /// Whether the object stores nothing: no client has sent a valid token, and no socket is open.
     pub fn is_unused(&self) -> bool {
         let turn = self.turn();
-        !turn.namespace_stored && turn.connections.is_empty()
+        !turn.is_namespace_stored && turn.connections.is_empty()
     }
 
     pub(in crate::hub) async fn on_connecting_frame(

@@ -53,7 +53,7 @@ impl Hub {
         }
         match event {
             CliEvent::Message(message) => self.on_message(from, message).await,
-            CliEvent::MessageDelta(delta) => match self.message_delta(&delta).await {
+            CliEvent::MessageDelta(delta) => match self.on_message_delta(&delta).await {
                 Ok(()) => self.turn().acknowledge_now(from, &[]),
                 Err(error) => self.turn().reject(from, &Rejection::of(&error, Kind::Session, &delta.sid)),
             },
@@ -66,14 +66,14 @@ impl Hub {
                 self.on_machine_update(from, MachineField::RunnerState, update).await
             }
             CliEvent::SessionAlive(alive) => {
-                let result = self.session_alive(&alive, conn, arrived_at).await;
+                let result = self.on_session_alive(&alive, conn, arrived_at).await;
                 if result.is_ok() {
                     self.record_served_by_keep_alive(conn, Owner::Session(alive.sid.clone()), arrived_at);
                 }
                 self.acknowledge(from, (Kind::Session, &alive.sid), &alive.ignored, result)
             }
             CliEvent::SessionEnd(end) => {
-                let result = self.session_end(&end, conn).await;
+                let result = self.on_session_end(&end, conn).await;
                 if result.is_ok() {
                     self.turn().remove_served(conn, &Owner::Session(end.sid.clone()));
                 }
@@ -117,7 +117,7 @@ impl Hub {
         let content = message.content();
         let sid = message.sid.clone();
         let draft = Draft::of_cli(message.sid, message.local_id, content, from.conn, from.ack);
-        let added = self.append(draft).await;
+        let added = self.append_message(draft).await;
         self.record_served_or_reject(from, Owner::Session(sid), added.map(|_| ()))
     }
 

@@ -58,7 +58,7 @@ enum FrameOrder {
 pub struct AdmittedFrame {
     order: FrameOrder,
     /// The bytes that were added to
-    /// [`unreserved_frame_bytes`](crate::hub::base::state::reservations::Reservations::unreserved_frame_bytes) for the frame.
+    /// [`unreserved_frame_bytes`](crate::hub::base::state::memory_reservations::MemoryReservations::unreserved_frame_bytes) for the frame.
     unreserved_bytes: usize,
 }
 
@@ -107,7 +107,7 @@ impl Hub {
     /// Admits a frame without a reservation, if `headroom` of [`MAX_UNRESERVED_FRAME_BYTES`] is left for other such frames of the
     /// namespace.
     fn admit_unreserved(&self, bytes: usize, headroom: usize) -> bool {
-        let unreserved_bytes = &mut self.turn().reservations.unreserved_frame_bytes;
+        let unreserved_bytes = &mut self.turn().memory_reservations.unreserved_frame_bytes;
         let is_admitted = *unreserved_bytes + bytes + headroom <= MAX_UNRESERVED_FRAME_BYTES;
         *unreserved_bytes += if is_admitted { bytes } else { 0 };
         is_admitted
@@ -128,10 +128,10 @@ impl Hub {
         let frame = QueuedFrame { text: frame, arrived_at: self.rt.now() };
         {
             let mut turn = self.turn();
-            let State { connections, reservations, .. } = &mut *turn;
+            let State { connections, memory_reservations, .. } = &mut *turn;
             if admitted.order == FrameOrder::AfterEarlier {
                 let Some(connection) = connections.get_mut(conn) else { return };
-                reservations.frames.grow(frame.memory_bytes());
+                memory_reservations.frames.grow(frame.memory_bytes());
                 let keep_alive_owner =
                     keep_alive_owner(&frame.text).filter(|_| matches!(connection.peer, Peer::Cli(_)));
                 let arrived_at = frame.arrived_at;
@@ -141,14 +141,14 @@ impl Hub {
                 }
                 return;
             }
-            reservations.frames.grow(frame.memory_bytes());
+            memory_reservations.frames.grow(frame.memory_bytes());
         }
         let (mut next, mut unreserved_bytes) = (Some(frame), admitted.unreserved_bytes);
         while let Some(frame) = next {
             self.on_frame(conn, &frame).await;
             let mut turn = self.turn();
-            turn.reservations.frames.release_part(frame.memory_bytes());
-            turn.reservations.unreserved_frame_bytes -= std::mem::take(&mut unreserved_bytes);
+            turn.memory_reservations.frames.release_part(frame.memory_bytes());
+            turn.memory_reservations.unreserved_frame_bytes -= std::mem::take(&mut unreserved_bytes);
             next = turn.connections.next_frame(conn);
         }
     }

@@ -29,7 +29,7 @@ impl Hub {
             for machine in machines.iter_mut().filter(|machine| machine.active) {
                 let owner = Owner::Machine(machine.id.clone());
                 machine.active_at = machine.active_at.max(turn.liveness.active_at(&owner));
-                turn.start_timeout(owner);
+                turn.start_timeout_if_missing(owner);
             }
             turn.cache.insert_loaded_machines(read, machines);
         }
@@ -65,7 +65,7 @@ impl Hub {
         self.load_machines().await?;
         let has_changes = !self.turn().write_queue.committed_machines().is_empty();
         if has_changes {
-            self.flushed_or_stalled().await?;
+            self.flush_unless_stalled().await?;
         }
         Ok(self.turn().online_machines_as_json())
     }

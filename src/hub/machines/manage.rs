@@ -54,7 +54,7 @@ impl Hub {
             turn.record_machine_change(id, now)?;
             turn.commit_waiter()
         };
-        self.wait_for_commit(committed).await
+        self.commit_and_wait(committed).await
     }
 }
 

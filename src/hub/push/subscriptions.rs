@@ -86,7 +86,7 @@ impl Hub {
         // Before the commit, so that a read that is in flight does not put the old subscriptions into the cache during the
         // commit.
         self.turn().push.subscribers.invalidate();
-        let result = self.commit(statements).await;
+        let result = self.write_statements(statements).await;
         // After the commit, because a read that began during the commit may have found the old subscriptions.
         self.turn().push.subscribers.invalidate();
         result

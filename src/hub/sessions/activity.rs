@@ -1,4 +1,4 @@
-//! Whether a session is active, and what follows when it is no longer.
+//! Making sessions inactive, and the errors of operations that need an active session.
 
 use crate::hub::base::error::Error;
 use crate::hub::base::state::State;
@@ -21,7 +21,7 @@ impl State {
         Ok(())
     }
 
-    /// Whether the CLI of an inactive session is expected to report it alive: a socket serves the session, which is not archived.
+    /// Whether a connected CLI is expected to report an inactive session alive: the session is not archived, and a socket serves it.
     pub(in crate::hub) fn expects_report(&self, session: &str, now: u64) -> bool {
         let is_inactive =
             |entry: &CachedSession| !entry.session.active && !entry.session.metadata_fields().is_archived();
@@ -36,6 +36,7 @@ impl State {
 }
 
 impl Turn<'_> {
+    /// Makes a session inactive, and queues the write and the event.
     pub(in crate::hub) fn deactivate(&mut self, id: &str) -> Result<(), Error> {
         let (owner, now) = (Owner::Session(id.to_owned()), self.hub.rt.now());
         let State { cache, liveness, write_queue, .. } = &mut *self.state;
@@ -46,25 +47,26 @@ impl Turn<'_> {
             (s.active, s.thinking, s.updated_at) = (false, false, now);
             self.state.record_presence(id)?;
         }
-        // Also for a session that is inactive already, and only on commit: its inactivity may not be durable yet.
+        // Queued even if the session is inactive in memory, because an earlier change to inactive may not be durable yet.
         self.state.write_queue.on_commit(Effect::DeleteTimer(owner));
         Ok(())
     }
 
-    /// Makes an archived session inactive in the step that archives it: later keep-alives have no effect. Returns whether it was
-    /// active; then `Hub::cancel_archived` must follow.
+    /// Makes an archived session inactive at once, because an archived session ignores keep-alives. Returns whether the session was
+    /// active; if it was, the caller must call `Hub::cancel_archived`.
     pub(in crate::hub) fn deactivate_if_archived(&mut self, id: &str) -> Result<bool, Error> {
         let session = &self.state.cache.require_entry(id)?.session;
         let must_end = session.active && session.metadata_fields().is_archived();
         if must_end {
             self.deactivate(id)?;
-            // In case the object is destroyed before it has canceled them.
+            // The alarm cancels the pending requests if the object ends before `Hub::cancel_archived`.
             self.start_request_retention(id)?;
         }
         Ok(must_end)
     }
 
-    /// Starts the time for which pending requests are kept, if the session is inactive and has any.
+    /// Sets the time at which the pending requests of an inactive session are canceled. Does nothing if the session is active or has
+    /// no pending requests.
     pub(in crate::hub) fn start_request_retention(&mut self, id: &str) -> Result<(), Error> {
         let session = &self.state.cache.require_entry(id)?.session;
         if !session.active && count_pending(session.agent_state.json()) > 0 {
@@ -75,7 +77,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Withdraws `Hub::expect_reactivation`: the session is active, has ended, or was deleted.
+    /// Reverts `Hub::expect_reactivation`, because the session is active, has ended, or was deleted.
     pub(in crate::hub) fn clear_reactivation(&mut self, id: &str) {
         if self.state.in_flight.clear_reactivation(id) {
             self.hub.rt.kv_delete(&reactivation_key(id));

@@ -32,7 +32,7 @@ pub struct Changes<'a> {
     pub metadata_bytes: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata_version: Option<u64>,
-    /// Contains only the completed requests that changed. A client merges them into those it has.
+    /// Contains only the completed requests that changed. A client merges them into its own list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_state: Option<Option<&'a Json>>,
     /// The length of an agent state that is too large for an event, in place of `agent_state`.
@@ -49,7 +49,7 @@ pub struct Changes<'a> {
 }
 
 impl<'a> Changes<'a> {
-    /// Returns activity, modes and times: everything a list of sessions shows besides the metadata.
+    /// Returns activity, modes and times: everything that a list of sessions shows, except the metadata.
     pub fn presence(session: &'a Session) -> Self {
         Self {
             active: Some(session.active),

@@ -42,7 +42,7 @@ impl Turn<'_> {
         self.queue_metadata_update(id, value, from)
     }
 
-    /// Queues the update for the session's CLIs and the event, of metadata that is set. Returns its version.
+    /// Queues the update for the session's CLIs and the event. `value` is the current metadata. Returns its version.
     pub(super) fn queue_metadata_update(&mut self, id: &str, value: Json, from: Option<ConnId>) -> Result<u64, Error> {
         let now = self.hub.rt.now();
         let s = &self.state.cache.require_entry(id)?.session;
@@ -65,8 +65,7 @@ impl Turn<'_> {
         Ok(version)
     }
 
-    /// Sets the agent state, as [`Turn::set_metadata`] sets the metadata. Of the completed requests only new and changed ones
-    /// are written and sent.
+    /// Sets the agent state, as [`Turn::set_metadata`] sets the metadata. Writes and sends only new and changed completed requests.
     pub(in crate::hub) fn set_agent_state(
         &mut self,
         id: &str,
@@ -88,7 +87,7 @@ impl Turn<'_> {
             Some(joined) => TextParts::value(joined),
             None => agent_state_to_text(parts.base.as_ref(), as_entries(&changed)),
         };
-        // The event of a state above `MAX_INLINE_BYTES` has only its size; web clients fetch the self.
+        // The event of a state above `MAX_INLINE_BYTES` has only its size; web clients fetch the state.
         let inline_value = joined.filter(|_| text.text_bytes() <= MAX_INLINE_BYTES);
         self.hub.set_value(write_queue, (id, Field::AgentState), version, &mut s.agent_state, parts.base);
         write_queue.queue_session(id, SessionColumns::All);
@@ -111,7 +110,7 @@ impl Turn<'_> {
         Ok(version)
     }
 
-    /// Queues the update frame for a session's CLIs except `from`, and the event.
+    /// Queues the update frame `parts` for a session's CLIs except `from`, and the event.
     fn queue_update(&mut self, id: &str, from: Option<ConnId>, parts: TextParts, event: Event) {
         self.state.write_queue.on_commit(Effect::Update { owner: Owner::Session(id.to_owned()), except: from, parts });
         self.state.write_queue.on_commit(Effect::Publish(event));
@@ -119,8 +118,8 @@ impl Turn<'_> {
 }
 
 impl State {
-    /// Returns copies of the received completed requests that are to be added. Without the earlier ones in memory, every
-    /// request counts as new.
+    /// Returns copies of the received completed requests that are to be added. If the session's completed requests are not loaded,
+    /// every received request counts as new.
     pub(in crate::hub) fn select_completed_requests(
         &mut self,
         session: &str,
@@ -135,8 +134,8 @@ impl State {
         known.select(received_entries(received), session.agent_state.json(), now)
     }
 
-    /// Adds completed requests to the cache and queues their writes. Returns those that are new or changed. At the size
-    /// limit of a session's completed requests the oldest are deleted, which may be some of the added ones.
+    /// Adds completed requests to the cache and queues their writes. Above the size limit, deletes the oldest completed requests of
+    /// the session. Returns the added requests that are new or changed and were not deleted.
     pub(in crate::hub) fn add_completed_requests(
         &mut self,
         session: &str,
@@ -149,7 +148,7 @@ impl State {
         let completed_at = |value: &Json| agent_state::completed_at(value.text()).unwrap_or(now);
         let entry = self.cache.entry_mut(session, self.write_queue.queued_images());
         let is_loaded = entry.as_ref().is_some_and(|entry| entry.completed.is_some());
-        // Without the earlier ones in memory, the limit is enforced when they are loaded.
+        // If the completed requests are not loaded, the limit is enforced when they are.
         let mut unknown = CompletedRequests::default();
         let known = entry.and_then(|entry| entry.completed.as_mut()).map_or(&mut unknown, Arc::make_mut);
         let mut changed = Vec::new();

@@ -33,7 +33,7 @@ struct Switch {
 }
 
 impl Hub {
-    /// Stops the agent. The session is inactive until its CLI sends a keep-alive. A keep-alive during the call keeps it active.
+    /// Stops the agent. Then the session is inactive until its CLI sends a keep-alive; a keep-alive during the call keeps it active.
     pub async fn abort(self: &Arc<Self>, id: &str, reason: Option<&str>) -> Result<(), Error> {
         check_reason(reason)?;
         self.require_active(id).await?;
@@ -41,7 +41,7 @@ impl Hub {
         self.call_without_result(id, Method::Abort, &Json::of(&Abort { reason: reason.unwrap_or(ABORT_REASON) }))
             .await?;
         self.end_session(id, EndCause::Aborted { reports }).await?;
-        self.flushed().await
+        self.flush().await
     }
 
     /// Takes control from the terminal, so that the web can send messages.
@@ -55,17 +55,17 @@ impl Hub {
         .await
     }
 
-    /// Archives a session. A CLI that serves it is asked to end first, also while the session is inactive.
+    /// Archives a session. First asks the CLI that serves the session to end, even if the session is inactive.
     pub async fn archive(self: &Arc<Self>, id: &str, reason: Option<&str>) -> Result<(), Error> {
         check_reason(reason)?;
         self.load_session(id).await?;
-        // A CLI that does not answer must not keep its session from being archived.
+        // The result is not checked: a session is archived even if its CLI does not answer.
         let owner = Owner::Session(id.to_owned());
         let killed = self.call_within(&owner, Method::KillSession, "{}", KILL_TIMEOUT_MS).await;
         self.end_session(id, EndCause::Archived).await?;
         let was_active_again = self
             .with_field(id, large::metadata, |turn, metadata| {
-                let metadata = archived(metadata.as_ref(), reason.unwrap_or(ARCHIVE_REASON), self.rt.now());
+                let metadata = with_archived_fields(metadata.as_ref(), reason.unwrap_or(ARCHIVE_REASON), self.rt.now());
                 turn.set_metadata(id, metadata, None)?;
                 turn.clear_reactivation(id);
                 turn.deactivate_if_archived(id)
@@ -78,11 +78,11 @@ impl Hub {
             // The CLI may have connected meanwhile.
             self.kill_if_archived(id);
         }
-        self.flushed().await
+        self.flush().await
     }
 
-    /// Calls `killSession` of an archived session in a task, if its CLI has registered it: the CLI could not be called when the session
-    /// was archived. Does nothing while a resume expects that a CLI reopens the session.
+    /// Calls `killSession` of an archived session in a task, if a CLI has registered the method. Needed when no CLI could be called
+    /// while the session was archived. Does nothing while a resume expects that a CLI reopens the session.
     pub(in crate::hub) fn kill_if_archived(&self, id: &str) {
         let (Some(hub), id) = (self.this.upgrade(), id.to_owned()) else { return };
         self.rt.spawn(Box::pin(async move {
@@ -120,7 +120,7 @@ pub fn check_reason(reason: Option<&str>) -> Result<(), Error> {
 }
 
 /// Returns the metadata of a session with the fields of an archived one.
-fn archived(metadata: Option<&Json>, reason: &str, now: u64) -> Json {
+fn with_archived_fields(metadata: Option<&Json>, reason: &str, now: u64) -> Json {
     let fields = [
         ("lifecycleState", Json::of("archived")),
         ("lifecycleStateSince", Json::of(&now)),

@@ -13,19 +13,19 @@ use crate::model::owner::Owner;
 use crate::model::summary::SessionSummary;
 use crate::store::summaries::{self, Selection, Summaries};
 
-/// How many bytes of the list are read from the database at once: with the summaries made from them they fit a namespace's share.
-/// The SQL in `store::summaries` repeats the number.
+/// How many bytes of the list are read from the database at once. These bytes and the summaries made from them fit a namespace's
+/// share of memory. The SQL in `store::summaries` repeats the number.
 const LIST_READ_BYTES: usize = 500_000;
 
 impl Hub {
-    /// Returns a page of the list as JSON, after everything queued so far is durable. While the database is stalled, the list has
-    /// the last committed states.
+    /// Returns a page of the list as JSON, after all writes queued so far are durable. While the database is stalled, the page has the
+    /// last committed states.
     pub async fn list_sessions(self: &Arc<Self>, request: &ListRequest) -> Result<Arc<str>, Error> {
         let requested_at = self.rt.now();
         let deadline = requested_at + MEMORY_TIMEOUT_MS;
         let (mut last_failure, mut keep_json) = (None, None);
         loop {
-            self.flushed_or_stalled().await?;
+            self.flush_unless_stalled().await?;
             let listed = {
                 let State { cache, write_queue, .. } = &mut *self.turn();
                 cache.list_page(request, write_queue)
@@ -72,16 +72,17 @@ impl Turn<'_> {
             if fields.active && self.state.cache.entry(&fields.id).is_none() {
                 let owner = Owner::Session(fields.id.clone());
                 fields.active_at = fields.active_at.max(self.state.liveness.active_at(&owner));
-                self.start_timeout(owner);
+                self.start_timeout_if_missing(owner);
             }
             let summary = SessionSummary::of(&fields);
-            // A session that was evicted meanwhile, and left no summary, was deleted.
+            // If the session was evicted during the read, the summary may be stale. Memory has a newer one, unless the session was
+            // deleted.
             if let Some(read) = self.state.cache.evictions.redeem(ticket, Key::Id(&fields.id)) {
                 self.state.cache.insert_summary(read, fields.id, summary);
             }
         }
         match selection {
-            Selection::After(_) => self.state.cache.list.set_read(read.last_tag, read.is_complete),
+            Selection::After(_) => self.state.cache.list.record_read(read.last_tag, read.is_complete),
             Selection::Ids(ids) if read.is_complete => {
                 let is_deleted = |id: &&String| self.state.cache.evictions.redeem(ticket, Key::Id(id)).is_some();
                 let deleted: Vec<&String> = ids.iter().filter(is_deleted).collect();

@@ -1,7 +1,7 @@
 //! Loading sessions from the database into the cache.
 //!
 //! Each read begins with a [ticket](crate::hub::base::state::evictions::ReadTicket). If the session is evicted during the read, the
-//! result may be stale: the ticket is not redeemed, and the read is repeated.
+//! result may be stale. Then the ticket is invalid, and the read is repeated.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ use crate::store::{
 /// How many messages are searched for a todo list at a time.
 const TODO_CANDIDATES: u64 = 50;
 
-/// What is read in one batch with a session, if the session must be read.
+/// The details that are read in one batch with a session that is not in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Details {
     None,
@@ -60,7 +60,7 @@ impl Hub {
         self.load_session_with(id, Details::None)
     }
 
-    /// Loads a session, and details if it is not in memory. Waits while a merge locks the session.
+    /// Loads a session. Loads its details only if the session is not in memory. Waits while a merge locks the session.
     pub(in crate::hub) fn load_session_with<'a>(
         self: &'a Arc<Self>,
         id: &'a str,
@@ -69,7 +69,7 @@ impl Hub {
         Box::pin(async move {
             loop {
                 self.read_session(id, details).await?;
-                let unlocked = self.turn().in_flight.until_unlocked(id);
+                let unlocked = self.turn().in_flight.wait_for_unlock(id);
                 match unlocked {
                     // A merge may have deleted the session, so it is loaded again.
                     Some(unlocked) => unlocked.await.unwrap_or(Ok(()))?,
@@ -79,13 +79,13 @@ impl Hub {
         })
     }
 
-    /// Loads a session without waiting for a merge: an operation that changes the session waits for the lock itself.
+    /// Loads a session without waiting for a merge, for callers that check the lock themselves.
     pub fn load_session_unlocked<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
         self.read_session(id, Details::None)
     }
 
-    /// Loads a session like [`load_session_unlocked`](Self::load_session_unlocked), and its local ids if it is not in
-    /// memory, to add a message with a local id.
+    /// Loads a session like [`load_session_unlocked`](Self::load_session_unlocked), to add a message with a local id. Loads the local
+    /// ids, too, if the session is not in memory.
     pub fn load_for_message<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
         self.read_session(id, Details::LocalIds)
     }
@@ -100,12 +100,12 @@ impl Hub {
                 let namespace = &self.config.namespace;
                 let mut statements = Vec::from(store::select_by_id(namespace, id));
                 statements.extend(details.select(namespace, id));
-                // The next change needs the end of the event log, so it is read at the same time.
+                // The next change needs the last rows of the event log, so they are read at the same time.
                 let syncs_log = self.is_database_idle();
                 let sync_log = async move {
                     if syncs_log {
-                        // A change that needs it reads it again.
-                        let _ = self.sync_event_log().await;
+                        // After an error, the change reads the log again.
+                        let _ = self.publish_missed_events().await;
                     }
                 };
                 let read = async move {
@@ -132,13 +132,13 @@ impl Hub {
         })
     }
 
-    /// Loads the session of a tag, if there is one, and waits while a merge locks it. Without such a session, also
-    /// counts the sessions of the namespace if that was not done before.
+    /// Loads the session with a tag, and waits while a merge locks it. If there is none, counts the sessions of the namespace, unless
+    /// they were counted before.
     pub(in crate::hub) async fn load_by_tag(self: &Arc<Self>, tag: &str) -> Result<(), Error> {
         loop {
             let cached = self.turn().cache.entry_by_tag(tag).map(|entry| entry.session.id.clone());
             if let Some(id) = cached {
-                let unlocked = self.turn().in_flight.until_unlocked(&id);
+                let unlocked = self.turn().in_flight.wait_for_unlock(&id);
                 match unlocked {
                     Some(unlocked) => unlocked.await.unwrap_or(Ok(()))?,
                     None => return Ok(()),
@@ -185,20 +185,19 @@ impl Hub {
         }
     }
 
-    /// Loads a session with everything that clients see of it.
+    /// Loads a session with all details that clients see.
     pub(in crate::hub) async fn load_shown(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         self.load_session_with(id, Details::Shown).await?;
         self.load_completed(id).await?;
         if self.search_todos_once(id).await? {
-            // The search may have taken long enough for an eviction.
+            // The session may have been evicted during the search.
             self.load_completed(id).await?;
         }
         Ok(())
     }
 
-    /// If a session has no todos, searches its messages for a list, once while it is cached: a list may be older than the hub's
-    /// support of todos.
-    /// Returns whether it searched.
+    /// Searches the messages of a session without todos for a todo list, once while the session is cached. The list may have been
+    /// written before the hub supported todos. Returns whether it searched.
     async fn search_todos_once(self: &Arc<Self>, id: &str) -> Result<bool, Error> {
         let needs_search = self
             .turn()
@@ -254,8 +253,7 @@ impl Hub {
         }
     }
 
-    /// Loads a session ([`Hub::load_session`] waits for a merge of it), applies `change`, and waits until what it queued is
-    /// durable.
+    /// Loads a session, applies `change`, and waits until the queued changes are durable. Waits while a merge locks the session.
     pub(in crate::hub) async fn with_session<T>(
         self: &Arc<Self>,
         id: &str,
@@ -266,12 +264,12 @@ impl Hub {
             let mut turn = self.turn();
             (change(&mut turn)?, turn.commit_waiter())
         };
-        self.wait_for_commit(committed).await?;
+        self.commit_and_wait(committed).await?;
         Ok(result)
     }
 
-    /// Loads a session and the whole value of a field, and changes the session. If the field changes during the read, or a merge
-    /// locks the session, it is read again.
+    /// Loads a session and the whole value of a field, and applies `change`. If the field changes during the read, or a merge locks
+    /// the session, reads the value again.
     pub(in crate::hub) async fn with_field<T>(
         self: &Arc<Self>,
         id: &str,
@@ -302,7 +300,7 @@ impl Hub {
     }
 
     /// Returns a session as JSON text, with large values and all completed requests, after its changes are durable. While the
-    /// database is stalled, this is the last committed state.
+    /// database is stalled, returns the last committed state.
     pub async fn serialize_session(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
         let mut unread = Vec::new();
         let split = |entry: &CachedSession| entry.completed.is_some().then(|| session_segments(entry));
@@ -324,11 +322,12 @@ impl Hub {
 }
 
 impl Turn<'_> {
+    /// Inserts a session that was read from the database, and starts its timeout if it is active.
     pub(super) fn insert_loaded(&mut self, read: &CurrentRead, mut session: Session) {
         if session.active {
             let owner = Owner::Session(session.id.clone());
             session.active_at = session.active_at.max(self.state.liveness.active_at(&owner));
-            self.start_timeout(owner);
+            self.start_timeout_if_missing(owner);
         }
         self.state.cache.insert_loaded(read, session);
         self.state.evict_sessions();
@@ -349,11 +348,11 @@ fn insert_details(
     match details {
         // Until the local ids are loaded, only messages without one are added, so the result is still complete.
         Details::LocalIds if entry.local_ids.is_none() => {
-            entry.local_ids = Some(LocalIds::loaded(messages::read_local_ids(next())?, entry.session.seq));
+            entry.local_ids = Some(LocalIds::from_rows(messages::read_local_ids(next())?, entry.session.seq));
         }
         Details::CompletedRequests | Details::Shown if entry.completed.is_none() => {
             let loaded = completed_requests::read(next())?;
-            entry.completed = Some(Arc::new(CompletedRequests::loaded(loaded.entries)));
+            entry.completed = Some(Arc::new(CompletedRequests::from_rows(loaded.entries)));
             entry.todos_searched |= details == Details::Shown && next().is_empty();
             if loaded.exceeds_limit {
                 state.write_queue.trim_completed_requests(id);

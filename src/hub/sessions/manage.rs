@@ -18,12 +18,12 @@ use crate::model::large::Field;
 use crate::model::session::{Session, fit_metadata, with_name};
 use crate::store::write_queue::SessionColumns;
 
-/// The longest tag, in bytes: a path of any common file system fits.
+/// The longest tag, in bytes. CLIs use paths as tags; this is the longest path on Linux.
 const MAX_TAG_BYTES: usize = 4096;
 
 /// The request of a CLI for a session (`POST /cli/sessions`).
 pub struct NewSession {
-    /// The CLI's own name of the session; 1 to 4,096 bytes. A session that has the tag is returned instead of a new one.
+    /// The CLI's own name of the session; 1 to 4,096 bytes. If a session has this tag, it is returned instead of a new one.
     pub tag: String,
     pub metadata: Json,
     pub agent_state: Option<Json>,
@@ -47,11 +47,11 @@ impl Hub {
             turn.ensure_write_queue_has_room(0)?;
             let id = match turn.cache.entry_by_tag(&new.tag).map(|entry| entry.session.id.clone()) {
                 Some(id) => turn.reopen_if_archived(&id, &metadata)?,
-                None => turn.create(new, metadata, &agent_state)?,
+                None => turn.create_session(new, metadata, &agent_state)?,
             };
             (id, turn.commit_waiter())
         };
-        self.wait_for_commit(committed).await?;
+        self.commit_and_wait(committed).await?;
         Ok(id)
     }
 
@@ -71,11 +71,11 @@ impl Hub {
         });
         let (committed, version) = renamed.await?;
         let to_rename_error = |error| if error == Error::DatabaseRejected { Error::RenameFailed } else { error };
-        self.wait_for_commit(committed).await.map_err(to_rename_error)?;
+        self.commit_and_wait(committed).await.map_err(to_rename_error)?;
         Ok(version)
     }
 
-    /// Pins a session at the top of the list, or unpins it. Returns the version of its metadata, which stays.
+    /// Pins a session at the top of the list, or unpins it. Returns the version of its metadata, which does not change.
     pub async fn set_pinned(self: &Arc<Self>, id: &str, pinned: bool) -> Result<u64, Error> {
         self.with_session(id, |turn| {
             turn.ensure_write_queue_has_room(0)?;
@@ -92,7 +92,7 @@ impl Hub {
         .await
     }
 
-    /// Deletes an inactive session, unless its CLI is still connected. Its messages are deleted later ([`sweep`](super::sweep)).
+    /// Deletes a session. Fails if it is active, or if its CLI is still connected. A [`sweep`](super::sweep) deletes its messages later.
     pub async fn delete_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         self.with_session(id, |turn| {
             if turn.cache.require_entry(id)?.session.active {
@@ -114,8 +114,8 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// If a session is archived, replaces its metadata with the CLI's, which ends the archived self. Its name is kept.
-    /// Returns the id.
+    /// Reopens an archived session: replaces its metadata with the CLI's, but keeps its name. Does nothing if the session is not
+    /// archived. Returns the id.
     fn reopen_if_archived(&mut self, id: &str, metadata: &Json) -> Result<String, Error> {
         let entry = self.state.cache.require_entry(id)?;
         if entry.session.metadata_fields().is_archived() {
@@ -125,7 +125,7 @@ impl Turn<'_> {
         Ok(id.to_owned())
     }
 
-    fn create(
+    fn create_session(
         &mut self,
         new: &NewSession,
         new_metadata: Json,

@@ -1,6 +1,6 @@
-//! Merges a session into another, because the CLI of a resumed session reconnected under a new session id. The new session
-//! takes the history of the old one, whose messages are not rewritten. The same batch moves the messages of the new session
-//! behind them, and removes the old session.
+//! Merges a session into another, because the CLI of a resumed session reconnected under a new session id. One batch gives the
+//! history of the old session to the new session, moves the messages of the new session to the end of this history, and removes
+//! the old session. Messages of the old session are not rewritten.
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ use crate::store::values::{self, LargeValue};
 use crate::store::{DbError, Found, removals, sessions as store};
 
 impl Hub {
-    /// Merges the session `old` into `new`, unless `new` is [too large](removals::load_chunk_ends). Pending requests of
-    /// `old` are canceled: its CLI is not the one that serves `new`.
+    /// Merges the session `old` into `new`, unless `new` is [too large](removals::load_chunk_ends). Cancels the pending requests of
+    /// `old`, because the CLI that serves `new` does not know them.
     pub(in crate::hub) async fn merge(self: &Arc<Self>, old: &str, new: &str) -> Result<(), Error> {
         match self.with_field(old, large::state_if_pending, |turn, stored| turn.cancel_pending(old, stored)).await {
             // A deleted session needs no merge.
@@ -45,8 +45,8 @@ impl Hub {
         merged
     }
 
-    /// Reserves memory for the metadata that the merge reads if it is large. The merge itself must not wait for memory, because
-    /// a task that frees memory may wait for the write queue.
+    /// Reserves memory for the metadata of `new` if it is large. Called before the merge locks the write queue: a task that frees
+    /// memory may wait for the write queue.
     async fn reserve_for_metadata(self: &Arc<Self>, id: &str) -> Result<Reservation, Error> {
         self.load_session(id).await?;
         let bytes = {
@@ -74,7 +74,7 @@ impl Hub {
             };
             let merged = match sessions {
                 Some((old, new)) => Some(self.write_merge(&old, new, &mut memory).await),
-                // The flush before the lock failed, and the cache was dropped.
+                // The flush before the lock failed, and the cache was cleared.
                 None => None,
             };
             self.turn().write_queue.unlock();
@@ -85,7 +85,7 @@ impl Hub {
         }
     }
 
-    /// Flushes the write queue and locks it: a write during the merge would carry outdated seqs.
+    /// Flushes the write queue and locks it: the merge changes seqs, so a write during the merge would have outdated ones.
     async fn lock_write_queue(self: &Arc<Self>) {
         loop {
             let locked = {
@@ -101,7 +101,7 @@ impl Hub {
                     }
                 }
                 // Another merge holds the lock. Its result does not matter here.
-                None => drop(self.flushed().await),
+                None => drop(self.flush().await),
             }
         }
     }
@@ -123,13 +123,13 @@ impl Hub {
         let metadata = merge_metadata(old, metadata.as_ref());
         let (new, large) = self.with_old_fields(old, new, metadata.clone());
         for statements in values::write_parts(namespace, large.as_slice()) {
-            self.commit(statements).await?;
+            self.write_statements(statements).await?;
         }
         let mut batch = removals::merge(namespace, &old.id, &new, &chunk_ends);
-        // Events before the merge contain outdated seqs, so no client may resume from them.
+        // Events before the merge contain outdated seqs, so clients must not resume from them.
         let event_numbers = self.log_gap(&mut batch).await?;
-        let committed = self.commit(batch).await;
-        let may_have_committed = committed.as_ref().err().is_none_or(DbError::may_have_committed);
+        let committed = self.write_statements(batch).await;
+        let may_have_committed = committed.as_ref().err().is_none_or(DbError::is_outcome_unknown);
         let ticket = self.turn().cache.evictions.take_ticket();
         let merged = match committed {
             Ok(()) => store::load_by_id(&self.db, namespace, &new_id).await,
@@ -144,7 +144,7 @@ impl Hub {
                     let clis = [&old.id, &new_id].map(|id| self.turn().connections.clis_of_session(id).to_vec());
                     self.turn().disconnect_to_resync(clis.into_iter().flatten());
                 }
-                self.turn().handle_failed_batch(&DbError::Retryable(error.to_string()));
+                self.turn().withdraw_failed_events(&DbError::Retryable(error.to_string()));
                 Err(error.into())
             }
         }
@@ -158,8 +158,8 @@ impl Hub {
         self.read_reserved_value(id, large).await?.ok_or_else(incomplete_value)
     }
 
-    /// Returns the new session with the merged metadata and the fields it takes from the old one, and its metadata as a large
-    /// value if it is one.
+    /// Returns the new session with the merged metadata and with the todos and the pin of the old session. Also returns the metadata if
+    /// it is a large value.
     fn with_old_fields(&self, old: &Session, new: Session, metadata: Json) -> (Session, Option<LargeValue>) {
         let version = new.metadata_version + 1;
         let (metadata, large) = match Field::Metadata.is_large(&metadata) {
@@ -182,8 +182,8 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Replaces both sessions in the cache by the merged one, which was read with the ticket, and publishes the merge.
-    /// `event_numbers` are those of the removal event and of the gap in the log.
+    /// Replaces both sessions in the cache by `merged`, which was read with the ticket, and publishes the merge. `removal` is the
+    /// number of the removal event, `gap` the last number of the gap in the log.
     fn apply_merge(
         &mut self,
         ticket: &ReadTicket,
@@ -207,7 +207,7 @@ impl Turn<'_> {
         self.state.liveness.stop(&owner);
         self.hub.rt.kv_delete(&alive_key(&owner));
         self.publish(Some(removal), || Event::session_removed(&old.id));
-        self.state.events.cleared(gap);
+        self.state.events.on_cleared(gap);
         // Web clients of the new session have messages with outdated seqs.
         self.send_gap_notice(gap, Some(&new));
         if let Some(read) = read {

@@ -23,19 +23,20 @@ use crate::store::write_queue::SessionColumns;
 use crate::wire::cli::{NAMESPACE, NewMessage, message_ack, message_rejected};
 use crate::wire::socketio::{AckId, ack_frame};
 
-/// The message size, in bytes, above which [`MAX_QUEUED_BYTES`](crate::limits::MAX_QUEUED_BYTES) is checked before the message is copied out of its frame.
+/// For messages above this size, in bytes, [`MAX_QUEUED_BYTES`](crate::limits::MAX_QUEUED_BYTES) is checked before the message is
+/// copied out of its frame.
 const LARGE_MESSAGE_BYTES: usize = 1_000_000;
 
-/// How often a local id is looked up at most: a lookup is repeated if the session was evicted meanwhile.
+/// The most lookups of one local id: a lookup is repeated if the session was evicted during it.
 const MAX_LOOKUPS: u32 = 3;
 /// The error after [`MAX_LOOKUPS`].
 const NOT_LOOKED_UP: &str = "The hub could not find out whether the message was stored before. Send it again.";
 
-/// Who is told that a message is durable.
+/// How the sender learns that its message is durable.
 enum Receipt {
-    /// The CLI that sent it, in the acknowledgement that it requested.
+    /// The CLI that sent the message gets the acknowledgement that it requested.
     Ack(AckId),
-    /// A task that waits for the commit.
+    /// A task waits for the commit.
     Waiter(oneshot::Sender<Result<(), Error>>),
 }
 
@@ -47,7 +48,7 @@ pub struct Draft {
     local_id: Option<String>,
     /// Opaque to the hub.
     pub content: Json,
-    /// The CLI that sent it, which does not receive it back; `None` for a web client.
+    /// The CLI that sent the message, and does not receive it back; `None` for a web client.
     pub from: Option<ConnId>,
     receipt: Option<Receipt>,
 }
@@ -59,14 +60,15 @@ impl Draft {
         Self { session, local_id, content, from: None, receipt: None }
     }
 
-    /// Creates the draft of a CLI, which is acknowledged when the message is durable. An empty local id counts as none.
+    /// Creates the draft of a CLI. With `ack`, the CLI gets an acknowledgement when the message is durable. An empty local id counts as
+    /// none.
     pub fn of_cli(session: String, local_id: Option<String>, content: Json, from: ConnId, ack: Option<AckId>) -> Self {
         let draft = Self::of_web_client(session, local_id, content);
         Self { from: Some(from), receipt: ack.map(Receipt::Ack), ..draft }
     }
 
-    /// Returns the effect that tells the sender that the message is durable.
-    fn receipt(self, message: &MessageRef) -> Option<Effect> {
+    /// Returns the effect that informs the sender that the message is durable.
+    fn receipt_effect(self, message: &MessageRef) -> Option<Effect> {
         let conn = self.from;
         self.receipt.and_then(|receipt| match receipt {
             Receipt::Ack(ack) => Some(Effect::Reply(message_reply(conn?, ack, message))),
@@ -90,12 +92,12 @@ impl Draft {
     }
 }
 
-/// The result of an attempt to add a message: done, or what has to be awaited before the next attempt.
+/// The result of an attempt to add a message. All results but `Done` name what the caller must wait for before the next attempt.
 enum Attempt {
     Done(MessageRef),
     NeedsSession,
     NeedsLocalIds,
-    /// The local id is new, or older than those in memory.
+    /// The local id is not in memory: it is new, or belongs to an old message.
     NeedsLookup(UnknownLocalId),
     /// A merge is in progress.
     Locked(oneshot::Receiver<Result<(), Error>>),
@@ -109,8 +111,9 @@ fn message_reply(conn: ConnId, ack: AckId, message: &MessageRef) -> Reply {
 }
 
 impl Hub {
-    /// Adds a message, or finds the one with its local id. Its sender is told when it is durable.
-    pub async fn append(self: &Arc<Self>, draft: Draft) -> Result<MessageRef, Error> {
+    /// Adds a message, or finds the message with the same local id. Returns before the message is durable; the draft's receipt informs
+    /// the sender of that.
+    pub async fn append_message(self: &Arc<Self>, draft: Draft) -> Result<MessageRef, Error> {
         draft.check()?;
         let mut lookups = 0;
         let message = loop {
@@ -132,7 +135,7 @@ impl Hub {
                 }
             }
         };
-        if let Some(receipt) = draft.receipt(&message) {
+        if let Some(receipt) = draft.receipt_effect(&message) {
             self.turn().write_queue.on_commit(receipt);
         }
         self.start_commit();
@@ -142,12 +145,12 @@ impl Hub {
     /// Adds a message of a web client, and waits until it is durable. The session must be active.
     pub async fn send_message(self: &Arc<Self>, draft: Draft) -> Result<MessageRef, Error> {
         let (waiter, committed) = oneshot::channel();
-        let message = self.append(Draft { receipt: Some(Receipt::Waiter(waiter)), ..draft }).await?;
-        self.wait_for_commit(committed).await?;
+        let message = self.append_message(Draft { receipt: Some(Receipt::Waiter(waiter)), ..draft }).await?;
+        self.commit_and_wait(committed).await?;
         Ok(message)
     }
 
-    /// Refuses a large message before it is copied out of its frame, when there is no memory for the copy.
+    /// Refuses a large message if there is no memory for a copy. Called before the message is copied out of its frame.
     pub(in crate::hub) fn check_message_size(&self, message: &NewMessage<'_>) -> Result<(), Error> {
         match message.payload_bytes() {
             bytes if bytes > LARGE_MESSAGE_BYTES => self.turn().ensure_write_queue_has_room(bytes),
@@ -158,7 +161,7 @@ impl Hub {
 
 impl Turn<'_> {
     fn try_append(&mut self, draft: &Draft) -> Result<Attempt, Error> {
-        if let Some(unlocked) = self.state.in_flight.until_unlocked(&draft.session) {
+        if let Some(unlocked) = self.state.in_flight.wait_for_unlock(&draft.session) {
             return Ok(Attempt::Locked(unlocked));
         }
         let Some(entry) = self.state.cache.entry(&draft.session) else { return Ok(Attempt::NeedsSession) };
@@ -216,7 +219,7 @@ impl Turn<'_> {
         Ok(message_ref)
     }
 
-    /// Stores the todo list that a message contains. One that is too large is ignored.
+    /// Stores the todo list that a message contains. Ignores a list above [`MAX_TODOS_BYTES`].
     fn update_todos(&mut self, draft: &Draft, now: u64) -> Result<(), Error> {
         let todos = todo::extract(draft.content.text(), &self.hub.config.vocabulary).map(|todos| Json::of(&todos));
         let Some(todos) = todos.filter(|todos| todos.text().len() <= MAX_TODOS_BYTES) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! The permission mode and the model of a session. The CLI decides: only what it says it applied is stored.
+//! The permission mode and the model of a session. The hub stores only the values that the CLI confirms.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ struct Applied {
 }
 
 impl Hub {
-    /// Changes the permission mode or the model of an active session. What the CLI says it applied is stored.
+    /// Changes the permission mode or the model of an active session. Stores the values that the CLI confirms.
     pub async fn set_mode(self: &Arc<Self>, id: &str, setting: Setting) -> Result<(), Error> {
         self.load_session(id).await?;
         {
@@ -56,7 +56,7 @@ impl Hub {
                 return Err(turn.inactive_error(id, Error::SessionInactive));
             }
         }
-        let applied = self.apply(id, &setting).await?;
+        let applied = self.apply_setting(id, &setting).await?;
         self.with_session(id, |turn| {
             let s = &mut turn.session_mut(id)?.session;
             s.permission_mode = applied.permission_mode.or(s.permission_mode.take());
@@ -67,7 +67,7 @@ impl Hub {
         .await
     }
 
-    /// Returns the params of RPC `set-session-config`, in the words of the session's CLI and under all names of the field.
+    /// Returns the params of RPC `set-session-config`: the setting in the words of the session's CLI, under each name of the field.
     fn config_params(&self, session: &Session, setting: &Setting) -> String {
         let vocabulary = &self.config.vocabulary;
         let metadata = session.metadata_fields();
@@ -85,8 +85,8 @@ impl Hub {
         params.to_json().text().to_owned()
     }
 
-    /// Calls the CLI. Returns what it applied, which must include the setting.
-    async fn apply(&self, id: &str, setting: &Setting) -> Result<Applied, Error> {
+    /// Calls the CLI to apply a setting. Returns the settings that the CLI applied. Fails if they do not include this setting.
+    async fn apply_setting(&self, id: &str, setting: &Setting) -> Result<Applied, Error> {
         let params = self.config_params(&self.turn().cache.require_entry(id)?.session, setting);
         let answer = self.call(&Owner::Session(id.to_owned()), Method::SetSessionConfig, &params).await;
         let answer = answer.map_err(|error| Error::ModeNotApplied(error.to_string()))?;

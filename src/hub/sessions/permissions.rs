@@ -1,5 +1,5 @@
-//! Answers to permission requests. The CLI is called first; once it acknowledges, the request moves to the completed ones,
-//! unless the CLI moved it there itself. Of two concurrent answers to one request the first wins.
+//! Answers to permission requests. The hub first calls the CLI. Once the CLI acknowledges, the hub moves the request to the completed
+//! requests, unless the CLI has already moved it. Of two concurrent answers to one request, the first wins.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub struct PermissionAnswer {
     /// Tools that the agent may use without asking again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_tools: Option<Vec<String>>,
-    /// The decision in the protocol's words. Without it, `approved` decides between approved and denied.
+    /// The decision. If absent, `approved` decides between [`Decision::Approved`] and [`Decision::Denied`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<Decision>,
     /// Answers to the agent's questions, opaque to the hub.
@@ -53,7 +53,7 @@ impl Hub {
         let begin = |turn: &mut Turn<'_>, stored: Option<Json>| turn.begin_answer(id, stored, request, &answer);
         self.with_field(id, state_if_pending, begin).await?;
         if !answer.approved {
-            // What only an approval grants.
+            // Only an approval grants these.
             (answer.mode, answer.allow_tools, answer.answers) = (None, None, None);
         }
         let params = Json::of(&Params { id: request, answer: &answer });
@@ -68,10 +68,10 @@ impl Hub {
             Err(error) => Err(error),
         };
         self.turn().in_flight.end_answer(id, request);
-        self.wait_for_commit(commit?).await
+        self.commit_and_wait(commit?).await
     }
 
-    fn recorded_answer(&self, answer: &PermissionAnswer, session_mode: Option<&str>) -> Answer {
+    fn build_answer_record(&self, answer: &PermissionAnswer, session_mode: Option<&str>) -> Answer {
         let (status, default) = match answer.approved {
             true => (Status::Approved, Decision::Approved),
             false => (Status::Denied, Decision::Denied),
@@ -105,7 +105,7 @@ impl Turn<'_> {
         {
             return Err(Error::ModeForbidden("answers"));
         }
-        // The answer is stored by a write of the whole agent self.
+        // Storing the answer writes the whole agent state.
         self.state.ensure_write_queue_has_room(stored.as_ref().map_or(0, |stored| stored.text().len()))?;
         if !session.active {
             return Err(self.state.inactive_error(id, Error::CliAway));
@@ -116,7 +116,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Moves an answered request of the agent state `stored` to the completed ones, unless the CLI did so while it was called.
+    /// Moves an answered request of the agent state `stored` to the completed requests, unless the CLI moved it during the call.
     fn complete_request(
         &mut self,
         id: &str,
@@ -131,8 +131,9 @@ impl Turn<'_> {
             // Writes and publishes the new mode, with the rest of what the session list shows.
             self.state.record_presence(id)?;
         }
-        let record =
-            self.hub.recorded_answer(answer, self.state.cache.require_entry(id)?.session.permission_mode.as_deref());
+        let record = self
+            .hub
+            .build_answer_record(answer, self.state.cache.require_entry(id)?.session.permission_mode.as_deref());
         if let Some((without_request, entry)) =
             stored.and_then(|stored| agent_state::complete(&stored, request, &record))
         {

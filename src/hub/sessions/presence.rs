@@ -1,4 +1,4 @@
-//! Whether a session is active and its agent thinking, as reported by its CLI's `session-alive` and `session-end`
+//! The presence of a session: whether it is active and its agent thinking. Its CLI reports it with `session-alive` and `session-end`
 //! (PROTOCOL-CLI.md "Liveness"). Only changes are written to the database.
 
 use crate::hub::turn::Turn;
@@ -25,7 +25,7 @@ use crate::wire::session_alive::SessionAlive;
 pub(in crate::hub) enum EndCause {
     /// A CLI has left the session. If another CLI serves the session, the session ends at its timeout instead.
     LeftBy(ConnId),
-    /// The agent was aborted. The session stays active if it was reported alive after the first `reports` reports.
+    /// The agent was aborted. The session stays active if a report of it came after the first `reports` reports of the namespace.
     Aborted {
         reports: u64,
     },
@@ -33,9 +33,9 @@ pub(in crate::hub) enum EndCause {
 }
 
 impl Hub {
-    /// Handles `session-alive`: a change is written and published; without one, the presence is published again every
-    /// [`PRESENCE_INTERVAL_MS`]. `at`: when it arrived.
-    pub async fn session_alive(
+    /// Handles `session-alive`, which arrived at `at`. Writes and publishes a change of the presence. Publishes an unchanged presence
+    /// again every [`PRESENCE_INTERVAL_MS`].
+    pub async fn on_session_alive(
         self: &Arc<Self>,
         alive: &SessionAlive,
         from: ConnId,
@@ -49,8 +49,8 @@ impl Hub {
         Ok(ack_timing)
     }
 
-    /// Returns the metadata of an archived session that a keep-alive reopens: after a resume, or when a CLI asked for it by
-    /// its tag. A CLI that has archived its session and is about to end must not reopen it.
+    /// Returns the metadata of an archived session if a keep-alive may reopen the session: during a resume, or after a CLI has
+    /// registered the session by its tag. Other keep-alives may come from a CLI that has archived its session and is about to end.
     async fn metadata_to_reopen(self: &Arc<Self>, id: &str) -> Result<Option<Json>, Error> {
         let may_reopen = |state: &State| {
             let entry = state.cache.entry(id);
@@ -63,8 +63,8 @@ impl Hub {
         self.with_field(id, large::metadata, |state, metadata| Ok(metadata.filter(|_| may_reopen(state)))).await
     }
 
-    /// Handles `session-end`. While another socket serves the session, the session ends only when its timeout passes.
-    pub async fn session_end(self: &Arc<Self>, end: &SessionEnd, from: ConnId) -> Result<AckTiming, Error> {
+    /// Handles `session-end`. If another socket serves the session, the session ends only when its timeout passes.
+    pub async fn on_session_end(self: &Arc<Self>, end: &SessionEnd, from: ConnId) -> Result<AckTiming, Error> {
         self.turn().ensure_write_queue_has_room(0)?;
         self.end_session(&end.sid, EndCause::LeftBy(from)).await?;
         Ok(AckTiming::OnCommit)
@@ -91,12 +91,12 @@ impl Hub {
         Ok(())
     }
 
-    /// Makes a session inactive after its timeout, unless activity has restarted it. If a CLI has ended the session, its
-    /// pending requests are canceled. Otherwise its CLI may still wait for answers, so they are kept for a day.
+    /// Makes a session inactive after its timeout, unless activity has restarted the timeout. If a CLI has ended the session, cancels
+    /// its pending requests. Otherwise keeps them for a day, because the CLI may still wait for answers.
     pub(in crate::hub) async fn expire_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         let owner = Owner::Session(id.to_owned());
         self.load_session(id).await?;
-        if self.turn().liveness.stored(&owner).is_end_requested {
+        if self.turn().liveness.stored_timer(&owner).is_end_requested {
             let end = |turn: &mut Turn<'_>, stored| {
                 if !turn.liveness.is_expired(&owner) {
                     return Ok(());
@@ -114,7 +114,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Cancels the pending requests of a session after [`Turn::deactivate_if_archived`]. If that fails, it is tried again later.
+    /// Cancels the pending requests of a session after [`Turn::deactivate_if_archived`]. After an error, the alarm tries again.
     pub(in crate::hub) async fn cancel_archived(self: &Arc<Self>, id: &str) {
         if self.end_session(id, EndCause::Archived).await.is_err() {
             let until = self.rt.now() + SESSION_TIMEOUT_MS;
@@ -167,7 +167,7 @@ impl Turn<'_> {
     }
 }
 
-/// Updates a session from a keep-alive that arrived at `at`. Returns whether anything changed besides the time.
+/// Updates a session from a keep-alive that arrived at `at`. Returns whether anything but `active_at` changed.
 fn update_presence(s: &mut Session, alive: &SessionAlive, at: u64, now: u64) -> bool {
     s.active_at = s.active_at.max(at);
     let mut is_changed = !std::mem::replace(&mut s.active, true);

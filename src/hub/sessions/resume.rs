@@ -1,5 +1,5 @@
-//! Resuming a session: a machine starts its agent again, which continues the conversation. If the CLI comes back under
-//! another session id, the two sessions are [merged](crate::hub::sessions::merge).
+//! Resuming a session: a machine starts the session's agent again, and the agent continues the conversation. If the CLI connects
+//! under another session id, the two sessions are [merged](crate::hub::sessions::merge).
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::model::vocabulary::Vocabulary;
 
-/// How long after a resume a CLI may still reopen its archived session, in milliseconds: agents may start slowly.
+/// After a resume, a CLI may reopen its archived session for this time, in milliseconds: agents may start slowly.
 const REOPEN_MS: u64 = 600_000;
 
 /// The params of RPC `spawnSession` for a resume.
@@ -69,13 +69,13 @@ impl Hub {
                 resumed?
             }
         };
-        self.flushed().await?;
+        self.flush().await?;
         Ok(active)
     }
 
-    /// Waits until the connected CLI of an inactive session reports it alive, as after an abort, because a machine would start a
-    /// second process. `None` if no CLI serves the session. The receiver is canceled at the deadline, or when a CLI leaves the
-    /// session.
+    /// Returns a receiver that resolves when the connected CLI of an inactive session reports the session alive, for example after an
+    /// abort: a machine must not start a second process. The receiver is canceled at the deadline, or when a CLI leaves the session.
+    /// `None` if no CLI serves the session.
     fn wait_for_report(&self, id: &str, deadline: u64) -> Result<Option<oneshot::Receiver<Activation>>, Error> {
         let (mut turn, now) = (self.turn(), self.rt.now());
         if !turn.expects_report(id, now) {
@@ -97,7 +97,7 @@ impl Hub {
         let owner = Owner::Machine(machine.to_owned());
         let answer = self.call_in_dialect(&owner, Method::SpawnSession, &make_params).await;
         let answer = answer.map_err(|error| match error {
-            // The runner was expected to reconnect, and did not.
+            // The machine's CLI was expected to reconnect, and did not.
             RpcError::NoHandler { .. } => Error::NoMachineOnline,
             error => error.into(),
         })?;
@@ -118,8 +118,8 @@ impl Hub {
         Ok(active)
     }
 
-    /// Waits until one of the sessions is active, and returns its id. Without a deadline the resume that is already running
-    /// decides.
+    /// Waits until one of the sessions is active, and returns its id. Pass `None` as the deadline to wait for another request's resume,
+    /// which has its own deadline.
     async fn wait_for_activation(self: &Arc<Self>, ids: Vec<String>, deadline: Option<u64>) -> Result<String, Error> {
         let activated = {
             let mut turn = self.turn();
@@ -133,8 +133,8 @@ impl Hub {
         activated.await.unwrap_or(Err(Error::ResumeFailed))
     }
 
-    /// Lets a keep-alive reopen the session for [`REOPEN_MS`] if it is archived. Stored, because the hub may hibernate before an
-    /// agent has started.
+    /// Allows a keep-alive to reopen the session, if it is archived, for [`REOPEN_MS`]. Stores this permission, because the hub may
+    /// hibernate before the agent has started.
     fn expect_reactivation(&self, id: &str) {
         let until = self.rt.now() + REOPEN_MS;
         self.turn().in_flight.expect_reactivation(id, until);
@@ -153,15 +153,15 @@ impl Turn<'_> {
 
     /// Fails resumes whose session did not become active in time.
     pub(in crate::hub) fn expire_resumes(&mut self, now: u64) {
-        for id in self.state.in_flight.expire(now) {
+        for id in self.state.in_flight.expire_reactivations(now) {
             self.hub.rt.kv_delete(&reactivation_key(&id));
         }
         self.state.activation_waiters.expire(now);
     }
 }
 
-/// Chooses the machine that the session ran on, else the most recently active one of the same host. One whose runner is
-/// connected is preferred to one that is expected to reconnect.
+/// Chooses a machine whose runner is connected; if there is none, a machine whose runner is expected to reconnect. Among them, prefers
+/// the machine on which the session ran, then the most recently active machine of the same host.
 fn choose_machine(state: &State, session: &Session, now: u64) -> Option<String> {
     let text = |json: Option<&Json>, name: &str| {
         let object = JsonObject::parse(json?.text())?;

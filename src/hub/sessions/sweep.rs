@@ -1,5 +1,5 @@
-//! Sweeps: deletes the messages and completed requests of deleted sessions, a batch with each alarm, because a statement that
-//! deletes hundreds of thousands of rows could reset the database. The sessions themselves are deleted at once.
+//! A sweep deletes the messages and completed requests of deleted sessions, one batch at each alarm: a statement that deletes
+//! hundreds of thousands of rows could reset the database. The sessions themselves are deleted immediately.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use crate::hub::turn::Turn;
 use crate::limits::BACKGROUND_RETRY_MS;
 use crate::store::removals;
 
-/// The pause after a batch of a sweep, as a multiple of its duration: requests come first.
+/// The pause after a batch of a sweep, as a multiple of the duration of the batch, so that requests have priority.
 const SWEEP_PAUSE_FACTOR: u64 = 4;
 
 impl Hub {
     /// Deletes a batch, and schedules the next one.
     pub(in crate::hub) async fn sweep(self: &Arc<Self>) {
-        // The deletion may still be queued. If it fails, the sessions stay.
-        let _ = self.flushed().await;
+        // The deletion of the session may still be queued. If it fails, the session keeps its messages.
+        let _ = self.flush().await;
         let started_at = self.rt.now();
         let result = removals::sweep(&self.db, &self.config.namespace).await;
         let took_ms = self.rt.now().saturating_sub(started_at);
@@ -33,8 +33,8 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Schedules the first batch of a sweep. The sweep survives hibernation and restarts. Call this before the deletion of the
-    /// session is committed, so that a crash between the two leaves nothing behind.
+    /// Schedules the first batch of a sweep, also in storage, so that it survives hibernation and restarts. Call this before the
+    /// deletion of the session is committed: a crash between the two must not leave rows that are never deleted.
     pub(in crate::hub) fn schedule_sweep(&mut self) {
         self.hub.rt.kv_put(SWEEP, "due");
         self.schedule_batch(0);

@@ -43,7 +43,7 @@ enum ReplyAttempt {
 }
 
 impl Hub {
-    /// Updates a session's metadata for a CLI. An active session that it archives ends.
+    /// Updates a session's metadata for a CLI. If the update archives an active session, ends the session.
     pub async fn update_metadata(
         self: &Arc<Self>,
         id: &str,
@@ -56,21 +56,21 @@ impl Hub {
         let value = if value.is_null() { value } else { fit_metadata(&value)? };
         self.load_session(id).await?;
         let mut was_active = false;
-        self.update(id, &METADATA, expected_version, value.text().len(), make_reply, |turn| {
+        self.update_field(id, &METADATA, expected_version, value.text().len(), make_reply, |turn| {
             let version = turn.set_metadata(id, value.clone(), Some(from))?;
             was_active = turn.deactivate_if_archived(id)?;
             Ok(UpdateResult::Success { version, value: TextParts::queued_value(Field::Metadata, Some(value)) })
         })
         .await?;
         if was_active {
-            // An error must not be returned: the update is acknowledged already.
+            // Returns no error, because the update is already acknowledged.
             self.cancel_archived(id).await;
         }
         Ok(())
     }
 
-    /// Updates a session's agent state for a CLI. Completed requests that the update does not contain are not deleted; of
-    /// those that it contains only new and changed ones are copied.
+    /// Updates a session's agent state for a CLI. Keeps completed requests that the update does not contain. Copies only those
+    /// completed requests of the update that are new or changed.
     pub async fn update_agent_state(
         self: &Arc<Self>,
         id: &str,
@@ -86,7 +86,7 @@ impl Hub {
             false => TextParts::value(Some(value.clone())),
         };
         self.load_completed(id).await?;
-        self.update(id, &AGENT_STATE, expected_version, value.text().len(), make_reply, |turn| {
+        self.update_field(id, &AGENT_STATE, expected_version, value.text().len(), make_reply, |turn| {
             let completed = turn.select_completed_requests(id, &received, self.rt.now());
             let new = AgentState { base: received.base.clone(), completed };
             let version = turn.set_agent_state(id, new, Some(from))?;
@@ -96,7 +96,7 @@ impl Hub {
     }
 
     /// Applies an update of `bytes` if it is based on the current version, and queues the reply.
-    async fn update(
+    async fn update_field(
         self: &Arc<Self>,
         id: &str,
         field: &VersionedField,
@@ -130,7 +130,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Replies to an update that is based on another version, when the current value is large and must be read first.
+    /// Replies to an update that is based on another version. The current value is large, and is read first.
     async fn reply_with_current_value(
         self: &Arc<Self>,
         id: &str,
@@ -138,7 +138,7 @@ impl Hub {
         make_reply: MakeReply<'_>,
     ) -> Result<(), Error> {
         loop {
-            // In each attempt, because the completed requests may be evicted while `with_field` reads the value.
+            // Loads in each attempt, because the completed requests may be evicted while `with_field` reads the value.
             self.load_completed(id).await?;
             let attempt = self
                 .with_field(id, field.get, |turn, current| {
@@ -146,7 +146,9 @@ impl Hub {
                 })
                 .await?;
             match attempt {
-                ReplyAttempt::Ready(reply) => reply.into_iter().for_each(|reply| self.turn().answer(reply)),
+                ReplyAttempt::Ready(reply) => {
+                    reply.into_iter().for_each(|reply| self.turn().send_committed_reply(reply))
+                }
                 ReplyAttempt::Queued => {}
                 ReplyAttempt::Evicted => continue,
             }
@@ -170,8 +172,8 @@ fn try_reply_with_current_value(
     let latest = (field.get)(&entry.session);
     let (version, is_large) = (latest.version, latest.stored.large().is_some());
     let reply = make_reply(&UpdateResult::Mismatch { version, value: (field.to_text)(entry, current) });
-    // A large value is durable, because `with_field` reads it after a flush. A small one may still be in the queue, behind
-    // which the reply must wait.
+    // A large value is durable, because `with_field` reads it after a flush. A small value may still be queued, so the reply waits for
+    // the commit.
     if is_large {
         return ReplyAttempt::Ready(reply);
     }

@@ -12,21 +12,21 @@ use crate::model::event::Event;
 use crate::wire::update::{UpdateBody, update_frame};
 
 impl Turn<'_> {
-    /// Runs the effects of a durable change. `event_numbers` are those reserved for its events.
+    /// Runs the effects of a durable change. `event_numbers` are reserved for its events.
     pub(in crate::hub) fn run_effects(&mut self, effects: Vec<Effect>, mut event_numbers: Range<u64>) {
         let mut inactive = 0;
         for effect in effects {
             match effect {
-                Effect::Reply(reply) => self.answer(reply),
+                Effect::Reply(reply) => self.send_committed_reply(reply),
                 Effect::Publish(event) => self.publish(event_numbers.next(), || event),
                 Effect::Update { owner, except, parts } => {
-                    let to = others(self.state.connections.clis_of_owner(&owner), except);
+                    let to = all_except(self.state.connections.clis_of_owner(&owner), except);
                     if !to.is_empty() {
                         self.send_update(&to, &parts.concat());
                     }
                 }
                 Effect::Message { session, except, message, update_seq, event } => {
-                    let to = others(self.state.connections.clis_of_session(&session), except);
+                    let to = all_except(self.state.connections.clis_of_session(&session), except);
                     if !to.is_empty() {
                         let parts = message.serialize_in_parts(|message| {
                             let body = UpdateBody::NewMessage { sid: &session, message };
@@ -34,12 +34,12 @@ impl Turn<'_> {
                         });
                         self.send_update(&to, &parts.concat());
                     }
-                    let State { live_texts, reservations, .. } = &mut *self.state;
-                    live_texts.remove(&session, message.local_id.as_deref(), reservations);
+                    let State { live_texts, memory_reservations, .. } = &mut *self.state;
+                    live_texts.remove(&session, message.local_id.as_deref(), memory_reservations);
                     let event = || event.into_inner().unwrap_or_else(|| Event::message_received(&session, &message));
                     self.publish(event_numbers.next(), event);
                 }
-                Effect::Notify(notification) => self.notify(notification),
+                Effect::Notify(notification) => self.queue_notification(notification),
                 Effect::DeleteTimer(owner) => {
                     if !self.state.liveness.is_running(&owner) {
                         self.hub.rt.kv_delete(&alive_key(&owner));
@@ -52,20 +52,20 @@ impl Turn<'_> {
             }
         }
         self.persist_last_published();
-        // An inactive session may leave the cache.
+        // Inactive sessions may be evicted.
         if inactive > 0 {
             self.state.cache.record_inactive(inactive);
             self.state.evict_sessions();
         }
     }
 
-    /// Sends the answer for a durable change.
-    pub(in crate::hub) fn answer(&mut self, reply: Reply) {
+    /// Sends the reply to a CLI after its change is durable.
+    pub(in crate::hub) fn send_committed_reply(&mut self, reply: Reply) {
         self.send_reply(reply.conn, &reply.on_commit.concat());
     }
 
-    /// Handles the effects of a change that was not committed: sends the error to CLIs and callers that wait for the commit, and
-    /// drops the others.
+    /// Handles the effects of a change that was not committed: sends the error to CLIs and callers that wait for the commit. Drops the
+    /// other effects.
     pub(in crate::hub) fn fail_effects(&mut self, effects: impl Iterator<Item = Effect>, error: &Error) {
         for effect in effects {
             match effect {
@@ -73,9 +73,9 @@ impl Turn<'_> {
                 Effect::Resolve(waiter) => {
                     let _ = waiter.send(Err(error.clone()));
                 }
-                // The session or machine was to become inactive. It is still active in the database, so the hub tries again
+                // The session or machine should have become inactive. It is still active in the database, so the hub tries again
                 // after another timeout.
-                Effect::DeleteTimer(owner) => self.begin_timeout(owner),
+                Effect::DeleteTimer(owner) => self.start_timeout(owner),
                 Effect::Publish(_) | Effect::Update { .. } | Effect::Message { .. } | Effect::Notify(_) => {}
             }
         }
@@ -83,6 +83,6 @@ impl Turn<'_> {
 }
 
 /// Returns the sockets without the one that caused the change.
-pub(in crate::hub) fn others(conns: &[ConnId], except: Option<ConnId>) -> Vec<ConnId> {
+pub(in crate::hub) fn all_except(conns: &[ConnId], except: Option<ConnId>) -> Vec<ConnId> {
     conns.iter().copied().filter(|conn| Some(*conn) != except).collect()
 }

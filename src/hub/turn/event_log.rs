@@ -7,32 +7,32 @@ use crate::hub::turn::Turn;
 use crate::store::{Database as _, events};
 
 impl Turn<'_> {
-    /// Starts the log, unless it is on, because a web client connects.
+    /// Starts to log events when a web client connects, unless events are already logged.
     pub(in crate::hub) fn start_logging(&mut self) {
-        if self.state.events.client_connected() {
+        if self.state.events.on_client_connected() {
             self.store_stream_head();
         }
     }
 
-    /// Schedules the end of the log if the web client that disconnected was the last one.
+    /// Schedules the end of the log if no web client is connected any more.
     pub(in crate::hub) fn stop_logging_later(&mut self) {
         if self.state.connections.subscriptions().next().is_some() {
             return self.persist_last_published();
         }
-        if self.state.events.client_gone(self.hub.rt.now()) {
+        if self.state.events.on_last_client_disconnected(self.hub.rt.now()) {
             self.store_stream_head();
-            let end = self.state.events.ends_at();
+            let end = self.state.events.logging_ends_at();
             self.request_alarm(end);
         }
     }
 
-    /// Ends the log if no web client has been connected for long enough.
+    /// Ends the log if no web client has been connected for ten minutes.
     pub(in crate::hub) fn stop_expired_log(&mut self, now: u64) {
-        let Some(last) = self.state.events.alarm_fired(now) else { return };
+        let Some(last) = self.state.events.on_log_alarm(now) else { return };
         self.store_stream_head();
         let Some(hub) = self.hub.this.upgrade() else { return };
         self.hub.rt.spawn(Box::pin(async move {
-            // If this fails, the next log deletes the rows, because they are before its start.
+            // If this fails, the next log deletes the rows, because their numbers are below its start.
             let _ = hub.db.batch(&mut vec![events::delete(&hub.config.namespace, last)]).await;
         }));
     }
@@ -41,15 +41,15 @@ impl Turn<'_> {
     pub(in crate::hub) fn restore_event_stream(&mut self) {
         let last_published =
             self.state.connections.subscriptions().map(|(_, subscription)| subscription.last_published).max();
-        self.state.events.woken(&self.hub.rt.kv_get(HEAD_KEY).unwrap_or_default(), last_published);
+        self.state.events.on_wake(&self.hub.rt.kv_get(HEAD_KEY).unwrap_or_default(), last_published);
         match last_published {
             Some(_) => self.start_logging(),
             None => self.stop_logging_later(),
         }
     }
 
-    /// Stores the number of the last published event in the attachment of a web client's socket. If the hub loses its memory
-    /// but not its sockets, it knows which events the connected clients have received.
+    /// Stores the number of the last published event in the attachment of any one web client's socket. After hibernation, the hub knows
+    /// from it which events the connected clients have received.
     pub(in crate::hub) fn persist_last_published(&mut self) {
         let last_published = self.state.events.last_published();
         let first = self.state.connections.subscriptions().next().map(|(conn, first)| (conn, first.clone()));

@@ -4,41 +4,41 @@
 use std::sync::Arc;
 
 use crate::hub::Hub;
-use crate::hub::base::events::stream::Output;
+use crate::hub::base::events::stream::Action;
 use crate::hub::turn::Turn;
 use crate::limits::BACKGROUND_RETRY_MS;
 use crate::model::event::Event;
 use crate::store::DbError;
 use crate::store::events::{self, EventsRow};
 
-/// How often the hub reads the event log after a failed batch if D1 rejects each read.
+/// After how many rejected reads of the event log the hub gives up. Clients then get the missed events with the next batch.
 const MAX_REJECTED_LOG_READS: u32 = 10;
 
 impl Turn<'_> {
-    /// Publishes an event whose change is durable. An event without a number changed nothing in the database.
+    /// Publishes an event once its change is durable. `number` is `None` for an event that changes nothing in the database.
     pub(in crate::hub) fn publish(&mut self, number: Option<u64>, event: impl FnOnce() -> Event) {
-        if let Some(output) = self.state.events.committed(number, event) {
-            self.perform(output);
+        if let Some(action) = self.state.events.on_committed(number, event) {
+            self.perform_action(action);
         }
     }
 
-    /// Withdraws the events of a batch that failed. If it may have been committed, reads the log to find out.
-    pub(in crate::hub) fn handle_failed_batch(&mut self, error: &DbError) {
+    /// Withdraws the events of a batch that failed. If the batch may have been committed, reads the log to find out.
+    pub(in crate::hub) fn withdraw_failed_events(&mut self, error: &DbError) {
         self.state.event_appender.on_failed();
-        if let Some(output) = self.state.events.failed(error.may_have_committed()) {
-            self.perform(output);
+        if let Some(action) = self.state.events.on_failed(error.is_outcome_unknown()) {
+            self.perform_action(action);
         }
     }
 
-    fn perform(&mut self, output: Output) {
-        match output {
-            Output::Send(number, event) => {
+    fn perform_action(&mut self, action: Action) {
+        match action {
+            Action::Send(number, event) => {
                 self.broadcast(number, &event.body, |subscription| subscription.receives(&event.audience));
             }
-            Output::Gap(number) => self.send_gap_notice(number, None),
-            Output::Read => {
+            Action::Gap(number) => self.send_gap_notice(number, None),
+            Action::Read => {
                 if let Some(hub) = self.hub.this.upgrade() {
-                    self.hub.rt.spawn(Box::pin(hub.sync_event_log_soon()));
+                    self.hub.rt.spawn(Box::pin(hub.publish_missed_events_with_retries()));
                 }
             }
         }
@@ -46,9 +46,9 @@ impl Turn<'_> {
 }
 
 impl Hub {
-    /// Reads the end of the log from the database after a wake or an uncertain commit, and publishes the events that connected
-    /// clients have missed.
-    pub(in crate::hub) async fn sync_event_log(&self) -> Result<(), DbError> {
+    /// Publishes the events that connected clients may have missed: after a wake, or after a commit with an unknown outcome. Reads
+    /// them from the log in the database.
+    pub(in crate::hub) async fn publish_missed_events(&self) -> Result<(), DbError> {
         let namespace = &self.config.namespace;
         loop {
             let Some(read) = self.turn().events.pending_read() else { return Ok(()) };
@@ -56,30 +56,31 @@ impl Hub {
                 Some(number) => events::load(&self.db, namespace, number, None).await?,
                 None => {
                     let last = events::load_last_number(&self.db, namespace).await?;
-                    last.map(EventsRow::after).into_iter().collect()
+                    last.map(EventsRow::empty_after).into_iter().collect()
                 }
             };
             let mut turn = self.turn();
-            let outputs = turn.events.rows_read(read, &rows);
-            outputs.into_iter().for_each(|output| turn.perform(output));
+            let actions = turn.events.on_rows_read(read, &rows);
+            actions.into_iter().for_each(|action| turn.perform_action(action));
             turn.persist_last_published();
         }
     }
 
-    /// Reads the log until a read succeeds or [`MAX_REJECTED_LOG_READS`] are rejected: connected web clients would otherwise wait for
-    /// its events until the next batch or the next session that is loaded.
-    async fn sync_event_log_soon(self: Arc<Self>) {
+    /// Publishes missed events, and tries again if a read fails. Without this, clients would get the missed events only when the next
+    /// batch is written or the next session is loaded.
+    async fn publish_missed_events_with_retries(self: Arc<Self>) {
         let mut rejected_reads = 0;
-        while let Err(error) = self.sync_event_log().await {
-            // A query with an unknown outcome has already been repeated for `DB_RETRY_MS`.
-            if !error.may_have_committed() {
-                rejected_reads += 1;
-                // The object cannot hibernate while it sleeps.
-                if rejected_reads == MAX_REJECTED_LOG_READS {
-                    return;
-                }
-                self.rt.sleep(BACKGROUND_RETRY_MS).await;
+        while let Err(error) = self.publish_missed_events().await {
+            // After an unknown outcome, read again at once and do not count it: the query was already repeated for `DB_RETRY_MS`.
+            if error.is_outcome_unknown() {
+                continue;
             }
+            rejected_reads += 1;
+            // Give up: the object cannot hibernate while this task sleeps.
+            if rejected_reads == MAX_REJECTED_LOG_READS {
+                return;
+            }
+            self.rt.sleep(BACKGROUND_RETRY_MS).await;
         }
     }
 }

@@ -1,6 +1,5 @@
-//! Local ids to look up in the database, because memory lacks the older ones of a session with many messages. Each batch of the
-//! write queue ends with the lookups that wait, so one is in flight at a time, and a message that waits for its lookup costs no query of
-//! its own.
+//! Lookups of local ids in the database: memory lacks the older local ids of a session with many messages. Each batch of the write
+//! queue ends with the waiting lookups. So a lookup costs no query of its own, and only one group of lookups is in flight.
 
 use crate::hub::base::state::State;
 use crate::hub::base::state::before_images::Committed;
@@ -14,7 +13,7 @@ use crate::store::{Row, Statement};
 use crate::wire::cli::{CliEvent, NewMessage, decode_frame};
 
 impl Turn<'_> {
-    /// Stores the results of a lookup in memory. `results` has those of the whole batch.
+    /// Stores the results of a lookup in memory. `results` are the results of the whole batch.
     pub(in crate::hub) fn insert_looked_up(
         &mut self,
         lookup: LocalIdLookup,
@@ -41,7 +40,7 @@ impl Turn<'_> {
 }
 
 impl State {
-    /// Takes the local ids to look up with a batch: those of waiting messages, and of messages that are queued behind them.
+    /// Takes the local ids to look up with a batch: those of waiting messages, and of the messages that their CLIs sent after them.
     pub(in crate::hub) fn take_local_id_lookup(&mut self) -> LocalIdLookup {
         let (mut pairs, mut searched_bytes) = (Vec::new(), 0);
         for UnknownLocalId { session, local_id, from } in std::mem::take(&mut self.unknown_local_ids) {
@@ -54,7 +53,7 @@ impl State {
                 }
                 let event = decode_frame(&frame.text, &["message"]);
                 let Some(CliEvent::Message(NewMessage { sid, local_id: Some(local_id), .. })) = event else { continue };
-                // A longer one is rejected, and would not fit the statement.
+                // A longer local id is rejected later, and would not fit the statement.
                 if local_id.len() <= MAX_LOCAL_ID_BYTES {
                     pairs.push((sid, local_id));
                 }
@@ -64,8 +63,8 @@ impl State {
         LocalIdLookup { pairs, ticket: self.cache.evictions.take_ticket() }
     }
 
-    /// Whether a lookup in the database can decide about a local id that memory does not know. The database lacks the messages that
-    /// are not durable; their local ids are in memory unless there are too many.
+    /// Whether a lookup in the database can find out whether a message has the local id. It cannot if the session has so many messages
+    /// that are not durable that memory lacks some of their local ids.
     fn can_look_up(&self, session: &str, local_id: &str) -> bool {
         let Some(entry) = self.cache.entry(session) else { return false };
         let durable_seq = match self.write_queue.committed_session(session) {

@@ -1,4 +1,4 @@
-//! A turn: what runs under the lock of the hub's state, without an await.
+//! A turn: an atomic step of the hub, which holds the lock of the hub's state and does not await.
 
 pub mod effects;
 pub mod event_log;

@@ -15,9 +15,9 @@ use crate::model::session::Session;
 use crate::push::payload::{Notification, NotificationKind};
 
 impl Turn<'_> {
-    /// Queues a notification, or logs why it is dropped. While there are no subscribers, nothing is stored or logged: a notification
-    /// is at most a toast.
-    pub(in crate::hub) fn notify(&mut self, notification: Notification) {
+    /// Queues a notification, or logs why it is dropped. Without push subscribers, nothing is stored or logged, because the
+    /// notification can only become a toast.
+    pub(in crate::hub) fn queue_notification(&mut self, notification: Notification) {
         let now = self.hub.rt.now();
         let State { push, connections, .. } = &mut *self.state;
         let is_recorded = !push.subscribers.is_assumed_empty(now);
@@ -49,6 +49,7 @@ impl Turn<'_> {
 }
 
 impl Hub {
+    /// Writes a notification that is not queued to the push log.
     pub(in crate::hub) fn log_dropped(
         &self,
         push: &mut PushState,
@@ -81,7 +82,7 @@ impl Hub {
     }
 }
 
-/// Returns the notification for the last of the requests. It supersedes the others.
+/// Returns the notification for the last of the requests. It supersedes the notifications for the other requests.
 pub(in crate::hub) fn notification_for(session: &Session, requests: &[PendingRequest]) -> Option<Notification> {
     let title = session.title();
     let for_one = |PendingRequest { id, tool }: &PendingRequest| {

@@ -12,7 +12,7 @@ const STALLED_CLI: &str = "Too much is unread: reconnect";
 const CLOSE_STALLED: u16 = 4408;
 
 impl Hub {
-    /// Handles a socket that was closed by the client or by the platform. Frames that a CLI sent before still take effect.
+    /// Handles a socket that was closed by the client or by the platform. Frames that a CLI sent before the close still take effect.
     pub fn on_close(&self, conn: ConnId) {
         let mut turn = self.turn();
         let peer = turn.connections.client_closed(conn);
@@ -21,14 +21,14 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Disconnects CLIs that must read the current state again, because a write failed.
+    /// Disconnects CLIs after a failed write: a CLI reads the current state when it reconnects.
     pub(in crate::hub) fn disconnect_to_resync(&mut self, conns: impl IntoIterator<Item = ConnId>) {
         for conn in conns {
             self.disconnect(conn, 1013, "The hub can't reach its database. Reconnect.");
         }
     }
 
-    /// Disconnects a CLI that sends a frame while it has too many unread bytes. Returns whether the CLI was disconnected.
+    /// Disconnects a CLI if it has too many unread bytes. Called when the CLI sends a frame. Returns whether it was disconnected.
     pub(in crate::hub) fn disconnect_if_behind(&mut self, conn: ConnId) -> bool {
         let is_behind =
             self.state.connections.get(conn).is_some_and(|connection| connection.send_window.is_over_reply_limit());
@@ -47,7 +47,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Sends a frame, and disconnects the clients with too many unread bytes. Returns the other sockets.
+    /// Sends a frame to the clients without too many unread bytes, and returns their sockets. Disconnects the other clients.
     pub(in crate::hub) fn send_unless_stalled(
         &mut self,
         to: &[ConnId],
@@ -67,7 +67,7 @@ impl Turn<'_> {
     pub(in crate::hub) fn disconnect(&mut self, conn: ConnId, code: u16, reason: &str) {
         self.hub.rt.close(conn, code, reason);
         let (peer, dropped_bytes) = self.state.connections.remove(conn);
-        self.state.reservations.frames.release_part(dropped_bytes);
+        self.state.memory_reservations.frames.release_part(dropped_bytes);
         self.forget_connection(conn, peer);
     }
 
@@ -78,7 +78,7 @@ impl Turn<'_> {
             Some(Peer::Web(_)) => self.stop_logging_later(),
             Some(Peer::Cli(cli)) => {
                 for owner in cli.served() {
-                    self.restart_timeout(&owner, now);
+                    self.restart_timeout_on_disconnect(&owner, now);
                     self.state.activation_waiters.cancel_report_waiters(owner.id());
                 }
             }

@@ -52,8 +52,8 @@ fn by_format(clients: &[(ConnId, Format)]) -> impl Iterator<Item = (Format, Vec<
 }
 
 impl Turn<'_> {
-    /// Sends an encoded delta to web clients, without an event id. It is dropped for clients that are slow, and for all when the
-    /// namespace sends too many.
+    /// Sends an encoded delta to web clients, without an event id. Drops the delta for slow clients, and for all clients if the
+    /// namespace sends too many deltas.
     pub(in crate::hub) fn send_delta(&mut self, clients: &[(ConnId, Format)], body: &str) {
         if !self.state.live_texts.admit_send(clients.len(), body.len(), self.hub.rt.now()) {
             return;
@@ -65,8 +65,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Notifies web clients, with the id of event `number`, that they have missed events: those that receive a session's messages,
-    /// or all.
+    /// Notifies web clients that they have missed events: the clients that receive the messages of `session`, or all if it is `None`.
+    /// The notice has the id of event `number`.
     pub(in crate::hub) fn send_gap_notice(&mut self, number: u64, session: Option<&str>) {
         let frame = |(conn, subscription): (ConnId, &Subscription)| {
             let body = connection_changed(subscription, "gap");
@@ -90,7 +90,7 @@ impl Turn<'_> {
         self.state.connections.has_visible_client(None, 0, now)
     }
 
-    /// Sends an event body, with the id of event `number`, to all web clients that match.
+    /// Sends an event body to all web clients that match. Its id has the number `number`.
     pub(in crate::hub) fn broadcast(&mut self, number: u64, body: &TextParts, matches: impl Fn(&Subscription) -> bool) {
         let recipients = self.state.connections.subscriptions().filter(|(_, subscription)| matches(subscription));
         let recipients: Vec<(ConnId, Format)> = recipients.map(|(conn, s)| (conn, s.format)).collect();

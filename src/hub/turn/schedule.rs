@@ -1,4 +1,4 @@
-//! The object's only alarm, which is set to the earliest deadline of all components.
+//! The object's only alarm. It is set to the earliest deadline of all components.
 
 use std::sync::Weak;
 
@@ -8,21 +8,21 @@ use crate::hub::base::storage_keys::LAST_TICK;
 use crate::hub::turn::Turn;
 use crate::limits::{CONNECT_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
 
-/// How long the hub waits after it failed to set an alarm, in milliseconds. Then it tries again.
+/// After this time, in milliseconds, the hub tries again to set an alarm that it failed to set.
 const ALARM_RETRY_MS: u64 = 1_000;
 
 impl Turn<'_> {
     /// Sets the alarm unless an earlier one is set.
     pub(in crate::hub) fn request_alarm(&mut self, at: Option<u64>) {
-        // The runtime drops an alarm in the past that is set while one is being handled (measured).
         let now = self.hub.rt.now();
         let at = if self.state.schedule.is_alarm_lost(now) {
             at.into_iter().chain(self.state.next_deadline()).min()
         } else {
             at
         };
+        // The runtime drops an alarm in the past that is set while another alarm is being handled (measured).
         let at = at.map(|at| at.max(now + 1));
-        let Some(at) = at.filter(|at| self.state.schedule.request_alarm(*at, now)) else { return };
+        let Some(at) = at.filter(|at| self.state.schedule.record_if_earlier(*at, now)) else { return };
         let (set, hub) = (self.hub.rt.set_alarm(at), Weak::clone(&self.hub.this));
         self.hub.rt.spawn(Box::pin(async move {
             if !set.await
@@ -34,14 +34,14 @@ impl Turn<'_> {
     }
 
     /// Sets the alarm for the earliest deadline.
-    pub(in crate::hub) fn arm(&mut self) {
+    pub(in crate::hub) fn set_next_alarm(&mut self) {
         let next = self.state.next_deadline();
         self.request_alarm(next);
     }
 
-    /// Starts heartbeats and pings with the first client. Ticks before that are skipped.
+    /// Starts heartbeats and pings when the first client connects. Skips the ticks that were missed without clients.
     pub(in crate::hub) fn start_ticks(&mut self) {
-        if self.state.is_idle() {
+        if self.state.has_no_clients() {
             let now = self.hub.rt.now();
             self.state.schedule.skip_ticks(now);
             self.hub.rt.kv_put(LAST_TICK, &now.to_string());
@@ -50,10 +50,11 @@ impl Turn<'_> {
 }
 
 impl Hub {
+    /// Sets the next alarm again after it could not be set to `at`.
     pub(in crate::hub) async fn retry_alarm(&self, at: u64) {
-        self.turn().schedule.alarm_failed(at);
+        self.turn().schedule.on_set_failed(at);
         self.rt.sleep(ALARM_RETRY_MS).await;
-        self.turn().arm();
+        self.turn().set_next_alarm();
     }
 }
 
@@ -63,7 +64,7 @@ impl State {
             self.connections.clis().next().map(|_| self.schedule.next_tick(PING_INTERVAL_MS)),
             self.connections.subscriptions().next().map(|_| self.schedule.next_tick(HEARTBEAT_INTERVAL_MS)),
             self.connections.awaiting_connect().map(|(_, connecting)| connecting.opened_at + CONNECT_TIMEOUT_MS).min(),
-            self.events.ends_at(),
+            self.events.logging_ends_at(),
             self.push.queue.next_deadline(),
             self.rpc.next_deadline(),
             self.liveness.next_deadline(),

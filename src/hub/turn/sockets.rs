@@ -13,8 +13,8 @@ impl Turn<'_> {
         self.state.connections.insert(conn, peer);
     }
 
-    /// Sends a CLI a reply or a call. Even a fast CLI can have many replies queued at once, so its unread bytes are checked only
-    /// when its next frame arrives ([`Turn::disconnect_if_behind`]).
+    /// Sends a reply or a call to a CLI. Does not check the CLI's unread bytes, because even a fast CLI can have many replies queued.
+    /// [`Turn::disconnect_if_behind`] checks them when its next frame arrives.
     pub(in crate::hub) fn send_reply(&mut self, conn: ConnId, frame: &str) {
         if let Some(connection) = self.state.connections.get_mut(conn) {
             connection.send_window.record_reply(frame.len());
@@ -33,7 +33,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Pings a CLI, whose pong shows that it has read what was sent before. Returns the number of the ping, 0 without a socket.
+    /// Pings a CLI; its pong shows that it has read all earlier frames. Returns the number of the ping; 0 if the socket is closed.
     pub(in crate::hub) fn ping_after_frame(&mut self, conn: ConnId) -> u64 {
         let Some(connection) = self.state.connections.get_mut(conn) else { return 0 };
         connection.send_window.record_ping();

@@ -30,42 +30,42 @@ impl Turn<'_> {
         }
     }
 
-    /// Restarts the timeout of an owner that is active, or whose expiry is being written, as soon as a frame with activity
-    /// arrives: the frame may have to wait for the database or for earlier frames of its socket.
+    /// Restarts the timeout of an owner as soon as a frame with activity arrives, because the frame may then wait for the database or
+    /// for earlier frames of its socket. Does nothing if the owner is inactive in the database.
     pub(in crate::hub) fn record_arrival(&mut self, owner: Owner, from: ConnId, at: u64) {
-        if self.state.liveness.has(&owner) {
+        if self.state.liveness.has_timer(&owner) {
             self.state.cache.set_active_at(&owner, at);
             self.record_keep_alive(owner, from, at);
         }
     }
 
-    /// Starts the timeout of an owner without activity.
-    pub(in crate::hub) fn begin_timeout(&mut self, owner: Owner) {
-        if self.state.liveness.begin(owner.clone(), self.hub.rt.now()) {
+    /// Starts or restarts the timeout of an owner without changing the time of its last activity.
+    pub(in crate::hub) fn start_timeout(&mut self, owner: Owner) {
+        if self.state.liveness.start_without_activity(owner.clone(), self.hub.rt.now()) {
             self.store_timer(&owner);
         }
         let deadline = self.state.liveness.deadline(&owner);
         self.request_alarm(deadline);
     }
 
-    /// Starts the timeout of an owner that the database says is active, unless it runs or has just passed.
-    pub(in crate::hub) fn start_timeout(&mut self, owner: Owner) {
-        if !self.state.liveness.has(&owner) {
-            self.begin_timeout(owner);
+    /// Starts the timeout of an owner that is active in the database, unless the timeout runs or has just expired.
+    pub(in crate::hub) fn start_timeout_if_missing(&mut self, owner: Owner) {
+        if !self.state.liveness.has_timer(&owner) {
+            self.start_timeout(owner);
         }
     }
 
     /// Writes an owner's timeout to the object's storage.
     pub(in crate::hub) fn store_timer(&self, owner: &Owner) {
-        self.hub.rt.kv_put(&alive_key(owner), &self.state.liveness.stored(owner).to_string());
+        self.hub.rt.kv_put(&alive_key(owner), &self.state.liveness.stored_timer(owner).to_string());
     }
 
-    /// Restarts the timeout of a session or machine that is still active, so that its CLI can reconnect before it expires.
-    pub(in crate::hub) fn restart_timeout(&mut self, owner: &Owner, now: u64) {
+    /// Restarts the timeout of a session or machine after its socket closed, so that its CLI can reconnect before the timeout expires.
+    pub(in crate::hub) fn restart_timeout_on_disconnect(&mut self, owner: &Owner, now: u64) {
         let is_served = self.state.is_served(owner, None, now);
         if self.state.liveness.record_disconnect(owner, now, is_served) {
             self.state.cache.set_active_at(owner, now);
-            // Also if another socket serves the owner: the attachment of that socket lacks the activity on the closed one.
+            // Stored even if another socket serves the owner: its attachment lacks the activity on the closed socket.
             self.store_timer(owner);
             let deadline = self.state.liveness.deadline(owner);
             self.request_alarm(deadline);
@@ -74,7 +74,8 @@ impl Turn<'_> {
 }
 
 impl State {
-    /// Whether an open socket other than `except` has shown activity of the session within the timeout, and has not ended it.
+    /// Whether a CLI other than `except` serves the session: its socket is open, and its last activity for the session is within the
+    /// timeout.
     pub(in crate::hub) fn is_served(&self, session: &Owner, except: Option<ConnId>, now: u64) -> bool {
         // Activity within the interval after the stored time is not written to the attachment.
         let is_live = |at: u64| now < at + SESSION_TIMEOUT_MS + MIN_ATTACHMENT_WRITE_INTERVAL_MS;

@@ -1,4 +1,4 @@
-//! Values of versioned fields, which are large above a limit.
+//! Setting the values of versioned fields. A value above a limit is *large*.
 
 use crate::hub::Hub;
 use crate::hub::base::state::before_images::HubQueue;
@@ -19,7 +19,7 @@ impl Hub {
         self.set_value_within(field.max_inline_bytes(), write_queue, (owner, field), version, current, value);
     }
 
-    /// Replaces the value of a field like [`Hub::set_value`]. Values above `max_inline_bytes` are large.
+    /// Replaces the value of a field like [`Hub::set_value`], with another limit: values above `max_inline_bytes` are large.
     pub(in crate::hub) fn set_value_within(
         &self,
         max_inline_bytes: usize,

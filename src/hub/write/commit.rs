@@ -1,6 +1,6 @@
-//! Group commit: use cases queue changes in the write queue, batches of them are committed, and the effects of a batch run when
-//! it is durable. [`Retrying`](crate::store::retry::Retrying) repeats a batch whose outcome is unknown. After a failed
-//! batch the cache is dropped, because it contains changes that were never written.
+//! Group commit. A use case adds its changes to the write queue; they are committed in batches. The effects of a batch run when it
+//! is durable. [`Retrying`](crate::store::retry::Retrying) repeats a batch with an unknown outcome. After a failed batch, the
+//! cache is cleared, because it contains changes that were never written.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -18,19 +18,19 @@ use crate::hub::base::state::effect::Effect;
 use crate::hub::base::state::evictions::ReadTicket;
 use crate::hub::base::state::lookup::LocalIdLookup;
 use crate::hub::turn::Turn;
-use crate::hub::turn::effects::others;
+use crate::hub::turn::effects::all_except;
 use crate::store::messages::select_by_local_ids;
 use crate::store::write_queue::Batch;
 use crate::store::{Database, DbError, Statement};
 
-/// The number of queued changes that is a burst: a commit waits for its end. A single message queues fewer.
+/// From this many queued changes on, a commit waits until the burst has ended. A single message queues fewer changes.
 const BURST_CHANGES: usize = 6;
-/// A commit of more bytes than this is followed by eviction from the cache.
+/// After a commit of more bytes than this, the hub evicts sessions from the cache.
 const EVICT_AFTER_BYTES: usize = 100_000;
 
 impl Hub {
-    /// Waits until all writes queued so far are durable.
-    pub(in crate::hub) fn flushed(self: &Arc<Self>) -> BoxFuture<'_, Result<(), Error>> {
+    /// Commits the write queue, and waits until all writes queued so far are durable.
+    pub(in crate::hub) fn flush(self: &Arc<Self>) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
             let committed = {
                 let mut turn = self.turn();
@@ -39,33 +39,33 @@ impl Hub {
                 }
                 turn.commit_waiter()
             };
-            self.wait_for_commit(committed).await
+            self.commit_and_wait(committed).await
         })
     }
 
-    /// Takes a ticket for a read of the database, and flushes the write queue: the database lacks what is queued.
+    /// Takes a ticket for a read of the database, and flushes the write queue, because the database lacks the queued changes.
     pub(in crate::hub) async fn begin_read(self: &Arc<Self>) -> Result<ReadTicket, Error> {
         let ticket = self.turn().cache.evictions.take_ticket();
-        self.flushed().await?;
+        self.flush().await?;
         Ok(ticket)
     }
 
-    /// Waits until all writes queued so far are durable, or the database is stalled. Then the write queue has
-    /// [before-images](BeforeImages) for reads.
-    pub(in crate::hub) async fn flushed_or_stalled(self: &Arc<Self>) -> Result<(), Error> {
-        let mut flushed = self.flushed();
+    /// Waits until all writes queued so far are durable, or the database is stalled. If it is stalled, reads use the
+    /// [before-images](BeforeImages) of the write queue.
+    pub(in crate::hub) async fn flush_unless_stalled(self: &Arc<Self>) -> Result<(), Error> {
+        let mut flush = self.flush();
         loop {
             let ms = self.db.ms_until_stalled(self.rt.now());
-            match select(flushed, self.rt.sleep(ms)).await {
+            match select(flush, self.rt.sleep(ms)).await {
                 Either::Left((result, _)) => return result,
                 Either::Right(_) if ms == 0 => return Ok(()),
-                Either::Right((_, waiting)) => flushed = waiting,
+                Either::Right((_, waiting)) => flush = waiting,
             }
         }
     }
 
-    /// Starts a commit, and waits for the result that a [`State::commit_waiter`] receives.
-    pub(in crate::hub) fn wait_for_commit(
+    /// Starts a commit, and waits for its result. `committed` is from [`State::commit_waiter`].
+    pub(in crate::hub) fn commit_and_wait(
         self: &Arc<Self>,
         committed: oneshot::Receiver<Result<(), Error>>,
     ) -> BoxFuture<'_, Result<(), Error>> {
@@ -77,12 +77,12 @@ impl Hub {
         })
     }
 
-    /// Starts committing what is queued, unless a commit is running.
+    /// Starts to commit the queued changes, unless a commit is running.
     pub(in crate::hub) fn start_commit(self: &Arc<Self>) {
         let must_commit = {
             let mut turn = self.turn();
-            let State { write_queue, cache, reservations, .. } = &mut *turn;
-            reservations.write_queue.resize(write_queue.pending_bytes());
+            let State { write_queue, cache, memory_reservations, .. } = &mut *turn;
+            memory_reservations.write_queue.resize(write_queue.pending_bytes());
             write_queue.seal_if_full(&self.config.namespace, cache);
             write_queue.start_committing()
         };
@@ -95,35 +95,35 @@ impl Hub {
     async fn commit_until_empty(&self) {
         loop {
             // A message that waits for a lookup counts as a burst: the messages queued behind it share the lookup.
-            self.await_burst(BURST_CHANGES, |turn| {
+            self.await_burst_end(BURST_CHANGES, |turn| {
                 turn.write_queue.queued_changes() + BURST_CHANGES * turn.unknown_local_ids.len()
             })
             .await;
             let (mut batch, lookup) = {
                 let mut turn = self.turn();
-                let State { write_queue, cache, reservations, .. } = &mut *turn;
+                let State { write_queue, cache, memory_reservations, .. } = &mut *turn;
                 let batch = write_queue.take_batch(&self.config.namespace, cache);
-                reservations.write_queue.resize(write_queue.pending_bytes());
+                memory_reservations.write_queue.resize(write_queue.pending_bytes());
                 // Without a batch, the lookups wait for the next one.
                 let Some(batch) = batch else { return };
                 (batch, turn.take_local_id_lookup())
             };
-            match self.write(&mut batch, lookup).await {
+            match self.write_batch(&mut batch, lookup).await {
                 Ok(event_numbers) => {
                     let is_large = batch.bytes() > EVICT_AFTER_BYTES;
-                    // Before the effects: a client that receives one must read the change.
+                    // Before the effects: a client that reads after it received an effect must find the change.
                     self.turn().write_queue.finish_batch();
                     self.turn().run_effects(batch.effects, event_numbers);
                     if is_large {
-                        // The batch kept its sessions in the cache until now.
+                        // Sessions of a batch in flight cannot be evicted.
                         self.turn().evict_sessions();
                     }
                 }
                 Err(error) => {
-                    let missed = error.may_have_committed().then(|| self.turn().clis_that_missed(&batch.effects));
+                    let missed = error.is_outcome_unknown().then(|| self.turn().clis_that_missed(&batch.effects));
                     self.turn().discard_uncommitted(batch.effects, &Error::from(error.clone()));
                     self.turn().disconnect_to_resync(missed.into_iter().flatten());
-                    self.turn().handle_failed_batch(&error);
+                    self.turn().withdraw_failed_events(&error);
                 }
             }
         }
@@ -131,13 +131,13 @@ impl Hub {
 
     /// Writes the parts of a batch's large values, then the batch together with the log of its events, and looks up local ids. Returns
     /// the numbers of the events.
-    async fn write(
+    async fn write_batch(
         &self,
         batch: &mut Batch<Effect, BeforeImages>,
         lookup: LocalIdLookup,
     ) -> Result<Range<u64>, DbError> {
         for statements in batch.part_writes(&self.config.namespace) {
-            self.commit(statements).await?;
+            self.write_statements(statements).await?;
         }
         let event_numbers = self.log_events(&mut batch.statements, &batch.effects).await?;
         let mut statements = std::mem::take(&mut batch.statements);
@@ -150,7 +150,7 @@ impl Hub {
         Ok(event_numbers)
     }
 
-    pub(in crate::hub) async fn commit(&self, mut statements: Vec<Statement>) -> Result<(), DbError> {
+    pub(in crate::hub) async fn write_statements(&self, mut statements: Vec<Statement>) -> Result<(), DbError> {
         if statements.is_empty() {
             return Ok(());
         }
@@ -159,21 +159,23 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Clears the cache and the queue after a failed batch, because both build on changes that were not written. Fails the
-    /// batch's `effects` and the queued ones.
+    /// Clears the cache and the write queue after a failed batch, because both depend on changes that were not written. Fails the
+    /// `effects` of the batch and those of the write queue.
     pub(in crate::hub) fn discard_uncommitted(&mut self, effects: Vec<Effect>, error: &Error) {
         self.state.cache.clear();
         let queued = self.state.write_queue.discard();
         self.fail_effects(effects.into_iter().chain(queued), error);
     }
 
-    /// Returns the CLIs that were to receive the batch's updates. If the batch was committed despite an error, they
-    /// have missed these updates.
+    /// Returns the CLIs that should have received the batch's updates. If the batch was committed despite the error, these CLIs
+    /// have missed the updates.
     fn clis_that_missed(&mut self, effects: &[Effect]) -> BTreeSet<ConnId> {
         let missed = effects.iter().filter_map(|effect| match effect {
-            Effect::Update { owner, except, .. } => Some(others(self.state.connections.clis_of_owner(owner), *except)),
+            Effect::Update { owner, except, .. } => {
+                Some(all_except(self.state.connections.clis_of_owner(owner), *except))
+            }
             Effect::Message { session, except, .. } => {
-                Some(others(self.state.connections.clis_of_session(session), *except))
+                Some(all_except(self.state.connections.clis_of_session(session), *except))
             }
             _ => None,
         });

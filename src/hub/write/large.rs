@@ -1,5 +1,5 @@
-//! Values larger than a row ([`crate::model::large`]). The cache holds their excerpts. A whole value is in the write queue until
-//! it is committed. After that it is read from the database on demand, one value at a time to limit memory.
+//! Values larger than a row ([`crate::model::large`]). The cache holds only an excerpt of a large value. The whole value is in the
+//! write queue until its commit. After that, it is read from the database on demand, one value at a time to limit memory.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::store::values;
 #[derive(Debug)]
 pub struct ResponseText {
     pub text: String,
-    /// The reservation of a large text.
+    /// The memory reservation of a large text.
     pub reservation: Option<Reservation>,
 }
 
@@ -43,7 +43,7 @@ pub(in crate::hub) fn agent_state(s: &Session) -> FieldValue<'_> {
     FieldValue { stored: &s.agent_state, version: s.agent_state_version }
 }
 
-/// Returns the agent state like [`agent_state()`], but only if it has pending requests: others need not be read.
+/// Returns the agent state like [`agent_state()`], but null if it has no pending requests: then a large state is not read.
 pub(in crate::hub) fn state_if_pending(s: &Session) -> FieldValue<'_> {
     match agent_state::count_pending(s.agent_state.json()) {
         0 => FieldValue { stored: &StoredField::Null, version: s.agent_state_version },
@@ -51,27 +51,27 @@ pub(in crate::hub) fn state_if_pending(s: &Session) -> FieldValue<'_> {
     }
 }
 
-/// A part of a JSON text whose large values are not read yet.
+/// A segment of a JSON text before its large values are read.
 pub(in crate::hub) enum Segment {
     Text(String),
-    /// `is_open`: without its closing brace, because the next segment adds members.
+    /// A large value. `is_open`: its closing brace is omitted, because the next segment adds members.
     Large {
         large: LargeRef,
         is_open: bool,
     },
 }
 
-/// Room for `{"session":…}` around a text, in bytes: a text that grows is copied.
+/// Spare capacity for `{"session":…}` around a text, in bytes: without it, the text would be copied.
 const WRAPPER_BYTES: usize = 64;
 
 impl Hub {
-    /// Reads a large value like [`Hub::read_value`], once everything queued is durable.
+    /// Reads a large value like [`Hub::read_value`], after all writes queued so far are durable.
     pub(in crate::hub) async fn read_durable_value(
         self: &Arc<Self>,
         owner: &str,
         large: &LargeRef,
     ) -> Result<Option<Json>, Error> {
-        self.flushed().await?;
+        self.flush().await?;
         self.read_value(owner, large).await
     }
 
@@ -80,12 +80,12 @@ impl Hub {
         if let Some(value) = self.turn().write_queue.find_queued_value(large) {
             return Ok(Some(value));
         }
-        // Until the caller has the value: it answers with it or queues it at once.
+        // Released when this function returns: the caller sends or queues the value at once.
         let _memory = self.wait_for_memory(large.bytes).await?;
         self.read_reserved_value(owner, large).await
     }
 
-    /// Reads a large value whose memory is reserved from the database. `None` if another value has replaced it.
+    /// Reads a large value from the database. The caller has reserved its memory. `None` if another value has replaced it.
     pub(in crate::hub) async fn read_reserved_value(
         &self,
         owner: &str,
@@ -103,9 +103,9 @@ impl Hub {
         Ok(values::append(text, &self.db, &self.config.namespace, owner, large).await?)
     }
 
-    /// Serializes a session or machine with changes that are not durable, after they are, or while the database is stalled.
-    /// `None` if it has no such change, or if a part of the committed state is only in the database. Fails if it is not created
-    /// yet.
+    /// Serializes the committed state of a session or machine with changes that are not durable. First waits until they are durable or
+    /// the database is stalled. `None` if all changes are durable, or if a part of the committed state is only in the database. Fails
+    /// if the creation of the session or machine is not durable.
     pub(in crate::hub) async fn serialize_changed<T>(
         self: &Arc<Self>,
         kind: Kind,
@@ -115,7 +115,7 @@ impl Hub {
         if committed(&self.turn().write_queue).is_none() {
             return Ok(None);
         }
-        self.flushed_or_stalled().await?;
+        self.flush_unless_stalled().await?;
         let segments = match committed(&self.turn().write_queue) {
             Some(Committed::Absent) => return Err(Error::NotFound(kind)),
             Some(Committed::Present(state)) => split(state),
@@ -127,8 +127,8 @@ impl Hub {
         })
     }
 
-    /// Reads the large values and concatenates the segments, after changes are durable. Returns `None` if a value was
-    /// replaced, and sets `unread` to the values. Fails if the previous attempt set the same ones: then parts are missing.
+    /// Reads the large values and concatenates the segments, after changes are durable. Returns `None` if a value was replaced, and
+    /// sets `unread` to the large values. Fails if the previous attempt set the same values: then parts of a value are missing.
     pub(in crate::hub) async fn read_segments(
         self: &Arc<Self>,
         owner: &str,
@@ -137,7 +137,7 @@ impl Hub {
         unread: &mut Vec<LargeRef>,
     ) -> Result<Option<ResponseText>, Error> {
         if is_changed {
-            self.flushed().await?;
+            self.flush().await?;
         }
         if let [Segment::Text(text)] = segments.as_mut_slice() {
             return Ok(Some(ResponseText { text: std::mem::take(text), reservation: None }));
@@ -183,7 +183,7 @@ impl Segment {
     }
 }
 
-/// Splits a session. The completed requests, which must be loaded, are added to the end of a large agent state.
+/// Splits a session into segments. Adds the completed requests, which must be loaded, to the end of a large agent state.
 pub(in crate::hub) fn session_segments(entry: &CachedSession) -> Vec<Segment> {
     let s = &entry.session;
     let completed = entry.completed.iter().filter(|_| s.agent_state.large().is_some());
@@ -199,7 +199,8 @@ pub(in crate::hub) fn machine_segments(m: &Machine) -> Vec<Segment> {
     split_at_large(m, [("metadata", &m.metadata, None), ("runnerState", &m.runner_state, None)])
 }
 
-/// Serializes an object, and splits the text at its large members: name, value, and text in place of the closing brace.
+/// Serializes an object, and splits the text at its large members. `fields` has the name and the value of each field, and a text that
+/// replaces the closing brace of the value.
 fn split_at_large<T: Serialize>(object: &T, fields: [(&str, &StoredField, Option<String>); 2]) -> Vec<Segment> {
     let json = serde_json::to_string(object).unwrap_or_default();
     if fields.iter().all(|(_, field, _)| field.large().is_none()) {
@@ -242,7 +243,7 @@ pub(in crate::hub) fn without_large<T: Serialize>(object: &T, fields: [(&str, &S
     shortened.to_json()
 }
 
-/// Some parts of a value are missing, although it was not replaced.
+/// Returns the error for a value with missing parts that was not replaced.
 pub(in crate::hub) fn incomplete_value() -> Error {
     Error::Unavailable("A large value could not be read completely. Try again.".into())
 }

@@ -1,5 +1,5 @@
-//! Lookups of sessions in the database. Concurrent ones share a batch: after a commit for which several creators waited, and when
-//! CLIs reconnect after a wake.
+//! Lookups of sessions in the database. Concurrent lookups share a batch, for example when many CLIs reconnect after a wake or create
+//! sessions.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::limits::MAX_GROUPED_LOOKUPS;
 use crate::store::{Database, DbError, Row, Statement};
 
 impl Hub {
-    /// Runs statements that return little, in a batch with other lookups. Returns the rows of each statement. Other tasks may run
+    /// Runs statements with small results in a batch with other lookups. Returns the rows of each statement. Other tasks may run
     /// between the read and the return.
     pub(in crate::hub) async fn look_up(
         self: &Arc<Self>,
@@ -36,36 +36,36 @@ impl Hub {
         self.db.is_idle() && self.turn().lookups.is_empty()
     }
 
-    /// Waits one turn of the event loop, and longer while more lookups begin, then runs them.
+    /// Waits one pass of the event loop, and longer while more lookups begin. Then runs all waiting lookups.
     async fn run_lookups(self: &Arc<Self>) {
-        self.await_burst(1, |state| state.lookups.len()).await;
+        self.await_burst_end(1, |state| state.lookups.len()).await;
         let mut lookups = std::mem::take(&mut self.turn().lookups);
         while !lookups.is_empty() {
             let rest = lookups.split_off(lookups.len().min(MAX_GROUPED_LOOKUPS));
             let (hub, batch) = (Arc::clone(self), std::mem::replace(&mut lookups, rest));
-            self.rt.spawn(Box::pin(async move { hub.run_batch(batch).await }));
+            self.rt.spawn(Box::pin(async move { hub.run_lookup_batch(batch).await }));
         }
     }
 
-    async fn run_batch(&self, mut lookups: Vec<Lookup>) {
+    async fn run_lookup_batch(&self, mut lookups: Vec<Lookup>) {
         let counts: Vec<usize> = lookups.iter().map(|lookup| lookup.statements.len()).collect();
         let mut statements = lookups.iter_mut().flat_map(|lookup| std::mem::take(&mut lookup.statements)).collect();
         let mut rows = self.db.batch(&mut statements).await.map(Vec::into_iter);
         for (lookup, count) in lookups.into_iter().zip(counts) {
             let own_rows = rows.as_mut().map(|rows| rows.by_ref().take(count).collect()).map_err(|error| error.clone());
-            // The request may have ended.
+            // Fails if the request has ended.
             let _ = lookup.sender.send(own_rows);
         }
     }
 
-    /// Looks up a local id with the next batch. Then memory knows it, unless its session was evicted meanwhile, or has
-    /// [`MAX_LOCAL_IDS`](crate::limits::MAX_LOCAL_IDS) messages that are not durable.
+    /// Looks up a local id with the next batch, and stores the result in memory. Stores nothing if the session was evicted meanwhile, or
+    /// has [`MAX_LOCAL_IDS`](crate::limits::MAX_LOCAL_IDS) messages that are not durable.
     pub(in crate::hub) async fn look_up_local_id(self: &Arc<Self>, unknown: UnknownLocalId) -> Result<(), Error> {
         let committed = {
             let mut turn = self.turn();
             turn.unknown_local_ids.push(unknown);
             turn.commit_waiter()
         };
-        self.wait_for_commit(committed).await
+        self.commit_and_wait(committed).await
     }
 }

@@ -1,4 +1,4 @@
-//! The hub's use of the isolate's memory ([`crate::memory_budget`]): requests wait for it, and the cache of sessions is evicted for it.
+//! The hub's use of the isolate's memory ([`crate::memory_budget`]): requests wait for memory, and sessions are evicted to free it.
 
 use std::sync::{Arc, TryLockError};
 
@@ -21,7 +21,7 @@ impl Hub {
         &self.memory
     }
 
-    /// Reserves memory that is needed now. Fails if there is none.
+    /// Reserves memory without waiting. Fails if too little is free.
     pub fn reserve_memory(&self, bytes: usize) -> Result<Reservation, Error> {
         self.budget().reserve(bytes).ok_or(Error::MemoryInUse)
     }
@@ -48,10 +48,10 @@ impl Evictable for Hub {
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // The lock is held by the code that asks for memory, which may be changing a cached session.
+            // The code that requests memory holds the lock, and may be changing a cached session.
             Err(TryLockError::WouldBlock) => return,
         };
-        if state.reservations.cache.bytes() > MIN_CACHED_BYTES {
+        if state.memory_reservations.cache.bytes() > MIN_CACHED_BYTES {
             state.shrink_cache(|_| bytes);
         }
     }

@@ -25,7 +25,7 @@ impl Hub {
         if batch.is_empty() || events == 0 {
             return Ok(0..0);
         }
-        self.sync_event_log().await?;
+        self.publish_missed_events().await?;
         let state = &mut *self.turn();
         let numbers = state.events.reserve_for_batch(events, self.rt.now());
         let rows = state.events.encode_batch(numbers.clone(), effects.iter().filter_map(Effect::event));
@@ -33,10 +33,10 @@ impl Hub {
         Ok(numbers)
     }
 
-    /// Adds a gap to the log with a batch that makes earlier events useless. Returns the number for an event of the batch, and
-    /// the last number in the gap.
+    /// Adds a gap to the log in a batch that makes earlier events useless. Returns the number for an event of the batch, and the last
+    /// number of the gap.
     pub(in crate::hub) async fn log_gap(&self, batch: &mut Vec<Statement>) -> Result<(u64, u64), DbError> {
-        self.sync_event_log().await?;
+        self.publish_missed_events().await?;
         let state = &mut *self.turn();
         let numbers = state.events.reserve_for_batch(2, self.rt.now());
         let rows = state.events.encode_gap(numbers.end - 1);
@@ -49,7 +49,7 @@ impl Hub {
         state.event_appender.append(&self.config.namespace, start, rows, batch);
     }
 
-    /// Returns the newer of two event ids. One that this hub did not make counts as older than any other.
+    /// Returns the newer of two event ids. An id that is malformed or of another namespace counts as the older one.
     pub fn newer_event_id(&self, one: Option<String>, other: Option<String>) -> Option<String> {
         let ids = &self.turn().events.ids;
         one.into_iter().chain(other).max_by_key(|id| ids.parse(id))
@@ -58,13 +58,13 @@ impl Hub {
     /// Loads the events after `last_event_id` that are still in the log, if there is memory for them. Call it before
     /// [`subscribe`](Self::subscribe).
     pub async fn load_missed_events(self: &Arc<Self>, last_event_id: Option<&str>) -> Result<(), Error> {
-        self.sync_event_log().await?;
+        self.publish_missed_events().await?;
         let to_load = || last_event_id.and_then(|id| self.turn().events.rows_to_load(id));
         if to_load().is_none() {
             return Ok(());
         }
-        // One client loads the rows for all that wait. If it fails, they fail, too: in an outage each would wait for the same
-        // time-out again.
+        // One client loads the rows for all waiting clients. If the read fails, it fails for all of them: in an outage, each would
+        // otherwise wait for the same timeout again.
         let requested_at = self.rt.now();
         let mut last_failure = self.log_reads.lock().await;
         let failed_during_wait = |failed_at| requested_at < failed_at && failed_at <= self.rt.now();
@@ -72,14 +72,14 @@ impl Hub {
             return Err(error.clone().into());
         }
         if let Some((after, up_to)) = to_load() {
-            // The rows as text, and their events. Without this memory, the client gets a gap. No task that frees memory needs the
-            // lock. Clients that waited for it do not wait for memory again.
+            // Memory for the rows as text, and for their events. Without it, the client gets a gap notice. Waiting while the lock is
+            // held is safe: no task that frees memory needs this lock. All clients that wait for the lock have the same deadline.
             let deadline = requested_at + LOG_MEMORY_TIMEOUT_MS;
             let memory = self.wait_for_memory_until(2 * (RETAINED_BYTES + TRIM_BYTES), deadline).await;
             let Ok(_memory) = memory else { return Ok(()) };
             let rows = events::load(&self.db, &self.config.namespace, after, Some(up_to)).await;
             let rows = rows.inspect_err(|error| *last_failure = Some((self.rt.now(), error.clone())))?;
-            self.turn().events.older_rows_read(up_to, rows);
+            self.turn().events.on_older_rows_read(up_to, rows);
         }
         Ok(())
     }

@@ -28,9 +28,9 @@ pub enum Fault {
 }
 
 impl Fault {
-    fn may_have_committed(&self) -> bool {
+    fn is_outcome_unknown(&self) -> bool {
         let (Self::NotExecuted(error) | Self::ResultLost(error) | Self::ExecutedLater(error)) = self;
-        error.may_have_committed()
+        error.is_outcome_unknown()
     }
 }
 
@@ -185,7 +185,7 @@ impl Calls {
         };
         if fault.is_none() {
             self.unknown_outcome.remove(namespace);
-        } else if operation.kind() == BatchKind::Writes && fault.is_some_and(Fault::may_have_committed) {
+        } else if operation.kind() == BatchKind::Writes && fault.is_some_and(Fault::is_outcome_unknown) {
             self.had_unknown_outcome.insert(namespace.clone());
             if statements.iter().any(|s| s.sql.contains("INSERT INTO events") || s.sql.contains("UPDATE events")) {
                 self.unknown_outcome.insert(namespace.clone());

@@ -58,7 +58,7 @@ async fn after_two_minutes_of_faults_a_batch_is_not_repeated() {
     for kind in [BatchKind::Reads, BatchKind::Writes] {
         db.fail_all(kind, retryable_error());
         let error = run(&retrying, kind).await.unwrap_err();
-        assert!(matches!(error, DbError::Unavailable(_)) && error.may_have_committed(), "{error}");
+        assert!(matches!(error, DbError::Unavailable(_)) && error.is_outcome_unknown(), "{error}");
         let waited_ms: u64 = pauses(&clock).iter().sum();
         assert!((118_000..=120_000).contains(&waited_ms), "{waited_ms}");
     }
@@ -79,7 +79,7 @@ async fn the_error_of_a_refused_retry_after_a_lost_result_says_that_the_batch_ma
     db.lose_response(retryable_error());
     db.fail(BatchKind::Writes, DbError::Refused("constraint failed".into()));
     let error = retrying.batch(&mut write()).await.unwrap_err();
-    assert!(error.may_have_committed(), "{error}");
+    assert!(error.is_outcome_unknown(), "{error}");
     assert_eq!(db.number("SELECT count(*) FROM secrets"), 1);
 }
 

@@ -57,7 +57,7 @@ impl Fixture {
         let mut query = self.watchdog.batch(&mut batch);
         loop {
             if let std::task::Poll::Ready(result) = futures::poll!(&mut query) {
-                assert!(result.unwrap_err().may_have_committed());
+                assert!(result.unwrap_err().is_outcome_unknown());
                 return self.rt.now() - started_at;
             }
             self.rt.set_now(self.rt.now() + STEP_MS);

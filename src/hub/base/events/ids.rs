@@ -23,7 +23,7 @@ impl EventIds {
         id.strip_prefix(self.prefix.as_str())?.strip_prefix('-')?.parse().ok()
     }
 
-    /// The frame of an event. Its body must be a JSON object with at least one field.
+    /// Returns the frame of an event. The body must be a JSON object with at least one field.
     pub fn frame(&self, format: Format, number: u64, body: &TextParts) -> String {
         let prefix = &self.prefix;
         let start = match format {
@@ -48,7 +48,7 @@ impl EventIds {
     }
 }
 
-/// The frame of an event without a number: a client that resumes continues after the event before it.
+/// Returns the frame of an event without an id. A client that disconnects after this frame resumes from the last id that it received.
 pub fn frame_without_id(format: Format, body: &str) -> String {
     match format {
         Format::Json => body.to_owned(),

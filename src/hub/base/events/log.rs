@@ -1,4 +1,4 @@
-//! The events of the log that are in memory: those since the hub woke, and earlier ones once a client needs them.
+//! The events of the log that are in memory: the events since the hub woke, and earlier events once a client needs them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub struct Log {
     pub start: u64,
     /// When the last web client disconnected, in Unix milliseconds; `None` while one is connected.
     pub idle_since: Option<u64>,
-    /// With their numbers, in order.
+    /// Events with their numbers, oldest first.
     events: VecDeque<(u64, Arc<Event>)>,
     /// The size of `events`.
     bytes: usize,
@@ -62,8 +62,8 @@ impl Log {
         (self.bytes, self.floor, self.has_older_rows) = (0, number, false);
     }
 
-    /// Whether the event with this number is known, and every event after it is in memory. It may be unknown if the database was
-    /// restored to an earlier moment.
+    /// Whether the event with this number is known, and all later events are in memory. The event of a client may be unknown if the
+    /// database was restored to an earlier time.
     pub fn can_resume_from(&self, number: u64) -> bool {
         number == self.floor || self.events.binary_search_by_key(&number, |(known, _)| *known).is_ok()
     }
@@ -78,7 +78,7 @@ impl Log {
         is_older.then_some((self.start, self.floor))
     }
 
-    /// Inserts the rows up to `up_to`, oldest first, before the events in memory. Does nothing if these were inserted already.
+    /// Inserts the rows up to `up_to`, oldest first, before the events in memory. Does nothing if they were inserted before.
     pub fn insert_loaded(&mut self, up_to: u64, rows: Vec<EventsRow>) {
         if !self.has_older_rows || self.floor != up_to {
             return;

@@ -7,16 +7,16 @@ use crate::model::event::Event;
 use crate::store::event_lines;
 use crate::store::events::EventsRow;
 
-/// Encodes the events of a batch as the rows after the number `floor`. Of a large batch, encodes only the last events, as many as
-/// the log retains. An event that is too large for a row has an empty one.
+/// Encodes the events of a batch as the rows after the number `floor`. Encodes only the last events of a large batch, as many as the
+/// log retains. An event that is too large for a row gets an empty row.
 pub fn encode_rows<'e>(floor: u64, numbers: Range<u64>, events: impl Iterator<Item = &'e Event>) -> Vec<EventsRow> {
-    let (mut rows, mut row) = (Vec::new(), EventsRow::after(floor));
+    let (mut rows, mut row) = (Vec::new(), EventsRow::empty_after(floor));
     for (number, event) in numbers.zip(events) {
         let bytes = event.body.text_bytes();
         let is_logged = bytes <= MAX_LOGGED_EVENT_BYTES;
         let fits = is_logged && !row.body.is_empty() && row.bytes + bytes <= MAX_LOG_ROW_BYTES;
         if row.events > 0 && !fits {
-            let next = EventsRow::after(row.last);
+            let next = EventsRow::empty_after(row.last);
             push_row(&mut rows, std::mem::replace(&mut row, next));
         }
         row.last = number;
@@ -42,7 +42,7 @@ fn push_row(rows: &mut Vec<EventsRow>, row: EventsRow) {
     }
 }
 
-/// Appends the line of an event. The size of the row has that of the whole event, also of one that is a reference.
+/// Appends the line of an event, and adds the bytes of the event to the row. A line that refers to a message counts the message, too.
 fn push_event(row: &mut EventsRow, number: u64, event: &Event) {
     let before = row.body.len();
     event_lines::push(&mut row.body, number, event);

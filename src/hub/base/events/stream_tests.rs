@@ -21,7 +21,7 @@ fn namespace() -> Namespace {
 /// A stream that continues after event 100.
 fn woken(head: &str, last_published: Option<u64>) -> EventStream {
     let mut stream = EventStream::new(&namespace(), NOW);
-    stream.woken(head, last_published);
+    stream.on_wake(head, last_published);
     stream
 }
 
@@ -34,7 +34,7 @@ struct StoredStream {
 impl StoredStream {
     fn new() -> Self {
         let mut stream = woken("off 99", None);
-        assert!(stream.client_connected());
+        assert!(stream.on_client_connected());
         Self { stream, rows: Vec::new() }
     }
 
@@ -49,15 +49,15 @@ impl StoredStream {
     /// Writes a batch with events of these sizes. Returns the numbers of those that are sent.
     fn commit(&mut self, sizes: &[usize]) -> Vec<u64> {
         let events = self.write(sizes).into_iter();
-        sent(events.filter_map(|(number, event)| self.stream.committed(Some(number), || event)))
+        sent(events.filter_map(|(number, event)| self.stream.on_committed(Some(number), || event)))
     }
 
     /// The end of the pending read.
-    fn finish_read(&mut self) -> Vec<Output> {
+    fn finish_read(&mut self) -> Vec<Action> {
         let read = self.stream.pending_read().unwrap();
         let after = read.after.unwrap_or_default();
         let rows: Vec<EventsRow> = self.rows.iter().filter(|row| row.last > after).cloned().collect();
-        self.stream.rows_read(read, &rows)
+        self.stream.on_rows_read(read, &rows)
     }
 
     /// The stream after a restart without clients, with all rows loaded.
@@ -67,18 +67,18 @@ impl StoredStream {
         assert_eq!(restarted.stream.last_published, self.stream.last_published);
         if let Some((after, up_to)) = restarted.stream.log.rows_to_load(100) {
             assert_eq!((after, up_to), (100, self.stream.last_published));
-            restarted.stream.older_rows_read(up_to, restarted.rows);
+            restarted.stream.on_older_rows_read(up_to, restarted.rows);
         }
         restarted.stream
     }
 }
 
-fn sent(outputs: impl IntoIterator<Item = Output>) -> Vec<u64> {
-    let number = |output| match output {
-        Output::Send(number, _) => number,
+fn sent(actions: impl IntoIterator<Item = Action>) -> Vec<u64> {
+    let number = |action| match action {
+        Action::Send(number, _) => number,
         other => panic!("{other:?}"),
     };
-    outputs.into_iter().map(number).collect()
+    actions.into_iter().map(number).collect()
 }
 
 /// The numbers of the events in memory.
@@ -100,32 +100,35 @@ fn without_clients_events_have_numbers_but_are_not_sent_or_logged() {
     let mut stream = woken("off 99", None);
     let reserved = stream.reserve_for_batch(1, NOW);
     assert!(stream.encode_batch(reserved.clone(), [event(1)].iter()).is_empty() && stream.encode_gap(101).is_empty());
-    assert_eq!(stream.committed(Some(reserved.start), || panic!("no client receives it")), None);
-    assert_eq!((stream.last_published(), stream.pending_read(), stream.ends_at()), (101, None, None));
-    assert!(!stream.client_gone(NOW) && stream.failed(true).is_none());
+    assert_eq!(stream.on_committed(Some(reserved.start), || panic!("no client receives it")), None);
+    assert_eq!((stream.last_published(), stream.pending_read(), stream.logging_ends_at()), (101, None, None));
+    assert!(!stream.on_last_client_disconnected(NOW) && stream.on_failed(true).is_none());
 }
 
 #[test]
 fn the_log_ends_ten_minutes_after_the_last_client_left_and_the_next_one_starts_later() {
     let mut stored = StoredStream::new();
     assert_eq!(stored.commit(&[1]), [101]);
-    assert!(!stored.stream.client_connected(), "its head is stored");
-    assert!(stored.stream.client_gone(7) && !stored.stream.client_gone(8));
-    assert_eq!((stored.stream.head(), stored.stream.ends_at()), ("on 100 7".to_owned(), Some(7 + LOG_RETENTION_MS)));
-    assert_eq!(stored.stream.alarm_fired(6 + LOG_RETENTION_MS), None);
-    assert!(stored.stream.client_connected(), "a client has come back");
-    assert!(stored.stream.client_gone(9));
-    let last = stored.stream.alarm_fired(9 + LOG_RETENTION_MS).unwrap();
+    assert!(!stored.stream.on_client_connected(), "its head is stored");
+    assert!(stored.stream.on_last_client_disconnected(7) && !stored.stream.on_last_client_disconnected(8));
+    assert_eq!(
+        (stored.stream.head(), stored.stream.logging_ends_at()),
+        ("on 100 7".to_owned(), Some(7 + LOG_RETENTION_MS))
+    );
+    assert_eq!(stored.stream.on_log_alarm(6 + LOG_RETENTION_MS), None);
+    assert!(stored.stream.on_client_connected(), "a client has come back");
+    assert!(stored.stream.on_last_client_disconnected(9));
+    let last = stored.stream.on_log_alarm(9 + LOG_RETENTION_MS).unwrap();
     assert_eq!((stored.stream.head(), numbers(&stored.stream)), (format!("off {last}"), vec![]));
     let mut next = woken(&stored.stream.head(), None);
-    assert!(next.client_connected() && next.log_start() > last);
+    assert!(next.on_client_connected() && next.log_start() > last);
 }
 
 #[test]
 fn the_number_of_a_failed_batch_is_not_used_again() {
     let mut stored = StoredStream::new();
     stored.write(&[1, 1]);
-    assert_eq!(stored.stream.failed(false), None);
+    assert_eq!(stored.stream.on_failed(false), None);
     assert_eq!(stored.stream.pending_read(), None);
     assert_eq!(stored.commit(&[1]), [103]);
     assert_eq!(stored.stream.next_unused(NOW), 104);
@@ -136,10 +139,10 @@ fn clients_receive_the_events_of_a_failed_batch_that_was_committed() {
     let mut stored = StoredStream::new();
     stored.commit(&[1]);
     stored.write(&[1, 1]);
-    assert_eq!(stored.stream.failed(true), Some(Output::Read));
+    assert_eq!(stored.stream.on_failed(true), Some(Action::Read));
     assert_eq!(stored.stream.pending_read().and_then(|read| read.after), Some(101));
-    let outputs = stored.finish_read();
-    assert_eq!(sent(outputs), [102, 103]);
+    let actions = stored.finish_read();
+    assert_eq!(sent(actions), [102, 103]);
     assert_eq!((stored.stream.pending_read(), numbers(&stored.stream)), (None, vec![101, 102, 103]));
     assert_eq!(stored.commit(&[1]), [104]);
     assert_eq!(stored.rows.last().map(|row| row.floor), Some(103));
@@ -150,12 +153,12 @@ fn a_read_that_began_before_the_last_failure_is_ignored() {
     let mut stored = StoredStream::new();
     stored.write(&[1]);
     stored.rows.clear();
-    stored.stream.failed(true);
+    stored.stream.on_failed(true);
     let first = stored.stream.pending_read().unwrap();
     assert_eq!(stored.finish_read(), [], "the batch was not committed");
     stored.write(&[1]);
-    stored.stream.failed(true);
-    assert_eq!(stored.stream.rows_read(first, &[]), []);
+    stored.stream.on_failed(true);
+    assert_eq!(stored.stream.on_rows_read(first, &[]), []);
     assert!(stored.stream.pending_read().is_some());
     assert_eq!(sent(stored.finish_read()), [102]);
 }
@@ -164,9 +167,9 @@ fn a_read_that_began_before_the_last_failure_is_ignored() {
 fn a_failed_batch_is_a_gap_if_the_log_started_during_its_commit() {
     let mut stream = woken("off 99", None);
     let reserved = stream.reserve_for_batch(1, NOW);
-    stream.client_connected();
+    stream.on_client_connected();
     assert_eq!(stream.log_start(), reserved.start);
-    assert_eq!(stream.failed(true), Some(Output::Gap(reserved.start)));
+    assert_eq!(stream.on_failed(true), Some(Action::Gap(reserved.start)));
     assert_eq!((stream.pending_read(), stream.last_published()), (None, reserved.start));
 }
 
@@ -174,8 +177,8 @@ fn a_failed_batch_is_a_gap_if_the_log_started_during_its_commit() {
 fn events_from_before_the_start_are_sent_and_not_logged() {
     let mut stream = woken("off 99", None);
     let reserved = stream.reserve_for_batch(1, NOW);
-    stream.client_connected();
-    assert_eq!(sent(stream.committed(Some(reserved.start), || event(1))), [101]);
+    stream.on_client_connected();
+    assert_eq!(sent(stream.on_committed(Some(reserved.start), || event(1))), [101]);
     assert_eq!((floor(&stream), numbers(&stream)), (101, vec![]));
 }
 
@@ -183,7 +186,7 @@ fn events_from_before_the_start_are_sent_and_not_logged() {
 fn an_event_without_a_number_has_that_of_the_event_before_and_is_not_logged() {
     let mut stored = StoredStream::new();
     stored.commit(&[1]);
-    assert_eq!(sent(stored.stream.committed(None, || event(1))), [101]);
+    assert_eq!(sent(stored.stream.on_committed(None, || event(1))), [101]);
     assert_eq!(numbers(&stored.stream), [101]);
 }
 
@@ -207,9 +210,9 @@ fn after_a_restart_connected_clients_have_a_gap_if_a_row_is_missing() {
     }
     stored.rows.remove(0);
     stored.stream = woken("on 100", Some(100));
-    let outputs = stored.finish_read();
-    assert_eq!(outputs[0], Output::Gap(102));
-    assert_eq!(sent(outputs.into_iter().skip(1)), [103]);
+    let actions = stored.finish_read();
+    assert_eq!(actions[0], Action::Gap(102));
+    assert_eq!(sent(actions.into_iter().skip(1)), [103]);
     assert_eq!((numbers(&stored.stream), floor(&stored.stream)), (vec![103], 102));
 }
 
@@ -222,8 +225,8 @@ fn no_client_resumes_from_before_a_merge() {
     let rows = stored.stream.encode_gap(gap);
     assert!(rows.iter().all(|row| (row.floor, row.last, row.body.as_str()) == (101, gap, "")));
     stored.rows.extend(rows);
-    stored.stream.committed(Some(numbers_of_merge.start), || event(1));
-    stored.stream.cleared(gap);
+    stored.stream.on_committed(Some(numbers_of_merge.start), || event(1));
+    stored.stream.on_cleared(gap);
     assert_eq!((floor(&stored.stream), numbers(&stored.stream)), (gap, vec![]));
     assert_eq!(floor(&stored.restarted()), gap);
 }
@@ -270,7 +273,7 @@ fn loaded_events_come_before_those_published_during_the_read() {
     let (_, up_to) = stored.stream.log.rows_to_load(101).unwrap();
     assert_eq!(stored.commit(&[1]), [103]);
     for _ in 0..2 {
-        stored.stream.older_rows_read(up_to, older.clone());
+        stored.stream.on_older_rows_read(up_to, older.clone());
         assert_eq!((floor(&stored.stream), numbers(&stored.stream)), (100, vec![101, 102, 103]));
     }
     assert!(stored.stream.log.rows_to_load(99).is_none(), "the log starts after 100");

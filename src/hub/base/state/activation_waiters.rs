@@ -1,4 +1,4 @@
-//! Requests that wait for a session to become active: the one that resumes it, and others that join it.
+//! Requests that wait for a session to become active: the request that resumes it, and other requests that wait for the same resume.
 
 use futures::channel::oneshot;
 
@@ -13,7 +13,7 @@ struct Waiter {
     ids: Vec<String>,
     /// In Unix milliseconds. `None`: the waiter shares another request's resume, which has a deadline.
     deadline: Option<u64>,
-    /// Whether the request waits for a connected CLI, and not for one that a machine starts.
+    /// Whether the request waits for a report of a connected CLI, and not for a CLI that a machine starts.
     expects_report: bool,
     sender: oneshot::Sender<Activation>,
 }
@@ -28,8 +28,8 @@ impl Waiter {
 pub struct ActivationWaiters(Vec<Waiter>);
 
 impl ActivationWaiters {
-    /// Waits until one of the sessions is active. The receiver is canceled at the deadline. `expects_report`: the request
-    /// waits for a connected CLI, so the receiver is also canceled when a CLI leaves the session.
+    /// Adds a waiter. The receiver resolves when one of the sessions is active, and is canceled at the deadline. `expects_report`: the
+    /// request waits for a connected CLI, so the receiver is also canceled when a CLI leaves the session.
     pub fn wait(
         &mut self,
         ids: Vec<String>,
@@ -59,7 +59,7 @@ impl ActivationWaiters {
         }
     }
 
-    /// Cancels the waiters whose deadline is over.
+    /// Cancels the waiters whose deadline has passed.
     pub fn expire(&mut self, now: u64) {
         self.0.retain(|waiter| waiter.deadline.is_none_or(|deadline| deadline > now));
     }

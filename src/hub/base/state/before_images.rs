@@ -1,5 +1,5 @@
-//! Before-images: the committed states of sessions and machines with changes that are not durable. Each belongs to the batch of
-//! the change, and is dropped with it. Reads are answered with them while the database is stalled.
+//! Before-images: the committed states of sessions and machines with changes that are not durable. A before-image belongs to the
+//! batch of the change, and is dropped with the batch. While the database is stalled, reads return before-images.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ pub type HubQueue = WriteQueue<Effect, BeforeImages>;
 /// The state of a session or machine before changes that are not durable.
 #[derive(Debug)]
 pub enum Committed<T> {
-    /// It did not exist.
+    /// The session or machine did not exist.
     Absent,
     Present(Box<T>),
 }
@@ -47,12 +47,12 @@ pub(super) fn record<T>(images: &mut HashMap<String, Committed<T>>, id: &str, st
 }
 
 impl HubQueue {
-    /// Returns the committed state of a session; `None` if it has not changed since it was committed.
+    /// Returns the committed state of a session; `None` if all changes of the session are durable.
     pub fn committed_session(&self, id: &str) -> Option<&Committed<CachedSession>> {
         self.before_images().find_map(|images| images.sessions.get(id))
     }
 
-    /// Returns the committed state of a machine; `None` if it has not changed since it was committed.
+    /// Returns the committed state of a machine; `None` if all changes of the machine are durable.
     pub fn committed_machine(&self, id: &str) -> Option<&Committed<Machine>> {
         self.before_images().find_map(|images| images.machines.get(id))
     }

@@ -23,13 +23,14 @@ use crate::model::summary::SessionSummary;
 use crate::store::summaries::Selection;
 use crate::store::write_queue::CacheView;
 
-/// How many idle sessions stay in memory however many are in use: what concurrent requests load must stay until each is done.
+/// This many idle sessions stay in memory, even if sessions in use fill the cache: a session must stay cached while a request that
+/// loaded it runs.
 const MIN_CACHED_IDLE_SESSIONS: usize = 250;
-/// How many bytes of idle sessions stay in memory however many are in use.
+/// This many bytes of idle sessions stay in memory, even if sessions in use fill the cache.
 const MIN_CACHED_IDLE_BYTES: usize = 4_000_000;
 
-/// [`Cache::evict`] ranks the sessions once in (their number / 10) calls, or when they have grown by a tenth of the limit, so that
-/// each call costs little.
+/// [`Cache::evict`] ranks the sessions once in (their number / 10) calls, or when their bytes have grown by a tenth of the limit:
+/// ranking is expensive.
 const RANKING_DIVISOR: usize = 10;
 
 /// The sessions and machines of a namespace.
@@ -40,7 +41,7 @@ pub struct Cache {
     counted_bytes: usize,
     /// The sessions that were inserted or changed since their size was counted.
     uncounted: Vec<String>,
-    /// The calls of [`evict`](Self::evict) since it last ranked the sessions, and the sessions that became inactive since.
+    /// The number of calls of [`evict`](Self::evict) since the last ranking, plus the number of sessions that became inactive since then.
     changes_since_ranking: usize,
     /// The bytes of the sessions after the last ranking.
     ranked_bytes: usize,
@@ -84,7 +85,7 @@ impl Cache {
         Some(uncount(id, self.sessions.get_mut(id)?, &mut self.counted_bytes, &mut self.uncounted))
     }
 
-    /// Sets the `activeAt` of a session or machine, if it is cached. This is not a change that must be written.
+    /// Sets the `activeAt` of a session or machine, if it is cached. This change needs no write.
     pub fn set_active_at(&mut self, owner: &Owner, now: u64) {
         self.list.invalidate();
         let active_at = match owner {
@@ -139,7 +140,7 @@ impl Cache {
         self.session_count = self.session_count.map(|count| count + 1);
         self.insert(session);
         if let Some(entry) = self.entry_mut_keeping_summary(&id) {
-            entry.local_ids = Some(LocalIds::loaded(Vec::new(), 0));
+            entry.local_ids = Some(LocalIds::from_rows(Vec::new(), 0));
             entry.completed = Some(Arc::default());
             entry.todos_searched = true;
         }
@@ -183,12 +184,12 @@ impl Cache {
         self.changes_since_ranking += sessions;
     }
 
-    /// Evicts sessions if the cache is above its limits: idle ones before those in use, and the least recently used first.
-    /// Never evicts the session used last. Some idle ones stay even if those in use fill the cache. All sessions, also
-    /// those in use, may take `max_bytes`. Returns the bytes of those that remain.
+    /// Evicts sessions if the cache is above its limits: idle sessions before sessions in use, and the least recently used first.
+    /// Never evicts the session used last. Keeps some idle sessions even if sessions in use fill the cache. `max_bytes` limits all
+    /// sessions, including those in use. Returns the bytes of the remaining sessions.
     ///
-    /// Above `max_bytes` it evicts immediately. The other limits may be exceeded by a tenth, and by inactive sessions whose last
-    /// CLI has disconnected since the last ranking.
+    /// Evicts at once above `max_bytes`. The other limits may be exceeded by a tenth, and by inactive sessions whose last CLI has
+    /// disconnected since the last ranking.
     pub fn evict(
         &mut self,
         max_bytes: usize,
@@ -260,7 +261,7 @@ impl Cache {
         self.counted_bytes
     }
 
-    /// Returns the estimated memory of the before-images besides what they share with the current states, in bytes.
+    /// Returns the estimated memory of the before-images, in bytes, without the texts that they share with the current states.
     pub fn committed_bytes(&self, write_queue: &HubQueue) -> usize {
         let sessions =
             write_queue.before_images().flat_map(|images| images.sessions.values()).filter_map(Committed::state);
@@ -278,8 +279,8 @@ impl Cache {
         }
     }
 
-    /// Returns a page of the list of committed sessions as JSON: active sessions first, then by `updatedAt`, newest first. If
-    /// not everything that it needs is in memory, returns what must be read.
+    /// Returns a page of the list of committed sessions as JSON: active sessions first, then by `updatedAt`, newest first. If memory
+    /// lacks summaries of the page, returns which summaries must be read.
     pub fn list_page(&mut self, request: &ListRequest, write_queue: &HubQueue) -> Result<Arc<str>, Selection> {
         if let Some(tag) = self.list.unread_after() {
             return Err(Selection::After(tag.to_owned()));
@@ -309,7 +310,7 @@ impl Cache {
         self.machines.as_ref()
     }
 
-    /// Returns a machine. An error also if the machines are not loaded.
+    /// Returns a machine, or the not-found error. The machines must be loaded.
     pub fn machine(&self, id: &str) -> Result<&Machine, Error> {
         self.machines.as_ref().and_then(|machines| machines.get(id)).ok_or(Error::NotFound(Kind::Machine))
     }
@@ -354,7 +355,7 @@ impl Cache {
         self.machines.get_or_insert_with(|| machines.into_iter().map(|m| (m.id.clone(), m)).collect());
     }
 
-    /// Removes everything after a failed write: the cache contains changes that the database does not.
+    /// Removes everything after a failed write, because the cache contains changes that the database lacks.
     pub fn clear(&mut self) {
         let mut evictions = std::mem::take(&mut self.evictions);
         evictions.clear();

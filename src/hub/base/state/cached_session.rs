@@ -1,4 +1,4 @@
-//! A cached session with what the hub keeps of it besides its row.
+//! A cached session: its row, and derived data.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) const ENTRY_BYTES: usize = 1_000;
 pub struct CachedSession {
     /// The session with all changes, including those that are not durable yet.
     pub session: Session,
-    /// Computed on demand, discarded by changes.
+    /// Computed on demand; discarded when the session changes.
     pub(super) summary: OnceCell<SessionSummary>,
     /// Loaded with the first message that has a local id.
     pub local_ids: Option<LocalIds>,
@@ -32,7 +32,7 @@ pub struct CachedSession {
     pub presence_published_at: u64,
     /// The value of the cache's `use_count` when the session was last used.
     pub(super) last_use: u64,
-    /// The size of the entry in the cache's `counted_bytes`; `None` if it may have changed since.
+    /// The size of this session as included in the cache's `counted_bytes`; `None` if it must be counted again.
     pub(super) counted_bytes: Option<usize>,
 }
 
@@ -50,7 +50,7 @@ impl CachedSession {
         }
     }
 
-    /// Returns a copy for reads, before a change. It shares the texts, and takes the summary.
+    /// Returns a copy as the before-image of a change. The copy shares the texts, and takes over the summary.
     pub(super) fn take_committed(&mut self) -> Self {
         let (summary, completed) = (std::mem::take(&mut self.summary), self.completed.clone());
         Self { summary, completed, ..Self::new(self.session.clone()) }
@@ -86,7 +86,7 @@ impl CachedSession {
         [s.metadata.json(), s.agent_state.json(), s.todos.as_ref()].into_iter().flatten().map(Json::text)
     }
 
-    /// Returns the estimated memory of a committed state besides what it shares with the current one, in bytes.
+    /// Returns the estimated memory of a before-image, in bytes, without the texts that it shares with the `current` state.
     pub(super) fn unshared_bytes(&self, current: Option<&Self>) -> usize {
         let is_shared = |text: &&str| current.is_some_and(|entry| entry.texts().any(|of| std::ptr::eq(of, *text)));
         let shared = self.texts().filter(is_shared).map(str::len).sum::<usize>();

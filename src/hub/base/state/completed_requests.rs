@@ -1,4 +1,4 @@
-//! The record of a session's completed permission requests. At its size limit the oldest entries are removed.
+//! The record of a session's completed permission requests. Above its size limit, the oldest entries are removed.
 
 use std::cell::LazyCell;
 use std::cmp::Ordering;
@@ -12,11 +12,11 @@ use crate::model::json::Json;
 use crate::model::order::sort_by;
 use crate::store::completed_requests::ENTRY_OVERHEAD_BYTES;
 
-/// How many completed permission requests an update to a CLI contains at most: the full list can be larger than a frame.
+/// The most completed permission requests in an update to a CLI: the full list can be larger than a frame.
 const MAX_RECENT_COMPLETED: usize = 100;
-/// How many bytes of completed permission requests an update to a CLI contains at most.
+/// The most bytes of completed permission requests in an update to a CLI.
 const MAX_RECENT_COMPLETED_BYTES: usize = 1_000_000;
-/// The size to which a record is trimmed, in bytes. The SQL repeats it, too.
+/// The size to which a record is trimmed, in bytes. The SQL in `store::completed_requests` repeats the number.
 const TRIMMED_COMPLETED_REQUESTS_BYTES: usize = 9_000_000;
 
 /// The record of a session's completed requests.
@@ -26,14 +26,14 @@ pub struct CompletedRequests {
     entries: BTreeMap<String, (u64, Json)>,
     /// The bytes of all ids and entries.
     text_bytes: usize,
-    /// Time and id of the newest entry that did not fit. Entries up to it are not accepted again.
+    /// Time and id of the newest entry that was removed or did not fit. Entries up to this one are not accepted again.
     trimmed_up_to: Option<(u64, String)>,
 }
 
-/// Time of completion, id, entry.
-type CachedSession<'a> = (u64, &'a str, &'a Json);
+/// The time of completion, the id, and the entry.
+type DatedEntry<'a> = (u64, &'a str, &'a Json);
 
-fn sort_key<'a>((at, id, _): &CachedSession<'a>) -> (u64, &'a str) {
+fn sort_key<'a>((at, id, _): &DatedEntry<'a>) -> (u64, &'a str) {
     (*at, *id)
 }
 
@@ -42,13 +42,13 @@ fn entry_bytes(id: &str, entry: &str) -> usize {
     id.len() + entry.len() + ENTRY_OVERHEAD_BYTES
 }
 
-fn compare(a: &CachedSession<'_>, b: &CachedSession<'_>) -> Ordering {
+fn compare(a: &DatedEntry<'_>, b: &DatedEntry<'_>) -> Ordering {
     sort_key(a).cmp(&sort_key(b))
 }
 
 impl CompletedRequests {
     /// Creates the record from rows of the database: id, time of completion, entry.
-    pub fn loaded(entries: Vec<(String, u64, Json)>) -> Self {
+    pub fn from_rows(entries: Vec<(String, u64, Json)>) -> Self {
         let mut record = Self::default();
         entries.into_iter().for_each(|(id, at, entry)| record.insert(id, at, entry));
         record
@@ -83,11 +83,11 @@ impl CompletedRequests {
         true
     }
 
-    /// Returns copies of the received entries that are new or changed, and not older than those that the record keeps: the
-    /// newest ones, at most [`MAX_COMPLETED_REQUESTS_BYTES`]. Entries above [`MAX_COMPLETED_REQUEST_BYTES`] are shortened.
+    /// Returns copies of the received entries that are new or changed, newest first, at most [`MAX_COMPLETED_REQUESTS_BYTES`]. Skips
+    /// entries that are as old as trimmed ones. Shortens entries above [`MAX_COMPLETED_REQUEST_BYTES`].
     ///
-    /// `now` is the time of new entries without one. Those of `pending` requests are new. Of the others, which a trim may have
-    /// removed before, the record accepts as many as it has room for: the last ones, and none after a trim.
+    /// Entries without a time get the time `now`. Such an entry is certainly new if its request is in `pending`. A trim may have
+    /// removed the others before; so only the last of them are selected, as many as the record has room for, and none after a trim.
     pub fn select<'a>(
         &mut self,
         received: impl DoubleEndedIterator<Item = (&'a str, &'a RawValue)>,
@@ -129,7 +129,7 @@ impl CompletedRequests {
         newest.map(|(_, id, entry)| (id.to_owned(), entry.unwrap_or_else(Json::from))).collect()
     }
 
-    /// Inserts an entry that is new or changed, and not older than those that the record keeps. Returns whether it did.
+    /// Inserts an entry, unless it is unchanged, or as old as trimmed entries. Returns whether it was inserted.
     pub fn insert_if_new(&mut self, id: &str, completed_at: u64, entry: &Json) -> bool {
         let is_accepted = self.accepts(id, completed_at, entry.text());
         if is_accepted {
@@ -170,7 +170,7 @@ impl CompletedRequests {
         }
         sort_by(&mut entries, compare);
         let mut bytes = 0;
-        let fits = |(_, id, entry): &&CachedSession<'_>| {
+        let fits = |(_, id, entry): &&DatedEntry<'_>| {
             bytes += id.len() + entry.text().len();
             bytes <= MAX_RECENT_COMPLETED_BYTES
         };
@@ -178,7 +178,7 @@ impl CompletedRequests {
         entries.split_off(entries.len() - count).into_iter().map(|(_, id, entry)| (id, entry)).collect()
     }
 
-    fn unsorted(&self) -> Vec<CachedSession<'_>> {
+    fn unsorted(&self) -> Vec<DatedEntry<'_>> {
         self.entries.iter().map(|(id, (at, entry))| (*at, id.as_str(), entry)).collect()
     }
 }
@@ -192,7 +192,7 @@ mod tests {
             let entry = Json::parse(&format!("\"{}\"", "x".repeat(*size))).unwrap();
             (format!("q{at:04}"), at as u64, entry)
         };
-        CompletedRequests::loaded(sizes.iter().enumerate().map(entry).collect())
+        CompletedRequests::from_rows(sizes.iter().enumerate().map(entry).collect())
     }
 
     #[test]

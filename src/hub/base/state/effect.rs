@@ -1,6 +1,6 @@
 //! Effects: what the hub does once a change is durable, as data. Use cases queue effects with their changes
-//! ([`WriteQueue::on_commit`](crate::store::write_queue::WriteQueue::on_commit)); the group commit runs them when the batch is
-//! durable, or fails them when it is not.
+//! ([`WriteQueue::on_commit`](crate::store::write_queue::WriteQueue::on_commit)). The group commit runs the effects when the batch is
+//! durable, or fails them when the commit fails.
 
 use std::sync::OnceLock;
 
@@ -38,15 +38,15 @@ pub enum Effect {
         /// The frame.
         parts: TextParts,
     },
-    /// Publishes a message to web clients and to the session's CLIs, except the one that sent it. Its frames are built when
-    /// the effect runs: a message may have 30 MiB, and is held once until then.
+    /// Publishes a message to web clients and to the session's CLIs, except the CLI that sent it. The frames are built when the effect
+    /// runs, so that a message, which may have 30 MiB, is in memory only once until then.
     Message {
         session: String,
         except: Option<ConnId>,
         message: Message,
         /// The `seq` of the `update` frame.
         update_seq: u64,
-        /// Serialized when it is first needed: for the log, or to be published.
+        /// Serialized on demand, for the log or for web clients.
         event: OnceLock<Event>,
     },
     /// Queues a push notification.
@@ -62,12 +62,12 @@ impl Effect {
         Self::Message { session, except, message, update_seq, event: OnceLock::new() }
     }
 
-    /// Whether it publishes an event, which takes an event number.
+    /// Whether the effect publishes an event, and so needs an event number.
     pub fn is_event(&self) -> bool {
         matches!(self, Self::Publish(_) | Self::Message { .. })
     }
 
-    /// Returns the event it publishes.
+    /// Returns the event that the effect publishes.
     pub fn event(&self) -> Option<&Event> {
         match self {
             Self::Publish(event) => Some(event),

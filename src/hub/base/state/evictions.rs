@@ -1,18 +1,19 @@
-//! The latest evictions of sessions, by id and by tag. They show whether the result of a database read is stale: what was evicted
-//! since may have been loaded and changed in between.
+//! The latest evictions of sessions, by id and by tag. They show whether the result of a database read is stale: a session that was
+//! evicted during the read may have been loaded and changed in between.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// How many ids and tags of evicted sessions the cache remembers, about 50 bytes each: a result read before is stale.
+/// How many ids and tags of evicted sessions are remembered, about 50 bytes each. A read that began before the oldest of them is
+/// stale.
 const MAX_TRACKED_EVICTIONS: usize = 20_000;
 
-/// What was read. Two sessions with the same hash only cause a needless read.
+/// The subject of a read. Only its hash is stored; a collision only repeats a read.
 #[derive(Debug, Clone, Copy, Hash)]
 pub enum Key<'a> {
     Id(&'a str),
     Tag(&'a str),
-    /// Data that is not evicted alone: the list, or the machines.
+    /// The session list or the machines, which are evicted only together with everything else.
     Namespace,
 }
 
@@ -24,7 +25,7 @@ impl Key<'_> {
     }
 }
 
-/// Taken from the cache before a read of the database begins: the number of evictions before the read.
+/// The number of evictions before a read of the database.
 #[derive(Debug)]
 pub struct ReadTicket(u64);
 
@@ -40,7 +41,7 @@ pub struct Evictions {
     /// Numbers and keys, oldest first.
     order: VecDeque<(u64, u64)>,
     /// The keys of evictions up to this number are unknown.
-    forgotten: u64,
+    forgotten_up_to: u64,
 }
 
 impl Evictions {
@@ -48,18 +49,19 @@ impl Evictions {
         ReadTicket(self.count)
     }
 
-    /// Returns `None` if the result is stale: since the ticket was taken, the session was evicted, or may have been.
+    /// Returns a proof that the result of a read is current; `None` if the session was or may have been evicted since the ticket was
+    /// taken.
     pub fn redeem(&self, ticket: &ReadTicket, key: Key<'_>) -> Option<CurrentRead> {
         let last = self.last.get(&key.digest()).copied().unwrap_or_default();
-        (self.forgotten.max(last) <= ticket.0).then_some(CurrentRead(()))
+        (self.forgotten_up_to.max(last) <= ticket.0).then_some(CurrentRead(()))
     }
 
-    /// Makes the reads of a session that are in progress stale.
+    /// Makes the results of all reads of a session that are in progress stale.
     pub fn invalidate_reads(&mut self, id: &str) {
         self.record(&[Key::Id(id)]);
     }
 
-    /// Records an eviction. At [`MAX_TRACKED_EVICTIONS`] keys, the oldest is forgotten.
+    /// Records an eviction. Above [`MAX_TRACKED_EVICTIONS`] keys, forgets the oldest.
     pub fn record(&mut self, keys: &[Key<'_>]) {
         self.count += 1;
         for key in keys {
@@ -69,17 +71,17 @@ impl Evictions {
         }
         while self.order.len() > MAX_TRACKED_EVICTIONS {
             let Some((number, key)) = self.order.pop_front() else { return };
-            self.forgotten = number;
+            self.forgotten_up_to = number;
             if self.last.get(&key) == Some(&number) {
                 self.last.remove(&key);
             }
         }
     }
 
-    /// Makes everything that was read before stale.
+    /// Makes the results of all reads that are in progress stale.
     pub fn clear(&mut self) {
         let count = self.count + 1;
-        *self = Self { count, forgotten: count, ..Self::default() };
+        *self = Self { count, forgotten_up_to: count, ..Self::default() };
     }
 }
 

@@ -12,10 +12,10 @@ struct Operations {
     /// The permission requests whose answer is being sent to the CLI.
     answering: BTreeSet<String>,
     is_resuming: bool,
-    /// Until when a keep-alive may reactivate the session although it is archived, in Unix milliseconds: a machine has
-    /// confirmed that it starts an agent for it.
+    /// Until this time, in Unix milliseconds, a keep-alive may reactivate the session even if it is archived: a machine has confirmed
+    /// that it starts the session's agent.
     reactivation_until: Option<u64>,
-    /// The number of merges, during which nothing else may change the session.
+    /// The number of merges in progress. Only the merges may change the session.
     locks: usize,
     /// Resolve when the session is unlocked.
     lock_waiters: Vec<oneshot::Sender<Result<(), Error>>>,
@@ -26,7 +26,7 @@ struct Operations {
 pub struct InFlight(HashMap<String, Operations>);
 
 impl InFlight {
-    fn of(&mut self, session: &str) -> &mut Operations {
+    fn operations_of(&mut self, session: &str) -> &mut Operations {
         self.0.entry(session.to_owned()).or_default()
     }
 
@@ -37,27 +37,27 @@ impl InFlight {
 
     /// Begins answering a permission request. Returns false if another answer to it is in flight.
     pub fn begin_answer(&mut self, session: &str, request: &str) -> bool {
-        self.of(session).answering.insert(request.to_owned())
+        self.operations_of(session).answering.insert(request.to_owned())
     }
 
     pub fn end_answer(&mut self, session: &str, request: &str) {
-        self.of(session).answering.remove(request);
+        self.operations_of(session).answering.remove(request);
         self.remove_if_idle(session);
     }
 
     /// Begins a resume. Returns false if another one is in flight.
     pub fn begin_resume(&mut self, session: &str) -> bool {
-        !std::mem::replace(&mut self.of(session).is_resuming, true)
+        !std::mem::replace(&mut self.operations_of(session).is_resuming, true)
     }
 
     pub fn end_resume(&mut self, session: &str) {
-        self.of(session).is_resuming = false;
+        self.operations_of(session).is_resuming = false;
         self.remove_if_idle(session);
     }
 
-    /// Allows the session to be reactivated until the given time.
+    /// Allows a keep-alive to reactivate the session until a time in Unix milliseconds.
     pub fn expect_reactivation(&mut self, session: &str, until: u64) {
-        self.of(session).reactivation_until = Some(until);
+        self.operations_of(session).reactivation_until = Some(until);
     }
 
     /// Whether a keep-alive may reactivate the session although it is archived.
@@ -68,7 +68,7 @@ impl InFlight {
         self.0.get(session).is_some_and(expects)
     }
 
-    /// Withdraws [`expect_reactivation`](Self::expect_reactivation). Returns whether there was one.
+    /// Reverts [`expect_reactivation`](Self::expect_reactivation). Returns whether a reactivation was expected.
     pub fn clear_reactivation(&mut self, session: &str) -> bool {
         let Some(operations) = self.0.get_mut(session) else { return false };
         let was_expected = operations.reactivation_until.take().is_some();
@@ -76,8 +76,8 @@ impl InFlight {
         was_expected
     }
 
-    /// Withdraws the expected reactivations whose time is over. Returns their sessions.
-    pub fn expire(&mut self, now: u64) -> Vec<String> {
+    /// Clears the expected reactivations whose time has passed. Returns their sessions.
+    pub fn expire_reactivations(&mut self, now: u64) -> Vec<String> {
         let is_over = |operations: &Operations| operations.reactivation_until.is_some_and(|until| until <= now);
         let expired = self.0.iter().filter(|(_, operations)| is_over(operations));
         let expired: Vec<String> = expired.map(|(session, _)| session.clone()).collect();
@@ -87,15 +87,14 @@ impl InFlight {
         expired
     }
 
-    /// Locks a session for a merge, which changes it in the database. Locks are counted: several merges of a session may wait for
-    /// the lock of the write queue.
+    /// Locks a session for a merge. Locks are counted, because several merges of a session may wait for the lock of the write queue.
     pub fn lock(&mut self, session: &str) {
-        self.of(session).locks += 1;
+        self.operations_of(session).locks += 1;
     }
 
-    /// Ends a lock. The last one wakes all waiters, which fail with `failure` if there is one.
+    /// Ends a lock. When the last lock ends, all waiters get `failure`, or `Ok` if it is `None`.
     pub fn unlock(&mut self, session: &str, failure: Option<&Error>) {
-        let operations = self.of(session);
+        let operations = self.operations_of(session);
         operations.locks -= 1;
         if operations.locks == 0 {
             for waiter in operations.lock_waiters.drain(..) {
@@ -110,7 +109,7 @@ impl InFlight {
     }
 
     /// Returns a receiver that resolves when the session is unlocked; `None` if it is not locked.
-    pub fn until_unlocked(&mut self, session: &str) -> Option<oneshot::Receiver<Result<(), Error>>> {
+    pub fn wait_for_unlock(&mut self, session: &str) -> Option<oneshot::Receiver<Result<(), Error>>> {
         let operations = self.0.get_mut(session).filter(|operations| operations.locks > 0)?;
         let (waiter, receiver) = oneshot::channel();
         operations.lock_waiters.push(waiter);
@@ -139,22 +138,22 @@ mod tests {
         let mut in_flight = InFlight::default();
         in_flight.expect_reactivation("s", 10);
         assert!(!in_flight.expects_reactivation("s", 10));
-        assert!(in_flight.expire(9).is_empty() && in_flight.has_any("s"));
-        assert_eq!(in_flight.expire(10), ["s"]);
+        assert!(in_flight.expire_reactivations(9).is_empty() && in_flight.has_any("s"));
+        assert_eq!(in_flight.expire_reactivations(10), ["s"]);
         assert!(!in_flight.has_any("s"));
     }
 
     #[test]
     fn waiters_resume_when_the_last_lock_ends() {
         let mut in_flight = InFlight::default();
-        assert!(in_flight.until_unlocked("s").is_none());
+        assert!(in_flight.wait_for_unlock("s").is_none());
         in_flight.lock("s");
         in_flight.lock("s");
-        let mut unlocked = in_flight.until_unlocked("s").unwrap();
+        let mut unlocked = in_flight.wait_for_unlock("s").unwrap();
         in_flight.unlock("s", None);
         assert_eq!(unlocked.try_recv(), Ok(None), "the other lock remains");
         in_flight.unlock("s", None);
         assert_eq!(unlocked.try_recv(), Ok(Some(Ok(()))));
-        assert!(in_flight.until_unlocked("s").is_none());
+        assert!(in_flight.wait_for_unlock("s").is_none());
     }
 }

@@ -1,5 +1,5 @@
-//! Inactive sessions with pending permission requests. Their CLI may come back, and the requests be answered, within
-//! [`KEEP_REQUESTS_MS`]; after that the requests are canceled.
+//! Inactive sessions with pending permission requests. If the CLI of such a session does not reconnect within [`KEEP_REQUESTS_MS`],
+//! the requests are canceled.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ const KEEP_REQUESTS_MS: u64 = 24 * 60 * 60_000;
 pub struct KeptRequests(BTreeMap<String, u64>);
 
 impl KeptRequests {
-    /// Keeps the requests of a session from now on. Returns until when.
+    /// Schedules the cancellation of a session's requests in [`KEEP_REQUESTS_MS`]. Returns the time of the cancellation.
     pub fn keep(&mut self, session: &str, now: u64) -> u64 {
         let until = now + KEEP_REQUESTS_MS;
         self.set(session, until);
         until
     }
 
-    /// Sets when the requests of a session are canceled.
+    /// Sets the time at which the requests of a session are canceled.
     pub fn set(&mut self, session: &str, until: u64) {
         self.0.insert(session.to_owned(), until);
     }
@@ -27,7 +27,7 @@ impl KeptRequests {
         self.0.contains_key(session)
     }
 
-    /// Removes and returns the sessions whose time is over.
+    /// Removes and returns the sessions whose requests must be canceled now.
     pub fn take_due(&mut self, now: u64) -> Vec<String> {
         self.0.extract_if(.., |_, until| *until <= now).map(|(session, _)| session).collect()
     }

@@ -1,15 +1,15 @@
-//! Live text: limits the rate of `message-delta` events, and keeps the text so far of each message for web clients that connect
-//! while the agent writes it. Nothing of it survives hibernation.
+//! Live text: limits the rate of `message-delta` events. Keeps the text so far of each message for web clients that connect while the
+//! agent writes the message. Live text does not survive hibernation.
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::hub::base::state::reservations::Reservations;
+use crate::hub::base::state::memory_reservations::MemoryReservations;
 use crate::limits::{LIVE_TEXT_RETENTION_MS, MAX_DELTAS_PER_SECOND, MAX_LIVE_MESSAGES, MAX_LIVE_TEXT_BYTES};
 use crate::model::event::DeltaEvent;
 use crate::model::json::{Json, unescape_lenient};
 use crate::model::message::TextKind;
 
-/// How many bytes of delta text of a session are sent in a second. Further ones are dropped.
+/// How many bytes of delta text of a session are sent in a second. Further deltas are dropped.
 const MAX_DELTA_BYTES_PER_SECOND: usize = 128 * 1024;
 /// How many deltas a namespace sends to web clients in a second, counted for each client: the thread is shared.
 const MAX_SENT_DELTAS_PER_SECOND: usize = 2_000;
@@ -17,7 +17,7 @@ const MAX_SENT_DELTAS_PER_SECOND: usize = 2_000;
 const MAX_SENT_DELTA_BYTES_PER_SECOND: usize = 4 * 1024 * 1024;
 /// How many sessions of a namespace have live text at a time.
 const MAX_LIVE_SESSIONS: usize = 1_000;
-/// The bytes of all live texts of a namespace that are kept for web clients that connect.
+/// The most bytes of live text that a namespace keeps for web clients that connect.
 const MAX_LIVE_BYTES: usize = 1024 * 1024;
 
 /// A `message-delta` of a CLI.
@@ -36,7 +36,7 @@ pub struct ReceivedDelta<'a> {
 #[derive(Debug, Default)]
 pub struct LiveTexts {
     sessions: HashMap<String, LiveText>,
-    /// What was sent to web clients, over all sessions.
+    /// The deltas that were sent to web clients, over all sessions.
     sent: Rate,
 }
 
@@ -64,7 +64,7 @@ struct LiveMessage {
     held_half: Option<u16>,
 }
 
-/// What was counted in a second.
+/// The deltas and bytes that were counted in the current second.
 #[derive(Debug, Default)]
 struct Rate {
     /// The start of the second, in Unix milliseconds.
@@ -74,28 +74,28 @@ struct Rate {
 }
 
 impl LiveTexts {
-    /// Adds a delta to the text of its message. Returns the offset and text to send, or `None` if the session exceeds its rate and
-    /// the delta is to be dropped. A dropped delta moves the offset of the next one, so that web clients notice the gap. Half of a
+    /// Adds a delta to the text of its message. Returns the offset and text to send; `None` if the delta must be dropped because the
+    /// session exceeds its rate. A dropped delta moves the offset of the next one, so that web clients notice the gap. Half of a
     /// surrogate pair at the end of the text is sent with the delta that continues it.
     pub fn receive(
         &mut self,
         delta: &ReceivedDelta<'_>,
         now: u64,
-        reservations: &mut Reservations,
+        memory_reservations: &mut MemoryReservations,
     ) -> Option<(u64, String)> {
-        let live_text = self.entry(delta.session, now, reservations)?;
+        let live_text = self.entry(delta.session, now, memory_reservations)?;
         let bytes_before = live_text.bytes();
         let message = live_text.message(delta.id)?;
         let capacity_before = message.text.capacity();
         let (start, text) = message.decode(delta)?;
         message.append(start, &text);
         message.changed_at = now;
-        let kept_bytes = reservations.live_texts.bytes();
+        let kept_bytes = memory_reservations.live_texts.bytes();
         let growth = message.text.capacity().saturating_sub(capacity_before);
-        if kept_bytes + growth > MAX_LIVE_BYTES || !reservations.budget.make_room(growth) {
+        if kept_bytes + growth > MAX_LIVE_BYTES || !memory_reservations.budget.make_room(growth) {
             message.drop_text();
         }
-        reservations.live_texts.resize(kept_bytes + live_text.bytes() - bytes_before);
+        memory_reservations.live_texts.resize(kept_bytes + live_text.bytes() - bytes_before);
         let limits = (MAX_DELTAS_PER_SECOND, MAX_DELTA_BYTES_PER_SECOND);
         let is_admitted = live_text.received.admit(now, 1, text.len(), limits);
         is_admitted.then_some((start, text))
@@ -113,27 +113,32 @@ impl LiveTexts {
         deltas
     }
 
-    /// Forgets a text whose message is stored.
-    pub fn remove(&mut self, session: &str, id: Option<&str>, reservations: &mut Reservations) {
+    /// Drops the text of a message that is now stored.
+    pub fn remove(&mut self, session: &str, id: Option<&str>, memory_reservations: &mut MemoryReservations) {
         let Some(live_text) = self.sessions.get_mut(session) else { return };
         if let Some(message) = live_text.messages.iter_mut().find(|message| Some(&*message.id) == id) {
-            reservations.live_texts.release_part(message.text.capacity());
+            memory_reservations.live_texts.release_part(message.text.capacity());
             message.drop_text();
         }
     }
 
-    /// Counts a delta of `bytes` that is to be sent to `web_clients`. Returns false if the namespace exceeds its rate.
+    /// Counts a delta of `bytes` for `web_clients`. Returns false if the delta must not be sent, because the namespace exceeds its rate.
     pub fn admit_send(&mut self, web_clients: usize, bytes: usize, now: u64) -> bool {
         let limits = (MAX_SENT_DELTAS_PER_SECOND, MAX_SENT_DELTA_BYTES_PER_SECOND);
         self.sent.admit(now, web_clients, web_clients * bytes, limits)
     }
 
-    /// Returns the live text of a session; `None` when too many other sessions have some.
-    fn entry(&mut self, session: &str, now: u64, reservations: &mut Reservations) -> Option<&mut LiveText> {
+    /// Returns the live text of a session; `None` if too many other sessions have live text.
+    fn entry(
+        &mut self,
+        session: &str,
+        now: u64,
+        memory_reservations: &mut MemoryReservations,
+    ) -> Option<&mut LiveText> {
         let is_new = !self.sessions.contains_key(session);
-        if is_new || reservations.live_texts.bytes() > MAX_LIVE_BYTES / 2 {
+        if is_new || memory_reservations.live_texts.bytes() > MAX_LIVE_BYTES / 2 {
             self.sessions.retain(|_, live_text| live_text.received.started_at + LIVE_TEXT_RETENTION_MS > now);
-            reservations.live_texts.resize(self.sessions.values().map(LiveText::bytes).sum());
+            memory_reservations.live_texts.resize(self.sessions.values().map(LiveText::bytes).sum());
             if is_new && self.sessions.len() >= MAX_LIVE_SESSIONS {
                 return None;
             }
@@ -147,7 +152,7 @@ impl LiveText {
         self.messages.iter().map(|message| message.text.capacity()).sum()
     }
 
-    /// Returns a message. If there are too many, a new one replaces the oldest.
+    /// Returns the message with an id. Adds it if it is new; above [`MAX_LIVE_MESSAGES`], drops the oldest message.
     fn message(&mut self, id: &str) -> Option<&mut LiveMessage> {
         let known = self.messages.iter().position(|message| message.id == id);
         let at = known.unwrap_or_else(|| {
@@ -162,7 +167,7 @@ impl LiveText {
 }
 
 impl LiveMessage {
-    /// Returns where a delta begins in the message, and its text with the half that was held before.
+    /// Returns where a delta begins in the message, and its text, after the half of a surrogate pair that was held before.
     fn decode(&mut self, delta: &ReceivedDelta<'_>) -> Option<(u64, String)> {
         let length = self.end + u64::from(self.held_half.is_some());
         let mut start = delta.offset.unwrap_or(length);
@@ -179,7 +184,7 @@ impl LiveMessage {
         Some((start, text))
     }
 
-    /// Replaces the text from `start` on. Drops what is before a gap, or exceeds the limit.
+    /// Replaces the text from `start` on. Drops text before a gap, and text above the limit.
     fn append(&mut self, start: u64, text: &str) {
         let mut position = self.end;
         if start != position {
@@ -210,7 +215,7 @@ impl LiveMessage {
 impl Rate {
     /// Counts deltas, unless one of the `(deltas, bytes)` limits of the current second would be exceeded.
     fn admit(&mut self, now: u64, deltas: usize, bytes: usize, (max_deltas, max_bytes): (usize, usize)) -> bool {
-        // A second in the future began before the clock went back.
+        // The start is in the future if the clock went back.
         if now < self.started_at || now >= self.started_at + 1_000 {
             *self = Self { started_at: now, deltas: 0, bytes: 0 };
         }
@@ -233,15 +238,15 @@ mod tests {
 
     const NOW: u64 = 1_700_000_000_000;
 
-    fn reservations() -> Reservations {
-        Reservations::new(&Arc::<MemoryBudget>::default().namespace_budget("n"))
+    fn memory_reservations() -> MemoryReservations {
+        MemoryReservations::new(&Arc::<MemoryBudget>::default().namespace_budget("n"))
     }
 
     fn receive(
         live: &mut LiveTexts,
         (session, id, offset, text): (&str, &str, Option<u64>, &str),
         now: u64,
-        memory: &mut Reservations,
+        memory: &mut MemoryReservations,
     ) -> Option<(u64, String)> {
         live.receive(&ReceivedDelta { session, id, offset, text: &Json::of(text), kind: None }, now, memory)
     }
@@ -255,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_session_has_a_rate_and_a_dropped_delta_leaves_a_gap() {
-        let (mut live, mut memory) = (LiveTexts::default(), reservations());
+        let (mut live, mut memory) = (LiveTexts::default(), memory_reservations());
         let x = |sid| (sid, "a", None, "x");
         let accepted = (0..=MAX_DELTAS_PER_SECOND).filter_map(|_| receive(&mut live, x("s"), NOW, &mut memory)).count();
         assert_eq!(accepted, MAX_DELTAS_PER_SECOND);
@@ -282,7 +287,7 @@ mod tests {
 
     #[test]
     fn idle_sessions_and_old_messages_are_forgotten_with_their_memory() {
-        let (mut live, mut memory) = (LiveTexts::default(), reservations());
+        let (mut live, mut memory) = (LiveTexts::default(), memory_reservations());
         for session in 0..MAX_LIVE_SESSIONS {
             assert!(receive(&mut live, (&session.to_string(), "a", None, "x"), NOW, &mut memory).is_some());
         }
@@ -305,7 +310,7 @@ mod tests {
 
     #[test]
     fn the_text_so_far_follows_the_deltas_and_expires() {
-        let (mut live, mut memory) = (LiveTexts::default(), reservations());
+        let (mut live, mut memory) = (LiveTexts::default(), memory_reservations());
         let mut receive = |offset, text: &str| {
             receive(&mut live, ("s", "a", offset, text), NOW, &mut memory).unwrap();
             texts(&live, NOW).swap_remove(0)
@@ -323,7 +328,7 @@ mod tests {
 
     #[test]
     fn the_beginning_of_a_long_text_is_dropped() {
-        let (mut live, mut memory) = (LiveTexts::default(), reservations());
+        let (mut live, mut memory) = (LiveTexts::default(), memory_reservations());
         let half = "x".repeat(MAX_LIVE_TEXT_BYTES / 2);
         for second in 0..3 {
             receive(&mut live, ("s", "a", None, &half), NOW + second * 1_000, &mut memory);
@@ -333,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_namespace_and_the_isolate_have_bounds_for_the_kept_texts() {
-        let (mut live, mut memory) = (LiveTexts::default(), reservations());
+        let (mut live, mut memory) = (LiveTexts::default(), memory_reservations());
         let large = "x".repeat(MAX_LIVE_TEXT_BYTES);
         for session in 0..MAX_LIVE_BYTES / MAX_LIVE_TEXT_BYTES {
             receive(&mut live, (&session.to_string(), "a", None, &large), NOW, &mut memory);
@@ -345,7 +350,7 @@ mod tests {
         receive(&mut live, ("s", "a", None, "y"), NOW, &mut memory);
         assert_eq!(texts(&live, NOW), [(1, "y".to_owned())]);
 
-        let (mut live, mut memory) = (LiveTexts::default(), reservations());
+        let (mut live, mut memory) = (LiveTexts::default(), memory_reservations());
         let others = memory.budget.reserve(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
         assert!(receive(&mut live, ("s", "a", None, "x"), NOW, &mut memory).is_some());
         assert_eq!((texts(&live, NOW), memory.live_texts.bytes()), (vec![], 0));

@@ -1,8 +1,8 @@
 //! The inactivity timers of active sessions and machines (PROTOCOL-CLI.md "Liveness").
 //!
-//! Activity moves a deadline in memory; it writes neither to the database nor to the object's storage. A socket's attachment
-//! holds the time of the last activity of each owner. Storage holds which timers run, and what no attachment has
-//! ([`StoredTimer`]). So timers continue after hibernation. They restart after a restart of the hub, which closes all sockets.
+//! Activity moves a deadline in memory; it writes neither to the database nor to the object's storage. The attachment of a socket
+//! holds the time of the last activity of each owner. The storage has a [`StoredTimer`] for each running timer, with what no
+//! attachment has. So timers continue after hibernation. After a restart of the hub, which closes all sockets, timers start again.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,13 +10,13 @@ use std::fmt;
 use crate::limits::{MACHINE_TIMEOUT_MS, MIN_ATTACHMENT_WRITE_INTERVAL_MS, SESSION_TIMEOUT_MS};
 use crate::model::owner::Owner;
 
-/// Follows the time in the text of a [`StoredTimer`] whose session a CLI has ended.
+/// The suffix of a [`StoredTimer`] in storage if a CLI has ended the session.
 const END_REQUESTED: &str = " end";
 
-/// A timer in storage. Activity empties it; a disconnect or `session-end` fills it.
+/// The part of a timer that is in storage. Activity resets it to the default; a disconnect or `session-end` sets it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StoredTimer {
-    /// When a socket closed, or the last activity before a `session-end`. In Unix milliseconds.
+    /// The time when a socket closed, or of the last activity before a `session-end`, in Unix milliseconds.
     pub active_at: Option<u64>,
     /// Whether a CLI has ended the session while another one served it.
     pub is_end_requested: bool,
@@ -43,7 +43,7 @@ struct Timer {
     /// The `activeAt` of clients: the last activity or disconnect. 0 if only the database has it.
     active_at: u64,
     stored: StoredTimer,
-    /// The namespace's count of reports at the last report of this session; 0 if none is in memory.
+    /// The value of [`Liveness::reports`] at the last report of this session; 0 if there was none since the hub woke.
     last_report: u64,
     /// Whether the session expires when its CLI disconnects: it was aborted, and no report has followed. Lost in hibernation.
     expires_on_disconnect: bool,
@@ -53,22 +53,22 @@ struct Timer {
 #[derive(Debug, Default)]
 pub struct Liveness {
     running: BTreeMap<Owner, Timer>,
-    /// Timers that have expired, until the end of their owners is written or activity restarts them.
+    /// Expired timers. They are removed when the change to inactive is written, or restarted by activity.
     expired: BTreeMap<Owner, Timer>,
-    /// The number of reports so far. It orders reports and requests, which times in milliseconds do not.
+    /// The number of reports so far. Counted, because times in milliseconds do not tell which of two reports came first.
     reports: u64,
 }
 
 impl Liveness {
     /// Starts or restarts a timer after activity. Returns whether storage must be updated.
     pub fn record_keep_alive(&mut self, owner: Owner, at: u64) -> bool {
-        let is_new = !self.has(&owner);
+        let is_new = !self.has_timer(&owner);
         let timer = self.start(owner, at);
         timer.active_at = timer.active_at.max(at);
         is_new || std::mem::take(&mut timer.stored) != StoredTimer::default()
     }
 
-    /// Counts a report: a `session-alive`, unlike other activity.
+    /// Counts a report, which is a `session-alive`. Other activity does not count.
     pub fn record_report(&mut self, session: &Owner) {
         self.reports += 1;
         if let Some(timer) = self.running.get_mut(session) {
@@ -81,16 +81,16 @@ impl Liveness {
         self.reports
     }
 
-    /// Keeps an aborted session active if it was reported alive after the first `reports` reports: it then expires when its CLI
+    /// Keeps an aborted session active if a report of it came after the first `reports` reports. Such a session expires if its CLI
     /// disconnects before the next report. Returns whether the session is kept.
     pub fn keep_if_reported_after(&mut self, session: &Owner, reports: u64) -> bool {
         let timer = self.running.get_mut(session).filter(|timer| timer.last_report > reports);
         timer.map(|timer| timer.expires_on_disconnect = true).is_some()
     }
 
-    /// Starts or restarts a timer without activity. Returns whether storage must be updated.
-    pub fn begin(&mut self, owner: Owner, at: u64) -> bool {
-        let is_new = !self.has(&owner);
+    /// Starts or restarts a timer, without changing `active_at`. Returns whether storage must be updated.
+    pub fn start_without_activity(&mut self, owner: Owner, at: u64) -> bool {
+        let is_new = !self.has_timer(&owner);
         self.start(owner, at);
         is_new
     }
@@ -102,8 +102,8 @@ impl Liveness {
         timer
     }
 
-    /// Restores a timer when the object wakes, from storage and from the last activity in the attachments. A restart closes all
-    /// sockets: a timer that has neither time starts now. Returns whether storage must be updated.
+    /// Restores a timer when the object wakes. `stored` is from storage, `attached_at` is the last activity in the attachments. If
+    /// both lack a time, because a restart closed all sockets, the timer starts now. Returns whether storage must be updated.
     pub fn restore(&mut self, owner: Owner, mut stored: StoredTimer, attached_at: Option<u64>, now: u64) -> bool {
         let active_at = attached_at.max(stored.active_at);
         // Activity within the interval after the stored time is not written to the attachment.
@@ -118,7 +118,7 @@ impl Liveness {
     }
 
     /// Returns the timer as storage must hold it.
-    pub fn stored(&self, owner: &Owner) -> StoredTimer {
+    pub fn stored_timer(&self, owner: &Owner) -> StoredTimer {
         self.timer(owner).map_or(StoredTimer::default(), |timer| timer.stored)
     }
 
@@ -171,7 +171,7 @@ impl Liveness {
     }
 
     /// Whether a timer runs or has expired.
-    pub fn has(&self, owner: &Owner) -> bool {
+    pub fn has_timer(&self, owner: &Owner) -> bool {
         self.timer(owner).is_some()
     }
 
@@ -246,7 +246,7 @@ mod tests {
         assert!(liveness.is_running(&session("a")) && !liveness.is_expired(&session("a")));
         assert_eq!((liveness.is_expired(&session("b")), liveness.active_at(&session("b"))), (true, 1_000));
         liveness.stop(&session("b"));
-        assert!(!liveness.has(&session("b")));
+        assert!(!liveness.has_timer(&session("b")));
     }
 
     #[test]
@@ -268,13 +268,13 @@ mod tests {
         let mut liveness = Liveness::default();
         liveness.record_keep_alive(session.clone(), 1_000);
         assert!(liveness.request_end(&session));
-        assert_eq!(liveness.stored(&session).to_string(), "1000 end");
+        assert_eq!(liveness.stored_timer(&session).to_string(), "1000 end");
         liveness.record_disconnect(&session, 2_000, false);
-        let stored = liveness.stored(&session);
+        let stored = liveness.stored_timer(&session);
         assert_eq!(stored.to_string(), "2000 end");
         assert_eq!(StoredTimer::parse("2000 end"), stored);
         assert!(liveness.record_keep_alive(session.clone(), 3_000));
-        assert_eq!(liveness.stored(&session).to_string(), "");
+        assert_eq!(liveness.stored_timer(&session).to_string(), "");
     }
 
     #[test]
@@ -282,7 +282,7 @@ mod tests {
         let restored = |stored: &str, attached_at| {
             let mut liveness = Liveness::default();
             let must_store = liveness.restore(session("s"), StoredTimer::parse(stored), attached_at, 9_000);
-            let text = liveness.stored(&session("s")).to_string();
+            let text = liveness.stored_timer(&session("s")).to_string();
             (liveness.next_deadline().unwrap(), liveness.active_at(&session("s")), must_store, text)
         };
         assert_eq!(restored("", Some(2_000)), (33_000, 2_000, false, "".into()));
@@ -295,8 +295,8 @@ mod tests {
     fn a_timer_that_starts_without_a_keep_alive_does_not_change_active_at() {
         let session = session("s");
         let mut liveness = Liveness::default();
-        assert!(liveness.begin(session.clone(), 1_000));
-        assert!(!liveness.begin(session.clone(), 2_000));
+        assert!(liveness.start_without_activity(session.clone(), 1_000));
+        assert!(!liveness.start_without_activity(session.clone(), 2_000));
         assert_eq!((liveness.active_at(&session), liveness.next_deadline()), (0, Some(32_000)));
         liveness.record_keep_alive(session.clone(), 3_000);
         assert_eq!(liveness.active_at(&session), 3_000);

@@ -30,7 +30,7 @@ pub enum Seen {
 
 impl LocalIds {
     /// Creates the set from the ids of the last [`MAX_LOCAL_IDS`] messages of a session with `seq` messages.
-    pub fn loaded(ids: Vec<(String, MessageRef)>, seq: u64) -> Self {
+    pub fn from_rows(ids: Vec<(String, MessageRef)>, seq: u64) -> Self {
         let is_complete = seq <= MAX_LOCAL_IDS as u64;
         Self { messages: ids.into_iter().map(|(local_id, message)| (local_id, Some(message))).collect(), is_complete }
     }
@@ -49,8 +49,8 @@ impl LocalIds {
         }
     }
 
-    /// Adds the local id of a new message, or the result of a lookup. Returns whether others were evicted: then lookups that are in
-    /// flight are stale, because a message whose local id was evicted may be newer than their results.
+    /// Adds the local id of a new message, or the result of a lookup. Returns whether other local ids were evicted. If so, lookups in
+    /// flight are stale: an evicted local id may belong to a message that is newer than their results.
     #[must_use]
     pub fn insert(&mut self, local_id: String, message: Option<MessageRef>) -> bool {
         self.messages.insert(local_id, message);
@@ -62,7 +62,8 @@ impl LocalIds {
         self.evict_above(2 * MAX_LOCAL_IDS - MAX_LOCAL_ID_LOOKUPS);
     }
 
-    /// If there are more than `max` local ids, evicts all but those of the newest [`MAX_LOCAL_IDS`] messages. Returns whether it did.
+    /// If there are more than `max` local ids, evicts all but those of the newest [`MAX_LOCAL_IDS`] messages. Returns whether it evicted
+    /// any.
     fn evict_above(&mut self, max: usize) -> bool {
         let evicts = self.messages.len() > max;
         if evicts {
@@ -90,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_missing_local_id_is_new_only_if_none_was_evicted() {
-        let mut ids = LocalIds::loaded(vec![("a".into(), message(1))], 1);
+        let mut ids = LocalIds::from_rows(vec![("a".into(), message(1))], 1);
         assert_eq!(ids.look_up("a"), Seen::Before(message(1)));
         assert_eq!(ids.look_up("b"), Seen::Never);
         assert_eq!(insert_all(&mut ids, 2..=2 * MAX_LOCAL_IDS as u64), 0);
@@ -101,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_local_id_that_no_message_had_is_new_until_a_message_has_it() {
-        let mut ids = LocalIds::loaded(Vec::new(), 2 * MAX_LOCAL_IDS as u64);
+        let mut ids = LocalIds::from_rows(Vec::new(), 2 * MAX_LOCAL_IDS as u64);
         assert_eq!(ids.look_up("l1"), Seen::Unknown);
         assert!(!ids.insert("l1".into(), None));
         assert_eq!(ids.look_up("l1"), Seen::Never);
@@ -113,7 +114,7 @@ mod tests {
 
     #[test]
     fn results_of_lookups_take_bounded_memory() {
-        let mut ids = LocalIds::loaded(vec![("newest".into(), message(1_000_000))], 1_000_000);
+        let mut ids = LocalIds::from_rows(vec![("newest".into(), message(1_000_000))], 1_000_000);
         for lookup in 0..20 {
             ids.make_room();
             for n in 0..MAX_LOCAL_ID_LOOKUPS as u64 / 2 {

@@ -13,8 +13,8 @@ pub mod live_text;
 pub mod liveness;
 pub mod local_ids;
 pub mod lookup;
+pub mod memory_reservations;
 pub mod reminders;
-pub mod reservations;
 pub mod schedule;
 pub mod session_list;
 pub mod sweep;
@@ -33,8 +33,8 @@ use kept_requests::KeptRequests;
 use live_text::LiveTexts;
 use liveness::Liveness;
 use lookup::{Lookup, UnknownLocalId};
+use memory_reservations::MemoryReservations;
 use reminders::Reminders;
-use reservations::Reservations;
 use schedule::Schedule;
 use sweep::Sweep;
 use upload_slots::UploadSlots;
@@ -66,7 +66,7 @@ pub enum AckTiming {
 /// Everything the hub holds in memory. Never locked across an await.
 pub(in crate::hub) struct State {
     pub connections: Connections,
-    pub reservations: Reservations,
+    pub memory_reservations: MemoryReservations,
     pub rpc: Rpc,
     pub liveness: Liveness,
     pub kept_requests: KeptRequests,
@@ -75,8 +75,8 @@ pub(in crate::hub) struct State {
     pub event_appender: Appender,
     pub schedule: Schedule,
     pub cache: Cache,
-    /// The sockets whose attachments are older than their peers in memory. A socket appears once for each change, so that the
-    /// length shows whether the burst goes on.
+    /// The sockets whose attachments must be written. A socket appears once for each change, so that the length shows whether the burst
+    /// has ended.
     pub unwritten_attachments: Vec<ConnId>,
     /// The lookups whose batch has not begun.
     pub lookups: Vec<Lookup>,
@@ -84,7 +84,7 @@ pub(in crate::hub) struct State {
     pub unknown_local_ids: Vec<UnknownLocalId>,
     pub write_queue: HubQueue,
     /// Whether the namespace's name is in the object's storage.
-    pub namespace_stored: bool,
+    pub is_namespace_stored: bool,
     pub activation_waiters: ActivationWaiters,
     pub in_flight: InFlight,
     pub upload_slots: UploadSlots,
@@ -107,17 +107,17 @@ impl State {
     }
 
     /// Whether no CLI and no web client is connected.
-    pub fn is_idle(&self) -> bool {
+    pub fn has_no_clients(&self) -> bool {
         self.connections.clis().next().is_none() && self.connections.subscriptions().next().is_none()
     }
 
-    /// Returns when to acknowledge. An event that changed nothing may repeat a value whose write is still queued; it is
-    /// acknowledged after that write.
+    /// Returns when to acknowledge an event. An event that changed nothing may repeat a value whose write is still queued, so it is
+    /// acknowledged after the queued writes.
     pub(in crate::hub) fn ack_timing(&self, changed: bool) -> AckTiming {
         if changed || self.write_queue.has_pending() { AckTiming::OnCommit } else { AckTiming::Now }
     }
 
-    /// Returns a receiver that resolves when everything queued so far is durable, or has failed.
+    /// Returns a receiver that resolves when all writes queued so far are durable, or have failed. Does not start a commit.
     pub(in crate::hub) fn commit_waiter(&mut self) -> oneshot::Receiver<Result<(), Error>> {
         let (sender, receiver) = oneshot::channel();
         self.write_queue.on_commit(Effect::Resolve(sender));
@@ -129,7 +129,7 @@ impl State {
     pub(in crate::hub) fn ensure_write_queue_has_room(&self, bytes: usize) -> Result<(), Error> {
         let pending = self.write_queue.pending_bytes() + bytes;
         let is_full =
-            pending > MAX_QUEUED_BYTES || (bytes > 0 && !self.reservations.make_room_for_write_queue(pending));
+            pending > MAX_QUEUED_BYTES || (bytes > 0 && !self.memory_reservations.make_room_for_write_queue(pending));
         if is_full { Err(Error::Overloaded) } else { Ok(()) }
     }
 
@@ -142,7 +142,9 @@ impl State {
     /// Updates the reservation of the cache, then evicts sessions of `surplus(budget)` bytes. If these are too few, drops the JSON
     /// of the list.
     pub(in crate::hub) fn shrink_cache(&mut self, surplus: impl FnOnce(&NamespaceBudget) -> usize) {
-        let Self { cache, connections, liveness, in_flight, activation_waiters, write_queue, reservations, .. } = self;
+        let Self {
+            cache, connections, liveness, in_flight, activation_waiters, write_queue, memory_reservations, ..
+        } = self;
         let is_evictable = |id: &str| {
             let is_ending = liveness.is_expired(&Owner::Session(id.to_owned()));
             !(is_ending
@@ -155,14 +157,14 @@ impl State {
         };
         let session_bytes = cache.session_bytes();
         let other_bytes = cache.machine_bytes() + cache.committed_bytes(write_queue);
-        reservations.cache.resize(session_bytes + other_bytes + cache.list.bytes());
-        let surplus = surplus(&reservations.budget);
+        memory_reservations.cache.resize(session_bytes + other_bytes + cache.list.bytes());
+        let surplus = surplus(&memory_reservations.budget);
         let min_bytes = MIN_CACHED_BYTES.saturating_sub(cache.list.bytes_without_json());
         let max_bytes = session_bytes.saturating_sub(surplus).max(min_bytes);
         let remaining_bytes = cache.evict(max_bytes, is_evictable, is_in_use);
         let is_short = surplus > session_bytes - remaining_bytes;
         let must_shrink = is_short && remaining_bytes + cache.list.bytes() > MIN_CACHED_BYTES;
         cache.list.shrink(if must_shrink { 0 } else { MAX_CACHED_SUMMARY_BYTES });
-        reservations.cache.resize(remaining_bytes + other_bytes + cache.list.bytes());
+        memory_reservations.cache.resize(remaining_bytes + other_bytes + cache.list.bytes());
     }
 }

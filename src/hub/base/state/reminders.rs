@@ -2,10 +2,10 @@
 
 use crate::limits::PRESENCE_INTERVAL_MS;
 
-/// How many repetitions of unchanged presence are sent to web clients per millisecond, counted for each client: changes come first.
+/// The most reminders that are sent per millisecond, counted once for each web client that receives them.
 const REMINDERS_PER_MS: u64 = 5;
 
-/// When the next reminder may be sent, over all sessions of the namespace.
+/// The rate limit of the reminders of all sessions of a namespace.
 #[derive(Debug, Default)]
 pub struct Reminders {
     next_at: u64,

@@ -1,11 +1,11 @@
 //! The object's one alarm, and the ticks of heartbeats and pings.
 //!
-//! The alarm is moved only to an earlier time, because each setting is a write. Ticks fall on the wall clock, at multiples of
-//! their interval: waking in between does not delay them.
+//! The alarm is moved only to an earlier time, because setting it is a billed write. Ticks are at multiples of their interval in
+//! Unix time: a wake between two ticks does not delay the next tick.
 
 use crate::limits::{HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
 
-/// How late an alarm may be before the hub sets it again, in milliseconds: the platform's alarms can be a minute late.
+/// The hub sets an alarm again when it is overdue by more than this, in milliseconds: the platform's alarms can be a minute late.
 const LATE_ALARM_MS: u64 = 60_000;
 
 /// Returns the first tick after a time.
@@ -13,7 +13,7 @@ pub fn next_tick(after: u64, interval_ms: u64) -> u64 {
     (after / interval_ms + 1) * interval_ms
 }
 
-/// What the alarm is set to, and which ticks are done.
+/// The time to which the alarm is set, and the last tick.
 #[derive(Debug, Default)]
 pub struct Schedule {
     alarm_at: Option<u64>,
@@ -39,14 +39,14 @@ impl Schedule {
         next_tick(self.last_tick_at, interval_ms)
     }
 
-    /// Whether the alarm that is set should have fired [`LATE_ALARM_MS`] ago.
+    /// Whether the alarm is overdue by more than [`LATE_ALARM_MS`].
     pub fn is_alarm_lost(&self, now: u64) -> bool {
         self.alarm_at.is_some_and(|alarm_at| alarm_at + LATE_ALARM_MS < now)
     }
 
-    /// Requests an alarm. Returns whether the caller must set it, because none is set to `at` or earlier, or the one that is
-    /// set is lost.
-    pub fn request_alarm(&mut self, at: u64, now: u64) -> bool {
+    /// Records an alarm at `at`, unless an earlier one is set. Returns whether the caller must set the alarm. A lost alarm does not
+    /// count as set.
+    pub fn record_if_earlier(&mut self, at: u64, now: u64) -> bool {
         let must_set = self.is_alarm_lost(now) || self.alarm_at.is_none_or(|alarm_at| at < alarm_at);
         if must_set {
             self.alarm_at = Some(at);
@@ -54,8 +54,8 @@ impl Schedule {
         must_set
     }
 
-    /// Records that the alarm could not be set to `at`. A later request is not affected.
-    pub fn alarm_failed(&mut self, at: u64) {
+    /// Records that the alarm could not be set to `at`. Does nothing if another alarm was recorded since.
+    pub fn on_set_failed(&mut self, at: u64) {
         if self.alarm_at == Some(at) {
             self.alarm_at = None;
         }

@@ -68,26 +68,26 @@ impl ListRequest {
 #[derive(Debug, Default)]
 pub struct SessionList {
     summaries: HashMap<String, SessionSummary>,
-    /// The total size of their JSON.
+    /// The total size of the JSON of the summaries.
     json_bytes: usize,
     /// Whether all sessions of the namespace are known.
     is_complete: bool,
-    /// While not all sessions are known: the tag up to which they are.
+    /// The tag up to which all sessions are known, unless `is_complete`.
     last_tag: String,
     /// The last page, until a session changes.
     last_page: Option<(ListRequest, Arc<str>)>,
-    /// Each request that reads has a clone: the JSON stays while there are any.
+    /// Each request that reads JSON has a clone. The JSON is not dropped while a clone exists.
     readers: Arc<()>,
 }
 
 impl SessionList {
-    /// Returns the tag after which the sessions are not known; `None` if all are.
+    /// Returns the tag after which sessions are unknown; `None` if all sessions are known.
     pub fn unread_after(&self) -> Option<&str> {
         (!self.is_complete).then_some(self.last_tag.as_str())
     }
 
-    /// Records that the sessions up to `last_tag` are known, or all.
-    pub fn set_read(&mut self, last_tag: String, is_complete: bool) {
+    /// Records that all sessions up to `last_tag` are known. `is_complete`: all sessions are known.
+    pub fn record_read(&mut self, last_tag: String, is_complete: bool) {
         (self.last_tag, self.is_complete, self.last_page) = (last_tag, is_complete, None);
     }
 
@@ -116,14 +116,15 @@ impl SessionList {
         Some(summary)
     }
 
-    /// Removes a session whose JSON a read did not find: it was deleted from the database.
+    /// Removes a session without JSON, because a read did not find it in the database.
     pub fn remove_unread(&mut self, id: &str) {
         if self.summaries.get(id).is_some_and(|summary| summary.json.is_none()) {
             self.summaries.remove(id);
         }
     }
 
-    /// Drops the JSON, which can be read again, if it has more than `max_bytes` or these are 0, and no request needs it.
+    /// Drops the JSON of all summaries if it has more than `max_bytes`, or if `max_bytes` is 0. Does nothing while a request needs the
+    /// JSON. The JSON can be read again.
     pub fn shrink(&mut self, max_bytes: usize) {
         if (self.json_bytes > max_bytes || max_bytes == 0) && Arc::strong_count(&self.readers) == 1 {
             self.summaries.values_mut().for_each(|summary| summary.json = None);

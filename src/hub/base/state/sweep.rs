@@ -12,17 +12,17 @@ impl Sweep {
         Self { due_at, is_running: false }
     }
 
-    /// Schedules the next batch. Batches do not overlap: during one, this is when the next may begin.
+    /// Schedules the next batch. If a batch is being deleted, the next one begins after it.
     pub fn schedule(&mut self, at: u64) {
         self.due_at = Some(at);
     }
 
-    /// When the next batch is due; `None` while one is being deleted.
+    /// Returns when the next batch is due; `None` while a batch is being deleted.
     pub fn next_deadline(&self) -> Option<u64> {
         self.due_at.filter(|_| !self.is_running)
     }
 
-    /// Begins a batch if one is due.
+    /// Begins a batch if one is due. Returns whether it began.
     pub fn begin(&mut self, now: u64) -> bool {
         let is_due = self.next_deadline().is_some_and(|at| at <= now);
         if is_due {

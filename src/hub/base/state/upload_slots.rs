@@ -1,4 +1,4 @@
-//! Upload slots: which uploads are in progress, and which wait.
+//! Upload slots limit how many uploads are in progress. Further uploads wait.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ const MAX_UPLOADS_AT_ONCE: usize = 8;
 const MAX_WAITING_UPLOADS: usize = 32;
 /// How many uploads a session may have, waiting ones included (PROTOCOL.md "Limits"): one session must not fill the queue.
 const MAX_UPLOADS_OF_SESSION: usize = 16;
-/// The time after which a slot whose object has ended is free, in milliseconds.
+/// The time after which a slot expires, in milliseconds, because its object may have ended without releasing it.
 const FRAME_SLOT_MS: u64 = 1_800_000;
 
 /// The slots of a namespace.
@@ -26,8 +26,8 @@ pub struct UploadSlots {
 }
 
 impl UploadSlots {
-    /// Requests a slot for an upload to a session. The receiver resolves once it is granted. Each successful call needs a
-    /// call of [`release`](Self::release).
+    /// Requests a slot for an upload to a session. The receiver resolves once the slot is granted. After each successful call, the
+    /// caller must call [`release`](Self::release).
     pub fn request(&mut self, session: &str) -> Result<oneshot::Receiver<()>, Error> {
         if self.count_by_session.get(session).is_some_and(|count| *count >= MAX_UPLOADS_OF_SESSION) {
             return Err(Error::TooManyUploads("This session already has 16 uploads, the maximum."));
@@ -42,7 +42,7 @@ impl UploadSlots {
         Ok(grant)
     }
 
-    /// Ends an upload.
+    /// Ends an upload, whether or not its slot was granted.
     pub fn release(&mut self, session: &str, was_granted: bool) {
         if let Some(count) = self.count_by_session.get_mut(session) {
             *count -= 1;
@@ -63,7 +63,7 @@ impl UploadSlots {
     }
 }
 
-/// The slot for an upload in one large frame: an isolate, whose memory all namespaces share, has one. Namespaces take turns.
+/// The slot for an upload in one large frame. An isolate has one, because its namespaces share its memory. Namespaces take turns.
 #[derive(Debug, Default)]
 pub struct FrameSlot(Mutex<FrameQueue>);
 
@@ -81,7 +81,8 @@ struct FrameQueue {
 struct FrameUpload {
     ticket: u64,
     namespace: String,
-    /// When its place in the queue, or the slot, expires, in Unix milliseconds. Its object may have ended without removing it.
+    /// The time when the place in the queue, or the slot, expires, in Unix milliseconds. The object may have ended without dropping its
+    /// ticket.
     expires_at: u64,
 }
 
@@ -97,7 +98,7 @@ impl FrameSlot {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Joins the queue, in which an upload waits until a time in Unix milliseconds.
+    /// Adds an upload to the queue. Its place expires at a time in Unix milliseconds.
     pub fn join_queue(self: &Arc<Self>, namespace: &str, expires_at: u64) -> FrameTicket {
         let mut queue = self.queue();
         queue.last_ticket += 1;

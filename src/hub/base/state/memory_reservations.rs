@@ -1,14 +1,14 @@
-//! The bytes that the hub's state holds, in the memory budget of the isolate.
+//! The reservations of the hub's state in the memory budget of the isolate.
 
 use std::sync::Arc;
 
 use crate::memory_budget::{NamespaceBudget, Reservation};
 
-/// The part of the pool that queued changes leave free, in bytes, for frames that are refused with `overloaded`.
+/// The bytes of the pool that queued changes leave free. The hub needs them to read frames that it then refuses with `overloaded`.
 const WRITE_QUEUE_HEADROOM_BYTES: usize = 8 * 1024 * 1024;
 
 /// The memory that the hub's state holds.
-pub struct Reservations {
+pub struct MemoryReservations {
     /// The inbound frames that are being handled or queued.
     pub frames: Reservation,
     /// The bytes of `frames` that were admitted without free memory.
@@ -17,12 +17,12 @@ pub struct Reservations {
     pub write_queue: Reservation,
     /// The cached sessions and machines.
     pub cache: Reservation,
-    /// What agents are writing.
+    /// The live texts.
     pub live_texts: Reservation,
     pub budget: Arc<NamespaceBudget>,
 }
 
-impl Reservations {
+impl MemoryReservations {
     pub fn new(budget: &Arc<NamespaceBudget>) -> Self {
         let reserve_nothing = || budget.empty_reservation();
         Self {
