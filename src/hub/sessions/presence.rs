@@ -49,8 +49,8 @@ impl Hub {
         Ok(ack_timing)
     }
 
-    /// Returns the metadata of an archived session if a keep-alive may reopen the session: during a resume, or after a CLI has
-    /// registered the session by its tag. Other keep-alives may come from a CLI that has archived its session and is about to end.
+    /// Returns the metadata of an archived session if a keep-alive may reopen the session, because the session is being resumed. Other
+    /// keep-alives may come from a CLI that has archived its session and is about to end.
     async fn metadata_to_reopen(self: &Arc<Self>, id: &str) -> Result<Option<Json>, Error> {
         let may_reopen = |state: &State| {
             let entry = state.cache.entry(id);
