@@ -100,7 +100,7 @@ describe('npm run smoke', { concurrency: true }, () => {
   test('removes its sessions when it is interrupted', async (t) => {
     const bystander = await liveSession(t, hub, { namespace: 'interrupted', tag: 'bystander' });
     const smoke = start(t, 'the smoke test', process.execPath, [SCRIPT, '--hub', hub.url, '--token', hub.token('interrupted')]);
-    await smoke.lines.next((line) => line.includes('✓ rpc'), 'the check of calls');
+    await smoke.lines.next((line) => line.includes('✓ rpc'), 'the check of calls', 60_000);
     assert.equal((await sessionIds(hub, 'interrupted')).length, 2);
     smoke.interrupt();
     assert.deepEqual(await smoke.exited, [130, null]);
