@@ -1,4 +1,4 @@
-/** Push notifications end to end: in the console, and in a page with the example code of PROTOCOL-WEB.md. */
+/** Push notifications end to end: in the console, and in a page with the example code of PROTOCOL-PUSH.md. */
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -305,9 +305,9 @@ test('shows the outcome of recent notifications in the settings', async (t) => {
   await page.getByRole('heading', { name: 'The talk', level: 1 }).waitFor();
 });
 
-test('the example page and service worker of PROTOCOL-WEB.md work', async (t) => {
-  const text = readFileSync(path.join(ROOT, 'docs', 'PROTOCOL-WEB.md'), 'utf8');
-  const section = /^## Push notifications\n([^]*?)^## /m.exec(text)[1];
+test('the example page and service worker of PROTOCOL-PUSH.md work', async (t) => {
+  const text = readFileSync(path.join(ROOT, 'docs', 'PROTOCOL-PUSH.md'), 'utf8');
+  const section = /^### A page that subscribes\n([^]*?)^### /m.exec(text)[1];
   const [pageCode, workerCode, ...otherBlocks] = [...section.matchAll(/```js\n([^]*?)```/g)].map(([, code]) => code);
   assert.deepEqual([otherBlocks.length, pageCode.includes('subscribe'), workerCode.includes('notificationclick')], [0, true, true]);
   const siteUrl = await serveFiles(t, {
