@@ -83,7 +83,7 @@ export class Recorder {
     this.#notifyChange();
   }
 
-  /** Ends the recording. Pending and later waits fail with the reason. @param {string} reason */
+  /** Ends the recording. Waits for items that have not been recorded fail with the reason. @param {string} reason */
   end(reason) {
     this.#endReason ??= reason;
     this.#notifyChange();
@@ -92,7 +92,7 @@ export class Recorder {
   /** Waits for `end`, and resolves to its reason. @param {string} what */
   async waitForEnd(what, ms = TIMEOUT_MS) {
     const deadline = Date.now() + ms;
-    while (!this.#endReason) await this.#waitForChange(`${what} after ${this.source}`, deadline - Date.now());
+    while (!this.#endReason) await this.#waitForChange(`the end of ${this.source}: ${what}`, ms, deadline);
     return this.#endReason;
   }
 
@@ -106,7 +106,7 @@ export class Recorder {
   async next(matches, what, ms = TIMEOUT_MS) {
     const deadline = Date.now() + ms;
     for (let index = this.#nextIndex; ; index += 1) {
-      while (index >= this.all.length) await this.#waitForChange(`${what} in ${this.source}`, deadline - Date.now());
+      while (index >= this.all.length) await this.#waitForChange(`${what} in ${this.source}`, ms, deadline);
       if (matches(this.all[index])) {
         this.#nextIndex = index + 1;
         return this.all[index];
@@ -120,17 +120,18 @@ export class Recorder {
     for (;;) {
       const found = this.all.find(matches);
       if (found !== undefined) return found;
-      await this.#waitForChange(`${what} in ${this.source}`, deadline - Date.now());
+      await this.#waitForChange(`${what} in ${this.source}`, ms, deadline);
     }
   }
 
-  async #waitForChange(what, ms) {
+  /** @param {string} what @param {number} ms the whole time limit, for the error message @param {number} deadline */
+  async #waitForChange(what, ms, deadline) {
     const last = JSON.stringify(this.all.slice(-5))?.slice(0, 2000);
     if (this.#endReason) throw new Error(`Waiting for ${what} failed: ${this.#endReason}. The last items: ${last}`);
     try {
-      await withTimeout(this.#changed.promise, what, Math.max(0, ms));
-    } catch (error) {
-      throw new Error(`${error.message} The last items: ${last}`);
+      await withTimeout(this.#changed.promise, what, Math.max(0, deadline - Date.now()));
+    } catch {
+      throw new Error(`${timeoutError(what, ms).message} The last items: ${last}`);
     }
   }
 

@@ -73,8 +73,8 @@ impl Hub {
     }
 
     /// Disconnects the clients of an object that was replaced by a change of `HUB_JURISDICTION`. They reconnect to the new object of the
-    /// namespace. Returns whether the storage can be deleted. It cannot while it records a sweep: this object continues the sweep if
-    /// the change is reverted.
+    /// namespace. Returns whether the storage can be deleted. Not while a sweep is recorded in it: if the change is reverted,
+    /// this object reads the record and continues the sweep.
     pub fn retire(rt: &dyn Runtime, sockets: &[(ConnId, String)]) -> bool {
         for (conn, _) in sockets {
             rt.close(*conn, 1012, "The namespace has moved. Reconnect.");
@@ -97,7 +97,7 @@ impl Environment for HubEnvironment {
 
     fn random(&self) -> u8 {
         let mut byte = [u8::MAX];
-        // Without a random source the pause is the longest one.
+        // If this fails, the byte stays at its maximum, which means the longest pause before a retry.
         let _ = self.0.random(&mut byte);
         let [byte] = byte;
         byte
@@ -115,14 +115,15 @@ impl Environment for HubEnvironment {
 /// Returns the fenced database. The epoch continues after hibernation, because no batch was in flight. Any other wake begins a new
 /// epoch, because the last batch of the earlier instance may still be in flight.
 fn fence(config: &Config, db: Arc<dyn Database>, rt: &Arc<dyn Runtime>, state: &State, now: u64) -> Fenced {
-    // A restart disconnects all sockets, so their presence shows hibernation.
+    // A deploy disconnects all sockets, a crash may not. So sockets without a crash mean hibernation.
     let hibernated = !state.has_no_clients() && !rt.previous_instance_crashed();
     let stored = rt.kv_get(EPOCH);
     let epoch = Epoch::at_start(stored.as_deref(), hibernated, now);
     let storage = Arc::clone(rt);
     let persist = Box::new(move |epoch: Epoch| storage.kv_put(EPOCH, &epoch.encode()));
     if stored.is_some() && !hibernated {
-        // Otherwise an instance that wakes from the next hibernation would continue in the earlier epoch.
+        // Overwrites the stored epoch now: after a later hibernation, the stored epoch is read and continued. If nothing is
+        // stored, there is nothing to overwrite.
         persist(epoch);
     }
     Fenced::new(db, config.namespace.clone(), epoch, persist)

@@ -10,7 +10,9 @@ use super::todo::{self, Progress, TodoItem};
 /// How much the list of sessions shows of a text in metadata, in bytes of JSON. The SQL in `store::summaries` repeats the number.
 const MAX_LISTED_TEXT_BYTES: usize = 512;
 
-/// Calls a macro with the paths of the texts in metadata that the list shows, in the order of the summary.
+/// Calls a macro with the paths of the texts in metadata that the list shows, in the order of the summary. This list is a macro
+/// because `store::summaries` makes SQL of the paths at compile time. [`ListedMetadata::of_texts`] needs the order: texts of one
+/// object are adjacent, and `lifecycleState` is the last.
 macro_rules! listed_texts {
     ($macro:ident) => {
         $macro! {
@@ -94,8 +96,8 @@ impl SessionSummary {
     }
 }
 
-/// The metadata that the list shows. A missing `path` or `host` is empty, and a missing `flavor` is null: these fields are
-/// missing if the metadata was null before the session was archived or renamed.
+/// The metadata that the list shows. Archiving or renaming a session whose metadata was null creates metadata without `path`,
+/// `host` and `flavor`. The list then shows an empty `path` and `host`, and null as `flavor`.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub struct ListedMetadata {
@@ -119,8 +121,8 @@ impl ListedMetadata {
         Some(Self::of_texts(&texts.map(Option::unwrap_or_default).collect::<Vec<_>>()))
     }
 
-    /// `texts`: the JSON of each value in [`listed_texts`]; empty for a missing value. The first [`MAX_LISTED_TEXT_BYTES`] + 1
-    /// characters of a long text are enough.
+    /// `texts`: the JSON of each value in [`listed_texts`]; empty for a missing value. A long text may be cut to
+    /// [`MAX_LISTED_TEXT_BYTES`] + 1 characters: these suffice to see that it is too long.
     pub fn of_texts(texts: &[&str]) -> Self {
         let (mut json, mut object, mut is_archived) = ("{".to_owned(), "", false);
         for (path, text) in LISTED_TEXTS.iter().zip(texts) {
@@ -162,7 +164,7 @@ fn cut_text(json: &str) -> Option<String> {
     if json.len() <= MAX_LISTED_TEXT_BYTES {
         return decode(json).map(|_| json.to_owned());
     }
-    // The text is cut before the character that exceeds the limit.
+    // Drops bytes one at a time until the text does not end inside a character or an escape sequence.
     (1..=MAX_CHARACTER_BYTES).find_map(|rest| {
         let cut = format!("{}\"", json.get(..MAX_LISTED_TEXT_BYTES - rest)?);
         decode(&cut).map(|_| cut)

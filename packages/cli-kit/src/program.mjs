@@ -1,7 +1,7 @@
 /**
  * The main function of a CLI: reads the command line, serves until a signal, and reports to the runner that started it.
- * The runner is the process that serves a machine. It also serves a session of its own. It starts all
- * other sessions as child processes, which run the same program and have an IPC channel.
+ * A process that is started by hand is the runner: it serves the machine and one session. It starts each further session as a
+ * child process with this same program, which reports to the runner over IPC.
  */
 
 import { once } from 'node:events';
@@ -32,7 +32,7 @@ import { requireToken } from './token.mjs';
  *   returns the settings with which a session starts
  * @property {(parts: import('./session.mjs').AgentParts) => import('./session.mjs').Agent} createAgent
  * @property {(root: string, options: ProgramOptions) => string} [tagOf] returns the tag under
- *   which the hub finds the session again, unless `--tag` is given; by default the directory
+ *   which the hub finds the session again; `--tag` overrides it; without `tagOf` the tag is the directory
  * @property {(options: ProgramOptions & {root: string}) => object | Promise<object>} [describe] more session metadata
  * @property {(options: ProgramOptions) => object | Promise<object>} [describeMachine] more machine metadata;
  *   called again at the interval of the keep-alive
@@ -90,8 +90,8 @@ async function main(program) {
   let isStopping = false;
   const starting = new AbortController();
   const stop = () => (app ? app.stop() : starting.abort(new Error('The start was interrupted.')));
-  // Before the start is complete, only a session of a runner is stopped in order, which deletes the empty session. A start at the
-  // terminal exits at once: the next start continues the session.
+  // Before the start is complete, only a session that a runner started is shut down gracefully, which deletes the session while it
+  // is empty. A process that was started at the terminal exits at once: the next start continues its session.
   const canStop = () => app || startedByRunner;
   // Registered before the start: without this handler, a signal skips the exit handlers, and the agent keeps running.
   const onSignal = (signal) => {

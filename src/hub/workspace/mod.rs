@@ -1,4 +1,4 @@
-//! RPC calls to a session's CLI about its working directory, and uploads to it.
+//! RPC calls about a session's working directory, and uploads into that directory.
 
 pub mod chunks;
 pub mod files;

@@ -1,4 +1,4 @@
-/** Texts for the log of sent notifications. */
+/** Texts for the notification log. */
 
 import type { PushLogEntry } from '../api/types.ts';
 
@@ -17,7 +17,7 @@ const OUTCOMES: Record<PushLogEntry['outcome'], string> = {
   unavailable: 'Not sent: the hub could not read the subscriptions',
 };
 
-/** Describes why a browser did not get a notification. Without a status no push service was called, and the hub's reason is shown. */
+/** Describes why a browser did not get a notification. If `status` is missing, no push service was called: returns the hub's reason. */
 export function describeFailure({ status, reason }: PushLogEntry['failures'][number]): string {
   if (status === undefined) return reason;
   if (status === 404 || status === 410) return 'The browser has unsubscribed';

@@ -23,14 +23,14 @@ use crate::model::summary::SessionSummary;
 use crate::store::summaries::Selection;
 use crate::store::write_queue::CacheView;
 
-/// This many idle sessions stay in memory, even if sessions in use fill the cache: a session must stay cached while a request that
-/// loaded it runs.
+/// This many idle sessions stay in memory, even if sessions in use fill the cache, unless `max_bytes` is exceeded. A session that
+/// only a running request uses counts as idle, and should stay cached while the request runs.
 const MIN_CACHED_IDLE_SESSIONS: usize = 250;
-/// This many bytes of idle sessions stay in memory, even if sessions in use fill the cache.
+/// This many bytes of idle sessions stay in memory, even if sessions in use fill the cache, unless `max_bytes` is exceeded.
 const MIN_CACHED_IDLE_BYTES: usize = 4_000_000;
 
-/// [`Cache::evict`] ranks the sessions once in (their number / 10) calls, or when their bytes have grown by a tenth of the limit:
-/// ranking is expensive.
+/// Ranking is expensive. So [`Cache::evict`] ranks the sessions of a full cache only when the calls and the sessions that became
+/// inactive are more than a tenth of the sessions, or when the bytes have grown by a tenth of the limit.
 const RANKING_DIVISOR: usize = 10;
 
 /// The sessions and machines of a namespace.
@@ -46,7 +46,7 @@ pub struct Cache {
     /// The bytes of the sessions after the last ranking.
     ranked_bytes: usize,
     id_by_tag: HashMap<String, String>,
-    /// The sessions that are not in `sessions`, for the list.
+    /// The summaries of the sessions that are not cached, for the list.
     pub list: SessionList,
     /// The number of sessions in the namespace; `None` until they are counted.
     session_count: Option<usize>,
@@ -80,7 +80,7 @@ impl Cache {
         self.entry_mut(id, write_queue.queued_images()).ok_or(Error::NotFound(Kind::Session))
     }
 
-    /// Returns a cached session for a change that its summary does not show.
+    /// Returns a cached session for a change that its summary does not show. Records no before-image.
     pub fn entry_mut_keeping_summary(&mut self, id: &str) -> Option<&mut CachedSession> {
         Some(uncount(id, self.sessions.get_mut(id)?, &mut self.counted_bytes, &mut self.uncounted))
     }
@@ -146,7 +146,8 @@ impl Cache {
         }
     }
 
-    /// Evicts a session that a write outside of the write queue has changed. The caller has flushed the write queue.
+    /// Evicts a session that a write outside of the write queue has changed, and drops its summary. The caller has flushed the
+    /// write queue.
     pub fn evict_written(&mut self, id: &str, images: &mut BeforeImages) {
         self.evict_entry(id);
         images.sessions.remove(id);
@@ -188,8 +189,9 @@ impl Cache {
     /// Never evicts the session used last. Keeps some idle sessions even if sessions in use fill the cache. `max_bytes` limits all
     /// sessions, including those in use. Returns the bytes of the remaining sessions.
     ///
-    /// Evicts at once above `max_bytes`. The other limits may be exceeded by a tenth, and by inactive sessions whose last CLI has
-    /// disconnected since the last ranking.
+    /// Evicts at once above `max_bytes`. Sessions in use may exceed the other limits, because they stay cached below `max_bytes`.
+    /// Idle sessions may exceed them until the next ranking: by a tenth, and by the inactive sessions whose last CLI has
+    /// disconnected since the last ranking, because these do not make a ranking due.
     pub fn evict(
         &mut self,
         max_bytes: usize,
@@ -205,7 +207,7 @@ impl Cache {
         if bytes <= max_bytes && !(is_full && is_due) {
             return bytes;
         }
-        // A tenth more than needed is evicted, so that the next insert does not rank again.
+        // Above `max_bytes`, evicts a tenth more than needed, so that the next insert does not rank again.
         let reduced_bytes = (max_bytes - max_bytes / RANKING_DIVISOR).max(MIN_CACHED_BYTES.min(max_bytes));
         let target_bytes = if bytes > max_bytes { reduced_bytes } else { max_bytes };
         let is_in_use = |e: &CachedSession| e.session.active || is_in_use(&e.session.id);
@@ -298,7 +300,7 @@ impl Cache {
         let unchanged = current.filter(|(id, _)| !committed.contains_key(id));
         let changed = committed.iter().filter_map(|(id, state)| Some((*id, state.state()?.summary())));
         let page = Arc::from(write_page(request, unchanged.chain(changed)).map_err(Selection::Ids)?);
-        // A commit changes the page.
+        // With uncommitted changes the page is not kept: their commit will change it.
         if committed.is_empty() {
             self.list.set_last_page(request, &page);
         }
@@ -363,7 +365,7 @@ impl Cache {
     }
 }
 
-/// Returns an entry for a change that may change its size.
+/// Returns an entry for a change. Takes its bytes out of the count: they are counted again after the change.
 fn uncount<'a>(
     id: &str,
     entry: &'a mut CachedSession,
