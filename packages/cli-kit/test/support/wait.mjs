@@ -1,21 +1,8 @@
 /** Helpers for asynchronous tests. */
 
-/**
- * A promise with its `resolve` and `reject` functions.
- * @template [T=any]
- * @returns {{promise: Promise<T>, resolve: (value?: T) => void, reject: (error: unknown) => void}}
- */
-export function deferred() {
-  let resolve;
-  let reject;
-  const promise = new Promise((yes, no) => {
-    resolve = yes;
-    reject = no;
-  });
-  return { promise, resolve, reject };
-}
+export { deferred } from '../../../../scripts/lib/await.mjs';
 
-/** Waits for one turn of the event loop. */
+/** Waits for one pass of the event loop. */
 export const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 
 /**

@@ -50,8 +50,8 @@ enum Phase {
 ///         +-----+ -------------------------------> +------+  committed: send
 /// new --> | Off |                                  | Live |  client_connected: store
 ///         +-----+ <------------------------------- +------+  last_client_disconnected: store
-///           |  ^              alarm: store           |  ^
-///      wake |  | alarm: store           failed: read |  | rows_read: send, gap
+///           |  ^          log_alarm: store           |  ^
+///      wake |  | log_alarm: store       failed: read |  | rows_read: send, gap
 ///           v  |                                     v  |
 ///         +-------------------------------------------------+
 ///         | CatchingUp: no batch is logged before rows_read |
