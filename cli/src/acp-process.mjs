@@ -1,4 +1,4 @@
-/** The process of an agent, and the connection to it. The process leads a process group, which is ended as a whole. */
+/** The process of an agent, and the connection to the agent. The process leads a process group, which is ended as a whole. */
 
 import { spawn } from 'node:child_process';
 import { Readable, Writable } from 'node:stream';
@@ -11,15 +11,15 @@ import { SilenceTimer } from './silence.mjs';
 const KILL_DELAY_MS = 3000;
 
 /**
- * After a process has exited, its output is closed once nothing was written for this long: a process outside of the group may
- * hold the pipes open.
+ * The output of an exited process is closed when nothing was written to it for this long. A process outside of the group may hold
+ * the pipes open.
  */
 const DRAIN_TIMEOUT_MS = 1000;
 
 /** Limit on the characters of standard error that are kept for error messages. */
 const MAX_STDERR_CHARS = 4000;
 
-/** Limit on the lines of standard error in the error of an agent that does not start. The lines often say what to do. */
+/** Limit on the lines of standard error in the error text of an agent that does not start. The lines often say what to do. */
 const MAX_START_LINES = 8;
 
 /** The agent's process has ended, or could not be started. */
@@ -28,7 +28,7 @@ export class AgentEndedError extends Error {}
 /** The agent has written nothing during the time limit of a request. */
 export class AgentSilentError extends Error {}
 
-/** Finds the reason in npm's error output, which has codes, stack traces and general advice around it. */
+/** Finds the reason in npm's error output, between codes, stack traces and general advice. */
 const findNpmReason = (text) => /^npm (?:error|ERR!) (?!code |errno |syscall |path )(?:notarget |40\d )?(\S.*)$/m.exec(text)?.[1];
 
 export class AcpProcess {
@@ -71,7 +71,7 @@ export class AcpProcess {
       process.off('exit', this.#killNow);
       return ending;
     });
-    // The SDK's own parsers drop unknown fields, and refuse requests with unknown kinds of options.
+    // Instead of the SDK's parsers, which drop unknown fields and refuse requests with unknown kinds of options.
     const identity = (params) => params;
     const app = client({ name: 'session-gateway-agent' })
       .onNotification('session/update', identity, ({ params }) => onUpdate(params))
@@ -101,7 +101,7 @@ export class AcpProcess {
   /**
    * Returns the last lines on standard error that are not blank.
    * @param {number} count
-   * @param {number} [since] a time of `performance.now()`: if there was no output after it, returns no lines
+   * @param {number} [since] a time of `performance.now()`; without output after this time, returns no lines
    * @returns {string[]}
    */
   lastErrorLines(count, since = 0) {
@@ -112,7 +112,7 @@ export class AcpProcess {
       .slice(-count);
   }
 
-  /** Describes the end, with the last lines on standard error. */
+  /** Describes why the process ended, with the last lines on standard error. */
   #describeEnd(ending, maxLines) {
     const npmReason = this.#program === 'npx' ? findNpmReason(this.#stderr) : undefined;
     if (npmReason !== undefined) return `npx cannot run it: ${npmReason}`;
@@ -142,7 +142,7 @@ export class AcpProcess {
     }
   }
 
-  /** Closes the output of a process that has exited, after the rest of the output was read. */
+  /** Reads the rest of the output of an exited process, then closes the output. */
   async #drain(waitForSpace) {
     for (let count = -1; count !== this.#chunkCount; ) {
       count = this.#chunkCount;
@@ -153,7 +153,7 @@ export class AcpProcess {
     this.#child.stderr.destroy();
   }
 
-  /** Returns the answer. Rejects if the agent writes nothing for `timeoutMs`. */
+  /** Waits for the answer. Rejects if the agent writes nothing for `timeoutMs`. */
   #limitSilence(answer, timeoutMs) {
     return new Promise((resolve, reject) => {
       const onSilent = () => {

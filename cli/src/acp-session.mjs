@@ -1,4 +1,4 @@
-/** One session of an agent. It is opened or resumed in a new process, and accepts prompts and settings until the process ends. */
+/** One session of an agent. The session is opened or resumed in a new process, and accepts prompts until the process ends. */
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { AcpProcess, AgentEndedError, AgentSilentError } from './acp-process.mjs';
@@ -7,7 +7,7 @@ import { VERSION } from './version.mjs';
 /** The JSON-RPC code of "authentication required". */
 const AUTH_REQUIRED = -32000;
 
-/** Agents may still replay a session after their answer to `session/load`. The replay ends once this time passes without an update. */
+/** Agents may replay a session even after their answer to `session/load`. The replay ends when there was no update for this long. */
 const REPLAY_SILENCE_MS = 300;
 
 const CLOSE_TIMEOUT_MS = 1000;
@@ -15,7 +15,7 @@ const CLOSE_TIMEOUT_MS = 1000;
 /** How long the agent may write nothing during a request other than a prompt. */
 const ANSWER_TIMEOUT_MS = 60_000;
 
-/** The same during a start with npx, which downloads up to 0.5 GB. */
+/** How long an agent may write nothing during a start with npx, which downloads up to 0.5 GB. */
 const DOWNLOAD_TIMEOUT_MS = 10 * 60_000;
 
 /** Limit on the number of modes, and of models, in the session's metadata. The hub accepts 128,000 bytes of each. */
@@ -41,7 +41,7 @@ export class SessionUnavailableError extends Error {}
 export const describeError = (/** @type {Error & {data?: any}} */ { message, data }) =>
   typeof data?.details === 'string' ? `${message}: ${data.details}` : message;
 
-/** Returns an error that names the agent, for an error of the agent's start. */
+/** Converts an error of the agent's start to an error that names the agent. */
 function toStartError(error, { title, argv, entry }) {
   if (error instanceof SessionUnavailableError) return error;
   if (error instanceof AgentEndedError) return new AgentEndedError(`${title} did not start: ${error.message}`);
@@ -66,7 +66,7 @@ export class AcpSession {
   #legacyModels = null;
   #answerTimeoutMs;
 
-  /** Why the agent could not resume the session and this session is a new one; otherwise null. @type {string | null} */
+  /** If the agent could not resume the session and has created a new session: the reason. Otherwise null. @type {string | null} */
   resumeFailure = null;
 
   /** The agent's id of the session. @type {string} */
@@ -79,8 +79,8 @@ export class AcpSession {
    *   onUpdate: (update: any, isReplayed: boolean) => void,
    *   onPermission: (params: any, signal: AbortSignal) => Promise<object>,
    *   onElicitation: (params: any, signal: AbortSignal) => Promise<object>, waitForSpace?: () => Promise<unknown>}} options
-   *   `sessionId`: the session to resume. If the agent cannot resume it, this opens a new one, and `resumeFailure` has the reason.
-   *   `signal`: ends the agent while it starts. The other options are those of {@link AcpProcess}.
+   *   `sessionId`: the session to resume. If the agent cannot resume this session, opens a new session and sets `resumeFailure`.
+   *   `signal`: aborts the start. The other options are those of {@link AcpProcess}.
    * @returns {Promise<AcpSession>}
    * @throws {SessionUnavailableError | import('./acp-process.mjs').AgentEndedError | AgentSilentError | Error}
    */
@@ -167,7 +167,7 @@ export class AcpSession {
     }
   }
 
-  /** Cancels the current prompt. `reply`: the prompt's reply; if it does not arrive within `timeoutMs`, the process is ended. */
+  /** Cancels the current prompt. Ends the process if `reply`, the reply to the prompt, does not arrive within `timeoutMs`. */
   async cancel(reply, timeoutMs) {
     this.#process.notify('session/cancel', { sessionId: this.id });
     const isSettled = await Promise.race([reply.then(returnTrue, returnTrue), delay(timeoutMs, false, { ref: false })]);
@@ -233,7 +233,7 @@ export class AcpSession {
     if (initialMode && this.modes.some(({ id }) => id === initialMode)) await this.setMode(initialMode);
   }
 
-  /** Resumes a session. If the agent cannot resume it, creates a new session: otherwise the directory could never be served again. */
+  /** Resumes a session. If that fails, creates a new session: otherwise the directory could never be served again. */
   async #resume(params, sessionId, create) {
     const { loadSession, sessionCapabilities } = this.#capabilities;
     const createInstead = (reason) => {
@@ -301,7 +301,7 @@ export class AcpSession {
 
 const returnTrue = () => true;
 
-/** Returns the choices of an option. An agent may send them in groups. */
+/** Returns the choices of an option. An agent may send the choices in groups. */
 const choicesOf = (option) => (option?.options ?? []).flatMap((choice) => choice.options ?? [choice]).slice(0, MAX_CHOICES);
 
 const toChoice = (/** @type {{id: string, name?: string, description?: string}} */ { id, name, description }) => ({

@@ -1,4 +1,4 @@
-/** Publishes what an agent reports about its session as metadata: its commands, its title, and its usage. */
+/** Publishes the commands, the title and the usage that an agent reports, as metadata of the session. */
 
 import { titleToSummary } from './translate/translator.mjs';
 import { firstLine } from './translate/values.mjs';
@@ -33,7 +33,7 @@ export class AgentMetadata {
     this.#publish({ summary: { text, updatedAt: Date.now() } });
   }
 
-  /** Uses a prompt as the title of a session without a title. A title of the agent replaces it later. */
+  /** Uses a prompt as the title of a session without a title. A title that the agent reports later replaces this title. */
   suggestTitle(prompt) {
     const title = firstLine(prompt ?? '', MAX_TITLE_CHARS);
     if (this.#summary === '' && title !== '') this.setSummary(title);
@@ -45,7 +45,7 @@ export class AgentMetadata {
     if (summary !== null && summary !== this.#summary) this.setSummary(summary);
   }
 
-  /** Keeps the usage until `publishUsage`: agents report it several times in a turn. */
+  /** Keeps the usage until `publishUsage`, because agents report their usage several times in a turn. */
   setUsage(usage) {
     this.#usage = usage;
   }

@@ -10,8 +10,8 @@ export class AgentSettings {
   /**
    * @param {{settings: import('session-gateway-cli-kit/session').Settings, model?: string, approvals: import('./approvals.mjs').Approvals,
    *   modeChanges: import('./mode-changes.mjs').ModeChanges, apply: (changes: object) => void, publish: (fields: object) => void,
-   *   warn: (error: Error) => void}} parts `model`: of the command line; `apply`: records settings that the agent itself has
-   *   changed; `publish`: publishes fields of the metadata; `warn`: reports a refused setting
+   *   warn: (error: Error) => void}} parts `model`: the model of the command line; `apply`: records settings that the agent itself
+   *   has changed; `publish`: publishes fields of the metadata; `warn`: reports a refused setting
    */
   constructor({ settings, model, approvals, modeChanges, apply, publish, warn }) {
     this.settings = settings;
@@ -40,7 +40,7 @@ export class AgentSettings {
     };
   }
 
-  /** Sets the stored mode and model at the agent, which does not store them itself. A refused setting is only reported. */
+  /** Sets the session's mode and model at the agent, because agents do not store these settings. Only reports a refused setting. */
   async restore(session) {
     this.#initialModel = session.currentModel;
     const { permissionMode, modelMode } = this.settings;
@@ -66,9 +66,10 @@ export class AgentSettings {
   }
 
   /**
-   * To be called when the agent has reported a mode.
+   * To be called when the agent has reported a mode. Before the session is open, the mode is not recorded: the agent does not have the
+   * stored mode yet.
    * @param {string} mode the agent's id of the mode
-   * @param {{isOpen: boolean}} session `isOpen`: false until the session is open: before that, the agent does not have the stored mode
+   * @param {{isOpen: boolean}} session
    */
   onModeReport(mode, { isOpen }) {
     this.modeChanges.onModeReport();

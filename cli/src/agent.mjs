@@ -1,7 +1,7 @@
 /**
- * The agent of a session: sends the user's messages as prompts, one at a time, to a process that speaks the Agent Client
- * Protocol, and sends the process's output to the hub. If the process has ended, the next message starts a new one, which
- * resumes the session.
+ * The agent of a session: a process that speaks the Agent Client Protocol. Sends the user's messages to the process as prompts, one at
+ * a time, and sends the process's output to the hub. If the process has ended, the next message starts a new process, which resumes
+ * the session.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -23,24 +23,24 @@ import { SilenceTimer } from './silence.mjs';
 import { isContinued } from './translate/records.mjs';
 import { createTranslator } from './translate/translator.mjs';
 
-/** Limit on the messages that wait for space in the outbox. Above it, the agent's output is not read. */
+/** Limit on the messages that wait for space in the outbox. Above this limit, the agent's output is not read. */
 const MAX_WAITING_MESSAGES = 200;
 
-/** Limit on how long the start of a session waits for the agent. A failure after that is reported in the conversation. */
+/** Limit on how long the start of a session waits for the agent. A later failure is reported in the conversation. */
 const START_TIMEOUT_MS = 10_000;
 
-/** How long to wait for the updates of a turn that agents send after the reply. */
+/** How long to wait for updates of a turn that agents send after the reply to the prompt. */
 const LATE_UPDATES_DELAY_MS = 250;
 
-/** Time limit of the reply to a canceled prompt. After it, the process is ended. */
+/** Time limit of the reply to a canceled prompt. When the time is over, the process is ended. */
 const CANCEL_TIMEOUT_MS = 5000;
 
 const MINUTE_MS = 60_000;
 
-/** After this silence of the agent in a turn, or of npx during a download, a sentence in the conversation says so. */
+/** If the agent is silent in a turn for this long, or npx during a download, a sentence in the conversation says so. */
 const SILENCE_TIMEOUT_MS = 60_000;
 
-/** Limit on how long live text waits until the text before it is stored. */
+/** Limit on how long live text waits until the preceding text is stored. */
 const HOLD_TIMEOUT_MS = 2000;
 
 /** Interval at which due text and the output of running calls are sent. */
@@ -56,7 +56,7 @@ export class AcpAgent {
   /** @type {Promise<unknown>} */
   #outgoing = Promise.resolve();
   #waitingMessageCount = 0;
-  /** Number of the agent's requests that wait for the user. */
+  /** The number of requests of the agent that wait for the user. */
   #openRequestCount = 0;
   #promptedAt = 0;
   #reply = null;
@@ -139,16 +139,16 @@ export class AcpAgent {
     this.log.info(`starting ${this.launch.title}${download}`);
     await this.#closeInterrupted();
     const opened = this.#ensureOpen();
-    let hasWaited = false;
+    let hasReturned = false;
     // If a message waits for the agent, the error is reported as the answer to the message.
-    opened.catch((error) => hasWaited && !this.queue.current && this.#reportFailedStart(error));
+    opened.catch((error) => hasReturned && !this.queue.current && this.#reportFailedStart(error));
     try {
       await waitAtMost(this.options.agentStartTimeoutMs ?? START_TIMEOUT_MS, opened);
     } catch (error) {
       if (this.options.startedByRunner || !(error instanceof SessionUnavailableError)) throw error;
       this.#reportFailedStart(error);
     }
-    hasWaited = true;
+    hasReturned = true;
     this.queue.start();
   }
 
@@ -194,7 +194,7 @@ export class AcpAgent {
     };
   }
 
-  /** Completes the turn that an earlier process of this session did not end. Its prompt is not sent again. */
+  /** Completes the turn that an earlier process of this session did not end. Does not send the prompt of the turn again. */
   async #closeInterrupted() {
     const reason = 'The bridge to the agent was restarted while this ran.';
     for (const { id } of this.state.saved?.openCalls ?? []) {
@@ -210,7 +210,7 @@ export class AcpAgent {
 
   async #handle(item, task) {
     this.#setThinking(true);
-    // An abort does not wait for the start, which takes minutes if the agent is downloaded.
+    // An abort does not wait for the agent's start, because a download takes minutes.
     const session = await Promise.race([this.#ensureOpen(), new Promise((resolve) => (task.skip = resolve))]);
     if (!session) return this.#sendInOrder(messages.text(`Aborted. ${this.launch.title} is still starting, and does not get the message.`));
     const { canTakeImages } = session;
@@ -221,7 +221,7 @@ export class AcpAgent {
     if (blocks.length === 0) return this.#sendInOrder(messages.text('The message is empty: there is nothing to send to the agent.'));
     if (this.#isStopped) return;
     if (task.isAborted) return this.#sendInOrder(messages.text('Aborted.'));
-    // Recorded before the prompt is sent: after a crash, the prompt must not be sent again, because its calls may have run.
+    // Recorded before the prompt is sent: after a crash, the prompt must not be sent again, because the agent may have acted on it.
     const turn = { id: randomUUID(), name: 'prompt', input: {} };
     this.state.saved = { ...this.state.saved, hasPrompt: true };
     this.state.recordCall(turn, item.seq);
@@ -294,7 +294,7 @@ export class AcpAgent {
     const { sessionId, startedAt = 0, hasPrompt = true } = this.state.saved ?? {};
     if (sessionId && hasPrompt && launch.entry?.forgetsInStartMinute) await this.#waitForNextMinute(startedAt);
     mkdirSync(this.uploads, { recursive: true, mode: 0o700 });
-    // The hub reads todos only from the plans of agent kinds that its protocol defines.
+    // The hub reads todos only from plans whose agent kind the protocol defines.
     const planFlavor = launch.entry?.flavor ?? 'alpha';
     const translator = createTranslator({ agent: launch.name ?? '', flavor: planFlavor, usedIds: this.requestIds() });
     this.#translator = translator;
@@ -350,7 +350,7 @@ export class AcpAgent {
     return notice;
   }
 
-  /** Counts a request of the agent as open until it is answered: the agent is silent while it waits. */
+  /** Counts a request of the agent as open until the request is answered. The agent is silent while a request is open. */
   async #countWhileOpen(answered) {
     this.#openRequestCount += 1;
     try {
@@ -361,7 +361,7 @@ export class AcpAgent {
     }
   }
 
-  /** Waits until the minute of the clock in which the session was started has passed. */
+  /** Waits until the clock shows a later minute than the minute in which the session was started. */
   async #waitForNextMinute(startedAt) {
     const ms = (Math.floor(startedAt / MINUTE_MS) + 1) * MINUTE_MS - Date.now();
     if (ms <= 0) return;
@@ -395,7 +395,7 @@ export class AcpAgent {
     return this.#outgoing;
   }
 
-  /** Sends a message after the earlier ones. While the outbox is full, messages wait. */
+  /** Sends a message after all earlier messages. While the outbox is full, messages wait. */
   #sendInOrder(message, localId) {
     this.#waitingMessageCount += 1;
     const sent = this.#outgoing.then(() => this.sendMessage(message, localId));
@@ -415,7 +415,7 @@ export class AcpAgent {
     if (record.type === 'options' && this.#session) this.#settings.publishChoices(this.#session);
   }
 
-  /** Saves the open calls, so that the next process can close them if this process is killed. */
+  /** Saves the open calls. If this process is killed, the next process closes the saved calls. */
   #saveOpenCalls() {
     const openCalls = this.#translator.openCalls.map(({ id }) => ({ id }));
     const saved = this.state.saved?.openCalls ?? [];

@@ -1,4 +1,4 @@
-/** The known agents: how to start each one, how to sign in to it, and how to set its permission mode. */
+/** The known agents: how each agent is started, how the user signs in, and which permission modes it has. */
 
 import { removeEmptyRecords } from './gemini-records.mjs';
 
@@ -14,19 +14,19 @@ const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
  * @property {string[]} args of the program
  * @property {Record<string, string>} [env] variables to set, unless the user has set them
  * @property {string} signIn what to do when the agent is not signed in
- * @property {(env: Record<string, string>) => string | undefined} [authMethod] returns the method to sign in
- *   with, if the environment has its key. Some agents need the sign-in once per process
+ * @property {(env: Record<string, string>) => string | undefined} [authMethod] returns the sign-in method whose key the environment
+ *   contains. Some agents need a sign-in in each process
  * @property {(env: Record<string, string>, uid: number | undefined) => object | undefined} [sessionMeta] `_meta` of the requests
  *   that open a session; `uid`: the user of this process
  * @property {Record<string, string>} modes from the hub's permission modes to the agent's
  * @property {Record<string, string>} [models] from the hub's model modes to the agent's
  * @property {string} [initialMode] the mode to set after each start, for an agent whose initial mode never asks the user
  * @property {boolean} [hasTitleInList] whether the agent reports the title of a session only in the answer to `session/list`
- * @property {boolean} [losesLinks] whether the agent drops linked files, or the pictures in a prompt with linked files
- * @property {boolean} [forgetsInStartMinute] whether the agent loses a session that is loaded in the minute of the clock in
- *   which it was started: the minute is part of the name of the session's file
- * @property {(env: Record<string, string>) => Promise<void>} [repairRecords] keeps the agent from deleting sessions. To be called
- *   with the agent's environment before each start and after a session was loaded
+ * @property {boolean} [losesLinks] whether the agent drops linked files, or drops the pictures of a prompt that links files
+ * @property {boolean} [forgetsInStartMinute] whether the agent loses a session that is started and loaded in the same minute of the
+ *   clock: the minute is part of the name of the session's file
+ * @property {(env: Record<string, string>) => Promise<void>} [repairRecords] prevents the agent from deleting sessions. To be called
+ *   with the agent's environment before each start, and after a session was loaded
  * @property {string[]} [approvedByBridge] permission modes in which the bridge approves every request, because the agent
  *   has no such mode
  */
@@ -42,8 +42,8 @@ export const AGENTS = {
     signIn: 'Run `claude` in a terminal and sign in with /login, or set ANTHROPIC_API_KEY.',
     modes: { default: 'default', acceptEdits: 'acceptEdits', plan: 'plan', bypassPermissions: 'bypassPermissions' },
     models: { model_fast: 'haiku', model_strong: 'opus' },
-    // Claude Code refuses to start for root if it is allowed to skip permissions, unless IS_SANDBOX is 1. The adapter allows it
-    // with any value of IS_SANDBOX.
+    // For root, Claude Code does not start with the permission to skip requests, unless IS_SANDBOX is 1. The adapter gives this
+    // permission for any value of IS_SANDBOX.
     sessionMeta: (env, uid) =>
       uid === 0 && env.IS_SANDBOX !== '1' ? { claudeCode: { options: { allowDangerouslySkipPermissions: false } } } : undefined,
     approvedByBridge: ['bypassPermissions'],

@@ -1,7 +1,7 @@
 /**
- * The permission requests and questions of the agent. They are published in the session's agent state, and answered when the
- * user has decided. An approval for the session covers later requests, which the bridge answers with "allow once" each: the agent's own
- * "always" may write a permanent rule.
+ * The permission requests and questions of the agent. A request is published in the session's agent state, and is answered when the
+ * user has decided. After an approval for the session, the bridge answers each covered request with "allow once": the agent's own "always"
+ * may write a permanent rule.
  */
 
 import { APPROVE_EVERYTHING } from 'session-gateway-cli-kit/permissions';
@@ -9,8 +9,8 @@ import { APPROVE_EVERYTHING } from 'session-gateway-cli-kit/permissions';
 const ACCEPT_EDITS = { kind: 'mode', label: 'Accept edits' };
 
 /**
- * A permission request of the agent, as the translator makes it. `kind`: of the call; `choices`: the agent's own approvals;
- * `needsChoice`: whether an approval must be one of these.
+ * A permission request of the agent, from the translator. `kind`: the kind of the call; `choices`: the agent's own approvals;
+ * `needsChoice`: whether an approval must be one of `choices`.
  * @typedef {{id: string, tool: string, arguments: any, kind?: string, choices?: import('./translate/permissions.mjs').Choice[],
  *   needsChoice?: boolean}} Request
  */
@@ -22,8 +22,8 @@ export class Approvals {
   /**
    * @param {{permissions: import('session-gateway-cli-kit/permissions').Permissions, settings: {permissionMode: string},
    *   send: (records: object[]) => Promise<unknown>, onDenied: (request: object, reason: string) => void,
-   *   modeChanges: import('./mode-changes.mjs').ModeChanges}} parts `onDenied`: called with the user's reason, which the protocol
-   *   cannot carry
+   *   modeChanges: import('./mode-changes.mjs').ModeChanges}} parts `onDenied`: called with the user's reason for a denial, because
+   *   the protocol has no field for a reason
    */
   constructor({ permissions, settings, send, onDenied, modeChanges }) {
     this.permissions = permissions;
@@ -36,17 +36,17 @@ export class Approvals {
   /**
    * Answers a request of the agent, for this session or for the session of a sub-agent.
    * @param {ReturnType<typeof import('./translate/translator.mjs').createTranslator>} translator
-   * @param {{records: object[], request: Request, whole?: object, content?: string}} translated if the arguments of
-   *   the request are shortened, `whole` has all of them, and `content` is the JSON of `whole`
+   * @param {{records: object[], request: Request, whole?: object, content?: string}} translated `whole`: all arguments, if the
+   *   arguments of the request are shortened; `content`: the JSON of `whole`
    * @param {AbortSignal} signal aborted when the agent withdraws the request, or its process ends
    * @param {{isForm?: boolean}} [kind] forms and questions are never answered without the user
    * @returns {Promise<object>} the JSON-RPC result
    */
   async answer(translator, { records, request, whole, content }, signal, { isForm = false } = {}) {
     const { id, tool, arguments: args, kind = 'other' } = request;
-    // The call is stored before its request is published, so that clients can show the two together.
+    // Clients show a request together with its call, so the call is stored before the request is published.
     await this.send(records);
-    // If the agent offers no approval of this call alone, the user must choose as well.
+    // With `needsChoice`, the agent offers no approval of this call alone, so the user must choose.
     const isQuestion = isForm || Array.isArray(args.questions) || request.needsChoice;
     const scope = isQuestion ? null : this.permissions.scopeOf({ tool, args: whole ?? args, kind });
     const approvedBy = isQuestion ? undefined : await this.#findApproval(scope);

@@ -1,11 +1,11 @@
-/** The reasons of denials. The protocol has no field for them in the answer to a request, so they are put before the next prompt. */
+/** The user's reasons for denials. The answer to a permission request has no field for a reason, so the next prompt begins with it. */
 
 const MAX_CALL_CHARS = 200;
 
 /**
  * Returns a sentence about a denied call.
  * @param {{tool: string, arguments: Record<string, any>}} request
- * @param {string} reason of the user
+ * @param {string} reason
  */
 export function describeDenial({ tool, arguments: args }, reason) {
   if (typeof args.plan === 'string') return `The user did not approve the plan: ${reason}`;
@@ -17,7 +17,7 @@ export function describeDenial({ tool, arguments: args }, reason) {
 }
 
 /**
- * Puts sentences about denials before a message. A slash command is not changed: agents recognize it only at the start.
+ * Puts sentences about denials before a message. Does not change a slash command, because agents recognize a command only at the start.
  * @param {{text?: string, attachments?: object[]}} message
  * @param {string[]} [denials]
  * @returns {{text: string, hasDenials: boolean}}

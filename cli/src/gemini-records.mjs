@@ -1,7 +1,7 @@
 /**
- * The records in which Gemini CLI stores its sessions: `session-<minute>-<first 8 characters of the id>.jsonl`. When Gemini CLI
- * loads a session, it leaves a second file without messages, named after the current minute. At its next start, even of another
- * session, it deletes each file without messages together with all files of the same id, including the conversation.
+ * The files in which Gemini CLI stores its sessions: `session-<minute>-<first 8 characters of the id>.jsonl`. When Gemini CLI loads a
+ * session, it creates a second file without messages, named after the current minute. At the next start, also of another session,
+ * Gemini CLI deletes each file without messages, and with it all files of the same id, including the conversation.
  */
 
 import { readFile, readdir, rm } from 'node:fs/promises';
@@ -11,7 +11,7 @@ import path from 'node:path';
 const RECORD = /^session-.*-([^-]{8})\.jsonl$/;
 
 /**
- * Deletes the files without messages of sessions that have another file with messages.
+ * Deletes each file without messages if another file of the same session has messages.
  * @param {Record<string, string | undefined>} env of the agent
  */
 export async function removeEmptyRecords(env) {

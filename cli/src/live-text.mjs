@@ -1,4 +1,4 @@
-/** Sends to web clients, at an interval, what the agent is writing, before the message is complete and stored. */
+/** Live text: sends the text that the agent is writing to web clients, at an interval, before the message is stored. */
 
 /** Short enough that the text appears word by word, and long enough for few events. */
 const INTERVAL_MS = 100;

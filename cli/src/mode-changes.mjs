@@ -1,11 +1,11 @@
 /**
- * The order of mode changes. When a plan is approved, the agent selects a mode itself and reports it. A mode that the user selects
- * together with the approval is set after the report: otherwise the agent's own choice would replace the user's.
+ * The order of mode changes. After the approval of a plan, the agent selects a mode itself and reports the mode. If the user has
+ * selected a mode together with the approval, it is set after the report: otherwise the agent's mode would replace the user's mode.
  */
 
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Limit on the wait for a report: not every agent reports the mode that it selects. */
+/** Limit on the wait for a report, because not every agent reports the mode that it selects. */
 const REPORT_TIMEOUT_MS = 1000;
 
 export class ModeChanges {

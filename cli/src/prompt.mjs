@@ -11,7 +11,7 @@ const PICTURES = { '.png': 'image/png', '.jpg': 'image/jpeg', '.jpeg': 'image/jp
 /** A larger picture is sent as a link: the agent's connection has a limit of 32 MiB for a message. */
 const MAX_PICTURE_BYTES = 10 * 1024 * 1024;
 
-/** The content of a larger file is not put into the text of the prompt. */
+/** The text of the prompt contains the content of a file only up to this size. */
 const MAX_INLINE_BYTES = 64 * 1024;
 
 /**
@@ -38,13 +38,13 @@ async function toBlocks({ path: file, size, name }, canTakeImages, losesLinks) {
   const mimeType = PICTURES[path.extname(file).toLowerCase()];
   const isPicture = canTakeImages && mimeType && size <= MAX_PICTURE_BYTES;
   const picture = isPicture ? [{ type: 'image', mimeType, data: (await readFile(file)).toString('base64') }] : [];
-  if (losesLinks) return [{ type: 'text', text: await describe({ path: file, size, name, isText: !mimeType }) }, ...picture];
+  if (losesLinks) return [{ type: 'text', text: await describeFile({ path: file, size, name, isText: !mimeType }) }, ...picture];
   if (isPicture) return picture;
   return [{ type: 'resource_link', name, uri: pathToFileURL(file).href, size, ...(mimeType ? { mimeType } : {}) }];
 }
 
-/** Describes a file in the text of a prompt: its name, its path, and its content if that is text and not too long. */
-async function describe({ path: file, size, name, isText }) {
+/** Describes a file in the text of a prompt: its name, its path, and the content of a short text file. */
+async function describeFile({ path: file, size, name, isText }) {
   const label = JSON.stringify(name);
   const head = `\n\nAttached file ${label}, stored at ${file}`;
   const content = isText && size <= MAX_INLINE_BYTES ? decodeText(await readFile(file)) : null;

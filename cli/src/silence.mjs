@@ -1,4 +1,4 @@
-/** Calls `onSilent` once, when `reset` was not called for `timeoutMs`. */
+/** A timer that calls `onSilent` once, when `reset` was not called for `timeoutMs`. */
 
 export class SilenceTimer {
   #timer = null;

@@ -20,7 +20,7 @@ self.addEventListener('install', (event) => {
   event.waitUntil(cacheFiles().then(() => self.skipWaiting()));
 });
 
-/** Caches the page and all files, also of views that the user never opened. Low priority: the requests of the open page go first. */
+/** Caches the page and the files of all views, opened or not. The low priority lets the requests of the open page go first. */
 async function cacheFiles(): Promise<void> {
   const cache = await caches.open(CACHE);
   await cache.addAll(['/', ...__FILES__].map((path) => new Request(path, { priority: 'low' })));
@@ -43,10 +43,10 @@ self.addEventListener('fetch', (event) => {
   else if (url.pathname.startsWith('/assets/')) event.respondWith(respondWithAsset(request));
 });
 
-/** Whether a response is HTML. A file that is opened directly, such as `/icon.svg`, must not replace the page in the cache. */
+/** Whether a response is the page. A file that is opened directly, such as `/icon.svg`, must not replace the page in the cache. */
 const isHtml = ({ headers }: Response) => headers.get('content-type')?.startsWith('text/html') ?? false;
 
-/** Responds with the page from the hub, or offline with the cached one. All addresses of the console are the same page. */
+/** Responds with the page of the hub, or offline with the cached page. All paths of the console have the same page. */
 async function respondWithPage(request: Request): Promise<Response> {
   const cache = await caches.open(CACHE);
   try {
@@ -60,7 +60,7 @@ async function respondWithPage(request: Request): Promise<Response> {
   }
 }
 
-/** Responds from the cache first: a built file's name contains the hash of its content. */
+/** Responds from the cache first. A cached file is never outdated, because its name contains the hash of its content. */
 async function respondWithAsset(request: Request): Promise<Response> {
   const cache = await caches.open(CACHE);
   const cached = await cache.match(request);
@@ -78,7 +78,7 @@ interface PushPayload {
 }
 
 self.addEventListener('push', (event) => {
-  // Every push must show a notification: browsers revoke the permission otherwise.
+  // Every push must show a notification. Otherwise browsers revoke the permission.
   const { title, body, tag, data } = (event.data?.json() ?? {
     title: 'Session gateway',
     body: 'Open the console to see what changed.',

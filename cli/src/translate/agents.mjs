@@ -1,13 +1,12 @@
 /**
- * How the messages of the known agents deviate from the Agent Client Protocol, as observed. An agent without an entry follows the protocol.
+ * The observed deviations of the known agents from the Agent Client Protocol. An agent without an entry follows the protocol.
  *
  * @typedef {object} Quirks
- * @property {boolean} [hasInputWhilePending] a call has its whole input while it is `pending`; without this quirk, the
- *   input of a pending call may be partial
+ * @property {boolean} [hasInputWhilePending] the input of a `pending` call is complete; without this quirk, the input may be partial
  * @property {boolean} [hasNameInId] the part of a call's id before `__` is the tool's name
- * @property {boolean} [isTitleCommand] the title of a call that runs a command is the command
+ * @property {boolean} [isTitleCommand] the title of a call that runs a command is the command itself
  * @property {boolean} [reportsModeAsText] a change of the mode arrives as the text `[MODE_UPDATE] MODE`
- * @property {boolean} [reportsInfoAsText] notes of the agent's program arrive as texts that begin with `Info: `
+ * @property {boolean} [reportsInfoAsText] notes of the agent's program arrive as texts with the prefix `Info: `
  * @property {Record<string, string>} [toolNames] names to show instead of tool names of the agent
  */
 

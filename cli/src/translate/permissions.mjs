@@ -1,10 +1,12 @@
 /**
  * The answers to an agent's permission requests.
  *
- * The order of the options means nothing: some agents list a permanent approval first. An approval chooses `allow_once`.
- * `allow_always` may write a permanent rule into the settings of the user or of the project, so only a user who sees its name
- * chooses it. For an approval for the session, the caller instead allows every later call once. `reject_always` is
- * not chosen for the same reason.
+ * The order of the options means nothing: some agents list a permanent approval first. The options by kind:
+ * - `allow_once` is chosen for an approval. After an approval for the session, the caller allows every later call once.
+ * - `allow_always` may write a permanent rule into the settings of the user or of the project. It is chosen only if the user has seen
+ *   its name and selected it.
+ * - `reject_once` is chosen for a denial.
+ * - `reject_always` may write a permanent rule too, and is never chosen.
  *
  * @typedef {string[] | {answers: string[]}} Answer
  * @typedef {{status: 'approved' | 'denied' | 'canceled', decision?: string, reason?: string,
@@ -17,7 +19,7 @@ import { asList, firstLine, isText } from './values.mjs';
 
 const MAX_LABEL_CHARS = 200;
 
-/** Matches options that approve a call and also choose a mode in which the agent decides more itself. */
+/** Matches options that approve a call and also select a mode in which the agent asks less. */
 const CHOOSES_MODE = /auto|previous|bypass|yolo|accept/i;
 const NEVER_ASKS = /bypass|yolo|full.?access/i;
 
@@ -39,7 +41,7 @@ export function chooseOption(options, status) {
 /**
  * Returns the agent's own options that are offered to the user.
  * @param {unknown} options of the request
- * @param {boolean} isPlan whether the request is for a plan, whose options say how the agent continues
+ * @param {boolean} isPlan whether the request is for a plan: its options say how the agent continues
  * @returns {{choices?: Choice[], needsChoice?: true}} `needsChoice`: no option approves this call alone
  */
 export function offeredChoices(options, isPlan) {
@@ -55,7 +57,7 @@ export function offeredChoices(options, isPlan) {
 }
 
 /**
- * Returns the option of an approval: the choice of the user, or without a choice, the option for this call alone.
+ * Returns the option of an approval: the user's choice. If the user chose none, the option for this call alone.
  * @param {unknown} options of the request
  * @param {Decision} decision
  * @param {Choice[]} [choices] from `offeredChoices`

@@ -1,8 +1,8 @@
-/** Questions of an agent: forms of `elicitation/create`, and permission requests that ask questions. */
+/** Questions of an agent: the forms of `elicitation/create`, and permission requests that contain questions. */
 
 import { asList, asObject, isObject, isText } from './values.mjs';
 
-/** The suffix of a property that takes a typed answer to the question of the same name. */
+/** The suffix of a property for a typed answer. The name before the suffix is the property of the question. */
 const CUSTOM_SUFFIX = '_custom';
 const YES = 'Yes';
 const NO = 'No';

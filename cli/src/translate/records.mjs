@@ -18,7 +18,7 @@ import * as messages from 'session-gateway-cli-kit/messages';
 /** @returns {MessageRecord} */
 export const message = (localId, content) => ({ type: 'message', localId, content });
 
-// The hub refuses half of a surrogate pair, which agents send where they split a text.
+// Agents may split a text within a surrogate pair. The hub refuses half of a surrogate pair.
 export const text = (value, continuedBy) => messages.text(value.toWellFormed(), continuedBy);
 
 export const thinking = (value, continuedBy) =>

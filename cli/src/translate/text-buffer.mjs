@@ -1,20 +1,21 @@
 /**
  * Joins the chunks of a text into messages.
  *
- * A message ends when the agent does something else. A long text is stored in pieces, so that a crash loses little of it.
- * Each piece must be Markdown that renders alone. So the text is split where a paragraph outside of code begins, or if there
- * is none, where a line begins. In that case, a code block is closed in the first piece and opened again in the second one, and
- * `continuedBy` of the first piece tells clients how to join the two.
+ * A message ends when the agent does something else. A long text is stored in pieces, so that a crash loses little of the text. Each
+ * piece must be Markdown that renders alone, so a text is split:
+ * - where a paragraph outside of code begins; or
+ * - if there is no such paragraph, where a line begins. An open code block is then closed in the first piece and opened again in the
+ *   second piece. `continuedBy` of the first piece tells clients how to join the pieces.
  */
 
 import { message, text as textContent, thinking as thinkingContent } from './records.mjs';
 
-/** A text is split where its last paragraph begins, once this many characters precede the paragraph, or once the text is this old. */
+/** A text is split where its last paragraph begins, once the text before is this long or the text is this old. */
 const PIECE_CHARS = 4000;
 const MAX_PIECE_AGE_MS = 5000;
 /** Factor on both limits for a split where only a line begins. */
 const LINE_FACTOR = 2;
-/** A text without a new chunk for this time is stored: text that the agent sends outside of a turn has no marked end. */
+/** A text without a new chunk for this time is stored. The end of a text outside of a turn is not marked. */
 const IDLE_TIMEOUT_MS = 10_000;
 /** A text without lines is split anywhere at this length. */
 const MAX_CHARS = 200_000;
@@ -71,7 +72,7 @@ export class TextBuffer {
     return this.#piece && this.now() - this.#piece.changedAt >= IDLE_TIMEOUT_MS ? this.flush() : [];
   }
 
-  /** Returns what was appended to the current message since the last call. Blank text is held back until other text follows. */
+  /** Returns the text that was appended to the current message since the last call. Blank text waits until other text follows. */
   takeDeltas() {
     const piece = this.#piece;
     if (!piece || piece.unreported.trim() === '') return [];
@@ -114,7 +115,7 @@ export class TextBuffer {
     return [];
   }
 
-  /** Splits the piece. `fences`: what to add so that both pieces render alone; null for pieces that clients need not join. */
+  /** Splits the piece. `fences`: the text that is added so that both pieces render alone; null for pieces that clients need not join. */
   #splitAt(at, fences) {
     const first = this.#piece;
     this.#start(first.kind, first.messageId, (fences?.start ?? '') + first.text.slice(at));
@@ -123,7 +124,7 @@ export class TextBuffer {
   }
 }
 
-/** Returns the fence that closes the code of a piece, and the one that opens it again. */
+/** Returns the fence that closes the code block of a piece, and the fence that opens the block again. */
 function fencesOf({ fence, fenceLine }) {
   const indentation = fenceLine.slice(0, fenceLine.indexOf(fence));
   return { end: indentation + fence, start: `${fenceLine}\n` };
@@ -141,14 +142,14 @@ function scanLine(piece, offset) {
   } else if (fence.startsWith(piece.fence) && line.trim() === fence) {
     piece.fence = '';
   } else if (!isBlank) {
-    // Neither piece may have a block without code.
+    // Neither piece may end up with an empty code block.
     if (piece.hasCode) piece.lineSplit = { at: offset, fences: fencesOf(piece) };
     piece.hasCode = true;
   }
   piece.isAfterBlank = isBlank;
 }
 
-/** A part that is continued keeps the space at its end. */
+/** Converts a piece to a record. The text of a piece that is continued keeps the space at its end. */
 function toRecord({ id, kind }, value, continuedBy) {
   const content = kind === 'text' ? textContent : thinkingContent;
   return message(id, content(continuedBy ? value : value.trimEnd(), continuedBy));

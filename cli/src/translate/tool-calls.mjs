@@ -1,6 +1,6 @@
 /**
- * The tool calls of a session. Several updates and permission requests of the agent describe one call; the hub stores the
- * call once, when its input is known, then its output in pieces, and its end.
+ * The tool calls of a session. Several updates and permission requests of the agent describe one call. The hub stores the call once,
+ * when its input is known; then its output in pieces; then its end.
  */
 
 import { isTodoCall, diffsOf, hasInput, toolInput, toolName } from './tool-input.mjs';
@@ -10,21 +10,17 @@ import { message, toolResult, toolUse } from './records.mjs';
 
 /** The shortest time between two stored pieces of a running call's output. */
 const OUTPUT_INTERVAL_MS = 1000;
-/** Bytes of an id that the agent may choose: the hub's limit is 255 for a request's id. */
+/** Limit on an id from the agent. The hub accepts ids of requests of up to 255 bytes. */
 const MAX_ID_BYTES = 200;
 
 const TODO_TOOL = 'TodoWrite';
 
 /**
- * `id`: of the call at the hub; `key`: prefix of the local ids of its messages; `names`: all names that the agent sent;
- * `isStored`: the call was sent to the hub, with `name` and `input`; `description`: text that the agent sent before the
- * call ran; `wasDenied`: the user denied a request of the call.
- *
  * @typedef {object} Call
- * @property {string} id
- * @property {string} toolCallId
- * @property {string} key
- * @property {string[]} names
+ * @property {string} id the id of the call at the hub
+ * @property {string} toolCallId the agent's id of the call
+ * @property {string} key the prefix of the local ids of the call's messages
+ * @property {string[]} names all tool names that the agent sent
  * @property {string} [kind]
  * @property {string} [title]
  * @property {string} [firstTitle]
@@ -32,9 +28,9 @@ const TODO_TOOL = 'TodoWrite';
  * @property {any} rawInput
  * @property {{path: string, oldText: string, newText: string}[]} diffs
  * @property {{path?: string}[]} locations
- * @property {string} description
+ * @property {string} description text that the agent sent before the call ran
  * @property {ToolOutput} output
- * @property {boolean} isStored
+ * @property {boolean} isStored whether the call was sent to the hub, with `name` and `input`
  * @property {boolean} isEnded
  * @property {boolean} isOld whether the call ended before the previous turn did
  * @property {boolean} isClosed whether the bridge ended the call, and ignores later updates of it
@@ -95,7 +91,7 @@ export class ToolCalls {
 
   /**
    * Stores a call because the agent asks for its permission.
-   * @param {object} toolCall of the request, which may be the first that the agent sends of the call
+   * @param {object} toolCall the call in the request; the agent may not have sent any update of this call
    * @returns {{call: Call, records: import('./records.mjs').MessageRecord[]}}
    */
   storeForRequest(toolCall) {
@@ -153,12 +149,12 @@ export class ToolCalls {
     return [...this.#calls.values()].some(({ locations }) => locations.some(({ path }) => path === text));
   }
 
-  /** Returns the input of a call as far as it is known; the stored input may have less. */
+  /** Returns the input of a call as far as the agent has sent it. The stored input may be older. */
   inputOf(call) {
     return call ? toolInput(call, this.quirks) : {};
   }
 
-  /** Returns an unused id for a request of a call: the call's id, or if it is used, the id with a number at its end. */
+  /** Returns an unused id for a request of a call: the call's id, or the call's id with a number at its end. */
   newRequestId(id) {
     return this.#uniqueId(id, 'request ');
   }
@@ -230,7 +226,7 @@ export class ToolCalls {
 
 const isFinal = ({ status }) => status === 'completed' || status === 'failed';
 
-/** Whether the content of an update is output. Before a call runs, it describes the call. */
+/** Whether the content of an update is output. Before a call runs, the content describes the call. */
 function isOutputUpdate(call, { status, rawInput }) {
   if (status !== undefined && status !== null) return status !== 'pending';
   return call.status !== 'pending' || (call.isStored && !hasFields(rawInput));

@@ -1,7 +1,6 @@
 /**
- * The name and the input of a tool call, in the fields that clients of the hub know: `command`, `file_path` with
- * `old_string` and `new_string`, or with `content`. A user approves what is shown here, so a field is left out only if
- * another one shows it.
+ * The name and the input of a tool call, in the fields that clients of the hub know: `command`, or `file_path` with `content` or with
+ * `old_string` and `new_string`. Users approve the input, so a field is left out only if another field shows the same value.
  */
 
 import { asList, hasFields, isObject, isText } from './values.mjs';
@@ -46,7 +45,7 @@ export function toolName({ toolCallId, kind, firstTitle, names }, { hasNameInId,
   return (Object.hasOwn(toolNames, name) ? toolNames[name] : name).slice(0, MAX_NAME_CHARS).toWellFormed();
 }
 
-/** Whether a call replaces the session's todos. If the agent sends no name, the title of the call is its name. */
+/** Whether a call replaces the session's todos. The title of a call may be the name of its tool. */
 export const isTodoCall = ({ names, firstTitle, rawInput }) =>
   [...names, firstTitle].some((name) => isText(name) && TODO_TOOLS.test(name)) && Array.isArray(rawInput?.todos);
 
@@ -64,13 +63,13 @@ export function toolInput(call, quirks) {
   const fields = renameEditFields(withoutRepeatedCommand(isObject(call.rawInput) ? call.rawInput : {}));
   const base = call.diffs.length > 0 ? withDiffs(fields, call.diffs) : fields;
   if (call.rawInput !== undefined && !isObject(call.rawInput)) base.input = call.rawInput;
-  // Some agents send a plan only as the text of its call.
+  // Some agents send a plan only as the description of the call.
   if (call.kind === 'switch_mode' && !hasFields(base) && isText(call.description)) base.plan = call.description;
   return withDescription(hasFields(base) ? base : deriveInput(call, quirks), call.description);
 }
 
 /**
- * Derives an input from what else is known of a call.
+ * Derives the input of a call without `rawInput` from its title and its locations.
  * @param {import('./tool-calls.mjs').Call} call
  * @param {import('./agents.mjs').Quirks} quirks
  */
@@ -87,13 +86,13 @@ function withDescription(input, description) {
   return { ...input, [input.description === undefined ? 'description' : 'note']: description };
 }
 
-/** Leaves out a list of commands that has only the command itself. @param {Record<string, any>} input */
+/** Leaves out `commands` if this list contains only `command`. @param {Record<string, any>} input */
 function withoutRepeatedCommand({ commands, ...rest }) {
   const isRepeated = Array.isArray(commands) && commands.length === 1 && commands[0] === rest.command;
   return isRepeated || commands === undefined ? rest : { ...rest, commands };
 }
 
-/** Renames the fields of an edit or of a new file. A field whose new name is taken keeps its name. */
+/** Renames the fields of an edit or of a new file. A field keeps its name if another field has the new name. */
 function renameEditFields(fields) {
   const path = PATH_FIELDS.find((name) => isText(fields[name]));
   if (path === undefined) return { ...fields };
@@ -111,7 +110,7 @@ function renameEditFields(fields) {
   );
 }
 
-/** Adds the changes of files, and leaves out the fields that they show. */
+/** Adds the changes of files, and leaves out the fields whose values the changes show. */
 function withDiffs(fields, diffs) {
   const rest = Object.fromEntries(Object.entries(fields).filter(([name, value]) => !isShown(name, value, diffs)));
   const edits = diffs.map(toEdit);
@@ -127,11 +126,10 @@ const hasCommonName = (a, b) => Object.keys(a).some((name) => Object.hasOwn(b, n
 /** Whether the changes show a field. */
 function isShown(name, value, diffs) {
   if (typeof value !== 'string') return false;
-  const some = (test) => diffs.some((diff) => test(diff));
-  if (PATH_FIELDS.includes(name)) return some(({ path }) => path === value);
-  if (OLD_FIELDS.includes(name)) return some(({ oldText }) => oldText.includes(value));
-  if (NEW_FIELDS.includes(name)) return some(({ newText }) => newText.includes(value));
-  if (CONTENT_FIELDS.includes(name)) return some(({ newText }) => newText === value);
+  if (PATH_FIELDS.includes(name)) return diffs.some(({ path }) => path === value);
+  if (OLD_FIELDS.includes(name)) return diffs.some(({ oldText }) => oldText.includes(value));
+  if (NEW_FIELDS.includes(name)) return diffs.some(({ newText }) => newText.includes(value));
+  if (CONTENT_FIELDS.includes(name)) return diffs.some(({ newText }) => newText === value);
   return PATCH_FIELDS.includes(name) && diffs.length === 1 && isPatchOf(value, diffs[0]);
 }
 
@@ -147,7 +145,7 @@ function isPatchOf(patch, { oldText, newText }) {
   });
 }
 
-/** Converts a change of the protocol. Of an existing file, only the changed lines and some around them are kept. */
+/** Converts a change of a file to an edit. Of an existing file, the edit has only the changed lines and some lines around them. */
 function toEdit({ path, oldText, newText }) {
   if (oldText === '') return { file_path: path, content: newText };
   const [old_string, new_string] = trimCommonLines(oldText, newText);
@@ -162,8 +160,8 @@ function trimCommonLines(before, after) {
   while (start < shorter && a[start] === b[start]) start += 1;
   let end = 0;
   while (end < shorter - start && a[a.length - 1 - end] === b[b.length - 1 - end]) end += 1;
-  const cut = (lines) => lines.slice(Math.max(start - CONTEXT_LINES, 0), lines.length - Math.max(end - CONTEXT_LINES, 0)).join('\n');
-  return [cut(a), cut(b)];
+  const trim = (lines) => lines.slice(Math.max(start - CONTEXT_LINES, 0), lines.length - Math.max(end - CONTEXT_LINES, 0)).join('\n');
+  return [trim(a), trim(b)];
 }
 
 /** Returns the changes of files in the content of a call. `oldText` is empty for a new file. */

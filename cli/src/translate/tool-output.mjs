@@ -1,14 +1,14 @@
-/** The output of a tool call. Clients append the results of a call, so each result has only new output. */
+/** The output of a tool call. Each result has only the new output, because clients append the results of a call. */
 
 import { asList, isObject, isText } from './values.mjs';
 import { imageBlock } from './records.mjs';
 
-/** Limits on the output of a call in characters. Of a longer output, the middle is left out: errors are at the end. */
+/** Limits on the output of a call, in characters. The middle of a longer output is left out, because errors are at the end. */
 const MAX_START_CHARS = 1_000_000;
 const MAX_END_CHARS = 1_000_000;
-/** How many of the last sent characters are searched in an output that replaces the previous one. */
+/** How many of the last sent characters are searched in a new output, to find where the new output continues. */
 const OVERLAP_CHARS = 200;
-/** A shorter text could be found by chance. */
+/** Shorter texts are not searched, because they could be found by chance. */
 const MIN_OVERLAP_CHARS = 8;
 
 /** The fields of `rawOutput` that hold its text, in order of preference. */
@@ -41,7 +41,7 @@ const blocksOf = (content) => asList(content).flatMap((item) => (item?.type === 
 /** Returns the text of a call's `content`. */
 export const contentText = (content) => blocksOf(content).map(blockText).filter(Boolean).join('\n');
 
-/** Returns the text of a completed call, from the less formatted of its two outputs. A structured output is shown as JSON. */
+/** Returns the text of a completed call: the raw output if it is text, or else `content`, or else the raw output as JSON. */
 function finalText({ rawOutput, content }) {
   if (isText(rawOutput)) return rawOutput;
   if (isObject(rawOutput) && typeof rawOutput.text === 'string') return rawOutput.text;
@@ -59,11 +59,11 @@ export function exitCode({ _meta, rawOutput }) {
 }
 
 export class ToolOutput {
-  /** The sent and the unsent part of the start of the output. */
+  /** The start of the output: the part that was sent, and the part that was not. */
   #sent = '';
   #unsent = '';
   #isStartComplete = false;
-  /** The output after the start, without its first `#droppedChars` characters. It is sent when the call ends. */
+  /** The output after the start, without its first `#droppedChars` characters. Sent when the call ends. */
   #end = '';
   #droppedChars = 0;
   #isEndSent = false;
@@ -76,7 +76,7 @@ export class ToolOutput {
   }
 
   /**
-   * Reads the output in an update of a call: `content`, which replaces the previous output, or a piece of a terminal's.
+   * Reads the output in an update of a call: a new piece of terminal output, or `content`, which replaces the previous output.
    * @param {object} update
    * @param {boolean} isFinal
    */
@@ -95,7 +95,7 @@ export class ToolOutput {
   }
 
   /**
-   * Returns the output that was not sent yet, for a result. The end of a long output follows with `takeRest`.
+   * Returns the output for the next result: all output that was not sent yet, except the end of a long output.
    * @returns {string | object[]}
    */
   take() {
@@ -105,7 +105,7 @@ export class ToolOutput {
     return this.#withImages(text);
   }
 
-  /** Returns all output that was not sent yet, when the call has ended. @returns {string | object[]} */
+  /** Returns the output for the last result of a call: all output that was not sent yet. @returns {string | object[]} */
   takeRest() {
     this.#trimEnd(MAX_END_CHARS);
     const note = this.#droppedChars > 0 ? `\n[${this.#droppedChars} characters left out]\n` : '';
@@ -131,12 +131,12 @@ export class ToolOutput {
       if (this.#end.length > 2 * MAX_END_CHARS) this.#trimEnd(MAX_END_CHARS);
       return;
     }
-    const left = MAX_START_CHARS - this.#sent.length - this.#unsent.length;
-    this.#isStartComplete = text.length > left;
+    const space = MAX_START_CHARS - this.#sent.length - this.#unsent.length;
+    this.#isStartComplete = text.length > space;
     // Half of a surrogate pair is not valid JSON for the hub.
-    const cut = this.#isStartComplete && /[\uD800-\uDBFF]/.test(text[left - 1]) ? left - 1 : left;
-    this.#unsent += text.slice(0, cut);
-    if (this.#isStartComplete) this.#append(text.slice(cut));
+    const length = this.#isStartComplete && /[\uD800-\uDBFF]/.test(text[space - 1]) ? space - 1 : space;
+    this.#unsent += text.slice(0, length);
+    if (this.#isStartComplete) this.#append(text.slice(length));
   }
 
   #replaceEnd(text) {
@@ -160,11 +160,11 @@ export class ToolOutput {
   }
 }
 
-/** Returns what follows `known` in `text`, which is the whole output so far, or its last part. */
+/** Returns the part of `text` that is not in `known`. `text` is the whole output so far, or the last part of the output. */
 function findNewPart(known, text) {
   if (text.startsWith(known)) return text.slice(known.length);
   const trimmed = known.trimEnd();
-  // Agents trim the final text.
+  // Agents trim the white space at the end of the final text.
   if (trimmed.endsWith(text.trimEnd())) return '';
   const end = trimmed.slice(-OVERLAP_CHARS);
   const at = end.length >= MIN_OVERLAP_CHARS ? text.lastIndexOf(end) : -1;

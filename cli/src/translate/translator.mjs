@@ -1,13 +1,13 @@
 /**
- * Translates what an agent sends over the Agent Client Protocol (version 1) into records for the hub. Pure: no I/O and no
- * timers. One translator serves one session for as long as the agent's process runs.
+ * Translates the agent's messages of the Agent Client Protocol (version 1) into records for the hub. Pure: no I/O and no timers. Each
+ * process of an agent has its own translator.
  *
  *     const translator = createTranslator({ agent: 'claude', flavor: 'alpha' });
  *
  *     onUpdate(update) -> Record[]               for each `session/update`: `params.update`
- *     onReplayedUpdate(update) -> Record[]       for updates that replay a loaded session: only records that are not its conversation
+ *     onReplayedUpdate(update) -> Record[]       for updates that replay a loaded session: only records of the session's state
  *     onPermissionRequest(params) -> {records, request}    for `session/request_permission`
- *     onElicitation(params) -> {records, request}          for `elicitation/create`; throws for another mode than `form`
+ *     onElicitation(params) -> {records, request}          for `elicitation/create`; throws unless the mode is `form`
  *     responseTo(id, decision) -> object         the JSON-RPC result for the request with this id at the hub
  *     onPermissionResolved(id, decision) -> Record[]       after `responseTo`, for requests of both kinds
  *     endTurn(stopReason) -> Record[]            after the reply of `session/prompt` and the late updates
@@ -17,16 +17,15 @@
  *     takeDeltas() -> Delta[]                    live text since the last call
  *     openCalls -> {id, name, input}[]           calls that the next process must close if this process crashes
  *
- * Records are listed in `records.mjs`; messages are sent to the hub in order, each with its `localId`. A delta is
- * `{id, kind: 'text' | 'thinking', text}`: `text` continues the message that will follow as the record with `localId === id`.
+ * - Record: see `records.mjs`. The caller sends the messages to the hub in order, each with its `localId`.
+ * - Delta: `{id, kind: 'text' | 'thinking', text}`. `text` continues the message that follows as the record with `localId === id`.
+ * - `request`: `{id, tool, arguments, createdAt}`. The fields without `id` are the value of `agentState.requests[id]`. The id is the id
+ *   of the tool call, so that clients show the request with the call.
+ * - `records` beside a request: the call of the request, if the call is not stored yet.
+ * - decision: `{status: 'approved' | 'denied' | 'canceled', decision?, reason?, answers?}`.
  *
- * `request` is `{id, tool, arguments, createdAt}`; without its `id`, it is the value of `agentState.requests[id]`. Its id
- * is the id of the tool call, so that clients show the two together. `records` has the call, if it is not stored yet. A decision is
- * `{status: 'approved' | 'denied' | 'canceled', decision?, reason?, answers?}`. Once the user has approved a `tool` for the
- * session, the caller answers requests of the tool without asking the user, with `{status: 'approved'}`. A request with
- * `arguments.questions`, of either method, must always be answered by the user.
- *
- * The caller sends the event `ready` after a turn if no prompt is queued.
+ * The caller may answer a request without asking the user, if a rule covers the request. Only the user may answer a request with
+ * `arguments.questions`. After a turn, the caller sends the event `ready` if no prompt is queued.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -49,7 +48,7 @@ const MAX_TODO_BYTES = 1200;
 /** The tool name of a question that belongs to no tool call. */
 const QUESTION_TOOL = 'AskUserQuestion';
 
-/** The title that an agent generates for a session that has none. */
+/** Matches the title that an agent generates for a session without a title. */
 const PLACEHOLDER_TITLE = /^New session - /;
 
 /** Severities that become names of events. The hub's own events have other names. */
@@ -73,8 +72,8 @@ const STOP_REASONS = {
 
 /**
  * @typedef {{agent: string, flavor?: string, newId?: () => string, now?: () => number, usedIds?: Iterable<string>}} Options
- *   `agent`: the name of a known agent, or any other; `flavor`: the session's agent kind at the hub; `usedIds`: ids of the
- *   requests in the session's agent state, which agents with short ids would use again
+ *   `agent`: the name of the agent, known or not; `flavor`: the session's agent kind at the hub; `usedIds`: the ids of the requests in
+ *   the session's agent state, because agents with short ids would use the same ids again
  */
 export const createTranslator = (/** @type {Options} */ options) => new Translator(options);
 
@@ -93,8 +92,8 @@ class Translator {
   /** @type {Map<string, {params: object, call?: import('./tool-calls.mjs').Call, questions: object[], isForm: boolean,
    *   choices?: import('./permissions.mjs').Choice[]}>} */
   #requests = new Map();
-  /** Whether the last thing in the turn is a denial. */
-  #isDenied = false;
+  /** Whether the turn has neither text nor calls since a denial. */
+  #endsWithDenial = false;
   #compactions = new Map();
   /** The JSON of the last record of each type, to drop repeated records. */
   #last = new Map();
@@ -188,7 +187,7 @@ class Translator {
       this.#calls.onApproved(call);
       return [];
     }
-    this.#isDenied ||= decision.status === 'denied' && !call.isEnded;
+    this.#endsWithDenial ||= decision.status === 'denied' && !call.isEnded;
     return this.#afterText(this.#calls.close(call, describeRefusal(decision)));
   }
 
@@ -196,7 +195,7 @@ class Translator {
     const isCanceled = stopReason === 'cancelled';
     const ended = [...this.#text.flush(), ...(isCanceled ? this.#calls.closeAll('Aborted.') : this.#calls.endAll())];
     const sentence = isCanceled ? this.#describeCancel() : describeStop(stopReason);
-    this.#isDenied = false;
+    this.#endsWithDenial = false;
     this.#calls.forgetOld();
     return sentence ? [...ended, this.#message(records.text(sentence))] : ended;
   }
@@ -226,11 +225,11 @@ class Translator {
     if (mode !== undefined) return [{ type: 'mode', mode }];
     const info = this.#quirks.reportsInfoAsText ? /^Info: ([^]+)$/.exec(value)?.[1] : undefined;
     if (info !== undefined) return this.#onInfo(info.trim());
-    if (value.trim() !== '') this.#isDenied = false;
+    if (value.trim() !== '') this.#endsWithDenial = false;
     return [...usage, ...this.#text.append('text', value, messageId ?? undefined)];
   }
 
-  /** Leaves out notes that repeat what a call shows. */
+  /** Converts a note to an event. Leaves out a note if a call shows the same. */
   #onInfo(info) {
     const isRepeated = info === 'Operation cancelled by user' || this.#calls.hasFile(info);
     return isRepeated ? [] : this.#event('info', info);
@@ -238,7 +237,7 @@ class Translator {
 
   #onToolCall(update) {
     const isNew = this.#calls.isNew(update);
-    if (isNew) this.#isDenied = false;
+    if (isNew) this.#endsWithDenial = false;
     return [...(isNew ? this.#text.flush() : []), ...this.#afterText(this.#calls.update(update))];
   }
 
@@ -282,7 +281,7 @@ class Translator {
     return [{ type, ...fields }];
   }
 
-  /** If the arguments of the request are shortened, `whole` has all of them, and `content` is the JSON of `whole`. */
+  /** Records a request. If its arguments are shortened, returns all arguments as `whole`, and their JSON as `content`. */
   #addRequest({ params, call, questions, isForm }) {
     const id = this.#calls.newRequestId(call?.id ?? this.#newId());
     const whole = this.#argumentsOf(params, call, questions, isForm);
@@ -302,8 +301,8 @@ class Translator {
   }
 
   #describeCancel() {
-    // Agents also end the turn because a call was denied, which the call shows.
-    return this.#isDenied ? null : 'Aborted.';
+    // Agents also end the turn after a denial, which the denied call shows.
+    return this.#endsWithDenial ? null : 'Aborted.';
   }
 
   #event(name, value) {
@@ -314,7 +313,7 @@ class Translator {
     return records.message(this.#newId(), content);
   }
 
-  /** Puts the text that the agent sent earlier before the records. */
+  /** Returns the agent's text that is not stored yet, followed by the records. */
   #afterText(added) {
     return added.length > 0 ? [...this.#text.flush(), ...added] : [];
   }

@@ -1,4 +1,4 @@
-/** Checks and limits of values that an agent sent. */
+/** Checks and limits values that an agent sent. */
 
 /**
  * @param {unknown} value
@@ -32,9 +32,10 @@ const sizeOf = (value) => Buffer.byteLength(JSON.stringify(value) ?? '');
 const MAX_DEPTH = 100;
 
 /**
- * Shortens the longest texts in a value until its JSON fits; each shortened text says how much is missing. A value with too many parts
- * becomes `{json}`, the beginning of its JSON. Also makes the value valid for the hub: texts without halves of surrogate
- * pairs, and nesting of at most 100 levels.
+ * Makes a value valid for the hub:
+ * - Shortens the longest texts until the JSON fits. Each shortened text says how many characters are missing.
+ * - Replaces a value with too many parts by `{json}`, the beginning of its JSON.
+ * - Replaces halves of surrogate pairs, and levels below {@link MAX_DEPTH}.
  * @param {object} value
  * @param {number} maxBytes
  * @returns {any}

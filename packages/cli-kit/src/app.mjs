@@ -15,7 +15,7 @@ import { namespaceOf, removeToken } from './token.mjs';
 const START_TIMEOUT_MS = 30_000;
 
 /**
- * What the program's main function adds to the options of its command line. Only tests set the `…Ms` options.
+ * The options that the program's main function adds to the options of the command line. Only tests set the `…Ms` options.
  * @typedef {object} MainOptions
  * @property {import('./program.mjs').Program} program
  * @property {string} token
@@ -32,7 +32,7 @@ const START_TIMEOUT_MS = 30_000;
  *
  * @typedef {import('./program.mjs').ProgramOptions & MainOptions} AppOptions
  *
- * What `startApp` adds for the session and the machine.
+ * The options that `startApp` adds for the session and the machine.
  * @typedef {object} ServingContext
  * @property {string} root the directory to serve, resolved
  * @property {StateStore} store
@@ -48,11 +48,11 @@ const START_TIMEOUT_MS = 30_000;
  * Connects to the hub and serves until `stop`.
  * @param {AppOptions} options
  * @returns {Promise<{session: Session, machine: Machine | null, stop: () => Promise<void>, ended: Promise<Error | null>}>}
- *   `ended` resolves when everything is closed, to an error if the hub refused this client
+ *   `ended` resolves when everything is closed: to an error if the hub refused this client, otherwise to null
  * @throws {UsageError} when the directory cannot be served
  */
 export async function startApp(options) {
-  // Child processes inherit the environment, and some of them, such as git, run programs that the agent can choose.
+  // Child processes inherit the environment. Some child processes, such as git, run programs that the agent can choose.
   removeToken(process.env, options.token);
   const root = await resolveDirectory(options.dir, '--dir');
   const allowed = await Promise.all((options.allowDirs ?? []).map((dir) => resolveDirectory(dir, '--allow-dir')));
@@ -99,7 +99,7 @@ class App {
     const { spawner } = options;
     const onKill = () => this.#endSession('The session was ended from the web.');
     this.session = await Session.open({ ...options, onKill });
-    // Logged only when the session is open: if it cannot be opened, the error is the only message.
+    // Logged only for an open session: if the session cannot be opened, its error is the only message.
     if (noMachineReason) options.log.info(noMachineReason);
     const { session } = this;
     spawner.ownSession = session.servedSession;
@@ -119,7 +119,7 @@ class App {
     } catch (error) {
       await this.stop({ sessionCompleted: false, error });
       await session.discardUnstarted();
-      // If the hub refused this client, the `closed` handler has already stopped the app, and `ended` has its reason.
+      // If the hub refused this client, the `closed` handler has already stopped the app. Then `ended` resolves to the reason.
       throw (await this.ended) ?? error;
     }
   }

@@ -9,7 +9,7 @@ import { isNpmScript } from './npm-script.mjs';
 /** The address at which `npm run dev` serves the hub. */
 export const DEFAULT_HUB = 'http://127.0.0.1:8787';
 
-/** Lines of the help text for the options of `readOptions`, in columns of 20 and 80 characters. */
+/** The lines of the help text for the options of `readOptions`. The descriptions begin in column 23. */
 export const HELP_LINES = `
   --hub URL           address of the hub (default: HUB_URL, else ${DEFAULT_HUB})
   --token-file FILE   file with the access token, SECRET or SECRET:NAMESPACE (default: the variable
@@ -53,7 +53,7 @@ const OPTIONS = /** @type {const} */ ({
 /**
  * The options that all CLIs have.
  * @typedef {object} Options
- * @property {boolean} [help] whether the user asks for the help text; if so, the other options are missing
+ * @property {boolean} [help] whether the user asks for the help text. If so, all other options are missing
  * @property {string} dir the directory to serve, absolute
  * @property {string} hub the address of the hub, without a trailing slash
  * @property {string} [token]
@@ -63,7 +63,7 @@ const OPTIONS = /** @type {const} */ ({
  * @property {boolean} isNew whether to start a new session of the directory
  * @property {string} [sessionId] the hub's id of the session to resume
  * @property {string} [resume] the agent's id of the session to resume
- * @property {string} flavor the agent kind; if the command line has none, it is undefined until the program adds it
+ * @property {string} flavor the agent kind. Without `--flavor`, undefined until the program sets it
  * @property {string} [model]
  * @property {boolean} autoApprove
  * @property {string} [machineId]
@@ -79,13 +79,13 @@ const OPTIONS = /** @type {const} */ ({
  * @param {string[]} argv arguments after the script's name
  * @param {Record<string, string | undefined>} env
  * @param {{homeVariable: string, home: string, options: Record<string, {type: 'string' | 'boolean'}>}} program
- *   `homeVariable`: the variable with the folder of the state; `home`: its default in the home directory; `options`: more
- *   options, whose values are returned as `values`
+ *   `homeVariable`: the variable with the folder of the state; `home`: the default folder, relative to the home directory; `options`:
+ *   the program's own options, whose values are returned as `values`
  * @returns {Options & {values: Record<string, any>}}
  * @throws {UsageError} on an unknown option or an invalid value
  */
 export function readOptions(argv, env, { homeVariable, home, options }) {
-  // `npm run agent --dir PATH` sets a variable instead of passing the option.
+  // npm does not pass `--dir` in `npm run agent --dir PATH` to the program, but sets the variable `npm_config_dir`.
   const swallowedOption = isNpmScript(env) && ['agent', 'dir', 'hub'].find((name) => env[`npm_config_${name}`] !== undefined);
   if (swallowedOption) {
     const script = env.npm_lifecycle_event;

@@ -1,4 +1,4 @@
-/** Asks for a secret at the terminal, and does not show what is typed. */
+/** Asks for a secret at the terminal, without showing the typed characters. */
 
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
@@ -11,7 +11,7 @@ import { Writable } from 'node:stream';
 export async function askSecret(question, { input, output }) {
   const hidden = new Writable({ write: (_chunk, _encoding, done) => done() });
   const editor = createInterface({ input, output: hidden, terminal: true, historySize: 0 });
-  // Written after the editor has turned off the echo: the terminal would show an answer that is typed earlier.
+  // Ask only after the editor has turned off the echo. Otherwise the terminal could show a part of the answer.
   output.write(question);
   try {
     return await new Promise((resolve) => {

@@ -1,17 +1,21 @@
-/** Groups changed files by folder, so that a list of them has a bounded number of entries. */
+/** Groups changed files by folder, so that a list of changes stays short. */
 
 /**
  * @typedef {{path: string, status: string, index: string, worktree: string, oldPath?: string}} ChangedFile
- * @typedef {ChangedFile & {count?: number}} Entry a file, or a folder with `count` files of the same status: its path ends with a slash
+ * @typedef {ChangedFile & {count?: number}} Entry a file, or a folder with `count` files of the same status. The path of a folder ends
+ *   with a slash
  */
 
-/** A group of at least this many files is always replaced by its folder; a smaller one only if the list is too long. */
+/** A group of at least this many files is always replaced by its folder. A smaller group is replaced only if the list is too long. */
 const MIN_GROUP_FILES = 20;
 
 /**
- * Returns the files, sorted by path, if there are at most `max`. Otherwise replaces the files with the same status in one folder of
- * `base` by an entry of that folder: all groups of at least 20, then smaller ones until the list has at most `max` entries. The
- * list can still be longer, because files directly in `base` are never grouped. Folders come first.
+ * Returns at most about `max` entries for a list of files, folders first, then by path. If there are more files than `max`, files
+ * with the same status in one folder of `base` become one entry:
+ * 1. all groups of at least {@link MIN_GROUP_FILES} files;
+ * 2. smaller groups, largest first, until the list has at most `max` entries.
+ *
+ * The list can still be longer than `max`, because files directly in `base` are never grouped.
  * @param {ChangedFile[]} files
  * @param {string} base path of a folder, empty for the root
  * @param {number} max
@@ -45,7 +49,7 @@ export function groupByFolder(files, base, max) {
   return entries.sort((a, b) => rank(a) - rank(b) || (a.path < b.path ? -1 : a.path > b.path ? 1 : 0));
 }
 
-/** Returns one entry for files of the same status: the deepest folder that has all of them. */
+/** Returns one entry for files of the same status. Its path is the deepest folder that contains all the files. */
 function toFolderEntry(files) {
   const [{ path: first, status, index, worktree }] = files;
   let end = first.lastIndexOf('/') + 1;

@@ -1,11 +1,11 @@
-/** Changes of a session's settings (permission mode, model, control), and the RPC methods that change them or stop the agent. */
+/** Changes a session's settings (permission mode, model, control). Has the RPC methods for the settings, and for stopping the agent. */
 
 import { isAskingMode } from './modes.mjs';
 
 export class Controls {
   /**
    * @param {{settings: import('./session.mjs').Settings, agent: import('./session.mjs').Agent,
-   *   permissions: import('./permissions.mjs').Permissions, agentState: import('./versioned.mjs').Versioned,
+   *   permissions: import('./permissions.mjs').Permissions, agentState: import('./versioned-value.mjs').VersionedValue,
    *   lifecycle: import('./lifecycle.mjs').Lifecycle, inBackground: (work: Promise<unknown>) => void,
    *   onChange: () => void, onAbortAnswered: () => void, onKill: () => void, log: {info: (text: string) => void}}} parts
    *   `onChange`: reports changed settings to the hub; `onAbortAnswered`: called after the answer to `abort` was sent

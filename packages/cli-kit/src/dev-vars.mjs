@@ -5,8 +5,8 @@ const VARIABLE =
   /^\s*(?:export\s+)?([\w.-]+)(?:\s*=\s*?|:\s+?)(\s*'(?:\\'|[^'])*'|\s*"(?:\\"|[^"])*"|\s*`(?:\\`|[^`])*`|[^#\r\n]+)?\s*(?:#.*)?$/gm;
 
 /**
- * Parses `.dev.vars` as wrangler does: the last definition of a name applies, quotes are removed, quoted values may contain
- * blanks, `#` and line breaks, and `\n` in double quotes is a line break.
+ * Parses `.dev.vars` as wrangler does. The last definition of a name applies. Quotes are removed. A quoted value may contain blanks,
+ * `#` and line breaks. `\n` in double quotes is a line break.
  * @param {string} text
  * @returns {Record<string, string>}
  */

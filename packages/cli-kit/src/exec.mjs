@@ -2,10 +2,10 @@
 
 import { spawn } from 'node:child_process';
 
-/** Limit on standard output, in bytes: the answer to the hub must fit into one WebSocket message. */
+/** Limit on standard output, in bytes. The answer to the hub must fit into one WebSocket message. */
 export const MAX_OUTPUT_BYTES = 12 * 1024 * 1024;
 
-/** Time limit: below the hub's limit of 30 s for an RPC. */
+/** Time limit, below the hub's limit of 30 s for an RPC. */
 const TIMEOUT_MS = 25_000;
 
 /**

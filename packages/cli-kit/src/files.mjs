@@ -1,4 +1,4 @@
-/** RPC methods for files: read a file, list a directory, and check which directories are served. */
+/** RPC methods for files: read a file, and list a directory. Also checks which directories a machine serves. */
 
 import { constants } from 'node:fs';
 import { open, readdir, realpath, stat } from 'node:fs/promises';
@@ -6,7 +6,7 @@ import path from 'node:path';
 import { pageOf } from './pages.mjs';
 import { PathError, findServedDirectory, isInside, resolveInside } from './paths.mjs';
 
-/** Largest file that can be read: as base64 in an acknowledgement it must fit into one WebSocket message of 32 MiB. */
+/** The largest file that can be read. The file is sent as base64, in one WebSocket message of at most 32 MiB. */
 export const MAX_READ_BYTES = 20 * 1024 * 1024;
 
 /** Limit on the entries of a directory in one answer, and on the links that are resolved to sort a directory. */
@@ -21,7 +21,7 @@ export function fileMethods(root) {
     /** @param {{path?: unknown}} [params] */
     async readFile({ path: requestedPath } = {}) {
       const file = await resolveInside(root, requestedPath);
-      // O_NOFOLLOW: the path was resolved, so a link at its end was created after the check. O_NONBLOCK: a pipe must not block.
+      // O_NOFOLLOW: refuses a link that was created after the path was resolved. O_NONBLOCK: a pipe must not block.
       const handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
       try {
         const info = await handle.stat();
@@ -48,22 +48,22 @@ export function fileMethods(root) {
         if (error.code === 'EACCES') throw new PathError(`Permission denied: ${requestedPath || 'the directory'}.`);
         throw error;
       });
-      // A link is sorted like its target, so the link must be resolved. Too many links would exceed the hub's time limit.
+      // A link is sorted like its target, so links are resolved. Resolving very many links would exceed the hub's time limit.
       const links = found.filter((entry) => entry.isSymbolicLink());
-      const described = await describeAll(root, folder, links.length > MAX_ENTRIES ? [] : links);
+      const described = await describeEntries(root, folder, links.length > MAX_ENTRIES ? [] : links);
       const linkEntries = new Map(described.map((entry) => [entry.name, entry]));
       const rank = (entry) => (entry.isDirectory() || linkEntries.get(entry.name)?.type === 'directory' ? 0 : 1);
       found.sort((a, b) => rank(a) - rank(b) || compare(a.name, b.name));
       const page = pageOf(found, offset, MAX_ENTRIES);
-      const entries = await describeAll(root, folder, page.entries, linkEntries);
+      const entries = await describeEntries(root, folder, page.entries, linkEntries);
       return { success: true, entries, ...page.moreField, ...(page.moreField.more === undefined ? {} : { truncated: true }) };
     },
   };
 }
 
 /**
- * Checks which paths are directories in which sessions may be started: the web console checks the directory for a new session.
- * A path outside the served directories is false, whether it exists or not.
+ * Returns for each path whether it is a directory in which sessions may be started. The web console checks the directory of a new
+ * session. A path outside the served directories gives false, whether it exists or not.
  * @param {string[]} directories resolved paths of the served directories; a relative path is relative to the first
  * @param {unknown} paths
  * @returns {Promise<Record<string, boolean>>}
@@ -80,8 +80,8 @@ export async function checkPaths(directories, paths) {
   return Object.fromEntries(await Promise.all(paths.map(async (name) => [name, await isDirectory(name)])));
 }
 
-/** Describes entries, 64 at a time. An entry whose name is in `known` is not described again. */
-async function describeAll(root, folder, found, known = new Map()) {
+/** Describes entries, 64 at a time. `known`: entries that are already described, by name. */
+async function describeEntries(root, folder, found, known = new Map()) {
   const describe = (entry) => known.get(entry.name) ?? describeEntry(root, folder, entry);
   const entries = [];
   for (let i = 0; i < found.length; i += 64) {
@@ -91,8 +91,8 @@ async function describeAll(root, folder, found, known = new Map()) {
 }
 
 /**
- * A directory entry in the format of the hub's interface. A link has the type and size of its target; if the target is
- * missing or outside the served directory, the type is `file` and the size is missing.
+ * Returns a directory entry in the format of the hub's interface. A link has the type and size of its target. If the target is missing
+ * or outside the served directory, the type is `file` and the size is missing.
  */
 async function describeEntry(root, folder, entry) {
   const full = path.join(folder, entry.name);

@@ -1,4 +1,4 @@
-/** RPC methods for git: status, lines added and removed per file, and diffs, from the installed `git`. */
+/** RPC methods for git: status, diffs, and the number of changed lines per file. They run the installed `git`. */
 
 import { lstat } from 'node:fs/promises';
 import path from 'node:path';
@@ -7,7 +7,7 @@ import { MAX_OUTPUT_BYTES, run } from './exec.mjs';
 import { pageOf } from './pages.mjs';
 import { resolveCwd, resolveInside } from './paths.mjs';
 
-/** Options that disable the settings with which a repository can run programs, and that make git read paths literally. */
+/** Options that disable the settings by which a repository can run programs, and the special meaning of characters in paths. */
 const SAFE_OPTIONS = ['-c', 'core.fsmonitor=false', '-c', 'core.quotepath=false', '--no-pager', '--literal-pathspecs'];
 
 /** Limit on the files and folders in one answer of `gitStatus`. */
@@ -16,7 +16,7 @@ const MAX_STATUS_ENTRIES = 500;
 /** Limit on the files in one answer of `gitDiffNumstat`. */
 const MAX_COUNTED_FILES = 5000;
 
-/** Limit on the output of `git status` in bytes. The answer is far smaller. */
+/** Limit on the output of `git status` in bytes. The answer to the hub is far smaller. */
 const MAX_STATUS_OUTPUT = 64 * 1024 * 1024;
 
 const DIFF = ['diff', '--no-ext-diff', '--no-textconv', '--no-color', '--relative'];
@@ -60,7 +60,7 @@ const STATUS_BY_LETTER = { M: 'modified', T: 'typechange', A: 'added', D: 'delet
 /**
  * Parses `git status --porcelain=v2 --branch -z`.
  * @param {string} text NUL-separated records
- * @param {string} [prefix] path of the directory inside the repository, with a trailing slash; removed from the paths
+ * @param {string} [prefix] the directory's path inside the repository, with a trailing slash. It is removed from the files' paths
  * @returns {{branch: string | null, oid: string | null, detached: boolean, upstream?: string, ahead?: number,
  *   behind?: number, files: {path: string, status: string, index: string, worktree: string, oldPath?: string}[]}}
  *   `index` and `worktree` are git's letters, `.` for unchanged
@@ -106,7 +106,7 @@ function parseHeader(result, record) {
   }
 }
 
-/** Returns the status of a record. A rename, copy, addition or deletion in the index takes precedence over a later edit. */
+/** Returns the status of a record. A rename, copy, addition or deletion in the index takes precedence over an edit in the worktree. */
 function parseStatusLetters(record) {
   const index = record[2];
   const worktree = record[3];
@@ -152,9 +152,9 @@ export function parseNumstat(text) {
 export function gitMethods(root) {
   return {
     /**
-     * Returns the changed files. If there are many, files with the same status in one folder are one entry: its path ends with a
-     * slash, and `count` is their number. `filePath` selects the files of such a folder. `offset`: how many entries to skip;
-     * `more`: how many entries follow this answer.
+     * Returns the changed files. If there are many files, the files of one folder with the same status are one entry: the entry's path
+     * ends with a slash, and its `count` is the number of files. `filePath`: returns only the files of this folder. `offset`: how many
+     * entries to skip. `more`: how many entries follow this answer.
      * @param {{cwd?: string, filePath?: string, offset?: number}} [params]
      * @returns {Promise<Answer<Entry> & {branch?: string, detached?: boolean, upstream?: string, ahead?: number, behind?: number}>}
      */
@@ -168,14 +168,14 @@ export function gitMethods(root) {
       });
       if (status.code !== 0) return { success: false, error: describeGitError(status, directory) };
       const prefix = prefixResult.stdout.toString('utf8').replace(/\n$/, '');
-      const { branch, oid, detached, files, ...rest } = parseStatus(status.stdout.toString('utf8'), prefix);
+      const { branch, oid, detached, files, ...upstreamFields } = parseStatus(status.stdout.toString('utf8'), prefix);
       const entries = groupByFolder(files, filePath, MAX_STATUS_ENTRIES);
       const page = pageOf(entries, offset, MAX_STATUS_ENTRIES);
       return {
         success: true,
         branch: branch ?? (oid ? oid.slice(0, 12) : 'HEAD'),
         detached,
-        ...rest,
+        ...upstreamFields,
         files: page.entries,
         ...page.moreField,
       };

@@ -33,7 +33,7 @@ export class HubClient {
     this.token = token;
   }
 
-  /** Returns the session with this tag, created if there is none. */
+  /** Returns the session with a tag. Creates the session if there is none. */
   async openSession(body) {
     return (await this.#call('POST', '/cli/sessions', body)).session;
   }
@@ -54,7 +54,7 @@ export class HubClient {
     await this.#call('DELETE', `/api/sessions/${encodeURIComponent(id)}`, undefined, token);
   }
 
-  /** Returns the machine with this id, created if there is none. */
+  /** Returns the machine with an id. Creates the machine if there is none. */
   async openMachine(body) {
     return (await this.#call('POST', '/cli/machines', body)).machine;
   }

@@ -1,8 +1,12 @@
 /**
- * A Socket.IO client of the hub's `/cli` namespace. It reconnects whenever the connection is lost.
+ * A Socket.IO client of the hub's `/cli` namespace. The client reconnects whenever the connection is lost.
  *
- * Events: `connect` (on every connection), `disconnect`, `update` (with its body), `closed` (with an `Error`, when the hub
- * refused this client permanently), `ended` (when the socket was closed and will not reconnect).
+ * Events:
+ * - `connect`: on every connection
+ * - `disconnect`
+ * - `update`, with the body of the update
+ * - `closed`, with an `Error`: the hub has refused this client permanently
+ * - `ended`: the socket was closed and will not reconnect
  */
 
 import { EventEmitter } from 'node:events';
@@ -12,7 +16,7 @@ import { TOKEN_ADVICE } from './token.mjs';
 /** The hub refused the connection or the session permanently. */
 export class RefusedError extends Error {}
 
-/** CONNECT_ERROR messages about the token: an immediate retry cannot succeed. */
+/** Matches CONNECT_ERROR messages about the token. An immediate retry cannot succeed then. */
 const TOKEN_REFUSED = /invalid (token|namespace)|namespace/i;
 
 /** Factor on the reconnect delay after the hub refused the token. */
@@ -110,7 +114,7 @@ export class HubSocket extends EventEmitter {
     this.emit('ended');
   }
 
-  /** Replaces a connection on which the hub stopped answering: closes it, and the client library opens a new one. */
+  /** Replaces a connection on which the hub does not answer. The client library opens a new connection after the old one is closed. */
   reconnect() {
     if (this.#isClosed) return;
     this.log.debug(`${this.name}: no answer, reconnecting`);
@@ -122,7 +126,7 @@ export class HubSocket extends EventEmitter {
     this.#socket.on('rpc-request', handler);
   }
 
-  /** Sends an event. Without a connection the event is dropped and the result is false. */
+  /** Sends an event. Without a connection, drops the event and returns false. */
   send(event, payload) {
     if (!this.isConnected) return false;
     this.#socket.emit(event, payload);
@@ -170,7 +174,7 @@ export class HubSocket extends EventEmitter {
     }
   }
 
-  /** Logs an error as a warning, but not twice in a row on one connection: each keep-alive may get the same error. */
+  /** Logs a warning, but not twice in a row on one connection: the hub may answer each keep-alive with the same error. */
   #warnOnce(text) {
     if (text === this.#lastReport) this.log.debug(text);
     else this.log.warn(text);

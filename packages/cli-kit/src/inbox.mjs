@@ -1,12 +1,12 @@
 /** Delivers the messages from the hub, live and from the history, exactly once and in the order of their seqs. */
 
 /**
- * Limit on the live messages that are buffered while the history is read. Above it, the buffer is dropped and its messages are
- * read from the history.
+ * Limit on the live messages that are buffered while the history is read. A full buffer is dropped, and its messages are read from
+ * the history.
  */
 const MAX_BUFFERED_MESSAGES = 500;
 
-/** Limit on the seqs of own messages that are kept while an earlier message is missing. */
+/** Limit on the seqs of this agent's own messages that are kept while an earlier message is missing. */
 const MAX_OWN_SEQS = 10_000;
 
 export class Inbox {
@@ -19,7 +19,7 @@ export class Inbox {
   /**
    * @param {{fetchAfter: (seq: number) => Promise<{seq: number}[]>, onMessage: (message: any) => void, startSeq: number,
    *   isConnected: () => boolean, onError?: (error: Error) => void, retryDelayMs?: number}} options
-   *   `fetchAfter` returns a page of messages above a seq in ascending order, and an empty page at the end
+   *   `fetchAfter`: returns a page of the messages above a seq, in ascending order; an empty page at the end of the history
    */
   constructor({ fetchAfter, onMessage, startSeq, isConnected, onError = () => {}, retryDelayMs = 1000 }) {
     this.fetchAfter = fetchAfter;
@@ -44,7 +44,7 @@ export class Inbox {
     }
   }
 
-  /** Records that the message with this seq was sent by this agent, so that it need not be read from the history. */
+  /** Records that this agent sent the message with this seq, so that the message is not read from the history. */
   skipOwn(seq) {
     if (typeof seq !== 'number' || seq <= this.lastSeq) return;
     if (this.#ownSeqs.size < MAX_OWN_SEQS) this.#ownSeqs.add(seq);
@@ -82,7 +82,7 @@ export class Inbox {
         }
         const before = this.lastSeq;
         for (const message of page) this.#deliver(message);
-        // A short page need not be the last one: a page is also limited in bytes.
+        // A page with few messages may be followed by another page, because a page is also limited in bytes.
         if (this.lastSeq === before) break;
       }
       const buffered = this.#buffered.sort((a, b) => a.seq - b.seq);

@@ -1,6 +1,9 @@
 /**
- * The lifecycle state that a session publishes in its metadata: `initializing` until its first message, then `running`; `paused`
- * while the terminal is in control; `failed` while its agent cannot be started, with the reason in `agentError`.
+ * The lifecycle state that a session publishes in its metadata. The first that applies:
+ * - `paused`: the terminal is in control
+ * - `failed`: the agent cannot be started, for the reason in `agentError`
+ * - `running`: the session has messages
+ * - `initializing`
  */
 
 const MAX_ERROR_CHARS = 1000;
@@ -25,7 +28,7 @@ export class Lifecycle {
     return this.#hasMessages;
   }
 
-  /** The fields of the metadata. */
+  /** The metadata fields of the lifecycle. */
   get fields() {
     return { lifecycleState: this.#state, lifecycleStateSince: Date.now(), agentError: this.#error };
   }

@@ -1,6 +1,6 @@
-/** Live text: sends to web clients what an agent is writing, before the message is complete and stored. */
+/** Live text: sends the text that an agent is writing to web clients, before the message is stored. */
 
-/** The longest piece, in characters: the hub accepts 64 KB. */
+/** The longest piece, in characters. The hub accepts 64 KB. */
 const MAX_CHARS = 16_000;
 
 export class LiveText {
@@ -23,7 +23,7 @@ export class LiveText {
     this.#sendFrom(offset);
   }
 
-  /** Sends the text so far again, because the hub may have restarted. To be called on every connection. */
+  /** Sends the text again that was appended so far, because the hub may have restarted. To be called on every connection. */
   onConnected() {
     this.#sendFrom(0);
   }

@@ -1,6 +1,6 @@
 /**
- * Lock files. A lock lists process ids with their start times, and is held while one of these processes runs. A lock whose
- * processes have all ended is stale, and is removed.
+ * Lock files. A lock lists processes by their ids and start times, and is held while any of these processes runs. When all have ended,
+ * the lock is stale, and is removed by the next process that needs the lock.
  */
 
 import { createHash, randomUUID } from 'node:crypto';
@@ -12,7 +12,7 @@ import { inspectProcess, isRunning } from './system-processes.mjs';
  * A process. Process ids are reused, so the start time is part of its identity.
  * @typedef {object} Process
  * @property {number} pid
- * @property {string} startTime in the system's format; empty where it is not available
+ * @property {string} startTime in the system's format; empty if the system does not provide the start time
  */
 
 /**
@@ -32,11 +32,11 @@ import { inspectProcess, isRunning } from './system-processes.mjs';
  */
 
 /**
- * The holder of a lock that another process has acquired. `ownerHasExited`: only processes that the owner added still hold it.
+ * The holder of a lock that another process has acquired. `ownerHasExited`: the lock is held only by processes that its owner added.
  * @typedef {{lock?: undefined, pid: number, details: Record<string, string>, ownerHasExited: boolean}} LockHolder
  */
 
-/** The pause before another attempt, while another process removes a stale lock. */
+/** The pause before a new attempt, while another process removes a stale lock. */
 const REMOVAL_RETRY_DELAY_MS = 20;
 
 /** @type {Map<string, Lock>} the locks that this process holds, by the id of their holder */
@@ -60,7 +60,7 @@ export class LockHeldError extends Error {
  * Acquires a lock, which is released at the latest when this process exits.
  * @param {string} file
  * @returns {() => void} releases the lock
- * @throws {LockHeldError} when a running process holds it
+ * @throws {LockHeldError} when a running process holds the lock
  */
 export function acquire(file) {
   const { lock, pid } = tryLock(file);
@@ -78,19 +78,19 @@ export function tryLock(file, details = {}) {
   mkdirSync(path.dirname(file), { recursive: true });
   const holder = { id: randomUUID(), processes: [identifyProcess(process.pid)], details };
   while (!createFile(file, holder)) {
-    const text = read(file);
+    const text = readLock(file);
     // The holder has released the lock meanwhile.
     if (text === undefined) continue;
-    const other = parse(text);
+    const other = parseLock(text);
     const running = other.processes.findIndex((listed, at) => (at === 0 ? isOwnerHolding(listed, other.id) : isHolding(listed)));
     if (running !== -1) return { pid: other.processes[running].pid, details: other.details, ownerHasExited: running > 0 };
-    if (!removeStale(file, text)) sleepSync(REMOVAL_RETRY_DELAY_MS);
+    if (!removeStaleLock(file, text)) sleepSync(REMOVAL_RETRY_DELAY_MS);
   }
   return { lock: createLock(file, holder) };
 }
 
 /**
- * Adds processes to every lock that this process holds. They keep the locks held if they outlive this process.
+ * Adds processes to every lock that this process holds. If the added processes outlive this process, the locks stay held.
  * @param {number[]} pids
  */
 export function holdLocksFor(pids) {
@@ -104,7 +104,7 @@ export function holdLocksFor(pids) {
  */
 function createLock(file, holder) {
   // If a user deleted the file, another process may hold the lock.
-  const isOwn = () => parse(read(file) ?? '').id === holder.id;
+  const isOwn = () => parseLock(readLock(file) ?? '').id === holder.id;
   const release = () => {
     heldLocks.delete(holder.id);
     if (isOwn()) rmSync(file, { force: true });
@@ -159,26 +159,26 @@ function writeTemporary(file, holder) {
 }
 
 /**
- * Removes a stale lock. Two processes may find the same stale lock, and the slower one must not remove the lock that the
- * faster one has acquired meanwhile. So each first locks a file named after the stale content (the claim), and then removes
- * the stale lock only if its content is unchanged.
+ * Removes a stale lock. Two processes may find the same stale lock. The slower process must not remove the lock that the faster
+ * process has acquired meanwhile. So each process first locks another file, the claim, which is named after the stale content. With the
+ * claim, it removes the stale lock if the content is unchanged.
  * @param {string} file
  * @param {string} text the content of the stale lock
- * @returns {boolean} false when another process is removing it
+ * @returns {boolean} false when another process is removing the lock
  */
-function removeStale(file, text) {
+function removeStaleLock(file, text) {
   const { lock: claim } = tryLock(`${file}.${createHash('sha256').update(text).digest('hex').slice(0, 16)}`);
   if (!claim) return false;
   try {
-    if (read(file) === text) rmSync(file, { force: true });
+    if (readLock(file) === text) rmSync(file, { force: true });
     return true;
   } finally {
     claim.release();
   }
 }
 
-/** @param {string} file */
-function read(file) {
+/** Returns the content of a lock file; undefined if there is no file. @param {string} file */
+function readLock(file) {
   try {
     return readFileSync(file, 'utf8');
   } catch (error) {
@@ -191,7 +191,7 @@ function read(file) {
  * @param {string} text
  * @returns {LockContent} without processes if the file is damaged
  */
-function parse(text) {
+function parseLock(text) {
   try {
     const { id, pid: ownerPid, startTime, processes = [{ pid: ownerPid, startTime }], details = {} } = JSON.parse(text);
     return { id, processes: processes.filter(({ pid }) => Number.isInteger(pid) && pid > 0), details };
@@ -200,7 +200,7 @@ function parse(text) {
   }
 }
 
-/** Whether a process that a lock lists still runs, and so holds the lock. @param {Process} listed */
+/** Whether a process that a lock lists is still running, so that it holds the lock. @param {Process} listed */
 const isHolding = ({ pid, startTime }) => isRunning(pid, startTime);
 
 /**
@@ -209,7 +209,7 @@ const isHolding = ({ pid, startTime }) => isRunning(pid, startTime);
  * @param {string} id of the holder
  */
 function isOwnerHolding(owner, id) {
-  // A file may list this process's id without being its lock: a copied file, or the file of an earlier process with this id.
+  // A file with this process's id may be another process's lock: a copied file, or the file of an earlier process with the same id.
   return owner.pid === process.pid ? heldLocks.has(id) : isHolding(owner);
 }
 

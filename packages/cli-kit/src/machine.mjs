@@ -1,4 +1,4 @@
-/** The machine at the hub: its connection, its methods and its metadata. The web console starts sessions on the machine. */
+/** The machine that this process serves: its connection to the hub, its RPC methods and its metadata. */
 
 import { arch, homedir, hostname, platform } from 'node:os';
 import path from 'node:path';
@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { checkPaths } from './files.mjs';
 import { HubSocket } from './hub-socket.mjs';
 import { RpcServer } from './rpc.mjs';
-import { Versioned } from './versioned.mjs';
+import { VersionedValue } from './versioned-value.mjs';
 
 /** Interval of the keep-alive. The hub considers a machine offline after 45 s without a keep-alive. */
 const KEEP_ALIVE_INTERVAL_MS = 20_000;
@@ -50,9 +50,9 @@ export class Machine {
     this.describeMachine = () => options.program.describeMachine?.(options);
     this.socket = new HubSocket({ ...options, auth: { machineId: this.id, clientType: 'machine-scoped' } });
     const origin = { socket: this.socket, scope: { machineId: this.id }, record: machine };
-    this.metadata = new Versioned({ ...origin, event: 'machine-update-metadata', field: 'metadata' });
-    this.runnerState = new Versioned({ ...origin, event: 'machine-update-state', field: 'runnerState' });
-    // Without this, a session whose process crashed stays active until its keep-alive times out.
+    this.metadata = new VersionedValue({ ...origin, event: 'machine-update-metadata', field: 'metadata' });
+    this.runnerState = new VersionedValue({ ...origin, event: 'machine-update-state', field: 'runnerState' });
+    // Ends a session whose process crashed. Otherwise the session stays active until its keep-alive times out.
     spawner.onCrash = (sid) => this.socket.send('session-end', { sid, time: Date.now() });
     this.rpc = new RpcServer({
       socket: this.socket,
@@ -104,7 +104,7 @@ export class Machine {
     this.socket.close();
   }
 
-  /** Sets this process's fields of a value, and leaves the other fields unchanged. */
+  /** Sets this process's fields of a versioned value. Leaves the other fields unchanged. */
   #merge(versioned, own) {
     return versioned
       .mutate((current) => {

@@ -1,4 +1,4 @@
-/** Builds and parses message contents. They are opaque to the hub, except for `TodoWrite` calls and `ready` events. */
+/** Builds and parses the contents of messages. The hub reads only `TodoWrite` calls and `ready` events; other contents are opaque. */
 
 import { randomUUID } from 'node:crypto';
 
@@ -30,8 +30,8 @@ export const toolResult = (id, content, isError = false, isFinal = false) =>
   });
 
 /**
- * The local ids of a tool call's messages. They are derived from the call's id, so that the hub recognizes messages that
- * are sent again after a restart.
+ * Returns the local ids of a tool call's messages. The ids are derived from the call's id, so that the hub recognizes messages that are
+ * sent again after a restart.
  * @param {string} id of the call
  */
 export const localIds = (id) => ({ use: `${id}-use`, result: `${id}-result`, end: `${id}-end`, ready: `${id}-ready` });
@@ -49,8 +49,8 @@ export const typedCommand = (command) => ({
 /**
  * Parses the content of a message from the hub.
  * @param {any} content
- * @returns {{text: string, attachments: {path: string, filename?: string}[]} | null} null unless
- *   a user sent the message from the web
+ * @returns {{text: string, attachments: {path: string, filename?: string}[]} | null} null if the message was not sent by a user from
+ *   the web
  */
 export function parseUserMessage(content) {
   if (content?.role !== 'user' || content.content?.type !== 'text' || content.meta?.sentFrom === 'cli') return null;

@@ -32,8 +32,8 @@ export async function describeSession(options, agentSessionId) {
 }
 
 /**
- * Merges this process's metadata into the metadata that the hub has stored. The stored
- * metadata may be from an earlier process, and may say that the session was archived. A field that is `undefined` in `own` is removed.
+ * Merges this process's metadata into the stored metadata, which may be from an earlier process. Removes the fields of an archived
+ * session, and fields that are `undefined` in `own`.
  * @param {any} current the stored metadata
  * @param {Record<string, unknown>} own from `describeSession`
  */

@@ -1,6 +1,6 @@
 /** The permission and model modes that the hub knows for each agent kind. */
 
-/** Valid modes per agent kind (PROTOCOL.md "Agents and permission modes"). Other kinds have only `default`. */
+/** The permission modes by agent kind (PROTOCOL.md "Agents and permission modes"). All other kinds have only `default`. */
 const MODES = {
   alpha: ['default', 'acceptEdits', 'bypassPermissions', 'plan'],
   beta: ['default', 'read-only', 'safe-yolo', 'yolo'],
@@ -26,7 +26,7 @@ const LENIENT_MODES = ['acceptEdits', 'safe-yolo', 'bypassPermissions', 'yolo'];
 /** Whether an agent in a mode asks the user before it acts. */
 export const isAskingMode = (mode) => !LENIENT_MODES.includes(mode);
 
-/** The mode of an agent kind that approves everything, or null when it has none. */
+/** Returns the mode of an agent kind that approves everything; null if the agent kind has no such mode. */
 export function autoApproveMode(flavor) {
   return ['bypassPermissions', 'yolo'].find((mode) => isValidMode(flavor, mode)) ?? null;
 }
@@ -51,7 +51,7 @@ export function configureByFlavor(flavor, { permissionMode, modelMode }) {
 }
 
 /**
- * The settings of a session at its start: from the command line, else those stored with the session at the hub.
+ * Returns the settings of a session at its start. Options of the command line take precedence over the settings stored at the hub.
  * @param {{flavor: string, autoApprove?: boolean, model?: string}} options
  * @param {{permissionMode?: string, modelMode?: string}} session the hub's session
  * @returns {Omit<import('./session.mjs').Settings, 'mode'>}

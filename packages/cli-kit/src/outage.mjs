@@ -1,5 +1,5 @@
 /**
- * Logs once that the hub cannot be reached, and once that it can be reached again, for all connections of this process.
+ * Logs outages of the hub. All connections of this process share one log line for an outage, and one for its end.
  *
  * Event: `restored`, when a connection reaches the hub again. The other connections then reconnect at once.
  */
@@ -33,7 +33,7 @@ export class OutageMonitor extends EventEmitter {
   }
 
   /**
-   * Logs that the hub refuses a token that it accepted before. The connections keep retrying: the hub's configuration may be
+   * Logs that the hub refuses a token that it accepted before. The connections keep retrying, because the hub's configuration may be
    * wrong only for a while.
    * @param {string} name of the connection
    * @param {string} reason

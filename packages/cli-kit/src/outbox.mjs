@@ -1,10 +1,10 @@
 /**
- * The queue of messages to the hub, which stores each message exactly once and in order.
+ * The queue of messages to the hub. The hub stores each message exactly once, and in order.
  *
- * The hub detects duplicates by `localId`. Unacknowledged messages are sent again on the next connection. After a transient
- * refusal, the outbox waits until all in-flight messages are answered, and then sends the refused messages first. So only
- * messages that were in flight together with a refused message can be stored before that message. Memory is bounded: while the
- * outbox is full, `push` waits, and so slows the command that produces the output.
+ * - Exactly once: unacknowledged messages are sent again on the next connection. The hub detects duplicates by `localId`.
+ * - In order: after a transient refusal, the outbox waits until all in-flight messages are answered, then sends the refused messages
+ *   first. Only a message that was in flight together with a refused message can be stored before it.
+ * - Bounded memory: while the outbox is full, `push` waits, which slows down the producer of the messages.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -72,7 +72,7 @@ export class Outbox {
   /**
    * Appends a message, after waiting for space if the outbox is full.
    * @param {object} message the content, opaque to the hub
-   * @param {string} [localId] the idempotency key: the hub stores the messages of one key once
+   * @param {string} [localId] the idempotency key: the hub stores only one message for each key
    * @returns {Promise<string>} its `localId`
    */
   push(message, localId = randomUUID()) {
@@ -116,7 +116,7 @@ export class Outbox {
     return this.#items.size === 0;
   }
 
-  /** Stops sending. Calls of `push` that wait, and later ones, fail. */
+  /** Stops sending. Waiting and later calls of `push` fail. */
   close() {
     this.#isClosed = true;
     clearTimeout(this.#pauseTimer);
@@ -143,7 +143,7 @@ export class Outbox {
     this.#inFlight -= 1;
     item.isInFlight = false;
     if (answer === null) {
-      // Sent again on this connection, the message would come after later ones. A new connection sends all messages in order.
+      // On this connection, the message would now arrive after later messages. A new connection sends all messages in order.
       if (this.socket.isConnected) {
         this.#startEpoch();
         // The hub may be slow rather than unreachable.
@@ -188,7 +188,7 @@ export class Outbox {
     this.#notifyChange();
   }
 
-  /** Ignores later answers to the in-flight messages, and makes every message pending again. */
+  /** Makes every message pending again. Late answers to messages of an earlier epoch are ignored. */
   #startEpoch() {
     this.#epoch += 1;
     this.#inFlight = 0;

@@ -1,4 +1,4 @@
-/** Path checks: a path from the hub must not lead outside the served directory. */
+/** Checks of paths from the hub, which must not lead outside the served directory. */
 
 import { realpath, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
@@ -18,7 +18,7 @@ export function isInside(parent, child) {
  * @param {unknown} value
  * @param {string} [field] the name of the value in error messages
  * @returns {string} the same path
- * @throws {PathError} unless it is a relative path without `..` and NUL
+ * @throws {PathError} if the path is not relative, or contains `..` or NUL
  */
 export function checkRelative(value, field = 'path') {
   if (typeof value !== 'string') throw new PathError(`"${field}" must be a string.`);
@@ -67,7 +67,7 @@ function requireInside(root, found, relative) {
 
 /**
  * Resolves the `cwd` of an RPC: the session's `metadata.path`, an absolute path. Returns the root if there is no `cwd`.
- * @throws {PathError} when it is not the root or a directory below it
+ * @throws {PathError} when `cwd` is not the root or a directory below the root
  */
 export async function resolveCwd(root, cwd) {
   if (cwd === undefined || cwd === null || cwd === '') return root;

@@ -1,7 +1,10 @@
 /**
- * Permission requests, in the session's agent state: a request is added to `requests`, which the web shows; the answer
- * arrives as the RPC `permission`; then the request moves to `completedRequests`. Approvals for the session are rules, which
- * the state lists in `sessionRules`.
+ * Permission requests, in the session's agent state:
+ * 1. A new request is added to `requests`, which web clients show.
+ * 2. The answer arrives as the RPC `permission`.
+ * 3. The request moves to `completedRequests`.
+ *
+ * An approval for the session creates a rule, which the agent state lists in `sessionRules`.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -12,14 +15,14 @@ import { SessionRules, scopeOf } from './session-rules.mjs';
 /** Limit on the completed requests in an update of the agent state. The hub keeps the completed requests that an update omits. */
 const MAX_SENT_COMPLETED = 100;
 
-/** The `approvedBy` of a call in a mode that never asks the user. */
+/** The value of `approvedBy` for a call in a mode that never asks the user. */
 export const APPROVE_EVERYTHING = { kind: 'mode', label: 'Approve everything' };
 
 /** Limit on how long the answer to `permission` waits for the hub to store the new agent state. */
 const STATE_TIMEOUT_MS = 3000;
 
 /**
- * `id`: the request's id, which the tool call also gets, so that clients can show the two together.
+ * `id`: the request's id. The tool call has the same id, so that clients show the request with its call.
  *
  * @typedef {{status: 'approved' | 'denied' | 'canceled', id: string, decision?: string, reason?: string,
  *   answers?: Record<string, string[] | {answers: string[]}>}} Outcome
@@ -36,7 +39,7 @@ export class Permissions {
   #omittedIds = new Set();
 
   /**
-   * @param {{state: import('./versioned.mjs').Versioned, root: string, onMode?: (mode: string) => void,
+   * @param {{state: import('./versioned-value.mjs').VersionedValue, root: string, onMode?: (mode: string) => void,
    *   log: {warn: (text: string) => void}, now?: () => number}} options `root`: the session's directory, resolved; `onMode`:
    *   called with the new permission mode that an answer selects
    */
@@ -55,7 +58,7 @@ export class Permissions {
     return [...this.#omittedIds, ...Object.keys({ ...requests, ...completedRequests })];
   }
 
-  /** Returns what an approval of a call for the session would cover. @param {import('./session-rules.mjs').ToolCall} call */
+  /** Returns the scope that an approval of a call for the session would cover. @param {import('./session-rules.mjs').ToolCall} call */
   scopeOf(call) {
     return scopeOf(call, this.root);
   }
@@ -71,10 +74,12 @@ export class Permissions {
    * @param {object} args the tool's arguments
    * @param {string} mode the current permission mode
    * @param {{id?: string, scope?: import('./session-rules.mjs').Scope | null, choices?: Choice[], needsChoice?: boolean,
-   *   content?: string, signal?: AbortSignal}} [options] `id`: the id of the request, by default a random one;
-   *   `scope`: what an approval for the session covers, by default nothing; `choices`: the agent's own approvals; `needsChoice`:
-   *   whether an approval must be one of `choices`; `content`: the JSON of all arguments, if `args` are shortened; `signal`: withdraws
-   *   the request
+   *   content?: string, signal?: AbortSignal}} [options]
+   *   - `id`: the id of the request, by default a random id
+   *   - `scope`: what an approval for the session covers, by default nothing
+   *   - `choices`: the agent's own approvals; `needsChoice`: whether an approval must be one of `choices`
+   *   - `content`: the JSON of all arguments, if `args` are shortened
+   *   - `signal`: withdraws the request
    * @returns {Promise<Outcome>}
    */
   ask(tool, args, mode, { id, scope = null, choices, needsChoice, content, signal } = {}) {
@@ -115,7 +120,7 @@ export class Permissions {
       ...(allowTools === undefined ? {} : { allowTools }),
     });
     request.resolve({ ...outcome, id });
-    // Delayed until the agent has the answer: after an approval, the agent may change the mode itself.
+    // Sets the mode after the agent has received the answer, because an approval may make the agent change the mode itself.
     if (isApproved && typeof mode === 'string') setImmediate(() => this.onMode(mode));
     return { success: true };
   }
@@ -133,7 +138,7 @@ export class Permissions {
   /**
    * Records that a call was approved without asking, so that clients show it like an answered request.
    * @param {{id: string, tool: string}} call
-   * @param {{kind: string, label: string}} approvedBy the rule or the mode that approved it, with a label for people
+   * @param {{kind: string, label: string}} approvedBy the rule or the mode that approved the call, with a label for people
    */
   recordApproval({ id, tool }, { kind, label }) {
     const at = this.now();
@@ -148,7 +153,7 @@ export class Permissions {
     return { success: true };
   }
 
-  /** Removes all rules: the user wants to be asked. */
+  /** Removes all rules, so that the user is asked again. */
   clearRules() {
     if (this.#rules.isEmpty) return;
     this.#rules.clear();
@@ -168,7 +173,7 @@ export class Permissions {
     request.resolve({ status: 'canceled', id });
   }
 
-  /** To be called before the session ends: requests that the hub cancels later are not published again. */
+  /** To be called before the session ends, so that requests that the hub cancels later are not published again. */
   close() {
     this.#isClosed = true;
   }
@@ -201,7 +206,7 @@ export class Permissions {
     };
     this.state
       .mutate((current) => {
-        // The request was answered or canceled before this update ran, or the hub has it already.
+        // The request was answered or canceled before this update ran, or the hub already has the request.
         if (!this.#pending.has(id) || current?.requests?.[id] || current?.completedRequests?.[id]) return current;
         return { ...current, requests: { ...current?.requests, [id]: entry } };
       })
@@ -211,7 +216,7 @@ export class Permissions {
       });
   }
 
-  /** Returns the wanted id; if an earlier request had it, the id with a number at its end. */
+  /** Returns the wanted id. If an earlier request had this id, adds a number at its end. */
   #newId(wanted) {
     if (wanted === undefined) return randomUUID();
     const usedIds = new Set([...this.requestIds, ...this.#pending.keys()]);
@@ -226,11 +231,11 @@ export class Permissions {
     return isDeepStrictEqual(state?.sessionRules ?? [], sessionRules) ? state : { ...state, sessionRules };
   }
 
-  /** Returns the agent state with only its newest completed requests. `newest`: the id of the last one. */
+  /** Returns the agent state with only the newest completed requests. `newest`: the id of the request that was completed last. */
   #withNewestCompleted(state, newest) {
     const completed = Object.entries(state?.completedRequests ?? {});
     if (completed.length <= MAX_SENT_COMPLETED) return state;
-    // The order of an object's fields is not the order of completion: ids that are numbers come first.
+    // The fields of an object are not in the order of completion, because ids that are numbers come first.
     const timeOf = ([id, entry]) => (id === newest ? Number.MAX_VALUE : (entry?.completedAt ?? 0));
     completed.sort((a, b) => timeOf(a) - timeOf(b));
     for (const [id] of completed.slice(0, -MAX_SENT_COMPLETED)) this.#omittedIds.add(id);
@@ -277,8 +282,8 @@ export class Permissions {
   }
 
   /**
-   * Applies requests that the hub completed. The hub cancels the requests of a session that was disconnected for a long time.
-   * The user did not answer the canceled requests, so they are published again.
+   * Resolves the requests that the hub has completed. Canceled requests are published again: the hub cancels the requests of a session
+   * that was disconnected for a long time, and the user has not answered them.
    */
   #reconcile(value) {
     if (this.#isClosed) return;
@@ -295,7 +300,7 @@ export class Permissions {
   }
 }
 
-/** Returns why an approval is invalid, given the choices that the agent offers; null if it is valid. */
+/** Returns why an approval does not match the choices that the agent offers; null for a valid approval. */
 function checkChoice({ choices = [], needsChoice }, answers) {
   const given = answers?.choice?.answers ?? answers?.choice;
   const isOffered = Array.isArray(given) && choices.some(({ id }) => id === given[0]);
@@ -308,7 +313,7 @@ function checkChoice({ choices = [], needsChoice }, answers) {
  * @param {any} state
  * @param {string} id
  * @param {object} outcome
- * @param {object} [fallback] the request, for a state that does not have it
+ * @param {object} [fallback] the request, if the state may not contain the request
  */
 function completeRequest(state, id, outcome, fallback) {
   if (state?.completedRequests?.[id] && !state.requests?.[id]) return state;

@@ -1,4 +1,4 @@
-/** Spawned sessions: each is a child process, which ends when this process ends. */
+/** Spawned sessions. Each spawned session is a child process, which ends when this process ends. */
 
 import { fork } from 'node:child_process';
 
@@ -57,8 +57,8 @@ export class SessionProcesses {
   start(args, { readyTimeoutMs, id }) {
     const env = { ...process.env, [this.program.homeVariable]: this.home };
     const child = fork(this.program.entry, args, { env, stdio: ['ignore', 'ignore', 'pipe', 'ipc'], execArgv: [] });
-    // The token is sent as an IPC message, because other programs can read a process's arguments and environment. A send
-    // error is ignored: a process that could not be started emits `error`, which is handled below.
+    // The token is sent as an IPC message, because other programs can read a process's arguments and environment. Send errors are
+    // ignored, because the event `error` of a process that could not be started is handled below.
     child.send({ type: 'token', token: this.token }, () => {});
     /** @type {ServedSession} */
     const session = { id, isEnding: false, started: undefined, ended: undefined };
@@ -119,7 +119,7 @@ export class SessionProcesses {
   }
 }
 
-/** Ends a process with SIGTERM, so that it can end its agent, then with SIGKILL. Resolves when it has exited. */
+/** Ends a process with SIGTERM, so that the process can end its agent, and later with SIGKILL. Resolves when the process has exited. */
 async function stop(child, session) {
   session.isEnding = true;
   child.kill('SIGTERM');

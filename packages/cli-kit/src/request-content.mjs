@@ -1,12 +1,12 @@
 /**
- * The full arguments of a permission request whose published arguments are shortened. A client reads them in parts. With each
- * part it gets a piece of a random text, the proof. An approval must have all pieces, so a client cannot approve arguments that
- * it has not loaded.
+ * The full arguments of a permission request whose published arguments are shortened. A client reads the full arguments in parts. With
+ * each part, the client receives a piece of a random text, the proof. An approval must contain the whole proof, so a client cannot
+ * approve arguments that it has not loaded.
  */
 
 import { randomBytes } from 'node:crypto';
 
-/** Characters of a part. Encoded twice as JSON, a part has at most 2.4 MB. */
+/** The length of a part in characters. Encoded twice as JSON, a part has at most 2.4 MB. */
 const PART_CHARS = 200_000;
 
 const PROOF_BYTES = 8;

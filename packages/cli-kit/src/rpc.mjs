@@ -1,9 +1,6 @@
 /** The RPC methods of a socket: their registration at the hub, and the answers to calls. */
 
-/**
- * Limit on an answer, in bytes on the wire. The hub closes the socket on a message above 32 MiB, so a longer answer is
- * replaced by an error.
- */
+/** Limit on an answer, in encoded bytes. An error replaces a longer answer, because the hub closes the socket on a message above 32 MiB. */
 const MAX_ANSWER_BYTES = 31 * 1024 * 1024;
 
 export class RpcServer {
@@ -53,7 +50,7 @@ export class RpcServer {
     }
   }
 
-  /** Returns the method's name without the prefix of the hub: the id of the session or machine. */
+  /** Returns the method's name without its prefix, which is the id of the session or machine. */
   #nameOf(method) {
     if (typeof method !== 'string') return String(method);
     const prefix = `${this.scopeId}:`;

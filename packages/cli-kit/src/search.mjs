@@ -1,4 +1,4 @@
-/** The RPC method for search, with ripgrep. The options come from the web, so only safe ones are allowed. */
+/** The RPC method for search with ripgrep. Only safe options are allowed, because the options come from the web. */
 
 import { run } from './exec.mjs';
 import { PathError, resolveCwd, resolveInside } from './paths.mjs';
@@ -7,7 +7,7 @@ import { PathError, resolveCwd, resolveInside } from './paths.mjs';
  * Options without a value. Not allowed: options that run other programs (--pre, --hostname-bin, -z), that leave the
  * directory (-L), and that read another file (-f, --ignore-file).
  */
-const SWITCHES = new Set(
+const OPTIONS_WITHOUT_VALUE = new Set(
   `--files --files-with-matches --files-without-match --hidden --no-hidden --no-ignore --no-ignore-vcs --no-ignore-parent
   --no-ignore-dot --ignore-case --case-sensitive --smart-case --fixed-strings --word-regexp --line-regexp --invert-match
   --line-number --no-line-number --count --count-matches --only-matching --json --heading --no-heading --with-filename
@@ -17,14 +17,14 @@ const SWITCHES = new Set(
 );
 
 /** Options with a value, as `--name value` or `--name=value`. */
-const VALUED = new Set(
+const OPTIONS_WITH_VALUE = new Set(
   `--glob --iglob --regexp --type --type-not --after-context --before-context --context --max-count --max-depth
   --maxdepth --max-filesize --max-columns --sort --sortr --color --replace --encoding --engine
   --context-separator --field-match-separator --field-context-separator`.split(/\s+/),
 );
 
-const SHORT_SWITCHES = new Set([...'.isSFwxvnNlcoUaHIPuq0pb']);
-const SHORT_VALUED = new Set([...'getTABCmMdrE']);
+const LETTERS_WITHOUT_VALUE = new Set([...'.isSFwxvnNlcoUaHIPuq0pb']);
+const LETTERS_WITH_VALUE = new Set([...'getTABCmMdrE']);
 
 /**
  * Checks the arguments of a search.
@@ -63,8 +63,8 @@ export function checkRipgrepArgs(args) {
 function parseOption(arg) {
   if (arg.startsWith('--')) {
     const [name] = arg.split('=', 1);
-    const takesValue = VALUED.has(name);
-    if (!takesValue && !(SWITCHES.has(name) && name === arg)) throw notAllowedError(name);
+    const takesValue = OPTIONS_WITH_VALUE.has(name);
+    if (!takesValue && !(OPTIONS_WITHOUT_VALUE.has(name) && name === arg)) throw notAllowedError(name);
     return {
       givesPattern: name === '--files' || name === '--regexp' || name === '--type-list',
       takesNextArg: takesValue && name === arg,
@@ -73,10 +73,10 @@ function parseOption(arg) {
   // Short options may be joined (-il), and a value may be joined to its letter (-A3).
   const letters = [...arg.slice(1)];
   for (const [i, letter] of letters.entries()) {
-    if (SHORT_VALUED.has(letter)) {
+    if (LETTERS_WITH_VALUE.has(letter)) {
       return { givesPattern: letter === 'e', takesNextArg: i === letters.length - 1 };
     }
-    if (!SHORT_SWITCHES.has(letter)) throw notAllowedError(`-${letter}`);
+    if (!LETTERS_WITHOUT_VALUE.has(letter)) throw notAllowedError(`-${letter}`);
   }
   return { givesPattern: false, takesNextArg: false };
 }

@@ -1,7 +1,10 @@
 /**
- * The scope of an approval for the session. A rule covers a later call of the same tool if that call does the same kind of
- * thing: a command with the same program and subcommand, an edit of files in the session's directory, or any call of a tool that
- * neither runs commands nor edits files. No rule covers a call that cannot be classified, so the user is asked again.
+ * The scope of an approval for the session. After the approval of a call, a rule covers later calls of the same tool:
+ * - after a command: commands with the same program and subcommand;
+ * - after an edit: edits of files in the session's directory;
+ * - after any other call: all calls, except commands.
+ *
+ * No rule covers a call that cannot be classified, so the user is asked again.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -12,19 +15,19 @@ import { isInside } from './paths.mjs';
 import { parseSimpleCommand } from './shell-command.mjs';
 
 /**
- * What an approval for the session covers. `key`: equal for the calls that it covers; `label`: the scope for people, such as
+ * The calls that an approval for the session covers. `key`: equal for all these calls; `label`: a text for people, such as
  * `git commit …`.
  * @typedef {{kind: 'command' | 'edit' | 'tool', tool: string, label: string, key: string}} Scope
  * @typedef {Scope & {id: string}} Rule
  *
- * A call of a tool. `kind`: of the Agent Client Protocol, if the agent has said it.
+ * A call of a tool. `kind`: the kind of the call in the Agent Client Protocol, if the agent reports kinds.
  * @typedef {{tool: string, args: unknown, kind?: string}} ToolCall
  */
 
-/** Kinds of calls that change something. A rule does not cover them unless their arguments show what they change. */
+/** Kinds of calls that change something. A rule covers such a call only if the arguments show what the call changes. */
 const CHANGING_KINDS = ['execute', 'edit', 'delete', 'move', 'switch_mode'];
 
-/** Arguments that only describe a call. Any other one is part of the scope of a command. */
+/** Arguments that only describe a call. All other arguments of a command are part of its scope. */
 const DESCRIPTIONS = ['description', 'note', 'title', 'reason', 'timeout', 'timeout_ms'];
 
 const EDIT_FIELDS = ['file_path', 'old_string', 'new_string', 'content', 'edits', 'changes', 'replace_all'];
@@ -35,7 +38,7 @@ const isObject = (/** @type {unknown} */ value) => typeof value === 'object' && 
 const isText = (/** @type {unknown} */ value) => typeof value === 'string';
 
 /**
- * Returns what an approval of a call for the session covers.
+ * Returns the scope that an approval of a call for the session covers.
  * @param {ToolCall} call
  * @param {string} root the session's directory, resolved
  * @returns {Scope | null} null if only this call can be approved
@@ -43,7 +46,7 @@ const isText = (/** @type {unknown} */ value) => typeof value === 'string';
 export function scopeOf({ tool, args = {}, kind }, root) {
   if (!isObject(args) || args.questions !== undefined || args.plan !== undefined) return null;
   if (args.command !== undefined) return scopeOfCommand(tool, args);
-  // An agent that reports kinds may have tools that only look like edits by their arguments, such as one that publishes a file.
+  // If an agent reports kinds, only the kind decides: a tool that publishes a file may have the same arguments as an edit.
   const isEdit = kind === 'edit' || (kind === undefined && EDIT_FIELDS.some((name) => name !== 'file_path' && args[name] !== undefined));
   if (isEdit) return areEditable(editedPaths(args), root) ? editScope(tool, root) : null;
   return CHANGING_KINDS.includes(kind) ? null : toolScope(tool);
@@ -73,7 +76,7 @@ function scopeOfCommand(tool, { command, ...others }) {
   return { kind: 'command', tool, label, key: JSON.stringify(['command', tool, isList, scope, context]) };
 }
 
-/** Returns the paths of the files that a call edits; none if it may do something else as well. */
+/** Returns the paths of the files that a call edits. Returns none if the call may do more than that. */
 function editedPaths(args) {
   const isOnlyEdit = ([name, value]) =>
     EDIT_FIELDS.includes(name) || DESCRIPTIONS.includes(name) || typeof value === 'boolean' || typeof value === 'number';
@@ -90,8 +93,8 @@ const isChange = (change) =>
   (isText(change.content) || Array.isArray(change.edits) || (isText(change.old_string) && isText(change.new_string)));
 
 /**
- * Whether files can be edited without asking: all must be inside the session's directory after links are followed. Hidden files
- * and folders are excluded: git and agents read settings there, which can run programs and change what an agent may do.
+ * Whether a rule may cover edits of these files. All files must be inside the session's directory, after links are followed. Hidden
+ * files and folders are excluded, because they contain settings of git and of agents, which can run programs and change permissions.
  */
 const areEditable = (files, root) => files.length > 0 && files.every((file) => isEditable(file, root));
 
@@ -105,7 +108,7 @@ function isEditable(file, root) {
     .every((name) => name !== '' && !name.startsWith('.'));
 }
 
-/** Returns the path of a file without links. The file and its folders need not exist. Returns null if a link has no target. */
+/** Returns the path of a file without links. The file and its folders may be missing. Returns null if a link has no target. */
 function resolveLinks(file) {
   for (let at = file, rest = []; ; rest = [path.basename(at), ...rest], at = path.dirname(at)) {
     try {
@@ -148,7 +151,7 @@ export class SessionRules {
     if (!this.#rules.some(({ key }) => key === scope.key)) this.#rules.push({ ...scope, id: randomUUID() });
   }
 
-  /** Adds a rule for a tool that a client named. It covers no commands, and only those edits that a rule for edits would cover. */
+  /** Adds a rule for a tool that a client named. The rule covers no commands. It covers only edits that a rule for edits would cover. */
   addTool(name) {
     this.add(toolScope(name, `${name}, except commands`));
   }

@@ -1,4 +1,4 @@
-/** One session at the hub: its connection, its methods and its agent. */
+/** One session: its connection to the hub, its RPC methods and its agent. */
 
 import { isDeepStrictEqual } from 'node:util';
 import { Controls } from './controls.mjs';
@@ -14,12 +14,12 @@ import { Permissions } from './permissions.mjs';
 import { RpcServer } from './rpc.mjs';
 import { searchMethods } from './search.mjs';
 import { createUploads } from './uploads.mjs';
-import { Versioned } from './versioned.mjs';
+import { VersionedValue } from './versioned-value.mjs';
 
 /** Interval of the keep-alive. The hub marks a session inactive after 30 s without a keep-alive. */
 const KEEP_ALIVE_INTERVAL_MS = 10_000;
 
-/** Time limit for the end of the agent, and again for the last messages, when the session ends. */
+/** At the end of a session: time limit for the end of the agent, and for sending the last messages. */
 const END_TIMEOUT_MS = 5000;
 
 /**
@@ -28,7 +28,7 @@ const END_TIMEOUT_MS = 5000;
  */
 
 /**
- * What an agent is created from.
+ * The parts from which an agent is created.
  * @typedef {object} AgentParts
  * @property {string} root the session's directory, resolved
  * @property {import('./app.mjs').ServingOptions} options of `startApp`
@@ -36,7 +36,7 @@ const END_TIMEOUT_MS = 5000;
  * @property {Record<string, any>} session the hub's session
  * @property {import('./state.mjs').SessionState} state stored over restarts
  * @property {string} uploads the folder of the session's uploads
- * @property {Settings} settings the current ones, which `configure` and `apply` change
+ * @property {Settings} settings the current settings, which `configure` and `apply` change
  * @property {(changes: Partial<Settings>) => void} apply records settings that the agent itself has changed
  * @property {(message: object, localId?: string) => Promise<unknown>} send a message; waits while the outbox is full
  * @property {(timeoutMs: number) => Promise<boolean>} flush waits until every message is stored; false on timeout
@@ -44,12 +44,12 @@ const END_TIMEOUT_MS = 5000;
  *   so that web clients see it early. `id`: the `localId` of the message once it is sent
  * @property {import('./permissions.mjs').Permissions} permissions
  * @property {(fields: Record<string, unknown>) => void} publishMetadata changes fields of the session's metadata
- * @property {(error: string | null) => void} onStarted to be called when the agent has started, with null, and when it could not be
- *   started, with the reason
+ * @property {(error: string | null) => void} onStarted to be called with null when the agent has started, and with the reason when the
+ *   agent could not be started
  * @property {() => string[]} requestIds ids of the session's earlier and pending permission requests
  * @property {(thinking: boolean) => void} onThinking to be called when `thinking` has changed
  * @property {(seq: number, wasSkipped: boolean) => void} onHandled to be called once per message, after its last effect
- * @property {(seqs: number[]) => void} onQueueChange to be called with the seqs of the messages that wait, when they have changed
+ * @property {(seqs: number[]) => void} onQueueChange to be called when the queue of messages has changed, with the seqs in the queue
  */
 
 /**
@@ -82,10 +82,10 @@ export class Session {
   });
 
   /**
-   * Finds the session at the hub by id (to resume it) or by tag, or creates it; does not connect.
+   * Finds the session at the hub: by id to resume a session, otherwise by tag. Creates the session if there is none. Does not connect.
    * @param {import('./app.mjs').ServingOptions & {onKill?: () => void}} options
    * @returns {Promise<Session>}
-   * @throws {Error} when another process serves the session, or its state is not on this machine
+   * @throws {Error} when another process serves the session, or the state of the session is not on this machine
    */
   static async open(options) {
     const { client, outage, startTimeoutMs } = options;
@@ -118,7 +118,7 @@ export class Session {
   /**
    * @param {import('./app.mjs').ServingOptions & {onKill?: () => void}} options
    * @param {{state: import('./state.mjs').SessionState, metadata: Record<string, any>, session: Record<string, any>,
-   *   isNew: boolean}} opened `session`: the hub's
+   *   isNew: boolean}} opened `session`: the session as the hub returned it
    */
   constructor(options, { state, metadata, session, isNew }) {
     const { log, root, client, store, program } = options;
@@ -142,8 +142,8 @@ export class Session {
     Object.assign(this.ownMetadata, this.lifecycle.fields);
     this.socket = new HubSocket({ ...options, auth: { sessionId: this.id, clientType: 'session-scoped', features: ['upload-chunks'] } });
     const origin = { socket: this.socket, scope: { sid: this.id }, record: session };
-    this.agentState = new Versioned({ ...origin, event: 'update-state', field: 'agentState' });
-    this.metadata = new Versioned({ ...origin, event: 'update-metadata', field: 'metadata' });
+    this.agentState = new VersionedValue({ ...origin, event: 'update-state', field: 'agentState' });
+    this.metadata = new VersionedValue({ ...origin, event: 'update-metadata', field: 'metadata' });
     this.outbox = new Outbox({
       socket: this.socket,
       sid: this.id,
@@ -237,7 +237,7 @@ export class Session {
     await this.agent.start({ isResumed: this.isResumed });
     this.socket.connect();
     await this.socket.whenConnected();
-    // When the hub answers the ping, it has processed the events before it: the registrations and the first keep-alive.
+    // The hub processes events in order. After the ping, it has processed the registrations and the first keep-alive.
     await this.socket.sendWithAck('ping', {}, 1500);
     this.#inBackground(this.permissions.cancelStale());
     this.#hasPublished = true;
@@ -246,14 +246,17 @@ export class Session {
     this.controls.publishControl();
   }
 
-  /** Deletes the session at the hub if this process created it and the agent did not start: clients would list an empty session. */
+  /**
+   * Deletes the session at the hub if this process created the session and the agent did not start. Otherwise clients would list an
+   * empty session.
+   */
   async discardUnstarted() {
     if (this.isNew && !this.#hasPublished) await this.#delete();
   }
 
   /**
-   * Whether a runner started the session, and nothing was sent in it. A session without a runner is not deleted, because the
-   * next start in its directory continues it.
+   * Whether the session can be deleted at its end: a runner started the session, and it has no messages. A session that was started at
+   * the terminal is kept, because the next start in the same directory continues it.
    */
   get #isUnusedAndSpawned() {
     return this.isNew && this.isSpawned && !this.lifecycle.hasMessages && !this.metadata.value?.name;
@@ -264,7 +267,7 @@ export class Session {
   }
 
   /**
-   * Ends the session at the hub after its last messages were sent. Deletes it if a runner started it and it was never used.
+   * Ends the session at the hub after its last messages were sent. Deletes an unused session that a runner started.
    * @param {{completed: boolean}} options `completed`: whether to set `lifecycleState` to `completed`
    */
   async end({ completed }) {
@@ -285,7 +288,7 @@ export class Session {
       }
       this.rpc.unregister();
       this.socket.send('session-end', { sid: this.id, time: Date.now() });
-      // The hub processes events in order: when it answers the ping, it has processed `session-end`.
+      // The hub processes events in order. After the ping, it has processed `session-end`.
       await this.socket.sendWithAck('ping', {}, 1500);
     }
     this.outbox.close();
@@ -295,7 +298,7 @@ export class Session {
     this.#resolveEnded();
   }
 
-  /** This session, for the machine's spawner. @returns {import('./processes.mjs').ServedSession} */
+  /** The session as the machine's spawner needs it. @returns {import('./processes.mjs').ServedSession} */
   get servedSession() {
     const session = this;
     return {
@@ -339,7 +342,7 @@ export class Session {
     });
   }
 
-  /** Changes fields of the metadata. Before the first connection, only records them: `connect` publishes them. */
+  /** Changes fields of the metadata. Before the first connection, only records the fields, which `connect` publishes. */
   #publishMetadata(fields) {
     Object.assign(this.ownMetadata, fields);
     if (this.#hasPublished) this.#inBackground(this.metadata.mutate((current) => mergeMetadata(current, fields)));
@@ -355,7 +358,7 @@ export class Session {
     );
   }
 
-  /** Reads the metadata and the agent state again: they may have changed while there was no connection. */
+  /** Reads the metadata and the agent state again, because they may have changed while there was no connection. */
   async #refresh() {
     try {
       const session = await this.client.getSession(this.id);
@@ -372,8 +375,8 @@ export class Session {
   }
 
   /**
-   * Sends a keep-alive, because the hub marks an aborted session inactive until the next keep-alive. The ping ensures that
-   * the hub has processed the answer to `abort` first.
+   * Sends a keep-alive, because the hub marks an aborted session inactive until the next keep-alive. After the ping, the hub has
+   * processed the answer to `abort`.
    */
   async #reactivate() {
     await this.socket.sendWithAck('ping', {});

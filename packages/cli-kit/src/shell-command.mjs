@@ -1,7 +1,7 @@
-/** Parses simple commands of a POSIX shell: one program and its arguments, without anything that a shell expands or runs. */
+/** Parses simple commands of a POSIX shell: one program and its arguments. Refuses everything that a shell would expand or run. */
 
 /**
- * A word of a command. `isLiteral`: it has neither quotes nor a pattern, so its text is what the shell passes on.
+ * A word of a command. `isLiteral`: the word has neither quotes nor a pattern, so that the shell passes on its text unchanged.
  * @typedef {{text: string, isLiteral: boolean}} Word
  */
 
@@ -9,8 +9,8 @@
 const MAX_COMMAND_CHARS = 20_000;
 
 /**
- * The parts of a word. Control, format and unassigned characters and separators other than the space are in none of them: people
- * cannot see such characters, and shells handle them in different ways.
+ * The parts of a word. No part matches control, format or unassigned characters, or separators other than the space. People cannot see
+ * such characters, and shells handle them in different ways.
  */
 const PARTS = [
   { pattern: /'((?:[^'\p{C}\p{Z}]| )*)'/uy, isLiteral: false },
@@ -22,8 +22,8 @@ const PARTS = [
 /**
  * Splits a simple command into its words.
  * @param {string} text
- * @returns {Word[] | null} null for a command with an operator, an expansion, a redirection, a backslash outside of quotes, a
- *   line break, or anything else that this parser does not know; also for an empty command
+ * @returns {Word[] | null} null for an empty command, and for a command that this parser does not understand completely: with an
+ *   operator, an expansion, a redirection, a backslash outside of quotes, a line break, or other characters
  */
 export function parseSimpleCommand(text) {
   if (text.length > MAX_COMMAND_CHARS) return null;

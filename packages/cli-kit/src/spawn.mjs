@@ -14,7 +14,7 @@ const WORD = /^[A-Za-z0-9_.-]{1,128}$/;
 
 export class Spawner {
   /**
-   * The session of this process, which can be resumed as well.
+   * The session that this process itself serves. It can be resumed like a spawned session.
    * @type {import('./processes.mjs').ServedSession | null}
    */
   ownSession = null;
@@ -86,14 +86,14 @@ export class Spawner {
    */
   #start({ directory, agentArgs, model, yolo = false }, deadline) {
     check(model === undefined || typeof model === 'string', '"model" must be a string.');
-    // A unique tag: the directory alone is the tag of the session that is started at the terminal.
+    // The tag must be unique. The directory alone is the tag of the session that is started at the terminal.
     const args = [`--tag=${directory}#${randomUUID()}`];
     if (model !== undefined) args.push(`--model=${model}`);
     if (yolo === true) args.push('--auto-approve');
     return this.#startProcess(directory, agentArgs, args, deadline);
   }
 
-  /** Resumes a session. If the session is already served, returns the result of its start. If it is ending, waits for its end first. */
+  /** Resumes a session. Returns the result of the first start if the session is already served. Waits for the end of an ending session. */
   async #resume({ directory, agentArgs, sessionId, resumeSessionId }, deadline) {
     const isWord = (id) => typeof id === 'string' && WORD.test(id);
     check(isWord(sessionId), '"sessionId" must be the id of the session to resume.');
@@ -111,7 +111,7 @@ export class Spawner {
 
   #openWorktree({ directory, name }, deadline) {
     const opened = openWorktree({ directory, directories: this.directories, name });
-    // After a timeout the worktree is still completed, and a retry finds it.
+    // After a timeout, git still completes the worktree, so that a retry finds it.
     const message = 'Creating the worktree takes longer than usual. Try again in a minute.';
     return withDeadline(opened, deadline - this.readyTimeoutMs / 4, message);
   }

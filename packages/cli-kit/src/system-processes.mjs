@@ -1,4 +1,4 @@
-/** Processes of this computer by their id: whether they run, when they started, their parent, children and group. */
+/** Processes of this computer by process id: whether a process runs, its start time, parent, children and group. */
 
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
@@ -14,10 +14,10 @@ const HAS_PROC = existsSync('/proc/self/stat');
  */
 
 /**
- * Whether a process runs. A process that has ended and was not reaped does not run: in a container without an init process,
- * nothing reaps the processes whose parent was killed.
+ * Whether a process runs. A zombie does not run: in a container without an init process, nothing reaps a process whose parent was
+ * killed.
  * @param {number} pid
- * @param {string} [startTime] of the expected process: ids are reused, so a process with another start time is a different one
+ * @param {string} [startTime] the start time of the expected process. Ids are reused, so another start time means another process
  */
 export function isRunning(pid, startTime = '') {
   try {
@@ -44,7 +44,7 @@ export function inspectProcess(pid) {
   }
   try {
     const { name, fields } = readStat(pid);
-    // A process whose first thread has ended is shown as a zombie, but runs while it has other threads.
+    // The system shows a process whose first thread has ended as a zombie, although other threads may still run.
     const isZombie = 'ZX'.includes(fields[3]) && Number(fields[20]) <= 1;
     return { isZombie, startTime: fields[22], parent: Number(fields[4]), name };
   } catch {
@@ -55,7 +55,7 @@ export function inspectProcess(pid) {
 /**
  * Reads /proc/PID/stat of Linux.
  * @param {number} pid
- * @returns {{name: string, fields: string[]}} `fields`: at the numbers that proc(5) gives them; from field 3 on
+ * @returns {{name: string, fields: string[]}} `fields`: by their numbers in proc(5); fields 0 to 2 are empty
  */
 export function readStat(pid) {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
@@ -84,7 +84,7 @@ export function childrenOf(parent) {
 
 /**
  * Lists all processes with `ps`.
- * @param {...string} columns keywords of its option `-o`
+ * @param {...string} columns keywords of the option `-o` of `ps`
  * @returns {string[][]} the values of the columns
  */
 export function listProcesses(...columns) {
@@ -96,7 +96,7 @@ export function listProcesses(...columns) {
 
 /**
  * Sends a signal to a process group. Has no effect if the group has ended, or could not be started.
- * @param {number | undefined} leader its process id
+ * @param {number | undefined} leader the process id of the group's leader
  * @param {NodeJS.Signals} signal
  */
 export function signalGroup(leader, signal) {

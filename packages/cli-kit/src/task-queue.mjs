@@ -1,21 +1,19 @@
-/**
- * The queue of a session's user messages: handles them one at a time and in order, and reports each handled message.
- */
+/** The queue of a session's user messages. Handles one message at a time, in order, and reports each handled message. */
 
 import { isDeepStrictEqual } from 'node:util';
 import * as messages from './messages.mjs';
 
-/** Limit on the seqs that `onQueueChange` gets. */
+/** Limit on the seqs that are reported to `onQueueChange`. */
 const MAX_REPORTED_SEQS = 500;
 
 /**
- * A user message, or a command typed at the terminal (`isLocal`, without `seq`). `isSkipped`: the item is not to be handled.
+ * A user message, or a command typed at the terminal (`isLocal`, without `seq`). `isSkipped`: the item must not be handled.
  * @typedef {{seq?: number, text?: string, attachments?: {path: string, filename?: string, mimeType?: string}[], isLocal?: boolean,
  *   isSkipped?: boolean}} Item
  */
 
 /**
- * The item being handled. The handler sets `readyId`, the local id of the final `ready` event, to make it idempotent.
+ * The item that is being handled. `readyId`: the local id of the final `ready` event, set by the handler to make the event idempotent.
  * @typedef {{item: Item, isAborted: boolean, ended: Promise<void>, readyId?: string}} Task
  */
 
@@ -36,8 +34,10 @@ export class TaskQueue {
    *   handle: (item: Item, task: Task) => Promise<unknown>, interrupt: (task: Task) => Promise<unknown>,
    *   onEnd?: () => void, onHandled?: (seq: number, wasSkipped: boolean) => void, onQueueChange?: (seqs: number[]) => void,
    *   log: {warn: (text: string) => void}}} parts
-   *   `interrupt`: makes `handle` return soon; `onEnd`: called after `handle`, before `ready` is sent; `onHandled`: called
-   *   once per message, after its last effect; `onQueueChange`: called with the seqs of the messages that wait
+   *   - `interrupt`: makes `handle` return soon
+   *   - `onEnd`: called after `handle`, before `ready` is sent
+   *   - `onHandled`: called once for each message, after its last effect
+   *   - `onQueueChange`: called with the seqs of the messages in the queue
    */
   constructor({ settings, send, handle, interrupt, onEnd = () => {}, onHandled = () => {}, onQueueChange = () => {}, log }) {
     this.settings = settings;
@@ -50,13 +50,13 @@ export class TaskQueue {
     this.log = log;
   }
 
-  /** Starts to handle items. Items that were added earlier have waited for this call. */
+  /** Starts to handle items, including items that were added before. */
   start() {
     this.#isPaused = false;
     this.wake();
   }
 
-  /** Adds a message of the history or of a live update. Messages that are not a user's are skipped in order. */
+  /** Adds a message of the history or of a live update. Messages that no user sent are skipped, in order. */
   receive({ seq, content }) {
     this.add({ seq, ...(messages.parseUserMessage(content) ?? { isSkipped: true }) });
   }
@@ -68,7 +68,7 @@ export class TaskQueue {
     this.#reportQueue();
   }
 
-  /** Continues. To be called when a setting has changed, because the queue may wait for it. */
+  /** Handles items that can be handled now. To be called when a setting has changed: the queue may wait for a change of the mode. */
   wake() {
     if (!this.#isProcessing && !this.#isPaused) this.#process();
   }

@@ -1,4 +1,4 @@
-/** RPC methods for uploads, which are stored in one folder per session outside the served directory. */
+/** RPC methods for uploads. The uploads of each session are in one folder, outside of the served directory. */
 
 import { randomUUID } from 'node:crypto';
 import { lstat, mkdir, open, readdir, realpath, rename, rm, writeFile } from 'node:fs/promises';
@@ -8,7 +8,7 @@ import { PathError } from './paths.mjs';
 /** Largest upload in one call, decoded (PROTOCOL.md, "Limits"). */
 export const MAX_UPLOAD_BYTES = 50 * 1024 * 1024;
 
-/** Returns a safe form of a file name: its last component, without control characters, at most 120 bytes. */
+/** Returns a safe form of a file name: the last component of the path, without control characters, at most 120 bytes. */
 export function safeName(filename) {
   const last = filename.split(/[/\\]/).pop() ?? '';
   let name = last.replace(/[\u0000-\u001f\u007f]/g, '').replace(/^[.\s]+|[.\s]+$/g, '');
@@ -23,7 +23,7 @@ export function safeName(filename) {
 /** The names of temporary files. */
 const TEMPORARY_FILE = /^\..*\.part$/;
 
-/** A file that arrives in chunks: a temporary file of the folder, which gets its name with the last chunk. */
+/** A file that arrives in chunks. It is a temporary file until the last chunk, and then gets its final name. */
 class PartialFile {
   size = 0;
 
@@ -32,7 +32,7 @@ class PartialFile {
     this.path = path.join(folder, `.${randomUUID()}.part`);
   }
 
-  /** Writes a chunk; the first one creates the file. */
+  /** Writes a chunk. The first chunk creates the file. */
   async write(bytes) {
     if (this.file === undefined) {
       await mkdir(this.folder, { recursive: true, mode: 0o700 });
@@ -42,7 +42,7 @@ class PartialFile {
     this.size += bytes.length;
   }
 
-  /** Gives the complete file its name, and returns its path. */
+  /** Gives the complete file its final name. Returns the path of the file. */
   async finish(filename) {
     await this.#close();
     const target = newPath(this.folder, filename);
@@ -64,7 +64,7 @@ class PartialFile {
 
 const newPath = (folder, filename) => path.join(folder, `${randomUUID().slice(0, 8)}-${safeName(filename)}`);
 
-/** Returns an error for the user if the disk is full; otherwise the same error. */
+/** Converts the error of a full disk to a text for the user. Returns any other error unchanged. */
 function toUserError(error) {
   return error.code === 'ENOSPC' ? new Error("The machine's disk is full. Free some space and try again.") : error;
 }
@@ -79,8 +79,8 @@ function requireFilename(filename) {
  */
 
 /**
- * @param {string} folder of this session's uploads; created on the first upload, readable by this user only
- * @returns the RPC methods, and `discardParts`, to be called when the connection is lost: the uploads in progress cannot continue
+ * @param {string} folder the folder of this session's uploads; created on the first upload, readable by this user only
+ * @returns the RPC methods; and `discardParts`, which must be called when the connection is lost, because the uploads cannot continue
  */
 export function createUploads(folder) {
   /** By upload id. @type {Map<string, PartialFile>} */
@@ -163,7 +163,7 @@ export function createUploads(folder) {
  * Finds an upload.
  * @param {string} folder
  * @param {unknown} requestedPath the path that `uploadFile` returned
- * @returns {Promise<{path: string, size: number} | null>} `size` in bytes; null unless the path is a file in the folder
+ * @returns {Promise<{path: string, size: number} | null>} `size` in bytes; null if the path is not a file in the folder
  */
 export async function findUpload(folder, requestedPath) {
   if (typeof requestedPath !== 'string' || requestedPath.includes('\0')) return null;

@@ -1,8 +1,8 @@
 /**
  * Git worktrees: a separate checkout and branch for a session.
  *
- * Worktrees are created in the folder `.worktrees` of the repository, which is inside the served directory and ignored by git.
- * A worktree is not removed when its session ends, because it contains the user's work.
+ * Worktrees are created in the folder `.worktrees` of the repository. The folder is inside the served directory, and git ignores it. A
+ * worktree is not removed when the session ends, because the worktree contains the user's work.
  */
 
 import { mkdir, stat, writeFile } from 'node:fs/promises';
@@ -15,15 +15,15 @@ const FOLDER = '.worktrees';
 /** Time limit for creating a worktree: git writes every file of the repository. */
 const ADD_TIMEOUT_MS = 10 * 60_000;
 
-/** Disables hooks: the user did not approve the programs that a repository's hooks run. */
+/** Disables hooks, because the user did not approve the programs that the hooks of a repository run. */
 const NO_HOOKS = ['-c', 'core.hooksPath=/dev/null'];
 
 /** @type {Promise<unknown>} */
 let lastOpen = Promise.resolve();
 
 /**
- * Opens the worktree with this name, or creates it with a branch of the same name from the commit checked out in
- * `directory`.
+ * Opens the worktree with this name. If there is none, creates the worktree and a branch of the same name, from the commit that is
+ * checked out in `directory`.
  * @param {{directory: string, directories: string[], name: unknown}} options `directory`: resolved, in a repository;
  *   `directories`: the served directories, resolved
  * @returns {Promise<string>} the directory in the worktree that corresponds to `directory`
@@ -39,7 +39,7 @@ export function openWorktree({ directory, directories, name }) {
  * Describes the linked worktree that contains a directory, for the session metadata.
  * @param {string} directory resolved
  * @returns {Promise<{basePath: string, branch: string, name: string, worktreePath: string, createdAt: number} | undefined>}
- *   undefined outside of a linked worktree; `branch` is `HEAD` when no branch is checked out
+ *   undefined outside of a linked worktree; `branch`: `HEAD` if no branch is checked out
  */
 export async function describeWorktree(directory) {
   try {
@@ -83,7 +83,7 @@ async function open(directory, directories, name) {
   return (await isDirectory(inside)) ? inside : worktree;
 }
 
-/** Finds the checkout of a directory (`top`), the repository's main checkout (`base`), and the path inside (`prefix`). */
+/** Finds the checkout that contains a directory (`top`), the repository's main checkout (`base`), and the path in `top` (`prefix`). */
 async function locate(directory) {
   const found = await gitText(
     ['rev-parse', '--path-format=absolute', '--show-toplevel', '--git-dir', '--git-common-dir', '--show-prefix'],
@@ -96,7 +96,7 @@ async function locate(directory) {
   return { top, isLinked, prefix, base: isLinked ? (await listWorktrees(top))[0] : top };
 }
 
-/** Creates the folder for worktrees, with a .gitignore that makes git ignore it, and returns its path. */
+/** Creates the folder for worktrees, with a `.gitignore` that makes git ignore the folder. Returns the path of the folder. */
 async function ensureFolder(base) {
   const folder = await resolveInside(base, FOLDER, { mustExist: false, field: FOLDER });
   await mkdir(folder, { recursive: true });
@@ -121,7 +121,7 @@ async function addWorktree(top, worktree, name) {
   await gitText(args, top, { timeoutMs: ADD_TIMEOUT_MS });
 }
 
-/** Paths of the repository's checkouts, the main one first. */
+/** Returns the paths of the repository's checkouts, the main checkout first. */
 async function listWorktrees(cwd) {
   const list = await gitText(['worktree', 'list', '--porcelain'], cwd);
   return [...list.matchAll(/^worktree (.*)$/gm)].map(([, found]) => found);

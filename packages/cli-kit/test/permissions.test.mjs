@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { autoApproveMode, isValidMode, isValidModel } from '../src/modes.mjs';
 import { Permissions } from '../src/permissions.mjs';
-import { Versioned } from '../src/versioned.mjs';
+import { VersionedValue } from '../src/versioned-value.mjs';
 import { quietLog, nextTurn } from './support/wait.mjs';
 
 /** The hub's copy of an agent state. The next `errors` updates fail with `code`. */
@@ -29,7 +29,7 @@ class StoredState {
 function setup() {
   const hub = new StoredState();
   const modes = [];
-  const state = new Versioned({
+  const state = new VersionedValue({
     socket: { sendUntilAcked: (event, payload) => hub.request(event, payload) },
     event: 'update-state',
     field: 'agentState',

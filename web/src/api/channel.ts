@@ -9,7 +9,7 @@ import type { HubEvent } from './types.ts';
 
 export type ConnectionState = 'connecting' | 'live' | 'reconnecting' | 'offline';
 
-/** The data to fetch again after a connect, because events may have been missed. `messages`: only messages of the followed session. */
+/** The data that the page fetches again after a connect, because it may have missed events. `messages`: those of the followed session. */
 export type Gap = 'none' | 'messages' | 'all';
 
 /** A connection without events for this long is replaced. The hub sends a heartbeat every 30 s, which may be a minute late. */
@@ -22,7 +22,7 @@ const MIN_BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 15_000;
 /** After this many consecutive WebSockets that never opened, the channel tries server-sent events. */
 const MAX_SOCKET_ATTEMPTS = 2;
-/** After this many consecutive failed connects the JWT is replaced: it may have expired, but browsers do not report the reason. */
+/** After this many consecutive failed connects the JWT is replaced: browsers do not report whether an expired JWT was the reason. */
 const MAX_JWT_ATTEMPTS = 2;
 /** The hub's close code for an expired JWT. */
 const CLOSE_TOKEN_EXPIRED = 4401;
@@ -50,7 +50,7 @@ export interface ChannelEnvironment {
 
 interface Connection {
   close: () => void;
-  /** Requests an answer from the hub. Returns false if the connection cannot do that. */
+  /** Requests an answer from the hub. Returns false if the connection cannot send a request. */
   probe: () => boolean;
 }
 
@@ -116,8 +116,8 @@ export class Channel {
   }
 
   /**
-   * Checks the connection at once, and replaces it if the hub does not answer. The network may have dropped it silently while the
-   * page was in the background.
+   * Checks the connection, and replaces it if the hub does not answer. While the page was in the background, the network may have
+   * dropped the connection silently.
    */
   probe(): void {
     if (!this.#isRunning || this.#probeTimer !== undefined) return;
@@ -126,13 +126,13 @@ export class Channel {
       void this.#connect();
       return;
     }
-    // A stream cannot be probed, so its next heartbeat must arrive in time; on a socket that is opening, the first event.
-    const untilHeartbeat = this.#lastActivityAt + MAX_HEARTBEAT_INTERVAL_MS - Date.now();
-    const timeoutMs = this.#connection.probe() ? PROBE_TIMEOUT_MS : Math.max(PROBE_TIMEOUT_MS, untilHeartbeat);
+    // A stream and a socket that is opening cannot send a probe: wait for the next heartbeat or for the first event.
+    const heartbeatDueMs = this.#lastActivityAt + MAX_HEARTBEAT_INTERVAL_MS - Date.now();
+    const timeoutMs = this.#connection.probe() ? PROBE_TIMEOUT_MS : Math.max(PROBE_TIMEOUT_MS, heartbeatDueMs);
     this.#probeTimer = setTimeout(() => this.reconnect(), timeoutMs);
   }
 
-  /** Closes the connection at once: the browser may report the lost connection only after minutes. */
+  /** Closes the connection, because the browser may report the lost connection only after minutes. */
   handleOffline(): void {
     if (!this.#isRunning) return;
     this.#closeConnection();
@@ -212,7 +212,7 @@ export class Channel {
     };
     socket.onmessage = ({ data }) => {
       const event = JSON.parse(String(data)) as HubEvent;
-      // The hub disconnects clients that fall behind. Any frame tells it that this client still reads.
+      // The hub disconnects clients that fall behind. Any frame shows the hub that this client still reads.
       if (event.type === 'heartbeat') socket.send('read');
       handleEvent(event, 'eventId' in event ? event.eventId : undefined);
     };
@@ -249,7 +249,7 @@ export class Channel {
     return { close: () => stream.close(), probe: () => false };
   }
 
-  /** Restarts the timeouts of the connection. To be called when it has received a frame, and when it is started. */
+  /** Restarts the timeouts of the connection. Must be called when the connection is started, and when it has received a frame. */
   #recordActivity(): void {
     this.#lastActivityAt = Date.now();
     this.#endProbe();

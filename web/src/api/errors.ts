@@ -27,7 +27,7 @@ export function unreachableError(): HubError {
   return new HubError(0, 'unreachable', 'The hub cannot be reached.');
 }
 
-/** Matches the hub's error for a call that no connected CLI serves. The text is replaced, because users do not know method names. */
+/** Matches the hub's error for a call that no connected CLI handles. The text names a method, so {@link NOT_READY} replaces the text. */
 const NO_HANDLER = /No handler registered for (permission\b|\w+\. Check that)/;
 
 const NOT_READY = "The agent's CLI is not connected, or not ready yet. Try again in a few seconds.";

@@ -18,7 +18,7 @@ export interface PresenceEnvironment {
   isVisible: () => boolean;
   /** Sends a report to the hub. It must also work while the page is being closed. */
   report: (subscriptionId: string, visibility: Visibility) => Promise<void>;
-  /** Called when the hub does not know the subscription: the connection is closed, but the page may not have noticed. */
+  /** Called when the hub does not know the subscription. Its connection is closed, even if the page has not noticed. */
   onSubscriptionGone: () => void;
 }
 
@@ -30,7 +30,7 @@ export class Presence {
   #reported: Visibility | null = null;
   /** The time of the last input, in Unix milliseconds. Loading and showing the page count as input. */
   #lastInputAt = Date.now();
-  /** Whether the page got a toast after its last input. The user may be gone, so the page reports `visible` only after the next input. */
+  /** Whether the page got a toast after its last input. The user may be away, so the page reports `hidden` until the next input. */
   #awaitsInput = false;
   /** The number of the latest report. The outcome of an older report is ignored. */
   #latestReport = 0;
@@ -60,7 +60,7 @@ export class Presence {
     else void this.#report();
   }
 
-  /** Records input. The page reports it if it was not in use, or got a toast. */
+  /** Records input. Reports the input if the page was not in use, or got a toast. */
   handleInput(): void {
     const isReportDue = this.#awaitsInput || this.#reported === 'hidden';
     this.#recordInput();
@@ -119,7 +119,7 @@ export class Presence {
     }
   }
 
-  /** Schedules the next report of a page in use: it is still in use if there is input before the report, and otherwise no longer. */
+  /** Schedules the next report of a page in use. Input before that time keeps the page in use. */
   #scheduleReport(): void {
     clearTimeout(this.#timer);
     if (this.#reported === 'visible')

@@ -3,7 +3,10 @@
 import { responseError, unreachableError } from './errors.ts';
 import { isObject, isString } from './validate.ts';
 
-/** Bytes of a file that are encoded at a time; a multiple of 3. A whole file of 200 MB as one string would fill the tab's memory. */
+/**
+ * Bytes of a file that are encoded at a time; a multiple of 3, so that the slices need no padding. One string for a whole file would
+ * fill the tab's memory.
+ */
 const SLICE_BYTES = 3 * 1024 * 1024;
 
 async function readAsBase64(file: Blob): Promise<string> {
@@ -65,7 +68,7 @@ export async function upload(
   signal.addEventListener('abort', () => request.abort());
   request.open('POST', `/api/sessions/${encodeURIComponent(sessionId)}/upload`);
   request.setRequestHeader('authorization', `Bearer ${token}`);
-  // No time limit: a large file on a slow line takes long, and the hub ends an upload that makes no progress.
+  // No timeout: a large file on a slow line takes long, and the hub ends an upload without progress.
   request.send(body);
   return uploadedPath;
 }

@@ -1,6 +1,6 @@
 /** Validates JSON that CLIs write. The hub stores and forwards the JSON unchanged, so any field may hold any type. */
 
-/** Tells whether a field's value has the expected type. */
+/** Returns whether a field's value has the expected type. */
 export type Validator = (value: unknown) => boolean;
 
 export const isString = (value: unknown): value is string => typeof value === 'string';
@@ -16,7 +16,7 @@ export function dropInvalidFields(object: object, validators: Readonly<Record<st
 }
 
 /**
- * Returns the objects of a list, each without its invalid fields. An object that then lacks a required field is dropped.
+ * Returns the objects of a list, each without its invalid fields. Drops the objects whose required fields are missing or invalid.
  * Returns an empty list if `value` is not a list.
  */
 export function parseObjects<T>(value: unknown, validators: Readonly<Record<string, Validator>>, required: (keyof T & string)[]): T[] {

@@ -1,5 +1,5 @@
-/** Returns the first `maxLength` characters of a text, with a mark if more follow. */
+/** Returns a text, or its first `maxLength` characters and `…` if it is longer. */
 export function cutText(text: string, maxLength: number): string {
-  // The two halves of a character outside the basic plane stay together.
+  // Do not end between the two halves of a surrogate pair.
   return text.length > maxLength ? `${text.slice(0, maxLength).replace(/[\ud800-\udbff]$/, '')}…` : text;
 }

@@ -24,7 +24,7 @@ export interface Hunk {
 /** Lines longer than this are not compared by words, because that takes too long. */
 const MAX_WORD_DIFF_CHARS = 1000;
 
-/** Parses a unified diff of one file. Returns no hunks for a binary file, and null for an invalid diff. */
+/** Parses a unified diff of one file. The diff of a binary file has no hunks. Returns null for an invalid diff. */
 export function parseDiff(patch: string): Hunk[] | null {
   try {
     return parsePatch(patch).flatMap(({ hunks }) => hunks.map(toHunk));
@@ -53,7 +53,7 @@ export function changedLines(before: string, after: string, maxEditLength: numbe
     .map((line) => ({ kind: line.startsWith('+') ? 'added' : 'removed', text: line.slice(1) }));
 }
 
-/** The time grows with the square of `maxEditLength`. */
+/** Compares two texts line by line. The time grows with the square of `maxEditLength`. */
 function compareLines(before: string, after: string, maxEditLength: number): ParsedHunk[] {
   // Without a line break, the last line of one text would differ from the same line in the middle of the other text.
   if (before !== '' && after !== '' && !before.endsWith('\n') && !after.endsWith('\n'))
@@ -106,7 +106,7 @@ function toHunk({ oldStart, oldLines, newStart, newLines, lines }: ParsedHunk): 
   return { header: `@@ -${start(oldStart, oldLines)},${oldLines} +${start(newStart, newLines)},${newLines} @@`, lines: result };
 }
 
-/** Where the same number of lines was removed and added, compares them in pairs. */
+/** Marks the changed words where added lines replace the same number of removed lines. */
 function markChangedWords(lines: DiffLine[]): void {
   for (let index = 0; index < lines.length; ) {
     const removed = takeRun(lines, index, 'removed');

@@ -7,7 +7,7 @@ import { type Edit, parseArguments } from './tool-arguments.ts';
 export interface EditSummary {
   added: number;
   removed: number;
-  /** The first changed lines. In the changes of several files, a line of kind `path` precedes those of each file. */
+  /** The first changed lines. If several files are changed, a line of kind `path` precedes the lines of each file. */
   lines: { kind: 'added' | 'removed' | 'path'; text: string }[];
   /** The number of lines that are left out. */
   moreLines: number;
@@ -17,10 +17,10 @@ const MAX_LINES = 6;
 /** Limit on a line, in characters. */
 const MAX_LINE_LENGTH = 300;
 
-/** Limit on the changed lines of a call for a comparison of its texts: a row must not block the list in which it scrolls. */
+/** Limit on the changed lines for which the texts of a call are compared. A long comparison would block scrolling. */
 const MAX_EDIT_LENGTH = 400;
 
-/** The summaries by input: a row is mounted again each time that it comes into view. */
+/** The summaries by input. A row is mounted again whenever it comes into view, and must not repeat the comparison. */
 const cache = new WeakMap<object, EditSummary | undefined>();
 
 /** Summarizes the edits of a call; undefined if it has none. */
@@ -28,12 +28,12 @@ export function summarizeEdits(input: unknown): EditSummary | undefined {
   if (typeof input !== 'object' || input === null) return undefined;
   if (!cache.has(input)) {
     const { edits } = parseArguments(input);
-    cache.set(input, edits.length > 0 ? compare(edits) : undefined);
+    cache.set(input, edits.length > 0 ? summarizeDiffs(edits) : undefined);
   }
   return cache.get(input);
 }
 
-function compare(edits: Edit[]): EditSummary {
+function summarizeDiffs(edits: Edit[]): EditSummary {
   const hasSeveralFiles = new Set(edits.map(({ path }) => path)).size > 1;
   let maxEditLength = MAX_EDIT_LENGTH;
   const lines = edits.flatMap(({ path, before, after }): EditSummary['lines'] => {

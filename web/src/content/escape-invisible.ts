@@ -1,6 +1,6 @@
 /**
- * Escapes invisible characters and those that reorder text, such as `\u202E`, so that a permission request or the name of a
- * file cannot hide what it is.
+ * Escapes invisible characters, and characters that reorder text, such as `\u202E`. A permission request or a file name could
+ * otherwise look like another one.
  */
 
 /** A part of a text: visible text, or the escapes of invisible characters. */
@@ -16,7 +16,7 @@ export interface TextRun {
 // biome-ignore lint/suspicious/noMisleadingCharacterClass: the pattern finds single characters of sequences.
 const INVISIBLE = /\r(?!\n|$)|(?![\n\r\t\ufe0f])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
 
-/** Splits a text into runs in which each invisible character is replaced by its escape, such as `\u001B`. */
+/** Splits a text into visible runs and runs of escapes. Each invisible character becomes an escape such as `\u001B`. */
 export function escapeInvisible(text: string): TextRun[] {
   const runs: TextRun[] = [];
   let position = 0;

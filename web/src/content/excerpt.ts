@@ -1,6 +1,6 @@
 /**
- * Excerpts of large messages: the hub sends only the first and the last characters of the content's JSON. Nearly always, a message
- * is large because of one text. Then the excerpt cuts this text, and shows its beginning and its end.
+ * Excerpts of large messages: the hub sends only the first and the last characters of the content's JSON. Nearly always, one long
+ * text makes a message large. The console then shows the beginning and the end of this text.
  */
 
 import { formatSize } from './file-size.ts';
@@ -16,15 +16,15 @@ export interface CutMessage {
   isImage: boolean;
 }
 
-/** Limit on the characters that are dropped at a cut, so that it is between lines. */
+/** Limit on the characters that are dropped so that the cut is between two lines. */
 const MAX_DROPPED_CHARS = 1000;
 
 /** Characters of the longest escape sequence of JSON. */
 const MAX_ESCAPE_CHARS = 6;
 
 /**
- * Parses an excerpt to the parts of its message. The last part is not whole.
- * @returns one part of the kind `large` if nothing of the content can be shown
+ * Parses an excerpt into the parts of its message. The last part is incomplete.
+ * @returns one part of the kind `large` if no part of the content can be shown
  */
 export function parseExcerpt([start, end]: readonly [string, string], bytes: number): MessagePart[] {
   const first = dropPartialEscape(dropLastLine(start));
@@ -73,13 +73,13 @@ function dropFirstLine(json: string): string {
   return at >= 0 && at < MAX_DROPPED_CHARS ? json.slice(at + 2) : json;
 }
 
-/** Drops an escape sequence at the end that is not whole. An even number of backslashes are escaped ones. */
+/** Drops an incomplete escape sequence at the end. An even number of backslashes at the end is complete. */
 function dropPartialEscape(json: string): string {
   const [partial = '', backslashes = ''] = /(\\+)(?:u[\da-f]{0,3})?$/i.exec(json) ?? [];
   return backslashes.length % 2 === 1 ? json.slice(0, json.length - partial.length + backslashes.length - 1) : json;
 }
 
-/** Closes the open text, and the arrays and objects around it. */
+/** Completes JSON that ends early: closes the open string, arrays and objects. */
 function closeJson(json: string): string {
   const open: string[] = [];
   let isInText = false;

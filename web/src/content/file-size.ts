@@ -2,12 +2,12 @@
 
 const SIZE_UNITS = ['KiB', 'MiB', 'GiB'];
 
-/** Formats a size in bytes, such as "3.0 MiB", in the units of the hub's limits. */
+/** Formats a size in bytes, such as "3.0 MiB". The hub's limits have the same units. */
 export function formatSize(bytes: number): string {
   if (bytes < 1024) return `${bytes} B`;
   let size = bytes / 1024;
   let unit = 0;
-  // Of the rounded size: 1023.96 KiB is 1.0 MiB.
+  // Compares the rounded size, so that 1023.96 KiB becomes 1.0 MiB.
   while (Number(size.toFixed(1)) >= 1024 && unit < SIZE_UNITS.length - 1) {
     size /= 1024;
     unit += 1;

@@ -18,7 +18,7 @@ const IMAGE_TYPES = new Map(
 export function detectFileType(name: string, bytes: Uint8Array): FileType {
   const type = IMAGE_TYPES.get(name.toLowerCase().split('.').at(-1) ?? '');
   if (type) return { kind: 'image', type };
-  // Like git, takes a zero byte near the start for binary content.
+  // Like git: content with a zero byte near the start is binary.
   if (bytes.subarray(0, 8000).includes(0)) return { kind: 'binary' };
   try {
     return { kind: 'text', text: new TextDecoder('utf-8', { fatal: true }).decode(bytes) };

@@ -1,15 +1,12 @@
 /** Formats JSON for display. */
 
-/** Deeper levels stay on one line: with indentation the output would grow with the square of the depth. */
+/** Deeper levels stay on one line, because the size of indented output grows with the square of the depth. */
 const MAX_INDENTED = 12;
 
-/**
- * Formats a value as indented JSON. It uses no recursion, because agents send values of any depth: `JSON.stringify` throws
- * after some thousand levels.
- */
+/** Formats a value as indented JSON. Agents send values of any depth; `JSON.stringify` throws after some thousand levels. */
 export function formatJson(value: unknown): string {
   let output = '';
-  /** A stack: the next item is the last. */
+  /** A stack instead of recursion. */
   const pending: ({ text: string } | { value: unknown; depth: number })[] = [{ value, depth: 0 }];
   for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
     if ('text' in next) {
@@ -24,12 +21,12 @@ export function formatJson(value: unknown): string {
     const isList = Array.isArray(current);
     const members = Object.entries(current);
     const [open, close] = isList ? ['[', ']'] : ['{', '}'];
-    const line = (indent: number) => (members.length > 0 && depth < MAX_INDENTED ? `\n${'  '.repeat(indent)}` : '');
+    const newLine = (indent: number) => (members.length > 0 && depth < MAX_INDENTED ? `\n${'  '.repeat(indent)}` : '');
     output += open;
-    pending.push({ text: `${line(depth)}${close}` });
+    pending.push({ text: `${newLine(depth)}${close}` });
     for (const [index, [name, member]] of [...members.entries()].reverse()) {
       pending.push({ value: member, depth: depth + 1 });
-      pending.push({ text: `${index > 0 ? ',' : ''}${line(depth + 1)}${isList ? '' : `${JSON.stringify(name)}: `}` });
+      pending.push({ text: `${index > 0 ? ',' : ''}${newLine(depth + 1)}${isList ? '' : `${JSON.stringify(name)}: `}` });
     }
   }
   return output;

@@ -1,13 +1,13 @@
 /**
- * Reads the results of git calls: the fields of the protocol, or the output of git in `stdout`, which some CLIs return
- * instead. A result that is neither is an error, never an empty list.
+ * Reads the results of git calls. Most CLIs return the fields of the protocol; some return the output of git in `stdout`. Any other
+ * result is an error, never an empty list.
  */
 
 import { isNumber, isString, parseObjects } from '../api/validate.ts';
 
 /**
- * A changed file, or a folder of files with the same status: its path ends with a slash. `index` and `worktree` are the status
- * letters of `git status --porcelain=v2`; a CLI may omit them.
+ * A changed file, or a folder of files with the same status. The path of a folder ends with a slash. `index` and `worktree` are the
+ * status letters of `git status --porcelain=v2`, which a CLI may omit.
  */
 export interface ChangedFile {
   path: string;
@@ -82,7 +82,7 @@ function changedFile(letters = '', path = '', oldPath?: string): ChangedFile {
   return { path: unquote(path), status, index, worktree, ...(oldPath === undefined ? {} : { oldPath: unquote(oldPath) }) };
 }
 
-/** Reads `git diff --numstat`, by path. Binary files have no lines. */
+/** Reads the result of `git diff --numstat`, by path. The counts of a binary file are 0. */
 export function readLineCounts(result: Result): ReadonlyMap<string, LineCounts> {
   const counts = Array.isArray(result.files)
     ? parseObjects<LineCounts>(result.files, { path: isString, added: isNumber, removed: isNumber }, ['path', 'added', 'removed'])
@@ -98,7 +98,6 @@ function readCountsLine(line: string): LineCounts {
   return { path: unquote(path), added: Number(added) || 0, removed: Number(removed) || 0 };
 }
 
-/** Reads a unified diff. */
 export function readDiff({ diff, stdout }: Result): string {
   const text = diff ?? stdout;
   if (!isString(text) || (text.trim() !== '' && !/^(diff --git |--- |@@ |Binary files )/m.test(text))) throw unreadable();
@@ -110,7 +109,7 @@ function outputLines({ stdout }: Result): string[] {
   return stdout.split(/\r?\n/).filter((line) => line !== '');
 }
 
-/** Reads a path that git quotes because of special characters. */
+/** Returns a path without the quotes and escapes that git adds because of special characters. */
 function unquote(path: string): string {
   if (!/^".*"$/s.test(path)) return path;
   const bytes: number[] = [];

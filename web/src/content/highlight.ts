@@ -66,7 +66,7 @@ const ALIASES: Record<string, string> = {
 /** Highlighting more characters would block the page. */
 const MAX_LENGTH = 200_000;
 
-/** Returns the language for a name such as `rs`, or for a file name; null if it is unknown. */
+/** Returns the language for a name such as `rs`, or for a file name. Returns null for an unknown language. */
 function resolveLanguage(languageHint: string): string | null {
   const alias = languageHint.toLowerCase().split(/[./]/).at(-1) ?? '';
   const name = Object.hasOwn(ALIASES, alias) ? (ALIASES[alias] ?? alias) : alias;

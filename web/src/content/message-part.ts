@@ -16,12 +16,12 @@ export type MessagePart =
   | { kind: 'user'; text: string; attachments: Attachment[]; from: string | undefined }
   | { kind: 'text' | 'thinking'; text: string; continuedBy?: Continuation }
   | { kind: 'tool'; id: string; name: string; input: unknown }
-  /** `images`: data URLs; `isImage`: of an excerpt that ends in an image. `isFinal`: no further result of the call follows. */
+  /** `images`: data URLs. `isFinal`: no further result of the call follows. `isImage`: the result is an excerpt that ends in an image. */
   | { kind: 'result'; id: string; text: string; images: string[]; isError: boolean; isFinal?: true; isImage?: boolean }
   | { kind: 'image'; url: string }
   | { kind: 'plan'; todos: TodoItem[] }
   | { kind: 'event'; name: string; text: string | undefined }
   | { kind: 'error'; text: string }
-  /** A message of which no part can be shown before it is loaded. */
+  /** A message that must be loaded before any part of it can be shown. */
   | { kind: 'large'; isImage?: boolean }
   | { kind: 'unknown'; json: unknown };

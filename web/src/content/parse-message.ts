@@ -1,6 +1,6 @@
 /**
- * Parses the content of a message, which is any JSON that its sender wrote. Known records become typed parts
- * (docs/PROTOCOL.md "What agents write"); everything else becomes an `unknown` part, so nothing is lost.
+ * Parses the content of a message, which may be any JSON. Known records become typed parts (docs/PROTOCOL.md "What agents write").
+ * Other content becomes an `unknown` part, so that it is shown too.
  */
 
 import type { Attachment, TodoItem } from '../api/types.ts';
@@ -61,11 +61,11 @@ function parseAgentContent(body: unknown): MessagePart[] | null {
   return parseTypedRecord(body.data);
 }
 
-/** Types of records that are only for programs. */
+/** Types of records that the console does not show. */
 const INVISIBLE = ['rate_limit_event', 'tool_progress'];
 
 function parseOutput(data: Fields): MessagePart[] | null {
-  // With `isMeta` or `isCompactSummary`, a program wrote the user's message, for the model only.
+  // A program wrote a message with `isMeta` or `isCompactSummary` for the model only.
   if (INVISIBLE.includes(String(data.type)) || data.isMeta === true || data.isCompactSummary === true) return [];
   if (data.type === 'system') return parseSystemRecord(data);
   if (data.type === 'summary')
@@ -151,8 +151,8 @@ function parseToolOutput(content: unknown): { text: string; images: string[] } {
   const blocks = Array.isArray(content) ? content : [content];
   const images = blocks.map((block) => (isObject(block) && block.type === 'image' ? imageUrl(block) : null));
   if (images.every((image) => image === null)) return { text: outputText(content), images: [] };
-  const rest = blocks.filter((_, index) => images[index] === null);
-  return { text: rest.length > 0 ? outputText(rest) : '', images: images.filter((image) => image !== null) };
+  const otherBlocks = blocks.filter((_, index) => images[index] === null);
+  return { text: otherBlocks.length > 0 ? outputText(otherBlocks) : '', images: images.filter((image) => image !== null) };
 }
 
 /** Returns the data URL of an image block. Agents put the data into `source`, tool servers into the block itself. */
@@ -163,7 +163,7 @@ function imageUrl({ source, ...block }: Fields): string | null {
   return `data:${type};base64,${data}`;
 }
 
-/** Returns a tool's output as text: a string as it is, the texts of its blocks, or JSON. */
+/** Returns a tool's output as text: a string, the texts of its blocks, or JSON. */
 export function outputText(output: unknown): string {
   if (typeof output === 'string') return output;
   if (output === undefined || output === null) return '';

@@ -13,8 +13,8 @@ export interface SessionDirectories {
 }
 
 /**
- * Returns a path for display. If the path is inside the session's directory, returns it relative to that directory. In any other
- * path, replaces the session's home directory by `~`. Does not guess the home directory: it could be another user's.
+ * Returns a path for display. A path inside the session's directory becomes relative to the directory. In any other path, `~`
+ * replaces the session's home directory. An unknown home directory is not guessed: it could be another user's.
  */
 export function displayPath(path: string, session: SessionDirectories | null | undefined): string {
   const base = session?.path?.replace(/[\\/]+$/, '');

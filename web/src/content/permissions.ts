@@ -59,7 +59,7 @@ export function describeDecision({ status, decision, approvedBy, arguments: inpu
   return { kind: 'approved', label: decision === 'approved_for_session' ? 'Approved for the session' : 'Approved' };
 }
 
-/** Summarizes a request in one line: the first question, or the tool with its input, which may be the path of a file. */
+/** Summarizes a request in one line: the first question, or the tool and its input. `path` is set if the input is a file's path. */
 export function summarizeRequest({ tool = 'A tool', arguments: input }: CompletedRequest): { text: string; path?: string } {
   const [question] = parseQuestions(input).questions;
   if (question) return { text: question.text };

@@ -17,7 +17,7 @@ const OUTCOMES: Record<PushLogEntry['outcome'], string> = {
   unavailable: 'Not sent: the hub could not read the subscriptions',
 };
 
-/** Describes why a browser did not get a notification. If `status` is missing, no push service was called: returns the hub's reason. */
+/** Describes why a browser did not get a notification. Without a `status` of a push service, returns the hub's own reason. */
 export function describeFailure({ status, reason }: PushLogEntry['failures'][number]): string {
   if (status === undefined) return reason;
   if (status === 404 || status === 410) return 'The browser has unsubscribed';
@@ -33,5 +33,5 @@ export function describeOutcome({ outcome: code, sent, waiting }: PushLogEntry):
   return code === 'sent' ? `${text} to ${sent} ${sent === 1 ? 'browser' : 'browsers'}` : text;
 }
 
-/** Whether any notification could have been delivered: without subscribers the log is of no interest. */
+/** Whether any notification had a subscriber. Otherwise the log need not be shown. */
 export const hadSubscribers = (log: PushLogEntry[]): boolean => log.some(({ outcome }) => outcome !== 'no-subscribers');

@@ -1,7 +1,7 @@
 /**
- * Renders markdown as safe HTML. Agents repeat text from any source, so it may be hostile: the result contains only
- * {@link ALLOWED_TAGS} and {@link ALLOWED_ATTRIBUTES}, and limits bound the time to parse and to lay out any text. Text that
- * exceeds a limit is shown as plain text.
+ * Renders markdown as safe HTML. The text may be hostile, because agents repeat text from any source. The HTML contains only
+ * {@link ALLOWED_TAGS} and {@link ALLOWED_ATTRIBUTES}. Limits bound the time for parsing and layout; text that exceeds a limit is
+ * shown as plain text.
  */
 
 import DOMPurify from 'dompurify';
@@ -24,7 +24,7 @@ const MAX_TAGS = 500;
 const marked = new Marked({
   gfm: true,
   breaks: true,
-  // A character instead of a disabled input; `labelCheckbox` adds its accessible name.
+  // A character instead of a disabled input. `labelCheckbox` adds the accessible name of the character.
   renderer: { checkbox: ({ checked }) => `${checked ? CHECKED : UNCHECKED} ` },
 });
 
@@ -105,7 +105,7 @@ class BoundedLexer extends Lexer {
   }
 }
 
-/** Returns a text as plain text tokens with line breaks. */
+/** Converts a text to text tokens and line breaks, so that its markup is shown and has no effect. */
 function plainTokens(text: string): Token[] {
   return text.split('\n').flatMap((line, index): Token[] => {
     const textNode = { type: 'text', raw: line, text: line, escaped: false };
@@ -136,7 +136,7 @@ export function renderMarkdown(text: string): string {
 
 /** Returns the start of a markdown text without its markup, for screen readers. */
 export function markdownToText(text: string, length: number): string {
-  // Markup and URLs are dropped, so more source is needed.
+  // The source is longer than the text, because markup and URLs are dropped.
   return (parseAndSanitize(text.slice(0, length * 3)).textContent ?? '').trim().slice(0, length);
 }
 
@@ -192,7 +192,7 @@ interface Cell {
 
 /** Adapts sanitized HTML to the page. */
 function postProcess(container: HTMLElement): void {
-  // With the console's classes an agent could imitate parts of the page.
+  // Remove all other classes: with the console's classes an agent could imitate parts of the page.
   for (const element of container.querySelectorAll('[class]')) {
     const language = element.tagName === 'CODE' ? [...element.classList].find((name) => name.startsWith('language-')) : undefined;
     if (language === undefined) element.removeAttribute('class');

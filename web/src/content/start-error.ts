@@ -21,14 +21,14 @@ const FIELDS: Record<string, { field: StartField; label: string }> = {
 /** Matches a field name in the error texts of the hub and of machines. */
 const FIELD_REFERENCE = /(?:Field )?["`](directory|agent|model|worktreeName)["`]/g;
 
-/** Words that show which field a machine's error concerns, for errors that do not name a field. */
+/** Words that indicate the field of a machine's error if the error does not name a field. */
 const KEYWORDS: [pattern: RegExp, field: StartField][] = [
   [/\b(worktree|branch)\b/i, 'worktree'],
   [/\b(director(y|ies)|folder|repository|path)\b/i, 'directory'],
 ];
 
 /**
- * Returns the error text, with form names instead of API names, and the field that it concerns.
+ * Returns the form field that an error concerns, and the error text. The text has the form's names instead of the API's names.
  * @param hasWorktreeField whether the form currently shows the field for the worktree name
  */
 export function describeStartError(error: unknown, hasWorktreeField: boolean): StartError {

@@ -21,7 +21,7 @@ export function parseSystemRecord(data: Record<string, unknown>): MessagePart[] 
   }
 }
 
-/** Describes the size of a context before its compaction; undefined if the record does not have it. */
+/** Describes the size of a context before its compaction. Returns undefined if the record does not contain the size. */
 function describeTokens(metadata: unknown): string | undefined {
   return describeUsage({ used: isObject(metadata) ? metadata.preTokens : undefined }) || undefined;
 }
@@ -32,7 +32,7 @@ function describeApiError({ error, cause, retryAttempt, maxRetries }: Record<str
   return `API error: ${reason.replace(/\.$/, '')}.${retry}`;
 }
 
-/** Finds the reason in an error as agents nest it: `error.error.message`, a code, or an HTTP status. */
+/** Finds the reason of an error: the reason of the nested `error`, or else the message, the code or the HTTP status. */
 function findReason(error: unknown): string | undefined {
   if (isString(error)) return error || undefined;
   if (!isObject(error)) return undefined;

@@ -39,7 +39,7 @@ export interface TextItem {
   cut?: CutMessage[];
 }
 
-/** `cut`: the messages of the item that are not shown whole. */
+/** `cut`: the messages of the item that are shown only as excerpts. */
 export type TimelineItem = (
   | ToolItem
   | TextItem
@@ -93,7 +93,7 @@ export interface AgentActivity {
   thinking: boolean;
 }
 
-/** Limit on how long after the end of its turn a text may arrive. */
+/** A text that arrives at most this long after the end of a turn still belongs to the turn. */
 const LATE_TEXT_MS = 2_000;
 
 /** The tool that writes the session's todos. It has no output. */
@@ -102,8 +102,8 @@ const TODO_TOOL = 'TodoWrite';
 /**
  * Returns the items of a conversation, oldest first.
  *
- * Most CLIs do not mark the end of a tool call, and its output may arrive in many messages. A call with output is therefore done
- * once the agent writes something else or stops working.
+ * The output of a tool call may arrive in many messages, and most CLIs do not mark the last one. A call with output is therefore
+ * done once the agent writes something else or stops working.
  */
 export function buildTimeline(
   { messages, outgoing, live = [], hasOlder, requests = {}, completed = {}, queued }: TimelineInput,
@@ -142,7 +142,7 @@ export function buildTimeline(
       } else if (part.kind === 'result') {
         const { text, images, isError } = part;
         const tool = tools.get(part.id);
-        // The call may be among older messages that are not loaded.
+        // The message with the call may not be loaded.
         if (tool) {
           appendResult(tool, part, cut.cut);
           callsWithOutput.add(tool);
@@ -193,10 +193,10 @@ function toItem({ id, kind, pieces }: LiveText): TextItem {
 
 /** Joins texts that were stored in parts. */
 class TextParts {
-  /** The texts whose next part has not been added, by its `localId`. */
+  /** The texts whose next part has not been added, by the `localId` of the next part. */
   #unfinished = new Map<string, { item: TextItem; continuation: Continuation }>();
 
-  /** Appends a part to its text. Returns the item itself if it begins a text. */
+  /** Appends a part to the text that it continues. Returns the part as a new item if it continues no text. */
   add(localId: string | null, item: TextItem, continuation?: Continuation): TextItem | null {
     const previous = localId === null ? undefined : this.#unfinished.get(localId);
     const joined = previous && joinParts(previous.item, previous.continuation, item);
@@ -213,12 +213,12 @@ class TextParts {
   }
 }
 
-/** Returns the text of two parts; undefined if they do not fit together. */
+/** Joins the texts of two parts. Returns undefined if the second part does not continue the first. */
 function joinParts(first: TextItem, { end, start }: Continuation, next: TextItem): string | undefined {
   if (first.kind !== next.kind || !first.text.endsWith(end)) return undefined;
   const text = first.text.slice(0, first.text.length - end.length);
   if (next.text.startsWith(start)) return text + next.text.slice(start.length);
-  // A live text may not have reached the end of `start` yet, or its beginning is missing.
+  // A live text may still be shorter than `start`, or its beginning may be missing.
   if (next.isLive && start.startsWith(next.text)) return text;
   return next.isTail ? `${text}${next.text}` : undefined;
 }
@@ -232,10 +232,10 @@ function appendResult(tool: ToolItem, { text, images, isError }: Extract<Message
   if (isError) tool.state = 'failed';
 }
 
-/** A second request of a call has the call's id with a number. */
+/** Returns the id of the call that a request belongs to. The second request of a call has the id of the call with `#2`. */
 const callIdOf = (requestId: string) => requestId.replace(/#\d+$/, '');
 
-/** Marks the calls with a pending request. */
+/** Sets the state of the calls that have a pending request. */
 function markWaiting(tools: Map<string, ToolItem>, requests: Record<string, unknown>): void {
   for (const id of Object.keys(requests)) {
     const tool = tools.get(id) ?? tools.get(callIdOf(id));
@@ -243,7 +243,7 @@ function markWaiting(tools: Map<string, ToolItem>, requests: Record<string, unkn
   }
 }
 
-/** Attaches each completed request to the tool call with its id. Returns the requests without a loaded call. */
+/** Attaches each completed request to the tool call with the same id. Returns the requests whose call is not loaded. */
 function attachRequests(tools: Map<string, ToolItem>, completed: Record<string, unknown>): [id: string, request: CompletedRequest][] {
   return validRequests(completed).filter(([id, request]) => {
     const tool = tools.get(id);

@@ -1,16 +1,16 @@
 /**
- * Splits the arguments of a tool call into the parts that views can show: a command, edits, questions. The user must see a
- * whole call before approving it, so every field that none of these parts contains is listed as it is.
+ * Splits the arguments of a tool call into the parts that views can show: a command, edits, questions. All remaining fields are
+ * listed unchanged, because the user must see the whole call before approving it.
  */
 
 import { isObject, isString } from '../api/validate.ts';
 import { formatJson } from './format-json.ts';
 
-/** A field that is shown as it is. */
+/** A field that is shown unchanged. */
 export interface ArgumentField {
   /** The field's path, such as `env` or `edits[1].insert`; empty if the arguments are not an object. */
   name: string;
-  /** A string as it is, any other value as JSON. */
+  /** The value if it is a string; otherwise its JSON. */
   text: string;
 }
 
@@ -93,7 +93,7 @@ interface Edits {
   otherFields: ArgumentField[];
 }
 
-/** Takes the changes of one file, and a list with those of several files. */
+/** Takes the edits of the file that the fields name, and the edits in the list `changes`. */
 function takeEdits(fields: RemainingFields): Edits {
   const { edits, otherFields } = takeFileEdits(fields);
   const changes = fields.peek('changes', isList);
@@ -147,11 +147,11 @@ function takeReplacement(fields: RemainingFields): Omit<Edit, 'path'> | null {
 /** The tools by which agents present a plan, such as `ExitPlanMode`. */
 const PLAN_TOOL = /plan|^SwitchMode$/i;
 
-/** Returns the plan that a call presents, and all other fields; null for any other call. */
+/** Returns the plan that a call presents, and all other fields. Returns null for a call that presents no plan. */
 export function parsePlan(tool: string, input: unknown): { plan: string; otherFields: ArgumentField[] } | null {
   if (!PLAN_TOOL.test(tool) || !isObject(input) || !isString(input.plan)) return null;
-  const { plan, ...rest } = input;
-  const { command, edits, otherFields } = parseArguments(rest);
+  const { plan, ...otherInput } = input;
+  const { command, edits, otherFields } = parseArguments(otherInput);
   return command === undefined && edits.length === 0 ? { plan, otherFields } : null;
 }
 
@@ -159,8 +159,8 @@ export function parsePlan(tool: string, input: unknown): { plan: string; otherFi
 const isPlainId = (value: unknown): value is string => isString(value) && /^[\w.:-]{1,64}$/.test(value);
 
 /**
- * Returns the questions of a permission request, and in `otherFields` all other fields inside them. A request with any field besides
- * its questions gives none: answering the questions would approve that field too.
+ * Returns the questions of a permission request. `otherFields` are the fields of the questions that a view does not show as a
+ * question. If the request has any field besides `questions`, returns no questions: an answer would approve that field too.
  */
 export function parseQuestions(input: unknown): { questions: Question[]; otherFields: ArgumentField[] } {
   const fields = isObject(input) ? new RemainingFields(input) : null;

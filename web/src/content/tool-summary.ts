@@ -9,7 +9,7 @@ type Fields = Record<string, unknown>;
 /** The fields that describe a call best, in order of preference. */
 const SUMMARY_FIELDS = ['command', 'file_path', 'path', 'filePath', 'pattern', 'query', 'url', 'description', 'prompt', 'title'];
 
-/** The fields of these that hold a path. */
+/** Those of the summary fields that hold a path. */
 const PATH_FIELDS = ['file_path', 'path', 'filePath'];
 
 /** The shells of the coding agents. A tool of an MCP server may have a similar name. */
@@ -21,7 +21,7 @@ export function toolTitle(name: string, input: unknown): string {
   return SHELL_TOOL.test(name) && (typeof command === 'string' || Array.isArray(command)) ? 'Run command' : name;
 }
 
-/** Returns the path of the one file that a tool call names, if that is its summary. */
+/** Returns the summary of a tool call if the summary is the path of one file. */
 export function summaryPath(input: unknown): string | undefined {
   if (typeof input !== 'object' || input === null) return undefined;
   const summary = summarizeInput(input);
@@ -58,22 +58,22 @@ const PREVIEW_LINES = 6;
 const PREVIEW_LENGTH = 600;
 
 /**
- * Returns the start of an output as `text`, and in `more` what is left out, such as "40 more lines"; empty if nothing is.
+ * Returns the start of an output as `text`. `more` describes what is left out, such as "40 more lines"; it is empty for a whole output.
  * @param imageCount the number of images in the output
- * @param cutBytes the size of the messages of which `output` is only an excerpt
+ * @param cutBytes the full size of the messages of which `output` contains only excerpts
  */
 export function previewOutput(output: string, imageCount: number, cutBytes = 0): { text: string; more: string } {
   const clean = stripTerminalSequences(output);
   const lines = clean.split('\n');
   const first = lines.slice(0, PREVIEW_LINES).join('\n');
   const text = first.slice(0, PREVIEW_LENGTH);
-  const rest = lines.length - PREVIEW_LINES;
+  const moreLines = lines.length - PREVIEW_LINES;
   const more = [
     cutBytes > 0
       ? `${formatSize(cutBytes)} in total`
       : text.length < first.length
         ? pluralize(clean.length - text.length, 'more character')
-        : rest > 0 && pluralize(rest, 'more line'),
+        : moreLines > 0 && pluralize(moreLines, 'more line'),
     imageCount > 0 && pluralize(imageCount, 'image'),
   ];
   return { text, more: more.filter(Boolean).join(', ') };
@@ -82,6 +82,6 @@ export function previewOutput(output: string, imageCount: number, cutBytes = 0):
 export const pluralize = (count: number, noun: string) => `${count} ${noun}${count === 1 ? '' : 's'}`;
 
 function firstLine(text: string): string {
-  const [line = '', ...rest] = text.trim().split('\n');
-  return rest.length > 0 ? `${line} …` : line;
+  const [line = '', ...otherLines] = text.trim().split('\n');
+  return otherLines.length > 0 ? `${line} …` : line;
 }

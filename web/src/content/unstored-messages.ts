@@ -1,4 +1,4 @@
-/** Messages that the hub has not stored: those written in this browser, and the text that the agent is writing. */
+/** Messages that the hub has not stored: messages of the user in this browser, and the text that the agent is writing. */
 
 import type { Attachment } from '../api/types.ts';
 
@@ -8,16 +8,16 @@ export interface OutgoingMessage {
   text: string;
   attachments: Attachment[];
   createdAt: number;
-  /** `waiting`: the hub is unavailable; the outbox retries by itself. `failed`: rejected; the user retries or discards it. */
+  /** `waiting`: the hub is unavailable, and the outbox retries by itself. `failed`: the hub rejected the message; the user decides. */
   status: 'sending' | 'sent' | 'waiting' | 'failed';
   error?: string;
-  /** The browser could not store it: it is lost when the page is closed. */
+  /** Whether the browser could not store the message, so that it is lost when the page is closed. */
   isVolatile?: boolean;
 }
 
-/** A piece of a text. */
+/** A received piece of a live text. */
 export interface LivePiece {
-  /** Where it begins in the text, in UTF-16 code units. */
+  /** The offset of the piece in the text, in UTF-16 code units. */
   start: number;
   text: string;
 }
@@ -27,6 +27,6 @@ export interface LiveText {
   /** The `localId` of the message that will be stored. */
   id: string;
   kind: 'text' | 'thinking';
-  /** In order. Text is missing between two pieces, and before the first one if it does not start at 0. */
+  /** In order. Text is missing between two pieces, and before a first piece that does not start at 0. */
   pieces: LivePiece[];
 }

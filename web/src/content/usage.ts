@@ -1,4 +1,4 @@
-/** Describes what an agent's model has used, as its CLI wrote it into the session's metadata. */
+/** Describes the tokens and the cost that an agent has used. The agent's CLI writes both into the session's metadata. */
 
 import { isNumber, isObject, isString } from '../api/validate.ts';
 
@@ -6,7 +6,7 @@ const COUNT = new Intl.NumberFormat('en', { notation: 'compact' });
 
 const PERCENT = new Intl.NumberFormat('en', { style: 'percent' });
 
-/** Returns a text such as "12K of 200K tokens · $0.05"; an empty one if nothing is known. */
+/** Returns a text such as "12K of 200K tokens · $0.05". Returns an empty text if the usage is unknown. */
 export function describeUsage(usage: unknown): string {
   return joinUsage(usage, (used, size) => `${COUNT.format(used)}${size > 0 ? ` of ${COUNT.format(size)}` : ''} tokens`);
 }
@@ -16,7 +16,7 @@ export function describeUsageBriefly(usage: unknown): string {
   return joinUsage(usage, (used, size) => (size > 0 ? PERCENT.format(used / size) : `${COUNT.format(used)} tokens`));
 }
 
-/** `describeTokens` gets the tokens in the context and their limit, 0 if it is unknown. */
+/** `describeTokens` receives the number of tokens in the context, and the limit; 0 for an unknown limit. */
 function joinUsage(usage: unknown, describeTokens: (used: number, size: number) => string): string {
   if (!isObject(usage)) return '';
   const { used, size, cost } = usage;

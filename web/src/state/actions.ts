@@ -1,4 +1,7 @@
-/** The user's actions on a session. Each resolves when the hub has completed the action, and rejects with a `HubError` if the hub cannot. */
+/**
+ * The user's actions on a session. The promise of an action resolves when the hub has completed the action, and otherwise rejects with
+ * a `HubError`.
+ */
 
 import { unwrap } from '../api/client.ts';
 import { isString } from '../api/validate.ts';
@@ -66,7 +69,7 @@ export async function loadWholeMessages(id: string, cut: readonly CutMessage[]):
 /** Deletes the session and its messages. */
 export async function deleteSession(id: string): Promise<void> {
   await unwrap(api.DELETE('/api/sessions/{id}', withId(id)));
-  // Removed at once, because the event of the deletion may arrive later.
+  // The event of the deletion may arrive later, and the deleted session must not stay in the list until then.
   const { [id]: _, ...summaries } = state.value.summaries;
   patchState({ summaries });
 }
@@ -82,7 +85,7 @@ export async function setModel(id: string, model: string): Promise<void> {
 export interface Approval {
   decision?: 'approved' | 'approved_for_session';
   mode?: string;
-  /** Answers to questions; also the agent's own approval (`choice`), and the proof that a shortened request was loaded (`proof`). */
+  /** The answers by question. `choice`: the chosen approval of the agent. `proof`: the proof that a shortened request was loaded. */
   answers?: Record<string, string[]>;
 }
 
@@ -109,7 +112,7 @@ export async function readRequestContent(id: string, requestId: string, onPart: 
   return { arguments: JSON.parse(json), proof };
 }
 
-/** Withdraws a rule by which the session's CLI approves requests itself. */
+/** Withdraws a rule by which the session's CLI approves requests without asking. */
 export async function revokeRule(id: string, ruleId: string): Promise<void> {
   const { success, error } = await unwrap(
     api.DELETE('/api/sessions/{id}/permissions/rules/{ruleId}', { params: { path: { id, ruleId } } }),

@@ -1,4 +1,4 @@
-/** The agents, permission modes and models that can be chosen: those of the hub's configuration, and those that a session lists. */
+/** The agents, permission modes and models that can be chosen: from the hub's configuration and from the metadata of sessions. */
 
 import { computed } from '@preact/signals';
 import type { AgentChoice, Choice, Machine } from '../api/types.ts';
@@ -14,7 +14,7 @@ export const agents = computed<AgentChoice[]>(() => state.value.config?.agents ?
 /** An agent that can be started. */
 export type AgentOffer = Pick<AgentChoice, 'id' | 'label' | 'models'>;
 
-/** Returns the agents that can be started on a machine: those that the machine lists, or the deployment's agents if it lists none. */
+/** Returns the agents that the machine lists. Returns the deployment's agents if the machine lists none. */
 export function agentsOn(machine: Pick<Machine, 'metadata'> | undefined): AgentOffer[] {
   const listed: unknown = machine?.metadata?.agents;
   if (!Array.isArray(listed)) return agents.value;
@@ -27,7 +27,7 @@ export function agentsOn(machine: Pick<Machine, 'metadata'> | undefined): AgentO
 /** The agent of a session without a flavor; undefined if the deployment does not offer that agent. */
 export const defaultAgent = computed<AgentChoice | undefined>(() => agents.value.find(({ id }) => id === state.value.config?.defaultAgent));
 
-/** Returns the agent of a session's flavor, which is the agent's id in the deployment or its kind in the protocol. */
+/** Returns the agent of a session. The session's flavor is the agent's id in the deployment, or the agent's kind in the protocol. */
 function agentOf(metadata: Metadata): AgentChoice | undefined {
   const flavor = metadata?.flavor ?? null;
   if (flavor === null) return defaultAgent.value;
@@ -37,17 +37,17 @@ function agentOf(metadata: Metadata): AgentChoice | undefined {
 /** The permission modes that the deployment forbids. */
 const forbiddenModes = computed(() => new Set((state.value.config?.forbiddenModes ?? '').split(',')));
 
-/** Whether the deployment allows starting a session that never asks. */
+/** Whether the deployment allows sessions whose agent never asks. */
 export const allowsNeverAsking = computed(() => !['yolo', 'bypassPermissions'].some((mode) => forbiddenModes.value.has(mode)));
 
-/** Returns the permission modes that a session offers: those that it lists, or else those that the hub lists for its agent. */
+/** Returns the permission modes of a session: the session's own list, or else the hub's list for the session's agent. */
 export const modesOf = (metadata: Metadata): Choice[] =>
-  (parseOwn(metadata?.modes) ?? agentOf(metadata)?.modes ?? []).filter(({ id }) => !forbiddenModes.value.has(id));
+  (parseChoices(metadata?.modes) ?? agentOf(metadata)?.modes ?? []).filter(({ id }) => !forbiddenModes.value.has(id));
 
-/** Returns the models that a session offers: those that it lists, or else those that the hub lists for its agent. */
-export const modelsOf = (metadata: Metadata): Choice[] => parseOwn(metadata?.models) ?? agentOf(metadata)?.models ?? [];
+/** Returns the models of a session: the session's own list, or else the hub's list for the session's agent. */
+export const modelsOf = (metadata: Metadata): Choice[] => parseChoices(metadata?.models) ?? agentOf(metadata)?.models ?? [];
 
-/** Returns the model of a session: as last reported, or as its metadata says. */
+/** Returns the model of a session: the model that the hub last reported, or else the model in the metadata. */
 export function currentModel({ metadata, modelMode }: { metadata: Metadata; modelMode?: string }): string {
   return modelMode ?? (isString(metadata?.currentModel) ? metadata.currentModel : 'default');
 }
@@ -61,15 +61,15 @@ export function acceptEditsMode(metadata: Metadata): Choice | undefined {
   return modesOf(metadata).find(({ id }) => marked.has(id));
 }
 
-/** Returns the label of a session's permission mode: from its agent, or else from any agent; without a label, the mode itself. */
+/** Returns the label of a permission mode: from the session, its agent, or any agent. Returns the mode itself if it has no label. */
 export function modeLabel(mode: string, metadata: Metadata): string {
-  const known = [...(parseOwn(metadata?.modes) ?? []), ...(agentOf(metadata)?.modes ?? []), ...allModes.value];
-  return known.find(({ id }) => id === mode)?.label ?? mode;
+  const modes = [...(parseChoices(metadata?.modes) ?? []), ...(agentOf(metadata)?.modes ?? []), ...allModes.value];
+  return modes.find(({ id }) => id === mode)?.label ?? mode;
 }
 
-/** Returns a session's own choices; undefined if it lists none. */
-function parseOwn(own: unknown): Choice[] | undefined {
-  const listed = parseObjects<{ id: string; name?: string; description?: string; neverAsks?: boolean }>(own, OWN_CHOICE, ['id']);
+/** Returns the choices that a session's metadata lists. Returns undefined if there are none. */
+function parseChoices(choices: unknown): Choice[] | undefined {
+  const listed = parseObjects<{ id: string; name?: string; description?: string; neverAsks?: boolean }>(choices, CHOICE_FIELDS, ['id']);
   if (listed.length === 0) return undefined;
   return listed.map(({ id, name, description, neverAsks }) => ({
     id,
@@ -79,4 +79,4 @@ function parseOwn(own: unknown): Choice[] | undefined {
   }));
 }
 
-const OWN_CHOICE = { id: isString, name: isString, description: isString, neverAsks: (value: unknown) => value === true };
+const CHOICE_FIELDS = { id: isString, name: isString, description: isString, neverAsks: (value: unknown) => value === true };

@@ -4,7 +4,7 @@ import { isObject } from '../api/validate.ts';
 import { type Command, readCommands } from '../content/completions.ts';
 import { api } from './hub-client.ts';
 
-/** Fetches the commands and skills of an agent. Without an answer, the list is empty. */
+/** Fetches the commands and skills of an agent. Returns none if the CLI does not answer. */
 export async function fetchCommands(sessionId: string): Promise<Command[]> {
   const params = { params: { path: { id: sessionId } } };
   const [commands, skills] = await Promise.all([

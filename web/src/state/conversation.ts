@@ -8,12 +8,12 @@ import { type Conversation, EMPTY_CONVERSATION, type Refetch } from './types.ts'
 const TRIM_ABOVE = 400;
 const TRIM_TO = 200;
 
-/** The changed conversation, or the fetch that is necessary instead. */
+/** The changed conversation, or the fetch that is necessary because the message cannot be added. */
 export type MessageResult = { conversation: Conversation } | { refetch: Extract<Refetch['kind'], 'newer-messages' | 'messages'> };
 
 /** Adds a message from an event. */
 export function withMessage(conversation: Conversation, message: Message): MessageResult {
-  // The first page may have been created before this message: fetch what follows the page.
+  // The first page may be older than this message, so fetch the messages after the page.
   if (conversation.loadState.status === 'loading') return { refetch: 'newer-messages' };
   if (conversation.loadState.status !== 'ready') return { conversation };
   const newest = conversation.messages.at(-1)?.seq ?? 0;
@@ -68,7 +68,7 @@ export function withoutOutgoing(conversation: Conversation, localId: string): Co
   return { ...conversation, outgoing: conversation.outgoing.filter((message) => message.localId !== localId) };
 }
 
-/** Sets the messages and removes the outgoing messages and live texts that are among them. */
+/** Sets the messages. Removes the outgoing messages and live texts that are now stored as one of them. */
 function withMessages(conversation: Conversation, messages: Message[]): Conversation {
   const receivedIds = new Set(messages.map(({ localId }) => localId));
   return {

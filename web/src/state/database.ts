@@ -1,12 +1,12 @@
 /**
- * The browser's database (IndexedDB): data that survives the page, by namespace. Where it is not available, for example in some
- * private windows, the data is kept in memory.
+ * The browser's database (IndexedDB): data that survives the page, by namespace. Without IndexedDB, for example in some private
+ * windows, the data is kept in memory.
  */
 
 /** `outbox`: unsent messages. `draft`: texts that are being written. `list`: the last loaded list of sessions. `lease`: locks between tabs. */
 export type RecordKind = 'outbox' | 'draft' | 'list' | 'lease';
 
-/** The data of one namespace. An operation rejects if the browser cannot complete it, for example because the disk is full. */
+/** The data of one namespace. A method rejects if the browser cannot complete the operation, for example because the disk is full. */
 export interface Database {
   /** Whether the data survives the page. */
   readonly isDurable: boolean;
@@ -14,7 +14,7 @@ export interface Database {
   /** Adds a record, or replaces the record with the same id. */
   put(kind: RecordKind, id: string, value: unknown): Promise<void>;
   delete(kind: RecordKind, id: string): Promise<void>;
-  /** Changes or adds a record in one transaction. Returns the new value; if `change` returns `undefined`, the record is deleted. */
+  /** Replaces a record by the result of `change` in one transaction; `undefined` deletes the record. Returns the new value. */
   update<T>(kind: RecordKind, id: string, change: (value: T | undefined) => T | undefined): Promise<T | undefined>;
 }
 
@@ -111,7 +111,7 @@ class IndexedDatabase implements Database {
       try {
         return await runTransaction(this.#connection, mode, operate);
       } catch (error) {
-        // iOS closes the connection of a page in the background, and `onversionchange` closes it when a new version of the console changes the schema.
+        // iOS closes the connection of a page in the background. `onversionchange` closes the connection before a change of the schema.
         if (!(error instanceof DOMException && error.name === 'InvalidStateError')) throw error;
       }
     }

@@ -25,7 +25,7 @@ export interface AnswerDraft {
 const EMPTY_MESSAGE: MessageDraft = { text: '', files: [] };
 const EMPTY_ANSWER: AnswerDraft = { reason: '', selectedOptions: new Map(), typedTexts: new Map() };
 
-/** The drafts by {@link messageId} or {@link answerId}. The names must not change: the drafts are kept across a deploy. */
+/** The drafts by {@link messageId} or {@link answerId}. The ids and fields must not change: the drafts are kept across a deploy. */
 const drafts = signal<ReadonlyMap<string, unknown>>(new Map());
 
 const messageId = (sessionId: string) => `message ${sessionId}`;
@@ -94,7 +94,7 @@ function setDraft(id: string, value: unknown): void {
   if (!isSaving) void saveDrafts();
 }
 
-/** Stores the changed drafts one after another. If a draft changes several times before its turn, only the last value is stored. */
+/** Stores the changed drafts one after another. Of several changes of a waiting draft, only the last is stored. */
 async function saveDrafts(): Promise<void> {
   isSaving = true;
   const records = await database;

@@ -116,7 +116,7 @@ async function onConnected(subscriptionId: string, gap: Gap): Promise<void> {
   const sending = outbox.sendWaiting();
   const sessionId = openSessionId.value;
   if (gap === 'all') {
-    // A page catches up only if it already shows a list. On the first connection, the list is not loaded yet.
+    // On the first connection, no list is shown yet, so that nothing is out of date.
     isCatchingUp.value = state.value.listLoad.status === 'ready';
     await sync.refetchShown();
     isCatchingUp.value = false;
@@ -143,7 +143,7 @@ export async function openSession(id: string): Promise<void> {
   followOpenSession();
 }
 
-/** Follows the open session, but only once it is loaded: the hub rejects a connection that follows an unknown session. */
+/** Follows the open session once the session is loaded: the hub rejects a connection that follows an unknown session. */
 function followOpenSession(): void {
   const id = openSessionId.value;
   if (id !== null && getOwn(state.value.sessions, id) && getOwn(state.value.sessionErrors, id) === undefined) channel.follow(id);
@@ -175,8 +175,8 @@ addEventListener('storage', () => {
 });
 watchInput(window, () => presence.handleInput());
 addEventListener('offline', () => channel.handleOffline());
-// Each of these events may follow a silent loss of the connection: while the device slept, while the page was frozen or in the
-// back/forward cache, or when the device changed its network.
+// Before each of these events, the connection may have been lost silently: the device slept or changed its network, or the page was
+// frozen or in the back/forward cache.
 addEventListener('online', () => channel.probe());
 addEventListener('pageshow', (event) => {
   if ((event as PageTransitionEvent).persisted) channel.probe();

@@ -1,4 +1,4 @@
-/** Pure functions for live text: what the agent is writing, before its message is stored. */
+/** Pure functions for live text: the text of a message that the agent is still writing. */
 
 import type { HubEvent } from '../api/types.ts';
 import type { LivePiece, LiveText } from '../content/unstored-messages.ts';
@@ -22,7 +22,7 @@ export function withDelta(conversation: Conversation, { id, kind = 'text', offse
   return { ...conversation, live: known ? live.map((other) => (other === known ? updated : other)) : [...live, updated].slice(-MAX_TEXTS) };
 }
 
-/** Adds a piece, and drops the text that follows its start. */
+/** Adds a piece, and drops earlier text after the start of the piece. */
 function withPiece(pieces: LivePiece[], piece: LivePiece): LivePiece[] {
   const before = pieces
     .filter(({ start }) => start < piece.start)

@@ -26,8 +26,8 @@ export function servedDirectories({ runnerState }: Machine): string[] {
 }
 
 /**
- * Whether a directory seems to be outside the directories that a machine serves. False if that is unknown, for example for a
- * relative path. Symbolic links are not resolved, so the machine may serve the directory all the same.
+ * Whether a directory seems to be outside the directories that a machine serves. Returns false if that cannot be decided, for example
+ * for a relative path. Symbolic links are not resolved, so the machine may still serve the directory.
  */
 export function isOutsideServedDirectories(directory: string, machine: Machine): boolean {
   const served = servedDirectories(machine);

@@ -19,7 +19,7 @@ import type { OutgoingMessage } from '../content/unstored-messages.ts';
 const MIN_BACKOFF_MS = 1000;
 const MAX_BACKOFF_MS = 30_000;
 
-/** A message in the database, by `localId`. The names must not change: the messages are kept across a deploy. */
+/** A message in the database, by `localId`. The fields must not change: the messages are kept across a deploy. */
 export interface StoredMessage {
   sessionId: string;
   text: string;
@@ -51,11 +51,11 @@ export const unsentMessages = (): OutgoingMessage[] =>
 
 export class Outbox {
   #environment: OutboxEnvironment;
-  /** The running {@link #sendInOrder} of each session: at most one, so that messages stay in order. */
+  /** The running {@link #sendInOrder} of each session. A session has at most one, so that its messages stay in order. */
   #sending = new Map<string, Promise<void>>();
   /** The scheduled retry of each session with waiting messages. */
   #retries = new Map<string, { backoff: number; timer: ReturnType<typeof setTimeout> }>();
-  /** By `localId` of a message in the database, as far as this tab knows: whether the hub has rejected it. */
+  /** By `localId` of each message that this tab knows to be in the database: whether the hub has rejected the message. */
   #stored = new Map<string, boolean>();
   /** The `localId`s of messages that were sent or discarded. The database may still return them for a moment. */
   #finished = new Set<string>();
@@ -66,13 +66,10 @@ export class Outbox {
     this.#environment = environment;
   }
 
-  /**
-   * Sends a message after all earlier ones of the session.
-   * Resolves when all messages of the session are sent, or wait for a retry.
-   */
+  /** Sends a message after the session's earlier messages. Resolves when all messages of the session are sent or wait for a retry. */
   send(sessionId: string, text: string, attachments: Attachment[]): Promise<void> {
     const { now = Date.now, generateId = randomId } = this.#environment;
-    // These times determine the order of the messages in the database.
+    // The messages in the database are sorted by `createdAt`.
     const createdAt = Math.max(now(), ...getConversation(sessionId).outgoing.map((earlier) => earlier.createdAt + 1));
     return this.#enqueue(sessionId, { localId: generateId(), text, attachments, createdAt, status: 'sending' });
   }
@@ -112,11 +109,11 @@ export class Outbox {
   /** Applies a change that another tab made. */
   async handleTabMessage({ sessionId, sentId }: Extract<TabMessage, { type: 'outbox' }>): Promise<void> {
     const sent = getConversation(sessionId).outgoing.find(({ localId }) => localId === sentId);
-    if (sent) this.#setFinished(sessionId, sent);
+    if (sent) this.#showAsSent(sessionId, sent);
     await this.readStored();
   }
 
-  /** Shows the messages in the database, and removes those that another tab has sent or discarded. */
+  /** Shows the messages in the database, and removes the messages that another tab has sent or discarded. */
   async readStored(): Promise<void> {
     const database = await this.#environment.database;
     let records: [localId: string, StoredMessage][];
@@ -176,7 +173,7 @@ export class Outbox {
     this.#scheduleRetry(sessionId, pendingMessages(sessionId).length > 0, isOnlySender);
   }
 
-  /** Deletes messages that are in the history from the database: the answer to an earlier page was lost, so they were not deleted. */
+  /** Deletes messages from the database that are in the history: an earlier page was closed before it received the hub's response. */
   #deleteConfirmed(sessionId: string): void {
     for (const { localId } of getConversation(sessionId).messages) {
       if (localId && this.#stored.has(localId) && !this.#finished.has(localId)) void this.#delete(sessionId, localId, true);
@@ -211,7 +208,7 @@ export class Outbox {
       );
       // An earlier attempt has stored the message, which is older than the loaded messages, so no event will confirm it.
       if (stored.seq < (getConversation(sessionId).messages[0]?.seq ?? 0)) return this.discard(sessionId, localId);
-      this.#setFinished(sessionId, message);
+      this.#showAsSent(sessionId, message);
       void this.#delete(sessionId, localId, true);
     } catch (error) {
       const isTransient = error instanceof HubError && error.isTransient;
@@ -219,8 +216,8 @@ export class Outbox {
     }
   }
 
-  /** Shows a message as sent, until its event replaces it. */
-  #setFinished(sessionId: string, message: OutgoingMessage): void {
+  /** Shows a message as sent, until the event with the stored message arrives. */
+  #showAsSent(sessionId: string, message: OutgoingMessage): void {
     this.#finished.add(message.localId);
     updateConversation(sessionId, (conversation) => withOutgoing(conversation, { ...message, status: 'sent' }));
   }
@@ -232,7 +229,7 @@ export class Outbox {
     if (this.#stored.get(message.localId) !== isRejected) void this.#store(sessionId, message, isRejected);
   }
 
-  /** Stores a message. If it cannot be stored, it is still sent, but marked as volatile, because it does not survive the page. */
+  /** Stores a message. If that fails, marks the message as volatile, because it does not survive the page. */
   async #store(sessionId: string, { localId, text, attachments, createdAt, error }: OutgoingMessage, isRejected: boolean): Promise<void> {
     const database = await this.#environment.database;
     const record: StoredMessage = { sessionId, text, attachments, createdAt, ...(isRejected && error !== undefined ? { error } : {}) };

@@ -34,13 +34,13 @@ export const refreshPushStatus = (): Promise<void> =>
 
 async function detectStatus(): Promise<PushStatus> {
   if (!('serviceWorker' in navigator && 'PushManager' in window)) {
-    // Only Safari on iOS has this property. It allows notifications only for pages on the home screen.
+    // Only Safari on iOS has the property `standalone`. Safari on iOS allows notifications only for pages on the home screen.
     return 'standalone' in navigator && !navigator.standalone ? 'install' : 'unsupported';
   }
   if (Notification.permission === 'denied') return 'blocked';
   const subscription = await getSubscription();
   if (!subscription || !usesKey(subscription, await fetchPublicKey())) return 'off';
-  // The hub may have dropped the subscription. If it has not, the registration changes nothing.
+  // The hub may have dropped the subscription. Otherwise, the registration changes nothing.
   await register(subscription);
   return 'on';
 }

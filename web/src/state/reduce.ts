@@ -61,13 +61,13 @@ function updateSession(state: State, id: string, data: Partial<Session>): Reduce
   const refetches = omitsLargeValue(data) ? sessionRefetch(state, id) : [];
   const next = { ...state };
   if (summary) next.summaries = { ...state.summaries, [id]: mergeSummary(summary, data) };
-  // An archived session, which is not in the list, may have been resumed.
+  // A session that is not in the list may be an archived session that was resumed.
   else if (state.listLoad.status === 'ready' && refetches.length === 0) refetches.push({ kind: 'sessions' });
   if (session) next.sessions = { ...state.sessions, [id]: mergeSession(session, data) };
   return { state: next, refetches };
 }
 
-/** Whether an event contains only the length of a large value instead of the value. */
+/** Whether an event contains the length of a large value instead of the value itself. */
 function omitsLargeValue(data: object): boolean {
   return 'metadataBytes' in data || 'agentStateBytes' in data;
 }

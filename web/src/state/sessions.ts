@@ -35,7 +35,7 @@ export function mergeSummary(summary: SessionSummary, data: Partial<Session>): S
   };
 }
 
-/** Applies an update to a session. Adds the completed requests of the update to the known ones, because events contain only changed requests. */
+/** Applies an update to a session. Keeps the known completed requests, because an event contains only the changed requests. */
 export function mergeSession(session: Session, data: Partial<Session>): Session {
   if (!data.agentState) return { ...session, ...data };
   const completedRequests = { ...session.agentState?.completedRequests, ...data.agentState.completedRequests };
@@ -74,7 +74,7 @@ interface TitledSession {
   metadata: { name?: string; path: string; summary?: { text?: string }; lifecycleState?: string } | null;
 }
 
-/** Returns the session's name, or else its summary, its directory's name, or the start of its id. A session without messages has the title "New session". */
+/** Returns the first available title: the name, the summary, "New session" without messages, the directory's name, or the id's start. */
 export function sessionTitle({ id, metadata }: TitledSession): string {
   return (
     metadata?.name ||
@@ -96,7 +96,7 @@ export function isArchived({ metadata }: TitledSession): boolean {
   return metadata?.lifecycleState === 'archived';
 }
 
-/** Whether the terminal is in control of the agent. A summary has no `mode`, but CLIs set the lifecycle state as well. */
+/** Whether the terminal is in control of the agent. A summary has no `mode`, so its lifecycle state decides. */
 export function isInTerminal({ mode, metadata }: TitledSession & { mode?: Session['mode'] }): boolean {
   return mode === undefined ? metadata?.lifecycleState === 'paused' : mode === 'local';
 }
@@ -106,10 +106,12 @@ const SESSION_TIMEOUT_MS = 30_000;
 const ENDED_STATES = ['archived', 'completed', 'aborted'];
 
 /**
- * Whether the process of an inactive session has ended. If not, only the connection was lost: the machine may be asleep or
- * offline. The hub does not store why a session became inactive, but it changes `updatedAt` at that moment: at once when the CLI
- * reports the end, and after a timeout when it is silent. A later change, such as a rename, makes an end look like a lost
- * connection; a lost connection never looks like an end.
+ * Whether the process of an inactive session has ended. Otherwise only the connection was lost, for example because the machine
+ * sleeps. The hub does not store why a session became inactive, but sets `updatedAt` at that moment:
+ * - If the CLI has reported the end, `updatedAt` is close to `activeAt`.
+ * - If the CLI was silent, `updatedAt` is at least {@link SESSION_TIMEOUT_MS} later.
+ *
+ * A later change, such as a rename, makes an end look like a lost connection. A lost connection never looks like an end.
  */
 export function hasEnded({ activeAt, updatedAt, metadata }: TitledSession & Pick<Session, 'activeAt' | 'updatedAt'>): boolean {
   return ENDED_STATES.includes(metadata?.lifecycleState ?? '') || updatedAt - activeAt < SESSION_TIMEOUT_MS;
@@ -125,10 +127,13 @@ export interface SessionGroup {
   sessions: SessionSummary[];
 }
 
-/** Sessions that were changed within the same minute keep their order, so that the rows of working agents do not change places all the time. */
+/** Sessions are sorted by minutes, so that the rows of working agents do not change places all the time. */
 const minuteOf = (time: number) => Math.floor(time / 60_000);
 
-/** Sorts sessions: first pinned ones, then active ones that were used, then by the minute of the last update, then by creation. */
+/**
+ * Sorts sessions by these criteria, most important first: pinned, active and used, minute of the last update (newest first), creation
+ * (newest first).
+ */
 export function sortSessions(summaries: Iterable<SessionSummary>): SessionSummary[] {
   const isPinned = (session: SessionSummary) => Number(session.pinned ?? false);
   const isInUse = (session: SessionSummary) => Number(session.active && !isUnused(session));
@@ -141,13 +146,13 @@ export function sortSessions(summaries: Iterable<SessionSummary>): SessionSummar
   return [...summaries].sort(compare);
 }
 
-/** Sorts sessions in a previous order. Leaves out sessions that the order does not have. */
+/** Sorts sessions in a previous order of ids. Leaves out sessions that the previous order does not contain. */
 export function sortAsBefore(summaries: Iterable<SessionSummary>, order: readonly string[]): SessionSummary[] {
   const byId = new Map([...summaries].map((session) => [session.id, session]));
   return order.flatMap((id) => byId.get(id) ?? []);
 }
 
-/** Groups sorted sessions: the pinned ones, and the others by machine and directory. The groups have the order of their first sessions. */
+/** Groups sorted sessions: the pinned sessions, and the others by machine and directory. Groups are in the order of their first sessions. */
 export function groupSessions(sorted: Iterable<SessionSummary>): SessionGroup[] {
   const groups = new Map<string, SessionGroup>();
   for (const session of sorted) {
@@ -163,14 +168,14 @@ export function groupSessions(sorted: Iterable<SessionSummary>): SessionGroup[] 
   return [...groups.values()];
 }
 
-/** Returns the first sessions of the groups, at most `count`. */
+/** Returns the groups with only their first `count` sessions in total. */
 export function limitGroups(groups: SessionGroup[], count: number): SessionGroup[] {
   const limited: SessionGroup[] = [];
-  let rest = count;
+  let remaining = count;
   for (const group of groups) {
-    if (rest <= 0) break;
-    limited.push(group.sessions.length > rest ? { ...group, sessions: group.sessions.slice(0, rest) } : group);
-    rest -= group.sessions.length;
+    if (remaining <= 0) break;
+    limited.push(group.sessions.length > remaining ? { ...group, sessions: group.sessions.slice(0, remaining) } : group);
+    remaining -= group.sessions.length;
   }
   return limited;
 }

@@ -23,10 +23,10 @@ export const hasDurableStorage = signal(true);
 /** Whether the page is fetching data again after a gap in the events. */
 export const isCatchingUp = signal(false);
 
-/** The session that is shown. */
+/** The session that is open; null in all other views. */
 export const openSessionId = signal<string | null>(null);
 
-/** Limit on the sessions besides the open one that keep their loaded messages. */
+/** Limit on the closed sessions whose loaded messages are kept. */
 const MAX_CACHED_CONVERSATIONS = 5;
 let recentIds: string[] = [];
 
@@ -45,7 +45,7 @@ export function setOpenSession(id: string): void {
 
 export const summaries = computed(() => state.value.summaries);
 
-/** When the list that is shown was stored in this browser; null for the hub's list. */
+/** When the shown list of sessions was stored in this browser; null if the list is from the hub. */
 export const listSavedAt = computed(() => state.value.listSavedAt);
 
 /** The machines that are online, by id. */

@@ -21,7 +21,7 @@ export async function saveList(database: Promise<Database>): Promise<void> {
   if (listLoad.status !== 'ready') return;
   const sessions = sortSessions(Object.values(summaries).filter((session) => !isArchived(session))).slice(0, MAX_SESSIONS);
   const stored: StoredList = { savedAt: Date.now(), sessions };
-  // If the list cannot be stored, the page shows none while the hub cannot be reached.
+  // Without a stored list, the page shows no list while the hub cannot be reached.
   await (await database).put('list', ID, stored).catch(() => {});
 }
 

@@ -1,6 +1,6 @@
 /**
- * Keeps the store in sync with the hub: fetches resources, applies events, and fetches resources again if an event
- * does not contain all the data. Events that arrive during a fetch are applied to its response again, because the response may be older.
+ * Keeps the store in sync with the hub: fetches resources, applies events, and fetches a resource again if an event does not contain
+ * all the data. The response of a fetch may be older than an event that arrived during the fetch, so the event is applied again.
  */
 
 import type { LoadState } from '../api/load-state.ts';
@@ -16,11 +16,11 @@ import { isArchived, toSummary } from './sessions.ts';
 import { getConversation, openSessionId, patchState, state, updateConversation } from './store.ts';
 import type { Refetch, State } from './types.ts';
 
-/** Enough messages for two screens. */
+/** Messages for about two screens. */
 const PAGE_SIZE = 60;
 /** The hub's limit. */
 const CATCH_UP_PAGE_SIZE = 200;
-/** A live text is dropped when no delta of the text has arrived for this long. The hub drops it after the same time. */
+/** A live text is dropped when no delta of the text has arrived for this long. The hub has the same timeout. */
 const LIVE_TEXT_TIMEOUT_MS = 30_000;
 
 const LOADING: LoadState = { status: 'loading' };
@@ -40,7 +40,7 @@ export class Sync {
   /** Per session, the fetch of newer messages that has not started yet. */
   #queuedNewerFetches = new Map<string, Promise<void>>();
 
-  /** By id of a live text, the timer that drops it: without deltas, the agent may have ended. */
+  /** By id of a live text: the timer that drops the text, because an agent that sends no more deltas may have ended. */
   #liveTimers = new Map<string, ReturnType<typeof setTimeout>>();
 
   constructor(api: Api) {
@@ -52,20 +52,20 @@ export class Sync {
     const { state: next, refetches } = reduce(state.value, event);
     state.value = next;
     if (event.type === 'message-delta') this.#restartLiveTimer(event);
-    // Message fetches detect missed messages by `seq` instead, and no response contains live text.
+    // Message events are not applied again: message fetches detect missed messages by `seq`, and no response contains live text.
     if (event.type !== 'message-received' && event.type !== 'message-delta')
       for (const { eventsDuringFetch } of this.#fetches.values()) eventsDuringFetch.push(event);
     await Promise.all(refetches.map((refetch) => this.#runRefetch(refetch)));
   }
 
-  /** Drops all live text, because the rest of a text may never arrive. Stored messages take its place. */
+  /** Drops all live text, because the rest of a text may never arrive. The stored messages contain the complete texts. */
   dropLiveText(): void {
     for (const timer of this.#liveTimers.values()) clearTimeout(timer);
     this.#liveTimers.clear();
     patchState({ conversations: withoutLiveText(state.value.conversations) });
   }
 
-  /** Fetches everything that is shown again, after a gap in the events. */
+  /** Fetches all shown resources again, after a gap in the events. */
   async refetchShown(): Promise<void> {
     const { archiveLoad, machinesLoad } = state.value;
     // Other sessions are fetched again when they are opened.
@@ -100,7 +100,7 @@ export class Sync {
     return this.#fetchList('archiveLoad', { archived: 'only' }, (session) => !isArchived(session));
   }
 
-  /** Fetches a list of sessions, page by page. `isOther`: whether a known session is not in this list. */
+  /** Fetches a list of sessions, page by page. `isOther`: whether a session belongs to the other list. */
   #fetchList(
     resource: 'listLoad' | 'archiveLoad',
     filter: { archived?: 'only' },
@@ -117,7 +117,7 @@ export class Sync {
           const page = await unwrap(this.#api.GET('/api/sessions', Object.keys(query).length === 0 ? {} : { params: { query } }));
           Object.assign(fetched, byId(page.sessions));
           cursor = page.nextCursor;
-          // The first fetch shows each page at once, unless a stored list is shown. A shown list is replaced when the new list is complete.
+          // The first fetch shows each page at once. A list that is already shown, also a stored list, is replaced by a complete list.
           if ((isFirstFetch && state.value.listSavedAt === null) || cursor === undefined) {
             const others = Object.entries(state.value.summaries).filter(([, session]) => isOther(session));
             const saved = resource === 'listLoad' ? { listSavedAt: null } : {};
@@ -128,7 +128,7 @@ export class Sync {
           }
         } while (cursor !== undefined);
       } catch (error) {
-        // A first fetch that fails must show the error: otherwise the pages so far would seem to be the complete list.
+        // Show the error of a first fetch: otherwise the pages so far would seem to be the complete list.
         if (isFirstFetch) patchState({ [resource]: failed(error) });
       }
     });
@@ -257,14 +257,14 @@ export class Sync {
     }
   }
 
-  /** Runs a message fetch after all earlier ones of the same session. */
+  /** Runs a message fetch after all earlier message fetches of the same session. */
   #serialize(id: string, fetchMessages: () => Promise<void>): Promise<void> {
     const queued = (this.#messageFetches.get(id) ?? Promise.resolve()).then(fetchMessages);
     this.#messageFetches.set(id, queued);
     return queued;
   }
 
-  /** Runs only one fetch per resource at a time. All requests during a fetch share one further fetch after it. */
+  /** Runs only one fetch per resource at a time. All calls during a fetch share one further fetch, which runs after the first. */
   #coalesce(resource: string, fetchOnce: (eventsDuringFetch: HubEvent[]) => Promise<void>): Promise<void> {
     const active = this.#fetches.get(resource);
     if (active) {
@@ -283,7 +283,7 @@ export class Sync {
     return done;
   }
 
-  /** Stores a response, and applies the events that arrived during its fetch again, because the response may be older. */
+  /** Stores a response, and applies the events again that arrived during the fetch. */
   #applyResponse(response: Partial<State>, eventsDuringFetch: HubEvent[]): void {
     state.value = eventsDuringFetch.reduce((before, event) => reduce(before, event).state, { ...state.value, ...response });
   }

@@ -3,22 +3,25 @@
 import { randomId } from '../api/ids.ts';
 import type { Database } from './database.ts';
 
-/** A lock is stolen after this time, which is longer than any request takes: a frozen tab may keep a lock. */
+/** A tab steals a lock after this time, because a frozen tab may keep a lock. No request takes this long. */
 const STEAL_AFTER_MS = 80_000;
-/** A lease that is not renewed for this time has expired: its tab was closed or is frozen. */
+/** A lease expires after this time without a renewal: the tab that holds the lease was closed or is frozen. */
 const LEASE_DURATION_MS = 10_000;
 const RENEW_INTERVAL_MS = 3000;
 
-/** Runs an operation while this tab holds a lock. Returns false without running it if another tab holds the lock. */
+/** Runs an operation while this tab holds a lock. If another tab holds the lock, returns false and does not run the operation. */
 export type TryWithLock = (name: string, operation: () => Promise<void>) => Promise<boolean>;
 
-/** Creates the locks of this tab. @param database stores the leases */
+/**
+ * Creates the locks of this tab.
+ * @param database stores the leases
+ */
 export function createTabLocks(database: Promise<Database>): TryWithLock {
   return 'locks' in navigator ? createWebLocks(navigator.locks) : createLeases(database);
 }
 
 function createWebLocks(locks: LockManager): TryWithLock {
-  /** By name of a lock: since when another tab has held it. */
+  /** By name of a lock that another tab holds: when this tab first failed to get the lock. */
   const heldSince = new Map<string, number>();
   return async (name, operation) => {
     const since = heldSince.get(name);
@@ -27,8 +30,9 @@ function createWebLocks(locks: LockManager): TryWithLock {
     try {
       await locks.request(name, options, (lock) => lock && (running = operation()));
     } catch {
-      // Either another tab took over the lock while the operation was running. The operation continues: the hub stores a message
-      // only once. Or the browser refuses locks, and there is nothing to wait for.
+      // There are two possible reasons:
+      // - Another tab stole the lock while the operation was running. The operation continues: the hub stores a message only once.
+      // - The browser refuses locks. The operation runs without a lock.
       running ??= operation();
     }
     await running;
@@ -46,7 +50,7 @@ interface Lease {
 
 export function createLeases(database: Promise<Database>, now = Date.now): TryWithLock {
   const holder = randomId();
-  // A lease that ends later than in LEASE_DURATION_MS was written before the clock was set back, and is not valid.
+  // A lease that expires later than in LEASE_DURATION_MS is not valid: it was written before the clock was set back.
   const isValid = ({ expiresAt }: Lease) => expiresAt > now() && expiresAt <= now() + LEASE_DURATION_MS;
   const take = (lease: Lease | undefined): Lease =>
     lease && lease.holder !== holder && isValid(lease) ? lease : { holder, expiresAt: now() + LEASE_DURATION_MS };

@@ -42,7 +42,7 @@ export function forgetMissingFiles(sessionId: string): void {
   updateMessageDraft(sessionId, { files: getUploads(sessionId).map(({ file }) => file.name) });
 }
 
-/** Sets the files of a composer. Their names are stored with its draft, because the files are lost when the page is closed. */
+/** Sets the files of a composer. The draft stores the names of the files, because the files are lost when the page is closed. */
 function setUploads(sessionId: string, files: Upload[]): void {
   const missing = missingFiles(sessionId);
   uploads.value = { ...uploads.value, [sessionId]: files };
@@ -98,7 +98,7 @@ export function removeFile(sessionId: string, { id, path, abort }: Upload): void
     getUploads(sessionId).filter((item) => item.id !== id),
   );
   const params = { path: { id: sessionId } };
-  // A file that stays on the machine does no harm, so an error is ignored.
+  // Ignores errors, because a file that stays on the machine does no harm.
   if (path !== undefined) void api.POST('/api/sessions/{id}/upload/delete', { params, body: { path } }).catch(() => {});
 }
 

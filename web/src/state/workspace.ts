@@ -11,7 +11,7 @@ export interface GitChanges {
   branch: string | null;
   staged: ChangedFile[];
   unstaged: ChangedFile[];
-  /** How many entries of the CLI's list are loaded, and how many follow. */
+  /** How many entries of the CLI's list are loaded, and how many more the list has. */
   loaded: number;
   more: number;
   /** By path. */
@@ -44,13 +44,13 @@ async function fetchResult(call: Parameters<typeof unwrap>[0]): Promise<Record<s
 export async function fetchChanges(id: string): Promise<GitChanges> {
   const [status, staged, unstaged] = await Promise.all([fetchStatus(id), fetchLineCounts(id, true), fetchLineCounts(id, false)]);
   const { branch, files, more } = status;
-  return { branch, loaded: files.length, more, lineCounts: { staged, unstaged }, ...inAreas(files, { staged, unstaged }) };
+  return { branch, loaded: files.length, more, lineCounts: { staged, unstaged }, ...splitByArea(files, { staged, unstaged }) };
 }
 
 /** Fetches the changes after those that are loaded. */
 export async function fetchMoreChanges(id: string, before: GitChanges): Promise<GitChanges> {
   const { files, more } = await fetchStatus(id, { offset: before.loaded });
-  const { staged, unstaged } = inAreas(files, before.lineCounts);
+  const { staged, unstaged } = splitByArea(files, before.lineCounts);
   return {
     ...before,
     loaded: before.loaded + files.length,
@@ -70,7 +70,7 @@ export const appendChanges = (list: ChangedFile[], added: ChangedFile[]): Change
 export const appendEntries = (list: DirectoryEntry[], added: DirectoryEntry[]): DirectoryEntry[] =>
   appendNew(list, added, ({ name }) => name);
 
-/** Identifies a change in its list: a path may be deleted in the index and untracked. */
+/** Identifies a change in a list. The path alone is not unique: a path may be deleted in the index and untracked. */
 export const changeKey = ({ status, path }: ChangedFile): string => `${status} ${path}`;
 
 /** A page of the changed files of a folder. `loaded` and `more` have the same meaning as in {@link GitChanges}. */
@@ -80,7 +80,7 @@ export interface FolderChanges {
   more: number;
 }
 
-/** Fetches the files of a folder entry that have the status of the entry. Skips the first `offset` changes of the folder. */
+/** Fetches the changed files of a folder that have the same status as the folder. Skips the first `offset` changes of the folder. */
 export async function fetchFolderChanges(id: string, folder: ChangedFile, offset = 0): Promise<FolderChanges> {
   const { files, more } = await fetchStatus(id, { path: folder.path, ...(offset === 0 ? {} : { offset }) });
   // A CLI that does not know the parameter `path` answers with all changes.
@@ -95,7 +95,7 @@ async function fetchStatus(id: string, query: { path?: string; offset?: number }
   return readStatus(await fetchResult(api.GET('/api/sessions/{id}/git-status', { params: { path: { id }, query } })));
 }
 
-function inAreas(files: ChangedFile[], lineCounts: GitChanges['lineCounts']): Pick<GitChanges, ChangesArea> {
+function splitByArea(files: ChangedFile[], lineCounts: GitChanges['lineCounts']): Pick<GitChanges, ChangesArea> {
   return {
     staged: files.filter((file) => isStaged(file, lineCounts.staged)),
     unstaged: files.filter((file) => isUnstaged(file, lineCounts.unstaged)),
@@ -107,7 +107,7 @@ async function fetchLineCounts(id: string, staged: boolean): Promise<ReadonlyMap
   return readLineCounts(await fetchResult(api.GET('/api/sessions/{id}/git-diff-numstat', { params })));
 }
 
-/** Decides by git's status letter, or without one, by whether the staged diff has lines. */
+/** Whether a file is staged: by git's status letter. If the CLI omits the letter, by whether the staged diff has lines. */
 function isStaged({ path, index }: ChangedFile, lineCounts: ReadonlyMap<string, LineCounts>): boolean {
   return index === undefined ? lineCounts.has(path) : !'.?'.includes(index);
 }

@@ -14,8 +14,8 @@ wideScreen.addEventListener('change', ({ matches }) => {
 const coarsePointer = matchMedia('(pointer: coarse)');
 
 /**
- * Whether a hardware keyboard is present. A device whose main pointer is coarse, such as a phone, is assumed to have none until
- * a key is pressed that on-screen keyboards lack.
+ * Whether a hardware keyboard is present. On a device whose main pointer is coarse, such as a phone, false until the user presses a
+ * key that on-screen keyboards lack.
  */
 export const hasKeyboard = signal(!coarsePointer.matches);
 

@@ -23,8 +23,8 @@ export function Disclosure({ icon, title, detail, isFailed, trailing, preview, m
   const [isOpen, setOpen] = useExpanded(WHOLE_ITEM);
   const toggle = () => setOpen(!isOpen);
   const onSummaryClick = (event: MouseEvent) => {
-    // By itself, the browser opens `details` some frames before the content is rendered. Then the list of messages could
-    // scroll to its end, so that the summary disappears.
+    // The browser would open `details` some frames before the content is rendered. Meanwhile the list of messages could scroll to its
+    // end, so that the summary disappears.
     event.preventDefault();
     toggle();
   };

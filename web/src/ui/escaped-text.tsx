@@ -1,4 +1,4 @@
-/** Shows a text in which no character is hidden. */
+/** Shows a text including its invisible characters. */
 
 import { escapeInvisible } from '../content/escape-invisible.ts';
 

@@ -7,16 +7,16 @@ import { useContext, useMemo, useState } from 'preact/hooks';
 /** The key of the list item around a component; `null` outside of virtualized lists. */
 export const ListItemKey = createContext<string | null>(null);
 
-/** The name under which the whole item is expanded. The texts of the item have other names. */
+/** The name of the whole item. The texts in the item have other names. */
 export const WHOLE_ITEM = '';
 
 /**
- * The names of the expanded parts, by the key of the list item. Not component state, because a virtualized list unmounts items that
- * scroll out of view.
+ * The names of the expanded parts, by the key of the list item. A signal instead of component state, because a virtualized list
+ * unmounts items that scroll out of view.
  */
 const expandedNames = signal<ReadonlyMap<string, ReadonlySet<string>>>(new Map());
 
-function setInItem(item: string, name: string, isExpanded: boolean) {
+function setExpandedInItem(item: string, name: string, isExpanded: boolean) {
   const names = new Set(expandedNames.peek().get(item));
   if (isExpanded) names.add(name);
   // An item that is expanded again starts with short texts.
@@ -26,13 +26,13 @@ function setInItem(item: string, name: string, isExpanded: boolean) {
 }
 
 /**
- * Returns whether something is expanded, and a function that sets it. `name` must be unique in its list item. Outside of a
- * list, the component holds the state.
+ * Returns whether a part is expanded, and a function that expands or collapses the part. `name` must be unique in the list item.
+ * Outside of a list, the component holds the state.
  */
 export function useExpanded(name: string): [boolean, (isExpanded: boolean) => void] {
   const item = useContext(ListItemKey);
   const [isExpanded, setExpanded] = useState(false);
   // The component renders again only when the state of this name changes.
   const isExpandedInItem = useMemo(() => computed(() => item !== null && !!expandedNames.value.get(item)?.has(name)), [item, name]).value;
-  return item === null ? [isExpanded, setExpanded] : [isExpandedInItem, (next) => setInItem(item, name, next)];
+  return item === null ? [isExpanded, setExpanded] : [isExpandedInItem, (next) => setExpandedInItem(item, name, next)];
 }

@@ -28,7 +28,7 @@ export function ErrorNotice({ text, onRetry }: { text: string; onRetry: () => vo
   );
 }
 
-/** Shows its children once a resource is loaded, and until then a skeleton or the error. */
+/** Shows its children once a resource is loaded. Before that, shows a skeleton or the error. */
 export function LoadGate({
   loadState,
   label,

@@ -19,7 +19,7 @@ export function MenuButton({ label, items }: { label: string; items: MenuItem[] 
 
   useLayoutEffect(() => {
     if (!isOpen) return undefined;
-    // A layout effect runs before the user can focus another element, from which a later effect would take the focus.
+    // In a layout effect: a later effect could take the focus from an element that the user has focused meanwhile.
     getItems()[0]?.focus();
     const closeOnOutsidePress = ({ target }: Event) => {
       if (!root.current?.contains(target as Node)) setIsOpen(false);

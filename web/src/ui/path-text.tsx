@@ -1,4 +1,4 @@
-/** Shows the path of a file in one line. Without enough space, the folder is cut, never the file's name. */
+/** Shows the path of a file in one line. If the space is too small, the folder is shortened before the name. */
 
 import { escapeText } from '../content/escape-invisible.ts';
 import { EscapedText } from './escaped-text.tsx';

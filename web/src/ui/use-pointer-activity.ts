@@ -1,4 +1,4 @@
-/** Detects whether a person is about to touch or click something in an element. */
+/** Detects whether the user is about to touch or click something in an element. */
 
 import type { RefObject } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
@@ -6,7 +6,7 @@ import { useEffect, useState } from 'preact/hooks';
 /** An element is active for this long after its last scrolling or movement of the pointer. */
 const IDLE_MS = 3000;
 
-/** Returns whether a pointer is down in an element, or has moved or scrolled there recently. In that case, the element's content must not move. */
+/** Returns whether a pointer is down in an element, or has moved or scrolled there recently. The element's content must not move then. */
 export function usePointerActivity(element: RefObject<HTMLElement>): boolean {
   const [isActive, setActive] = useState(false);
   useEffect(() => {
@@ -20,7 +20,7 @@ export function usePointerActivity(element: RefObject<HTMLElement>): boolean {
       setActive(true);
       if (!isDown) timer = setTimeout(() => setActive(false), IDLE_MS);
     };
-    // The pointer may be released outside of the element. When scrolling begins, a touch is canceled.
+    // On the window, because the pointer may be released outside of the element. A touch that begins to scroll is canceled.
     const onRelease = (event: Event) => {
       if (!isDown) return;
       isDown = false;

@@ -1,9 +1,9 @@
-/** Input of a person, as opposed to events that scripts, scrolling or a change of the layout cause. */
+/** Detects input of the user. Events that scripts, scrolling or a change of the layout cause do not count. */
 
-/** `input` is also caused by dictation, `click` by assistive technology. `scroll` is missing: a conversation scrolls by itself. */
+/** Includes `input` for dictation and `click` for assistive technology. Excludes `scroll`, because a conversation scrolls by itself. */
 const TYPES = ['pointerdown', 'pointermove', 'keydown', 'wheel', 'touchmove', 'click', 'input'];
 
-/** Calls back on each input. */
+/** Calls `onInput` for each input of the user in `target`. */
 export function watchInput(target: Pick<Window, 'addEventListener'>, onInput: () => void): void {
   let position = '';
   const handle = (event: Event) => {

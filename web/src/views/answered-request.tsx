@@ -15,7 +15,7 @@ import { ToolInput } from './tool-content.tsx';
 
 const ICONS = { approved: ShieldCheck, denied: ShieldX, canceled: ShieldQuestion };
 
-/** The icon of a decision. `isLabelled` adds an accessible name, for places without a text. */
+/** The icon of a decision. `isLabelled` adds an accessible name, for a place where no text names the decision. */
 export function DecisionIcon({ request, isLabelled }: { request: CompletedRequest; isLabelled?: boolean }) {
   const { kind, label } = describeDecision(request);
   const Icon = ICONS[kind];
@@ -24,7 +24,7 @@ export function DecisionIcon({ request, isLabelled }: { request: CompletedReques
 
 interface DecisionProps {
   request: CompletedRequest;
-  /** Of the session, whose agent may have modes of its own. */
+  /** The session's metadata, which may list the agent's own modes. */
   metadata: Session['metadata'];
 }
 

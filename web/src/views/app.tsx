@@ -87,8 +87,8 @@ function Layout() {
 }
 
 /**
- * Focuses the new view if the focused element disappeared with the previous one, so that keyboards and screen readers continue
- * there. Back in the session list, focuses the row of the session that was open.
+ * Focuses the new view if the focused element disappeared with the previous view, so that keyboards and screen readers continue in
+ * the new view. In the session list, focuses the row of the session that was open.
  */
 function useFocusOnNavigation(path: string): void {
   const [, , id] = path.split('/');
@@ -144,8 +144,8 @@ const VIEW_NAMES: Record<string, string> = {
 };
 
 /**
- * Sets the document title and the app badge, which show the number of pending requests. Screen readers announce a title only at
- * page load, so a status element announces each new view.
+ * Shows the number of pending requests in the document title and the app badge. A status element announces each new view, because
+ * screen readers announce a title only at page load.
  */
 function PageTitle({ path }: { path: string }) {
   const count = pendingRequestCount.value;

@@ -29,8 +29,8 @@ export function Changes({ session }: { session: Session }) {
   const { id, thinking } = session;
   const { value: first, error, isLoading, refetch } = useFetch(id, () => fetchChanges(id), thinking);
   const [value, append] = useAppended(first);
-  // The last section shows that more changes follow, staged or unstaged.
-  const rest = value ? { more: value.more, load: async () => append(await fetchMoreChanges(id, value)) } : {};
+  // Only the last section has the button for more changes, because they may be staged or unstaged.
+  const nextPage = value ? { more: value.more, load: async () => append(await fetchMoreChanges(id, value)) } : {};
   return (
     <div class="page changes">
       <div class="page-head">
@@ -54,18 +54,21 @@ export function Changes({ session }: { session: Session }) {
       )}
       {value && (
         <>
-          <Section title="Staged" id={id} changes={value} area="staged" {...(value.unstaged.length === 0 ? rest : {})} />
-          <Section title="Unstaged" id={id} changes={value} area="unstaged" {...rest} />
+          <Section title="Staged" id={id} changes={value} area="staged" {...(value.unstaged.length === 0 ? nextPage : {})} />
+          <Section title="Unstaged" id={id} changes={value} area="unstaged" {...nextPage} />
         </>
       )}
     </div>
   );
 }
 
-/** Returns a fetched list with the pages that were appended to it, and a function that sets the longer list. */
-function useAppended<T extends object>(first: T | undefined): [T | undefined, (longer: T) => void] {
-  const [longer, setLonger] = useState<{ of: T; value: T } | null>(null);
-  return [longer !== null && longer.of === first ? longer.value : first, (value) => first && setLonger({ of: first, value })];
+/** Returns the first page of a list, or the longer list after further pages were appended; and a function that sets the longer list. */
+function useAppended<T extends object>(firstPage: T | undefined): [T | undefined, (longerList: T) => void] {
+  const [appended, setAppended] = useState<{ firstPage: T; list: T } | null>(null);
+  return [
+    appended !== null && appended.firstPage === firstPage ? appended.list : firstPage,
+    (list) => firstPage && setAppended({ firstPage, list }),
+  ];
 }
 
 const countFiles = (files: ChangedFile[]) => files.reduce((sum, { count = 1 }) => sum + count, 0);
@@ -100,36 +103,36 @@ interface ListProps {
   files: ChangedFile[];
   /** The path of the folder around the files, with a slash at its end. */
   folder: string;
-  /** How many further files the CLI has, and a function that loads some of them. */
+  /** How many further files the CLI has, and a function that loads the next page of them. */
   more?: number;
   load?: () => Promise<void>;
 }
 
-/** How many rows are added at a time: a CLI may send any number of files, and a page with many thousand rows is slow. */
-const ROWS = 200;
+/** How many rows are added at a time. A CLI may send any number of files, and a page with many thousand rows is slow. */
+const ROWS_PER_STEP = 200;
 
 function ChangeList({ files, more = 0, load, ...props }: ListProps) {
-  const [max, setMax] = useState(ROWS);
+  const [maxRows, setMaxRows] = useState(ROWS_PER_STEP);
   const [isLoading, setLoading] = useState(false);
-  const hidden = Math.max(0, files.length - max) + more;
+  const hiddenCount = Math.max(0, files.length - maxRows) + more;
   const showMore = async () => {
-    if (load && more > 0 && files.length < max + ROWS) {
+    if (load && more > 0 && files.length < maxRows + ROWS_PER_STEP) {
       setLoading(true);
       const isLoaded = await tryOrToast('Could not load more changes', load);
       setLoading(false);
       if (!isLoaded) return;
     }
-    setMax(max + ROWS);
+    setMaxRows(maxRows + ROWS_PER_STEP);
   };
   return (
     <>
-      {files.slice(0, max).map((file) => {
+      {files.slice(0, maxRows).map((file) => {
         const Row = file.path.endsWith('/') ? FolderChange : FileChange;
         return <Row key={changeKey(file)} {...props} file={file} />;
       })}
-      {hidden > 0 && (
+      {hiddenCount > 0 && (
         <button type="button" class="button quiet" disabled={isLoading} onClick={() => void showMore()}>
-          {isLoading ? 'Loading …' : `Show ${formatCount(Math.min(ROWS, hidden))} of ${formatCount(hidden)} more`}
+          {isLoading ? 'Loading …' : `Show ${formatCount(Math.min(ROWS_PER_STEP, hiddenCount))} of ${formatCount(hiddenCount)} more`}
         </button>
       )}
     </>
@@ -167,7 +170,7 @@ function FileChange({ id, changes, area, file, folder }: RowProps) {
   );
 }
 
-/** A folder with many changed files. They are fetched when it is opened. */
+/** A folder with many changed files. The files are fetched when the user opens the folder. */
 function FolderChange({ file, folder, ...props }: RowProps) {
   const [isOpen, setOpen] = useState(false);
   const onToggle = ({ currentTarget, target }: Event) => {

@@ -22,7 +22,7 @@ export function Chat({ session, readingPlace }: { session: Session; readingPlace
   return (
     <div class="chat">
       <Messages session={session} readingPlace={readingPlace} />
-      {/* Not before the deployment's modes are known: they add a button to a request and a row to the composer, which would move other buttons. */}
+      {/* Waits for the deployment's modes: their buttons would move other buttons just before a click. */}
       {isConfigSettled.value && <Dock session={session} />}
     </div>
   );

@@ -20,7 +20,7 @@ import { UploadList } from './upload-list.tsx';
 
 const numbers = new Intl.NumberFormat('en');
 
-/** Returns an error text if the hub would refuse a message because of its length; otherwise null. */
+/** Returns an error text if a message is longer than the hub's limit; otherwise null. */
 function describeExcess(text: string): string | null {
   const limit = state.value.config?.limits.messageBytes ?? Infinity;
   const { length } = new TextEncoder().encode(text);
@@ -31,7 +31,6 @@ function describeExcess(text: string): string | null {
 /** Keeps the focus in the text field while a completion is clicked. */
 const keepFocus = (event: Event) => event.preventDefault();
 
-/** The text is a draft until it is sent. */
 export function Composer({ session }: { session: Session }) {
   const { id } = session;
   const { text } = getMessageDraft(id);
@@ -221,7 +220,7 @@ interface ChoiceSelectProps {
   onChange: (id: string) => void;
 }
 
-/** A select that shows the old value until an event confirms the new one. Renders nothing without choices. */
+/** A select that shows the old value until an event confirms the new value. Renders nothing without choices. */
 function ChoiceSelect({ label, choices, value, onChange }: ChoiceSelectProps) {
   if (choices.length === 0) return null;
   const current = choices.find(({ id }) => id === value);

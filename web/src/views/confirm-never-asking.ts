@@ -1,4 +1,4 @@
-/** Asks once more before an agent may do everything without asking. */
+/** Asks the user for confirmation before an agent may do everything without asking. */
 
 import { openDialog } from '../ui/dialog.tsx';
 

@@ -18,7 +18,7 @@ interface Props {
   onOpen: (path: string) => void;
 }
 
-/** A row of the tree: an entry, or the number of entries of the folder `path` that are not loaded. */
+/** A row of the tree: an entry, or (`more`) a button that loads further entries of the folder `path`. */
 interface Row {
   name: string;
   type: DirectoryEntry['type'] | 'more';
@@ -54,8 +54,9 @@ function Tree({ id, root, openPath, onOpen }: Props & { root: DirectoryPage }) {
   const [folders, setFolders] = useState<Folders>(new Map([['', root]]));
   const [loadingMore, setLoadingMore] = useState<string | null>(null);
   const [focusedIndex, setFocusedIndex] = useState(0);
-  /** The row that has the focus, and the one that gets it as soon as it is rendered. */
+  /** The index of the row that had the focus last. */
   const lastFocused = useRef(0);
+  /** The index of the row that gets the focus as soon as the row is rendered. */
   const nextFocused = useRef(0);
   const list = useRef<VirtualizerHandle>(null);
   const container = useRef<HTMLDivElement>(null);
@@ -75,7 +76,7 @@ function Tree({ id, root, openPath, onOpen }: Props & { root: DirectoryPage }) {
       showError('Could not open the folder', errorText(error));
     }
   };
-  /** The list renders a row that was out of view within some frames. */
+  /** Focuses a row as soon as the list has rendered the row, which may take some frames. */
   const focusWhenVisible = (index: number, frames: number) => {
     requestAnimationFrame(() => {
       if (nextFocused.current !== index) return;
@@ -130,7 +131,7 @@ function Tree({ id, root, openPath, onOpen }: Props & { root: DirectoryPage }) {
   };
   return (
     <div class="tree" role="tree" aria-label="Files" ref={container} onKeyDown={onKeyDown}>
-      {/* The focused row stays in the document while it is out of view: without it, no key would reach the tree. */}
+      {/* The focused row stays in the document while it is out of view. Otherwise no key would reach the tree. */}
       <Virtualizer
         ref={list}
         scrollRef={container}

@@ -40,7 +40,7 @@ export function FileViewer({ sessionId, path }: { sessionId: string; path: strin
   );
 }
 
-/** Returns an object URL for the bytes. It is revoked when they change or the view closes. */
+/** Returns an object URL for the bytes. Revokes the URL when the bytes change or the view closes. */
 function useObjectUrl(bytes: Uint8Array<ArrayBuffer> | undefined, name: string): string | undefined {
   const [objectUrl, setObjectUrl] = useState<{ bytes: Uint8Array; url: string }>();
   useEffect(() => {

@@ -8,8 +8,8 @@ const FETCH_FAILED = 'This view could not be loaded.';
 const FETCH_FAILED_WITH_FILES = `${FETCH_FAILED} The page must be reloaded: send or remove the attached files, then try again.`;
 
 /**
- * A view that suspends until its code is fetched. When the fetch fails, the view throws to its error boundary, and rendering
- * it again fetches again. The page is reloaded if the hub is reachable, unless that would lose attached files.
+ * Creates a view that suspends until its code is fetched. When the fetch fails, the view throws to its error boundary, and the next
+ * rendering fetches again. If the hub is reachable and no files are attached, the page is reloaded.
  */
 export function lazy<T>(load: () => Promise<{ default: T }>): T {
   let View: FunctionComponent | undefined;

@@ -12,7 +12,7 @@ import { OUTPUT_NAME } from './tool-content.tsx';
 /** Larger images are loaded only on demand. */
 const MAX_IMAGE_BYTES = 2 * 1024 * 1024;
 
-/** `cut`: the messages of an item that are not shown whole. Images in view are loaded at once. */
+/** `cut`: the messages of an item that are shown only as excerpts. Images that are in view are loaded without a click. */
 export function LoadWhole({ cut = [], sessionId }: { cut: CutMessage[] | undefined; sessionId: string }) {
   const [isLoading, setLoading] = useState(false);
   const [, setExpanded] = useExpanded(OUTPUT_NAME);

@@ -80,7 +80,7 @@ interface MessageListProps {
   items: ReturnType<typeof buildTimeline>;
   hasOlder: boolean;
   newestSeq: number | undefined;
-  /** Where the list is scrolled to at first, updated while the user scrolls; null for the end. */
+  /** Where the list is scrolled to at first; null for the end. Updated while the user scrolls. */
   readingPlace: MutableRef<ReadingPlace | null>;
 }
 
@@ -97,8 +97,8 @@ function MessageList({ session, items, hasOlder, newestSeq, readingPlace }: Mess
   const lastKey = useRef(items.at(-1)?.key);
   const [isScrolledUp, setScrolledUp] = useState(false);
   const isLoadingOlder = useRef(false);
-  // When older messages are prepended, the visible ones must keep their position. At the end, `scrollToEnd` ensures that. With
-  // `shift`, the list would keep its distance from the end until the next scroll event, which never comes without a scrollbar.
+  // When older messages are prepended, the visible messages must keep their position. At the end, `scrollToEnd` ensures that: with
+  // `shift`, the list would keep its distance from the end until the next scroll event, and a short list has no scroll events.
   const keepsDistanceFromEnd = firstKey.current !== items[0]?.key && !isAtEnd.current;
 
   const scrollToEnd = () => {
@@ -140,11 +140,11 @@ function MessageList({ session, items, hasOlder, newestSeq, readingPlace }: Mess
     await sync.fetchOlderMessages(sessionId);
     isLoadingOlder.current = false;
   };
-  // A first page that does not fill the screen cannot be scrolled, so load more at once.
+  // Load more messages if the first page does not fill the screen, because the user cannot scroll it.
   useEffect(() => void loadOlder(), [items, hasOlder]);
 
-  // Drops the oldest messages while the user is at the end and cannot see them. Only a new message triggers this: otherwise
-  // older messages that were loaded to fill the screen would be dropped and loaded in a loop.
+  // Drops the oldest messages while the user is at the end and cannot see them. Runs only for a new message: otherwise older messages
+  // that were loaded to fill the screen would be dropped and loaded again in a loop.
   useEffect(() => {
     if (isAtEnd.current && (list.current?.scrollOffset ?? 0) > TRIM_DISTANCE_PX) updateConversation(sessionId, trimOldest);
   }, [newestSeq]);
@@ -156,7 +156,7 @@ function MessageList({ session, items, hasOlder, newestSeq, readingPlace }: Mess
     const element = scroller.current;
     if (!element) return;
     const { clientHeight } = element;
-    // The end also moves away when a message is measured or the container grows. The user leaves it by scrolling up or expanding an item.
+    // Only scrolling up leaves the end. The end also moves when a message is measured or the container grows.
     if (isEndVisible(element)) isAtEnd.current = true;
     else if (offset < lastOffset.current && clientHeight === lastHeight.current) isAtEnd.current = false;
     lastOffset.current = offset;
@@ -165,8 +165,8 @@ function MessageList({ session, items, hasOlder, newestSeq, readingPlace }: Mess
     rememberPlace();
     void loadOlder();
   };
-  // The end moves when messages are measured, and when an on-screen keyboard or the composer takes space. `scrollToIndex` of the
-  // list keeps scrolling for a moment and would fight a user who scrolls up, so this sets the scroll position instead.
+  // Stays at the end when messages are measured, and when an on-screen keyboard or the composer takes space. Sets the scroll position,
+  // because `scrollToIndex` keeps scrolling for a moment and would work against a user who scrolls up.
   useEffect(() => {
     const element = scroller.current;
     if (!element) return undefined;

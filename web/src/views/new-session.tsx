@@ -73,7 +73,7 @@ function NewSessionForm() {
 
   const changeYolo = ({ currentTarget }: { currentTarget: HTMLInputElement }) => {
     const yolo = currentTarget.checked;
-    // It is checked once the user has confirmed it.
+    // The box is checked only after the user has confirmed.
     currentTarget.checked = options.yolo;
     if (yolo) confirmNeverAsking(async () => changeOptions({ yolo }));
     else changeOptions({ yolo });
@@ -246,10 +246,10 @@ interface DirectoryFieldProps {
 function DirectoryField({ machine, value, error, onChange }: DirectoryFieldProps) {
   const machineId = machine.id;
   const check = useDirectoryCheck(machineId, value.trim());
-  const known = Object.values(summaries.value)
+  const usedDirectories = Object.values(summaries.value)
     .filter(({ metadata }) => metadata?.machineId === machineId)
     .map(({ metadata }) => metadata?.worktree?.basePath ?? metadata?.path ?? '');
-  const suggestions = [...new Set(known)].filter(Boolean).slice(0, MAX_SUGGESTIONS);
+  const suggestions = [...new Set(usedDirectories)].filter(Boolean).slice(0, MAX_SUGGESTIONS);
   const hint = {
     unknown: 'The directory that the agent works in, such as /code/demo',
     checking: 'Checking …',

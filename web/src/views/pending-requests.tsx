@@ -26,12 +26,12 @@ import { ArgumentList, ToolInput } from './tool-content.tsx';
 
 /** The hub's limit for the reason of a denial, in characters. */
 const MAX_REASON_LENGTH = 1000;
-/** After a decision, the next request is disabled for this time: the second click of a double click must not approve or deny it. */
+/** After a decision, the next request is disabled for this time, so that a double click cannot decide two requests. */
 const CLICK_GUARD_MS = 600;
 
 /**
- * Shows the oldest request as a card and the others collapsed. Clicking a collapsed request shows it as the card instead. The
- * requests of an inactive session have no buttons: they can be answered once its CLI has reconnected.
+ * Shows one request as a card, at first the oldest, and the others collapsed. A click on a collapsed request opens it as the card.
+ * The requests of an inactive session have no buttons, because only a connected CLI can receive an answer.
  */
 export function PendingRequests({ session }: { session: Session }) {
   const requests = validRequests(session.agentState?.requests ?? {});
@@ -40,7 +40,7 @@ export function PendingRequests({ session }: { session: Session }) {
   const [pinnedId, setPinnedId] = useState<string | null>(null);
   const openId = (requests.some(([id]) => id === pinnedId) ? pinnedId : requests[0]?.[0]) ?? null;
   const openIndex = requests.findIndex(([id]) => id === openId);
-  // A request that arrives later may have an earlier `createdAt`, and must not replace the open one just before a click.
+  // A request that arrives later may have an earlier `createdAt`. It must not replace the open request just before a click.
   useEffect(() => setPinnedId(openId), [openId]);
   const container = useRef<HTMLDivElement>(null);
   const [scrollToId, setScrollToId] = useState<string | null>(null);
@@ -89,8 +89,8 @@ export function PendingRequests({ session }: { session: Session }) {
 }
 
 /**
- * Moves the focus to the next request, or to the composer, when the focused button disappears with a decided request.
- * @returns a function to call with each decision
+ * Moves the focus when the focused button disappears with a decided request: to the next request, or to the composer.
+ * @returns a function that must be called for each decision
  */
 function useFocusAfterDecision(count: number, areDecisionsDisabled: boolean, container: RefObject<HTMLElement>): () => void {
   const isFocusPending = useRef(false);
@@ -152,7 +152,7 @@ interface CardProps {
   session: Session;
   id: string;
   request: PendingRequest;
-  /** Another request was approved or denied less than {@link CLICK_GUARD_MS} ago. */
+  /** Whether another request was approved or denied less than {@link CLICK_GUARD_MS} ago. */
   areDecisionsDisabled: boolean;
   /** Called with each decision, before it is sent. */
   onDecide: () => void;
@@ -164,8 +164,8 @@ function RequestCard({ session, id, request: published, areDecisionsDisabled, on
     () => formatJson([published.tool, published.arguments, published.sessionRule, published.choices]),
     [published],
   );
-  const [loaded, setLoaded] = useState<{ of: string; whole: actions.RequestContent } | null>(null);
-  const whole = loaded?.of === publishedContent ? loaded.whole : undefined;
+  const [loaded, setLoaded] = useState<{ publishedContent: string; whole: actions.RequestContent } | null>(null);
+  const whole = loaded?.publishedContent === publishedContent ? loaded.whole : undefined;
   const request = useMemo(() => (whole ? { ...published, arguments: whole.arguments } : published), [published, whole]);
   const { questions, otherFields } = useMemo(() => parseQuestions(request.arguments), [request]);
   const { edits } = useMemo(() => parseArguments(request.arguments), [request]);
@@ -177,7 +177,7 @@ function RequestCard({ session, id, request: published, areDecisionsDisabled, on
     if (isBusy) return;
     setBusy(true);
     onDecide();
-    // After a success the card stays busy, until an event removes the request.
+    // After a success, the card stays busy until an event removes the request.
     if (await tryOrToast(errorTitle, operation)) deleteAnswerDraft(session.id, id);
     else setBusy(false);
   };
@@ -202,7 +202,7 @@ function RequestCard({ session, id, request: published, areDecisionsDisabled, on
       isDangerous: true,
       onConfirm: async (reason) => {
         onDecide();
-        // Does not use `decide`, because the dialog shows an error itself.
+        // Without `decide`, because the dialog shows the error.
         await actions.deny(session.id, id, 'denied', reason);
         deleteAnswerDraft(session.id, id);
       },
@@ -260,7 +260,7 @@ function RequestCard({ session, id, request: published, areDecisionsDisabled, on
               <ShortenedNotice
                 size={published.shortened}
                 load={(onPart) => actions.readRequestContent(session.id, id, onPart)}
-                onLoad={(content) => setLoaded({ of: publishedContent, whole: content })}
+                onLoad={(content) => setLoaded({ publishedContent, whole: content })}
               />
             )}
             <RequestActions
@@ -303,7 +303,7 @@ function ShortenedNotice({ size: { parts, bytes }, load, onLoad }: ShortenedNoti
   );
 }
 
-/** Replaces a request that has changed since it was shown, because a decision would apply to the new content. */
+/** Shown in place of a request that has changed, because a decision would apply to content that the user has not seen. */
 function ChangedNotice({ onReview }: { onReview: () => void }) {
   return (
     <div class="notice" role="alert">

@@ -1,4 +1,4 @@
-/** The buttons that answer a pending permission request. Each names what it does. */
+/** The buttons that answer a pending permission request. */
 
 import { Ban, Check, X } from 'lucide-preact';
 import type { Choice, PendingRequest } from '../api/types.ts';
@@ -15,14 +15,14 @@ interface Props {
   isPlan: boolean;
   /** The mode that approves edits, if it is offered for this request. */
   editsMode: Choice | undefined;
-  /** Whether the whole request is shown. Before that, it can only be denied. */
+  /** Whether the whole request is shown. An incomplete request can only be denied. */
   canApprove: boolean;
   approve: (approval: Approval) => Promise<unknown>;
   denyWithReason: () => void;
   denyAndStop: () => void;
 }
 
-/** In a small window, the answers besides an approval and a denial are in a sheet if the agent has its own. */
+/** All answers are buttons. If the agent offers its own approvals, a small window shows all but *Approve* and *Deny* in a sheet. */
 export function RequestActions({ request, isPlan, editsMode, canApprove, approve, denyWithReason, denyAndStop }: Props) {
   const { needsChoice = false, sessionRule } = request;
   const choices = (request.choices ?? []).filter(({ neverAsks }) => !neverAsks || allowsNeverAsking.value);
@@ -56,7 +56,7 @@ export function RequestActions({ request, isPlan, editsMode, canApprove, approve
     isDangerous: true,
     onSelect: denyAndStop,
   };
-  const further = [...(canApprove ? approvals : []), ...(isPlan ? [] : [stop])];
+  const sheetItems = [...(canApprove ? approvals : []), ...(isPlan ? [] : [stop])];
   const hasSheet = canApprove && choices.length > 0;
   return (
     <>
@@ -92,7 +92,7 @@ export function RequestActions({ request, isPlan, editsMode, canApprove, approve
             class={needsChoice ? 'button primary open-sheet' : 'button open-sheet'}
             title="Answers to the request"
             text={needsChoice ? CHOICE_NOTE : undefined}
-            items={further}
+            items={sheetItems}
           />
         )}
       </div>
@@ -100,7 +100,7 @@ export function RequestActions({ request, isPlan, editsMode, canApprove, approve
   );
 }
 
-/** Shows which later calls an approval covers. `rule` is undefined if the CLI does not name them. */
+/** Shows which later calls an approval covers. `rule` is undefined if the CLI does not say which calls. */
 function SessionLabel({ rule }: { rule: Exclude<PendingRequest['sessionRule'], null> }) {
   if (rule === undefined) return 'Approve for session, as its CLI decides';
   return (

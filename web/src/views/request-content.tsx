@@ -7,7 +7,7 @@ import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 /** The "More below" button appears only if more than this height is hidden. */
 const HIDDEN_TOLERANCE_PX = 8;
 
-/** Shows a button while a part below is hidden: some phones show no scroll bar. `label` names the box for screen readers. */
+/** Shows a button while content below is hidden, because some phones show no scroll bar. `label`: the accessible name of the content. */
 export function RequestContent({ label, children }: { label: string; children: ComponentChildren }) {
   const box = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);

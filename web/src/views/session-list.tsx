@@ -26,10 +26,10 @@ import { LoadGate } from '../ui/loading.tsx';
 import { SearchField } from '../ui/search.tsx';
 import { usePointerActivity } from '../ui/use-pointer-activity.ts';
 
-/** The number of rows that are rendered at first, and added when the end of the list comes into view. */
+/** The number of rows that are rendered at first, and that are added whenever the end of the list comes into view. */
 export const ROWS_PER_STEP = 1000;
 
-/** The query, the number of rows and the scroll position outlive the component: a phone shows the list again after each session. */
+/** The query, the number of rows and the scroll position are not component state: a phone unmounts the list while a session is open. */
 const query = signal('');
 const rowLimit = signal(ROWS_PER_STEP);
 let scrollTop = 0;
@@ -90,7 +90,7 @@ export function SessionList() {
   );
 }
 
-/** Sorts sessions. While the list is in use and the query is the same, sessions keep their order, and new sessions are not shown. */
+/** Sorts sessions. While the pointer is active in the list, sessions keep their order, and new sessions are not shown. */
 function useSteadyOrder(sessions: SessionSummary[], trimmedQuery: string, isInUse: boolean): SessionSummary[] {
   const previous = useRef<{ trimmedQuery: string; ids: string[] } | null>(null);
   const keepsOrder = isInUse && previous.current?.trimmedQuery === trimmedQuery && previous.current.ids.length > 0;
@@ -99,7 +99,7 @@ function useSteadyOrder(sessions: SessionSummary[], trimmedQuery: string, isInUs
   return sorted;
 }
 
-/** Session rows under a heading for each directory and machine: the first `rowLimit` of them, and more when their end is visible. */
+/** Session rows under a heading for each directory and machine. Renders `rowLimit` rows, and more when the end comes into view. */
 export function SessionGroups({ groups, rowLimit }: { groups: SessionGroup[]; rowLimit: Signal<number> }) {
   const end = useRef<HTMLButtonElement>(null);
   const showMore = () => {

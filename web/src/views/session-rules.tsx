@@ -1,4 +1,4 @@
-/** What a session's agent may do without asking, each with a button that withdraws the rule. */
+/** The rules by which a session's agent may act without asking. A click on a rule withdraws it. */
 
 import './session-rules.css';
 import { ShieldCheck, X } from 'lucide-preact';

@@ -53,7 +53,7 @@ export function SessionView({ id, tab }: { id: string; tab: Tab }) {
   );
 }
 
-/** `readingPlace`: where the chat is read, kept while another tab is shown. */
+/** `readingPlace`: the scroll position of the chat. It is kept while another tab is shown. */
 function SessionTab({ session, tab, readingPlace }: { session: Session; tab: Tab; readingPlace: MutableRef<ReadingPlace | null> }) {
   if (tab === 'chat') return <Chat session={session} readingPlace={readingPlace} />;
   return <Suspense fallback={<LoadingSession />}>{tab === 'files' ? <Files session={session} /> : <Changes session={session} />}</Suspense>;
@@ -146,10 +146,10 @@ function Place({
   );
 }
 
-/** Limit on the shown error, in characters. */
+/** Limit on the error text in the header, in characters. */
 const MAX_ERROR_LENGTH = 1000;
 
-/** Shows why the agent could not be started. The conversation has the whole text. */
+/** Shows the first line of the error of an agent that could not be started. The conversation contains the whole error. */
 function AgentError({ text = 'The agent could not be started.' }: { text: string | undefined }) {
   const start = cutText(text, MAX_ERROR_LENGTH);
   return (

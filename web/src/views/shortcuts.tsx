@@ -7,7 +7,7 @@ import { groupSessions, isArchived } from '../state/sessions.ts';
 import { openSessionId, state } from '../state/store.ts';
 import { isEditable } from '../ui/device.ts';
 
-/** The descriptions that the settings list. */
+/** The shortcuts, as the settings list them. */
 export const SHORTCUTS = [
   { keys: '/', meaning: 'Search sessions' },
   { keys: 'n', meaning: 'Start a session' },
@@ -32,7 +32,7 @@ export function Shortcuts() {
   return null;
 }
 
-/** Runs the shortcut of a key. Returns whether there is one. */
+/** Runs the shortcut of a key. Returns false if the key has no shortcut. */
 function handleKey(key: string, navigate: (to: string) => void): boolean {
   const openId = openSessionId.value;
   const tabs: Record<string, string> = { 1: '', 2: '/changes', 3: '/files' };
@@ -54,7 +54,7 @@ function focusElement(id: string): boolean {
   return field !== null;
 }
 
-/** Returns the id of the session `step` rows below the open one, limited to the ends of the list; undefined if it is empty. */
+/** Returns the id of the session `step` rows below the open session, or of the first or last session. The list may be empty. */
 function sessionAtOffset(step: number): string | undefined {
   const listed = groupSessions(Object.values(state.value.summaries).filter((session) => !isArchived(session))).flatMap(
     ({ sessions }) => sessions,

@@ -92,7 +92,7 @@ export function TimelineItemView({ item, session: { id, metadata } }: { item: Ti
   }
 }
 
-/** Shows what the agent is writing when the beginning is missing. */
+/** Shows live text whose beginning is missing. */
 function LiveTail({ text }: { text: string }) {
   return (
     <>
@@ -119,7 +119,7 @@ function Event({ name, text }: { name: string; text: string | undefined }) {
   );
 }
 
-/** Shows a relative time, with the exact one as a tooltip. */
+/** Shows a relative time, with the exact time as a tooltip. */
 function Timestamp({ time }: { time: number }) {
   const date = new Date(time);
   return (

@@ -26,7 +26,7 @@ export function TodoList({ todos }: { todos: TodoItem[] }) {
   );
 }
 
-/** The session's todos above the composer, collapsed to the current one. */
+/** The session's todos above the composer. Shows only the current todo while collapsed. */
 export function TodoStrip({ todos }: { todos: TodoItem[] }) {
   const done = todos.filter(({ status }) => status === 'completed').length;
   const current = todos.find(({ status }) => status === 'in_progress') ?? todos.find(({ status }) => status === 'pending');

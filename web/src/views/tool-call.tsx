@@ -40,7 +40,7 @@ export function ToolIcon({ name }: { name: string }) {
 export function ToolCall({ tool, metadata, sessionId }: { tool: ToolItem; metadata: Session['metadata']; sessionId: string }) {
   const { name, input, output, images, state, permission, cut } = tool;
   const plan = useMemo(() => parsePlan(name, input), [name, input]);
-  // Until the user has decided, the request shows the plan.
+  // Before the decision, the pending request shows the plan.
   if (plan && permission) return <DecidedPlan plan={plan} permission={permission} metadata={metadata} />;
   const todos = name === 'TodoWrite' ? parseTodos((input as { todos?: unknown } | null)?.todos) : null;
   const changes = summarizeEdits(input);
@@ -59,7 +59,7 @@ export function ToolCall({ tool, metadata, sessionId }: { tool: ToolItem; metada
       trailing={<ToolStatus tool={tool} changes={changes} />}
       output={todos ? '' : output}
       images={images}
-      // The agent's report about an edit is for its model. Only the reason of a failure says more than the diff.
+      // The output of a successful edit says less than the diff. The output of a failed edit contains the reason.
       changes={state === 'failed' ? undefined : changes}
       cut={cut}
       sessionId={sessionId}
@@ -86,7 +86,7 @@ interface DecidedPlanProps {
   metadata: Session['metadata'];
 }
 
-/** A plan stays in the conversation as the user saw it. */
+/** A plan with the user's decision. Looks like the pending request did. */
 function DecidedPlan({ plan, permission, metadata }: DecidedPlanProps) {
   const { kind, label } = describeDecision(permission);
   return (
@@ -116,7 +116,7 @@ interface ResultDisclosureProps {
   images: string[];
   /** Shown instead of the output while collapsed. */
   changes?: EditSummary | undefined;
-  /** The messages that are not shown whole. */
+  /** The messages that are shown only as excerpts. */
   cut: CutMessage[] | undefined;
   sessionId: string;
   /** Shown above the output when expanded. */

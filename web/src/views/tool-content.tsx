@@ -68,10 +68,10 @@ export function Images({ urls }: { urls: string[] }) {
   );
 }
 
-/** The name of an output among the long texts of its list item. */
+/** The name of an output for `useExpanded`. */
 export const OUTPUT_NAME = 'output';
 
-/** `isExcerpt`: all lines are shown at once, because the end of an excerpt matters. */
+/** `isExcerpt`: shows all lines at once, because the end of an excerpt matters. */
 export function ToolOutput({ text, isExcerpt = false }: { text: string; isExcerpt?: boolean }) {
   return (
     <TruncatedText
@@ -86,7 +86,7 @@ export function ToolOutput({ text, isExcerpt = false }: { text: string; isExcerp
   );
 }
 
-/** The browser lays out only the visible chunks of a long text. */
+/** Splits a long text into chunks, so that the browser lays out only the visible chunks. */
 function renderInChunks(text: string): ComponentChildren {
   if (text.length <= INITIAL_LENGTH) return text;
   const chunks: string[] = [];

@@ -4,7 +4,7 @@ import { Paperclip, RotateCw, X } from 'lucide-preact';
 import { formatSize } from '../content/file-size.ts';
 import { type Upload, forgetMissingFiles, getUploads, missingFiles, removeFile, startUpload } from '../state/uploads.ts';
 
-function description({ status, error, file, progress }: Upload): string | undefined {
+function describeUpload({ status, error, file, progress }: Upload): string | undefined {
   const size = formatSize(file.size);
   if (status === 'failed') return error;
   return status === 'sending' && progress > 0 ? `${formatSize(file.size * progress)} of ${size}` : size;
@@ -20,7 +20,7 @@ export function UploadList({ sessionId }: { sessionId: string }) {
   );
 }
 
-/** Names the files that a reload has detached, because a message without them could be sent unnoticed. */
+/** Names the files that a reload has detached. Otherwise the user could send a message without its files. */
 function MissingFiles({ sessionId }: { sessionId: string }) {
   const names = missingFiles(sessionId);
   if (names.length === 0) return null;
@@ -45,7 +45,7 @@ function FileList({ sessionId, uploads }: { sessionId: string; uploads: Upload[]
           <li key={upload.id} data-state={upload.status}>
             <Paperclip size={15} aria-hidden />
             <span class="ellipsis">{upload.file.name}</span>
-            <span class="muted small">{description(upload)}</span>
+            <span class="muted small">{describeUpload(upload)}</span>
             {upload.status === 'sending' && <progress value={upload.progress} max={1} aria-label={`Uploading ${upload.file.name}`} />}
             {upload.status === 'failed' && !upload.isTooLarge && (
               <button

@@ -1,6 +1,6 @@
 /**
- * A versioned value at the hub (metadata, agent state), changed with optimistic concurrency control: on a version mismatch
- * the change is applied to the current value and sent again.
+ * A versioned value at the hub: metadata, agent state or runner state. Changes use optimistic concurrency control: on a version
+ * mismatch, the change is applied to the hub's current value and sent again.
  */
 
 /** Limit on attempts after version mismatches. */
@@ -12,14 +12,16 @@ const MAX_ERRORS = 6;
 /** Codes of transient errors. With any other code the change is invalid, and a retry cannot succeed. */
 const TRANSIENT = ['overloaded', 'unavailable'];
 
-export class Versioned {
+export class VersionedValue {
   #lastChange = Promise.resolve();
 
   /**
    * @param {{socket: Pick<import('./hub-socket.mjs').HubSocket, 'sendUntilAcked'>, event: string, field: string,
-   *   scope: Record<string, string>, record: Record<string, any>, retryDelayMs?: number}} options `event` and `field` as in the
-   *   hub's `update-*` events; `scope`: the id of the session or machine; `record`: the session or machine, with the value
-   *   and its version; `retryDelayMs`: the first pause after a transient error, doubled each time
+   *   scope: Record<string, string>, record: Record<string, any>, retryDelayMs?: number}} options
+   *   - `event`, `field`: the event that changes the value, and the value's field in this event
+   *   - `scope`: the id of the session or machine
+   *   - `record`: the session or machine, with the value and its version
+   *   - `retryDelayMs`: the pause after the first transient error; it doubles with each further error
    */
   constructor({ socket, event, field, scope, record, retryDelayMs = 250 }) {
     this.socket = socket;
@@ -33,7 +35,7 @@ export class Versioned {
     this.onAdopt = (/** @type {any} */ _value) => {};
   }
 
-  /** Replaces the local value by a newer one from the hub. */
+  /** Replaces the local value by a newer value from the hub. */
   adopt(version, value) {
     if (typeof version !== 'number' || version <= this.version) return;
     this.version = version;
@@ -72,7 +74,7 @@ export class Versioned {
         await new Promise((resolve) => setTimeout(resolve, pause));
         continue;
       }
-      // The hub's value replaces the local one even when its version is lower: the database may have been restored.
+      // The hub's value replaces the local value even if the hub's version is lower: its database may have been restored.
       this.version = ack.version;
       this.value = ack[this.field] ?? null;
       this.onAdopt(this.value);
