@@ -1,6 +1,6 @@
 /**
- * `npm run cpu -- BUILD...`: measures the CPU time of the hub's code per request, and compares builds. There is no runtime and
- * no network: each build runs in its own Node process, in turns.
+ * `npm run cpu -- BUILD...`: measures the CPU time of the hub's code per request, and compares builds. The builds take turns. Each build
+ * runs in its own Node process, without a runtime and without a network.
  */
 
 import { execFileSync } from 'node:child_process';
@@ -59,7 +59,7 @@ await main(async () => {
   return 0;
 });
 
-/** Measures one build: for each request, the time at the 33rd percentile of the rounds, in microseconds. */
+/** Measures one build. Resolves to the time of each request, in microseconds: the 33rd percentile of the rounds. */
 async function measure(build, only) {
   const { prepareRequests } = await import('./lib/in-process.mjs');
   const all = await prepareRequests(build);
@@ -77,12 +77,12 @@ async function measure(build, only) {
   return Object.fromEntries(wanted.map((name) => [name, sorted(times[name])[Math.floor(ROUNDS / 3)]]));
 }
 
-/** @returns {Record<string, number>[]} the median over the processes of each build */
+/** Measures the builds in turns. @returns {Record<string, number>[]} for each build, the medians over its processes */
 function compare(builds, passes, only) {
   const figures = builds.map(() => ({}));
   for (let pass = 0; pass < passes; pass += 1) {
     process.stderr.write(`pass ${pass + 1} of ${passes}\n`);
-    // Rotated, so that each build is first equally often.
+    // The order rotates, so that each build is first equally often.
     for (let turn = 0; turn < builds.length; turn += 1) {
       const at = (pass + turn) % builds.length;
       const env = { ...process.env, CPU_BUILD: builds[at], CPU_ONLY: only };
@@ -98,7 +98,7 @@ function compare(builds, passes, only) {
   return figures.map((build) => Object.fromEntries(Object.entries(build).map(([name, times]) => [name, median(times)])));
 }
 
-/** Prints the first build in microseconds, and the others as differences from it. */
+/** Prints the times of the first build in microseconds, and those of the other builds as differences from the first. */
 function print(builds, figures) {
   const [first] = figures;
   const names = Object.keys(first);

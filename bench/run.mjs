@@ -1,6 +1,6 @@
 /**
- * `npm run bench`: measures the built hub in the real runtime, next to the floor: plain JavaScript that does the same work.
- * The exit code does not depend on the figures. It is 1 after a problem, such as a lost message or an error.
+ * `npm run bench`: measures the built hub in the real runtime, and the floor: plain JavaScript that does the same work. The exit code is 1
+ * after a problem, such as a lost message or an error. It does not depend on the figures.
  */
 
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -17,7 +17,7 @@ import { ROOT, versionOf } from './lib/packages.mjs';
 import { formatRows, formatTable, makeRow } from './lib/report.mjs';
 import { loadScenario } from './lib/scenarios.mjs';
 
-/** Prints progress to standard error: standard output has only the result. */
+/** Prints progress to standard error, because standard output has only the result. */
 function log(text) {
   process.stderr.write(`${text}\n`);
 }
@@ -36,7 +36,7 @@ function readVersions() {
   };
 }
 
-/** Runs one scenario and returns its rows in the order of their declaration, and its own tables. Those of `--compare` compare. */
+/** Runs one scenario. Returns its rows in the order of their declaration, its own tables, its notes and its problems. */
 async function measure(name, options) {
   const scenario = await loadScenario(name);
   const passes = new Map(scenario.rows.map(({ id }) => [id, []]));

@@ -11,14 +11,14 @@ import { setup } from './lib/setup.mjs';
 
 await main(async () => {
   const args = process.argv.slice(2);
-  // bench/run.mjs parses them again. Here, invalid options fail before the build.
+  // Parsed here so that invalid options fail before the build. bench/run.mjs parses the options again.
   const { help, usage, compared } = readOptions(args);
   if (help) {
     console.log(usage);
     return 0;
   }
   await setup();
-  // Printed on standard error: standard output has only the result, which may be JSON.
+  // Printed to standard error, because standard output has only the result, which may be JSON.
   if (!compared) console.error(describeBuild(await build()));
   return runOnTerminal(nodeBinary(), [inProject('bench', 'run.mjs'), ...args]);
 });

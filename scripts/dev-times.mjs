@@ -17,7 +17,7 @@ const USAGE = `Usage: npm run dev-times -- [options]
 
 Clones the last commit into a temporary folder, runs \`npm run dev\` there, and prints how long the hub takes to respond:
 at the first start, at the second start, after three changes in src, and after three changes in web/src. Fails if a
-session is lost on the way.
+session is lost meanwhile.
 
   --cold  use empty caches of cargo and npm, and no installed tools, as on a new computer
   --help  this text`;
@@ -132,7 +132,7 @@ async function changeWorker(clone, hub, status) {
   await waitUntil(async () => (await (await fetch(new URL('/health', hub.url))).text()).includes(`"${status}"`));
 }
 
-/** Changes the console's script, and waits until the hub serves the new one. */
+/** Changes the console's script, and waits until the hub serves the new script. */
 async function changeConsole(clone, hub, mark) {
   replace(
     path.join(clone, 'web', 'src', 'main.tsx'),
@@ -158,7 +158,7 @@ function replace(file, pattern, text) {
   writeFileSync(file, after);
 }
 
-/** @param {() => Promise<boolean>} check may reject: the hub refuses connections while it reloads */
+/** @param {() => Promise<boolean>} check may reject, because the hub refuses connections while it reloads */
 async function waitUntil(check) {
   const deadline = Date.now() + CHANGE_TIMEOUT_MS;
   while (!(await check().catch(() => false))) {

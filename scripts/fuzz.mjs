@@ -1,5 +1,5 @@
-// `npm run fuzz`: runs the fuzz targets of the hub's parsers with cargo-fuzz, and reports their findings. The targets are in
-// fuzz/src, their seeds in fuzz/seeds; `cargo test --test it fuzz` runs the seeds without a fuzzer.
+// `npm run fuzz`: runs the fuzz targets of the hub's parsers with cargo-fuzz, and reports the findings. The targets are in fuzz/src,
+// and the seeds are in fuzz/seeds. `cargo test --test it fuzz` runs the seeds without a fuzzer.
 
 import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ const FUZZ_DIR = inProject('fuzz');
 
 const INPUT_TIMEOUT_S = 10;
 
-/** Limit on the inputs: longer ones slow the search and rarely reach other branches. */
+/** Limit on the length of an input. Longer inputs slow down the search and rarely reach other branches. */
 const MAX_INPUT_BYTES = 4096;
 
 const TARGETS = readdirSync(path.join(FUZZ_DIR, 'seeds'))
@@ -72,7 +72,7 @@ async function prepare() {
 }
 
 /**
- * Runs cargo-fuzz without a sanitizer: the crate has no unsafe code, and the search is several times as fast.
+ * Runs cargo-fuzz without a sanitizer. The crate has no unsafe code, and the search is several times faster without one.
  * @param {string[]} args
  * @param {{env?: Record<string, string>, onLine: (line: string) => boolean | void}} options
  */
@@ -105,7 +105,7 @@ async function fuzz(target, seconds) {
     if (!(error instanceof CommandFailed) || isStopping()) throw error;
     const [file] = listFiles(artifacts);
     const input = file && readFileSync(path.join(artifacts, file), 'utf8');
-    // There is no artifact if the target itself could not be run.
+    // Without an artifact, the target itself could not be run.
     if (input === undefined) throw error;
     return { target, input, reason: reasonOf(error.output) };
   }
@@ -156,6 +156,6 @@ ${reason}
 
   Append this line to fuzz/seeds/${target}.jsonl:
 ${JSON.stringify(input)}
-  Then this command fails until the bug is fixed, and prevents a regression:
+  Then this command fails until the bug is fixed, and later detects a regression:
 cargo test --test it fuzz`);
 }

@@ -1,5 +1,6 @@
-// Writes the exports of this crate as built by the official tools to tests/e2e/official-exports.json, with which
-// tests/e2e/exports.test.mjs compares the project's build. Run it after an update of the crates `worker` or `wasm-bindgen`.
+// Builds this crate with the official tools, and writes the exports to tests/e2e/official-exports.json. The test
+// tests/e2e/exports.test.mjs compares the exports of the project's build with this file. Run this script after an update of the crates
+// `worker` or `wasm-bindgen`.
 
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -19,7 +20,7 @@ temporary folder, and writes its exports to tests/e2e/official-exports.json.
 
   --help  this text`;
 
-/** The tools, each with the crate of Cargo.lock whose version it must have. */
+/** The tools. Each tool must have the version of a crate in Cargo.lock. */
 const TOOLS = { 'worker-build': 'worker', 'wasm-bindgen-cli': 'wasm-bindgen' };
 
 await main(async () => {

@@ -1,4 +1,4 @@
-// `npm run reconnect`: restarts a hub with 1,000 CLIs and measures until all are served again.
+// `npm run reconnect`: restarts a hub with 1,000 CLIs, and measures the time until the hub serves all CLIs again.
 
 import { build, describeBuild } from './lib/build.mjs';
 import { parseCommandLine } from './lib/command-line.mjs';
@@ -11,8 +11,8 @@ import { LOCAL_COMMAND_ENV } from './lib/wrangler.mjs';
 
 const USAGE = `Usage: npm run reconnect
 
-Connects 1,000 CLIs to one namespace, restarts the hub, and fails if they are not served again within 10 s
-(tests/e2e/load/reconnect.test.mjs). Run it on an otherwise idle computer.
+Connects 1,000 CLIs to one namespace, restarts the hub, and fails if the hub does not serve all CLIs again within 10 s
+(tests/e2e/load/reconnect.test.mjs). Run this command on an otherwise idle computer.
 
   --help        this text`;
 

@@ -12,8 +12,7 @@ const MAX_SEED = Number.MAX_SAFE_INTEGER;
 const USAGE = `Usage: npm run simulate -- [options]
 
 Runs the hub in simulations. The seed of a simulation determines what the clients do, which faults occur, and the order
-of all steps.
-Prints the seeds that failed, and the steps of the first failure.
+of all steps. Prints the seeds that failed, and the steps of the first failure.
 
   --seeds N   number of simulations (default: ${DEFAULT_SEEDS})
   --first N   the first seed (default: the current time, so that each run is new)
@@ -46,7 +45,7 @@ function readOptions(args) {
     }
   }
   const { seed, seeds = `${DEFAULT_SEEDS}`, first = `${Date.now()}`, help } = values;
-  // After this many failures no further simulation starts.
+  // No further simulation starts after this many failures.
   const maxFailures = '10';
   const env = seed === undefined ? { SIM_FIRST: first, SIM_SEEDS: seeds, SIM_FAILURES: maxFailures } : { SIM_SEED: seed };
   return { env, help };

@@ -10,10 +10,11 @@ import { ensureNode } from './lib/setup.mjs';
 
 const USAGE = `Usage: npm run split-backup -- FILE [--out FILE]
 
-D1 refuses to import a statement of more than 100,000 bytes, and \`d1 export\` writes one statement for each row. Copies such
-an export, and splits the longer statements: an INSERT with the first part of the row, then an UPDATE for each further part.
-Repairs JSON with line breaks, in which \`d1 export\` replaces each \\n by a line break. All other statements are copied as they
-are; triggers come last, so that they do not run during the import.
+\`d1 export\` writes one statement for each row, but D1 refuses to import a statement of more than 100,000 bytes. Copies an
+export with these changes:
+- Splits a longer statement: an INSERT with the first part of the row, then an UPDATE for each further part.
+- Repairs JSON with line breaks, in which \`d1 export\` replaces each \\n by a line break.
+- Moves triggers to the end, so that they do not run during the import.
 
   --out FILE  the new file, which must not exist yet (default: FILE with -split in its name, as backup-split.sql)
   --help      this text`;
@@ -24,8 +25,8 @@ await main(async () => {
     console.log(USAGE);
     return 0;
   }
-  const [input, ...rest] = words;
-  if (!input || rest.length > 0 || out === '') throw new UsageError('Give one file, which `d1 export` has written.', USAGE);
+  const [input, ...furtherWords] = words;
+  if (!input || furtherWords.length > 0 || out === '') throw new UsageError('Give one file, which `d1 export` has written.', USAGE);
   await ensureNode();
   const { dir, name, ext } = path.parse(input);
   const paths = [input, out ?? path.join(dir, `${name}-split${ext}`)].map((file) => path.resolve(file));

@@ -1,5 +1,5 @@
-// `npm run test:agents`: runs the tests of the real coding agents from npm, each with a scripted model: on the terminal with an
-// in-memory hub, then in a browser with the built hub.
+// `npm run test:agents`: tests the bridge with the real coding agents from npm and a scripted model. Each agent runs on the terminal with
+// an in-memory hub, then in a browser with the built hub.
 
 import { AGENTS } from '../cli/src/agents.mjs';
 import { build } from './lib/build.mjs';
@@ -39,7 +39,7 @@ await main(async () => {
   await setup();
   await runParallel(() => build(), buildConsole, ...chosen.map((name) => () => installAgent(name)));
   const files = chosen.map((name) => inProject('tests', 'e2e', 'agents', `${name}.test.mjs`));
-  // One file at a time: agents take seconds of CPU time to start.
+  // One file at a time, because the start of an agent takes seconds of CPU time.
   const options = ['--test', '--test-concurrency=1', `--test-timeout=${TIMEOUT_MS}`];
   const env = { ...LOCAL_COMMAND_ENV, AGENTS: chosen.join() };
   return runOnTerminal(nodeBinary(), [...options, inProject('cli', 'test', 'agents', 'agents.test.mjs'), ...files], { env });

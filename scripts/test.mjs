@@ -87,7 +87,7 @@ function noSuchFile(name, files) {
 }
 
 /**
- * Selects the checks to run. `passes`: the entries to record when a check passes.
+ * Selects the checks to run. Adds `passes` to each check: the hashes of its inputs, which are recorded when the check passes.
  * @param {{changed: boolean, only: string[], file: string[]}} options
  */
 function plan({ changed, only, file }) {
@@ -96,7 +96,7 @@ function plan({ changed, only, file }) {
     .map((check) => (check.files ? withFiles(check, { changed, file }) : withInputs(check)))
     .filter(({ passes }) => Object.entries(passes).some(([name, hash]) => !changed || !hasPassed(name, hash)))
     .filter(({ files }) => file.length === 0 || files);
-  // The dependencies of chosen checks run even if nothing changed: they are builds, and skip themselves when up to date.
+  // The dependencies of chosen checks always run. They are builds, which do nothing when they are up to date.
   const needed = new Set(chosen.flatMap(({ after = [] }) => after));
   const select = (/** @type {import('./lib/checks.mjs').ProjectCheck} */ { title, ...check }) =>
     chosen.find((candidate) => candidate.title === title) ?? (needed.has(title) ? withInputs({ title, ...check }) : undefined);

@@ -2,7 +2,7 @@
 
 const NAMESPACE = '/cli,';
 
-/** The Engine.IO open packet. The ping interval is an hour: the floor sends no pings. */
+/** The Engine.IO open packet. The ping interval is an hour, because the floor sends no pings. */
 export function open() {
   return `0${JSON.stringify({
     sid: crypto.randomUUID(),
@@ -17,7 +17,7 @@ export function connectReply() {
   return `40${NAMESPACE}${JSON.stringify({ sid: crypto.randomUUID() })}`;
 }
 
-/** An event packet; with an `id`, it requests an ack. */
+/** An event packet. With an `id`, the packet requests an ack. */
 export function event(id, name, payload) {
   return `42${NAMESPACE}${id ?? ''}${JSON.stringify([name, payload])}`;
 }

@@ -1,25 +1,22 @@
 /**
- * The floor: minimal JavaScript for the work of each row, without authentication, routing or checks. Its figures are the
- * cost of the runtime; the difference to the hub's figures is the cost of the hub.
+ * The floor: minimal JavaScript for the work of each row, without authentication, routing or checks. The floor's figures are the cost of
+ * the runtime. The difference to the hub's figures is the cost of the hub.
  */
 
-import { Journal, PAGE } from './journal.mjs';
+import { WriteQueue, PAGE } from './write-queue.mjs';
 import { ack, connectReply, event, open, parse } from './packets.mjs';
 
 const TEXT = 'a response of a minimal worker';
 
-/** The only Durable Object, because a namespace of the hub is one object. */
-function object(env) {
+/** Returns the only Durable Object of the floor. One object is enough, because a namespace of the hub is one object, too. */
+function floorObject(env) {
   return env.FLOOR.get(env.FLOOR.idFromName('floor'));
 }
 
-/**
- * An SSE stream of the worker with events from a WebSocket to the object. The hub has the same structure, which lets the
- * object hibernate.
- */
-async function events(env, sessionId) {
+/** Opens an SSE stream of events from the object. As in the hub, the worker has a WebSocket to the object, so that the object can hibernate. */
+async function openEventStream(env, sessionId) {
   const url = `http://floor/subscribe?sessionId=${sessionId}`;
-  const { webSocket: socket } = await object(env).fetch(url, { headers: { Upgrade: 'websocket' } });
+  const { webSocket: socket } = await floorObject(env).fetch(url, { headers: { Upgrade: 'websocket' } });
   const { readable, writable } = new IdentityTransformStream();
   const writer = writable.getWriter();
   const encoder = new TextEncoder();
@@ -30,8 +27,8 @@ async function events(env, sessionId) {
   return new Response(readable, { headers: { 'Content-Type': 'text/event-stream' } });
 }
 
-/** A page of 50 messages, which D1 returns as one text. */
-async function page(env, beforeSeq) {
+/** Responds with a page of 50 messages, which D1 returns as one text. */
+async function readPage(env, beforeSeq) {
   const row = await env.DB.prepare(PAGE).bind(beforeSeq, 50).first();
   return new Response(`{"messages":[${row.page ?? ''}]}`, { headers: { 'Content-Type': 'application/json' } });
 }
@@ -43,20 +40,20 @@ export default {
       case '/text':
         return new Response(TEXT);
       case '/events':
-        return events(env, url.searchParams.get('sessionId'));
+        return openEventStream(env, url.searchParams.get('sessionId'));
       case '/page':
-        return page(env, Number(url.searchParams.get('beforeSeq')));
+        return readPage(env, Number(url.searchParams.get('beforeSeq')));
       default:
-        return object(env).fetch(request);
+        return floorObject(env).fetch(request);
     }
   },
 };
 
-/** The Durable Object: minimal Engine.IO and Socket.IO for the official client, pending RPCs, and a journal. */
+/** The Durable Object: minimal Engine.IO and Socket.IO for the official client, pending RPCs, and a write queue. */
 export class Floor {
   constructor(state, env) {
     this.state = state;
-    this.journal = new Journal(env.DB);
+    this.writeQueue = new WriteQueue(env.DB);
     this.texts = new Map();
     this.pending = new Map();
     this.lastCall = 0;
@@ -66,15 +63,15 @@ export class Floor {
     const url = new URL(request.url);
     switch (url.pathname) {
       case '/object':
-        return new Response(this.text(Number(url.searchParams.get('bytes') ?? 0)));
+        return new Response(this.textOfSize(Number(url.searchParams.get('bytes') ?? 0)));
       case '/rpc':
         return new Response(await this.call(url.searchParams.get('path')));
       case '/messages':
-        return this.post(await request.json());
+        return this.postMessage(await request.json());
       case '/sessions':
-        return this.create(await request.json());
+        return this.createSession(await request.json());
       case '/insert':
-        return this.insert(Number(url.searchParams.get('rows')));
+        return this.insertRows(Number(url.searchParams.get('rows')));
       case '/subscribe':
         return this.accept(`web:${url.searchParams.get('sessionId')}`);
       case '/socket.io/':
@@ -84,8 +81,8 @@ export class Floor {
     }
   }
 
-  /** A text of a given length, which is cached; 0: the short text. */
-  text(bytes) {
+  /** Returns a cached text of a given length. For the length 0, returns a short text. */
+  textOfSize(bytes) {
     if (bytes === 0) return TEXT;
     if (!this.texts.has(bytes)) this.texts.set(bytes, 'x'.repeat(bytes));
     return this.texts.get(bytes);
@@ -98,7 +95,7 @@ export class Floor {
     return new Response(null, /** @type {ResponseInit} */ ({ status: 101, webSocket: client }));
   }
 
-  /** Calls the first CLI and resolves to the first argument of its ack. */
+  /** Calls the first CLI. Resolves to the first argument of the ack. */
   call(path) {
     const id = ++this.lastCall;
     const params = JSON.stringify({ cwd: '/', filePath: path });
@@ -108,18 +105,18 @@ export class Floor {
     });
   }
 
-  /** A web client's message: committed, then sent to the CLI, then answered. */
-  async post({ text, localId }) {
+  /** Handles a message of a web client: commits it, sends it to the CLI, and then answers. */
+  async postMessage({ text, localId }) {
     const content = { role: 'user', content: { type: 'text', text }, meta: { sentFrom: 'web' } };
-    const record = await this.journal.append(content, localId);
+    const record = await this.writeQueue.append(content, localId);
     const update = { id: record.id, seq: record.seq, body: { t: 'new-message', message: { localId, content } } };
     this.state.getWebSockets('cli')[0].send(event(null, 'update', update));
     return Response.json({ ok: true, message: record });
   }
 
-  /** A new session: one committed row. */
-  async create({ tag, metadata }) {
-    const { id } = await this.journal.append(metadata, tag);
+  /** Creates a session, which is one committed row. */
+  async createSession({ tag, metadata }) {
+    const { id } = await this.writeQueue.append(metadata, tag);
     return Response.json({ session: { id } });
   }
 
@@ -132,9 +129,9 @@ export class Floor {
   }
 
   /** Writes rows of 1 KB in one batch, to measure D1 without sockets. */
-  async insert(rows) {
+  async insertRows(rows) {
     const content = { text: 'x'.repeat(1000) };
-    await Promise.all(Array.from({ length: rows }, () => this.journal.append(content, null)));
+    await Promise.all(Array.from({ length: rows }, () => this.writeQueue.append(content, null)));
     return Response.json({ rows });
   }
 
@@ -154,7 +151,7 @@ export class Floor {
       return;
     }
     const { sid, message, localId } = payload;
-    const record = await this.journal.append(message, localId);
+    const record = await this.writeQueue.append(message, localId);
     if (packet.id !== null) socket.send(ack(packet.id, { ok: true, id: record.id, seq: record.seq }));
     this.publish(sid, { type: 'message-received', message: { ...record, content: message } });
   }

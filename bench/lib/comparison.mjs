@@ -1,11 +1,11 @@
-/** The result of `--compare`: the ratio of two builds in each row, and its spread over the slices. */
+/** The result of `--compare`: for each row, the ratio of two builds, and the spread of this ratio over the slices. */
 
 import { median } from '../../scripts/lib/statistics.mjs';
 import { ratioOf } from './ratio.mjs';
 import { FIGURES, formatFigures, formatTable } from './report.mjs';
 
 /**
- * Joins the figures of several passes: all slices, and the median of each other figure.
+ * Joins the figures of several passes. Keeps all slices. Takes the median of every other figure.
  * @param {Record<string, any>[]} passes
  * @returns {Record<string, any>}
  */
@@ -18,7 +18,7 @@ export function joinPasses(passes) {
 }
 
 /**
- * Makes one row of the result from the declared row and the figures of the floor and of the builds A and B.
+ * Makes one row of the result, from the declared row and the figures of the floor and of the builds A and B.
  * @param {{id: string, work: string, headline: string}} row
  * @param {Record<string, any>} figures
  */

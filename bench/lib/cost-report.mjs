@@ -1,4 +1,4 @@
-/** The tables and notes about cost of `npm run cost` and `npm run idle`. */
+/** The tables and notes of `npm run cost` and `npm run idle` about cost. */
 
 import { D1_GB_MONTH, D1_MAX_GB, PRICES, PRICES_READ_ON, accountBill, marginalPrice, marginalPrices, namespacesInPlan } from './prices.mjs';
 import { D1_ROUND_TRIP_MS, FRAME_CPU_MS, REQUEST_CPU_MS, billedAmounts } from './usage.mjs';
@@ -35,7 +35,7 @@ const SOURCES = {
 const dollars = (amount) => (amount === 0 ? '$0' : `$${amount.toFixed(amount < 0.01 ? 4 : 2)}`);
 const formatCount = (number) => Math.round(number).toLocaleString('en-US');
 
-/** Returns a table of the items of a month with their prices: of the work alone, of the first estimate of the work, and of all. */
+/** Returns a table of the amounts and prices of a month: for the work, for the first estimate of the work, and for everything. */
 export function monthTable(work, all) {
   const prices = [work, FIRST_ESTIMATE, all].map(marginalPrices);
   const lines = Object.keys(PRICES).map((item) => [
@@ -57,7 +57,7 @@ export function monthTable(work, all) {
   return { headings, lines: [...lines, ['sum', ...sums, `list prices of ${PRICES_READ_ON}`]] };
 }
 
-/** Returns a table of what each part of the work uses once, and its price in a month. */
+/** Returns a table of the parts of a month: what a part uses each time, and the price of the part in a month. */
 export function partsTable(parts) {
   const headings = [
     'part',
@@ -83,7 +83,7 @@ export function partsTable(parts) {
   return { headings, lines };
 }
 
-/** Returns a table of what namespaces use in a month in which they stay as they were observed. @param {[string, object][]} months usage by title */
+/** Returns a table of the usage of idle namespaces in a month. @param {[string, object][]} months title and usage of each namespace */
 export function idleTable(months) {
   const headings = ['namespace', 'wakes', 'D1 rows written', 'object requests', 'object rows', 'GB-s', 'log events', 'price a month'];
   const lines = months.map(([title, month]) => {
@@ -94,7 +94,7 @@ export function idleTable(months) {
   return { headings, lines };
 }
 
-/** Returns how many namespaces fit into the plan and a database. `gigabytes`: what a namespace adds to the database in a month. */
+/** Returns how many namespaces fit into the plan, and into a database. `gigabytes`: the growth of the database by a namespace in a month. */
 export function planNotes(amounts, gigabytes) {
   const { item, count } = namespacesInPlan(amounts);
   const bills = [10, 20, 50, 100].map((namespaces) => `${namespaces}: ${dollars(accountBill(amounts, namespaces))}`);

@@ -1,6 +1,6 @@
 /**
- * The load generator: a separate process, so that miniflare's host and the report do not use its CPU time. It receives one
- * task `{name, sides, quick, pace, hostPid, cannedUrl}` from its parent, runs the scenario, and sends
+ * The load generator: a separate process, so that miniflare's host and the report do not use its CPU time. The parent process sends one
+ * task `{name, sides, quick, pace, hostPid, cannedUrl}`. The generator runs the scenario, and answers with messages
  * `{type: 'figures' | 'note' | 'problem' | 'done', ...}`.
  */
 
@@ -33,5 +33,5 @@ process.once('message', async (/** @type {Record<string, any>} */ task) => {
   process.send({ type: 'done' }, () => process.exit(0));
 });
 
-// The parent has ended, and the runtime with it.
+// The parent process has ended, and the runtime has ended with the parent.
 process.once('disconnect', () => process.exit(1));

@@ -15,7 +15,7 @@ const TIMEOUT_MS = 600_000;
 const CANNED = Buffer.from('HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 6\r\n\r\ncanned');
 const REQUEST_END = Buffer.from('\r\n\r\n');
 
-/** Starts a server that answers each request with the same bytes. Its rate shows the limit of the load generator. */
+/** Starts a server that answers each request with the same bytes. The rate of this server shows the limit of the load generator. */
 function startCanned() {
   const server = createServer({ noDelay: true }, (socket) => {
     socket.on('error', () => {});
@@ -61,7 +61,7 @@ function generate(task, { report, addNote, reportProblem }) {
 }
 
 /**
- * Runs one scenario on new runtimes, so that it does not depend on the sessions, memory or caches of earlier ones.
+ * Runs one scenario on new runtimes, so that the scenario does not depend on the sessions, memory or caches of earlier scenarios.
  * @param {Record<string, any>} scenario a module of bench/scenarios
  * @param {{workers: {name: string, kind: string, build?: string}[], build: string, quick: boolean, pace: object, way: string}} options
  * @param {{report: (id: string, figures: object) => void, addNote: (text: string) => void, addTable?: (title: string, table: object) => void,

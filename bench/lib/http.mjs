@@ -1,6 +1,6 @@
 /**
- * A minimal HTTP/1.1 client: one keep-alive connection, one request at a time, on a plain socket. A general client needs
- * several times more CPU time than a trivial request in the runtime, and would dominate the figures.
+ * A minimal HTTP/1.1 client: one keep-alive connection on a plain socket, one request at a time. A general client would dominate the
+ * figures: it needs several times the CPU time of a trivial request in the runtime.
  */
 
 import { connect } from 'node:net';
@@ -30,7 +30,7 @@ class HttpResponse {
   }
 }
 
-/** Decodes the chunked coding (RFC 9112, 7.1); null while the last chunk is missing. */
+/** Decodes the chunked coding (RFC 9112, 7.1). Returns null while the last chunk is missing. */
 function dechunk(buffer) {
   const parts = [];
   let at = 0;
@@ -57,7 +57,7 @@ export class Connection {
       .map(([name, value]) => `${name}: ${value}\r\n`)
       .join('');
     this.socket = null;
-    /** Limit on the wait for bytes of a response. */
+    /** Limit on the wait for the next bytes of a response. */
     this.timeoutMs = 60_000;
   }
 
@@ -122,7 +122,7 @@ export class Connection {
       if (this.received >= this.length) this.finish(this.joinParts());
       return;
     }
-    // Only bytes with the end of the chunked coding can complete the body. Without this check, each arrival would decode the body.
+    // Decodes the body only if these bytes may be its end. Decoding the whole body at each arrival would take too long.
     if (chunk.length >= 5 && chunk.latin1Slice(chunk.length - 5) !== '0\r\n\r\n') return;
     const body = dechunk(this.joinParts());
     if (body !== null) this.finish(body);
@@ -141,9 +141,9 @@ export class Connection {
     this.status = Number(this.head.slice(9, 12));
     const length = /\r\ncontent-length: *(\d+)/i.exec(this.head);
     this.length = length ? Number(length[1]) : /\r\ntransfer-encoding: *chunked/i.test(this.head) ? -1 : 0;
-    const rest = buffer.subarray(end + HEADER_END.length);
-    this.parts = [rest];
-    this.received = rest.length;
+    const startOfBody = buffer.subarray(end + HEADER_END.length);
+    this.parts = [startOfBody];
+    this.received = startOfBody.length;
     return true;
   }
 
@@ -165,7 +165,7 @@ export class Connection {
 }
 
 /**
- * Sends one request on a new connection; rejects unless the status is 2xx.
+ * Sends one request on a new connection. Rejects if the status is not 2xx.
  * @param {string} base
  * @param {string} method
  * @param {string} path
@@ -181,7 +181,7 @@ export async function sendOnce(base, method, path, { headers = {}, body } = {}) 
   }
 }
 
-/** Returns the response. @throws {Error} with the status and the start of the body, unless the status is 2xx */
+/** Returns a response with a status of 2xx. @throws {Error} for another status, with the status and the start of the body */
 export function expectOk(response, request) {
   if (response.status >= 200 && response.status < 300) return response;
   throw new Error(`${request} returned status ${response.status}: ${response.text().slice(0, 300)}`);

@@ -11,7 +11,7 @@ export const SECRET = 'bench-secret-of-a-hub-on-loopback';
 
 export const DEFAULT_BUILD = join(ROOT, 'build');
 
-/** Reads settings from wrangler.toml: top-level ones and variables, which are `key = "text"` lines. */
+/** Reads the top-level settings and the variables of wrangler.toml, which are `key = "text"` lines. */
 function readSettings() {
   const text = readFileSync(join(ROOT, 'wrangler.toml'), 'utf8');
   const top = text.split(/^\[/m, 1)[0];
@@ -26,7 +26,7 @@ function readSettings() {
   };
 }
 
-/** Throws for a development build: it is not optimised, so its figures would mean nothing. */
+/** Throws for a development build, which is not optimised, so that its figures would mean nothing. */
 function refuseDevelopmentBuild(build) {
   const stamp = join(build, 'stamp.json');
   if (existsSync(stamp) && JSON.parse(readFileSync(stamp, 'utf8')).optimized === false) {
@@ -66,7 +66,7 @@ export function hubWorker(build) {
   };
 }
 
-/** Returns the options for the hub's worker in a wrapper that counts events and statements, and returns the counts at `GET /e2e/tally`. */
+/** Returns the options for the counting hub: the hub in a wrapper that counts events and statements. `GET /e2e/tally` returns the counts. */
 export function countingHubWorker(build) {
   const hub = hubWorker(build);
   const contents = readFileSync(join(ROOT, 'tests', 'e2e', 'lib', 'tally.worker.js'), 'utf8');
@@ -74,7 +74,7 @@ export function countingHubWorker(build) {
   return { ...hub, name: 'counting', modules: [entry, ...hub.modules] };
 }
 
-/** Applies every migration in order. */
+/** Applies all migrations in order. */
 export async function migrate(database) {
   const folder = join(ROOT, 'migrations');
   for (const name of readdirSync(folder)

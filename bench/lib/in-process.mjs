@@ -1,6 +1,6 @@
 /**
- * Runs a built hub in this process, on mocks of the runtime's interfaces: the parts of D1, Durable Object state, WebSockets
- * and requests that `bench/cpu.mjs` uses. SQL runs in Node's SQLite, in memory.
+ * Runs a built hub in this process, on mocks of the runtime's interfaces. The mocks have the parts of D1, Durable Object state, WebSockets
+ * and requests that `bench/cpu.mjs` needs. SQL runs in Node's SQLite, in memory.
  */
 
 import { readdirSync, readFileSync } from 'node:fs';
@@ -113,7 +113,7 @@ class MockState {
   waitUntil() {}
 }
 
-/** A request whose body has the runtime's `readAtLeast`. */
+/** A request. Its body has the method `readAtLeast`, which only the runtime has. */
 class MockRequest {
   constructor(method, url, headers, text) {
     Object.assign(this, { method, url, text });
@@ -136,7 +136,7 @@ function readerOf(bytes) {
   };
 }
 
-/** Starts the worker and its Durable Object. `connect` connects a CLI that answers each RPC with an empty list. */
+/** Starts the worker and its Durable Object. The returned `connect` connects a CLI that answers each RPC with an empty list. */
 async function startHub(build) {
   const { default: Worker, NamespaceHub } = await import(pathToFileURL(join(build, 'index.js')).href);
   const state = new MockState();
@@ -191,7 +191,7 @@ async function startHub(build) {
 }
 
 /**
- * The requests to measure, in a namespace with 50 sessions, one of which has a CLI and messages.
+ * Prepares the requests to measure, in a namespace with 50 sessions. One session has a CLI and messages.
  * @param {string} build the folder of the build
  * @returns {Promise<Record<string, () => Promise<unknown>>>}
  */

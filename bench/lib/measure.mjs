@@ -1,24 +1,24 @@
-/**
- * Measures sides in turns, so that other load on the computer affects all of them. Each turn has one slice of each side.
- */
+/** Measures sides in turns, so that other load on the computer affects all sides. Each turn has one slice of each side. */
 
 import { latencies, median } from '../../scripts/lib/statistics.mjs';
 import { cpuSeconds } from './processes.mjs';
 
 /**
- * Returns the pace of a measurement: the duration of a slice and of the warm-up in seconds, the number of slices of each side, and
- * the number of passes, which each use new processes. A comparison of two builds has more and shorter slices, because it also
- * determines their spread, and several passes, because two processes of the same build differ by some percent.
+ * Returns the pace of a measurement:
+ * - `seconds`: the duration of a slice; `warmUp`: the duration of the warm-up, in seconds
+ * - `rounds`: the number of slices of each side in a pass. A comparison of two builds has more and shorter slices, for the spread.
+ * - `passes`: the number of passes, each with new processes. A comparison has several passes, because two processes of the same build
+ *   differ by some percent.
  */
 export function paceOf({ quick, compares = false }) {
   if (compares) return quick ? { seconds: 0.2, rounds: 6, warmUp: 0.5, passes: 1 } : { seconds: 0.2, rounds: 12, warmUp: 0.7, passes: 3 };
   return quick ? { seconds: 0.4, rounds: 1, warmUp: 0.3, passes: 1 } : { seconds: 0.5, rounds: 6, warmUp: 0.7, passes: 1 };
 }
 
-/** The pause after a slice: work that a side does after its slice, such as the end of a commit, also counts as its CPU time. */
+/** The pause after a slice. Work of a side after its slice, such as the end of a commit, is part of the CPU time of the side. */
 const SETTLE_MS = 50;
 
-/** Returns the figures of some slices: latencies over all samples, the median of the rates, CPU time for each of all requests. */
+/** Returns the figures of some slices: the latencies over all samples, the median of the rates, and the mean CPU time of a request. */
 export function summarize(slices) {
   const rates = slices.filter(({ seconds }) => seconds > 0).map(({ count, seconds }) => count / seconds);
   const counted = slices.filter(({ count, cpuMs }) => count > 0 && cpuMs !== undefined);
@@ -31,7 +31,7 @@ export function summarize(slices) {
   };
 }
 
-/** Returns the sides in another order for each turn, so that each side follows each other side equally often. */
+/** Returns the order of the sides in a turn. Over all turns, each side follows each other side equally often. */
 function orderOf(sides, turn) {
   const first = Math.floor(turn / 2) % sides.length;
   const rotated = [...sides.slice(first), ...sides.slice(0, first)];
@@ -41,10 +41,11 @@ function orderOf(sides, turn) {
 /** @typedef {{samples?: number[], count?: number, seconds?: number, cpuMs?: number}} Slice */
 
 /**
- * Measures the sides in alternating slices. `slice` resolves to latencies in milliseconds, the number of requests, and their
- * duration. Without `count`, there is no CPU time for each request; without `seconds`, no rate. `prepare` resolves to the slice's
- * context. `prepare` and `finish` are not measured.
- * Resolves to `{[side.name]: {p50, p99, perSecond, cpuMs, slices}}`, where `slices` has the same figures of each slice.
+ * Measures the sides in alternating slices. Resolves to `{[side.name]: {p50, p99, perSecond, cpuMs, slices}}`, where `slices` has the same
+ * figures for each slice.
+ * - `prepare` resolves to the context of a slice. `prepare` and `finish` are not measured.
+ * - `slice` resolves to the latencies in milliseconds (`samples`), the number of requests (`count`), and their duration (`seconds`).
+ *   Without `count`, the figures have no `cpuMs`. Without `seconds`, they have no `perSecond`.
  * @template {{name: string, pid?: number}} Side
  * @template Context
  * @param {Side[]} sides
@@ -69,11 +70,14 @@ export async function takeTurns(sides, rounds, { prepare = async () => undefined
     for (const side of sides) await finish(side, contexts.get(side), turn);
   }
   return Object.fromEntries(
-    [...slices].map(([{ name }, ofSide]) => [name, { ...summarize(ofSide), slices: ofSide.map((one) => summarize([one])) }]),
+    [...slices].map(([{ name }, sideSlices]) => [
+      name,
+      { ...summarize(sideSlices), slices: sideSlices.map((sideSlice) => summarize([sideSlice])) },
+    ]),
   );
 }
 
-/** Runs a closed loop. A step resolves to its latency in milliseconds, or to nothing if its duration is the latency. */
+/** Runs a closed loop. A step may resolve to its latency in milliseconds. Otherwise the duration of the step is the latency. */
 async function runLoop(steps, seconds) {
   const samples = [];
   const start = performance.now();
@@ -90,8 +94,8 @@ async function runLoop(steps, seconds) {
 }
 
 /**
- * Closed-loop load: each of several workers sends its next request when the previous one was answered. `makeSteps(side)`
- * returns one async function for each worker. Warms up each side first. Resolves like `takeTurns`.
+ * Compares sides under closed-loop load: each of several callers sends the next request when the previous request was answered.
+ * `makeSteps(side)` returns one async function for each caller. Warms up each side first. Resolves to the same result as `takeTurns`.
  */
 export async function compare(sides, makeSteps, { seconds, rounds, warmUp }) {
   const steps = new Map();
@@ -108,7 +112,7 @@ export function sleep(milliseconds) {
   });
 }
 
-/** Polls `check` until it is true; rejects after ten seconds. */
+/** Polls `check` until it resolves to true. Rejects after ten seconds. */
 export async function waitUntil(what, check) {
   const end = performance.now() + 10_000;
   while (!(await check())) {
@@ -124,7 +128,7 @@ export async function cpuPercent(pid, work) {
   return ((cpuSeconds(pid) - before.seconds) / ((performance.now() - before.at) / 1000)) * 100;
 }
 
-/** Sleeps until `index / perSecond` seconds after `start`, a time of `performance.now()`: for requests at a constant rate. */
+/** Waits for the turn of request `index` at a constant rate. `start`: the time of request 0, a time of `performance.now()`. */
 export async function waitForTurn(start, index, perSecond) {
   await sleep(Math.max(0, start + (index * 1000) / perSecond - performance.now()));
 }
@@ -132,10 +136,10 @@ export async function waitForTurn(start, index, perSecond) {
 /** Calls `act(n)` for n = 0, 1, 2, ... at a constant rate. Returns a function that stops the calls. */
 export function repeat(perSecond, act) {
   const start = performance.now();
-  let done = 0;
+  let calls = 0;
   const timer = setInterval(() => {
-    const due = ((performance.now() - start) / 1000) * perSecond;
-    for (; done < due; done += 1) act(done);
+    const dueCalls = ((performance.now() - start) / 1000) * perSecond;
+    for (; calls < dueCalls; calls += 1) act(calls);
   }, 10);
   return () => clearInterval(timer);
 }

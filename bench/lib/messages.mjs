@@ -1,4 +1,4 @@
-/** Messages of 1 KB in the form that agents send, and the check that each message is stored once and in order. */
+/** Messages of 1 KB, as agents send them. Checks that each message is stored once and in order. */
 
 const FILLER = 'the agent explains at some length what it changed and why '.repeat(16);
 
@@ -20,8 +20,8 @@ export function indexOf(content) {
 const ACKS_TIMEOUT_MS = 30_000;
 
 /**
- * Emits `count` messages at once and resolves to their acks in order. Rejects when a message is refused, the socket closes,
- * or acks are missing after the time limit.
+ * Emits `count` messages at once. Resolves to the acks, in the order of the messages. Rejects if a message is refused, the socket closes, or
+ * an ack is missing at the time limit.
  */
 export function emitAll(socket, session, count) {
   return new Promise((resolve, reject) => {
@@ -49,7 +49,7 @@ export function emitAll(socket, session, count) {
 
 /**
  * Compares the stored messages of a session with their acks.
- * @param {object[] | null} messages null for the floor, which does not store them
+ * @param {object[] | null} messages null for the floor, which does not store messages by session
  * @returns {string[]} the differences
  */
 export function findStorageErrors(messages, acks) {

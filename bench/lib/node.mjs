@@ -5,8 +5,8 @@ import { spawn } from 'node:child_process';
 import { nodeBinary, ownNodeIsNewEnough } from '../../scripts/lib/node.mjs';
 
 /**
- * Resolves to null if this Node is new enough; else runs the same command under the Node that set-up installed, and resolves
- * to its exit code. Rejects if that Node is not installed.
+ * Resolves to null if this Node is new enough. Otherwise runs the same command under the Node that set-up has installed, and resolves to
+ * the exit code of the command. Rejects if set-up has not installed Node.
  */
 export async function rerunUnderNewerNode() {
   if (ownNodeIsNewEnough) return null;

@@ -1,6 +1,6 @@
 /**
- * The list prices of the platform, and the price of what a namespace uses in a month. Prices are in US dollars,
- * without tax, on the Workers Paid plan.
+ * The list prices of the platform, and the price of the usage of a namespace in a month. Prices are in US dollars, without tax, on the
+ * Workers Paid plan.
  */
 
 /** When the pages under `source` were last compared with this table. */
@@ -17,8 +17,8 @@ const LOGS = 'https://developers.cloudflare.com/workers/observability/logs/worke
 const MILLION = 1_000_000;
 
 /**
- * By item: `included` in the plan each month, and the `price` of `per` units beyond that. The same amounts of `GB` and rows
- * are included once for D1 and once for the storage of objects.
+ * The prices by item. `included`: the amount that the plan includes each month. `price`: the price of `per` further units. Rows are
+ * included twice: once for D1, and once for the storage of objects.
  */
 export const PRICES = {
   d1RowsWritten: { title: 'D1 rows written', included: 50 * MILLION, price: 1, per: MILLION, source: D1 },
@@ -41,11 +41,11 @@ export const D1_MAX_GB = 10;
 /** How many WebSocket messages to an object count as one request. Source: the page of `OBJECTS`. */
 export const MESSAGES_PER_REQUEST = 20;
 
-/** The memory that is charged for an active object, in GB, however much it uses. Source: the page of `OBJECTS`. */
+/** The memory that is charged for an active object, in GB. It does not depend on the memory used. Source: the page of `OBJECTS`. */
 export const OBJECT_GB = 0.128;
 
 /**
- * Returns the price of each item beyond the included amounts, which is the cost of one more namespace.
+ * Returns the price of each item without the included amounts. This is the cost of one more namespace.
  * @param {Record<string, number>} amounts by item, for a month
  * @returns {Record<string, number>} dollars by item
  */
@@ -58,7 +58,7 @@ export function marginalPrice(amounts) {
   return Object.values(marginalPrices(amounts)).reduce((sum, price) => sum + price, 0);
 }
 
-/** Returns the monthly bill of an account with `count` namespaces that use `amounts` each: the plan, and all use beyond it. */
+/** Returns the monthly bill of an account with `count` namespaces, each with the usage `amounts`: the plan, and all usage beyond it. */
 export function accountBill(amounts, count) {
   const excess = Object.entries(amounts).map(([item, amount]) => [item, Math.max(0, amount * count - PRICES[item].included)]);
   return PLAN_PRICE + marginalPrice(Object.fromEntries(excess));

@@ -29,8 +29,8 @@ function readThreads(pid) {
 }
 
 /**
- * Returns the user and system CPU time of a process in seconds. On Linux the time is exact, but excludes threads that have exited,
- * so the process must have a constant number of threads, as workerd has. On other systems the resolution is 10 ms or more.
+ * Returns the user and system CPU time of a process in seconds. On Linux, the time is exact, but excludes threads that have exited. So the
+ * process must have a constant number of threads, as workerd has. On other systems, the resolution is 10 ms or more.
  */
 export function cpuSeconds(pid) {
   if (HAS_SCHEDSTAT) {

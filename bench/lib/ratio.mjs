@@ -3,13 +3,14 @@
 const CONFIDENCE = 0.95;
 
 /**
- * Returns the rank from either end, counted from 1, between which the true median of `count` independent samples lies with `CONFIDENCE`: each
- * sample is below the median with probability 1/2, so the number of samples below it is binomially distributed. With fewer than six samples the ranks
- * are the ends, and the confidence is lower.
+ * Returns the rank of the bounds of a confidence interval for the median of `count` independent samples. With the returned rank `r`, the
+ * true median lies between the `r`th smallest and the `r`th largest sample with `CONFIDENCE`. Each sample is below the true median with
+ * probability 1/2, so the number of samples below is binomially distributed. With fewer than six samples, the rank is 1 and the confidence
+ * is lower.
  */
 export function rankOfInterval(count) {
   let rank = 1;
-  // The probability that exactly `rank` samples, then that at most `rank` samples are below the median.
+  // The probabilities that exactly `rank`, and that at most `rank`, samples are below the median.
   let exactly = count / 2 ** count;
   let atMost = (1 + count) / 2 ** count;
   while (2 * atMost <= 1 - CONFIDENCE) {
@@ -21,8 +22,8 @@ export function rankOfInterval(count) {
 }
 
 /**
- * Returns the ratio of a figure of B to the same figure of A: the median of the slices' ratios, and its `spread` `[low, high]`, the interval in
- * which the true median lies with `CONFIDENCE`. Null without slices.
+ * Returns the `ratio` of a figure of B to the same figure of A, which is the median of the slices' ratios. `spread` `[low, high]` is the
+ * interval in which the true median lies with `CONFIDENCE`. Returns null if no slice has the figure.
  * @param {object[]} slicesA the figures of each slice of A
  * @param {object[]} slicesB the figures of each slice of B, in the same order
  * @param {string} key
@@ -35,7 +36,7 @@ export function ratioOf(slicesA, slicesB, key) {
   if (ratios.length === 0) return null;
   const last = ratios.length - 1;
   const outside = rankOfInterval(ratios.length) - 1;
-  // The geometric mean of the two ratios in the middle: exchanging the builds gives the reciprocal.
+  // The geometric mean of the two ratios in the middle, so that exchanging the builds gives the reciprocal.
   const ratio = Math.sqrt(ratios[Math.floor(last / 2)] * ratios[Math.ceil(last / 2)]);
   return { ratio, spread: [ratios[outside], ratios[last - outside]] };
 }

@@ -1,4 +1,4 @@
-/** Makes the rows of the result: the ratios to the floor, and whether the targets are met. Formats them as a table. */
+/** Makes the rows of the result, with the ratios to the floor and the verdicts on the targets. Formats the rows as a table. */
 
 import { ratioOf } from './ratio.mjs';
 
@@ -24,7 +24,7 @@ function rounded(value) {
   return (Math.round(value / step) * step).toLocaleString('en-US');
 }
 
-/** Formats the figures of one side except its CPU time, the headline first. */
+/** Formats the figures of one side, the headline figure first. Leaves out the CPU time. */
 export function formatFigures(figures, headline) {
   if (!figures) return '';
   const order = [headline, 'p50', 'p99', 'perSecond', 'roundTrips'];
@@ -46,16 +46,17 @@ function meets({ most, least }, value) {
 
 const ratioToFloor = (hub, floor, key) => (Number.isFinite(hub?.[key]) && floor?.[key] > 0 ? hub[key] / floor[key] : null);
 
-/** The ratio of the slices if there are any: other load disturbs it less than the ratio of the sums. */
+/** Returns the ratio of the slices, which other load disturbs less than the ratio of the sums. Without slices, the ratio of the sums. */
 const cpuRatioToFloor = (hub, floor) =>
   (hub?.slices && floor?.slices ? ratioOf(floor.slices, hub.slices, 'cpuMs')?.ratio : null) ?? ratioToFloor(hub, floor, 'cpuMs');
 
 const verdictOf = (target, value) => ({ text: targetText(target), met: Number.isFinite(value) ? meets(target, value) : null });
 
 /**
- * Makes one row of the result: the declared row with both sides' figures, `ratio` (the hub's headline figure divided by the
- * floor's), and `target` `{text, met}`. `target` is null without a target, `met` without a figure. `cpuRatio` and `cpuTarget`
- * are the same for the CPU time of a request; that ratio is the median of the slices' ratios.
+ * Makes one row of the result: the declared row with the figures of both sides, and:
+ * - `ratio`: the headline figure of the hub, divided by that of the floor
+ * - `target` `{text, met}`: null without a target; `met` is null without a figure
+ * - `cpuRatio`, `cpuTarget`: the same for the CPU time of a request
  */
 export function makeRow(row, { floor = null, hub = null }) {
   const { headline, target } = row;

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import { childrenOf } from '../../packages/cli-kit/src/system-processes.mjs';
-import { SCHEMA } from '../floor/journal.mjs';
+import { SCHEMA } from '../floor/write-queue.mjs';
 import { hubWorker, migrate, countingHubWorker } from './hub.mjs';
 import { loadPackage } from './packages.mjs';
 
@@ -16,7 +16,7 @@ function floorWorker() {
   return {
     name: 'floor',
     modulesRoot: FLOOR,
-    modules: ['worker.mjs', 'journal.mjs', 'packets.mjs'].map((path) => ({
+    modules: ['worker.mjs', 'write-queue.mjs', 'packets.mjs'].map((path) => ({
       type: 'ESModule',
       path: join(FLOOR, path),
     })),
@@ -26,7 +26,7 @@ function floorWorker() {
   };
 }
 
-/** The workers: miniflare's options, the class of the objects, and `prepare`, which creates the schema in an empty database. */
+/** The kinds of workers: miniflare's options, the class of the objects, and `prepare`, which creates the schema in an empty database. */
 const KINDS = {
   floor: {
     worker: floorWorker,
@@ -58,7 +58,7 @@ function remove(path) {
 
 process.once('exit', () => folders.forEach(remove));
 
-/** Creates a folder for a runtime's databases. They are files, so that writes are durable as in production. */
+/** Creates a folder for a runtime's databases. The databases are files, so that writes are durable, as in production. */
 export function createStateFolder() {
   const path = mkdtempSync(join(tmpdir(), 'bench-'));
   folders.add(path);
@@ -66,9 +66,12 @@ export function createStateFolder() {
 }
 
 /**
- * Starts a worker of `KINDS` on a state folder. Resolves to `{url, pid, prepare, hibernate, stop}`: `url` is the worker's own
- * socket, because miniflare's entry socket is another worker that uses more CPU time than the hub; `pid` is the process id of workerd;
- * `hibernate(name)` evicts an object from memory at once, if it is there, and keeps its sockets.
+ * Starts a worker of `KINDS` on a state folder. Resolves to:
+ * - `url`: the worker's own socket. miniflare's entry socket is another worker, which uses more CPU time than the hub.
+ * - `pid`: the process id of workerd
+ * - `prepare()`: creates the schema in the empty database
+ * - `hibernate(name)`: evicts an object from memory, and keeps its sockets. Has no effect if the object is not in memory.
+ * - `stop()`
  */
 export async function start(kind, build, state) {
   const { Miniflare } = loadPackage('miniflare');
@@ -98,7 +101,7 @@ export async function start(kind, build, state) {
   };
 }
 
-/** Starts a worker with new databases and their schema; `stop` also removes the databases. */
+/** Starts a worker with new databases, which have the schema. `stop` also removes the databases. */
 export async function startFresh(kind, build) {
   const state = createStateFolder();
   try {

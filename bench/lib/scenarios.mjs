@@ -23,9 +23,11 @@ export function comparedScenarioNames() {
 }
 
 /**
- * Loads a scenario: `{name, rows, run, where}`. `rows`: the names and units of its rows in the result table. `where`: the process
- * that runs the scenario: `generator`, the load generator (the default), or `host`, the main process, which starts the runtimes
- * and the load generator.
+ * Loads a scenario:
+ * - `rows`: the rows of the scenario in the result table, with their names and units
+ * - `run`: the function that runs the scenario
+ * - `where`: the process that runs the scenario. `generator`: the load generator (default). `host`: the main process, which starts the
+ *   runtimes and the load generator.
  */
 export async function loadScenario(name) {
   const { rows, run, where = 'generator' } = await import(`../scenarios/${name}.mjs`);

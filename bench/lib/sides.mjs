@@ -1,6 +1,4 @@
-/**
- * The two sides of a comparison, floor and hub. They have the same methods, so that a scenario does the same work on both.
- */
+/** The two sides of a comparison: floor and hub. Both have the same methods, so that a scenario does the same work on both. */
 
 import { Connection, expectOk, sendOnce } from './http.mjs';
 import { inLanes } from '../../scripts/lib/parallel.mjs';
@@ -8,8 +6,8 @@ import { waitUntil } from './measure.mjs';
 import { loadPackage } from './packages.mjs';
 
 /**
- * Connects one CLI with the official client. `way`: `connect` sends the token in the CONNECT packet, `header` with the
- * upgrade. With `connect`, the worker stays between the CLI and the Durable Object as a bridge.
+ * Connects one CLI with the official client. `way`: how the CLI sends the token. `header`: with the upgrade. `connect`: in the CONNECT
+ * packet; the worker then stays between the CLI and the Durable Object as a bridge.
  * @param {string} url
  * @param {{token?: string, sessionId: string, way: string}} options
  * @returns {Promise<any>} the socket
@@ -72,12 +70,12 @@ class Floor {
     return new Connection(this.url);
   }
 
-  /** A connection that creates sessions. */
+  /** Returns a connection that may create sessions. */
   newCliConnection() {
     return this.newConnection();
   }
 
-  creation(connection, tag) {
+  createRequest(connection, tag) {
     return connection.withBody('POST', '/sessions', sessionBody(tag));
   }
 
@@ -93,7 +91,7 @@ class Floor {
     return connectSocket(this.url, { sessionId: session.id, way: 'connect' });
   }
 
-  async serve() {}
+  async registerMethods() {}
 
   async activate() {}
 
@@ -113,7 +111,7 @@ class Floor {
   }
 
   /** The floor does not store messages per session. */
-  async readBack() {
+  async readAllMessages() {
     return null;
   }
 }
@@ -131,14 +129,14 @@ export class Hub {
     this.way = way;
   }
 
-  /** Signs in to a namespace with its access token, and gets a web token (JWT). */
+  /** Signs in to a namespace with its access token. Stores the JWT for web clients. */
   async signIn(namespace) {
     this.token = `${this.secret}:${namespace}`;
     const response = await sendOnce(this.url, 'POST', '/api/auth', { body: { accessToken: this.token } });
     this.jwt = response.json().token;
   }
 
-  /** Signs in to another namespace of the same hub. */
+  /** Returns the same hub, signed in to another namespace. */
   async inNamespace(namespace) {
     const side = new Hub(this);
     await side.signIn(namespace);
@@ -154,7 +152,7 @@ export class Hub {
   }
 
   /** Returns the request that creates a session. */
-  creation(connection, tag) {
+  createRequest(connection, tag) {
     return connection.withBody('POST', '/cli/sessions', sessionBody(tag));
   }
 
@@ -168,7 +166,7 @@ export class Hub {
     const connections = Array.from({ length: 16 }, () => this.newCliConnection());
     const sessions = new Array(tags.length);
     await inLanes([...tags.entries()], connections.length, async ([index, tag], lane) => {
-      const response = await connections[lane].send(this.creation(connections[lane], tag));
+      const response = await connections[lane].send(this.createRequest(connections[lane], tag));
       sessions[index] = { id: expectOk(response, 'POST /cli/sessions').json().session.id };
     });
     for (const connection of connections) connection.close();
@@ -179,8 +177,8 @@ export class Hub {
     return connectSocket(this.url, { token: this.token, sessionId: session.id, way });
   }
 
-  /** Registers RPC methods, and waits until `path`, which calls one of them, returns `{"success":true,...}`. */
-  async serve(socket, session, methods, path) {
+  /** Registers RPC methods. Waits until `path`, which calls one of the methods, returns `{"success":true,...}`. */
+  async registerMethods(socket, session, methods, path) {
     for (const method of methods) socket.emit('rpc-register', { method: `${session.id}:${method}` });
     const connection = this.newConnection();
     await waitUntil('the first RPC to succeed', async () => {
@@ -218,7 +216,7 @@ export class Hub {
   }
 
   /** Reads all messages of a session in ascending order. */
-  async readBack(session) {
+  async readAllMessages(session) {
     const connection = this.newConnection();
     const messages = [];
     for (;;) {

@@ -1,4 +1,4 @@
-/** A session whose agent streams: ten deltas a second, each of some words, with a web client. */
+/** A session whose agent streams live text to a web client: ten deltas a second, each of some words. */
 
 import { waitUntil } from './measure.mjs';
 import { subscribe } from './subscriber.mjs';
@@ -9,10 +9,11 @@ const WORDS = 'which is what the test shows, ';
 const DELTAS_OF_MESSAGE = 100;
 
 /**
- * Subscribes a web client to a session whose `socket` streams. Resolves to `{start, stop, close}`: `start(samples, phase)`
- * starts to stream and adds the latency of each delta to the samples, in milliseconds. `phase`, from 0 to 1, is the
- * part of an interval to wait at first, so that several streams do not send at once. `stop` resolves when all deltas have arrived.
- * Reports a problem if a delta does not arrive, or not in order.
+ * Subscribes a web client to a session whose `socket` streams. Reports a problem if a delta does not arrive, or not in order. Resolves to:
+ * - `start(samples, phase)`: starts to stream, and adds the latency of each delta to the samples, in milliseconds. `phase`: the wait before
+ *   the first delta, as a fraction of the interval (0 to 1), so that several streams do not send at once.
+ * - `stop()`: stops to stream. Resolves when all deltas have arrived.
+ * - `close()`: closes the subscription
  */
 export async function openStream(side, socket, session, reportProblem) {
   const sent = [];

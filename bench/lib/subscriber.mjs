@@ -7,7 +7,7 @@ import { withTimeout } from '../../scripts/lib/await.mjs';
 /** Time limit for the first event. */
 const TIMEOUT_MS = 60_000;
 
-/** Like `subscribe`, over a WebSocket. */
+/** Opens a WebSocket for events. Parameters and result are those of `subscribe`. */
 export function subscribeSocket({ host, port, commonHeaders }, path, listener) {
   const bearer = /^Authorization: Bearer (.*)\r$/m.exec(commonHeaders)[1];
   const socket = new WebSocket(`ws://${host}:${port}${path}&token=${bearer}`);
@@ -25,8 +25,8 @@ export function subscribeSocket({ host, port, commonHeaders }, path, listener) {
 }
 
 /**
- * Opens an SSE stream with the host and the headers of a connection. Resolves after the first bytes, to a function that
- * closes the stream. `listener(event, at)`: `at` is `performance.now()` when the event arrived, before it is parsed.
+ * Opens an SSE stream with the host and the headers of a connection. Resolves after the first bytes, to a function that closes the stream.
+ * `listener(event, at)`: `at` is the time of `performance.now()` at which the event arrived, before parsing.
  */
 export function subscribe(connection, path, listener) {
   const headers = connection.commonHeaders
@@ -41,14 +41,14 @@ export function subscribe(connection, path, listener) {
         reject(new Error(`the event stream ${path} returned status ${response.statusCode}`));
         return;
       }
-      let rest = '';
+      let incompleteFrame = '';
       response.setEncoding('utf8');
       response.once('data', () => resolve(() => request.destroy()));
       response.on('error', () => {});
       response.on('data', (chunk) => {
         const at = performance.now();
-        const frames = (rest + chunk).split('\n\n');
-        rest = frames.pop();
+        const frames = (incompleteFrame + chunk).split('\n\n');
+        incompleteFrame = frames.pop();
         for (const frame of frames) {
           const data = frame.split('\n').filter((line) => line.startsWith('data:'));
           if (data.length > 0) listener(JSON.parse(data.map((line) => line.slice(5)).join('\n')), at);

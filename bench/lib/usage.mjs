@@ -1,4 +1,4 @@
-/** What a namespace used between two moments, from the counts of `tests/e2e/lib/tally.worker.js`, and the billed amounts of that use. */
+/** The usage of a namespace, from the counts of `tests/e2e/lib/tally.worker.js`, and the billed amounts of this usage. */
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,9 +7,9 @@ import { sendOnce } from './http.mjs';
 import { ROOT } from './packages.mjs';
 import { MESSAGES_PER_REQUEST, OBJECT_GB } from './prices.mjs';
 
-/** The duration of a request to D1 on the platform, in milliseconds: an assumption for an object near its database. */
+/** The assumed duration of a request to D1 on the platform, in milliseconds, for an object near its database. */
 export const D1_ROUND_TRIP_MS = 30;
-/** The CPU time of a request in the worker, and of a frame that passes through it, in milliseconds: assumptions. */
+/** The assumed CPU times of a request in the worker, and of a frame that passes through the worker, in milliseconds. */
 export const REQUEST_CPU_MS = 2;
 export const FRAME_CPU_MS = 0.1;
 
@@ -18,7 +18,7 @@ function hasInvocationLogs() {
   return !/^invocation_logs\s*=\s*false/m.test(readFileSync(join(ROOT, 'wrangler.toml'), 'utf8'));
 }
 
-/** Reads the counts of a namespace since the start of its runtime. The worker's counts are those of all namespaces. */
+/** Reads the counts of a namespace since the start of the runtime. The worker's counts include all namespaces. */
 export async function readUsage({ url }, namespace) {
   const tally = (await sendOnce(url, 'GET', `/e2e/tally?namespace=${namespace}`)).json();
   const { events, storage, worker } = tally;
@@ -48,8 +48,10 @@ export const add = (a, b) => combine(a, b, (left, right) => left + right);
 export const scale = (usage, factor) => combine(usage, usage, (count) => count * factor);
 
 /**
- * The billed amounts of `prices.mjs`. Rows, requests and lines of the log are counted. The duration is counted and computed,
- * because a local D1 answers at once. The CPU time is computed as if each frame of a CLI and a reply to it passed through the worker.
+ * Returns the billed amounts for a usage:
+ * - Rows, requests and lines of the log are counted.
+ * - The duration is counted, plus an assumed duration for each request to D1, because a local D1 answers at once.
+ * - The CPU time is computed. It is assumed that each frame of a CLI, and a reply to the frame, pass through the worker.
  */
 export function billedAmounts(usage, invocationLogs = hasInvocationLogs()) {
   return {

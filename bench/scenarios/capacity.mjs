@@ -1,6 +1,6 @@
 /**
- * What one namespace carries: the CPU share of workerd at several rates of messages, numbers of web clients, rates of RPC, and
- * numbers of CLIs with keep-alives. There is no floor. The results are in docs/CAPACITY.md.
+ * The capacity of one namespace: the CPU share of workerd for several rates of messages, numbers of web clients, rates of RPC, and numbers
+ * of CLIs with keep-alives. There is no floor. The results are in docs/CAPACITY.md.
  */
 
 import { expectOk } from '../lib/http.mjs';
@@ -14,12 +14,12 @@ import { subscribe } from '../lib/subscriber.mjs';
 /** Messages per second from 20 CLIs, each with a web client. */
 const MESSAGE_RATES = [50, 200, 500, 1000, 2000, 4000];
 const CLIS = 20;
-/** Web clients of one session, which has this many messages per second. */
+/** The numbers of web clients of one session, and the messages per second of this session. */
 const FAN_OUTS = [20, 100, 200, 400];
 const FAN_OUT_RATE = 20;
-/** Concurrent calls of one CLI. */
+/** The numbers of concurrent calls of one CLI. */
 const CALLERS = [1, 16, 64];
-/** The local runtime uses two file descriptors for each CLI, and usually may open 20,000. */
+/** Limited by the file descriptors of the local runtime: it uses two for each CLI, and usually may open 20,000. */
 const CLI_COUNTS = [1000, 4000, 8000];
 const KEEP_ALIVE_MS = 10_000;
 
@@ -43,7 +43,7 @@ export const rows = [
   ]),
 ];
 
-/** Opens a session with a CLI and web clients. `send` sends a message; `samples` has the latencies of its events. */
+/** Opens a session with a CLI and web clients. `send` sends a message. The latencies of all events are added to `samples`. */
 async function openSession(side, tag, clients, samples, reportProblem) {
   const session = await side.openSession(tag);
   const socket = await side.connectCli(session);
@@ -72,7 +72,7 @@ async function openSession(side, tag, clients, samples, reportProblem) {
   return { send, isComplete, close };
 }
 
-/** Sends messages of sessions in turns, at a constant rate, and resolves to the figures of their events. */
+/** Sends messages at a constant rate. The sessions take turns. Resolves to the figures of the events. */
 async function sendMessages(side, sessions, rate, seconds, samples) {
   const stop = repeat(rate, (n) => sessions[n % sessions.length].send());
   await sleep(1000);
@@ -111,7 +111,7 @@ async function measureCalls(hub, seconds, report) {
   const answer = JSON.stringify({ success: true, diff: 'x'.repeat(1000) });
   socket.on('rpc-request', (_, respond) => respond(answer));
   const path = side.paths(session).diff;
-  await side.serve(socket, session, ['gitDiffFile'], path);
+  await side.registerMethods(socket, session, ['gitDiffFile'], path);
   for (const callers of CALLERS) {
     const samples = [];
     const start = performance.now();
@@ -147,7 +147,7 @@ async function measureClis(hub, quick, report, addNote, reportProblem) {
     sessions.push(...added);
     sockets.push(...connected);
     const stop = repeat((clis * 1000) / KEEP_ALIVE_MS, (n) => side.keepAlive(sockets[n % clis], sessions[n % clis]));
-    // The first round activates every session, which is written to D1.
+    // Excludes the first round, which activates every session, and writes the sessions to D1.
     await sleep(1.2 * KEEP_ALIVE_MS);
     const percent = await cpuPercent(side.pid, () => sleep((quick ? 1 : 2) * KEEP_ALIVE_MS));
     stop();

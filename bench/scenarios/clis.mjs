@@ -1,6 +1,6 @@
 /**
- * 1,000 CLIs in one namespace: their connection rate, the CPU time of their keep-alives, and their memory while idle, with the
- * token in CONNECT and in the upgrade.
+ * 1,000 CLIs in one namespace: the rate at which they connect, the CPU time of their keep-alives, and their memory while idle. The memory is
+ * measured with the token in CONNECT, and with the token in the upgrade.
  */
 
 import { inLanes } from '../../scripts/lib/parallel.mjs';
@@ -40,14 +40,14 @@ async function measureKeepAlives(side, sockets, sessions, seconds) {
   const stop = repeat((sockets.length * 1000) / KEEP_ALIVE_MS, (n) =>
     side.keepAlive(sockets[n % sockets.length], sessions[n % sessions.length]),
   );
-  // The first round activates every session, which is written to D1. The following rounds are the steady state.
+  // Excludes the first round, which activates every session, and writes the sessions to D1.
   await sleep(KEEP_ALIVE_MS + 1000);
   const percent = await cpuPercent(side.pid, () => sleep(seconds * 1000));
   stop();
   return percent;
 }
 
-/** Connects CLIs, and measures how much workerd's resident memory grows for each until they are idle. */
+/** Connects CLIs. Measures the growth of workerd's resident memory for each CLI, until the CLIs are idle. */
 async function measureGrowth(side, sessions, way, quick) {
   const before = residentMegabytes(side.pid);
   const { sockets, connect } = await connectAll(side, sessions, way);

@@ -1,13 +1,13 @@
-/** CLIs that connect and register their methods, 32 at once, until the last registration is acknowledged. */
+/** CLIs connect and register their methods, 32 at once. The time of a CLI ends when its last registration is acknowledged. */
 
 import { inLanes } from '../../scripts/lib/parallel.mjs';
 import { takeTurns } from '../lib/measure.mjs';
 
 const CONCURRENCY = 32;
 const METHODS = Array.from({ length: 15 }, (_, number) => `method${number}`);
-/** The CLIs of all slices and of the warm-up, and of one slice. */
+/** Limit on the CLIs of all slices and of the warm-up. */
 const CLIS = 520;
-const MOST_IN_SLICE = 160;
+const MAX_CLIS_IN_SLICE = 160;
 
 const WORK = 'CLIs connect and register 15 methods, 32 at once';
 
@@ -28,7 +28,7 @@ async function connect(side, session, way) {
 
 export async function run({ sides, pace, report, reportProblem }) {
   // The warm-up uses the sessions after those of the slices.
-  const count = Math.min(MOST_IN_SLICE, Math.floor(CLIS / (pace.rounds + 1)));
+  const count = Math.min(MAX_CLIS_IN_SLICE, Math.floor(CLIS / (pace.rounds + 1)));
   const sessions = new Map();
   for (const side of sides) {
     sessions.set(side, await side.openSessions(Array.from({ length: count * (pace.rounds + 1) }, (_, number) => `connect-${number}`)));

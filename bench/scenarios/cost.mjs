@@ -1,7 +1,10 @@
 /**
- * A working day of a busy namespace, and the monthly price of it. Each part of the day is done and counted; a month is the sum
- * of the parts, each as often as it happens. Minutes without messages run in real time, because pings, heartbeats and alarms
- * follow the clock; messages are sent one after another. This scenario counts, so it uses the counting hub and has no floor.
+ * The price of a month of a busy namespace. Each part of a working day is done, and its usage is counted. A month is the sum of the parts,
+ * each as often as it happens.
+ * - Minutes without messages run in real time, because pings, heartbeats and alarms follow the clock.
+ * - Messages are sent one after another.
+ *
+ * This scenario counts usage, so it uses the counting hub and has no floor.
  */
 
 import { monthTable, partsTable, planNotes } from '../lib/cost-report.mjs';
@@ -28,22 +31,22 @@ const KEEP_ALIVE_MS = 10_000;
 const RENEWALS_PER_HOUR = 4;
 /** How often a user opens a session in the console. */
 const PAGES_PER_HOUR = 12;
-/** How often a user sends a message to an agent, which asks for one permission. */
+/** How often a user sends a message to an agent. During the turn, the agent asks for one permission. */
 const TURNS_PER_HOUR = 6;
-/** More events than the log of the hub retains, so that the oldest are dropped as in the middle of a day. */
+/** More events than the hub's event log retains, so that the log drops its oldest events, as in the middle of a day. */
 const FULL_LOG = 1_300;
-/** How many messages are counted: the log drops its oldest events 250 at a time. */
+/** How many messages are counted. A multiple of 250, because the event log drops its oldest events 250 at a time. */
 const MESSAGES = 1_000;
 
 export const rows = [
   { id: 'message-rows', work: 'D1 rows written for a message', headline: 'count', target: { of: 'hub', most: 3 } },
-  { id: 'local-id-rows', work: 'D1 rows written for one with a local id', headline: 'count', target: { of: 'hub', most: 4 } },
+  { id: 'local-id-rows', work: 'D1 rows written for a message with a local id', headline: 'count', target: { of: 'hub', most: 4 } },
   { id: 'cost-work', work: 'a month: messages and keep-alives', headline: 'dollars', target: { of: 'hub', most: 1 } },
   { id: 'cost-all', work: 'a month: everything', headline: 'dollars' },
 ];
 
 /**
- * The parts of a month: what is done once to count it, and how often it happens. `work`: part of the first estimate.
+ * The parts of a month. `times`: how often a part happens in a month. `work`: whether the first estimate includes the part.
  * @type {Record<string, {title: string, times: number, work?: boolean}>}
  */
 const PARTS = {
@@ -56,8 +59,8 @@ const PARTS = {
   end: { title: 'a day ends', times: DAYS },
 };
 
-/** Waits until the hub's commits, which follow acknowledgements and responses, are counted, too. */
-const settle = () => sleep(500);
+/** Waits for the hub's late commits, which follow acknowledgements and responses, so that they are counted, too. */
+const waitForCommits = () => sleep(500);
 
 class Day {
   lastEventId = null;
@@ -69,11 +72,11 @@ class Day {
     this.hub = new Hub({ ...runtime, secret: SECRET });
   }
 
-  /** Does `work` and resolves to its usage. */
-  async count(work) {
+  /** Does `work`. Resolves to the usage. */
+  async countUsage(work) {
     const before = await readUsage(this.runtime, NAMESPACE);
     await work();
-    await settle();
+    await waitForCommits();
     return subtract(await readUsage(this.runtime, NAMESPACE), before);
   }
 
@@ -85,7 +88,7 @@ class Day {
     return response.json();
   }
 
-  /** Signs web client `n` in, and opens its event channel, which continues after the last event. */
+  /** Signs in web client `n`, and opens its event channel. The channel resumes after the last event. */
   async openFeed(n) {
     await this.hub.signIn(NAMESPACE);
     const open = n % 2 === 0 ? subscribe : subscribeSocket;
@@ -95,12 +98,12 @@ class Day {
     this.feeds[n] = await open(this.hub.newConnection(), path, listener);
   }
 
-  async renew(n) {
+  async renewToken(n) {
     this.feeds[n]();
     await this.openFeed(n);
   }
 
-  /** Opens the sessions, connects their CLIs, half of them through the worker, and then the web clients. */
+  /** Opens the sessions, and connects their CLIs and the web clients. Half of the CLIs connect through the worker. */
   async start() {
     await this.hub.signIn(NAMESPACE);
     const tags = Array.from({ length: SESSIONS }, (_, n) => `agent-${n}`);
@@ -125,13 +128,13 @@ class Day {
     if (!ack.ok) throw new Error(`A message was refused: ${JSON.stringify(ack)}`);
   }
 
-  /** Sends messages one after another, each from the next agent. */
+  /** Sends messages one after another. The agents take turns. */
   async sendMany(count, { withLocalId = false } = {}) {
     for (let n = 0; n < count; n += 1) await this.send(this.agents[n % SESSIONS], withLocalId);
   }
 
-  /** Minutes of keep-alives, evenly spread. */
-  async keepAlives(minutes) {
+  /** Sends the keep-alives of all agents for some minutes, evenly spread. */
+  async sendKeepAlives(minutes) {
     const start = performance.now();
     const interval = KEEP_ALIVE_MS / SESSIONS;
     for (let n = 0; n < (minutes * 60_000) / interval; n += 1) {
@@ -140,8 +143,8 @@ class Day {
     }
   }
 
-  /** A user's message, during which the agent thinks and asks for a permission. */
-  async turn(agent) {
+  /** Runs a turn: a user sends a message; the agent thinks, and asks for a permission; the user approves. */
+  async runTurn(agent) {
     const { session, socket } = agent;
     const path = `/api/sessions/${session.id}`;
     await this.request('POST', `${path}/messages`, { text: 'continue with the next step', localId: crypto.randomUUID() });
@@ -160,7 +163,7 @@ class Day {
     await this.request('GET', `/api/sessions/${session.id}/messages?limit=50`);
   }
 
-  /** The agents end their sessions, and all clients leave. */
+  /** Ends the sessions, and disconnects all clients. */
   async end() {
     for (const { session, socket } of this.agents) {
       await socket.emitWithAck('session-end', { sid: session.id, time: Date.now() });
@@ -176,17 +179,17 @@ export async function run({ kinds, build, quick, report, addNote, addTable }) {
   const runtime = await startFresh('counting', build);
   try {
     const day = new Day(runtime);
-    const counted = { start: await day.count(() => day.start()) };
+    const counted = { start: await day.countUsage(() => day.start()) };
     await day.sendMany(FULL_LOG);
-    counted.message = scale(await day.count(() => day.sendMany(MESSAGES)), 1 / MESSAGES);
-    const withLocalId = scale(await day.count(() => day.sendMany(MESSAGES, { withLocalId: true })), 1 / MESSAGES);
+    counted.message = scale(await day.countUsage(() => day.sendMany(MESSAGES)), 1 / MESSAGES);
+    const withLocalId = scale(await day.countUsage(() => day.sendMany(MESSAGES, { withLocalId: true })), 1 / MESSAGES);
     // Sessions may have become inactive meanwhile.
-    await day.keepAlives(0.5);
-    counted.minute = scale(await day.count(() => day.keepAlives(minutes)), 1 / minutes);
-    counted.turn = await day.count(() => day.turn(day.agents[0]));
-    counted.renewal = scale(await day.count(async () => [await day.renew(0), await day.renew(1)]), 1 / 2);
-    counted.page = await day.count(() => day.openPage(day.agents[1]));
-    counted.end = await day.count(() => day.end());
+    await day.sendKeepAlives(0.5);
+    counted.minute = scale(await day.countUsage(() => day.sendKeepAlives(minutes)), 1 / minutes);
+    counted.turn = await day.countUsage(() => day.runTurn(day.agents[0]));
+    counted.renewal = scale(await day.countUsage(async () => [await day.renewToken(0), await day.renewToken(1)]), 1 / 2);
+    counted.page = await day.countUsage(() => day.openPage(day.agents[1]));
+    counted.end = await day.countUsage(() => day.end());
 
     const parts = Object.entries(PARTS).map(([id, part]) => ({ ...part, once: counted[id], month: scale(counted[id], part.times) }));
     const sum = (list) => billedAmounts(list.map(({ month }) => month).reduce(add));

@@ -1,4 +1,4 @@
-/** New sessions of one namespace, 16 at once: while the object caches all of them, and beyond. Their floor is one row each. */
+/** New sessions of one namespace, 16 at once: while the object caches all sessions, and with more sessions. The floor writes one row each. */
 
 import { expectOk } from '../lib/http.mjs';
 import { inLanes } from '../../scripts/lib/parallel.mjs';
@@ -8,9 +8,9 @@ const CONCURRENCY = 16;
 /** The sessions that an object caches (`MAX_CACHED_SESSIONS` in `src/limits.rs`). */
 const CACHED = 1000;
 const WARM_UP = 100;
-/** The most sessions that all slices below `CACHED` create, and that one slice creates. */
-const BELOW = 840;
-const MOST_IN_SLICE = 120;
+/** Limit on the sessions that all slices below `CACHED` create. */
+const MAX_BELOW = 840;
+const MAX_SESSIONS_IN_SLICE = 120;
 
 const WORK = 'create sessions, at 16';
 
@@ -26,7 +26,7 @@ async function create(side, label, count) {
   const begin = performance.now();
   await inLanes([...new Array(count).keys()], CONCURRENCY, async (number, lane) => {
     const start = performance.now();
-    const response = await connections[lane].send(side.creation(connections[lane], `${label}-${number}`));
+    const response = await connections[lane].send(side.createRequest(connections[lane], `${label}-${number}`));
     samples.push(performance.now() - start);
     expectOk(response, 'POST session');
   });
@@ -36,7 +36,7 @@ async function create(side, label, count) {
 }
 
 export async function run({ sides, pace, report }) {
-  const count = Math.min(MOST_IN_SLICE, Math.floor(BELOW / pace.rounds));
+  const count = Math.min(MAX_SESSIONS_IN_SLICE, Math.floor(MAX_BELOW / pace.rounds));
   const measure = (id) => takeTurns(sides, pace.rounds, { slice: (side, _, turn) => create(side, `${id}-${turn}`, count) });
   for (const side of sides) await create(side, 'warm-up', WARM_UP);
   report('create-below', await measure('create-below'));

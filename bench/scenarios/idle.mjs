@@ -1,6 +1,6 @@
 /**
- * An idle namespace over minutes: how long its object is in memory, how long it runs, and how many statements it sends to D1.
- * Then the same with keep-alives, and what a month of each costs. This scenario counts, so it uses the counting hub and has no floor.
+ * An idle namespace for some minutes: how long its object is in memory, how long the object runs, how many statements the object sends to
+ * D1, and the price of such a month. Then the same with keep-alives. This scenario counts usage, so it uses the counting hub and has no floor.
  */
 
 import { idleTable } from '../lib/cost-report.mjs';
@@ -23,7 +23,7 @@ const MINUTES_PER_MONTH = 30 * 24 * 60;
 
 const IDLE = `${CLIS} CLIs and ${WEB_CLIENTS} web clients, idle`;
 const KEEP_ALIVES = `${CLIS} CLIs, keep-alive every 10 s`;
-const LONE = '1 CLI, keep-alive every 10 s';
+const SINGLE_CLI = '1 CLI, keep-alive every 10 s';
 
 const rowsOf = (id, work, statements) => [
   { id: `${id}-memory`, work: `${work}: in memory`, headline: 'percent' },
@@ -35,7 +35,7 @@ const rowsOf = (id, work, statements) => [
 export const rows = [
   ...rowsOf('idle', IDLE, { target: { of: 'hub', most: 0 } }),
   ...rowsOf('keep-alives', KEEP_ALIVES, { target: { of: 'hub', most: 0 } }),
-  ...rowsOf('lone', LONE, {}),
+  ...rowsOf('lone', SINGLE_CLI, {}),
 ];
 
 /** Connects CLIs and web clients to a namespace. Half of the CLIs are bridged, half of the web clients use SSE. */
@@ -62,7 +62,7 @@ async function readTally({ hub, namespace }) {
   return (await sendOnce(hub.url, 'GET', `/e2e/tally?namespace=${namespace}`)).json();
 }
 
-/** How long an object was in memory in an interval, in milliseconds: during each event and the hibernation delay after it. */
+/** Returns how long an object was in memory in an interval, in milliseconds: during each event and the following hibernation delay. */
 function millisecondsInMemory(events, from, to) {
   let covered = from;
   let total = 0;
@@ -74,7 +74,7 @@ function millisecondsInMemory(events, from, to) {
   return total;
 }
 
-/** Waits, and resolves to the `figures` of each namespace over that time, and to its usage in a `month` of it. */
+/** Observes namespaces for a time. Resolves to the `figures` of each namespace, and to its usage in a `month` that continues so. */
 async function observe(namespaces, seconds) {
   const before = await Promise.all(namespaces.map(readTally));
   const usedBefore = await Promise.all(namespaces.map(({ hub, namespace }) => readUsage(hub, namespace)));
@@ -97,7 +97,7 @@ async function observe(namespaces, seconds) {
   });
 }
 
-/** Starts to send the keep-alives of all CLIs, evenly spread. Returns a function that stops it. */
+/** Starts to send the keep-alives of all CLIs, evenly spread. Returns a function that stops the keep-alives. */
 function startKeepAlives({ hub, sockets, sessions }) {
   let n = 0;
   const timer = setInterval(() => {
@@ -115,7 +115,7 @@ export async function run({ kinds, build, quick, report, addTable, reportProblem
     const shared = await populate(runtime, 'idle', CLIS, WEB_CLIENTS);
     const lone = await populate(runtime, 'lone', 1, 0);
     const stopLone = startKeepAlives(lone);
-    // Connecting, the first keep-alive and the alarm for unauthenticated sockets are over.
+    // Excludes the time of the connects, the first keep-alives and the alarm for unauthenticated sockets.
     await sleep(2.5 * HIBERNATION_DELAY_MS);
     const [idle, loneFigures] = await observe([shared, lone], quick ? 60 : 180);
     stopLone();
@@ -129,7 +129,7 @@ export async function run({ kinds, build, quick, report, addTable, reportProblem
     /** @type {[string, any][]} */
     const months = [
       [IDLE, idle.month],
-      [LONE, loneFigures.month],
+      [SINGLE_CLI, loneFigures.month],
       [KEEP_ALIVES, withKeepAlives.month],
     ];
     addTable('What a month of 30 such days and nights uses', idleTable(months));

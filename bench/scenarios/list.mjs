@@ -1,4 +1,4 @@
-/** The list of a namespace with 1,000 sessions. Its floor: the object returns a text of the same size. */
+/** The list of a namespace with 1,000 sessions. On the floor, the object returns a text of the same size. */
 
 import { compare } from '../lib/measure.mjs';
 

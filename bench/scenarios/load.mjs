@@ -1,8 +1,11 @@
 /**
- * A full namespace for 150 s: 1,000 CLIs with a keep-alive every two seconds, 200 web clients that subscribe to all
- * sessions and one session's messages (half over SSE, half over WebSocket), 200 messages per second, 20 sessions that stream
- * live text. There is no floor: the scenario checks that no message is lost, that acknowledgements are not delayed and that
- * memory does not grow.
+ * A full namespace for 150 s:
+ * - 1,000 CLIs with a keep-alive every two seconds
+ * - 200 web clients, which subscribe to all sessions and to the messages of one session; half over SSE, half over WebSocket
+ * - 200 messages per second
+ * - 20 sessions that stream live text
+ *
+ * There is no floor. The scenario checks that no message is lost, that acknowledgements are not delayed, and that memory does not grow.
  */
 
 import { expectOk } from '../lib/http.mjs';
@@ -18,7 +21,7 @@ const CLIS = 1000;
 const WATCHERS = 200;
 const PER_SECOND = 200;
 const KEEP_ALIVE_MS = 2000;
-/** The last sessions stream; they have no other messages. */
+/** The number of sessions that stream: the last sessions, which have no messages. */
 const STREAMS = 20;
 
 export const rows = [
@@ -79,7 +82,7 @@ function growthOf(samples) {
 export async function run({ sides, quick, report, addNote, reportProblem }) {
   const side = sides.find(({ kind }) => kind === 'hub');
   if (!side) return;
-  // The memory grows for up to 100 s after the start, also without a leak.
+  // Long enough to find a leak: even without a leak, the memory grows for up to 100 s after the start.
   const seconds = quick ? 10 : 150;
   const sessions = await side.openSessions(Array.from({ length: CLIS }, (_, index) => `load-${index}`));
   const sockets = new Array(CLIS);
@@ -92,7 +95,7 @@ export async function run({ sides, quick, report, addNote, reportProblem }) {
     watchers[number] = await subscribeWatcher(side, sessions[number], number, samples, reportProblem);
   });
   const stopAlive = repeat((CLIS * 1000) / KEEP_ALIVE_MS, (n) => side.keepAlive(sockets[n % CLIS], sessions[n % CLIS]));
-  // The first round activates every session, which is written to D1. The following rounds are the steady state.
+  // Excludes the first round, which activates every session, and writes the sessions to D1.
   await waitUntil('every session to be active', () => areAllActive(side));
 
   const deltaSamples = [];
@@ -129,7 +132,7 @@ export async function run({ sides, quick, report, addNote, reportProblem }) {
   stopAlive();
   await inLanes([...watchers.keys()], 8, async (number) => {
     if (acks[number].length !== watchers[number].sent.length) reportProblem(`session ${number} has missing acks`);
-    for (const error of findStorageErrors(await side.readBack(sessions[number]), acks[number]))
+    for (const error of findStorageErrors(await side.readAllMessages(sessions[number]), acks[number]))
       reportProblem(`session ${number}: ${error}`);
   });
   const lost = sockets.filter(({ connected }) => !connected).length;

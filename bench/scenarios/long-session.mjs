@@ -1,8 +1,9 @@
 /**
- * A session that gets 200,000 messages with local ids from one CLI, which has 100 in flight: it sends the next one at each ack.
- * A second namespace is quiet: it sends messages and reads its list of sessions. The local runtime runs both on one thread.
- * There is no floor. The rate must not fall when the hub no longer has all local ids in memory, and the quiet namespace must
- * not wait.
+ * A session that receives 200,000 messages with local ids from one CLI. The CLI has 100 messages in flight, and sends the next message at
+ * each ack. A second, quiet namespace sends a few messages and reads its list of sessions. The local runtime runs both namespaces on one
+ * thread. There is no floor. The scenario checks that:
+ * - the rate does not fall when the hub no longer has all local ids in memory;
+ * - the quiet namespace does not wait.
  */
 
 import { expectOk } from '../lib/http.mjs';
@@ -13,10 +14,10 @@ import { agentMessage } from '../lib/messages.mjs';
 import { cpuSeconds } from '../lib/processes.mjs';
 
 const MESSAGES = 200_000;
-/** The first quarter has all local ids in memory, the last quarter has not. */
+/** With this number, too, the hub has all local ids in memory in the first quarter, and not in the last. */
 const QUICK_MESSAGES = 24_000;
 const IN_FLIGHT = 100;
-/** Messages, and requests, of the quiet namespace. */
+/** The messages per second, and the requests per second, of the quiet namespace. */
 const PER_SECOND = 20;
 const TIMEOUT_MS = 500_000;
 
@@ -45,7 +46,7 @@ export const rows = [
   },
 ];
 
-/** Sends messages with local ids, the next one at each ack. Calls `onAck` with the number of acks. */
+/** Sends messages with local ids: the next message at each ack. Calls `onAck` with the number of acks. */
 function sendAll(socket, session, count, onAck) {
   const sending = new Promise((resolve, reject) => {
     let sent = 0;
@@ -67,8 +68,8 @@ function sendAll(socket, session, count, onAck) {
   return withTimeout(sending, `the acks of ${count} messages`, TIMEOUT_MS);
 }
 
-/** Uses the quiet namespace at a constant rate. Returns a function that stops, and resolves to the latencies. */
-async function useQuietly(side, reportProblem) {
+/** Starts the quiet namespace. Resolves to a function that stops the namespace and resolves to the latencies. */
+async function startQuietNamespace(side, reportProblem) {
   const session = await side.openSession('quiet');
   const socket = await side.connectCli(session);
   const connection = side.newConnection();
@@ -100,7 +101,7 @@ async function useQuietly(side, reportProblem) {
   };
 }
 
-/** The rate and the CPU time of a message between two times. */
+/** Returns the rate of messages, and the CPU time of a message, between two times. */
 function figuresBetween(start, end) {
   const count = end.acked - start.acked;
   return { perSecond: (count * 1000) / (end.at - start.at), cpuMs: ((end.cpu - start.cpu) * 1000) / count };
@@ -112,7 +113,7 @@ export async function run({ sides, quick, report, addNote, reportProblem }) {
   const count = quick ? QUICK_MESSAGES : MESSAGES;
   const session = await side.openSession('long');
   const socket = await side.connectCli(session);
-  const stop = await useQuietly(await side.inNamespace('quiet'), reportProblem);
+  const stop = await startQuietNamespace(await side.inNamespace('quiet'), reportProblem);
   const takeTime = (acked) => ({ acked, at: performance.now(), cpu: cpuSeconds(side.pid) });
   const quarters = [takeTime(0)];
   await sendAll(socket, session, count, (acked) => {

@@ -1,4 +1,4 @@
-/** A web client's message to a CLI: the time from the POST to the CLI's `update` event. The POST must succeed, too. */
+/** A web client's message to a CLI: the time from the POST to the CLI's `update` event. Checks that the POST succeeds. */
 
 import { compare } from '../lib/measure.mjs';
 import { expectOk } from '../lib/http.mjs';
@@ -12,8 +12,8 @@ const TEXT = 'please look at the failing test and tell me what is wrong with it'
 
 const UPDATE_TIMEOUT_MS = 10_000;
 
-/** Listens to a CLI's updates. Returns `arrival(localId)`, which resolves to the time at which that message arrived. */
-function listen(socket) {
+/** Listens to a CLI's updates. Returns a function `arrival(localId)` that resolves to the time at which the message arrives. */
+function listenForArrivals(socket) {
   const waiting = new Map();
   socket.on('update', ({ body }) => {
     const at = performance.now();
@@ -53,9 +53,9 @@ export async function run({ sides, pace, report }) {
     const session = await side.openSession('post');
     const socket = await side.connectCli(session);
     await side.activate(socket, session);
-    // A session is inactive after 30 s without a keep-alive, and then accepts no messages.
+    // After 30 s without a keep-alive, the session would be inactive and accept no messages.
     const alive = setInterval(() => side.keepAlive(socket, session), 5000);
-    targets.set(side, { path: side.paths(session).messages, arrival: listen(socket), socket, alive });
+    targets.set(side, { path: side.paths(session).messages, arrival: listenForArrivals(socket), socket, alive });
   }
   for (const concurrency of [1, 16]) {
     report(`post-c${concurrency}`, await compare(sides, (side) => senders(side, targets.get(side), concurrency), pace));

@@ -29,24 +29,24 @@ export const rows = [
   { id: 'rpc-1mb-c4', work: 'RPC of 1 MB, at 4', headline: 'perSecond', hubA: 'drops the CLI', hubB: '115/s' },
 ];
 
-/** A unified diff of about 1 KB, with line breaks and quotes, which JSON escapes. */
-function diff() {
+/** Returns a unified diff of about 1 KB. JSON escapes its line breaks and quotes. */
+function makeDiff() {
   const lines = Array.from({ length: 22 }, (_, line) => `${'+- '[line % 3]}  const name${line} = "value ${line}"; // unchanged`);
   return `--- a/small.txt\n+++ b/small.txt\n@@ -1,15 +1,15 @@\n${lines.join('\n')}\n`;
 }
 
-const SMALL = JSON.stringify({ success: true, diff: diff() });
-const BIG = JSON.stringify({ success: true, content: Buffer.alloc(786_432, 'edge').toString('base64') });
+const SMALL_ANSWER = JSON.stringify({ success: true, diff: makeDiff() });
+const BIG_ANSWER = JSON.stringify({ success: true, content: Buffer.alloc(786_432, 'edge').toString('base64') });
 
 /** Connects a CLI that answers RPCs at once with constant texts. */
 async function connectCli(side, session, way) {
   const socket = await side.connectCli(session, way);
-  socket.on('rpc-request', ({ params }, answer) => answer(params.includes('big.bin') ? BIG : SMALL));
-  await side.serve(socket, session, ['gitDiffFile', 'readFile'], side.paths(session).diff);
+  socket.on('rpc-request', ({ params }, answer) => answer(params.includes('big.bin') ? BIG_ANSWER : SMALL_ANSWER));
+  await side.registerMethods(socket, session, ['gitDiffFile', 'readFile'], side.paths(session).diff);
   return socket;
 }
 
-/** `concurrency` callers of one path, each on its own connection. They check the length of every response. */
+/** Returns `concurrency` callers of one path, each with its own connection. Each caller checks the length of every response. */
 function callers(side, path, expected, concurrency) {
   return Array.from({ length: concurrency }, () => {
     const connection = side.newConnection();
@@ -73,14 +73,14 @@ async function withClis(sides, way, work) {
 export async function run({ sides, pace, report }) {
   await withClis(sides, undefined, async (paths) => {
     for (const concurrency of [1, 16, 64]) {
-      const figures = await compare(sides, (side) => callers(side, paths(side).diff, SMALL, concurrency), pace);
+      const figures = await compare(sides, (side) => callers(side, paths(side).diff, SMALL_ANSWER, concurrency), pace);
       report(`rpc-1kb-c${concurrency}`, figures);
     }
-    report('rpc-1mb-c4', await compare(sides, (side) => callers(side, paths(side).file, BIG, 4), pace));
+    report('rpc-1mb-c4', await compare(sides, (side) => callers(side, paths(side).file, BIG_ANSWER, 4), pace));
   });
   await withClis(sides, 'header', async (paths) => {
     for (const concurrency of [1, 16]) {
-      const figures = await compare(sides, (side) => callers(side, paths(side).diff, SMALL, concurrency), pace);
+      const figures = await compare(sides, (side) => callers(side, paths(side).diff, SMALL_ANSWER, concurrency), pace);
       report(`rpc-1kb-header-c${concurrency}`, figures);
     }
   });

@@ -1,4 +1,4 @@
-/** The runtime without a hub: the cost of a request, a Durable Object, a database row, and of the load generator. */
+/** The runtime without a hub: the cost of a request, of a Durable Object, of a database row, and of the load generator. */
 
 import { Connection } from '../lib/http.mjs';
 import { compare } from '../lib/measure.mjs';
@@ -13,9 +13,9 @@ export const rows = [
   { id: 'd1-insert', work: 'object -> D1: rows of 1 KB, 500 a batch', headline: 'rowsPerSecond' },
 ];
 
-function callers(base, path, concurrency) {
+function callers(newConnection, path, concurrency) {
   return Array.from({ length: concurrency }, () => {
-    const connection = base();
+    const connection = newConnection();
     const request = connection.get(path);
     return async () => {
       const answer = await connection.send(request);
@@ -27,14 +27,14 @@ function callers(base, path, concurrency) {
 export async function run({ sides, pace, report, cannedUrl }) {
   const [floor] = sides;
   const targets = [
-    // Not a worker, so without a process whose CPU time is measured.
+    // Has no `pid`, because the server is no worker: its CPU time is not measured.
     ['generator', { name: 'floor' }, () => new Connection(cannedUrl), '/'],
     ['worker', floor, () => floor.newConnection(), '/text'],
     ['object', floor, () => floor.newConnection(), '/object'],
   ];
-  for (const [name, side, base, path] of targets) {
+  for (const [name, side, newConnection, path] of targets) {
     for (const concurrency of [1, 16]) {
-      report(`${name}-c${concurrency}`, await compare([side], () => callers(base, path, concurrency), pace));
+      report(`${name}-c${concurrency}`, await compare([side], () => callers(newConnection, path, concurrency), pace));
     }
   }
   const batchSize = 500;

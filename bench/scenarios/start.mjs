@@ -1,4 +1,4 @@
-/** The time from the start of the runtime to the first response, and the size of the wasm. Runs in the host process. */
+/** The time from the start of the runtime to the first response, and the size of the wasm. */
 
 import { wasmSize } from '../lib/hub.mjs';
 import { sendOnce } from '../lib/http.mjs';

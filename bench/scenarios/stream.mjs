@@ -1,5 +1,5 @@
 /**
- * Live text: the time from a CLI's `message-delta` to a web client of its session, and the time to the acknowledgement of a
+ * Live text: the time from a CLI's `message-delta` to a web client of its session. Also measures the time to the acknowledgement of a
  * `message` while 20 other sessions stream.
  */
 
@@ -87,7 +87,7 @@ export async function run({ sides, pace, report, reportProblem }) {
   for (const { send } of senders.values()) await send(MESSAGES_PER_SECOND);
   const quiet = async (side) => ({ samples: await senders.get(side).send(count), count });
   report('stream-quiet', await takeTurns(sides, pace.rounds, { slice: quiet }));
-  // Without a count, because the CPU time is that of messages and deltas.
+  // Without `count`, because the CPU time would include messages and deltas.
   const besideStreams = async (side) => {
     let samples = [];
     await many.get(side).during(async () => {

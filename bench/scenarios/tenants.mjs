@@ -1,6 +1,6 @@
 /**
- * 20 namespaces of one hub. 19 are quiet: a CLI, a web client, five messages per second. The noisy one sends the next message
- * at each ack. The local runtime runs all of them on one thread, so this is the worst case of a noisy neighbour.
+ * 20 namespaces of one hub. 19 namespaces are quiet: a CLI, a web client, five messages per second. The noisy namespace sends the next
+ * message at each ack. The local runtime runs all namespaces on one thread, so this is the worst case of a noisy neighbour.
  */
 
 import { latencies } from '../../scripts/lib/statistics.mjs';
@@ -25,7 +25,7 @@ export const rows = [
   { id: 'tenants-noise', work: 'messages of the noisy namespace', headline: 'perSecond' },
 ];
 
-/** Connects a CLI and a web client to a namespace. `send` sends a message; `samples` has the latencies. */
+/** Connects a CLI and a web client to a namespace. `send` sends a message. The latencies are added to `samples`. */
 async function connectTenant(hub, name, reportProblem) {
   const side = await hub.inNamespace(name);
   const session = await side.openSession('quiet');
@@ -52,7 +52,7 @@ async function connectTenant(hub, name, reportProblem) {
   return tenant;
 }
 
-/** Sends messages of all tenants at a constant rate. Resolves to the latencies. */
+/** Sends messages of all quiet namespaces at a constant rate. Resolves to the latencies. */
 async function sendSteadily(tenants, seconds, reportProblem) {
   for (const { samples } of tenants) samples.length = 0;
   for (let n = 0; n < seconds * PER_SECOND; n += 1) {
@@ -66,7 +66,7 @@ async function sendSteadily(tenants, seconds, reportProblem) {
   return tenants.flatMap(({ samples }) => samples);
 }
 
-/** Starts the noisy namespace. Returns a function that stops it and returns its acknowledged messages per second. */
+/** Starts the noisy namespace. Resolves to a function that stops the namespace and returns the acknowledged messages per second. */
 async function startNoise(hub) {
   const side = await hub.inNamespace('noisy');
   const sockets = [];

@@ -1,6 +1,6 @@
 /**
- * The first request and the first message after a sleep. The object is evicted before each of them and keeps its sockets, as
- * when it hibernates. Runs in the host process, which can evict it, with the counting hub, which counts the round trips to D1.
+ * The first request and the first message after a sleep. Before each request, the object is evicted and keeps its sockets, as in
+ * hibernation. Runs in the host process, which can evict objects. Uses the counting hub, which counts the round trips to D1.
  */
 
 import { SECRET } from '../lib/hub.mjs';
@@ -25,9 +25,9 @@ const ANSWER = JSON.stringify({ success: true, diff: 'x'.repeat(1000) });
 const ACK_TIMEOUT_MS = 10_000;
 /** Wakes of each side for each of the pace's rounds. */
 const WAKES_PER_ROUND = 3;
-/** Further wakes, which count the round trips, and how often each is tried. */
+/** Further wakes, for which the round trips are counted, and the limit on the attempts. */
 const COUNTED_WAKES = 3;
-const MOST_ATTEMPTS = 20;
+const MAX_ATTEMPTS = 20;
 
 /** Connects a CLI to a side. Resolves to the side's `requests`, `hibernate`, and `close`. */
 async function prepareSide(side, runtime) {
@@ -36,7 +36,7 @@ async function prepareSide(side, runtime) {
   const socket = await side.connectCli(session);
   socket.on('rpc-request', (_, answer) => answer(ANSWER));
   const paths = side.paths(session);
-  await side.serve(socket, session, ['gitDiffFile'], paths.diff);
+  await side.registerMethods(socket, session, ['gitDiffFile'], paths.diff);
   const connection = side.newConnection();
   const get = (path) => async () => expectOk(await connection.send(connection.get(path)), `GET ${path}`);
   let messages = 0;
@@ -62,15 +62,15 @@ async function readCounts(side) {
   return { wakes, roundTrips: roundTrips + worker.roundTrips };
 }
 
-/** Resolves to the round trips to D1 until a request is answered after a wake. */
+/** Resolves to the number of round trips to D1 from a wake until the answer to the first request. */
 async function countRoundTrips(side, { hibernate }, request) {
   const roundTrips = [];
-  for (let attempt = 0; attempt < MOST_ATTEMPTS && roundTrips.length < COUNTED_WAKES; attempt += 1) {
+  for (let attempt = 0; attempt < MAX_ATTEMPTS && roundTrips.length < COUNTED_WAKES; attempt += 1) {
     await hibernate();
     const before = await readCounts(side);
     await request();
     const after = await readCounts(side);
-    // Otherwise an alarm has woken the object before the request.
+    // If the request did not wake the object, an alarm has woken it before.
     if (after.wakes === before.wakes + 1) roundTrips.push(after.roundTrips - before.roundTrips);
   }
   if (roundTrips.length < COUNTED_WAKES) throw new Error(`requests to ${side.name} did not wake its object`);

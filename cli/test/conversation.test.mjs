@@ -24,7 +24,7 @@ test('a prompt, a tool call and its approval are messages of the session', async
   assert.deepEqual(stored.thinkingChanges.slice(-2), [true, false]);
 });
 
-test('what the agent writes is sent piece by piece, and then stored under the same id', async (t) => {
+test('live text is sent in pieces, and the message is stored under the same id', async (t) => {
   const { hub, prompt, start } = await setUp(t);
   const { session } = await start();
   const words = ['One', ' two', ' three.'];
@@ -77,7 +77,7 @@ test('the live text of a part is sent after the message that it continues is sto
   assert.deepEqual(first.continuedBy, { localId: second.localId, end: '```', start: '```js\n' });
   assert.equal(first.text.slice(0, -3) + second.text.slice(6), `\`\`\`js\n${lines.join('')}\`\`\``);
   assert.deepEqual(deltasBeforeAck, []);
-  // The hub has the text of the second part from its beginning, although the first one was acknowledged on another connection.
+  // The hub has the whole text of the second part, although the first part was acknowledged on another connection.
   const [{ offset, text }] = deltasOf(second.localId);
   assert.equal(offset, 0);
   assert.ok(text.startsWith('```js\n'));
@@ -126,7 +126,7 @@ test('attachments are sent as pictures or links, and other files are ignored', a
   assert.equal(hub.transcript(session.id)[0], 'passwd is ignored: it is not an upload of this session.');
 });
 
-test('for an agent that loses links, the text of the prompt names the files and has their text', async (t) => {
+test('for an agent that loses links, the prompt contains the names and the text of the files', async (t) => {
   const { hub, calls, start } = await setUp(t, { initialize: { agentCapabilities: { promptCapabilities: { image: true } } } });
   putScriptedAgent(t, 'qwen');
   const { session } = await start({ command: undefined, agent: 'qwen', flavor: 'delta' });
@@ -161,7 +161,7 @@ test('the folder of the uploads is offered to an agent that takes more directori
   assert.deepEqual(calls('session/new')[0].additionalDirectories, [path.dirname(file)]);
 });
 
-test('an agent without pictures gets a link to them', async (t) => {
+test('an agent without support for pictures receives links', async (t) => {
   const { hub, calls, start } = await setUp(t);
   const { session } = await start();
   const { path } = await hub.call(session.id, 'uploadFile', { filename: 'a.png', content: btoa('x'), mimeType: 'image/png' });
@@ -185,7 +185,7 @@ test('an error of the agent is a message, and the next prompt works', async (t) 
   );
 });
 
-test('an agent that writes faster than the hub stores waits, and nothing is lost', async (t) => {
+test('an agent that writes faster than the hub stores must wait, and no message is lost', async (t) => {
   const { hub, calls, prompt, start } = await setUp(t);
   const { session } = await start();
   const isFlooded = () => calls('flooded').length === 1;

@@ -6,14 +6,14 @@ import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { removeEmptyRecords } from '../src/gemini-records.mjs';
 
 const HEADER = { sessionId: '414f1963-0000', startTime: '2026-01-01T12:00:00Z', kind: 'main' };
-// The context of a session is not a line of its own.
+// The context of the session. The line has no `type`, so it does not count as a message.
 const CONTEXT = { $set: { messages: [{ id: '1', type: 'user', content: 'context' }] } };
 const MESSAGES = [
   { id: '2', type: 'user', content: 'Hello' },
   { id: '3', type: 'gemini', content: 'Hi' },
 ];
 
-/** The folder of the records of a project, with files of the given lines. */
+/** Creates the folder of a project's records, with files of the given lines. */
 function setUp(t, files) {
   const home = tempDir(t);
   const folder = path.join(home, '.gemini', 'tmp', 'project', 'chats');
@@ -24,7 +24,7 @@ function setUp(t, files) {
   return { home, names: () => readdirSync(folder).sort() };
 }
 
-test('of the records of a session, those without messages are deleted', async (t) => {
+test('deletes the records of a session without messages, if another record has messages', async (t) => {
   const kept = 'session-2026-01-01T12-00-414f1963.jsonl';
   const { home, names } = setUp(t, {
     [kept]: [HEADER, CONTEXT, ...MESSAGES],

@@ -28,7 +28,7 @@ test('an agent is found on the PATH, with its arguments', (t) => {
   assert.equal(findProgram('gemini', env), null);
 });
 
-test('a machine lists the installed agents, and the one of its command line', (t) => {
+test('a machine lists the installed agents, and the agent of its command line', (t) => {
   const env = withPrograms(t, 'copilot', 'codex-acp');
   const codex = { id: 'codex', name: 'Codex', flavor: 'beta' };
   const copilot = { id: 'copilot', name: 'Copilot CLI', flavor: 'gamma' };

@@ -72,7 +72,7 @@ test('a restarted bridge resumes the session, closes open calls and does not rep
 test('after a turn that has ended, a killed bridge only repeats that it is ready', async (t) => {
   const { hub, home, prompt, start } = await setUp(t, RESUMES);
   const first = await start();
-  // The acknowledgement of the last message is lost, as when the process is killed before it arrives.
+  // The acknowledgement of the last message is lost, as if the process were killed before the acknowledgement arrives.
   hub.dropAck = ({ content }) => content.content?.data?.type === 'ready';
   prompt(first.session.id, [{ say: 'finished' }]);
   await hub.untilReady(first.session.id, 1);
@@ -87,7 +87,7 @@ test('after a turn that has ended, a killed bridge only repeats that it is ready
   assert.deepEqual(hub.transcript(session.id), ['finished', '(ready)', 'next', '(ready)']);
 });
 
-test('of the replay of a loaded session only its title, commands, mode and usage are taken', async (t) => {
+test('the replay of a loaded session gives only the title, commands, mode and usage', async (t) => {
   const content = { type: 'text', text: 'replayed' };
   const replayed = [
     { sessionUpdate: 'user_message_chunk', content },
@@ -146,7 +146,7 @@ test('an agent that is killed in a turn cancels its requests, and resumes with t
   assert.equal(calls('session/resume').length, 1);
 });
 
-test('an agent that is killed between two turns is started again without a word', async (t) => {
+test('an agent that is killed between two turns is started again without a notice', async (t) => {
   const { hub, log, prompt, start } = await setUp(t, RESUMES);
   const { session } = await start();
   process.kill(Number(agentOf(session).state.agentId.replace('scripted-', '')), 'SIGKILL');
@@ -156,7 +156,7 @@ test('an agent that is killed between two turns is started again without a word'
   assert.deepEqual(hub.transcript(session.id), ['back', '(ready)']);
 });
 
-test('an agent that cannot resume says so after its crash, and starts a new session', async (t) => {
+test('an agent that cannot resume starts a new session after its crash, and the conversation reports the loss', async (t) => {
   const { hub, prompt, start } = await setUp(t);
   const { session } = await start();
   prompt(session.id, [{ crash: 'out of memory' }]);
@@ -213,7 +213,7 @@ test('Gemini CLI keeps its session over restarts in quick succession', async (t)
   assert.deepEqual([calls('session/new').length, calls('session/load').length], [1, 4]);
 });
 
-test('an agent that no longer knows its session says so and starts a new one, and the history is kept', async (t) => {
+test('an agent that no longer knows its session starts a new session; the loss is reported and the history is kept', async (t) => {
   const { hub, calls, prompt, scriptHome, start } = await setUp(t, { initialize: { agentCapabilities: { loadSession: true } } });
   const first = await start();
   prompt(first.session.id, [{ say: 'before' }]);
@@ -273,7 +273,7 @@ test('the end of the session closes it at the agent and ends the process group',
   await eventually(() => !isRunning(pid), 'the agent to end');
 });
 
-test('an agent that is not signed in says how, and starts with a later message', async (t) => {
+test('an agent that is not signed in explains the sign-in, and starts with a later message', async (t) => {
   const authMethods = [{ id: 'login', name: 'Log in', description: 'In a terminal' }];
   const { hub, log, prompt, setScript, start } = await setUp(t, { signedOut: true, initialize: { authMethods } });
   const { session } = await start();
@@ -326,7 +326,7 @@ test('an agent that npx cannot download is named with the reason, without the re
   }
 });
 
-test('an agent that finds out in a turn that it is not signed in says how as well', async (t) => {
+test('an agent that is signed out during a turn explains the sign-in, too', async (t) => {
   const authMethods = [{ id: 'login', name: 'Log in', description: 'In a terminal' }];
   const { hub, log, prompt, start } = await setUp(t, { initialize: { authMethods } });
   const { session } = await start();
@@ -346,7 +346,7 @@ test('a session does not wait long for a slow agent', async (t) => {
   assert.deepEqual(hub.transcript(session.id), ['at last', '(ready)']);
 });
 
-test('an abort does not wait for an agent that is starting, and says that it is', async (t) => {
+test('an abort does not wait for an agent that is starting, and says that the agent is starting', async (t) => {
   const { hub, calls, prompt, start } = await setUp(t, { startTimeoutMs: 60_000 });
   const { session } = await start({ agentStartTimeoutMs: 50 });
   prompt(session.id, [{ say: 'never' }]);
@@ -357,7 +357,7 @@ test('an abort does not wait for an agent that is starting, and says that it is'
   assert.deepEqual(calls('session/prompt'), []);
 });
 
-test('an agent that never answers fails its start with what to do, and the next message starts it again', async (t) => {
+test('an agent that never answers fails to start with advice, and the next message starts the agent again', async (t) => {
   const { hub, calls, prompt, start } = await setUp(t, { startTimeoutMs: 60_000, startError: 'Waiting for the browser' });
   const { session } = await start({ agentStartTimeoutMs: 50, answerTimeoutMs: 1000 });
   const [line] = await hub.waitUntil(() => hub.transcript(session.id).length > 0 && hub.transcript(session.id), 'the error');
@@ -382,7 +382,7 @@ test('an agent that never answers fails its start with what to do, and the next 
   assert.equal(calls('initialize').length, 2);
 });
 
-test('an agent that is silent in a turn is described once, but not while it waits for the user', async (t) => {
+test('the silence of an agent in a turn is reported once, but not while the agent waits for the user', async (t) => {
   const { hub, prompt, untilRequest, start } = await setUp(t);
   const { session } = await start({ silenceTimeoutMs: 300 });
   const sid = session.id;
@@ -437,7 +437,7 @@ test('a start that fails leaves no empty session behind, and keeps a session wit
   );
 });
 
-test('the first prompt is the title of a session, until its agent gives one', async (t) => {
+test('the first prompt is the title of a session, until the agent reports a title', async (t) => {
   const { hub, prompt, start } = await setUp(t, RESUMES);
   const first = await start();
   const { id } = first.session;

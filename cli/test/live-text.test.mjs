@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { deferred, nextTurn } from '../../packages/cli-kit/test/support/wait.mjs';
 import { LiveText } from '../src/live-text.mjs';
 
-test('what the agent writes is read at an interval, except while it is held', async (t) => {
+test('live text is read at an interval, except while it is held', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] });
   const sent = [];
   const liveText = new LiveText((delta) => sent.push(delta));

@@ -75,7 +75,7 @@ test('an approval of an edit for the session covers edits under the session’s 
   assert.deepEqual(calls('answer'), ['yes', 'yes', 'no', 'no', 'no'].map(selected));
 });
 
-test('a call that a rule or a mode approves is recorded with it', async (t) => {
+test('a call that a rule or a mode approves is recorded with the rule or the mode', async (t) => {
   const { hub, prompt, untilRequest, start } = await setUp(t);
   const { session } = await start();
   const completed = () => hub.sessions.get(session.id).agentState.completedRequests;
@@ -97,7 +97,7 @@ test('a call that a rule or a mode approves is recorded with it', async (t) => {
   await hub.untilReady(session.id, 2);
 });
 
-test('a mode that asks ends the rules, whether it is new or selected again, and one that accepts edits does not', async (t) => {
+test('selecting an asking mode ends the rules, also if it is already selected; a mode that accepts edits keeps the rules', async (t) => {
   const script = {
     created: {
       modes: { currentModeId: 'default', availableModes: ['default', 'acceptEdits', 'plan', 'other'].map((id) => ({ id, name: id })) },
@@ -123,7 +123,7 @@ test('a mode that asks ends the rules, whether it is new or selected again, and 
   }
 });
 
-test('a rule that is withdrawn covers nothing more, and the end of the agent’s process ends all rules', async (t) => {
+test('a withdrawn rule covers no further calls, and the end of the agent’s process ends all rules', async (t) => {
   const script = { initialize: { agentCapabilities: { sessionCapabilities: { resume: {} } } } };
   const { hub, prompt, untilRequest, start } = await setUp(t, script);
   const { session } = await start();
@@ -148,7 +148,7 @@ test('a rule that is withdrawn covers nothing more, and the end of the agent’s
   await hub.untilReady(session.id, 4);
 });
 
-test('an agent that offers only permanent approvals says so, and gets one that the user chooses by its name', async (t) => {
+test('the request of an agent with only permanent approvals lists them, and the user must choose one by its name', async (t) => {
   const { hub, calls, prompt, untilRequest, start } = await setUp(t);
   const { session } = await start();
   const options = OPTIONS.filter(({ kind }) => kind !== 'allow_once');
@@ -166,7 +166,7 @@ test('an agent that offers only permanent approvals says so, and gets one that t
   assert.deepEqual(calls('answer'), [selected('for-ever')]);
 });
 
-test('the reason of a denial is in front of the next prompt, also after a restart, once', async (t) => {
+test('the reason of a denial precedes the next prompt once, also after a restart', async (t) => {
   const script = { initialize: { agentCapabilities: { sessionCapabilities: { resume: {} } } } };
   const { hub, calls, prompt, untilRequest, start } = await setUp(t, script);
   const first = await start();
@@ -359,7 +359,7 @@ test('a question is always for the user, also in a mode that approves everything
     { ask: { toolCall: question, options: OPTIONS } },
   ]);
   const answer = async (params) => hub.call(session.id, 'permission', { id: await untilRequest(session.id), ...params });
-  // The approval for the session is for no later question.
+  // The approval for the session does not cover later questions.
   await answer({ approved: true, decision: 'approved_for_session', answers: { sure: ['Yes'] } });
   await answer({ approved: false });
   await answer({ approved: true });
@@ -373,7 +373,7 @@ test('a question is always for the user, also in a mode that approves everything
   ]);
 });
 
-test('a request waits for a day, in which the connection is lost', async (t) => {
+test('a request waits for a day, during which the connection is lost', async (t) => {
   const { hub, calls, prompt, untilRequest, start } = await setUp(t);
   const { session } = await start();
   prompt(session.id, askToRun('a', 'ls'));

@@ -113,7 +113,7 @@ test('an agent that is installed while the machine runs is listed', async (t) =>
   }
 });
 
-test('a CLI that is killed in the middle of long code loses at most the last part', async (t) => {
+test('a CLI that is killed while the agent writes long code loses at most the last part', async (t) => {
   const { hub, start } = await setUp(t, 'claude-agent-acp');
   const { ids, child, exit } = await start('--agent', 'claude');
   const stored = hub.sessions.get(ids.session);
@@ -176,7 +176,7 @@ test('--service prints the definition of a service, installs and removes it', { 
   assert.equal(existsSync(file), false);
 });
 
-test('the title of a session of opencode is its first prompt, until it is read from its list', async (t) => {
+test('the title of an opencode session is the first prompt, until the agent’s list has a title', async (t) => {
   const { hub, start } = await setUp(t, 'opencode');
   const { ids } = await start('--agent', 'opencode');
   const titles = [];
@@ -204,7 +204,7 @@ async function askForLs(hub, sid) {
   return hub.waitUntil(() => hub.pendingRequest(sid), 'a permission request');
 }
 
-test('a bridge that is killed in a turn says so after its restart, and goes on with the next message', async (t) => {
+test('a bridge that was killed in a turn reports the interruption after its restart, and continues with the next message', async (t) => {
   const { hub, start } = await setUp(t, 'opencode');
   const first = await start('--agent', 'opencode');
   const sid = first.ids.session;
@@ -242,7 +242,7 @@ test('a spawned session that is killed ends at the hub, and is resumed', async (
   assert.deepEqual(hub.transcript(sessionId), ['back', '(ready)']);
 });
 
-test('a machine that sleeps in a turn goes on when it wakes', async (t) => {
+test('a machine that sleeps during a turn continues when it wakes', async (t) => {
   const { hub, start } = await setUp(t, 'opencode');
   const { ids, child } = await start('--agent', 'opencode');
   const sid = ids.session;
@@ -294,7 +294,7 @@ test('only files under the served directories are served', async (t) => {
   const spawn = (directory) => hub.call(ids.machine, 'spawnSession', { directory, agent: 'opencode' });
   for (const directory of [outside, path.join(dir, 'up')])
     assert.match((await spawn(directory)).error, /is outside the directories this machine serves/);
-  // An attachment is a file of the session's uploads, and no link in them.
+  // Attachments must be files in the session's upload folder. Links in the folder are refused.
   const upload = await hub.call(ids.session, 'uploadFile', { filename: 'a.txt', content: btoa('x'), mimeType: 'text/plain' });
   const link = path.join(path.dirname(upload.path), 'link.txt');
   symlinkSync(path.join(outside, 'secret.txt'), link);

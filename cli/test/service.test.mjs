@@ -73,7 +73,7 @@ test('the option names an action, and removing needs no agent', () => {
   assert.throws(() => read('--service', '--agent', 'codex', '--new'), /--new cannot be used with --service/);
 });
 
-/** A service manager that records its calls, and a home directory. Its calls fail that contain the word `failing`. */
+/** A home directory, and a service manager that records its calls. A call that contains the word `failing` fails. */
 function setUp(t, platform) {
   const home = tempDir(t);
   const bin = path.join(home, 'bin');

@@ -110,7 +110,7 @@ test('a change of the mode by the agent, its title and its commands are publishe
   assert.deepEqual(await hub.call(session.id, 'listSlashCommands'), { success: true, commands: listed });
 });
 
-test('what a turn has used is published when it has ended', async (t) => {
+test('the usage of a turn is published at the end of the turn', async (t) => {
   const { hub, prompt, start } = await setUp(t, SCRIPT);
   const { session } = await start();
   const stored = hub.sessions.get(session.id);
@@ -124,7 +124,7 @@ test('what a turn has used is published when it has ended', async (t) => {
   assert.deepEqual(stored.metadata.usage, { used: 7, size: 1000, cost });
 });
 
-test('modes that the hub has a word for are published under it', async (t) => {
+test('modes that the hub knows are published under the hub’s names', async (t) => {
   const availableModes = ['default', 'autoEdit', 'yolo', 'plan', 'other'].map((id) => ({ id, name: `Mode ${id}` }));
   const { hub, start } = await setUp(t, { created: { modes: { currentModeId: 'default', availableModes } } });
   putScriptedAgent(t, 'gemini');
@@ -153,15 +153,15 @@ test('the mode that never asks has the same name for each agent, and its descrip
   assert.deepEqual(neverAsking('codex', [{ id: 'agent-full-access', name: 'Full access', description: 'Unrestricted' }]), [
     mode('yolo', ' (Full access)'),
   ]);
-  // The bridge approves for these agents: they have no such mode, or not for every user.
+  // The bridge approves requests for agents without a mode that never asks, and for agents that do not offer the mode to every user.
   assert.deepEqual(neverAsking('copilot', [{ id: 'x', name: 'Agent' }]), [mode('yolo')]);
   assert.deepEqual(neverAsking('claude', [{ id: 'default', name: 'Manual' }]), [mode('bypassPermissions')]);
   assert.deepEqual(neverAsking('claude', [{ id: 'bypassPermissions', name: 'Bypass' }]), [mode('bypassPermissions', ' (Bypass)')]);
-  // Its classifier decides what is safe.
+  // In this mode, the agent's classifier approves safe calls.
   assert.deepEqual(toOfferedModes([{ id: 'auto', name: 'Auto' }], AGENTS.claude)[0], { id: 'auto', name: 'Auto' });
 });
 
-test('an agent without modes has those of the bridge', async (t) => {
+test('an agent without modes has the modes of the bridge', async (t) => {
   const { hub, calls, prompt, untilRequest, start } = await setUp(t);
   const { session } = await start();
   const { modes } = await hub.waitUntil(() => hub.sessions.get(session.id).metadata.modes && hub.sessions.get(session.id).metadata);
@@ -182,7 +182,7 @@ test('an agent without modes has those of the bridge', async (t) => {
   );
 });
 
-test('Claude Code is started without the permission to skip permissions where it refuses that', () => {
+test('Claude Code is started without the permission to skip requests if it would refuse to start', () => {
   const { sessionMeta } = AGENTS.claude;
   const without = { claudeCode: { options: { allowDangerouslySkipPermissions: false } } };
   for (const env of [{}, { IS_SANDBOX: 'yes' }, { IS_SANDBOX: '' }]) assert.deepEqual(sessionMeta(env, 0), without, JSON.stringify(env));
@@ -207,7 +207,7 @@ test('the permission modes of the hub map to those of each agent', () => {
   assert.equal(toAgentModel('default', launch('claude'), modes('haiku', 'opus'), 'opus'), 'opus');
 });
 
-test('a mode that the user selects with the approval of a plan is set after the one that the agent selects, and holds for requests meanwhile', async (t) => {
+test('a mode that the user selects with the approval of a plan is set after the agent’s own mode, and applies to requests meanwhile', async (t) => {
   const script = {
     created: { modes: { currentModeId: 'plan', availableModes: ['default', 'acceptEdits', 'plan'].map((id) => ({ id, name: id })) } },
     setModeMs: 200,

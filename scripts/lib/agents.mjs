@@ -13,7 +13,7 @@ import { runStep } from './progress.mjs';
 const FOLDER =
   process.env.HUB_AGENTS_DIR ?? path.join(process.env.XDG_CACHE_HOME || path.join(homedir(), '.cache'), 'session-gateway-hub', 'agents');
 
-/** Runs install scripts, because opencode needs its own. Retries soon: without a connection, npm would by default wait minutes. */
+/** Runs install scripts, because opencode has a necessary one. Retries soon: without a connection, npm would wait minutes. */
 const NPM_OPTIONS = [
   '--ignore-scripts=false',
   '--no-audit',
@@ -23,10 +23,10 @@ const NPM_OPTIONS = [
 ];
 
 /**
- * Installs an agent in the version of `cli/src/agents.mjs`, unless it is installed.
+ * Installs an agent in the version of `cli/src/agents.mjs`, unless this version is installed.
  * @param {string} name
- * @returns {Promise<string>} the folder of its program
- * @throws {UserError} when npm cannot install it
+ * @returns {Promise<string>} the folder of the agent's program
+ * @throws {UserError} when npm cannot install the agent
  */
 export async function installAgent(name) {
   const { package: wanted, command } = AGENTS[name];

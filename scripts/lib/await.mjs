@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** The default time limit. It is long, because other programs may keep the computer busy. */
+/** The default time limit; long, because other programs may keep the computer busy. */
 export const TIMEOUT_MS = 20_000;
 
 /**
@@ -83,13 +83,13 @@ export class Recorder {
     this.#notifyChange();
   }
 
-  /** Ends the recording. Waits for items that have not been recorded fail with the reason. @param {string} reason */
+  /** Ends the recording. Calls that wait for further items fail with the reason. @param {string} reason */
   end(reason) {
     this.#endReason ??= reason;
     this.#notifyChange();
   }
 
-  /** Waits for `end`, and resolves to its reason. @param {string} what */
+  /** Waits for the end of the recording. Resolves to the reason. @param {string} what */
   async waitForEnd(what, ms = TIMEOUT_MS) {
     const deadline = Date.now() + ms;
     while (!this.#endReason) await this.#waitForChange(`the end of ${this.source}: ${what}`, ms, deadline);
@@ -97,7 +97,7 @@ export class Recorder {
   }
 
   /**
-   * Waits for the first matching item after the one that the previous call returned. Items in between are skipped.
+   * Waits for the first matching item after the item that the previous call returned. Skips the items between them.
    * @param {(item: T) => unknown} matches
    * @param {string} what
    * @param {number} [ms]
@@ -124,7 +124,7 @@ export class Recorder {
     }
   }
 
-  /** @param {string} what @param {number} ms the whole time limit, for the error message @param {number} deadline */
+  /** @param {string} what @param {number} ms the original time limit, for the error message @param {number} deadline */
   async #waitForChange(what, ms, deadline) {
     const last = JSON.stringify(this.all.slice(-5))?.slice(0, 2000);
     if (this.#endReason) throw new Error(`Waiting for ${what} failed: ${this.#endReason}. The last items: ${last}`);

@@ -2,7 +2,7 @@
 
 import { existsSync } from 'node:fs';
 
-/** Where operating systems install Chromium. */
+/** The paths at which operating systems install Chromium. */
 const DEFAULT_PATHS = [
   '/usr/bin/chromium',
   '/usr/bin/chromium-browser',
@@ -12,7 +12,7 @@ const DEFAULT_PATHS = [
 
 /**
  * Returns the path of Chromium; undefined when there is none.
- * @param {string} [configured] a path that replaces the default ones
+ * @param {string} [configured] a path that replaces the default paths
  */
 export function findBrowser(configured = process.env.CHROMIUM) {
   return (configured ? [configured] : DEFAULT_PATHS).find((candidate) => existsSync(candidate));

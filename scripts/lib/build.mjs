@@ -16,7 +16,7 @@ import { bundle, compile } from './worker.mjs';
 /** The inputs of the build: files and folders. */
 const INPUTS = ['src', '.cargo', 'Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml', 'package-lock.json', 'scripts/lib/worker.mjs'];
 
-/** The script is last: wrangler reloads when the script changes, and then needs the new wasm. */
+/** The files of a build. The script is copied last: wrangler reloads when the script changes, and then needs the new wasm. */
 const OUTPUTS = ['index_bg.wasm', 'index.js'];
 const STAMP = 'stamp.json';
 
@@ -96,7 +96,7 @@ export function describeBuild({ optimized, wasmBytes, gzipBytes, isUpToDate }) {
 }
 
 /**
- * Returns the existing build if no input has changed since.
+ * Returns the existing build if no input has changed since the build.
  * @param {boolean} optimize
  * @returns {BuildRecord | undefined}
  */

@@ -27,7 +27,7 @@ export const hashOf = (inputs) => addFiles(createHash('sha256'), inputs).digest(
  */
 export const hasPassed = (name, hash) => readPassed()[name] === hash;
 
-/** @param {Record<string, string>} passed name -> hash over its inputs, computed before it ran */
+/** @param {Record<string, string>} passed by name of the check or test file: the hash over the inputs, computed before the run */
 export function recordPassed(passed) {
   mkdirSync(BUILD_DIR, { recursive: true });
   writeFileSync(PASSED, `${JSON.stringify({ ...readPassed(), ...passed }, null, 2)}\n`);

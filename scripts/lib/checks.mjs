@@ -1,5 +1,8 @@
-// The checks of `npm test`, with their inputs. They run in four parallel lanes: `native` (host compiler), `wasm` (worker build,
-// then tests of the built hub), `node` (console, scripts, clippy for wasm) and `timers` (end-to-end tests with timers).
+// The checks of `npm test`, with their inputs. The checks run in four parallel lanes:
+// - `native`: host compiler
+// - `wasm`: worker build, then tests of the built hub
+// - `node`: console, scripts, clippy for wasm
+// - `timers`: end-to-end tests with timers
 
 import { readdirSync } from 'node:fs';
 import { availableParallelism, constants } from 'node:os';
@@ -24,10 +27,10 @@ const WASM_BUDGET_BYTES = 706_000;
 /** Limit on the compressed files that the console's first page loads: one second on a slow mobile network. */
 const FIRST_LOAD_BUDGET_BYTES = 250_000;
 
-/** Limit on the test files that run at a time: each starts its own runtime and clients. */
+/** Limit on the test files that run at a time, because each test file starts its own runtime and clients. */
 const CONCURRENCY = Math.min(4, availableParallelism());
 
-/** End-to-end tests that mostly wait for the platform's timers of 10 to 60 s. They run in their own lane, more at a time. */
+/** End-to-end tests that mostly wait for the platform's timers of 10 to 60 s. In their own lane, more of them run at a time. */
 const TIMER_TESTS = ['connecting', 'costs', 'events', 'hibernation', 'liveness', 'restart', 'slow-bodies'].map(
   (name) => `tests/e2e/${name}.test.mjs`,
 );
@@ -35,7 +38,7 @@ const TIMER_TESTS = ['connecting', 'costs', 'events', 'hibernation', 'liveness',
 /** The test that needs the worker of the previous commit. */
 const SKEW_TEST = 'tests/e2e/skew.test.mjs';
 
-/** The real agents of `npm test`. `npm run test:agents` tests all agents. */
+/** The real agents that `npm test` tests. `npm run test:agents` tests all agents. */
 const AGENTS_IN_BROWSER = ['claude', 'opencode'];
 
 /** Time limit of a test file. */
@@ -124,7 +127,7 @@ export const CHECKS = [
     run: (report) => cargo(report, ['clippy', '--locked', '--target', WASM, '--lib', '--', '-D', 'warnings']),
   },
   {
-    // For wasm, because only the wasm build has the module `platform`.
+    // With the target wasm, because only the wasm build has the module `platform`.
     title: 'Rust documentation',
     lane: 'node',
     parts: ['rust'],
@@ -326,7 +329,7 @@ async function buildConsoleWithinBudget({ result }) {
 }
 
 /**
- * Sends the lines of a program to a report only.
+ * Sends the lines of a program only to a report, not to the output of an error.
  * @param {import('./lanes.mjs').Report['line']} line
  */
 const toReport = (line) => (/** @type {string} */ text) => {
@@ -355,14 +358,14 @@ function agentTests() {
   return AGENTS_IN_BROWSER.map((name) => `tests/e2e/agents/${name}.test.mjs`);
 }
 
-/** Installs the agents of the tests. */
+/** Installs the agents of the tests. Returns why the check is skipped, if the browser or an agent is missing. */
 async function missingBrowserOrAgents() {
   const reason = missingBrowser();
   if (reason !== undefined) return reason;
   try {
     await Promise.all(AGENTS_IN_BROWSER.map(installAgent));
   } catch (error) {
-    // With the variable, the tests run and fail with this error.
+    // With REQUIRE_AGENTS, the tests run and fail with this error.
     if (!process.env.REQUIRE_AGENTS) return error.message;
   }
   return undefined;
@@ -371,7 +374,7 @@ async function missingBrowserOrAgents() {
 /**
  * A check that runs test files under Node.
  * @param {Omit<ProjectCheck, 'run' | 'files'> & {concurrency?: number, prepare?: ProjectCheck['run']}} check `concurrency`: how
- *   many files run at a time; `prepare` runs before them
+ *   many files run at a time; `prepare`: runs before the test files
  * @param {() => string[]} files
  * @returns {ProjectCheck}
  */

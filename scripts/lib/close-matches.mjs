@@ -1,11 +1,11 @@
 // "Did you mean": the candidates that are similar to a mistyped name.
 
-/** The share of common bigramsOf (Sørensen–Dice coefficient) from which two names are similar. */
+/** Names are similar from this share of common bigrams on (Sørensen–Dice coefficient). */
 const MIN_SIMILARITY = 0.45;
 
 /**
  * @param {string} name
- * @param {string[]} candidates paths or names; only their last component is compared
+ * @param {string[]} candidates paths or names; only the last component of a path is compared
  * @param {number} [limit]
  * @returns {string[]} the similar candidates, most similar first
  */
@@ -30,12 +30,12 @@ const bigramsOf = (text) => Array.from({ length: Math.max(0, text.length - 1) },
  * @param {string[]} b
  */
 function similarity(a, b) {
-  const rest = [...b];
+  const unmatched = [...b];
   let common = 0;
   for (const pair of a) {
-    const at = rest.indexOf(pair);
+    const at = unmatched.indexOf(pair);
     if (at === -1) continue;
-    rest.splice(at, 1);
+    unmatched.splice(at, 1);
     common += 1;
   }
   return (2 * common) / (a.length + b.length || 1);

@@ -15,7 +15,7 @@ import { UsageError } from './errors.mjs';
  * @throws {UsageError} on an unknown option, a missing value or an unexpected argument
  */
 export function parseCommandLine(args, usage, known, { words = false } = {}) {
-  // `npm run NAME --option` sets this variable instead of passing the option to the script.
+  // npm does not pass the option of `npm run NAME --option` to the script, but sets the variable `npm_config_option`.
   const swallowed = Object.keys(known ?? {}).find((name) => process.env[`npm_config_${name.replaceAll('-', '_')}`] !== undefined);
   if (swallowed) {
     throw new UsageError(`npm did not pass --${swallowed} to the script.`, `Put two dashes before the options.\n${usage}`);
@@ -27,7 +27,7 @@ export function parseCommandLine(args, usage, known, { words = false } = {}) {
     return /** @type {any} */ (words ? { ...values, words: positionals } : values);
   } catch (error) {
     if (!String(error.code).startsWith('ERR_PARSE_ARGS_')) throw error;
-    // The sentences after the first one are advice for programmers.
+    // Only the first sentence of Node's message is for users.
     throw new UsageError(`${error.message.split(/\. |\n/)[0].replace(/\.$/, '')}.`, usage);
   }
 }

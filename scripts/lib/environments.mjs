@@ -1,5 +1,5 @@
-// wrangler's environments. For an environment that the configuration does not have, wrangler only warns. It then uses the
-// settings at the top of the file, which are the settings of production, with its database.
+// wrangler's environments. If the configuration does not have an environment, wrangler only warns, and uses the settings at the top of the
+// file: those of production, with the database of production.
 
 import { readFileSync } from 'node:fs';
 import { UserError } from './errors.mjs';
@@ -9,7 +9,7 @@ import { inProject } from './paths.mjs';
  * Checks the environment that a wrangler command names.
  * @param {string[]} args of wrangler
  * @param {Record<string, string | undefined>} env
- * @throws {UserError} when the configuration does not have the environment, or the environment has the database of another one
+ * @throws {UserError} when the configuration does not have the environment, or another environment has the same database
  */
 export function checkEnvironment(args, env) {
   const name = optionOf(args, 'env', 'e') ?? env.CLOUDFLARE_ENV;
@@ -38,7 +38,7 @@ function optionOf(args, name, short) {
 }
 
 /**
- * Reads the ids of the databases of each environment; the name of production is empty.
+ * Reads the ids of the databases of each environment. Production has the empty name.
  * @param {string} toml
  * @returns {Map<string, string[]>}
  */

@@ -5,11 +5,11 @@ import { endWithNpm, isStopping } from './signals.mjs';
 
 export { UsageError, UserError };
 
-/** The oldest supported Node version; the same as `engines` in package.json. */
+/** The oldest supported Node version, as in `engines` of package.json. */
 const OLDEST_NODE = 20;
 
 /**
- * Problems of the computer as npm, cargo, rustup, the compiler and Node report them, and what to do about each.
+ * Problems of the computer, as npm, cargo, rustup, the compiler and Node report them, and the advice for each problem.
  * @type {[RegExp, string][]}
  */
 const HINTS = [
@@ -51,7 +51,7 @@ export class CommandFailed extends UserError {
   }
 }
 
-/** Prints the message of an error and what to do; for an unexpected error, the stack trace. @param {unknown} error */
+/** Prints the message of an error, and what to do. For an unexpected error, prints the stack trace. @param {unknown} error */
 export function printError(error) {
   if (!(error instanceof UserError)) {
     const { code, message } = /** @type {NodeJS.ErrnoException} */ (error instanceof Error ? error : {});
@@ -66,7 +66,7 @@ export function printError(error) {
 }
 
 /**
- * Runs a script and sets the exit code: what the script returns (default 0), 2 after a usage error, 1 after another error.
+ * Runs a script and sets the exit code: the number that the script returns (default 0), 2 after a usage error, 1 after another error.
  * @param {() => number | void | Promise<number | void>} script
  */
 export async function main(script) {

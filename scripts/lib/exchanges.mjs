@@ -1,11 +1,11 @@
-// The exchanges in the reference of the protocol (docs/PROTOCOL.md, "How to read an exchange"). Tests run them against the hub.
+// The exchanges in the reference of the protocol (docs/PROTOCOL.md, "How to read an exchange"). Tests run the exchanges against the hub.
 
 import { readFileSync } from 'node:fs';
 import { inProject } from './paths.mjs';
 
 const PAGES = ['PROTOCOL.md', 'PROTOCOL-WEB.md', 'PROTOCOL-EVENTS.md', 'PROTOCOL-PUSH.md', 'PROTOCOL-CLI.md'];
 
-/** In a pattern, matches any value. As the name of a field, matches any further fields. */
+/** In a pattern, this value matches any value. As the name of a field, it matches any further fields. */
 const ANY = '\u0000';
 
 /**
@@ -89,7 +89,7 @@ export function readFrames() {
   );
 }
 
-/** Reads the events for web clients, from the blocks `events`: one in a line. @returns {{page: string, section: string, text: string}[]} */
+/** Reads the events for web clients, from the blocks `events`. Each line is an event. @returns {{page: string, section: string, text: string}[]} */
 export function readEvents() {
   return blocksOf('events').flatMap(({ page, section, text }) =>
     text
@@ -105,7 +105,7 @@ function fail(page, text) {
   throw new Error(`docs/${page} has an exchange without the documented form: ${text}`);
 }
 
-/** Parses JSON with `…` as a value, as the last field or as the last entry. @param {string} text */
+/** Parses JSON in which `…` may be a value, the last field or the last entry. @param {string} text */
 export function parsePattern(text) {
   const quoted = text.replace(/"(?:[^"\\]|\\.)*"|…/g, (token) => (token === '…' ? ANY : token));
   const marker = JSON.stringify(ANY);
@@ -113,7 +113,7 @@ export function parsePattern(text) {
   return JSON.parse(named.replaceAll(ANY, marker));
 }
 
-/** Puts the values of a run in place of `<name>`. @param {string} text @param {Record<string, string>} values */
+/** Replaces each `<name>` by the value of the run. @param {string} text @param {Record<string, string>} values */
 export function fillIn(text, values) {
   return text.replace(/<([a-z][\w-]*)>/g, (_, name) => {
     if (values[name] === undefined) throw new Error(`The run has no value for <${name}>.`);
@@ -125,7 +125,7 @@ export function fillIn(text, values) {
 const isTime = (value) => typeof value === 'number' && value >= 1e12 && value < 1e13;
 
 /**
- * Returns the differences between a pattern and an actual value, with their places.
+ * Returns the differences between a pattern and an actual value, each with its place.
  * @param {any} pattern from {@link parsePattern}, with values in place of `<name>`
  * @param {any} actual
  * @returns {string[]}

@@ -1,11 +1,11 @@
-// Runs a program as a process group, which ends when this process ends, even if this process is killed.
+// Runs a program as a process group. The group ends when this process ends, even if this process is killed.
 
 import { spawn } from 'node:child_process';
 import { signalGroup } from '../../packages/cli-kit/src/system-processes.mjs';
 
 /**
- * A shell script that kills the process group $1 when its standard input, a pipe from this process, is closed. It exits when
- * the group has ended, after 5 s at the latest.
+ * A shell script, the guard: kills the process group $1 when standard input is closed. Standard input is a pipe from this process, so it is
+ * closed when this process ends. The guard exits when the group has ended, after 5 s at the latest.
  */
 const GUARD = `
   read -r _
@@ -15,21 +15,21 @@ const GUARD = `
 
 /** @type {Set<() => void>} one function per group */
 const kills = new Set();
-// One listener for all groups: Node warns of a leak when there are more than ten.
+// One listener for all groups, because Node warns of a leak when there are more than ten listeners.
 process.once('exit', () => kills.forEach((kill) => kill()));
 
 /**
  * @typedef {object} Group
  * @property {import('node:child_process').ChildProcess} child the program
- * @property {Promise<void>} exited resolves when the program has exited; its child processes may still run
- * @property {number[]} pids of the program and the guard: when both have exited, the whole group has
+ * @property {Promise<void>} exited resolves when the program has exited; child processes of the program may still run
+ * @property {number[]} pids of the program and of the guard: when both have exited, the whole group has exited
  * @property {() => void} kill sends SIGKILL to the group
  * @property {() => void} release stops the guard; remaining processes of the group continue
  */
 
 /**
- * Starts a program in a new process group, which does not receive the terminal's Ctrl-C. Windows has no process groups:
- * there, the group is only the program.
+ * Starts a program in a new process group, which does not receive the terminal's Ctrl-C. On Windows, which has no process groups, the
+ * group is only the program.
  * @param {string} command
  * @param {string[]} args
  * @param {import('node:child_process').SpawnOptions} options of `spawn`

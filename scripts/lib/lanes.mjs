@@ -1,4 +1,4 @@
-// Runs checks in parallel lanes. A lane runs its checks in order; a check also waits for its dependencies in other lanes.
+// Runs checks in parallel lanes. A lane runs its checks in order. A check also waits for the checks on which it depends in other lanes.
 
 import { printError } from './errors.mjs';
 import { elapsed, dim, green, printAbove, red, runStep, yellow } from './progress.mjs';
@@ -10,7 +10,7 @@ import { isStopping } from './signals.mjs';
  * @property {string} lane
  * @property {string[]} [after] the titles of the checks on which this check depends
  * @property {() => string | undefined | Promise<string | undefined>} [skipReason] returns why the check cannot run on this computer.
- *   Called at the start, so that it can install what the check needs while dependencies run. It must not reject
+ *   Called at the start, so that it can install tools for the check while dependencies run. Must not reject
  * @property {(report: Report) => Promise<unknown>} run
  */
 
@@ -34,7 +34,7 @@ import { isStopping } from './signals.mjs';
 const NOT_STARTED = { ms: 0, passed: 0, failed: 0 };
 
 /**
- * Runs checks. After a failure no further check starts, unless `keepGoing`.
+ * Runs checks. After a failure, no further check starts, unless `keepGoing` is set.
  * @param {Check[]} checks ordered: dependencies first
  * @param {{keepGoing: boolean, verbose: boolean}} options `verbose`: also prints the output of checks that pass
  * @returns {Promise<Map<string, Result>>} by title

@@ -1,4 +1,4 @@
-// Waits for locks: at most one set-up or build runs per folder.
+// Waits for locks, so that at most one set-up or build runs in a folder.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { tryLock } from '../../packages/cli-kit/src/lock.mjs';

@@ -1,4 +1,4 @@
-// A Node version that wrangler and miniflare support: the current one, or else one from npm.
+// A Node version that wrangler and miniflare support: the Node that runs this script, or else a Node binary from npm.
 
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -13,7 +13,7 @@ const pinnedPackage = NODE_PACKAGES[`${process.platform}-${process.arch}`];
 
 export const ownNodeIsNewEnough = atLeast(process.versions.node, MIN_NODE);
 
-/** The Node binary for wrangler and the tests. @throws {UserError} when it is not installed */
+/** Returns the path of the Node binary for wrangler and the tests. @throws {UserError} when the binary is not installed */
 export function nodeBinary() {
   if (ownNodeIsNewEnough) return process.execPath;
   const bin = pinnedPackage ? path.join(folder, 'node_modules', pinnedPackage.name, 'bin', exe('node')) : '';
@@ -23,7 +23,7 @@ export function nodeBinary() {
   return bin;
 }
 
-/** Whether the binary of {@link nodeBinary} is installed in the pinned version. */
+/** Whether the Node binary is installed in the pinned version. */
 export function nodeIsReady() {
   if (ownNodeIsNewEnough) return true;
   if (!pinnedPackage) return false;

@@ -12,17 +12,17 @@ import { run } from './run.mjs';
  * @param {{cwd?: string}} [options]
  */
 export function npm(args, { cwd = ROOT } = {}) {
-  // npm sets this variable for the scripts that it starts. Any other script uses the npm on the PATH.
+  // npm sets `npm_execpath` for the scripts that it starts. Without this variable, the npm on the PATH is used.
   const cli = process.env.npm_execpath;
   const [command, first] = cli && path.basename(cli) === 'npm-cli.js' ? [process.execPath, [cli]] : ['npm', []];
-  // The npm that started this script sets the first two variables for its own project.
+  // The npm that started this script may have set the first two variables for this project.
   const env = { npm_config_local_prefix: undefined, npm_config_prefix: undefined, npm_config_loglevel: 'error' };
   return run(command, [...first, ...args], { cwd, env });
 }
 
 /**
- * Whether node_modules has every package of package-lock.json for this platform in the locked version. npm records the
- * installed packages in node_modules/.package-lock.json.
+ * Whether node_modules has the locked version of every package of package-lock.json for this platform. npm records the installed packages in
+ * node_modules/.package-lock.json.
  */
 export function packagesMatchLock() {
   const installed = readLock(inProject('node_modules', '.package-lock.json'));
@@ -42,7 +42,7 @@ export async function installPackages() {
   try {
     await npm(['ci', '--ignore-scripts', '--no-audit', '--no-fund']);
   } catch (error) {
-    // EUSAGE: the lock file does not match. npm would print two screens of usage.
+    // EUSAGE: the lock file does not match. Replaces npm's output, which is two screens of usage.
     if (!(error instanceof CommandFailed) || !error.output.includes('EUSAGE')) throw error;
     const missing = [...error.output.matchAll(/npm error ((?:Missing|Invalid): .*)/g)].map((match) => `  ${match[1]}`);
     throw new UserError(
@@ -53,8 +53,8 @@ export async function installPackages() {
 }
 
 /**
- * Throws if the `node_modules` of a project or of one of its workspaces is a symbolic link: `npm ci` would delete the packages
- * in the linked folder, which is another project's.
+ * Throws if the `node_modules` of a project or of one of its workspaces is a symbolic link. `npm ci` would delete the packages in the linked
+ * folder, which belongs to another project.
  * @param {string} root of the project
  */
 export function refuseLinks(root) {
@@ -78,8 +78,8 @@ function readLock(file) {
 }
 
 /**
- * Whether npm installs an optional package on this platform. Packages for a specific libc are not checked: the scripts use
- * none of them.
+ * Whether npm installs an optional package on this platform. Packages for a specific libc are not checked, because the scripts do not use
+ * such packages.
  * @param {{os?: string[], cpu?: string[], libc?: string[]}} entry
  */
 function isForThisPlatform({ os = [], cpu = [], libc }) {

@@ -11,9 +11,9 @@ import { outputOf, run } from './run.mjs';
 import { bindToolIsReady, installBindTool } from './rust.mjs';
 import { bundle, CARGO_TARGET_DIR, compile } from './worker.mjs';
 
-/** The files that are taken from the previous commit. The compiler and its settings are the current ones. */
+/** The files that are taken from the previous commit. The compiler and its settings are taken from the current commit. */
 const SOURCES = ['src', 'Cargo.toml', 'Cargo.lock', 'tools/bind'];
-/** Changes of tests do not change the worker. */
+/** The files of the worker, without its tests. */
 const WORKER_SOURCES = [...SOURCES, ':(exclude,glob)src/**/*.test.mjs', ':(exclude,glob)src/**/*_tests.rs'];
 const SETTINGS = ['.cargo', 'rust-toolchain.toml', 'package-lock.json', 'scripts/lib/worker.mjs'];
 
@@ -24,8 +24,10 @@ const STAMP = path.join(PREVIOUS_BUILD_DIR, 'stamp');
 const git = (...args) => outputOf('git', args);
 
 /**
- * Finds the commit whose worker a deployment of the current sources replaces: HEAD if the worker has uncommitted changes,
- * otherwise the parent of the last commit that changed it. The variable PREVIOUS_COMMIT selects another commit.
+ * Finds the commit whose worker a deployment of the current sources replaces:
+ * 1. the commit that the variable PREVIOUS_COMMIT names;
+ * 2. HEAD, if the worker has uncommitted changes;
+ * 3. the parent of the last commit that changed the worker.
  * @returns {{commit: string, reason?: undefined} | {commit?: undefined, reason: string}} `reason`: why there is no such commit
  */
 export function findPreviousCommit() {
@@ -48,7 +50,7 @@ export function findPreviousCommit() {
 }
 
 /**
- * Builds the worker of the previous commit in build/previous/, not optimised, unless it exists.
+ * Builds the worker of the previous commit in build/previous/, unless it is built. Does not optimise the build.
  * @param {(state: string) => void} update
  * @returns {Promise<string>} the commit
  */
@@ -61,7 +63,7 @@ export async function buildPrevious(update) {
     rmSync(STAMP, { force: true });
     const root = await checkOut(commit);
     if (!bindToolIsReady(root)) await installBindTool(update, root);
-    // Cargo names the library without a hash of its path. In the folder of the current crate, it would replace the current library.
+    // In its own target folder: the libraries of both commits have the same file name.
     const wasm = await compile(false, update, { root, target: path.join(CARGO_TARGET_DIR, 'previous') });
     await bundle(wasm, PREVIOUS_BUILD_DIR, false, root);
     writeFileSync(STAMP, stamp);
@@ -76,7 +78,7 @@ function isUpToDate(stamp) {
 }
 
 /**
- * Writes the sources of a commit. Their modification time is the current time, by which cargo detects changes.
+ * Writes the sources of a commit to a folder. All files get the current time as modification time, so that cargo detects changes.
  * @param {string} commit
  * @returns {Promise<string>} the folder of the sources
  */

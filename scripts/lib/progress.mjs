@@ -1,5 +1,5 @@
-// Terminal output: colours, durations, and the progress of running steps. A terminal has one progress line for all running
-// steps; other outputs get a line per step at intervals.
+// Terminal output: colours, durations, and the progress of running steps. A terminal shows one progress line for all running steps. Other
+// outputs get a line for each step, at intervals.
 
 const tty = process.stdout.isTTY === true;
 const colour = tty && !process.env.NO_COLOR;
@@ -11,7 +11,7 @@ export const red = paint(31);
 export const green = paint(32);
 export const yellow = paint(33);
 
-/** If the output is not a terminal: the time until the first report of a step, and between two reports. */
+/** For an output that is not a terminal: the time until the first report of a step, and the time between two reports. */
 const FIRST_REPORT_MS = 5_000;
 const REPORT_INTERVAL_MS = 15_000;
 
@@ -33,7 +33,7 @@ export function elapsed(ms) {
  * @property {string} title
  * @property {number} started
  * @property {number} reportAt time of the next report
- * @property {string} state what it is doing now
+ * @property {string} state what the step is doing now
  */
 
 /** @type {Set<Step>} */
@@ -44,8 +44,7 @@ let timer;
 const truncate = (text, width) => (text.length <= width ? text : `${text.slice(0, Math.max(0, width - 1))}…`);
 
 /**
- * Returns the progress of steps in one line. If the line is too long for several steps, their states are left out and their titles
- * truncated.
+ * Returns the progress of steps in one line. If the line of several steps is too long, leaves out the states and truncates the titles.
  * @param {{title: string, ms: number, state: string}[]} steps
  * @param {number} width
  */

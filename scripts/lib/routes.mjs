@@ -8,12 +8,12 @@ const TABLE = readFileSync(inProject('src', 'http', 'mod.rs'), 'utf8')
   .split('= routes! {')[1]
   .split('\n};')[0];
 
-/** The routes of the namespace's object; parameters are in braces. @type {{method: string, route: string}[]} */
+/** The routes of the namespace's object. Parameters are in braces. @type {{method: string, route: string}[]} */
 export const ROUTES = [...TABLE.matchAll(/^ {4}([A-Z]+) "([^"]+)" => /gm)].map(([, method, route]) => ({ method, route }));
 
 const METHODS = ['get', 'put', 'post', 'patch', 'delete'];
 
-/** The routes of docs/openapi.yaml: also those that the worker itself serves. @type {{method: string, route: string}[]} */
+/** The routes of docs/openapi.yaml, including the routes that the worker itself serves. @type {{method: string, route: string}[]} */
 export const DESCRIBED_ROUTES = Object.entries(parse(readFileSync(inProject('docs', 'openapi.yaml'), 'utf8')).paths).flatMap(
   ([route, item]) => METHODS.filter((method) => item[method]).map((method) => ({ method: method.toUpperCase(), route })),
 );

@@ -48,8 +48,8 @@ const MAX_ERROR_OUTPUT = 64 * 1024;
  * @param {string} [options.cwd] the project's root by default
  * @param {Record<string, string | undefined>} [options.env] added to the environment; `undefined` removes a variable
  * @param {boolean} [options.show] whether to connect the program to this terminal instead of collecting its output
- * @param {(line: string) => boolean | void} [options.onLine] called for each line without colours, also for lines that end
- *   with a carriage return; returns true to leave the line out of an error's output
+ * @param {(line: string) => boolean | void} [options.onLine] called for each line, without colours. A carriage return also ends a line.
+ *   If `onLine` returns true, the output of an error does not contain the line
  * @param {number} [options.priority] one of `os.constants.priority`; child processes of the program inherit it
  * @returns {Promise<string>} the standard output; empty with `show`
  * @throws {CommandFailed} when the exit code is not 0
@@ -96,7 +96,7 @@ export async function run(command, args, { cwd = ROOT, env = {}, show = false, o
 }
 
 /**
- * Runs a program on this terminal. A failure prints nothing more, as the program has printed its error.
+ * Runs a program on this terminal. Prints nothing after a failure, because the program has printed its error.
  * @param {string} command
  * @param {string[]} args
  * @param {{env?: Record<string, string | undefined>}} [options] of {@link run}
@@ -116,14 +116,14 @@ export async function runOnTerminal(command, args, options = {}) {
  * Runs a program synchronously.
  * @param {string} command
  * @param {string[]} args
- * @returns {string | undefined} its trimmed standard output; undefined when it is missing or fails
+ * @returns {string | undefined} the trimmed standard output; undefined when the program is missing or fails
  */
 export function outputOf(command, args) {
   const { status, stdout } = spawnSync(command, args, { cwd: ROOT, encoding: 'utf8', windowsHide: true });
   return status === 0 ? stdout.trim() : undefined;
 }
 
-/** Returns this process's environment with changes. @param {Record<string, string | undefined>} added `undefined` removes */
+/** Returns this process's environment with changes. @param {Record<string, string | undefined>} added `undefined` removes a variable */
 export function environmentWith(added) {
   const env = { ...process.env, ...added };
   for (const [name, value] of Object.entries(env)) if (value === undefined) delete env[name];
@@ -136,15 +136,15 @@ export function environmentWith(added) {
  * @param {(line: string) => void} onLine
  */
 export function readLines(stream, onLine) {
-  let rest = '';
+  let incompleteLine = '';
   stream.setEncoding('utf8');
   stream.on('data', (chunk) => {
-    const lines = (rest + chunk).split(/\r\n|[\r\n]/);
-    rest = lines.pop() ?? '';
+    const lines = (incompleteLine + chunk).split(/\r\n|[\r\n]/);
+    incompleteLine = lines.pop() ?? '';
     lines.forEach(onLine);
   });
   stream.on('end', () => {
-    if (rest) onLine(rest);
+    if (incompleteLine) onLine(incompleteLine);
   });
 }
 
@@ -161,7 +161,7 @@ function startError(command, error) {
 }
 
 /**
- * Starts a program as a process group that ends with this process, and adds it to this process's locks.
+ * Starts a program as a process group that ends with this process. Adds the group to the locks of this process.
  * @param {string} command
  * @param {string[]} args
  * @param {import('node:child_process').SpawnOptions} options
@@ -185,7 +185,7 @@ export async function runParallel(...tasks) {
     return /** @type {any} */ (await Promise.all(started));
   } catch (error) {
     scope.hasFailed = true;
-    await end(scope.running);
+    await endPrograms(scope.running);
     await Promise.allSettled(started);
     throw error;
   }
@@ -195,7 +195,7 @@ export async function runParallel(...tasks) {
  * Ends programs and waits until they have exited.
  * @param {Set<import('node:child_process').ChildProcess>} programs
  */
-async function end(programs) {
+async function endPrograms(programs) {
   const exited = [...programs].map((child) => {
     child.kill('SIGTERM');
     return once(child, 'exit');
@@ -205,5 +205,5 @@ async function end(programs) {
 
 async function stopAll() {
   console.log('\nStopped. Finished steps are kept.');
-  await end(running);
+  await endPrograms(running);
 }

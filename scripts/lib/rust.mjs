@@ -44,7 +44,7 @@ function sysrootWithoutRustup() {
 }
 
 /**
- * Installs the toolchain explicitly: with RUSTUP_AUTO_INSTALL=0, rustup does not install it by itself.
+ * Installs the toolchain explicitly. With RUSTUP_AUTO_INSTALL=0, rustup would not install a missing toolchain.
  * @param {(state: string) => void} update
  */
 export async function installToolchain(update) {
@@ -72,7 +72,7 @@ export async function installToolchain(update) {
 /** The sources of the program that generates the JavaScript bindings of the wasm. */
 const BIND_SOURCES = ['tools/bind/Cargo.toml', 'tools/bind/Cargo.lock', 'tools/bind/src'];
 
-/** Returns the path of the compiled bindings program, whose name has a hash of its sources. @param {string} [root] of the sources */
+/** Returns the path of the compiled bindings program. The name contains a hash of the sources. @param {string} [root] of the sources */
 export function bindTool(root = ROOT) {
   const sources = addFiles(createHash('sha256'), BIND_SOURCES, root).digest('hex').slice(0, 16);
   return path.join(TOOLS_DIR, 'bin', exe(`session-gateway-bind-${sources}`));
@@ -94,7 +94,7 @@ export async function installBindTool(update, root = ROOT) {
   });
   mkdirSync(path.dirname(bindTool(root)), { recursive: true });
   renameSync(path.join(target, 'release', exe('session-gateway-bind')), bindTool(root));
-  // Only the program is needed, not the compiled crates.
+  // The compiled crates are not needed again.
   rmSync(target, { recursive: true, force: true });
 }
 
@@ -108,7 +108,7 @@ function hostToolEnv() {
   };
 }
 
-/** The toolchain of the fuzzer, whose instrumentation is not in the stable toolchain. */
+/** The toolchain of the fuzzer. The stable toolchain does not have the fuzzer's instrumentation. */
 export const NIGHTLY = 'nightly';
 
 export const nightlyIsReady = () => outputOf('rustup', ['run', NIGHTLY, 'rustc', '--version']) !== undefined;
@@ -119,7 +119,7 @@ export function installNightly() {
 
 const FUZZ_TOOL = { crate: 'cargo-fuzz', version: '0.13.2' };
 
-/** Returns the path of cargo-fuzz in the pinned version, on the PATH or in the tools folder; undefined if there is none. */
+/** Returns the pinned version of cargo-fuzz: its name on the PATH, or its path in the tools folder. Undefined if it is not installed. */
 export function fuzzTool() {
   const { crate, version } = FUZZ_TOOL;
   return [crate, path.join(TOOLS_DIR, 'bin', exe(crate))].find((candidate) => {
@@ -133,7 +133,7 @@ export async function installFuzzTool(update) {
   const target = path.join(TOOLS_DIR, 'target');
   mkdirSync(TOOLS_DIR, { recursive: true });
   await run('cargo', ['install', crate, '--version', version, '--locked', '--force', '--root', TOOLS_DIR], {
-    // Outside the project, because its cargo configuration is for the hub.
+    // Outside the project, because the project's cargo configuration is for the hub.
     cwd: TOOLS_DIR,
     env: { ...hostToolEnv(), CARGO_TARGET_DIR: target },
     onLine: cargoProgress(update),

@@ -5,18 +5,18 @@ import { inspectProcess, isRunning } from '../../packages/cli-kit/src/system-pro
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
 
 /** The exit code that a shell reports for a program that writes to a closed pipe (128 + SIGPIPE). */
-const CLOSED_OUTPUT = 141;
+const CLOSED_OUTPUT_CODE = 141;
 
 /** @type {(() => Promise<number | void>) | undefined} */
-let handler;
-let installed = false;
+let stopHandler;
+let hasListeners = false;
 let isEnding = false;
 let endingSince = 0;
 
-/** On Ctrl-C, this process gets a signal from the terminal, and at most this much later a second signal from npm. */
+/** On Ctrl-C, the terminal sends a signal to this process. Within this time, npm sends a second signal. */
 const DUPLICATE_SIGNAL_MS = 1000;
 
-/** Whether a signal is ending this script. Errors are then consequences of the signal, and are not reported. */
+/** Whether a signal is ending this script. Errors are not reported then, because they are consequences of the signal. */
 export const isStopping = () => isEnding;
 
 /**
@@ -24,11 +24,11 @@ export const isStopping = () => isEnding;
  * @param {() => Promise<number | void>} stop returns the exit code; by default, the exit code of the signal
  */
 export function onStop(stop) {
-  handler = stop;
-  if (installed) return;
-  installed = true;
+  stopHandler = stop;
+  if (hasListeners) return;
+  hasListeners = true;
   for (const [signal, code] of Object.entries(EXIT_CODES)) process.on(signal, () => end(code));
-  for (const output of [process.stdout, process.stderr]) output.on('error', () => isEnding || end(CLOSED_OUTPUT));
+  for (const output of [process.stdout, process.stderr]) output.on('error', () => isEnding || end(CLOSED_OUTPUT_CODE));
 }
 
 /** @param {number} code */
@@ -38,8 +38,8 @@ async function end(code) {
   isEnding = true;
   endingSince = Date.now();
   try {
-    const chosen = await handler?.();
-    process.exit(typeof chosen === 'number' ? chosen : code);
+    const chosenCode = await stopHandler?.();
+    process.exit(typeof chosenCode === 'number' ? chosenCode : code);
   } catch (error) {
     console.error(error);
     process.exit(1);
@@ -49,8 +49,8 @@ async function end(code) {
 const NPM_CHECK_MS = 500;
 
 /**
- * Ends this script when the npm that started it ends. npm starts a script through a shell. A signal to npm ends the shell but
- * not the script; a killed npm ends neither.
+ * Ends this script when the npm process that started it ends. npm starts a script through a shell. A signal to npm ends the shell, but not
+ * the script. If npm is killed, shell and script continue.
  */
 export function endWithNpm() {
   const npm = npmProcess();
@@ -65,8 +65,8 @@ export function endWithNpm() {
 }
 
 /**
- * The process id of the npm that started this script: the parent of the shell in between, or of this process if the shell
- * replaced itself with the script (exec). Undefined if npm did not start this script.
+ * Returns the process id of the npm that started this script: the parent of the shell between them, or the parent of this process if the
+ * shell replaced itself with the script (exec). Returns undefined if npm did not start this script.
  * @returns {number | undefined}
  */
 export function npmProcess() {

@@ -4,8 +4,8 @@
 export const MIN_NODE = '22.18.0';
 
 /**
- * npm packages with a Node binary, for computers whose Node is older than {@link MIN_NODE}. Each is the newest supported
- * release that npm has for the platform.
+ * npm packages with a Node binary, for computers whose Node is older than {@link MIN_NODE}. Each package is the newest supported release that
+ * npm has for the platform.
  * @type {Record<string, {name: string, version: string}>}
  */
 export const NODE_PACKAGES = {
@@ -17,7 +17,7 @@ export const NODE_PACKAGES = {
 };
 
 /**
- * Whether a version is at least another one.
+ * Whether a version is at least a minimum version.
  * @param {string} version such as `22.12.0` or `v22.12.0`
  * @param {string} minimum
  */

@@ -1,5 +1,8 @@
-// The build of the worker: cargo compiles the wasm, tools/bind generates its JavaScript bindings, wasm-opt optimises the wasm
-// of a release build, and esbuild bundles the bindings with the entry module (src/platform/entry.js).
+// The build of the worker:
+// 1. cargo compiles the wasm.
+// 2. tools/bind generates the JavaScript bindings.
+// 3. wasm-opt optimises the wasm of a release build.
+// 4. esbuild bundles the bindings with the entry module (src/platform/entry.js).
 
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -18,8 +21,10 @@ const LIBRARY = 'session_gateway_hub.wasm';
 /** Profiles of Cargo.toml: the release is small and fast, the development build compiles quickly. */
 const PROFILES = { release: 'release', dev: 'dev-wasm' };
 
-// The features that rustc uses for wasm32-unknown-unknown, and exceptions, which wasm-bindgen uses. They are listed, so that
-// a newer binaryen does not use features that the runtime does not support.
+/**
+ * The features that rustc uses for wasm32-unknown-unknown, and exceptions, which wasm-bindgen uses. With an explicit list, a newer binaryen
+ * does not use features that the runtime does not support.
+ */
 const WASM_FEATURES = [
   'mutable-globals',
   'sign-ext',
@@ -31,8 +36,8 @@ const WASM_FEATURES = [
 ];
 
 /**
- * Part of the hashes in the names of the release's functions. Their order decides whether LLVM inlines the function that frees a
- * string: without it the wasm is 24 KB larger (gzip). If a small change makes the wasm that much larger, try another letter.
+ * A part of the hashes in the names of the functions. The order of the names decides whether LLVM inlines the function that frees a string.
+ * Without this inlining, the wasm is 24 KB larger (gzip). If a small change makes the wasm that much larger, try another letter.
  */
 const SYMBOL_SALT = 'b';
 
@@ -81,8 +86,9 @@ export async function bundle(wasm, folder, optimize, root = ROOT) {
 }
 
 /**
- * Adapts the bindings to the runtime. The runtime imports a wasm module without the keyword `source`. wasm-bindgen repeats a
- * key in an object literal for each function of a snippet file, about which wrangler's bundler warns.
+ * Adapts the bindings:
+ * - Removes the keyword `source`, because the runtime imports a wasm module without this keyword.
+ * - Removes repeated keys. For each function of a snippet file, wasm-bindgen repeats a key in an object literal, and wrangler's bundler warns.
  * @param {string} script
  */
 export function adaptBindings(script) {
@@ -104,7 +110,7 @@ export function adaptBindings(script) {
  * @param {boolean} minify
  */
 async function bundleScript(root, bindings, outfile, minify) {
-  // Imported dynamically, because this process may have installed the packages just now.
+  // Imported dynamically, because the package may not have been installed when this process started.
   const { default: esbuild } = await import(pathToFileURL(inProject('node_modules', 'esbuild', 'lib', 'main.js')).href);
   await esbuild.build({
     absWorkingDir: root,
@@ -120,7 +126,7 @@ async function bundleScript(root, bindings, outfile, minify) {
 }
 
 /**
- * Optimises the wasm in place. This also removes the names of its functions, a quarter of its size.
+ * Optimises a wasm file in place. This also removes the names of the functions, a quarter of the size.
  * @param {string} wasm
  */
 async function optimizeWasm(wasm) {

@@ -15,7 +15,7 @@ import { UserError } from '../lib/errors.mjs';
 const SCRIPT = fileURLToPath(new URL('../split-backup.mjs', import.meta.url));
 const MIGRATIONS = new URL('../../migrations/', import.meta.url);
 
-/** @returns {string[]} the statements of a text that arrives in chunks of `size` bytes, and what follows them */
+/** @returns {string[]} the statements of a text that arrives in chunks of `size` bytes, and the text after the last statement */
 function scan(text, size) {
   const scanner = new StatementScanner();
   return [
@@ -37,7 +37,7 @@ async function split(text) {
   return { text: Buffer.concat(parts).toString(), counts };
 }
 
-/** Imports an SQL file as D1 does: without any statement above the limit. @returns the rows of its tables, exactly */
+/** Imports an SQL file. As in D1, a statement above the limit is an error. @returns the exact rows of the tables */
 function importInto(text) {
   const statements = scan(text, 65_536);
   const longest = Math.max(...statements.map((statement) => Buffer.byteLength(statement)));
@@ -226,7 +226,7 @@ test('long rows of the schema of the migrations are restored, with its triggers'
   assert.deepEqual(importInto(result.text), rowsAfter(text));
 });
 
-test('what cannot be split is refused, with the reason', async () => {
+test('a statement that cannot be split is refused with the reason', async () => {
   const table = 'CREATE TABLE t (id PRIMARY KEY, n INTEGER, j CHECK (json_valid(j)));\n';
   /** @type {[string, RegExp][]} */
   const refusals = [

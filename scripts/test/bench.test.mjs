@@ -15,7 +15,7 @@ import { formatRows, makeRow } from '../../bench/lib/report.mjs';
 
 const slicesOf = (...times) => times.map((cpuMs) => ({ cpuMs }));
 
-/** Uses some milliseconds of CPU time, which takes longer on a busy machine. */
+/** Uses some milliseconds of CPU time. On a busy machine, this takes longer. */
 function compute(milliseconds) {
   const start = process.cpuUsage();
   const used = () => Object.values(process.cpuUsage(start)).reduce((sum, microseconds) => sum + microseconds, 0) / 1000;
@@ -108,7 +108,7 @@ test('the CPU time of a process counts all of its threads and grows while it com
   assert.ok(Math.abs(used - (own.user + own.system) / 1e6) < 0.03, `${used} s`);
 });
 
-test('what hangs is named', async (t) => {
+test('the timeout error names the missing event', async (t) => {
   await assert.rejects(withTimeout(new Promise(() => {}), 'the last event', 1), /waiting for the last event/);
   const sockets = [];
   const server = createServer((socket) => sockets.push(socket)).listen(0, '127.0.0.1');
@@ -165,7 +165,7 @@ test('a build compared with itself has 1 in the spread of noisy slices in at lea
   assert.ok(inside > 940 && inside < 990, `${inside} of 1000`);
 });
 
-test('passes are joined: all slices, and the median of the other figures', () => {
+test('joined passes have all slices, and the medians of the other figures', () => {
   const pass = (cpuMs) => ({ A: { cpuMs, slices: [{ cpuMs }] } });
   assert.deepEqual(joinPasses([pass(1), pass(5), pass(2)]), { A: { cpuMs: 2, slices: slicesOf(1, 5, 2) } });
 });

@@ -1,4 +1,4 @@
-// The documentation: what it names exists, the reference shows each route and event, and the versions agree.
+// The documentation: named files and sections exist, the reference shows each route and event, and the versions agree.
 
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
@@ -12,11 +12,11 @@ import { DESCRIBED_ROUTES, matchRoute } from '../lib/routes.mjs';
 /** Paths of generated files, which are not in git. */
 const GENERATED = ['web/dist', 'web/types', 'bench/results'];
 
-/** Folders with code, and those that have only generated files in them. */
+/** Folders with code, and folders in them that have only generated files. */
 const CODE = ['src', 'tests', 'scripts', 'fuzz', 'bench', 'cli', 'examples', 'packages', 'web', 'docs'];
 const SKIPPED = ['node_modules', 'target', 'dist', 'results'];
 
-/** The files in a folder and its folders, as paths relative to the project's root. @param {string} folder */
+/** Returns the files in a folder and its subfolders, as paths relative to the project's root. @param {string} folder */
 const list = (folder) =>
   readdirSync(inProject(folder), { withFileTypes: true }).flatMap((entry) => {
     const name = path.join(folder, entry.name);
@@ -29,12 +29,12 @@ const pages = files.filter((name) => name.endsWith('.md'));
 const sources = files.filter((name) => /\.(rs|mjs|js|ts|tsx|yaml)$/.test(name));
 const read = (file) => readFileSync(inProject(file), 'utf8');
 
-/** The text of a page without its blocks of code. */
+/** Returns the text of a page without its code blocks. */
 const readProse = (page) => read(page).replace(/^```[^]*?^```$/gm, '');
 
 const headingsOf = (page) => [...readProse(page).matchAll(/^#+ (.*)$/gm)].map(([, heading]) => heading);
 
-/** The anchors of a page, as GitHub makes them from its headings, and those that it defines itself. */
+/** Returns the anchors of a page: those that GitHub makes from the headings, and those in the page's HTML. */
 function anchorsOf(page) {
   const anchors = headingsOf(page).map((heading) =>
     heading
@@ -149,7 +149,7 @@ test('every event has an example in the reference', () => {
     );
 });
 
-// tests/e2e/examples.test.mjs compares what /health says with the page.
+// tests/e2e/examples.test.mjs compares the response of /health with the page.
 test('the packages, the crate, the pages and the newest release have the same version', () => {
   const folders = ['.', ...JSON.parse(read('package.json')).workspaces];
   const versions = {

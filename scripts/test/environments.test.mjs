@@ -1,4 +1,4 @@
-// Environments of wrangler: a command that names one uses its database, never that of production.
+// Environments of wrangler: a command that names an environment never uses the database of production.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -52,7 +52,7 @@ test('each way to name an environment is checked, also for commands on the datab
   checkEnvironment([...command, '--env='], { CLOUDFLARE_ENV: 'staging' });
 });
 
-test('the environment of docs/DEPLOY.md has its own database and object', (t) => {
+test('the environment of docs/DEPLOY.md has its own database and its own object', (t) => {
   const { config, documented } = configWithStaging(t);
   const { status, output } = wrangler('deploy', '--dry-run', '--env', 'staging', '--config', config);
   assert.equal(status, 0, output);

@@ -7,7 +7,7 @@ import { runChecks } from '../lib/lanes.mjs';
 
 const OPTIONS = { keepGoing: false, verbose: false };
 
-/** Creates checks that record when they begin and end. `until`: a promise that the check waits for. */
+/** Creates checks that record when they begin and end. `until`: a check waits for this promise. */
 function recorder() {
   const order = [];
   /**

@@ -1,4 +1,4 @@
-// The layers of the JavaScript and TypeScript: imports go down, and files import each other in no cycle.
+// The layers of the JavaScript and TypeScript code. A file imports only files of the same layer or lower layers, and imports have no cycles.
 
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -7,7 +7,7 @@ import test from 'node:test';
 import typescript from 'typescript';
 import { ROOT } from '../lib/paths.mjs';
 
-/** All folders with source files, the lowest first. A file imports files of its folder and of folders before it. */
+/** The layers: all folders with source files, the lowest first. A file imports only files of its own folder and of earlier folders. */
 const FOLDERS = [
   'packages/cli-kit/src',
   'cli/src/translate',
@@ -63,7 +63,7 @@ const FILES = ['bench', 'cli', 'examples', 'packages', 'scripts', 'src', 'tests'
     .filter((file) => SOURCE.test(file) && !GENERATED.test(file)),
 );
 
-/** The path of an imported file; an import of a package has no path. @param {string} from @param {string} specifier */
+/** Returns the path of an imported file; undefined for a package. @param {string} from @param {string} specifier */
 function resolve(from, specifier) {
   const ofKit = /^session-gateway-cli-kit\/(.+)/.exec(specifier)?.[1];
   if (ofKit) return `packages/cli-kit/src/${ofKit}.mjs`;
@@ -84,7 +84,7 @@ const layerOf = (/** @type {string} */ file) => FOLDERS.indexOf(path.posix.dirna
 /**
  * Finds a cycle of files.
  * @param {string} file
- * @param {string[]} path of files that lead to it
+ * @param {string[]} path the files whose imports lead to `file`
  * @param {Set<string>} done files that are in no cycle
  * @returns {string[] | undefined}
  */

@@ -22,7 +22,7 @@ const operations = Object.entries(api.paths).flatMap(([path, item]) =>
   METHODS.filter((method) => item[method]).map((method) => ({ path, method, item, operation: item[method] })),
 );
 
-/** The target of a `$ref`, or the object itself. */
+/** Returns the target of a `$ref`; for another object, the object itself. */
 function resolve(object) {
   if (object.$ref === undefined) return object;
   return object.$ref

@@ -27,7 +27,7 @@ const NOTHING = {
 
 const noAmounts = Object.fromEntries(Object.keys(PRICES).map((item) => [item, 0]));
 
-test('what a million of each item costs beyond the plan', () => {
+test('the price of a million of each item without the plan', () => {
   const million = Object.fromEntries(Object.keys(PRICES).map((item) => [item, 1_000_000]));
   assert.deepEqual(marginalPrices(million), {
     d1RowsWritten: 1,

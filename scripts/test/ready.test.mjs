@@ -1,4 +1,4 @@
-// Waiting for a hub: transient problems are retried, permanent ones are errors at once.
+// Waiting for a hub: transient problems are retried, and permanent problems are errors at once.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

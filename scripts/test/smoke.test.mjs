@@ -1,4 +1,4 @@
-// `npm run smoke`: what it removes after faults, when it skips a check, and what it prints. The end-to-end tests run all of it.
+// `npm run smoke`: the clean-up after faults, skipped checks, and the output. The end-to-end tests run the whole command.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -11,8 +11,8 @@ import { describeReport } from '../lib/smoke/report.mjs';
 
 /**
  * Starts a hub that has only sessions.
- * @param {(request: string) => 'drop' | number | undefined} faultOf `request`: method and path; `drop`: the request is served,
- *   but its answer is lost; a number: it is refused with that status
+ * @param {(request: string) => 'drop' | number | undefined} faultOf `request`: method and path. Result `drop`: the hub handles the request,
+ *   but the answer is lost. A number: the hub refuses the request with this status
  */
 async function startFakeHub(t, faultOf = () => undefined) {
   const sessions = new Map();

@@ -61,7 +61,7 @@ const content = orAnything(
   }),
 );
 
-/** Asserts what the views rely on. */
+/** Asserts the properties of a part on which the views rely. */
 function checkPart(part: MessagePart): void {
   const assertStrings = (...values: unknown[]) => values.forEach((value) => assert.equal(typeof value, 'string', JSON.stringify(part)));
   switch (part.kind) {

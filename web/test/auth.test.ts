@@ -130,7 +130,7 @@ test('keeps the tab’s data across a reload, but not for another namespace', as
   assert.deepEqual([...stored.keys()].sort(), ['browser access-token', 'tab namespace']);
 });
 
-test('signing in to another namespace keeps no data of the first one', async () => {
+test('signing in to another namespace deletes the data of the first namespace', async () => {
   const { auth, hub, stored } = setup();
   stored.set('browser access-token', 'secret:other');
   auth.resume();

@@ -1,4 +1,4 @@
-// What a session can be set to: by the hub's configuration, and by its own metadata.
+// The modes, models and agents that can be chosen.
 
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
@@ -83,7 +83,7 @@ test('a session offers its own modes and models instead of those of its agent', 
   }
 });
 
-test('a mode that the deployment forbids is not offered, not even as a session’s own', () => {
+test('a mode that the deployment forbids is not offered, even if a session lists the mode', () => {
   const modes = [{ id: 'build' }, { id: 'turbo' }, { id: 'bypassPermissions' }];
   assert.equal(allowsNeverAsking.value, true);
   state.value = { ...EMPTY_STATE, config: { ...CONFIG, forbiddenModes: 'turbo,bypassPermissions' } };
@@ -91,7 +91,7 @@ test('a mode that the deployment forbids is not offered, not even as a session�
   state.value = { ...EMPTY_STATE, config: CONFIG };
 });
 
-test('a machine offers the agents that it lists, else those of the deployment', () => {
+test('a machine offers its own list of agents, or else the agents of the deployment', () => {
   const listed = [{ id: 'own', name: 'Own', flavor: 'alpha' }, { id: 'zeta' }, { id: 'other', flavor: 7 }, { name: 'no id' }, 'zeta'];
   const offers = agentsOn({ metadata: { agents: listed } as never });
   assert.deepEqual(
@@ -107,13 +107,13 @@ test('a machine offers the agents that it lists, else those of the deployment', 
   assert.equal(agentsOn(undefined), agents.value);
 });
 
-test('the model is the reported one, else that of the metadata', () => {
+test('the model is the last reported model, or else the model of the metadata', () => {
   assert.equal(currentModel({ metadata: { currentModel: 'acme/large' }, modelMode: 'swift' }), 'swift');
   assert.equal(currentModel({ metadata: { currentModel: 'acme/large' } }), 'acme/large');
   for (const metadata of [{ currentModel: 5 }, {}, null]) assert.equal(currentModel({ metadata }), 'default');
 });
 
-test('the label of a mode is that of the agent of the session, else that of the configuration', () => {
+test('the label of a mode is from the session’s agent, or else from the configuration', () => {
   const labelIn = (metadata: object | null) => (mode: string) => modeLabel(mode, metadata);
   assert.deepEqual(['edits', 'toString'].map(labelIn(null)), ['Edits', 'toString']);
   assert.deepEqual(
@@ -122,7 +122,7 @@ test('the label of a mode is that of the agent of the session, else that of the 
   );
 });
 
-test("the mode that accepts edits is the one that the configuration marks, also among a session's own", () => {
+test('the configuration marks the mode that accepts edits, also for modes that a session lists', () => {
   assert.deepEqual([acceptEditsMode({ flavor: 'eta' })?.label, acceptEditsMode({ flavor: 'zeta' })], ['Edits', undefined]);
   assert.equal(
     acceptEditsMode({ flavor: 'theta', modes: [{ id: 'acceptEdits' }, { id: 'edits', name: 'Own edits' }] })?.label,
@@ -130,7 +130,7 @@ test("the mode that accepts edits is the one that the configuration marks, also 
   );
 });
 
-test('the default agent is that of the configuration, if it is offered', () => {
+test('the default agent is that of the configuration, if the deployment offers this agent', () => {
   assert.equal(defaultAgent.value?.label, 'Eta');
   state.value = { ...EMPTY_STATE, config: { ...CONFIG, defaultAgent: 'alpha', agents: CONFIG.agents.slice(0, 1) } };
   assert.deepEqual([defaultAgent.value, modesOf(null)], [undefined, []]);

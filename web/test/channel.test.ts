@@ -271,7 +271,7 @@ test('a probe keeps a socket whose hub answers, and can be repeated', async () =
   channel.stop();
 });
 
-test('a probe gives a socket that is opening time, but not one from before a long pause', async () => {
+test('a probe waits for a socket that is opening, but not if the socket is older than a long pause', async () => {
   const { channel } = setup();
   channel.start();
   await flushPromises();

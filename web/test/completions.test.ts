@@ -25,7 +25,7 @@ test('commands are names or objects, with or without a slash', () => {
   );
 });
 
-test('anything else is left out', () => {
+test('leaves out all other values', () => {
   for (const list of [undefined, null, {}, 'compact', [null, 5, '', '/', {}, { name: 7 }, []]])
     assert.deepEqual(readCommands(list, ''), []);
 });

@@ -1,4 +1,4 @@
-// Errors of the hub as a person reads them.
+// Texts for errors of the hub.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -15,7 +15,7 @@ const output = (type: string, ...content: unknown[]) => ({
 const result = (content: unknown, more = {}) => output('user', { type: 'tool_result', tool_use_id: 'c', content, ...more });
 const LOG = `first line\n${'a line of the log\n'.repeat(100_000)}error: the test failed\n`;
 
-/** What the hub sends of a content. */
+/** Returns the excerpt that the hub sends for a content. */
 function excerptOf(content: unknown): { excerpt: [string, string]; contentBytes: number } {
   const json = JSON.stringify(content);
   const characters = [...json];
@@ -28,7 +28,7 @@ function parse(content: unknown) {
   return parseExcerpt(excerpt, contentBytes);
 }
 
-test('the output of a call has whole lines of its start and its end, and what is left out', () => {
+test('an excerpt of an output has whole lines of the start and the end, and the size of the gap', () => {
   const [part, ...others] = parse(result(LOG, { is_error: true }));
   assert.ok(part?.kind === 'result' && others.length === 0);
   assert.deepEqual([part.id, part.isError, part.images], ['c', true, []]);
@@ -56,7 +56,7 @@ test('each kind of text is joined wherever it is cut', () => {
   }
 });
 
-test('of the input of a call only the start is shown, because its end may be of another field', () => {
+test('only the start of a call’s input is shown, because the end may belong to another field', () => {
   const input = { file_path: '/a', old_string: 'x\n'.repeat(50_000), new_string: 'y\n'.repeat(50_000) };
   const [part] = parse(output('assistant', { type: 'tool_use', id: 'c', name: 'Edit', input }));
   assert.ok(part?.kind === 'tool' && part.name === 'Edit');
@@ -65,7 +65,7 @@ test('of the input of a call only the start is shown, because its end may be of 
   assert.match(old_string ?? '', /^(x\n)+\[\d+\.\d KiB left out\]\n$/);
 });
 
-test('a message whose start has nothing to show is a large one', () => {
+test('a message without content in its start is shown as a large message', () => {
   const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'QUJD'.repeat(100_000) } };
   const contents = [{ data: 'x'.repeat(100_000) }, Array.from({ length: 50_000 }, (_, index) => index)];
   for (const content of contents) assert.deepEqual(parse(content), [{ kind: 'large' }]);
@@ -79,7 +79,7 @@ test('a message whose start has nothing to show is a large one', () => {
   ]);
 });
 
-test('a call says which of its messages are not whole', () => {
+test('a call lists its messages that are only excerpts', () => {
   const message = (seq: number, content: unknown): Message => ({ id: `m${seq}`, seq, localId: null, createdAt: seq, content });
   const excerpt = (seq: number, content: unknown): Message => ({
     id: `m${seq}`,
@@ -102,7 +102,7 @@ test('a call says which of its messages are not whole', () => {
   assert.deepEqual(text?.cut, [cutOf(5, output('assistant', { type: 'text', text: LOG }))]);
 });
 
-test('a text of several messages says which of them are not whole', () => {
+test('a text of several messages lists the messages that are only excerpts', () => {
   const content = (text: string, next?: string) =>
     output('assistant', { type: 'text', text, ...(next && { continuedBy: { localId: next, end: '', start: '' } }) });
   const part = (seq: number, body: object): Message => ({ id: `m${seq}`, seq, localId: `p${seq}`, createdAt: seq, ...body });

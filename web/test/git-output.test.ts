@@ -1,4 +1,4 @@
-// The results of git calls: as the protocol has them, and as output of git.
+// Reading the results of git calls: the fields of the protocol, and the output of git.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -120,7 +120,7 @@ test('reads folders of changed files, and how many entries follow', () => {
   assert.equal(readStatus({ branch: 'main', files: [], more: 'many' }).more, 0);
 });
 
-test('a result that is neither is an error', () => {
+test('a result with neither fields nor output of git is an error', () => {
   const unreadable = /cannot read/;
   for (const result of [{}, { files: 'none' }, { stdout: 5 }, { stdout: 'fatal: not a git repository' }, { output: ' M a' }]) {
     assert.throws(() => readStatus(result), unreadable);

@@ -76,7 +76,7 @@ test('omits the text of a message with only files', async () => {
   assert.deepEqual(sent, [{ localId: 'l1', attachments: [file] }]);
 });
 
-test('keeps a rejected message with its error, to be retried with the same id or discarded', async () => {
+test('keeps a rejected message with its error; the user can retry the message with the same id, or discard it', async () => {
   const { outbox, hub, sent } = setup();
   hub.respond = async () => ({
     error: { error: 'The session is not active.', code: 'session_inactive' },
@@ -293,7 +293,7 @@ test('sends unsent messages after a reload with the same id', async () => {
   assert.deepEqual(states(), []);
 });
 
-test('forgets unsent messages of an earlier page that the history has, whenever it arrives', async () => {
+test('drops unsent messages of an earlier page that are in the history, also if the history arrives late', async () => {
   const history = () => {
     const stored = { id: 'm', seq: 7, localId: 'l1', content: {}, createdAt: 1 } as unknown as Message;
     updateConversation('a', (conversation) => withNewestPage(conversation, [stored], false));
@@ -351,7 +351,7 @@ test('stores a message later if the storage was full at first', async (t) => {
   assert.deepEqual([outgoing()[0]?.isVolatile, (await database.getAll('outbox')).length], [undefined, 1]);
 });
 
-test('says that a message is lost with the page where the browser stores nothing', async () => {
+test('marks messages as volatile if the browser has no durable storage', async () => {
   const { outbox, hub } = setup(new MemoryDatabase());
   hub.respond = async () => Promise.reject(unreachableError());
   await outbox.send('a', 'one', []);
@@ -359,7 +359,7 @@ test('says that a message is lost with the page where the browser stores nothing
   assert.deepEqual([states(), outgoing()[0]?.isVolatile], [[['l1', 'waiting']], true]);
 });
 
-test('leaves the messages to the tab that is sending, and sends what that tab has left', async () => {
+test('does not send while another tab sends, and later sends the remaining messages', async () => {
   const { outbox, sent, lock } = setup();
   lock.isTaken = true;
   await outbox.send('a', 'one', []);
@@ -370,7 +370,7 @@ test('leaves the messages to the tab that is sending, and sends what that tab ha
   assert.deepEqual([states(), sent.length], [[['l1', 'sent']], 1]);
 });
 
-test('does not send what another tab has sent or discarded meanwhile', async () => {
+test('does not send messages that another tab has sent or discarded', async () => {
   const { outbox, hub, sent, database, postedToTabs } = setup();
   hub.respond = async () => Promise.reject(unreachableError());
   for (const text of ['one', 'two', 'three']) await outbox.send('a', text, []);
@@ -396,7 +396,7 @@ test('does not send what another tab has sent or discarded meanwhile', async () 
   assert.deepEqual(postedToTabs.at(-1), { type: 'outbox', sessionId: 'a', sentId: 'l3' });
 });
 
-test('shows what another tab has written, rejected or retried', async () => {
+test('shows messages that another tab has written, retried, or marked as rejected', async () => {
   const { outbox, database } = setup();
   const message = { sessionId: 'a', text: 'theirs', attachments: [], createdAt: 1 };
   await database.put('outbox', 't1', { ...message, error: 'Too long.' });
@@ -407,7 +407,7 @@ test('shows what another tab has written, rejected or retried', async () => {
   assert.deepEqual([states(), outgoing()[0]?.error], [[['t1', 'waiting']], undefined]);
 });
 
-test('moves unsent messages to the session that theirs was merged into', async () => {
+test('moves the unsent messages of a merged session to the remaining session', async () => {
   const { outbox, reload, hub, sent } = setup();
   hub.respond = async () => ({
     error: { error: 'The session is not active.', code: 'session_inactive' },

@@ -70,7 +70,7 @@ test('parses the records of other flavors', () => {
   ]);
 });
 
-test('finds a record nested in another object', () => {
+test('finds a record that is nested in another object', () => {
   const record = { role: 'agent', content: 'hi' };
   for (const content of [record, { message: record }, { data: { message: record } }, { payload: { message: record } }]) {
     assert.deepEqual(parseMessage(content), [{ kind: 'text', text: 'hi' }]);
@@ -116,7 +116,7 @@ test('parses the system records of an agent: its errors, compactions and recaps'
   ]);
 });
 
-test('shows no record that is only for programs or for the model', () => {
+test('does not show records that are only for programs or for the model', () => {
   const data = (fields: object) => ({ role: 'agent', content: { type: 'output', data: fields } });
   const message = { role: 'user', content: 'Caveat: generated while running a local command.' };
   for (const fields of [
@@ -130,7 +130,7 @@ test('shows no record that is only for programs or for the model', () => {
   assert.deepEqual(parseMessage(system('turn_duration', { durationMs: 1234 })), []);
 });
 
-test('the text that says why a turn failed is an error', () => {
+test('a text with the reason of a failed turn becomes an error', () => {
   const failure = (content: unknown) => ({
     role: 'agent',
     content: { type: 'output', data: { type: 'assistant', isApiErrorMessage: true, message: { role: 'assistant', content } } },
@@ -139,7 +139,7 @@ test('the text that says why a turn failed is an error', () => {
     assert.deepEqual(parseMessage(failure(content)), [{ kind: 'error', text: 'No credit.' }]);
 });
 
-test('an event that is an error is an error', () => {
+test('an event of type `error` becomes an error', () => {
   assert.deepEqual(parseMessage({ type: 'event', data: { type: 'error', message: 'The agent ended.' } }), [
     { kind: 'error', text: 'The agent ended.' },
   ]);

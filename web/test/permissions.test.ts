@@ -53,7 +53,7 @@ test('a choice among the agent’s own approvals has its label', () => {
   ]);
 });
 
-test('invalid fields of a request are dropped, and a rule that is null is kept', () => {
+test('drops invalid fields of a request, and keeps the rule `null`', () => {
   const request = { sessionRule: null, choices: [{ id: 'a' }], needsChoice: 'yes', shortened: 5, approvedBy: {} };
   assert.deepEqual(
     validRequests({

@@ -63,7 +63,7 @@ test('a page in view reports that it is hidden 60 s after its last input, and th
   assert.deepEqual(visibilities(), ['hidden', 'visible', 'visible', 'hidden']);
 });
 
-test('a subscription starts hidden without recent input, and input before it is connected is reported', async () => {
+test('a subscription without recent input starts hidden, and reports input from before its connection', async () => {
   const { presence, page, reports } = setup();
   await advance(60_000);
   assert.equal(presence.prepareSubscription(), 'hidden');
@@ -88,7 +88,7 @@ test('a subscription starts hidden without recent input, and input before it is 
   presence.stop();
 });
 
-test('repeats the report every minute while there is input, and sends a hidden one once', async () => {
+test('repeats the report every minute while there is input, and then reports `hidden` once', async () => {
   const { presence, page, reports } = setup();
   presence.prepareSubscription();
   presence.handleConnected('s');
@@ -123,7 +123,7 @@ test('the first input after a toast is reported, and without input the page does
   for (const _ of [1, 2, 3]) presence.handleInput();
   await flushPromises();
   assert.deepEqual(visibilities(), ['visible'], 'one report for a toast');
-  // The next report would be due in a minute, and the last input is later than its schedule.
+  // The last input is later than the input that determined the time of the next report.
   await advance(30_000);
   presence.handleInput();
   await advance(10_000);

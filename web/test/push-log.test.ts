@@ -20,7 +20,7 @@ const entry = (outcome: string, sent = 0, waiting = 0): PushLogEntry =>
     retries: [],
   }) as PushLogEntry;
 
-test('describes outcomes, and shows unknown ones as they are', () => {
+test('describes outcomes, and shows unknown outcomes unchanged', () => {
   assert.equal(describeOutcome(entry('sent', 1)), 'Delivered to 1 browser');
   assert.equal(describeOutcome(entry('sent', 2)), 'Delivered to 2 browsers');
   assert.equal(describeOutcome(entry('toast')), 'Shown in the console, which was in use');

@@ -106,7 +106,7 @@ test('fetches the list after an update of an unknown session', () => {
   assert.deepEqual(reduce(EMPTY_STATE, updateEvent('b', { active: true })).refetches, []);
 });
 
-test('fetches a value that an event omits, with the open session or else with the list', () => {
+test('fetches the open session, or else the list, if an event omits a value', () => {
   const open = stateWith(session('a', { agentState: { controlledByUser: true } }));
   const large = updateEvent('a', { agentStateBytes: 3_000_000, agentStateVersion: 2 } as Partial<Session>);
   const { state, refetches } = reduce(open, large);
@@ -287,7 +287,7 @@ test('sessions that change within a minute do not change places', () => {
   assert.deepEqual(order([120_000, 1], [119_999, 2]), ['s0', 's1']);
 });
 
-test('a session that was never used is new, and does not stand before those in use', () => {
+test('an unused session has the title "New session", and comes after the sessions in use', () => {
   const withState = (id: string, lifecycleState: string, more: Partial<Session> = {}) =>
     toSummary(session(id, { metadata: { path: '/a', host: 'h', lifecycleState }, ...more }));
   const sorted = sortSessions([
@@ -311,7 +311,7 @@ test('a session has failed while it is active and its CLI says so', () => {
   );
 });
 
-test('a list in use keeps its order, without removed and new sessions', () => {
+test('a list in use keeps its order, and shows no new sessions', () => {
   const all = ['a', 'b', 'c', 'new'].map((id) => toSummary(session(id)));
   assert.deepEqual(
     sortAsBefore(all, ['c', 'gone', 'a', 'b']).map(({ id }) => id),
@@ -421,7 +421,7 @@ test('live text has limits, and is ignored for a conversation that was not opene
   assert.equal(applyAll(EMPTY_STATE, delta(0, 'x')), EMPTY_STATE);
 });
 
-test('live text that arrives before the first page is shown with it, unless the page has its message', () => {
+test('live text before the first page is shown with the page, unless the page contains the message', () => {
   const loading: Conversation = { ...EMPTY_CONVERSATION, loadState: { status: 'loading' } };
   const { a } = applyAll({ ...EMPTY_STATE, conversations: { a: loading } }, delta(0, 'one'), delta(0, 'two', 'l2')).conversations;
   assert.deepEqual(

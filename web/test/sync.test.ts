@@ -70,7 +70,7 @@ const summary = (id: string, lifecycleState: string) => ({
   active: true,
   metadata: { path: `/${id}`, host: 'h', flavor: null, lifecycleState },
 });
-/** Delays the hub's responses until the returned function is called. Their content is that of the request's time. */
+/** Delays the hub's responses until the returned function is called. A response has the content of the time of its request. */
 function delayResponses(hub: { delay: Promise<void> | null }): () => void {
   let release = () => {};
   hub.delay = new Promise((resolve) => {
@@ -128,7 +128,7 @@ test('fetches all pages of the list and of the archive, and shows the first one 
   assert.deepEqual(requests, ['/api/sessions {"archived":"only"}', '/api/sessions {"archived":"only","cursor":"1"}']);
 });
 
-test('a list that is fetched again is replaced when its last page is there', async () => {
+test('a second fetch replaces the list when its last page has arrived', async () => {
   const { sync, hub } = setup(0);
   hub.pages = [['a'], ['b'], ['c']];
   await sync.fetchSessions();
@@ -140,7 +140,7 @@ test('a list that is fetched again is replaced when its last page is there', asy
   assert.deepEqual([...seen], ['abc', 'ac']);
 });
 
-test('a list without its last pages is an error, until it is fetched again', async () => {
+test('a list whose last pages fail is an error, until a fetch succeeds', async () => {
   const { sync, hub } = setup(0);
   hub.pages = [['a'], ['b']];
   const unsubscribe = state.subscribe(({ summaries }) => {
@@ -396,7 +396,7 @@ test('coalesces requests during a fetch into one repetition', async () => {
   assert.equal(requests.length, 2);
 });
 
-test('fetches everything that is shown after a gap', async () => {
+test('after a gap, fetches all shown resources again', async () => {
   const { sync, hub, requests } = setup(2);
   await Promise.all([sync.fetchSessions(), sync.fetchMachines(), sync.fetchSession('a'), sync.fetchNewestMessages('a')]);
   openSessionId.value = 'a';
@@ -413,7 +413,7 @@ test('fetches everything that is shown after a gap', async () => {
   ]);
 });
 
-test('drops a live text when no delta of it arrives for 30 s, and all with the connection', async (t) => {
+test('drops a live text without a delta for 30 s, and all live texts when the connection is lost', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] });
   t.after(() => mock.timers.reset());
   const { sync } = setup(1);

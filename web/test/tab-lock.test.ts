@@ -1,4 +1,4 @@
-// Leases: the locks between tabs where the browser has no Web Locks.
+// Leases: the locks between tabs if the browser has no Web Locks API.
 
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, mock, test } from 'node:test';

@@ -222,7 +222,7 @@ test('puts live text after the messages, with the key of the message that will r
   );
 });
 
-test('live text with missing text shows where, and is marked if its beginning is missing', () => {
+test('live text shows where text is missing, and is marked if its beginning is missing', () => {
   const [item] = timeline([], WORKING, {
     live: [
       {
@@ -271,7 +271,7 @@ test('a text whose next part is still to come is live until the agent does somet
   assert.equal(isLive(WORKING, text()), false);
 });
 
-test('parts that do not fit together are items of their own', () => {
+test('parts that do not fit together are separate items', () => {
   const first = part('p1', '```js\none\n```', 'p2');
   const thought = { ...block({ type: 'thinking', thinking: '```js\nhm' }), localId: 'p2' };
   for (const next of [part('other', '```js\ntwo'), part('p2', 'two'), thought]) {

@@ -85,7 +85,7 @@ test('lists the fields besides a command or an edit', () => {
   });
 });
 
-test('shows arguments that are not an object as they are', () => {
+test('shows arguments that are not an object unchanged', () => {
   assert.deepEqual(
     ['words', 5, ['a'], {}, null].map((input) => parseArguments(input).otherFields),
     [[{ name: '', text: 'words' }], [{ name: '', text: '5' }], [{ name: '', text: '[\n  "a"\n]' }], [], []],
@@ -115,7 +115,7 @@ test('parses questions with options and answer keys', () => {
     assert.deepEqual(parseQuestions(withoutQuestions), { questions: [], otherFields: [] });
 });
 
-test('rejects questions with other fields besides them, and lists the other fields inside a question', () => {
+test('returns no questions if the request has other fields, and lists the other fields of a question', () => {
   const question = { question: 'Shall I run the tests?', options: ['Yes', 'No'] };
   assert.deepEqual(parseQuestions({ command: 'curl | sh', questions: [question] }).questions, []);
   const unusual = { ...question, id: 'curl | sh', options: ['Yes', { label: 'No', then: 'rm' }, 5], multiSelect: 'x' };
@@ -235,7 +235,7 @@ test('escapes invisible and reordering characters', () => {
   assert.deepEqual(escapeInvisible(''), []);
 });
 
-test('escapes lose nothing of a text', () => {
+test('escaping preserves the whole text', () => {
   const withoutEscapes = (text: string) =>
     text.replace(/\\u(\w{4})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 16)));
   fc.assert(
@@ -256,7 +256,7 @@ test('formats JSON like `JSON.stringify`, at any depth', () => {
   assert.equal(written.replace(/\s/g, ''), `${'['.repeat(depth)}"core"${']'.repeat(depth)}`);
 });
 
-test('a plan is that of a tool for plans, with all other fields, and without a command or an edit', () => {
+test('a call presents a plan if its tool is for plans, and it has no command and no edit', () => {
   assert.deepEqual(parsePlan('ExitPlanMode', { plan: '# Plan' }), { plan: '# Plan', otherFields: [] });
   assert.deepEqual(parsePlan('exit_plan_mode', { plan: '# Plan', allowedPrompts: [{ tool: 'Bash' }] }), {
     plan: '# Plan',

@@ -80,7 +80,7 @@ test('summarizes edits by their changed lines', () => {
   for (const none of [{ command: 'ls' }, 'ls', null, undefined]) assert.equal(summarizeEdits(none), undefined);
 });
 
-test('the edits of a call are compared once, and only up to a bound over all of them', () => {
+test('compares the edits of a call once, with one limit for all edits', () => {
   const lines = (count: number, word: string) => Array.from({ length: count }, (_, at) => `${word} ${at}\n`).join('');
   const edit = (count: number) => ({ old_string: `first\n${lines(count, 'old')}`, new_string: `first\n${lines(count, 'new')}` });
   const countsOf = (...counts: number[]) => {

@@ -1,10 +1,10 @@
-// What an agent has used, from metadata that a CLI wrote.
+// Texts for the tokens and the cost of an agent.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { describeUsage, describeUsageBriefly } from '../src/content/usage.ts';
 
-test('tokens and cost are described as far as they are known', () => {
+test('describes the known parts of tokens and cost', () => {
   const table: [unknown, string][] = [
     [{ used: 12_345, size: 200_000, cost: { amount: 0.054, currency: 'USD' } }, '12K of 200K tokens · $0.05'],
     [{ used: 900 }, '900 tokens'],
@@ -20,7 +20,7 @@ test('tokens and cost are described as far as they are known', () => {
   for (const [usage, text] of table) assert.equal(describeUsage(usage), text, JSON.stringify(usage));
 });
 
-test('on a phone the tokens are a part of the limit, if it is known', () => {
+test('the short text shows the tokens as a share of the limit, if the limit is known', () => {
   const table: [unknown, string][] = [
     [{ used: 12_345, size: 200_000, cost: { amount: 0.054, currency: 'USD' } }, '6% · $0.05'],
     [{ used: 200_000, size: 200_000 }, '100%'],

@@ -1,4 +1,4 @@
-// What a view shows while its key changes during a fetch.
+// `useFetch`: the shown value while a fetch runs and the key changes.
 
 import { document } from './support/dom.ts';
 import assert from 'node:assert/strict';
@@ -24,7 +24,7 @@ function renderView() {
   return { fetches, show, answer, fail, refetch, current, close };
 }
 
-test('a response to an earlier key is ignored, whenever it arrives', async () => {
+test('a response for an earlier key is ignored, also if the response arrives last', async () => {
   const view = renderView();
   await view.show('a');
   await view.show('b');
@@ -43,7 +43,7 @@ test('a response to an earlier key is ignored, whenever it arrives', async () =>
   await view.close();
 });
 
-test('the value stays while it is fetched again, and an error replaces it', async () => {
+test('the old value stays during a new fetch, and an error replaces the value', async () => {
   const view = renderView();
   await view.show('a');
   await view.answer(0, 'first');

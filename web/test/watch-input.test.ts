@@ -1,4 +1,4 @@
-// Input of a person.
+// Detecting input of the user.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -1,6 +1,6 @@
 /**
- * Each real agent from npm with a scripted model and an in-memory hub. `npm run test:agents` runs this, and the stories in a
- * browser (`tests/e2e/agents`). AGENTS chooses some of the agents.
+ * Each real agent from npm, with a scripted model and an in-memory hub. `npm run test:agents` runs these tests, and the tests in a browser
+ * (`tests/e2e/agents`). The variable AGENTS selects agents.
  */
 
 import assert from 'node:assert/strict';
@@ -19,7 +19,7 @@ const TURN_MS = 60_000;
 
 const PICTURE = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
 
-/** The agents that ask for the approval of a plan: their mode, the one that accepts edits, and their own approval with it. */
+/** The agents that ask for the approval of a plan, with: their plan mode, the mode that accepts edits, and the approval that selects it. */
 const PLAN_MODES = {
   claude: { mode: 'plan', editsMode: 'acceptEdits' },
   qwen: { mode: 'read-only', editsMode: 'safe-yolo', choice: 'proceed_always' },
@@ -197,7 +197,7 @@ async function tellStory(t, name) {
     first = { ...first, child, exit };
   });
 
-  await t.test('an agent that has lost its session says so and starts a new one', async () => {
+  await t.test('an agent that has lost its session reports the loss and starts a new session', async () => {
     first.child.kill('SIGKILL');
     await first.exit;
     const folder = path.join(base, 'state', 'sessions');

@@ -20,7 +20,7 @@ const ENVIRONMENTS = {
     DISABLE_TELEMETRY: '1',
     DISABLE_ERROR_REPORTING: '1',
     DISABLE_AUTOUPDATER: '1',
-    // As some containers have it. The adapter takes any value, Claude Code itself only `1`.
+    // As in some containers. The adapter accepts any value, and Claude Code only `1`.
     IS_SANDBOX: 'yes',
   }),
   codex: (url, home) => {
@@ -89,7 +89,7 @@ const opencodeConfig = (url) => ({
   },
 });
 
-/** The environment in which the CLI starts the agent, with a home directory of its own. */
+/** Returns the environment in which the CLI starts the agent, with a separate home directory. */
 export function environmentFor(name, { url, home, bin }) {
   const folders = { XDG_CONFIG_HOME: 'config', XDG_DATA_HOME: 'data', XDG_CACHE_HOME: 'cache', XDG_STATE_HOME: 'state' };
   const removed = Object.keys(process.env).filter((variable) => OWN_VARIABLES.test(variable));

@@ -24,7 +24,7 @@ export function runCli(t, args, env, stdio = 'pipe') {
   return { child, exit, collected };
 }
 
-/** Starts the CLI and waits until its machine is connected. Returns the ids of the session and the machine too. */
+/** Starts the CLI, and waits until its machine is connected. The result also has the ids of the session and the machine. */
 export async function startCli(t, hub, args, env, stdio) {
   const started = runCli(t, args, env, stdio);
   /** @type {Record<string, string>} */

@@ -1,4 +1,4 @@
-/** What Gemini CLI 0.61 does with the files of its sessions. */
+/** Creates and deletes files of sessions in the same way as Gemini CLI 0.61. */
 
 import { appendFileSync, mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
@@ -17,21 +17,21 @@ export class GeminiRecords {
     return readFileSync(path.join(this.folder, name), 'utf8').includes('"type":"user"');
   }
 
-  /** At its start: deletes each session of which a file has no messages. */
+  /** At the start of the CLI: deletes all files of each session that has a file without messages. */
   cleanUp() {
     const names = readdirSync(this.folder);
     const emptyIds = names.filter((name) => !this.#hasMessages(name)).map(idOf);
     for (const name of names) if (emptyIds.includes(idOf(name))) rmSync(path.join(this.folder, name));
   }
 
-  /** Before a session is created or loaded: writes a file that is named after the minute, here after the process. */
+  /** Before a session is created or loaded: writes a new file. Gemini CLI names the file after the minute; here it is named after the process. */
   open(id) {
     const name = `session-${process.pid}-${id.slice(0, 8)}.jsonl`;
     this.#append(name, { sessionId: id });
     this.#current = this.find(id) ?? name;
   }
 
-  /** The file of a session with messages; null if there is none. */
+  /** Returns the file with the messages of a session; null if there is none. */
   find(id) {
     return readdirSync(this.folder).find((name) => idOf(name).startsWith(id.slice(0, 8)) && this.#hasMessages(name)) ?? null;
   }

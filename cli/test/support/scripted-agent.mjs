@@ -1,6 +1,6 @@
 /**
- * An agent for tests, on the agent side of the official SDK. A prompt is a JSON array of steps. SCRIPT is JSON with the
- * answers of `initialize` and `session/new`; the sessions and a log of the received calls are in the folder SCRIPT_HOME.
+ * An agent for tests, on the official SDK. A prompt is a JSON array of steps. The variable SCRIPT is JSON with the answers of `initialize` and
+ * `session/new`. The folder SCRIPT_HOME contains the sessions and a log of the received calls.
  */
 
 import { spawn } from 'node:child_process';
@@ -27,7 +27,7 @@ const home = process.env.SCRIPT_HOME;
 const record = (method, params) => appendFileSync(path.join(home, 'calls.jsonl'), `${JSON.stringify({ method, params })}\n`);
 const sessionFile = (id) => path.join(home, `${id}.session`);
 
-/** The sessions as Gemini CLI stores them, in its place. */
+/** The sessions in the format and in the folder of Gemini CLI. */
 const geminiRecords = process.env.GEMINI_CLI_HOME ? new GeminiRecords(process.env.GEMINI_CLI_HOME) : null;
 geminiRecords?.cleanUp();
 

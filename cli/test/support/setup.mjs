@@ -9,7 +9,7 @@ import { program } from '../../src/program.mjs';
 
 export const SCRIPTED_AGENT = fileURLToPath(new URL('scripted-agent.mjs', import.meta.url));
 
-/** Puts the scripted agent on the PATH as a program; for after `setUp`, which restores the environment. */
+/** Puts the scripted agent on the PATH as a program. Must be called after `setUp`, which restores the environment after the test. */
 export function putScriptedAgent(t, name) {
   const bin = tempDir(t);
   writeFileSync(path.join(bin, name), `#!/bin/sh\nexec '${process.execPath}' '${SCRIPTED_AGENT}'\n`, { mode: 0o755 });
@@ -58,7 +58,7 @@ export async function setUp(t, script = {}) {
   const fixture = await setUpApp(t, program, { command, flavor: 'alpha' });
   const { hub } = fixture;
   const file = path.join(scriptHome, 'calls.jsonl');
-  /** The calls that the agent received, of one method or all. */
+  /** Returns the calls that the agent received: all calls, or the calls of one method. */
   const calls = (method) => {
     const all = existsSync(file)
       ? readFileSync(file, 'utf8')

@@ -8,7 +8,7 @@ import { createTranslator } from '../../src/translate/translator.mjs';
 const FOLDER = new URL('../transcripts/', import.meta.url);
 const VALUES = [undefined, null, '', 'x', '\uD83D', 0, -1, true, [], [null], ['x'], {}, { content: null }];
 
-/** Every variant of a value in which one part is replaced. */
+/** Returns all variants of a value in which one part is replaced. */
 function* variants(value) {
   yield* VALUES;
   if (typeof value !== 'object' || value === null) return;

@@ -11,7 +11,7 @@ const ALWAYS = option('allow_always');
 const REJECT = option('reject_once');
 const NEVER = option('reject_always');
 
-test('an option is chosen by its kind, never by its place', () => {
+test('an option is chosen by its kind, never by its position', () => {
   for (const options of [
     [ALWAYS, ONCE, REJECT],
     [NEVER, REJECT, ONCE, ALWAYS],
@@ -122,12 +122,12 @@ test('answers become the content of a form', () => {
   });
 });
 
-test('a typed answer goes into the field for it, and one that the form cannot take is left out', () => {
+test('a typed answer is put into the field for typed answers, and is left out if the form has none', () => {
   const answers = { colour: ['green'], fast: ['maybe'], sizes: ['Huge'], count: ['many'] };
   assert.deepEqual(elicitationResult(FORM, { status: 'approved', answers }).content, { colour_custom: 'green', count: 'many' });
 });
 
-test('a declined and a canceled question are told apart', () => {
+test('a declined question differs from a canceled question', () => {
   assert.deepEqual(elicitationResult(FORM, { status: 'denied' }), { action: 'decline' });
   assert.deepEqual(elicitationResult(FORM, { status: 'denied', decision: 'abort' }), { action: 'cancel' });
   assert.deepEqual(elicitationResult(FORM, { status: 'canceled' }), { action: 'cancel' });

@@ -22,7 +22,7 @@ function stream(whole, { msPerWord = 0 } = {}) {
   return { live, pieces, parts };
 }
 
-/** Joins parts as PROTOCOL.md says. Returns the texts, with the last part of each. */
+/** Joins parts by the rules of PROTOCOL.md. Returns the texts, each with its last part. */
 function join(parts) {
   const texts = [];
   let previous;
@@ -130,7 +130,7 @@ test('a thought is split like a text, and its parts are joined without fences', 
   assert.deepEqual(join(parts.map(({ thinking, ...part }) => ({ ...part, text: thinking }))), [thought.trimStart()]);
 });
 
-test('whatever an agent writes, its parts join to what it wrote', () => {
+test('the parts of any text join to the same text', () => {
   const lines = [
     'word word',
     '',

@@ -11,7 +11,7 @@ const diff = (path, oldText, newText) => ({ type: 'diff', path, oldText, newText
 const results = (session) =>
   session.hub.messages.flatMap(({ content }) => content.content.data.message?.content.filter(({ type }) => type === 'tool_result') ?? []);
 
-/** The input of a call that the agent describes with some fields. */
+/** Returns the input of a call that the agent describes with these fields. */
 function inputOf(fields, agent) {
   const session = createSession({ agent });
   session.call('c', { status: 'in_progress', ...fields });
@@ -19,7 +19,7 @@ function inputOf(fields, agent) {
   return session.hub.timeline()[0].input;
 }
 
-test('a call is stored when its input is known, and after the text before it', () => {
+test('a call is stored when its input is known, after the preceding text', () => {
   const session = createSession();
   session.say('I run it.');
   session.call('c', { title: 'Bash', kind: 'execute', status: 'pending', rawInput: {} });
@@ -30,7 +30,7 @@ test('a call is stored when its input is known, and after the text before it', (
   assert.deepEqual(session.shown(), ['text "I run it."', 'Bash {"command":"make"} -> running']);
 });
 
-test('an input that is still empty is waited for until the call has output or ends', () => {
+test('a call with an empty input is stored when the call has output or ends', () => {
   for (const { agent, rawInput } of [
     { agent: 'any', rawInput: {} },
     { agent: 'opencode', rawInput: { cwd: '/p' } },
@@ -46,7 +46,7 @@ test('an input that is still empty is waited for until the call has output or en
   }
 });
 
-test('the name of a tool is the one the agent gives it, else that of its kind, else its title', () => {
+test('the name of a tool is the agent’s name, or else the name of the kind, or else the title', () => {
   const nameOf = (fields, /** @type {{agent?: string, id?: string}} */ { agent, id = 'c' } = {}) => {
     const session = createSession({ agent });
     session.call(id, { status: 'completed', ...fields });
@@ -60,7 +60,7 @@ test('the name of a tool is the one the agent gives it, else that of its kind, e
   assert.equal(nameOf({}), 'Tool');
 });
 
-test('the changes of files are shown as edits, and a field that they repeat is left out', () => {
+test('changes of files are shown as edits, and a field that repeats a change is left out', () => {
   const lines = (word) => `${'a\n'.repeat(10)}${word}\n${'b\n'.repeat(10)}`;
   const change = diff('/a', lines('old'), lines('new'));
   assert.deepEqual(
@@ -96,7 +96,7 @@ test('a field that the changes do not show stays visible', () => {
   assert.deepEqual(inputOf({ kind: 'edit', content, rawInput: { new_string: 'evil' } }).input, { new_string: 'evil' });
 });
 
-test('an input that the agent does not send is derived from what it says of the call', () => {
+test('a missing input is derived from the title and the locations of the call', () => {
   assert.deepEqual(inputOf({ kind: 'execute', title: 'make' }, 'gemini'), { command: 'make' });
   assert.deepEqual(inputOf({ kind: 'read', title: 'a.txt', locations: [{ path: '/p/a.txt' }] }), { file_path: '/p/a.txt' });
   assert.deepEqual(inputOf({ kind: 'search', title: 'grep x', locations: [{ path: '/a' }, { path: '/b' }] }), {
@@ -124,7 +124,7 @@ test('a large and deeply nested input is shortened to what the hub accepts', () 
   }
 });
 
-test('output that is sent as a whole each time is stored in pieces, one a second', () => {
+test('cumulative output is stored in pieces, one per second', () => {
   const session = createSession();
   session.call('c', RUNNING);
   for (const [ms, text] of Object.entries({
@@ -149,7 +149,7 @@ test('output that is sent as a whole each time is stored in pieces, one a second
   assert.deepEqual(session.shown(), ['Bash {"command":"make"} -> done "one\\ntwo\\nthree\\nfour\\nfive\\n"']);
 });
 
-test('output that is a window of the last lines is continued where the windows overlap', () => {
+test('output that contains only the last lines is continued where it overlaps the previous output', () => {
   const session = createSession();
   session.call('c', RUNNING);
   const lines = Array.from({ length: 150 }, (_, index) => `line ${index}\n`);
@@ -233,7 +233,7 @@ for (const [way, send] of Object.entries({
     session.callUpdate('c', { status: 'failed', content: textContent(LOG.slice(-2_000_000)) });
   },
 })) {
-  test(`of a long output the start and the end are stored, and how much is left out: ${way}`, () => {
+  test(`the start and the end of a long output are stored, and the size of the gap: ${way}`, () => {
     const session = createSession();
     session.call('c', RUNNING);
     send(session);
@@ -264,7 +264,7 @@ test('an id that the agent uses again is another call', () => {
   assert.deepEqual(session.shown(), ['Bash {"command":"one"} -> done "one"', 'Bash {"command":"two"} -> done "two"']);
 });
 
-test('what an agent says of a call that was denied or closed is ignored', () => {
+test('updates of a denied or closed call are ignored', () => {
   const session = createSession();
   session.decide(session.ask({ toolCallId: 'c', ...RUNNING }), { status: 'denied' });
   session.callUpdate('c', { status: 'failed', content: textContent('User refused permission') });
@@ -285,7 +285,7 @@ test('calls that are not reported as ended are ended with the turn', () => {
   ]);
 });
 
-test('todos replace those of the session only when the agent has taken them', () => {
+test('todos replace the session’s todos only when their call succeeds', () => {
   const session = createSession();
   const todos = [{ content: 'one', status: 'pending' }];
   session.call('c', { title: 'todowrite', kind: 'other', status: 'in_progress', rawInput: { todos } });

@@ -1,4 +1,4 @@
-// What a user sees in the web console after the turns of six agents, from their wire logs.
+// The conversation in the web console after turns of six agents, from the wire logs of the agents.
 
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
@@ -196,7 +196,7 @@ test('commands that are sent again are reported once', () => {
   assert.equal(commands.commands[0].name, 'add-dir');
 });
 
-test('of a session that is loaded again, commands and title are taken, and nothing that was said before', () => {
+test('a replayed session gives its commands and its title, and no messages', () => {
   for (const agent of ['claude', 'codex', 'copilot', 'gemini', 'opencode']) {
     const { hub, timeline } = replay(`${agent}-load-2-load`);
     assert.ok(hub.of('commands').length > 0, agent);

@@ -24,7 +24,7 @@ test('a turn that ended before the answer was complete says why', () => {
   }
 });
 
-test('the request to leave the plan mode shows the plan that came before it, and approves each action', () => {
+test('the request to leave the plan mode shows the preceding plan, and its approval still asks for each action', () => {
   const session = createSession({ agent: 'claude' });
   session.call('c', {
     title: 'Ready to code?',
@@ -45,7 +45,7 @@ test('the request to leave the plan mode shows the plan that came before it, and
   assert.deepEqual(session.decide(request, { status: 'approved' }), { outcome: { outcome: 'selected', optionId: 'exit-plan-default' } });
 });
 
-test('the approval of a plan is the option that lets the agent ask, and the others are choices of their own', () => {
+test('the approval of a plan selects the option in which the agent asks, and the other options are choices', () => {
   const option = (optionId, kind, name) => ({ optionId, kind, name });
   const options = [
     option('restore_previous', 'allow_once', 'Yes, restore previous mode (auto)'),
@@ -73,7 +73,7 @@ test('the approval of a plan is the option that lets the agent ask, and the othe
   assert.equal(decide({ status: 'denied' }), 'cancel');
 });
 
-test('a permanent approval of a call that is no plan is offered only if the agent has no other one', () => {
+test('a permanent approval of a call is offered only if the agent has no other approval, except for plans', () => {
   const session = createSession();
   const always = { optionId: 'always', kind: 'allow_always', name: 'Always allow `make`' };
   assert.equal(session.ask(COMMAND, { options: [always, { optionId: 'once', kind: 'allow_once' }] }).choices, undefined);
@@ -82,7 +82,7 @@ test('a permanent approval of a call that is no plan is offered only if the agen
   assert.equal(session.decide(request, { status: 'approved', answers: { choice: ['always'] } }).outcome.optionId, 'always');
 });
 
-test('two requests for one call have ids of their own, and are answered in any order', () => {
+test('two requests for one call have different ids, and can be answered in any order', () => {
   const session = createSession();
   const requests = [session.ask(COMMAND), session.ask(COMMAND)];
   assert.deepEqual(
@@ -277,7 +277,7 @@ test('a plan is stored when it changes, and limited', () => {
   assert.ok(JSON.stringify(plans[1]).length < 250_000);
 });
 
-test('of a session that is loaded again, only its state is taken', () => {
+test('a replayed session gives only its state', () => {
   const translator = createTranslator({ agent: 'any' });
   const replayed = (sessionUpdate, fields) => translator.onReplayedUpdate({ sessionUpdate, ...fields }).map(({ type }) => type);
   const content = { type: 'text', text: 'old' };

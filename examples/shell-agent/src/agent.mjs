@@ -1,6 +1,6 @@
 /**
- * The agent: each user message is a shell command. Commands run one at a time, after the user approved them, and at most
- * once, even if the agent is restarted. Their output is sent as messages.
+ * The agent: each user message is a shell command. Commands run one at a time, after the user has approved them. A command runs at most
+ * once, even if the agent is restarted. The output of a command is sent as messages.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -25,7 +25,7 @@ const HELP = `A message is a shell command. sh runs it in the directory in which
 /help            this text`;
 
 /**
- * The decision about a command. `never`: the mode forbids commands, and there was no request.
+ * The decision about a command. `never`: the mode forbids commands, so that the user was not asked.
  * @typedef {Partial<Omit<import('session-gateway-cli-kit/permissions').Outcome, 'status'>> &
  *   {status: 'approved' | 'denied' | 'canceled' | 'never'}} Decision
  */
@@ -66,7 +66,7 @@ export class ShellAgent {
   }
 
   /**
-   * Completes the calls that an earlier process of this session started. The hub ignores the messages that it already has.
+   * Completes the calls that an earlier process of this session started. The hub ignores messages that it has already stored.
    * @param {{isResumed: boolean}} mode
    */
   async start({ isResumed }) {
@@ -129,20 +129,20 @@ export class ShellAgent {
     return item.attachments.length > 0 ? undefined : this.send(messages.text('The message is empty: there is nothing to run.'));
   }
 
-  async #runSlashCommand(item, task, name, rest) {
+  async #runSlashCommand(item, task, name, argumentText) {
     if (name === 'help') {
       const ownCommands = (await this.catalog.commands()).filter((command) => !BUILT_IN_COMMANDS.includes(command));
       return this.send(messages.text([HELP, ...ownCommands.map((command) => `/${command}`)].join('\n')));
     }
     if (name === 'todo') {
-      const { changed, text } = this.todos.command(rest);
-      if (changed) await this.send(messages.toolUse(randomUUID(), 'TodoWrite', { todos: this.todos.items }));
+      const { isChanged, text } = this.todos.runCommand(argumentText);
+      if (isChanged) await this.send(messages.toolUse(randomUUID(), 'TodoWrite', { todos: this.todos.items }));
       return this.send(messages.text(text));
     }
     const script = await this.catalog.script(name);
     if (script === null) return this.send(messages.text(`There is no command /${name}. Try /help.`));
     const attachments = await this.#announceAttachments(item.attachments);
-    return this.#runCommand(item, task, script, rest.split(/\s+/).filter(Boolean), attachments);
+    return this.#runCommand(item, task, script, argumentText.split(/\s+/).filter(Boolean), attachments);
   }
 
   async #runCommand(item, task, command, args, attachments) {
@@ -155,7 +155,7 @@ export class ShellAgent {
       id = outcome.id;
     }
     if (task.isAborted) return;
-    // Recorded before the command starts: it must not run a second time, even if this process ends now.
+    // Recorded before the command starts, so that the command does not run a second time if this process ends now.
     const call = { id: id ?? randomUUID(), name: TOOL, input };
     this.state.recordCall(call, item.seq);
     this.#setThinking(true);
@@ -197,7 +197,7 @@ export class ShellAgent {
   }
 
   /**
-   * Reports why a command was not run: after a permission request, as a failed tool call with the request's id.
+   * Reports why a command was not run. After a permission request, the report is a failed tool call with the request's id.
    * @param {string} command
    * @param {object} input
    * @param {Decision} decision
@@ -220,7 +220,7 @@ export class ShellAgent {
     const { permissionMode, autoApprove } = this.settings;
     const decision = decideByMode(permissionMode, command, this.shell.isUnmodified);
     if (decision.isForbidden) return { status: 'never' };
-    // In a modified shell, a name may run another program than the one that the user approved.
+    // In a modified shell, the name of an approved program may run another program.
     const scope = this.shell.isUnmodified ? this.permissions.scopeOf({ tool: TOOL, args: input }) : null;
     const approvedBy = decision.approvedBy ?? (autoApprove ? APPROVE_EVERYTHING : this.permissions.findRule(scope));
     if (!approvedBy) return this.permissions.ask(TOOL, input, permissionMode, { scope });

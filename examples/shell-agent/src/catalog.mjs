@@ -1,6 +1,7 @@
 /**
- * The slash commands and skills that the directory defines: `.agents/commands/NAME.md`, whose first fenced `sh` block is
- * the command, and `.agents/skills/NAME/SKILL.md`, with a name and a description in its front matter.
+ * The slash commands and skills that the directory defines:
+ * - `.agents/commands/NAME.md`: a command. Its first fenced `sh` block is the script.
+ * - `.agents/skills/NAME/SKILL.md`: a skill, with a name and a description in the front matter
  */
 
 import { readFile, readdir, stat } from 'node:fs/promises';
@@ -18,7 +19,7 @@ export class Catalog {
     this.root = root;
   }
 
-  /** Returns the names of all slash commands, the built-in ones first. */
+  /** Returns the names of all slash commands, the built-in commands first. */
   async commands() {
     const ownCommands = (await this.#list('.agents/commands'))
       .filter((file) => file.endsWith('.md'))
@@ -27,7 +28,7 @@ export class Catalog {
     return [...BUILT_IN_COMMANDS, ...ownCommands];
   }
 
-  /** Returns the shell script of a command; null if there is no such command or its file has no `sh` block. */
+  /** Returns the shell script of a command. Returns null if there is no such command, or its file has no `sh` block. */
   async script(name) {
     if (!NAME.test(name)) return null;
     const page = await this.#read(`.agents/commands/${name}.md`);
@@ -65,7 +66,7 @@ export class Catalog {
   }
 }
 
-/** The `key: value` lines between the two `---` lines at the top of a page. */
+/** Parses the `key: value` lines between the two `---` lines at the top of a page. */
 function parseFrontMatter(page) {
   const block = /^---\r?\n([^]*?)\r?\n---/.exec(page)?.[1] ?? '';
   const fields = Object.create(null);

@@ -1,4 +1,4 @@
-/** What a permission mode means for a shell command. */
+/** The effect of a permission mode on a shell command. */
 
 import { APPROVE_EVERYTHING } from 'session-gateway-cli-kit/permissions';
 
@@ -9,10 +9,9 @@ import { APPROVE_EVERYTHING } from 'session-gateway-cli-kit/permissions';
  * `read-only` runs no command.
  * @param {string} mode
  * @param {string} command
- * @param {boolean} isUnmodified whether no command changed the shell's variables or left its directory; in a modified
- *   shell, `ls` may be another program
- * @returns {ModeDecision} `approvedBy`: why the command runs without
- *   asking; if the object is empty, the user is asked
+ * @param {boolean} isUnmodified false if a command has changed the shell's variables or left the session's directory: `ls` may then be
+ *   another program
+ * @returns {ModeDecision} `approvedBy`: why the command runs without asking. If the object is empty, the user is asked
  */
 export function decideByMode(mode, command, isUnmodified) {
   switch (mode) {
@@ -33,7 +32,7 @@ const READING = { kind: 'mode', label: 'commands that only read' };
 
 const READING_PROGRAMS = new Set(['ls', 'pwd', 'cat', 'head', 'tail', 'wc', 'whoami', 'echo']);
 
-/** Whether a command is one call of a known reading program on relative paths, without characters that a shell interprets. */
+/** Whether a command is one call of a known reading program, with relative paths and without characters that a shell interprets. */
 export function isReadOnlyCommand(command) {
   if (!/^[A-Za-z0-9 _./:,@+=-]+$/.test(command)) return false;
   const words = command.trim().split(/ +/);

@@ -10,7 +10,7 @@ import { Catalog } from './catalog.mjs';
 const HELP = `Usage: shell-agent --dir PATH [options]
 
 Connects to a session gateway hub, serves PATH (git, files, search, uploads), and runs the messages
-of its session as shell commands, after the user has approved each of them.
+of its session as shell commands. The user approves each command.
 
   --dir PATH          the directory to serve; commands start in it, file methods stay inside it
   --flavor WORD       the agent to report (default: alpha)
@@ -39,8 +39,8 @@ const HOME_VARIABLE = 'SHELL_AGENT_HOME';
  */
 export function readArgs(argv, env) {
   /** @type {Parameters<typeof readOptions>[2]} */
-  const more = { homeVariable: HOME_VARIABLE, home: '.session-gateway', options: { local: { type: 'boolean' } } };
-  const { values, ...options } = readOptions(argv, env, more);
+  const programOptions = { homeVariable: HOME_VARIABLE, home: '.session-gateway', options: { local: { type: 'boolean' } } };
+  const { values, ...options } = readOptions(argv, env, programOptions);
   return options.help ? options : { ...options, flavor: options.flavor ?? 'alpha', local: values.local ?? false };
 }
 

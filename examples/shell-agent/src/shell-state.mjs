@@ -1,6 +1,6 @@
 /**
- * The shell state that commands share, which survives restarts of the agent: the working directory and the exported variables.
- * Each command runs in a new shell, which writes both to a file when it exits.
+ * The shell state that commands share: the working directory and the exported variables. Each command runs in a new shell, which writes
+ * the state to a file when it exits. The state survives restarts of the agent.
  */
 
 import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ const PER_COMMAND = new Set(['PWD', 'OLDPWD', 'SHLVL', '_', 'ATTACHMENTS']);
 /** A variable name. Shells do not reliably pass on environment entries with other names. */
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
-/** Limit on the saved variables, in characters of JSON: the state is written with every message. */
+/** Limit on the saved variables, in characters of JSON, because the state is written with every message. */
 const MAX_SAVED_CHARS = 128 * 1024;
 
 export class ShellState {
@@ -40,12 +40,12 @@ export class ShellState {
     return environment;
   }
 
-  /** Whether no earlier command has changed a variable and the shell is inside the session's directory. */
+  /** Whether the shell is inside the session's directory, and no command has changed a variable. */
   get isUnmodified() {
     return isInside(this.root, this.cwd) && Object.keys(this.env).length === 0;
   }
 
-  /** A description for the conversation, such as `in /code, with NAME as set before`. */
+  /** Returns a description for the conversation, such as `in /code, with NAME as set before`. */
   toString() {
     const names = Object.keys(this.env).sort();
     const more = names.length > 8 ? ` and ${names.length - 8} more` : '';
@@ -67,8 +67,8 @@ export class ShellState {
   }
 
   /**
-   * Reads the state that a command wrote. The state stays unchanged if the command wrote no complete state, because it was
-   * killed or replaced its shell with `exec`.
+   * Reads the state that a command wrote. A command that was killed, or that replaced its shell with `exec`, writes no complete state. The
+   * previous state is then kept.
    * @returns {string | null} a notice for the user, when the directory changed or the variables are too large
    */
   end() {
@@ -76,13 +76,13 @@ export class ShellState {
     const [cwd, ...variables] = this.#readAndRemoveFile().split('\0');
     if (variables.at(-2) !== 'end') return null;
     const env = diffEnvironment(this.base, variables);
-    const fits = JSON.stringify(env).length <= MAX_SAVED_CHARS;
+    const isWithinLimit = JSON.stringify(env).length <= MAX_SAVED_CHARS;
     const hasMoved = cwd !== this.cwd;
-    const hasChanged = fits && !isDeepStrictEqual(env, this.env);
+    const hasChanged = isWithinLimit && !isDeepStrictEqual(env, this.env);
     this.cwd = cwd;
     if (hasChanged) this.env = env;
     if (hasMoved || hasChanged) this.save({ cwd, env: this.env });
-    if (!fits) return `The exported variables exceed ${MAX_SAVED_CHARS / 1024} KB and are not saved.`;
+    if (!isWithinLimit) return `The exported variables exceed ${MAX_SAVED_CHARS / 1024} KB and are not saved.`;
     return hasMoved ? `Now in ${cwd}.` : null;
   }
 
@@ -98,13 +98,13 @@ export class ShellState {
 }
 
 /**
- * Returns the variables that differ from `base`; null for a variable that was unset.
+ * Returns the variables that differ from `base`. The value of a variable that was unset is null.
  * @param {Record<string, string | undefined>} base
- * @param {string[]} variables `NAME=value` each
+ * @param {string[]} variables each as `NAME=value`
  */
 function diffEnvironment(base, variables) {
   const isSaved = (name) => NAME.test(name) && !PER_COMMAND.has(name);
-  // The separator captures all after the first `=`, which may contain `=` itself.
+  // The separator captures all text after the first `=`, because the text may contain further `=`.
   const pairs = variables
     .map((variable) => /** @type {[string, string]} */ (variable.split(/=([^]*)/, 2)))
     .filter(([name]) => isSaved(name));

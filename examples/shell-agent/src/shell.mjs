@@ -1,14 +1,14 @@
-/** Runs one shell command and delivers its output in pieces, with backpressure: a slow receiver slows the command. */
+/** Runs one shell command, and delivers its output in pieces. A slow receiver slows down the command (backpressure). */
 
 import { spawn } from 'node:child_process';
 import { StringDecoder } from 'node:string_decoder';
 import { signalGroup } from 'session-gateway-cli-kit/system-processes';
 
-/** Output is delivered once this many characters are there, or after this time. */
+/** Output is delivered when the buffer has this many characters, or after this time. */
 const FLUSH_CHARS = 32 * 1024;
 const FLUSH_DELAY_MS = 100;
 
-/** Limit on a command's output; the rest is discarded. */
+/** Limit on a command's output. Further output is discarded. */
 const MAX_OUTPUT_CHARS = 16 * 1024 * 1024;
 
 /** Limit on how long background processes may keep the output open after the shell has exited. */
@@ -18,8 +18,8 @@ const DRAIN_TIMEOUT_MS = 1000;
 const KILL_DELAY_MS = 2000;
 
 /**
- * Runs the command `$2` with the remaining arguments, and on exit writes the directory and the exported variables to the
- * file `$1`. The script is one line, so that line numbers in error messages are line numbers of the command.
+ * Runs the command `$2` with the remaining arguments. On exit, writes the directory and the exported variables to the file `$1`. The script
+ * has only one line, so that the line numbers in error messages are those of the command.
  */
 const WRAPPER =
   `trap '{ printf "%s\\0" "$(pwd -P)"; command -p env -0 && printf "end\\0"; } >| "$__file"' EXIT; ` +
@@ -29,10 +29,11 @@ const WRAPPER =
  * Starts `sh -c command`. Standard output and standard error are merged.
  * @param {{command: string, args?: string[], cwd: string, env?: Record<string, string | undefined>,
  *   stateFile?: string, onOutput: (piece: string) => Promise<unknown>, flushDelayMs?: number, maxOutputChars?: number}} options
- *   `args` become `$1`, `$2`, ...; `stateFile`: the file to which the shell writes its directory, its variables and `end`
- *   when it exits, each followed by NUL; no output is read while a promise of `onOutput` is pending
- * @returns {{done: Promise<{code: number | null, signal: string | null, rest: string}>, kill: () => void}} `rest`: the
- *   last piece, which was not passed to `onOutput`; `done` rejects when the shell cannot be started
+ *   - `args`: become `$1`, `$2`, ...
+ *   - `stateFile`: the file to which the shell writes its directory, its variables and `end` when it exits, each followed by NUL
+ *   - `onOutput`: receives a piece of the output. No output is read while the promise is pending
+ * @returns {{done: Promise<{code: number | null, signal: string | null, rest: string}>, kill: () => void}} `rest`: the last piece of the
+ *   output, which is not passed to `onOutput`. `done` rejects when the shell cannot be started
  */
 export function startCommand({
   command,
@@ -105,7 +106,7 @@ export function startCommand({
     child.once('error', reject);
     child.once('exit', () => {
       const check = () => {
-        // While a flush is pending, the output is open because of the receiver, not because of a background process.
+        // While a flush is pending, the receiver keeps the output open, not a background process.
         if (pendingFlush) graceTimer = setTimeout(check, DRAIN_TIMEOUT_MS);
         else signalGroup(child.pid, 'SIGTERM');
       };
@@ -140,7 +141,7 @@ export function startCommand({
   };
 }
 
-/** Splits off the next piece of a text, never inside a surrogate pair. */
+/** Splits a text into the next piece and the rest. Does not split a surrogate pair. */
 function splitPiece(text) {
   if (text.length <= FLUSH_CHARS) return [text, ''];
   const last = text.charCodeAt(FLUSH_CHARS - 1);

@@ -3,30 +3,30 @@
 import { randomUUID } from 'node:crypto';
 
 export class Todos {
-  /** @param {{id: string, content: string, status: string, priority: string}[]} [items] stored at the hub */
+  /** @param {{id: string, content: string, status: string, priority: string}[]} [items] the todos that the hub has stored */
   constructor(items) {
     this.items = Array.isArray(items) ? items.map((item) => ({ ...item })) : [];
   }
 
   /**
    * Runs `/todo`, `/todo add TEXT` or `/todo done N`.
-   * @param {string} words the text after `/todo`
-   * @returns {{changed: boolean, text: string}}
+   * @param {string} argumentText the text after `/todo`
+   * @returns {{isChanged: boolean, text: string}} `isChanged`: whether the hub must store the todos again
    */
-  command(words) {
-    const [, verb = '', rest = ''] = /^(\S*)\s*([^]*)$/.exec(words.trim()) ?? [];
-    if (verb === '') return { changed: true, text: this.toString() };
-    if (verb === 'add' && rest !== '') {
-      this.items.push({ id: randomUUID(), content: rest, status: 'pending', priority: 'medium' });
-      return { changed: true, text: this.toString() };
+  runCommand(argumentText) {
+    const [, verb = '', argument = ''] = /^(\S*)\s*([^]*)$/.exec(argumentText.trim()) ?? [];
+    if (verb === '') return { isChanged: true, text: this.toString() };
+    if (verb === 'add' && argument !== '') {
+      this.items.push({ id: randomUUID(), content: argument, status: 'pending', priority: 'medium' });
+      return { isChanged: true, text: this.toString() };
     }
     if (verb === 'done') {
-      const item = /^\d+$/.test(rest) ? this.items[Number(rest) - 1] : undefined;
-      if (!item) return { changed: false, text: `${rest ? `There is no todo ${rest}.` : 'Give the number of a todo.'}\n${this}` };
+      const item = /^\d+$/.test(argument) ? this.items[Number(argument) - 1] : undefined;
+      if (!item) return { isChanged: false, text: `${argument ? `There is no todo ${argument}.` : 'Give the number of a todo.'}\n${this}` };
       item.status = 'completed';
-      return { changed: true, text: this.toString() };
+      return { isChanged: true, text: this.toString() };
     }
-    return { changed: false, text: 'Use /todo, /todo add TEXT or /todo done N.' };
+    return { isChanged: false, text: 'Use /todo, /todo add TEXT or /todo done N.' };
   }
 
   toString() {

@@ -112,7 +112,7 @@ test('a killed agent completes its interrupted call after a restart, and runs la
   const commands = ['echo before >> log', 'echo $$ > pid; echo begun >> log; exec sleep 60', 'echo waited >> log'];
   for (const command of commands) hub.postMessage(sid, command);
   await hub.waitUntil(() => hub.transcript(sid).includes(`> ${commands[1]}`), 'the second command to begin');
-  // The command prints nothing: the file shows that it runs.
+  // The file shows that the command runs, because the command prints nothing.
   await eventually(() => readFileSync(path.join(dir, 'log'), 'utf8').includes('begun'), 'the second command to run');
   first.child.kill('SIGKILL');
   await first.exit;

@@ -43,10 +43,10 @@ test('commands and skills are read from the directory', async (t) => {
 
 test('todos are added, completed and listed', () => {
   const todos = new Todos();
-  assert.equal(todos.command('').text, 'There are no todos.');
-  todos.command('add write the tests');
-  assert.equal(todos.command('add run them').text, '1. [ ] write the tests\n2. [ ] run them');
-  assert.equal(todos.command('done 1').text, '1. [x] write the tests\n2. [ ] run them');
+  assert.equal(todos.runCommand('').text, 'There are no todos.');
+  todos.runCommand('add write the tests');
+  assert.equal(todos.runCommand('add run them').text, '1. [ ] write the tests\n2. [ ] run them');
+  assert.equal(todos.runCommand('done 1').text, '1. [x] write the tests\n2. [ ] run them');
   assert.deepEqual(
     todos.items.map(({ status, priority }) => [status, priority]),
     [
@@ -54,6 +54,6 @@ test('todos are added, completed and listed', () => {
       ['pending', 'medium'],
     ],
   );
-  assert.equal(todos.command('done 9').changed, false);
-  assert.equal(todos.command('fly').changed, false);
+  assert.equal(todos.runCommand('done 9').isChanged, false);
+  assert.equal(todos.runCommand('fly').isChanged, false);
 });

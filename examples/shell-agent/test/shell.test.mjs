@@ -96,7 +96,7 @@ test('a receiver that fails ends the command', async (t) => {
   await assert.rejects(command.done, /disconnected/);
 });
 
-/** A shell state, and a function that runs a command in it as the agent does. */
+/** A shell state, and a function that runs a command with this state, as the agent does. */
 function createShell(t, base = { PATH: process.env.PATH, GIVEN: 'by the process' }) {
   const folder = tempDir(t);
   const root = path.join(folder, 'root');

@@ -66,7 +66,7 @@ test('invalid spawn and resume requests are refused with the reason', async (t) 
   const refusals = [
     [{ directory: base }, /outside the directories/],
     [{ directory: '/' }, /outside the directories/],
-    // The same answer for what exists and what does not: a client cannot find out which paths the machine has.
+    // The answer is the same for existing and missing paths, so a client cannot find out which paths the machine has.
     [{ directory: '/etc/passwd' }, /^\/etc\/passwd is outside the directories this machine serves/],
     [{ directory: '/etc/none' }, /^\/etc\/none is outside the directories this machine serves/],
     [{ directory: path.join(base, 'none') }, /outside the directories/],

@@ -180,7 +180,7 @@ test('a restarted agent continues after the last handled message, and repeats an
 test('a command that cannot be started gets a failed result', async (t) => {
   const { hub, start } = await setUp(t);
   const { session } = await start({ autoApprove: true });
-  // Above the system's limit for an argument.
+  // The length is above the system's limit for an argument.
   const command = `: ${'x'.repeat(3_000_000)}`;
   hub.postMessage(session.id, command);
   await hub.untilReady(session.id, 1);
@@ -217,7 +217,7 @@ test('an invalid token and a deleted session end the agent with the reason', asy
   assert.match((await app.ended).message, /session does not exist|Session not found/);
 });
 
-test('a token that is refused later loses no messages: they are sent when it is accepted again', async (t) => {
+test('messages are kept while a token is refused, and are sent when the token is accepted again', async (t) => {
   const { hub, dir, log, start } = await setUp(t);
   const { session } = await start({ autoApprove: true, machine: true });
   hub.postMessage(session.id, 'until [ -e go ]; do sleep 0.05; done; echo done');
@@ -239,7 +239,7 @@ test('when one connection is restored, the others reconnect at once', async (t) 
   const { hub, log } = await setUp(t);
   const outage = new OutageMonitor({ hub: hub.url, log });
   const sockets = ['first', 'second'].map((clientType, i) => {
-    // By itself, the second socket would retry after an hour.
+    // Without the event `restored`, the second socket would retry after an hour.
     const reconnectDelayMs = i === 0 ? 10 : 3_600_000;
     const socket = new HubSocket({ hub: hub.url, token: TOKEN, auth: { clientType }, log, outage, reconnectDelayMs });
     t.after(() => socket.close());

@@ -134,7 +134,7 @@ test('an existence check finds directories that the machine serves, and nothing 
       .filter(([, exists]) => exists)
       .map(([name]) => name);
   assert.deepEqual(await found([root], root, inside, 'sub', '.'), [root, inside, 'sub', '.']);
-  // Files, what does not exist, invalid names, and what exists outside: also behind the link `up`.
+  // Files, missing paths, invalid names, and existing paths outside of the directory, also behind the link `up`.
   assert.deepEqual(
     await found([root], 'plain.txt', 'nothing', '', 'a\0b', '__proto__', 'up', '/', '/etc/passwd', '~', base, other, '../other'),
     [],

@@ -49,14 +49,14 @@ function startProcess(t, file, code) {
  * @returns {Promise<number>} its process id, once it has ended
  */
 async function startZombie(t, code) {
-  // The shell replaces itself by a program that reaps nothing.
+  // The shell replaces itself by a program that does not reap processes.
   const script = '"$@" & echo $!; exec sleep 300';
   const parent = spawn('/bin/sh', ['-c', script, 'sh', process.execPath, '--input-type=module', '-e', code], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   t.after(() => parent.kill('SIGKILL'));
   const pid = String((await once(parent.stdout, 'data'))[0]).trim();
-  // Nothing notifies a third process of an end. The first thread may end before the others.
+  // Polls, because no event tells this process about the end of another process's child. All threads must have ended.
   const hasEnded = () => /^Z\S*\s+[01]$/.test(spawnSync('ps', ['-o', 'stat=,nlwp=', '-p', pid], { encoding: 'utf8' }).stdout.trim());
   while (!hasEnded()) await sleep(10);
   return Number(pid);

@@ -1,4 +1,4 @@
-/** What `npm run` adds to the environment is not passed on to agents. */
+/** Agents do not receive the variables that `npm run` adds to the environment. */
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -27,7 +27,7 @@ test('the variables of another script are kept', () => {
   assert.deepEqual(env, before);
 });
 
-test('nothing of a real npm run is left', (t) => {
+test('all variables of a real npm run are removed', (t) => {
   const dir = tempDir(t);
   const source = new URL('../src/npm-script.mjs', import.meta.url);
   writeFileSync(

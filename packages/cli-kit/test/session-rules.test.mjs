@@ -1,4 +1,4 @@
-/** What an approval for the session covers. */
+/** The calls that an approval for the session covers. */
 
 import assert from 'node:assert/strict';
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { tempDir } from './support/repository.mjs';
 const run = (command, more = {}) => ({ tool: 'Bash', args: { command, ...more }, kind: 'execute' });
 const labelOf = (command) => scopeOf(run(command), '/code/shop')?.label ?? null;
 
-/** Commands with the scope of an approval. */
+/** Commands, each with the scope of an approval. */
 const COVERED = {
   'git commit …': [
     'git commit -m "Fix the total"',
@@ -43,7 +43,7 @@ const COVERED = {
   'curl …': ['curl -s https://example.com/x'],
 };
 
-/** Commands that are asked for each time. */
+/** Commands that need an approval each time. */
 const NEVER = {
   'a second command': [
     'ls; rm x',
@@ -283,7 +283,7 @@ for (const [what, commands] of Object.entries(NEVER)) {
   });
 }
 
-/** Returns whether the approval of the first call for the session covers the second one. */
+/** Returns whether the approval of the first call for the session covers the second call. */
 function covers(approved, later, root = '/code/shop') {
   const rules = new SessionRules();
   const scope = scopeOf(approved, root);
@@ -327,7 +327,7 @@ test('a command as a list of words is classified like its text', () => {
   assert.equal(covers(run(['git', 'commit']), run('git commit')), false);
 });
 
-test('a call that says it runs or changes something, but not what, is not covered', () => {
+test('a call of a changing kind is not covered if its arguments do not show the change', () => {
   for (const kind of ['execute', 'edit', 'delete', 'move', 'switch_mode'])
     assert.equal(scopeOf({ tool: 'Tool', args: { title: 'a' }, kind }, '/code'), null, kind);
   for (const args of ['rm -rf a', ['a'], null, { command: { a: 1 } }, { command: 5 }, { questions: [] }, { plan: 'Delete it' }])
@@ -410,7 +410,7 @@ test('a rule for edits covers no file outside of the directory, through no link,
   }
 });
 
-test('an edit together with something else is not covered', () => {
+test('an edit with arguments that do not belong to an edit is not covered', () => {
   const file = { file_path: '/code/a', content: '' };
   /** @type {Record<string, unknown>[]} */
   const refused = [
@@ -432,7 +432,7 @@ test('an edit together with something else is not covered', () => {
   }
 });
 
-test('a tool that is no edit, but has the arguments of one, has a rule of its own', () => {
+test('a tool that has the arguments of an edit, but another kind, has its own rule', () => {
   const publish = { tool: 'publish', args: { file_path: '/code/a', content: 'x' }, kind: 'other' };
   assert.equal(scopeOf(publish, '/code').kind, 'tool');
   assert.equal(covers(edit('/code/a'), publish, '/code'), false);

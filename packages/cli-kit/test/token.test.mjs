@@ -1,4 +1,4 @@
-/** The access token: where it is read from, and that no other program gets it. */
+/** The access token: its sources, and its removal from the environment of other programs. */
 
 import assert from 'node:assert/strict';
 import { chmodSync, writeFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { tempDir } from './support/repository.mjs';
 const LOCAL = 'http://127.0.0.1:8787';
 const REMOTE = 'https://hub.example.com';
 
-/** A terminal on which a person types. `shown`: all that it shows. */
+/** A terminal on which the test types. `shown`: all text on the terminal. */
 function terminal() {
   const input = Object.assign(new PassThrough(), { isTTY: true, setRawMode() {} });
   const output = Object.assign(new PassThrough(), { isTTY: true });

@@ -11,16 +11,16 @@ const QUOTE = 0x27;
 /**
  * @typedef {object} Column
  * @property {string} name quoted
- * @property {boolean} isKey whether it is a part of the primary key
+ * @property {boolean} isKey whether the column is a part of the primary key
  *
- * @typedef {object} Value of a type with `bytes` (text, blob) or `literal` (integer, real, null)
+ * @typedef {object} Value a value with `bytes` (text, blob), or with `literal` (integer, real, null)
  * @property {'text' | 'blob' | 'integer' | 'real' | 'null'} type
  * @property {string} [literal]
  * @property {Buffer} [bytes]
  * @property {boolean} [asHex] whether the literal has hexadecimal digits
  */
 
-/** An empty database with the tables of an export, which parses the rows. */
+/** Parses and splits rows with an empty database that has the tables of the export. */
 export class Rows {
   #database = new DatabaseSync(':memory:', { enableForeignKeyConstraints: false });
   #maxBytes;
@@ -32,7 +32,7 @@ export class Rows {
     this.#maxBytes = maxBytes;
   }
 
-  /** @param {string} sql CREATE TABLE. The table has no indexes and no triggers, as during the import of rows */
+  /** @param {string} sql CREATE TABLE. Indexes and triggers are not created: they do not exist either while the rows are imported */
   createTable(sql) {
     this.#database.exec(sql);
     const names = this.#database
@@ -49,8 +49,8 @@ export class Rows {
 
   /**
    * @param {string} insert
-   * @returns {{repaired: number, statements: () => string[]}} how many rows had to be repaired (`repairJson`), and the
-   *   statements that store the rows in their order. `statements` throws a UserError when they would store other values
+   * @returns {{repaired: number, statements: () => string[]}} `repaired`: how many rows `repairJson` has changed. `statements`: returns the
+   *   statements that store the rows, in order; throws a UserError if the statements would store other values
    * @throws {UserError} when the statement inserts no row
    */
   parse(insert) {
@@ -98,7 +98,7 @@ export class Rows {
     const insert = () => `INSERT INTO ${table} (${columns.map(({ name }) => name).join(',')}) VALUES(${literals.join(',')});`;
     const condition = keyCondition(table, columns, row);
 
-    // Short values are stored whole: a value with a UNIQUE constraint must differ from the values of other rows.
+    // Short values first, so that they are stored whole: the first part of a value could violate a UNIQUE constraint.
     const order = [...row.keys()].filter(canBeSplit).sort((a, b) => row[a].bytes.length - row[b].bytes.length);
     let maxPartBytes = this.#remainingBytes(table, insert());
     const updates = [];
@@ -111,7 +111,7 @@ export class Rows {
     return [insert(), ...updates];
   }
 
-  /** Appends `value` to a column. `||` returns text, also for blobs. */
+  /** Returns the statements that append `value` to a column. A blob needs CAST, because `||` returns text. */
   #updates(table, column, value, condition) {
     const [before, after] = value.type === 'blob' ? ['CAST(', ' AS BLOB)'] : ['', ''];
     const update = (part) => `UPDATE ${table} SET ${column} = ${before}${column} || ${part}${after} WHERE ${condition};`;
@@ -125,7 +125,7 @@ export class Rows {
     return updates;
   }
 
-  /** Returns how many bytes a statement with empty literals has left. One byte is for the line break. */
+  /** Returns how many bytes can be added to a statement with empty literals. One byte is for the line break. */
   #remainingBytes(table, statement) {
     const maxPartBytes = this.#maxBytes - Buffer.byteLength(statement) - 1;
     // A part has at least one character, which has four bytes, or eight digits.
@@ -143,14 +143,14 @@ function toValue(type, value) {
   return { type, bytes: Buffer.from(value), asHex: type === 'blob' || needsHex(value) };
 }
 
-/** @param {Value} value @returns {Value} the same object when nothing is to be repaired */
+/** @param {Value} value @returns {Value} the same object if the value needs no repair */
 function repairValue(value) {
   if (value.type !== 'text') return value;
   const bytes = repairJson(value.bytes);
   return bytes === value.bytes ? value : toValue('text', bytes);
 }
 
-/** Whether text needs a hexadecimal literal: importers read line breaks differently, and SQL text ends at NUL. */
+/** Whether text needs a hexadecimal literal, because importers read line breaks differently, and SQL text ends at NUL. */
 function needsHex(bytes) {
   return [0, 0x0a, 0x0d].some((byte) => bytes.includes(byte)) || !isUtf8(bytes);
 }
@@ -163,13 +163,13 @@ function literal({ type, literal: number, bytes, asHex }) {
   return type === 'blob' ? hex : `CAST(${hex} AS TEXT)`;
 }
 
-/** Returns the literal of an empty value of the same form as `value`. @param {Value} value @returns {string} */
+/** Returns the literal of an empty value, in the same form as that of `value`. @param {Value} value @returns {string} */
 const emptyLiteral = (value) => literal({ ...value, bytes: value.bytes.subarray(0, 0) });
 
 /**
- * Cuts a value between characters.
+ * Splits a value between two characters.
  * @param {Value} value
- * @param {number} maxPartBytes the most bytes of the first part's literal, without those of an empty literal
+ * @param {number} maxPartBytes limit on the bytes of the first part's literal, without the bytes of an empty literal
  * @returns {{part: Value, rest: Value}}
  */
 function firstPart(value, maxPartBytes) {
@@ -179,7 +179,7 @@ function firstPart(value, maxPartBytes) {
     used += asHex || bytes[end] === QUOTE ? 2 : 1;
     if (used > maxPartBytes) break;
   }
-  // A character has at most three continuation bytes. Text that is not UTF-8 may have more of them.
+  // A character has at most three continuation bytes. Text that is not UTF-8 may have more.
   const limit = Math.max(0, end - 3);
   while (type === 'text' && end > limit && (bytes[end] & 0xc0) === 0x80) end -= 1;
   return { part: { ...value, bytes: bytes.subarray(0, end) }, rest: { ...value, bytes: bytes.subarray(end) } };
@@ -189,11 +189,11 @@ function firstPart(value, maxPartBytes) {
  * @param {string} table
  * @param {Column[]} columns
  * @param {Value[]} row
- * @returns {string} a condition that is true for this row only, directly after its INSERT
+ * @returns {string} a condition that is true only for this row, directly after the INSERT of the row
  */
 function keyCondition(table, columns, row) {
   const key = [...columns.keys()].filter((i) => columns[i].isKey);
-  // A table without a primary key, or with NULL in it, numbers its rows in the order of their INSERTs.
+  // Without a primary key, or with NULL in the key, the rowids are in the order of the INSERTs.
   if (key.length === 0 || key.some((i) => row[i].type === 'null')) return `rowid = (SELECT max(rowid) FROM ${table})`;
   return key.map((i) => `${columns[i].name} = ${literal(row[i])}`).join(' AND ');
 }

@@ -9,7 +9,7 @@ import { splitBackup } from './split.mjs';
 await main(async () => {
   const [input, output] = process.argv.slice(2);
   const source = await openFile(input, 'r');
-  // `wx` fails if the file exists. The mode: the database contains secrets.
+  // `wx` fails if the file exists. Only the user may read the file, because the database contains secrets.
   const target = await openFile(output, 'wx', 0o600);
   const counts = { statements: 0, split: 0, repaired: 0 };
   try {

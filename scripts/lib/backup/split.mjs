@@ -5,17 +5,18 @@ import { UserError } from '../errors.mjs';
 import { Rows } from './rows.mjs';
 import { createsTrigger, StatementScanner } from './statements.mjs';
 
-/** Statements longer than this are split, and no written statement is longer, in bytes. D1 accepts 100,000. */
+/** Limit on the bytes of a written statement. Longer statements are split. D1 accepts 100,000 bytes. */
 export const MAX_STATEMENT_BYTES = 90_000;
 
-/** Exports have one of these calls around a text with line breaks. */
+/** The ends of the calls with which an export writes texts with line breaks. */
 const HAS_LINE_BREAKS = [',char(10))', ',char(13))'];
 
 /**
  * Rewrites an SQL file: splits INSERT statements above {@link MAX_STATEMENT_BYTES}, repairs JSON (`repairJson`), and moves
  * triggers to the end. All other bytes are kept. Memory holds only one statement and the triggers.
  * @param {AsyncIterable<Buffer> | Iterable<Buffer>} chunks
- * @param {{statements: number, split: number, repaired: number}} counts of statements and of repaired rows, which this function increases
+ * @param {{statements: number, split: number, repaired: number}} counts increased by the numbers of statements, split statements and
+ *   repaired rows
  * @returns {AsyncGenerator<Buffer>}
  * @throws {UserError} when the file is incomplete, or has a long statement that cannot be split
  */
@@ -48,8 +49,8 @@ export async function* splitBackup(chunks, counts) {
 /**
  * @param {import('./statements.mjs').Statement} statement
  * @param {Rows} rows
- * @returns {{isLong: boolean, repaired: number, statements: string[]} | undefined} the statements that replace it and the number
- *   of repaired rows; undefined when it is kept
+ * @returns {{isLong: boolean, repaired: number, statements: string[]} | undefined} the statements that replace the statement, and the
+ *   number of repaired rows; undefined if the statement is kept
  */
 function rewrite({ bytes, words }, rows) {
   const isInsert = words.startsWith('INSERT');

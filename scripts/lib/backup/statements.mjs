@@ -24,7 +24,7 @@ const TRIGGER = /^CREATE (?:(?:TEMP|TEMPORARY) )?TRIGGER\b/;
  * @property {string} words the first three words in upper case, such as `CREATE TABLE IF`. Quoted text is no word
  */
 
-/** Finds the ends of statements as sqlite3_complete() does. A statement may begin and end in any chunk. */
+/** Finds the ends of statements by the rules of sqlite3_complete(). A statement may begin and end in any chunk. */
 export class StatementScanner {
   /** The chunks of the statement that has not ended. */
   #chunks = [];
@@ -32,7 +32,7 @@ export class StatementScanner {
   #word = '';
   /** The last two words or semicolons, in upper case. */
   #tokens = ['', ''];
-  /** The last byte of the quoted text or comment that the scanner is in, or undefined. */
+  /** In quoted text or a comment: the byte that ends the text or comment. Otherwise undefined. */
   #end;
   #inBlockComment = false;
   #previous = 0;
@@ -55,7 +55,7 @@ export class StatementScanner {
     let start = 0;
     for (let i = 0; i < chunk.length; i += 1) {
       if (this.#end !== undefined) {
-        // Most bytes of a file are in quoted text. A doubled quote ends it and begins it again.
+        // `indexOf` is fast, and most bytes of a file are in quoted text. A doubled quote counts as an end and a new beginning.
         i = chunk.indexOf(this.#end, i);
         if (i === -1) break;
         this.#end = undefined;
@@ -77,7 +77,7 @@ export class StatementScanner {
     if (start < chunk.length) this.#chunks.push(chunk.subarray(start));
   }
 
-  /** Handles a byte outside of quoted text and comments. Returns whether it ends the statement. */
+  /** Handles a byte outside of quoted text and comments. Returns whether the byte ends the statement. */
   #endsStatement(byte) {
     if (IS_WORD_BYTE[byte]) {
       this.#word += String.fromCharCode(byte);
@@ -98,7 +98,7 @@ export class StatementScanner {
     this.#word = '';
   }
 
-  /** A trigger contains statements, and ends with `; END;`. */
+  /** Returns whether a semicolon ends the statement. A trigger contains statements, and ends with `; END;`. */
   #addSemicolon() {
     const [beforeLast, last] = this.#tokens;
     this.#tokens = [last, ';'];

@@ -5,8 +5,10 @@ import { io } from 'socket.io-client';
 import { TIMEOUT_MS, Recorder, deferred, withTimeout } from '../await.mjs';
 
 /**
- * How a CLI sends its token: only in the CONNECT packet (`connect`), or with the upgrade in a header (`header`) or in the
- * query (`query`). With `connect`, the worker must read that packet to find the namespace, and relays all later packets.
+ * How a CLI sends its token:
+ * - `connect`: only in the CONNECT packet. The worker must read this packet to find the namespace, and relays all later packets.
+ * - `header`: with the upgrade, in a header
+ * - `query`: with the upgrade, in the query
  * @typedef {'connect' | 'header' | 'query'} TokenIn
  */
 
@@ -23,12 +25,12 @@ export class Cli {
   events = new Recorder('the events of the CLI');
   /** Received frames. */
   frames = new Recorder('the frames of the CLI');
-  /** Times of received pings, in Unix milliseconds. The client library answers them. */
+  /** Times of received pings, in Unix milliseconds. The client library answers the pings. */
   pings = new Recorder('the pings of the CLI');
   #handlers = new Map();
 
   /**
-   * @param {Hub | {url: string}} hub if it is not a `Hub`, `token` is required
+   * @param {Hub | {url: string}} hub without the methods of a `Hub`, the option `token` is required
    * @param {{namespace?: string, tokenIn?: TokenIn, token?: string, auth?: Record<string, unknown>, label?: string,
    *   reconnection?: boolean, socketNamespace?: string, transports?: string[]}} [options] `auth`: the payload of CONNECT,
    *   without the token, which is added if `tokenIn` is `connect`; `label`: the first label of the host name
@@ -123,7 +125,7 @@ export class Cli {
     return this.events.next(matches, `an update ${type}`).then(({ payload }) => payload.body);
   }
 
-  /** Closes the connection as a killed process does, without a close frame. */
+  /** Closes the connection without a close frame, as if the process were killed. */
   terminate() {
     /** @type {any} */ (this.socket.io.engine.transport).ws.terminate();
   }
@@ -141,7 +143,7 @@ export class Cli {
   }
 }
 
-/** Connects a CLI. It is closed after the test. */
+/** Connects a CLI, and closes it after the test. */
 export async function connectCli(t, hub, options) {
   const cli = new Cli(hub, options);
   t.after(() => cli.close());

@@ -1,6 +1,6 @@
 /**
- * A web client: REST, the event stream (SSE) and the event socket. It can also send malformed requests. `npm run smoke` uses it,
- * too.
+ * A web client: REST, the event stream (SSE) and the event socket. The client can also send malformed requests. `npm run smoke` uses this
+ * client as well.
  */
 
 import http from 'node:http';
@@ -10,7 +10,7 @@ import { Recorder, deferred, withTimeout } from '../await.mjs';
 /** @typedef {http.IncomingMessage & {upgraded?: import('node:stream').Duplex}} Response `upgraded`: the socket of an upgrade */
 
 /**
- * Sends one HTTP request with the path unchanged, by default on a new connection.
+ * Sends one HTTP request, by default on a new connection. Does not normalize the path.
  * @param {string} url the server's address
  * @param {string} method
  * @param {string} path
@@ -99,7 +99,7 @@ export class Web {
   patch = (path, body, options) => this.request('PATCH', path, { body, ...options });
   delete = (path, options) => this.request('DELETE', path, options);
 
-  /** Opens the session of a tag, which is created if there is none. */
+  /** Opens the session with a tag. Creates the session if there is none. */
   async openSession({ tag, metadata = {}, ...rest }) {
     const body = { tag, metadata: { path: `/code/${tag}`, host: 'e2e', ...metadata }, ...rest };
     const answer = await this.post('/cli/sessions', body);
@@ -133,7 +133,7 @@ export class Web {
   }
 
   /**
-   * Requests a WebSocket upgrade, and closes the socket if it is accepted (status 101).
+   * Requests a WebSocket upgrade. Closes the socket if the hub accepts the upgrade (status 101).
    * @returns {Promise<Answer>}
    */
   async upgrade(path, { headers = {}, authorize = true } = {}) {
@@ -190,10 +190,9 @@ export class Web {
   }
 }
 
-/** The events of a stream or socket: `{eventId, type, ...}`. */
-/** @extends {Recorder<any>} */
+/** The events of a stream or socket: `{eventId, type, ...}`. @extends {Recorder<any>} */
 export class Feed extends Recorder {
-  /** Of a stream. @type {http.IncomingHttpHeaders | undefined} */
+  /** The headers of the response. Only for a stream. @type {http.IncomingHttpHeaders | undefined} */
   headers;
   /** Sends a text. Only for a socket. @type {((text: string) => void) | undefined} */
   send;
@@ -221,14 +220,14 @@ export class Feed extends Recorder {
   }
 }
 
-/** Parses the `id:` and `data:` lines of a stream; an empty line ends an event. */
+/** Parses the `id:` and `data:` lines of a stream. An empty line ends an event. */
 async function readSse(response, feed) {
-  let rest = '';
+  let incompleteLine = '';
   let event = {};
   try {
     for await (const chunk of response.setEncoding('utf8')) {
-      const lines = (rest + chunk).split('\n');
-      rest = lines.pop();
+      const lines = (incompleteLine + chunk).split('\n');
+      incompleteLine = lines.pop();
       for (const line of lines) {
         if (line === '') {
           if (event.data !== undefined) feed.push({ ...(event.id === undefined ? {} : { eventId: event.id }), ...JSON.parse(event.data) });

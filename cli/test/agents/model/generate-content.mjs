@@ -17,7 +17,7 @@ export const read = ({ contents = [], tools = [] }) => ({
   hasPicture: JSON.stringify(contents).includes('"inlineData"'),
 });
 
-/** The agent's own questions, such as which model to use, are answered with JSON. */
+/** Answers the agent's own questions to the model, such as which model to use, with JSON. */
 const ROUTING = { reasoning: 'r', next_speaker: 'user', model_choice: 'flash', complexity_reasoning: 'r', complexity_score: 10 };
 
 export async function write(

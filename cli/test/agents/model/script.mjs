@@ -1,11 +1,16 @@
 /**
- * What the scripted model does: the steps of the newest prompt that has a script. Each response has the steps up to and
- * including the next tool call.
+ * The steps of the scripted model. The newest prompt with a script determines the steps. Each response has the steps up to and including
+ * the next tool call.
  *
  * @typedef {{say?: string | (string | Promise<string>)[], slow?: number, run?: string, read?: string,
  *   write?: [string, string], edit?: [string, string, string], plan?: string}} Step
- *   `say`: words, in pieces that may come later; `slow`: this many words, ten in a second; `run`: a command; `read`: path of
- *   a file; `write`: path and content; `edit`: path, old text and new text; `plan`: markdown
+ *   - `say`: text, or pieces of text that may be promises
+ *   - `slow`: a number of words, ten per second
+ *   - `run`: a command
+ *   - `read`: the path of a file
+ *   - `write`: path and content
+ *   - `edit`: path, old text and new text
+ *   - `plan`: markdown
  * @typedef {{name: string, schema?: any, isCustom?: boolean}} Tool
  * @typedef {{id: string, name: string, input: any, isCustom?: boolean}} Call
  * @typedef {{role: string, text?: string}[]} History `role`: `user`, `call` or `result`
@@ -19,13 +24,13 @@ export const nextId = (prefix) => `${prefix}_${Date.now().toString(36)}${(count 
 /**
  * Returns the steps of the next response.
  * @param {History} history
- * @param {Tool[]} tools requests without tools ask for something else, such as a title
+ * @param {Tool[]} tools a request without tools asks for a title or another text
  * @param {{title: string, scripts: Map<string, Step[]>}} model `scripts`: the steps by prompt
  * @returns {{texts: Step[], calls: Call[]}}
  */
 export function nextResponse(history, tools, { title, scripts }) {
   if (tools.length === 0) return { texts: [{ say: title }], calls: [] };
-  // Agents join a prompt with an earlier one that was canceled.
+  // Agents join a prompt with an earlier, canceled prompt.
   const findPrompt = ({ role, text = '' }) => {
     const found = role === 'user' ? [...scripts.keys()].filter((prompt) => text.includes(prompt)) : [];
     return found.sort((a, b) => text.lastIndexOf(b) - text.lastIndexOf(a))[0];
@@ -59,7 +64,7 @@ const PLANNERS = [/^ExitPlanMode$/, /^exit_plan_mode$/];
 const EDITORS = [/^edit$/i, /^replace$/, /^apply_patch$/];
 
 /**
- * Calls the agent's own tool, whatever its name and its fields are.
+ * Returns a call of the agent's own tool for a step. The names of tools and fields differ between agents.
  * @param {Step & {isInSandbox?: boolean}} step
  * @param {Tool[]} tools
  * @returns {Call}
@@ -71,7 +76,7 @@ function toCall({ run, isInSandbox, read, write, edit, plan }, tools) {
     const tool = find(SHELLS);
     return { id, name: tool?.name ?? 'bash', input: toCommandInput(run, tool, isInSandbox) };
   }
-  // Claude Code lists this tool only after a search for it, but runs it without one.
+  // Claude Code lists this tool only after a search, but runs the tool without a search.
   if (plan !== undefined) return { id, name: find(PLANNERS)?.name ?? 'ExitPlanMode', input: { plan } };
   const tool = find(read !== undefined ? READERS : write !== undefined ? WRITERS : EDITORS);
   // Codex reads files with commands.

@@ -1,4 +1,4 @@
-/** A scripted model on the loopback interface, which answers in the dialects of the agents. */
+/** A scripted model on the loopback interface. The model answers in the dialects of the agents. */
 
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -10,7 +10,7 @@ import { nextResponse } from './script.mjs';
 
 const DIALECTS = [chatCompletions, generateContent, messages, responses];
 
-/** Answers to requests that no conversation needs. @type {[RegExp, object][]} */
+/** Answers to requests that are not part of a conversation. @type {[RegExp, object][]} */
 const OTHER = [
   [/\/count_tokens$/, { input_tokens: 1234 }],
   [/:countTokens$/, { totalTokens: 1234 }],
@@ -18,8 +18,8 @@ const OTHER = [
 ];
 
 /**
- * Starts the model. `answer` sets the steps for a prompt, whose text must be part of no other one.
- * @param {{title?: string}} [options] `title`: its answer to requests for a title
+ * Starts the model. `answer` sets the steps for a prompt. No other prompt may contain the text of the prompt.
+ * @param {{title?: string}} [options] `title`: the answer to requests for a title
  * @returns {Promise<{url: string, answer: (prompt: string, steps: import('./script.mjs').Step[]) => void,
  *   hasSeenPicture: () => boolean, hasSeenText: (text: string) => boolean, requests: string[], stop: () => void}>}
  */

@@ -1,4 +1,4 @@
-/** Replays the wire log of an agent through a translator, and shows the result as the web console does. */
+/** Replays the wire log of an agent through a translator. Returns the timeline of the web console. */
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ const read = (name) =>
     .filter(Boolean)
     .map((line) => JSON.parse(line));
 
-/** The hub's part: the messages, each local id once, and the agent state. */
+/** The state of the hub: the messages, each local id once, and the agent state. */
 export class Hub {
   messages = [];
   /** @type {Record<string, any>} */
@@ -33,7 +33,7 @@ export class Hub {
       assert.ok(!this.#localIds.has(record.localId), `${record.localId} is used twice`);
       this.#localIds.add(record.localId);
       const seq = this.messages.length + 1;
-      // As after the way over the network.
+      // As after the transfer over the network.
       this.messages.push({
         id: `m${seq}`,
         seq,
@@ -105,7 +105,7 @@ export function replay(name, { decide = (_, decision) => decision } = {}) {
       if (!request || !msg.result) continue;
       open.delete(msg.id);
       const decision = decide(request.request, decisionOf(msg.result, request.params.options));
-      // After the turn, a request is answered with `cancelled` whatever the user decides.
+      // After the turn, a request is answered with `cancelled`, regardless of the decision.
       if (request.isEnded) continue;
       responses.push(translator.responseTo(request.request.id, decision));
       hub.completed[request.request.id] = { ...request.request, ...decision };
@@ -129,7 +129,7 @@ export function replay(name, { decide = (_, decision) => decision } = {}) {
   return { hub, translator, deltas, responses, timeline: hub.timeline() };
 }
 
-/** Describes items of a timeline, one line each, in the words of a test. */
+/** Describes the items of a timeline for tests, one line per item. */
 export const describe = (items) =>
   items.map((item) => {
     if (item.kind === 'tool')

@@ -1,4 +1,4 @@
-/** A session whose updates a test writes: a translator, the hub's part, and a clock. */
+/** A session whose updates come from a test: a translator, the state of the hub, and a clock. */
 
 import { createTranslator } from '../../../src/translate/translator.mjs';
 import { describe, Hub } from './replay.mjs';

@@ -1,6 +1,6 @@
 /**
- * An in-memory hub for tests: the part of the CLI interface that the agent uses, on the official Socket.IO server. Tests can
- * cut its connections and drop its acknowledgements.
+ * An in-memory hub for tests, on the official Socket.IO server. It has the part of the CLI interface that the agent uses. Tests can cut the
+ * connections and drop acknowledgements.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -60,7 +60,7 @@ export class FakeHub extends EventEmitter {
     return this.#append(this.sessions.get(sid), content, randomUUID());
   }
 
-  /** Calls a method the way the hub does for a REST request. */
+  /** Calls a method, as the hub does for a REST request. */
   async call(scope, method, params = {}) {
     const socket = this.#registered.get(`${scope}:${method}`);
     if (!socket) return { success: false, error: `No handler registered for ${method}` };
@@ -75,12 +75,12 @@ export class FakeHub extends EventEmitter {
     return [...this.#registered.keys()].filter((name) => name.startsWith(`${scope}:`)).map((name) => name.slice(scope.length + 1));
   }
 
-  /** Cuts all connections as a network failure does, without a disconnect packet. */
+  /** Cuts all connections without a disconnect packet, as in a network failure. */
   cutConnections() {
     for (const socket of this.cli.sockets.values()) /** @type {any} */ (socket.conn.transport).socket.terminate();
   }
 
-  /** The agent's messages in a session in order, one string each. The pieces of one tool result are joined. */
+  /** Returns the agent's messages in a session, in order, each as a string. Joins the pieces of a tool result. */
   transcript(sid) {
     const lines = [];
     let output = null;
@@ -103,7 +103,7 @@ export class FakeHub extends EventEmitter {
     return this.waitUntil(() => count() >= times, `the agent to be ready ${times} times`);
   }
 
-  /** Waits until `test` returns a truthy value, and resolves to it. It runs after every change of the hub's state. */
+  /** Waits until `test` returns a truthy value. Resolves to this value. Runs `test` after every change of the hub's state. */
   async waitUntil(test, what = 'the expected event', ms = 15_000) {
     const signal = AbortSignal.timeout(ms);
     for (;;) {
@@ -115,7 +115,7 @@ export class FakeHub extends EventEmitter {
     }
   }
 
-  /** The id of a session's pending permission request; undefined when there is none. */
+  /** Returns the id of a session's pending permission request; undefined if there is none. */
   pendingRequest(sid) {
     return Object.keys(this.sessions.get(sid)?.agentState?.requests ?? {})[0];
   }

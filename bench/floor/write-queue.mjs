@@ -1,4 +1,4 @@
-/** The floor's durable writes: group commit to D1, with one statement and one bound JSON parameter per batch. */
+/** The floor's queue of writes: group commit to D1, with one statement and one bound JSON parameter per batch. */
 
 export const SCHEMA =
   'CREATE TABLE messages (seq INTEGER PRIMARY KEY, id TEXT NOT NULL, local_id TEXT, created_at INTEGER NOT NULL, ' +
@@ -10,18 +10,18 @@ const INSERT =
 
 const LAST = 'SELECT max(seq) AS seq FROM messages';
 
-/** Returns a page as one JSON text. Parameters: the exclusive upper bound of seq, the number of messages. */
+/** Selects a page of messages as one JSON text. Parameters: the exclusive upper bound of seq, and the number of messages. */
 export const PAGE =
   `SELECT group_concat('{"id":"' || id || '","seq":' || seq || ',"createdAt":' || created_at || ',"content":' || ` +
   `content || '}') AS page FROM (SELECT * FROM messages WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2)`;
 
-/** Limit on a batch: D1 accepts values of at most 2 MB. */
+/** Limit on the characters of a batch. D1 accepts values of at most 2 MB. */
 const BATCH_CHARACTERS = 1_000_000;
 
 /** Limit on the turns of the event loop for which a growing batch is delayed. */
-const GATHER_TURNS = 500;
+const MAX_GATHER_TURNS = 500;
 
-export class Journal {
+export class WriteQueue {
   constructor(database) {
     this.insert = database.prepare(INSERT);
     this.last = database.prepare(LAST);
@@ -39,7 +39,7 @@ export class Journal {
     return this.loading;
   }
 
-  /** Resolves to `{id, seq, createdAt}` after the commit. */
+  /** Adds a message. Resolves to `{id, seq, createdAt}` after the commit. */
   async append(content, localId) {
     if (this.seq === null) await this.load();
     const record = { id: crypto.randomUUID(), seq: ++this.seq, createdAt: Date.now() };
@@ -51,13 +51,12 @@ export class Journal {
   }
 
   /**
-   * Waits while each turn of the event loop adds to the queue. The runtime reads about 8 KB of a WebSocket per turn. Without
-   * this wait, a burst of one CLI is committed in batches of seven messages, at less than half the rate. A single write waits
-   * for one turn, which is short compared to D1.
+   * Waits while each turn of the event loop adds to the queue. The runtime reads about 8 KB of a WebSocket per turn. Without this wait, a
+   * burst of one CLI is committed in batches of seven messages, at less than half the rate. A single write waits for only one turn.
    */
   async gather() {
     let before = 0;
-    for (let turn = 0; turn < GATHER_TURNS && this.queue.length > before; turn += 1) {
+    for (let turn = 0; turn < MAX_GATHER_TURNS && this.queue.length > before; turn += 1) {
       before = this.queue.length;
       if (before * this.queue[0].text.length > BATCH_CHARACTERS) return;
       await new Promise((resolve) => {
