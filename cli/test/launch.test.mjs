@@ -7,7 +7,8 @@ import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
 import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { AGENTS } from '../src/agents.mjs';
-import { askForNpx, chooseForSpawn, findProgram, listAgents, resolveLaunch } from '../src/launch.mjs';
+import { findProgram } from 'session-gateway-cli-kit/find-program';
+import { askForNpx, chooseForSpawn, listAgents, resolveLaunch } from '../src/launch.mjs';
 import { readArgs } from '../src/program.mjs';
 
 /** A folder with programs, as an environment. */

@@ -1,12 +1,15 @@
 // Errors for the user, and `main`, which runs a script and sets its exit code.
 
+import { readFileSync } from 'node:fs';
 import { UsageError, UserError } from '../../packages/cli-kit/src/errors.mjs';
 import { endWithNpm, isStopping } from './signals.mjs';
 
 export { UsageError, UserError };
 
-/** The oldest supported Node version; the same as `engines` in package.json. */
-const OLDEST_NODE = 20;
+const { engines } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+
+/** The oldest supported major version of Node, from `engines` in package.json. */
+const OLDEST_NODE = Number(engines.node.replace(/\D+/, ''));
 
 /**
  * Problems of the computer as npm, cargo, rustup, the compiler and Node report them, and what to do about each.
