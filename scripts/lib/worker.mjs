@@ -50,9 +50,7 @@ export const CARGO_TARGET_DIR = path.resolve(process.env.CARGO_TARGET_DIR ?? inP
 export async function compile(optimize, update, { root = ROOT, target = CARGO_TARGET_DIR } = {}) {
   const profile = optimize ? PROFILES.release : PROFILES.dev;
   const options = ['--lib', '--locked', '--profile', profile, '--target', WASM, '--target-dir', target];
-  const args = optimize
-    ? ['rustc', '--config', withoutLocalPaths(), ...options, '--', `-Cmetadata=${SYMBOL_SALT}`]
-    : ['build', ...options];
+  const args = optimize ? ['rustc', '--config', withoutLocalPaths(), ...options, '--', `-Cmetadata=${SYMBOL_SALT}`] : ['build', ...options];
   await run('cargo', args, {
     cwd: root,
     env: { ...CARGO_PROGRESS, CARGO_TERM_COLOR: process.stderr.isTTY ? 'always' : 'never' },

@@ -1,7 +1,6 @@
 // What is printed when the hub is ready: its address, the sign-in link, and how to connect an agent.
 
 import { networkInterfaces } from 'node:os';
-import { qrCode } from '../../../packages/cli-kit/src/qr-code.mjs';
 import { DEV_VARS_NAME } from '../dev-vars.mjs';
 import { commandLine, startLine } from '../invocation.mjs';
 import { DATA_DIR, IS_PACKAGE, ROOT } from '../paths.mjs';
@@ -21,7 +20,7 @@ function networkAddresses({ host, port }) {
  * @param {string} token that the hub accepts
  * @param {boolean} isNamespaceToken whether the token is for one namespace, because the hub refuses the shared token
  */
-export function announce(listening, token, isNamespaceToken) {
+export async function announce(listening, token, isNamespaceToken) {
   const address = localAddress(listening);
   const network = networkAddresses(listening);
   const origin = isNamespaceToken ? `of the namespace default; for another: ${commandLine('token', 'NAMESPACE')}` : `from ${DEV_VARS_NAME}`;
@@ -36,7 +35,7 @@ export function announce(listening, token, isNamespaceToken) {
 
   Open the console, signed in (the link contains the token: do not share it):
     ${signInLink(address, token)}
-${onAPhone(network, token)}
+${await onAPhone(network, token)}
 ${agentLines(variable, hub)}
 
   List the sessions:
@@ -49,10 +48,12 @@ ${agentLines(variable, hub)}
  * @param {string[]} network the hub's addresses on the network
  * @param {string} token
  */
-function onAPhone([address], token) {
+async function onAPhone([address], token) {
   if (address === undefined) return `\n  For a phone in the same network, which then scans a QR code: ${startLine('--host')}`;
   // In a log, a QR code would be two screens of blocks.
   if (!process.stdout.isTTY) return '';
+  // Imported dynamically, because this process may have installed the packages just now.
+  const { qrCode } = await import('../../../packages/cli-kit/src/qr-code.mjs');
   return `\n  Or scan it with a phone in the same network:\n\n${qrCode(signInLink(address, token)).replace(/^/gm, '    ')}`;
 }
 

@@ -1,10 +1,11 @@
 // The lock of the data folder: two hubs would write the same local database.
 
+import { mkdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { tryLock } from '../../../packages/cli-kit/src/lock.mjs';
 import { isRunning } from '../../../packages/cli-kit/src/system-processes.mjs';
 import { UserError } from '../errors.mjs';
-import { inData, IS_PACKAGE } from '../paths.mjs';
+import { DATA_DIR, inData, IS_PACKAGE } from '../paths.mjs';
 import { npmProcess } from '../signals.mjs';
 
 /** Time limit until the previous hub in this folder has stopped, which takes at most 6 s. */
@@ -22,6 +23,8 @@ const SECOND_FOLDER = IS_PACKAGE ? 'choose another folder with --data' : 'clone 
  * @param {string} address shown when a second hub is started
  */
 export async function lockFolder(address) {
+  // Only this user may read the database, which has the conversations and the hub's keys.
+  mkdirSync(DATA_DIR, { recursive: true, mode: 0o700 });
   const npm = npmProcess();
   const ownDetails = npm === undefined ? { address } : { address, npm: String(npm) };
   const deadline = Date.now() + PREVIOUS_HUB_TIMEOUT_MS;

@@ -33,10 +33,16 @@ export function readHubOptions(args, usage) {
     host: { type: 'string', default: '127.0.0.1' },
     verbose: { type: 'boolean', default: false },
   });
-  if (!/^\d{1,5}$/.test(port) || Number(port) < 1 || Number(port) > 65535) {
-    throw new UsageError(`--port must be a number from 1 to 65535, not ${port || 'empty'}.`, usage);
-  }
-  return { ...options, port: Number(port) };
+  return { ...options, port: parsePort(port, usage) };
+}
+
+/**
+ * @param {string} port the value of `--port`
+ * @param {string} usage
+ */
+export function parsePort(port, usage) {
+  if (/^\d{1,5}$/.test(port) && Number(port) >= 1 && Number(port) <= 65535) return Number(port);
+  throw new UsageError(`--port must be a number from 1 to 65535, not ${port || 'empty'}.`, usage);
 }
 
 /** Returns the address at which programs on this computer reach the hub. @param {{host: string, port: number}} options */

@@ -35,9 +35,11 @@ export async function runHub(options, { args, prepare }) {
     console.log(dim('\nStopping the hub …'));
     try {
       lock.markStopping();
-    } finally {
-      await hub?.stop();
+    } catch (error) {
+      // The next start then waits without an explanation.
+      if (error.code !== 'ENOSPC') console.error(error);
     }
+    await hub?.stop();
     console.log(dim('The hub has stopped.'));
     return 0;
   });
@@ -48,7 +50,7 @@ export async function runHub(options, { args, prepare }) {
     try {
       // With REQUIRE_NAMESPACE_TOKENS, the hub accepts only a token of a namespace.
       const token = await runStep('hub', () => hub.ready([secret, namespaceToken(secret, 'default')]));
-      if (starts === 1) announce(options, token, token !== secret);
+      if (starts === 1) await announce(options, token, token !== secret);
     } catch (error) {
       if (isStopping()) throw error;
       await hub.stop();
