@@ -8,6 +8,6 @@ try {
   runProgram(program);
 } catch (error) {
   if (error.code !== 'ERR_MODULE_NOT_FOUND' || !error.message.startsWith('Cannot find package')) throw error;
-  process.stderr.write("session-gateway-agent: The project's npm packages are not installed. In its root directory, run: npm run setup\n");
+  process.stderr.write(`session-gateway-agent: npm packages are missing. In a clone, run: npm run setup; else install it again.\n`);
   process.exit(1);
 }

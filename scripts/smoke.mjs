@@ -1,12 +1,13 @@
 // `npm run smoke -- --hub URL --token T`: checks a running hub from outside, measures it, and removes what it created.
 
 import { parseCommandLine } from './lib/command-line.mjs';
-import { accessToken, devVarsExist, namespaceToken } from './lib/dev-vars.mjs';
+import { accessToken, DEV_VARS_NAME, devVarsExist, namespaceToken } from './lib/dev-vars.mjs';
 import { main, UsageError } from './lib/errors.mjs';
-import { ensurePackages } from './lib/setup.mjs';
+import { commandLine } from './lib/invocation.mjs';
+import { prepareTools } from './lib/prepare.mjs';
 import { onStop } from './lib/signals.mjs';
 
-const USAGE = `Usage: npm run smoke -- --hub URL [--token TOKEN] [--json]
+const USAGE = `Usage: ${commandLine('smoke', '--hub URL [--token TOKEN] [--json]')}
 
 Checks a running hub as its clients see it: sign-in, a CLI, calls, 5,000 messages, an upload of 50 MiB, hibernation, replay,
 and 200 CLIs that reconnect at once. Prints latencies and what the hub reports about itself, and deletes its sessions. Takes
@@ -14,8 +15,8 @@ about a minute, and a few minutes over a slow network. The exit code is 1 if a c
 
   --hub URL      address of the hub, such as https://hub.example.com
   --token TOKEN  access token; default: the environment variable CLI_API_TOKEN, or for a hub on this machine the token of
-                 the namespace smoke from .dev.vars. Use a namespace without other users: SECRET:smoke, or what
-                 \`CLI_API_TOKEN=SECRET npm run token -- smoke\` prints
+                 the namespace smoke from ${DEV_VARS_NAME}. Use a namespace without other users: SECRET:smoke, or what
+                 \`CLI_API_TOKEN=SECRET ${commandLine('token', 'smoke')}\` prints
   --json         print the report as JSON
   --help         this text`;
 
@@ -56,7 +57,7 @@ await main(async () => {
   const url = parseAddress(options.hub);
   const token = options.token ?? localToken(url);
   if (!token) throw new UsageError('There is no access token.', 'Set --token, or the environment variable CLI_API_TOKEN.');
-  await ensurePackages();
+  await prepareTools();
   // Imported here, because these modules need the npm packages.
   const [{ SmokeClient }, { runSmoke }, { describeReport }] = await Promise.all(
     ['client', 'run', 'report'].map((name) => import(`./lib/smoke/${name}.mjs`)),

@@ -1,9 +1,9 @@
 /** Finds the program of an agent: on the PATH, or through npx if the user agreed to that. */
 
-import { accessSync, constants, statSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import { UsageError } from 'session-gateway-cli-kit/errors';
+import { findProgram } from 'session-gateway-cli-kit/find-program';
 import { AGENTS, findAgent } from './agents.mjs';
 
 /**
@@ -14,26 +14,6 @@ import { AGENTS, findAgent } from './agents.mjs';
  * @property {string[]} argv the program and its arguments
  * @property {import('./agents.mjs').AgentEntry | undefined} entry
  */
-
-/**
- * Finds a program on the PATH.
- * @param {string} command a name, or a path
- * @param {Record<string, string | undefined>} env
- * @returns {string | null} its path
- */
-export function findProgram(command, env) {
-  const places = command.includes('/') ? [command] : (env.PATH ?? '').split(path.delimiter).map((folder) => path.join(folder, command));
-  return places.find(isExecutable) ?? null;
-}
-
-function isExecutable(file) {
-  try {
-    accessSync(file, constants.X_OK);
-    return statSync(file).isFile();
-  } catch {
-    return false;
-  }
-}
 
 /**
  * Returns the agent kind (`flavor`) of an agent that is not in the table: the name of its program, as at most 64 letters,

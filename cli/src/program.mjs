@@ -5,23 +5,30 @@ import { fileURLToPath } from 'node:url';
 import { resolveDirectory } from 'session-gateway-cli-kit/app';
 import { HELP_LINES, readOptions } from 'session-gateway-cli-kit/args';
 import { UsageError } from 'session-gateway-cli-kit/errors';
+import { IS_REPOSITORY, LOCAL_DEV_VARS } from 'session-gateway-cli-kit/installation';
 import { settingsByFlavor } from 'session-gateway-cli-kit/modes';
 import { requireToken } from 'session-gateway-cli-kit/token';
 import { AcpAgent } from './agent.mjs';
 import { AGENTS, findAgent } from './agents.mjs';
+import { chooseAgent } from './choose-agent.mjs';
 import { askForNpx, chooseForSpawn, agentKindOf, listAgents, resolveLaunch } from './launch.mjs';
 import { installService, removeService } from './service-manager.mjs';
+import { permanentPlace } from './permanent-copy.mjs';
 import { describeService } from './service.mjs';
 import { VERSION } from './version.mjs';
 
-const HELP = `Usage: npm run agent -- --agent NAME --dir PATH [options]
-       npm run agent -- --dir PATH [options] -- COMMAND [ARGUMENTS]
+/** How the user starts this program. */
+const COMMAND = IS_REPOSITORY ? 'npm run agent --' : 'npx session-gateway-agent';
+
+const HELP = `Usage: ${COMMAND} [--agent NAME] [--dir PATH] [options]
+       ${COMMAND} [--dir PATH] [options] -- COMMAND [ARGUMENTS]
 
 Connects a coding agent to a session gateway hub, and serves PATH (git, files, search, uploads).
 COMMAND is any agent that speaks the Agent Client Protocol on its standard input and output.
 
   --agent NAME        ${Object.keys(AGENTS).join(', ')}
-  --dir PATH          the directory in which the agent works
+                      (default: the installed one; with several, the terminal asks once per PATH)
+  --dir PATH          the directory in which the agent works (default: the current one)
   --service ACTION    print, install or remove a user service (systemd, launchd) that keeps this
                       machine online with the other options (default: print)
   --npx               download the agent with npx if it is not installed, without asking
@@ -79,6 +86,7 @@ export function readArgs(commandLine, env) {
   const more = {
     homeVariable: HOME_VARIABLE,
     home: '.session-gateway-agent',
+    dir: '.',
     options: { agent: { type: 'string' }, npx: { type: 'boolean' } },
   };
   const { values, ...options } = readOptions(end < 0 ? argv : argv.slice(0, end), env, more);
@@ -89,11 +97,17 @@ export function readArgs(commandLine, env) {
   if (agent !== undefined && command) throw new UsageError('Give either --agent or a command after --, not both.');
   const service = action && { action, argv };
   if (action === 'remove') return { ...options, service };
-  if (agent === undefined && !command) {
-    throw new UsageError(`Name an agent: --agent ${Object.keys(AGENTS).join('|')}, or a command after --: -- my-agent --acp.`);
-  }
-  const flavor = options.flavor ?? findAgent(agent)?.flavor ?? agentKindOf(command ?? [agent]);
-  return { ...options, agent, command, npx, flavor, service };
+  return withFlavor({ ...options, agent, command, npx, service });
+}
+
+/**
+ * Adds the agent kind to report, once the agent is known.
+ * @param {AgentOptions} options
+ */
+function withFlavor({ flavor, agent, command, ...options }) {
+  const isChosen = agent !== undefined || command !== undefined;
+  const kind = isChosen ? (flavor ?? findAgent(agent)?.flavor ?? agentKindOf(command ?? [agent])) : flavor;
+  return { ...options, agent, command, flavor: kind };
 }
 
 /**
@@ -105,6 +119,11 @@ async function prepare(options) {
   const { service } = options;
   if (service?.action === 'remove') return handleService(service, options);
   await resolveDirectory(options.dir, '--dir');
+  if (options.agent === undefined && !options.command) {
+    const agent = await chooseAgent(options, { env: process.env, input: process.stdin, output: process.stderr });
+    const chosen = withFlavor({ ...options, agent });
+    return prepare(service ? { ...chosen, service: { ...service, argv: [`--agent=${agent}`, ...service.argv] } } : chosen);
+  }
   const npx = await askForNpx(options, { env: process.env, input: process.stdin, output: process.stderr });
   resolveLaunch({ ...options, npx }, process.env);
   if (!service) return { ...options, npx };
@@ -118,14 +137,19 @@ async function prepare(options) {
  * @param {AgentOptions} options
  * @returns {Promise<null>}
  */
-async function handleService({ action, argv }, { dir, ...options }) {
+async function handleService({ action, argv }, { dir, home: stateFolder, ...options }) {
   const { env, platform, execPath: node, stdin: input, stderr: output } = process;
   const warn = (text) => output.write(`warning: ${text}\n`);
-  const { entry, devVars } = program;
+  const { devVars } = program;
+  const { entry, copy } = permanentPlace(program.entry, { stateFolder, version: VERSION });
   const service = describeService({ argv, env, platform, node, entry, dir, home: homedir() });
   const act = {
     print: () => service.define(),
-    install: async () => installService(service, { token: await requireToken(options, { env, devVars, warn, input, output }), env, entry }),
+    install: async () => {
+      const token = await requireToken(options, { env, devVars, warn, input, output });
+      copy();
+      return installService(service, { token, env });
+    },
     remove: () => removeService(service, { env }),
   }[action];
   process.stdout.write(await act());
@@ -139,7 +163,7 @@ export const program = {
   version: VERSION,
   help: HELP,
   entry: fileURLToPath(new URL('../index.mjs', import.meta.url)),
-  devVars: fileURLToPath(new URL('../../.dev.vars', import.meta.url)),
+  devVars: LOCAL_DEV_VARS,
   homeVariable: HOME_VARIABLE,
   readArgs,
   prepare,

@@ -14,14 +14,11 @@ const TOKEN_VARIABLE = 'CLI_API_TOKEN';
 /**
  * Installs and starts a service. Replaces and restarts a service that is already installed.
  * @param {import('./service.mjs').Service} service
- * @param {{token: string, env: Record<string, string | undefined>, entry: string}} options `entry`: path of the main module
+ * @param {{token: string, env: Record<string, string | undefined>}} options
  * @returns {Promise<string>} what was done, for the user
  * @throws {Error} when the service manager refuses the service
  */
-export async function installService(service, { token, env, entry }) {
-  if (entry.split(path.sep).includes('_npx')) {
-    throw new Error('npx may delete this program at any time. Run it from a clone of the project: npm run agent -- --service install');
-  }
+export async function installService(service, { token, env }) {
   const { file, environmentFile, commands } = service;
   if (environmentFile) writePrivate(environmentFile, withToken(read(environmentFile), token));
   // launchd refuses to load a definition that is already loaded.

@@ -5,9 +5,11 @@ import { chmodSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
+import { findProgram } from 'session-gateway-cli-kit/find-program';
 import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { AGENTS } from '../src/agents.mjs';
-import { askForNpx, chooseForSpawn, findProgram, listAgents, resolveLaunch } from '../src/launch.mjs';
+import { chooseAgent } from '../src/choose-agent.mjs';
+import { askForNpx, chooseForSpawn, listAgents, resolveLaunch } from '../src/launch.mjs';
 import { readArgs } from '../src/program.mjs';
 
 /** A folder with programs, as an environment. */
@@ -95,7 +97,48 @@ test('the command line names an agent or a command', () => {
   const { command, flavor } = read('--', 'my-agent', '--acp', '--dir', 'its own');
   assert.deepEqual([command, flavor], [['my-agent', '--acp', '--dir', 'its own'], 'my-agent']);
   assert.equal(read('--', '/opt/my agent').flavor, 'my-agent');
-  assert.throws(() => read(), /Name an agent: --agent claude\|codex/);
+  assert.deepEqual([read().agent, read().flavor, read('--flavor', 'x').flavor], [undefined, undefined, 'x']);
+  assert.equal(readArgs([], {}).dir, process.cwd());
   assert.throws(() => read('--'), /The command after -- is missing/);
   assert.throws(() => read('--agent', 'codex', '--', 'x'), /not both/);
+});
+
+/** A terminal that answers each question with the next line. */
+function terminalWith(...answers) {
+  const input = Object.assign(new PassThrough(), { isTTY: true });
+  const output = new PassThrough();
+  const shown = [];
+  output.on('data', (chunk) => {
+    shown.push(String(chunk));
+    if (String(chunk).includes('Which one?') && answers.length > 0) input.write(`${answers.shift()}\n`);
+  });
+  return { input, output, shown };
+}
+
+test('without a name the only installed agent is used, and no question is asked', async (t) => {
+  const { input, output, shown } = terminalWith();
+  const env = withPrograms(t, 'opencode');
+  assert.equal(await chooseAgent({ dir: '/code', home: tempDir(t) }, { env, input, output }), 'opencode');
+  assert.deepEqual(shown, []);
+});
+
+test('of several agents the terminal asks for one, once for each directory', async (t) => {
+  const env = withPrograms(t, 'opencode', 'codex-acp');
+  const home = path.join(tempDir(t), 'state');
+  const { input, output, shown } = terminalWith('7', '2');
+  assert.equal(await chooseAgent({ dir: '/code', home }, { env, input, output }), 'opencode');
+  assert.match(shown.join(''), /1 {2}Codex\n {2}2 {2}opencode\n/);
+  const silent = { env, input: new PassThrough(), output: new PassThrough() };
+  assert.equal(await chooseAgent({ dir: '/code', home }, silent), 'opencode');
+  await assert.rejects(chooseAgent({ dir: '/other', home }, silent), /^Error: Several agents .* --agent codex\|opencode\.$/);
+});
+
+test('a closed terminal and a computer without agents are errors that say what to do', async (t) => {
+  const home = tempDir(t);
+  const { input, output } = terminalWith();
+  const asking = chooseAgent({ dir: '/code', home }, { env: withPrograms(t, 'opencode', 'codex-acp'), input, output });
+  input.end();
+  await assert.rejects(asking, /No agent was chosen/);
+  const nothing = chooseAgent({ dir: '/code', home }, { env: withPrograms(t), input, output });
+  await assert.rejects(nothing, /npm install -g @agentclientprotocol\/claude-agent-acp@.* --npx --agent claude\|codex/);
 });

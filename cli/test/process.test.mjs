@@ -55,6 +55,16 @@ test('an agent that is not installed ends the program with one sentence', async 
   );
 });
 
+test('the only installed agent is used without its name, and a newer hub is served with a warning', async (t) => {
+  const { hub, start } = await setUp(t, 'qwen');
+  hub.protocolVersion = 2;
+  const { ids, collected } = await start();
+  assert.equal(hub.sessions.get(ids.session).metadata.flavor, 'delta');
+  await eventually(() => collected.err.includes('The hub is newer than this program'), 'the warning');
+  say(hub, ids.session, 'hello');
+  await hub.untilReady(ids.session, 1);
+});
+
 test('a machine lists its agents, and starts sessions with any of them', async (t) => {
   const { hub, dir, start } = await setUp(t, 'claude-agent-acp', 'qwen');
   const { ids, child, exit } = await start('--agent', 'claude');

@@ -1,12 +1,13 @@
 /** User services: their definitions, and how they are installed and removed. */
 
 import assert from 'node:assert/strict';
-import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { readArgs } from '../src/program.mjs';
 import { installService, removeService } from '../src/service-manager.mjs';
+import { permanentPlace } from '../src/permanent-copy.mjs';
 import { describeService } from '../src/service.mjs';
 
 const service = (platform, ...argv) =>
@@ -87,15 +88,15 @@ function setUp(t, platform) {
   const env = { PATH: `${bin}:/usr/bin:/bin`, FAILING: 'nothing' };
   const program = { argv: ['--agent', 'codex'], env, platform, node: '/bin/node', entry: '/opt/index.mjs', dir: '/code/app', home };
   const calls = () => (existsSync(log) ? readFileSync(log, 'utf8').trim().split('\n') : []);
-  return { home, env, calls, described: describeService(program), entry: program.entry };
+  return { home, env, calls, described: describeService(program) };
 }
 
 const isPrivate = (file) => (statSync(file).mode & 0o077) === 0;
 
 test('a systemd service is installed, replaced and removed', async (t) => {
-  const { env, calls, described, entry } = setUp(t, 'linux');
+  const { env, calls, described } = setUp(t, 'linux');
   const { name, file, environmentFile } = described;
-  const install = (token) => installService(described, { token, env, entry });
+  const install = (token) => installService(described, { token, env });
   assert.match(await install('first'), new RegExp(`^Installed and started ${name} `));
   assert.deepEqual(calls(), [
     'systemctl --user daemon-reload',
@@ -117,12 +118,12 @@ test('a systemd service is installed, replaced and removed', async (t) => {
 });
 
 test('a launchd agent is installed with the token, replaced and removed', async (t) => {
-  const { env, calls, described, entry } = setUp(t, 'darwin');
+  const { env, calls, described } = setUp(t, 'darwin');
   const { file } = described;
-  await installService(described, { token: 'secret', env, entry });
+  await installService(described, { token: 'secret', env });
   assert.match(readFileSync(file, 'utf8'), /<string>secret<\/string>/);
   assert.ok(isPrivate(file));
-  await installService(described, { token: 'secret', env, entry });
+  await installService(described, { token: 'secret', env });
   await removeService(described, { env });
   assert.deepEqual(
     calls(),
@@ -132,13 +133,36 @@ test('a launchd agent is installed with the token, replaced and removed', async 
 });
 
 test('a service manager that refuses is quoted, and a missing one is named', async (t) => {
-  const { env, described, entry } = setUp(t, 'linux');
-  const install = (changes) => installService(described, { token: 'x', env: { ...env, ...changes }, entry });
+  const { env, described } = setUp(t, 'linux');
+  const install = (changes) => installService(described, { token: 'x', env: { ...env, ...changes } });
   await assert.rejects(install({ FAILING: 'enable' }), /^Error: systemctl --user enable \S+ failed: refused$/);
   await assert.rejects(install({ PATH: '/nowhere' }), /there is no program systemctl on the PATH/);
   assert.match(await install({ FAILING: 'enable-linger' }), /It ends when you log out\. To keep it running, run: loginctl enable-linger/);
-  await assert.rejects(
-    installService(described, { token: 'x', env, entry: '/home/.npm/_npx/1/index.mjs' }),
-    /from a clone of the project: npm run agent/,
-  );
+});
+
+test('a program that npx started is copied once, with its packages, to a folder that stays', (t) => {
+  const base = tempDir(t);
+  const npx = path.join(base, '.npm', '_npx', '1a2b');
+  const entry = path.join(npx, 'node_modules', 'session-gateway-agent', 'index.mjs');
+  const library = path.join(npx, 'node_modules', 'library', 'index.mjs');
+  for (const file of [entry, library]) {
+    mkdirSync(path.dirname(file), { recursive: true });
+    writeFileSync(file, 'code');
+  }
+  const stateFolder = path.join(base, 'state');
+  const place = permanentPlace(entry, { stateFolder, version: '1.2.3' });
+  const folder = path.join(stateFolder, 'program', '1.2.3');
+  assert.equal(place.entry, path.join(folder, 'node_modules', 'session-gateway-agent', 'index.mjs'));
+  assert.equal(existsSync(stateFolder), false, 'printing a service copies nothing');
+  place.copy();
+  rmSync(npx, { recursive: true });
+  place.copy();
+  assert.equal(readFileSync(place.entry, 'utf8'), 'code');
+  assert.ok(existsSync(path.join(folder, 'node_modules', 'library', 'index.mjs')));
+  assert.deepEqual(readdirSync(path.join(stateFolder, 'program')), ['1.2.3']);
+});
+
+test('a program in a clone or in a global installation stays where it is', () => {
+  const entry = '/usr/lib/node_modules/session-gateway-agent/index.mjs';
+  assert.equal(permanentPlace(entry, { stateFolder: '/state', version: '1.2.3' }).entry, entry);
 });

@@ -95,16 +95,6 @@ export async function checkJavaScriptTypes(onLine) {
   for (const project of JAVASCRIPT_PROJECTS) await checkTypes(project, onLine);
 }
 
-/**
- * The address that opens the console signed in. The token is in the fragment, which browsers do not send.
- * @param {string} address of the hub
- * @param {string} token
- * @param {string} [path] of a view
- */
-export function signInLink(address, token, path = '/') {
-  return `${address}${path}#token=${encodeURIComponent(token)}`;
-}
-
 function findUpToDateBuild() {
   if (!existsSync(PAGE)) return undefined;
   try {

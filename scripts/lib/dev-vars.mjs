@@ -1,20 +1,36 @@
 // `.dev.vars`, the secrets of the local hub, and the access tokens derived from them.
 
 import { createHmac, randomBytes } from 'node:crypto';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { parseDevVars } from '../../packages/cli-kit/src/dev-vars.mjs';
 import { UserError } from './errors.mjs';
-import { DEV_VARS } from './paths.mjs';
+import { withLock } from './lock.mjs';
+import { DATA_DIR, DEV_VARS, inData, IS_PACKAGE } from './paths.mjs';
+import { runStep } from './progress.mjs';
+
+/** The file's name in texts for the user. */
+export const DEV_VARS_NAME = IS_PACKAGE ? DEV_VARS : '.dev.vars';
 
 export const devVarsExist = () => existsSync(DEV_VARS);
 
+/** Creates `.dev.vars` if it is missing. */
+export async function ensureDevVars() {
+  if (devVarsExist()) return;
+  const title = '.dev.vars with a random access token';
+  await withLock(inData('.wrangler', 'dev-vars.lock'), `creation of ${title}`, async () => {
+    // Another process may have created the file while this process waited for the lock.
+    if (!devVarsExist()) await runStep(title, async () => createDevVars());
+  });
+}
+
 /** Writes `.dev.vars` with a random access token, readable by this user only. */
-export function createDevVars() {
+function createDevVars() {
   const text = [
     '# Secrets of the local hub, not in git. To get a new token, delete this file.',
     `CLI_API_TOKEN=${randomBytes(24).toString('hex')}`,
     '',
   ].join('\n');
+  mkdirSync(DATA_DIR, { recursive: true });
   // `wx`: fails if the file exists.
   writeFileSync(DEV_VARS, text, { mode: 0o600, flag: 'wx' });
 }
@@ -35,7 +51,7 @@ export function accessToken() {
   const token = devVars().CLI_API_TOKEN;
   if (!token) {
     throw new UserError(
-      '.dev.vars has no CLI_API_TOKEN, the access token of the hub.',
+      `${DEV_VARS_NAME} has no CLI_API_TOKEN, the access token of the hub.`,
       'Add the line CLI_API_TOKEN=<a long random text>, or delete the file: the next start writes a new one.',
     );
   }

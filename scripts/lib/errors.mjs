@@ -1,22 +1,28 @@
 // Errors for the user, and `main`, which runs a script and sets its exit code.
 
+import { readFileSync } from 'node:fs';
 import { UsageError, UserError } from '../../packages/cli-kit/src/errors.mjs';
+import { DATA_DIR, IS_PACKAGE } from './paths.mjs';
 import { endWithNpm, isStopping } from './signals.mjs';
 
 export { UsageError, UserError };
 
-/** The oldest supported Node version, as in `engines` of package.json. */
-const OLDEST_NODE = 20;
+const { engines } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+
+/** The oldest supported major version of Node, from `engines` in package.json. */
+const OLDEST_NODE = Number(engines.node.replace(/\D+/, ''));
+
+/** A full disk, as Node, rustc, npm and SQLite report it. Node reports too many watched files with the same code. */
+export const DISK_FULL = /\bENOSPC\b(?!: System limit)|No space left on device|os error 28|\bSQLITE_FULL\b/;
+
+export const DISK_FULL_ADVICE = `The disk ${IS_PACKAGE ? `with ${DATA_DIR} ` : ''}is full: free some space and try again.`;
 
 /**
  * Problems of the computer, as npm, cargo, rustup, the compiler and Node report them, and the advice for each problem.
  * @type {[RegExp, string][]}
  */
 const HINTS = [
-  [
-    /\bENOSPC\b|No space left on device|os error 28/,
-    'The disk is full. Free some space and try again: the packages, the toolchain and the builds take about 4 GB.',
-  ],
+  [DISK_FULL, DISK_FULL_ADVICE],
   [
     /linker `[^`]*` not found|failed to find tool "(?:cc|c\+\+|clang|gcc)"|xcrun: error/,
     'Rust needs a C compiler to link. Install one (Debian: apt-get install build-essential; Fedora: dnf install gcc; macOS: xcode-select --install) and try again.',
@@ -51,8 +57,19 @@ export class CommandFailed extends UserError {
   }
 }
 
+/** @param {unknown} error */
+function isDiskFull(error) {
+  if (error instanceof CommandFailed) return DISK_FULL.test(error.output);
+  return error instanceof Error && DISK_FULL.test(/** @type {NodeJS.ErrnoException} */ (error).code ?? error.message);
+}
+
 /** Prints the message of an error, and what to do. For an unexpected error, prints the stack trace. @param {unknown} error */
 export function printError(error) {
+  if (isDiskFull(error)) {
+    // The program's own words would hide the sentence: a failed migration prints three screens.
+    console.error(`\n${DISK_FULL_ADVICE}`);
+    return;
+  }
   if (!(error instanceof UserError)) {
     const { code, message } = /** @type {NodeJS.ErrnoException} */ (error instanceof Error ? error : {});
     const hint = typeof code === 'string' ? findHint(code) : undefined;

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { UserError } from './errors.mjs';
 import { npm } from './npm.mjs';
-import { exe, TOOLS_DIR } from './paths.mjs';
+import { exe, IS_PACKAGE, TOOLS_DIR } from './paths.mjs';
 import { outputOf } from './run.mjs';
 import { atLeast, MIN_NODE, NODE_PACKAGES } from './versions.mjs';
 
@@ -15,7 +15,8 @@ export const ownNodeIsNewEnough = atLeast(process.versions.node, MIN_NODE);
 
 /** Returns the path of the Node binary for wrangler and the tests. @throws {UserError} when the binary is not installed */
 export function nodeBinary() {
-  if (ownNodeIsNewEnough) return process.execPath;
+  // The npm package needs the Node of its `engines`, and installs no other.
+  if (ownNodeIsNewEnough || IS_PACKAGE) return process.execPath;
   const bin = pinnedPackage ? path.join(folder, 'node_modules', pinnedPackage.name, 'bin', exe('node')) : '';
   if (!existsSync(bin)) {
     throw new UserError(`Node ${MIN_NODE} or newer is needed, and is not installed.`, 'Install it with: npm run setup');

@@ -1,13 +1,27 @@
-// Absolute paths of the project's files.
+// Absolute paths: of the code, which is the repository or the installed npm package, and of the local hub's data.
 
+import { existsSync } from 'node:fs';
+import { homedir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** The project's root directory, without a trailing slash. */
+/** The root directory of the repository or of the npm package, without a trailing slash. */
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url)).replace(/[\\/]$/, '');
 
 /** @param {...string} parts of a path relative to the project's root */
 export const inProject = (...parts) => path.join(ROOT, ...parts);
+
+/** Whether this code runs from the npm package, which has the builds but not their sources. */
+export const IS_PACKAGE = !existsSync(inProject('Cargo.toml'));
+
+/**
+ * The folder of everything that a local hub stores. The folder of the npm package may be read-only, and npx deletes it: the data
+ * of its hub are in `HUB_DATA_DIR`, by default a folder in the user's home.
+ */
+export const DATA_DIR = IS_PACKAGE ? path.resolve(process.env.HUB_DATA_DIR || path.join(homedir(), '.session-gateway-hub')) : ROOT;
+
+/** @param {...string} parts of a path relative to the data folder */
+export const inData = (...parts) => path.join(DATA_DIR, ...parts);
 
 /**
  * The folder of tools that are no npm dependencies: the programs in Rust and a newer Node. `HUB_TOOLS_DIR` is outside of the
@@ -25,10 +39,10 @@ export const DEV_BUILD_DIR = inProject('build', 'dev');
 export const PREVIOUS_BUILD_DIR = inProject('build', 'previous');
 
 /** The local D1 database and Durable Objects of `wrangler dev`. */
-export const LOCAL_STATE_DIR = inProject('.wrangler', 'state');
+export const LOCAL_STATE_DIR = inData('.wrangler', 'state');
 
-/** The secrets of the local hub, read by `wrangler dev`. */
-export const DEV_VARS = inProject('.dev.vars');
+/** The secrets and the settings of the local hub, read by `wrangler dev`. */
+export const DEV_VARS = inData('.dev.vars');
 
 /** @param {string} name of a program, without suffix */
 export const exe = (name) => (process.platform === 'win32' ? `${name}.exe` : name);

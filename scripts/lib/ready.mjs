@@ -1,7 +1,9 @@
 // Waits until a hub that was just started serves requests, and finds the token that it accepts.
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import { DEV_VARS_NAME } from './dev-vars.mjs';
 import { UserError } from './errors.mjs';
+import { startLine } from './invocation.mjs';
 
 const POLL_MS = 100;
 
@@ -31,7 +33,7 @@ export async function waitUntilReady(address, { tokens, timeoutMs, check, fileOf
     if (Date.now() >= deadline) {
       throw new UserError(
         `The hub did not serve ${address} within ${timeoutMs / 1000} s: ${problem}.`,
-        'Show the output of the runtime with: npm run dev -- --verbose',
+        `Show the output of the runtime with: ${startLine('--verbose')}`,
       );
     }
     await sleep(POLL_MS);
@@ -75,7 +77,7 @@ async function attempt(address, tokens, fileOf) {
     return { problem: response.summary };
   }
   throw new HubRefusedError(
-    'The hub does not accept the access token of .dev.vars.',
+    `The hub does not accept the access token of ${DEV_VARS_NAME}.`,
     'Set CLI_API_TOKEN there to letters and digits only: `#`, quotes and line breaks have a special meaning.',
   );
 }
@@ -115,5 +117,5 @@ function parseHubError(text) {
 function toRefusedError(message, fileOf) {
   const variable = message.match(/\b(?:[A-Z]+(?:_[A-Z]+)+|[A-Z]{5,})\b/)?.[0];
   const advice = variable ? `${variable} is set in ${fileOf(variable)}: change it there, and start` : 'Then start';
-  return new HubRefusedError(`The hub cannot serve: ${message}`, `${advice} again with: npm run dev`);
+  return new HubRefusedError(`The hub cannot serve: ${message}`, `${advice} again with: ${startLine()}`);
 }

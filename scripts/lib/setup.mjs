@@ -2,7 +2,7 @@
 // it is missing. Independent parts are installed in parallel.
 
 import path from 'node:path';
-import { createDevVars, devVarsExist } from './dev-vars.mjs';
+import { ensureDevVars } from './dev-vars.mjs';
 import { withLock } from './lock.mjs';
 import { installNode, nodeIsReady, nodeTitle } from './node.mjs';
 import { installPackages, packagesMatchLock } from './npm.mjs';
@@ -61,13 +61,6 @@ export const ensureBindTool = definePart('bind', {
   isReady: bindToolIsReady,
   install: installBindTool,
   note: 'compiled once, about two minutes on two cores.',
-});
-
-export const ensureDevVars = definePart('dev-vars', {
-  title: () => '.dev.vars with a random access token',
-  folder: PROJECT_LOCKS,
-  isReady: devVarsExist,
-  install: createDevVars,
 });
 
 /** Installs all missing parts. Prints nothing if no part is missing. */

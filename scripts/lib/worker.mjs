@@ -4,7 +4,8 @@
 // 3. wasm-opt optimises the wasm of a release build.
 // 4. esbuild bundles the bindings with the entry module (src/platform/entry.js).
 
-import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { homedir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { UserError } from './errors.mjs';
@@ -54,13 +55,25 @@ export const CARGO_TARGET_DIR = path.resolve(process.env.CARGO_TARGET_DIR ?? inP
 export async function compile(optimize, update, { root = ROOT, target = CARGO_TARGET_DIR } = {}) {
   const profile = optimize ? PROFILES.release : PROFILES.dev;
   const options = ['--lib', '--locked', '--profile', profile, '--target', WASM, '--target-dir', target];
-  const args = optimize ? ['rustc', ...options, '--', `-Cmetadata=${SYMBOL_SALT}`] : ['build', ...options];
+  const args = optimize ? ['rustc', '--config', withoutLocalPaths(), ...options, '--', `-Cmetadata=${SYMBOL_SALT}`] : ['build', ...options];
   await run('cargo', args, {
     cwd: root,
     env: { ...CARGO_PROGRESS, CARGO_TERM_COLOR: process.stderr.isTTY ? 'always' : 'never' },
     onLine: cargoProgress(update),
   });
   return path.join(target, WASM, profile, LIBRARY);
+}
+
+/**
+ * Returns a setting of cargo that replaces the folders of this computer's crates in the messages of panics, so that the wasm does
+ * not contain paths of the computer that built it. Cargo adds it to the flags of .cargo/config.toml.
+ */
+function withoutLocalPaths() {
+  const crates = path.join(process.env.CARGO_HOME ?? path.join(homedir(), '.cargo'), 'registry', 'src');
+  const registries = existsSync(crates) ? readdirSync(crates).map((name) => path.join(crates, name)) : [];
+  // The last prefix that matches is used.
+  const flags = [crates, ...registries].map((folder) => `--remap-path-prefix=${folder}=crates`);
+  return `target.${WASM}.rustflags=${JSON.stringify(flags)}`;
 }
 
 /**

@@ -2,12 +2,14 @@
 
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import path from 'node:path';
 import { nodeBinary } from './node.mjs';
-import { inProject, LOCAL_STATE_DIR } from './paths.mjs';
+import { DATA_DIR, inData, inProject, IS_PACKAGE, LOCAL_STATE_DIR } from './paths.mjs';
 import { runStep, yellow } from './progress.mjs';
 import { run } from './run.mjs';
-import { ensureNode, ensurePackages } from './setup.mjs';
+import { prebuiltConfig } from './wrangler-config.mjs';
+import { prepareTools } from './prepare.mjs';
 
 /** The environment of all wrangler commands. */
 export const WRANGLER_ENV = {
@@ -36,7 +38,9 @@ export const LOCAL_COMMAND_ENV = {
  * @returns {[command: string, args: string[]]}
  */
 export function wranglerCommand(args) {
-  return [nodeBinary(), ['--no-warnings', inProject('node_modules', 'wrangler', 'wrangler-dist', 'cli.js'), ...args]];
+  // npm may have installed the dependencies of the npm package next to it.
+  const cli = createRequire(inProject('package.json')).resolve('wrangler');
+  return [nodeBinary(), ['--no-warnings', cli, ...args]];
 }
 
 /** Warnings about the environment of the computer, not about the project. */
@@ -53,6 +57,25 @@ export function isProjectWarning(line) {
 /** The migrations that were applied to the local database: file name -> hash of the content. */
 const MIGRATION_RECORD_FILE = path.join(LOCAL_STATE_DIR, 'applied-migrations.json');
 
+/** The configuration of the npm package's local hub. It is in the data folder, because wrangler reads .dev.vars from its folder. */
+const LOCAL_CONFIG = inData('wrangler.toml');
+
+/** Writes the configuration of the npm package's local hub, whose paths change with the version. */
+export function writeLocalConfig() {
+  mkdirSync(DATA_DIR, { recursive: true });
+  const note = '# Written at each start. Set what you want to change in .dev.vars, one NAME=VALUE in a line.\n\n';
+  writeFileSync(LOCAL_CONFIG, `${note}${prebuiltConfig()}`);
+}
+
+/** The arguments of wrangler's commands for the local hub. */
+const LOCAL_ARGS = ['--local', '--env=', '--persist-to', LOCAL_STATE_DIR, ...(IS_PACKAGE ? ['--config', LOCAL_CONFIG] : [])];
+
+/**
+ * Returns the command that runs a command of wrangler for the local hub.
+ * @param {string[]} args
+ */
+export const localWranglerCommand = (args) => wranglerCommand([...args, ...LOCAL_ARGS]);
+
 /** Applies the migrations that were not applied to the local D1 database. */
 export async function migrateLocalDatabase() {
   const files = migrationFiles();
@@ -62,12 +85,12 @@ export async function migrateLocalDatabase() {
     const names = changed.map((name) => `migrations/${name}`).join(', ');
     console.log(`  ${yellow('!')} These migrations were changed after they were applied to the local database, and are not applied`);
     console.log(`    again: ${names}.`);
-    console.log('    To apply the changed files, delete .wrangler/state. This deletes the local database.');
+    console.log(`    To apply the changed files, delete ${LOCAL_STATE_DIR}. This deletes the local database.`);
   }
   if (Object.keys(files).every((name) => applied[name])) return;
-  await Promise.all([ensurePackages(), ensureNode()]);
+  await prepareTools();
   await runStep('local D1 migrations', async () => {
-    await run(...wranglerCommand(['d1', 'migrations', 'apply', 'DB', '--local', '--env=']), { env: LOCAL_COMMAND_ENV });
+    await run(...localWranglerCommand(['d1', 'migrations', 'apply', 'DB']), { cwd: DATA_DIR, env: LOCAL_COMMAND_ENV });
   });
   mkdirSync(LOCAL_STATE_DIR, { recursive: true });
   // Keeps the old hash of a changed file, so that the warning is repeated at the next start.

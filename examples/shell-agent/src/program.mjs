@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { HELP_LINES, readOptions } from 'session-gateway-cli-kit/args';
+import { LOCAL_DEV_VARS } from 'session-gateway-cli-kit/installation';
 import { settingsByFlavor } from 'session-gateway-cli-kit/modes';
 import { ShellAgent } from './agent.mjs';
 import { Catalog } from './catalog.mjs';
@@ -50,7 +51,7 @@ export const program = {
   version,
   help: HELP,
   entry: fileURLToPath(new URL('../index.mjs', import.meta.url)),
-  devVars: fileURLToPath(new URL('../../../.dev.vars', import.meta.url)),
+  devVars: LOCAL_DEV_VARS,
   homeVariable: HOME_VARIABLE,
   readArgs,
   settings: settingsByFlavor,

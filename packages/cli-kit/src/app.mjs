@@ -1,6 +1,7 @@
 /** The app: one process that serves one session and, unless `--no-machine` is given, one machine. */
 
 import { realpath, stat } from 'node:fs/promises';
+import { describeMismatch } from './compatibility.mjs';
 import { UsageError } from './errors.mjs';
 import { HubClient } from './hub-client.mjs';
 import { LockHeldError } from './lock.mjs';
@@ -116,11 +117,24 @@ class App {
       }
       await Promise.race([Promise.all([session.connect(), this.machine?.connect()]), aborted]);
       this.#isStarted = true;
+      if (!options.startedByRunner) this.#compareVersions();
     } catch (error) {
       await this.stop({ sessionCompleted: false, error });
       await session.discardUnstarted();
       // If the hub refused this client, the `closed` handler has already stopped the app. Then `ended` resolves to the reason.
       throw (await this.ended) ?? error;
+    }
+  }
+
+  /** Warns if the hub speaks another version of the protocol. */
+  async #compareVersions() {
+    const { client, log } = this.options;
+    try {
+      const { protocolVersion } = await client.readHealth();
+      const mismatch = describeMismatch(protocolVersion);
+      if (mismatch) log.warn(mismatch);
+    } catch (error) {
+      log.debug(error.message);
     }
   }
 

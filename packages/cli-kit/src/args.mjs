@@ -4,17 +4,18 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { UsageError } from './errors.mjs';
+import { LOCAL_DEV_VARS_NAME } from './installation.mjs';
 import { isNpmScript } from './npm-script.mjs';
 
-/** The address at which `npm run dev` serves the hub. */
+/** The address of a hub on this computer. */
 export const DEFAULT_HUB = 'http://127.0.0.1:8787';
 
 /** The lines of the help text for the options of `readOptions`. The descriptions begin in column 23. */
 export const HELP_LINES = `
   --hub URL           address of the hub (default: HUB_URL, else ${DEFAULT_HUB})
   --token-file FILE   file with the access token, SECRET or SECRET:NAMESPACE (default: the variable
-                      CLI_API_TOKEN; else, for a hub on this computer, CLI_API_TOKEN in .dev.vars
-                      in the project's root; else the terminal asks for it)
+                      CLI_API_TOKEN; else, for a hub on this computer, CLI_API_TOKEN in
+                      ${LOCAL_DEV_VARS_NAME}; else the terminal asks for it)
   --token TOKEN       the access token itself, which all users of this computer can then read
   --name NAME         a name for the session
   --tag TAG           the session's tag, which identifies it
@@ -78,13 +79,13 @@ const OPTIONS = /** @type {const} */ ({
  * Parses a command line.
  * @param {string[]} argv arguments after the script's name
  * @param {Record<string, string | undefined>} env
- * @param {{homeVariable: string, home: string, options: Record<string, {type: 'string' | 'boolean'}>}} program
- *   `homeVariable`: the variable with the folder of the state; `home`: the default folder, relative to the home directory; `options`:
- *   the program's own options, whose values are returned as `values`
+ * @param {{homeVariable: string, home: string, dir?: string, options: Record<string, {type: 'string' | 'boolean'}>}} program
+ *   `homeVariable`: the variable with the folder of the state; `home`: the default folder, relative to the home directory; `dir`: the
+ *   default of `--dir`, which is otherwise required; `options`: the program's own options, whose values are returned as `values`
  * @returns {Options & {values: Record<string, any>}}
  * @throws {UsageError} on an unknown option or an invalid value
  */
-export function readOptions(argv, env, { homeVariable, home, options }) {
+export function readOptions(argv, env, { homeVariable, home, dir: defaultDir, options }) {
   // npm does not pass `--dir` in `npm run agent --dir PATH` to the program, but sets the variable `npm_config_dir`.
   const swallowedOption = isNpmScript(env) && ['agent', 'dir', 'hub'].find((name) => env[`npm_config_${name}`] !== undefined);
   if (swallowedOption) {
@@ -102,7 +103,8 @@ export function readOptions(argv, env, { homeVariable, home, options }) {
   /** @type {ReturnType<typeof parseArgs<{options: typeof OPTIONS}>>['values']} */
   const values = parsed.values;
   if (values.help) return /** @type {ReturnType<typeof readOptions>} */ ({ help: true });
-  if (!values.dir) throw new UsageError('--dir PATH is missing: name the directory to serve. See --help.');
+  const dir = values.dir || defaultDir;
+  if (!dir) throw new UsageError('--dir PATH is missing: name the directory to serve. See --help.');
   const { flavor } = values;
   if (flavor !== undefined && !/^[A-Za-z0-9_.-]{1,64}$/.test(flavor)) {
     throw new UsageError(`--flavor must be 1 to 64 letters, digits, ".", "_" and "-", not "${flavor}".`);
@@ -117,7 +119,7 @@ export function readOptions(argv, env, { homeVariable, home, options }) {
   const base = isNpmScript(env) && env.INIT_CWD ? env.INIT_CWD : process.cwd();
   return {
     values,
-    dir: path.resolve(base, values.dir),
+    dir: path.resolve(base, dir),
     hub: parseHubAddress(values.hub ?? (env.HUB_URL || DEFAULT_HUB)),
     token: values.token,
     tokenFile: values['token-file'] === undefined ? undefined : path.resolve(base, values['token-file']),

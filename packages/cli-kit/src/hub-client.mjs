@@ -1,5 +1,6 @@
 /** A client of the hub's REST interface for CLIs, under `/cli`. */
 
+import { HUB_COMMAND } from './installation.mjs';
 import { TOKEN_ADVICE } from './token.mjs';
 
 /** An error response of the hub, or no response (`status` 0). */
@@ -21,7 +22,7 @@ export class HubError extends Error {
 const TIMEOUT_MS = 15_000;
 
 /** What to do when the hub is unreachable. */
-export const REACH_ADVICE = 'If it is not running, start it with `npm run dev`, or name another hub with --hub.';
+export const REACH_ADVICE = `If it is not running, start it with \`${HUB_COMMAND}\`, or name another hub with --hub.`;
 
 /** Messages per page of the history: the hub's limit. */
 export const MAX_PAGE_MESSAGES = 200;
@@ -31,6 +32,11 @@ export class HubClient {
   constructor({ hub, token }) {
     this.hub = hub;
     this.token = token;
+  }
+
+  /** Returns what the hub reports about itself. @returns {Promise<{protocolVersion?: number}>} */
+  readHealth() {
+    return this.#call('GET', '/health');
   }
 
   /** Returns the session with a tag. Creates the session if there is none. */

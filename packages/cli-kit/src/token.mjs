@@ -5,15 +5,16 @@ import { networkInterfaces } from 'node:os';
 import { askSecret } from './ask-secret.mjs';
 import { parseDevVars } from './dev-vars.mjs';
 import { UsageError } from './errors.mjs';
+import { HUB_COMMAND, TOKEN_COMMAND } from './installation.mjs';
 
 /** What to do when the hub refuses the token. */
 export const TOKEN_ADVICE =
   'Compare it with the CLI_API_TOKEN of the hub. A hub with REQUIRE_NAMESPACE_TOKENS accepts only the token of a' +
-  ' namespace, which `CLI_API_TOKEN=SECRET npm run token -- NAMESPACE` prints.';
+  ` namespace, which \`CLI_API_TOKEN=SECRET ${TOKEN_COMMAND} NAMESPACE\` prints.`;
 
 /**
  * Finds the access token: first in the options, then in the environment, then, for a hub on this machine, in the `.dev.vars` that
- * `npm run dev` writes.
+ * its first start writes.
  * @param {{token?: string, tokenFile?: string, hub: string}} options of the command line; `hub`: its address
  * @param {Record<string, string | undefined>} env
  * @param {string} devVars path of `.dev.vars`
@@ -46,7 +47,7 @@ export async function requireToken(options, { env, devVars, warn, input, output 
   const { hub } = options;
   const token = found ?? (input.isTTY ? await askSecret(`Access token of ${hub} (not shown): `, { input, output }) : '');
   if (token) return token;
-  const advice = isOnThisMachine(hub) ? 'Start the hub with `npm run dev`, which writes .dev.vars, give' : 'Give';
+  const advice = isOnThisMachine(hub) ? `Start the hub with \`${HUB_COMMAND}\`, which writes .dev.vars, give` : 'Give';
   throw new UsageError(`There is no access token for ${hub}. ${advice} --token-file FILE, or set CLI_API_TOKEN.`);
 }
 

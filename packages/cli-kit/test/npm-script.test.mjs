@@ -20,6 +20,14 @@ test('the settings of this project are removed, and those of the user are kept',
   assert.deepEqual(env, { PATH: '/usr/bin', HOME: '/home/me', npm_config_registry: 'https://registry.example.com/' });
 });
 
+test('what npx adds is removed: its package, its folders of the PATH and its options', () => {
+  const env = { PATH: '/npm/_npx/1a/node_modules/.bin:/node_modules/.bin:/npm/lib/node-gyp-bin:/usr/bin', HOME: '/home/me' };
+  Object.assign(env, { npm_lifecycle_event: 'npx', npm_lifecycle_script: 'session-gateway-agent', npm_command: 'exec', INIT_CWD: '/me' });
+  Object.assign(env, { npm_config_package: 'session-gateway-agent', npm_config_yes: 'true', npm_config_cache: '/cache' });
+  removeNpmVariables(env);
+  assert.deepEqual(env, { PATH: '/usr/bin', HOME: '/home/me', npm_config_cache: '/cache' });
+});
+
 test('the variables of another script are kept', () => {
   const env = { PATH: '/my/node_modules/.bin:/npm/lib/node-gyp-bin:/usr/bin', npm_lifecycle_event: 'start', npm_config_audit: '' };
   const before = { ...env };

@@ -2,7 +2,7 @@
 
 import { chromium } from 'playwright-core';
 import { findBrowser } from '../../../scripts/lib/browser.mjs';
-import { signInLink } from '../../../scripts/lib/console.mjs';
+import { signInLink } from '../../../scripts/lib/sign-in.mjs';
 import { eventually, TIMEOUT_MS } from '../../../scripts/lib/await.mjs';
 
 /** Options that make screenshots reproducible to the pixel. */

@@ -16,6 +16,7 @@ const WEB_TOKEN = 'web';
 export class FakeHub extends EventEmitter {
   sessions = new Map();
   machines = new Map();
+  protocolVersion = 1;
   /** The only valid token. */
   token = TOKEN;
   /** @type {import('node:http').Server} */
@@ -182,6 +183,7 @@ export class FakeHub extends EventEmitter {
       response.writeHead(status, { 'Content-Type': 'application/json' });
       response.end(JSON.stringify(body));
     };
+    if (request.url === '/health') return answer(200, { status: 'ok', protocolVersion: this.protocolVersion });
     const isWeb = request.url.startsWith('/api/sessions/');
     if (request.headers.authorization !== `Bearer ${isWeb ? WEB_TOKEN : this.token}`)
       return answer(401, { error: 'Bad token', code: 'unauthorized' });

@@ -1,0 +1,141 @@
+// The checks of `doctor`. None of them changes anything.
+
+import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { AGENTS } from '../../cli/src/agents.mjs';
+import { findProgram } from '../../packages/cli-kit/src/find-program.mjs';
+import { accessToken, DEV_VARS_NAME, devVarsExist, namespaceToken } from './dev-vars.mjs';
+import { CommandFailed, UserError } from './errors.mjs';
+import { localAddress } from './hub/options.mjs';
+import { findHub, findPortProblem } from './hub/port.mjs';
+import { commandLine, startLine } from './invocation.mjs';
+import { DATA_DIR, DEV_VARS, inProject, IS_PACKAGE, LOCAL_STATE_DIR } from './paths.mjs';
+import { run } from './run.mjs';
+import { nodeIsReady } from './node.mjs';
+import { MIN_NODE } from './versions.mjs';
+
+/** Below this, a hub with uploads and long conversations soon fills the disk. */
+const MIN_FREE_BYTES = 200 * 1024 * 1024;
+
+const TOKEN_TIMEOUT_MS = 5_000;
+
+/**
+ * @typedef {object} Finding
+ * @property {string} subject
+ * @property {boolean} isOk
+ * @property {string} state one sentence
+ * @property {string} [advice] what to do
+ */
+
+/** @type {(subject: string, state: string, advice?: string) => Finding} */
+const ok = (subject, state, advice) => ({ subject, isOk: true, state, advice });
+/** @type {(subject: string, state: string, advice: string) => Finding} */
+const problem = (subject, state, advice) => ({ subject, isOk: false, state, advice });
+
+/**
+ * Runs all checks.
+ * @param {{host: string, port: number}} listening where the local hub listens
+ * @returns {Promise<Finding[]>}
+ */
+export async function examine(listening) {
+  const hub = await findHub(localAddress(listening));
+  return [
+    checkNode(),
+    await checkRuntime(),
+    await checkPort(listening, hub),
+    checkData(),
+    await checkHub(localAddress(listening), hub),
+    checkAgents(),
+  ];
+}
+
+function checkNode() {
+  const { node } = process.versions;
+  // The npm package checks the version before every command.
+  if (IS_PACKAGE || nodeIsReady()) return ok('node', `Node ${node}.`);
+  return problem('node', `Node ${node} is too old for wrangler, which needs ${MIN_NODE}.`, `Install one with: ${commandLine('setup')}`);
+}
+
+async function checkRuntime() {
+  try {
+    const wrangler = createRequire(inProject('package.json')).resolve('wrangler');
+    const { default: program, version } = createRequire(wrangler)('workerd');
+    await run(program, ['--version']);
+    return ok('runtime', `workerd ${version} starts.`);
+  } catch (error) {
+    const install = IS_PACKAGE ? 'Install the package again, with its optional dependencies.' : `Install it with: ${commandLine('setup')}`;
+    const unsupported = 'It needs Linux with glibc, macOS or Windows.';
+    const reason = error instanceof CommandFailed ? error.output.trim().split('\n')[0] : error.message.split('\n')[0];
+    return problem('runtime', `The runtime workerd does not start: ${reason.replace(/\.$/, '')}.`, `${install} ${unsupported}`);
+  }
+}
+
+/**
+ * @param {{host: string, port: number}} listening
+ * @param {object | undefined} hub
+ */
+async function checkPort({ host, port }, hub) {
+  if (hub) return ok('port', `A hub listens on port ${port}.`);
+  const code = await findPortProblem({ host, port });
+  if (code === undefined) return ok('port', `Port ${port} is free.`);
+  const state = code === 'EADDRINUSE' ? `Another program listens on port ${port}.` : `Port ${port} cannot be used: ${code}.`;
+  return problem('port', state, `Stop it, or start the hub on another port: ${startLine('--port N')}`);
+}
+
+function checkData() {
+  // The folder that exists, or in which the data folder will be created.
+  let folder = DATA_DIR;
+  while (!existsSync(folder)) folder = path.dirname(folder);
+  try {
+    accessSync(folder, constants.W_OK);
+  } catch {
+    return problem('data', `This user may not write in ${folder}.`, 'Change its owner, or choose another folder.');
+  }
+  const { bavail, bsize } = statfsSync(folder);
+  const megabytes = Math.round((bavail * bsize) / 1024 / 1024);
+  const space = `${megabytes} MB are free`;
+  if (bavail * bsize < MIN_FREE_BYTES) return problem('data', `Only ${space} for ${DATA_DIR}.`, 'Free some space.');
+  if (devVarsExist() && process.platform !== 'win32' && (statSync(DEV_VARS).mode & 0o044) !== 0) {
+    return problem('data', `Other users of this computer can read the access token in ${DEV_VARS}.`, `Run: chmod 600 ${DEV_VARS}`);
+  }
+  const isUsed = existsSync(LOCAL_STATE_DIR);
+  return ok('data', isUsed ? `The data is in ${DATA_DIR}; ${space}.` : `There is no data yet; ${space} for ${DATA_DIR}.`);
+}
+
+/**
+ * @param {string} address
+ * @param {{protocolVersion: number, version: string} | undefined} hub
+ */
+async function checkHub(address, hub) {
+  if (!hub) return ok('hub', 'It is not running here.', `Start it with: ${startLine()}`);
+  const running = `Version ${hub.version} answers at ${address}`;
+  if (!devVarsExist()) return ok('hub', `${running}; its data is in another folder.`);
+  try {
+    const secret = accessToken();
+    const accepted = await Promise.all([secret, namespaceToken(secret, 'default')].map((token) => accepts(address, token)));
+    if (accepted.includes(true)) return ok('hub', `${running}, and accepts the access token of ${DEV_VARS_NAME}.`);
+  } catch (error) {
+    if (error instanceof UserError) return problem('hub', error.message, error.hint);
+    return problem('hub', `${running}, but not to a request for its sessions: ${error.message}.`, 'Look at the output of the hub.');
+  }
+  return problem(
+    'hub',
+    `${running}, but refuses the access token of ${DEV_VARS_NAME}.`,
+    'If it is a hub of another folder, choose another port; else stop it and start it again.',
+  );
+}
+
+/** @param {string} address @param {string} token */
+async function accepts(address, token) {
+  const headers = { authorization: `Bearer ${token}` };
+  const { status } = await fetch(`${address}/api/sessions?limit=1`, { headers, signal: AbortSignal.timeout(TOKEN_TIMEOUT_MS) });
+  return status === 200;
+}
+
+function checkAgents() {
+  const found = Object.values(AGENTS).filter(({ command }) => findProgram(command, process.env));
+  if (found.length > 0) return ok('agents', `Found: ${found.map(({ title }) => title).join(', ')}.`);
+  const example = `npm install -g ${AGENTS.claude.package}`;
+  return ok('agents', 'None is on the PATH of this computer.', `To use one here, install it, such as with: ${example}`);
+}

@@ -1,0 +1,56 @@
+// The lock of the data folder: two hubs would write the same local database.
+
+import { mkdirSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { tryLock } from '../../../packages/cli-kit/src/lock.mjs';
+import { isRunning } from '../../../packages/cli-kit/src/system-processes.mjs';
+import { UserError } from '../errors.mjs';
+import { DATA_DIR, inData, IS_PACKAGE } from '../paths.mjs';
+import { npmProcess } from '../signals.mjs';
+
+/** Time limit until the previous hub in this folder has stopped, which takes at most 6 s. */
+const PREVIOUS_HUB_TIMEOUT_MS = 15_000;
+
+const POLL_MS = 50;
+
+const LOCK = inData('.wrangler', 'dev.lock');
+
+/** How to get another data folder. */
+const SECOND_FOLDER = IS_PACKAGE ? 'choose another folder with --data' : 'clone the project again';
+
+/**
+ * Locks the data folder. Waits for a previous hub that is stopping.
+ * @param {string} address shown when a second hub is started
+ */
+export async function lockFolder(address) {
+  // Only this user may read the database, which has the conversations and the hub's keys.
+  mkdirSync(DATA_DIR, { recursive: true, mode: 0o700 });
+  const npm = npmProcess();
+  const ownDetails = npm === undefined ? { address } : { address, npm: String(npm) };
+  const deadline = Date.now() + PREVIOUS_HUB_TIMEOUT_MS;
+  let found = tryLock(LOCK, ownDetails);
+  if (isEnding(found)) console.log('  Waiting until the previous hub in this folder has stopped …');
+  while (isEnding(found) && Date.now() < deadline) {
+    await sleep(POLL_MS);
+    found = tryLock(LOCK, ownDetails);
+  }
+  const { lock, pid, details } = found;
+  if (lock) return { ...lock, markStopping: () => lock.setDetails({ ...ownDetails, stopping: 'yes' }) };
+  throw new UserError(
+    `A hub is already running in this folder: ${details.address} (process ${pid}).`,
+    [
+      `Use it, or stop it with Ctrl-C in its terminal or by ending process ${pid}.`,
+      `To run a second hub, ${SECOND_FOLDER}: two hubs cannot share a local database.`,
+      `(If process ${pid} is no hub, delete ${LOCK}.)`,
+    ].join('\n'),
+  );
+}
+
+/**
+ * Whether the hub that holds the lock was killed or is stopping.
+ * @param {ReturnType<typeof tryLock>} found
+ */
+function isEnding({ lock, ownerHasExited, details }) {
+  if (lock) return false;
+  return ownerHasExited || details.stopping !== undefined || (details.npm !== undefined && !isRunning(Number(details.npm)));
+}

@@ -1,0 +1,21 @@
+// Prepares what a command needs. The npm package has everything: its dependencies and the builds.
+
+import { IS_PACKAGE } from './paths.mjs';
+
+/** Installs the npm packages and a Node for wrangler, if they are missing. */
+export async function prepareTools() {
+  if (IS_PACKAGE) return;
+  const { ensureNode, ensurePackages } = await import('./setup.mjs');
+  await Promise.all([ensurePackages(), ensureNode()]);
+}
+
+/** Builds the optimised worker and the web console, if an input changed. */
+export async function prepareBuild() {
+  if (IS_PACKAGE) return;
+  const [{ build }, { buildConsole }, { runParallel }] = await Promise.all([
+    import('./build.mjs'),
+    import('./console.mjs'),
+    import('./run.mjs'),
+  ]);
+  await runParallel(build, buildConsole, prepareTools);
+}

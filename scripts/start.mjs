@@ -1,0 +1,25 @@
+// `npx session-gateway-hub`: runs the hub of the npm package, which is built, on this computer until Ctrl-C.
+
+import { main } from './lib/errors.mjs';
+import { HUB_OPTIONS_HELP, readHubOptions } from './lib/hub/options.mjs';
+import { runHub } from './lib/hub/run.mjs';
+import { PACKAGE_USAGE } from './lib/package/usage.mjs';
+import { migrateLocalDatabase, writeLocalConfig } from './lib/wrangler.mjs';
+
+const USAGE = `${PACKAGE_USAGE}
+
+Options of the hub:
+${HUB_OPTIONS_HELP}`;
+
+await main(async () => {
+  const options = readHubOptions(process.argv.slice(2), USAGE);
+  if (options.help) {
+    console.log(USAGE);
+    return 0;
+  }
+  const prepare = async () => {
+    writeLocalConfig();
+    await migrateLocalDatabase();
+  };
+  return runHub(options, { args: ['--no-bundle'], prepare });
+});
