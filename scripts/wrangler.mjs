@@ -1,17 +1,22 @@
-// `npm run wrangler -- ARGS`: runs the project's wrangler under a Node version that it supports. First checks that the environment exists,
-// and that the environments share no database.
+// `npm run wrangler -- ARGS`: runs the project's wrangler for a deployment of deployment.json, under a Node version that wrangler
+// supports, and checks what wrangler does not check.
 
-import { checkEnvironment } from './lib/environments.mjs';
+import { checkEnvironment, environmentOf } from './lib/environments.mjs';
 import { main } from './lib/errors.mjs';
+import { prepareTools } from './lib/prepare.mjs';
 import { runOnTerminal } from './lib/run.mjs';
-import { setup } from './lib/setup.mjs';
 import { WRANGLER_ENV, wranglerCommand } from './lib/wrangler.mjs';
 
 await main(async () => {
-  const args = process.argv.slice(2);
-  checkEnvironment(args, process.env);
+  const given = process.argv.slice(2);
   // Only the user may read an exported database, because it contains the hub's signing keys.
-  if (args.includes('export')) process.umask(0o077);
-  await setup();
-  return runOnTerminal(...wranglerCommand(args), { env: WRANGLER_ENV });
+  if (given.includes('export')) process.umask(0o077);
+  await prepareTools();
+  // Imported here, because this module needs the npm packages.
+  const { withDeployment } = await import('./lib/deploy/config.mjs');
+  const args = withDeployment(given, environmentOf(given, process.env));
+  if (args === given) checkEnvironment(given, process.env);
+  return runOnTerminal(...wranglerCommand(args), {
+    env: { ...WRANGLER_ENV, CLOUDFLARE_ENV: args === given ? process.env.CLOUDFLARE_ENV : undefined },
+  });
 });

@@ -3,7 +3,15 @@
 
 import { readFileSync } from 'node:fs';
 import { UserError } from './errors.mjs';
+import { commandLine } from './invocation.mjs';
 import { inProject } from './paths.mjs';
+
+/**
+ * Returns the environment that a wrangler command names; undefined or empty for production.
+ * @param {string[]} args of wrangler
+ * @param {Record<string, string | undefined>} env
+ */
+export const environmentOf = (args, env) => optionOf(args, 'env', 'e') ?? env.CLOUDFLARE_ENV;
 
 /**
  * Checks the environment that a wrangler command names.
@@ -12,14 +20,14 @@ import { inProject } from './paths.mjs';
  * @throws {UserError} when the configuration does not have the environment, or another environment has the same database
  */
 export function checkEnvironment(args, env) {
-  const name = optionOf(args, 'env', 'e') ?? env.CLOUDFLARE_ENV;
+  const name = environmentOf(args, env);
   if (!name) return;
   const config = optionOf(args, 'config', 'c') ?? inProject('wrangler.toml');
-  const hint = 'docs/DEPLOY.md, "A hub for tests", shows what an environment needs.';
+  const hint = `Create it with: ${commandLine('deploy', `--env ${name}`)}`;
   const databases = readDatabases(readFileSync(config, 'utf8'));
   const own = databases.get(name);
   if (!own) {
-    throw new UserError(`wrangler.toml has no environment ${name}: wrangler would use the settings and the database of production.`, hint);
+    throw new UserError(`There is no environment ${name}: wrangler would use the settings and the database of production.`, hint);
   }
   for (const [other, ids] of databases) {
     const shared = other === name ? undefined : ids.find((id) => own.includes(id));

@@ -44,5 +44,11 @@ export const LOCAL_STATE_DIR = inData('.wrangler', 'state');
 /** The secrets and the settings of the local hub, read by `wrangler dev`. */
 export const DEV_VARS = inData('.dev.vars');
 
+/** The settings of the deployments. */
+export const DEPLOYMENTS = inData('deployment.json');
+
+/** The folder of the generated files of a deployment. @param {string} env */
+export const deploymentFolder = (env) => inData('.wrangler', 'deployment', env);
+
 /** @param {string} name of a program, without suffix */
 export const exe = (name) => (process.platform === 'win32' ? `${name}.exe` : name);

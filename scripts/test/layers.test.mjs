@@ -27,6 +27,7 @@ const FOLDERS = [
   'scripts/lib/clients',
   'scripts/lib/backup',
   'scripts/lib/smoke',
+  'scripts/lib/deploy',
   'bench/floor',
   'bench/lib',
   'bench/scenarios',

@@ -34,17 +34,21 @@ export const HUB_FILES = [
   'packages/cli-kit/src/qr-code.mjs',
   'packages/cli-kit/src/system-processes.mjs',
   'scripts/cli.mjs',
+  'scripts/deploy.mjs',
   'scripts/doctor.mjs',
   'scripts/namespace.mjs',
   'scripts/smoke.mjs',
   'scripts/start.mjs',
   'scripts/token.mjs',
+  'scripts/wrangler.mjs',
   'scripts/lib/await.mjs',
   'scripts/lib/clients',
   'scripts/lib/close-matches.mjs',
   'scripts/lib/command-line.mjs',
+  'scripts/lib/deploy',
   'scripts/lib/dev-vars.mjs',
   'scripts/lib/doctor.mjs',
+  'scripts/lib/environments.mjs',
   'scripts/lib/errors.mjs',
   'scripts/lib/group.mjs',
   'scripts/lib/hub',
@@ -74,7 +78,7 @@ export const HUB_FILES = [
 ];
 
 /** The npm packages that the hub's files import or run. */
-export const HUB_DEPENDENCIES = ['socket.io-client', 'uqr', 'wrangler'];
+export const HUB_DEPENDENCIES = ['smol-toml', 'socket.io-client', 'uqr', 'wrangler'];
 
 /** The files of the CLI, relative to cli/. The package also contains the kit, which is not published. */
 export const AGENT_FILES = ['README.md', 'index.mjs', 'src'];

@@ -2,10 +2,12 @@
 
 /** The commands: the name of a script in scripts/, and what it does. */
 export const COMMANDS = {
+  deploy: 'deploy the hub to Cloudflare, or update it',
   doctor: 'check this computer, and say what to do about each problem',
   namespace: 'list the namespaces of the database',
   smoke: 'check a running hub as its clients see it',
   token: 'print the access token of one namespace',
+  wrangler: "run a command of Cloudflare's tool for the deployed hub, such as rollback",
 };
 
 /** The script that runs without a command. */

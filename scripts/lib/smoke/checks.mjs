@@ -38,6 +38,7 @@ function expect(condition, message) {
  * @typedef {object} Check
  * @property {string} name
  * @property {string[]} needs the names of checks that must have passed; otherwise this check is skipped
+ * @property {boolean} [isSlow] whether the check takes long, or writes or transfers much
  * @property {(smoke: SmokeClient, figures: Figures, state: any) => Promise<string | void>} run resolves to a
  *   detail for the table; `state`: results of earlier checks
  */
@@ -49,13 +50,13 @@ export const CHECKS = [
   { name: 'timing', needs: ['sign-in'], run: checkTiming },
   { name: 'cli', needs: ['sign-in'], run: checkCli },
   { name: 'rpc', needs: ['cli'], run: checkRpc },
-  { name: 'messages', needs: ['cli'], run: checkMessages },
-  { name: 'history', needs: ['messages'], run: checkHistory },
-  { name: 'upload', needs: ['rpc'], run: checkUpload },
+  { name: 'messages', needs: ['cli'], isSlow: true, run: checkMessages },
+  { name: 'history', needs: ['messages'], isSlow: true, run: checkHistory },
+  { name: 'upload', needs: ['rpc'], isSlow: true, run: checkUpload },
   { name: 'events', needs: ['cli'], run: checkEvents },
-  { name: 'sleep', needs: ['timing', 'rpc'], run: checkSleep },
+  { name: 'sleep', needs: ['timing', 'rpc'], isSlow: true, run: checkSleep },
   { name: 'replay', needs: ['events'], run: checkReplay },
-  { name: 'reconnect', needs: ['rpc'], run: checkReconnect },
+  { name: 'reconnect', needs: ['rpc'], isSlow: true, run: checkReconnect },
 ];
 
 async function checkHealth(smoke, figures, state) {

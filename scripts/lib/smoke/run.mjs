@@ -26,9 +26,10 @@ import { Figures } from './figures.mjs';
 /**
  * @param {import('./client.mjs').SmokeClient} smoke
  * @param {(check: CheckReport) => void} onCheck called after each check
+ * @param {{isQuick?: boolean}} [options] `isQuick`: without the checks that take long, or write or transfer much
  * @returns {Promise<Report>}
  */
-export async function runSmoke(smoke, onCheck) {
+export async function runSmoke(smoke, onCheck, { isQuick = false } = {}) {
   const startedAt = Date.now();
   /** @type {Record<string, any>} */
   const state = {};
@@ -43,7 +44,8 @@ export async function runSmoke(smoke, onCheck) {
     checks.push(check);
     onCheck(check);
   };
-  for (const { name, needs, run: work } of CHECKS) await run(name, needs, (figures) => work(smoke, figures, state));
+  for (const { name, needs, run: work } of CHECKS.filter(({ isSlow }) => !(isQuick && isSlow)))
+    await run(name, needs, (figures) => work(smoke, figures, state));
   await run('clean-up', [], async () => `${await smoke.cleanUp()} sessions deleted`);
   const regions = { worker: [...smoke.regions.worker], d1: [...smoke.regions.d1] };
   const passed = checks.every(({ result }) => result !== 'failed');

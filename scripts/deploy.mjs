@@ -1,0 +1,135 @@
+// `npm run deploy`: deploys the hub to Cloudflare, or updates it.
+
+import { parseCommandLine } from './lib/command-line.mjs';
+import { main, UsageError, UserError } from './lib/errors.mjs';
+import { commandLine } from './lib/invocation.mjs';
+import { prepareBuild, prepareTools } from './lib/prepare.mjs';
+import { dim, runStep } from './lib/progress.mjs';
+
+const USAGE = `Usage: ${commandLine('deploy', '[options]')}
+
+Deploys the hub to Cloudflare: signs in, creates the database and the access token, applies the migrations, uploads the Worker,
+and tests the hub. Skips what is done, so that a second run updates the hub, and continues a run that failed.
+
+  --env NAME             another hub in the same account, such as staging, with its own database and access token
+  --dry-run              only build and check the configuration; needs no network and no account
+  --account ID           the account, if the login has several
+  --name NAME            of the Worker and of its database (default session-gateway-hub, with -ENV for an environment)
+  --domain NAME          the hub's own domain, such as hub.example.com, in a zone of the account
+  --address URL          where clients reach the hub, if that is not its own address, such as a proxy
+  --location REGION      where the database is created: weur, eeur, apac, oc, wnam or enam (default: near this computer)
+  --jurisdiction REGION  where the data must stay: eu, us or fedramp
+  --no-smoke             without the smoke test, which takes a minute for a new hub, and seconds for an update
+  --help                 this text
+
+deployment.json has the settings. On a machine without a browser, CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID replace the
+login. CLI_API_TOKEN is the access token of a new hub, or the token for the smoke test. docs/DEPLOY.md explains everything.`;
+
+/** The options with a value: what the value must match, and the name of what matches. @type {Record<string, [RegExp, string]>} */
+const VALUES = {
+  env: [/^[a-z0-9][a-z0-9-]{0,30}$/, 'a name of a-z 0-9 -'],
+  account: [/^[0-9a-f]{32}$/, 'the id of an account: 32 of 0-9 a-f'],
+  name: [/^[a-z0-9][a-z0-9-]{0,53}$/, 'a name of a-z 0-9 -'],
+  domain: [/^(?:[a-z0-9-]+\.)+[a-z]{2,}$/, 'a domain, such as hub.example.com'],
+  address: [/^https?:\/\/[^/]+\/?$/, 'an http or https address without a path'],
+  location: [/^(?:weur|eeur|apac|oc|wnam|enam)$/, 'weur, eeur, apac, oc, wnam or enam'],
+  jurisdiction: [/^(?:eu|us|fedramp)$/, 'eu, us or fedramp'],
+};
+
+/**
+ * @typedef {import('./lib/deploy/steps.mjs').Options & {name?: string, domain?: string, address?: string, dryRun: boolean, help: boolean}}
+ *   CommandOptions
+ */
+
+/** @param {string[]} args @returns {CommandOptions} */
+function readOptions(args) {
+  const values = Object.fromEntries(Object.keys(VALUES).map((name) => [name, { type: /** @type {const} */ ('string') }]));
+  /** @type {any} */
+  const options = parseCommandLine(args, USAGE, {
+    ...values,
+    'dry-run': { type: 'boolean', default: false },
+    'no-smoke': { type: 'boolean', default: false },
+  });
+  for (const [name, [pattern, what]] of Object.entries(VALUES)) {
+    const value = options[name];
+    if (value !== undefined && !pattern.test(value)) throw new UsageError(`--${name} must be ${what}, not \`${value}\`.`, USAGE);
+  }
+  if (options.location && options.jurisdiction) throw new UsageError('Give --location or --jurisdiction, not both.', USAGE);
+  return { ...options, env: options.env ?? 'production', dryRun: options['dry-run'], smoke: !options['no-smoke'] };
+}
+
+/**
+ * Builds, and checks the configuration as the platform's tool does without a network.
+ * @param {{env: string, name?: string, domain?: string}} options
+ */
+async function dryRun({ env, name, domain }) {
+  const [{ Platform }, { writeConfig }, { isProjectWarning }] = await Promise.all([
+    import('./lib/deploy/platform.mjs'),
+    import('./lib/deploy/config.mjs'),
+    import('./lib/wrangler.mjs'),
+  ]);
+  await prepareBuild();
+  const config = writeConfig(env, { name, domain });
+  const warnings = [];
+  const onLine = (line) => isProjectWarning(line) && warnings.push(line.trim());
+  await runStep('dry run of the deployment', () => new Platform().deploy(config, { dryRun: true, onLine }));
+  if (warnings.length > 0) throw new UserError(`wrangler has warnings for the deployment:\n${warnings.join('\n')}`);
+  console.log(`  The configuration is ${config}. Nothing was uploaded.`);
+}
+
+/**
+ * @param {import('./lib/deploy/steps.mjs').Step} step
+ * @param {import('./lib/deploy/steps.mjs').Run} shared
+ */
+async function runDeploymentStep({ title, printsProgress, run }, shared) {
+  try {
+    const result = printsProgress ? await run(shared, () => {}) : await runStep(title, (update) => run(shared, update));
+    if (result) console.log(dim(`    ${result}`));
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    const advice = `The step "${title}" failed. Run the same command again: it continues there.`;
+    error.hint = error.hint ? `${error.hint}\n${advice}` : advice;
+    throw error;
+  }
+}
+
+/** @param {CommandOptions} options */
+async function deploy(options) {
+  // Imported here, because these modules need the npm packages.
+  const [{ Platform }, { STEPS }, { printClosing }, { saveOptions }, { forgetSecret }] = await Promise.all([
+    import('./lib/deploy/platform.mjs'),
+    import('./lib/deploy/steps.mjs'),
+    import('./lib/deploy/closing.mjs'),
+    import('./lib/deploy/config.mjs'),
+    import('./lib/deploy/secret.mjs'),
+  ]);
+  const { env, name, domain, address } = options;
+  saveOptions(env, { name, domain, address });
+  const isTerminal = process.stdout.isTTY === true;
+  /** @type {import('./lib/deploy/steps.mjs').Run} */
+  const run = { options, platform: new Platform(), hasTerminal: isTerminal && process.stdin.isTTY === true };
+  let failure;
+  for (const step of STEPS) {
+    try {
+      await runDeploymentStep(step, run);
+    } catch (error) {
+      // After the upload, the user needs the address and the access token also if a check fails.
+      if (!run.address) throw error;
+      failure = error;
+      break;
+    }
+  }
+  await printClosing({ env, address: run.address, secret: run.secret, isReady: run.isReady === true, isTerminal });
+  forgetSecret(env);
+  if (failure) throw failure;
+}
+
+await main(async () => {
+  const options = readOptions(process.argv.slice(2));
+  if (options.help) {
+    console.log(USAGE);
+    return;
+  }
+  await prepareTools();
+  await (options.dryRun ? dryRun(options) : deploy(options));
+});

@@ -1,0 +1,117 @@
+// Generates the configuration of a deployment for wrangler: wrangler.toml with the deployment's settings.
+
+import { createHash } from 'node:crypto';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { parse } from 'smol-toml';
+import { UserError } from '../errors.mjs';
+import { deploymentFolder, inProject, IS_PACKAGE } from '../paths.mjs';
+import { PRODUCTION, readDeployments, updateDeployment } from './record.mjs';
+
+/** The database id in wrangler.toml of a project that was not deployed by hand. */
+const NO_DATABASE = '00000000-0000-0000-0000-000000000000';
+
+/** The secret without which the hub does not work. */
+export const SECRET_NAME = 'CLI_API_TOKEN';
+
+/** Above the numbers that people choose for the rate limits of their account. */
+const RATE_LIMIT_IDS = { first: 1_000_000, count: 1_000_000_000 };
+
+/** @returns {Record<string, any>} */
+const readWranglerToml = () => parse(readFileSync(inProject('wrangler.toml'), 'utf8'));
+
+/**
+ * Reads the settings of a deployment. A deployment that was made by hand, with its database in wrangler.toml, is continued.
+ * @param {string} env
+ * @returns {import('./record.mjs').Deployment & {name: string}}
+ */
+export function readDeployment(env) {
+  const base = readWranglerToml();
+  const section = env === PRODUCTION ? base : (base.env?.[env] ?? {});
+  const databaseId = section.d1_databases?.[0]?.database_id;
+  const name = section.name ?? (env === PRODUCTION ? base.name : `${base.name}-${env}`);
+  return { name, ...(databaseId && databaseId !== NO_DATABASE ? { databaseId } : {}), ...readDeployments()[env] };
+}
+
+/** The path of the generated configuration. @param {string} env */
+export const configPath = (env) => path.join(deploymentFolder(env), 'wrangler.json');
+
+/** @param {object} settings */
+const withoutUndefined = (settings) => Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
+
+/**
+ * Writes settings of the command line to deployment.json.
+ * @param {string} env
+ * @param {{name?: string, domain?: string, address?: string}} settings
+ */
+export function saveOptions(env, settings) {
+  const deployed = readDeployment(env);
+  if (settings.name && deployed.databaseId && settings.name !== deployed.name) {
+    throw new UserError(
+      `This hub is deployed with the name ${deployed.name}. A Worker with another name would use its database at the same time.`,
+      'For a second hub, choose another environment with --env NAME.',
+    );
+  }
+  updateDeployment(env, withoutUndefined(settings));
+}
+
+/**
+ * Writes the configuration of a deployment.
+ * @param {string} env
+ * @param {{name?: string, domain?: string}} [settings] replace those of deployment.json
+ * @returns {string} the path of the file
+ */
+export function writeConfig(env, settings = {}) {
+  const file = configPath(env);
+  const deployment = { ...readDeployment(env), ...withoutUndefined(settings) };
+  mkdirSync(path.dirname(file), { recursive: true });
+  writeFileSync(file, `${JSON.stringify(makeConfig(readWranglerToml(), env, deployment), null, 2)}\n`);
+  return file;
+}
+
+/**
+ * @param {Record<string, any>} base wrangler.toml
+ * @param {string} env
+ * @param {import('./record.mjs').Deployment & {name: string}} deployment
+ */
+export function makeConfig(base, env, { accountId, name, databaseId = NO_DATABASE, domain, vars, wrangler }) {
+  const { env: environments, build, d1_databases: _, ...settings } = base;
+  return {
+    ...settings,
+    name,
+    account_id: accountId,
+    main: inProject(base.main),
+    // The package has the built worker. wrangler watches no folders here.
+    build: IS_PACKAGE ? undefined : { command: `node ${JSON.stringify(inProject('scripts', 'build.mjs'))}` },
+    assets: base.assets && { ...base.assets, directory: inProject(base.assets.directory) },
+    d1_databases: [{ binding: 'DB', database_name: name, database_id: databaseId, migrations_dir: inProject('migrations') }],
+    ratelimits: env === PRODUCTION ? base.ratelimits : base.ratelimits.map((limit) => ({ ...limit, namespace_id: rateLimitId(name) })),
+    routes: domain ? [{ pattern: domain, custom_domain: true }] : base.routes,
+    // Not in wrangler.toml: there it would make `wrangler dev` ignore the other variables of .dev.vars.
+    secrets: { required: [SECRET_NAME] },
+    vars: { ...base.vars, ...environments?.[env]?.vars, ...vars },
+    ...wrangler,
+  };
+}
+
+/** Returns a number for the rate limit of an environment: all Workers of an account count requests of the same number together. */
+function rateLimitId(name) {
+  const hash = createHash('sha256').update(name).digest().readUInt32BE();
+  return String(RATE_LIMIT_IDS.first + (hash % RATE_LIMIT_IDS.count));
+}
+
+/** Commands of wrangler that use the local database or no deployment. */
+const isLocal = (args) => args[0] === 'dev' || args.includes('--local');
+
+/**
+ * Selects the configuration of the deployment for a wrangler command, unless the command names a configuration.
+ * @param {string[]} args of wrangler, perhaps with `--env`
+ * @param {string | undefined} env the environment that the command names
+ * @returns {string[]} the arguments with `--config` in place of `--env`; unchanged if deployment.json has no such environment
+ */
+export function withDeployment(args, env) {
+  const isConfigured = args.some((arg) => /^(--config|-c)(=|$)/.test(arg));
+  if (isConfigured || isLocal(args) || !readDeployments()[env || PRODUCTION]) return args;
+  const rest = args.filter((arg, i) => !/^(--env|-e)(=|$)/.test(arg) && !/^(--env|-e)$/.test(args[i - 1] ?? ''));
+  return [...rest, '--config', writeConfig(env || PRODUCTION)];
+}

@@ -1,0 +1,128 @@
+// The platform, as a deployment uses it: each function runs one command of wrangler.
+
+import { existsSync, readFileSync, rmSync } from 'node:fs';
+import path from 'node:path';
+import { CommandFailed, UserError } from '../errors.mjs';
+import { DATA_DIR } from '../paths.mjs';
+import { run, runOnTerminal } from '../run.mjs';
+import { WRANGLER_ENV, wranglerCommand } from '../wrangler.mjs';
+
+/** @typedef {{id: string, name: string}} Account */
+
+/** Answers wrangler's prompts with their defaults. */
+const WITHOUT_PROMPTS = { ...WRANGLER_ENV, CI: '1', WRANGLER_HIDE_BANNER: 'true' };
+
+/** The error code of the platform for a Worker that does not exist. */
+const NO_WORKER = /\[code: 10007\]/;
+
+export class Platform {
+  #accountId;
+
+  /** Selects the account of the commands. @param {string} accountId */
+  useAccount(accountId) {
+    this.#accountId = accountId;
+  }
+
+  /**
+   * Lists the accounts that the user is signed in to.
+   * @returns {Promise<Account[] | undefined>} undefined if the user is not signed in
+   */
+  async listAccounts() {
+    try {
+      const { loggedIn, accounts } = parseJson(await this.#wrangler(['whoami', '--json']));
+      return loggedIn ? (accounts ?? []) : undefined;
+    } catch (error) {
+      if (error instanceof CommandFailed && /"loggedIn":\s*false/.test(error.output)) return undefined;
+      throw error;
+    }
+  }
+
+  /** Signs in on this terminal, with a browser. */
+  async signIn() {
+    // Over SSH, a browser on this machine is of no use.
+    const device = process.env.SSH_CONNECTION ? ['--device'] : [];
+    const code = await runOnTerminal(...wranglerCommand(['login', ...device]), { env: WRANGLER_ENV });
+    if (code !== 0) throw new UserError('Signing in to Cloudflare failed.');
+  }
+
+  /** @returns {Promise<{uuid: string, name: string}[]>} */
+  async listDatabases() {
+    return parseJson(await this.#wrangler(['d1', 'list', '--json']));
+  }
+
+  /**
+   * @param {string} name
+   * @param {{location?: string, jurisdiction?: string}} place
+   */
+  async createDatabase(name, { location, jurisdiction }) {
+    const place = jurisdiction ? [`--jurisdiction=${jurisdiction}`] : location ? [`--location=${location}`] : [];
+    await this.#wrangler(['d1', 'create', name, ...place, '--update-config=false']);
+  }
+
+  /**
+   * Applies the missing migrations.
+   * @param {string} config path of wrangler's configuration
+   * @returns {Promise<number>} how many were applied
+   */
+  async migrate(config) {
+    const output = await this.#wrangler(['d1', 'migrations', 'apply', 'DB', '--remote', '--config', config]);
+    return new Set(output.match(/\b\d{4}_\w+\.sql\b/g)).size;
+  }
+
+  /**
+   * Lists the names of the Worker's secrets.
+   * @param {string} config
+   * @returns {Promise<string[]>} empty if the Worker does not exist
+   */
+  async listSecrets(config) {
+    try {
+      const secrets = parseJson(await this.#wrangler(['secret', 'list', '--format=json', '--config', config]));
+      return secrets.map(({ name }) => name);
+    } catch (error) {
+      if (error instanceof CommandFailed && (NO_WORKER.test(error.output) || /Worker ".*" not found/.test(error.output))) return [];
+      throw error;
+    }
+  }
+
+  /**
+   * Deploys the Worker.
+   * @param {string} config
+   * @param {{secretsFile?: string, dryRun?: boolean, onLine?: (line: string) => void}} [options] `secretsFile`: JSON with secrets to set
+   * @returns {Promise<{targets: string[], versionId: string | null}>} `targets`: the addresses; empty after a dry run
+   */
+  async deploy(config, { secretsFile, dryRun = false, onLine } = {}) {
+    const report = path.join(path.dirname(config), 'deploy-report.ndjson');
+    rmSync(report, { force: true });
+    const secrets = secretsFile ? ['--secrets-file', secretsFile] : [];
+    await this.#wrangler(['deploy', '--config', config, ...secrets, ...(dryRun ? ['--dry-run'] : [])], {
+      env: { WRANGLER_OUTPUT_FILE_PATH: report },
+      onLine,
+    });
+    const lines = existsSync(report) ? readFileSync(report, 'utf8').trim().split('\n') : [];
+    const deployed = lines.map((line) => JSON.parse(line)).find(({ type }) => type === 'deploy');
+    return { targets: deployed?.targets ?? [], versionId: deployed?.version_id ?? null };
+  }
+
+  /**
+   * @param {string[]} args
+   * @param {{env?: Record<string, string>, onLine?: (line: string) => void}} [options]
+   */
+  #wrangler(args, { env = {}, onLine } = {}) {
+    const account = this.#accountId ? { CLOUDFLARE_ACCOUNT_ID: this.#accountId } : {};
+    return run(...wranglerCommand(args), {
+      cwd: DATA_DIR,
+      env: { ...WITHOUT_PROMPTS, ...account, ...env },
+      onLine: (line) => onLine?.(line),
+    });
+  }
+}
+
+/** Parses the JSON in wrangler's output, which warnings may precede. @param {string} output */
+function parseJson(output) {
+  const start = output.search(/^[[{]/m);
+  try {
+    return JSON.parse(output.slice(start));
+  } catch {
+    throw new UserError(`wrangler's answer is not JSON:\n${output}`);
+  }
+}

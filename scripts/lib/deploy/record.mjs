@@ -1,0 +1,82 @@
+// deployment.json: the deployments of this data folder, with their settings.
+
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { UserError } from '../errors.mjs';
+import { DEPLOYMENTS } from '../paths.mjs';
+
+/**
+ * The settings of one deployment. `npm run deploy` writes the ids; the user may edit everything.
+ * @typedef {object} Deployment
+ * @property {string} [accountId]
+ * @property {string} [name] of the Worker and of its database; default: the name in wrangler.toml, with `-ENV` for an environment
+ * @property {string} [databaseId]
+ * @property {string} [domain] a custom domain
+ * @property {string} [address] where clients reach the hub, if that is not the address that the platform reports
+ * @property {Record<string, unknown>} [vars] replace the variables of wrangler.toml
+ * @property {Record<string, unknown>} [wrangler] replaces other parts of wrangler.toml, such as `{"limits": {"cpu_ms": 300000}}`
+ */
+
+/** The name of the deployment without `--env`. */
+export const PRODUCTION = 'production';
+
+/** Keys of {@link Deployment} with the type of their value. */
+const KEYS = {
+  accountId: 'string',
+  name: 'string',
+  databaseId: 'string',
+  domain: 'string',
+  address: 'string',
+  vars: 'object',
+  wrangler: 'object',
+};
+
+const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/**
+ * Reads all deployments.
+ * @returns {Record<string, Deployment>} by environment; empty without the file
+ * @throws {UserError} if the file is not what it should be
+ */
+export function readDeployments() {
+  let text;
+  try {
+    text = readFileSync(DEPLOYMENTS, 'utf8');
+  } catch (error) {
+    if (error.code === 'ENOENT') return {};
+    throw error;
+  }
+  let deployments;
+  try {
+    deployments = JSON.parse(text);
+  } catch (error) {
+    throw new UserError(`${DEPLOYMENTS} is not JSON: ${error.message}.`, 'Correct the file and run the command again.');
+  }
+  if (!isObject(deployments)) throw new UserError(`${DEPLOYMENTS} must be an object with one deployment for each environment.`);
+  for (const [env, deployment] of Object.entries(deployments)) checkDeployment(env, deployment);
+  return deployments;
+}
+
+/** @param {string} env @param {unknown} deployment */
+function checkDeployment(env, deployment) {
+  if (!isObject(deployment)) throw new UserError(`${DEPLOYMENTS}: \`${env}\` must be an object.`);
+  for (const [key, value] of Object.entries(deployment)) {
+    const type = KEYS[key];
+    if (!type) throw new UserError(`${DEPLOYMENTS}: \`${env}.${key}\` is unknown. Known are ${Object.keys(KEYS).join(', ')}.`);
+    const isValid = type === 'object' ? isObject(value) : typeof value === type;
+    if (!isValid) throw new UserError(`${DEPLOYMENTS}: \`${env}.${key}\` must be ${type === 'object' ? 'an object' : 'a string'}.`);
+  }
+}
+
+/**
+ * Changes the settings of a deployment. A setting that is `undefined` is removed.
+ * @param {string} env
+ * @param {Partial<Deployment>} changes
+ */
+export function updateDeployment(env, changes) {
+  const deployments = readDeployments();
+  const updated = { ...deployments, [env]: { ...deployments[env], ...changes } };
+  const text = `${JSON.stringify(updated, null, 2)}\n`;
+  // A run that is killed during the write leaves the old file.
+  writeFileSync(`${DEPLOYMENTS}.new`, text);
+  renameSync(`${DEPLOYMENTS}.new`, DEPLOYMENTS);
+}

@@ -1,0 +1,188 @@
+// The steps of a deployment. Each one finds out what it has to do from the platform and deployment.json, so that a second run is an
+// update, and a run after a failed one continues it.
+
+import { readFileSync } from 'node:fs';
+import { UserError } from '../errors.mjs';
+import { inProject } from '../paths.mjs';
+import { prepareBuild } from '../prepare.mjs';
+import { readDeployment, SECRET_NAME, writeConfig } from './config.mjs';
+import { updateDeployment } from './record.mjs';
+import { createSecret, findSmokeToken, pendingSecret, secretsFile, storeSmokeToken } from './secret.mjs';
+import { acceptsToken, smokeTest, waitUntilDeployed } from './verify.mjs';
+
+/**
+ * @typedef {object} Options of the command
+ * @property {string} env
+ * @property {string} [account]
+ * @property {string} [location]
+ * @property {string} [jurisdiction]
+ * @property {boolean} smoke
+ *
+ * @typedef {object} Run what the steps of one run share
+ * @property {Options} options
+ * @property {import('./platform.mjs').Platform} platform
+ * @property {boolean} hasTerminal whether the user can be asked to sign in
+ * @property {boolean} [isFirst] whether the platform had no secret of the hub before this run
+ * @property {string} [config] path of wrangler's configuration
+ * @property {string} [address] of the deployed hub
+ * @property {boolean} [isReady] whether the hub answers at its address
+ * @property {string} [secret] the access token of a new hub, which was not printed yet
+ *
+ * @typedef {object} Step
+ * @property {string} title
+ * @property {boolean} [printsProgress] whether the step itself prints on the terminal
+ * @property {(run: Run, update: (state: string) => void) => Promise<string>} run returns what it did or found
+ */
+
+/** @type {Step[]} */
+export const STEPS = [
+  { title: 'account', printsProgress: true, run: selectAccount },
+  { title: 'build', printsProgress: true, run: build },
+  { title: 'database', run: findOrCreateDatabase },
+  { title: 'access token', run: ensureSecret },
+  { title: 'migrations', run: migrate },
+  { title: 'deployment', run: deploy },
+  { title: 'answer', run: verify },
+  { title: 'smoke test', run: testHub },
+];
+
+/** @param {Run} run */
+async function selectAccount({ options, platform, hasTerminal }) {
+  const known = options.account ?? process.env.CLOUDFLARE_ACCOUNT_ID ?? readDeployment(options.env).accountId;
+  // A token of an account may not be allowed to list accounts.
+  if (known && process.env.CLOUDFLARE_API_TOKEN) return useAccount(platform, options.env, { id: known, name: known });
+  let accounts = await platform.listAccounts();
+  if (accounts === undefined) {
+    if (!hasTerminal) {
+      throw new UserError(
+        'Nobody is signed in to Cloudflare, and there is no terminal to sign in.',
+        'Set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID. docs/DEPLOY.md says what the token needs.',
+      );
+    }
+    await platform.signIn();
+    accounts = (await platform.listAccounts()) ?? [];
+  }
+  const list = accounts.map(({ id, name }) => `  ${id}  ${name}`).join('\n');
+  if (!known && accounts.length !== 1) {
+    throw new UserError(
+      accounts.length === 0 ? 'The accounts of this login cannot be listed.' : `This login has several accounts:\n${list}`,
+      'Choose one with --account ID.',
+    );
+  }
+  const account = known ? accounts.find(({ id }) => id === known) : accounts[0];
+  if (!account) throw new UserError(`This login has no account ${known}. It has:\n${list}`, 'Choose one with --account ID.');
+  return useAccount(platform, options.env, account);
+}
+
+/** Uses an account for this deployment, and for each later one. */
+function useAccount(platform, env, { id, name }) {
+  const { accountId, databaseId } = readDeployment(env);
+  if (accountId && databaseId && accountId !== id) {
+    throw new UserError(
+      `This hub is deployed in the account ${accountId}, not in ${id}.`,
+      'For a second hub, choose another environment with --env NAME.',
+    );
+  }
+  platform.useAccount(id);
+  updateDeployment(env, { accountId: id });
+  return name;
+}
+
+async function build() {
+  await prepareBuild();
+  return '';
+}
+
+/** @param {Run} run */
+async function findOrCreateDatabase({ options, platform }) {
+  const { env, location, jurisdiction } = options;
+  const { name, databaseId, vars } = readDeployment(env);
+  const databases = await platform.listDatabases();
+  const recorded = databases.find(({ uuid }) => uuid === databaseId);
+  if (databaseId && !recorded) {
+    throw new UserError(
+      `The account has no database ${databaseId}, which is the database of this hub.`,
+      'Choose the account with --account ID. If the database was deleted, remove `databaseId` from deployment.json: then an empty one is created.',
+    );
+  }
+  const found = recorded ?? databases.find((database) => database.name === name);
+  if (found && (location || jurisdiction)) {
+    throw new UserError(
+      `The database ${found.name} exists already. Its place cannot be changed.`,
+      'Run the command without --location and --jurisdiction.',
+    );
+  }
+  if (found) {
+    updateDeployment(env, { databaseId: found.uuid });
+    return `${found.name} exists`;
+  }
+  const place = { ...(location ? { HUB_LOCATION: location } : {}), ...(jurisdiction ? { HUB_JURISDICTION: jurisdiction } : {}) };
+  // Before the creation: a run that continues finds the database, and no longer knows its place.
+  if (location || jurisdiction) updateDeployment(env, { vars: { ...vars, ...place } });
+  await platform.createDatabase(name, { location, jurisdiction });
+  const created = (await platform.listDatabases()).find((database) => database.name === name);
+  if (!created) throw new UserError(`The database ${name} was created, but is not in the list of databases.`, 'Run the command again.');
+  updateDeployment(env, { databaseId: created.uuid });
+  return `${name} created`;
+}
+
+/** @param {Run} run */
+async function ensureSecret(run) {
+  const { env } = run.options;
+  run.config = writeConfig(env);
+  const isSet = (await run.platform.listSecrets(run.config)).includes(SECRET_NAME);
+  run.isFirst = !isSet;
+  if (!isSet && pendingSecret(env) === undefined) createSecret(env);
+  run.secret = pendingSecret(env);
+  if (run.secret !== undefined) storeSmokeToken(env, run.secret);
+  return isSet ? `${SECRET_NAME} is set` : `${SECRET_NAME} is set with the deployment`;
+}
+
+/** @param {Run} run */
+async function migrate({ platform, config }) {
+  const count = await platform.migrate(config);
+  return count === 0 ? 'the database has all' : `${count} applied`;
+}
+
+/** @param {Run} run */
+async function deploy(run, update) {
+  const { options, platform, config, isFirst } = run;
+  const { targets, versionId } = await platform.deploy(config, {
+    // A secret that exists is never replaced.
+    secretsFile: isFirst ? secretsFile(options.env) : undefined,
+    onLine: (line) => /^(?:Total Upload|Uploaded|Deployed)/.test(line) && update(line),
+  });
+  if (!versionId)
+    throw new UserError('wrangler did not deploy: it needs a confirmation.', 'Look at the Worker in the dashboard of Cloudflare.');
+  const { address, domain } = readDeployment(options.env);
+  run.address = address ?? (domain ? `https://${domain}` : targets.find((target) => URL.canParse(target)));
+  if (!run.address) {
+    throw new UserError(
+      'The hub is deployed, but has no address.',
+      'Set `domain` or `address` in deployment.json, or turn on the workers.dev address of the account.',
+    );
+  }
+  run.address = new URL(run.address).origin;
+  return `version ${versionId}`;
+}
+
+/** @param {Run} run */
+async function verify(run, update) {
+  const { address } = run;
+  const { version } = JSON.parse(readFileSync(inProject('package.json'), 'utf8'));
+  await waitUntilDeployed(address, version, { update });
+  run.isReady = true;
+  return `version ${version} at ${address}`;
+}
+
+/** @param {Run} run */
+async function testHub({ options, address, isFirst }, update) {
+  if (!options.smoke) return 'skipped';
+  const token = findSmokeToken(options.env);
+  if (!token) return 'skipped: set CLI_API_TOKEN to include it';
+  if (!process.env.CLI_API_TOKEN && !(await acceptsToken(address, token)))
+    return 'skipped: the secret has changed. Set CLI_API_TOKEN to include it';
+  // An update writes few rows: the whole test takes a third of the free plan's quota of a day.
+  const { checks } = await smokeTest({ address, token, isQuick: !isFirst, update });
+  return `${checks.filter(({ result }) => result === 'ok').length} checks`;
+}

@@ -1,0 +1,250 @@
+/**
+ * A fake of the platform's API, as far as wrangler uses it for a deployment. It has one account, executes the SQL of its databases with
+ * SQLite, and can fail or not answer at a chosen request.
+ */
+
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import http from 'node:http';
+import { DatabaseSync } from 'node:sqlite';
+import { deferred } from '../../../scripts/lib/await.mjs';
+
+export const ACCOUNT = { id: 'ac0ac0ac0ac0ac0ac0ac0ac0ac0ac0ac', name: 'Account of the tests' };
+
+/** The API token that the fake accepts. */
+export const API_TOKEN = 'api-token-of-the-tests';
+
+/**
+ * @typedef {object} Fault
+ * @property {string} on start of the request, such as `POST /d1/database`; paths are relative to the account
+ * @property {number} [skip] how many such requests are served before
+ * @property {number} [status] of the answers; without it, the request has its effect, but is not answered
+ *
+ * @typedef {object} Worker
+ * @property {string[]} versions their ids
+ * @property {Record<string, any>} metadata of the last upload
+ * @property {Map<string, string>} secrets
+ * @property {boolean} isEnabled whether it has its workers.dev address
+ */
+
+/** An error of the API. */
+class ApiError extends Error {
+  constructor(status, code, message) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+export class FakePlatform {
+  /** @type {Map<string, {name: string, options: Record<string, any>, sqlite: DatabaseSync}>} by id */
+  databases = new Map();
+  /** @type {Map<string, Worker>} by name */
+  workers = new Map();
+  /** @type {string[]} method and path of each request */
+  requests = [];
+  accounts = [ACCOUNT];
+  /** Called after each upload of a Worker. @type {(name: string, worker: Worker) => unknown} */
+  onUpload = () => undefined;
+  /** @type {Fault | undefined} */
+  #fault;
+  #reached = deferred();
+  #server = http.createServer((request, response) => this.#handle(request, response));
+
+  async start() {
+    this.#server.listen(0, '127.0.0.1');
+    await once(this.#server, 'listening');
+    const { port } = /** @type {import('node:net').AddressInfo} */ (this.#server.address());
+    this.url = `http://127.0.0.1:${port}`;
+    return this;
+  }
+
+  stop() {
+    this.#server.closeAllConnections();
+    this.#server.close();
+  }
+
+  /**
+   * Makes requests fail until `recover`, because wrangler tries some of them again.
+   * @param {Fault} fault
+   * @returns {Promise<void>} resolves when such a request has failed, or has had its effect
+   */
+  failOn(fault) {
+    this.#fault = { skip: 0, ...fault };
+    this.#reached = deferred();
+    return this.#reached.promise;
+  }
+
+  recover() {
+    this.#fault = undefined;
+  }
+
+  /** Returns the fault of a request. @param {string} line its method and path */
+  #faultOf(line) {
+    if (!this.#fault || !line.startsWith(this.#fault.on)) return undefined;
+    if (this.#fault.skip > 0) {
+      this.#fault.skip -= 1;
+      return undefined;
+    }
+    return this.#fault;
+  }
+
+  /** @param {http.IncomingMessage} request @param {http.ServerResponse} response */
+  async #handle(request, response) {
+    const chunks = [];
+    for await (const chunk of request) chunks.push(chunk);
+    const url = new URL(request.url, this.url);
+    const path = url.pathname.replace(`/accounts/${ACCOUNT.id}`, '');
+    const line = `${request.method} ${path}`;
+    this.requests.push(line);
+    const fault = this.#faultOf(line);
+    const answer = fault?.status
+      ? failure(new ApiError(fault.status, 10_000 + fault.status, 'The test failed this request.'))
+      : await this.#answerOf(request, path, url, Buffer.concat(chunks));
+    if (fault) this.#reached.resolve();
+    if (fault && !fault.status) return;
+    response.writeHead(answer.status, { 'content-type': 'application/json' });
+    response.end(JSON.stringify(answer.body));
+  }
+
+  async #answerOf(request, path, url, body) {
+    try {
+      if (request.headers.authorization !== `Bearer ${API_TOKEN}` && !path.startsWith('/workers/assets/'))
+        throw new ApiError(403, 10000, 'Authentication error');
+      return success(await this.#serve(request.method, path, url, body, request.headers['content-type'] ?? ''));
+    } catch (error) {
+      return failure(error);
+    }
+  }
+
+  async #serve(method, path, url, body, type) {
+    const json = () => JSON.parse(String(body));
+    const route = `${method} ${path}`;
+    if (route === 'GET /user/tokens/verify') return { id: 'token', status: 'active' };
+    if (route === 'GET /user') return { id: 'user', email: 'founder@example.com' };
+    if (route === 'GET /accounts') return this.accounts;
+    if (route === 'GET /memberships') return this.accounts.map((account) => ({ id: account.id, account, roles: [] }));
+    if (path.startsWith('/d1/database')) return this.#serveDatabase(method, path, json);
+    if (path.startsWith('/workers/')) return this.#serveWorkers(method, path, json, body, type);
+    throw new ApiError(404, 7003, `The fake platform has no ${route}${url.search}`);
+  }
+
+  #serveDatabase(method, path, json) {
+    const [, , , id, action] = path.split('/');
+    if (method === 'GET' && !id) return [...this.databases].map(([uuid, { name }]) => ({ uuid, name }));
+    if (method === 'POST' && !id) {
+      const { name, ...options } = json();
+      if ([...this.databases.values()].some((database) => database.name === name))
+        throw new ApiError(400, 7502, `A database with that name already exists`);
+      const uuid = randomUUID();
+      this.databases.set(uuid, { name, options, sqlite: new DatabaseSync(':memory:') });
+      return { uuid, name, created_in_region: 'WEUR', version: 'production' };
+    }
+    const database = this.databases.get(id);
+    if (!database) throw new ApiError(404, 7404, 'The database could not be found');
+    if (method === 'GET') return { uuid: id, name: database.name, version: 'production' };
+    if (action === 'query') return runSql(database.sqlite, json().sql);
+    throw new ApiError(404, 7003, `The fake platform has no ${method} ${path}`);
+  }
+
+  async #serveWorkers(method, path, json, body, type) {
+    if (path === '/workers/subdomain') return { subdomain: 'tests' };
+    if (path.startsWith('/workers/assets/upload')) return { jwt: jwt() };
+    const [, , kind, name, action] = path.split('/');
+    const worker = this.workers.get(name);
+    const route = `${method} ${kind}/${action ?? ''}`;
+    if (route === 'POST scripts/assets-upload-session') {
+      const hashes = Object.values(json().manifest).map(({ hash }) => hash);
+      return { jwt: jwt(), buckets: worker ? [] : [hashes] };
+    }
+    if (route === 'PUT scripts/' || route === 'POST scripts/versions') return this.#upload(name, await parseForm(body, type));
+    if (!worker) throw new ApiError(404, 10007, 'This Worker does not exist on your account.');
+    switch (route) {
+      case 'GET services/':
+        return {
+          id: name,
+          default_environment: {
+            environment: 'production',
+            script: { tag: name, tags: [], last_deployed_from: 'wrangler', migration_tag: 'v1' },
+          },
+        };
+      case 'GET scripts/secrets':
+        return [...worker.secrets.keys()].map((key) => ({ name: key, type: 'secret_text' }));
+      case 'GET scripts/deployments':
+        return {
+          deployments: [
+            { id: worker.versions.at(-1), source: 'wrangler', versions: [{ version_id: worker.versions.at(-1), percentage: 100 }] },
+          ],
+        };
+      case 'POST scripts/deployments':
+        return { id: randomUUID() };
+      case 'GET workers/':
+        return { id: name, subdomain: { enabled: worker.isEnabled, previews_enabled: worker.isEnabled } };
+      case 'POST scripts/subdomain':
+        worker.isEnabled = true;
+        return { enabled: true, previews_enabled: true };
+      case 'PATCH scripts/script-settings':
+      case 'GET scripts/schedules':
+      case 'PUT scripts/schedules':
+      case 'GET scripts/bindings':
+        return {};
+      default:
+        throw new ApiError(404, 7003, `The fake platform has no ${method} ${path}`);
+    }
+  }
+
+  /**
+   * Stores a version of a Worker, with the rules of the platform for its secrets.
+   * @param {string} name
+   * @param {FormData} form
+   */
+  async #upload(name, form) {
+    const metadata = JSON.parse(String(form.get('metadata')));
+    const worker = this.workers.get(name) ?? { versions: [], metadata, secrets: new Map(), isEnabled: false };
+    for (const { name: key, type, text, ...binding } of metadata.bindings) {
+      if (type === 'secret_text') worker.secrets.set(key, text);
+      if (type === 'inherit' && !worker.secrets.has(key))
+        throw new ApiError(400, 10057, `inherit binding '${key}' is invalid: it does not exist`);
+      if (type === 'd1' && !this.databases.has(binding.database_id ?? binding.id))
+        throw new ApiError(400, 10021, `binding ${key} of type d1 must have a valid \`id\` specified`);
+    }
+    const id = randomUUID();
+    worker.versions.push(id);
+    worker.metadata = metadata;
+    this.workers.set(name, worker);
+    await this.onUpload(name, worker);
+    return { id, deployment_id: id.replaceAll('-', ''), startup_time_ms: 10, etag: 'etag', resources: { script: { etag: 'etag' } } };
+  }
+}
+
+/** A token as wrangler decodes it. */
+function jwt() {
+  const encode = (value) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  return `${encode({ alg: 'none' })}.${encode({ exp: Math.floor(Date.now() / 1000) + 3600 })}.`;
+}
+
+/** @param {Buffer} body @param {string} type */
+const parseForm = (body, type) => new Response(/** @type {any} */ (body), { headers: { 'content-type': type } }).formData();
+
+/** @param {unknown} result */
+function success(result) {
+  const info = Array.isArray(result)
+    ? { result_info: { count: result.length, page: 1, per_page: 100, total_count: result.length, total_pages: 1 } }
+    : {};
+  return { status: 200, body: { success: true, errors: [], messages: [], result, ...info } };
+}
+
+/** @param {any} error */
+function failure({ status = 500, code = 10_013, message }) {
+  return { status, body: { success: false, errors: [{ code, message }], messages: [], result: null } };
+}
+
+/** Runs statements as D1 does. @param {DatabaseSync} sqlite @param {string} sql */
+function runSql(sqlite, sql) {
+  try {
+    const results = /^\s*(?:select|pragma)\b/i.test(sql) ? sqlite.prepare(sql).all() : (sqlite.exec(sql), []);
+    return [{ results, success: true, meta: { duration: 1, rows_read: 0, rows_written: 0 } }];
+  } catch (error) {
+    throw new ApiError(400, 7500, error.message);
+  }
+}
