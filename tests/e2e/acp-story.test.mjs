@@ -1,4 +1,4 @@
-/** A coding agent with the real hub: `cli` with a scripted agent that speaks the Agent Client Protocol. */
+/** The CLI for coding agents (`cli`) with the real hub, and with a scripted agent that speaks the Agent Client Protocol. */
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';

@@ -23,7 +23,7 @@ database_name = "hub"
 database_id = "hub"
 `;
 
-/** Text of `bytes` bytes or a few less, with what SQL and JSON escape. */
+/** Returns a text of at most `bytes` bytes, with characters that SQL and JSON escape. */
 const text = (bytes) => `it's "quoted"\n\\n; ä€😀\t`.repeat(bytes / 32);
 
 test('an exported database with large rows is restored into an empty one, with every row', async (t) => {
@@ -41,7 +41,7 @@ test('an exported database with large rows is restored into an empty one, with e
   await run(process.execPath, [script, 'd1', 'export', 'DB', '--local', '--output', backup, '--cwd', source], {
     env: { ...process.env, ...LOCAL_COMMAND_ENV },
   });
-  // It has the hub's signing keys.
+  // The backup contains the hub's signing keys.
   if (process.platform !== 'win32') assert.equal(statSync(backup).mode & 0o777, 0o600);
   await assert.rejects(wrangler(target, 'd1', 'execute', 'DB', '--local', '--file', backup), ({ stdout, stderr }) =>
     /statement too long/.test(stdout + stderr),
@@ -75,12 +75,12 @@ test('an exported database with large rows is restored into an empty one, with e
   );
   for (const [i, { name, sql, rows }] of original.entries()) {
     assert.equal(restored[i].sql, sql, name);
-    // Not deepEqual, which would print the rows.
+    // `deepEqual` would print the large rows.
     assert.ok(isDeepStrictEqual(restored[i].rows, rows), `the rows of ${name} differ`);
   }
 });
 
-/** Runs a hub, stores large rows of several tables in its database, and copies that into the state of a wrangler project. */
+/** Runs a hub, stores large rows of several tables in its database, and copies the database into the state of a wrangler project. */
 async function fillDatabase(t, project) {
   const hub = await startHub();
   t.after(() => hub.stop());

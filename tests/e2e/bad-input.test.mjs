@@ -1,7 +1,7 @@
 /**
- * Invalid input to the built hub that needs a real connection: bytes that are not UTF-8, bodies without a length, paths that
- * the runtime rewrites, and all kinds of frames. Each gets an answer, and the hub and its sockets keep working. Native tests
- * cover invalid fields (`tests/it/bad_input`).
+ * Invalid input over real connections: bytes that are not UTF-8, bodies without a length, paths that the runtime rewrites, and all
+ * kinds of frames. The hub answers each input, and the hub and its sockets keep working. Native tests cover invalid fields
+ * (`tests/it/bad_input`).
  */
 
 import assert from 'node:assert/strict';
@@ -24,7 +24,7 @@ after(() => hub.stop());
 
 const source = (file) => readFileSync(path.join(ROOT, 'src', ...file.split('/')), 'utf8');
 
-/** The events of a CLI, from the source of the hub's decoder. */
+/** The names of the events of a CLI, from the source of the hub's decoder. */
 const EVENTS = [
   ...source('wire/cli.rs')
     .split('let event = match name {')[1]
@@ -88,7 +88,7 @@ async function raw(method, target, options = {}) {
   }
 }
 
-/** Reads a response up to its length: the runtime keeps the connection open. */
+/** Reads a response up to its length, because the runtime keeps the connection open. */
 async function answerOn(socket) {
   let received = '';
   for await (const data of socket.setEncoding('utf8')) {
@@ -189,7 +189,8 @@ describe('a path', () => {
     assertRefusal(await raw('GET', ofCli, jwt), 401, 'unauthorized');
     const up = ['..', '%2e%2e', '.%2E', '..\\', '%2e%2e\\'];
     for (const [first, second] of up.flatMap((first) => up.map((second) => [first, second]))) {
-      // The runtime and browsers resolve encoded dots differently: the last two lead to /cli for only one of them.
+      // The runtime and browsers resolve encoded dots differently. The last two paths lead to /cli either in the runtime or in
+      // browsers.
       const targets = [
         `/api/sessions/${first}/${second}${ofCli}`,
         `/api/sessions/x/${first}/${second}/${second}/cli/machines/m`,
@@ -438,7 +439,7 @@ describe('a frame of a CLI', () => {
   test('closes its socket where the official server closes it', async (t) => {
     const official = await startOfficialServer(t);
     const others = ['40/web,', '42/cli,["x"]', '', 'x', '9', '48', '42/cli,{}', '42/cli,["ping"', '40/cli,[]'];
-    // A frame that leaves the socket open is answered, or the one behind it is: CONNECT for an unknown namespace.
+    // If a frame leaves the socket open, the server answers the frame or the following probe: a CONNECT for an unknown namespace.
     const PROBE = '40/probe,';
     const isClosedBy = async (url, query, connect, frame) => {
       const { socket, frames, closed } = await openRawSocket(t, url, query);

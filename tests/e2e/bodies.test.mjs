@@ -1,4 +1,4 @@
-/** Request bodies with and without a length: none is read beyond its limit. */
+/** Request bodies with and without a length. The hub never reads a body beyond its limit. */
 
 import assert from 'node:assert/strict';
 import http from 'node:http';
@@ -34,8 +34,8 @@ function padded(head, length) {
  * Sends a body.
  * @param {string} path
  * @param {string} body
- * @param {{length?: number, end?: boolean}} options `length`: the Content-Length, without which the body is chunked. Without
- *   `end` the request never ends, and the hub must respond nevertheless
+ * @param {{length?: number, end?: boolean}} options `length`: the Content-Length; a body without a length is chunked. `end`: ends
+ *   the request; a request without `end` never ends, and the hub must still respond
  */
 async function send(path, body, options) {
   const { length, end = false } = options;
@@ -77,8 +77,8 @@ for (const [reader, { path, limit, body }] of Object.entries(READERS)) {
 }
 
 /**
- * Sends a chunked body with a wrong Content-Length, and another request on the same connection. Resolves when the connection is
- * closed, to the statuses of the responses.
+ * Sends a chunked body with a wrong Content-Length, and another request on the same connection. Waits until the connection is closed,
+ * and returns the statuses of the responses.
  */
 async function sendWithWrongLength(path, body, length) {
   const { promise, resolve } = deferred();
@@ -126,7 +126,7 @@ describe('a client that disconnects while it sends a body', () => {
         const sent = Promise.withResolvers();
         socket.write(`${head.join('\r\n')}\r\n\r\n8\r\n{"tag":"\r\n`, sent.resolve);
         await sent.promise;
-        // After a response on another connection, the hub has started to read the body.
+        // When another connection has a response, the hub has started to read the body.
         assert.equal((await hub.web('bodies').get('/api/sessions')).status, 200);
         const closed = Promise.withResolvers();
         socket.once('close', closed.resolve).destroy();

@@ -1,6 +1,6 @@
 /**
- * CLIs of two dialects on one hub: the protocol's words, and those of the preset `hapi`. Each is scripted with its own words,
- * fields and shapes of results, and goes through the whole story of a session.
+ * CLIs of two dialects on one hub: the protocol, and the preset `hapi`. Each scripted CLI uses the words, fields and shapes of results of
+ * its dialect, and goes through the whole life of a session.
  */
 
 import assert from 'node:assert/strict';
@@ -41,7 +41,7 @@ for (const [name, dialect] of /** @type {[keyof typeof DIALECTS, any][]} */ (Obj
       assert.deepEqual(paths, { [directory]: true, '/none': false });
     });
 
-    test('starts a session in its own words, whichever the web client used', async () => {
+    test('starts a session in its own words, even if the web client used other words', async () => {
       const { agents } = ok(await web.get('/api/config'));
       assert.deepEqual(
         agents.map(({ id }) => id),

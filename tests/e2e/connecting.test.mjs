@@ -46,7 +46,7 @@ async function rawSocket(t, target, { headers = {}, query = '' } = {}) {
   await withTimeout(opened, 'the raw socket to open');
   return {
     frames,
-    /** Before the hub accepted the upgrade. */
+    /** A time before the hub accepted the upgrade. */
     startedAt,
     send: (data) => socket.send(data),
     /** Waits for the hub's close frame; the local runtime closes the TCP connection some time later. */
@@ -216,7 +216,7 @@ describe('a socket without a token', { concurrency: true }, () => {
   test('that is terminated logs no error', async (t) => {
     const own = await startHub();
     t.after(() => own.stop());
-    // `upgrade` terminates the connection once it has the response.
+    // `upgrade` terminates the connection after the response.
     for (let count = 0; count < 10; count += 1) {
       assert.equal((await own.web().upgrade(SOCKET, { authorize: false })).status, 101);
     }
@@ -271,7 +271,7 @@ describe('the upgrade', () => {
 });
 
 describe('a socket that never sends CONNECT', { concurrency: true }, () => {
-  /** Waits until the hub closes a socket, and checks that it did not do so too early. */
+  /** Waits until the hub closes a socket, and checks that the hub did not close the socket too early. */
   const waitForTimeout = async ({ waitForCloseFrame, startedAt }, what) => {
     await waitForCloseFrame(`${what} to be closed`);
     const elapsed = Date.now() - startedAt;
@@ -282,13 +282,13 @@ describe('a socket that never sends CONNECT', { concurrency: true }, () => {
     await waitForTimeout(await rawSocket(t, hub), 'the bridged socket');
   });
 
-  test('is closed after 10 s also if one was refused', async (t) => {
+  test('is closed after 10 s even if an earlier CONNECT was refused', async (t) => {
     const socket = await rawSocket(t, hub);
     socket.send('40/cli,{"token":"wrong"}');
     await waitForTimeout(socket, 'the refused socket');
   });
 
-  test('is closed after 10 s in the object, which allows 200 sockets without a token and any number with one', async (t) => {
+  test('is closed after 10 s in the object, which limits only sockets without a token, to 200', async (t) => {
     const silent = await Promise.all(Array.from({ length: 200 }, () => rawSocket(t, singleHub)));
     const refused = await singleHub.web('solo').upgrade(SOCKET, { authorize: false });
     assert.equal(refused.status, 503, refused.text);

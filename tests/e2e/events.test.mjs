@@ -189,12 +189,12 @@ test('the socket answers the text `probe` with the event `probe`, which has no i
 });
 
 describe('a socket that answers no heartbeats', () => {
-  test('is closed when too much may be unread, and its client can resume', async (t) => {
+  test('is closed when 16 MiB of events may be unread, and its client can resume', async (t) => {
     const { session } = await liveSession(t, hub, { namespace: 'unread', tag: 'unread' });
     const web = hub.web('unread');
     const query = { sessionId: session.id };
     const feed = await openFeed(t, web, 'socket', query);
-    // The local runtime closes the connection of a client that never sent anything ten seconds late.
+    // If a client never sent anything, the local runtime closes its connection ten seconds late.
     feed.send('hello');
     const messages = `/api/sessions/${session.id}/messages`;
     const text = 'x'.repeat(1024 * 1024);
@@ -218,7 +218,7 @@ describe('agent state', () => {
 });
 
 describe('visibility', () => {
-  test('is set for a subscription, and 404 for an unknown one or one of another namespace', async (t) => {
+  test('is set for a subscription; an unknown subscription, or one of another namespace, is a 404', async (t) => {
     const web = hub.web('visible');
     for (const channel of Object.keys(CHANNELS)) {
       const feed = await openFeed(t, web, channel, { all: 'true', visibility: 'hidden' });

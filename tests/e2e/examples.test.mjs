@@ -1,4 +1,4 @@
-/** The examples of the reference are true: its clients miss nothing and send nothing twice, and the hub answers as shown. */
+/** Runs the examples of the reference: its clients miss nothing and send nothing twice, and the hub answers as the pages show. */
 
 import assert from 'node:assert/strict';
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -92,7 +92,7 @@ test('the example clients talk to each other, also after a restart of the hub', 
   );
 });
 
-test('the example CLI answers each message once, also if it was killed when the message was sent', async (t) => {
+test('the example CLI answers each message once, even if it was not running when the message was sent', async (t) => {
   const { sessionId, folder, kill } = await startCli(t, 'kill');
   const web = hub.web('kill');
   const send = (text) => web.post(`/api/sessions/${sessionId}/messages`, { text });
@@ -133,7 +133,7 @@ function assertShown(text, values, actual) {
   assert.deepEqual(differences(parsePattern(fillIn(text, values)), actual), [], JSON.stringify(actual));
 }
 
-/** Checks a response that is a stream, by its first event. */
+/** Checks the first event of a response that is a stream. */
 async function assertStream(web, address, values, response) {
   const { pathname, searchParams } = new URL(address, hub.url);
   assert.equal(pathname, '/api/events');
@@ -201,7 +201,7 @@ describe('the hub answers as the reference shows', { concurrency: 4 }, () => {
       }
       const isCall = frame.includes('"rpc-request"');
       if (isCall) response = web.get(`/api/sessions/${values.session}/git-status`);
-      // A ping may come at any time.
+      // The hub may send a ping at any time.
       const actual = await received.next((data) => data !== '2' || frame === '2', frame, HEARTBEAT_TIMEOUT_MS);
       const [, head, number, json] = /^(\d+(?:\/cli,)?)(\d*)(.*)$/.exec(actual);
       if (isCall) values.call = number;

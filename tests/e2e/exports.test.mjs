@@ -1,4 +1,4 @@
-/** Compares the exports of the built worker with those of a build by the official tools. */
+/** Compares the exports of the built worker with the exports of a build by the official tools. */
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

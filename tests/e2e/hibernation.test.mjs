@@ -19,7 +19,7 @@ after(() => Promise.all([hub.stop(), singleHub.stop()]));
 
 const SESSION_MS = 30_000;
 const CLOCK_MS = 250;
-/** Of several keep-alives within a second, hibernation keeps the time of the first. */
+/** If several keep-alives arrive within a second, the time of the first survives hibernation. */
 const KEEP_ALIVE_PRECISION_MS = 1_000;
 /** The time without events after which the runtime has hibernated an object: ten seconds, and more on a busy computer. */
 const IDLE_MS = 15_000;
@@ -35,7 +35,7 @@ const CONNECTION_METHODS = {
   'the token in CONNECT, to a hub of one namespace': { target: singleHub, namespace: 'solo', tokenIn: 'connect' },
 };
 
-/** The statements that write. */
+/** Returns the statements that write. */
 const writes = (statements) => statements.filter((sql) => !/^\s*SELECT/.test(sql));
 
 describe('a hibernating object', { concurrency: true }, () => {
@@ -51,7 +51,7 @@ describe('a hibernating object', { concurrency: true }, () => {
       function testWake(name, act) {
         test(name, async () => {
           const { target, namespace, session, cli, second, runner, ids } = clients;
-          // On a slow computer the tests before may have taken longer than the session stays active.
+          // On a slow computer, the session may have become inactive during the previous tests.
           await cli.keepAlive(session.id);
           const tallyBefore = await target.tally(namespace);
           await target.hibernate(namespace);
@@ -66,7 +66,7 @@ describe('a hibernating object', { concurrency: true }, () => {
         });
       }
 
-      testWake('is woken by an RPC, which reaches the CLI that had registered the method', async ({ web, session }) => {
+      testWake('is woken by an RPC, which reaches the CLI that registered the method before', async ({ web, session }) => {
         const { body } = await web.get(`/api/sessions/${session.id}/skills`);
         assert.deepEqual(body, { success: true, skills: [] });
       });
@@ -169,7 +169,7 @@ describe('a hibernating object', { concurrency: true }, () => {
   }
 });
 
-/** Waits until the object has been idle for `IDLE_MS`. An alarm may wake it at any time after that. */
+/** Waits until the object has been idle for `IDLE_MS`. After that time, an alarm may wake the object. */
 async function waitUntilIdle(target, namespace) {
   const isIdle = async () => {
     const { events } = await target.tally(namespace);
@@ -179,8 +179,8 @@ async function waitUntilIdle(target, namespace) {
 }
 
 /**
- * Checks that the object was loaded again for each event that came when it had been idle for `IDLE_MS`.
- * @returns {Promise<number>} how many such events there were
+ * Checks that the object was loaded again for each event that followed an idle time of `IDLE_MS`.
+ * @returns {Promise<number>} the number of these events
  */
 async function countWakes(target, namespace) {
   const { events } = await target.tally(namespace);
@@ -226,7 +226,7 @@ describe('an idle object', { concurrency: true }, () => {
       const cli = await connectCli(t, hub, { namespace, tokenIn, auth: { sessionId: session.id } });
       // Right after a ping, the next one is 30 s away.
       await cli.pings.next(() => true, 'a ping', PING_TIMEOUT_MS);
-      // The client has answered the ping before it sends this.
+      // The client answers the hub's ping before it sends this event.
       await cli.emitWithAck('ping', {});
       await hub.hibernate(namespace);
       const tallyBefore = await hub.tally(namespace);
@@ -272,7 +272,7 @@ describe('an idle object', { concurrency: true }, () => {
     const last = Date.now();
     await cli.keepAlive(session.id);
     await hub.hibernate('ends');
-    // Other events do not extend the time.
+    // A request to the CLI does not extend the time.
     assert.equal((await web.get(`/api/sessions/${session.id}/skills`)).body.success, true);
     await hub.hibernate('ends');
     await feed.nextUpdate({ active: false }, PING_TIMEOUT_MS);
@@ -327,9 +327,9 @@ describe('an idle object', { concurrency: true }, () => {
       assert.equal(await hub.hibernate('unanswered'), true);
       await assertCalled();
     };
-    // After the second time, the runtime says that the closed sockets are open.
+    // From the second hibernation on, the runtime reports the closed sockets as open.
     for (let n = 0; n < 3; n += 1) await assertCalledAfterHibernation();
-    // A socket that answers no ping is disconnected after the third one.
+    // A socket that answers no ping is disconnected after the third ping.
     for (let n = 0; n < 4; n += 1) await runner.pings.next(() => true, 'a ping', PING_TIMEOUT_MS);
     await assertCalled();
 

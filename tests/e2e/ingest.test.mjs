@@ -1,4 +1,4 @@
-/** Many messages at once: all are stored, in order. */
+/** Many messages at once. All messages are stored in order. */
 
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
@@ -73,7 +73,7 @@ for (const tokenIn of /** @type {const} */ (['connect', 'header'])) {
     await feed.next(({ message }) => message?.seq === COUNT, 'the last message on the event socket', TIMEOUT_MS);
     assert.deepEqual(numbersOf(feed.all.filter(({ type }) => type === 'message-received').map(({ message }) => message)), sequence(COUNT));
 
-    // Messages that are sent again, as after a lost connection, are recognized.
+    // Messages that are sent again, as after a lost connection, are not stored twice.
     const again = await Promise.all(sequence(100, COUNT - 99).map((n) => cli.sendMessage(session.id, content(n), `l-${n}`)));
     assert.deepEqual(again, acks.slice(-100));
     assert.equal((await cli.sendMessage(session.id, { n: COUNT + 1 })).seq, COUNT + 1);

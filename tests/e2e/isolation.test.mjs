@@ -128,7 +128,7 @@ describe('a second namespace', () => {
     assert.equal((await owner.readHistory(session.id)).length, 1);
   });
 
-  test('receives no events of the first', async (t) => {
+  test('receives no events of the first namespace', async (t) => {
     const feeds = [await hub.web('other').openStream({ all: 'true' }), await hub.web('other').openSocket({ all: 'true' })];
     t.after(() => feeds.forEach((feed) => feed.close()));
     for (const feed of feeds) await feed.waitForGreeting();
@@ -265,13 +265,13 @@ describe('every response', () => {
     assert.deepEqual([made.status, ...guards(made)], [200, 'no-store', 'nosniff']);
   });
 
-  test('to an unknown route is 404, to a wrong method 405 with the allowed ones', async () => {
+  test('to an unknown route is 404, and to a wrong method 405 with the allowed methods', async () => {
     const web = hub.web('own');
     const unknown = ['/', '/nothing', '/api', '/api/nothing', '/cli', '/cli/nothing', '/api/sessions/x/nothing', '/apix', '/API/sessions'];
     for (const place of unknown) {
       assertRefusal(await web.get(place), 404, 'not_found');
     }
-    // The worker itself responds to these (src/http/edge.rs).
+    // The worker itself responds to these requests (src/http/edge.rs).
     const workerRoutes = [
       { method: 'GET', route: '/health' },
       { method: 'POST', route: '/api/auth' },
@@ -342,7 +342,7 @@ describe('a namespace with large messages', () => {
   after(() => suite.end());
 
   // The local runtime reads no socket while an object awaits one query after another.
-  test('lets others run between the queries that store a message', async () => {
+  test('lets other namespaces run between the queries that store a message', async () => {
     const { session, cli } = await liveSession(suite, turnsHub, { namespace: 'loud', tag: '/code' });
     for (const text of ['x'.repeat(20_000_000), 'the next query']) await cli.sendMessage(session.id, { text });
     const { body: queries } = await turnsHub.web('loud').get('/e2e/turns');

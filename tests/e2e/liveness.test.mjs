@@ -11,7 +11,7 @@ after(() => hub.stop());
 
 const SESSION_MS = 30_000;
 const MACHINE_MS = 45_000;
-/** How late the hub may be. A keep-alive may count up to 5 s longer, and the computer may be busy. */
+/** The maximum delay of the hub. A keep-alive may count up to 5 s longer, and the computer may be busy. */
 const SLACK_MS = 30_000;
 /** Tolerance between times that this process and the runtime read: the runtime's clock stands still while it handles an event. */
 const CLOCK_MS = 2_000;
@@ -64,7 +64,7 @@ describe('a keep-alive', () => {
     assert.ok(published.length <= 2, `${published.length} times in far less than 20 s`);
   });
 
-  test('counts when it arrives, whatever its time, and without its invalid fields', async (t) => {
+  test('counts when it arrives, even with a wrong time or invalid fields', async (t) => {
     const session = await hub.web('odd').openSession({ tag: 'odd' });
     const cli = await connectCli(t, hub, { namespace: 'odd', auth: { sessionId: session.id } });
     const before = Date.now();
@@ -114,10 +114,10 @@ async function waitUntilInactive(feed, earliest, namespace, id) {
 }
 
 describe('the timeout', { concurrency: true }, () => {
-  test('of a session is 30 s after the last keep-alive, also while its socket is open', async (t) => {
+  test('of a session is 30 s after the last keep-alive, even while its socket is open', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'silent', tag: 'silent' });
     const feed = await openFeed(t, 'silent');
-    // Read before the keep-alive: its acknowledgement may be late.
+    // The time is read before the keep-alive, because the acknowledgement may be late.
     const earliest = Date.now() + SESSION_MS;
     await cli.keepAlive(session.id, { thinking: true });
     await waitUntilInactive(feed, earliest, 'silent', session.id);
@@ -175,7 +175,8 @@ describe('the timeout', { concurrency: true }, () => {
 
   test('of sessions is applied without any connected client', async (t) => {
     let earliest;
-    // One shortly after another, so that some time out while the hub writes the end of others.
+    // The sessions start shortly one after another, so that some sessions expire while the hub writes the expiry of earlier
+    // sessions.
     for (let n = 0; n < 10; n += 1) {
       const { cli } = await liveSession(t, hub, { namespace: 'alone', tag: `alone ${n}` });
       earliest ??= Date.now() + SESSION_MS;

@@ -29,7 +29,7 @@ const operations = Object.entries(api.paths).flatMap(([route, item]) =>
 );
 const byName = new Map(operations);
 
-/** The schema with `additionalProperties: false` where it does not say otherwise, so that undocumented properties fail. */
+/** Returns the schema with `additionalProperties: false` as the default, so that undocumented properties fail. */
 function strict(schema) {
   if (typeof schema !== 'object' || schema === null) return schema;
   if (Array.isArray(schema)) return schema.map(strict);
@@ -49,7 +49,7 @@ function assertValid(value, pointer, title) {
 
 const jsonPointer = (...names) => names.map((name) => `/${encodeURIComponent(name.replaceAll('~', '~0').replaceAll('/', '~1'))}`).join('');
 
-/** The JSON pointer to the schema of a request body or response, which may be a `$ref`. */
+/** Returns the JSON pointer to the schema of a request body or response, which may be a `$ref`. */
 function schemaPointer(pointer, body) {
   return `${body.$ref === undefined ? pointer : body.$ref.slice(1)}/content/application~1json/schema`;
 }
@@ -152,7 +152,7 @@ describe('every operation of docs/openapi.yaml', () => {
     assert.equal(now.todos.length, 1);
   });
 
-  test('the working directory, with and without a CLI that serves it', async () => {
+  test('the working directory, with and without a CLI that serves the session', async () => {
     const results = {
       gitStatus: [
         {
@@ -264,7 +264,7 @@ describe('every operation of docs/openapi.yaml', () => {
     succeeded.add('events');
   });
 
-  test('answers 401 without a token where it is documented', async () => {
+  test('answers 401 without a token if the 401 is documented', async () => {
     for (const [name, { operation, route }] of byName) {
       const options = { id: 'any', requestId: 'any', web: hub.webWithoutToken(), status: 401 };
       if ((operation.security ?? api.security).length === 0) continue;

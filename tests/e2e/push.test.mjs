@@ -1,4 +1,4 @@
-/** Web push end to end. The push service here checks the VAPID signature and decrypts the messages. */
+/** Web push end to end. A local push service checks the VAPID signature and decrypts the messages. */
 
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
@@ -104,7 +104,7 @@ describe('a push', { concurrency: true }, () => {
     assert.equal(results[0].n, 4);
   });
 
-  test('is retried also if the object hibernates meanwhile', async (t) => {
+  test('is retried even if the object hibernates meanwhile', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'hibernates', tag: 'demo' });
     let isBusy = true;
     const browser = await subscribe('hibernates', () => (isBusy ? { status: 503, headers: { 'retry-after': '3' } } : {}));

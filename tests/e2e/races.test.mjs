@@ -22,7 +22,7 @@ async function openFeeds(t, web, sessionId) {
   return feeds;
 }
 
-/** The session, once each feed has got every version of a value since it opened, once and in order. */
+/** Waits until each feed has every version of a value since the feed was opened, once and in order. Returns the session. */
 async function waitForLastVersion(web, sessionId, feeds, version) {
   const { session } = (await web.get(`/api/sessions/${sessionId}`)).body;
   for (const feed of feeds) {
@@ -46,7 +46,7 @@ describe('ten concurrent requests', { concurrency: true }, () => {
     assert.equal(feed.all.filter(({ type }) => type === 'session-added').length, 1);
   });
 
-  test('that answer one permission request: one succeeds, and the CLI gets that answer only', async (t) => {
+  test('that answer one permission request: one succeeds, and the CLI gets only this answer', async (t) => {
     const { session, cli } = await liveSession(t, hub, {
       namespace: 'answers',
       tag: 'answered',
@@ -163,7 +163,7 @@ describe('concurrently on one session', { concurrency: true }, () => {
     }
   });
 
-  test('messages sent while the session is deleted are stored before it, or refused', async (t) => {
+  test('messages sent while the session is deleted are stored before the deletion, or refused', async (t) => {
     const web = hub.web('deleted');
     const session = await web.openSession({ tag: 'deleted' });
     const cli = await connectCli(t, hub, { namespace: 'deleted', auth: { sessionId: session.id } });
@@ -187,7 +187,7 @@ describe('concurrently on one session', { concurrency: true }, () => {
 });
 
 describe('a call whose method is then registered by another socket', { concurrency: true }, () => {
-  /** Starts a call to the session's first CLI, and registers its method at a second one before the answer. */
+  /** Starts a call to the session's first CLI. Before the answer, a second CLI registers the method. */
   async function startCall(t, namespace) {
     const { session, cli } = await liveSession(t, hub, { namespace, tag: 'two CLIs' });
     const [started, answer] = [deferred(), deferred()];
@@ -204,13 +204,13 @@ describe('a call whose method is then registered by another socket', { concurren
     return { cli, call, answer };
   }
 
-  test('is answered by the socket it was sent to', async (t) => {
+  test('is answered by the socket to which it was sent', async (t) => {
     const { call, answer } = await startCall(t, 'goes-on');
     answer.resolve({ success: true, by: 'first' });
     assert.equal((await call).by, 'first');
   });
 
-  test('fails at once when that socket closes', async (t) => {
+  test('fails at once when the socket to which it was sent closes', async (t) => {
     const { cli, call } = await startCall(t, 'fails');
     cli.terminate();
     assert.deepEqual(await call, { success: false, error: 'The CLI disconnected before it answered listSkills' });

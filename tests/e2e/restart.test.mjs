@@ -49,7 +49,7 @@ describe('a restart of the hub', { concurrency: CONCURRENCY }, () => {
 
       const before = await readAll(web, session.id);
       const [list, machines] = [await web.get('/api/sessions'), await web.get('/api/machines')];
-      // CLIs register their methods on every connection.
+      // A CLI registers its methods on every connection.
       cli.socket.on('connect', () => cli.socket.emit('rpc-register', { method: 'listSkills' }));
       const restartedAt = Date.now();
       await cli.waitForReconnect(() => hub.restart());
@@ -68,7 +68,7 @@ describe('a restart of the hub', { concurrency: CONCURRENCY }, () => {
       assert.equal((await web.registerMachine({ id: machine.id })).createdAt, machine.createdAt);
       assert.equal((await hub.web('restarted', jwt).get('/api/sessions')).status, 200, 'a web client’s token is still valid');
 
-      // A message sent again is not stored twice, and new ones continue the sequence.
+      // A message that is sent again is not stored twice, and a new message continues the sequence.
       const repeated = await cli.sendMessage(session.id, { n: 0 }, 'l-0');
       assert.equal(repeated.id, before.messages.find(({ localId }) => localId === 'l-0').id);
       assert.equal((await cli.sendMessage(session.id, { n: 'new' })).seq, MESSAGE_COUNT + 2);
@@ -81,7 +81,7 @@ describe('a restart of the hub', { concurrency: CONCURRENCY }, () => {
       const stale = await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: 1, metadata });
       assert.deepEqual([stale.result, stale.version, stale.metadata], ['version-mismatch', 2, metadata]);
 
-      // The timeout counts from the last activity, which is the update above.
+      // The timeout starts with the last activity, which is the update above.
       const feed = await web.openSocket({ sessionId: session.id });
       t.after(() => feed.close());
       await feed.nextUpdate({ active: false, thinking: false }, 2 * SESSION_MS);
@@ -99,7 +99,7 @@ describe('a restart of the hub', { concurrency: CONCURRENCY }, () => {
       const readStatus = () => web.get(`/api/sessions/${session.id}/git-status`);
       assert.equal((await readStatus()).body.branch, 'main');
 
-      /** Resolves to the answer to a call, and to how long after the first request the method was registered. */
+      /** Returns the answer to a call, and the time from the first request to the registration of the method. */
       const callAfterRestart = async () => {
         await hub.restart();
         const startedAt = Date.now();
@@ -111,13 +111,13 @@ describe('a restart of the hub', { concurrency: CONCURRENCY }, () => {
         return { registeredAfter: Date.now() - startedAt, body: (await call).body };
       };
       let answer = await callAfterRestart();
-      // A computer that is busy with other tests may need longer than the hub waits. That restart shows nothing.
+      // On a busy computer, the CLI may register the method after the hub has stopped waiting. Such a restart is repeated.
       for (let n = 0; n < 5 && answer.registeredAfter > GRACE_MS; n += 1) answer = await callAfterRestart();
       assert.deepEqual(answer.body, { success: true, branch: 'still main' });
     });
   }
 
-  test('during a stream of messages loses no acknowledged one, and the others can be sent again', async (t) => {
+  test('during a stream of messages loses no acknowledged message, and the other messages can be sent again', async (t) => {
     const hub = await startHub();
     t.after(() => hub.stop());
     const { session, cli } = await liveSession(t, hub, { namespace: 'stream', tag: 'stream', tokenIn: 'header', reconnection: true });

@@ -1,4 +1,4 @@
-/** RPC calls from web clients to a CLI, with real git and ripgrep, and their failures. */
+/** RPC calls from web clients to a CLI, with real git and ripgrep, and failures of calls. */
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -198,7 +198,7 @@ describe('a call', () => {
     }
   });
 
-  test('without a handler is a failure in the result', async (t) => {
+  test('without a handler has a failure as its result', async (t) => {
     const web = hub.web('unserved');
     const idle = await web.openSession({ tag: 'without a CLI' });
     const { session } = await liveSession(t, hub, { namespace: 'unserved', tag: 'a CLI that serves nothing' });
@@ -260,7 +260,7 @@ describe('a call', () => {
     }
   }
 
-  test('goes to the socket that registered last, and to no other after that one unregisters', async (t) => {
+  test('goes to the socket that registered last, and to no other socket after the last one has unregistered', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'last', tag: 'last' });
     const second = await connectCli(t, hub, { namespace: 'last', auth: { sessionId: session.id } });
     const call = async () => (await hub.web('last').get(`/api/sessions/${session.id}/skills`)).body;
@@ -290,7 +290,7 @@ describe('a call', () => {
       assert.equal(ack.ok, false, method);
       assert.equal((await cli.nextError()).code, 'access-denied', method);
     }
-    // The error event comes also without an acknowledgement.
+    // Without a requested acknowledgement, the error event is sent, too.
     other.cli.socket.emit('rpc-register', { method: `${foreign.id}:listSkills` });
     assert.equal((await other.cli.nextError()).code, 'access-denied');
     const call = async ({ session }) => (await hub.web('scopes').get(`/api/sessions/${session.id}/skills`)).body;

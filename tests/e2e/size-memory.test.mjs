@@ -1,6 +1,6 @@
 /**
- * Growth of the wasm memory, which never shrinks, and of the process, by the largest messages and values, and by several
- * namespaces at once. Nothing else may use these hubs.
+ * The growth of the wasm memory and of the process, with the largest messages and values, and with several namespaces at once. Wasm
+ * memory never shrinks. Nothing else may use these hubs.
  */
 
 import assert from 'node:assert/strict';
@@ -13,12 +13,12 @@ import { FAULTY_WORKER, startHub } from './lib/hub.mjs';
 const MIB = 1024 * 1024;
 const LARGEST = 30 * MIB;
 
-/** The limit of the ledger (`MAX_BUFFER_BYTES`), which all namespaces share. Buffers are in the memory of wasm. */
+/** The memory budget (`MAX_BUFFER_BYTES`), which all namespaces share. Buffers are in wasm memory. */
 const MAX_BUFFERS = 64 * MIB;
 
 /**
- * The largest heap of an isolate, above which V8 ends the process: garbage, and the copies of frames and batches that pass the
- * border of wasm. With the buffers, and 16 MiB for code and what wasm needs when it is idle, this is the memory of an isolate.
+ * The largest heap of an isolate. Above this size, V8 ends the process. The heap contains garbage, and copies of frames and batches
+ * between JavaScript and wasm. The heap, the buffers, and 16 MiB for code and the idle wasm memory are the memory of an isolate.
  */
 const MAX_HEAP = 48 * MIB;
 process.env.MINIFLARE_WORKERD_V8_FLAGS = `--max-old-space-size=${MAX_HEAP / MIB}`;
@@ -63,13 +63,12 @@ test('namespaces that fill the memory of an isolate stay within its limit, and a
   const growth = hub.memory().peak - before.process;
   t.diagnostic(`the wasm memory has grown by ${(wasm / MIB).toFixed(1)} MiB, the process by at most ${(growth / MIB).toFixed(1)} MiB`);
   assert.ok(wasm <= MAX_BUFFERS, `${wasm}`);
-  // D1 is another isolate of the process, and the runtime receives a frame of each socket. It also holds two batches of each
-  // namespace outside of the heaps: the slow one, which the hub gives up after 2 s (`DB_SILENCE_MS`), and its repetition. On a
-  // busy machine the flood lasts longer than that.
+  // D1 has its own heap in the process. For each namespace, the runtime also holds a received frame and two batches outside of
+  // the heaps: the slow batch, and its repetition after 2 s without a result (`DB_SILENCE_MS`).
   assert.ok(growth <= MAX_BUFFERS + 2 * MAX_HEAP + (names.length + 1) * (MIB + 2 * MAX_BATCH), `${growth}`);
 });
 
-test('an object that hibernates and wakes takes the place of its last instance in memory', async (t) => {
+test('an object that hibernates and wakes reuses the memory of its last instance', async (t) => {
   const hub = await startHub({ wrappers: FAULTY_WORKER });
   t.after(() => hub.stop());
   const namespaces = Array.from({ length: 10 }, (_, index) => `woken-${index}`);
@@ -111,7 +110,7 @@ test('the largest message takes at most 2.5 times its size, and later ones reuse
     assert.equal(status, 200);
     growth.push((await hub.wasmMemory()) - before);
   }
-  // Of two at the same time, one waits until there is memory for it: for the slow database to have written the other.
+  // There is memory for one of two messages. The other message waits until the slow database has written the first one.
   await hub.setFaults([{ on: 'writes', kind: 'slow', ms: 3_000 }]);
   const acks = await Promise.all([send(cli, texts[0]), send(second, texts[0])]);
   assert.ok(
@@ -128,7 +127,7 @@ test('the largest message takes at most 2.5 times its size, and later ones reuse
   assert.ok(growth.at(-1) - growth[0] < LARGEST / 2, growthInMib);
 });
 
-test('the largest agent states, one after another, take no more than messages', async (t) => {
+test('the largest agent states, one after another, take no more memory than messages', async (t) => {
   const hub = await startHub({ wrappers: FAULTY_WORKER });
   t.after(() => hub.stop());
   const before = await hub.wasmMemory();
@@ -167,13 +166,13 @@ test('the largest agent states, one after another, take no more than messages', 
   assert.ok(both < 3 * LARGEST, `${both}`);
 });
 
-test('invalid input takes no more than valid input', async (t) => {
+test('invalid input takes no more memory than valid input', async (t) => {
   const hub = await startHub({ wrappers: FAULTY_WORKER });
   t.after(() => hub.stop());
   const { session, cli } = await liveSession(t, hub, { tag: 'hostile', tokenIn: 'header' });
   const before = await hub.wasmMemory();
   const nested = (bytes) => '['.repeat(bytes / 2) + ']'.repeat(bytes / 2);
-  // JSON allows this character unescaped; Rust's Debug output of it has six characters.
+  // JSON allows this character unescaped. In Rust's Debug output, the character becomes six characters.
   const escaped = (bytes) => '\x7f'.repeat(bytes);
   const packets = {
     'nested arrays before a field of the wrong type': `["session-alive",{"x":${nested(LARGEST)},"sid":5}]`,
@@ -204,14 +203,14 @@ test('large pages of messages that many clients request at once are read one aft
   const hub = await startHub({ wrappers: FAULTY_WORKER });
   t.after(() => hub.stop());
   const { session, cli } = await liveSession(t, hub, { tag: 'pages', tokenIn: 'header' });
-  // A character of three bytes, which has two in JavaScript's memory.
+  // The character has three bytes in UTF-8, and two bytes in JavaScript's memory.
   const message = '\u6587'.repeat(345_000);
   for (let n = 0; n < 8; n += 1) assert.equal((await cli.emitWithAck('message', { sid: session.id, message }, 60_000)).ok, true);
   const path = `/api/sessions/${session.id}/messages?limit=20`;
   const { text: expected } = await hub.web().get(path);
   assert.ok(Buffer.byteLength(expected) > 8_000_000, `${Buffer.byteLength(expected)}`);
   const before = { wasm: await hub.wasmMemory(), process: hub.memory().now };
-  // A read that has waited too long gets 503 `overloaded`, as may happen on a busy computer. Its client tries again.
+  // On a busy computer, a read may wait too long and get 503 `overloaded`. The client then tries again.
   const readPage = async () => {
     const page = await hub.web().get(path);
     return page.status === 503 && page.body.code === 'overloaded' ? undefined : page;

@@ -9,12 +9,12 @@ import { startHub } from './lib/hub.mjs';
 const MIB = 1024 * 1024;
 const LARGEST = 30 * MIB;
 const LARGEST_FRAME = 32 * MIB;
-/** Larger than a row of the database may be. */
+/** More bytes than a row of the database may have. */
 const OVER_ROW_LIMIT = 2_000_001;
 const TIMEOUT_MS = 60_000;
 /**
- * How long a client may take to see that its connection is closed. The runtime sends a close frame at once, but closes the
- * TCP connection of a failed socket only when it garbage-collects the socket; the client (`ws`) closes it 30 s after the frame.
+ * The time until a client sees that its connection is closed. The runtime sends a close frame at once, but closes the TCP connection of
+ * a failed socket only when it garbage-collects the socket. The client (`ws`) closes the connection 30 s after the frame.
  */
 const CLOSING_MS = 45_000;
 
@@ -100,7 +100,7 @@ for (const tokenIn of /** @type {const} */ (['header', 'connect'])) {
     let bytes = 0;
     await cli.serve('listSkills', () => sized(bytes, { success: true }));
     const call = () => hub.web().get(`/api/sessions/${session.id}/skills`);
-    // The result is a string inside of the packet, where its eight quotes are escaped.
+    // The result is a string in the packet, so its eight quotes are escaped.
     const overhead = '43/cli,9007199254740991[""]'.length + 8;
     for (bytes of [100, OVER_ROW_LIMIT, 30 * MIB, LARGEST_FRAME - overhead]) {
       const { status, text } = await call();
@@ -120,7 +120,7 @@ for (const tokenIn of /** @type {const} */ (['header', 'connect'])) {
   });
 }
 
-test('the largest message is sent to CLIs, and only its id to web clients; one of 8 MiB is sent to all', async (t) => {
+test('the largest message is sent whole to CLIs, and without content to web clients; a message of 8 MiB is sent whole to all', async (t) => {
   const { session, cli } = await liveSession(t, hub, { tag: 'published', tokenIn: 'header' });
   const second = await connectCli(t, hub, { tokenIn: 'header', auth: { sessionId: session.id } });
   const feeds = [await hub.web().openStream({ sessionId: session.id }), await hub.web().openSocket({ sessionId: session.id })];

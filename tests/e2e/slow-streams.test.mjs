@@ -1,4 +1,4 @@
-/** Event streams whose clients do not read: all of them together hold a limited part of the worker's memory. */
+/** Event streams whose clients do not read. All these streams together hold a limited part of the worker's memory. */
 
 import assert from 'node:assert/strict';
 import http from 'node:http';
@@ -50,7 +50,7 @@ async function openSlowStream(t, web, sessionId) {
 /** The numbers of the messages in the complete events of a stream. */
 const numbersIn = (text) => [...text.matchAll(/"content":\{"n":(\d+),[^\n]*\n\n/g)].map(([, n]) => Number(n));
 
-test('clients that do not read are disconnected, the largest stream first, and the others miss nothing', async (t) => {
+test('clients that do not read are disconnected, the largest stream first, and the other clients miss nothing', async (t) => {
   const live = (namespace, tag) => liveSession(t, hub, { namespace, tag, tokenIn: 'header' });
   const loud = await Promise.all(Array.from({ length: SLOW_CLIENTS }, (_, index) => live('loud', `loud ${index}`)));
   const quiet = await live('quiet', 'quiet');
@@ -88,7 +88,7 @@ test('clients that do not read are disconnected, the largest stream first, and t
   assert.match((await resumed.waitForGreeting()).data.resume, /^(ok|gap)$/);
 });
 
-test('a large event reaches all clients that read, however many there are', async (t) => {
+test('a large event reaches all clients that read, even if there are many', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'many', tag: 'many', tokenIn: 'header' });
   const feeds = await Promise.all(Array.from({ length: 40 }, () => openFeed(t, hub.web('many'), 'stream', { sessionId: session.id })));
   for (let n = 1; n <= 3; n += 1) await cli.sendMessage(session.id, { n, padding: 'x'.repeat(MIB) });

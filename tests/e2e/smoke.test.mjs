@@ -1,4 +1,4 @@
-/** `npm run smoke`: passes on a working hub, says what is wrong with a broken one, and leaves nothing behind. */
+/** `npm run smoke` passes on a working hub, reports the faults of a broken hub, and leaves no sessions. */
 
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
@@ -68,7 +68,7 @@ describe('npm run smoke', { concurrency: true }, () => {
     assert.deepEqual(await web.readSession(other.id), other);
   });
 
-  test('says what an old hub without Server-Timing and without answers to calls lacks', async (t) => {
+  test('reports that a hub has no Server-Timing and no answers to calls', async (t) => {
     const degraded = await startHub({ wrappers: ['degraded.worker.js'], vars: { RPC_TIMEOUT_MS: 1000 } });
     t.after(() => degraded.stop());
     const { code, stdout, stderr } = await runSmoke('--hub', degraded.url, '--token', degraded.token('degraded'));

@@ -23,15 +23,15 @@ const uploadBody = (bytes, fields = {}) => ({
   ...fields,
 });
 
-/** The CLI's handler of uploads, which returns what it received. */
+/** The CLI's handler of uploads, which returns a digest of the received file. */
 const handleUpload = ({ filename, mimeType, content }) => {
   const bytes = Buffer.from(content, 'base64');
   return { success: true, path: `/uploads/${filename}`, mimeType, size: bytes.length, digest: digest(bytes) };
 };
 
 /**
- * A session whose CLI serves uploads, and the path of its upload route. Its keep-alives are repeated: on a busy machine the tests
- * of a suite take longer than the time after which a silent session is inactive.
+ * Starts a session whose CLI serves uploads, and returns the path of its upload route. The CLI repeats keep-alives, because on a busy
+ * machine the tests of a suite take longer than the timeout of a session.
  */
 async function uploadSession(t, tag, options = {}) {
   const { session, cli } = await liveSession(t, hub, { tag, ...options });

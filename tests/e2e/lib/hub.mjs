@@ -32,7 +32,7 @@ function removeFolder(folder) {
   folders.delete(folder);
 }
 
-/** Reads the hub's settings from wrangler.toml, so that the tests run it as it is deployed. */
+/** Reads the hub's settings from wrangler.toml, so that the tests run the hub as it is deployed. */
 export function readSettings() {
   const text = readFileSync(path.join(ROOT, 'wrangler.toml'), 'utf8');
   const vars = /^\[vars\]\n([^]*?)(?=^\[|(?![^]))/m.exec(text)?.[1] ?? '';
@@ -85,7 +85,7 @@ function readMigrations() {
   return names.sort().map((name) => readFileSync(path.join(folder, name), 'utf8'));
 }
 
-/** A worker that runs the SQL it receives on the hub's database. It is much faster than miniflare's proxy to the database. */
+/** A worker that runs SQL on the hub's database. This worker is much faster than miniflare's proxy to the database. */
 const SCHEMA_WORKER = `export default {
   async fetch(request, { DB }) {
     for (const sql of await request.json()) await DB.prepare(sql).run();
@@ -122,7 +122,7 @@ export class Hub {
     folders.add(this.#state);
   }
 
-  /** The address, such as `http://127.0.0.1:41234`. It stays the same after a restart. */
+  /** The address, such as `http://127.0.0.1:41234`, which stays the same after a restart. */
   get url() {
     return `http://127.0.0.1:${this.port}`;
   }
@@ -237,7 +237,7 @@ export class Hub {
   }
 
   /**
-   * Sets the faults of the next batches to D1, replacing earlier ones. Needs `FAULTY_WORKER`.
+   * Sets the faults of the next batches to D1, instead of all earlier faults. Needs `FAULTY_WORKER`.
    * @param {{on: 'reads' | 'writes', kind: 'transient' | 'lost' | 'permanent' | 'slow', ms?: number}[]} faults `lost`: the
    *   batch is executed, but its result is lost
    */
@@ -246,7 +246,7 @@ export class Hub {
   }
 
   /**
-   * Sets the builds of later requests to the worker and of objects that are loaded later. Needs `SKEW_WORKER`.
+   * Selects the build of the worker for later requests, and the build of objects that are loaded later. Needs `SKEW_WORKER`.
    * @param {{worker: 'current' | 'previous', object: 'current' | 'previous'}} builds
    */
   async useBuilds(builds) {
@@ -267,9 +267,9 @@ export class Hub {
   }
 
   /**
-   * Reads what a namespace's object did: how many times it was loaded, the events that it handled (times in Unix milliseconds; `to` is
-   * null for the current one), the SQL that it sent to D1, and the rows of D1 that the SQL read and wrote. Needs
-   * `tally.worker.js`, which counts more.
+   * Reads the tally of a namespace's object: how many times the object was loaded, its events, its SQL statements, and the rows of D1
+   * that these statements read and wrote. `from` and `to` of an event are Unix milliseconds; `to` is null while the object handles the
+   * event. Needs `tally.worker.js`, which has further counts.
    * @param {string} namespace
    * @returns {Promise<{wakes: number, events: {name: string, wake: number, from: number, to: number | null}[],
    *   statements: string[], rowsRead: number, rowsWritten: number}>}
@@ -313,7 +313,7 @@ export class Hub {
 /**
  * Starts a hub on a free port. The caller stops it.
  * @param {{vars?: Record<string, unknown>, schema?: boolean, rateLimit?: boolean, wrappers?: string[], console?: boolean}}
- *   [options] `vars`: override the variables of wrangler.toml; `schema: false`: an empty database; `rateLimit: false`: without that
+ *   [options] `vars`: override the variables of wrangler.toml; `schema: false`: an empty database; `rateLimit: false`: no rate limit
  *   binding; `wrappers`: files of this folder that wrap the built worker, the entry first; `console`: serves the web console
  */
 export async function startHub({ vars = {}, schema = true, rateLimit = true, wrappers = [], console = false } = {}) {

@@ -1,4 +1,4 @@
-/** A local push service (RFC 8030) with mock browsers. It checks the signature of every message. */
+/** A local push service (RFC 8030) with mock browsers, which checks the signature of every message. */
 
 import { createECDH, createPublicKey, randomBytes, verify } from 'node:crypto';
 import http from 'node:http';
@@ -25,7 +25,7 @@ export function parseVapid(authorization) {
 export class PushService {
   /** All received messages: `{path, receivedAt, headers, claims, body}`. */
   messages = [];
-  /** By path: the browser's messages and its response function. */
+  /** The messages and the response function of each browser, by path. */
   #browsers = new Map();
   #server = http.createServer((request, response) => this.#handleRequest(request, response));
 
@@ -53,7 +53,7 @@ export class PushService {
     return {
       path,
       subscription: { endpoint: this.origin + path, keys: { p256dh, auth: auth.toString('base64url') } },
-      /** Waits for the next message, decrypted by another implementation than the hub's. */
+      /** Waits for the next message. Another implementation than the hub's decrypts the message. */
       next: async () => {
         const message = await messages.next(() => true, 'a push');
         const text = ece.decrypt(message.body, { version: 'aes128gcm', privateKey: keys, authSecret: auth });

@@ -115,7 +115,7 @@ const METHODS = {
 export async function fillSample(hub, session, cli) {
   const { id, namespace } = session;
   for (const [name, answer] of Object.entries(METHODS)) await cli.serve(`${id}:${name}`, answer);
-  // Another test has filled it already.
+  // Another test has already filled the session.
   if (session.seq > 0) return;
   const todos = ['Find out why month 13 is accepted', 'Reject it, with a test', 'Commit'];
   const statuses = ['completed', 'completed', 'in_progress'];

@@ -1,6 +1,6 @@
 /**
- * The built worker together with the worker of the previous commit. Each half, the stateless worker and the object, is of one of
- * the two builds. Replaces the entry module.
+ * Combines the build of this commit with the build of the previous commit: the stateless worker is of one build, and the objects are of
+ * the same or of the other build. Replaces the entry module.
  */
 
 import { DurableObject, WorkerEntrypoint } from 'cloudflare:workers';
@@ -9,7 +9,7 @@ import * as previous from './previous/index.js';
 
 const BUILDS = { current, previous };
 
-/** The builds that replace those of the variables `WORKER_BUILD` and `OBJECT_BUILD`. @type {{worker?: string, object?: string}} */
+/** The builds to use instead of the variables `WORKER_BUILD` and `OBJECT_BUILD`. @type {{worker?: string, object?: string}} */
 let chosen = {};
 
 export default class extends WorkerEntrypoint {

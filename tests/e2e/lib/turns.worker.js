@@ -1,6 +1,6 @@
 /**
- * The built worker, which records for each large query of an object whether the event loop turned before the next one:
- * `GET /e2e/turns`. Replaces the entry module.
+ * Records for each large query of an object whether the event loop turned before the next query. `GET /e2e/turns` returns the records.
+ * Replaces the entry module of the built worker.
  */
 
 import Worker, { NamespaceHub as BuiltHub } from './index.js';

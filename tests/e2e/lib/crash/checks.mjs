@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { partOf } from '../agent.mjs';
 import { requestIdOf } from './session-load.mjs';
 
-/** The agent's last text of a command: after it was executed, and after the agent was killed. */
+/** The agent's last text about a command: `DONE` after the execution, `INTERRUPTED` after the agent was killed. */
 const DONE = 'Exit code 0.';
 const INTERRUPTED = 'The outcome is unknown. The command is not run again.';
 
@@ -155,7 +155,7 @@ export function checkAgent({ name, kills, writer, executedCommands }, { session,
     );
   }
   const ends = calls.map(({ id }) => partOf(byLocalId.get(`${id}-end`)).text);
-  // A killed agent loses its unacknowledged messages, which may be the ends of several commands.
+  // A killed agent loses its unacknowledged messages. These messages may be the last texts of several commands.
   const valid = kills === 0 ? [DONE] : [DONE, INTERRUPTED];
   assert.deepEqual(
     ends.filter((end) => !valid.includes(end)),

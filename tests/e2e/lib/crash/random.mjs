@@ -1,4 +1,4 @@
-/** Pseudo-random numbers, which are the same for the same seed. */
+/** Pseudo-random numbers. The same seed always gives the same numbers. */
 
 import { createHash } from 'node:crypto';
 

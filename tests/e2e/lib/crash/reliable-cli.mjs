@@ -15,9 +15,9 @@ export class ReliableCli {
   sent = [];
   /** The acknowledged messages, by local id. @type {Map<string, {id: string, seq: number}>} */
   acked = new Map();
-  /** The received messages in order: messages of others, and own messages that were read after a reconnection. */
+  /** The received messages in order: messages of other clients, and own messages that were read after a reconnection. */
   received = [];
-  /** The received answers to permission requests, by id: whether they are approved. */
+  /** Whether each answered permission request was approved, by request id. */
   answers = new Map();
   /** The `thinking` values of the keep-alives, and the index of the last acknowledged one. */
   thinkingValues = [false];

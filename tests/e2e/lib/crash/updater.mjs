@@ -1,4 +1,4 @@
-/** Changes a versioned value repeatedly, concurrently with others. */
+/** Changes a versioned value repeatedly, concurrently with other clients. */
 
 /** The longest pause between two updates. */
 const PAUSE_MS = 250;

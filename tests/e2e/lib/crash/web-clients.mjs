@@ -78,7 +78,7 @@ export class Approver {
   }
 }
 
-/** Calls the CLI of a session, each time with another path, so that each call has a different result. */
+/** Calls the CLI of a session. Each call has a different path, so each call has a different result. */
 export class Caller {
   #calls = 0;
 
