@@ -23,13 +23,13 @@ async function sessionWith(t, namespace, tag, messages, metadata = {}) {
   return live;
 }
 
-/** Creates a session with messages of its agent, and opens it on a page. */
+/** Creates a session with messages of its agent, and opens the session on a page. */
 async function openConversation(t, namespace, messages, options = DESK, metadata = {}) {
   const live = await sessionWith(t, namespace, '/code/x', messages, metadata);
   return { ...live, ...(await visit(t, namespace, { ...options, path: `/sessions/${live.session.id}` })) };
 }
 
-test('sanitizes agent messages and shows unknown ones as JSON', async (t) => {
+test('sanitizes agent messages, and shows unknown messages as JSON', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'unknown', tag: '/code/u', metadata: { path: '/code/u', host: 'h' } });
   const hostile =
     '# Title\n\n<div class="toasts" data-state="x">over all</div>\n\n<img src=x onerror="document.title=1"><script>document.title=2</script>[click](javascript:document.title=3) <b style="position:fixed" id="app">bold</b> <form><input></form>\n\n```rust\nfn main() {}\n```\n';
@@ -54,14 +54,14 @@ test('sanitizes agent messages and shows unknown ones as JSON', async (t) => {
     [],
   );
   assert.match(await page.title(), /Session gateway$/);
-  // The browser may also report that the Content-Security-Policy blocked something.
+  // The browser may also report violations of the Content-Security-Policy.
   assert.deepEqual(
     pageErrors.filter((text) => !/Content Security Policy/.test(text)),
     [],
   );
 });
 
-test('shows images of agents and tools, and links to external ones', async (t) => {
+test('shows images of agents and tools, and links to external images', async (t) => {
   const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: PNG } };
   const { page, pageErrors } = await openConversation(t, 'pictures', [
     output(image),
@@ -192,7 +192,7 @@ test('copies code, and truncates very long content at first', async (t) => {
   await outputMatches(({ length }) => length === 60_000, 'the whole output');
 });
 
-test('loads a large output only on demand, and shows its start and its end before that', async (t) => {
+test('shows the start and the end of a large output, and loads the whole output only on demand', async (t) => {
   const lines = ['the first line', ...Array.from({ length: 200_000 }, (_, index) => `line ${index} of the log`), 'error: the last line'];
   const image = (size) => ({
     type: 'image',
@@ -325,7 +325,7 @@ test('tolerates invalid requests and attachments', async (t) => {
 
 test('shows JSON that is too deep for recursion', async (t) => {
   const deep = `${'{"a":'.repeat(6000)}1${'}'.repeat(6000)}`;
-  // Sent as a string with JSON, which the hub parses: the test's client cannot serialize such depth.
+  // The message is sent as a string with JSON, which the hub parses: the test's client cannot serialize values of this depth.
   const withDeepJson = (block) => JSON.stringify(output(block)).replace('"DEEP"', deep);
   const { page, pageErrors } = await openConversation(t, 'deep', [
     text('Before.'),

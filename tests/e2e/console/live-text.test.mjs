@@ -1,4 +1,4 @@
-/** Live text in the web console: what an agent is writing, before its message is stored. */
+/** Live text in the web console: the text that an agent is writing, before the message is stored. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -37,15 +37,15 @@ class Stream {
 /** Waits until the page shows the session and receives its events. */
 async function waitUntilFollowed(chat, cli, session) {
   await chat.waitForText('Before.');
-  // Arrives as an event, or is read after the page has subscribed.
+  // The message arrives as an event, or the page reads it after the page has subscribed.
   await cli.sendMessage(session.id, assistant({ type: 'text', text: 'Started.' }));
   await chat.waitForText('Started.');
 }
 
-/** The text that screen readers announce. */
+/** Returns the text that screen readers announce. */
 const announcement = (page) => page.getByRole('status').filter({ hasText: 'The agent says' }).textContent();
 
-test('a text grows while the agent writes it, and the stored message takes its place', async (t) => {
+test('a text grows while the agent writes it, and the stored message replaces the text', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'live', ...talk });
   await cli.sendMessage(session.id, assistant({ type: 'text', text: 'Before.' }));
   const { page, pageErrors } = await visit(t, 'live', { ...DESK, path: `/sessions/${session.id}` });
@@ -93,7 +93,7 @@ test('a thought can be read while it grows', async (t) => {
   await chat.waitForText('First the tests.');
 });
 
-test('a text with a missing piece shows where, and is complete after a new connection', async (t) => {
+test('a text shows the place of a missing piece, and is complete after a new connection', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'cut', ...talk });
   await cli.sendMessage(session.id, assistant({ type: 'text', text: 'Before.' }));
   const { page } = await open(t);
@@ -128,7 +128,7 @@ test('a text with a missing piece shows where, and is complete after a new conne
 
 const codeLines = (from, to) => Array.from({ length: to - from }, (_, index) => `const line${from + index} = ${from + index};\n`).join('');
 
-test('pages that are opened or reloaded in the middle of long code show the same as a page that was open before', async (t) => {
+test('a page that is opened or reloaded in the middle of long code shows the same code as a page that was open before', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'middle', ...talk });
   await cli.sendMessage(session.id, assistant({ type: 'text', text: 'Before.' }));
   const openSession = async () => {
@@ -182,11 +182,11 @@ test('pages that are opened or reloaded in the middle of long code show the same
   for (const chat of pages) await chat.log.locator('.markdown.live').waitFor({ state: 'detached' });
 });
 
-test('a page without the beginning of a text shows that the agent writes, and the text as it grows', async (t) => {
+test('a page without the beginning of a text shows that the agent is writing, and the growing rest of the text', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'tail', ...talk });
   await cli.sendMessage(session.id, assistant({ type: 'text', text: 'Before.' }));
   const stream = new Stream(cli, session.id, 'm1');
-  // What the hub forgets when it restarts.
+  // The hub loses this beginning when it restarts.
   stream.text = 'The beginning, ';
   await stream.write('the middle');
   const { page } = await visit(t, 'tail', { ...DESK, path: `/sessions/${session.id}` });

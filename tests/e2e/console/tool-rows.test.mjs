@@ -1,4 +1,4 @@
-/** The rows of tool calls in a conversation, and the names of files in it and in the other views. */
+/** The rows of tool calls in a conversation, and the names of files in all views. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -30,7 +30,7 @@ async function openConversation(t, namespace, messages, { device = DESK, metadat
 const LONG_FOLDER = 'packages/calendar/source/components/navigation/breadcrumbs/internal';
 const INTERNAL = 'The file has been updated successfully. (file state is current in your context)';
 
-test('the row of an edit shows its relative path, the whole name of its file, its counts and its diff', async (t) => {
+test('the row of an edit shows the relative path, the whole file name, the line counts and the diff', async (t) => {
   const name = 'parse-the-dates-of-leap-years-and-months.test.ts';
   const edit = { file_path: `${DIRECTORY}/${LONG_FOLDER}/${name}`, old_string: 'one\ntwo', new_string: 'one\n2' };
   for (const [size, device] of Object.entries({ PHONE, DESK })) {
@@ -69,7 +69,7 @@ test('the row of a failed edit shows the reason, and a command has the same titl
   assert.deepEqual(await chat.log.locator('.disclosure-title').allTextContents(), ['Edit', 'Run command', 'Run command', 'Run command']);
 });
 
-test('a call that waits for an approval is not shown as running, and one that has finished is done while the agent writes', async (t) => {
+test('a call that waits for an approval is not shown as running, and a finished call is shown as done while the agent writes', async (t) => {
   const { session, cli, chat } = await openConversation(t, 'states', [use('a', 'Bash', { command: 'make' })]);
   const row = chat.log.locator('.disclosure', { hasText: 'make' });
   await row.getByText('running').waitFor();
@@ -96,7 +96,7 @@ test('a call that waits for an approval is not shown as running, and one that ha
   assert.equal(await row.getByText('running').count(), 0);
 });
 
-test('the mode of a decision has the label that the agent of the session gives it', async (t) => {
+test('the mode of a decision has the label that the session’s agent lists', async (t) => {
   const metadata = { flavor: 'alpha', modes: [{ id: 'default', name: 'Ask the gardener' }] };
   const { session, cli, chat } = await openConversation(t, 'own-mode', [use('a', 'Bash', { command: 'make' })], { metadata });
   const completedRequests = {

@@ -12,7 +12,7 @@ import { temporaryFolder } from '../lib/git.mjs';
 
 const { hub, visit, startSession } = await startConsole();
 
-test('shows staged and unstaged changes with diffs, and updates them after the agent has worked', async (t) => {
+test('shows staged and unstaged changes with diffs, and updates the changes after the agent has worked', async (t) => {
   const { repository, agent, page, chat, pageErrors } = await startSession(t, 'changes', { args: ['--auto-approve'] });
   repository.write('notes.txt', 'one\ntwo\n');
   repository.git('add', 'notes.txt');
@@ -81,7 +81,7 @@ test('groups many changed files by folder, and loads them in parts', async (t) =
   assert.deepEqual(pageErrors, []);
 });
 
-test('shows a bounded number of rows of a CLI that lists all files, and says that it cannot list a folder', async (t) => {
+test('if a CLI lists all files, the console shows a limited number of rows, and says that it cannot list a folder', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'flat', tag: '/code/a', metadata: { path: '/code/a', host: 'h' } });
   const stdout = ['## main', '?? vendor/', ...Array.from({ length: 50_000 }, (_, index) => `?? file-${index}`)].join('\n');
   await cli.serve(`${session.id}:gitStatus`, () => ({ success: true, stdout }));
@@ -126,9 +126,9 @@ test('shows an error outside a repository, with a retry', async (t) => {
   await page.getByRole('heading', { name: 'No changes' }).waitFor();
 });
 
-test('browses files by mouse and keyboard, searches and shows them', async (t) => {
+test('browses, searches and shows files by mouse and keyboard', async (t) => {
   const { repository, page, pageErrors } = await startSession(t, 'files');
-  // An inherited property name.
+  // Every JavaScript object inherits a property of this name.
   repository.write('constructor/inner.constructor', 'inside\n');
   repository.write('data.bin', Buffer.from([0, 1, 2, 3]));
   repository.write(
@@ -202,7 +202,7 @@ function dispatchFiles(page, kind, files) {
   );
 }
 
-test('uploads files by picker, paste and drop, removes one, and attaches the others', async (t) => {
+test('uploads files by picker, paste and drop, removes one file, and attaches the other files', async (t) => {
   const { repository, page, chat, pageErrors } = await startSession(t, 'uploads', { args: ['--auto-approve'] });
   const files = page.getByRole('list', { name: 'Files to send' });
   await page.locator('input[type=file]').setInputFiles([{ name: 'picked.txt', mimeType: 'text/plain', buffer: Buffer.from('picked\n') }]);
