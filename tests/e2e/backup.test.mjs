@@ -24,7 +24,7 @@ database_id = "hub"
 `;
 
 /** Returns a text of at most `bytes` bytes, with characters that SQL and JSON escape. */
-const text = (bytes) => `it's "quoted"\n\\n; ä€😀\t`.repeat(bytes / 32);
+const textToEscape = (bytes) => `it's "quoted"\n\\n; ä€😀\t`.repeat(bytes / 32);
 
 test('an exported database with large rows is restored into an empty one, with every row', async (t) => {
   const folder = mkdtempSync(path.join(tmpdir(), 'hub-backup-'));
@@ -84,22 +84,22 @@ test('an exported database with large rows is restored into an empty one, with e
 async function fillDatabase(t, project) {
   const hub = await startHub();
   t.after(() => hub.stop());
-  const metadata = { path: '/code', host: 'box', note: text(300_000) };
+  const metadata = { path: '/code', host: 'box', note: textToEscape(300_000) };
   const { session, cli } = await liveSession(t, hub, { namespace: 'backup', tag: 'large', metadata });
   await openFeed(t, hub.web('backup'), 'socket', { all: 'true', sessionId: session.id });
-  const agentState = { requests: {}, note: text(300_000) };
+  const agentState = { requests: {}, note: textToEscape(300_000) };
   const { result } = await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: session.agentStateVersion, agentState });
   assert.equal(result, 'success');
   const sizes = [100, 1_000_000, 200_000, 3_000_000, 10];
   for (const size of sizes) {
-    const ack = await cli.sendMessage(session.id, { text: text(size) }, `it's ${size}`);
+    const ack = await cli.sendMessage(session.id, { text: textToEscape(size) }, `it's ${size}`);
     assert.equal(ack.ok, true);
   }
   // The hub stores JSON as it was written, here with line breaks.
   const response = await fetch(`${hub.url}/cli/sessions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${hub.token('backup')}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ tag: 'indented', metadata: { ...metadata, note: text(1_000) } }, null, 2),
+    body: JSON.stringify({ tag: 'indented', metadata: { ...metadata, note: textToEscape(1_000) } }, null, 2),
   });
   assert.equal(response.ok, true, String(response.status));
   hub.copyDatabase(path.join(project, '.wrangler', 'state', 'v3', 'd1'));

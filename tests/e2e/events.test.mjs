@@ -13,7 +13,7 @@ const hub = await startHub({ vars: { JWT_SECRET } });
 after(() => hub.stop());
 
 /** Creates a web client's token that expires after some seconds. */
-function jwt(ns, seconds) {
+function createJwt(ns, seconds) {
   const encode = (part) => Buffer.from(JSON.stringify(part)).toString('base64url');
   const now = Math.floor(Date.now() / 1000);
   const signed = `${encode({ alg: 'HS256', typ: 'JWT' })}.${encode({ uid: 1, ns, iat: now, exp: now + seconds })}`;
@@ -260,7 +260,7 @@ describe('a token that expires', { concurrency: true }, () => {
   for (const channel of Object.keys(CHANNELS)) {
     test(`closes the ${channel} that was opened with it, which can be resumed with a new token`, async (t) => {
       const namespace = `expiry-${channel}`;
-      const feed = await openFeed(t, hub.web(namespace, jwt(namespace, 5)), channel, { all: 'true' }, { tokenInQuery: true });
+      const feed = await openFeed(t, hub.web(namespace, createJwt(namespace, 5)), channel, { all: 'true' }, { tokenInQuery: true });
       if (channel === 'socket') feed.send('hello');
       const end = await feed.waitForEnd(`the ${channel} to end`, 45_000);
       assert.match(end, channel === 'socket' ? /closed with 4401 Token expired/ : /the stream ended/);

@@ -66,7 +66,7 @@ const startWeb = (t, namespace, sessionId) =>
   startClient(t, 'the example web client', writeClient(t, 'PROTOCOL-WEB.md'), namespace, { env: { SESSION_ID: sessionId }, stdin: 'pipe' });
 
 /** Waits until a client has printed a text. */
-const shows = (client, text) => client.lines.first((line) => line.includes(text), text, RECONNECT_TIMEOUT_MS);
+const waitForOutput = (client, text) => client.lines.first((line) => line.includes(text), text, RECONNECT_TIMEOUT_MS);
 
 /** The texts of a conversation, oldest first. */
 const readTexts = async (namespace, sessionId) =>
@@ -78,11 +78,11 @@ test('the example clients talk to each other, also after a restart of the hub', 
   const cli = await startCli(t, 'talk');
   const web = startWeb(t, 'talk', cli.sessionId);
   web.writeLine('Hello');
-  await shows(web, 'You wrote: Hello');
+  await waitForOutput(web, 'You wrote: Hello');
 
   await hub.restart();
   web.writeLine('Are you there?');
-  await shows(web, 'You wrote: Are you there?');
+  await waitForOutput(web, 'You wrote: Are you there?');
   const texts = ['Hello', 'You wrote: Hello', 'Are you there?', 'You wrote: Are you there?'];
   assert.deepEqual(await readTexts('talk', cli.sessionId), texts);
   assert.deepEqual(
@@ -122,7 +122,7 @@ test('the example web client shows a permission request and approves it', async 
   await cli.serve(`${session.id}:permission`, () => ({}));
   const requests = { r1: { tool: 'shell', arguments: { command: 'npm test' } } };
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
-  await shows(web, 'approve? {"r1":{"tool":"shell","arguments":{"command":"npm test"}');
+  await waitForOutput(web, 'approve? {"r1":{"tool":"shell","arguments":{"command":"npm test"}');
   web.writeLine('approve r1');
   const call = await cli.events.next(({ name }) => name === 'rpc-request', 'the approval');
   assert.deepEqual([call.payload.method, JSON.parse(call.payload.params).approved], [`${session.id}:permission`, true]);

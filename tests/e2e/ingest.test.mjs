@@ -14,7 +14,7 @@ const KILOBYTE = 1024;
 const TIMEOUT_MS = 120_000;
 
 /** A message of 1 KB of JSON with a number. */
-function content(n) {
+function contentOf(n) {
   const withoutPadding = { role: 'agent', n, padding: '' };
   return { ...withoutPadding, padding: 'x'.repeat(KILOBYTE - JSON.stringify(withoutPadding).length) };
 }
@@ -35,7 +35,7 @@ for (const tokenIn of /** @type {const} */ (['connect', 'header'])) {
 
     const acks = await withTimeout(
       Promise.all(
-        sequence(COUNT).map((n) => cli.socket.emitWithAck('message', { sid: session.id, message: content(n), localId: `l-${n}` })),
+        sequence(COUNT).map((n) => cli.socket.emitWithAck('message', { sid: session.id, message: contentOf(n), localId: `l-${n}` })),
       ),
       'all acknowledgements',
       TIMEOUT_MS,
@@ -55,7 +55,7 @@ for (const tokenIn of /** @type {const} */ (['connect', 'header'])) {
       forwards.map(({ id }) => id),
       acks.map(({ id }) => id),
     );
-    assert.deepEqual(forwards[COUNT - 1].content, content(COUNT));
+    assert.deepEqual(forwards[COUNT - 1].content, contentOf(COUNT));
 
     const backwards = [];
     for (let before = ''; before !== null; ) {
@@ -74,7 +74,7 @@ for (const tokenIn of /** @type {const} */ (['connect', 'header'])) {
     assert.deepEqual(numbersOf(feed.all.filter(({ type }) => type === 'message-received').map(({ message }) => message)), sequence(COUNT));
 
     // Messages that are sent again, as after a lost connection, are not stored twice.
-    const again = await Promise.all(sequence(100, COUNT - 99).map((n) => cli.sendMessage(session.id, content(n), `l-${n}`)));
+    const again = await Promise.all(sequence(100, COUNT - 99).map((n) => cli.sendMessage(session.id, contentOf(n), `l-${n}`)));
     assert.deepEqual(again, acks.slice(-100));
     assert.equal((await cli.sendMessage(session.id, { n: COUNT + 1 })).seq, COUNT + 1);
   });

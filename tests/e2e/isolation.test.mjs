@@ -348,7 +348,7 @@ describe('a namespace with large messages', () => {
     const { body: queries } = await turnsHub.web('loud').get('/e2e/turns');
     assert.ok(queries.length >= 6, `20 MB are stored with several large queries: ${JSON.stringify(queries)}`);
     assert.ok(
-      queries.every(({ turned }) => turned),
+      queries.every(({ hasTurned }) => hasTurned),
       JSON.stringify(queries),
     );
   });

@@ -7,16 +7,16 @@ import { liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 /** Returns the messages and renames of a feed, without heartbeats and changes of the presence. */
-const changes = (feed) => feed.all.filter(({ message, data }) => message !== undefined || data?.metadata !== undefined);
+const changesOf = (feed) => feed.all.filter(({ message, data }) => message !== undefined || data?.metadata !== undefined);
 
 /** Waits for the message with number `n` and returns all message numbers and session names so far. */
 async function readUntil(feed, n) {
   await feed.next(({ message }) => message?.content.n === n, `message ${n}`);
-  return changes(feed).map(({ message, data }) => message?.content.n ?? data.metadata.name);
+  return changesOf(feed).map(({ message, data }) => message?.content.n ?? data.metadata.name);
 }
 
 function assertInOrder(feeds) {
-  const numbers = feeds.flatMap(changes).map(({ eventId }) => Number(eventId.split('-')[1]));
+  const numbers = feeds.flatMap(changesOf).map(({ eventId }) => Number(eventId.split('-')[1]));
   assert.deepEqual(
     numbers,
     [...new Set(numbers)].sort((a, b) => a - b),

@@ -6,9 +6,9 @@ import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 /** How long a session stays active after its last keep-alive. */
-const SESSION_MS = 30_000;
+const SESSION_TIMEOUT_MS = 30_000;
 /** Tolerance between times that this process and the runtime read. */
-const CLOCK_MS = 250;
+const CLOCK_TOLERANCE_MS = 250;
 const MESSAGE_COUNT = 300;
 /** How long a restarted hub waits for the CLI of a call. tests/it/grace.rs tests it. */
 const GRACE_MS = 10_000;
@@ -44,7 +44,7 @@ describe('a restart of the hub', { concurrency: CONCURRENCY }, () => {
       const machine = await web.registerMachine({ id: 'm-1', runnerState: { status: 'running' } });
       await cli.emitWithAck('machine-alive', { machineId: 'm-1', time: Date.now() });
       await cli.serve('listSkills', () => ({ success: true, skills: [] }));
-      // The last activity before the restart, after which the session stays active for `SESSION_MS`.
+      // The last activity before the restart, after which the session stays active for `SESSION_TIMEOUT_MS`.
       await cli.keepAlive(session.id, { thinking: true, mode: 'remote', permissionMode: 'plan', modelMode: 'model_fast' });
 
       const before = await readAll(web, session.id);
@@ -59,7 +59,10 @@ describe('a restart of the hub', { concurrency: CONCURRENCY }, () => {
       // Connecting is activity.
       const reconnectedList = (await web.get('/api/sessions')).body;
       const listed = reconnectedList.sessions.find(({ id }) => id === session.id);
-      assert.ok(listed.activeAt >= restartedAt - CLOCK_MS && listed.activeAt <= Date.now() + CLOCK_MS, `${listed.activeAt}`);
+      assert.ok(
+        listed.activeAt >= restartedAt - CLOCK_TOLERANCE_MS && listed.activeAt <= Date.now() + CLOCK_TOLERANCE_MS,
+        `${listed.activeAt}`,
+      );
       listed.activeAt = list.body.sessions.find(({ id }) => id === session.id).activeAt;
       assert.deepEqual(reconnectedList, list.body);
       assert.deepEqual((await web.get('/api/machines')).body, machines.body);
@@ -84,8 +87,8 @@ describe('a restart of the hub', { concurrency: CONCURRENCY }, () => {
       // The timeout starts with the last activity, which is the update above.
       const feed = await web.openSocket({ sessionId: session.id });
       t.after(() => feed.close());
-      await feed.nextUpdate({ active: false, thinking: false }, 2 * SESSION_MS);
-      assert.ok(Date.now() >= lastSignOfLife + SESSION_MS - CLOCK_MS, 'not before the timeout');
+      await feed.nextUpdate({ active: false, thinking: false }, 2 * SESSION_TIMEOUT_MS);
+      assert.ok(Date.now() >= lastSignOfLife + SESSION_TIMEOUT_MS - CLOCK_TOLERANCE_MS, 'not before the timeout');
     });
   }
 
@@ -167,8 +170,8 @@ describe('a restart of the hub', { concurrency: CONCURRENCY }, () => {
     const feed = await hub.web('timeout').openSocket({ all: 'true' });
     t.after(() => feed.close());
     assert.equal((await hub.web('timeout').get('/api/sessions')).body.sessions[0].active, true);
-    await feed.nextUpdate({ active: false }, 2 * SESSION_MS);
-    assert.ok(Date.now() >= lastKeepAlive + SESSION_MS - CLOCK_MS, 'not before the timeout');
+    await feed.nextUpdate({ active: false }, 2 * SESSION_TIMEOUT_MS);
+    assert.ok(Date.now() >= lastKeepAlive + SESSION_TIMEOUT_MS - CLOCK_TOLERANCE_MS, 'not before the timeout');
     assert.equal((await hub.web('timeout').readSession(session.id)).active, false);
   });
 });

@@ -11,20 +11,20 @@ import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { FAULTY_WORKER, startHub } from './lib/hub.mjs';
 
 const MIB = 1024 * 1024;
-const LARGEST = 30 * MIB;
+const LARGEST_VALUE_BYTES = 30 * MIB;
 
 /** The memory budget (`MAX_BUFFER_BYTES`), which all namespaces share. Buffers are in wasm memory. */
-const MAX_BUFFERS = 64 * MIB;
+const MAX_BUFFER_BYTES = 64 * MIB;
 
 /**
  * The largest heap of an isolate. Above this size, V8 ends the process. The heap contains garbage, and copies of frames and batches
  * between JavaScript and wasm. The heap, the buffers, and 16 MiB for code and the idle wasm memory are the memory of an isolate.
  */
-const MAX_HEAP = 48 * MIB;
-process.env.MINIFLARE_WORKERD_V8_FLAGS = `--max-old-space-size=${MAX_HEAP / MIB}`;
+const MAX_HEAP_BYTES = 48 * MIB;
+process.env.MINIFLARE_WORKERD_V8_FLAGS = `--max-old-space-size=${MAX_HEAP_BYTES / MIB}`;
 
 /** The size of queued changes above which they are sealed as a batch (`MAX_BATCH_BYTES`). */
-const MAX_BATCH = 4_000_000;
+const MAX_BATCH_BYTES = 4_000_000;
 
 test('namespaces that fill the memory of an isolate stay within its limit, and another one is served all the time', async (t) => {
   const hub = await startHub({ wrappers: FAULTY_WORKER });
@@ -35,7 +35,7 @@ test('namespaces that fill the memory of an isolate stay within its limit, and a
   const quiet = await liveSession(t, hub, { namespace: 'quiet', tag: 'quiet', tokenIn: 'header' });
   const send = ({ session, cli }, message) => cli.emitWithAck('message', { sid: session.id, message }, 60_000);
   await Promise.all([...tenants, quiet].map((tenant) => send(tenant, 'warm-up')));
-  const before = { wasm: await hub.wasmMemory(), process: hub.memory().now };
+  const before = { wasm: await hub.readWasmMemory(), process: hub.readMemory().now };
   await hub.setFaults(names.map(() => ({ on: 'writes', kind: 'slow', ms: 5_000 })));
   // 240 MiB in total, while the database is slow.
   const message = 'x'.repeat(MIB);
@@ -59,13 +59,13 @@ test('namespaces that fill the memory of an isolate stay within its limit, and a
   assert.ok(stored >= names.length, `${stored}`);
   t.diagnostic(`of ${acks.length} messages ${stored} were stored and ${overloaded} refused`);
   t.diagnostic(`${delays.length} messages of the quiet namespace took up to ${(Math.max(...delays) / 1000).toFixed(1)} s`);
-  const wasm = (await hub.wasmMemory()) - before.wasm;
-  const growth = hub.memory().peak - before.process;
+  const wasm = (await hub.readWasmMemory()) - before.wasm;
+  const growth = hub.readMemory().peak - before.process;
   t.diagnostic(`the wasm memory has grown by ${(wasm / MIB).toFixed(1)} MiB, the process by at most ${(growth / MIB).toFixed(1)} MiB`);
-  assert.ok(wasm <= MAX_BUFFERS, `${wasm}`);
+  assert.ok(wasm <= MAX_BUFFER_BYTES, `${wasm}`);
   // D1 has its own heap in the process. For each namespace, the runtime also holds a received frame and two batches outside of
   // the heaps: the slow batch, and its repetition after 2 s without a result (`DB_SILENCE_MS`).
-  assert.ok(growth <= MAX_BUFFERS + 2 * MAX_HEAP + (names.length + 1) * (MIB + 2 * MAX_BATCH), `${growth}`);
+  assert.ok(growth <= MAX_BUFFER_BYTES + 2 * MAX_HEAP_BYTES + (names.length + 1) * (MIB + 2 * MAX_BATCH_BYTES), `${growth}`);
 });
 
 test('an object that hibernates and wakes reuses the memory of its last instance', async (t) => {
@@ -80,7 +80,7 @@ test('an object that hibernates and wakes reuses the memory of its last instance
       [await open('a'), await open('b'), await open('c')].map(({ id }) => `/api/sessions/${id}`),
     );
   }
-  const before = await hub.wasmMemory();
+  const before = await hub.readWasmMemory();
   for (let round = 0; round < 5; round += 1) {
     for (const namespace of namespaces) {
       // On a busy computer the runtime may have hibernated the object itself.
@@ -88,7 +88,7 @@ test('an object that hibernates and wakes reuses the memory of its last instance
       for (const path of paths.get(namespace)) assert.equal((await hub.web(namespace).get(path)).status, 200);
     }
   }
-  const growth = (await hub.wasmMemory()) - before;
+  const growth = (await hub.readWasmMemory()) - before;
   t.diagnostic(`the wasm memory of ${(before / MIB).toFixed(1)} MiB has grown by ${(growth / MIB).toFixed(1)} MiB`);
   assert.ok(growth <= 4 * MIB, `${growth}`);
 });
@@ -98,17 +98,17 @@ test('the largest message takes at most 2.5 times its size, and later ones reuse
   t.after(() => hub.stop());
   const { session, cli } = await liveSession(t, hub, { tag: 'memory', tokenIn: 'header' });
   const second = await connectCli(t, hub, { tokenIn: 'header' });
-  const before = await hub.wasmMemory();
+  const before = await hub.readWasmMemory();
   const send = (sender, message) => sender.emitWithAck('message', { sid: session.id, message }, 60_000);
-  const texts = ['x'.repeat(LARGEST - 2), `ü${'x'.repeat(LARGEST - 4)}`];
-  const wrapped = JSON.stringify({ text: `"${'x'.repeat(LARGEST - 2000)}"` });
+  const texts = ['x'.repeat(LARGEST_VALUE_BYTES - 2), `ü${'x'.repeat(LARGEST_VALUE_BYTES - 4)}`];
+  const wrapped = JSON.stringify({ text: `"${'x'.repeat(LARGEST_VALUE_BYTES - 2000)}"` });
   const growth = [];
   for (const message of [...texts, wrapped, ...texts]) {
     const { ok, seq } = await send(cli, message);
     assert.equal(ok, true);
     const { status } = await hub.web().get(`/api/sessions/${session.id}/messages?afterSeq=${seq - 1}`);
     assert.equal(status, 200);
-    growth.push((await hub.wasmMemory()) - before);
+    growth.push((await hub.readWasmMemory()) - before);
   }
   // There is memory for one of two messages. The other message waits until the slow database has written the first one.
   await hub.setFaults([{ on: 'writes', kind: 'slow', ms: 3_000 }]);
@@ -117,22 +117,22 @@ test('the largest message takes at most 2.5 times its size, and later ones reuse
     acks.every(({ ok }) => ok),
     JSON.stringify(acks),
   );
-  growth.push((await hub.wasmMemory()) - before);
+  growth.push((await hub.readWasmMemory()) - before);
   const growthInMib = growth.map((bytes) => (bytes / MIB).toFixed(1)).join(' ');
   t.diagnostic(`the wasm memory has grown by ${growthInMib} MiB`);
   assert.ok(
-    growth.every((bytes) => bytes < 2.5 * LARGEST),
+    growth.every((bytes) => bytes < 2.5 * LARGEST_VALUE_BYTES),
     growthInMib,
   );
-  assert.ok(growth.at(-1) - growth[0] < LARGEST / 2, growthInMib);
+  assert.ok(growth.at(-1) - growth[0] < LARGEST_VALUE_BYTES / 2, growthInMib);
 });
 
 test('the largest agent states, one after another, take no more memory than messages', async (t) => {
   const hub = await startHub({ wrappers: FAULTY_WORKER });
   t.after(() => hub.stop());
-  const before = await hub.wasmMemory();
+  const before = await hub.readWasmMemory();
   const growth = [];
-  const padding = 'x'.repeat(LARGEST - '{"padding":""}'.length);
+  const padding = 'x'.repeat(LARGEST_VALUE_BYTES - '{"padding":""}'.length);
   for (const tag of ['one', 'two', 'three']) {
     const { session, cli } = await liveSession(t, hub, { tag, tokenIn: 'header' });
     const second = await connectCli(t, hub, { tokenIn: 'header', auth: { sessionId: session.id } });
@@ -144,15 +144,15 @@ test('the largest agent states, one after another, take no more memory than mess
     assert.equal((await update(second, 1, {})).agentState.padding.length, padding.length);
     const { body } = await hub.web().get(`/api/sessions/${session.id}`);
     assert.equal(body.session.agentState.padding.length, padding.length);
-    growth.push((await hub.wasmMemory()) - before);
+    growth.push((await hub.readWasmMemory()) - before);
   }
   const growthInMib = growth.map((bytes) => (bytes / MIB).toFixed(1)).join(' ');
   t.diagnostic(`the wasm memory has grown by ${growthInMib} MiB`);
   assert.ok(
-    growth.every((bytes) => bytes < 2.5 * LARGEST),
+    growth.every((bytes) => bytes < 2.5 * LARGEST_VALUE_BYTES),
     growthInMib,
   );
-  assert.ok(growth.at(-1) - growth[0] < LARGEST / 2, growthInMib);
+  assert.ok(growth.at(-1) - growth[0] < LARGEST_VALUE_BYTES / 2, growthInMib);
 
   // A session may have two of the largest values; its response is sent in parts.
   const { session, cli } = await liveSession(t, hub, { tag: 'both', tokenIn: 'header' });
@@ -161,31 +161,31 @@ test('the largest agent states, one after another, take no more memory than mess
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { padding } }, 60_000);
   const { body } = await hub.web().get(`/api/sessions/${session.id}`);
   assert.deepEqual([body.session.metadata, body.session.agentState], [metadata, { padding }]);
-  const both = (await hub.wasmMemory()) - before;
+  const both = (await hub.readWasmMemory()) - before;
   t.diagnostic(`with both values in one response by ${(both / MIB).toFixed(1)} MiB`);
-  assert.ok(both < 3 * LARGEST, `${both}`);
+  assert.ok(both < 3 * LARGEST_VALUE_BYTES, `${both}`);
 });
 
 test('invalid input takes no more memory than valid input', async (t) => {
   const hub = await startHub({ wrappers: FAULTY_WORKER });
   t.after(() => hub.stop());
   const { session, cli } = await liveSession(t, hub, { tag: 'hostile', tokenIn: 'header' });
-  const before = await hub.wasmMemory();
+  const before = await hub.readWasmMemory();
   const nested = (bytes) => '['.repeat(bytes / 2) + ']'.repeat(bytes / 2);
   // JSON allows this character unescaped. In Rust's Debug output, the character becomes six characters.
   const escaped = (bytes) => '\x7f'.repeat(bytes);
   const packets = {
-    'nested arrays before a field of the wrong type': `["session-alive",{"x":${nested(LARGEST)},"sid":5}]`,
-    'a string in place of a number': `["session-alive",{"sid":"${session.id}","time":"${escaped(LARGEST)}"}]`,
-    'a long string in place of a mode': `["session-alive",{"sid":"${session.id}","time":1,"mode":"${escaped(LARGEST)}"}]`,
-    'millions of arguments': `["ping",${'1,'.repeat(LARGEST / 2)}1]`,
+    'nested arrays before a field of the wrong type': `["session-alive",{"x":${nested(LARGEST_VALUE_BYTES)},"sid":5}]`,
+    'a string in place of a number': `["session-alive",{"sid":"${session.id}","time":"${escaped(LARGEST_VALUE_BYTES)}"}]`,
+    'a long string in place of a mode': `["session-alive",{"sid":"${session.id}","time":1,"mode":"${escaped(LARGEST_VALUE_BYTES)}"}]`,
+    'millions of arguments': `["ping",${'1,'.repeat(LARGEST_VALUE_BYTES / 2)}1]`,
   };
   for (const [what, packet] of Object.entries(packets)) {
     cli.socket.io.engine.write(`2/cli,900${packet}`);
     await cli.frames.next((frame) => /^(3\/cli,900|2\/cli,\["error")/.test(frame), `an answer to ${what}`, 60_000);
-    const growth = (await hub.wasmMemory()) - before;
+    const growth = (await hub.readWasmMemory()) - before;
     t.diagnostic(`${what}: the wasm memory has grown by ${(growth / MIB).toFixed(1)} MiB`);
-    assert.ok(growth < 2.5 * LARGEST, what);
+    assert.ok(growth < 2.5 * LARGEST_VALUE_BYTES, what);
   }
   const bodies = {
     'nested arrays before a field of the wrong type': `{"x":${nested(7 * MIB)},"text":5}`,
@@ -194,8 +194,8 @@ test('invalid input takes no more memory than valid input', async (t) => {
   for (const [what, body] of Object.entries(bodies)) {
     const { status, body: answer } = await hub.web().request('POST', `/api/sessions/${session.id}/messages`, { raw: body });
     assert.deepEqual([status, answer.code], [400, 'invalid_field'], what);
-    const growth = (await hub.wasmMemory()) - before;
-    assert.ok(growth < 2.5 * LARGEST, `${what}: ${growth}`);
+    const growth = (await hub.readWasmMemory()) - before;
+    assert.ok(growth < 2.5 * LARGEST_VALUE_BYTES, `${what}: ${growth}`);
   }
 });
 
@@ -209,18 +209,18 @@ test('large pages of messages that many clients request at once are read one aft
   const path = `/api/sessions/${session.id}/messages?limit=20`;
   const { text: expected } = await hub.web().get(path);
   assert.ok(Buffer.byteLength(expected) > 8_000_000, `${Buffer.byteLength(expected)}`);
-  const before = { wasm: await hub.wasmMemory(), process: hub.memory().now };
+  const before = { wasm: await hub.readWasmMemory(), process: hub.readMemory().now };
   // On a busy computer, a read may wait too long and get 503 `overloaded`. The client then tries again.
   const readPage = async () => {
     const page = await hub.web().get(path);
     return page.status === 503 && page.body.code === 'overloaded' ? undefined : page;
   };
   const pages = await Promise.all(Array.from({ length: 12 }, () => eventually(readPage, 'a page', 60_000)));
-  const wasm = (await hub.wasmMemory()) - before.wasm;
-  const growth = hub.memory().peak - before.process;
+  const wasm = (await hub.readWasmMemory()) - before.wasm;
+  const growth = hub.readMemory().peak - before.process;
   t.diagnostic(`the wasm memory has grown by ${(wasm / MIB).toFixed(1)} MiB, the process by at most ${(growth / MIB).toFixed(1)} MiB`);
   for (const { status, text } of pages) assert.ok(status === 200 && text === expected, `${status} ${text.slice(0, 200)}`);
-  assert.ok(wasm <= MAX_BUFFERS, `${wasm}`);
+  assert.ok(wasm <= MAX_BUFFER_BYTES, `${wasm}`);
 });
 
 /**
@@ -244,18 +244,18 @@ test('only one large response is open at a time; other requests get 503 until it
   const hub = await startHub({ wrappers: FAULTY_WORKER });
   t.after(() => hub.stop());
   const { session, cli } = await liveSession(t, hub, { tag: 'unread', tokenIn: 'header' });
-  const padding = 'x'.repeat(LARGEST - 100);
+  const padding = 'x'.repeat(LARGEST_VALUE_BYTES - 100);
   const metadata = { path: '/code', host: 'box', padding };
   await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: 1, metadata }, 60_000);
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { padding } }, 60_000);
   assert.equal((await cli.emitWithAck('message', { sid: session.id, message: padding }, 60_000)).ok, true);
   for (const path of [`/api/sessions/${session.id}`, `/api/sessions/${session.id}/messages?limit=1`]) {
     assert.equal((await hub.web().get(path)).status, 200);
-    const before = await hub.wasmMemory();
+    const before = await hub.readWasmMemory();
     const responses = await Promise.all(Array.from({ length: 12 }, () => requestHead(hub, path)));
-    const growth = (await hub.wasmMemory()) - before;
+    const growth = (await hub.readWasmMemory()) - before;
     t.diagnostic(`${path}: the wasm memory has grown by ${(growth / MIB).toFixed(1)} MiB`);
-    assert.ok(growth < 2.5 * LARGEST, `${growth}`);
+    assert.ok(growth < 2.5 * LARGEST_VALUE_BYTES, `${growth}`);
     assert.equal(responses.filter(({ statusCode }) => statusCode === 200).length, 1);
     const refused = responses.filter(({ statusCode, headers }) => statusCode === 503 && headers['retry-after'] === '1');
     assert.equal(refused.length, 11);

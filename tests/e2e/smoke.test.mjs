@@ -28,7 +28,7 @@ async function sessionIds(target, namespace) {
 }
 
 /** The results by check, and the details of failed checks. */
-function outcomes({ checks }) {
+function summarizeChecks({ checks }) {
   const results = Object.fromEntries(checks.map(({ name, result }) => [name, result]));
   const reasons = Object.fromEntries(checks.filter(({ result }) => result === 'failed').map(({ name, detail }) => [name, detail]));
   return { results, reasons };
@@ -57,7 +57,7 @@ describe('npm run smoke', { concurrency: true }, () => {
     const { code, stdout, stderr } = await runSmoke('--hub', hub.url, '--token', hub.token('used'), '--json');
     assert.equal(code, 0, stdout + stderr);
     const report = JSON.parse(stdout);
-    assert.deepEqual(outcomes(report).results, Object.fromEntries(ALL.map((name) => [name, 'ok'])));
+    assert.deepEqual(summarizeChecks(report).results, Object.fromEntries(ALL.map((name) => [name, 'ok'])));
     const check = (name) => report.checks.find((found) => found.name === name);
     assert.equal(check('messages').count, 5000);
     assert.equal(check('reconnect').count, 200);
@@ -83,7 +83,7 @@ describe('npm run smoke', { concurrency: true }, () => {
 
   test('says that the token is wrong', async () => {
     const { code, stdout } = await runSmoke('--hub', hub.url, '--token', 'wrong token', '--json');
-    const { results, reasons } = outcomes(JSON.parse(stdout));
+    const { results, reasons } = summarizeChecks(JSON.parse(stdout));
     assert.equal(code, 1);
     assert.match(reasons['sign-in'], /does not accept the token.*CLI_API_TOKEN/);
     const skipped = ALL.filter((name) => results[name] === 'skipped');

@@ -37,14 +37,14 @@ test('ten uploads of 49 MB, one after another, need a heap for one frame, and le
     assert.equal(status, 200, text);
   };
   await upload(uploadBody(1000));
-  const before = hub.memory().now;
+  const before = hub.readMemory().now;
   const body = uploadBody(49 * MIB);
   const growth = [];
   for (let count = 0; count < 10; count++) {
     await upload(body);
-    growth.push((hub.memory().now - before) / body.length);
+    growth.push((hub.readMemory().now - before) / body.length);
   }
-  const peak = (hub.memory().peak - before) / body.length;
+  const peak = (hub.readMemory().peak - before) / body.length;
   const growthInBodies = growth.map((times) => times.toFixed(2)).join(' ');
   t.diagnostic(`growth after each upload, in bodies of ${body.length} bytes: ${growthInBodies}; peak ${peak.toFixed(2)}`);
   assert.ok(Math.max(...growth) <= KEPT_BODIES, `the memory grew by ${growthInBodies} bodies`);
@@ -72,14 +72,14 @@ test('four concurrent uploads of 100 MB in chunks take at most 64 MiB together',
   );
   const uploadAll = (size) => Promise.all(sessions.map(({ namespace, route }) => streamUpload(hub, route, { namespace, size })));
   await uploadAll(1000);
-  const before = hub.memory().now;
+  const before = hub.readMemory().now;
   const answers = await uploadAll(100 * MIB);
   assert.deepEqual(
     answers.map(({ status }) => status),
     [200, 200, 200, 200],
     JSON.stringify(answers),
   );
-  const growth = hub.memory().peak - before;
+  const growth = hub.readMemory().peak - before;
   t.diagnostic(`the peak is ${(growth / MIB).toFixed(1)} MiB above the memory before`);
   assert.ok(growth <= CHUNKS_GROWTH, `the memory grew by ${growth} bytes`);
 });

@@ -10,15 +10,15 @@ import * as previous from './previous/index.js';
 const BUILDS = { current, previous };
 
 /** The builds to use instead of the variables `WORKER_BUILD` and `OBJECT_BUILD`. @type {{worker?: string, object?: string}} */
-let chosen = {};
+let selectedBuilds = {};
 
 export default class extends WorkerEntrypoint {
   async fetch(request) {
     if (new URL(request.url).pathname === '/e2e/builds') {
-      chosen = await request.json();
+      selectedBuilds = await request.json();
       return new Response(null, { status: 204 });
     }
-    const { default: Worker } = BUILDS[chosen.worker ?? this.env.WORKER_BUILD];
+    const { default: Worker } = BUILDS[selectedBuilds.worker ?? this.env.WORKER_BUILD];
     return new Worker(this.ctx, this.env).fetch(request);
   }
 }
@@ -27,7 +27,7 @@ export default class extends WorkerEntrypoint {
 export class NamespaceHub extends DurableObject {
   constructor(state, env) {
     super(state, env);
-    this.hub = new BUILDS[chosen.object ?? env.OBJECT_BUILD].NamespaceHub(state, env);
+    this.hub = new BUILDS[selectedBuilds.object ?? env.OBJECT_BUILD].NamespaceHub(state, env);
   }
 }
 

@@ -14,7 +14,7 @@ const tallies = new Map();
 const newDatabaseCounts = () => ({ roundTrips: 0, rowsRead: 0, rowsWritten: 0, databaseBytes: 0, statements: [] });
 
 /** The counts of the worker itself, without objects. */
-const worker = { requests: 0, ...newDatabaseCounts() };
+const workerCounts = { requests: 0, ...newDatabaseCounts() };
 
 /** The number of log lines of the worker and of all objects. */
 let logLines = 0;
@@ -34,20 +34,20 @@ function tallyOf(id) {
   const key = id.toString();
   if (!tallies.has(key)) {
     const storage = { rowsRead: 0, rowsWritten: 0, alarmsSet: 0 };
-    tallies.set(key, { wakes: 0, events: [], active: 0, since: 0, busyMs: 0, storage, ...newDatabaseCounts() });
+    tallies.set(key, { wakes: 0, events: [], runningCount: 0, busySince: 0, busyMs: 0, storage, ...newDatabaseCounts() });
   }
   return tallies.get(key);
 }
 
 /** Runs `work`, and adds its time to `busyMs`. If several works of an object overlap, the time counts once. */
 async function whileBusy(tally, work) {
-  tally.active += 1;
-  if (tally.active === 1) tally.since = Date.now();
+  tally.runningCount += 1;
+  if (tally.runningCount === 1) tally.busySince = Date.now();
   try {
     return await work();
   } finally {
-    tally.active -= 1;
-    if (tally.active === 0) tally.busyMs += Date.now() - tally.since;
+    tally.runningCount -= 1;
+    if (tally.runningCount === 0) tally.busyMs += Date.now() - tally.busySince;
   }
 }
 
@@ -115,7 +115,7 @@ export class NamespaceHub extends BuiltHub {
     const tally = tallyOf(state.id);
     tally.wakes += 1;
     // The platform may have removed the previous instance of this object while that instance was busy.
-    tally.active = 0;
+    tally.runningCount = 0;
     countStorage(state.storage, tally.storage);
     super(
       state,
@@ -140,15 +140,15 @@ for (const name of ['fetch', 'webSocketMessage', 'webSocketClose', 'webSocketErr
 
 export default class extends Worker {
   constructor(context, env) {
-    super(context, withCounts(env, worker));
+    super(context, withCounts(env, workerCounts));
   }
 
   async fetch(request) {
     const { pathname, searchParams } = new URL(request.url);
     if (pathname === '/e2e/tally') {
-      return Response.json({ ...tallyOf(this.env.HUB.idFromName(searchParams.get('namespace'))), worker, logLines });
+      return Response.json({ ...tallyOf(this.env.HUB.idFromName(searchParams.get('namespace'))), worker: workerCounts, logLines });
     }
-    worker.requests += 1;
+    workerCounts.requests += 1;
     return super.fetch(request);
   }
 }

@@ -31,9 +31,9 @@ function withRecords(env) {
     const bytes = statements.reduce((sum, statement) => sum + statement.bytes, 0);
     const results = await env.DB.batch(statements);
     if (bytes > LARGE_BYTES) {
-      const query = { bytes, turned: false };
+      const query = { bytes, hasTurned: false };
       last = query;
-      setTimeout(() => (query.turned = true), 0);
+      setTimeout(() => (query.hasTurned = true), 0);
     }
     return results;
   };

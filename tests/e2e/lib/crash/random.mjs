@@ -13,7 +13,7 @@ export class Random {
   }
 
   /** Returns an independent source with a name. Numbers drawn from one source do not affect another source. @param {string} name */
-  for(name) {
+  fork(name) {
     return new Random(`${this.#seed}/${name}`);
   }
 

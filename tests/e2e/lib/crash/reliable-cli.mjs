@@ -42,7 +42,7 @@ export class ReliableCli {
     this.session = session;
     this.sendsMessages = sendsMessages;
     this.isLeader = isLeader;
-    this.random = loadTest.random.for(name);
+    this.random = loadTest.random.fork(name);
     this.signal = loadTest.signal(name);
     this.web = loadTest.hub.web(namespace);
     this.cli = new Cli(loadTest.hub, { namespace, tokenIn, auth: { sessionId: session.id }, reconnection: true });

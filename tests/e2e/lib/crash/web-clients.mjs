@@ -22,7 +22,7 @@ export class Writer {
     this.text = text;
     this.maxPauseMs = maxPauseMs;
     this.web = loadTest.hub.web(namespace);
-    this.random = loadTest.random.for(name);
+    this.random = loadTest.random.fork(name);
   }
 
   async run() {
@@ -52,7 +52,7 @@ export class Approver {
     this.loadTest = loadTest;
     this.session = session;
     this.web = loadTest.hub.web(namespace);
-    this.random = loadTest.random.for(name);
+    this.random = loadTest.random.fork(name);
   }
 
   async run() {
@@ -88,7 +88,7 @@ export class Caller {
     this.name = name;
     this.session = session;
     this.web = loadTest.hub.web(namespace);
-    this.random = loadTest.random.for(name);
+    this.random = loadTest.random.fork(name);
   }
 
   async run() {
