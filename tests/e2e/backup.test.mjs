@@ -43,7 +43,7 @@ test('an exported database with large rows is restored into an empty one, with e
   });
   // The backup contains the hub's signing keys.
   if (process.platform !== 'win32') assert.equal(statSync(backup).mode & 0o777, 0o600);
-  await assert.rejects(wrangler(target, 'd1', 'execute', 'DB', '--local', '--file', backup), ({ stdout, stderr }) =>
+  await assert.rejects(runWrangler(target, 'd1', 'execute', 'DB', '--local', '--file', backup), ({ stdout, stderr }) =>
     /statement too long/.test(stdout + stderr),
   );
 
@@ -54,7 +54,7 @@ test('an exported database with large rows is restored into an empty one, with e
     /Long statements that were split: [5-9]\.\nRows whose JSON the export had changed, and which were repaired: [2-9]\./,
   );
   assert.equal(stderr, '');
-  await wrangler(target, 'd1', 'execute', 'DB', '--local', '--file', split);
+  await runWrangler(target, 'd1', 'execute', 'DB', '--local', '--file', split);
 
   const [original, restored] = [source, target].map(readDatabase);
   for (const column of /** @type {const} */ ([
@@ -106,7 +106,7 @@ async function fillDatabase(t, project) {
 }
 
 /** @param {string} cwd the folder of a wrangler project @param {...string} args */
-function wrangler(cwd, ...args) {
+function runWrangler(cwd, ...args) {
   const [command, commandArgs] = wranglerCommand(args);
   return run(command, commandArgs, { cwd, env: { ...process.env, ...LOCAL_COMMAND_ENV } });
 }

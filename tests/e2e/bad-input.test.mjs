@@ -22,11 +22,11 @@ import { openTcpSocket } from './lib/tcp-socket.mjs';
 const hub = await startHub();
 after(() => hub.stop());
 
-const source = (file) => readFileSync(path.join(ROOT, 'src', ...file.split('/')), 'utf8');
+const readSource = (file) => readFileSync(path.join(ROOT, 'src', ...file.split('/')), 'utf8');
 
 /** The names of the events of a CLI, from the source of the hub's decoder. */
 const EVENTS = [
-  ...source('wire/cli.rs')
+  ...readSource('wire/cli.rs')
     .split('let event = match name {')[1]
     .split('_ => return')[0]
     .matchAll(/"([a-z-]+)" =>/g),
@@ -115,7 +115,7 @@ describe('a body', () => {
   // These routes have no body.
   const bodiless = ['/switch', '/resume'];
   const readers = ROUTES.filter(({ method, route }) => ['POST', 'PATCH'].includes(method) && !bodiless.some((end) => route.endsWith(end)));
-  const target = (route) =>
+  const targetOf = (route) =>
     route
       .replace(/(sessions)\/\{id\}/, `$1/${session.id}`)
       .replace('machines/{id}', 'machines/m')
@@ -126,7 +126,7 @@ describe('a body', () => {
       assert.ok(readers.length >= 12, JSON.stringify(readers));
       for (const { method, route } of readers) {
         for (const chunked of [false, true]) {
-          assertRefusal(await sendRaw(method, target(route), { body: Buffer.from(bytes), chunked }), 400, 'invalid_body');
+          assertRefusal(await sendRaw(method, targetOf(route), { body: Buffer.from(bytes), chunked }), 400, 'invalid_body');
         }
       }
     });
@@ -173,11 +173,11 @@ describe('a path', () => {
   test('with an invalid or unknown id is refused by every route', async () => {
     assert.ok(withId.length >= 20, JSON.stringify(withId));
     for (const { method, route } of withId) {
-      const to = (id) => route.replace('{id}', id).replace(/\{\w+\}/, 'r');
+      const pathWithId = (id) => route.replace('{id}', id).replace(/\{\w+\}/, 'r');
       const code = route.includes('/sessions/') ? 'session_not_found' : 'machine_not_found';
-      assertRefusal(await sendRaw(method, to('%ff'), bodyOf(method)), 400, 'invalid_field', 'id');
+      assertRefusal(await sendRaw(method, pathWithId('%ff'), bodyOf(method)), 400, 'invalid_field', 'id');
       for (const id of /** @type {any[]} */ (['__proto__', '%00', '..%2f..%2fetc', 'x'.repeat(8192)])) {
-        assertRefusal(await sendRaw(method, to(id), bodyOf(method)), 404, code);
+        assertRefusal(await sendRaw(method, pathWithId(id), bodyOf(method)), 404, code);
       }
     }
   });

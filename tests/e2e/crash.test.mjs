@@ -122,11 +122,11 @@ test(`${KILLS} kills under load lose nothing`, async (t) => {
   const { activeAt: _, ...untouched } = await web.readSession(idle.id);
   assert.deepEqual(untouched, (({ activeAt, ...rest }) => rest)(idle));
 
-  report(t, loadTest, { loads, agent, before, recoveries, inFlight });
+  printReport(t, loadTest, { loads, agent, before, recoveries, inFlight });
 });
 
 /** Prints figures of the run. */
-function report(t, loadTest, { loads, agent, before, recoveries, inFlight }) {
+function printReport(t, loadTest, { loads, agent, before, recoveries, inFlight }) {
   const sorted = recoveries.map(Math.round).sort((a, b) => a - b);
   const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
   const listeners = loads.flatMap((load) => load.listeners);

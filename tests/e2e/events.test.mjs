@@ -20,7 +20,7 @@ function createJwt(ns, seconds) {
   return `${signed}.${createHmac('sha256', JWT_SECRET).update(signed).digest('base64url')}`;
 }
 
-const types = (feed) => feed.all.map(({ type }) => type);
+const typesOf = (feed) => feed.all.map(({ type }) => type);
 
 for (const channel of Object.keys(CHANNELS)) {
   describe(`the ${channel}`, () => {
@@ -79,7 +79,7 @@ for (const channel of Object.keys(CHANNELS)) {
       assert.equal(data.metadata.name, 'Named');
       await web.delete(`/api/sessions/${session.id}`);
       await feed.nextEvent('session-removed', session.id);
-      assert.deepEqual(types(feed), ['connection-changed', 'session-added', 'session-updated', 'session-removed']);
+      assert.deepEqual(typesOf(feed), ['connection-changed', 'session-added', 'session-updated', 'session-removed']);
     });
 
     test('carries changes of a machine', async (t) => {
@@ -223,14 +223,14 @@ describe('visibility', () => {
     for (const channel of Object.keys(CHANNELS)) {
       const feed = await openFeed(t, web, channel, { all: 'true', visibility: 'hidden' });
       const { subscriptionId } = (await feed.waitForGreeting()).data;
-      const set = (body, asker = web) => asker.post('/api/visibility', body);
-      assert.deepEqual((await set({ subscriptionId, visibility: 'visible' })).body, { ok: true });
-      assert.deepEqual((await set({ subscriptionId, visibility: 'hidden' })).body, { ok: true });
-      assert.equal((await set({ subscriptionId, visibility: 'half' })).status, 400);
-      assert.equal((await set({ subscriptionId })).status, 400);
+      const setVisibility = (body, asker = web) => asker.post('/api/visibility', body);
+      assert.deepEqual((await setVisibility({ subscriptionId, visibility: 'visible' })).body, { ok: true });
+      assert.deepEqual((await setVisibility({ subscriptionId, visibility: 'hidden' })).body, { ok: true });
+      assert.equal((await setVisibility({ subscriptionId, visibility: 'half' })).status, 400);
+      assert.equal((await setVisibility({ subscriptionId })).status, 400);
       for (const refused of [
-        await set({ subscriptionId: 'unknown', visibility: 'visible' }),
-        await set({ subscriptionId, visibility: 'visible' }, hub.web('others')),
+        await setVisibility({ subscriptionId: 'unknown', visibility: 'visible' }),
+        await setVisibility({ subscriptionId, visibility: 'visible' }, hub.web('others')),
       ]) {
         assert.deepEqual([refused.status, refused.body.code], [404, 'subscription_not_found']);
       }

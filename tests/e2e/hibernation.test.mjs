@@ -160,8 +160,8 @@ describe('a hibernating object', { concurrency: true }, () => {
         const tallyBefore = await target.readTally(namespace);
         await target.hibernate(namespace);
         cli.terminate();
-        const noticed = async () => (await target.readTally(namespace)).events.length > tallyBefore.events.length;
-        await eventually(noticed, 'the object to notice');
+        const hasNoticed = async () => (await target.readTally(namespace)).events.length > tallyBefore.events.length;
+        await eventually(hasNoticed, 'the object to notice');
         const { body } = await web.get(`/api/sessions/${session.id}/skills`);
         assert.deepEqual([body.success, body.error], [false, 'No handler registered for listSkills']);
       });

@@ -20,7 +20,7 @@ function contentOf(n) {
 }
 
 const numbersOf = (messages) => messages.map(({ content: { n } }) => n);
-const seqs = (messages) => messages.map(({ seq }) => seq);
+const seqsOf = (messages) => messages.map(({ seq }) => seq);
 const sequence = (count, from = 1) => Array.from({ length: count }, (_, index) => index + from);
 
 for (const tokenIn of /** @type {const} */ (['connect', 'header'])) {
@@ -49,7 +49,7 @@ for (const tokenIn of /** @type {const} */ (['connect', 'header'])) {
     assert.equal(new Set(acks.map(({ id }) => id)).size, COUNT);
 
     const forwards = await web.readHistory(session.id);
-    assert.deepEqual(seqs(forwards), sequence(COUNT));
+    assert.deepEqual(seqsOf(forwards), sequence(COUNT));
     assert.deepEqual(numbersOf(forwards), sequence(COUNT));
     assert.deepEqual(
       forwards.map(({ id }) => id),
@@ -63,7 +63,7 @@ for (const tokenIn of /** @type {const} */ (['connect', 'header'])) {
       backwards.push(...body.messages);
       before = body.page.nextBeforeSeq;
     }
-    assert.deepEqual(seqs(backwards), sequence(COUNT).reverse());
+    assert.deepEqual(seqsOf(backwards), sequence(COUNT).reverse());
     assert.equal((await web.readSession(session.id)).seq, COUNT);
 
     // The other CLI and the feed have received the same messages in the same order.
@@ -90,7 +90,7 @@ test('concurrent messages of web clients and two CLIs have one sequence of seqs'
     ...sequence(50).map((n) => web.post(`/api/sessions/${session.id}/messages`, { text: `${n}` })),
   ]);
   const history = await web.readHistory(session.id);
-  assert.deepEqual(seqs(history), sequence(450));
+  assert.deepEqual(seqsOf(history), sequence(450));
   for (const from of ['first', 'second']) {
     const own = history.filter(({ content: message }) => message.from === from);
     assert.deepEqual(numbersOf(own), sequence(200), `the order of the ${from} CLI`);

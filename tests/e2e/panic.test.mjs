@@ -104,21 +104,21 @@ describe('a panic', () => {
   ]) {
     test(`of Rust code in the ${where} closes no other socket, and is logged once with its message and location`, async (t) => {
       const clients = await connectAll(t, `unwrapped-in-the-${where}`);
-      const panics = () => hub.stderr.all.join('').split('panicked at').length - 1;
-      const before = panics();
+      const countPanics = () => hub.stderr.all.join('').split('panicked at').length - 1;
+      const before = countPanics();
       assertInterrupted(await clients.web.upgrade(path, { authorize, headers: { 'x-trap': trap } }));
       const logged = await hub.stderr.next((text) => text.includes('The response cannot be created'), 'the panic in the log');
       assert.match(logged, /panicked at \S+\.rs:\d+:\d+:\n.*Result::unwrap/);
       await assertAllConnected(clients);
       assert.deepEqual(clients.losses, []);
-      assert.equal(panics() - before, 1);
+      assert.equal(countPanics() - before, 1);
     });
   }
 
   test('does not happen when the platform refuses a socket: the upgrade is answered with 503, and no socket is closed', async (t) => {
     const clients = await connectAll(t, 'refused');
-    const panics = () => hub.stderr.all.join('').split('panicked at').length - 1;
-    const before = panics();
+    const countPanics = () => hub.stderr.all.join('').split('panicked at').length - 1;
+    const before = countPanics();
     for (const path of ['/api/events', '/socket.io/?EIO=4&transport=websocket']) {
       const { status, headers, body } = await clients.web.upgrade(path, { headers: { 'x-trap': 'socket' } });
       const error = 'Too many sockets are open or opening at once. Try again in a few seconds.';
@@ -126,7 +126,7 @@ describe('a panic', () => {
     }
     await assertAllConnected(clients);
     assert.deepEqual(clients.losses, []);
-    assert.equal(panics() - before, 0);
+    assert.equal(countPanics() - before, 0);
   });
 
   test('on a frame closes its sender’s socket, and later frames work', async (t) => {

@@ -88,7 +88,7 @@ describe('the git repository of an agent', () => {
   });
 
   test('is searched for file names with ripgrep', async () => {
-    const paths = async (query) => {
+    const searchPaths = async (query) => {
       const { success, files } = await read('files', query);
       assert.equal(success, true);
       return files.map(({ filePath }) => filePath).sort();
@@ -96,11 +96,11 @@ describe('the git repository of an agent', () => {
     const { files } = await read('files', { query: 'MAIN' });
     const fullPath = `${repository.folder}/src/main.rs`;
     assert.deepEqual(files, [{ fileName: 'main.rs', filePath: 'src/main.rs', fullPath, fileType: 'file' }]);
-    assert.deepEqual(await paths({ query: '*.txt' }), ['new.txt', 'src/ünïcode näme.txt', 'staged.txt']);
-    assert.deepEqual(await paths({ query: 'näme' }), ['src/ünïcode näme.txt']);
-    assert.deepEqual(await paths({ query: 'nothing like this' }), []);
-    assert.deepEqual(await paths({}), ['README.md', 'bytes.bin', 'new.txt', 'src/main.rs', 'src/ünïcode näme.txt', 'staged.txt']);
-    assert.equal((await paths({ limit: '2' })).length, 2);
+    assert.deepEqual(await searchPaths({ query: '*.txt' }), ['new.txt', 'src/ünïcode näme.txt', 'staged.txt']);
+    assert.deepEqual(await searchPaths({ query: 'näme' }), ['src/ünïcode näme.txt']);
+    assert.deepEqual(await searchPaths({ query: 'nothing like this' }), []);
+    assert.deepEqual(await searchPaths({}), ['README.md', 'bytes.bin', 'new.txt', 'src/main.rs', 'src/ünïcode näme.txt', 'staged.txt']);
+    assert.equal((await searchPaths({ limit: '2' })).length, 2);
     for (const limit of ['0', '501', 'many']) {
       const refused = await read('files', { query: 'a', limit });
       assert.deepEqual([refused.status, refused.code], [400, 'invalid_field'], limit);
@@ -111,9 +111,9 @@ describe('the git repository of an agent', () => {
   test('is listed folder by folder', async () => {
     const root = await read('directory');
     assert.equal(root.success, true);
-    const entry = (name) => root.entries.find((candidate) => candidate.name === name);
-    assert.equal(entry('src').type, 'directory');
-    assert.deepEqual(entry('bytes.bin'), { name: 'bytes.bin', type: 'file', size: 5 });
+    const findEntry = (name) => root.entries.find((candidate) => candidate.name === name);
+    assert.equal(findEntry('src').type, 'directory');
+    assert.deepEqual(findEntry('bytes.bin'), { name: 'bytes.bin', type: 'file', size: 5 });
     const src = await read('directory', { path: 'src' });
     assert.deepEqual(
       src.entries.map(({ name }) => name),

@@ -125,10 +125,10 @@ describe('the list', () => {
     const web = hub.web('archive');
     const plain = await web.openSession({ tag: 'plain' });
     const archived = await web.openSession({ tag: 'archived', metadata: { lifecycleState: 'archived', archivedBy: 'cli' } });
-    const ids = async (query) => (await listSessions(web, query)).map(({ id }) => id).sort();
-    assert.deepEqual(await ids(''), [plain.id]);
-    assert.deepEqual(await ids('?archived=only'), [archived.id]);
-    assert.deepEqual(await ids('?archived=include'), [plain.id, archived.id].sort());
+    const listIds = async (query) => (await listSessions(web, query)).map(({ id }) => id).sort();
+    assert.deepEqual(await listIds(''), [plain.id]);
+    assert.deepEqual(await listIds('?archived=only'), [archived.id]);
+    assert.deepEqual(await listIds('?archived=include'), [plain.id, archived.id].sort());
     assertRefused(await web.get('/api/sessions?archived=maybe'), 400, 'invalid_field', 'archived');
   });
 

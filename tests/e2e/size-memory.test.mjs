@@ -171,13 +171,13 @@ test('invalid input takes no more memory than valid input', async (t) => {
   t.after(() => hub.stop());
   const { session, cli } = await liveSession(t, hub, { tag: 'hostile', tokenIn: 'header' });
   const before = await hub.readWasmMemory();
-  const nested = (bytes) => '['.repeat(bytes / 2) + ']'.repeat(bytes / 2);
+  const nestedArrays = (bytes) => '['.repeat(bytes / 2) + ']'.repeat(bytes / 2);
   // JSON allows this character unescaped. In Rust's Debug output, the character becomes six characters.
-  const escaped = (bytes) => '\x7f'.repeat(bytes);
+  const textToEscape = (bytes) => '\x7f'.repeat(bytes);
   const packets = {
-    'nested arrays before a field of the wrong type': `["session-alive",{"x":${nested(LARGEST_VALUE_BYTES)},"sid":5}]`,
-    'a string in place of a number': `["session-alive",{"sid":"${session.id}","time":"${escaped(LARGEST_VALUE_BYTES)}"}]`,
-    'a long string in place of a mode': `["session-alive",{"sid":"${session.id}","time":1,"mode":"${escaped(LARGEST_VALUE_BYTES)}"}]`,
+    'nested arrays before a field of the wrong type': `["session-alive",{"x":${nestedArrays(LARGEST_VALUE_BYTES)},"sid":5}]`,
+    'a string in place of a number': `["session-alive",{"sid":"${session.id}","time":"${textToEscape(LARGEST_VALUE_BYTES)}"}]`,
+    'a long string in place of a mode': `["session-alive",{"sid":"${session.id}","time":1,"mode":"${textToEscape(LARGEST_VALUE_BYTES)}"}]`,
     'millions of arguments': `["ping",${'1,'.repeat(LARGEST_VALUE_BYTES / 2)}1]`,
   };
   for (const [what, packet] of Object.entries(packets)) {
@@ -188,8 +188,8 @@ test('invalid input takes no more memory than valid input', async (t) => {
     assert.ok(growth < 2.5 * LARGEST_VALUE_BYTES, what);
   }
   const bodies = {
-    'nested arrays before a field of the wrong type': `{"x":${nested(7 * MIB)},"text":5}`,
-    'a string in place of an array': `{"text":"a","attachments":"${escaped(7 * MIB)}"}`,
+    'nested arrays before a field of the wrong type': `{"x":${nestedArrays(7 * MIB)},"text":5}`,
+    'a string in place of an array': `{"text":"a","attachments":"${textToEscape(7 * MIB)}"}`,
   };
   for (const [what, body] of Object.entries(bodies)) {
     const { status, body: answer } = await hub.web().request('POST', `/api/sessions/${session.id}/messages`, { raw: body });

@@ -36,12 +36,12 @@ function ok(answer) {
   return answer.body;
 }
 
-const digest = (text) => createHash('sha256').update(text, 'base64').digest('hex');
-const upload = (bytes) => ({ filename: 'ü.bin', mimeType: 'application/octet-stream', content: randomBytes(bytes).toString('base64') });
+const digestOf = (text) => createHash('sha256').update(text, 'base64').digest('hex');
+const uploadBody = (bytes) => ({ filename: 'ü.bin', mimeType: 'application/octet-stream', content: randomBytes(bytes).toString('base64') });
 
 /** Serves uploads, and returns a digest of what has arrived. */
 const serveUploads = (cli) =>
-  cli.serve('uploadFile', ({ filename, content }) => ({ success: true, path: filename, digest: digest(content) }));
+  cli.serve('uploadFile', ({ filename, content }) => ({ success: true, path: filename, digest: digestOf(content) }));
 
 /** Returns the numbers of a feed's `message-received` events. */
 const numbersOf = (feed) => feed.all.filter(({ message }) => message).map(({ eventId }) => Number(eventId.split('-')[1]));
@@ -125,8 +125,8 @@ for (const [worker, object] of [BUILDS, BUILDS.toReversed()]) {
         const { session, cli } = await liveSession(suite, hub, { namespace, tag: 'sizes', tokenIn });
         const web = hub.web(namespace);
         await serveUploads(cli);
-        const file = upload(3 * MB);
-        assert.equal(ok(await web.post(`/api/sessions/${session.id}/upload`, file)).digest, digest(file.content));
+        const file = uploadBody(3 * MB);
+        assert.equal(ok(await web.post(`/api/sessions/${session.id}/upload`, file)).digest, digestOf(file.content));
         // The last two messages are larger than a database row.
         const sent = [{ n: 1 }, { n: 2, text: 'é'.repeat(100_000) }, { n: 3, text: 'x'.repeat(3 * MB) }, { n: 4, text: '🦀'.repeat(MB) }];
         for (const [index, content] of sent.entries())
@@ -161,7 +161,7 @@ for (const [worker, object] of [BUILDS, BUILDS.toReversed()]) {
         chunks.push({ offset, bytes: Buffer.from(content, 'base64') });
         return last ? { success: true, path: '/uploads/a' } : { success: true };
       });
-      const file = upload(3 * MB);
+      const file = uploadBody(3 * MB);
       assert.equal(ok(await hub.web('chunks').post(`/api/sessions/${session.id}/upload`, file)).path, '/uploads/a');
       assert.ok(chunks.length > 1);
       assert.ok(Buffer.concat(chunks.map(({ bytes }) => bytes)).equals(Buffer.from(file.content, 'base64')));

@@ -51,9 +51,9 @@ async function openSlowStream(t, web, sessionId) {
 const numbersIn = (text) => [...text.matchAll(/"content":\{"n":(\d+),[^\n]*\n\n/g)].map(([, n]) => Number(n));
 
 test('clients that do not read are disconnected, the largest stream first, and the other clients miss nothing', async (t) => {
-  const live = (namespace, tag) => liveSession(t, hub, { namespace, tag, tokenIn: 'header' });
-  const loud = await Promise.all(Array.from({ length: SLOW_CLIENTS }, (_, index) => live('loud', `loud ${index}`)));
-  const quiet = await live('quiet', 'quiet');
+  const startLiveSession = (namespace, tag) => liveSession(t, hub, { namespace, tag, tokenIn: 'header' });
+  const loud = await Promise.all(Array.from({ length: SLOW_CLIENTS }, (_, index) => startLiveSession('loud', `loud ${index}`)));
+  const quiet = await startLiveSession('quiet', 'quiet');
   const web = hub.web('loud');
   const reader = await openFeed(t, web, 'stream', { sessionId: loud[0].session.id });
   const small = await openSlowStream(t, hub.web('quiet'), quiet.session.id);

@@ -58,11 +58,11 @@ describe('npm run smoke', { concurrency: true }, () => {
     assert.equal(code, 0, stdout + stderr);
     const report = JSON.parse(stdout);
     assert.deepEqual(summarizeChecks(report).results, Object.fromEntries(ALL.map((name) => [name, 'ok'])));
-    const check = (name) => report.checks.find((found) => found.name === name);
-    assert.equal(check('messages').count, 5000);
-    assert.equal(check('reconnect').count, 200);
-    assert.ok(check('rpc').p50 <= check('rpc').p99);
-    assert.deepEqual(Object.keys(check('timing').server), ['worker', 'object', 'd1', 'batches']);
+    const findCheck = (name) => report.checks.find((found) => found.name === name);
+    assert.equal(findCheck('messages').count, 5000);
+    assert.equal(findCheck('reconnect').count, 200);
+    assert.ok(findCheck('rpc').p50 <= findCheck('rpc').p99);
+    assert.deepEqual(Object.keys(findCheck('timing').server), ['worker', 'object', 'd1', 'batches']);
     assert.deepEqual(report.regions, { worker: [], d1: [] }, 'the local runtime has no regions');
     assert.deepEqual(await sessionIds(hub, 'used'), [other.id]);
     assert.deepEqual(await web.readSession(other.id), other);

@@ -101,28 +101,28 @@ describe('a CLI with names of its own', () => {
 
   test('is called by the name that it registered; both names of a method share one handler', async (t) => {
     const { web, session, cli, path } = await openSession(t, hub, { namespace: 'calls', path: '/code/calls' });
-    const status = async () => assertOk(await web.get(`${path}/git-status`));
-    assert.deepEqual(await status(), { success: true, branch: 'main', files: [], cwd: '/code/calls' });
+    const readGitStatus = async () => assertOk(await web.get(`${path}/git-status`));
+    assert.deepEqual(await readGitStatus(), { success: true, branch: 'main', files: [], cwd: '/code/calls' });
     const other = await connectCli(t, hub, { namespace: 'calls', auth: { sessionId: session.id } });
     await other.serve('gitStatus', () => ({ success: true, by: 'other' }));
-    assert.equal((await status()).by, 'other');
+    assert.equal((await readGitStatus()).by, 'other');
     await cli.serve('git-status', () => ({ success: true, by: 'first' }));
-    assert.equal((await status()).by, 'first');
+    assert.equal((await readGitStatus()).by, 'first');
     await cli.emitWithAck('rpc-unregister', { method: 'git-status' });
-    assert.deepEqual(await status(), { success: false, error: 'No handler registered for gitStatus' });
+    assert.deepEqual(await readGitStatus(), { success: false, error: 'No handler registered for gitStatus' });
   });
 
   test('gets the agent to spawn in its own words', async (t) => {
     const { id, received } = await registerMachine(t, hub, 'spawns');
-    const spawn = (body) => hub.web('spawns').post(`/api/machines/${id}/spawn`, { directory: '/code/demo', ...body });
+    const requestSpawn = (body) => hub.web('spawns').post(`/api/machines/${id}/spawn`, { directory: '/code/demo', ...body });
     for (const body of [{ agent: 'zeta-coder' }, { agent: 'alpha' }, { agent: 'zeta-sketch' }, {}]) {
-      assert.deepEqual(assertOk(await spawn(body)), { success: true, type: 'success', sessionId: 'made-up' });
+      assert.deepEqual(assertOk(await requestSpawn(body)), { success: true, type: 'success', sessionId: 'made-up' });
     }
     assert.deepEqual(
       received.map(({ agent }) => agent),
       ['zeta-coder', 'zeta-coder', 'zeta-sketch', 'zeta-coder'],
     );
-    assert.match(assertRefused(await spawn({ agent: 'theta' }), 'agent'), /epsilon, zeta-coder, zeta-sketch/);
+    assert.match(assertRefused(await requestSpawn({ agent: 'theta' }), 'agent'), /epsilon, zeta-coder, zeta-sketch/);
   });
 
   test('is resumed with the agent’s session id under its own name, or else under the protocol’s name', async (t) => {
@@ -188,9 +188,9 @@ describe('a CLI with names of its own', () => {
     assert.equal((await read()).todos, undefined);
 
     const machine = await registerMachine(t, plainHub, 'plain');
-    const spawn = (agent) => web.post(`/api/machines/${machine.id}/spawn`, { directory: '/code/demo', agent });
-    assertRefused(await spawn('zeta-coder'), 'agent');
-    assert.deepEqual([(await spawn('alpha')).body.code, machine.received], ['cli_unreachable', []]);
+    const requestSpawn = (agent) => web.post(`/api/machines/${machine.id}/spawn`, { directory: '/code/demo', agent });
+    assertRefused(await requestSpawn('zeta-coder'), 'agent');
+    assert.deepEqual([(await requestSpawn('alpha')).body.code, machine.received], ['cli_unreachable', []]);
   });
 });
 

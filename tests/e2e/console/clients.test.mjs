@@ -109,10 +109,10 @@ test('shows git output and commands of a CLI in the CLI’s own shapes, and an e
     tag: '/code/s',
     metadata: { path: '/code/s', host: 'h', flavor: 'claude' },
   });
-  const git = (stdout) => () => ({ success: true, stdout, stderr: '', exitCode: 0 });
-  await cli.serve('git-status', git('# branch.head topic\n1 .M N... 100644 100644 100644 a b notes.txt\n? new file.txt\n'));
-  await cli.serve('git-diff-numstat', ({ staged }) => git(staged ? '' : '1\t2\tnotes.txt\n')());
-  await cli.serve('git-diff-file', git('--- a/notes.txt\n+++ b/notes.txt\n@@ -1 +1 @@\n-one\n+zwei\n'));
+  const gitResult = (stdout) => () => ({ success: true, stdout, stderr: '', exitCode: 0 });
+  await cli.serve('git-status', gitResult('# branch.head topic\n1 .M N... 100644 100644 100644 a b notes.txt\n? new file.txt\n'));
+  await cli.serve('git-diff-numstat', ({ staged }) => gitResult(staged ? '' : '1\t2\tnotes.txt\n')());
+  await cli.serve('git-diff-file', gitResult('--- a/notes.txt\n+++ b/notes.txt\n@@ -1 +1 @@\n-one\n+zwei\n'));
   await cli.serve('listSlashCommands', () => ({
     success: true,
     commands: [{ name: 'compact', description: 'Shortens the conversation' }],

@@ -296,12 +296,12 @@ test('reports the page visibility, and shows toasts of other sessions', async (t
       return response;
     };
   });
-  const reports = () => page.evaluate(() => window.reports);
+  const readReports = () => page.evaluate(() => window.reports);
   await setPageVisibility(page, 'hidden');
-  await eventually(async () => (await reports()).length === 2, 'the second report');
+  await eventually(async () => (await readReports()).length === 2, 'the second report');
   await setPageVisibility(page, 'visible');
-  await eventually(async () => (await reports()).length === 3, 'the third report');
-  assert.deepEqual(await reports(), [
+  await eventually(async () => (await readReports()).length === 3, 'the third report');
+  assert.deepEqual(await readReports(), [
     ['hidden', true, undefined],
     ['hidden', true, 200],
     ['visible', false, 200],

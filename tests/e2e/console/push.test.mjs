@@ -95,9 +95,9 @@ test('shows a toast instead of a push while the page is visible', async (t) => {
   await page.getByText('Alpha is waiting in The talk').waitFor();
   await page.getByRole('button', { name: 'Open' }).click();
   await page.getByRole('heading', { name: 'The talk', level: 1 }).waitFor();
-  const outcomes = async () => (await hub.web('looks').get('/api/push/log')).body.log.map(({ outcome }) => outcome);
-  await eventually(async () => (await outcomes())[0] === 'toast', 'the outcome');
-  assert.deepEqual(await outcomes(), ['toast']);
+  const readOutcomes = async () => (await hub.web('looks').get('/api/push/log')).body.log.map(({ outcome }) => outcome);
+  await eventually(async () => (await readOutcomes())[0] === 'toast', 'the outcome');
+  assert.deepEqual(await readOutcomes(), ['toast']);
   assert.ok(!service.messages.some(({ path: recipient }) => recipient === browser.path));
 });
 

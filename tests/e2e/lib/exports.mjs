@@ -8,9 +8,9 @@ import { ROOT } from './hub.mjs';
 /** A worker that imports the built worker, and responds with the exports of the built worker. */
 const REPORTER = `
   import * as worker from './index.js';
-  const methods = (exported) => Object.getOwnPropertyNames(exported.prototype).filter((name) => name !== 'constructor');
+  const methodNames = (exported) => Object.getOwnPropertyNames(exported.prototype).filter((name) => name !== 'constructor');
   export default {
-    fetch: () => Response.json(Object.fromEntries(Object.entries(worker).map(([name, exported]) => [name, methods(exported).sort()]))),
+    fetch: () => Response.json(Object.fromEntries(Object.entries(worker).map(([name, exported]) => [name, methodNames(exported).sort()]))),
   };`;
 
 /**

@@ -294,8 +294,8 @@ export class Hub {
    */
   readMemory() {
     const status = readFileSync(`/proc/${this.#runtimePid()}/status`, 'utf8');
-    const bytes = (name) => 1024 * Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)[1]);
-    return { now: bytes('VmRSS'), peak: bytes('VmHWM') };
+    const readBytes = (name) => 1024 * Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)[1]);
+    return { now: readBytes('VmRSS'), peak: readBytes('VmHWM') };
   }
 
   #runtimePid() {

@@ -5,7 +5,7 @@ import http from 'node:http';
 import ece from 'http_ece';
 import { Recorder } from '../../../scripts/lib/await.mjs';
 
-const json = (part) => JSON.parse(Buffer.from(part, 'base64url').toString());
+const parsePart = (part) => JSON.parse(Buffer.from(part, 'base64url').toString());
 
 /** Parses a VAPID header (RFC 8292): its claims and its key. @throws {Error} if the signature is invalid */
 export function parseVapid(authorization) {
@@ -16,10 +16,10 @@ export function parseVapid(authorization) {
   const publicKey = createPublicKey({ format: 'jwk', key: { kty: 'EC', crv: 'P-256', x, y } });
   const signed = Buffer.from(`${head}.${claims}`);
   const options = /** @type {const} */ ({ key: publicKey, dsaEncoding: 'ieee-p1363' });
-  if (json(head).alg !== 'ES256' || !verify('sha256', signed, options, Buffer.from(signature, 'base64url'))) {
+  if (parsePart(head).alg !== 'ES256' || !verify('sha256', signed, options, Buffer.from(signature, 'base64url'))) {
     throw new Error(`The signature of ${authorization} is invalid.`);
   }
-  return { ...json(claims), key, token };
+  return { ...parsePart(claims), key, token };
 }
 
 export class PushService {

@@ -11,7 +11,7 @@ const INTERRUPTED = 'The outcome is unknown. The command is not run again.';
 /** Reads a session from the hub and from the database. @param {import('./session-load.mjs').SessionLoad} load */
 export async function readStoredSession({ web, session: { id }, loadTest }) {
   const database = await loadTest.hub.database();
-  const rows = (sql) =>
+  const readRows = (sql) =>
     database
       .prepare(sql)
       .bind(id)
@@ -20,9 +20,11 @@ export async function readStoredSession({ web, session: { id }, loadTest }) {
   return {
     session: await web.readSession(id),
     history: await web.readHistory(id),
-    row: (await rows('SELECT * FROM sessions WHERE id = ?'))[0],
-    messages: await rows('SELECT seq, id, local_id AS localId, created_at AS createdAt FROM messages WHERE session_id = ? ORDER BY seq'),
-    completed: await rows('SELECT request_id AS id, value FROM completed_requests WHERE session_id = ?'),
+    row: (await readRows('SELECT * FROM sessions WHERE id = ?'))[0],
+    messages: await readRows(
+      'SELECT seq, id, local_id AS localId, created_at AS createdAt FROM messages WHERE session_id = ? ORDER BY seq',
+    ),
+    completed: await readRows('SELECT request_id AS id, value FROM completed_requests WHERE session_id = ?'),
   };
 }
 
