@@ -1,4 +1,4 @@
-/** A coding agent with the real hub: `cli` with a scripted agent that speaks the Agent Client Protocol. */
+/** The CLI for coding agents (`cli`) with the real hub, and with a scripted agent that speaks the Agent Client Protocol. */
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -44,8 +44,8 @@ test('a coding agent is prompted, approved, set to its own mode, archived and re
   const feed = await web.openSocket({ sessionId: id });
   t.after(() => feed.close());
   await feed.waitForGreeting();
-  const act = (action, body = {}) => web.post(`/api/sessions/${id}/${action}`, body);
-  const prompt = (steps) => act('messages', { text: JSON.stringify(steps) });
+  const postAction = (action, body = {}) => web.post(`/api/sessions/${id}/${action}`, body);
+  const sendPrompt = (steps) => postAction('messages', { text: JSON.stringify(steps) });
 
   const toolCall = { toolCallId: 'call-1', title: 'ls', kind: 'execute', status: 'pending', rawInput: { command: 'ls' } };
   const options = [
@@ -53,7 +53,7 @@ test('a coding agent is prompted, approved, set to its own mode, archived and re
     { optionId: 'once', kind: 'allow_once', name: 'Once' },
   ];
   const content = [{ type: 'content', content: { type: 'text', text: 'a.txt\n' } }];
-  await prompt([
+  await sendPrompt([
     { say: 'I will look.' },
     { update: { sessionUpdate: 'plan', entries: [{ content: 'Look', status: 'in_progress', priority: 'high' }] } },
     { update: { sessionUpdate: 'tool_call', ...toolCall } },
@@ -62,7 +62,7 @@ test('a coding agent is prompted, approved, set to its own mode, archived and re
     { say: 'Done.' },
   ]);
   await feed.next(({ data }) => data?.agentState?.requests?.['call-1'], 'the permission request');
-  assert.deepEqual((await act('permissions/call-1/approve')).body, { ok: true });
+  assert.deepEqual((await postAction('permissions/call-1/approve')).body, { ok: true });
   await feed.next(isReady, 'the agent to be ready');
   assert.deepEqual(await readConversation(web, id), ['I will look.', '> ls', '= a.txt', 'Done.']);
   const session = await web.readSession(id);
@@ -76,25 +76,25 @@ test('a coding agent is prompted, approved, set to its own mode, archived and re
     ['ask', 'reader', 'yolo'],
   );
 
-  assert.deepEqual((await act('permission-mode', { mode: 'reader' })).status, 200);
+  assert.deepEqual((await postAction('permission-mode', { mode: 'reader' })).status, 200);
   assert.equal((await web.readSession(id)).permissionMode, 'reader');
-  assert.equal((await act('permission-mode', { mode: 'plan' })).body.code, 'invalid_field');
+  assert.equal((await postAction('permission-mode', { mode: 'plan' })).body.code, 'invalid_field');
 
-  await prompt([{ say: 'Working.' }, { wait: 60_000 }]);
+  await sendPrompt([{ say: 'Working.' }, { wait: 60_000 }]);
   const { text, kind } = await feed.next(({ type }) => type === 'message-delta', 'the live text');
   assert.deepEqual([text, kind], ['Working.', 'text']);
-  assert.equal((await act('abort')).status, 200);
+  assert.equal((await postAction('abort')).status, 200);
   await feed.next(isReady, 'the end of the turn');
 
   const { nodeSessionId: agentId, flavor } = (await web.readSession(id)).metadata;
   assert.equal(flavor, 'node');
   assert.match(agentId, /^scripted-/);
-  assert.equal((await act('archive')).status, 200);
+  assert.equal((await postAction('archive')).status, 200);
   await feed.next(({ data }) => data?.metadata?.lifecycleState === 'archived', 'it to be archived');
-  assert.deepEqual((await act('resume')).body, { success: true, sessionId: id });
+  assert.deepEqual((await postAction('resume')).body, { success: true, sessionId: id });
   const resumed = await web.readSession(id);
   assert.deepEqual([resumed.active, resumed.metadata.machineId, resumed.metadata.nodeSessionId], [true, machineId, agentId]);
-  await prompt([{ say: 'Back.' }]);
+  await sendPrompt([{ say: 'Back.' }]);
   await feed.next(isReady, 'the agent to be ready again');
   assert.equal((await readConversation(web, id)).at(-1), 'Back.');
   assert.equal((await web.readSession(id)).permissionMode, 'reader');

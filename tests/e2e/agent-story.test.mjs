@@ -96,17 +96,17 @@ test('an agent runs a command only after its permission request is approved', as
     assert.equal(summary.pendingRequestsCount, 1);
     return id;
   };
-  const answer = (id, verb, body = {}) => web.post(`/api/sessions/${agent.sessionId}/permissions/${id}/${verb}`, body);
+  const postAnswer = (id, verb, body = {}) => web.post(`/api/sessions/${agent.sessionId}/permissions/${id}/${verb}`, body);
   const readStatus = async (id) => (await readSession()).agentState.completedRequests[id].status;
 
   const approvedId = await ask('touch wanted.txt');
-  assert.deepEqual((await answer(approvedId, 'approve')).body, { ok: true });
+  assert.deepEqual((await postAnswer(approvedId, 'approve')).body, { ok: true });
   await feed.next(isReady, 'the agent to be ready');
   assert.equal(readFileSync(path.join(repository.folder, 'wanted.txt'), 'utf8'), '');
   assert.equal(await readStatus(approvedId), 'approved');
 
   const deniedId = await ask('touch refused.txt');
-  assert.deepEqual((await answer(deniedId, 'deny', { reason: 'Not this one' })).body, { ok: true });
+  assert.deepEqual((await postAnswer(deniedId, 'deny', { reason: 'Not this one' })).body, { ok: true });
   await feed.next(isReady, 'the agent to be ready again');
   assert.equal(await readStatus(deniedId), 'denied');
   assert.deepEqual(await readConversation(web, agent.sessionId), [

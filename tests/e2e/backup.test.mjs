@@ -23,8 +23,8 @@ database_name = "hub"
 database_id = "hub"
 `;
 
-/** Text of `bytes` bytes or a few less, with what SQL and JSON escape. */
-const text = (bytes) => `it's "quoted"\n\\n; ä€😀\t`.repeat(bytes / 32);
+/** Returns a text of at most `bytes` bytes, with characters that SQL and JSON escape. */
+const textToEscape = (bytes) => `it's "quoted"\n\\n; ä€😀\t`.repeat(bytes / 32);
 
 test('an exported database with large rows is restored into an empty one, with every row', async (t) => {
   const folder = mkdtempSync(path.join(tmpdir(), 'hub-backup-'));
@@ -41,9 +41,9 @@ test('an exported database with large rows is restored into an empty one, with e
   await run(process.execPath, [script, 'd1', 'export', 'DB', '--local', '--output', backup, '--cwd', source], {
     env: { ...process.env, ...LOCAL_COMMAND_ENV },
   });
-  // It has the hub's signing keys.
+  // The backup contains the hub's signing keys.
   if (process.platform !== 'win32') assert.equal(statSync(backup).mode & 0o777, 0o600);
-  await assert.rejects(wrangler(target, 'd1', 'execute', 'DB', '--local', '--file', backup), ({ stdout, stderr }) =>
+  await assert.rejects(runWrangler(target, 'd1', 'execute', 'DB', '--local', '--file', backup), ({ stdout, stderr }) =>
     /statement too long/.test(stdout + stderr),
   );
 
@@ -54,7 +54,7 @@ test('an exported database with large rows is restored into an empty one, with e
     /Long statements that were split: [5-9]\.\nRows whose JSON the export had changed, and which were repaired: [2-9]\./,
   );
   assert.equal(stderr, '');
-  await wrangler(target, 'd1', 'execute', 'DB', '--local', '--file', split);
+  await runWrangler(target, 'd1', 'execute', 'DB', '--local', '--file', split);
 
   const [original, restored] = [source, target].map(readDatabase);
   for (const column of /** @type {const} */ ([
@@ -75,38 +75,38 @@ test('an exported database with large rows is restored into an empty one, with e
   );
   for (const [i, { name, sql, rows }] of original.entries()) {
     assert.equal(restored[i].sql, sql, name);
-    // Not deepEqual, which would print the rows.
+    // `deepEqual` would print the large rows.
     assert.ok(isDeepStrictEqual(restored[i].rows, rows), `the rows of ${name} differ`);
   }
 });
 
-/** Runs a hub, stores large rows of several tables in its database, and copies that into the state of a wrangler project. */
+/** Runs a hub, stores large rows of several tables in its database, and copies the database into the state of a wrangler project. */
 async function fillDatabase(t, project) {
   const hub = await startHub();
   t.after(() => hub.stop());
-  const metadata = { path: '/code', host: 'box', note: text(300_000) };
+  const metadata = { path: '/code', host: 'box', note: textToEscape(300_000) };
   const { session, cli } = await liveSession(t, hub, { namespace: 'backup', tag: 'large', metadata });
   await openFeed(t, hub.web('backup'), 'socket', { all: 'true', sessionId: session.id });
-  const agentState = { requests: {}, note: text(300_000) };
+  const agentState = { requests: {}, note: textToEscape(300_000) };
   const { result } = await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: session.agentStateVersion, agentState });
   assert.equal(result, 'success');
   const sizes = [100, 1_000_000, 200_000, 3_000_000, 10];
   for (const size of sizes) {
-    const ack = await cli.sendMessage(session.id, { text: text(size) }, `it's ${size}`);
+    const ack = await cli.sendMessage(session.id, { text: textToEscape(size) }, `it's ${size}`);
     assert.equal(ack.ok, true);
   }
   // The hub stores JSON as it was written, here with line breaks.
   const response = await fetch(`${hub.url}/cli/sessions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${hub.token('backup')}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ tag: 'indented', metadata: { ...metadata, note: text(1_000) } }, null, 2),
+    body: JSON.stringify({ tag: 'indented', metadata: { ...metadata, note: textToEscape(1_000) } }, null, 2),
   });
   assert.equal(response.ok, true, String(response.status));
   hub.copyDatabase(path.join(project, '.wrangler', 'state', 'v3', 'd1'));
 }
 
 /** @param {string} cwd the folder of a wrangler project @param {...string} args */
-function wrangler(cwd, ...args) {
+function runWrangler(cwd, ...args) {
   const [command, commandArgs] = wranglerCommand(args);
   return run(command, commandArgs, { cwd, env: { ...process.env, ...LOCAL_COMMAND_ENV } });
 }

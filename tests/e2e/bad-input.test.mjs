@@ -1,7 +1,7 @@
 /**
- * Invalid input to the built hub that needs a real connection: bytes that are not UTF-8, bodies without a length, paths that
- * the runtime rewrites, and all kinds of frames. Each gets an answer, and the hub and its sockets keep working. Native tests
- * cover invalid fields (`tests/it/bad_input`).
+ * Invalid input over real connections: bytes that are not UTF-8, bodies without a length, paths that the runtime rewrites, and all
+ * kinds of frames. The hub answers each input, and the hub and its sockets keep working. Native tests cover invalid fields
+ * (`tests/it/bad_input`).
  */
 
 import assert from 'node:assert/strict';
@@ -22,11 +22,11 @@ import { openTcpSocket } from './lib/tcp-socket.mjs';
 const hub = await startHub();
 after(() => hub.stop());
 
-const source = (file) => readFileSync(path.join(ROOT, 'src', ...file.split('/')), 'utf8');
+const readSource = (file) => readFileSync(path.join(ROOT, 'src', ...file.split('/')), 'utf8');
 
-/** The events of a CLI, from the source of the hub's decoder. */
+/** The names of the events of a CLI, from the source of the hub's decoder. */
 const EVENTS = [
-  ...source('wire/cli.rs')
+  ...readSource('wire/cli.rs')
     .split('let event = match name {')[1]
     .split('_ => return')[0]
     .matchAll(/"([a-z-]+)" =>/g),
@@ -68,7 +68,7 @@ const BYTES = {
  * @param {{token?: string | null, host?: string, headers?: string[], body?: Buffer, chunked?: boolean}} [options]
  * @returns {Promise<{status: number, headers: Record<string, string>, text: string, body: any}>}
  */
-async function raw(method, target, options = {}) {
+async function sendRaw(method, target, options = {}) {
   const { token = web.token, host = '127.0.0.1', headers = [], body, chunked = false } = options;
   const socket = net.connect(hub.port, '127.0.0.1');
   const length = body === undefined ? [] : [chunked ? 'Transfer-Encoding: chunked' : `Content-Length: ${body.length}`];
@@ -82,14 +82,14 @@ async function raw(method, target, options = {}) {
   }
   if (chunked) socket.write('0\r\n\r\n');
   try {
-    return await withTimeout(answerOn(socket), `a response to ${method} ${target}`, 60_000);
+    return await withTimeout(readResponse(socket), `a response to ${method} ${target}`, 60_000);
   } finally {
     socket.destroy();
   }
 }
 
-/** Reads a response up to its length: the runtime keeps the connection open. */
-async function answerOn(socket) {
+/** Reads a response up to its length, because the runtime keeps the connection open. */
+async function readResponse(socket) {
   let received = '';
   for await (const data of socket.setEncoding('utf8')) {
     received += data;
@@ -115,7 +115,7 @@ describe('a body', () => {
   // These routes have no body.
   const bodiless = ['/switch', '/resume'];
   const readers = ROUTES.filter(({ method, route }) => ['POST', 'PATCH'].includes(method) && !bodiless.some((end) => route.endsWith(end)));
-  const target = (route) =>
+  const targetOf = (route) =>
     route
       .replace(/(sessions)\/\{id\}/, `$1/${session.id}`)
       .replace('machines/{id}', 'machines/m')
@@ -126,7 +126,7 @@ describe('a body', () => {
       assert.ok(readers.length >= 12, JSON.stringify(readers));
       for (const { method, route } of readers) {
         for (const chunked of [false, true]) {
-          assertRefusal(await raw(method, target(route), { body: Buffer.from(bytes), chunked }), 400, 'invalid_body');
+          assertRefusal(await sendRaw(method, targetOf(route), { body: Buffer.from(bytes), chunked }), 400, 'invalid_body');
         }
       }
     });
@@ -134,12 +134,12 @@ describe('a body', () => {
 
   test('for a sign-in is checked in the same way', async () => {
     for (const bytes of Object.values(BYTES)) {
-      assertRefusal(await raw('POST', '/api/auth', { token: null, body: Buffer.from(bytes), chunked: true }), 400, 'invalid_body');
+      assertRefusal(await sendRaw('POST', '/api/auth', { token: null, body: Buffer.from(bytes), chunked: true }), 400, 'invalid_body');
     }
-    const nameless = await raw('POST', '/api/auth', { token: null, body: Buffer.from('{}') });
+    const nameless = await sendRaw('POST', '/api/auth', { token: null, body: Buffer.from('{}') });
     assertRefusal(nameless, 400, 'invalid_field', 'accessToken');
     assertRefusal(
-      await raw('POST', '/api/auth', { token: null, body: Buffer.alloc(16 * 1024 + 1, ' '), chunked: true }),
+      await sendRaw('POST', '/api/auth', { token: null, body: Buffer.alloc(16 * 1024 + 1, ' '), chunked: true }),
       413,
       'body_too_large',
     );
@@ -151,18 +151,18 @@ describe('a body', () => {
     const withLength = { headers: [`Content-Length: ${large}`] };
     const withoutLength = { body: Buffer.alloc(large, ' '), chunked: true };
     for (const options of [withLength, withoutLength]) {
-      assertRefusal(await raw('POST', `/api/sessions/${session.id}/messages`, options), 413, 'body_too_large');
-      assertRefusal(await raw('PATCH', '/api/sessions/unknown', options), 413, 'body_too_large');
+      assertRefusal(await sendRaw('POST', `/api/sessions/${session.id}/messages`, options), 413, 'body_too_large');
+      assertRefusal(await sendRaw('PATCH', '/api/sessions/unknown', options), 413, 'body_too_large');
     }
-    assertRefusal(await raw('PATCH', '/api/sessions/unknown', { ...withLength, token: 'wrong' }), 401, 'unauthorized');
+    assertRefusal(await sendRaw('PATCH', '/api/sessions/unknown', { ...withLength, token: 'wrong' }), 401, 'unauthorized');
   });
 
   test('with deeply nested values is refused', async () => {
     const deep = '['.repeat(100_000) + ']'.repeat(100_000);
     const path = `/api/sessions/${session.id}/messages`;
-    assertRefusal(await raw('POST', path, { body: Buffer.from(deep) }), 400, 'invalid_body');
-    assertRefusal(await raw('POST', path, { body: Buffer.from(`{"text":${deep}}`) }), 400, 'invalid_field', 'text');
-    assertRefusal(await raw('POST', path, { body: Buffer.from(`{"unknown":${deep}}`) }), 400, 'invalid_field', 'text');
+    assertRefusal(await sendRaw('POST', path, { body: Buffer.from(deep) }), 400, 'invalid_body');
+    assertRefusal(await sendRaw('POST', path, { body: Buffer.from(`{"text":${deep}}`) }), 400, 'invalid_field', 'text');
+    assertRefusal(await sendRaw('POST', path, { body: Buffer.from(`{"unknown":${deep}}`) }), 400, 'invalid_field', 'text');
   });
 });
 
@@ -173,11 +173,11 @@ describe('a path', () => {
   test('with an invalid or unknown id is refused by every route', async () => {
     assert.ok(withId.length >= 20, JSON.stringify(withId));
     for (const { method, route } of withId) {
-      const to = (id) => route.replace('{id}', id).replace(/\{\w+\}/, 'r');
+      const pathWithId = (id) => route.replace('{id}', id).replace(/\{\w+\}/, 'r');
       const code = route.includes('/sessions/') ? 'session_not_found' : 'machine_not_found';
-      assertRefusal(await raw(method, to('%ff'), bodyOf(method)), 400, 'invalid_field', 'id');
+      assertRefusal(await sendRaw(method, pathWithId('%ff'), bodyOf(method)), 400, 'invalid_field', 'id');
       for (const id of /** @type {any[]} */ (['__proto__', '%00', '..%2f..%2fetc', 'x'.repeat(8192)])) {
-        assertRefusal(await raw(method, to(id), bodyOf(method)), 404, code);
+        assertRefusal(await sendRaw(method, pathWithId(id), bodyOf(method)), 404, code);
       }
     }
   });
@@ -186,10 +186,11 @@ describe('a path', () => {
     const { body } = await hub.webWithoutToken().post('/api/auth', { accessToken: web.token });
     const jwt = { token: body.token };
     const ofCli = `/cli/sessions/${session.id}`;
-    assertRefusal(await raw('GET', ofCli, jwt), 401, 'unauthorized');
+    assertRefusal(await sendRaw('GET', ofCli, jwt), 401, 'unauthorized');
     const up = ['..', '%2e%2e', '.%2E', '..\\', '%2e%2e\\'];
     for (const [first, second] of up.flatMap((first) => up.map((second) => [first, second]))) {
-      // The runtime and browsers resolve encoded dots differently: the last two lead to /cli for only one of them.
+      // The runtime and browsers resolve encoded dots differently. The last two paths lead to /cli either in the runtime or in
+      // browsers.
       const targets = [
         `/api/sessions/${first}/${second}${ofCli}`,
         `/api/sessions/x/${first}/${second}/${second}/cli/machines/m`,
@@ -198,13 +199,13 @@ describe('a path', () => {
         `/cli/sessions/${session.id}/x/${first}/${second}/../../../api/sessions`,
       ];
       for (const target of targets) {
-        for (const token of [jwt.token, web.token, null]) assertRefusal(await raw('GET', target, { token }), 404, 'not_found');
+        for (const token of [jwt.token, web.token, null]) assertRefusal(await sendRaw('GET', target, { token }), 404, 'not_found');
       }
-      const created = await raw('POST', `/api/${first}/cli/sessions`, { ...jwt, body: Buffer.from('{"tag":"stolen","metadata":{}}') });
+      const created = await sendRaw('POST', `/api/${first}/cli/sessions`, { ...jwt, body: Buffer.from('{"tag":"stolen","metadata":{}}') });
       assertRefusal(created, 404, 'not_found');
     }
     for (const segment of ['..%2f', '%2e%2e%5c', '...', '.x', '%252e%252e']) {
-      const answer = await raw('GET', `/api/sessions/${segment}/${segment}${ofCli}`, jwt);
+      const answer = await sendRaw('GET', `/api/sessions/${segment}/${segment}${ofCli}`, jwt);
       assert.equal(answer.status, 404, `${segment}: ${answer.text}`);
     }
     for (const host of [
@@ -219,16 +220,16 @@ describe('a path', () => {
       'a\\api',
     ]) {
       for (const target of [ofCli, `/api/sessions/${session.id}`]) {
-        const answer = await raw('GET', target, { ...jwt, host });
+        const answer = await sendRaw('GET', target, { ...jwt, host });
         assert.ok([400, 401, 404].includes(answer.status), `Host: ${host}, ${target}: ${answer.status} ${answer.text}`);
       }
     }
-    assertRefusal(await raw('GET', '/health/../api/sessions', { token: null }), 404, 'not_found');
+    assertRefusal(await sendRaw('GET', '/health/../api/sessions', { token: null }), 404, 'not_found');
   });
 
   test('with invalid bytes is refused', async () => {
     for (const bytes of [[0xff], [0xc3], [0xed, 0xa0, 0x80], [0xf0, 0x9f, 0xa6, 0x80], [0x01], [0x7f]]) {
-      const answer = await raw('GET', Buffer.concat([Buffer.from('/api/sessions/'), Buffer.from(bytes)]));
+      const answer = await sendRaw('GET', Buffer.concat([Buffer.from('/api/sessions/'), Buffer.from(bytes)]));
       assert.ok(answer.status >= 400 && answer.status < 500, `${bytes}: ${answer.status} ${answer.text}`);
     }
   });
@@ -241,7 +242,7 @@ describe('a path', () => {
       ['%ff=1', '\ufffd'],
     ]) {
       for (const root of ['/api', '/cli']) {
-        assertRefusal(await raw('GET', `${root}/sessions/${session.id}/messages?${query}`), 400, 'invalid_field', field);
+        assertRefusal(await sendRaw('GET', `${root}/sessions/${session.id}/messages?${query}`), 400, 'invalid_field', field);
       }
     }
   });
@@ -264,17 +265,17 @@ test('texts that differ after a NUL character are different, also in the databas
 describe('headers', () => {
   test('with two tokens or an invalid token are refused', async () => {
     for (const headers of [[`Authorization: Bearer ${web.token}`], ['Authorization: Basic x']]) {
-      assertRefusal(await raw('GET', '/api/sessions', { headers }), 401, 'unauthorized');
+      assertRefusal(await sendRaw('GET', '/api/sessions', { headers }), 401, 'unauthorized');
     }
     for (const token of [`${web.token}\x7f`, '\u00ff', 'x'.repeat(8192), '.'.repeat(8192), 'a.b.c']) {
-      const { status } = await raw('GET', '/api/sessions', { token });
+      const { status } = await sendRaw('GET', '/api/sessions', { token });
       assert.ok([400, 401].includes(status), `${status} for ${token.slice(0, 20)}`);
     }
   });
 
   test('that the worker uses internally are ignored', async () => {
     const headers = ['Hub-Namespace: other', 'Hub-Socket: cli', 'Last-Event-ID: \u00e9'];
-    const answer = await raw('GET', `/api/sessions/${session.id}`, { headers });
+    const answer = await sendRaw('GET', `/api/sessions/${session.id}`, { headers });
     assert.deepEqual([answer.status, answer.body.session.namespace], [200, 'team']);
   });
 });
@@ -438,7 +439,7 @@ describe('a frame of a CLI', () => {
   test('closes its socket where the official server closes it', async (t) => {
     const official = await startOfficialServer(t);
     const others = ['40/web,', '42/cli,["x"]', '', 'x', '9', '48', '42/cli,{}', '42/cli,["ping"', '40/cli,[]'];
-    // A frame that leaves the socket open is answered, or the one behind it is: CONNECT for an unknown namespace.
+    // If a frame leaves the socket open, the server answers the frame or the following probe: a CONNECT for an unknown namespace.
     const PROBE = '40/probe,';
     const isClosedBy = async (url, query, connect, frame) => {
       const { socket, frames, closed } = await openRawSocket(t, url, query);

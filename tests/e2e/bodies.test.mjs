@@ -1,4 +1,4 @@
-/** Request bodies with and without a length: none is read beyond its limit. */
+/** Request bodies with and without a length. The hub never reads a body beyond its limit. */
 
 import assert from 'node:assert/strict';
 import http from 'node:http';
@@ -17,16 +17,16 @@ const READERS = {
   'the worker': {
     path: '/api/auth',
     limit: 16 * 1024,
-    body: (length) => padded(`{"accessToken":${JSON.stringify(hub.token('bodies'))},"padding":"`, length),
+    body: (length) => paddedBody(`{"accessToken":${JSON.stringify(hub.token('bodies'))},"padding":"`, length),
   },
   'the object': {
     path: '/cli/sessions',
     limit: 8 * MIB,
-    body: (length) => padded('{"tag":"bodies","metadata":{"path":"/code/bodies","host":"e2e"},"padding":"', length),
+    body: (length) => paddedBody('{"tag":"bodies","metadata":{"path":"/code/bodies","host":"e2e"},"padding":"', length),
   },
 };
 
-function padded(head, length) {
+function paddedBody(head, length) {
   return `${head}${'x'.repeat(length - head.length - 2)}"}`;
 }
 
@@ -34,10 +34,10 @@ function padded(head, length) {
  * Sends a body.
  * @param {string} path
  * @param {string} body
- * @param {{length?: number, end?: boolean}} options `length`: the Content-Length, without which the body is chunked. Without
- *   `end` the request never ends, and the hub must respond nevertheless
+ * @param {{length?: number, end?: boolean}} options `length`: the Content-Length; a body without a length is chunked. `end`: ends
+ *   the request; a request without `end` never ends, and the hub must still respond
  */
-async function send(path, body, options) {
+async function sendBody(path, body, options) {
   const { length, end = false } = options;
   const { promise, resolve, reject } = deferred();
   const size = length === undefined ? { 'transfer-encoding': 'chunked' } : { 'content-length': length };
@@ -59,26 +59,26 @@ for (const [reader, { path, limit, body }] of Object.entries(READERS)) {
   describe(`a body that ${reader} reads`, () => {
     test('may be as long as its limit, with and without a length', async () => {
       for (const length of [limit, undefined]) {
-        assert.equal((await send(path, body(limit), { length, end: true })).status, 200);
+        assert.equal((await sendBody(path, body(limit), { length, end: true })).status, 200);
       }
-      assert.equal((await send(path, body(1024), { end: true })).status, 200);
+      assert.equal((await sendBody(path, body(1024), { end: true })).status, 200);
     });
 
     test('is refused before it is sent when its Content-Length is above the limit', async () => {
-      const refused = await send(path, '', { length: limit + 1 });
+      const refused = await sendBody(path, '', { length: limit + 1 });
       assert.deepEqual([refused.status, refused.body.code], [413, 'body_too_large']);
     });
 
     test('is refused as soon as it exceeds the limit when it is chunked', async () => {
-      const endless = await send(path, body(limit + 1), {});
+      const endless = await sendBody(path, body(limit + 1), {});
       assert.deepEqual([endless.status, endless.body.code], [413, 'body_too_large']);
     });
   });
 }
 
 /**
- * Sends a chunked body with a wrong Content-Length, and another request on the same connection. Resolves when the connection is
- * closed, to the statuses of the responses.
+ * Sends a chunked body with a wrong Content-Length, and another request on the same connection. Waits until the connection is closed,
+ * and returns the statuses of the responses.
  */
 async function sendWithWrongLength(path, body, length) {
   const { promise, resolve } = deferred();
@@ -104,7 +104,7 @@ describe('a chunked body with a Content-Length', () => {
   for (const [reader, { path, limit, body }] of Object.entries(READERS)) {
     test(`ends with its last chunk, and so does the connection, for ${reader}`, async () => {
       for (const length of [1_000, limit, 4 * limit]) assert.deepEqual(await sendWithWrongLength(path, body(2_000), length), [200]);
-      assert.equal((await send(path, body(1024), { end: true })).status, 200);
+      assert.equal((await sendBody(path, body(1024), { end: true })).status, 200);
     });
 
     test(`is not read beyond the limit of ${reader}, however small the Content-Length`, async () => {
@@ -126,7 +126,7 @@ describe('a client that disconnects while it sends a body', () => {
         const sent = Promise.withResolvers();
         socket.write(`${head.join('\r\n')}\r\n\r\n8\r\n{"tag":"\r\n`, sent.resolve);
         await sent.promise;
-        // After a response on another connection, the hub has started to read the body.
+        // When another connection has a response, the hub has started to read the body.
         assert.equal((await hub.web('bodies').get('/api/sessions')).status, 200);
         const closed = Promise.withResolvers();
         socket.once('close', closed.resolve).destroy();

@@ -1,6 +1,6 @@
 /**
- * CLIs of two dialects on one hub: the protocol's words, and those of the preset `hapi`. Each is scripted with its own words,
- * fields and shapes of results, and goes through the whole story of a session.
+ * CLIs of two dialects on one hub: the protocol, and the preset `hapi`. Each scripted CLI uses the words, fields and shapes of results of
+ * its dialect, and goes through the whole life of a session.
  */
 
 import assert from 'node:assert/strict';
@@ -25,8 +25,8 @@ for (const [name, dialect] of /** @type {[keyof typeof DIALECTS, any][]} */ (Obj
       assert.equal(response.status, 200, response.text);
       return response.body;
     };
-    const act = async (action, body = {}) => ok(await web.post(`/api/sessions/${sessionId}/${action}`, body));
-    const read = async (route) => ok(await web.get(`/api/sessions/${sessionId}/${route}`));
+    const postAction = async (action, body = {}) => ok(await web.post(`/api/sessions/${sessionId}/${action}`, body));
+    const readRoute = async (route) => ok(await web.get(`/api/sessions/${sessionId}/${route}`));
 
     before(() => machine.startRunner());
     after(() => suite.end());
@@ -41,7 +41,7 @@ for (const [name, dialect] of /** @type {[keyof typeof DIALECTS, any][]} */ (Obj
       assert.deepEqual(paths, { [directory]: true, '/none': false });
     });
 
-    test('starts a session in its own words, whichever the web client used', async () => {
+    test('starts a session in its own words, even if the web client used other words', async () => {
       const { agents } = ok(await web.get('/api/config'));
       assert.deepEqual(
         agents.map(({ id }) => id),
@@ -67,10 +67,10 @@ for (const [name, dialect] of /** @type {[keyof typeof DIALECTS, any][]} */ (Obj
 
     test('exchanges messages, and asks for permission', async () => {
       const cli = machine.sessions.get(sessionId);
-      await act('messages', { text: 'change the notes', localId: 'l-1' });
+      await postAction('messages', { text: 'change the notes', localId: 'l-1' });
       assert.equal((await cli.nextUpdate('new-message')).message.content.content.text, 'change the notes');
       await machine.ask(sessionId, 'r-1', 'r-2');
-      await act('permissions/r-1/approve', { decision: 'approved_for_session', mode: 'acceptEdits' });
+      await postAction('permissions/r-1/approve', { decision: 'approved_for_session', mode: 'acceptEdits' });
       assert.deepEqual(received.permission, {
         sessionId,
         id: 'r-1',
@@ -78,39 +78,39 @@ for (const [name, dialect] of /** @type {[keyof typeof DIALECTS, any][]} */ (Obj
         mode: 'acceptEdits',
         decision: 'approved_for_session',
       });
-      await act('permissions/r-2/deny', { decision: 'denied' });
+      await postAction('permissions/r-2/deny', { decision: 'denied' });
       assert.deepEqual(received.permission, { sessionId, id: 'r-2', approved: false, decision: 'denied' });
       const { completedRequests } = (await web.readSession(sessionId)).agentState;
       assert.deepEqual([completedRequests['r-1'].status, completedRequests['r-2'].status], ['approved', 'denied']);
       await machine.say(sessionId, 'done');
-      const { messages } = await read('messages');
+      const { messages } = await readRoute('messages');
       assert.equal(messages.length, 2);
     });
 
     test('serves files, git, commands and uploads in its own shapes', async () => {
-      assert.deepEqual(await read('git-status'), dialect.git.gitStatus);
-      assert.deepEqual(await read('git-diff-numstat?staged=true'), dialect.git.gitDiffNumstat);
-      assert.deepEqual(await read(`git-diff-file?path=${directory}/notes.txt`), dialect.git.gitDiffFile);
+      assert.deepEqual(await readRoute('git-status'), dialect.git.gitStatus);
+      assert.deepEqual(await readRoute('git-diff-numstat?staged=true'), dialect.git.gitDiffNumstat);
+      assert.deepEqual(await readRoute(`git-diff-file?path=${directory}/notes.txt`), dialect.git.gitDiffFile);
       assert.deepEqual(received.gitDiffFile, { sessionId, cwd: directory, filePath: 'notes.txt', staged: false });
-      const { files } = await read('files?query=notes');
-      const file = await read(`file?path=${encodeURIComponent(files[0].fullPath)}`);
+      const { files } = await readRoute('files?query=notes');
+      const file = await readRoute(`file?path=${encodeURIComponent(files[0].fullPath)}`);
       assert.equal(Buffer.from(file.content, 'base64').toString(), 'two\n');
       assert.deepEqual(received.readFile, { sessionId, path: 'notes.txt' });
-      assert.equal((await read('directory')).entries[0].name, 'notes.txt');
-      assert.deepEqual((await read('slash-commands')).commands, dialect.commands);
+      assert.equal((await readRoute('directory')).entries[0].name, 'notes.txt');
+      assert.deepEqual((await readRoute('slash-commands')).commands, dialect.commands);
       assert.deepEqual(received.listSlashCommands, { sessionId, agent: dialect.agents[0] });
-      assert.equal((await read('skills')).skills[0].name, 'review');
+      assert.equal((await readRoute('skills')).skills[0].name, 'review');
       const upload = { filename: 'a.txt', content: 'aGk=', mimeType: 'text/plain' };
-      assert.equal((await act('upload', upload)).path, '/uploads/a.txt');
+      assert.equal((await postAction('upload', upload)).path, '/uploads/a.txt');
       assert.deepEqual(received.uploadFile, { sessionId, ...upload });
-      await act('upload/delete', { path: '/uploads/a.txt' });
+      await postAction('upload/delete', { path: '/uploads/a.txt' });
       assert.deepEqual(received.deleteUploadFile, { sessionId, path: '/uploads/a.txt' });
     });
 
     test('applies modes and models in its own words', async () => {
-      await act('permission-mode', { mode: 'plan' });
+      await postAction('permission-mode', { mode: 'plan' });
       for (const model of ['model_strong', 'opus']) {
-        await act('model', { model });
+        await postAction('model', { model });
         assert.equal(received['set-session-config'][dialect.modelField], dialect.models.strong, model);
         assert.equal((await web.readSession(sessionId)).modelMode, dialect.models.strong, model);
       }
@@ -125,10 +125,10 @@ for (const [name, dialect] of /** @type {[keyof typeof DIALECTS, any][]} */ (Obj
     });
 
     test('is archived and resumed', async () => {
-      await act('archive');
+      await postAction('archive');
       assert.equal((await web.readSession(sessionId)).active, false);
       machine.sessions.get(sessionId).close();
-      assert.deepEqual(await act('resume'), { success: true, sessionId });
+      assert.deepEqual(await postAction('resume'), { success: true, sessionId });
       assert.deepEqual(received.spawnSession, { directory, agent: dialect.agents[0], sessionId, resumeSessionId: 'conversation-1' });
       assert.equal((await web.readSession(sessionId)).active, true);
     });

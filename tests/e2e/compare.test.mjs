@@ -1,4 +1,4 @@
-/** The commands that compare builds, in their quickest form, to the end, with the built hub. */
+/** Runs the commands that compare builds, in their quickest form, with the built hub. */
 
 import assert from 'node:assert/strict';
 import path from 'node:path';

@@ -28,7 +28,7 @@ const CONNECTION_METHODS = {
 };
 
 /** A plain WebSocket to the CLI endpoint, for frames that the official client never sends. */
-async function rawSocket(t, target, { headers = {}, query = '' } = {}) {
+async function openRawSocket(t, target, { headers = {}, query = '' } = {}) {
   const startedAt = Date.now();
   const socket = new WebSocket(`${target.url.replace(/^http/, 'ws')}${SOCKET}${query}`, /** @type {any} */ ({ headers }));
   const frames = new Recorder('the frames of the raw socket');
@@ -46,7 +46,7 @@ async function rawSocket(t, target, { headers = {}, query = '' } = {}) {
   await withTimeout(opened, 'the raw socket to open');
   return {
     frames,
-    /** Before the hub accepted the upgrade. */
+    /** A time before the hub accepted the upgrade. */
     startedAt,
     send: (data) => socket.send(data),
     /** Waits for the hub's close frame; the local runtime closes the TCP connection some time later. */
@@ -57,7 +57,7 @@ async function rawSocket(t, target, { headers = {}, query = '' } = {}) {
 }
 
 /** Connects a CLI that the hub refuses, and returns the message of the CONNECT_ERROR. */
-async function connectError(t, target, options) {
+async function readConnectError(t, target, options) {
   const cli = new Cli(target, options);
   t.after(() => cli.close());
   const error = await cli.connect().then(
@@ -88,11 +88,11 @@ describe('a CLI connects', () => {
     });
 
     test(`with ${name}: a wrong token is refused`, async (t) => {
-      assert.equal(await connectError(t, target, { ...options, token: 'wrong' }), 'Invalid token');
+      assert.equal(await readConnectError(t, target, { ...options, token: 'wrong' }), 'Invalid token');
     });
 
     test(`with ${name}: another namespace than the token’s is refused`, async (t) => {
-      assert.match(await connectError(t, target, { ...options, auth: { namespace: 'other' } }), /^Invalid namespace/);
+      assert.match(await readConnectError(t, target, { ...options, auth: { namespace: 'other' } }), /^Invalid namespace/);
     });
   }
 
@@ -102,7 +102,7 @@ describe('a CLI connects', () => {
   })) {
     for (const tokenIn of ['connect', 'header']) {
       test(`with ${name}: a token of another namespace is refused (${tokenIn})`, async (t) => {
-        assert.match(await connectError(t, target, { namespace, label, tokenIn }), /^Invalid token/);
+        assert.match(await readConnectError(t, target, { namespace, label, tokenIn }), /^Invalid token/);
       });
     }
   }
@@ -116,18 +116,18 @@ describe('CONNECT', () => {
 
   test('may omit the token only if the upgrade request had it', async (t) => {
     const headers = { authorization: `Bearer ${hub.token('team')}` };
-    const withToken = await rawSocket(t, hub, { headers });
+    const withToken = await openRawSocket(t, hub, { headers });
     await withToken.frames.next((frame) => frame.startsWith('0{'), 'the open packet');
     withToken.send('40/cli,');
     await withToken.frames.next((frame) => frame.startsWith('40/cli,{"sid"'), 'CONNECT to be answered');
 
-    const withoutToken = await rawSocket(t, hub);
+    const withoutToken = await openRawSocket(t, hub);
     withoutToken.send('40/cli,');
     assert.equal(await withoutToken.frames.next((frame) => frame.startsWith('44'), 'a refusal'), '44/cli,{"message":"Invalid token"}');
   });
 
   test('may be sent again with a valid token on the same socket', async (t) => {
-    const { frames, send } = await rawSocket(t, hub);
+    const { frames, send } = await openRawSocket(t, hub);
     send('40/cli,{"token":"wrong"}');
     await frames.next((frame) => frame.startsWith('44/cli,'), 'a refusal');
     send(`40/cli,${JSON.stringify({ token: hub.token('team') })}`);
@@ -136,13 +136,13 @@ describe('CONNECT', () => {
 
   test('with two tokens for different namespaces is refused', async (t) => {
     const options = { namespace: 'team', tokenIn: 'header', auth: { token: hub.token('other') } };
-    assert.match(await connectError(t, hub, options), /^Invalid token/);
+    assert.match(await readConnectError(t, hub, options), /^Invalid token/);
   });
 
   test('to any other Socket.IO namespace than /cli is refused', async (t) => {
     for (const socketNamespace of ['', '/web', '/cli2']) {
       for (const tokenIn of ['connect', 'header']) {
-        assert.equal(await connectError(t, hub, { tokenIn, socketNamespace }), 'Invalid namespace', `${socketNamespace} ${tokenIn}`);
+        assert.equal(await readConnectError(t, hub, { tokenIn, socketNamespace }), 'Invalid namespace', `${socketNamespace} ${tokenIn}`);
       }
     }
   });
@@ -172,7 +172,7 @@ describe('a socket without a token', { concurrency: true }, () => {
     const token = target === hub ? hub.token('team') : singleHub.token('solo');
 
     test(`that sends a large frame is closed (${where})`, async (t) => {
-      const { frames, send, waitForClose } = await rawSocket(t, target);
+      const { frames, send, waitForClose } = await openRawSocket(t, target);
       send(`40/cli,${JSON.stringify({ token, padding: 'x'.repeat(16 * 1024) })}`);
       const { code, reason } = await waitForClose();
       assert.deepEqual([code, reason], [1009, 'A frame before CONNECT is answered may have at most 16 KiB']);
@@ -183,7 +183,7 @@ describe('a socket without a token', { concurrency: true }, () => {
     });
 
     test(`is closed after three refused frames (${where})`, async (t) => {
-      const { frames, send, waitForClose } = await rawSocket(t, target);
+      const { frames, send, waitForClose } = await openRawSocket(t, target);
       for (const wrong of ['40/cli,{"token":"wrong"}', '40/web,', '40/cli,{"token":5}']) {
         send(wrong);
         await frames.next((frame) => frame.startsWith('44/'), 'a refusal');
@@ -194,7 +194,7 @@ describe('a socket without a token', { concurrency: true }, () => {
     });
 
     test(`is closed after sixteen pings (${where})`, async (t) => {
-      const { frames, send, waitForClose } = await rawSocket(t, target);
+      const { frames, send, waitForClose } = await openRawSocket(t, target);
       for (let ping = 0; ping < 17; ping += 1) send(`2${ping}`);
       const { code, reason } = await waitForClose();
       assert.equal(code, 1008);
@@ -208,7 +208,7 @@ describe('a socket without a token', { concurrency: true }, () => {
   }
 
   test('may be closed by its client before CONNECT', async (t) => {
-    const { send, waitForClose } = await rawSocket(t, hub);
+    const { send, waitForClose } = await openRawSocket(t, hub);
     send('1');
     assert.equal((await waitForClose()).code, 1000);
   });
@@ -216,7 +216,7 @@ describe('a socket without a token', { concurrency: true }, () => {
   test('that is terminated logs no error', async (t) => {
     const own = await startHub();
     t.after(() => own.stop());
-    // `upgrade` terminates the connection once it has the response.
+    // `upgrade` terminates the connection after the response.
     for (let count = 0; count < 10; count += 1) {
       assert.equal((await own.web().upgrade(SOCKET, { authorize: false })).status, 101);
     }
@@ -246,7 +246,7 @@ describe('the upgrade', () => {
     assert.equal(answer.status, 400);
     assert.match(answer.body.error, /websocket/i);
     assert.match(answer.body.code, /^[a-z_]+$/);
-    await connectError(t, hub, { transports: ['polling'] });
+    await readConnectError(t, hub, { transports: ['polling'] });
     assert.equal((await hub.web().get(SOCKET)).status, 400, 'a request without an upgrade');
   });
 
@@ -271,7 +271,7 @@ describe('the upgrade', () => {
 });
 
 describe('a socket that never sends CONNECT', { concurrency: true }, () => {
-  /** Waits until the hub closes a socket, and checks that it did not do so too early. */
+  /** Waits until the hub closes a socket, and checks that the hub did not close the socket too early. */
   const waitForTimeout = async ({ waitForCloseFrame, startedAt }, what) => {
     await waitForCloseFrame(`${what} to be closed`);
     const elapsed = Date.now() - startedAt;
@@ -279,17 +279,17 @@ describe('a socket that never sends CONNECT', { concurrency: true }, () => {
   };
 
   test('is closed after 10 s while the worker waits for its token', async (t) => {
-    await waitForTimeout(await rawSocket(t, hub), 'the bridged socket');
+    await waitForTimeout(await openRawSocket(t, hub), 'the bridged socket');
   });
 
-  test('is closed after 10 s also if one was refused', async (t) => {
-    const socket = await rawSocket(t, hub);
+  test('is closed after 10 s even if an earlier CONNECT was refused', async (t) => {
+    const socket = await openRawSocket(t, hub);
     socket.send('40/cli,{"token":"wrong"}');
     await waitForTimeout(socket, 'the refused socket');
   });
 
-  test('is closed after 10 s in the object, which allows 200 sockets without a token and any number with one', async (t) => {
-    const silent = await Promise.all(Array.from({ length: 200 }, () => rawSocket(t, singleHub)));
+  test('is closed after 10 s in the object, which limits only sockets without a token, to 200', async (t) => {
+    const silent = await Promise.all(Array.from({ length: 200 }, () => openRawSocket(t, singleHub)));
     const refused = await singleHub.web('solo').upgrade(SOCKET, { authorize: false });
     assert.equal(refused.status, 503, refused.text);
     assert.ok(Number(refused.headers['retry-after']) > 0);
@@ -303,7 +303,7 @@ describe('a socket that never sends CONNECT', { concurrency: true }, () => {
   test('leaves no data in the object that it created by its host name', async (t) => {
     const own = await startHub({ vars: { NAMESPACE_ROUTING: 'host' } });
     t.after(() => own.stop());
-    const socket = await rawSocket(t, own);
+    const socket = await openRawSocket(t, own);
     await socket.waitForCloseFrame('the socket to be closed');
     await eventually(() => own.storageTables().every((tables) => tables.length === 0), 'the storage to be empty');
     assert.equal(own.storageTables().length, 1);

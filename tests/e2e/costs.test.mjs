@@ -1,4 +1,4 @@
-/** `npm run cost` and `npm run idle` in their quick form, to the end, with the built hub. */
+/** Runs `npm run cost` and `npm run idle` in their quick form with the built hub. */
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';

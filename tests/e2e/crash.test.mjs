@@ -70,13 +70,13 @@ test(`${KILLS} kills under load lose nothing`, async (t) => {
   await Promise.all(clients.map((client) => client.connect()));
 
   const work = Promise.all([...clients, metadataUpdater, stateUpdater].map((client) => client.run()));
-  // Awaited at the end. Until then, a failure must not be an unhandled rejection.
+  // `work` is awaited at the end. Until then, a failure must not be an unhandled rejection.
   work.catch(() => {});
   const activeSessions = [...loads, { web, session: quiet.session, clis: [quiet] }];
   const recoveries = [];
   let inFlight = 0;
   for (let kill = 1; kill <= KILLS; kill += 1) {
-    // Some kills come while clients are reconnecting.
+    // Some kills happen while clients are reconnecting.
     const isEarly = loadTest.random.chance(20);
     if (!isEarly) await Promise.race([work, Promise.all(clis.map((cli) => cli.waitForAck()))]);
     await sleep(loadTest.random.between(0, isEarly ? EARLY_KILL_MS : LATE_KILL_MS));
@@ -100,7 +100,7 @@ test(`${KILLS} kills under load lose nothing`, async (t) => {
   await work;
   assert.deepEqual(loadTest.violations, [], `seed ${SEED}`);
 
-  // Killed once more, so that the checks read stored data, not the hub's memory.
+  // The hub is killed once more, so that the checks read stored data, not the hub's memory.
   const before = await Promise.all(loads.map(readStoredSession));
   await hub.killRuntime();
   for (const [index, load] of loads.entries()) {
@@ -122,11 +122,11 @@ test(`${KILLS} kills under load lose nothing`, async (t) => {
   const { activeAt: _, ...untouched } = await web.readSession(idle.id);
   assert.deepEqual(untouched, (({ activeAt, ...rest }) => rest)(idle));
 
-  report(t, loadTest, { loads, agent, before, recoveries, inFlight });
+  printReport(t, loadTest, { loads, agent, before, recoveries, inFlight });
 });
 
 /** Prints figures of the run. */
-function report(t, loadTest, { loads, agent, before, recoveries, inFlight }) {
+function printReport(t, loadTest, { loads, agent, before, recoveries, inFlight }) {
   const sorted = recoveries.map(Math.round).sort((a, b) => a - b);
   const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
   const listeners = loads.flatMap((load) => load.listeners);

@@ -1,6 +1,6 @@
 /**
- * `npm run dev`: the sign-in link, the hub, a second start in the same folder, and that no process is left when it ends or is
- * killed. The other tests start the runtime directly.
+ * `npm run dev`: the sign-in link, the hub, and a second start in the same folder. When the command ends or is killed, no process is
+ * left. The other tests start the runtime directly.
  */
 
 import assert from 'node:assert/strict';
@@ -68,7 +68,7 @@ class Clone {
       HUB_TOOLS_DIR: TOOLS_DIR,
       NO_COLOR: '1',
       npm_lifecycle_event: 'dev',
-      // An npm would install packages through the link, into the project. This path does not exist.
+      // This path does not exist, because a real npm would install packages through the link into the project.
       npm_execpath: path.join(this.folder, 'no', 'npm-cli.js'),
     };
     const command = [process.execPath, path.join(this.folder, 'scripts', 'dev.mjs'), '--port', String(port)];
@@ -99,7 +99,7 @@ class Clone {
     return path.join(this.folder, '.wrangler', 'state', 'v3', 'observability');
   }
 
-  /** The files below .wrangler that contain one of some texts. @param {string[]} texts */
+  /** Returns the files below .wrangler that contain one of the texts. @param {string[]} texts */
   filesWith(texts) {
     const entries = readdirSync(path.join(this.folder, '.wrangler'), { recursive: true, withFileTypes: true });
     const files = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => path.join(parentPath, name));
@@ -128,7 +128,7 @@ function hasEnded(wranglerPid) {
   }
 }
 
-// Windows has no such signals, and links need a privilege.
+// Windows does not have the signals of these tests, and needs a privilege for links.
 describe('npm run dev', { skip: process.platform === 'win32' }, () => {
   const suite = new Lifetime();
   after(() => suite.end());
@@ -139,7 +139,7 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
   before(async () => {
     assert.ok(findUpToDateBuild(true), 'The build is outdated. Run: npm run build');
     clone = new Clone(suite);
-    // The traces that an earlier version of the hub's commands left.
+    // Files that an earlier version of the hub's commands left.
     mkdirSync(clone.traces, { recursive: true });
     writeFileSync(path.join(clone.traces, 'traces.sqlite'), 'GET /api/events?token=secret');
     port = await freePort();
@@ -191,7 +191,7 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     assert.equal((await web.readHistory(session.id)).length, 2);
   });
 
-  test('answers an upload of 51 MB that it refuses, although the proxy of wrangler is in between', async (t) => {
+  test('answers a refused upload of 51 MB, although wrangler’s proxy forwards the request', async (t) => {
     const web = hub.web('uploads');
     const { session, cli } = await liveSession(t, hub, { namespace: 'uploads', tag: '/code/uploads' });
     await cli.serve('uploadFile', () => ({ success: true }));
@@ -246,7 +246,7 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     assert.equal((await hub.web().get('/api/sessions')).status, 200);
   });
 
-  test('can be started again after it was killed with wrangler: no process is left running, and no data is lost', async () => {
+  test('can be started again after it and wrangler were killed: no process is left running, and no data is lost', async () => {
     const body = { tag: '/code/demo', metadata: { path: '/code/demo', host: 'laptop' } };
     const { session } = (await hub.web().post('/cli/sessions', body)).body;
     const { wranglerPid } = hub;

@@ -1,17 +1,17 @@
-/** A hub in the real runtime whose database is far away: how many round trips a client waits for (all cases: tests/it/distance.rs). */
+/** The round trips for which a client waits if the database is far away, in the real runtime. tests/it/distance.rs has all cases. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { FAULTY_WORKER, startHub } from './lib/hub.mjs';
 
-/** How long a round trip takes. Much longer than everything else, also on a loaded machine. */
+/** The duration of a round trip: much longer than everything else, even on a busy machine. */
 const ROUND_TRIP_MS = 2_000;
 
 /** @type {any[]} */
 const SLOW = ['reads', 'writes'].flatMap((on) => Array.from({ length: 5 }, () => ({ on, kind: 'slow', ms: ROUND_TRIP_MS })));
 
-test('the first message after a wake waits for two round trips to the database, and a list for one', async (t) => {
+test('the first message after a wake waits for two round trips to the database, and the list of sessions for one', async (t) => {
   const hub = await startHub({ wrappers: FAULTY_WORKER });
   t.after(() => hub.stop());
   const { session, cli } = await liveSession(t, hub, { namespace: 'far', tag: 'far' });

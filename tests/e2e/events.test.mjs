@@ -13,14 +13,14 @@ const hub = await startHub({ vars: { JWT_SECRET } });
 after(() => hub.stop());
 
 /** Creates a web client's token that expires after some seconds. */
-function jwt(ns, seconds) {
+function createJwt(ns, seconds) {
   const encode = (part) => Buffer.from(JSON.stringify(part)).toString('base64url');
   const now = Math.floor(Date.now() / 1000);
   const signed = `${encode({ alg: 'HS256', typ: 'JWT' })}.${encode({ uid: 1, ns, iat: now, exp: now + seconds })}`;
   return `${signed}.${createHmac('sha256', JWT_SECRET).update(signed).digest('base64url')}`;
 }
 
-const types = (feed) => feed.all.map(({ type }) => type);
+const typesOf = (feed) => feed.all.map(({ type }) => type);
 
 for (const channel of Object.keys(CHANNELS)) {
   describe(`the ${channel}`, () => {
@@ -79,7 +79,7 @@ for (const channel of Object.keys(CHANNELS)) {
       assert.equal(data.metadata.name, 'Named');
       await web.delete(`/api/sessions/${session.id}`);
       await feed.nextEvent('session-removed', session.id);
-      assert.deepEqual(types(feed), ['connection-changed', 'session-added', 'session-updated', 'session-removed']);
+      assert.deepEqual(typesOf(feed), ['connection-changed', 'session-added', 'session-updated', 'session-removed']);
     });
 
     test('carries changes of a machine', async (t) => {
@@ -189,12 +189,12 @@ test('the socket answers the text `probe` with the event `probe`, which has no i
 });
 
 describe('a socket that answers no heartbeats', () => {
-  test('is closed when too much may be unread, and its client can resume', async (t) => {
+  test('is closed when 16 MiB of events may be unread, and its client can resume', async (t) => {
     const { session } = await liveSession(t, hub, { namespace: 'unread', tag: 'unread' });
     const web = hub.web('unread');
     const query = { sessionId: session.id };
     const feed = await openFeed(t, web, 'socket', query);
-    // The local runtime closes the connection of a client that never sent anything ten seconds late.
+    // If a client never sent anything, the local runtime closes its connection ten seconds late.
     feed.send('hello');
     const messages = `/api/sessions/${session.id}/messages`;
     const text = 'x'.repeat(1024 * 1024);
@@ -218,19 +218,19 @@ describe('agent state', () => {
 });
 
 describe('visibility', () => {
-  test('is set for a subscription, and 404 for an unknown one or one of another namespace', async (t) => {
+  test('is set for a subscription; an unknown subscription, or one of another namespace, is a 404', async (t) => {
     const web = hub.web('visible');
     for (const channel of Object.keys(CHANNELS)) {
       const feed = await openFeed(t, web, channel, { all: 'true', visibility: 'hidden' });
       const { subscriptionId } = (await feed.waitForGreeting()).data;
-      const set = (body, asker = web) => asker.post('/api/visibility', body);
-      assert.deepEqual((await set({ subscriptionId, visibility: 'visible' })).body, { ok: true });
-      assert.deepEqual((await set({ subscriptionId, visibility: 'hidden' })).body, { ok: true });
-      assert.equal((await set({ subscriptionId, visibility: 'half' })).status, 400);
-      assert.equal((await set({ subscriptionId })).status, 400);
+      const setVisibility = (body, asker = web) => asker.post('/api/visibility', body);
+      assert.deepEqual((await setVisibility({ subscriptionId, visibility: 'visible' })).body, { ok: true });
+      assert.deepEqual((await setVisibility({ subscriptionId, visibility: 'hidden' })).body, { ok: true });
+      assert.equal((await setVisibility({ subscriptionId, visibility: 'half' })).status, 400);
+      assert.equal((await setVisibility({ subscriptionId })).status, 400);
       for (const refused of [
-        await set({ subscriptionId: 'unknown', visibility: 'visible' }),
-        await set({ subscriptionId, visibility: 'visible' }, hub.web('others')),
+        await setVisibility({ subscriptionId: 'unknown', visibility: 'visible' }),
+        await setVisibility({ subscriptionId, visibility: 'visible' }, hub.web('others')),
       ]) {
         assert.deepEqual([refused.status, refused.body.code], [404, 'subscription_not_found']);
       }
@@ -260,7 +260,7 @@ describe('a token that expires', { concurrency: true }, () => {
   for (const channel of Object.keys(CHANNELS)) {
     test(`closes the ${channel} that was opened with it, which can be resumed with a new token`, async (t) => {
       const namespace = `expiry-${channel}`;
-      const feed = await openFeed(t, hub.web(namespace, jwt(namespace, 5)), channel, { all: 'true' }, { tokenInQuery: true });
+      const feed = await openFeed(t, hub.web(namespace, createJwt(namespace, 5)), channel, { all: 'true' }, { tokenInQuery: true });
       if (channel === 'socket') feed.send('hello');
       const end = await feed.waitForEnd(`the ${channel} to end`, 45_000);
       assert.match(end, channel === 'socket' ? /closed with 4401 Token expired/ : /the stream ended/);

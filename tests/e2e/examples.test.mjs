@@ -1,4 +1,4 @@
-/** The examples of the reference are true: its clients miss nothing and send nothing twice, and the hub answers as shown. */
+/** Runs the examples of the reference: its clients miss nothing and send nothing twice, and the hub answers as the pages show. */
 
 import assert from 'node:assert/strict';
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -66,7 +66,7 @@ const startWeb = (t, namespace, sessionId) =>
   startClient(t, 'the example web client', writeClient(t, 'PROTOCOL-WEB.md'), namespace, { env: { SESSION_ID: sessionId }, stdin: 'pipe' });
 
 /** Waits until a client has printed a text. */
-const shows = (client, text) => client.lines.first((line) => line.includes(text), text, RECONNECT_TIMEOUT_MS);
+const waitForOutput = (client, text) => client.lines.first((line) => line.includes(text), text, RECONNECT_TIMEOUT_MS);
 
 /** The texts of a conversation, oldest first. */
 const readTexts = async (namespace, sessionId) =>
@@ -78,11 +78,11 @@ test('the example clients talk to each other, also after a restart of the hub', 
   const cli = await startCli(t, 'talk');
   const web = startWeb(t, 'talk', cli.sessionId);
   web.writeLine('Hello');
-  await shows(web, 'You wrote: Hello');
+  await waitForOutput(web, 'You wrote: Hello');
 
   await hub.restart();
   web.writeLine('Are you there?');
-  await shows(web, 'You wrote: Are you there?');
+  await waitForOutput(web, 'You wrote: Are you there?');
   const texts = ['Hello', 'You wrote: Hello', 'Are you there?', 'You wrote: Are you there?'];
   assert.deepEqual(await readTexts('talk', cli.sessionId), texts);
   assert.deepEqual(
@@ -92,7 +92,7 @@ test('the example clients talk to each other, also after a restart of the hub', 
   );
 });
 
-test('the example CLI answers each message once, also if it was killed when the message was sent', async (t) => {
+test('the example CLI answers each message once, even if it was not running when the message was sent', async (t) => {
   const { sessionId, folder, kill } = await startCli(t, 'kill');
   const web = hub.web('kill');
   const send = (text) => web.post(`/api/sessions/${sessionId}/messages`, { text });
@@ -122,7 +122,7 @@ test('the example web client shows a permission request and approves it', async 
   await cli.serve(`${session.id}:permission`, () => ({}));
   const requests = { r1: { tool: 'shell', arguments: { command: 'npm test' } } };
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
-  await shows(web, 'approve? {"r1":{"tool":"shell","arguments":{"command":"npm test"}');
+  await waitForOutput(web, 'approve? {"r1":{"tool":"shell","arguments":{"command":"npm test"}');
   web.writeLine('approve r1');
   const call = await cli.events.next(({ name }) => name === 'rpc-request', 'the approval');
   assert.deepEqual([call.payload.method, JSON.parse(call.payload.params).approved], [`${session.id}:permission`, true]);
@@ -133,7 +133,7 @@ function assertShown(text, values, actual) {
   assert.deepEqual(differences(parsePattern(fillIn(text, values)), actual), [], JSON.stringify(actual));
 }
 
-/** Checks a response that is a stream, by its first event. */
+/** Checks the first event of a response that is a stream. */
 async function assertStream(web, address, values, response) {
   const { pathname, searchParams } = new URL(address, hub.url);
   assert.equal(pathname, '/api/events');
@@ -201,7 +201,7 @@ describe('the hub answers as the reference shows', { concurrency: 4 }, () => {
       }
       const isCall = frame.includes('"rpc-request"');
       if (isCall) response = web.get(`/api/sessions/${values.session}/git-status`);
-      // A ping may come at any time.
+      // The hub may send a ping at any time.
       const actual = await received.next((data) => data !== '2' || frame === '2', frame, HEARTBEAT_TIMEOUT_MS);
       const [, head, number, json] = /^(\d+(?:\/cli,)?)(\d*)(.*)$/.exec(actual);
       if (isCall) values.call = number;

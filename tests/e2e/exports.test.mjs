@@ -1,4 +1,4 @@
-/** Compares the exports of the built worker with those of a build by the official tools. */
+/** Compares the exports of the built worker with the exports of a build by the official tools. */
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -24,10 +24,10 @@ test('the worker has the exports of the official build, without the unused class
 
 test('the official exports were recorded with the versions of Cargo.lock', () => {
   const lock = readFileSync(path.join(ROOT, 'Cargo.lock'), 'utf8');
-  const locked = (crate) => lock.match(new RegExp(`name = "${crate}"\nversion = "([^"]+)"`))[1];
+  const lockedVersion = (crate) => lock.match(new RegExp(`name = "${crate}"\nversion = "([^"]+)"`))[1];
   assert.deepEqual(
     official.versions,
-    { 'worker-build': locked('worker'), 'wasm-bindgen-cli': locked('wasm-bindgen') },
+    { 'worker-build': lockedVersion('worker'), 'wasm-bindgen-cli': lockedVersion('wasm-bindgen') },
     'Record them again with: node scripts/official-exports.mjs',
   );
 });

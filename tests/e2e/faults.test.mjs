@@ -1,4 +1,4 @@
-/** Database faults in the real runtime. `tests/it/faults.rs` tests them in every use case. */
+/** Database faults in the real runtime. `tests/it/faults.rs` tests database faults in every use case. */
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -12,7 +12,7 @@ before(async () => {
 });
 after(() => hub.stop());
 
-/** Longer than a delay that is not logged. */
+/** Longer than the longest delay that is not logged. */
 const STALL_MS = 7_000;
 
 /** Faults of the next `reads` or `writes`. */

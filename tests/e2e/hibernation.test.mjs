@@ -17,14 +17,14 @@ const hub = await startHub({ wrappers: ['tally.worker.js'] });
 const singleHub = await startHub({ wrappers: ['tally.worker.js'], vars: { NAMESPACE_ROUTING: 'single:solo' } });
 after(() => Promise.all([hub.stop(), singleHub.stop()]));
 
-const SESSION_MS = 30_000;
-const CLOCK_MS = 250;
-/** Of several keep-alives within a second, hibernation keeps the time of the first. */
+const SESSION_TIMEOUT_MS = 30_000;
+const CLOCK_TOLERANCE_MS = 250;
+/** If several keep-alives arrive within a second, the time of the first survives hibernation. */
 const KEEP_ALIVE_PRECISION_MS = 1_000;
 /** The time without events after which the runtime has hibernated an object: ten seconds, and more on a busy computer. */
 const IDLE_MS = 15_000;
 /** Less than the time limit of a call. */
-const CALL_MS = 29_000;
+const CALL_DURATION_MS = 29_000;
 /** Time limit for pings, which are 60 s apart, and heartbeats, which are 30 s apart. */
 const PING_TIMEOUT_MS = 90_000;
 
@@ -35,8 +35,8 @@ const CONNECTION_METHODS = {
   'the token in CONNECT, to a hub of one namespace': { target: singleHub, namespace: 'solo', tokenIn: 'connect' },
 };
 
-/** The statements that write. */
-const writes = (statements) => statements.filter((sql) => !/^\s*SELECT/.test(sql));
+/** Returns the statements that write. */
+const writesAmong = (statements) => statements.filter((sql) => !/^\s*SELECT/.test(sql));
 
 describe('a hibernating object', { concurrency: true }, () => {
   for (const [name, method] of Object.entries(CONNECTION_METHODS)) {
@@ -51,12 +51,12 @@ describe('a hibernating object', { concurrency: true }, () => {
       function testWake(name, act) {
         test(name, async () => {
           const { target, namespace, session, cli, second, runner, ids } = clients;
-          // On a slow computer the tests before may have taken longer than the session stays active.
+          // On a slow computer, the session may have become inactive during the previous tests.
           await cli.keepAlive(session.id);
-          const tallyBefore = await target.tally(namespace);
+          const tallyBefore = await target.readTally(namespace);
           await target.hibernate(namespace);
           await act(clients);
-          const tallyAfter = await target.tally(namespace);
+          const tallyAfter = await target.readTally(namespace);
           assert.equal(tallyAfter.wakes, tallyBefore.wakes + 1);
           assert.deepEqual(
             [cli, second, runner].map(({ socket }) => socket.id),
@@ -66,7 +66,7 @@ describe('a hibernating object', { concurrency: true }, () => {
         });
       }
 
-      testWake('is woken by an RPC, which reaches the CLI that had registered the method', async ({ web, session }) => {
+      testWake('is woken by an RPC, which reaches the CLI that registered the method before', async ({ web, session }) => {
         const { body } = await web.get(`/api/sessions/${session.id}/skills`);
         assert.deepEqual(body, { success: true, skills: [] });
       });
@@ -90,19 +90,19 @@ describe('a hibernating object', { concurrency: true }, () => {
       });
 
       testWake('is woken by a keep-alive, which writes nothing', async ({ target, namespace, session, cli }) => {
-        const { statements } = await target.tally(namespace);
+        const { statements } = await target.readTally(namespace);
         assert.deepEqual(await cli.keepAlive(session.id), { ok: true });
-        const tallyAfter = await target.tally(namespace);
-        assert.deepEqual(writes(tallyAfter.statements), writes(statements));
+        const tallyAfter = await target.readTally(namespace);
+        assert.deepEqual(writesAmong(tallyAfter.statements), writesAmong(statements));
         for (let n = 0; n < 5; n += 1) await cli.keepAlive(session.id);
-        const { statements: laterStatements } = await target.tally(namespace);
+        const { statements: laterStatements } = await target.readTally(namespace);
         assert.deepEqual(laterStatements, tallyAfter.statements, 'once it is awake, it reads nothing either');
       });
 
       testWake('is woken by a machine’s keep-alive, which writes nothing', async ({ target, namespace, machine, runner }) => {
-        const { statements } = await target.tally(namespace);
+        const { statements } = await target.readTally(namespace);
         assert.equal((await runner.emitWithAck('machine-alive', { machineId: machine.id, time: Date.now() })).ok, true);
-        assert.deepEqual(writes((await target.tally(namespace)).statements), writes(statements));
+        assert.deepEqual(writesAmong((await target.readTally(namespace)).statements), writesAmong(statements));
       });
 
       testWake('is woken by an update of a machine’s state', async ({ machine, runner, feeds }) => {
@@ -157,11 +157,11 @@ describe('a hibernating object', { concurrency: true }, () => {
 
       test('is woken by a CLI that disconnects, and does not call it any longer', async () => {
         const { target, namespace, web, session, cli } = clients;
-        const tallyBefore = await target.tally(namespace);
+        const tallyBefore = await target.readTally(namespace);
         await target.hibernate(namespace);
         cli.terminate();
-        const noticed = async () => (await target.tally(namespace)).events.length > tallyBefore.events.length;
-        await eventually(noticed, 'the object to notice');
+        const hasNoticed = async () => (await target.readTally(namespace)).events.length > tallyBefore.events.length;
+        await eventually(hasNoticed, 'the object to notice');
         const { body } = await web.get(`/api/sessions/${session.id}/skills`);
         assert.deepEqual([body.success, body.error], [false, 'No handler registered for listSkills']);
       });
@@ -169,21 +169,21 @@ describe('a hibernating object', { concurrency: true }, () => {
   }
 });
 
-/** Waits until the object has been idle for `IDLE_MS`. An alarm may wake it at any time after that. */
+/** Waits until the object has been idle for `IDLE_MS`. After that time, an alarm may wake the object. */
 async function waitUntilIdle(target, namespace) {
   const isIdle = async () => {
-    const { events } = await target.tally(namespace);
+    const { events } = await target.readTally(namespace);
     return events.every(({ to }) => to !== null && to < Date.now() - IDLE_MS);
   };
   await eventually(isIdle, 'the object to be idle', PING_TIMEOUT_MS);
 }
 
 /**
- * Checks that the object was loaded again for each event that came when it had been idle for `IDLE_MS`.
- * @returns {Promise<number>} how many such events there were
+ * Checks that the object was loaded again for each event that followed an idle time of `IDLE_MS`.
+ * @returns {Promise<number>} the number of these events
  */
 async function countWakes(target, namespace) {
-  const { events } = await target.tally(namespace);
+  const { events } = await target.readTally(namespace);
   let wakes = 0;
   let idleSince = 0;
   for (const [index, { name, wake, from, to }] of events.entries()) {
@@ -226,13 +226,13 @@ describe('an idle object', { concurrency: true }, () => {
       const cli = await connectCli(t, hub, { namespace, tokenIn, auth: { sessionId: session.id } });
       // Right after a ping, the next one is 30 s away.
       await cli.pings.next(() => true, 'a ping', PING_TIMEOUT_MS);
-      // The client has answered the ping before it sends this.
+      // The client answers the hub's ping before it sends this event.
       await cli.emitWithAck('ping', {});
       await hub.hibernate(namespace);
-      const tallyBefore = await hub.tally(namespace);
+      const tallyBefore = await hub.readTally(namespace);
       await cli.pings.next(() => true, 'the next ping', PING_TIMEOUT_MS);
       await cli.emitWithAck('ping', {});
-      const tallyAfter = await hub.tally(namespace);
+      const tallyAfter = await hub.readTally(namespace);
       const events = tallyAfter.events.slice(tallyBefore.events.length).map(({ name, wake }) => [name, wake - tallyBefore.wakes]);
       assert.deepEqual(events, [
         ['alarm', 1],
@@ -253,9 +253,9 @@ describe('an idle object', { concurrency: true }, () => {
       // Right after a heartbeat, the next one is 30 s away.
       await waitForHeartbeat();
       await hub.hibernate(namespace);
-      const tallyBefore = await hub.tally(namespace);
+      const tallyBefore = await hub.readTally(namespace);
       await waitForHeartbeat();
-      const tallyAfter = await hub.tally(namespace);
+      const tallyAfter = await hub.readTally(namespace);
       const events = tallyAfter.events.slice(tallyBefore.events.length).map(({ name, wake }) => [name, wake - tallyBefore.wakes]);
       assert.deepEqual(events, [['alarm', 1]]);
       assert.deepEqual(tallyAfter.statements, tallyBefore.statements);
@@ -272,11 +272,11 @@ describe('an idle object', { concurrency: true }, () => {
     const last = Date.now();
     await cli.keepAlive(session.id);
     await hub.hibernate('ends');
-    // Other events do not extend the time.
+    // A request to the CLI does not extend the time.
     assert.equal((await web.get(`/api/sessions/${session.id}/skills`)).body.success, true);
     await hub.hibernate('ends');
     await feed.nextUpdate({ active: false }, PING_TIMEOUT_MS);
-    assert.ok(Date.now() >= last + SESSION_MS - KEEP_ALIVE_PRECISION_MS - CLOCK_MS, 'not too early');
+    assert.ok(Date.now() >= last + SESSION_TIMEOUT_MS - KEEP_ALIVE_PRECISION_MS - CLOCK_TOLERANCE_MS, 'not too early');
     assert.equal(cli.socket.connected, true);
     const stored = (await hub.database()).prepare("SELECT active FROM sessions WHERE namespace = 'ends'");
     assert.equal(await stored.first('active'), 0);
@@ -327,19 +327,19 @@ describe('an idle object', { concurrency: true }, () => {
       assert.equal(await hub.hibernate('unanswered'), true);
       await assertCalled();
     };
-    // After the second time, the runtime says that the closed sockets are open.
+    // From the second hibernation on, the runtime reports the closed sockets as open.
     for (let n = 0; n < 3; n += 1) await assertCalledAfterHibernation();
-    // A socket that answers no ping is disconnected after the third one.
+    // A socket that answers no ping is disconnected after the third ping.
     for (let n = 0; n < 4; n += 1) await runner.pings.next(() => true, 'a ping', PING_TIMEOUT_MS);
     await assertCalled();
 
     late.send('42/cli,["rpc-register",{"method":"checkPathExists"}]');
     await assertCalled();
     for (const end of [() => late.answerClose(), () => lost.destroy()]) {
-      const { events } = await hub.tally('unanswered');
+      const { events } = await hub.readTally('unanswered');
       end();
       const closeEvents = ({ events }) => events.filter(({ name }) => name === 'webSocketClose').length;
-      const isHandled = async () => closeEvents(await hub.tally('unanswered')) > closeEvents({ events });
+      const isHandled = async () => closeEvents(await hub.readTally('unanswered')) > closeEvents({ events });
       await eventually(isHandled, 'the close event');
       await assertCalledAfterHibernation();
     }
@@ -357,11 +357,11 @@ describe('an idle object', { concurrency: true }, () => {
     await hub.hibernate('waits');
     const call = web.get(`/api/sessions/${session.id}/slash-commands`);
     await cli.events.next(({ name }) => name === 'rpc-request', 'the call');
-    const { wakes } = await hub.tally('waits');
-    const isIdle = async () => (await hub.tally('waits')).events.every(({ from }) => from < Date.now() - IDLE_MS);
-    await eventually(isIdle, 'the object to have no events for longer than the hibernation delay', CALL_MS);
+    const { wakes } = await hub.readTally('waits');
+    const isIdle = async () => (await hub.readTally('waits')).events.every(({ from }) => from < Date.now() - IDLE_MS);
+    await eventually(isIdle, 'the object to have no events for longer than the hibernation delay', CALL_DURATION_MS);
     answer.resolve({ success: true, commands: [] });
     assert.deepEqual((await call).body, { success: true, commands: [] });
-    assert.equal((await hub.tally('waits')).wakes, wakes);
+    assert.equal((await hub.readTally('waits')).wakes, wakes);
   });
 });

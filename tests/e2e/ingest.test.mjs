@@ -1,4 +1,4 @@
-/** Many messages at once: all are stored, in order. */
+/** Many messages at once. All messages are stored in order. */
 
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
@@ -14,13 +14,13 @@ const KILOBYTE = 1024;
 const TIMEOUT_MS = 120_000;
 
 /** A message of 1 KB of JSON with a number. */
-function content(n) {
+function contentOf(n) {
   const withoutPadding = { role: 'agent', n, padding: '' };
   return { ...withoutPadding, padding: 'x'.repeat(KILOBYTE - JSON.stringify(withoutPadding).length) };
 }
 
 const numbersOf = (messages) => messages.map(({ content: { n } }) => n);
-const seqs = (messages) => messages.map(({ seq }) => seq);
+const seqsOf = (messages) => messages.map(({ seq }) => seq);
 const sequence = (count, from = 1) => Array.from({ length: count }, (_, index) => index + from);
 
 for (const tokenIn of /** @type {const} */ (['connect', 'header'])) {
@@ -35,7 +35,7 @@ for (const tokenIn of /** @type {const} */ (['connect', 'header'])) {
 
     const acks = await withTimeout(
       Promise.all(
-        sequence(COUNT).map((n) => cli.socket.emitWithAck('message', { sid: session.id, message: content(n), localId: `l-${n}` })),
+        sequence(COUNT).map((n) => cli.socket.emitWithAck('message', { sid: session.id, message: contentOf(n), localId: `l-${n}` })),
       ),
       'all acknowledgements',
       TIMEOUT_MS,
@@ -49,13 +49,13 @@ for (const tokenIn of /** @type {const} */ (['connect', 'header'])) {
     assert.equal(new Set(acks.map(({ id }) => id)).size, COUNT);
 
     const forwards = await web.readHistory(session.id);
-    assert.deepEqual(seqs(forwards), sequence(COUNT));
+    assert.deepEqual(seqsOf(forwards), sequence(COUNT));
     assert.deepEqual(numbersOf(forwards), sequence(COUNT));
     assert.deepEqual(
       forwards.map(({ id }) => id),
       acks.map(({ id }) => id),
     );
-    assert.deepEqual(forwards[COUNT - 1].content, content(COUNT));
+    assert.deepEqual(forwards[COUNT - 1].content, contentOf(COUNT));
 
     const backwards = [];
     for (let before = ''; before !== null; ) {
@@ -63,7 +63,7 @@ for (const tokenIn of /** @type {const} */ (['connect', 'header'])) {
       backwards.push(...body.messages);
       before = body.page.nextBeforeSeq;
     }
-    assert.deepEqual(seqs(backwards), sequence(COUNT).reverse());
+    assert.deepEqual(seqsOf(backwards), sequence(COUNT).reverse());
     assert.equal((await web.readSession(session.id)).seq, COUNT);
 
     // The other CLI and the feed have received the same messages in the same order.
@@ -73,8 +73,8 @@ for (const tokenIn of /** @type {const} */ (['connect', 'header'])) {
     await feed.next(({ message }) => message?.seq === COUNT, 'the last message on the event socket', TIMEOUT_MS);
     assert.deepEqual(numbersOf(feed.all.filter(({ type }) => type === 'message-received').map(({ message }) => message)), sequence(COUNT));
 
-    // Messages that are sent again, as after a lost connection, are recognized.
-    const again = await Promise.all(sequence(100, COUNT - 99).map((n) => cli.sendMessage(session.id, content(n), `l-${n}`)));
+    // Messages that are sent again, as after a lost connection, are not stored twice.
+    const again = await Promise.all(sequence(100, COUNT - 99).map((n) => cli.sendMessage(session.id, contentOf(n), `l-${n}`)));
     assert.deepEqual(again, acks.slice(-100));
     assert.equal((await cli.sendMessage(session.id, { n: COUNT + 1 })).seq, COUNT + 1);
   });
@@ -90,7 +90,7 @@ test('concurrent messages of web clients and two CLIs have one sequence of seqs'
     ...sequence(50).map((n) => web.post(`/api/sessions/${session.id}/messages`, { text: `${n}` })),
   ]);
   const history = await web.readHistory(session.id);
-  assert.deepEqual(seqs(history), sequence(450));
+  assert.deepEqual(seqsOf(history), sequence(450));
   for (const from of ['first', 'second']) {
     const own = history.filter(({ content: message }) => message.from === from);
     assert.deepEqual(numbersOf(own), sequence(200), `the order of the ${from} CLI`);

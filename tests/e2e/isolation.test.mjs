@@ -128,7 +128,7 @@ describe('a second namespace', () => {
     assert.equal((await owner.readHistory(session.id)).length, 1);
   });
 
-  test('receives no events of the first', async (t) => {
+  test('receives no events of the first namespace', async (t) => {
     const feeds = [await hub.web('other').openStream({ all: 'true' }), await hub.web('other').openSocket({ all: 'true' })];
     t.after(() => feeds.forEach((feed) => feed.close()));
     for (const feed of feeds) await feed.waitForGreeting();
@@ -171,17 +171,17 @@ describe('authentication', () => {
     assert.deepEqual([claims.ns, claims.uid, claims.exp - claims.iat], ['own', body.user.id, 15 * 60]);
     assert.ok(Math.abs(body.expiresAt - before - 15 * 60_000) < 60_000);
 
-    const auth = (options) => hub.web('own').request('POST', '/api/auth', options);
-    const plain = (await auth({ body: { accessToken: SECRET } })).body;
+    const signIn = (options) => hub.web('own').request('POST', '/api/auth', options);
+    const plain = (await signIn({ body: { accessToken: SECRET } })).body;
     assert.equal(plain.namespace, 'default', 'no suffix means the default namespace');
     const misnamed = ['', 'bad name', 'n'.repeat(65)].map((namespace) => `${SECRET}:${namespace}`);
     for (const accessToken of ['wrong', `${SECRET}x:own`, 'wrong:own', '', ...misnamed]) {
-      const refused = await auth({ body: { accessToken } });
+      const refused = await signIn({ body: { accessToken } });
       assertRefusal(refused, 401);
       assert.equal(refused.headers['www-authenticate'], 'Bearer');
     }
     for (const options of [{ body: {} }, { body: { accessToken: 5 } }, { raw: '{' }, { raw: '[]' }, { raw: 'null' }]) {
-      assertRefusal(await auth(options), 400);
+      assertRefusal(await signIn(options), 400);
     }
   });
 
@@ -253,25 +253,25 @@ describe('authentication', () => {
 
 describe('every response', () => {
   test('has no-store and nosniff; /health needs no token', async () => {
-    const guards = ({ headers }) => [headers['cache-control'], headers['x-content-type-options']];
+    const protectiveHeaders = ({ headers }) => [headers['cache-control'], headers['x-content-type-options']];
     const health = await hub.webWithoutToken().get('/health');
     const { status, body } = health;
     assert.deepEqual([status, body.status, body.protocolVersion, typeof body.version], [200, 'ok', 1, 'string']);
-    assert.deepEqual(guards(health), ['no-store', 'nosniff']);
+    assert.deepEqual(protectiveHeaders(health), ['no-store', 'nosniff']);
     for (const place of ['/api/sessions', '/api/machines', '/nothing', '/api/nothing']) {
-      assert.deepEqual(guards(await hub.web('own').get(place)), ['no-store', 'nosniff'], place);
+      assert.deepEqual(protectiveHeaders(await hub.web('own').get(place)), ['no-store', 'nosniff'], place);
     }
     const made = await hub.web('own').post('/cli/sessions', { tag: 't', metadata: { path: '/', host: 'h' } });
-    assert.deepEqual([made.status, ...guards(made)], [200, 'no-store', 'nosniff']);
+    assert.deepEqual([made.status, ...protectiveHeaders(made)], [200, 'no-store', 'nosniff']);
   });
 
-  test('to an unknown route is 404, to a wrong method 405 with the allowed ones', async () => {
+  test('to an unknown route is 404, and to a wrong method 405 with the allowed methods', async () => {
     const web = hub.web('own');
     const unknown = ['/', '/nothing', '/api', '/api/nothing', '/cli', '/cli/nothing', '/api/sessions/x/nothing', '/apix', '/API/sessions'];
     for (const place of unknown) {
       assertRefusal(await web.get(place), 404, 'not_found');
     }
-    // The worker itself responds to these (src/http/edge.rs).
+    // The worker itself responds to these requests (src/http/edge.rs).
     const workerRoutes = [
       { method: 'GET', route: '/health' },
       { method: 'POST', route: '/api/auth' },
@@ -290,12 +290,12 @@ describe('every response', () => {
   });
 
   test('has CORS headers for listed origins only', async () => {
-    const preflight = (place, origin) =>
+    const sendPreflight = (place, origin) =>
       hub.webWithoutToken().request('OPTIONS', place, {
         headers: { origin, 'access-control-request-method': 'PATCH', 'access-control-request-headers': 'authorization' },
       });
     for (const place of ['/api/sessions', '/api/auth', '/api/events', '/cli/sessions', '/api/sessions/any']) {
-      const { status, headers } = await preflight(place, 'https://console.example');
+      const { status, headers } = await sendPreflight(place, 'https://console.example');
       assert.equal(status, 204);
       assert.equal(headers['access-control-allow-origin'], 'https://console.example');
       for (const method of ['GET', 'POST', 'PATCH', 'DELETE', 'OPTIONS']) {
@@ -305,7 +305,7 @@ describe('every response', () => {
         assert.ok(headers['access-control-allow-headers'].toLowerCase().includes(header), header);
       }
       assert.match(headers.vary, /origin/i);
-      const foreign = await preflight(place, 'https://evil.example');
+      const foreign = await sendPreflight(place, 'https://evil.example');
       assert.equal('access-control-allow-origin' in foreign.headers, false);
     }
     const listed = { headers: { origin: 'https://console.example' } };
@@ -342,13 +342,13 @@ describe('a namespace with large messages', () => {
   after(() => suite.end());
 
   // The local runtime reads no socket while an object awaits one query after another.
-  test('lets others run between the queries that store a message', async () => {
+  test('lets other namespaces run between the queries that store a message', async () => {
     const { session, cli } = await liveSession(suite, turnsHub, { namespace: 'loud', tag: '/code' });
     for (const text of ['x'.repeat(20_000_000), 'the next query']) await cli.sendMessage(session.id, { text });
     const { body: queries } = await turnsHub.web('loud').get('/e2e/turns');
     assert.ok(queries.length >= 6, `20 MB are stored with several large queries: ${JSON.stringify(queries)}`);
     assert.ok(
-      queries.every(({ turned }) => turned),
+      queries.every(({ hasTurned }) => hasTurned),
       JSON.stringify(queries),
     );
   });

@@ -37,9 +37,9 @@ describe('machines', () => {
       ['machine-update-metadata', 'metadata', { ...metadata, displayName: 'Renamed' }],
       ['machine-update-state', 'runnerState', { status: 'busy' }],
     ])) {
-      const update = (expectedVersion) => cli.emitWithAck(name, { machineId: 'm-1', expectedVersion, [field]: value });
-      assert.deepEqual(await update(1), { result: 'success', version: 2, [field]: value });
-      assert.deepEqual(await update(1), { result: 'version-mismatch', version: 2, [field]: value });
+      const sendUpdate = (expectedVersion) => cli.emitWithAck(name, { machineId: 'm-1', expectedVersion, [field]: value });
+      assert.deepEqual(await sendUpdate(1), { result: 'success', version: 2, [field]: value });
+      assert.deepEqual(await sendUpdate(1), { result: 'version-mismatch', version: 2, [field]: value });
       const received = await second.nextUpdate('update-machine');
       assert.deepEqual([received.machineId, received[field]], ['m-1', { version: 2, value }]);
       const stored = (await web.get('/cli/machines/m-1')).body.machine;

@@ -44,19 +44,19 @@ describe('messages', () => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'pages' });
     const web = hub.web('messages');
     for (let n = 1; n <= 7; n += 1) await cli.sendMessage(session.id, { n });
-    const page = async (query, prefix = 'api') => (await web.get(`/${prefix}/sessions/${session.id}/messages${query}`)).body;
-    const seqs = ({ messages }) => messages.map(({ seq }) => seq);
+    const readPage = async (query, prefix = 'api') => (await web.get(`/${prefix}/sessions/${session.id}/messages${query}`)).body;
+    const seqsOf = ({ messages }) => messages.map(({ seq }) => seq);
 
-    const newest = await page('?limit=3');
-    assert.deepEqual([seqs(newest), newest.hasMore], [[7, 6, 5], true]);
+    const newest = await readPage('?limit=3');
+    assert.deepEqual([seqsOf(newest), newest.hasMore], [[7, 6, 5], true]);
     assert.deepEqual(newest.page, { limit: 3, beforeSeq: null, nextBeforeSeq: 5, hasMore: true });
-    const oldest = await page(`?limit=50&beforeSeq=${newest.page.nextBeforeSeq}`);
-    assert.deepEqual([seqs(oldest), oldest.hasMore], [[4, 3, 2, 1], false]);
+    const oldest = await readPage(`?limit=50&beforeSeq=${newest.page.nextBeforeSeq}`);
+    assert.deepEqual([seqsOf(oldest), oldest.hasMore], [[4, 3, 2, 1], false]);
     assert.deepEqual(oldest.page, { limit: 50, beforeSeq: 5, nextBeforeSeq: null, hasMore: false });
-    assert.deepEqual(seqs(await page('')), [7, 6, 5, 4, 3, 2, 1]);
-    assert.deepEqual(seqs(await page('?afterSeq=5')), [6, 7]);
-    assert.deepEqual(seqs(await page('?afterSeq=2&limit=2', 'cli')), [3, 4]);
-    assert.deepEqual(seqs(await page('', 'cli')), [1, 2, 3, 4, 5, 6, 7]);
+    assert.deepEqual(seqsOf(await readPage('')), [7, 6, 5, 4, 3, 2, 1]);
+    assert.deepEqual(seqsOf(await readPage('?afterSeq=5')), [6, 7]);
+    assert.deepEqual(seqsOf(await readPage('?afterSeq=2&limit=2', 'cli')), [3, 4]);
+    assert.deepEqual(seqsOf(await readPage('', 'cli')), [1, 2, 3, 4, 5, 6, 7]);
 
     for (const prefix of ['api', 'cli']) {
       for (const [query, field] of [

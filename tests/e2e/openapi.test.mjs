@@ -29,17 +29,17 @@ const operations = Object.entries(api.paths).flatMap(([route, item]) =>
 );
 const byName = new Map(operations);
 
-/** The schema with `additionalProperties: false` where it does not say otherwise, so that undocumented properties fail. */
-function strict(schema) {
+/** Returns the schema with `additionalProperties: false` as the default, so that undocumented properties fail. */
+function makeStrict(schema) {
   if (typeof schema !== 'object' || schema === null) return schema;
-  if (Array.isArray(schema)) return schema.map(strict);
-  const copy = Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, strict(value)]));
+  if (Array.isArray(schema)) return schema.map(makeStrict);
+  const copy = Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, makeStrict(value)]));
   const isObject = [schema.type].flat().includes('object') && schema.properties !== undefined;
   return isObject && schema.additionalProperties === undefined ? { ...copy, additionalProperties: false } : copy;
 }
 
 const ajv = new /** @type {any} */ (Ajv)({ strict: false, allErrors: true });
-ajv.addSchema({ $id: API, ...strict(api) });
+ajv.addSchema({ $id: API, ...makeStrict(api) });
 
 /** Checks `value` against the schema at a JSON pointer in openapi.yaml. */
 function assertValid(value, pointer, title) {
@@ -49,7 +49,7 @@ function assertValid(value, pointer, title) {
 
 const jsonPointer = (...names) => names.map((name) => `/${encodeURIComponent(name.replaceAll('~', '~0').replaceAll('/', '~1'))}`).join('');
 
-/** The JSON pointer to the schema of a request body or response, which may be a `$ref`. */
+/** Returns the JSON pointer to the schema of a request body or response, which may be a `$ref`. */
 function schemaPointer(pointer, body) {
   return `${body.$ref === undefined ? pointer : body.$ref.slice(1)}/content/application~1json/schema`;
 }
@@ -68,7 +68,7 @@ describe('every operation of docs/openapi.yaml', () => {
    * @param {string} name its operationId
    * @param {{id?: string, requestId?: string, ruleId?: string, query?: string, body?: unknown, status?: number, web?: import('../../scripts/lib/clients/web.mjs').Web}} [options]
    */
-  async function call(name, { id = '', requestId = '', ruleId = '', query = '', body, status = 200, web = own } = {}) {
+  async function callOperation(name, { id = '', requestId = '', ruleId = '', query = '', body, status = 200, web = own } = {}) {
     const { route, method, operation } = byName.get(name);
     const pointer = jsonPointer('paths', route, method);
     if (body !== undefined && status === 200) {
@@ -86,7 +86,7 @@ describe('every operation of docs/openapi.yaml', () => {
 
   /** Adds a permission request to the agent state and returns its id. */
   async function addRequest(requestId) {
-    const { agentStateVersion, agentState } = (await call('getSession', { id: session.id })).session;
+    const { agentStateVersion, agentState } = (await callOperation('getSession', { id: session.id })).session;
     const requests = { [requestId]: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: Date.now() } };
     const state = { ...agentState, controlledByUser: false, requests };
     const ack = await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: agentStateVersion, agentState: state });
@@ -106,53 +106,53 @@ describe('every operation of docs/openapi.yaml', () => {
   after(() => suite.end());
 
   test('health, authentication and the CLI routes', async () => {
-    await call('health', { web: hub.webWithoutToken() });
-    assert.equal((await call('health', { query: '?deep=1', web: hub.webWithoutToken() })).database, 'ok');
-    await call('authenticate', { body: { accessToken: hub.token('own') }, web: hub.webWithoutToken() });
+    await callOperation('health', { web: hub.webWithoutToken() });
+    assert.equal((await callOperation('health', { query: '?deep=1', web: hub.webWithoutToken() })).database, 'ok');
+    await callOperation('authenticate', { body: { accessToken: hub.token('own') }, web: hub.webWithoutToken() });
     const metadata = { path: '/code/other', host: 'e2e', flavor: 'beta' };
-    await call('showConfig');
-    const { session: other } = await call('putSession', { body: { tag: '/code/other', metadata, agentState: null } });
-    await call('getSessionAsCli', { id: other.id });
-    await call('putMachine', { body: { id: 'm-1', metadata: { host: 'e2e', platform: 'linux', more: 1 }, runnerState: [1] } });
-    await call('getMachine', { id: 'm-1' });
+    await callOperation('showConfig');
+    const { session: other } = await callOperation('putSession', { body: { tag: '/code/other', metadata, agentState: null } });
+    await callOperation('getSessionAsCli', { id: other.id });
+    await callOperation('putMachine', { body: { id: 'm-1', metadata: { host: 'e2e', platform: 'linux', more: 1 }, runnerState: [1] } });
+    await callOperation('getMachine', { id: 'm-1' });
   });
 
   test('messages, permissions and todos', async () => {
     const { id } = session;
-    await call('sendMessage', { id, body: { text: 'hello', localId: 'l-1' } });
+    await callOperation('sendMessage', { id, body: { text: 'hello', localId: 'l-1' } });
     const attachment = { id: 'a', filename: 'f.txt', mimeType: 'text/plain', size: 1, path: '/tmp/f.txt' };
-    await call('sendMessage', { id, body: { attachments: [attachment] } });
+    await callOperation('sendMessage', { id, body: { attachments: [attachment] } });
     const todos = [{ content: 'Look', status: 'in_progress' }];
     const block = { type: 'tool_use', name: 'TodoWrite', input: { todos } };
     await cli.emitWithAck('message-delta', { sid: id, id: 'm', text: 'hello', kind: 'text' });
     await cli.sendMessage(id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [block] } } } });
     await cli.sendMessage(id, { role: 'agent', content: 'x'.repeat(70_000) });
     for (const query of ['', '?excerpts=true', '?limit=1', '?beforeSeq=2&limit=1', '?afterSeq=1&limit=1', '?afterSeq=3']) {
-      await call('listMessages', { id, query });
-      await call('listMessagesAsCli', { id, query });
+      await callOperation('listMessages', { id, query });
+      await callOperation('listMessagesAsCli', { id, query });
     }
     await cli.serve('permission', () => ({}));
     const requestId = await addRequest('r-1');
-    await call('listSessions');
+    await callOperation('listSessions');
     const body = { mode: 'plan', allowTools: ['Bash'], decision: 'approved_for_session', answers: { Which: ['this'] } };
-    await call('approve', { id, requestId, body });
-    await call('deny', { id, requestId: await addRequest('r-2'), body: { decision: 'abort', reason: 'Not now' } });
-    await call('approve', { id, requestId: await addRequest('r-3') });
-    await call('approve', { id, requestId: 'r-3', status: 404 });
-    await call('approveByBody', { id, body: { requestId: await addRequest('..') } });
-    await call('denyByBody', { id, body: { requestId: await addRequest('.') } });
-    await call('denyByBody', { id, body: { requestId: '..' }, status: 404 });
+    await callOperation('approve', { id, requestId, body });
+    await callOperation('deny', { id, requestId: await addRequest('r-2'), body: { decision: 'abort', reason: 'Not now' } });
+    await callOperation('approve', { id, requestId: await addRequest('r-3') });
+    await callOperation('approve', { id, requestId: 'r-3', status: 404 });
+    await callOperation('approveByBody', { id, body: { requestId: await addRequest('..') } });
+    await callOperation('denyByBody', { id, body: { requestId: await addRequest('.') } });
+    await callOperation('denyByBody', { id, body: { requestId: '..' }, status: 404 });
     await cli.serve('readPermissionRequest', ({ part }) => ({ success: true, text: '{}', parts: 2, proof: `p${part}` }));
-    assert.equal((await call('readRequestContent', { id, requestId: 'r-4', query: '?part=1' })).proof, 'p1');
-    await call('approve', { id, requestId: await addRequest('r-4'), body: { answers: { proof: ['p0p1'] } } });
+    assert.equal((await callOperation('readRequestContent', { id, requestId: 'r-4', query: '?part=1' })).proof, 'p1');
+    await callOperation('approve', { id, requestId: await addRequest('r-4'), body: { answers: { proof: ['p0p1'] } } });
     await cli.serve('revokeSessionRule', () => ({ success: true }));
-    await call('revokeSessionRule', { id, ruleId: 'rule-1' });
-    const { session: now } = await call('getSession', { id });
+    await callOperation('revokeSessionRule', { id, ruleId: 'rule-1' });
+    const { session: now } = await callOperation('getSession', { id });
     assert.equal(Object.keys(now.agentState.completedRequests).length, 6);
     assert.equal(now.todos.length, 1);
   });
 
-  test('the working directory, with and without a CLI that serves it', async () => {
+  test('the working directory, with and without a CLI that serves the session', async () => {
     const results = {
       gitStatus: [
         {
@@ -185,77 +185,77 @@ describe('every operation of docs/openapi.yaml', () => {
       listSkills: [{ success: true, skills: [{ name: 'review', description: 'Reviews' }] }],
     };
     for (const [method, [result, query, name = method]] of /** @type {[string, any[]][]} */ (Object.entries(results))) {
-      assert.equal((await call(name, { id: session.id, query })).success, false);
+      assert.equal((await callOperation(name, { id: session.id, query })).success, false);
       await cli.serve(method, () => result);
-      assert.equal((await call(name, { id: session.id, query })).success, true);
+      assert.equal((await callOperation(name, { id: session.id, query })).success, true);
     }
-    await call('readFile', { id: session.id, query: '?path=../a', status: 400 });
+    await callOperation('readFile', { id: session.id, query: '?path=../a', status: 400 });
     const file = { filename: 'a.txt', content: 'YQ==', mimeType: 'text/plain' };
-    await call('uploadFile', { id: session.id, body: file, status: 500 });
+    await callOperation('uploadFile', { id: session.id, body: file, status: 500 });
     await cli.serve('uploadFile', () => ({ success: true, path: '/tmp/a.txt' }));
-    await call('uploadFile', { id: session.id, body: file });
+    await callOperation('uploadFile', { id: session.id, body: file });
     await cli.serve('deleteUploadFile', () => ({ success: false, error: 'It is in use.' }));
-    await call('deleteUpload', { id: session.id, body: { path: '/tmp/a.txt' } });
+    await callOperation('deleteUpload', { id: session.id, body: { path: '/tmp/a.txt' } });
   });
 
   test('push and its log', async () => {
-    await call('vapidPublicKey');
+    await callOperation('vapidPublicKey');
     const browser = service.addBrowser();
-    await call('subscribeToPush', { body: browser.subscription });
-    await call('subscribeToPush', { body: { ...browser.subscription, keys: {} }, status: 400 });
+    await callOperation('subscribeToPush', { body: browser.subscription });
+    await callOperation('subscribeToPush', { body: { ...browser.subscription, keys: {} }, status: 400 });
     await addRequest('r-4');
     await browser.next();
-    const { log } = await call('pushLog');
+    const { log } = await callOperation('pushLog');
     assert.equal(log[0].sessionId, session.id);
-    await call('unsubscribeFromPush', { body: { endpoint: browser.subscription.endpoint } });
+    await callOperation('unsubscribeFromPush', { body: { endpoint: browser.subscription.endpoint } });
   });
 
   test('machines', async () => {
-    await call('listMachines');
-    await call('showMachine', { id: 'm-1' });
-    await call('spawnSession', { id: 'm-1', body: { directory: '/code' }, status: 503 });
+    await callOperation('listMachines');
+    await callOperation('showMachine', { id: 'm-1' });
+    await callOperation('spawnSession', { id: 'm-1', body: { directory: '/code' }, status: 503 });
     await machine.serve('spawnSession', ({ agent }) => ({ success: agent === 'alpha', sessionId: 's-1', error: 'No such agent here.' }));
-    await call('spawnSession', { id: 'm-1', body: { directory: '/code', sessionType: 'simple', yolo: true } });
-    await call('spawnSession', { id: 'm-1', body: { directory: '/code', agent: 'beta', worktreeName: null } });
-    await call('checkPaths', { id: 'm-1', body: { paths: ['/code'] }, status: 500 });
+    await callOperation('spawnSession', { id: 'm-1', body: { directory: '/code', sessionType: 'simple', yolo: true } });
+    await callOperation('spawnSession', { id: 'm-1', body: { directory: '/code', agent: 'beta', worktreeName: null } });
+    await callOperation('checkPaths', { id: 'm-1', body: { paths: ['/code'] }, status: 500 });
     await machine.serve('checkPathExists', ({ paths }) => Object.fromEntries(paths.map((path) => [path, true])));
-    await call('checkPaths', { id: 'm-1', body: { paths: ['/code', '/tmp'] } });
+    await callOperation('checkPaths', { id: 'm-1', body: { paths: ['/code', '/tmp'] } });
   });
 
   test('changes of a session, from renaming to deleting', async () => {
     const { id } = session;
-    await call('changeSession', { id, body: { name: 'A name', expectedVersion: 1 } });
-    await call('changeSession', { id, body: { pinned: true } });
-    await call('changeSession', { id, body: { name: 'A name', expectedVersion: 1 }, status: 409 });
+    await callOperation('changeSession', { id, body: { name: 'A name', expectedVersion: 1 } });
+    await callOperation('changeSession', { id, body: { pinned: true } });
+    await callOperation('changeSession', { id, body: { name: 'A name', expectedVersion: 1 }, status: 409 });
     await cli.serve('set-session-config', (applied) => ({ applied }));
-    await call('setPermissionMode', { id, body: { mode: 'plan' } });
-    await call('setModel', { id, body: { model: 'model_fast' } });
-    await call('setModel', { id, body: { model: 'fast' }, status: 400 });
+    await callOperation('setPermissionMode', { id, body: { mode: 'plan' } });
+    await callOperation('setModel', { id, body: { model: 'model_fast' } });
+    await callOperation('setModel', { id, body: { model: 'fast' }, status: 400 });
     await cli.serve('switch', () => ({}));
-    await call('switchSession', { id });
-    await call('deleteSession', { id, status: 409 });
-    await call('abortSession', { id, body: {}, status: 503 });
+    await callOperation('switchSession', { id });
+    await callOperation('deleteSession', { id, status: 409 });
+    await callOperation('abortSession', { id, body: {}, status: 503 });
     await cli.serve('abort', () => ({}));
-    await call('abortSession', { id, body: { reason: 'Enough' } });
-    await call('sendMessage', { id, body: { text: 'hello' }, status: 409 });
-    await call('deleteSession', { id, status: 409 });
+    await callOperation('abortSession', { id, body: { reason: 'Enough' } });
+    await callOperation('sendMessage', { id, body: { text: 'hello' }, status: 409 });
+    await callOperation('deleteSession', { id, status: 409 });
     await cli.emitWithAck('session-end', { sid: id });
     await machine.serve('spawnSession', async ({ sessionId }) => {
       await cli.keepAlive(sessionId);
       return { success: true, sessionId };
     });
-    await call('resumeSession', { id });
+    await callOperation('resumeSession', { id });
     await cli.serve('killSession', () => ({}));
-    await call('archiveSession', { id, body: {} });
-    for (const query of ['?archived=only', '?archived=include&limit=1']) await call('listSessions', { query });
-    await call('deleteSession', { id });
-    await call('getSession', { id, status: 404 });
+    await callOperation('archiveSession', { id, body: {} });
+    for (const query of ['?archived=only', '?archived=include&limit=1']) await callOperation('listSessions', { query });
+    await callOperation('deleteSession', { id });
+    await callOperation('getSession', { id, status: 404 });
   });
 
   test('events', async () => {
     const { data } = await feed.waitForGreeting();
-    await call('setVisibility', { body: { subscriptionId: data.subscriptionId, visibility: 'visible' } });
-    await call('setVisibility', { body: { subscriptionId: 'none', visibility: 'hidden' }, status: 404 });
+    await callOperation('setVisibility', { body: { subscriptionId: data.subscriptionId, visibility: 'visible' } });
+    await callOperation('setVisibility', { body: { subscriptionId: 'none', visibility: 'hidden' }, status: 404 });
     await feed.nextEvent('session-removed', session.id);
     for (const event of feed.all) assertValid(event, '/components/schemas/Event', 'an event');
     const types = new Set(feed.all.map(({ type }) => type));
@@ -264,11 +264,11 @@ describe('every operation of docs/openapi.yaml', () => {
     succeeded.add('events');
   });
 
-  test('answers 401 without a token where it is documented', async () => {
+  test('answers 401 without a token if the 401 is documented', async () => {
     for (const [name, { operation, route }] of byName) {
       const options = { id: 'any', requestId: 'any', web: hub.webWithoutToken(), status: 401 };
       if ((operation.security ?? api.security).length === 0) continue;
-      await call(name, operation.requestBody ? { ...options, body: {} } : options);
+      await callOperation(name, operation.requestBody ? { ...options, body: {} } : options);
       assert.ok(operation.responses[401], route);
     }
   });

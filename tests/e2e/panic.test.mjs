@@ -1,6 +1,6 @@
 /**
- * A panic fails the requests that are waiting with 503 at once, and sockets stay connected. `lib/trapped.worker.js`
- * wraps the hub and causes the panics.
+ * After a panic, waiting requests fail with 503 at once, and sockets stay connected. `lib/trapped.worker.js` wraps the hub and causes
+ * the panics.
  */
 
 import assert from 'node:assert/strict';
@@ -25,7 +25,10 @@ function assertInterrupted({ status, headers, body }) {
   );
 }
 
-/** A session with a CLI on each kind of connection and a web client on each transport; `losses` names CLIs that disconnected. */
+/**
+ * Connects a session with a CLI on each kind of connection, and with a web client on each transport. `losses` has the names of CLIs
+ * that disconnected.
+ */
 async function connectAll(t, namespace) {
   const web = hub.web(namespace);
   const { session, cli: bridged } = await liveSession(t, hub, { namespace, tag: namespace, tokenIn: 'connect', reconnection: true });
@@ -33,14 +36,14 @@ async function connectAll(t, namespace) {
   const [socket, stream] = [await web.openSocket({ sessionId: session.id }), await web.openStream({ sessionId: session.id })];
   t.after(() => [socket, stream].forEach((feed) => feed.close()));
   await Promise.all([socket.waitForGreeting(), stream.waitForGreeting()]);
-  // The local runtime closes the socket of a client that sent nothing only after ten seconds.
+  // If a client never sent anything, the local runtime closes its socket ten seconds late.
   socket.send('hello');
   const losses = [];
   for (const [name, cli] of Object.entries({ bridged, direct })) cli.socket.on('disconnect', () => losses.push(name));
   return { web, session, bridged, direct, feeds: [socket, stream], losses };
 }
 
-/** A message of each CLI is stored and reaches all other clients over their open connections. */
+/** Checks that a message of each CLI is stored, and reaches all other clients over their open connections. */
 async function assertAllConnected({ session, bridged, direct, feeds, web }) {
   for (const [from, to] of [
     [bridged, direct],
@@ -66,7 +69,7 @@ describe('a panic', () => {
         return new Promise(() => {});
       });
       const skills = `/api/sessions/${clients.session.id}/skills`;
-      // A request that its client aborted must not prevent the 503 of the others.
+      // An aborted request must not prevent the 503 of the other requests.
       const controller = new AbortController();
       const headers = { authorization: `Bearer ${clients.web.token}` };
       const aborted = assert.rejects(fetch(`${hub.url}${skills}`, { headers, signal: controller.signal }));
@@ -101,21 +104,21 @@ describe('a panic', () => {
   ]) {
     test(`of Rust code in the ${where} closes no other socket, and is logged once with its message and location`, async (t) => {
       const clients = await connectAll(t, `unwrapped-in-the-${where}`);
-      const panics = () => hub.stderr.all.join('').split('panicked at').length - 1;
-      const before = panics();
+      const countPanics = () => hub.stderr.all.join('').split('panicked at').length - 1;
+      const before = countPanics();
       assertInterrupted(await clients.web.upgrade(path, { authorize, headers: { 'x-trap': trap } }));
       const logged = await hub.stderr.next((text) => text.includes('The response cannot be created'), 'the panic in the log');
       assert.match(logged, /panicked at \S+\.rs:\d+:\d+:\n.*Result::unwrap/);
       await assertAllConnected(clients);
       assert.deepEqual(clients.losses, []);
-      assert.equal(panics() - before, 1);
+      assert.equal(countPanics() - before, 1);
     });
   }
 
   test('does not happen when the platform refuses a socket: the upgrade is answered with 503, and no socket is closed', async (t) => {
     const clients = await connectAll(t, 'refused');
-    const panics = () => hub.stderr.all.join('').split('panicked at').length - 1;
-    const before = panics();
+    const countPanics = () => hub.stderr.all.join('').split('panicked at').length - 1;
+    const before = countPanics();
     for (const path of ['/api/events', '/socket.io/?EIO=4&transport=websocket']) {
       const { status, headers, body } = await clients.web.upgrade(path, { headers: { 'x-trap': 'socket' } });
       const error = 'Too many sockets are open or opening at once. Try again in a few seconds.';
@@ -123,7 +126,7 @@ describe('a panic', () => {
     }
     await assertAllConnected(clients);
     assert.deepEqual(clients.losses, []);
-    assert.equal(panics() - before, 0);
+    assert.equal(countPanics() - before, 0);
   });
 
   test('on a frame closes its sender’s socket, and later frames work', async (t) => {

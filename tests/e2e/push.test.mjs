@@ -1,4 +1,4 @@
-/** Web push end to end. The push service here checks the VAPID signature and decrypts the messages. */
+/** Web push end to end. A local push service checks the VAPID signature and decrypts the messages. */
 
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
@@ -80,10 +80,10 @@ describe('a push', { concurrency: true }, () => {
 
   test('follows the push service’s answer: 410, 413, 429, 403 or a redirect', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'odd', tag: 'demo', metadata: { name: 'n'.repeat(200) } });
-    const always = (status, headers) => () => ({ status, headers });
-    await subscribe('odd', always(410));
-    await subscribe('odd', always(403));
-    await subscribe('odd', always(302, { location: `${service.origin}/elsewhere` }));
+    const respondAlways = (status, headers) => () => ({ status, headers });
+    await subscribe('odd', respondAlways(410));
+    await subscribe('odd', respondAlways(403));
+    await subscribe('odd', respondAlways(302, { location: `${service.origin}/elsewhere` }));
     const small = await subscribe('odd', ({ body }) => ({ status: body.length > 3_000 ? 413 : 201 }));
     let isBusy = true;
     const busy = await subscribe('odd', () => (isBusy ? { status: 429, headers: { 'retry-after': '1' } } : {}));
@@ -104,7 +104,7 @@ describe('a push', { concurrency: true }, () => {
     assert.equal(results[0].n, 4);
   });
 
-  test('is retried also if the object hibernates meanwhile', async (t) => {
+  test('is retried even if the object hibernates meanwhile', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'hibernates', tag: 'demo' });
     let isBusy = true;
     const browser = await subscribe('hibernates', () => (isBusy ? { status: 503, headers: { 'retry-after': '3' } } : {}));
@@ -123,14 +123,14 @@ test('200 subscribers get a push, and messages are accepted meanwhile', async (t
   for (let n = 0; n < 200; n += 1) await subscribe('many', n === 7 ? () => undefined : undefined);
   const start = Date.now();
   await cli.sendMessage(session.id, READY);
-  const arrived = () => service.messages.filter(({ receivedAt }) => receivedAt >= start);
+  const arrivedMessages = () => service.messages.filter(({ receivedAt }) => receivedAt >= start);
   let sent = 0;
   await eventually(async () => {
     await cli.sendMessage(session.id, `message ${sent}`);
-    if (arrived().length < 200) sent += 1;
-    return arrived().length >= 200;
+    if (arrivedMessages().length < 200) sent += 1;
+    return arrivedMessages().length >= 200;
   }, '200 pushes');
   t.diagnostic(`200 pushes in ${Date.now() - start} ms, ${sent} messages meanwhile`);
-  assert.equal(new Set(arrived().map(({ path }) => path)).size, 200);
+  assert.equal(new Set(arrivedMessages().map(({ path }) => path)).size, 200);
   assert.ok(sent > 0, 'messages are accepted meanwhile');
 });

@@ -9,26 +9,26 @@ import { startHub } from './lib/hub.mjs';
 const hub = await startHub();
 after(() => hub.stop());
 
-/** The numbers from 0 to `count - 1`. */
-const numbers = (count) => Array.from({ length: count }, (_, n) => n);
-/** The numbers from 1 to `count`. */
-const upTo = (count) => Array.from({ length: count }, (_, n) => n + 1);
+/** Returns the numbers from 0 to `count - 1`. */
+const indexesUpTo = (count) => Array.from({ length: count }, (_, n) => n);
+/** Returns the numbers from 1 to `count`. */
+const numbersUpTo = (count) => Array.from({ length: count }, (_, n) => n + 1);
 const isOk = ({ status }) => status === 200;
 
-/** Two feeds of a session's events, one over each transport. */
+/** Opens two feeds of a session's events, one over each transport. */
 async function openFeeds(t, web, sessionId) {
   const feeds = [await web.openStream({ sessionId }), await web.openSocket({ sessionId })];
   t.after(() => feeds.forEach((feed) => feed.close()));
   return feeds;
 }
 
-/** The session, once each feed has got every version of a value since it opened, once and in order. */
+/** Waits until each feed has every version of a value since the feed was opened, once and in order. Returns the session. */
 async function waitForLastVersion(web, sessionId, feeds, version) {
   const { session } = (await web.get(`/api/sessions/${sessionId}`)).body;
   for (const feed of feeds) {
     await feed.first((event) => event.data?.[version] === session[version], `${version} ${session[version]}`);
     const versions = feed.all.map((event) => event.data?.[version]).filter((value) => value !== undefined);
-    assert.deepEqual(versions, upTo(session[version]).slice(-versions.length));
+    assert.deepEqual(versions, numbersUpTo(session[version]).slice(-versions.length));
   }
   return session;
 }
@@ -38,7 +38,7 @@ describe('ten concurrent requests', { concurrency: true }, () => {
     const web = hub.web('tag');
     const feed = await web.openSocket({ all: 'true' });
     t.after(() => feed.close());
-    const sessions = await Promise.all(numbers(10).map(() => web.openSession({ tag: 'wanted' })));
+    const sessions = await Promise.all(indexesUpTo(10).map(() => web.openSession({ tag: 'wanted' })));
     assert.equal(new Set(sessions.map(({ id }) => id)).size, 1);
     assert.equal((await web.get('/api/sessions')).body.sessions.length, 1);
     await web.patch(`/api/sessions/${sessions[0].id}`, { name: 'the end' });
@@ -46,7 +46,7 @@ describe('ten concurrent requests', { concurrency: true }, () => {
     assert.equal(feed.all.filter(({ type }) => type === 'session-added').length, 1);
   });
 
-  test('that answer one permission request: one succeeds, and the CLI gets that answer only', async (t) => {
+  test('that answer one permission request: one succeeds, and the CLI gets only this answer', async (t) => {
     const { session, cli } = await liveSession(t, hub, {
       namespace: 'answers',
       tag: 'answered',
@@ -59,7 +59,7 @@ describe('ten concurrent requests', { concurrency: true }, () => {
       received.push(answer.approved);
       return {};
     });
-    const verbs = numbers(10).map((n) => (n % 2 === 0 ? 'approve' : 'deny'));
+    const verbs = indexesUpTo(10).map((n) => (n % 2 === 0 ? 'approve' : 'deny'));
     const path = `/api/sessions/${session.id}/permissions/r1`;
     const answers = await Promise.all(verbs.map((verb) => web.post(`${path}/${verb}`, {})));
     const winner = verbs[answers.findIndex(isOk)];
@@ -86,7 +86,7 @@ describe('ten concurrent requests', { concurrency: true }, () => {
       await cli.keepAlive(sessionId);
       return { success: true, sessionId };
     });
-    const answers = await Promise.all(numbers(10).map(() => web.post(`/api/sessions/${session.id}/resume`)));
+    const answers = await Promise.all(indexesUpTo(10).map(() => web.post(`/api/sessions/${session.id}/resume`)));
     for (const { text, body } of answers) assert.deepEqual(body, { success: true, sessionId: session.id }, text);
     assert.equal(spawned, 1);
   });
@@ -108,7 +108,7 @@ describe('concurrently on one session', { concurrency: true }, () => {
         ({ version, metadata } = ack);
       }
     };
-    const [renames] = await Promise.all([Promise.all(numbers(10).map(rename)), Promise.all(numbers(10).map(incrementCount))]);
+    const [renames] = await Promise.all([Promise.all(indexesUpTo(10).map(rename)), Promise.all(indexesUpTo(10).map(incrementCount))]);
     assert.ok(renames.every(isOk));
     const { metadata, metadataVersion } = await waitForLastVersion(web, session.id, feeds, 'metadataVersion');
     assert.deepEqual([metadata.count, metadataVersion], [10, 21], 'no update is lost');
@@ -120,21 +120,21 @@ describe('concurrently on one session', { concurrency: true }, () => {
     const second = await connectCli(t, hub, { namespace: 'two', auth: { sessionId: session.id } });
     const web = hub.web('two');
     const feeds = await openFeeds(t, web, session.id);
-    const send = (from, by) => Promise.all(numbers(200).map((n) => from.sendMessage(session.id, { by, n })));
+    const send = (from, by) => Promise.all(indexesUpTo(200).map((n) => from.sendMessage(session.id, { by, n })));
     const acks = await Promise.all([send(cli, 'first'), send(second, 'second')]);
     assert.deepEqual(
       acks
         .flat()
         .map(({ seq }) => seq)
         .sort((a, b) => a - b),
-      upTo(400),
+      numbersUpTo(400),
     );
     const history = await web.readHistory(session.id);
     for (const [index, by] of ['first', 'second'].entries()) {
       const own = history.filter(({ content }) => content.by === by);
       assert.deepEqual(
         own.map(({ content }) => content.n),
-        numbers(200),
+        indexesUpTo(200),
         'in the order of sending',
       );
       assert.deepEqual(
@@ -163,18 +163,18 @@ describe('concurrently on one session', { concurrency: true }, () => {
     }
   });
 
-  test('messages sent while the session is deleted are stored before it, or refused', async (t) => {
+  test('messages sent while the session is deleted are stored before the deletion, or refused', async (t) => {
     const web = hub.web('deleted');
     const session = await web.openSession({ tag: 'deleted' });
     const cli = await connectCli(t, hub, { namespace: 'deleted', auth: { sessionId: session.id } });
     const [feed] = await openFeeds(t, web, session.id);
-    const sent = numbers(50).map((n) => cli.sendMessage(session.id, { n }));
+    const sent = indexesUpTo(50).map((n) => cli.sendMessage(session.id, { n }));
     const [deleted, ...acks] = await Promise.all([web.delete(`/api/sessions/${session.id}`), ...sent]);
     assert.ok(isOk(deleted), deleted.text);
     const stored = acks.filter((ack) => ack.ok);
     assert.deepEqual(
       stored.map(({ seq }) => seq),
-      upTo(stored.length),
+      numbersUpTo(stored.length),
     );
     for (const ack of acks.slice(stored.length)) assert.deepEqual([ack.ok, ack.code], [false, 'not-found']);
     await feed.nextEvent('session-removed');
@@ -187,7 +187,7 @@ describe('concurrently on one session', { concurrency: true }, () => {
 });
 
 describe('a call whose method is then registered by another socket', { concurrency: true }, () => {
-  /** Starts a call to the session's first CLI, and registers its method at a second one before the answer. */
+  /** Starts a call to the session's first CLI. Before the answer, a second CLI registers the method. */
   async function startCall(t, namespace) {
     const { session, cli } = await liveSession(t, hub, { namespace, tag: 'two CLIs' });
     const [started, answer] = [deferred(), deferred()];
@@ -204,13 +204,13 @@ describe('a call whose method is then registered by another socket', { concurren
     return { cli, call, answer };
   }
 
-  test('is answered by the socket it was sent to', async (t) => {
+  test('is answered by the socket to which it was sent', async (t) => {
     const { call, answer } = await startCall(t, 'goes-on');
     answer.resolve({ success: true, by: 'first' });
     assert.equal((await call).by, 'first');
   });
 
-  test('fails at once when that socket closes', async (t) => {
+  test('fails at once when the socket to which it was sent closes', async (t) => {
     const { cli, call } = await startCall(t, 'fails');
     cli.terminate();
     assert.deepEqual(await call, { success: false, error: 'The CLI disconnected before it answered listSkills' });

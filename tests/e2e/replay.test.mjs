@@ -1,4 +1,4 @@
-/** A web client that reconnects gets the events it missed, also if the hub restarted or its object hibernated meanwhile. */
+/** A web client that reconnects gets the missed events, even if the hub restarted or its object hibernated meanwhile. */
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -6,17 +6,17 @@ import { CHANNELS, resumeFeed, openFeed } from './lib/channels.mjs';
 import { liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
-/** The messages and renames of a feed, without heartbeats and changes of the presence. */
-const changes = (feed) => feed.all.filter(({ message, data }) => message !== undefined || data?.metadata !== undefined);
+/** Returns the messages and renames of a feed, without heartbeats and changes of the presence. */
+const changesOf = (feed) => feed.all.filter(({ message, data }) => message !== undefined || data?.metadata !== undefined);
 
 /** Waits for the message with number `n` and returns all message numbers and session names so far. */
 async function readUntil(feed, n) {
   await feed.next(({ message }) => message?.content.n === n, `message ${n}`);
-  return changes(feed).map(({ message, data }) => message?.content.n ?? data.metadata.name);
+  return changesOf(feed).map(({ message, data }) => message?.content.n ?? data.metadata.name);
 }
 
 function assertInOrder(feeds) {
-  const numbers = feeds.flatMap(changes).map(({ eventId }) => Number(eventId.split('-')[1]));
+  const numbers = feeds.flatMap(changesOf).map(({ eventId }) => Number(eventId.split('-')[1]));
   assert.deepEqual(
     numbers,
     [...new Set(numbers)].sort((a, b) => a - b),
@@ -24,7 +24,7 @@ function assertInOrder(feeds) {
   );
 }
 
-/** A hub with a session and its CLI, and the query for a feed of all its events. */
+/** Starts a hub with a session and its CLI. Also returns the query for a feed of all events. */
 async function setUp(t, channel) {
   const hub = await startHub();
   t.after(() => hub.stop());

@@ -6,9 +6,9 @@ import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 /** How long a session stays active after its last keep-alive. */
-const SESSION_MS = 30_000;
+const SESSION_TIMEOUT_MS = 30_000;
 /** Tolerance between times that this process and the runtime read. */
-const CLOCK_MS = 250;
+const CLOCK_TOLERANCE_MS = 250;
 const MESSAGE_COUNT = 300;
 /** How long a restarted hub waits for the CLI of a call. tests/it/grace.rs tests it. */
 const GRACE_MS = 10_000;
@@ -44,12 +44,12 @@ describe('a restart of the hub', { concurrency: CONCURRENCY }, () => {
       const machine = await web.registerMachine({ id: 'm-1', runnerState: { status: 'running' } });
       await cli.emitWithAck('machine-alive', { machineId: 'm-1', time: Date.now() });
       await cli.serve('listSkills', () => ({ success: true, skills: [] }));
-      // The last activity before the restart, after which the session stays active for `SESSION_MS`.
+      // The last activity before the restart, after which the session stays active for `SESSION_TIMEOUT_MS`.
       await cli.keepAlive(session.id, { thinking: true, mode: 'remote', permissionMode: 'plan', modelMode: 'model_fast' });
 
       const before = await readAll(web, session.id);
       const [list, machines] = [await web.get('/api/sessions'), await web.get('/api/machines')];
-      // CLIs register their methods on every connection.
+      // A CLI registers its methods on every connection.
       cli.socket.on('connect', () => cli.socket.emit('rpc-register', { method: 'listSkills' }));
       const restartedAt = Date.now();
       await cli.waitForReconnect(() => hub.restart());
@@ -59,7 +59,10 @@ describe('a restart of the hub', { concurrency: CONCURRENCY }, () => {
       // Connecting is activity.
       const reconnectedList = (await web.get('/api/sessions')).body;
       const listed = reconnectedList.sessions.find(({ id }) => id === session.id);
-      assert.ok(listed.activeAt >= restartedAt - CLOCK_MS && listed.activeAt <= Date.now() + CLOCK_MS, `${listed.activeAt}`);
+      assert.ok(
+        listed.activeAt >= restartedAt - CLOCK_TOLERANCE_MS && listed.activeAt <= Date.now() + CLOCK_TOLERANCE_MS,
+        `${listed.activeAt}`,
+      );
       listed.activeAt = list.body.sessions.find(({ id }) => id === session.id).activeAt;
       assert.deepEqual(reconnectedList, list.body);
       assert.deepEqual((await web.get('/api/machines')).body, machines.body);
@@ -68,7 +71,7 @@ describe('a restart of the hub', { concurrency: CONCURRENCY }, () => {
       assert.equal((await web.registerMachine({ id: machine.id })).createdAt, machine.createdAt);
       assert.equal((await hub.web('restarted', jwt).get('/api/sessions')).status, 200, 'a web client’s token is still valid');
 
-      // A message sent again is not stored twice, and new ones continue the sequence.
+      // A message that is sent again is not stored twice, and a new message continues the sequence.
       const repeated = await cli.sendMessage(session.id, { n: 0 }, 'l-0');
       assert.equal(repeated.id, before.messages.find(({ localId }) => localId === 'l-0').id);
       assert.equal((await cli.sendMessage(session.id, { n: 'new' })).seq, MESSAGE_COUNT + 2);
@@ -81,11 +84,11 @@ describe('a restart of the hub', { concurrency: CONCURRENCY }, () => {
       const stale = await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: 1, metadata });
       assert.deepEqual([stale.result, stale.version, stale.metadata], ['version-mismatch', 2, metadata]);
 
-      // The timeout counts from the last activity, which is the update above.
+      // The timeout starts with the last activity, which is the update above.
       const feed = await web.openSocket({ sessionId: session.id });
       t.after(() => feed.close());
-      await feed.nextUpdate({ active: false, thinking: false }, 2 * SESSION_MS);
-      assert.ok(Date.now() >= lastSignOfLife + SESSION_MS - CLOCK_MS, 'not before the timeout');
+      await feed.nextUpdate({ active: false, thinking: false }, 2 * SESSION_TIMEOUT_MS);
+      assert.ok(Date.now() >= lastSignOfLife + SESSION_TIMEOUT_MS - CLOCK_TOLERANCE_MS, 'not before the timeout');
     });
   }
 
@@ -99,7 +102,7 @@ describe('a restart of the hub', { concurrency: CONCURRENCY }, () => {
       const readStatus = () => web.get(`/api/sessions/${session.id}/git-status`);
       assert.equal((await readStatus()).body.branch, 'main');
 
-      /** Resolves to the answer to a call, and to how long after the first request the method was registered. */
+      /** Returns the answer to a call, and the time from the first request to the registration of the method. */
       const callAfterRestart = async () => {
         await hub.restart();
         const startedAt = Date.now();
@@ -111,13 +114,13 @@ describe('a restart of the hub', { concurrency: CONCURRENCY }, () => {
         return { registeredAfter: Date.now() - startedAt, body: (await call).body };
       };
       let answer = await callAfterRestart();
-      // A computer that is busy with other tests may need longer than the hub waits. That restart shows nothing.
+      // On a busy computer, the CLI may register the method after the hub has stopped waiting. Such a restart is repeated.
       for (let n = 0; n < 5 && answer.registeredAfter > GRACE_MS; n += 1) answer = await callAfterRestart();
       assert.deepEqual(answer.body, { success: true, branch: 'still main' });
     });
   }
 
-  test('during a stream of messages loses no acknowledged one, and the others can be sent again', async (t) => {
+  test('during a stream of messages loses no acknowledged message, and the other messages can be sent again', async (t) => {
     const hub = await startHub();
     t.after(() => hub.stop());
     const { session, cli } = await liveSession(t, hub, { namespace: 'stream', tag: 'stream', tokenIn: 'header', reconnection: true });
@@ -167,8 +170,8 @@ describe('a restart of the hub', { concurrency: CONCURRENCY }, () => {
     const feed = await hub.web('timeout').openSocket({ all: 'true' });
     t.after(() => feed.close());
     assert.equal((await hub.web('timeout').get('/api/sessions')).body.sessions[0].active, true);
-    await feed.nextUpdate({ active: false }, 2 * SESSION_MS);
-    assert.ok(Date.now() >= lastKeepAlive + SESSION_MS - CLOCK_MS, 'not before the timeout');
+    await feed.nextUpdate({ active: false }, 2 * SESSION_TIMEOUT_MS);
+    assert.ok(Date.now() >= lastKeepAlive + SESSION_TIMEOUT_MS - CLOCK_TOLERANCE_MS, 'not before the timeout');
     assert.equal((await hub.web('timeout').readSession(session.id)).active, false);
   });
 });

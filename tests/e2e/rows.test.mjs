@@ -15,31 +15,31 @@ after(() => hub.stop());
 const FULL_LOG = 1_300;
 
 /** Sends messages one after another, and returns how many rows they wrote. */
-async function rowsOf(namespace, { session, cli }, count, withLocalId = true) {
-  const { rowsWritten } = await hub.tally(namespace);
+async function countWrittenRows(namespace, { session, cli }, count, withLocalId = true) {
+  const { rowsWritten } = await hub.readTally(namespace);
   for (let n = 0; n < count; n += 1) {
     const localId = withLocalId ? { localId: crypto.randomUUID() } : {};
     const ack = await cli.emitWithAck('message', { sid: session.id, message: { text: 'x'.repeat(2_000) }, ...localId });
     assert.equal(ack.ok, true);
   }
-  return (await hub.tally(namespace)).rowsWritten - rowsWritten;
+  return (await hub.readTally(namespace)).rowsWritten - rowsWritten;
 }
 
 test('a message writes its row and its key, and one row more for its local id', async (t) => {
   const namespace = 'without-clients';
   const live = await liveSession(t, hub, { namespace, tag: namespace });
-  await rowsOf(namespace, live, 1);
-  assert.equal(await rowsOf(namespace, live, 20), 60);
-  assert.equal(await rowsOf(namespace, live, 20, false), 40);
+  await countWrittenRows(namespace, live, 1);
+  assert.equal(await countWrittenRows(namespace, live, 20), 60);
+  assert.equal(await countWrittenRows(namespace, live, 20, false), 40);
 });
 
 test('with web clients a message writes one row more, also when the event log is full', async (t) => {
   const namespace = 'with-clients';
   const live = await liveSession(t, hub, { namespace, tag: namespace });
   await openFeed(t, hub.web(namespace), 'socket', { all: 'true', sessionId: live.session.id });
-  await rowsOf(namespace, live, 1);
-  assert.equal(await rowsOf(namespace, live, 20), 80);
-  await rowsOf(namespace, live, FULL_LOG);
-  assert.equal(await rowsOf(namespace, live, 20), 80);
-  assert.equal(await rowsOf(namespace, live, 20, false), 60);
+  await countWrittenRows(namespace, live, 1);
+  assert.equal(await countWrittenRows(namespace, live, 20), 80);
+  await countWrittenRows(namespace, live, FULL_LOG);
+  assert.equal(await countWrittenRows(namespace, live, 20), 80);
+  assert.equal(await countWrittenRows(namespace, live, 20, false), 60);
 });

@@ -1,4 +1,4 @@
-/** RPC calls from web clients to a CLI, with real git and ripgrep, and their failures. */
+/** RPC calls from web clients to a CLI, with real git and ripgrep, and failures of calls. */
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -88,7 +88,7 @@ describe('the git repository of an agent', () => {
   });
 
   test('is searched for file names with ripgrep', async () => {
-    const paths = async (query) => {
+    const searchPaths = async (query) => {
       const { success, files } = await read('files', query);
       assert.equal(success, true);
       return files.map(({ filePath }) => filePath).sort();
@@ -96,11 +96,11 @@ describe('the git repository of an agent', () => {
     const { files } = await read('files', { query: 'MAIN' });
     const fullPath = `${repository.folder}/src/main.rs`;
     assert.deepEqual(files, [{ fileName: 'main.rs', filePath: 'src/main.rs', fullPath, fileType: 'file' }]);
-    assert.deepEqual(await paths({ query: '*.txt' }), ['new.txt', 'src/ünïcode näme.txt', 'staged.txt']);
-    assert.deepEqual(await paths({ query: 'näme' }), ['src/ünïcode näme.txt']);
-    assert.deepEqual(await paths({ query: 'nothing like this' }), []);
-    assert.deepEqual(await paths({}), ['README.md', 'bytes.bin', 'new.txt', 'src/main.rs', 'src/ünïcode näme.txt', 'staged.txt']);
-    assert.equal((await paths({ limit: '2' })).length, 2);
+    assert.deepEqual(await searchPaths({ query: '*.txt' }), ['new.txt', 'src/ünïcode näme.txt', 'staged.txt']);
+    assert.deepEqual(await searchPaths({ query: 'näme' }), ['src/ünïcode näme.txt']);
+    assert.deepEqual(await searchPaths({ query: 'nothing like this' }), []);
+    assert.deepEqual(await searchPaths({}), ['README.md', 'bytes.bin', 'new.txt', 'src/main.rs', 'src/ünïcode näme.txt', 'staged.txt']);
+    assert.equal((await searchPaths({ limit: '2' })).length, 2);
     for (const limit of ['0', '501', 'many']) {
       const refused = await read('files', { query: 'a', limit });
       assert.deepEqual([refused.status, refused.code], [400, 'invalid_field'], limit);
@@ -111,9 +111,9 @@ describe('the git repository of an agent', () => {
   test('is listed folder by folder', async () => {
     const root = await read('directory');
     assert.equal(root.success, true);
-    const entry = (name) => root.entries.find((candidate) => candidate.name === name);
-    assert.equal(entry('src').type, 'directory');
-    assert.deepEqual(entry('bytes.bin'), { name: 'bytes.bin', type: 'file', size: 5 });
+    const findEntry = (name) => root.entries.find((candidate) => candidate.name === name);
+    assert.equal(findEntry('src').type, 'directory');
+    assert.deepEqual(findEntry('bytes.bin'), { name: 'bytes.bin', type: 'file', size: 5 });
     const src = await read('directory', { path: 'src' });
     assert.deepEqual(
       src.entries.map(({ name }) => name),
@@ -198,7 +198,7 @@ describe('a call', () => {
     }
   });
 
-  test('without a handler is a failure in the result', async (t) => {
+  test('without a handler has a failure as its result', async (t) => {
     const web = hub.web('unserved');
     const idle = await web.openSession({ tag: 'without a CLI' });
     const { session } = await liveSession(t, hub, { namespace: 'unserved', tag: 'a CLI that serves nothing' });
@@ -260,7 +260,7 @@ describe('a call', () => {
     }
   }
 
-  test('goes to the socket that registered last, and to no other after that one unregisters', async (t) => {
+  test('goes to the socket that registered last, and to no other socket after the last one has unregistered', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'last', tag: 'last' });
     const second = await connectCli(t, hub, { namespace: 'last', auth: { sessionId: session.id } });
     const call = async () => (await hub.web('last').get(`/api/sessions/${session.id}/skills`)).body;
@@ -290,7 +290,7 @@ describe('a call', () => {
       assert.equal(ack.ok, false, method);
       assert.equal((await cli.nextError()).code, 'access-denied', method);
     }
-    // The error event comes also without an acknowledgement.
+    // Without a requested acknowledgement, the error event is sent, too.
     other.cli.socket.emit('rpc-register', { method: `${foreign.id}:listSkills` });
     assert.equal((await other.cli.nextError()).code, 'access-denied');
     const call = async ({ session }) => (await hub.web('scopes').get(`/api/sessions/${session.id}/skills`)).body;

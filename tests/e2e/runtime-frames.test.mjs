@@ -1,11 +1,11 @@
-/** How the runtime delivers frames that RFC 6455 forbids. It needs no hub: docs/design/cli-connections.md explains what follows. */
+/** How the runtime delivers frames that RFC 6455 forbids, without the hub. docs/design/cli-connections.md explains the consequences. */
 
 import { after, test } from 'node:test';
 import { Miniflare } from 'miniflare';
 import { readSettings } from './lib/hub.mjs';
 import { openTcpSocket } from './lib/tcp-socket.mjs';
 
-/** Answers each message with its characters in hexadecimal: on a socket of the worker, and on one of an object. */
+/** Answers each message with its characters in hexadecimal, on sockets of the worker and on sockets of an object. */
 const SCRIPT = `
 const describe = (data) => 'got ' + [...data].map((character) => character.codePointAt(0).toString(16)).join(' ');
 

@@ -15,7 +15,7 @@ const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f
 const RAW_JSON =
   '{"zeta":9007199254740993,"alpha":1.0,"tiny":1e-400,"huge":123456789012345678901234567890,"nested":{"b":[],"a":null},"text":"\\u00fc \\/"}';
 
-/** Adds numbers that the official client sends with exactly this text. */
+/** Adds numbers that the official client sends as exactly this text. */
 const withRawNumbers = (fields) => ({ ...fields, opaque: JSON.rawJSON('9007199254740993'), form: JSON.rawJSON('1.0') });
 const RAW_NUMBERS = '"opaque":9007199254740993,"form":1.0}';
 
@@ -24,7 +24,7 @@ async function listSessions(web, query = '') {
 }
 
 describe('POST /cli/sessions', () => {
-  test('creates a session for a new tag and returns the same one later', async () => {
+  test('creates a session for a new tag, and later returns the same session', async () => {
     const web = hub.web('tags');
     const before = Date.now();
     const metadata = { path: '/code/a', host: 'h', flavor: 'beta', future: { unknown: true } };
@@ -125,10 +125,10 @@ describe('the list', () => {
     const web = hub.web('archive');
     const plain = await web.openSession({ tag: 'plain' });
     const archived = await web.openSession({ tag: 'archived', metadata: { lifecycleState: 'archived', archivedBy: 'cli' } });
-    const ids = async (query) => (await listSessions(web, query)).map(({ id }) => id).sort();
-    assert.deepEqual(await ids(''), [plain.id]);
-    assert.deepEqual(await ids('?archived=only'), [archived.id]);
-    assert.deepEqual(await ids('?archived=include'), [plain.id, archived.id].sort());
+    const listIds = async (query) => (await listSessions(web, query)).map(({ id }) => id).sort();
+    assert.deepEqual(await listIds(''), [plain.id]);
+    assert.deepEqual(await listIds('?archived=only'), [archived.id]);
+    assert.deepEqual(await listIds('?archived=include'), [plain.id, archived.id].sort());
     assertRefused(await web.get('/api/sessions?archived=maybe'), 400, 'invalid_field', 'archived');
   });
 

@@ -9,7 +9,7 @@ import { KV_TABLE, SECRET, startHub } from './lib/hub.mjs';
 
 const NAMESPACE_TOKEN = namespaceToken(SECRET, 'default');
 
-/** Waits like `npm run dev` until a hub accepts a token, and returns that token. */
+/** Waits until a hub accepts a token, like `npm run dev`, and returns the token. */
 const waitForToken = ({ url }) =>
   waitUntilReady(url, { tokens: [SECRET, NAMESPACE_TOKEN], timeoutMs: 60_000, check: () => {}, fileOf: () => '.dev.vars' });
 
@@ -29,7 +29,7 @@ const INVALID = {
   VOCABULARY: ['none'],
   FORBID_MODES: ['yolo bypassPermissions', ['yolo']],
   HUB_LOCATION: ['europe'],
-  // The local runtime has no jurisdictions: a hub that must not leave one does not start there.
+  // The local runtime does not support jurisdictions, so a hub with a jurisdiction does not start.
   HUB_JURISDICTION: ['uk', 'eu'],
 };
 

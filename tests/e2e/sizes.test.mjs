@@ -9,12 +9,12 @@ import { startHub } from './lib/hub.mjs';
 const MIB = 1024 * 1024;
 const LARGEST = 30 * MIB;
 const LARGEST_FRAME = 32 * MIB;
-/** Larger than a row of the database may be. */
+/** More bytes than a row of the database may have. */
 const OVER_ROW_LIMIT = 2_000_001;
 const TIMEOUT_MS = 60_000;
 /**
- * How long a client may take to see that its connection is closed. The runtime sends a close frame at once, but closes the
- * TCP connection of a failed socket only when it garbage-collects the socket; the client (`ws`) closes it 30 s after the frame.
+ * The time until a client sees that its connection is closed. The runtime sends a close frame at once, but closes the TCP connection of
+ * a failed socket only when it garbage-collects the socket. The client (`ws`) closes the connection 30 s after the frame.
  */
 const CLOSING_MS = 45_000;
 
@@ -26,7 +26,7 @@ before(async () => {
 after(() => hub.stop());
 
 /** An object with these members whose JSON has exactly `bytes` bytes. */
-function sized(bytes, members = {}) {
+function objectOfSize(bytes, members = {}) {
   const overhead = JSON.stringify({ ...members, padding: '' }).length;
   return { ...members, padding: 'x'.repeat(bytes - overhead) };
 }
@@ -40,7 +40,7 @@ const VALUES = [
     name: 'a message',
     sizes: [100, OVER_ROW_LIMIT, LARGEST],
     limit: LARGEST,
-    value: (bytes) => sized(bytes),
+    value: (bytes) => objectOfSize(bytes),
     send: (cli, sid, message) => cli.emitWithAck('message', { sid, message }, TIMEOUT_MS),
     read: async (web, id, { seq }) => {
       const { body } = await web.get(`/cli/sessions/${id}/messages?afterSeq=${seq - 1}&limit=1`);
@@ -51,7 +51,7 @@ const VALUES = [
     name: 'metadata',
     sizes: [100, OVER_ROW_LIMIT, LARGEST],
     limit: LARGEST,
-    value: (bytes) => sized(bytes, REQUIRED_METADATA),
+    value: (bytes) => objectOfSize(bytes, REQUIRED_METADATA),
     send: (cli, sid, metadata, expectedVersion) => cli.emitWithAck('update-metadata', { sid, expectedVersion, metadata }, TIMEOUT_MS),
     read: async (web, id) => (await web.readSession(id)).metadata,
   },
@@ -59,7 +59,7 @@ const VALUES = [
     name: 'an agent state',
     sizes: [100, OVER_ROW_LIMIT, LARGEST],
     limit: LARGEST,
-    value: (bytes) => sized(bytes),
+    value: (bytes) => objectOfSize(bytes),
     send: (cli, sid, agentState, expectedVersion) => cli.emitWithAck('update-state', { sid, expectedVersion, agentState }, TIMEOUT_MS),
     read: async (web, id) => (await web.readSession(id)).agentState,
   },
@@ -67,7 +67,7 @@ const VALUES = [
     name: 'a runner state',
     sizes: [100, OVER_ROW_LIMIT, LARGEST],
     limit: LARGEST,
-    value: (bytes) => sized(bytes),
+    value: (bytes) => objectOfSize(bytes),
     send: (cli, sid, runnerState, expectedVersion) =>
       cli.emitWithAck('machine-update-state', { machineId: `of-${sid}`, expectedVersion, runnerState }, TIMEOUT_MS),
     read: async (web, id) => (await web.get(`/api/machines/of-${id}`)).body.machine.runnerState,
@@ -98,9 +98,9 @@ for (const tokenIn of /** @type {const} */ (['header', 'connect'])) {
   test(`an RPC result over ${socket} may fill its frame, and a larger one closes only the CLI's socket`, async (t) => {
     const { session, cli } = await liveSession(t, hub, { tag: `rpc-${tokenIn}`, tokenIn, reconnection: true });
     let bytes = 0;
-    await cli.serve('listSkills', () => sized(bytes, { success: true }));
+    await cli.serve('listSkills', () => objectOfSize(bytes, { success: true }));
     const call = () => hub.web().get(`/api/sessions/${session.id}/skills`);
-    // The result is a string inside of the packet, where its eight quotes are escaped.
+    // The result is a string in the packet, so its eight quotes are escaped.
     const overhead = '43/cli,9007199254740991[""]'.length + 8;
     for (bytes of [100, OVER_ROW_LIMIT, 30 * MIB, LARGEST_FRAME - overhead]) {
       const { status, text } = await call();
@@ -120,13 +120,13 @@ for (const tokenIn of /** @type {const} */ (['header', 'connect'])) {
   });
 }
 
-test('the largest message is sent to CLIs, and only its id to web clients; one of 8 MiB is sent to all', async (t) => {
+test('the largest message is sent whole to CLIs, and without content to web clients; a message of 8 MiB is sent whole to all', async (t) => {
   const { session, cli } = await liveSession(t, hub, { tag: 'published', tokenIn: 'header' });
   const second = await connectCli(t, hub, { tokenIn: 'header', auth: { sessionId: session.id } });
   const feeds = [await hub.web().openStream({ sessionId: session.id }), await hub.web().openSocket({ sessionId: session.id })];
   t.after(() => feeds.forEach((feed) => feed.close()));
   for (const bytes of [8 * MIB, LARGEST, 100]) {
-    const content = sized(bytes);
+    const content = objectOfSize(bytes);
     const since = Date.now();
     const { seq, id } = await cli.emitWithAck('message', { sid: session.id, message: content }, TIMEOUT_MS);
     const update = await second.nextUpdate('new-message');
@@ -148,8 +148,8 @@ test('a session with a large agent state and metadata can be listed and changed 
   const web = hub.web();
   const feed = await web.openStream({ sessionId: session.id });
   t.after(() => feed.close());
-  const metadata = sized(5 * MIB, { ...REQUIRED_METADATA, name: 'Large' });
-  const agentState = sized(20 * MIB, { requests: { r: { tool: 'shell', arguments: {} } } });
+  const metadata = objectOfSize(5 * MIB, { ...REQUIRED_METADATA, name: 'Large' });
+  const agentState = objectOfSize(20 * MIB, { requests: { r: { tool: 'shell', arguments: {} } } });
   await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: 1, metadata }, TIMEOUT_MS);
   assert.equal((await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState }, TIMEOUT_MS)).version, 2);
   const { data } = await feed.nextUpdate({ agentStateVersion: 2 });

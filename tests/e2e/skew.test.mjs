@@ -1,7 +1,7 @@
 /**
- * Version skew. While a deployment is rolled out, the worker of the previous commit calls objects of this one, and the other
- * way round; an object of one build reads what the other has written to the database, its storage and its sockets. Clients
- * notice nothing of it. What only this commit changes is not tested here.
+ * Version skew. During a deployment, the worker of the previous commit calls objects of this commit, and the worker of this commit calls
+ * objects of the previous commit. Each object reads what the other build has written to the database, the storage and the sockets.
+ * Clients notice nothing. Features that only this commit has are not tested here.
  */
 
 import assert from 'node:assert/strict';
@@ -22,7 +22,7 @@ const BUILDS = ['current', 'previous'];
 const service = await new PushService().start();
 after(() => service.stop());
 
-/** The variables of a hub with a worker of one build and objects of another. */
+/** Returns the variables of a hub that select the build of the worker and the build of objects. */
 const buildVariables = (worker, object) => ({ WORKER_BUILD: worker, OBJECT_BUILD: object, PUSH_ALLOW_INSECURE: 'true' });
 
 async function startSkewedHub(t, worker, object) {
@@ -36,14 +36,14 @@ function ok(answer) {
   return answer.body;
 }
 
-const digest = (text) => createHash('sha256').update(text, 'base64').digest('hex');
-const upload = (bytes) => ({ filename: 'ü.bin', mimeType: 'application/octet-stream', content: randomBytes(bytes).toString('base64') });
+const digestOf = (text) => createHash('sha256').update(text, 'base64').digest('hex');
+const uploadBody = (bytes) => ({ filename: 'ü.bin', mimeType: 'application/octet-stream', content: randomBytes(bytes).toString('base64') });
 
 /** Serves uploads, and returns a digest of what has arrived. */
 const serveUploads = (cli) =>
-  cli.serve('uploadFile', ({ filename, content }) => ({ success: true, path: filename, digest: digest(content) }));
+  cli.serve('uploadFile', ({ filename, content }) => ({ success: true, path: filename, digest: digestOf(content) }));
 
-/** The numbers of the events that say that a message was received. */
+/** Returns the numbers of a feed's `message-received` events. */
 const numbersOf = (feed) => feed.all.filter(({ message }) => message).map(({ eventId }) => Number(eventId.split('-')[1]));
 
 for (const [worker, object] of [BUILDS, BUILDS.toReversed()]) {
@@ -125,9 +125,9 @@ for (const [worker, object] of [BUILDS, BUILDS.toReversed()]) {
         const { session, cli } = await liveSession(suite, hub, { namespace, tag: 'sizes', tokenIn });
         const web = hub.web(namespace);
         await serveUploads(cli);
-        const file = upload(3 * MB);
-        assert.equal(ok(await web.post(`/api/sessions/${session.id}/upload`, file)).digest, digest(file.content));
-        // The last two are larger than a database row.
+        const file = uploadBody(3 * MB);
+        assert.equal(ok(await web.post(`/api/sessions/${session.id}/upload`, file)).digest, digestOf(file.content));
+        // The last two messages are larger than a database row.
         const sent = [{ n: 1 }, { n: 2, text: 'é'.repeat(100_000) }, { n: 3, text: 'x'.repeat(3 * MB) }, { n: 4, text: '🦀'.repeat(MB) }];
         for (const [index, content] of sent.entries())
           assert.equal((await cli.sendMessage(session.id, content, `l-${index}`)).seq, index + 1);
@@ -161,7 +161,7 @@ for (const [worker, object] of [BUILDS, BUILDS.toReversed()]) {
         chunks.push({ offset, bytes: Buffer.from(content, 'base64') });
         return last ? { success: true, path: '/uploads/a' } : { success: true };
       });
-      const file = upload(3 * MB);
+      const file = uploadBody(3 * MB);
       assert.equal(ok(await hub.web('chunks').post(`/api/sessions/${session.id}/upload`, file)).path, '/uploads/a');
       assert.ok(chunks.length > 1);
       assert.ok(Buffer.concat(chunks.map(({ bytes }) => bytes)).equals(Buffer.from(file.content, 'base64')));

@@ -1,4 +1,4 @@
-/** Bodies that a client sends at the documented pace: however long they take, they are accepted. */
+/** Bodies that a client sends at the slowest documented rate. The hub accepts such a body even if it takes long. */
 
 import assert from 'node:assert/strict';
 import http from 'node:http';
@@ -8,7 +8,7 @@ import { deferred, withTimeout } from '../../scripts/lib/await.mjs';
 import { liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
-/** The pace: this much of a body within 15 s. */
+/** A client must send this much of a body within 15 s. */
 const PART_BYTES = 64 * 1024;
 const PAUSE_MS = 13_000;
 /** Four pauses are 52 s: longer than the worker waits for an object that has the whole body, which is 50 s. */
@@ -17,7 +17,7 @@ const PART_COUNT = 5;
 const hub = await startHub();
 after(() => hub.stop());
 
-/** A JSON object of `PART_COUNT` parts, whose field `name` has the returned text, which is valid base64. */
+/** Returns a JSON object of `PART_COUNT` parts. Its field `name` has the returned text, which is valid base64. */
 function bodyOf(fields, name) {
   const text = 'AAAA'.repeat((PART_COUNT * PART_BYTES) / 4 - 100);
   return { raw: JSON.stringify({ ...fields, [name]: text }), text };

@@ -1,4 +1,4 @@
-/** Event streams whose clients do not read: all of them together hold a limited part of the worker's memory. */
+/** Event streams whose clients do not read. All these streams together hold a limited part of the worker's memory. */
 
 import assert from 'node:assert/strict';
 import http from 'node:http';
@@ -11,7 +11,7 @@ import { startHub } from './lib/hub.mjs';
 const MIB = 1024 * 1024;
 
 /** The unread bytes of all streams of an isolate (`MAX_STREAM_BYTES`). */
-const BUDGET = 16 * MIB;
+const MAX_STREAM_BYTES = 16 * MIB;
 
 const MESSAGES = 12;
 const SLOW_CLIENTS = 6;
@@ -50,21 +50,21 @@ async function openSlowStream(t, web, sessionId) {
 /** The numbers of the messages in the complete events of a stream. */
 const numbersIn = (text) => [...text.matchAll(/"content":\{"n":(\d+),[^\n]*\n\n/g)].map(([, n]) => Number(n));
 
-test('clients that do not read are disconnected, the largest stream first, and the others miss nothing', async (t) => {
-  const live = (namespace, tag) => liveSession(t, hub, { namespace, tag, tokenIn: 'header' });
-  const loud = await Promise.all(Array.from({ length: SLOW_CLIENTS }, (_, index) => live('loud', `loud ${index}`)));
-  const quiet = await live('quiet', 'quiet');
+test('clients that do not read are disconnected, the largest stream first, and the other clients miss nothing', async (t) => {
+  const startLiveSession = (namespace, tag) => liveSession(t, hub, { namespace, tag, tokenIn: 'header' });
+  const loud = await Promise.all(Array.from({ length: SLOW_CLIENTS }, (_, index) => startLiveSession('loud', `loud ${index}`)));
+  const quiet = await startLiveSession('quiet', 'quiet');
   const web = hub.web('loud');
   const reader = await openFeed(t, web, 'stream', { sessionId: loud[0].session.id });
   const small = await openSlowStream(t, hub.web('quiet'), quiet.session.id);
   const slow = await Promise.all(loud.map(({ session }) => openSlowStream(t, web, session.id)));
-  const before = hub.memory().now;
+  const before = hub.readMemory().now;
   for (let n = 1; n <= MESSAGES; n += 1) {
     await quiet.cli.sendMessage(quiet.session.id, { n, padding: '' });
     for (const { session, cli } of loud) await cli.sendMessage(session.id, { n, padding: 'x'.repeat(MIB) });
     await reader.next(({ message }) => message?.content.n === n, `message ${n}`);
   }
-  const growth = hub.memory().peak - before;
+  const growth = hub.readMemory().peak - before;
   t.diagnostic(`the process has grown by at most ${(growth / MIB).toFixed(0)} MiB`);
 
   const sendLast = ({ session, cli }) => cli.sendMessage(session.id, { n: 'last', padding: '' });
@@ -75,7 +75,7 @@ test('clients that do not read are disconnected, the largest stream first, and t
   const [broken, kept] = [streams.filter(({ isBroken }) => isBroken), streams.filter(({ isBroken }) => !isBroken)];
   const inSockets = Math.max(...broken.map(({ text }) => text.length));
   t.diagnostic(`${broken.length} of ${SLOW_CLIENTS} streams broke; their sockets held up to ${(inSockets / MIB).toFixed(1)} MiB`);
-  assert.ok(kept.length * (MESSAGES * MIB - inSockets) <= BUDGET, `${kept.length} streams were kept`);
+  assert.ok(kept.length * (MESSAGES * MIB - inSockets) <= MAX_STREAM_BYTES, `${kept.length} streams were kept`);
   for (const { text } of kept) assert.deepEqual(numbersIn(text), all);
   for (const { text } of broken) assert.deepEqual(numbersIn(text), all.slice(0, numbersIn(text).length));
   assert.deepEqual([smallStream.isBroken, numbersIn(smallStream.text)], [false, all], 'a small stream is not disconnected');
@@ -88,7 +88,7 @@ test('clients that do not read are disconnected, the largest stream first, and t
   assert.match((await resumed.waitForGreeting()).data.resume, /^(ok|gap)$/);
 });
 
-test('a large event reaches all clients that read, however many there are', async (t) => {
+test('a large event reaches all clients that read, even if there are many', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'many', tag: 'many', tokenIn: 'header' });
   const feeds = await Promise.all(Array.from({ length: 40 }, () => openFeed(t, hub.web('many'), 'stream', { sessionId: session.id })));
   for (let n = 1; n <= 3; n += 1) await cli.sendMessage(session.id, { n, padding: 'x'.repeat(MIB) });

@@ -1,4 +1,4 @@
-/** `npm run smoke`: passes on a working hub, says what is wrong with a broken one, and leaves nothing behind. */
+/** `npm run smoke` passes on a working hub, reports the faults of a broken hub, and leaves no sessions. */
 
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
@@ -28,7 +28,7 @@ async function sessionIds(target, namespace) {
 }
 
 /** The results by check, and the details of failed checks. */
-function outcomes({ checks }) {
+function summarizeChecks({ checks }) {
   const results = Object.fromEntries(checks.map(({ name, result }) => [name, result]));
   const reasons = Object.fromEntries(checks.filter(({ result }) => result === 'failed').map(({ name, detail }) => [name, detail]));
   return { results, reasons };
@@ -57,18 +57,18 @@ describe('npm run smoke', { concurrency: true }, () => {
     const { code, stdout, stderr } = await runSmoke('--hub', hub.url, '--token', hub.token('used'), '--json');
     assert.equal(code, 0, stdout + stderr);
     const report = JSON.parse(stdout);
-    assert.deepEqual(outcomes(report).results, Object.fromEntries(ALL.map((name) => [name, 'ok'])));
-    const check = (name) => report.checks.find((found) => found.name === name);
-    assert.equal(check('messages').count, 5000);
-    assert.equal(check('reconnect').count, 200);
-    assert.ok(check('rpc').p50 <= check('rpc').p99);
-    assert.deepEqual(Object.keys(check('timing').server), ['worker', 'object', 'd1', 'batches']);
+    assert.deepEqual(summarizeChecks(report).results, Object.fromEntries(ALL.map((name) => [name, 'ok'])));
+    const findCheck = (name) => report.checks.find((found) => found.name === name);
+    assert.equal(findCheck('messages').count, 5000);
+    assert.equal(findCheck('reconnect').count, 200);
+    assert.ok(findCheck('rpc').p50 <= findCheck('rpc').p99);
+    assert.deepEqual(Object.keys(findCheck('timing').server), ['worker', 'object', 'd1', 'batches']);
     assert.deepEqual(report.regions, { worker: [], d1: [] }, 'the local runtime has no regions');
     assert.deepEqual(await sessionIds(hub, 'used'), [other.id]);
     assert.deepEqual(await web.readSession(other.id), other);
   });
 
-  test('says what an old hub without Server-Timing and without answers to calls lacks', async (t) => {
+  test('reports that a hub has no Server-Timing and no answers to calls', async (t) => {
     const degraded = await startHub({ wrappers: ['degraded.worker.js'], vars: { RPC_TIMEOUT_MS: 1000 } });
     t.after(() => degraded.stop());
     const { code, stdout, stderr } = await runSmoke('--hub', degraded.url, '--token', degraded.token('degraded'));
@@ -83,7 +83,7 @@ describe('npm run smoke', { concurrency: true }, () => {
 
   test('says that the token is wrong', async () => {
     const { code, stdout } = await runSmoke('--hub', hub.url, '--token', 'wrong token', '--json');
-    const { results, reasons } = outcomes(JSON.parse(stdout));
+    const { results, reasons } = summarizeChecks(JSON.parse(stdout));
     assert.equal(code, 1);
     assert.match(reasons['sign-in'], /does not accept the token.*CLI_API_TOKEN/);
     const skipped = ALL.filter((name) => results[name] === 'skipped');

@@ -25,17 +25,17 @@ async function startInRepository(t, namespace, args = []) {
     await feed.waitForGreeting();
     return feed;
   };
-  const act = (id, action, body) => web.post(`/api/sessions/${id}/${action}`, body);
-  const spawn = (body) => web.post(`/api/machines/${agent.machineId}/spawn`, { directory: repository.folder, ...body });
+  const postAction = (id, action, body) => web.post(`/api/sessions/${id}/${action}`, body);
+  const requestSpawn = (body) => web.post(`/api/machines/${agent.machineId}/spawn`, { directory: repository.folder, ...body });
   const listSessions = async (query = '') => (await web.get(`/api/sessions${query}`)).body.sessions.map(({ id }) => id);
-  return { repository, agent, web, openFeed, act, spawn, listSessions };
+  return { repository, agent, web, openFeed, postAction, requestSpawn, listSessions };
 }
 
 test('a session in a worktree is spawned, used, archived, resumed and deleted', async (t) => {
-  const { repository, agent, web, openFeed, act, spawn, listSessions } = await startInRepository(t, 'worktree');
+  const { repository, agent, web, openFeed, postAction, requestSpawn, listSessions } = await startInRepository(t, 'worktree');
   const namespaceFeed = await openFeed({ all: 'true' });
 
-  const spawned = await spawn({ sessionType: 'worktree', worktreeName: 'fix-notes' });
+  const spawned = await requestSpawn({ sessionType: 'worktree', worktreeName: 'fix-notes' });
   assert.deepEqual([spawned.status, spawned.body.success], [200, true], spawned.text);
   const id = spawned.body.sessionId;
   await namespaceFeed.nextEvent('session-added', id);
@@ -52,9 +52,9 @@ test('a session in a worktree is spawned, used, archived, resumed and deleted', 
 
   const feed = await openFeed({ sessionId: id });
   const runApproved = async (command, attachments) => {
-    assert.equal((await act(id, 'messages', { text: command, attachments })).status, 200);
+    assert.equal((await postAction(id, 'messages', { text: command, attachments })).status, 200);
     const request = await waitForRequest(feed, command);
-    assert.deepEqual((await act(id, `permissions/${request}/approve`, {})).body, { ok: true });
+    assert.deepEqual((await postAction(id, `permissions/${request}/approve`, {})).body, { ok: true });
     await feed.next(isReady, 'the agent to be ready');
   };
   await runApproved('export WHO=me; echo two >> notes.txt; cat notes.txt');
@@ -67,7 +67,7 @@ test('a session in a worktree is spawned, used, archived, resumed and deleted', 
   assert.match((await web.get(`/api/sessions/${id}/git-diff-file?path=notes.txt`)).body.diff, /^\+two$/m);
   assert.deepEqual((await web.get(`/api/sessions/${agent.sessionId}/git-status`)).body.files, []);
 
-  const upload = await act(id, 'upload', { filename: 'more.txt', mimeType: 'text/plain', content: btoa('three\n') });
+  const upload = await postAction(id, 'upload', { filename: 'more.txt', mimeType: 'text/plain', content: btoa('three\n') });
   assert.deepEqual([upload.status, upload.body.success], [200, true], upload.text);
   const attachment = { id: 'one', filename: 'more.txt', mimeType: 'text/plain', size: 6, path: upload.body.path };
   await runApproved('cat "$ATTACHMENTS" >> notes.txt; cat notes.txt', [attachment]);
@@ -79,7 +79,7 @@ test('a session in a worktree is spawned, used, archived, resumed and deleted', 
   );
   assert.deepEqual(await readConversation(web, id), before);
 
-  assert.deepEqual((await act(id, 'archive', { reason: 'Done for today' })).body, { ok: true });
+  assert.deepEqual((await postAction(id, 'archive', { reason: 'Done for today' })).body, { ok: true });
   await agent.lines.first((line) => line.includes(`session ${id} ended`), 'the end of its process');
   await namespaceFeed.next((event) => event.sessionId === id && event.data?.metadata?.lifecycleState === 'archived', 'it to be archived');
   const archived = await web.readSession(id);
@@ -92,13 +92,13 @@ test('a session in a worktree is spawned, used, archived, resumed and deleted', 
   );
   const history = await web.readHistory(id);
 
-  assert.deepEqual((await act(id, 'resume')).body, { success: true, sessionId: id });
+  assert.deepEqual((await postAction(id, 'resume')).body, { success: true, sessionId: id });
   const resumed = await web.readSession(id);
   assert.deepEqual([resumed.active, resumed.metadata.archivedBy], [true, undefined]);
   assert.equal(resumed.metadata.alphaSessionId, startedSession.metadata.alphaSessionId);
   assert.deepEqual(resumed.metadata.worktree, startedSession.metadata.worktree);
   await runApproved('echo $WHO');
-  assert.deepEqual((await act(id, 'upload/delete', { path: upload.body.path })).body, { success: true });
+  assert.deepEqual((await postAction(id, 'upload/delete', { path: upload.body.path })).body, { success: true });
   assert.equal(existsSync(upload.body.path), false);
   assert.deepEqual((await web.readHistory(id)).slice(0, history.length), history);
   const seqs = (await web.readHistory(id)).map(({ seq }) => seq);
@@ -110,7 +110,7 @@ test('a session in a worktree is spawned, used, archived, resumed and deleted', 
   assert.deepEqual(await readConversation(web, id), [...before, resumedText, '> echo $WHO', '= me', 'Exit code 0.']);
 
   assert.equal((await web.delete(`/api/sessions/${id}`)).status, 409);
-  assert.equal((await act(id, 'archive')).status, 200);
+  assert.equal((await postAction(id, 'archive')).status, 200);
   assert.deepEqual((await web.delete(`/api/sessions/${id}`)).body, { ok: true });
   await namespaceFeed.nextEvent('session-removed', id);
   assert.equal((await web.get(`/api/sessions/${id}`)).status, 404);
@@ -120,21 +120,21 @@ test('a session in a worktree is spawned, used, archived, resumed and deleted', 
 });
 
 test('a refusal to spawn or resume is returned with its reason', async (t) => {
-  const { repository, web, act, spawn, listSessions } = await startInRepository(t, 'refused', ['--auto-approve']);
+  const { repository, web, postAction, requestSpawn, listSessions } = await startInRepository(t, 'refused', ['--auto-approve']);
   repository.git('branch', 'taken');
   for (const [body, reason] of /** @type {any[]} */ ([
     [{ sessionType: 'worktree', worktreeName: 'taken' }, /The branch taken already exists/],
     [{ sessionType: 'worktree', worktreeName: '../out' }, /"worktreeName"/],
     [{ directory: '/' }, /outside the directories this machine serves/],
   ])) {
-    const refusal = await spawn(body);
+    const refusal = await requestSpawn(body);
     assert.deepEqual([refusal.status, refusal.body.success], [200, false]);
     assert.match(refusal.body.error, reason);
   }
-  const { sessionId } = (await spawn({ sessionType: 'worktree', worktreeName: 'removed' })).body;
-  await act(sessionId, 'archive');
+  const { sessionId } = (await requestSpawn({ sessionType: 'worktree', worktreeName: 'removed' })).body;
+  await postAction(sessionId, 'archive');
   repository.git('worktree', 'remove', path.join(repository.folder, '.worktrees', 'removed'));
-  const refusal = await act(sessionId, 'resume');
+  const refusal = await postAction(sessionId, 'resume');
   assert.deepEqual([refusal.status, refusal.body.code], [503, 'cli_refused']);
   assert.match(refusal.body.error, /There is no directory .*removed on this machine/);
   assert.equal((await web.readSession(sessionId)).metadata.lifecycleState, 'archived');
@@ -142,16 +142,16 @@ test('a refusal to spawn or resume is returned with its reason', async (t) => {
 });
 
 test('a machine keeps running when its session is archived, and can resume it', async (t) => {
-  const { agent, web, openFeed, act } = await startInRepository(t, 'own', ['--auto-approve']);
+  const { agent, web, openFeed, postAction } = await startInRepository(t, 'own', ['--auto-approve']);
   const feed = await openFeed({ sessionId: agent.sessionId });
   const runCommand = async (text) => {
-    await act(agent.sessionId, 'messages', { text });
+    await postAction(agent.sessionId, 'messages', { text });
     await feed.next(isReady, 'the agent to be ready');
   };
   await runCommand('echo one');
-  await act(agent.sessionId, 'archive');
+  await postAction(agent.sessionId, 'archive');
   await agent.lines.first((line) => line.includes('The machine keeps running'), 'the log line that the machine keeps running');
-  assert.deepEqual((await act(agent.sessionId, 'resume')).body, { success: true, sessionId: agent.sessionId });
+  assert.deepEqual((await postAction(agent.sessionId, 'resume')).body, { success: true, sessionId: agent.sessionId });
   await feed.next(({ data }) => data?.metadata?.startedBy === 'runner', 'the metadata of its new process');
   await runCommand('echo two');
   const texts = await readConversation(web, agent.sessionId);
@@ -163,28 +163,28 @@ test('a machine keeps running when its session is archived, and can resume it', 
 });
 
 test('an aborted command ends, and its session stays active', async (t) => {
-  const { agent, web, openFeed, act } = await startInRepository(t, 'abort', ['--auto-approve']);
+  const { agent, web, openFeed, postAction } = await startInRepository(t, 'abort', ['--auto-approve']);
   const feed = await openFeed({ sessionId: agent.sessionId });
-  await act(agent.sessionId, 'messages', { text: 'echo begun; sleep 600' });
+  await postAction(agent.sessionId, 'messages', { text: 'echo begun; sleep 600' });
   await feed.next(({ data }) => data?.thinking === true, 'the command to run');
-  assert.deepEqual((await act(agent.sessionId, 'abort')).body, { ok: true });
+  assert.deepEqual((await postAction(agent.sessionId, 'abort')).body, { ok: true });
   await feed.nextUpdate({ thinking: false });
   assert.equal((await web.readSession(agent.sessionId)).active, true);
-  assert.equal((await act(agent.sessionId, 'messages', { text: 'echo next' })).status, 200);
+  assert.equal((await postAction(agent.sessionId, 'messages', { text: 'echo next' })).status, 200);
   await feed.next(isReady, 'the agent to be ready');
   const texts = await readConversation(web, agent.sessionId);
   assert.ok(texts.includes('Aborted. Ended by SIGTERM.'), texts.join('\n'));
 });
 
 test('a file of the maximum size is uploaded unchanged', async (t) => {
-  const { agent, web, openFeed, act } = await startInRepository(t, 'large', ['--auto-approve']);
+  const { agent, web, openFeed, postAction } = await startInRepository(t, 'large', ['--auto-approve']);
   const feed = await openFeed({ sessionId: agent.sessionId });
   const bytes = randomBytes(50 * 1024 * 1024);
   const file = { filename: 'large.bin', mimeType: 'application/octet-stream' };
-  const upload = await act(agent.sessionId, 'upload', { ...file, content: bytes.toString('base64') });
+  const upload = await postAction(agent.sessionId, 'upload', { ...file, content: bytes.toString('base64') });
   assert.equal(upload.status, 200, upload.text);
   const attachments = [{ id: 'one', ...file, size: bytes.length, path: upload.body.path }];
-  await act(agent.sessionId, 'messages', { text: 'sha256sum < "$ATTACHMENTS"', attachments });
+  await postAction(agent.sessionId, 'messages', { text: 'sha256sum < "$ATTACHMENTS"', attachments });
   await feed.next(isReady, 'the agent to be ready');
   const digest = createHash('sha256').update(bytes).digest('hex');
   assert.ok((await readConversation(web, agent.sessionId)).includes(`= ${digest}  -`));

@@ -1,4 +1,4 @@
-/** `Server-Timing`: which responses have it, and what it says about hibernation and the database. */
+/** The header `Server-Timing`: the responses that have it, and its figures about hibernation and the database. */
 
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';

@@ -34,7 +34,7 @@ function readSteps(page, heading) {
   return steps;
 }
 
-/** Patterns of the pages' texts that differ in each run, and the patterns that their output must match. */
+/** Patterns of texts that differ in each run: the pattern in the page, and the pattern that the output must match. */
 /** @type {[RegExp, string][]} */
 const VARIABLE_TEXTS = [
   [/…/, '[^]*?'],
@@ -45,7 +45,7 @@ const VARIABLE_TEXTS = [
   [/"laptop"/, '"[^"]+"'],
 ];
 
-/** A pattern for an output that a page shows, without white space. @param {string} expected */
+/** Returns a pattern for an output of a page, without white space. @param {string} expected */
 function toPattern(expected) {
   const variableText = new RegExp(VARIABLE_TEXTS.map(([text]) => `(${text.source})`).join('|'), 'g');
   const escapePattern = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');

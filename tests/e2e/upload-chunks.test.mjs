@@ -16,7 +16,7 @@ const MB = 1024 * 1024;
 const hub = await startHub({ vars: { MAX_UPLOAD_MB: '200' } });
 after(() => hub.stop());
 
-/** A session whose CLI computes the digest of a file in chunks. `calls` has the params of all calls, without content. */
+/** Starts a session whose CLI computes the digest of a file in chunks. `calls` has the params of all calls, without content. */
 async function chunkSession(t, tag, /** @type {{answer?: (params: any) => unknown}} */ { answer = () => ({ success: true }) } = {}) {
   const { session, cli } = await liveSession(t, hub, { tag, auth: { features: ['upload-chunks'] } });
   const calls = new Recorder('the calls of uploadChunk');
@@ -64,7 +64,7 @@ test('a body with its content first arrives unchanged', async (t) => {
   );
 });
 
-test('a CLI of each kind gets its file at the same time; above 50 MiB only the one with chunks', async (t) => {
+test('CLIs with and without chunks get a file at the same time; only the CLI with chunks gets a file above 50 MiB', async (t) => {
   const chunked = await chunkSession(t, 'chunked');
   const { session, cli } = await liveSession(t, hub, { tag: 'whole', tokenIn: 'header' });
   await cli.serve('uploadFile', ({ content }) => ({ success: true, digest: createHash('sha256').update(content, 'base64').digest('hex') }));
@@ -116,7 +116,7 @@ test('a CLI that refuses a chunk, or disconnects, ends the upload while its clie
   assert.deepEqual([status, body.code], [500, 'upload_failed'], JSON.stringify(body));
 });
 
-test('a slow CLI holds back its client', async (t) => {
+test('a slow CLI slows down its client', async (t) => {
   const release = deferred();
   const { path: route, calls } = await chunkSession(t, 'slow', { answer: () => release.promise.then(() => ({ success: true })) });
   let sentBytes = 0;

@@ -12,17 +12,17 @@ const skip = existsSync('/proc/self/status') ? false : 'the peak memory of a pro
 
 const MIB = 1024 * 1024;
 
-/** The largest heap of an isolate, above which V8 ends the process: it has space for one frame of 50 MiB, but not for two. */
+/** The largest heap of an isolate, with space for one frame of 50 MiB, but not for two. V8 ends the process above this size. */
 process.env.MINIFLARE_WORKERD_V8_FLAGS = '--max-old-space-size=80';
 
 /**
- * What the process keeps after an upload, in bodies: the string in V8's heap until it is collected, and two buffers in the
- * allocator. The local runtime copies a message twice on its way from an object to the client: an object that only sends such a
- * string takes 3.1. The rest is fragmentation.
+ * The memory that the process keeps after an upload, as a multiple of the body: the string in V8's heap until its garbage collection, and
+ * two buffers in the allocator. The local runtime copies a message twice between an object and the client, so an object that only sends
+ * such a string takes 3.1 bodies. The rest is fragmentation.
  */
 const KEPT_BODIES = 4;
 
-/** The buffer of the upload and the frame, together for an instant, come on top of the runtime's two copies. */
+/** The peak, as a multiple of the body: for an instant, the upload's buffer and the frame are in memory, besides the runtime's two copies. */
 const PEAK_BODIES = 5;
 
 test('ten uploads of 49 MB, one after another, need a heap for one frame, and leave nothing behind', { skip }, async (t) => {
@@ -37,14 +37,14 @@ test('ten uploads of 49 MB, one after another, need a heap for one frame, and le
     assert.equal(status, 200, text);
   };
   await upload(uploadBody(1000));
-  const before = hub.memory().now;
+  const before = hub.readMemory().now;
   const body = uploadBody(49 * MIB);
   const growth = [];
   for (let count = 0; count < 10; count++) {
     await upload(body);
-    growth.push((hub.memory().now - before) / body.length);
+    growth.push((hub.readMemory().now - before) / body.length);
   }
-  const peak = (hub.memory().peak - before) / body.length;
+  const peak = (hub.readMemory().peak - before) / body.length;
   const growthInBodies = growth.map((times) => times.toFixed(2)).join(' ');
   t.diagnostic(`growth after each upload, in bodies of ${body.length} bytes: ${growthInBodies}; peak ${peak.toFixed(2)}`);
   assert.ok(Math.max(...growth) <= KEPT_BODIES, `the memory grew by ${growthInBodies} bodies`);
@@ -72,14 +72,14 @@ test('four concurrent uploads of 100 MB in chunks take at most 64 MiB together',
   );
   const uploadAll = (size) => Promise.all(sessions.map(({ namespace, route }) => streamUpload(hub, route, { namespace, size })));
   await uploadAll(1000);
-  const before = hub.memory().now;
+  const before = hub.readMemory().now;
   const answers = await uploadAll(100 * MIB);
   assert.deepEqual(
     answers.map(({ status }) => status),
     [200, 200, 200, 200],
     JSON.stringify(answers),
   );
-  const growth = hub.memory().peak - before;
+  const growth = hub.readMemory().peak - before;
   t.diagnostic(`the peak is ${(growth / MIB).toFixed(1)} MiB above the memory before`);
   assert.ok(growth <= CHUNKS_GROWTH, `the memory grew by ${growth} bytes`);
 });

@@ -15,7 +15,7 @@ const MAX_FILE = 50 * MB;
 const hub = await startHub();
 after(() => hub.stop());
 
-const digest = (bytes) => createHash('sha256').update(bytes).digest('hex');
+const digestOf = (bytes) => createHash('sha256').update(bytes).digest('hex');
 const uploadBody = (bytes, fields = {}) => ({
   filename: 'a.bin',
   mimeType: 'application/octet-stream',
@@ -23,15 +23,15 @@ const uploadBody = (bytes, fields = {}) => ({
   ...fields,
 });
 
-/** The CLI's handler of uploads, which returns what it received. */
+/** The CLI's handler of uploads, which returns a digest of the received file. */
 const handleUpload = ({ filename, mimeType, content }) => {
   const bytes = Buffer.from(content, 'base64');
-  return { success: true, path: `/uploads/${filename}`, mimeType, size: bytes.length, digest: digest(bytes) };
+  return { success: true, path: `/uploads/${filename}`, mimeType, size: bytes.length, digest: digestOf(bytes) };
 };
 
 /**
- * A session whose CLI serves uploads, and the path of its upload route. Its keep-alives are repeated: on a busy machine the tests
- * of a suite take longer than the time after which a silent session is inactive.
+ * Starts a session whose CLI serves uploads, and returns the path of its upload route. The CLI repeats keep-alives, because on a busy
+ * machine the tests of a suite take longer than the timeout of a session.
  */
 async function uploadSession(t, tag, options = {}) {
   const { session, cli } = await liveSession(t, hub, { tag, ...options });
@@ -53,7 +53,7 @@ for (const tokenIn of ['header', 'connect']) {
         const bytes = randomBytes(size);
         const answer = await hub.web().post(target.path, uploadBody(bytes, { filename: 'grüße 😀 "x".bin' }));
         assert.equal(answer.status, 200, answer.text);
-        const expected = { path: '/uploads/grüße 😀 "x".bin', mimeType: 'application/octet-stream', size, digest: digest(bytes) };
+        const expected = { path: '/uploads/grüße 😀 "x".bin', mimeType: 'application/octet-stream', size, digest: digestOf(bytes) };
         assert.deepEqual(answer.body, { success: true, ...expected });
       });
     }
@@ -79,7 +79,7 @@ describe('a body', () => {
       const answer = await hub.web().post(target.path, undefined, { raw });
       assert.deepEqual(
         [answer.status, answer.body],
-        [200, { success: true, path: '/uploads/f', mimeType: 'm', size: bytes.length, digest: digest(bytes) }],
+        [200, { success: true, path: '/uploads/f', mimeType: 'm', size: bytes.length, digest: digestOf(bytes) }],
       );
     });
   }
@@ -87,7 +87,7 @@ describe('a body', () => {
   test('in chunks of unknown length is accepted', async () => {
     const file = randomBytes(5 * MB);
     const answer = await postChunked(target.path, JSON.stringify(uploadBody(file)));
-    assert.deepEqual([answer.status, answer.body.digest], [200, digest(file)]);
+    assert.deepEqual([answer.status, answer.body.digest], [200, digestOf(file)]);
   });
 
   const invalid = {
@@ -164,7 +164,7 @@ describe('a CLI', () => {
     await reconnected.keepAlive(session.id);
     await reconnected.serve('uploadFile', handleUpload);
     const file = randomBytes(1000);
-    assert.equal((await hub.web().post(path, uploadBody(file))).body.digest, digest(file));
+    assert.equal((await hub.web().post(path, uploadBody(file))).body.digest, digestOf(file));
   });
 
   test('that disconnects in the middle of the frame fails the upload with 500', async (t) => {
@@ -184,7 +184,7 @@ describe('a CLI', () => {
     const answers = await Promise.all(files.map((file) => hub.web().post(path, uploadBody(file))));
     assert.deepEqual(
       answers.map(({ body }) => body.digest),
-      files.map(digest),
+      files.map(digestOf),
     );
   });
 

@@ -1,4 +1,4 @@
-/** VOCABULARY: a CLI with its own names for agents, models and methods, on hubs with and without that setting. */
+/** A CLI with its own names for agents, models and methods, on hubs with and without the setting VOCABULARY. */
 
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
@@ -16,7 +16,7 @@ const tableHub = await startHub({ vars: { VOCABULARY } });
 const plainHub = await startHub();
 after(() => Promise.all([hub.stop(), tableHub.stop(), plainHub.stop()]));
 
-/** An active session whose CLI serves methods under its own names; `received` has the parameters of each `configure`. */
+/** Starts a session whose CLI serves methods under its own names. `received` has the parameters of each call of `configure`. */
 async function openSession(t, target, { namespace, flavor = 'zeta-coder', ...metadata }) {
   const { session, cli } = await liveSession(t, target, { namespace, tag: flavor, metadata: { flavor, ...metadata } });
   const received = [];
@@ -32,7 +32,7 @@ async function openSession(t, target, { namespace, flavor = 'zeta-coder', ...met
   return { web, session, cli, received, path, read };
 }
 
-/** A machine that serves `spawn-session` with `spawn.start`; `received` has the parameters of each call. */
+/** Registers a machine that serves `spawn-session` with `spawn.start`. `received` has the parameters of each call. */
 async function registerMachine(t, target, namespace) {
   const id = `machine-of-${namespace}`;
   await target.web(namespace).registerMachine({ id });
@@ -73,7 +73,7 @@ describe('a CLI with names of its own', () => {
     }
   });
 
-  test('gets a model in its own words, which readers see too', async (t) => {
+  test('gets a model in its own words, and web clients get the same words', async (t) => {
     const { web, session, cli, path, received, read } = await openSession(t, hub, { namespace: 'models' });
     const feed = await web.openSocket({ sessionId: session.id });
     t.after(() => feed.close());
@@ -99,33 +99,33 @@ describe('a CLI with names of its own', () => {
     assertRefused(await sketch.web.post(`${sketch.path}/model`, { model: 'swift' }), 'model');
   });
 
-  test('is called by the name that it registered; both names share one handler', async (t) => {
+  test('is called by the name that it registered; both names of a method share one handler', async (t) => {
     const { web, session, cli, path } = await openSession(t, hub, { namespace: 'calls', path: '/code/calls' });
-    const status = async () => assertOk(await web.get(`${path}/git-status`));
-    assert.deepEqual(await status(), { success: true, branch: 'main', files: [], cwd: '/code/calls' });
+    const readGitStatus = async () => assertOk(await web.get(`${path}/git-status`));
+    assert.deepEqual(await readGitStatus(), { success: true, branch: 'main', files: [], cwd: '/code/calls' });
     const other = await connectCli(t, hub, { namespace: 'calls', auth: { sessionId: session.id } });
     await other.serve('gitStatus', () => ({ success: true, by: 'other' }));
-    assert.equal((await status()).by, 'other');
+    assert.equal((await readGitStatus()).by, 'other');
     await cli.serve('git-status', () => ({ success: true, by: 'first' }));
-    assert.equal((await status()).by, 'first');
+    assert.equal((await readGitStatus()).by, 'first');
     await cli.emitWithAck('rpc-unregister', { method: 'git-status' });
-    assert.deepEqual(await status(), { success: false, error: 'No handler registered for gitStatus' });
+    assert.deepEqual(await readGitStatus(), { success: false, error: 'No handler registered for gitStatus' });
   });
 
   test('gets the agent to spawn in its own words', async (t) => {
     const { id, received } = await registerMachine(t, hub, 'spawns');
-    const spawn = (body) => hub.web('spawns').post(`/api/machines/${id}/spawn`, { directory: '/code/demo', ...body });
+    const requestSpawn = (body) => hub.web('spawns').post(`/api/machines/${id}/spawn`, { directory: '/code/demo', ...body });
     for (const body of [{ agent: 'zeta-coder' }, { agent: 'alpha' }, { agent: 'zeta-sketch' }, {}]) {
-      assert.deepEqual(assertOk(await spawn(body)), { success: true, type: 'success', sessionId: 'made-up' });
+      assert.deepEqual(assertOk(await requestSpawn(body)), { success: true, type: 'success', sessionId: 'made-up' });
     }
     assert.deepEqual(
       received.map(({ agent }) => agent),
       ['zeta-coder', 'zeta-coder', 'zeta-sketch', 'zeta-coder'],
     );
-    assert.match(assertRefused(await spawn({ agent: 'theta' }), 'agent'), /epsilon, zeta-coder, zeta-sketch/);
+    assert.match(assertRefused(await requestSpawn({ agent: 'theta' }), 'agent'), /epsilon, zeta-coder, zeta-sketch/);
   });
 
-  test('is resumed by the agent session id under either name, its own first', async (t) => {
+  test('is resumed with the agent’s session id under its own name, or else under the protocol’s name', async (t) => {
     const { received, spawn } = await registerMachine(t, hub, 'resumes');
     const web = hub.web('resumes');
     for (const [tag, metadata, own] of /** @type {any[]} */ ([
@@ -149,7 +149,7 @@ describe('a CLI with names of its own', () => {
     assert.deepEqual([answer.status, answer.body.code], [409, 'resume_unavailable']);
   });
 
-  test('has todos, also from messages of its own type', async (t) => {
+  test('has todos, even from records with its own type', async (t) => {
     const { cli, session, read } = await openSession(t, hub, { namespace: 'todos' });
     for (const kind of ['zeta-coder', 'alpha', 'zeta-sketch']) {
       const todos = [{ id: '1', content: `by ${kind}`, status: 'in_progress', priority: 'high' }];
@@ -188,9 +188,9 @@ describe('a CLI with names of its own', () => {
     assert.equal((await read()).todos, undefined);
 
     const machine = await registerMachine(t, plainHub, 'plain');
-    const spawn = (agent) => web.post(`/api/machines/${machine.id}/spawn`, { directory: '/code/demo', agent });
-    assertRefused(await spawn('zeta-coder'), 'agent');
-    assert.deepEqual([(await spawn('alpha')).body.code, machine.received], ['cli_unreachable', []]);
+    const requestSpawn = (agent) => web.post(`/api/machines/${machine.id}/spawn`, { directory: '/code/demo', agent });
+    assertRefused(await requestSpawn('zeta-coder'), 'agent');
+    assert.deepEqual([(await requestSpawn('alpha')).body.code, machine.received], ['cli_unreachable', []]);
   });
 });
 

@@ -1,4 +1,4 @@
-/** What an approval in the web console means: its scope, what is approved without asking, plans, and shortened requests. */
+/** Approvals in the web console: the scope of an approval, approvals without a question, plans, and shortened requests. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -8,7 +8,7 @@ import { Chat, startConsole } from '../lib/console.mjs';
 
 const { hub, visit, startSession } = await startConsole();
 
-/** Creates a session with requests, and opens it on a page. `answered` are the answers to them. */
+/** Creates a session with requests, and opens the session on a page. `answered` has the answers to the requests. */
 async function openRequests(t, namespace, requests, /** @type {{metadata?: object, options?: object}} */ { metadata = {}, options } = {}) {
   const { session, cli } = await liveSession(t, hub, {
     namespace,
@@ -23,10 +23,10 @@ async function openRequests(t, namespace, requests, /** @type {{metadata?: objec
   return { session, cli, answered, chat: new Chat(opened.page), ...opened };
 }
 
-const bash = (more) => ({ tool: 'Bash', arguments: { command: 'git commit -m one' }, createdAt: 1, ...more });
+const bashRequest = (more) => ({ tool: 'Bash', arguments: { command: 'git commit -m one' }, createdAt: 1, ...more });
 const buttonsOf = (card) => card.locator('.request-actions > button').filter({ visible: true }).allInnerTexts();
 
-test('an approval for the session names its scope, covers it alone, is listed, and is taken back', async (t) => {
+test('an approval for the session names its scope, covers only this scope, is listed, and can be withdrawn', async (t) => {
   const { page, chat } = await startSession(t, 'scope');
   const rules = page.getByRole('list', { name: 'Allowed until the agent ends' });
   await chat.send('ls src');
@@ -57,8 +57,8 @@ test('a mode that asks ends the approvals for the session', async (t) => {
   await rules.waitFor({ state: 'detached' });
 });
 
-test('the button for the session is true for a CLI that does not say what it covers, and missing if it can cover nothing', async (t) => {
-  const { page } = await openRequests(t, 'generic', { r1: bash() });
+test('the button for the session names no scope if the scope is unknown, and is missing without a scope', async (t) => {
+  const { page } = await openRequests(t, 'generic', { r1: bashRequest() });
   await page.getByRole('button', { name: 'Approve for session, as its CLI decides' }).waitFor();
   const edit = {
     tool: 'Edit',
@@ -68,21 +68,21 @@ test('the button for the session is true for a CLI that does not say what it cov
   };
   const second = await openRequests(t, 'edits', { r1: edit });
   await second.page.getByRole('button', { name: 'Allow edits in shop until the agent ends' }).waitFor();
-  const third = await openRequests(t, 'none', { r1: bash({ sessionRule: null }) });
+  const third = await openRequests(t, 'none', { r1: bashRequest({ sessionRule: null }) });
   await third.page.getByRole('button', { name: 'Approve', exact: true }).waitFor();
   assert.deepEqual(await buttonsOf(third.chat.request()), ['Approve', 'Deny', 'Deny and stop']);
 });
 
-test('a mode that never asks is red and asks once before it applies, in a session and in the form for a new one', async (t) => {
+test('a mode that never asks is red and needs a confirmation, in a session and in the form for a new session', async (t) => {
   const { page, chat, agent } = await startSession(t, 'never');
   const mode = page.getByLabel('Permission mode');
   const dialog = page.getByRole('dialog', { name: 'Approve everything?' });
-  const stored = async () => (await hub.web('never').readSession(agent.sessionId)).permissionMode;
+  const readStoredMode = async () => (await hub.web('never').readSession(agent.sessionId)).permissionMode;
   const colorOf = (locator) => locator.evaluate((element) => getComputedStyle(element).color);
   const plain = await colorOf(mode);
   await mode.selectOption('Approve everything');
   await dialog.getByRole('button', { name: 'Cancel' }).click();
-  assert.deepEqual([await mode.inputValue(), await stored()], ['default', 'default']);
+  assert.deepEqual([await mode.inputValue(), await readStoredMode()], ['default', 'default']);
   await mode.selectOption('Approve everything');
   await dialog.getByRole('button', { name: 'Approve everything' }).click();
   await page.locator('select.never-asks').waitFor();
@@ -100,7 +100,7 @@ test('a mode that never asks is red and asks once before it applies, in a sessio
   await page.locator('input[type=checkbox]:checked').waitFor();
 });
 
-test('modes and models are the agent’s own where it lists them', async (t) => {
+test('if an agent lists modes and models, the console offers only these', async (t) => {
   const modes = [
     { id: 'default', name: 'Manual' },
     { id: 'plan', name: 'Plan' },
@@ -113,10 +113,10 @@ test('modes and models are the agent’s own where it lists them', async (t) => 
   assert.deepEqual(await page.getByLabel('Model', { exact: true }).locator('option').allInnerTexts(), ['default', 'Opus 5.5']);
 });
 
-test('an agent that offers only permanent approvals says so before the click', async (t) => {
+test('if an agent offers only permanent approvals, the console warns before the click', async (t) => {
   const choices = [{ id: 'always', label: 'Always allow git commit *' }];
   const { page, chat, answered } = await openRequests(t, 'always', {
-    r1: bash({ sessionRule: { kind: 'command', label: 'git commit …' }, choices, needsChoice: true }),
+    r1: bashRequest({ sessionRule: { kind: 'command', label: 'git commit …' }, choices, needsChoice: true }),
   });
   await page.getByText('The agent offers no approval of this call alone.').waitFor();
   assert.deepEqual(await buttonsOf(chat.request()), ['Always allow git commit *', 'Deny', 'Deny and stop']);
@@ -126,7 +126,7 @@ test('an agent that offers only permanent approvals says so before the click', a
   ]);
 });
 
-test('in a small window the agent’s own answers are in a sheet, which is left without an answer or with one', async (t) => {
+test('in a small window, the agent’s own answers are in a sheet, which can be closed with or without an answer', async (t) => {
   const choices = [
     { id: 'project', label: 'Always allow git commit *' },
     { id: 'free', label: 'Always allow everything', neverAsks: true },
@@ -136,8 +136,8 @@ test('in a small window the agent’s own answers are in a sheet, which is left 
     t,
     'sheet',
     {
-      r1: bash({ sessionRule: { kind: 'command', label: 'git commit …' }, choices }),
-      r2: bash({ createdAt: 2, choices, needsChoice: true }),
+      r1: bashRequest({ sessionRule: { kind: 'command', label: 'git commit …' }, choices }),
+      r2: bashRequest({ createdAt: 2, choices, needsChoice: true }),
     },
     { options: small },
   );
@@ -170,7 +170,7 @@ test('in a small window the agent’s own answers are in a sheet, which is left 
 });
 
 const PLAN = '# Discounts\n\n1. Read the **invoice**.\n2. Subtract the discount.\n\n<!-- rm -rf ~ -->\n';
-const plan = (more) => ({
+const planRequest = (more) => ({
   tool: 'ExitPlanMode',
   arguments: { plan: PLAN },
   createdAt: 1,
@@ -190,7 +190,7 @@ test('a plan is shown as a document and as its text, and is approved with accept
     ['Yes, and use auto mode', { decision: 'approved', answers: { choice: ['auto'] } }, 'plan-auto'],
     ['Yes, and bypass permissions', { decision: 'approved', answers: { choice: ['free'] } }, 'plan-free'],
   ])) {
-    const { page, chat, answered } = await openRequests(t, namespace, { r1: plan() });
+    const { page, chat, answered } = await openRequests(t, namespace, { r1: planRequest() });
     const card = chat.request('ExitPlanMode');
     await card.getByRole('heading', { name: 'Discounts' }).waitFor();
     assert.equal(await card.getByText('rm -rf').count(), 0);
@@ -206,7 +206,7 @@ test('a plan is shown as a document and as its text, and is approved with accept
 });
 
 test('a plan stays in the conversation with the decision', async (t) => {
-  const { page, chat, session, cli, answered } = await openRequests(t, 'kept', { call: plan() }, { options: PHONE });
+  const { page, chat, session, cli, answered } = await openRequests(t, 'kept', { call: planRequest() }, { options: PHONE });
   const block = { type: 'tool_use', id: 'call', name: 'ExitPlanMode', input: { plan: PLAN } };
   await cli.sendMessage(session.id, {
     role: 'agent',
@@ -226,7 +226,7 @@ test('a plan stays in the conversation with the decision', async (t) => {
   assert.deepEqual([answered[0].approved, answered[0].reason], [false, 'Also round the total']);
 });
 
-test('a shortened request is approved only after all of it was loaded', async (t) => {
+test('a shortened request can be approved only after its full arguments are loaded', async (t) => {
   const whole = { command: `echo ${'x'.repeat(50)}; rm -r src` };
   const json = JSON.stringify(whole);
   const shortened = { parts: 3, bytes: 1_000_000 };

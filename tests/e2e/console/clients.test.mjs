@@ -1,4 +1,4 @@
-/** The console of a deployment whose CLIs have their own words: what it offers, and results in the shapes of these CLIs. */
+/** The console of a deployment whose CLIs have their own words: offered agents and modes, and results in the shapes of these CLIs. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -43,7 +43,7 @@ test('offers the agents, modes and models of the deployment', async (t) => {
   assert.deepEqual(pageErrors, []);
 });
 
-test('offers the agents that a machine lists, and shows which one a session has and what it used', async (t) => {
+test('offers the agents that a machine lists, and shows the agent of a session and its tokens and cost', async (t) => {
   const web = hub.web('listed');
   const agents = [
     { id: 'claude', name: 'Claude Code', flavor: 'claude' },
@@ -79,7 +79,7 @@ test('offers the agents that a machine lists, and shows which one a session has 
   assert.deepEqual(pageErrors, []);
 });
 
-test('offers the modes and models that a session’s agent lists itself', async (t) => {
+test('offers the modes and models that a session’s agent lists', async (t) => {
   const metadata = {
     path: '/code/own',
     host: 'workshop',
@@ -103,16 +103,16 @@ test('offers the modes and models that a session’s agent lists itself', async 
   );
 });
 
-test('shows git output and commands of a CLI in its own shapes, and an error for what it cannot read', async (t) => {
+test('shows git output and commands of a CLI in the CLI’s own shapes, and an error for unknown shapes', async (t) => {
   const { session, cli } = await liveSession(t, hub, {
     namespace: 'shapes',
     tag: '/code/s',
     metadata: { path: '/code/s', host: 'h', flavor: 'claude' },
   });
-  const git = (stdout) => () => ({ success: true, stdout, stderr: '', exitCode: 0 });
-  await cli.serve('git-status', git('# branch.head topic\n1 .M N... 100644 100644 100644 a b notes.txt\n? new file.txt\n'));
-  await cli.serve('git-diff-numstat', ({ staged }) => git(staged ? '' : '1\t2\tnotes.txt\n')());
-  await cli.serve('git-diff-file', git('--- a/notes.txt\n+++ b/notes.txt\n@@ -1 +1 @@\n-one\n+zwei\n'));
+  const gitResult = (stdout) => () => ({ success: true, stdout, stderr: '', exitCode: 0 });
+  await cli.serve('git-status', gitResult('# branch.head topic\n1 .M N... 100644 100644 100644 a b notes.txt\n? new file.txt\n'));
+  await cli.serve('git-diff-numstat', ({ staged }) => gitResult(staged ? '' : '1\t2\tnotes.txt\n')());
+  await cli.serve('git-diff-file', gitResult('--- a/notes.txt\n+++ b/notes.txt\n@@ -1 +1 @@\n-one\n+zwei\n'));
   await cli.serve('listSlashCommands', () => ({
     success: true,
     commands: [{ name: 'compact', description: 'Shortens the conversation' }],

@@ -90,7 +90,7 @@ test('retries unsent messages in order with the next heartbeat', async (t) => {
   await page.getByText('Waiting for the hub').first().waitFor({ state: 'detached' });
 });
 
-test('shows why the hub rejected a message, to be retried or discarded', async (t) => {
+test('shows why the hub rejected a message, which can be retried or discarded', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'refused', ...talk });
   const { page } = await visit(t, 'refused', { path: `/sessions/${session.id}` });
   const chat = new Chat(page);
@@ -201,7 +201,7 @@ test('shows that it catches up after a gap in the events', async (t) => {
   await say(cli, session.id, 'Missed.');
   await frames.first((frame) => frame.includes('Missed.'), 'the frame that the page does not get');
   await hub.web('gap').request('PATCH', `/api/sessions/${session.id}`, { body: { name: 'A new name' } });
-  // The list is delayed until the page shows that it catches up.
+  // The list is delayed until the page shows “Catching up”.
   const catchingUp = page.getByText('Catching up').waitFor();
   await page.route('**/api/sessions', (route) => catchingUp.then(() => route.fallback()));
   isDroppingFrames = false;
@@ -212,7 +212,7 @@ test('shows that it catches up after a gap in the events', async (t) => {
   await page.getByText('Catching up').waitFor({ state: 'detached' });
 });
 
-test('receives events over server-sent events where WebSockets fail', async (t) => {
+test('receives events over an event stream if WebSockets fail', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'stream', ...talk });
   const { page, pageErrors } = await open(t);
   let sockets = 0;
@@ -296,12 +296,12 @@ test('reports the page visibility, and shows toasts of other sessions', async (t
       return response;
     };
   });
-  const reports = () => page.evaluate(() => window.reports);
+  const readReports = () => page.evaluate(() => window.reports);
   await setPageVisibility(page, 'hidden');
-  await eventually(async () => (await reports()).length === 2, 'the second report');
+  await eventually(async () => (await readReports()).length === 2, 'the second report');
   await setPageVisibility(page, 'visible');
-  await eventually(async () => (await reports()).length === 3, 'the third report');
-  assert.deepEqual(await reports(), [
+  await eventually(async () => (await readReports()).length === 3, 'the third report');
+  assert.deepEqual(await readReports(), [
     ['hidden', true, undefined],
     ['hidden', true, 200],
     ['visible', false, 200],
@@ -314,7 +314,7 @@ test('reports the page visibility, and shows toasts of other sessions', async (t
   await page.getByRole('heading', { name: 'The talk', level: 1 }).waitFor();
 });
 
-test('shows that a session was deleted while offline, and receives events of others', async (t) => {
+test('shows that a session was deleted while offline, and receives events of other sessions', async (t) => {
   const { session } = await liveSession(t, hub, { namespace: 'gone', ...talk });
   const { page, context } = await visit(t, 'gone', { path: `/sessions/${session.id}` });
   await new Chat(page).composer.waitFor();

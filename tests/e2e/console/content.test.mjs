@@ -10,11 +10,11 @@ import { Chat, startConsole } from '../lib/console.mjs';
 const { hub, visit } = await startConsole();
 
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
-const output = (...content) => ({
+const outputRecord = (...content) => ({
   role: 'agent',
   content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content } } },
 });
-const text = (value) => output({ type: 'text', text: value });
+const textRecord = (value) => outputRecord({ type: 'text', text: value });
 
 /** Creates a session with messages of its agent. */
 async function sessionWith(t, namespace, tag, messages, metadata = {}) {
@@ -23,13 +23,13 @@ async function sessionWith(t, namespace, tag, messages, metadata = {}) {
   return live;
 }
 
-/** Creates a session with messages of its agent, and opens it on a page. */
+/** Creates a session with messages of its agent, and opens the session on a page. */
 async function openConversation(t, namespace, messages, options = DESK, metadata = {}) {
   const live = await sessionWith(t, namespace, '/code/x', messages, metadata);
   return { ...live, ...(await visit(t, namespace, { ...options, path: `/sessions/${live.session.id}` })) };
 }
 
-test('sanitizes agent messages and shows unknown ones as JSON', async (t) => {
+test('sanitizes agent messages, and shows unknown messages as JSON', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'unknown', tag: '/code/u', metadata: { path: '/code/u', host: 'h' } });
   const hostile =
     '# Title\n\n<div class="toasts" data-state="x">over all</div>\n\n<img src=x onerror="document.title=1"><script>document.title=2</script>[click](javascript:document.title=3) <b style="position:fixed" id="app">bold</b> <form><input></form>\n\n```rust\nfn main() {}\n```\n';
@@ -54,24 +54,24 @@ test('sanitizes agent messages and shows unknown ones as JSON', async (t) => {
     [],
   );
   assert.match(await page.title(), /Session gateway$/);
-  // The browser may also report that the Content-Security-Policy blocked something.
+  // The browser may also report violations of the Content-Security-Policy.
   assert.deepEqual(
     pageErrors.filter((text) => !/Content Security Policy/.test(text)),
     [],
   );
 });
 
-test('shows images of agents and tools, and links to external ones', async (t) => {
+test('shows images of agents and tools, and links to external images', async (t) => {
   const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: PNG } };
   const { page, pageErrors } = await openConversation(t, 'pictures', [
-    output(image),
-    output({ type: 'tool_use', id: 's', name: 'Screenshot', input: { url: 'http://localhost' } }),
-    output({
+    outputRecord(image),
+    outputRecord({ type: 'tool_use', id: 's', name: 'Screenshot', input: { url: 'http://localhost' } }),
+    outputRecord({
       type: 'tool_result',
       tool_use_id: 's',
       content: [{ type: 'text', text: 'Two of them' }, image, { type: 'image', data: PNG, mimeType: 'image/png' }],
     }),
-    text(`![the plan](https://pictures.example/plan.png) ![own](data:image/png;base64,${PNG}) ![lost](lost.png)`),
+    textRecord(`![the plan](https://pictures.example/plan.png) ![own](data:image/png;base64,${PNG}) ![lost](lost.png)`),
   ]);
   const isDrawn = (name) =>
     page
@@ -93,7 +93,7 @@ test('uses the text direction of each script, and left to right for code', async
   const { page } = await openConversation(
     t,
     'scripts',
-    [userMessage, text('بالتأكيد، سأنظر أولا.\n\nIn English.\n\n1. أولا\n\n```sh\nls\n```')],
+    [userMessage, textRecord('بالتأكيد، سأنظر أولا.\n\nIn English.\n\n1. أولا\n\n```sh\nls\n```')],
     DESK,
     { name: 'اسم' },
   );
@@ -123,9 +123,9 @@ test('fits long words into the width of a phone', async (t) => {
           attachments: [{ id: 'a', filename: `${long}.png`, mimeType: 'image/png', size: 1, path: '/x' }],
         },
       },
-      text(`# ${long}\n\n${long}\n\n\`${long}\`\n\n${table}\n\n\`\`\`rust\nfn ${long}() {}\n\`\`\``),
-      output({ type: 'tool_use', id: 't', name: `mcp__${long}`, input: { command: long } }),
-      output({ type: 'tool_result', tool_use_id: 't', content: long, is_error: true }),
+      textRecord(`# ${long}\n\n${long}\n\n\`${long}\`\n\n${table}\n\n\`\`\`rust\nfn ${long}() {}\n\`\`\``),
+      outputRecord({ type: 'tool_use', id: 't', name: `mcp__${long}`, input: { command: long } }),
+      outputRecord({ type: 'tool_result', tool_use_id: 't', content: long, is_error: true }),
     ],
     PHONE,
     { name: long, path: `/code/${long}`, host: long },
@@ -161,11 +161,11 @@ test('fits long words into the width of a phone', async (t) => {
 test('copies code, and truncates very long content at first', async (t) => {
   const lines = Array.from({ length: 3000 }, (_, index) => `line ${index + 1}`);
   const { page, context } = await openConversation(t, 'copy', [
-    text('Run this:\n\n```sh\nnpm run dev\n```'),
-    output({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'seq 3000' } }),
-    output({ type: 'tool_result', tool_use_id: 't', content: lines.join('\n') }),
-    output({ type: 'tool_use', id: 'w', name: 'Write', input: { file_path: 'long.txt', content: `${lines.join('\n')}\n` } }),
-    output({ type: 'tool_result', tool_use_id: 'w', content: 'x'.repeat(60_000) }),
+    textRecord('Run this:\n\n```sh\nnpm run dev\n```'),
+    outputRecord({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'seq 3000' } }),
+    outputRecord({ type: 'tool_result', tool_use_id: 't', content: lines.join('\n') }),
+    outputRecord({ type: 'tool_use', id: 'w', name: 'Write', input: { file_path: 'long.txt', content: `${lines.join('\n')}\n` } }),
+    outputRecord({ type: 'tool_result', tool_use_id: 'w', content: 'x'.repeat(60_000) }),
   ]);
   await context.grantPermissions(['clipboard-read', 'clipboard-write']);
   await page.locator('.code-block').hover();
@@ -192,17 +192,17 @@ test('copies code, and truncates very long content at first', async (t) => {
   await outputMatches(({ length }) => length === 60_000, 'the whole output');
 });
 
-test('loads a large output only on demand, and shows its start and its end before that', async (t) => {
+test('shows the start and the end of a large output, and loads the whole output only on demand', async (t) => {
   const lines = ['the first line', ...Array.from({ length: 200_000 }, (_, index) => `line ${index} of the log`), 'error: the last line'];
-  const image = (size) => ({
+  const imageBlock = (size) => ({
     type: 'image',
     source: { type: 'base64', media_type: 'image/png', data: `${PNG.replace(/=+$/, '')}${'A'.repeat(size)}` },
   });
   const { session } = await sessionWith(t, 'large', '/code/x', [
-    output({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'make test' } }),
-    output({ type: 'tool_result', tool_use_id: 't', content: lines.join('\n') }),
-    output(image(3_000_000)),
-    text('The test failed.'),
+    outputRecord({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'make test' } }),
+    outputRecord({ type: 'tool_result', tool_use_id: 't', content: lines.join('\n') }),
+    outputRecord(imageBlock(3_000_000)),
+    textRecord('The test failed.'),
   ]);
   const { page } = await visit(t, 'large', { ...PHONE, path: '/' });
   const bytes = [];
@@ -236,10 +236,10 @@ test('loads large images once they are in view', async (t) => {
     source: { type: 'base64', media_type: 'image/png', data: `${PNG.replace(/=+$/, '')}${'A'.repeat(200_000)}` },
   };
   const { page } = await openConversation(t, 'large-images', [
-    output(image),
-    output({ type: 'tool_use', id: 's', name: 'Screenshot', input: { url: 'http://localhost' } }),
-    output({ type: 'tool_result', tool_use_id: 's', content: [{ type: 'text', text: 'The page' }, image] }),
-    text('Both are there.'),
+    outputRecord(image),
+    outputRecord({ type: 'tool_use', id: 's', name: 'Screenshot', input: { url: 'http://localhost' } }),
+    outputRecord({ type: 'tool_result', tool_use_id: 's', content: [{ type: 'text', text: 'The page' }, image] }),
+    textRecord('Both are there.'),
   ]);
   const images = page.getByRole('img', { name: 'Image', exact: true });
   await waitForCount(images, 1);
@@ -251,8 +251,8 @@ test('loads large images once they are in view', async (t) => {
 test('keeps a long text expanded after it scrolls out of view, until its item is collapsed', async (t) => {
   const lines = Array.from({ length: 3000 }, (_, index) => `line ${index + 1}`).join('\n');
   const { page, session, cli } = await openConversation(t, 'expanded-text', [
-    output({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'seq 3000' } }),
-    output({ type: 'tool_result', tool_use_id: 't', content: lines }),
+    outputRecord({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'seq 3000' } }),
+    outputRecord({ type: 'tool_result', tool_use_id: 't', content: lines }),
   ]);
   const chat = new Chat(page);
   const summary = chat.log.locator('summary', { hasText: 'seq 3000' });
@@ -264,7 +264,7 @@ test('keeps a long text expanded after it scrolls out of view, until its item is
       return end.test((await chat.log.locator('.output').allTextContents()).join(''));
     }, `an output that ends with ${end}`);
   await waitForEnd(/\nline 3000$/);
-  for (let number = 1; number <= 60; number += 1) await cli.sendMessage(session.id, text(`Message number ${number}.`));
+  for (let number = 1; number <= 60; number += 1) await cli.sendMessage(session.id, textRecord(`Message number ${number}.`));
   await chat.log.evaluate((element) => element.scrollTo(0, element.scrollHeight));
   await chat.waitForText('Message number 60.');
   await summary.waitFor({ state: 'detached' });
@@ -290,8 +290,8 @@ test('stays responsive with texts that are costly to render', async (t) => {
   const { page, pageErrors } = await visit(t, 'costly');
   for (const [name, markdown] of Object.entries(costly)) {
     const { session } = await sessionWith(t, 'costly', name, [
-      text(`This is about ${name}.\n\n${markdown}`),
-      text('The end.\n\n```constructor\nx\n```'),
+      textRecord(`This is about ${name}.\n\n${markdown}`),
+      textRecord('The end.\n\n```constructor\nx\n```'),
     ]);
     await page.goto(`/sessions/${session.id}`);
     await page.getByText('The end.').last().waitFor();
@@ -307,7 +307,7 @@ test('tolerates invalid requests and attachments', async (t) => {
     role: 'user',
     content: { type: 'text', text: 'with files', attachments: [{ filename: { a: 1 }, size: 'x' }, 5, null] },
   };
-  const { page, cli, session, pageErrors } = await openConversation(t, 'invalid', [invalid, text('Said.')]);
+  const { page, cli, session, pageErrors } = await openConversation(t, 'invalid', [invalid, textRecord('Said.')]);
   const requests = { r1: { tool: { a: 1 }, arguments: null, createdAt: 'x' } };
   const completedRequests = { r1: { tool: {}, status: {}, reason: { a: 1 }, allowTools: 5, answers: [1], completedAt: 'x' } };
   const { result } = await cli.emitWithAck('update-state', {
@@ -325,14 +325,14 @@ test('tolerates invalid requests and attachments', async (t) => {
 
 test('shows JSON that is too deep for recursion', async (t) => {
   const deep = `${'{"a":'.repeat(6000)}1${'}'.repeat(6000)}`;
-  // Sent as a string with JSON, which the hub parses: the test's client cannot serialize such depth.
-  const withDeepJson = (block) => JSON.stringify(output(block)).replace('"DEEP"', deep);
+  // The message is sent as a string with JSON, which the hub parses: the test's client cannot serialize values of this depth.
+  const withDeepJson = (block) => JSON.stringify(outputRecord(block)).replace('"DEEP"', deep);
   const { page, pageErrors } = await openConversation(t, 'deep', [
-    text('Before.'),
+    textRecord('Before.'),
     withDeepJson({ type: 'tool_use', id: 'd', name: 'Bash', input: { command: ['DEEP'] } }),
     withDeepJson({ type: 'tool_result', tool_use_id: 'd', content: 'DEEP' }),
     deep,
-    text('After.'),
+    textRecord('After.'),
   ]);
   const log = page.getByRole('log');
   for (const text of ['Before.', 'After.']) await log.getByText(text).waitFor();
@@ -350,7 +350,7 @@ test('shows JSON that is too deep for recursion', async (t) => {
 test('tolerates invalid metadata of machines and sessions', async (t) => {
   const namespace = 'described';
   const invalid = { name: { a: 1 }, summary: { text: [] }, worktree: 5, flavor: {}, machineId: 7, homeDir: [] };
-  const { page, cli, pageErrors } = await openConversation(t, namespace, [text('Said.')], DESK, invalid);
+  const { page, cli, pageErrors } = await openConversation(t, namespace, [textRecord('Said.')], DESK, invalid);
   const web = hub.web(namespace);
   for (const [id, metadata] of Object.entries({
     m1: { host: 'workshop' },
@@ -385,7 +385,7 @@ test('treats inherited property names in URLs as unknown ids', async (t) => {
 });
 
 test('drops invalid values in the responses of a CLI, or shows an error', async (t) => {
-  const { page, cli, session, pageErrors } = await openConversation(t, 'answers', [text('Said.')]);
+  const { page, cli, session, pageErrors } = await openConversation(t, 'answers', [textRecord('Said.')]);
   const results = { gitDiffNumstat: { success: true, files: [null, { path: 5 }] } };
   for (const name of ['listDirectory', 'readFile', 'gitStatus', 'gitDiffNumstat', 'listSlashCommands', 'listSkills'])
     await cli.serve(`${session.id}:${name}`, () => results[name]);

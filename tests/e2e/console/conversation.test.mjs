@@ -9,7 +9,7 @@ import { Chat, startConsole } from '../lib/console.mjs';
 
 const { hub, open, visit, startSession } = await startConsole();
 
-test('signs in with a token, rejects a wrong one, and signs out', async (t) => {
+test('signs in with a token, rejects a wrong token, and signs out', async (t) => {
   const { page, pageErrors } = await open(t);
   await page.goto('/');
   await page.getByLabel('Access token').fill('wrong:sign-in');
@@ -48,7 +48,7 @@ test('never shows the text of an invalid sign-in link', async (t) => {
   await page.getByText('The link contains no valid access token.').waitFor();
 });
 
-test('asks before switching namespaces, and keeps no data of the first one', async (t) => {
+test('asks before switching namespaces, and keeps no data of the first namespace', async (t) => {
   const { session: mine, cli } = await liveSession(t, hub, {
     namespace: 'mine',
     tag: '/code/m',
@@ -69,7 +69,7 @@ test('asks before switching namespaces, and keeps no data of the first one', asy
   await waitForValue(chat.composer, 'a draft of mine');
   assert.equal(await storedToken(), hub.token('mine'));
 
-  // Other tabs must drop their data too.
+  // Another tab must also drop its data.
   const other = await context.newPage();
   await other.goto(`/sessions/${mine.id}`);
   await other.getByRole('heading', { name: 'Mine', level: 1 }).waitFor();
@@ -198,7 +198,7 @@ test('an item that is expanded at the end of the conversation stays in place', a
   await page.getByRole('button', { name: 'Newest' }).waitFor();
   assert.equal(await topOf(summary), top);
 
-  // A new message does not move it either, and it is followed again once the item is collapsed.
+  // A new message does not move the expanded item. When the item is collapsed, the conversation follows new messages again.
   await sayBlock({ type: 'text', text: 'The next message.' });
   await eventually(
     () => chat.log.evaluate((log) => log.textContent.includes('The next message.') || log.scrollHeight > log.clientHeight),
@@ -210,7 +210,7 @@ test('an item that is expanded at the end of the conversation stays in place', a
   await page.getByRole('button', { name: 'Newest' }).waitFor({ state: 'detached' });
 });
 
-test('streamed output keeps the scroll position, and stays at the end if it was there', async (t) => {
+test('while output is streamed, the conversation keeps its scroll position, or stays at its end', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'pieces', tag: '/code/p', metadata: { path: '/code/p', host: 'h' } });
   const sayBlock = (block) =>
     cli.sendMessage(session.id, {
@@ -247,7 +247,7 @@ test('stops a running command', async (t) => {
   await chat.composer.waitFor();
 });
 
-test('is read-only while the terminal is in control, and takes control', async (t) => {
+test('a session is read-only while the terminal is in control, until the console takes control', async (t) => {
   const { page, chat } = await startSession(t, 'local', { args: ['--local'] });
   await page.getByText('The terminal is in control.').waitFor();
   assert.equal(await chat.composer.count(), 0);
@@ -285,7 +285,7 @@ test('shows the end of a long conversation, loads older messages while scrolling
   await page.getByRole('button', { name: 'Newest' }).waitFor({ state: 'detached' });
 });
 
-test('drops the oldest messages of a very long conversation, and loads them again while scrolling up', async (t) => {
+test('drops the oldest messages of a very long conversation, and loads these messages again while scrolling up', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'longest', tag: '/code/l', metadata: { path: '/code/l', host: 'h' } });
   const say = (text) => cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text } });
   for (let number = 1; number <= 401; number += 1) await say(`Message number ${number}.`);
@@ -301,7 +301,7 @@ test('drops the oldest messages of a very long conversation, and loads them agai
   };
   await scrollToTop();
   await chat.log.getByText('Start of the conversation').waitFor();
-  // Nothing is dropped while the user reads far up. The page must have the message before the user is at the end.
+  // The page drops nothing while the user reads old messages. The page must have the message before the user is at the end.
   const heightOf = () => chat.log.evaluate(({ scrollHeight }) => scrollHeight);
   const height = await heightOf();
   await say('Message number 402.');
@@ -317,17 +317,17 @@ test('drops the oldest messages of a very long conversation, and loads them agai
   await chat.log.getByText('Start of the conversation').waitFor();
 });
 
-test('refuses a message above the limit of the hub before it is sent, and sends it when it is shorter', async (t) => {
+test('refuses to send a message above the hub’s limit, and sends the message when it is shorter', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'limits', tag: '/code/limits' });
   const { page, pageErrors } = await open(t);
-  // The real limit of 1 MiB takes a browser many seconds to lay out.
+  // A browser needs many seconds to lay out a text of 1 MiB, the real limit.
   await page.route('**/api/config', async (route) => {
     const config = await (await route.fetch()).json();
     await route.fulfill({ json: { ...config, limits: { ...config.limits, messageBytes: 1_000 } } });
   });
   await page.goto(signInUrl(hub, 'limits', `/sessions/${session.id}`));
   const chat = new Chat(page);
-  // In UTF-8 the character has two bytes. White space at the ends is not sent.
+  // In UTF-8, the character has two bytes. White space at the ends of the text is not sent.
   const longest = 'é'.repeat(500);
   await chat.composer.fill(`${longest}.`);
   await page.getByRole('alert').getByText('The message has 1,001 bytes; the limit is 1,000.').waitFor();

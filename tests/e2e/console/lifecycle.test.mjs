@@ -1,4 +1,4 @@
-/** The life cycle of sessions in the web console; starting sessions; settings. */
+/** The life cycle of sessions in the web console, starting sessions, and settings. */
 
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
@@ -17,7 +17,7 @@ async function selectAction(page, item) {
   await page.getByRole('menuitem', { name: item }).click();
 }
 
-test('starts a session in a worktree, renames, archives, resumes and deletes it', async (t) => {
+test('starts a session in a worktree, and renames, archives, resumes and deletes the session', async (t) => {
   const { repository, page, pageErrors } = await startSession(t, 'life');
   await page.getByRole('link', { name: 'Machines' }).click();
   await page.getByRole('link', { name: 'New session', exact: true }).click();
@@ -79,7 +79,7 @@ test('starts a session in a worktree, renames, archives, resumes and deletes it'
   assert.deepEqual(pageErrors, []);
 });
 
-test('shows a machine once it is online, and starts a session on it with all options', async (t) => {
+test('shows a machine once the machine is online, and starts a session with all options on this machine', async (t) => {
   const { page, pageErrors } = await visit(t, 'machines', { ...DESK, path: '/machines' });
   await page.getByRole('heading', { name: 'No machine is online' }).waitFor();
   const web = hub.web('machines');
@@ -184,7 +184,7 @@ test('shows shortcuts only if there is a hardware keyboard', async (t) => {
   await waitForValue(chat.composer, '');
 });
 
-test('follows the system theme until one is selected, and stores it', async (t) => {
+test('follows the system theme until the user selects a theme, and stores the selected theme', async (t) => {
   const { page } = await visit(t, 'theme', { ...DESK, colorScheme: 'dark', path: '/settings' });
   const isDark = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor === 'rgb(19, 22, 21)');
   const waitForTheme = (dark) => eventually(async () => (await isDark()) === dark, dark ? 'the dark theme' : 'the light theme');
@@ -203,14 +203,14 @@ test('shows errors for unknown sessions, sessions of another namespace, and unkn
   const other = await hub.web('others').openSession({ tag: '/x', metadata: { path: '/x', host: 'h' } });
   const { page } = await visit(t, 'mine', { path: `/sessions/${other.id}` });
   await page.getByRole('alert').getByText('This session belongs to another namespace.').waitFor();
-  // A retry could not help.
+  // There is no button, because a retry would fail again.
   await waitForCount(page.getByRole('button', { name: 'Try again' }), 0);
   await page.getByRole('link', { name: 'Back to sessions' }).click();
   await page.getByRole('heading', { name: 'No sessions yet' }).waitFor();
   await page.goto(`${hub.url}/sessions/none`);
   await page.getByRole('alert').getByText('No such session.').waitFor();
   await page.getByRole('link', { name: 'Back to sessions' }).click();
-  // Navigation inside the page, which does not ask the hub.
+  // Navigation inside the page sends no request to the hub.
   await page.evaluate(() => history.pushState(null, '', '/no/such/page'));
   await page.getByRole('heading', { name: 'Page not found' }).waitFor();
 });

@@ -1,4 +1,4 @@
-/** Live text in the web console: what an agent is writing, before its message is stored. */
+/** Live text in the web console: the text that an agent is writing, before the message is stored. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -10,7 +10,10 @@ import { Chat, startConsole } from '../lib/console.mjs';
 const { hub, open, visit } = await startConsole();
 
 const talk = { tag: '/code/t', metadata: { path: '/code/t', host: 'h' } };
-const assistant = (block) => ({ role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [block] } } } });
+const assistantRecord = (block) => ({
+  role: 'agent',
+  content: { type: 'output', data: { type: 'assistant', message: { content: [block] } } },
+});
 
 /** Sends a message of an agent in pieces. */
 class Stream {
@@ -30,24 +33,24 @@ class Stream {
 
   /** @param {object} block */
   store(block = { type: 'text', text: this.text }) {
-    return this.cli.sendMessage(this.sid, assistant(block), this.id);
+    return this.cli.sendMessage(this.sid, assistantRecord(block), this.id);
   }
 }
 
 /** Waits until the page shows the session and receives its events. */
 async function waitUntilFollowed(chat, cli, session) {
   await chat.waitForText('Before.');
-  // Arrives as an event, or is read after the page has subscribed.
-  await cli.sendMessage(session.id, assistant({ type: 'text', text: 'Started.' }));
+  // The message arrives as an event, or the page reads it after the page has subscribed.
+  await cli.sendMessage(session.id, assistantRecord({ type: 'text', text: 'Started.' }));
   await chat.waitForText('Started.');
 }
 
-/** The text that screen readers announce. */
-const announcement = (page) => page.getByRole('status').filter({ hasText: 'The agent says' }).textContent();
+/** Returns the text that screen readers announce. */
+const readAnnouncement = (page) => page.getByRole('status').filter({ hasText: 'The agent says' }).textContent();
 
-test('a text grows while the agent writes it, and the stored message takes its place', async (t) => {
+test('a text grows while the agent writes it, and the stored message replaces the text', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'live', ...talk });
-  await cli.sendMessage(session.id, assistant({ type: 'text', text: 'Before.' }));
+  await cli.sendMessage(session.id, assistantRecord({ type: 'text', text: 'Before.' }));
   const { page, pageErrors } = await visit(t, 'live', { ...DESK, path: `/sessions/${session.id}` });
   const chat = new Chat(page);
   await waitUntilFollowed(chat, cli, session);
@@ -57,20 +60,20 @@ test('a text grows while the agent writes it, and the stored message takes its p
   await live.getByText('I read').waitFor();
   await stream.write(' notes** first.');
   await live.locator('strong', { hasText: 'the notes' }).waitFor();
-  assert.match(await announcement(page), /Started\./, 'unfinished text is not announced');
+  assert.match(await readAnnouncement(page), /Started\./, 'unfinished text is not announced');
   const element = await live.elementHandle();
-  const top = () => element.evaluate((node) => node.getBoundingClientRect().top);
-  const topBefore = await top();
+  const readTop = () => element.evaluate((node) => node.getBoundingClientRect().top);
+  const topBefore = await readTop();
 
   await stream.store();
   await live.waitFor({ state: 'detached' });
   assert.equal(await chat.log.getByText('I read').count(), 1);
   assert.ok(await element.evaluate((node) => node.isConnected), 'the element remains');
-  assert.equal(await top(), topBefore);
-  await eventually(async () => /I read the notes first\./.test(await announcement(page)), 'the announcement');
+  assert.equal(await readTop(), topBefore);
+  await eventually(async () => /I read the notes first\./.test(await readAnnouncement(page)), 'the announcement');
   // A delta that arrives late changes nothing.
   await stream.write(' More.');
-  await cli.sendMessage(session.id, assistant({ type: 'text', text: 'After.' }));
+  await cli.sendMessage(session.id, assistantRecord({ type: 'text', text: 'After.' }));
   await chat.waitForText('After.');
   assert.equal((await live.count()) + (await chat.log.getByText('More.').count()), 0);
   assert.deepEqual(pageErrors, []);
@@ -78,7 +81,7 @@ test('a text grows while the agent writes it, and the stored message takes its p
 
 test('a thought can be read while it grows', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'thought', ...talk });
-  await cli.sendMessage(session.id, assistant({ type: 'text', text: 'Before.' }));
+  await cli.sendMessage(session.id, assistantRecord({ type: 'text', text: 'Before.' }));
   const { page } = await visit(t, 'thought', { ...DESK, path: `/sessions/${session.id}` });
   const chat = new Chat(page);
   await waitUntilFollowed(chat, cli, session);
@@ -93,9 +96,9 @@ test('a thought can be read while it grows', async (t) => {
   await chat.waitForText('First the tests.');
 });
 
-test('a text with a missing piece shows where, and is complete after a new connection', async (t) => {
+test('a text shows the place of a missing piece, and is complete after a new connection', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'cut', ...talk });
-  await cli.sendMessage(session.id, assistant({ type: 'text', text: 'Before.' }));
+  await cli.sendMessage(session.id, assistantRecord({ type: 'text', text: 'Before.' }));
   const { page } = await open(t);
   const sockets = [];
   let lostDelta = '';
@@ -128,9 +131,9 @@ test('a text with a missing piece shows where, and is complete after a new conne
 
 const codeLines = (from, to) => Array.from({ length: to - from }, (_, index) => `const line${from + index} = ${from + index};\n`).join('');
 
-test('pages that are opened or reloaded in the middle of long code show the same as a page that was open before', async (t) => {
+test('a page that is opened or reloaded in the middle of long code shows the same code as a page that was open before', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'middle', ...talk });
-  await cli.sendMessage(session.id, assistant({ type: 'text', text: 'Before.' }));
+  await cli.sendMessage(session.id, assistantRecord({ type: 'text', text: 'Before.' }));
   const openSession = async () => {
     const { page } = await visit(t, 'middle', { ...DESK, path: `/sessions/${session.id}` });
     return new Chat(page);
@@ -182,11 +185,11 @@ test('pages that are opened or reloaded in the middle of long code show the same
   for (const chat of pages) await chat.log.locator('.markdown.live').waitFor({ state: 'detached' });
 });
 
-test('a page without the beginning of a text shows that the agent writes, and the text as it grows', async (t) => {
+test('a page without the beginning of a text shows that the agent is writing, and the growing rest of the text', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'tail', ...talk });
-  await cli.sendMessage(session.id, assistant({ type: 'text', text: 'Before.' }));
+  await cli.sendMessage(session.id, assistantRecord({ type: 'text', text: 'Before.' }));
   const stream = new Stream(cli, session.id, 'm1');
-  // What the hub forgets when it restarts.
+  // The hub loses this beginning when it restarts.
   stream.text = 'The beginning, ';
   await stream.write('the middle');
   const { page } = await visit(t, 'tail', { ...DESK, path: `/sessions/${session.id}` });

@@ -1,4 +1,4 @@
-/** What was written in the web console survives the page, is sent once, and is deleted with a sign-out. */
+/** Unsent messages and drafts in the web console survive a reload of the page, are sent once, and are deleted at sign-out. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -11,7 +11,7 @@ const { hub, open, visit } = await startConsole({ serviceWorkers: 'allow' });
 
 const talk = { tag: '/code/c', metadata: { path: '/code/c', host: 'h', name: 'The talk' } };
 
-/** Ends a page at once, as a phone ends an app in the background: no event, and no time to store anything. */
+/** Ends a page at once, as a phone ends an app in the background: the page gets no event, and no time to store data. */
 async function killPage(page) {
   const crashed = page.waitForEvent('crash');
   const client = await page.context().newCDPSession(page);
@@ -21,7 +21,7 @@ async function killPage(page) {
   await page.close();
 }
 
-/** Waits until the browser's database has so many records of a kind. */
+/** Waits until the browser's database has `count` records of a kind. */
 function waitForRecords(page, kind, count) {
   const countRecords = (wanted) =>
     new Promise((resolve, reject) => {
@@ -45,7 +45,7 @@ async function nextTexts(cli, count) {
   return texts;
 }
 
-test('sends messages that were written offline after the phone has ended the app, once and in order', async (t) => {
+test('messages that were written offline are sent once and in order, after the phone has ended the app', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'killed', ...talk });
   const path = `/sessions/${session.id}`;
   const { page, context } = await visit(t, 'killed', { ...PHONE, path });
@@ -97,7 +97,7 @@ test('a message is stored once and no longer waits if the app was ended before t
   await chat.send('next');
   assert.deepEqual(await nextTexts(cli, 1), ['next']);
   await waitForCount(chat.log.getByText('hello'), 1);
-  // It is sent again, with its id, unless the history came first.
+  // The message is sent again with the same local id, unless the history arrives first.
   assert.deepEqual([...new Set(localIds.slice(0, -1))], [localIds[0]]);
 });
 
@@ -141,7 +141,7 @@ for (const [locks, removeLocks] of /** @type {any[]} */ ([
   });
 }
 
-test('a tab sends what another one wrote before it was closed', async (t) => {
+test('a tab sends the messages that another tab stored before that tab was closed', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'closed', ...talk });
   const path = `/sessions/${session.id}`;
   const { page, context } = await visit(t, 'closed', { path });
@@ -156,7 +156,7 @@ test('a tab sends what another one wrote before it was closed', async (t) => {
   assert.deepEqual(await nextTexts(cli, 1), ['hello']);
 });
 
-test('tabs share drafts of messages and of answers, also after all of them were closed', async (t) => {
+test('tabs share drafts of messages and of answers, even after all tabs were closed', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'drafts', ...talk });
   const questions = [{ question: 'Its name?' }];
   await cli.emitWithAck('update-state', {
@@ -224,7 +224,7 @@ test('stores drafts again after the browser has closed the database', async (t) 
   await waitForValue(chat.composer, 'half a sentence');
 });
 
-test('asks before a sign-out that deletes unsent messages, and deletes everything that was written', async (t) => {
+test('asks before a sign-out that deletes unsent messages, and deletes all unsent messages and drafts', async (t) => {
   const { session } = await liveSession(t, hub, { namespace: 'leaving', ...talk });
   const { page, context } = await visit(t, 'leaving', { path: `/sessions/${session.id}` });
   await context.route('**/messages', (route) => (route.request().method() === 'POST' ? route.abort() : route.fallback()));
@@ -243,7 +243,7 @@ test('asks before a sign-out that deletes unsent messages, and deletes everythin
   for (const kind of ['outbox', 'draft', 'list']) await waitForRecords(page, kind, 0);
 });
 
-test('signing in to another namespace deletes what was written for the first one', async (t) => {
+test('signing in to another namespace deletes the unsent messages and drafts of the first namespace', async (t) => {
   const { session } = await liveSession(t, hub, { namespace: 'first', ...talk });
   const { page } = await visit(t, 'first', { path: `/sessions/${session.id}` });
   await new Chat(page).composer.fill('half a sentence');
@@ -254,7 +254,7 @@ test('signing in to another namespace deletes what was written for the first one
   await waitForRecords(page, 'draft', 0);
 });
 
-test('warns before a reload that loses attached files, and then names them', async (t) => {
+test('warns before a reload that loses attached files, and names the lost files after the reload', async (t) => {
   const { session } = await liveSession(t, hub, { namespace: 'files', ...talk });
   const { page } = await visit(t, 'files', { path: `/sessions/${session.id}` });
   // The upload stays in progress.
@@ -288,7 +288,7 @@ test('warns before a reload that loses attached files, and then names them', asy
   assert.equal(dialogs.length, 1, 'a draft without files is stored');
 });
 
-test('keeps messages in memory where the browser stores nothing, and says so', async (t) => {
+test('keeps messages in memory and warns the user if the browser stores nothing', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'private', ...talk });
   const { page, context } = await open(t);
   await page.addInitScript(() => Object.defineProperty(window, 'indexedDB', { value: undefined }));

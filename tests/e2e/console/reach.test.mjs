@@ -10,7 +10,7 @@ import { Chat, startConsole } from '../lib/console.mjs';
 
 const { hub, open, visit } = await startConsole();
 
-/** Where the pictures of each size are saved, to look at them; nowhere by default. */
+/** The folder for a picture of each size. By default, no pictures are saved. */
 const PICTURES = process.env.REACH_PICTURES;
 
 /** The keyboard of a phone takes the height from 664 to 540 or 480. A desktop of 1280 x 800 at 200 % zoom has 640 x 400. */
@@ -109,7 +109,7 @@ function findUnreachable(elements) {
     .map((element) => `${element.getAttribute('aria-label') ?? element.textContent} ${JSON.stringify(element.getBoundingClientRect())}`);
 }
 
-/** Opens the menu of further answers, adds them to `answers`, and closes it. Returns those that are not in reach. */
+/** Opens the menu of further answers, adds these answers to `answers`, and closes the menu. Returns the answers that are not in reach. */
 async function answersInMenu(page, card, menu, answers, picture) {
   await card.getByRole('button', { name: menu, exact: true }).click();
   const buttons = page.getByRole('dialog').getByRole('button');
@@ -141,7 +141,7 @@ for (const [name, requests] of Object.entries(REQUESTS)) {
       await chat.composer.fill(text);
       await waitForValue(chat.composer, text);
       if (draft.includes('files')) {
-        // The CLI takes no uploads.
+        // The CLI does not support uploads.
         await page
           .getByLabel('Files', { exact: true })
           .setInputFiles(['a', 'b', 'c'].map((file) => ({ name: `${file}.txt`, mimeType: 'text/plain', buffer: Buffer.from('x') })));

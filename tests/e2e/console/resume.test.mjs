@@ -14,7 +14,7 @@ const { hub, open } = await startConsole();
 const say = (cli, id, text) => cli.sendMessage(id, { role: 'agent', content: { type: 'text', text } });
 const talk = { tag: '/code/c', metadata: { path: '/code/c', host: 'h', name: 'The talk' } };
 
-/** The deadline of a probe, and time for a new connection on a busy computer. The console would notice by itself after 95 s. */
+/** The deadline of a probe, and time for a new connection on a busy computer. Without a probe, the console reconnects after 95 s. */
 const MAX_RETURN_MS = 12_000;
 
 /** Opens a session on a phone, behind a proxy that can lose connections. */
@@ -64,7 +64,7 @@ for (const [name, comeBack] of Object.entries(RETURNS)) {
   });
 }
 
-test('a page that comes back with a working connection keeps it', async (t) => {
+test('a page that becomes visible again keeps a working connection', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'working', ...talk });
   const { page } = await open(t, PHONE);
   const received = new Recorder('the frames of the console');
@@ -84,16 +84,16 @@ test('a page that comes back with a working connection keeps it', async (t) => {
   assert.equal(sockets.length, 2);
 });
 
-test('a page whose subscription the hub does not know connects again', async (t) => {
+test('if the hub does not know the subscription of a page, the page connects again', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'unknown', ...talk });
   const { page } = await open(t, PHONE);
   const servers = [];
   await page.routeWebSocket(/\/api\/events/, (socket) => {
     const server = socket.connectToServer();
     servers.push(server);
-    // The page gets the answer to its probe, so that only the report can show what has happened.
+    // The page gets the answer to its probe, so that only the visibility report shows the lost subscription.
     socket.onMessage((frame) => (frame === 'probe' ? socket.send('{"type":"probe"}') : server.send(frame)));
-    // Otherwise the page would be told.
+    // The handler keeps the page's socket open when the hub closes its own side.
     server.onClose(() => {});
   });
   await page.goto(signInUrl(hub, 'unknown', `/sessions/${session.id}`));

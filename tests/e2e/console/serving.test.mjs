@@ -1,4 +1,4 @@
-/** How the hub serves the console: paths, headers, offline use, and pages that are older than the last deploy. */
+/** How the hub serves the console: paths, headers, offline use, and pages that were opened before the last deployment. */
 
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -149,8 +149,8 @@ test('opening a file directly does not replace the cached page', async (t) => {
 });
 
 /**
- * Opens a page with a session that seems a minute old, because the console never reloads a page that was just loaded. It has no
- * service worker.
+ * Opens a page with a session. The page has no service worker. It seems a minute old, because the console never reloads a page that was
+ * just loaded.
  */
 async function longOpenPage(t, namespace) {
   const { session, cli } = await liveSession(t, hub, {
@@ -173,7 +173,7 @@ async function longOpenPage(t, namespace) {
   return { session, cli, page, context, pageErrors, chat, isSameDocument };
 }
 
-/** Responds with 404 for matching files until the page is reloaded, like a hub after a deploy. */
+/** Responds with 404 for matching files until the page is reloaded, like a hub after a deployment. */
 async function simulateDeploy(page, pattern) {
   let isOldPage = true;
   page.on('request', (request) => {
@@ -182,7 +182,7 @@ async function simulateDeploy(page, pattern) {
   await page.route(pattern, (route) => (isOldPage ? route.fulfill({ status: 404 }) : route.fallback()));
 }
 
-test('offline, a view that cannot be loaded does not reload the page, and a retry online shows it', async (t) => {
+test('offline, a view that cannot be loaded does not reload the page, and a retry online shows the view', async (t) => {
   const { page, context, isSameDocument } = await longOpenPage(t, 'offline');
   await context.setOffline(true);
   await page.getByText('You are offline.').waitFor();
@@ -194,7 +194,7 @@ test('offline, a view that cannot be loaded does not reload the page, and a retr
   await page.getByRole('heading', { name: 'No machine is online' }).waitFor();
 });
 
-test('after a deploy, a view whose file is gone reloads the page and keeps drafts', async (t) => {
+test('after a deployment, the page is reloaded if the file of a view is missing, and drafts are kept', async (t) => {
   const { session, cli, page, chat, isSameDocument } = await longOpenPage(t, 'deployed');
   const agentState = { requests: { r1: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1 } } };
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState });
@@ -215,7 +215,7 @@ test('after a deploy, a view whose file is gone reloads the page and keeps draft
   await waitForValue(reason, 'Not now, as');
 });
 
-test('after a deploy, a page with attached files is reloaded once they are removed', async (t) => {
+test('after a deployment, a page with attached files is reloaded once the files are removed', async (t) => {
   const { page, isSameDocument } = await longOpenPage(t, 'attached');
   await page.locator('input[type=file]').setInputFiles([{ name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('x') }]);
   const remove = page.getByRole('button', { name: 'Remove notes.txt' });

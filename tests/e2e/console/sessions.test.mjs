@@ -9,7 +9,7 @@ import { Chat, startConsole } from '../lib/console.mjs';
 
 const { hub, open, visit } = await startConsole();
 
-test('groups sessions by directory and machine and updates their activity', async (t) => {
+test('groups sessions by directory and machine, and updates the activity of sessions', async (t) => {
   const namespace = 'doing';
   const { session, cli } = await liveSession(t, hub, {
     namespace,
@@ -61,7 +61,7 @@ test('groups sessions by directory and machine and updates their activity', asyn
   await waitForSiteRow('ended');
 });
 
-test('shows the modes of each flavor, and models only if it has any', async (t) => {
+test('shows the modes of each agent, and models only for agents with models', async (t) => {
   const namespace = 'kinds';
   const { session, cli } = await liveSession(t, hub, { namespace, tag: 'g', metadata: { path: '/code/g', host: 'h', flavor: 'gamma' } });
   const configs = [];
@@ -90,7 +90,7 @@ test('says whether an inactive session has ended or lost its connection, and whe
     metadata: { path: '/code/a', host: 'laptop', name: 'The talk', lifecycleState: 'running' },
   });
   const { page } = await open(t);
-  // The hub ends a session without keep-alives after 30 s, and one whose CLI reports its end at once.
+  // A session becomes inactive 30 s after its last keep-alive, or at once if its CLI reports the end.
   const activeAt = Date.UTC(2026, 4, 3, 14, 5);
   let silentMs = 30_000;
   await page.route(/\/api\/sessions(\/[^/]+)?$/, async (route) => {
@@ -168,7 +168,7 @@ test('a session that is pinned on one page is at the top of the list on all page
   for (const shown of [page, phone]) await firstHeading(shown).getByText('/code/a').waitFor();
 });
 
-test('keeps the order of the list while a pointer is on it', async (t) => {
+test('keeps the order of the list while a pointer is on the list', async (t) => {
   const namespace = 'order';
   const { cli, session } = await liveSession(t, hub, {
     namespace,
@@ -184,7 +184,7 @@ test('keeps the order of the list while a pointer is on it', async (t) => {
   await cli.keepAlive(later.id);
   await page.getByRole('link', { name: /The second.*ready/ }).waitFor();
   assert.deepEqual(await rows.allTextContents(), ['The first', 'The second'], 'the row under the pointer stays');
-  // It is the newer one of two active sessions.
+  // The second session is the newer one of two active sessions.
   await waitForOrder('The second', 'The first');
   const box = await page.getByRole('link', { name: /The first/ }).boundingBox();
   await page.mouse.move(box.x + 5, box.y + 5);
@@ -272,7 +272,7 @@ test('on a phone, the focus moves to the opened session and back to its row', as
   await page.waitForFunction(() => document.activeElement?.textContent?.includes('First'));
 });
 
-test('lists and searches more sessions than a page of the hub has', async (t) => {
+test('lists and searches more sessions than fit one page of the hub’s list', async (t) => {
   const web = hub.web('many');
   const count = 1100;
   for (let start = 0; start < count; start += 50) {
@@ -293,7 +293,7 @@ test('lists and searches more sessions than a page of the hub has', async (t) =>
   await waitForCount(rows, count);
   await more.waitFor({ state: 'detached' });
   await page.getByRole('searchbox', { name: 'Search sessions' }).fill('session 42');
-  // 42 to 1042 and 420 to 429.
+  // The numbers with `42`: 42, 142 to 1042, and 420 to 429.
   await waitForCount(rows, 21);
   await page.getByRole('link', { name: /Session 42\b/ }).click();
   await new Chat(page).page.getByText('No messages yet').waitFor();
@@ -324,7 +324,7 @@ test('a session whose agent cannot be started is shown as failed with the reason
   await page.getByRole('link', { name: /The talk.*ready/ }).waitFor();
 });
 
-test('a session that was never used is called new, and is listed after those in use', async (t) => {
+test('a session that was never used is called new, and is listed after sessions in use', async (t) => {
   const namespace = 'unused';
   const open = (tag, metadata) => liveSession(t, hub, { namespace, tag, metadata: { path: '/code/u', host: 'laptop', ...metadata } });
   await open('/code/u#1', { name: 'The talk', lifecycleState: 'running' });

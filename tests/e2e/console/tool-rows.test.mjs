@@ -1,4 +1,4 @@
-/** The rows of tool calls in a conversation, and the names of files in it and in the other views. */
+/** The rows of tool calls in a conversation, and the names of files in all views. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -9,12 +9,12 @@ import { Chat, startConsole } from '../lib/console.mjs';
 const { hub, visit } = await startConsole();
 
 const DIRECTORY = '/home/ada/code/almanac';
-const assistant = (block) => ({
+const assistantRecord = (block) => ({
   role: 'agent',
   content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content: [block] } } },
 });
-const use = (id, name, input) => assistant({ type: 'tool_use', id, name, input });
-const result = (id, content, more) => assistant({ type: 'tool_result', tool_use_id: id, content, ...more });
+const toolUseRecord = (id, name, input) => assistantRecord({ type: 'tool_use', id, name, input });
+const toolResultRecord = (id, content, more) => assistantRecord({ type: 'tool_result', tool_use_id: id, content, ...more });
 
 /** Opens a conversation of an agent that is working. */
 async function openConversation(t, namespace, messages, { device = DESK, metadata = {}, methods = {} } = {}) {
@@ -30,14 +30,14 @@ async function openConversation(t, namespace, messages, { device = DESK, metadat
 const LONG_FOLDER = 'packages/calendar/source/components/navigation/breadcrumbs/internal';
 const INTERNAL = 'The file has been updated successfully. (file state is current in your context)';
 
-test('the row of an edit shows its relative path, the whole name of its file, its counts and its diff', async (t) => {
+test('the row of an edit shows the relative path, the whole file name, the line counts and the diff', async (t) => {
   const name = 'parse-the-dates-of-leap-years-and-months.test.ts';
   const edit = { file_path: `${DIRECTORY}/${LONG_FOLDER}/${name}`, old_string: 'one\ntwo', new_string: 'one\n2' };
   for (const [size, device] of Object.entries({ PHONE, DESK })) {
     const { chat } = await openConversation(
       t,
       `edit-${size.toLowerCase()}`,
-      [use('e', 'Edit', edit), result('e', INTERNAL, { is_final: true })],
+      [toolUseRecord('e', 'Edit', edit), toolResultRecord('e', INTERNAL, { is_final: true })],
       { device },
     );
     const row = chat.log.locator('.disclosure');
@@ -60,17 +60,17 @@ test('the row of an edit shows its relative path, the whole name of its file, it
 test('the row of a failed edit shows the reason, and a command has the same title for all agents', async (t) => {
   const edit = { file_path: `${DIRECTORY}/a.ts`, old_string: 'one', new_string: '1' };
   const { chat } = await openConversation(t, 'failed-edit', [
-    use('e', 'Edit', edit),
-    result('e', 'The text was not found.', { is_error: true }),
-    ...['Bash', 'run_shell_command', 'exec_command'].map((name) => use(name, name, { command: `echo ${name}` })),
+    toolUseRecord('e', 'Edit', edit),
+    toolResultRecord('e', 'The text was not found.', { is_error: true }),
+    ...['Bash', 'run_shell_command', 'exec_command'].map((name) => toolUseRecord(name, name, { command: `echo ${name}` })),
   ]);
   await chat.log.locator('.disclosure', { hasText: 'a.ts' }).locator('.preview').getByText('The text was not found.').waitFor();
   await chat.log.locator('.disclosure', { hasText: 'exec_command' }).waitFor();
   assert.deepEqual(await chat.log.locator('.disclosure-title').allTextContents(), ['Edit', 'Run command', 'Run command', 'Run command']);
 });
 
-test('a call that waits for an approval is not shown as running, and one that has finished is done while the agent writes', async (t) => {
-  const { session, cli, chat } = await openConversation(t, 'states', [use('a', 'Bash', { command: 'make' })]);
+test('a call that waits for an approval is not shown as running, and a finished call is shown as done while the agent writes', async (t) => {
+  const { session, cli, chat } = await openConversation(t, 'states', [toolUseRecord('a', 'Bash', { command: 'make' })]);
   const row = chat.log.locator('.disclosure', { hasText: 'make' });
   await row.getByText('running').waitFor();
   const request = { tool: 'Bash', arguments: { command: 'make' }, createdAt: 1 };
@@ -87,7 +87,7 @@ test('a call that waits for an approval is not shown as running, and one that ha
     agentState: { requests: {}, completedRequests: { a: { ...request, status: 'approved', completedAt: 2 } } },
   });
   await row.getByText('running').waitFor();
-  await cli.sendMessage(session.id, result('a', 'built'));
+  await cli.sendMessage(session.id, toolResultRecord('a', 'built'));
   await row.getByText('built').waitFor();
   assert.equal(await row.getByText('running').count(), 1, 'more output may follow');
   await cli.emitWithAck('message-delta', { sid: session.id, id: 'l', offset: 0, text: 'It is bu', kind: 'text' });
@@ -96,9 +96,9 @@ test('a call that waits for an approval is not shown as running, and one that ha
   assert.equal(await row.getByText('running').count(), 0);
 });
 
-test('the mode of a decision has the label that the agent of the session gives it', async (t) => {
+test('the mode of a decision has the label that the session’s agent lists', async (t) => {
   const metadata = { flavor: 'alpha', modes: [{ id: 'default', name: 'Ask the gardener' }] };
-  const { session, cli, chat } = await openConversation(t, 'own-mode', [use('a', 'Bash', { command: 'make' })], { metadata });
+  const { session, cli, chat } = await openConversation(t, 'own-mode', [toolUseRecord('a', 'Bash', { command: 'make' })], { metadata });
   const completedRequests = {
     a: { tool: 'Bash', arguments: { command: 'make' }, status: 'approved', decision: 'approved', mode: 'default', completedAt: 1 },
   };
@@ -128,7 +128,7 @@ test('invisible and reordering characters in the names of files are escaped in a
   const { session, page, chat } = await openConversation(
     t,
     'names',
-    [use('w', 'Write', { file_path: `${DIRECTORY}/${name}`, content: 'x' })],
+    [toolUseRecord('w', 'Write', { file_path: `${DIRECTORY}/${name}`, content: 'x' })],
     { methods },
   );
   await chat.log.getByText(escaped).waitFor();

@@ -1,6 +1,6 @@
 /**
- * Each view of the web console: its accessibility (axe) in both themes and sizes, and that it does not move while it loads.
- * UPDATE_SCREENS=1 also updates the screenshots of docs/CONSOLE.md.
+ * Each view of the web console is accessible (axe) in both themes and sizes, and does not move while it loads. UPDATE_SCREENS=1 also
+ * updates the screenshots of docs/CONSOLE.md.
  */
 
 import assert from 'node:assert/strict';
@@ -136,7 +136,7 @@ test('axe finds no violation in any view', { timeout: 280_000 }, async (t) => {
   }
 });
 
-/** Records in `window.moves` what moves on a page without being caused by the user. */
+/** Records in `window.moves` the elements that move without an action of the user. */
 function recordMoves() {
   window.moves = [];
   const place = ({ x, y }) => `${x}, ${y}`;
@@ -148,7 +148,7 @@ function recordMoves() {
   observer.observe({ type: 'layout-shift', buffered: true });
 }
 
-/** Holds the requests of a page to the hub. Returns them: each entry, once called, lets a request go on. */
+/** Holds the requests of a page to the hub. Returns one function for each held request, which sends the request. */
 async function holdRequests(page) {
   const held = [];
   await page.route('**/api/**', async (route) => {
@@ -158,7 +158,7 @@ async function holdRequests(page) {
   return held;
 }
 
-/** Lets held requests go on, one at a time, until the page has loaded everything. `takeNext` removes the next one of them. */
+/** Sends held requests, one at a time, until the page has loaded everything. `takeNext` removes and returns the next request. */
 async function releaseUntilLoaded(page, held, takeNext) {
   let isLoaded = false;
   const loading = waitUntilLoaded(page).then(() => (isLoaded = true));
@@ -169,7 +169,7 @@ async function releaseUntilLoaded(page, held, takeNext) {
   }
 }
 
-test('no view moves its content while it loads, whatever is loaded first', { timeout: 280_000 }, async (t) => {
+test('no view moves its content while it loads, in any order of responses', { timeout: 280_000 }, async (t) => {
   const id = await createSample(t);
   for (const size of Object.values(SIZES)) {
     const { page } = await visit(t, 'views', size);

@@ -12,7 +12,7 @@ import { temporaryFolder } from '../lib/git.mjs';
 
 const { hub, visit, startSession } = await startConsole();
 
-test('shows staged and unstaged changes with diffs, and updates them after the agent has worked', async (t) => {
+test('shows staged and unstaged changes with diffs, and updates the changes after the agent has worked', async (t) => {
   const { repository, agent, page, chat, pageErrors } = await startSession(t, 'changes', { args: ['--auto-approve'] });
   repository.write('notes.txt', 'one\ntwo\n');
   repository.git('add', 'notes.txt');
@@ -60,12 +60,12 @@ test('groups many changed files by folder, and loads them in parts', async (t) =
   writeMany(repository, 'data/part-6', 700);
   repository.write('src/main.rs', 'fn main() {}\n');
   await page.getByRole('link', { name: 'Changes' }).tap();
-  const folder = (name) => page.locator('summary', { hasText: name });
-  await folder('data/1,900 files').waitFor();
+  const folderSummary = (name) => page.locator('summary', { hasText: name });
+  await folderSummary('data/1,900 files').waitFor();
   await page.getByRole('heading', { name: 'Unstaged 1,901' }).waitFor();
   assert.deepEqual(await page.locator('.change-path').allTextContents(), ['data/', 'src/main.rs']);
-  await folder('data/1,900 files').tap();
-  await folder('part-6/700 files').tap();
+  await folderSummary('data/1,900 files').tap();
+  await folderSummary('part-6/700 files').tap();
   const inside = page.locator('.change.folder .change.folder', { hasText: 'part-6/' });
   const files = inside.locator('.change .change-path');
   await waitForCount(files, 200);
@@ -81,7 +81,7 @@ test('groups many changed files by folder, and loads them in parts', async (t) =
   assert.deepEqual(pageErrors, []);
 });
 
-test('shows a bounded number of rows of a CLI that lists all files, and says that it cannot list a folder', async (t) => {
+test('if a CLI lists all files, the console shows a limited number of rows, and says that it cannot list a folder', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'flat', tag: '/code/a', metadata: { path: '/code/a', host: 'h' } });
   const stdout = ['## main', '?? vendor/', ...Array.from({ length: 50_000 }, (_, index) => `?? file-${index}`)].join('\n');
   await cli.serve(`${session.id}:gitStatus`, () => ({ success: true, stdout }));
@@ -97,17 +97,17 @@ test('lists a long directory in order and in parts, and says how many entries fo
   const { repository, page, pageErrors } = await startSession(t, 'long-directory', { options: PHONE });
   writeMany(repository, 'data', 10_450);
   await page.getByRole('link', { name: 'Files' }).tap();
-  const item = (name) => page.getByRole('treeitem', { name });
-  await item('data').tap();
-  await item('file-00000.txt').waitFor();
-  await item('data').focus();
+  const treeItem = (name) => page.getByRole('treeitem', { name });
+  await treeItem('data').tap();
+  await treeItem('file-00000.txt').waitFor();
+  await treeItem('data').focus();
   await page.keyboard.press('End');
   // The entries after the folder: `src` and `notes.txt`.
   for (let count = 0; count < 2; count += 1) await page.keyboard.press('ArrowUp');
   await page.waitForFunction(() => document.activeElement?.textContent === 'The first 10,000 are listed. Show more: 450 follow.');
-  await item('file-09999.txt').waitFor();
+  await treeItem('file-09999.txt').waitFor();
   await page.keyboard.press('Enter');
-  await item('file-10000.txt').waitFor();
+  await treeItem('file-10000.txt').waitFor();
   await page.keyboard.press('End');
   for (let count = 0; count < 2; count += 1) await page.keyboard.press('ArrowUp');
   await page.waitForFunction(() => document.activeElement?.textContent?.startsWith('file-10449.txt'));
@@ -126,9 +126,9 @@ test('shows an error outside a repository, with a retry', async (t) => {
   await page.getByRole('heading', { name: 'No changes' }).waitFor();
 });
 
-test('browses files by mouse and keyboard, searches and shows them', async (t) => {
+test('browses, searches and shows files by mouse and keyboard', async (t) => {
   const { repository, page, pageErrors } = await startSession(t, 'files');
-  // An inherited property name.
+  // Every JavaScript object inherits a property of this name.
   repository.write('constructor/inner.constructor', 'inside\n');
   repository.write('data.bin', Buffer.from([0, 1, 2, 3]));
   repository.write(
@@ -136,28 +136,28 @@ test('browses files by mouse and keyboard, searches and shows them', async (t) =
     Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==', 'base64'),
   );
   await page.getByRole('link', { name: 'Files' }).click();
-  const item = (name) => page.getByRole('treeitem', { name });
-  await item('constructor').click();
-  await item('inner.constructor').click();
+  const treeItem = (name) => page.getByRole('treeitem', { name });
+  await treeItem('constructor').click();
+  await treeItem('inner.constructor').click();
   await page.getByRole('article', { name: 'constructor/inner.constructor' }).getByText('inside').waitFor();
-  await item('constructor').first().click();
-  await item('inner.constructor').waitFor({ state: 'detached' });
-  await item('src').click();
-  await item('main.rs').click();
+  await treeItem('constructor').first().click();
+  await treeItem('inner.constructor').waitFor({ state: 'detached' });
+  await treeItem('src').click();
+  await treeItem('main.rs').click();
   const file = page.getByRole('article', { name: 'src/main.rs' });
   await file.locator('.hljs-keyword', { hasText: 'fn' }).waitFor();
   await page.reload();
   await file.getByText('println!').waitFor();
 
-  await item('src').focus();
+  await treeItem('src').focus();
   await page.keyboard.press('ArrowRight');
-  await item('main.rs').waitFor();
+  await treeItem('main.rs').waitFor();
   await page.keyboard.press('ArrowRight');
   await page.waitForFunction(() => document.activeElement?.textContent?.includes('main.rs'));
   await page.keyboard.press('ArrowLeft');
   await page.waitForFunction(() => document.activeElement?.textContent?.includes('src'));
   await page.keyboard.press('ArrowLeft');
-  await item('main.rs').waitFor({ state: 'detached' });
+  await treeItem('main.rs').waitFor({ state: 'detached' });
 
   await page.getByLabel('Search files').fill('note');
   await page.getByRole('list', { name: 'Search results' }).getByRole('button', { name: 'notes.txt' }).click();
@@ -166,9 +166,9 @@ test('browses files by mouse and keyboard, searches and shows them', async (t) =
   await page.getByText('No file name matches').waitFor();
   await page.getByLabel('Search files').fill('');
 
-  await item('data.bin').click();
+  await treeItem('data.bin').click();
   await page.getByText('Not a text file.').waitFor();
-  await item('dot.png').click();
+  await treeItem('dot.png').click();
   await page.getByRole('img', { name: 'dot.png' }).evaluate((/** @type {HTMLImageElement} */ image) => image.decode());
   const download = page.waitForEvent('download');
   await page.getByRole('link', { name: 'Download dot.png' }).click();
@@ -202,7 +202,7 @@ function dispatchFiles(page, kind, files) {
   );
 }
 
-test('uploads files by picker, paste and drop, removes one, and attaches the others', async (t) => {
+test('uploads files by picker, paste and drop, removes one file, and attaches the other files', async (t) => {
   const { repository, page, chat, pageErrors } = await startSession(t, 'uploads', { args: ['--auto-approve'] });
   const files = page.getByRole('list', { name: 'Files to send' });
   await page.locator('input[type=file]').setInputFiles([{ name: 'picked.txt', mimeType: 'text/plain', buffer: Buffer.from('picked\n') }]);
@@ -293,8 +293,8 @@ test('does not send a message before all its files are uploaded', async (t) => {
   const { page, chat } = await startSession(t, 'incomplete', { args: ['--auto-approve'] });
   // The hub refuses a name of more than 255 characters.
   const broken = `broken-${'x'.repeat(250)}.txt`;
-  const file = (name) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(name) });
-  await page.locator('input[type=file]').setInputFiles([file('good.txt'), file(broken)]);
+  const fileToAttach = (name) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(name) });
+  await page.locator('input[type=file]').setInputFiles([fileToAttach('good.txt'), fileToAttach(broken)]);
   await page
     .getByRole('alert')
     .getByText(/could not be uploaded/)

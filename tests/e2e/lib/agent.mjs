@@ -45,7 +45,7 @@ export const isReady = ({ type, message }) => type === 'message-received' && mes
 export const partOf = ({ content }) => content.content?.data?.message?.content?.[0];
 
 /**
- * Reads the agent's messages of a session, oldest first, as lines: a text, a command after `> `, or an output after `= `.
+ * Reads the agent's messages of a session, oldest first. Each message is a line: a text, `> ` and a command, or `= ` and an output.
  * @param {import('../../../scripts/lib/clients/web.mjs').Web} web
  * @param {string} id
  * @returns {Promise<string[]>}

@@ -1,4 +1,4 @@
-/** Runs the scripts of the bench. */
+/** Runs the scripts of the folder `bench`. */
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -6,13 +6,13 @@ import path from 'node:path';
 import { temporaryFolder } from './git.mjs';
 import { ROOT } from './hub.mjs';
 
-/** Runs the bench in its quick form with these arguments, and resolves to what it prints. */
+/** Runs the benchmark in its quick form with these arguments, and resolves to its output. */
 export function runQuickly(t, ...args) {
   const out = path.join(temporaryFolder(t), 'result.json');
   return runScript(t, 'run.mjs', ...args, '--quick', '--out', out);
 }
 
-/** Runs a script of the folder `bench`, and resolves to what it prints. */
+/** Runs a script of the folder `bench`, and resolves to its output. */
 export async function runScript(t, name, ...args) {
   const child = spawn(process.execPath, [path.join(ROOT, 'bench', name), ...args], { cwd: ROOT });
   t.after(() => child.kill());

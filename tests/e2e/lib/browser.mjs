@@ -1,4 +1,4 @@
-/** The browser of the web console's tests, and waits for elements. */
+/** The browser for tests of the web console, and functions that wait for elements. */
 
 import { chromium } from 'playwright-core';
 import { findBrowser } from '../../../scripts/lib/browser.mjs';
@@ -36,7 +36,7 @@ export async function openPage(t, browser, hub, options = DESK) {
   const context = await browser.newContext({ baseURL: hub.url, locale: 'en-GB', timezoneId: 'UTC', reducedMotion: 'reduce', ...options });
   context.setDefaultTimeout(TIMEOUT_MS);
   t.after(async () => {
-    // The handler of a route may still read an answer, which is not available after the context is closed.
+    // The handler of a route may still read a response, and responses are not available after the context is closed.
     for (const page of context.pages()) await page.unrouteAll({ behavior: 'ignoreErrors' });
     await context.unrouteAll({ behavior: 'ignoreErrors' });
     await context.close();

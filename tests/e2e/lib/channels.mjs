@@ -3,7 +3,7 @@
 /** The method of `Web` that opens each channel. */
 export const CHANNELS = { stream: 'openStream', socket: 'openSocket' };
 
-/** Opens a feed and waits for its greeting. It is closed after the test. */
+/** Opens a feed and waits for its greeting. The feed is closed after the test. */
 export async function openFeed(t, web, channel, query, options) {
   const feed = await web[CHANNELS[channel]](query, options);
   t.after(() => feed.close());

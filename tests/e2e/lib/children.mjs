@@ -24,7 +24,7 @@ export async function freePort() {
 }
 
 /**
- * Starts a program. It is ended after the test.
+ * Starts a program, which is ended after the test.
  * @param {{after: (step: () => unknown) => void}} t
  * @param {string} name for error messages
  * @param {string} command
@@ -49,7 +49,7 @@ export function start(t, name, command, args, { cwd, env = {}, stdin = 'ignore' 
   t.after(() => end('SIGINT').catch(() => end('SIGKILL')));
   return {
     lines,
-    /** Writes a line to its standard input. @param {string} line */
+    /** Writes a line to the program's standard input. @param {string} line */
     writeLine: (line) => child.stdin.write(`${line}\n`),
     /** Resolves to the exit code and the signal. */
     exited,

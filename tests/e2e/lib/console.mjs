@@ -8,14 +8,14 @@ import { startHub } from './hub.mjs';
 import { Lifetime } from './lifetime.mjs';
 
 /**
- * Starts a hub with the console, and a browser. Both are stopped after the file's tests.
+ * Starts a hub with the console, and a browser. The hub and the browser are stopped after the file's tests.
  * @param {{vars?: Record<string, unknown>, serviceWorkers?: 'allow' | 'block'}} [options] `vars`: the hub's variables.
  *   `serviceWorkers`: blocked by default, because the service worker fetches the whole console in each new context
  */
 export async function startConsole({ vars, serviceWorkers = 'block' } = {}) {
   const suite = new Lifetime();
   after(() => suite.end());
-  // The browser is started first: if there is none, nothing else has to be stopped.
+  // The browser is started first: if the start fails, no hub has to be stopped.
   const browser = await startBrowser(suite);
   const hub = await startHub({ console: true, vars });
   suite.after(() => hub.stop());

@@ -1,4 +1,7 @@
-/** The built worker as an old or broken hub: without `Server-Timing`, and CLIs' answers to calls are lost. Replaces the entry module. */
+/**
+ * Simulates an old or broken hub with the built worker: no `Server-Timing`, and CLIs' answers to calls are lost. Replaces the entry
+ * module.
+ */
 
 import Worker, { NamespaceHub as BuiltHub } from './index.js';
 

@@ -1,4 +1,4 @@
-/** Scripted CLIs of two dialects, the protocol's and the preset `hapi`. Each has its own words, fields and shapes of results. */
+/** Scripted CLIs of two dialects: the protocol, and the preset `hapi`. Each dialect has its own words, fields and shapes of results. */
 
 import { connectCli } from '../../../scripts/lib/clients/cli.mjs';
 
@@ -60,7 +60,7 @@ export class ScriptedCli {
   received = {};
   /** The processes of the sessions, by session id. */
   sessions = new Map();
-  /** Whether a resumed session gets another id. */
+  /** Whether the machine resumes a session under a new id. */
   resumesUnderNewId = false;
   #t;
   #hub;
@@ -136,7 +136,7 @@ export class ScriptedCli {
     this.sessions.set(id, cli);
   }
 
-  /** Asks for permission to edit a file, in one request for each id. */
+  /** Adds a permission request for each id, to edit a file. */
   async ask(sessionId, ...ids) {
     const input = { file_path: 'notes.txt', old_string: 'one', new_string: 'two' };
     const requests = Object.fromEntries(ids.map((id) => [id, { tool: 'Edit', arguments: input, createdAt: Date.now() }]));

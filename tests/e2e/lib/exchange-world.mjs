@@ -1,4 +1,4 @@
-/** Sets up what the exchanges of the reference need: a session with its CLI and its machine, in its own namespace. */
+/** Prepares a namespace for the exchanges of the reference: a session with its CLI and its machine. */
 
 import { createECDH, randomBytes, randomUUID } from 'node:crypto';
 import { fileMethods } from '../../../packages/cli-kit/src/files.mjs';
@@ -20,7 +20,7 @@ const REQUESTS = { r1: { tool: 'shell', arguments: { command: 'npm test' } } };
  * @property {Record<string, string>} values of the words in angle brackets
  */
 
-/** The methods of the session and of its machine; git, files, search and uploads are those of the project's CLIs. */
+/** Returns the methods of the session and of its machine. Git, files, search and uploads are the methods of the project's CLIs. */
 function methodsOf(t, world) {
   const repository = new Repository(t);
   repository.write('README.md', '# Demo\n');
@@ -121,7 +121,7 @@ async function addNotification(world) {
   await eventually(async () => (await world.web.get('/api/push/log')).body.log[0]?.outcome === 'no-subscribers', 'an entry of the log');
 }
 
-/** By request: brings about what must have happened before it. @type {Record<string, (world: World) => unknown>} */
+/** The function that prepares the world for a request, by route. @type {Record<string, (world: World) => unknown>} */
 export const PREPARATIONS = {
   'DELETE /api/sessions/{id}': endSession,
   'GET /api/push/log': addNotification,
@@ -142,7 +142,7 @@ export const PREPARATIONS = {
   },
 };
 
-/** By type of update: makes the hub send such an update to a CLI. @type {Record<string, (world: World) => Promise<unknown>>} */
+/** The function that makes the hub send an update to a CLI, by type of update. @type {Record<string, (world: World) => Promise<unknown>>} */
 export const CAUSES_OF_UPDATES = {
   'new-message': ({ web, values }) => web.post(`/api/sessions/${values.session}/messages`, { text: 'Run the tests', localId: 'm-1' }),
   'update-session': ({ web, values }) => web.patch(`/api/sessions/${values.session}`, { name: 'Release notes' }),
@@ -150,7 +150,7 @@ export const CAUSES_OF_UPDATES = {
     (await connectRunner()).emitWithAck('machine-update-state', { machineId: values.machine, expectedVersion: 1, runnerState: ['idle'] }),
 };
 
-/** By type of event: makes the hub send such an event to a web client. @type {Record<string, (world: World, feed: import('../../../scripts/lib/clients/web.mjs').Feed) => unknown>} */
+/** The function that makes the hub send an event to a web client, by type of event. @type {Record<string, (world: World, feed: import('../../../scripts/lib/clients/web.mjs').Feed) => unknown>} */
 export const CAUSES_OF_EVENTS = {
   'connection-changed': () => {},
   'session-added': async ({ web, values }) => (values.other = (await web.openSession({ tag: '/home/ada/other' })).id),

@@ -5,12 +5,12 @@ import path from 'node:path';
 import { Miniflare } from 'miniflare';
 import { ROOT } from './hub.mjs';
 
-/** A worker that imports the built one, and responds with its exports. */
+/** A worker that imports the built worker, and responds with the exports of the built worker. */
 const REPORTER = `
   import * as worker from './index.js';
-  const methods = (exported) => Object.getOwnPropertyNames(exported.prototype).filter((name) => name !== 'constructor');
+  const methodNames = (exported) => Object.getOwnPropertyNames(exported.prototype).filter((name) => name !== 'constructor');
   export default {
-    fetch: () => Response.json(Object.fromEntries(Object.entries(worker).map(([name, exported]) => [name, methods(exported).sort()]))),
+    fetch: () => Response.json(Object.fromEntries(Object.entries(worker).map(([name, exported]) => [name, methodNames(exported).sort()]))),
   };`;
 
 /**

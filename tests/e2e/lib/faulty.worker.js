@@ -6,13 +6,13 @@ import Worker, { NamespaceHub as BuiltHub } from './index.js';
 /** The faults of the next batches, of the worker and all objects. @type {{on: string, kind: string, ms?: number}[]} */
 let faults = [];
 
-/** The time until which all batches fail, or get no result. */
+/** The stall of the database: until this time, all batches fail, or get no result (`silent`). */
 let stall = { kind: 'failing', until: 0 };
 
 /** Returns `target` with replaced methods. */
 const override = (target, methods) => Object.assign(Object.create(target), methods);
 
-/** Whether a statement is a read, or starts an epoch for a read. */
+/** Whether a statement is a read, or starts the epoch of an object before a read. */
 const isRead = (sql) => /^\s*(SELECT|INSERT INTO fences .* VALUES)/.test(sql);
 
 /** Runs statements, with the next fault for reads or writes. */

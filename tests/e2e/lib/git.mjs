@@ -8,7 +8,7 @@ import path from 'node:path';
 /** Creates a folder, which is removed after the test. */
 export function temporaryFolder(t) {
   const folder = realpathSync(mkdtempSync(path.join(tmpdir(), 'hub-e2e-dir-')));
-  // A program that was killed may have children that still write.
+  // The children of a killed program may still write.
   t.after(() => rmSync(folder, { recursive: true, force: true, maxRetries: 10 }));
   return folder;
 }

@@ -17,31 +17,31 @@ const CONSOLE = path.join(ROOT, 'web', 'dist');
 /** The CLI_API_TOKEN of the hubs. */
 export const SECRET = 'e2e-secret-of-a-hub-on-loopback';
 
-/** The same value as in wrangler.toml. */
+/** The rate limit of wrangler.toml. */
 const RATE_LIMITS = { AUTH_RATE_LIMIT: { namespace_id: '1001', simple: { limit: 30, period: 60 } } };
 
 /** The key-value table in the storage of a Durable Object. */
 export const KV_TABLE = 'notes';
 
 /** The state folders, which are removed when this process exits. */
-const folders = new Set();
-process.once('exit', () => folders.forEach(removeFolder));
+const stateFolders = new Set();
+process.once('exit', () => stateFolders.forEach(removeFolder));
 
 function removeFolder(folder) {
   rmSync(folder, { recursive: true, force: true });
-  folders.delete(folder);
+  stateFolders.delete(folder);
 }
 
-/** Reads the hub's settings from wrangler.toml, so that the tests run it as it is deployed. */
+/** Reads the hub's settings from wrangler.toml, so that the tests run the hub as it is deployed. */
 export function readSettings() {
   const text = readFileSync(path.join(ROOT, 'wrangler.toml'), 'utf8');
   const vars = /^\[vars\]\n([^]*?)(?=^\[|(?![^]))/m.exec(text)?.[1] ?? '';
-  const list = (name) =>
+  const readList = (name) =>
     [...new RegExp(`^${name}\\s*=\\s*\\[([^\\]]*)\\]`, 'm').exec(text)[1].matchAll(/"([^"]+)"/g)].map(([, item]) => item);
   return {
     compatibilityDate: /^compatibility_date\s*=\s*"([^"]+)"/m.exec(text)[1],
-    compatibilityFlags: list('compatibility_flags'),
-    workerFirst: list('run_worker_first'),
+    compatibilityFlags: readList('compatibility_flags'),
+    workerFirst: readList('run_worker_first'),
     vars: Object.fromEntries([...vars.matchAll(/^(\w+)\s*=\s*"([^"]*)"/gm)].map(([, name, value]) => [name, value])),
   };
 }
@@ -68,7 +68,7 @@ function modulesOf(wrappers) {
   ];
 }
 
-/** Returns miniflare's settings for the web console, the same as in wrangler.toml. */
+/** Returns miniflare's settings for the web console, with the values of wrangler.toml. */
 function assetsOf(workerFirst) {
   if (!existsSync(path.join(CONSOLE, 'index.html')))
     throw new Error('There is no built console in web/dist/. Build it with: npm run build');
@@ -85,7 +85,7 @@ function readMigrations() {
   return names.sort().map((name) => readFileSync(path.join(folder, name), 'utf8'));
 }
 
-/** A worker that runs the SQL it receives on the hub's database. It is much faster than miniflare's proxy to the database. */
+/** A worker that runs SQL on the hub's database. This worker is much faster than miniflare's proxy to the database. */
 const SCHEMA_WORKER = `export default {
   async fetch(request, { DB }) {
     for (const sql of await request.json()) await DB.prepare(sql).run();
@@ -93,7 +93,7 @@ const SCHEMA_WORKER = `export default {
   },
 };`;
 
-/** The wrappers for `setFaults` and `wasmMemory`. */
+/** The wrappers for `setFaults` and `readWasmMemory`. */
 export const FAULTY_WORKER = ['faulty.worker.js', 'memory.worker.js'];
 
 /** The wrapper for the variables `WORKER_BUILD` and `OBJECT_BUILD`, `current` or `previous`, and for `useBuilds`. */
@@ -119,10 +119,10 @@ export class Hub {
     this.#rateLimit = rateLimit;
     this.#wrappers = wrappers;
     this.#console = console;
-    folders.add(this.#state);
+    stateFolders.add(this.#state);
   }
 
-  /** The address, such as `http://127.0.0.1:41234`. It stays the same after a restart. */
+  /** The address, such as `http://127.0.0.1:41234`, which stays the same after a restart. */
   get url() {
     return `http://127.0.0.1:${this.port}`;
   }
@@ -237,7 +237,7 @@ export class Hub {
   }
 
   /**
-   * Sets the faults of the next batches to D1, replacing earlier ones. Needs `FAULTY_WORKER`.
+   * Sets the faults of the next batches to D1, instead of all earlier faults. Needs `FAULTY_WORKER`.
    * @param {{on: 'reads' | 'writes', kind: 'transient' | 'lost' | 'permanent' | 'slow', ms?: number}[]} faults `lost`: the
    *   batch is executed, but its result is lost
    */
@@ -246,7 +246,7 @@ export class Hub {
   }
 
   /**
-   * Sets the builds of later requests to the worker and of objects that are loaded later. Needs `SKEW_WORKER`.
+   * Selects the build of the worker for later requests, and the build of objects that are loaded later. Needs `SKEW_WORKER`.
    * @param {{worker: 'current' | 'previous', object: 'current' | 'previous'}} builds
    */
   async useBuilds(builds) {
@@ -262,19 +262,19 @@ export class Hub {
   }
 
   /** Returns the size of the wasm memory in bytes, which never shrinks. Needs `FAULTY_WORKER`. */
-  async wasmMemory() {
+  async readWasmMemory() {
     return (await this.web().get('/e2e/memory')).body;
   }
 
   /**
-   * Reads what a namespace's object did: how many times it was loaded, the events that it handled (times in Unix milliseconds; `to` is
-   * null for the current one), the SQL that it sent to D1, and the rows of D1 that the SQL read and wrote. Needs
-   * `tally.worker.js`, which counts more.
+   * Reads the tally of a namespace's object: how many times the object was loaded, its events, its SQL statements, and the rows of D1
+   * that these statements read and wrote. `from` and `to` of an event are Unix milliseconds; `to` is null while the object handles the
+   * event. Needs `tally.worker.js`, which has further counts.
    * @param {string} namespace
    * @returns {Promise<{wakes: number, events: {name: string, wake: number, from: number, to: number | null}[],
    *   statements: string[], rowsRead: number, rowsWritten: number}>}
    */
-  async tally(namespace) {
+  async readTally(namespace) {
     return (await this.web(namespace).get(`/e2e/tally?namespace=${namespace}`)).body;
   }
 
@@ -292,10 +292,10 @@ export class Hub {
    * Reads the resident memory of the runtime and its peak, in bytes. This process must have only one hub. Linux only.
    * @returns {{now: number, peak: number}}
    */
-  memory() {
+  readMemory() {
     const status = readFileSync(`/proc/${this.#runtimePid()}/status`, 'utf8');
-    const bytes = (name) => 1024 * Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)[1]);
-    return { now: bytes('VmRSS'), peak: bytes('VmHWM') };
+    const readBytes = (name) => 1024 * Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)[1]);
+    return { now: readBytes('VmRSS'), peak: readBytes('VmHWM') };
   }
 
   #runtimePid() {
@@ -311,9 +311,9 @@ export class Hub {
 }
 
 /**
- * Starts a hub on a free port. The caller stops it.
+ * Starts a hub on a free port. The caller stops the hub.
  * @param {{vars?: Record<string, unknown>, schema?: boolean, rateLimit?: boolean, wrappers?: string[], console?: boolean}}
- *   [options] `vars`: override the variables of wrangler.toml; `schema: false`: an empty database; `rateLimit: false`: without that
+ *   [options] `vars`: override the variables of wrangler.toml; `schema: false`: an empty database; `rateLimit: false`: no rate limit
  *   binding; `wrappers`: files of this folder that wrap the built worker, the entry first; `console`: serves the web console
  */
 export async function startHub({ vars = {}, schema = true, rateLimit = true, wrappers = [], console = false } = {}) {

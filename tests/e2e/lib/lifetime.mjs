@@ -1,4 +1,4 @@
-/** The lifetime of a suite. Helpers take it instead of a test's context for resources that several tests share. */
+/** The lifetime of a suite. For resources that several tests share, helpers take a `Lifetime` instead of a test's context. */
 export class Lifetime {
   #steps = [];
 

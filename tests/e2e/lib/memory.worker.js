@@ -1,4 +1,4 @@
-/** Collects the memories of the wasm instances of an isolate. Must be imported before the modules that create them. */
+/** Collects the memories of the wasm instances of an isolate. Must be imported before the modules that create instances. */
 
 /** @type {WebAssembly.Memory[]} */
 export const memories = [];

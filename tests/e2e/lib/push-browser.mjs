@@ -1,13 +1,13 @@
-/** Push messages in a real browser. The browser's push service is unreachable, so a local one provides subscriptions and messages. */
+/** Push messages in a real browser. The browser's push service is unreachable, so a local push service replaces it. */
 
 import { eventually } from '../../../scripts/lib/await.mjs';
 
-/** A message that is not shown within this time is delivered again. */
+/** The time after which a message that is not shown is delivered again. */
 const REDELIVER_MS = 3000;
 
 /**
- * Replaces the push manager of later pages, so that it returns this subscription. Like a real subscription, it survives a reload and
- * belongs to one key.
+ * Replaces the push manager of later pages by a mock that returns this subscription. Like a real subscription, the mock subscription
+ * survives a reload and belongs to one key.
  * @param {import('playwright-core').BrowserContext} context
  * @param {{endpoint: string, keys: {p256dh: string, auth: string}}} subscription
  */
@@ -54,7 +54,7 @@ export async function deliverPush(page, payload) {
   const { tag } = payload;
   const isShown = () =>
     page.evaluate(async (name) => (await (await navigator.serviceWorker.ready).getNotifications({ tag: name })).length > 0, tag);
-  // Under load the browser sometimes drops a message silently. Several messages with the same tag make only one notification.
+  // Under load the browser sometimes drops a message silently. Several messages with the same tag are shown as one notification.
   await eventually(async () => {
     await client.send('ServiceWorker.deliverPushMessage', {
       origin: new URL(page.url()).origin,

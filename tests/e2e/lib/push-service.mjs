@@ -1,11 +1,11 @@
-/** A local push service (RFC 8030) with mock browsers. It checks the signature of every message. */
+/** A local push service (RFC 8030) with mock browsers, which checks the signature of every message. */
 
 import { createECDH, createPublicKey, randomBytes, verify } from 'node:crypto';
 import http from 'node:http';
 import ece from 'http_ece';
 import { Recorder } from '../../../scripts/lib/await.mjs';
 
-const json = (part) => JSON.parse(Buffer.from(part, 'base64url').toString());
+const parsePart = (part) => JSON.parse(Buffer.from(part, 'base64url').toString());
 
 /** Parses a VAPID header (RFC 8292): its claims and its key. @throws {Error} if the signature is invalid */
 export function parseVapid(authorization) {
@@ -16,16 +16,16 @@ export function parseVapid(authorization) {
   const publicKey = createPublicKey({ format: 'jwk', key: { kty: 'EC', crv: 'P-256', x, y } });
   const signed = Buffer.from(`${head}.${claims}`);
   const options = /** @type {const} */ ({ key: publicKey, dsaEncoding: 'ieee-p1363' });
-  if (json(head).alg !== 'ES256' || !verify('sha256', signed, options, Buffer.from(signature, 'base64url'))) {
+  if (parsePart(head).alg !== 'ES256' || !verify('sha256', signed, options, Buffer.from(signature, 'base64url'))) {
     throw new Error(`The signature of ${authorization} is invalid.`);
   }
-  return { ...json(claims), key, token };
+  return { ...parsePart(claims), key, token };
 }
 
 export class PushService {
   /** All received messages: `{path, receivedAt, headers, claims, body}`. */
   messages = [];
-  /** By path: the browser's messages and its response function. */
+  /** The messages and the response function of each browser, by path. */
   #browsers = new Map();
   #server = http.createServer((request, response) => this.#handleRequest(request, response));
 
@@ -53,7 +53,7 @@ export class PushService {
     return {
       path,
       subscription: { endpoint: this.origin + path, keys: { p256dh, auth: auth.toString('base64url') } },
-      /** Waits for the next message, decrypted by another implementation than the hub's. */
+      /** Waits for the next message. Another implementation than the hub's decrypts the message. */
       next: async () => {
         const message = await messages.next(() => true, 'a push');
         const text = ece.decrypt(message.body, { version: 'aes128gcm', privateKey: keys, authSecret: auth });

@@ -1,6 +1,6 @@
 /**
- * A CLI on a bare TCP connection, without a WebSocket library: it does not answer a close frame by itself, as a computer that has lost
- * its network.
+ * A CLI on a bare TCP connection, without a WebSocket library. Like a computer that has lost its network, this CLI does not answer a
+ * close frame by itself.
  */
 
 import { randomBytes } from 'node:crypto';
@@ -19,7 +19,7 @@ function encodeFrame(opcode, payload) {
   return Buffer.concat([head, mask, payload.map((byte, index) => byte ^ mask[index % 4])]);
 }
 
-/** Returns the first frame of a server, and the bytes after it; undefined while it is incomplete. */
+/** Returns the first frame of a server, and the bytes after the frame; undefined while the frame is incomplete. */
 function decodeFrame(bytes) {
   if (bytes.length < 2) return undefined;
   const [opcode, short] = [bytes[0] & 0x0f, bytes[1] & 0x7f];
@@ -62,7 +62,7 @@ export class RawCli {
     await this.#nextFrame('40/cli,', 'the answer to CONNECT');
   }
 
-  /** Registers an RPC method, whose calls it never answers. */
+  /** Registers an RPC method. The CLI never answers its calls. */
   async register(method) {
     this.send(`42/cli,1["rpc-register",${JSON.stringify({ method })}]`);
     await this.#nextFrame('43/cli,1', 'the acknowledgement of rpc-register');

@@ -5,11 +5,11 @@ import { eventually } from '../../../scripts/lib/await.mjs';
 /** The page's clock. */
 export const NOW = Date.UTC(2026, 4, 12, 9, 30);
 
-const output = (...content) => ({
+const outputRecord = (...content) => ({
   role: 'agent',
   content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content } } },
 });
-const result = (id, content, is_error = false) => ({
+const resultRecord = (id, content, is_error = false) => ({
   role: 'agent',
   content: {
     type: 'output',
@@ -115,28 +115,28 @@ const METHODS = {
 export async function fillSample(hub, session, cli) {
   const { id, namespace } = session;
   for (const [name, answer] of Object.entries(METHODS)) await cli.serve(`${id}:${name}`, answer);
-  // Another test has filled it already.
+  // Another test has already filled the session.
   if (session.seq > 0) return;
   const todos = ['Find out why month 13 is accepted', 'Reject it, with a test', 'Commit'];
   const statuses = ['completed', 'completed', 'in_progress'];
   const messages = [
     userMessage('The parser accepts a 13th month. Please fix it, with a test.'),
-    output(
+    outputRecord(
       { type: 'thinking', thinking: 'The month is parsed but never validated.' },
       { type: 'text', text: 'I will look at the parser first.' },
       { type: 'tool_use', id: 't1', name: 'Read', input: { file_path: 'src/dates.rs' } },
     ),
-    result('t1', CODE),
-    output({
+    resultRecord('t1', CODE),
+    outputRecord({
       type: 'tool_use',
       id: 't2',
       name: 'Edit',
       input: { file_path: 'src/dates.rs', old_string: "text.split('-')", new_string: "text.splitn(3, '-')" },
     }),
-    result('t2', 'The file was updated.'),
-    output({ type: 'tool_use', id: 't3', name: 'Bash', input: { command: 'cargo test dates' } }),
-    result('t3', 'test result: FAILED. 11 passed; 1 failed', true),
-    output({
+    resultRecord('t2', 'The file was updated.'),
+    outputRecord({ type: 'tool_use', id: 't3', name: 'Bash', input: { command: 'cargo test dates' } }),
+    resultRecord('t3', 'test result: FAILED. 11 passed; 1 failed', true),
+    outputRecord({
       type: 'tool_use',
       id: 't4',
       name: 'TodoWrite',
@@ -149,9 +149,9 @@ export async function fillSample(hub, session, cli) {
         })),
       },
     }),
-    output({ type: 'tool_use', id: 't5', name: 'Bash', input: { command: 'cargo test dates' } }),
-    result('t5', 'test result: ok. 12 passed; 0 failed'),
-    output({ type: 'text', text: ANSWER }),
+    outputRecord({ type: 'tool_use', id: 't5', name: 'Bash', input: { command: 'cargo test dates' } }),
+    resultRecord('t5', 'test result: ok. 12 passed; 0 failed'),
+    outputRecord({ type: 'text', text: ANSWER }),
   ];
   // The position before the second test run.
   const beforeTests = 8;
@@ -188,10 +188,10 @@ export async function fillSample(hub, session, cli) {
   };
   await cli.emitWithAck('update-state', { sid: id, expectedVersion: 1, agentState: { requests, completedRequests } });
   const web = hub.web(namespace);
-  const other = (tag, metadata) => web.openSession({ tag, metadata: { host: 'workshop', flavor: 'beta', ...metadata } });
-  await other('/code/almanac/2', { path: '/code/almanac', name: 'Write the moon tables' });
-  await other('/code/tide', { path: '/code/tide', host: 'harbour', summary: { text: 'Read the tide gauge', updatedAt: NOW } });
-  const archived = await other('/code/tide/2', { path: '/code/tide', host: 'harbour', name: 'Rename the tables' });
+  const openOtherSession = (tag, metadata) => web.openSession({ tag, metadata: { host: 'workshop', flavor: 'beta', ...metadata } });
+  await openOtherSession('/code/almanac/2', { path: '/code/almanac', name: 'Write the moon tables' });
+  await openOtherSession('/code/tide', { path: '/code/tide', host: 'harbour', summary: { text: 'Read the tide gauge', updatedAt: NOW } });
+  const archived = await openOtherSession('/code/tide/2', { path: '/code/tide', host: 'harbour', name: 'Rename the tables' });
   await web.post(`/api/sessions/${archived.id}/archive`, {});
   await web.post('/cli/machines', {
     id: 'bench',

@@ -1,11 +1,11 @@
-/** Screenshots of the console for the documentation. With UPDATE_SCREENS=1, the tests make them again. */
+/** Screenshots of the console for the documentation. With UPDATE_SCREENS=1, the tests take new screenshots. */
 
 import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { ROOT } from './hub.mjs';
 
-/** Whether the tests make the screenshots. */
+/** Whether the tests take new screenshots. */
 export const updatesScreens = Boolean(process.env.UPDATE_SCREENS);
 
 /** Saves a screenshot in docs/screens, as a PNG with a palette, a third of the size. */

@@ -1,6 +1,6 @@
 /**
- * The built worker together with the worker of the previous commit. Each half, the stateless worker and the object, is of one of
- * the two builds. Replaces the entry module.
+ * Combines the build of this commit with the build of the previous commit: the stateless worker is of one build, and the objects are of
+ * the same or of the other build. Replaces the entry module.
  */
 
 import { DurableObject, WorkerEntrypoint } from 'cloudflare:workers';
@@ -9,16 +9,16 @@ import * as previous from './previous/index.js';
 
 const BUILDS = { current, previous };
 
-/** The builds that replace those of the variables `WORKER_BUILD` and `OBJECT_BUILD`. @type {{worker?: string, object?: string}} */
-let chosen = {};
+/** The builds to use instead of the variables `WORKER_BUILD` and `OBJECT_BUILD`. @type {{worker?: string, object?: string}} */
+let selectedBuilds = {};
 
 export default class extends WorkerEntrypoint {
   async fetch(request) {
     if (new URL(request.url).pathname === '/e2e/builds') {
-      chosen = await request.json();
+      selectedBuilds = await request.json();
       return new Response(null, { status: 204 });
     }
-    const { default: Worker } = BUILDS[chosen.worker ?? this.env.WORKER_BUILD];
+    const { default: Worker } = BUILDS[selectedBuilds.worker ?? this.env.WORKER_BUILD];
     return new Worker(this.ctx, this.env).fetch(request);
   }
 }
@@ -27,7 +27,7 @@ export default class extends WorkerEntrypoint {
 export class NamespaceHub extends DurableObject {
   constructor(state, env) {
     super(state, env);
-    this.hub = new BUILDS[chosen.object ?? env.OBJECT_BUILD].NamespaceHub(state, env);
+    this.hub = new BUILDS[selectedBuilds.object ?? env.OBJECT_BUILD].NamespaceHub(state, env);
   }
 }
 

@@ -1,7 +1,8 @@
 /**
- * The built worker with counters of what the platform bills: for each object how many times it was loaded, which events it handled,
- * how long it was busy, which SQL it sent to D1, and which rows the SQL read and wrote; for the worker its requests and its rows.
- * Replaces the entry module.
+ * Counts the operations of the built worker that the platform bills. Replaces the entry module.
+ *
+ * For each object: how many times the object was loaded, its events, its busy time, its SQL statements, and the rows that these
+ * statements read and wrote. For the worker: its requests, its SQL statements and their rows.
  */
 
 import Worker, { NamespaceHub as BuiltHub } from './index.js';
@@ -9,13 +10,13 @@ import Worker, { NamespaceHub as BuiltHub } from './index.js';
 /** The tallies by object id. The worker and all objects share them, and an object keeps its tally when it hibernates. */
 const tallies = new Map();
 
-/** The counts of a client of D1. `roundTrips` are requests to the database: a batch is one. `databaseBytes` is its last size. */
+/** Returns the counts of a client of D1. A query or a batch is one round trip. `databaseBytes`: the last size of the database. */
 const newDatabaseCounts = () => ({ roundTrips: 0, rowsRead: 0, rowsWritten: 0, databaseBytes: 0, statements: [] });
 
-/** What the worker itself uses, outside of objects. */
-const worker = { requests: 0, ...newDatabaseCounts() };
+/** The counts of the worker itself, without objects. */
+const workerCounts = { requests: 0, ...newDatabaseCounts() };
 
-/** Lines of the log, of the worker and of all objects. */
+/** The number of log lines of the worker and of all objects. */
 let logLines = 0;
 for (const level of ['debug', 'log', 'info', 'warn', 'error']) {
   const write = console[level];
@@ -25,25 +26,28 @@ for (const level of ['debug', 'log', 'info', 'warn', 'error']) {
   };
 }
 
-/** `busyMs`: how long the object handled events or waited for D1. The platform bills this time as the duration of the object. */
+/**
+ * Returns the tally of an object. `busyMs`: how long the object handled events or waited for D1, which the platform bills as the
+ * duration of the object.
+ */
 function tallyOf(id) {
   const key = id.toString();
   if (!tallies.has(key)) {
     const storage = { rowsRead: 0, rowsWritten: 0, alarmsSet: 0 };
-    tallies.set(key, { wakes: 0, events: [], active: 0, since: 0, busyMs: 0, storage, ...newDatabaseCounts() });
+    tallies.set(key, { wakes: 0, events: [], runningCount: 0, busySince: 0, busyMs: 0, storage, ...newDatabaseCounts() });
   }
   return tallies.get(key);
 }
 
-/** Runs `work`, and adds its time to `busyMs` unless something else of the object runs at the same time. */
+/** Runs `work`, and adds its time to `busyMs`. If several works of an object overlap, the time counts once. */
 async function whileBusy(tally, work) {
-  tally.active += 1;
-  if (tally.active === 1) tally.since = Date.now();
+  tally.runningCount += 1;
+  if (tally.runningCount === 1) tally.busySince = Date.now();
   try {
     return await work();
   } finally {
-    tally.active -= 1;
-    if (tally.active === 0) tally.busyMs += Date.now() - tally.since;
+    tally.runningCount -= 1;
+    if (tally.runningCount === 0) tally.busyMs += Date.now() - tally.busySince;
   }
 }
 
@@ -74,7 +78,7 @@ function wrapStatement(statement, sql, counts) {
   });
 }
 
-/** Returns the bindings with a database whose use is added to `counts`. `run` runs each batch. */
+/** Returns the bindings with a database that adds its statements and rows to `counts`. `run` runs each batch. */
 const withCounts = (env, counts, run = (batch) => batch()) => ({
   ...env,
   DB: override(env.DB, {
@@ -110,8 +114,8 @@ export class NamespaceHub extends BuiltHub {
   constructor(state, env) {
     const tally = tallyOf(state.id);
     tally.wakes += 1;
-    // The previous object of this id may have been removed while it was busy.
-    tally.active = 0;
+    // The platform may have removed the previous instance of this object while that instance was busy.
+    tally.runningCount = 0;
     countStorage(state.storage, tally.storage);
     super(
       state,
@@ -136,15 +140,15 @@ for (const name of ['fetch', 'webSocketMessage', 'webSocketClose', 'webSocketErr
 
 export default class extends Worker {
   constructor(context, env) {
-    super(context, withCounts(env, worker));
+    super(context, withCounts(env, workerCounts));
   }
 
   async fetch(request) {
     const { pathname, searchParams } = new URL(request.url);
     if (pathname === '/e2e/tally') {
-      return Response.json({ ...tallyOf(this.env.HUB.idFromName(searchParams.get('namespace'))), worker, logLines });
+      return Response.json({ ...tallyOf(this.env.HUB.idFromName(searchParams.get('namespace'))), worker: workerCounts, logLines });
     }
-    worker.requests += 1;
+    workerCounts.requests += 1;
     return super.fetch(request);
   }
 }

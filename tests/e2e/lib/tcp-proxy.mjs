@@ -1,9 +1,9 @@
-/** A TCP proxy in front of the hub, which can lose connections as a mobile network does: silently. */
+/** A TCP proxy in front of the hub, which can silently lose connections, like a mobile network. */
 
 import { connect, createServer } from 'node:net';
 
 /**
- * Starts a proxy on its own port. It is stopped after the test.
+ * Starts a proxy on its own port. The proxy is stopped after the test.
  * @param {{after: (step: () => unknown) => void}} t
  * @param {{port: number}} hub
  * @returns {Promise<{url: string, dropConnections: () => number}>} `dropConnections`: stops forwarding on the open connections
@@ -40,7 +40,7 @@ export async function startTcpProxy(t, hub) {
         lost.add(connection);
         for (const socket of connection) {
           socket.unpipe().removeAllListeners();
-          // Reads and discards, so that the sender notices nothing. Neither end notices what the other end does.
+          // Reads and discards all data, so that neither end notices the lost connection.
           socket.on('error', () => {}).resume();
         }
       }

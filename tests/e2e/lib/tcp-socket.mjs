@@ -3,7 +3,7 @@
 import net from 'node:net';
 import { Recorder } from '../../../scripts/lib/await.mjs';
 
-/** Opens a WebSocket. It is closed after the test. */
+/** Opens a WebSocket, which is closed after the test. */
 export function openTcpSocket(t, port, path) {
   const socket = net.connect(port, '127.0.0.1');
   t.after(() => socket.destroy());
@@ -23,7 +23,7 @@ export function openTcpSocket(t, port, path) {
       const head = isMasked ? [0x81, 0x80 | payload.length, 0, 0, 0, 0] : [0x81, payload.length];
       socket.write(Buffer.concat([Buffer.from(head), payload]));
     },
-    /** Waits for data that contains `part`. Its characters are bytes. */
+    /** Waits for data that contains `part`. Each character of `part` is a byte. */
     next: (part) => received.next((data) => data.includes(part), JSON.stringify(part)),
   };
 }

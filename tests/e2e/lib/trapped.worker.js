@@ -8,12 +8,12 @@ import { DurableObject } from 'cloudflare:workers';
 import HubWorker, { NamespaceHub as HubObject } from './index.js';
 
 const Clock = globalThis.Date;
-let isArmed = false;
+let panicsOnClockRead = false;
 
 globalThis.Date = class extends Clock {
   static now() {
-    if (isArmed) {
-      isArmed = false;
+    if (panicsOnClockRead) {
+      panicsOnClockRead = false;
       throw new WebAssembly.RuntimeError('unreachable');
     }
     return Clock.now();
@@ -21,12 +21,12 @@ globalThis.Date = class extends Clock {
 };
 
 /** Makes the hub panic when it next reads the time. */
-function arm() {
-  isArmed = true;
+function panicOnNextClockRead() {
+  panicsOnClockRead = true;
 }
 
 /** Makes the constructor of the next response throw, which the `worker` crate unwraps: a panic of Rust. */
-function breakResponse() {
+function panicOnNextResponse() {
   const { Response } = globalThis;
   globalThis.Response = class {
     constructor() {
@@ -37,7 +37,7 @@ function breakResponse() {
 }
 
 /** Makes the hub panic when it next sets a timer: an import that throws. */
-function breakNextTimer() {
+function panicOnNextTimer() {
   const { setTimeout } = globalThis;
   globalThis.setTimeout = () => {
     globalThis.setTimeout = setTimeout;
@@ -46,29 +46,29 @@ function breakNextTimer() {
 }
 
 /** Whether to make the hub panic after the next batch. */
-let panicAfterCommit = false;
+let panicsAfterCommit = false;
 
-function armAfterCommits(database) {
+function trapBatches(database) {
   const proto = Object.getPrototypeOf(database);
   if (Object.hasOwn(proto, 'isTrapped')) return;
   const { batch } = proto;
   proto.isTrapped = true;
   proto.batch = async function trapped(statements) {
     const results = await batch.call(this, statements);
-    if (panicAfterCommit) arm();
-    panicAfterCommit = false;
+    if (panicsAfterCommit) panicOnNextClockRead();
+    panicsAfterCommit = false;
     return results;
   };
 }
 
 /** The trap for the next request to the object. The worker does not forward the request's headers. */
-let trap = null;
+let nextTrap = null;
 
 export default {
   fetch(request, env, context) {
-    trap = request.headers.get('x-trap');
-    if (trap === 'worker') arm();
-    if (trap === 'response') breakResponse();
+    nextTrap = request.headers.get('x-trap');
+    if (nextTrap === 'worker') panicOnNextClockRead();
+    if (nextTrap === 'response') panicOnNextResponse();
     return new HubWorker(context, env).fetch(request);
   },
 };
@@ -76,7 +76,7 @@ export default {
 export class NamespaceHub extends DurableObject {
   constructor(state, env) {
     super(state, env);
-    armAfterCommits(env.DB);
+    trapBatches(env.DB);
     const { acceptWebSocket } = state;
     state.acceptWebSocket = (socket) => {
       if (this.refusesSockets) throw new Error('only 32768 websockets can be accepted on a single Durable Object instance');
@@ -86,18 +86,18 @@ export class NamespaceHub extends DurableObject {
   }
 
   fetch(request) {
-    const ownTrap = trap;
-    trap = null;
-    if (ownTrap === 'object') arm();
-    if (ownTrap === 'object-response') breakResponse();
-    if (ownTrap === 'commit') panicAfterCommit = true;
-    this.refusesSockets = ownTrap === 'socket';
+    const trap = nextTrap;
+    nextTrap = null;
+    if (trap === 'object') panicOnNextClockRead();
+    if (trap === 'object-response') panicOnNextResponse();
+    if (trap === 'commit') panicsAfterCommit = true;
+    this.refusesSockets = trap === 'socket';
     return this.hub.fetch(request);
   }
 
   webSocketMessage(socket, message) {
-    if (message.includes('"trap"')) arm();
-    if (message.includes('"trap-timer"')) breakNextTimer();
+    if (message.includes('"trap"')) panicOnNextClockRead();
+    if (message.includes('"trap-timer"')) panicOnNextTimer();
     return this.hub.webSocketMessage(socket, message);
   }
 

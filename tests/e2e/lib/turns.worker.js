@@ -1,6 +1,6 @@
 /**
- * The built worker, which records for each large query of an object whether the event loop turned before the next one:
- * `GET /e2e/turns`. Replaces the entry module.
+ * Records for each large query of an object whether the event loop turned before the next query. `GET /e2e/turns` returns the records.
+ * Replaces the entry module of the built worker.
  */
 
 import Worker, { NamespaceHub as BuiltHub } from './index.js';
@@ -31,9 +31,9 @@ function withRecords(env) {
     const bytes = statements.reduce((sum, statement) => sum + statement.bytes, 0);
     const results = await env.DB.batch(statements);
     if (bytes > LARGE_BYTES) {
-      const query = { bytes, turned: false };
+      const query = { bytes, hasTurned: false };
       last = query;
-      setTimeout(() => (query.turned = true), 0);
+      setTimeout(() => (query.hasTurned = true), 0);
     }
     return results;
   };

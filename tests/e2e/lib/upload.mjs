@@ -1,4 +1,4 @@
-/** Uploads of files that are never whole in the memory of the test. */
+/** Uploads a file in pieces, so that the whole file is never in the memory of the test. */
 
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -33,7 +33,7 @@ export async function streamUpload(hub, path, { size, namespace, contentFirst = 
   request.write(contentFirst ? '{"content":"' : `{${fields},"content":"`);
   for (let sent = 0; sent < size && !isAnswered; sent += PIECE_BYTES) {
     await onPiece(sent, request);
-    // Pieces differ, so that a lost or repeated one shows.
+    // Each piece is different, so that the digest shows a lost or repeated piece.
     block.writeUInt32BE(sent, 0);
     const piece = block.subarray(0, Math.min(PIECE_BYTES, size - sent));
     hash.update(piece);

@@ -8,7 +8,7 @@ import { temporaryFolder } from '../git.mjs';
 import { WAIT_TIMEOUT_MS } from './load-test.mjs';
 import { Writer } from './web-clients.mjs';
 
-/** Limit on the pause between two commands: about as long as the agent takes for a command. */
+/** The longest pause between two commands: about the time that the agent needs for a command. */
 const PAUSE_MS = 200;
 
 export class AgentLoad {
@@ -40,7 +40,7 @@ export class AgentLoad {
     this.writer = new Writer(this.loadTest, { name: `${name}-writer`, namespace, session, text, maxPauseMs: PAUSE_MS });
   }
 
-  /** Sends commands until the test is ending, and waits until all of them are done. */
+  /** Sends commands until the test is ending, and waits until all commands are finished. */
   async run() {
     await this.writer.run();
     for (let done = 0; done < this.writer.sent.length; ) {

@@ -4,14 +4,14 @@ import assert from 'node:assert/strict';
 import { partOf } from '../agent.mjs';
 import { requestIdOf } from './session-load.mjs';
 
-/** The agent's last text of a command: after it was executed, and after the agent was killed. */
+/** The agent's last text about a command: `DONE` after the execution, `INTERRUPTED` after the agent was killed. */
 const DONE = 'Exit code 0.';
 const INTERRUPTED = 'The outcome is unknown. The command is not run again.';
 
 /** Reads a session from the hub and from the database. @param {import('./session-load.mjs').SessionLoad} load */
 export async function readStoredSession({ web, session: { id }, loadTest }) {
   const database = await loadTest.hub.database();
-  const rows = (sql) =>
+  const readRows = (sql) =>
     database
       .prepare(sql)
       .bind(id)
@@ -20,9 +20,11 @@ export async function readStoredSession({ web, session: { id }, loadTest }) {
   return {
     session: await web.readSession(id),
     history: await web.readHistory(id),
-    row: (await rows('SELECT * FROM sessions WHERE id = ?'))[0],
-    messages: await rows('SELECT seq, id, local_id AS localId, created_at AS createdAt FROM messages WHERE session_id = ? ORDER BY seq'),
-    completed: await rows('SELECT request_id AS id, value FROM completed_requests WHERE session_id = ?'),
+    row: (await readRows('SELECT * FROM sessions WHERE id = ?'))[0],
+    messages: await readRows(
+      'SELECT seq, id, local_id AS localId, created_at AS createdAt FROM messages WHERE session_id = ? ORDER BY seq',
+    ),
+    completed: await readRows('SELECT request_id AS id, value FROM completed_requests WHERE session_id = ?'),
   };
 }
 
@@ -155,7 +157,7 @@ export function checkAgent({ name, kills, writer, executedCommands }, { session,
     );
   }
   const ends = calls.map(({ id }) => partOf(byLocalId.get(`${id}-end`)).text);
-  // A killed agent loses its unacknowledged messages, which may be the ends of several commands.
+  // A killed agent loses its unacknowledged messages. These messages may be the last texts of several commands.
   const valid = kills === 0 ? [DONE] : [DONE, INTERRUPTED];
   assert.deepEqual(
     ends.filter((end) => !valid.includes(end)),

@@ -33,7 +33,7 @@ export class Listener {
     this.channel = channel;
     this.query = { sessionId: session.id, ...(all ? { all: 'true' } : {}) };
     this.web = loadTest.hub.web(namespace);
-    this.random = loadTest.random.for(name);
+    this.random = loadTest.random.fork(name);
     this.signal = loadTest.signal(name);
   }
 

@@ -11,7 +11,7 @@ export const WAIT_TIMEOUT_MS = 60_000;
 export class LoadTest {
   /** Error messages of violated conditions. */
   violations = [];
-  /** When set, the clients start nothing new, and finish what they started. */
+  /** When true, the clients start nothing new, and finish their operations in progress. */
   isEnding = false;
   /** Counters for the report. @type {Record<string, number>} */
   counts = {};
@@ -107,7 +107,7 @@ class Signal {
     resolve();
   }
 
-  /** Waits until `test` returns true. It is called after every change. @param {string} what for the error message */
+  /** Waits until `test` returns true. `test` is called after every change. @param {string} what for the error message */
   async waitUntil(test, what) {
     while (!test()) {
       await withTimeout(this.#next.promise, `${this.owner} ${what}`, WAIT_TIMEOUT_MS);

@@ -1,4 +1,4 @@
-/** Pseudo-random numbers, which are the same for the same seed. */
+/** Pseudo-random numbers. The same seed always gives the same numbers. */
 
 import { createHash } from 'node:crypto';
 
@@ -13,7 +13,7 @@ export class Random {
   }
 
   /** Returns an independent source with a name. Numbers drawn from one source do not affect another source. @param {string} name */
-  for(name) {
+  fork(name) {
     return new Random(`${this.#seed}/${name}`);
   }
 

@@ -15,9 +15,9 @@ export class ReliableCli {
   sent = [];
   /** The acknowledged messages, by local id. @type {Map<string, {id: string, seq: number}>} */
   acked = new Map();
-  /** The received messages in order: messages of others, and own messages that were read after a reconnection. */
+  /** The received messages in order: messages of other clients, and own messages that were read after a reconnection. */
   received = [];
-  /** The received answers to permission requests, by id: whether they are approved. */
+  /** Whether each answered permission request was approved, by request id. */
   answers = new Map();
   /** The `thinking` values of the keep-alives, and the index of the last acknowledged one. */
   thinkingValues = [false];
@@ -42,7 +42,7 @@ export class ReliableCli {
     this.session = session;
     this.sendsMessages = sendsMessages;
     this.isLeader = isLeader;
-    this.random = loadTest.random.for(name);
+    this.random = loadTest.random.fork(name);
     this.signal = loadTest.signal(name);
     this.web = loadTest.hub.web(namespace);
     this.cli = new Cli(loadTest.hub, { namespace, tokenIn, auth: { sessionId: session.id }, reconnection: true });

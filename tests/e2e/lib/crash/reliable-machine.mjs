@@ -11,7 +11,7 @@ export class ReliableMachine {
     this.loadTest = loadTest;
     this.name = name;
     this.machine = machine;
-    this.random = loadTest.random.for(name);
+    this.random = loadTest.random.fork(name);
     this.signal = loadTest.signal(name);
     this.cli = new Cli(loadTest.hub, { namespace, tokenIn: 'header', auth: { machineId: machine.id }, reconnection: true });
     this.cli.socket.on('connect', () => {

@@ -48,7 +48,7 @@ export class SessionLoad {
     await Promise.all([...this.clis, ...this.listeners].map((client) => client.connect()));
   }
 
-  /** Runs all clients until the test is ending, and waits until everything that they started is finished. */
+  /** Runs all clients until the test is ending, and waits until all their operations are finished. */
   async run() {
     const listening = this.listeners.map((listener) => listener.run());
     const workers = [...this.clis, ...this.writers, ...this.callers, ...this.metadataUpdaters, ...this.stateUpdaters, this.approver];

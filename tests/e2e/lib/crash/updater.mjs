@@ -1,4 +1,4 @@
-/** Changes a versioned value repeatedly, concurrently with others. */
+/** Changes a versioned value repeatedly, concurrently with other clients. */
 
 /** The longest pause between two updates. */
 const PAUSE_MS = 250;
@@ -25,7 +25,7 @@ export class Updater {
     this.subject = subject;
     this.key = key;
     this.change = change;
-    this.random = this.loadTest.random.for(`${cli.name} ${event}`);
+    this.random = this.loadTest.random.fork(`${cli.name} ${event}`);
     this.#version = version;
     this.#value = value;
   }

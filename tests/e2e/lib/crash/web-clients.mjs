@@ -22,7 +22,7 @@ export class Writer {
     this.text = text;
     this.maxPauseMs = maxPauseMs;
     this.web = loadTest.hub.web(namespace);
-    this.random = loadTest.random.for(name);
+    this.random = loadTest.random.fork(name);
   }
 
   async run() {
@@ -52,7 +52,7 @@ export class Approver {
     this.loadTest = loadTest;
     this.session = session;
     this.web = loadTest.hub.web(namespace);
-    this.random = loadTest.random.for(name);
+    this.random = loadTest.random.fork(name);
   }
 
   async run() {
@@ -78,7 +78,7 @@ export class Approver {
   }
 }
 
-/** Calls the CLI of a session, each time with another path, so that each call has a different result. */
+/** Calls the CLI of a session. Each call has a different path, so each call has a different result. */
 export class Caller {
   #calls = 0;
 
@@ -88,7 +88,7 @@ export class Caller {
     this.name = name;
     this.session = session;
     this.web = loadTest.hub.web(namespace);
-    this.random = loadTest.random.for(name);
+    this.random = loadTest.random.fork(name);
   }
 
   async run() {
