@@ -3,8 +3,8 @@
  *
  * The order of the options means nothing: some agents list a permanent approval first. The options by kind:
  * - `allow_once` is chosen for an approval. After an approval for the session, the caller allows every later call once.
- * - `allow_always` may write a permanent rule into the settings of the user or of the project. It is chosen only if the user has seen
- *   its name and selected it.
+ * - `allow_always` may write a permanent rule into the settings of the user or of the project. So this option is chosen only if the user has
+ *   selected it by its name.
  * - `reject_once` is chosen for a denial.
  * - `reject_always` may write a permanent rule too, and is never chosen.
  *

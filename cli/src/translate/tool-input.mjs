@@ -145,7 +145,7 @@ function isPatchOf(patch, { oldText, newText }) {
   });
 }
 
-/** Converts a change of a file to an edit. Of an existing file, the edit has only the changed lines and some lines around them. */
+/** Converts a change of a file to an edit. For an existing file, the edit has only the changed lines and {@link CONTEXT_LINES} around. */
 function toEdit({ path, oldText, newText }) {
   if (oldText === '') return { file_path: path, content: newText };
   const [old_string, new_string] = trimCommonLines(oldText, newText);

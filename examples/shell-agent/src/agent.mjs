@@ -85,7 +85,7 @@ export class ShellAgent {
     this.queue.receive(message);
   }
 
-  /** Queues a command typed at the terminal. It runs without a permission request. */
+  /** Queues a command typed at the terminal, which runs without a permission request. */
   typeLine(text) {
     this.queue.add({ text, attachments: [], isLocal: true });
   }
@@ -172,7 +172,7 @@ export class ShellAgent {
     await this.send(messages.text(summary), localIds.end);
   }
 
-  /** Runs a command. Returns the unsent rest of its output and a description of how it ended. */
+  /** Runs a command. Returns the unsent rest of the output, and describes how the command ended. */
   async #execute(item, task, call, { command, args, attachments }) {
     try {
       this.#running = startCommand({

@@ -160,8 +160,8 @@ function writeTemporary(file, holder) {
 
 /**
  * Removes a stale lock. Two processes may find the same stale lock. The slower process must not remove the lock that the faster
- * process has acquired meanwhile. So each process first locks another file, the claim, which is named after the stale content. With the
- * claim, it removes the stale lock if the content is unchanged.
+ * process has acquired meanwhile. So each process first locks another file, the claim, which is named after the stale content. The holder
+ * of the claim removes the stale lock if the content of the lock is unchanged.
  * @param {string} file
  * @param {string} text the content of the stale lock
  * @returns {boolean} false when another process is removing the lock
@@ -204,7 +204,7 @@ function parseLock(text) {
 const isHolding = ({ pid, startTime }) => isRunning(pid, startTime);
 
 /**
- * Whether the owner of a lock still holds it.
+ * Whether the owner of a lock still holds the lock.
  * @param {Process} owner
  * @param {string} id of the holder
  */

@@ -27,7 +27,7 @@ const STATE_TIMEOUT_MS = 3000;
  * @typedef {{status: 'approved' | 'denied' | 'canceled', id: string, decision?: string, reason?: string,
  *   answers?: Record<string, string[] | {answers: string[]}>}} Outcome
  *
- * An approval in the agent's own words. If the user chooses it, the answer has its id in `answers.choice`.
+ * An approval that the agent offers. If the user chooses this approval, `answers.choice` of the answer is its id.
  * @typedef {{id: string, label: string, neverAsks?: boolean}} Choice
  */
 
@@ -283,7 +283,7 @@ export class Permissions {
 
   /**
    * Resolves the requests that the hub has completed. Canceled requests are published again: the hub cancels the requests of a session
-   * that was disconnected for a long time, and the user has not answered them.
+   * that was disconnected for a long time, although the user has not answered.
    */
   #reconcile(value) {
     if (this.#isClosed) return;
@@ -309,7 +309,7 @@ function checkChoice({ choices = [], needsChoice }, answers) {
 }
 
 /**
- * Moves one request to `completedRequests`, unless it is there already.
+ * Moves one request to `completedRequests`, unless the request is already completed.
  * @param {any} state
  * @param {string} id
  * @param {object} outcome

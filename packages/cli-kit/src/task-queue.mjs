@@ -127,7 +127,7 @@ export class TaskQueue {
   }
 
   #markHandled(item) {
-    // The handled seq is a high-water mark: it must not pass a message that is still queued for remote mode.
+    // The handled seq is a high-water mark. It must not pass a message that is still queued for remote mode.
     const isEarlierQueued = this.#items.some((other) => !other.isSkipped && other.seq !== undefined && other.seq < item.seq);
     if (item.seq !== undefined && !isEarlierQueued) this.onHandled(item.seq, item.isSkipped === true);
   }

@@ -1,8 +1,8 @@
 /**
  * Git worktrees: a separate checkout and branch for a session.
  *
- * Worktrees are created in the folder `.worktrees` of the repository. The folder is inside the served directory, and git ignores it. A
- * worktree is not removed when the session ends, because the worktree contains the user's work.
+ * Worktrees are created in the folder `.worktrees` of the repository. The folder is inside the served directory, and git ignores the
+ * folder. A worktree is not removed when the session ends, because the worktree contains the user's work.
  */
 
 import { mkdir, stat, writeFile } from 'node:fs/promises';

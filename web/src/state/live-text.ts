@@ -13,7 +13,7 @@ const MAX_TEXTS = 8;
 
 type Delta = Extract<HubEvent, { type: 'message-delta' }>;
 
-/** Applies a delta. Ignores it if the message is already stored. */
+/** Applies a delta. Ignores the delta if the message is already stored. */
 export function withDelta(conversation: Conversation, { id, kind = 'text', offset, text }: Delta): Conversation {
   const { messages, live } = conversation;
   if (messages.some(({ localId }) => localId === id)) return conversation;

@@ -1,4 +1,4 @@
-/** The files in the composers. They are uploaded to the session's machine before the message that names them is sent. */
+/** The files in the composers. A file is uploaded to the session's machine before the message with the file is sent. */
 
 import { signal } from '@preact/signals';
 import { errorText, HubError } from '../api/errors.ts';

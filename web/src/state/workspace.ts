@@ -47,7 +47,7 @@ export async function fetchChanges(id: string): Promise<GitChanges> {
   return { branch, loaded: files.length, more, lineCounts: { staged, unstaged }, ...splitByArea(files, { staged, unstaged }) };
 }
 
-/** Fetches the changes after those that are loaded. */
+/** Fetches the changes after the loaded changes. */
 export async function fetchMoreChanges(id: string, before: GitChanges): Promise<GitChanges> {
   const { files, more } = await fetchStatus(id, { offset: before.loaded });
   const { staged, unstaged } = splitByArea(files, before.lineCounts);
