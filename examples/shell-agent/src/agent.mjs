@@ -232,13 +232,13 @@ export class ShellAgent {
   /** Sends a list of the attachments. Returns the paths of the attachments that are uploads of this session. */
   async #announceAttachments(attachments) {
     if (attachments.length === 0) return [];
-    const found = await Promise.all(attachments.map(({ path }) => findUpload(this.uploads, path)));
-    const lines = found.map((file, i) => {
+    const foundUploads = await Promise.all(attachments.map(({ path }) => findUpload(this.uploads, path)));
+    const lines = foundUploads.map((file, i) => {
       const name = attachments[i].filename ?? 'file';
       return file ? `- ${name} (${file.size} bytes): ${file.path}` : `- ${name}: ignored (not an upload of this session)`;
     });
     await this.send(messages.text(`Attachments ($ATTACHMENTS has their paths):\n${lines.join('\n')}`));
-    return found.filter(Boolean).map((file) => file.path);
+    return foundUploads.filter(Boolean).map((file) => file.path);
   }
 
   #setThinking(thinking) {

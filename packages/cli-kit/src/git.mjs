@@ -87,7 +87,7 @@ export function parseStatus(text, prefix = '') {
       result.files.push({ status: 'untracked', index: '?', worktree: '?', path: withoutPrefix(record.slice(2)) });
     }
   }
-  result.files = result.files.map(({ path: name, status, ...rest }) => ({ path: name, status, ...rest }));
+  result.files = result.files.map(({ path: name, status, ...others }) => ({ path: name, status, ...others }));
   return result;
 }
 

@@ -81,9 +81,11 @@ export function tryLock(file, details = {}) {
     const text = readLock(file);
     // The holder has released the lock meanwhile.
     if (text === undefined) continue;
-    const other = parseLock(text);
-    const running = other.processes.findIndex((listed, at) => (at === 0 ? isOwnerHolding(listed, other.id) : isHolding(listed)));
-    if (running !== -1) return { pid: other.processes[running].pid, details: other.details, ownerHasExited: running > 0 };
+    const currentHolder = parseLock(text);
+    const running = currentHolder.processes.findIndex((listed, at) =>
+      at === 0 ? isOwnerHolding(listed, currentHolder.id) : isHolding(listed),
+    );
+    if (running !== -1) return { pid: currentHolder.processes[running].pid, details: currentHolder.details, ownerHasExited: running > 0 };
     if (!removeStaleLock(file, text)) sleepSync(REMOVAL_RETRY_DELAY_MS);
   }
   return { lock: createLock(file, holder) };

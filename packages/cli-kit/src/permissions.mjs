@@ -141,9 +141,16 @@ export class Permissions {
    * @param {{kind: string, label: string}} approvedBy the rule or the mode that approved the call, with a label for people
    */
   recordApproval({ id, tool }, { kind, label }) {
-    const at = this.now();
-    const entry = { tool, createdAt: at, completedAt: at, status: 'approved', decision: 'approved', approvedBy: { kind, label } };
-    this.#logFailure(this.state.mutate((current) => this.#withNewestCompleted(completeRequest(current, id, entry), id)));
+    const now = this.now();
+    const completedRequest = {
+      tool,
+      createdAt: now,
+      completedAt: now,
+      status: 'approved',
+      decision: 'approved',
+      approvedBy: { kind, label },
+    };
+    this.#logFailure(this.state.mutate((current) => this.#withNewestCompleted(completeRequest(current, id, completedRequest), id)));
   }
 
   /** The RPC `revokeSessionRule`. @param {{id?: string}} params */
@@ -195,7 +202,7 @@ export class Permissions {
     this.#pending.set(id, request);
     const { tool, args, scope, choices, needsChoice, fullContent } = request;
     const sessionRule = scope && { kind: scope.kind, label: scope.label };
-    const entry = {
+    const publishedRequest = {
       tool,
       arguments: args,
       createdAt: this.now(),
@@ -208,7 +215,7 @@ export class Permissions {
       .mutate((current) => {
         // The request was answered or canceled before this update ran, or the hub already has the request.
         if (!this.#pending.has(id) || current?.requests?.[id] || current?.completedRequests?.[id]) return current;
-        return { ...current, requests: { ...current?.requests, [id]: entry } };
+        return { ...current, requests: { ...current?.requests, [id]: publishedRequest } };
       })
       .catch((error) => {
         if (this.#pending.delete(id)) request.resolve({ status: 'canceled', id });

@@ -267,15 +267,19 @@ function insertRequests(items: TimelineItem[], requests: [id: string, request: C
     .filter(({ createdAt }) => createdAt >= since)
     .sort((a, b) => a.createdAt - b.createdAt);
   const result: TimelineItem[] = [];
-  let next = 0;
+  let nextIndex = 0;
   for (const item of items) {
-    for (let request = sorted[next]; request && 'createdAt' in item && request.createdAt < item.createdAt; request = sorted[next]) {
+    for (
+      let request = sorted[nextIndex];
+      request && 'createdAt' in item && request.createdAt < item.createdAt;
+      request = sorted[nextIndex]
+    ) {
       result.push(request);
-      next += 1;
+      nextIndex += 1;
     }
     result.push(item);
   }
-  return [...result, ...sorted.slice(next)];
+  return [...result, ...sorted.slice(nextIndex)];
 }
 
 /** Moves the end of a turn below the text that immediately follows. Some CLIs report `ready` before they send the last text. */
