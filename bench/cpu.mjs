@@ -62,15 +62,15 @@ await main(async () => {
 /** Measures one build. Resolves to the time of each request, in microseconds: the 33rd percentile of the rounds. */
 async function measure(build, only) {
   const { prepareRequests } = await import('./lib/in-process.mjs');
-  const all = await prepareRequests(build);
-  const wanted = only ? only.split(',') : Object.keys(all);
-  const unknown = wanted.find((name) => !(name in all));
-  if (unknown) throw new UsageError(`--only: there is no request ${unknown}. The requests are: ${Object.keys(all).join(', ')}.`);
+  const requests = await prepareRequests(build);
+  const wanted = only ? only.split(',') : Object.keys(requests);
+  const unknown = wanted.find((name) => !(name in requests));
+  if (unknown) throw new UsageError(`--only: there is no request ${unknown}. The requests are: ${Object.keys(requests).join(', ')}.`);
   const times = Object.fromEntries(wanted.map((name) => [name, []]));
   for (let round = 0; round < WARM_UP_ROUNDS + ROUNDS; round += 1) {
     for (const name of wanted) {
       const start = performance.now();
-      for (let i = 0; i < REQUESTS_PER_ROUND; i += 1) await all[name]();
+      for (let i = 0; i < REQUESTS_PER_ROUND; i += 1) await requests[name]();
       if (round >= WARM_UP_ROUNDS) times[name].push(((performance.now() - start) * 1000) / REQUESTS_PER_ROUND);
     }
   }
@@ -84,14 +84,14 @@ function compare(builds, passes, only) {
     process.stderr.write(`pass ${pass + 1} of ${passes}\n`);
     // The order rotates, so that each build is first equally often.
     for (let turn = 0; turn < builds.length; turn += 1) {
-      const at = (pass + turn) % builds.length;
-      const env = { ...process.env, CPU_BUILD: builds[at], CPU_ONLY: only };
+      const buildIndex = (pass + turn) % builds.length;
+      const env = { ...process.env, CPU_BUILD: builds[buildIndex], CPU_ONLY: only };
       const printed = execFileSync(process.execPath, ['--no-warnings', SELF], {
         env,
         encoding: 'utf8',
         stdio: ['ignore', 'pipe', 'inherit'],
       });
-      for (const [name, time] of Object.entries(JSON.parse(printed))) (figures[at][name] ??= []).push(time);
+      for (const [name, time] of Object.entries(JSON.parse(printed))) (figures[buildIndex][name] ??= []).push(time);
     }
   }
   const median = (times) => sorted(times)[Math.floor(times.length / 2)];

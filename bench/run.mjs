@@ -1,6 +1,6 @@
 /**
  * `npm run bench`: measures the built hub in the real runtime, and the floor: plain JavaScript that does the same work. The exit code is 1
- * after a problem, such as a lost message or an error. It does not depend on the figures.
+ * after a problem, such as a lost message or an error. The exit code does not depend on the figures.
  */
 
 import { mkdirSync, writeFileSync } from 'node:fs';

@@ -1,6 +1,6 @@
 // `npm run audit`: checks licences, sources and known vulnerabilities of the crates (cargo-deny, deny.toml), and known
-// vulnerabilities of the npm packages. It is not a part of `npm test`, because it needs the network. It skips the check of a
-// vulnerability database that cannot be reached.
+// vulnerabilities of the npm packages. Skips the check of a vulnerability database that cannot be reached. This command is not a part of
+// `npm test`, because it needs the network.
 
 import { spawnSync } from 'node:child_process';
 import { parseCommandLine } from './lib/command-line.mjs';

@@ -105,15 +105,15 @@ async function startHub(clone, env, port) {
     readLines(child.stderr, onLine);
   });
   const timeout = sleep(START_TIMEOUT_MS, undefined, { ref: false });
-  const found = await Promise.race([link, exited, timeout]);
-  if (!found) {
+  const signInUrl = await Promise.race([link, exited, timeout]);
+  if (!signInUrl) {
     kill();
     throw new UserError(`npm run dev did not start:\n${lines.join('\n')}`);
   }
-  const headers = { authorization: `Bearer ${found.hash.replace('#token=', '')}` };
-  const request = async (path, init) => (await fetch(new URL(path, found), { headers, ...init })).json();
+  const headers = { authorization: `Bearer ${signInUrl.hash.replace('#token=', '')}` };
+  const request = async (path, init) => (await fetch(new URL(path, signInUrl), { headers, ...init })).json();
   return {
-    url: found,
+    url: signInUrl,
     createSession: async () => {
       const body = JSON.stringify({ tag: '/code/demo', metadata: { path: '/code/demo', host: 'laptop' } });
       return (await request('/cli/sessions', { method: 'POST', body })).session.id;

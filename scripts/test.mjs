@@ -96,7 +96,7 @@ function plan({ changed, only, file }) {
     .map((check) => (check.files ? withFiles(check, { changed, file }) : withInputs(check)))
     .filter(({ passes }) => Object.entries(passes).some(([name, hash]) => !changed || !hasPassed(name, hash)))
     .filter(({ files }) => file.length === 0 || files);
-  // The dependencies of chosen checks always run. They are builds, which do nothing when they are up to date.
+  // The dependencies of chosen checks always run, because these checks are builds, and a build that is up to date does nothing.
   const needed = new Set(chosen.flatMap(({ after = [] }) => after));
   const select = (/** @type {import('./lib/checks.mjs').ProjectCheck} */ { title, ...check }) =>
     chosen.find((candidate) => candidate.title === title) ?? (needed.has(title) ? withInputs({ title, ...check }) : undefined);

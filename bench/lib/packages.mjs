@@ -1,4 +1,4 @@
-/** The npm packages of the bench. They are those of the end-to-end tests, so that both use the same runtime and client. */
+/** The npm packages of the bench: the packages of the end-to-end tests, so that bench and tests use the same runtime and client. */
 
 import { createRequire } from 'node:module';
 import { join } from 'node:path';

@@ -41,7 +41,7 @@ export const D1_MAX_GB = 10;
 /** How many WebSocket messages to an object count as one request. Source: the page of `OBJECTS`. */
 export const MESSAGES_PER_REQUEST = 20;
 
-/** The memory that is charged for an active object, in GB. It does not depend on the memory used. Source: the page of `OBJECTS`. */
+/** The memory that is charged for an active object, in GB, regardless of the memory used. Source: the page of `OBJECTS`. */
 export const OBJECT_GB = 0.128;
 
 /**

@@ -51,7 +51,7 @@ export const scale = (usage, factor) => combine(usage, usage, (count) => count *
  * Returns the billed amounts for a usage:
  * - Rows, requests and lines of the log are counted.
  * - The duration is counted, plus an assumed duration for each request to D1, because a local D1 answers at once.
- * - The CPU time is computed. It is assumed that each frame of a CLI, and a reply to the frame, pass through the worker.
+ * - The CPU time is computed, as if each frame of a CLI, and a reply to each frame, passed through the worker.
  */
 export function billedAmounts(usage, invocationLogs = hasInvocationLogs()) {
   return {

@@ -19,7 +19,7 @@ const FAN_OUTS = [20, 100, 200, 400];
 const FAN_OUT_RATE = 20;
 /** The numbers of concurrent calls of one CLI. */
 const CALLERS = [1, 16, 64];
-/** Limited by the file descriptors of the local runtime: it uses two for each CLI, and usually may open 20,000. */
+/** The numbers of idle CLIs. The local runtime needs two file descriptors for each CLI, and usually may open 20,000. */
 const CLI_COUNTS = [1000, 4000, 8000];
 const KEEP_ALIVE_MS = 10_000;
 

@@ -69,9 +69,9 @@ export async function run({ sides, quick, report, addNote, reportProblem, hostPi
       `${side.name}: workerd used ${memory.before.toFixed(0)} MB before 1,000 CLIs connected, ${memory.megabytes.toFixed(0)} MB after`,
     );
     figures.alive[side.name] = { percent: await measureKeepAlives(side, sockets, sessions, quick ? 5 : 20) };
-    const more = await measureGrowth(side, await openSessions('header'), 'header', quick);
-    figures.header[side.name] = more.memory;
-    sockets.push(...more.sockets);
+    const headerFigures = await measureGrowth(side, await openSessions('header'), 'header', quick);
+    figures.header[side.name] = headerFigures.memory;
+    sockets.push(...headerFigures.sockets);
     const lost = sockets.filter((socket) => !socket.connected).length;
     if (lost > 0) reportProblem(`${lost} of ${sockets.length} CLIs lost their connection to the ${side.name}`);
     for (const socket of sockets) socket.close();

@@ -27,7 +27,7 @@ async function connect(side, session, way) {
 }
 
 export async function run({ sides, pace, report, reportProblem }) {
-  // The warm-up uses the sessions after those of the slices.
+  // The last `count` sessions are for the warm-up.
   const count = Math.min(MAX_CLIS_IN_SLICE, Math.floor(CLIS / (pace.rounds + 1)));
   const sessions = new Map();
   for (const side of sides) {

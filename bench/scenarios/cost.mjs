@@ -59,7 +59,7 @@ const PARTS = {
   end: { title: 'a day ends', times: DAYS },
 };
 
-/** Waits for the hub's late commits, which follow acknowledgements and responses, so that they are counted, too. */
+/** Waits for commits that follow an acknowledgement or a response, so that the usage includes these commits. */
 const waitForCommits = () => sleep(500);
 
 class Day {

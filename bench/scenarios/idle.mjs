@@ -1,6 +1,7 @@
 /**
  * An idle namespace for some minutes: how long its object is in memory, how long the object runs, how many statements the object sends to
- * D1, and the price of such a month. Then the same with keep-alives. This scenario counts usage, so it uses the counting hub and has no floor.
+ * D1, and the price of such a month. Then measures the namespace with keep-alives. This scenario counts usage, so it uses the counting hub and
+ * has no floor.
  */
 
 import { idleTable } from '../lib/cost-report.mjs';

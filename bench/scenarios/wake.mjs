@@ -70,7 +70,7 @@ async function countRoundTrips(side, { hibernate }, request) {
     const before = await readCounts(side);
     await request();
     const after = await readCounts(side);
-    // If the request did not wake the object, an alarm has woken it before.
+    // If the request did not wake the object, an alarm has woken the object before.
     if (after.wakes === before.wakes + 1) roundTrips.push(after.roundTrips - before.roundTrips);
   }
   if (roundTrips.length < COUNTED_WAKES) throw new Error(`requests to ${side.name} did not wake its object`);

@@ -1,4 +1,4 @@
-/** The known agents: how each agent is started, how the user signs in, and which permission modes it has. */
+/** The known agents: start, sign-in and permission modes of each agent. */
 
 import { removeEmptyRecords } from './gemini-records.mjs';
 

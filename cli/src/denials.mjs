@@ -1,4 +1,4 @@
-/** The user's reasons for denials. The answer to a permission request has no field for a reason, so the next prompt begins with it. */
+/** The user's reasons for denials. The answer to a permission request has no field for a reason, so the next prompt begins with the reason. */
 
 const MAX_CALL_CHARS = 200;
 

@@ -1,7 +1,7 @@
 /**
  * The files in which Gemini CLI stores its sessions: `session-<minute>-<first 8 characters of the id>.jsonl`. When Gemini CLI loads a
- * session, it creates a second file without messages, named after the current minute. At the next start, also of another session,
- * Gemini CLI deletes each file without messages, and with it all files of the same id, including the conversation.
+ * session, it creates a second file without messages, named after the current minute. At the next start, also of another session, Gemini CLI
+ * deletes each file without messages, together with all files of the same id, including the conversation.
  */
 
 import { readFile, readdir, rm } from 'node:fs/promises';

@@ -1,6 +1,6 @@
 /**
- * The order of mode changes. After the approval of a plan, the agent selects a mode itself and reports the mode. If the user has
- * selected a mode together with the approval, it is set after the report: otherwise the agent's mode would replace the user's mode.
+ * The order of mode changes. After the approval of a plan, the agent selects a mode itself and reports the mode. A mode that the user has
+ * selected together with the approval is set after the report. Otherwise the agent's mode would replace the user's mode.
  */
 
 import { setTimeout as delay } from 'node:timers/promises';

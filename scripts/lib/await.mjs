@@ -97,7 +97,7 @@ export class Recorder {
   }
 
   /**
-   * Waits for the first matching item after the item that the previous call returned. Skips the items between them.
+   * Waits for the first matching item after the item that the previous call returned. Skips items that do not match.
    * @param {(item: T) => unknown} matches
    * @param {string} what
    * @param {number} [ms]

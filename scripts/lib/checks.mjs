@@ -30,7 +30,7 @@ const FIRST_LOAD_BUDGET_BYTES = 250_000;
 /** Limit on the test files that run at a time, because each test file starts its own runtime and clients. */
 const CONCURRENCY = Math.min(4, availableParallelism());
 
-/** End-to-end tests that mostly wait for the platform's timers of 10 to 60 s. In their own lane, more of them run at a time. */
+/** End-to-end tests that mostly wait for the platform's timers of 10 to 60 s. Their lane runs more test files at a time. */
 const TIMER_TESTS = ['connecting', 'costs', 'events', 'hibernation', 'liveness', 'restart', 'slow-bodies'].map(
   (name) => `tests/e2e/${name}.test.mjs`,
 );

@@ -25,12 +25,12 @@ export function checkEnvironment(args, env) {
   const config = optionOf(args, 'config', 'c') ?? inProject('wrangler.toml');
   const hint = `Create it with: ${commandLine('deploy', `--env ${name}`)}`;
   const databases = readDatabases(readFileSync(config, 'utf8'));
-  const own = databases.get(name);
-  if (!own) {
+  const ownIds = databases.get(name);
+  if (!ownIds) {
     throw new UserError(`There is no environment ${name}: wrangler would use the settings and the database of production.`, hint);
   }
   for (const [other, ids] of databases) {
-    const shared = other === name ? undefined : ids.find((id) => own.includes(id));
+    const shared = other === name ? undefined : ids.find((id) => ownIds.includes(id));
     if (shared) throw new UserError(`The environment ${name} has the database of ${other || 'production'}: ${shared}.`, hint);
   }
 }

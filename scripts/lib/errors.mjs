@@ -40,7 +40,7 @@ const HINTS = [
 /** @param {string} text the output or the error code of a program */
 const findHint = (text) => HINTS.find(([pattern]) => pattern.test(text))?.[1];
 
-/** A program exited with a code other than 0. `output` is empty if it was already shown. */
+/** A program exited with a code other than 0. `output` is empty if the output was already shown. */
 export class CommandFailed extends UserError {
   /**
    * @param {string} command with its arguments

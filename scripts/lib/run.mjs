@@ -26,7 +26,7 @@ const running = new Set();
 /** @type {AsyncLocalStorage<Scope>} */
 const scopes = new AsyncLocalStorage();
 
-/** Returns the scope of the caller and the scopes around it. @returns {Scope[]} */
+/** Returns the scope of the caller, and all outer scopes. @returns {Scope[]} */
 function currentScopes() {
   const found = [];
   for (let scope = scopes.getStore(); scope !== undefined; scope = scope.outer) found.push(scope);

@@ -119,7 +119,7 @@ export function installNightly() {
 
 const FUZZ_TOOL = { crate: 'cargo-fuzz', version: '0.13.2' };
 
-/** Returns the pinned version of cargo-fuzz: its name on the PATH, or its path in the tools folder. Undefined if it is not installed. */
+/** Returns the command of cargo-fuzz in the pinned version: on the PATH, or in the tools folder. Undefined if this version is not installed. */
 export function fuzzTool() {
   const { crate, version } = FUZZ_TOOL;
   return [crate, path.join(TOOLS_DIR, 'bin', exe(crate))].find((candidate) => {

@@ -23,9 +23,9 @@ export const NODE_PACKAGES = {
  */
 export function atLeast(version, minimum) {
   const numbers = (text) => text.replace(/^v/, '').split(/[.-]/).slice(0, 3).map(Number);
-  const [have, want] = [numbers(version), numbers(minimum)];
-  for (let i = 0; i < want.length; i += 1) {
-    if (have[i] !== want[i]) return have[i] > want[i];
+  const [actual, required] = [numbers(version), numbers(minimum)];
+  for (let i = 0; i < required.length; i += 1) {
+    if (actual[i] !== required[i]) return actual[i] > required[i];
   }
   return true;
 }

@@ -3,8 +3,8 @@
  *
  * The order of the options means nothing: some agents list a permanent approval first. The options by kind:
  * - `allow_once` is chosen for an approval. After an approval for the session, the caller allows every later call once.
- * - `allow_always` may write a permanent rule into the settings of the user or of the project. It is chosen only if the user has seen
- *   its name and selected it.
+ * - `allow_always` may write a permanent rule into the settings of the user or of the project. So this option is chosen only if the user has
+ *   selected it by its name.
  * - `reject_once` is chosen for a denial.
  * - `reject_always` may write a permanent rule too, and is never chosen.
  *
@@ -34,8 +34,8 @@ const textOf = ({ optionId, name }) => `${optionId} ${isText(name) ? name : ''}`
  */
 export function chooseOption(options, status) {
   const kind = status === 'approved' ? 'allow_once' : 'reject_once';
-  const found = asList(options).filter((option) => option?.kind === kind && isText(option.optionId));
-  return found.find((option) => !CHOOSES_MODE.test(textOf(option))) ?? found[0];
+  const candidates = asList(options).filter((option) => option?.kind === kind && isText(option.optionId));
+  return candidates.find((option) => !CHOOSES_MODE.test(textOf(option))) ?? candidates[0];
 }
 
 /**
@@ -46,9 +46,9 @@ export function chooseOption(options, status) {
  */
 export function offeredChoices(options, isPlan) {
   const approval = chooseOption(options, 'approved');
-  const others = asList(options).filter((option) => isApproval(option) && option !== approval);
-  if (others.length === 0 || (approval && !isPlan)) return {};
-  const choices = others.map((option) => ({
+  const otherApprovals = asList(options).filter((option) => isApproval(option) && option !== approval);
+  if (otherApprovals.length === 0 || (approval && !isPlan)) return {};
+  const choices = otherApprovals.map((option) => ({
     id: option.optionId,
     label: firstLine(isText(option.name) ? option.name : option.optionId, MAX_LABEL_CHARS),
     ...(NEVER_ASKS.test(textOf(option)) && { neverAsks: true }),

@@ -43,7 +43,7 @@ const MAX_IMAGE_CHARS = 25_000_000;
 /**
  * An image block of a message.
  * @param {{data?: unknown, mimeType?: unknown}} block of the protocol
- * @returns {object | null} null if it cannot be shown
+ * @returns {object | null} null if the image cannot be shown
  */
 export const imageBlock = ({ data, mimeType }) =>
   typeof data === 'string' && typeof mimeType === 'string' && data.length <= MAX_IMAGE_CHARS

@@ -111,11 +111,11 @@ export class ToolCalls {
   /** Ends a call for a reason that the agent may not report. */
   close(call, reason) {
     if (call.isEnded) return [];
-    const rest = call.output.takeRest();
+    const unsentOutput = call.output.takeRest();
     call.isEnded = true;
     call.isClosed = true;
     const records = call.isStored ? [] : [this.#store(call)];
-    if (typeof rest !== 'string' || rest.trim() !== '') records.push(this.#result(call, rest));
+    if (typeof unsentOutput !== 'string' || unsentOutput.trim() !== '') records.push(this.#result(call, unsentOutput));
     return [...records, this.#result(call, call.resultCount > 0 ? `\n${reason}` : reason, { isError: true, isFinal: true })];
   }
 

@@ -38,9 +38,9 @@ const PATCH_FIELDS = ['diff', 'patch'];
  * @param {import('./agents.mjs').Quirks} quirks
  */
 export function toolName({ toolCallId, kind, firstTitle, names }, { hasNameInId, toolNames = {} }) {
-  const [prefix, ...rest] = hasNameInId ? toolCallId.split('__') : [''];
+  const [prefix, ...textAfterPrefix] = hasNameInId ? toolCallId.split('__') : [''];
   const todoTool = TODO_TOOLS.test(firstTitle) ? firstTitle : undefined;
-  const given = names.at(-1) ?? (rest.length > 0 ? prefix : todoTool);
+  const given = names.at(-1) ?? (textAfterPrefix.length > 0 ? prefix : todoTool);
   const name = given ?? (isKnownKind(kind) ? NAMES_BY_KIND[kind] : undefined) ?? firstTitle ?? 'Tool';
   return (Object.hasOwn(toolNames, name) ? toolNames[name] : name).slice(0, MAX_NAME_CHARS).toWellFormed();
 }
@@ -87,9 +87,9 @@ function withDescription(input, description) {
 }
 
 /** Leaves out `commands` if this list contains only `command`. @param {Record<string, any>} input */
-function withoutRepeatedCommand({ commands, ...rest }) {
-  const isRepeated = Array.isArray(commands) && commands.length === 1 && commands[0] === rest.command;
-  return isRepeated || commands === undefined ? rest : { ...rest, commands };
+function withoutRepeatedCommand({ commands, ...otherFields }) {
+  const isRepeated = Array.isArray(commands) && commands.length === 1 && commands[0] === otherFields.command;
+  return isRepeated || commands === undefined ? otherFields : { ...otherFields, commands };
 }
 
 /** Renames the fields of an edit or of a new file. A field keeps its name if another field has the new name. */
@@ -112,13 +112,13 @@ function renameEditFields(fields) {
 
 /** Adds the changes of files, and leaves out the fields whose values the changes show. */
 function withDiffs(fields, diffs) {
-  const rest = Object.fromEntries(Object.entries(fields).filter(([name, value]) => !isShown(name, value, diffs)));
+  const otherFields = Object.fromEntries(Object.entries(fields).filter(([name, value]) => !isShown(name, value, diffs)));
   const edits = diffs.map(toEdit);
-  if (edits.length === 1) return hasCommonName(edits[0], rest) ? { ...edits[0], input: fields } : { ...edits[0], ...rest };
+  if (edits.length === 1) return hasCommonName(edits[0], otherFields) ? { ...edits[0], input: fields } : { ...edits[0], ...otherFields };
   const [{ file_path }] = edits;
   const isOneFile = edits.every((edit) => edit.file_path === file_path && edit.content === undefined);
   const changes = isOneFile ? { file_path, edits: edits.map(({ file_path: _, ...edit }) => edit) } : { changes: edits };
-  return hasCommonName(changes, rest) ? { ...changes, input: fields } : { ...changes, ...rest };
+  return hasCommonName(changes, otherFields) ? { ...changes, input: fields } : { ...changes, ...otherFields };
 }
 
 const hasCommonName = (a, b) => Object.keys(a).some((name) => Object.hasOwn(b, name));
@@ -145,7 +145,7 @@ function isPatchOf(patch, { oldText, newText }) {
   });
 }
 
-/** Converts a change of a file to an edit. Of an existing file, the edit has only the changed lines and some lines around them. */
+/** Converts a change of a file to an edit. For an existing file, the edit has only the changed lines and {@link CONTEXT_LINES} around. */
 function toEdit({ path, oldText, newText }) {
   if (oldText === '') return { file_path: path, content: newText };
   const [old_string, new_string] = trimCommonLines(oldText, newText);

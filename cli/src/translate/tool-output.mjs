@@ -166,10 +166,10 @@ function findNewPart(known, text) {
   const trimmed = known.trimEnd();
   // Agents trim the white space at the end of the final text.
   if (trimmed.endsWith(text.trimEnd())) return '';
-  const end = trimmed.slice(-OVERLAP_CHARS);
-  const at = end.length >= MIN_OVERLAP_CHARS ? text.lastIndexOf(end) : -1;
-  if (at < 0) return known.endsWith('\n') ? text : `\n${text}`;
-  const rest = text.slice(at + end.length);
-  const blank = known.slice(trimmed.length);
-  return rest.startsWith(blank) ? rest.slice(blank.length) : rest;
+  const knownEnd = trimmed.slice(-OVERLAP_CHARS);
+  const position = knownEnd.length >= MIN_OVERLAP_CHARS ? text.lastIndexOf(knownEnd) : -1;
+  if (position < 0) return known.endsWith('\n') ? text : `\n${text}`;
+  const newPart = text.slice(position + knownEnd.length);
+  const trailingSpace = known.slice(trimmed.length);
+  return newPart.startsWith(trailingSpace) ? newPart.slice(trailingSpace.length) : newPart;
 }

@@ -85,7 +85,7 @@ export class ShellAgent {
     this.queue.receive(message);
   }
 
-  /** Queues a command typed at the terminal. It runs without a permission request. */
+  /** Queues a command typed at the terminal, which runs without a permission request. */
   typeLine(text) {
     this.queue.add({ text, attachments: [], isLocal: true });
   }
@@ -172,7 +172,7 @@ export class ShellAgent {
     await this.send(messages.text(summary), localIds.end);
   }
 
-  /** Runs a command. Returns the unsent rest of its output and a description of how it ended. */
+  /** Runs a command. Returns the unsent rest of the output, and describes how the command ended. */
   async #execute(item, task, call, { command, args, attachments }) {
     try {
       this.#running = startCommand({
@@ -232,13 +232,13 @@ export class ShellAgent {
   /** Sends a list of the attachments. Returns the paths of the attachments that are uploads of this session. */
   async #announceAttachments(attachments) {
     if (attachments.length === 0) return [];
-    const found = await Promise.all(attachments.map(({ path }) => findUpload(this.uploads, path)));
-    const lines = found.map((file, i) => {
+    const foundUploads = await Promise.all(attachments.map(({ path }) => findUpload(this.uploads, path)));
+    const lines = foundUploads.map((file, i) => {
       const name = attachments[i].filename ?? 'file';
       return file ? `- ${name} (${file.size} bytes): ${file.path}` : `- ${name}: ignored (not an upload of this session)`;
     });
     await this.send(messages.text(`Attachments ($ATTACHMENTS has their paths):\n${lines.join('\n')}`));
-    return found.filter(Boolean).map((file) => file.path);
+    return foundUploads.filter(Boolean).map((file) => file.path);
   }
 
   #setThinking(thinking) {

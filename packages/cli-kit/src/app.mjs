@@ -187,8 +187,8 @@ function claimMachine(store, id, { machineId }) {
 
 /** Returns the real path of a directory that an option names. @throws {UsageError} when it is not a directory */
 export async function resolveDirectory(path, option) {
-  const found = await realpath(path).catch(() => null);
-  if (found === null) throw new UsageError(`${option}: there is no directory ${path}.`);
-  if (!(await stat(found)).isDirectory()) throw new UsageError(`${option}: ${path} is not a directory.`);
-  return found;
+  const resolved = await realpath(path).catch(() => null);
+  if (resolved === null) throw new UsageError(`${option}: there is no directory ${path}.`);
+  if (!(await stat(resolved)).isDirectory()) throw new UsageError(`${option}: ${path} is not a directory.`);
+  return resolved;
 }

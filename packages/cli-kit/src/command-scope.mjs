@@ -24,7 +24,7 @@ const LAUNCHERS = toSet(`
   docker docker-compose podman podman-compose nerdctl kubectl oc lxc vagrant tar gtar bsdtar zip less more man wget op doppler
 `);
 
-/** Programs without subcommands. They run no other program, except with the arguments in `UNSAFE_ARGUMENTS`. */
+/** Programs without subcommands, which run no other program, except with the arguments in `UNSAFE_ARGUMENTS`. */
 const WITHOUT_SUBCOMMANDS = toSet(`
   ls cat head tail wc echo printf pwd mkdir touch cp mv rm rmdir ln chmod chown stat file du df date whoami id uname basename
   dirname realpath readlink cut tr uniq comm diff cmp paste fold nl tac rev seq sleep true false test which tree grep egrep fgrep

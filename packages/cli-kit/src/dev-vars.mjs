@@ -11,8 +11,8 @@ const VARIABLE =
  * @returns {Record<string, string>}
  */
 export function parseDevVars(text) {
-  const found = [...text.replace(/\r\n?/g, '\n').matchAll(VARIABLE)];
-  return Object.fromEntries(found.map(([, name, written = '']) => [name, unquote(written.trim())]));
+  const definitions = [...text.replace(/\r\n?/g, '\n').matchAll(VARIABLE)];
+  return Object.fromEntries(definitions.map(([, name, written = '']) => [name, unquote(written.trim())]));
 }
 
 /** @param {string} written */

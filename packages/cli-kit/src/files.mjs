@@ -43,18 +43,18 @@ export function fileMethods(root) {
      */
     async listDirectory({ path: requestedPath = '', offset = 0 } = {}) {
       const folder = await resolveInside(root, requestedPath);
-      const found = await readdir(folder, { withFileTypes: true }).catch((error) => {
+      const allEntries = await readdir(folder, { withFileTypes: true }).catch((error) => {
         if (error.code === 'ENOTDIR') throw new PathError(`${requestedPath} is not a directory.`);
         if (error.code === 'EACCES') throw new PathError(`Permission denied: ${requestedPath || 'the directory'}.`);
         throw error;
       });
       // A link is sorted like its target, so links are resolved. Resolving very many links would exceed the hub's time limit.
-      const links = found.filter((entry) => entry.isSymbolicLink());
+      const links = allEntries.filter((entry) => entry.isSymbolicLink());
       const described = await describeEntries(root, folder, links.length > MAX_ENTRIES ? [] : links);
       const linkEntries = new Map(described.map((entry) => [entry.name, entry]));
       const rank = (entry) => (entry.isDirectory() || linkEntries.get(entry.name)?.type === 'directory' ? 0 : 1);
-      found.sort((a, b) => rank(a) - rank(b) || compare(a.name, b.name));
-      const page = pageOf(found, offset, MAX_ENTRIES);
+      allEntries.sort((a, b) => rank(a) - rank(b) || compare(a.name, b.name));
+      const page = pageOf(allEntries, offset, MAX_ENTRIES);
       const entries = await describeEntries(root, folder, page.entries, linkEntries);
       return { success: true, entries, ...page.moreField, ...(page.moreField.more === undefined ? {} : { truncated: true }) };
     },

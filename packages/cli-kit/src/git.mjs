@@ -1,4 +1,4 @@
-/** RPC methods for git: status, diffs, and the number of changed lines per file. They run the installed `git`. */
+/** RPC methods for git: status, diffs, and the number of changed lines per file. The methods run the installed `git`. */
 
 import { lstat } from 'node:fs/promises';
 import path from 'node:path';
@@ -60,7 +60,7 @@ const STATUS_BY_LETTER = { M: 'modified', T: 'typechange', A: 'added', D: 'delet
 /**
  * Parses `git status --porcelain=v2 --branch -z`.
  * @param {string} text NUL-separated records
- * @param {string} [prefix] the directory's path inside the repository, with a trailing slash. It is removed from the files' paths
+ * @param {string} [prefix] the directory's path inside the repository, with a trailing slash. The returned paths do not have this prefix
  * @returns {{branch: string | null, oid: string | null, detached: boolean, upstream?: string, ahead?: number,
  *   behind?: number, files: {path: string, status: string, index: string, worktree: string, oldPath?: string}[]}}
  *   `index` and `worktree` are git's letters, `.` for unchanged
@@ -87,7 +87,7 @@ export function parseStatus(text, prefix = '') {
       result.files.push({ status: 'untracked', index: '?', worktree: '?', path: withoutPrefix(record.slice(2)) });
     }
   }
-  result.files = result.files.map(({ path: name, status, ...rest }) => ({ path: name, status, ...rest }));
+  result.files = result.files.map(({ path: name, status, ...others }) => ({ path: name, status, ...others }));
   return result;
 }
 

@@ -145,7 +145,7 @@ export class HubSocket extends EventEmitter {
   }
 
   /**
-   * Sends an event until it is acknowledged, over any number of connections. The hub may receive it more than once.
+   * Sends an event until the hub acknowledges it, over any number of connections. The hub may receive the event more than once.
    * @returns {Promise<any>} the acknowledgement
    * @throws {RefusedError} when this socket was closed
    */

@@ -81,9 +81,11 @@ export function tryLock(file, details = {}) {
     const text = readLock(file);
     // The holder has released the lock meanwhile.
     if (text === undefined) continue;
-    const other = parseLock(text);
-    const running = other.processes.findIndex((listed, at) => (at === 0 ? isOwnerHolding(listed, other.id) : isHolding(listed)));
-    if (running !== -1) return { pid: other.processes[running].pid, details: other.details, ownerHasExited: running > 0 };
+    const currentHolder = parseLock(text);
+    const running = currentHolder.processes.findIndex((listed, at) =>
+      at === 0 ? isOwnerHolding(listed, currentHolder.id) : isHolding(listed),
+    );
+    if (running !== -1) return { pid: currentHolder.processes[running].pid, details: currentHolder.details, ownerHasExited: running > 0 };
     if (!removeStaleLock(file, text)) sleepSync(REMOVAL_RETRY_DELAY_MS);
   }
   return { lock: createLock(file, holder) };
@@ -160,8 +162,8 @@ function writeTemporary(file, holder) {
 
 /**
  * Removes a stale lock. Two processes may find the same stale lock. The slower process must not remove the lock that the faster
- * process has acquired meanwhile. So each process first locks another file, the claim, which is named after the stale content. With the
- * claim, it removes the stale lock if the content is unchanged.
+ * process has acquired meanwhile. So each process first locks another file, the claim, which is named after the stale content. The holder
+ * of the claim removes the stale lock if the content of the lock is unchanged.
  * @param {string} file
  * @param {string} text the content of the stale lock
  * @returns {boolean} false when another process is removing the lock
@@ -204,7 +206,7 @@ function parseLock(text) {
 const isHolding = ({ pid, startTime }) => isRunning(pid, startTime);
 
 /**
- * Whether the owner of a lock still holds it.
+ * Whether the owner of a lock still holds the lock.
  * @param {Process} owner
  * @param {string} id of the holder
  */

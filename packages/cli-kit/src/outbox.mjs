@@ -3,7 +3,7 @@
  *
  * - Exactly once: unacknowledged messages are sent again on the next connection. The hub detects duplicates by `localId`.
  * - In order: after a transient refusal, the outbox waits until all in-flight messages are answered, then sends the refused messages
- *   first. Only a message that was in flight together with a refused message can be stored before it.
+ *   first. Only a message that was in flight together with a refused message can be stored before the refused message.
  * - Bounded memory: while the outbox is full, `push` waits, which slows down the producer of the messages.
  */
 

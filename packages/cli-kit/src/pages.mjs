@@ -1,7 +1,7 @@
 /** Pages of long lists in answers to the hub. */
 
 /**
- * Returns a page of a list. `moreField` contains the field `more`, the number of entries after the page. For the last page, it is empty.
+ * Returns a page of a list. `moreField` is `{more}`, the number of entries after the page, or `{}` for the last page.
  * @template T
  * @param {T[]} all
  * @param {unknown} offset

@@ -42,10 +42,10 @@ export function checkRelative(value, field = 'path') {
 export async function resolveInside(root, value, { mustExist = true, field = 'path' } = {}) {
   const relative = checkRelative(value, field);
   const joined = path.resolve(root, relative);
-  const found = await realpath(joined).catch((error) => error);
-  if (typeof found === 'string') return requireInside(root, found, relative);
-  if (found.code !== 'ENOENT' && found.code !== 'ENOTDIR') {
-    throw new PathError(`Cannot open ${relative}: ${found.code === 'ELOOP' ? 'too many symbolic links' : found.code}.`);
+  const resolved = await realpath(joined).catch((error) => error);
+  if (typeof resolved === 'string') return requireInside(root, resolved, relative);
+  if (resolved.code !== 'ENOENT' && resolved.code !== 'ENOTDIR') {
+    throw new PathError(`Cannot open ${relative}: ${resolved.code === 'ELOOP' ? 'too many symbolic links' : resolved.code}.`);
   }
   if (mustExist) throw new PathError(`No such file or directory: ${relative}`);
   let folder = path.dirname(joined);
@@ -60,9 +60,9 @@ export async function resolveInside(root, value, { mustExist = true, field = 'pa
   }
 }
 
-function requireInside(root, found, relative) {
-  if (!isInside(root, found)) throw new PathError(`${relative} leads outside the session's directory.`);
-  return found;
+function requireInside(root, resolved, relative) {
+  if (!isInside(root, resolved)) throw new PathError(`${relative} leads outside the session's directory.`);
+  return resolved;
 }
 
 /**
@@ -72,10 +72,10 @@ function requireInside(root, found, relative) {
 export async function resolveCwd(root, cwd) {
   if (cwd === undefined || cwd === null || cwd === '') return root;
   if (typeof cwd !== 'string' || cwd.includes('\0')) throw new PathError('"cwd" must be a path.');
-  const found = await realpath(path.resolve(root, cwd)).catch(() => null);
-  if (found === null) throw new PathError(`No such directory: ${cwd}`);
-  if (!isInside(root, found)) throw new PathError(`${cwd} is outside the session's directory.`);
-  return found;
+  const resolved = await realpath(path.resolve(root, cwd)).catch(() => null);
+  if (resolved === null) throw new PathError(`No such directory: ${cwd}`);
+  if (!isInside(root, resolved)) throw new PathError(`${cwd} is outside the session's directory.`);
+  return resolved;
 }
 
 /** Expands a leading `~` and makes the path absolute against `base`. */
@@ -93,15 +93,15 @@ export function expandHome(text, base) {
  *   `info`: null if the path does not exist or is not served, so that a client learns nothing about other paths
  */
 export async function findServedDirectory(directories, text) {
-  const found = await resolveExisting(expandHome(text, directories[0]));
-  const isServed = directories.some((directory) => isInside(directory, found));
-  return { path: found, isServed, info: isServed ? await stat(found).catch(() => null) : null };
+  const resolved = await resolveExisting(expandHome(text, directories[0]));
+  const isServed = directories.some((directory) => isInside(directory, resolved));
+  return { path: resolved, isServed, info: isServed ? await stat(resolved).catch(() => null) : null };
 }
 
 /** Resolves the symbolic links in the existing part of an absolute path. */
 async function resolveExisting(full) {
-  const found = await realpath(full).catch(() => null);
+  const resolved = await realpath(full).catch(() => null);
   const parent = path.dirname(full);
-  if (found !== null || parent === full) return found ?? full;
+  if (resolved !== null || parent === full) return resolved ?? full;
   return path.join(await resolveExisting(parent), path.basename(full));
 }

@@ -27,7 +27,7 @@ const STATE_TIMEOUT_MS = 3000;
  * @typedef {{status: 'approved' | 'denied' | 'canceled', id: string, decision?: string, reason?: string,
  *   answers?: Record<string, string[] | {answers: string[]}>}} Outcome
  *
- * An approval in the agent's own words. If the user chooses it, the answer has its id in `answers.choice`.
+ * An approval that the agent offers. If the user chooses this approval, `answers.choice` of the answer is its id.
  * @typedef {{id: string, label: string, neverAsks?: boolean}} Choice
  */
 
@@ -141,9 +141,16 @@ export class Permissions {
    * @param {{kind: string, label: string}} approvedBy the rule or the mode that approved the call, with a label for people
    */
   recordApproval({ id, tool }, { kind, label }) {
-    const at = this.now();
-    const entry = { tool, createdAt: at, completedAt: at, status: 'approved', decision: 'approved', approvedBy: { kind, label } };
-    this.#logFailure(this.state.mutate((current) => this.#withNewestCompleted(completeRequest(current, id, entry), id)));
+    const now = this.now();
+    const completedRequest = {
+      tool,
+      createdAt: now,
+      completedAt: now,
+      status: 'approved',
+      decision: 'approved',
+      approvedBy: { kind, label },
+    };
+    this.#logFailure(this.state.mutate((current) => this.#withNewestCompleted(completeRequest(current, id, completedRequest), id)));
   }
 
   /** The RPC `revokeSessionRule`. @param {{id?: string}} params */
@@ -195,7 +202,7 @@ export class Permissions {
     this.#pending.set(id, request);
     const { tool, args, scope, choices, needsChoice, fullContent } = request;
     const sessionRule = scope && { kind: scope.kind, label: scope.label };
-    const entry = {
+    const publishedRequest = {
       tool,
       arguments: args,
       createdAt: this.now(),
@@ -208,7 +215,7 @@ export class Permissions {
       .mutate((current) => {
         // The request was answered or canceled before this update ran, or the hub already has the request.
         if (!this.#pending.has(id) || current?.requests?.[id] || current?.completedRequests?.[id]) return current;
-        return { ...current, requests: { ...current?.requests, [id]: entry } };
+        return { ...current, requests: { ...current?.requests, [id]: publishedRequest } };
       })
       .catch((error) => {
         if (this.#pending.delete(id)) request.resolve({ status: 'canceled', id });
@@ -283,7 +290,7 @@ export class Permissions {
 
   /**
    * Resolves the requests that the hub has completed. Canceled requests are published again: the hub cancels the requests of a session
-   * that was disconnected for a long time, and the user has not answered them.
+   * that was disconnected for a long time, although the user has not answered.
    */
   #reconcile(value) {
     if (this.#isClosed) return;
@@ -309,7 +316,7 @@ function checkChoice({ choices = [], needsChoice }, answers) {
 }
 
 /**
- * Moves one request to `completedRequests`, unless it is there already.
+ * Moves one request to `completedRequests`, unless the request is already completed.
  * @param {any} state
  * @param {string} id
  * @param {object} outcome

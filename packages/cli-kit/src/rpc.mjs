@@ -19,7 +19,7 @@ export class RpcServer {
     });
   }
 
-  /** Registers the methods. To be called on every connection: the hub removes them when the socket closes. */
+  /** Registers the methods. To be called on every connection, because the hub removes the methods of a closed socket. */
   register() {
     for (const name of this.methods.keys()) this.socket.send('rpc-register', { method: `${this.scopeId}:${name}` });
   }

@@ -100,10 +100,10 @@ const areEditable = (files, root) => files.length > 0 && files.every((file) => i
 
 function isEditable(file, root) {
   if (!path.isAbsolute(file) || file.includes('\0') || file.split(path.sep).includes('..')) return false;
-  const found = resolveLinks(path.normalize(file));
-  if (found === null || !isInside(root, found)) return false;
+  const target = resolveLinks(path.normalize(file));
+  if (target === null || !isInside(root, target)) return false;
   return path
-    .relative(root, found)
+    .relative(root, target)
     .split(path.sep)
     .every((name) => name !== '' && !name.startsWith('.'));
 }

@@ -59,7 +59,7 @@ const END_TIMEOUT_MS = 5000;
  * @property {(mode: {isResumed: boolean}) => Promise<void>} start called before the session connects
  * @property {(message: {seq: number, content: any}) => void} receive takes each message of the session in order
  * @property {() => void} wake called after a setting changed
- * @property {() => Promise<object>} abort ends the current task; resolves when it has ended
+ * @property {() => Promise<object>} abort ends the current task; resolves when the task has ended
  * @property {() => Promise<void>} stop ends the agent's processes
  * @property {(changes: {permissionMode?: string, modelMode?: string}) => object | Promise<object>} configure returns the
  *   settings to apply, or throws the reason for refusing them
@@ -237,7 +237,7 @@ export class Session {
     await this.agent.start({ isResumed: this.isResumed });
     this.socket.connect();
     await this.socket.whenConnected();
-    // The hub processes events in order. After the ping, it has processed the registrations and the first keep-alive.
+    // The hub processes events in order. After the ping, the hub has processed the registrations and the first keep-alive.
     await this.socket.sendWithAck('ping', {}, 1500);
     this.#inBackground(this.permissions.cancelStale());
     this.#hasPublished = true;
@@ -288,7 +288,7 @@ export class Session {
       }
       this.rpc.unregister();
       this.socket.send('session-end', { sid: this.id, time: Date.now() });
-      // The hub processes events in order. After the ping, it has processed `session-end`.
+      // The hub processes events in order. After the ping, the hub has processed `session-end`.
       await this.socket.sendWithAck('ping', {}, 1500);
     }
     this.outbox.close();

@@ -6,7 +6,7 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs';
 const HAS_PROC = existsSync('/proc/self/stat');
 
 /**
- * @typedef {object} ProcessInfo fields are missing where the system does not provide them
+ * @typedef {object} ProcessInfo a field is missing if the system does not provide its value
  * @property {boolean} [isZombie] whether the process has ended and its parent has not reaped it
  * @property {string} [startTime] in the system's format
  * @property {number} [parent]

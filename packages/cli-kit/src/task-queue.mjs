@@ -112,8 +112,8 @@ export class TaskQueue {
   /** Takes the next item off the queue. While the terminal is in control, messages of the web stay queued. */
   #takeNext() {
     if (this.isStopped) return undefined;
-    const at = this.#items.findIndex((item) => item.isSkipped || item.isLocal || this.settings.mode === 'remote');
-    const item = at < 0 ? undefined : this.#items.splice(at, 1)[0];
+    const index = this.#items.findIndex((item) => item.isSkipped || item.isLocal || this.settings.mode === 'remote');
+    const item = index < 0 ? undefined : this.#items.splice(index, 1)[0];
     this.#reportQueue();
     return item;
   }
@@ -127,7 +127,7 @@ export class TaskQueue {
   }
 
   #markHandled(item) {
-    // The handled seq is a high-water mark: it must not pass a message that is still queued for remote mode.
+    // The handled seq is a high-water mark. It must not pass a message that is still queued for remote mode.
     const isEarlierQueued = this.#items.some((other) => !other.isSkipped && other.seq !== undefined && other.seq < item.seq);
     if (item.seq !== undefined && !isEarlierQueued) this.onHandled(item.seq, item.isSkipped === true);
   }

@@ -23,7 +23,7 @@ export function safeName(filename) {
 /** The names of temporary files. */
 const TEMPORARY_FILE = /^\..*\.part$/;
 
-/** A file that arrives in chunks. It is a temporary file until the last chunk, and then gets its final name. */
+/** A file that arrives in chunks: a temporary file, which gets its final name with the last chunk. */
 class PartialFile {
   size = 0;
 

@@ -1,8 +1,8 @@
 /**
  * Git worktrees: a separate checkout and branch for a session.
  *
- * Worktrees are created in the folder `.worktrees` of the repository. The folder is inside the served directory, and git ignores it. A
- * worktree is not removed when the session ends, because the worktree contains the user's work.
+ * Worktrees are created in the folder `.worktrees` of the repository. The folder is inside the served directory, and git ignores the
+ * folder. A worktree is not removed when the session ends, because the worktree contains the user's work.
  */
 
 import { mkdir, stat, writeFile } from 'node:fs/promises';
@@ -85,11 +85,11 @@ async function open(directory, directories, name) {
 
 /** Finds the checkout that contains a directory (`top`), the repository's main checkout (`base`), and the path in `top` (`prefix`). */
 async function locate(directory) {
-  const found = await gitText(
+  const output = await gitText(
     ['rev-parse', '--path-format=absolute', '--show-toplevel', '--git-dir', '--git-common-dir', '--show-prefix'],
     directory,
   );
-  const [top, gitDir, commonDir, prefix = ''] = found.split('\n');
+  const [top, gitDir, commonDir, prefix = ''] = output.split('\n');
   // An older git prints the unknown option instead of an absolute path.
   if (!path.isAbsolute(top)) throw new Error('Worktrees need git 2.31 or newer.');
   const isLinked = gitDir !== commonDir;
@@ -123,8 +123,8 @@ async function addWorktree(top, worktree, name) {
 
 /** Returns the paths of the repository's checkouts, the main checkout first. */
 async function listWorktrees(cwd) {
-  const list = await gitText(['worktree', 'list', '--porcelain'], cwd);
-  return [...list.matchAll(/^worktree (.*)$/gm)].map(([, found]) => found);
+  const output = await gitText(['worktree', 'list', '--porcelain'], cwd);
+  return [...output.matchAll(/^worktree (.*)$/gm)].map(([, found]) => found);
 }
 
 async function gitSucceeds(args, cwd) {

@@ -65,7 +65,7 @@ export class Rows {
     throw new UserError('It inserts no row.');
   }
 
-  /** Returns the rows of a table, and deletes them. @returns {Value[][]} */
+  /** Deletes and returns the rows of a table. @returns {Value[][]} */
   #takeRows(table, columns) {
     const cells = columns.map(
       ({ name }) => `typeof(${name}), CASE WHEN typeof(${name}) IN ('text', 'blob') THEN CAST(${name} AS BLOB) ELSE quote(${name}) END`,

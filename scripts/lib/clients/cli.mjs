@@ -105,7 +105,7 @@ export class Cli {
   }
 
   /**
-   * Registers an RPC method, and waits until it is registered.
+   * Registers an RPC method. Resolves when the method is registered.
    * @param {string} name with or without the session's or machine's id as a prefix
    * @param {(params: any) => unknown} handler returns the result, or a promise of it
    */
@@ -138,7 +138,7 @@ export class Cli {
     this.events.push({ name, payload });
     if (name !== 'rpc-request') return;
     const handler = this.#handlers.get(payload.method);
-    // An RPC without a handler gets no answer: the hub should not have sent it.
+    // An RPC without a handler gets no answer, because the hub must not send such an RPC.
     if (handler) ack(JSON.stringify(await handler(JSON.parse(payload.params))));
   }
 }

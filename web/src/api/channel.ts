@@ -1,7 +1,7 @@
 /**
- * The event channel: one subscription to the hub's events that reconnects by itself (`GET /api/events`). It uses a
- * WebSocket, or server-sent events where a proxy blocks WebSockets. After a reconnect it resumes from the last event id and
- * reports which data may be out of date.
+ * The event channel: one subscription to the hub's events (`GET /api/events`), which reconnects by itself. The channel uses a WebSocket,
+ * or server-sent events if a proxy blocks WebSockets. After a reconnect, the channel resumes from the last event id, and reports which
+ * data may be out of date.
  */
 
 import type { Visibility } from './presence.ts';
@@ -9,7 +9,7 @@ import type { HubEvent } from './types.ts';
 
 export type ConnectionState = 'connecting' | 'live' | 'reconnecting' | 'offline';
 
-/** The data that the page fetches again after a connect, because it may have missed events. `messages`: those of the followed session. */
+/** The data to fetch again after a connect, because events may have been missed. `messages`: the messages of the followed session. */
 export type Gap = 'none' | 'messages' | 'all';
 
 /** A connection without events for this long is replaced. The hub sends a heartbeat every 30 s, which may be a minute late. */
@@ -63,7 +63,7 @@ export class Channel {
   #connection: Connection | null = null;
   /** Incremented with every connection, so that late callbacks of a closed connection are ignored. */
   #generation = 0;
-  /** Reconnects since the channel was last live. They determine the backoff. */
+  /** The number of reconnects since the channel was last live. It determines the backoff. */
   #failures = 0;
   /** Consecutive WebSockets that never opened. */
   #failedSockets = 0;

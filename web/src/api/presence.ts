@@ -9,14 +9,14 @@ export type Visibility = 'visible' | 'hidden';
 
 /** After this time without input, a page is no longer in use, and reports `hidden` even if it stays in view. */
 const IN_USE_DURATION_MS = 60_000;
-/** The wait before a failed report is repeated. It doubles up to {@link MAX_BACKOFF_MS}. */
+/** The wait before a failed report is repeated. The wait doubles up to {@link MAX_BACKOFF_MS}. */
 const MIN_BACKOFF_MS = 1000;
 const MAX_BACKOFF_MS = 60_000;
 
 /** The callbacks that {@link Presence} uses. */
 export interface PresenceEnvironment {
   isVisible: () => boolean;
-  /** Sends a report to the hub. It must also work while the page is being closed. */
+  /** Sends a report to the hub. Must also work while the page is being closed. */
   report: (subscriptionId: string, visibility: Visibility) => Promise<void>;
   /** Called when the hub does not know the subscription. Its connection is closed, even if the page has not noticed. */
   onSubscriptionGone: () => void;

@@ -1,4 +1,4 @@
-/** A short form of the edits of a tool call: how many lines they change, and the first of these lines. */
+/** A short form of the edits of a tool call: the number of changed lines, and the first changed lines. */
 
 import { cutText } from './cut-text.ts';
 import { changedLines } from './diff.ts';
@@ -23,7 +23,7 @@ const MAX_EDIT_LENGTH = 400;
 /** The summaries by input. A row is mounted again whenever it comes into view, and must not repeat the comparison. */
 const cache = new WeakMap<object, EditSummary | undefined>();
 
-/** Summarizes the edits of a call; undefined if it has none. */
+/** Summarizes the edits of a call. Returns undefined if the call has no edits. */
 export function summarizeEdits(input: unknown): EditSummary | undefined {
   if (typeof input !== 'object' || input === null) return undefined;
   if (!cache.has(input)) {

@@ -1,6 +1,6 @@
 /**
  * Escapes invisible characters, and characters that reorder text, such as `\u202E`. A permission request or a file name could
- * otherwise look like another one.
+ * otherwise look like another request or file name.
  */
 
 /** A part of a text: visible text, or the escapes of invisible characters. */

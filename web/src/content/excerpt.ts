@@ -7,7 +7,7 @@ import { formatSize } from './file-size.ts';
 import type { MessagePart } from './message-part.ts';
 import { parseMessage } from './parse-message.ts';
 
-/** A stored message that is not shown whole. */
+/** A stored message of which only an excerpt is shown. */
 export interface CutMessage {
   seq: number;
   /** The size of the message's content as JSON. */

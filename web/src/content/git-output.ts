@@ -32,12 +32,12 @@ export interface GitStatus {
   more: number;
 }
 
-type Result = Record<string, unknown>;
+type CallResult = Record<string, unknown>;
 
 const STATUS_FIELDS = { path: isString, status: isString, index: isString, worktree: isString, oldPath: isString, count: isNumber };
 
 /** Reads the result of `git status`: the protocol's fields, or the output of `--porcelain` version 1 or 2. */
-export function readStatus(result: Result): GitStatus {
+export function readStatus(result: CallResult): GitStatus {
   if (Array.isArray(result.files)) {
     const files = parseObjects<ChangedFile>(result.files, STATUS_FIELDS, ['path']).map((file) => ({
       ...file,
@@ -67,7 +67,7 @@ function readStatusLine(line: string): ChangedFile {
   if (unmerged) return { ...changedFile(unmerged[1], unmerged[2]), status: 'conflicted' };
   // Version 1: `XY path` or `XY old path -> path`.
   const short = /^([ MTADRCU]{2}) (.*)$/s.exec(line);
-  if (!short) throw unreadable();
+  if (!short) throw unreadableError();
   const [, letters = '', paths = ''] = short;
   const [old, path] = /[RC]/.test(letters) ? paths.split(' -> ') : [];
   const file = changedFile(letters.replaceAll(' ', '.'), path ?? paths, path === undefined ? undefined : old);
@@ -83,7 +83,7 @@ function changedFile(letters = '', path = '', oldPath?: string): ChangedFile {
 }
 
 /** Reads the result of `git diff --numstat`, by path. The counts of a binary file are 0. */
-export function readLineCounts(result: Result): ReadonlyMap<string, LineCounts> {
+export function readLineCounts(result: CallResult): ReadonlyMap<string, LineCounts> {
   const counts = Array.isArray(result.files)
     ? parseObjects<LineCounts>(result.files, { path: isString, added: isNumber, removed: isNumber }, ['path', 'added', 'removed'])
     : outputLines(result).map(readCountsLine);
@@ -92,20 +92,20 @@ export function readLineCounts(result: Result): ReadonlyMap<string, LineCounts> 
 
 function readCountsLine(line: string): LineCounts {
   const [, added, removed, paths] = /^(\d+|-)\t(\d+|-)\t(.+)$/s.exec(line) ?? [];
-  if (paths === undefined) throw unreadable();
+  if (paths === undefined) throw unreadableError();
   // A rename is `old => new`, or `folder/{old => new}/file`.
   const path = /\{.* => .*\}/.test(paths) ? paths.replace(/\{.* => (.*)\}/, '$1').replaceAll('//', '/') : (paths.split(' => ')[1] ?? paths);
   return { path: unquote(path), added: Number(added) || 0, removed: Number(removed) || 0 };
 }
 
-export function readDiff({ diff, stdout }: Result): string {
+export function readDiff({ diff, stdout }: CallResult): string {
   const text = diff ?? stdout;
-  if (!isString(text) || (text.trim() !== '' && !/^(diff --git |--- |@@ |Binary files )/m.test(text))) throw unreadable();
+  if (!isString(text) || (text.trim() !== '' && !/^(diff --git |--- |@@ |Binary files )/m.test(text))) throw unreadableError();
   return text;
 }
 
-function outputLines({ stdout }: Result): string[] {
-  if (!isString(stdout)) throw unreadable();
+function outputLines({ stdout }: CallResult): string[] {
+  if (!isString(stdout)) throw unreadableError();
   return stdout.split(/\r?\n/).filter((line) => line !== '');
 }
 
@@ -123,4 +123,4 @@ function unquote(path: string): string {
 
 const ESCAPES = new Map(Object.entries({ a: '\x07', b: '\b', t: '\t', n: '\n', v: '\v', f: '\f', r: '\r' }));
 
-const unreadable = () => new Error('The agent answered with git output that the console cannot read.');
+const unreadableError = () => new Error('The agent answered with git output that the console cannot read.');

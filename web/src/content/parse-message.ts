@@ -1,6 +1,6 @@
 /**
  * Parses the content of a message, which may be any JSON. Known records become typed parts (docs/PROTOCOL.md "What agents write").
- * Other content becomes an `unknown` part, so that it is shown too.
+ * Other content becomes an `unknown` part, so that all content is shown.
  */
 
 import type { Attachment, TodoItem } from '../api/types.ts';
@@ -19,7 +19,7 @@ export function parseMessage(content: unknown): MessagePart[] {
   return parts ?? [{ kind: 'unknown', json: content }];
 }
 
-/** Finds the record with a `role`: the content itself, or one of the places where agents nest it. */
+/** Finds the record with a `role`: the content itself, or a record that an agent has nested in the content. */
 function findRecord(content: unknown): Fields | null {
   if (!isObject(content)) return null;
   const { message, data, payload } = content;

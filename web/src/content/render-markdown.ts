@@ -12,7 +12,7 @@ const MAX_LENGTH = 100_000;
 /** Limit on nested lists and quotations. */
 const MAX_DEPTH = 24;
 /**
- * Limit on the sum of the squared lengths of all inline texts, because some inline rules take quadratic time. It allows one paragraph
+ * Limit on the sum of the squared lengths of all inline texts, because some inline rules take quadratic time. The limit allows one paragraph
  * of 8,000 characters or 250 of 500.
  */
 const MAX_COST = 64_000_000;
@@ -166,7 +166,7 @@ function limitElements(blocks: Token[]): Token[] {
 /** Tokens that create no element. HTML is limited by {@link MAX_TAGS} instead. */
 const WITHOUT_ELEMENT = new Set(['text', 'escape', 'space', 'def', 'html']);
 
-/** Counts the elements that a token becomes, including those that {@link postProcess} adds. */
+/** Counts the elements that a token becomes, including the elements that {@link postProcess} adds. */
 function countElements(token: Token): number {
   // The block with its `pre`, `code` and copy button.
   if (token.type === 'code') return 4;

@@ -84,7 +84,7 @@ export interface TimelineInput {
   requests?: Record<string, unknown> | undefined;
   /** The completed permission requests by id. */
   completed?: Record<string, CompletedRequest> | undefined;
-  /** The seqs of the messages that wait for the agent, as the CLI wrote them. */
+  /** The seqs of the messages that wait for the agent, as the CLI wrote the list. */
   queued?: unknown;
 }
 
@@ -96,7 +96,7 @@ export interface AgentActivity {
 /** A text that arrives at most this long after the end of a turn still belongs to the turn. */
 const LATE_TEXT_MS = 2_000;
 
-/** The tool that writes the session's todos. It has no output. */
+/** The tool that writes the session's todos, and has no output. */
 const TODO_TOOL = 'TodoWrite';
 
 /**
@@ -267,18 +267,22 @@ function insertRequests(items: TimelineItem[], requests: [id: string, request: C
     .filter(({ createdAt }) => createdAt >= since)
     .sort((a, b) => a.createdAt - b.createdAt);
   const result: TimelineItem[] = [];
-  let next = 0;
+  let nextIndex = 0;
   for (const item of items) {
-    for (let request = sorted[next]; request && 'createdAt' in item && request.createdAt < item.createdAt; request = sorted[next]) {
+    for (
+      let request = sorted[nextIndex];
+      request && 'createdAt' in item && request.createdAt < item.createdAt;
+      request = sorted[nextIndex]
+    ) {
       result.push(request);
-      next += 1;
+      nextIndex += 1;
     }
     result.push(item);
   }
-  return [...result, ...sorted.slice(next)];
+  return [...result, ...sorted.slice(nextIndex)];
 }
 
-/** Moves the end of a turn below text that follows it at once: some CLIs report `ready` before the last text is sent. */
+/** Moves the end of a turn below the text that immediately follows. Some CLIs report `ready` before they send the last text. */
 function moveTurnEnds(items: TimelineItem[]): TimelineItem[] {
   const result: TimelineItem[] = [];
   let turnEnd: Extract<TimelineItem, { kind: 'event' }> | null = null;

@@ -164,11 +164,11 @@ const isPlainId = (value: unknown): value is string => isString(value) && /^[\w.
  */
 export function parseQuestions(input: unknown): { questions: Question[]; otherFields: ArgumentField[] } {
   const fields = isObject(input) ? new RemainingFields(input) : null;
-  const list = fields?.take('questions', isList);
-  if (!list || !fields?.isEmpty) return { questions: [], otherFields: [] };
+  const items = fields?.take('questions', isList);
+  if (!items || !fields?.isEmpty) return { questions: [], otherFields: [] };
   const questions: Question[] = [];
   const otherFields: ArgumentField[] = [];
-  for (const [index, item] of list.entries()) {
+  for (const [index, item] of items.entries()) {
     const prefix = `questions[${index}]`;
     const itemFields = isObject(item) ? new RemainingFields(item) : null;
     const text = itemFields?.take('question', isString);

@@ -9,7 +9,7 @@ type Fields = Record<string, unknown>;
 /** The fields that describe a call best, in order of preference. */
 const SUMMARY_FIELDS = ['command', 'file_path', 'path', 'filePath', 'pattern', 'query', 'url', 'description', 'prompt', 'title'];
 
-/** Those of the summary fields that hold a path. */
+/** The summary fields that hold a path. */
 const PATH_FIELDS = ['file_path', 'path', 'filePath'];
 
 /** The shells of the coding agents. A tool of an MCP server may have a similar name. */
@@ -58,7 +58,7 @@ const PREVIEW_LINES = 6;
 const PREVIEW_LENGTH = 600;
 
 /**
- * Returns the start of an output as `text`. `more` describes what is left out, such as "40 more lines"; it is empty for a whole output.
+ * Returns the start of an output as `text`. `more` describes the omitted part, such as "40 more lines"; it is empty for a whole output.
  * @param imageCount the number of images in the output
  * @param cutBytes the full size of the messages of which `output` contains only excerpts
  */

@@ -5,7 +5,7 @@ import type { AgentChoice, Choice, Machine } from '../api/types.ts';
 import { isString, parseObjects } from '../api/validate.ts';
 import { state } from './store.ts';
 
-/** The fields of a session's metadata that this module reads. CLIs write them, so any may be invalid. */
+/** The fields of a session's metadata that this module reads. CLIs write the metadata, so any field may be invalid. */
 type Metadata = { flavor?: unknown; modes?: unknown; models?: unknown; currentModel?: unknown } | null;
 
 /** The deployment's agents; empty until the configuration is loaded. */

@@ -68,7 +68,7 @@ export function withoutOutgoing(conversation: Conversation, localId: string): Co
   return { ...conversation, outgoing: conversation.outgoing.filter((message) => message.localId !== localId) };
 }
 
-/** Sets the messages. Removes the outgoing messages and live texts that are now stored as one of them. */
+/** Sets the messages. Removes the outgoing messages and live texts that are now stored messages. */
 function withMessages(conversation: Conversation, messages: Message[]): Conversation {
   const receivedIds = new Set(messages.map(({ localId }) => localId));
   return {

@@ -1,6 +1,6 @@
 /**
- * The client of the hub: creates the authentication, the REST calls, the event channel, the outbox and the sync, and connects
- * them to each other, to the browser and to the store. All other modules import these instances.
+ * The client of the hub: creates the authentication, the REST calls, the event channel, the outbox and the sync. Connects these parts to
+ * each other, to the browser and to the store. All other modules import these instances.
  */
 
 import { Auth } from '../api/auth.ts';

@@ -13,13 +13,16 @@ const MAX_TEXTS = 8;
 
 type Delta = Extract<HubEvent, { type: 'message-delta' }>;
 
-/** Applies a delta. Ignores it if the message is already stored. */
+/** Applies a delta. Ignores the delta if the message is already stored. */
 export function withDelta(conversation: Conversation, { id, kind = 'text', offset, text }: Delta): Conversation {
   const { messages, live } = conversation;
   if (messages.some(({ localId }) => localId === id)) return conversation;
-  const known = live.find((other) => other.id === id);
+  const known = live.find((liveText) => liveText.id === id);
   const updated: LiveText = { id, kind, pieces: withinLimits(withPiece(known?.pieces ?? [], { start: offset, text })) };
-  return { ...conversation, live: known ? live.map((other) => (other === known ? updated : other)) : [...live, updated].slice(-MAX_TEXTS) };
+  return {
+    ...conversation,
+    live: known ? live.map((liveText) => (liveText === known ? updated : liveText)) : [...live, updated].slice(-MAX_TEXTS),
+  };
 }
 
 /** Adds a piece, and drops earlier text after the start of the piece. */

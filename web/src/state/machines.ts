@@ -19,7 +19,7 @@ export interface SpawnOptions {
   worktree: string;
 }
 
-/** Returns the directories in which a machine starts sessions, as its CLI reports them; empty if unknown. */
+/** Returns the directories in which a machine starts sessions, from the state that its CLI reports. Empty if the directories are unknown. */
 export function servedDirectories({ runnerState }: Machine): string[] {
   const directories = isObject(runnerState) ? runnerState.directories : undefined;
   return Array.isArray(directories) ? directories.filter(isString) : [];

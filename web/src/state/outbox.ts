@@ -1,7 +1,9 @@
 /**
- * The outbox: shows a new message immediately and sends it. After a transient error it sends the message again, until the hub
- * has stored or rejected it. The `localId` of a message is its idempotency key. The messages of one session are sent in order,
- * one at a time, by one tab of the browser. The browser's database stores the messages until they are sent.
+ * The outbox: shows a new message immediately, and sends the message. After a transient error, the outbox sends the message again, until
+ * the hub has stored or rejected the message.
+ * - The `localId` of a message is its idempotency key.
+ * - The messages of one session are sent in order, one at a time, by one tab of the browser.
+ * - The browser's database stores the messages until they are sent.
  */
 
 import { type Api, unwrap } from '../api/client.ts';
@@ -29,7 +31,7 @@ export interface StoredMessage {
   error?: string;
 }
 
-/** What the {@link Outbox} uses; tests replace it. */
+/** The hub, the database and the browser features that {@link Outbox} uses; tests replace them. */
 export interface OutboxEnvironment {
   api: Pick<Api, 'POST'>;
   database: Promise<Database>;
@@ -42,7 +44,7 @@ export interface OutboxEnvironment {
 const isUnsent = ({ status }: OutgoingMessage) => status !== 'sent';
 const isPending = ({ status }: OutgoingMessage) => status === 'sending' || status === 'waiting';
 
-/** Returns the messages of a session that still have to be sent, oldest first. Rejected messages are not among them. */
+/** Returns the messages of a session that still have to be sent, oldest first. Leaves out rejected messages. */
 const pendingMessages = (sessionId: string) => getConversation(sessionId).outgoing.filter(isPending);
 
 /** Returns all messages that the hub has not stored, including rejected messages. */
@@ -206,7 +208,7 @@ export class Outbox {
       const { message: stored } = await unwrap(
         this.#environment.api.POST('/api/sessions/{id}/messages', { params: { path: { id: sessionId } }, body }),
       );
-      // An earlier attempt has stored the message, which is older than the loaded messages, so no event will confirm it.
+      // An earlier attempt has stored the message. The message is older than the loaded messages, so no event will replace it.
       if (stored.seq < (getConversation(sessionId).messages[0]?.seq ?? 0)) return this.discard(sessionId, localId);
       this.#showAsSent(sessionId, message);
       void this.#delete(sessionId, localId, true);

@@ -20,7 +20,7 @@ export async function registerServiceWorker(): Promise<void> {
 
 let lastOperation: Promise<unknown> = Promise.resolve();
 
-/** Runs an operation after all earlier ones, so that a slow status check does not overwrite a later change. */
+/** Runs an operation after all earlier operations, so that a slow status check does not overwrite a later change. */
 function serialize<T>(operation: () => Promise<T>): Promise<T> {
   const result = lastOperation.then(operation);
   lastOperation = result.catch(() => {});

@@ -30,7 +30,7 @@ const failed = (error: unknown): LoadState => ({ status: 'failed', error: errorT
 /** Fetches resources into the store. No method throws: an error is stored as the resource's load state. */
 export class Sync {
   #api: Api;
-  /** The fetch in flight per resource, with the events that arrived since it started. */
+  /** The fetch in flight per resource, with the events that arrived since the start of the fetch. */
   #fetches = new Map<string, { done: Promise<void>; eventsDuringFetch: HubEvent[] }>();
   /** The resources that were requested again during their fetch. */
   #requestedAgain = new Set<string>();

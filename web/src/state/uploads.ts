@@ -1,4 +1,4 @@
-/** The files in the composers. They are uploaded to the session's machine before the message that names them is sent. */
+/** The files in the composers. A file is uploaded to the session's machine before the message with the file is sent. */
 
 import { signal } from '@preact/signals';
 import { errorText, HubError } from '../api/errors.ts';
@@ -104,12 +104,12 @@ export function removeFile(sessionId: string, { id, path, abort }: Upload): void
 
 /** Removes the uploaded files from the composer and returns them as the attachments of a message. */
 export function takeAttachments(sessionId: string): Attachment[] {
-  const all = getUploads(sessionId);
+  const uploadsOfSession = getUploads(sessionId);
   setUploads(
     sessionId,
-    all.filter(({ status }) => status !== 'done'),
+    uploadsOfSession.filter(({ status }) => status !== 'done'),
   );
-  return all
+  return uploadsOfSession
     .filter(({ status }) => status === 'done')
     .map(({ id, file, path = '' }) => ({
       id,

@@ -47,7 +47,7 @@ export async function fetchChanges(id: string): Promise<GitChanges> {
   return { branch, loaded: files.length, more, lineCounts: { staged, unstaged }, ...splitByArea(files, { staged, unstaged }) };
 }
 
-/** Fetches the changes after those that are loaded. */
+/** Fetches the changes after the loaded changes. */
 export async function fetchMoreChanges(id: string, before: GitChanges): Promise<GitChanges> {
   const { files, more } = await fetchStatus(id, { offset: before.loaded });
   const { staged, unstaged } = splitByArea(files, before.lineCounts);
@@ -126,9 +126,9 @@ export async function fetchDiff(id: string, file: string, staged: boolean): Prom
 export async function fetchDirectory(id: string, folder: string, offset = 0): Promise<DirectoryPage> {
   const query = { ...(folder === '' ? {} : { path: folder }), ...(offset === 0 ? {} : { offset }) };
   const { entries, more, truncated } = await fetchResult(api.GET('/api/sessions/{id}/directory', { params: { path: { id }, query } }));
-  const found = parseObjects<DirectoryEntry>(entries, { name: isString, size: isNumber }, ['name']);
+  const validEntries = parseObjects<DirectoryEntry>(entries, { name: isString, size: isNumber }, ['name']);
   return {
-    entries: found.map((entry) => ({ ...entry, type: entry.type === 'directory' ? 'directory' : 'file' })),
+    entries: validEntries.map((entry) => ({ ...entry, type: entry.type === 'directory' ? 'directory' : 'file' })),
     more: isNumber(more) ? more : truncated === true ? null : 0,
   };
 }
@@ -140,11 +140,11 @@ export const MAX_FOUND_FILES = 200;
 export async function searchFiles(id: string, query: string): Promise<string[]> {
   const params = { path: { id }, query: { query, limit: MAX_FOUND_FILES } };
   const { files } = await fetchResult(api.GET('/api/sessions/{id}/files', { params }));
-  const found = parseObjects<{ filePath: string; fileName: string }>(files, { filePath: isString, fileName: isString }, [
+  const validFiles = parseObjects<{ filePath: string; fileName: string }>(files, { filePath: isString, fileName: isString }, [
     'filePath',
     'fileName',
   ]);
-  return found.map(({ filePath, fileName }) =>
+  return validFiles.map(({ filePath, fileName }) =>
     filePath === fileName || filePath.endsWith(`/${fileName}`) ? filePath : `${filePath}/${fileName}`,
   );
 }

@@ -38,7 +38,7 @@ function Dialog({ options }: { options: DialogOptions }) {
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState<string | null>(null);
   useLayoutEffect(() => dialog.current?.showModal(), []);
-  // `close()` returns the focus to where it was, and then fires `onClose`, which removes the element.
+  // `close()` returns the focus to the element that had it before, and then fires `onClose`, which removes the dialog.
   const close = () => dialog.current?.close();
   const onClose = () => {
     openedDialog.value = null;

@@ -31,7 +31,7 @@ export function showError(title: string, error: unknown): void {
   showToast({ title, text: errorText(error), isError: true });
 }
 
-/** Runs an operation and shows its error as a toast. Returns whether it succeeded. */
+/** Runs an operation, and shows its error as a toast. Returns whether the operation succeeded. */
 export async function tryOrToast(title: string, operation: () => Promise<unknown>): Promise<boolean> {
   try {
     await operation();

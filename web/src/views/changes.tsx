@@ -29,7 +29,7 @@ export function Changes({ session }: { session: Session }) {
   const { id, thinking } = session;
   const { value: first, error, isLoading, refetch } = useFetch(id, () => fetchChanges(id), thinking);
   const [value, append] = useAppended(first);
-  // Only the last section has the button for more changes, because they may be staged or unstaged.
+  // Only the last section has the button for more changes, because further changes may be staged or unstaged.
   const nextPage = value ? { more: value.more, load: async () => append(await fetchMoreChanges(id, value)) } : {};
   return (
     <div class="page changes">
@@ -103,7 +103,7 @@ interface ListProps {
   files: ChangedFile[];
   /** The path of the folder around the files, with a slash at its end. */
   folder: string;
-  /** How many further files the CLI has, and a function that loads the next page of them. */
+  /** How many further files the CLI has, and a function that loads the next page of files. */
   more?: number;
   load?: () => Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** A banner about the connection to the hub, shown while it is not live. */
+/** A banner about the connection to the hub, shown while the connection is not live. */
 
 import { CloudOff, RefreshCw } from 'lucide-preact';
 import { useEffect, useState } from 'preact/hooks';

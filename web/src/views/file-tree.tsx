@@ -28,7 +28,7 @@ interface Row {
   key: string;
 }
 
-/** The content of the open folders by path, as far as it is loaded. The empty path is the session's directory. */
+/** The loaded content of the open folders, by path. The empty path is the session's directory. */
 type Folders = ReadonlyMap<string, DirectoryPage | 'loading'>;
 
 /** Opens a folder with its content. Without content, closes the folder. */

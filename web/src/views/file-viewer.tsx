@@ -50,7 +50,7 @@ function useObjectUrl(bytes: Uint8Array<ArrayBuffer> | undefined, name: string):
     setObjectUrl({ bytes, url });
     return () => URL.revokeObjectURL(url);
   }, [bytes, name]);
-  // Until the effect has created the URL of new bytes, the state still contains the revoked URL of the previous ones.
+  // Until the effect has created the URL of new bytes, the state still contains the revoked URL of the previous bytes.
   return objectUrl?.bytes === bytes ? objectUrl?.url : undefined;
 }
 

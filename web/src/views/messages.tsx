@@ -29,13 +29,13 @@ const TRIM_DISTANCE_PX = 8000;
 /** Limit on the characters of an agent's text that screen readers announce. */
 const MAX_ANNOUNCED_LENGTH = 300;
 
-/** A place in the conversation that is not its end. */
+/** A scroll position that is not the end of the conversation. */
 export interface ReadingPlace {
   /** The key of the first visible item. */
   itemKey: string;
   /** How much of this item is above the visible area, in pixels. */
   offset: number;
-  /** The measured heights of the items. They are valid while the first item has the key `firstKey`. */
+  /** The measured heights of the items. The heights are valid while the first item has the key `firstKey`. */
   firstKey?: string | undefined;
   heights?: CacheSnapshot | undefined;
 }
@@ -109,7 +109,7 @@ function MessageList({ session, items, hasOlder, newestSeq, readingPlace }: Mess
   useLayoutEffect(() => {
     firstKey.current = items[0]?.key;
     const lastItem = items.at(-1);
-    // The user has sent a message and wants to see it.
+    // The user has sent a message and wants to see the message.
     if (lastItem?.kind === 'outgoing' && lastItem.key !== lastKey.current) isAtEnd.current = true;
     lastKey.current = lastItem?.key;
     if (isAtEnd.current) scrollToEnd();
@@ -140,7 +140,7 @@ function MessageList({ session, items, hasOlder, newestSeq, readingPlace }: Mess
     await sync.fetchOlderMessages(sessionId);
     isLoadingOlder.current = false;
   };
-  // Load more messages if the first page does not fill the screen, because the user cannot scroll it.
+  // Load more messages if the first page does not fill the screen, because the user cannot scroll a short page.
   useEffect(() => void loadOlder(), [items, hasOlder]);
 
   // Drops the oldest messages while the user is at the end and cannot see them. Runs only for a new message: otherwise older messages

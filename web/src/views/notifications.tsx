@@ -36,7 +36,7 @@ export function Notifications() {
     setBusy(false);
   };
   const isOffered = isOn || state.value.config?.push.available !== false;
-  // Until the status is known, neither the button nor the text is shown: one must not turn into the other while the page loads.
+  // Until the status is known, neither the button nor the text is shown, so that they do not flicker while the page loads.
   const isKnown = isConfigSettled.value && (!isOffered || pushStatus.value !== 'unknown');
   const unavailable = isOffered ? UNAVAILABLE_TEXTS[pushStatus.value] : NO_CONTACT_TEXT;
   return (

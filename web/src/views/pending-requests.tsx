@@ -30,7 +30,7 @@ const MAX_REASON_LENGTH = 1000;
 const CLICK_GUARD_MS = 600;
 
 /**
- * Shows one request as a card, at first the oldest, and the others collapsed. A click on a collapsed request opens it as the card.
+ * Shows one request as a card, at first the oldest, and all others collapsed. A click on a collapsed request shows this request as the card.
  * The requests of an inactive session have no buttons, because only a connected CLI can receive an answer.
  */
 export function PendingRequests({ session }: { session: Session }) {
@@ -40,7 +40,7 @@ export function PendingRequests({ session }: { session: Session }) {
   const [pinnedId, setPinnedId] = useState<string | null>(null);
   const openId = (requests.some(([id]) => id === pinnedId) ? pinnedId : requests[0]?.[0]) ?? null;
   const openIndex = requests.findIndex(([id]) => id === openId);
-  // A request that arrives later may have an earlier `createdAt`. It must not replace the open request just before a click.
+  // The open request must not change just before a click, even if a request with an earlier `createdAt` arrives.
   useEffect(() => setPinnedId(openId), [openId]);
   const container = useRef<HTMLDivElement>(null);
   const [scrollToId, setScrollToId] = useState<string | null>(null);
@@ -154,7 +154,7 @@ interface CardProps {
   request: PendingRequest;
   /** Whether another request was approved or denied less than {@link CLICK_GUARD_MS} ago. */
   areDecisionsDisabled: boolean;
-  /** Called with each decision, before it is sent. */
+  /** Called for each decision, before the decision is sent. */
   onDecide: () => void;
 }
 

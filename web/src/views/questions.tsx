@@ -31,13 +31,19 @@ export function Questions({ questions, otherFields, draft: { selectedOptions, ty
   const toggleOption = ({ key, isMultiple }: Question, label: string) => {
     const previous = selectedOptions.get(key) ?? [];
     const next = isMultiple ? [...previous, label] : [label];
-    const all = new Map(selectedOptions).set(key, previous.includes(label) ? previous.filter((option) => option !== label) : next);
+    const newSelection = new Map(selectedOptions).set(key, previous.includes(label) ? previous.filter((option) => option !== label) : next);
     // A question with a single answer has either an option or a text.
-    onDraft(isMultiple ? { selectedOptions: all } : { selectedOptions: all, typedTexts: new Map(typedTexts).set(key, '') });
+    onDraft(
+      isMultiple ? { selectedOptions: newSelection } : { selectedOptions: newSelection, typedTexts: new Map(typedTexts).set(key, '') },
+    );
   };
   const changeText = ({ key, isMultiple }: Question, text: string) => {
-    const all = new Map(typedTexts).set(key, text);
-    onDraft(isMultiple || text === '' ? { typedTexts: all } : { typedTexts: all, selectedOptions: new Map(selectedOptions).set(key, []) });
+    const newTexts = new Map(typedTexts).set(key, text);
+    onDraft(
+      isMultiple || text === ''
+        ? { typedTexts: newTexts }
+        : { typedTexts: newTexts, selectedOptions: new Map(selectedOptions).set(key, []) },
+    );
   };
   return (
     <form onSubmit={submit}>

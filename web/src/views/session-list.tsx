@@ -149,7 +149,7 @@ function GroupHead({ path, host }: { path: string; host: string }) {
 
 function NoSessions() {
   const hub = location.port === '8787' ? '' : ` \\\n  --hub ${location.origin}`;
-  // For a hub on another computer, the command asks for the token. For a local hub, it uses the token of the namespace `default`.
+  // Without a token, the command asks for the token, or for a local hub uses the token of the namespace `default`.
   const isLocal = ['localhost', '127.0.0.1', '[::1]'].includes(location.hostname);
   const token = isLocal && namespace.value !== 'default' ? ' \\\n  --token-file FILE' : '';
   return (

@@ -13,7 +13,7 @@ import { tryOrToast } from '../ui/toasts.tsx';
 /** The hub's limit, in characters. */
 const MAX_NAME_LENGTH = 255;
 
-/** Resumes a session, and navigates if the hub gave it a new id. */
+/** Resumes a session, and navigates to the session's new id if the hub has changed the id. */
 export async function resumeAndShow(id: string, navigate: (to: string) => void): Promise<boolean> {
   return tryOrToast('Could not resume the session', async () => {
     const resumedId = await actions.resume(id);

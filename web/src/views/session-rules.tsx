@@ -1,4 +1,4 @@
-/** The rules by which a session's agent may act without asking. A click on a rule withdraws it. */
+/** The rules by which a session's agent may act without asking. A click on a rule withdraws the rule. */
 
 import './session-rules.css';
 import { ShieldCheck, X } from 'lucide-preact';

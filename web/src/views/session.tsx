@@ -53,7 +53,7 @@ export function SessionView({ id, tab }: { id: string; tab: Tab }) {
   );
 }
 
-/** `readingPlace`: the scroll position of the chat. It is kept while another tab is shown. */
+/** `readingPlace`: the scroll position of the chat, which is kept while another tab is shown. */
 function SessionTab({ session, tab, readingPlace }: { session: Session; tab: Tab; readingPlace: MutableRef<ReadingPlace | null> }) {
   if (tab === 'chat') return <Chat session={session} readingPlace={readingPlace} />;
   return <Suspense fallback={<LoadingSession />}>{tab === 'files' ? <Files session={session} /> : <Changes session={session} />}</Suspense>;

@@ -1,4 +1,4 @@
-/** Keyboard shortcuts. They work everywhere except in text fields and dialogs. */
+/** Keyboard shortcuts, which work everywhere except in text fields and dialogs. */
 
 import './shortcuts.css';
 import { useEffect } from 'preact/hooks';

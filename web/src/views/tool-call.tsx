@@ -125,7 +125,7 @@ interface ResultDisclosureProps {
   after?: ComponentChildren;
 }
 
-/** Collapsible output. While collapsed, it shows the first lines of the output or of the changes. */
+/** Collapsible output. The collapsed form shows the first lines of the output or of the changes. */
 export function ResultDisclosure({ output, images, changes, cut = [], sessionId, children, after, ...header }: ResultDisclosureProps) {
   const cutBytes = cut.reduce((sum, { bytes }) => sum + bytes, 0);
   const { text, more } = useMemo(() => previewOutput(output, images.length, cutBytes), [output, images.length, cutBytes]);
