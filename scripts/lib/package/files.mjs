@@ -31,6 +31,7 @@ export const HUB_FILES = [
   'packages/cli-kit/src/errors.mjs',
   'packages/cli-kit/src/find-program.mjs',
   'packages/cli-kit/src/lock.mjs',
+  'packages/cli-kit/src/npm-process.mjs',
   'packages/cli-kit/src/qr-code.mjs',
   'packages/cli-kit/src/system-processes.mjs',
   'scripts/cli.mjs',

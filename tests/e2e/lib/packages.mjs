@@ -11,12 +11,16 @@ import { temporaryFolder } from './git.mjs';
 /** The programs on the PATH. npx starts its programs with `sh`. */
 const PROGRAMS = ['git', 'npm', 'npx', 'sh'];
 
+/** The variables that npm may need to reach its registry. */
+const NETWORK_VARIABLES = /_proxy$|^NODE_EXTRA_CA_CERTS$|^SSL_CERT_/i;
+
 /** Time limit from `npx` until the hub answers. */
 export const START_TIMEOUT_MS = 60_000;
 
 /** A home directory, and a PATH without a toolchain. */
 export class Computer {
   #t;
+  #variables = Object.fromEntries(Object.entries(process.env).filter(([name]) => NETWORK_VARIABLES.test(name)));
 
   /** @param {{after: (step: () => unknown) => void}} t */
   constructor(t) {
@@ -26,8 +30,11 @@ export class Computer {
     for (const folder of [this.home, this.bin, this.project]) mkdirSync(folder);
     symlinkSync(process.execPath, path.join(this.bin, 'node'));
     for (const name of PROGRAMS) symlinkSync(realpathSync(findProgram(name, process.env)), path.join(this.bin, name));
-    // The packages that an earlier run has downloaded.
-    this.npmCache = execFileSync('npm', ['config', 'get', 'cache'], { encoding: 'utf8' }).trim();
+    // The registry of this user, and the packages that an earlier run has downloaded.
+    for (const name of ['cache', 'userconfig']) {
+      this.#variables[`npm_config_${name}`] = execFileSync('npm', ['config', 'get', name], { encoding: 'utf8' }).trim();
+    }
+    Object.assign(this.#variables, { PATH: this.bin, HOME: this.home, NO_COLOR: '1' });
   }
 
   /** The data folder of the hub that is started without `--data`. */
@@ -35,10 +42,9 @@ export class Computer {
     return path.join(this.home, '.session-gateway-hub');
   }
 
-  /** The command line of `env` that starts a program with no other variables. */
+  /** The arguments of `env` that start a program with these variables only. */
   #words(env, [program, ...args]) {
-    const variables = { PATH: this.bin, HOME: this.home, npm_config_cache: this.npmCache, NO_COLOR: '1', ...env };
-    const assignments = Object.entries(variables).map(([name, value]) => `${name}=${value}`);
+    const assignments = Object.entries({ ...this.#variables, ...env }).map(([name, value]) => `${name}=${value}`);
     return ['-i', ...assignments, path.join(this.bin, program), ...args];
   }
 
