@@ -8,7 +8,6 @@ import { nodeBinary } from './node.mjs';
 import { DATA_DIR, inData, inProject, IS_PACKAGE, LOCAL_STATE_DIR } from './paths.mjs';
 import { runStep, yellow } from './progress.mjs';
 import { run } from './run.mjs';
-import { prebuiltConfig } from './wrangler-config.mjs';
 import { prepareTools } from './prepare.mjs';
 
 /** The environment of all wrangler commands. */
@@ -58,14 +57,7 @@ export function isProjectWarning(line) {
 const MIGRATION_RECORD_FILE = path.join(LOCAL_STATE_DIR, 'applied-migrations.json');
 
 /** The configuration of the npm package's local hub. It is in the data folder, because wrangler reads .dev.vars from its folder. */
-const LOCAL_CONFIG = inData('wrangler.toml');
-
-/** Writes the configuration of the npm package's local hub, whose paths change with the version. */
-export function writeLocalConfig() {
-  mkdirSync(DATA_DIR, { recursive: true });
-  const note = '# Written at each start. Set what you want to change in .dev.vars, one NAME=VALUE in a line.\n\n';
-  writeFileSync(LOCAL_CONFIG, `${note}${prebuiltConfig()}`);
-}
+export const LOCAL_CONFIG = inData('wrangler.jsonc');
 
 /** The arguments of wrangler's commands for the local hub. */
 const LOCAL_ARGS = ['--local', '--env=', '--persist-to', LOCAL_STATE_DIR, ...(IS_PACKAGE ? ['--config', LOCAL_CONFIG] : [])];

@@ -71,7 +71,6 @@ export const HUB_FILES = [
   'scripts/lib/smoke',
   'scripts/lib/statistics.mjs',
   'scripts/lib/versions.mjs',
-  'scripts/lib/wrangler-config.mjs',
   'scripts/lib/wrangler.mjs',
   'src/model/presets',
   'web/dist',
