@@ -8,14 +8,15 @@ import { LOCAL_STATE_DIR } from './lib/paths.mjs';
 import { listNamespaces } from './lib/namespaces.mjs';
 import { prepareTools } from './lib/prepare.mjs';
 
-const USAGE = `Usage: ${commandLine('namespace', 'list [--remote] [--json]')}
+const USAGE = `Usage: ${commandLine('namespace', 'list [--remote [--env NAME]] [--json]')}
 
 Lists the namespaces of the database with their sessions, messages and machines. Reads the local hub's database, also while the
 hub runs.
 
-  --remote  read the database of the deployment; counting reads one row for each message
-  --json    print JSON
-  --help    this text`;
+  --remote    read the database of the deployed hub; counting reads one row for each message
+  --env NAME  another environment of deployment.json
+  --json      print JSON
+  --help      this text`;
 
 /** @param {import('./lib/namespaces.mjs').NamespaceCounts[]} namespaces */
 function printTable(namespaces) {
@@ -32,7 +33,7 @@ await main(async () => {
   const options = parseCommandLine(
     process.argv.slice(2),
     USAGE,
-    { remote: { type: 'boolean', default: false }, json: { type: 'boolean', default: false } },
+    { remote: { type: 'boolean', default: false }, env: { type: 'string' }, json: { type: 'boolean', default: false } },
     { words: true },
   );
   if (options.help) {

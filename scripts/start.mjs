@@ -1,10 +1,11 @@
 // `npx session-gateway-hub`: runs the hub of the npm package, which is built, on this computer until Ctrl-C.
 
 import { main } from './lib/errors.mjs';
+import { writeLocalConfig } from './lib/hub/local-config.mjs';
 import { HUB_OPTIONS_HELP, readHubOptions } from './lib/hub/options.mjs';
 import { runHub } from './lib/hub/run.mjs';
 import { PACKAGE_USAGE } from './lib/package/usage.mjs';
-import { migrateLocalDatabase, writeLocalConfig } from './lib/wrangler.mjs';
+import { migrateLocalDatabase } from './lib/wrangler.mjs';
 
 const USAGE = `${PACKAGE_USAGE}
 

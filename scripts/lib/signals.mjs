@@ -1,6 +1,6 @@
 // Handles SIGINT, SIGTERM, SIGHUP and a closed output: runs the script's stop handler, then exits.
 
-import { inspectProcess, isRunning } from '../../packages/cli-kit/src/system-processes.mjs';
+import { onNpmEnd } from '../../packages/cli-kit/src/npm-process.mjs';
 
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
 
@@ -46,32 +46,7 @@ async function end(code) {
   }
 }
 
-const NPM_CHECK_MS = 500;
-
-/**
- * Ends this script when the npm process that started it ends. npm starts a script through a shell. A signal to npm ends the shell, but not
- * the script. If npm is killed, shell and script continue.
- */
+/** Ends this script when the npm process that started it ends. */
 export function endWithNpm() {
-  const npm = npmProcess();
-  if (npm === undefined) return;
-  const shell = process.ppid;
-  const timer = setInterval(() => {
-    if (process.ppid === shell && isRunning(npm)) return;
-    clearInterval(timer);
-    end(EXIT_CODES.SIGTERM);
-  }, NPM_CHECK_MS);
-  timer.unref();
-}
-
-/**
- * Returns the process id of the npm that started this script: the parent of the shell between them, or the parent of this process if the
- * shell replaced itself with the script (exec). Returns undefined if npm did not start this script.
- * @returns {number | undefined}
- */
-export function npmProcess() {
-  if (!process.env.npm_lifecycle_event || process.platform === 'win32') return undefined;
-  const { parent, name } = inspectProcess(process.ppid);
-  if (name === undefined) return undefined;
-  return /(^|\/)-?(ba|da|k|z|a)?sh$/.test(name) ? parent : process.ppid;
+  onNpmEnd(() => end(EXIT_CODES.SIGTERM));
 }

@@ -8,7 +8,6 @@ import { nodeBinary } from './node.mjs';
 import { DATA_DIR, inData, inProject, IS_PACKAGE, LOCAL_STATE_DIR } from './paths.mjs';
 import { runStep, yellow } from './progress.mjs';
 import { run } from './run.mjs';
-import { prebuiltConfig } from './wrangler-config.mjs';
 import { prepareTools } from './prepare.mjs';
 
 /** The environment of all wrangler commands. */
@@ -58,14 +57,7 @@ export function isProjectWarning(line) {
 const MIGRATION_RECORD_FILE = path.join(LOCAL_STATE_DIR, 'applied-migrations.json');
 
 /** The configuration of the npm package's local hub. It is in the data folder, because wrangler reads .dev.vars from its folder. */
-const LOCAL_CONFIG = inData('wrangler.toml');
-
-/** Writes the configuration of the npm package's local hub, whose paths change with the version. */
-export function writeLocalConfig() {
-  mkdirSync(DATA_DIR, { recursive: true });
-  const note = '# Written at each start. Set what you want to change in .dev.vars, one NAME=VALUE in a line.\n\n';
-  writeFileSync(LOCAL_CONFIG, `${note}${prebuiltConfig()}`);
-}
+export const LOCAL_CONFIG = inData('wrangler.jsonc');
 
 /** The arguments of wrangler's commands for the local hub. */
 const LOCAL_ARGS = ['--local', '--env=', '--persist-to', LOCAL_STATE_DIR, ...(IS_PACKAGE ? ['--config', LOCAL_CONFIG] : [])];
@@ -75,6 +67,19 @@ const LOCAL_ARGS = ['--local', '--env=', '--persist-to', LOCAL_STATE_DIR, ...(IS
  * @param {string[]} args
  */
 export const localWranglerCommand = (args) => wranglerCommand([...args, ...LOCAL_ARGS]);
+
+const MIGRATIONS_DIR = inProject('migrations');
+
+/** @param {string} name */
+const readMigration = (name) => readFileSync(path.join(MIGRATIONS_DIR, name), 'utf8');
+
+/** The table in which wrangler records the migrations. */
+const MIGRATIONS_TABLE = `CREATE TABLE d1_migrations (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL
+);`;
+
+/** Whether wrangler's folder of D1 databases exists. */
+const hasLocalDatabase = () => existsSync(path.join(LOCAL_STATE_DIR, 'v3', 'd1'));
 
 /** Applies the migrations that were not applied to the local D1 database. */
 export async function migrateLocalDatabase() {
@@ -90,11 +95,31 @@ export async function migrateLocalDatabase() {
   if (Object.keys(files).every((name) => applied[name])) return;
   await prepareTools();
   await runStep('local D1 migrations', async () => {
-    await run(...localWranglerCommand(['d1', 'migrations', 'apply', 'DB']), { cwd: DATA_DIR, env: LOCAL_COMMAND_ENV });
+    if (hasLocalDatabase()) await runLocally(['d1', 'migrations', 'apply', 'DB']);
+    else await createLocalDatabase(Object.keys(files));
   });
-  mkdirSync(LOCAL_STATE_DIR, { recursive: true });
   // Keeps the old hash of a changed file, so that the warning is repeated at the next start.
   writeFileSync(MIGRATION_RECORD_FILE, `${JSON.stringify({ ...files, ...applied }, null, 2)}\n`);
+}
+
+/** @param {string[]} args of wrangler */
+const runLocally = (args) => run(...localWranglerCommand(args), { cwd: DATA_DIR, env: LOCAL_COMMAND_ENV });
+
+/**
+ * Creates the database with all migrations in one transaction. `d1 migrations apply` starts the runtime for each migration, which
+ * takes several seconds, and on a busy computer a minute.
+ * @param {string[]} names of the migrations
+ */
+async function createLocalDatabase(names) {
+  const statements = names.map((name) => `${readMigration(name)}\nINSERT INTO d1_migrations (name) VALUES ('${name}');`);
+  const file = path.join(LOCAL_STATE_DIR, 'create.sql');
+  mkdirSync(LOCAL_STATE_DIR, { recursive: true });
+  try {
+    writeFileSync(file, [MIGRATIONS_TABLE, ...statements].join('\n'));
+    await runLocally(['d1', 'execute', 'DB', '--yes', '--file', file]);
+  } finally {
+    rmSync(file, { force: true });
+  }
 }
 
 /** Deletes traces that wrangler recorded before they were switched off. */
@@ -109,15 +134,14 @@ export function clearMigrationRecord() {
 
 /** @returns {Record<string, string>} */
 function migrationFiles() {
-  const folder = inProject('migrations');
-  const names = readdirSync(folder)
+  const names = readdirSync(MIGRATIONS_DIR)
     .filter((name) => name.endsWith('.sql'))
     .sort();
   return Object.fromEntries(
     names.map((name) => [
       name,
       createHash('sha256')
-        .update(readFileSync(path.join(folder, name)))
+        .update(readMigration(name))
         .digest('hex'),
     ]),
   );
@@ -125,8 +149,8 @@ function migrationFiles() {
 
 /** @returns {Record<string, string>} */
 function appliedMigrations() {
-  // wrangler stores D1 databases in this folder. Without it, the record is outdated.
-  if (!existsSync(path.join(LOCAL_STATE_DIR, 'v3', 'd1'))) return {};
+  // Without the database, the record is outdated.
+  if (!hasLocalDatabase()) return {};
   try {
     return JSON.parse(readFileSync(MIGRATION_RECORD_FILE, 'utf8'));
   } catch {

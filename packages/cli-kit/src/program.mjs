@@ -10,6 +10,7 @@ import { createInterface } from 'node:readline';
 import { startApp } from './app.mjs';
 import { UsageError } from './errors.mjs';
 import { makeLog } from './log.mjs';
+import { onNpmEnd } from './npm-process.mjs';
 import { removeNpmVariables } from './npm-script.mjs';
 import { requireToken } from './token.mjs';
 
@@ -81,6 +82,7 @@ async function main(program) {
     process.stdout.write(program.help);
     return;
   }
+  onNpmEnd(() => process.kill(process.pid, 'SIGTERM'));
   removeNpmVariables(process.env);
   const startedByRunner = isStartedByRunner(options);
   if (!startedByRunner && program.prepare) options = await program.prepare(options);

@@ -3,10 +3,10 @@
 import { mkdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { tryLock } from '../../../packages/cli-kit/src/lock.mjs';
+import { npmProcess } from '../../../packages/cli-kit/src/npm-process.mjs';
 import { isRunning } from '../../../packages/cli-kit/src/system-processes.mjs';
 import { UserError } from '../errors.mjs';
 import { DATA_DIR, inData, IS_PACKAGE } from '../paths.mjs';
-import { npmProcess } from '../signals.mjs';
 
 /** Time limit until the previous hub in this folder has stopped, which takes at most 6 s. */
 const PREVIOUS_HUB_TIMEOUT_MS = 15_000;

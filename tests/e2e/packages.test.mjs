@@ -1,0 +1,274 @@
+/**
+ * The npm packages, as a person uses them who has Node and git only: the tarballs are installed into an empty folder, npx starts the
+ * hub, and an agent reaches its first approval.
+ */
+
+import assert from 'node:assert/strict';
+import { cpSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import net from 'node:net';
+import { homedir } from 'node:os';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { findProgram } from '../../packages/cli-kit/src/find-program.mjs';
+import { eventually, withTimeout } from '../../scripts/lib/await.mjs';
+import { findUpToDateBuild } from '../../scripts/lib/build.mjs';
+import { AGENT_FILES, HUB_FILES, KIT_FILES } from '../../scripts/lib/package/files.mjs';
+import { packAgent, packHub } from '../../scripts/lib/package/staging.mjs';
+import { ROOT } from '../../scripts/lib/paths.mjs';
+import { isReady, readConversation } from './lib/agent.mjs';
+import { freePort } from './lib/children.mjs';
+import { temporaryFolder } from './lib/git.mjs';
+import { Lifetime } from './lib/lifetime.mjs';
+import { Computer, START_TIMEOUT_MS } from './lib/packages.mjs';
+
+/** Limits of the tarballs in bytes. */
+const MAX_HUB_BYTES = 4_000_000;
+const MAX_AGENT_BYTES = 300_000;
+
+const SCRIPTED_AGENT = path.join(ROOT, 'cli', 'test', 'support', 'scripted-agent.mjs');
+
+/** The size of the small disk. The data of a new hub need 1 MB. */
+const DISK_BYTES = 6 * 1024 * 1024;
+
+/** Whether a file is one of the listed files, or in a listed folder. */
+const isListed = (file, listed) => listed.some((entry) => file === entry || file.startsWith(`${entry}/`));
+
+/** The modules that a module imports statically. @param {string} file */
+function importsOf(file) {
+  const text = readFileSync(path.join(ROOT, file), 'utf8');
+  return [...text.matchAll(/^(?:import|export)\s[^'"]*?from '([^']+)';$|^import '([^']+)';$/gm)].map(([, from, bare]) => from ?? bare);
+}
+
+const newSession = (tag) => ({ tag, metadata: { path: tag, host: 'laptop' } });
+
+// Windows has no such signals, and links need a privilege.
+describe('the npm packages', { skip: process.platform === 'win32' }, () => {
+  const suite = new Lifetime();
+  after(() => suite.end());
+  let computer;
+  let packedHub;
+  let packedAgent;
+  let port;
+  let hub;
+
+  before(async () => {
+    assert.ok(findUpToDateBuild(true), 'The build is outdated. Run: npm run build');
+    packedHub = await packHub();
+    packedAgent = await packAgent();
+    computer = new Computer(suite);
+    const { status, stderr } = computer.install(packedHub.file, packedAgent.file);
+    assert.equal(status, 0, stderr);
+    port = await freePort();
+  });
+
+  test('the tarballs have the listed files only, and are small', () => {
+    assert.deepEqual(
+      packedHub.files.filter((file) => !isListed(file, [...HUB_FILES, 'package.json'])),
+      [],
+    );
+    assert.deepEqual(
+      HUB_FILES.filter((entry) => !packedHub.files.some((file) => isListed(file, [entry]))),
+      [],
+    );
+    const kit = KIT_FILES.map((entry) => `node_modules/session-gateway-cli-kit/${entry}`);
+    assert.deepEqual(
+      packedAgent.files.filter((file) => !isListed(file, [...AGENT_FILES, ...kit, 'package.json', 'LICENSE'])),
+      [],
+    );
+    assert.ok(packedHub.size < MAX_HUB_BYTES, `the hub has ${packedHub.size} bytes`);
+    assert.ok(packedAgent.size < MAX_AGENT_BYTES, `the CLI has ${packedAgent.size} bytes`);
+  });
+
+  test('each module of the hub that a packed module imports is packed or a dependency', () => {
+    const { dependencies } = JSON.parse(readFileSync(path.join(ROOT, 'dist', 'hub', 'package.json'), 'utf8'));
+    const modules = packedHub.files.filter((file) => file.endsWith('.mjs'));
+    const missing = modules.flatMap((file) =>
+      importsOf(file)
+        .filter((name) => !name.startsWith('node:'))
+        .filter((name) =>
+          name.startsWith('.')
+            ? !packedHub.files.includes(path.posix.join(path.posix.dirname(file), name))
+            : !Object.hasOwn(dependencies, name),
+        )
+        .map((name) => `${file} imports ${name}`),
+    );
+    assert.deepEqual(missing, []);
+    assert.ok(modules.length > 30);
+    for (const version of Object.values(dependencies)) assert.match(version, /^\d+\.\d+\.\d+$/);
+  });
+
+  test('the worker contains no path of the computer that built it', () => {
+    for (const name of ['index_bg.wasm', 'index.js']) {
+      const content = readFileSync(path.join(ROOT, 'build', name), 'latin1');
+      const paths = [`${ROOT}/`, `${homedir()}/`, '.cargo', '/root/', '/home/', '/Users/'];
+      assert.deepEqual(
+        paths.filter((place) => content.includes(place)),
+        [],
+      );
+    }
+  });
+
+  test('the hub starts with npx, without a toolchain, and serves its console', async () => {
+    const noToolchain = ['cargo', 'rustup', 'rustc', 'cc', 'gcc', 'clang'].filter((name) => findProgram(name, { PATH: computer.bin }));
+    assert.deepEqual(noToolchain, []);
+    const started = Date.now();
+    hub = await computer.startHub({ port });
+    assert.ok(Date.now() - started < START_TIMEOUT_MS);
+    await hub.lines.first((line) => line.includes(`Address        http://127.0.0.1:${port}`), 'the address');
+    const link = await hub.lines.first((line) => line.includes(`http://127.0.0.1:${port}/#`), 'the sign-in link');
+    const page = await hub.web.get(new URL(link.trim()).pathname, { headers: { 'sec-fetch-mode': 'navigate', accept: 'text/html' } });
+    assert.match(page.text, /<div id="app">/);
+    assert.deepEqual((await hub.web.get('/api/sessions')).body, { sessions: [] });
+    assert.equal(statSync(computer.data).mode & 0o077, 0, 'only the user can read the data');
+  });
+
+  test('an agent of the second package reaches its first approval', async (t) => {
+    writeFileSync(path.join(computer.bin, 'qwen'), `#!/bin/sh\nexec '${process.execPath}' '${SCRIPTED_AGENT}'\n`, { mode: 0o755 });
+    const env = { SCRIPT: '{}', SCRIPT_HOME: temporaryFolder(t) };
+    const agent = computer.npx(['session-gateway-agent', '--hub', `http://127.0.0.1:${port}`], env);
+    const line = await agent.lines.first((text) => text.startsWith('session '), 'its session', START_TIMEOUT_MS);
+    const id = line.split(' ')[1];
+    const feed = await hub.web.openSocket({ sessionId: id });
+    t.after(() => feed.close());
+    await feed.waitForGreeting();
+    const toolCall = { toolCallId: 'call-1', title: 'ls', kind: 'execute', status: 'pending', rawInput: { command: 'ls' } };
+    const options = [{ optionId: 'once', kind: 'allow_once', name: 'Once' }];
+    const text = JSON.stringify([
+      { update: { sessionUpdate: 'tool_call', ...toolCall } },
+      { ask: { toolCall, options } },
+      { say: 'Done.' },
+    ]);
+    await hub.web.post(`/api/sessions/${id}/messages`, { text });
+    await feed.next(({ data }) => data?.agentState?.requests?.['call-1'], 'the permission request');
+    assert.deepEqual((await hub.web.post(`/api/sessions/${id}/permissions/call-1/approve`, {})).body, { ok: true });
+    await feed.next(isReady, 'the agent to be ready');
+    assert.deepEqual(await readConversation(hub.web, id), ['> ls', 'Done.']);
+    assert.equal((await hub.web.readSession(id)).metadata.path, computer.project, 'the current directory is served');
+    await agent.end();
+  });
+
+  test('a second start in the same data folder, and a start on a taken port, are errors that name the other', async (t) => {
+    const twice = computer.npx(['session-gateway-hub', '--port', String(await freePort())]);
+    await twice.lines.first((line) => line.startsWith(`A hub is already running in this folder: http://127.0.0.1:${port} `), 'the error');
+    await twice.lines.first((line) => line.includes('choose another folder with --data'), 'the advice');
+    assert.deepEqual(await withTimeout(twice.exited, 'its end'), [1, null]);
+    const taken = computer.npx(['session-gateway-hub', `--data=${temporaryFolder(t)}`, '--port', String(port)]);
+    await taken.lines.first((line) => line.startsWith(`Port ${port} is in use by a hub`), 'the error');
+    await taken.lines.first((line) => line.includes(`npx session-gateway-hub --port ${port + 1}`), 'the advice');
+    assert.deepEqual(await withTimeout(taken.exited, 'its end'), [1, null]);
+  });
+
+  test('of two hubs that are started at once in a new folder, one gets it and the other says so', async (t) => {
+    const data = path.join(temporaryFolder(t), 'data');
+    const ports = [await freePort(), await freePort()];
+    const children = ports.map((own) => computer.npx(['session-gateway-hub', '--data', data, '--port', String(own)]));
+    const outcomes = await Promise.all(
+      children.map(async ({ lines }) => {
+        // The first prints its title once it has the folder.
+        const isOutcome = (line) => line === 'Session gateway hub' || line.startsWith('A hub is already running in this folder');
+        return (await lines.first(isOutcome, 'its outcome')) === 'Session gateway hub';
+      }),
+    );
+    assert.deepEqual(outcomes.toSorted(), [false, true]);
+    await children[outcomes.indexOf(true)].end();
+  });
+
+  test('the other commands read the data of the hub', async () => {
+    const command = (...args) => computer.run('npx', 'session-gateway-hub', ...args);
+    const { version } = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8'));
+    assert.equal(command('--version').stdout, `${version}\n`);
+    const token = command('token', 'team').stdout.trim();
+    await hub.web.request('POST', '/cli/sessions', { body: newSession('/code/team'), headers: { authorization: `Bearer ${token}` } });
+    const table = command('namespace', 'list').stdout.trim().split('\n');
+    assert.deepEqual(
+      table.map((line) => line.split(/ +/)),
+      [
+        ['NAMESPACE', 'SESSIONS', 'MESSAGES', 'MACHINES'],
+        ['default', '1', '3', '1'],
+        ['team', '1', '0', '0'],
+      ],
+    );
+    const unknown = command('tokne');
+    assert.equal(unknown.status, 2);
+    assert.match(unknown.stderr, /There is no command tokne\. Did you mean token\?/);
+    for (const name of ['deploy', 'doctor', 'namespace', 'smoke', 'token']) {
+      assert.match(command(name, '--help').stdout, new RegExp(`^Usage: npx session-gateway-hub ${name}`));
+    }
+  });
+
+  test('doctor finds the hub, and names a problem with what to do', async (t) => {
+    const doctor = (...args) => computer.run('npx', 'session-gateway-hub', 'doctor', ...args);
+    const healthy = doctor('--port', String(port));
+    assert.equal(healthy.status, 0, healthy.stdout);
+    const subjects = healthy.stdout.trim().split('\n');
+    assert.deepEqual(
+      subjects.map((line) => line.split(/ +/).slice(0, 2).join(' ')),
+      ['node', 'runtime', 'port', 'data', 'hub', 'agents'].map((subject) => `ok ${subject}`),
+    );
+    assert.match(healthy.stdout, /Found: Qwen Code\./);
+    const other = net.createServer((socket) => socket.end('hello\n')).listen(0, '127.0.0.1');
+    t.after(() => other.close());
+    await once(other, 'listening');
+    const usedPort = /** @type {import('node:net').AddressInfo} */ (other.address()).port;
+    const sick = await new Promise((resolve) => {
+      const child = computer.npx(['session-gateway-hub', 'doctor', '--port', String(usedPort)]);
+      const problem = child.lines.first((line) => line.startsWith('problem'), 'the problem');
+      child.exited.then(async ([code]) => resolve({ code, problem: await problem }));
+    });
+    assert.equal(sick.code, 1);
+    assert.match(sick.problem, new RegExp(`Another program listens on port ${usedPort}\\. Stop it, or .*npx session-gateway-hub --port N`));
+  });
+
+  test('no session is lost when the hub and its runtime are killed', async () => {
+    await hub.web.post('/cli/sessions', newSession('/code/killed'));
+    const [script, wrangler] = computer.processes();
+    process.kill(wrangler, 'SIGKILL');
+    process.kill(script, 'SIGKILL');
+    await withTimeout(hub.exited, 'its end');
+    hub = await computer.startHub({ port });
+    const tags = (await hub.web.get('/api/sessions')).body.sessions.map(({ metadata }) => metadata.path);
+    assert.ok(tags.includes('/code/killed'), tags.join());
+  });
+
+  test('the hub ends with npx', async () => {
+    const [script] = computer.processes();
+    await hub.end();
+    await eventually(() => spawnSync('/bin/kill', ['-0', String(script)]).status !== 0, 'the end of its process');
+  });
+
+  test('a full disk is one sentence at the start, and does not end a hub that runs', async (t) => {
+    if (process.platform !== 'linux' || process.getuid() !== 0) return t.skip('only root on Linux can mount a small disk');
+    const disk = temporaryFolder(t);
+    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${DISK_BYTES}`, 'tmpfs', disk]);
+    t.after(() => execFileSync('umount', ['--lazy', disk]));
+    const data = path.join(disk, 'data');
+    cpSync(computer.data, data, { recursive: true });
+    const filler = path.join(disk, 'filler');
+    const fill = () => spawnSync('dd', ['if=/dev/zero', `of=${filler}`, 'bs=4k']);
+
+    fill();
+    const args = ['session-gateway-hub', '--data', data, '--port', String(port)];
+    const refused = computer.npx(args);
+    assert.deepEqual(await withTimeout(refused.exited, 'its end', START_TIMEOUT_MS), [1, null]);
+    const sentence = `The disk with ${data} is full: free some space and try again.`;
+    await refused.lines.first((line) => line === sentence, 'the sentence');
+
+    rmSync(filler);
+    const running = await computer.startHub({ port, data });
+    fill();
+    const rejected = running.web.post('/cli/sessions', newSession('/code/full'), { timeoutMs: 60_000 }).catch((error) => error);
+    await running.lines.first((line) => line.startsWith(`The disk with ${data} is full`), 'the sentence');
+    rmSync(filler);
+    await rejected;
+    const open = async () =>
+      (await running.web.post('/cli/sessions', newSession('/code/free')).catch(() => ({ status: 0 }))).status === 200;
+    await eventually(open, 'a session', 60_000);
+    assert.deepEqual(
+      running.lines.all.filter((line) => line.includes('SQLITE_FULL')),
+      [],
+    );
+    await running.end();
+  });
+});
