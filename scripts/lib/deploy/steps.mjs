@@ -48,7 +48,7 @@ export const STEPS = [
 
 /** @param {Run} run */
 async function selectAccount({ options, platform, hasTerminal }) {
-  const known = options.account ?? process.env.CLOUDFLARE_ACCOUNT_ID ?? readDeployment(options.env).accountId;
+  const known = options.account || process.env.CLOUDFLARE_ACCOUNT_ID || readDeployment(options.env).accountId;
   // A token of an account may not be allowed to list accounts.
   if (known && process.env.CLOUDFLARE_API_TOKEN) return useAccount(platform, options.env, { id: known, name: known });
   let accounts = await platform.listAccounts();
