@@ -234,6 +234,19 @@ describe('npm run deploy', { concurrency: 3 }, () => {
     assert.equal(platform.databases.size, 2);
   });
 
+  test('two runs at the same time deploy one hub', async (t) => {
+    const place = await startPlatform(t);
+    const address = await startHealth(t);
+    const args = ['deploy', '--no-smoke', '--address', address];
+    const runs = await Promise.all([run(place, args), run(place, args)]);
+    for (const { code, output } of runs) assert.equal(code, 0, output);
+    assertDeployed(
+      place,
+      runs.map(({ output }) => output),
+    );
+    assert.match(runs.map(({ output }) => output).join(''), /Waiting for process \d+, which runs the deployment of production/);
+  });
+
   test('a dry run needs no network, account or data', async (t) => {
     const place = await startPlatform(t);
     const { code, output } = await run(place, ['deploy', '--dry-run', '--env', 'staging'], { env: { CLOUDFLARE_API_TOKEN: undefined } });
