@@ -112,7 +112,8 @@ export class Platform {
     try {
       return await run(...wranglerCommand(args), {
         cwd: DATA_DIR,
-        env: { ...WITHOUT_PROMPTS, ...account, ...env },
+        // The generated configuration has no environments.
+        env: { ...WITHOUT_PROMPTS, CLOUDFLARE_ENV: undefined, ...account, ...env },
         onLine: (line) => onLine?.(line),
       });
     } catch (error) {
