@@ -1,8 +1,11 @@
 // `npm run deploy`: deploys the hub to Cloudflare, or updates it.
 
+import path from 'node:path';
 import { parseCommandLine } from './lib/command-line.mjs';
 import { main, UsageError, UserError } from './lib/errors.mjs';
 import { commandLine } from './lib/invocation.mjs';
+import { withLock } from './lib/lock.mjs';
+import { deploymentFolder } from './lib/paths.mjs';
 import { prepareBuild, prepareTools } from './lib/prepare.mjs';
 import { dim, runStep } from './lib/progress.mjs';
 
@@ -93,8 +96,17 @@ async function runDeploymentStep({ title, printsProgress, run }, shared) {
   }
 }
 
+/**
+ * Deploys. A second run for the same environment waits, so that it does not create another database.
+ * @param {CommandOptions} options
+ */
+function deploy(options) {
+  const lock = path.join(deploymentFolder(options.env), '.lock');
+  return withLock(lock, `deployment of ${options.env}`, () => deployLocked(options));
+}
+
 /** @param {CommandOptions} options */
-async function deploy(options) {
+async function deployLocked(options) {
   // Imported here, because these modules need the npm packages.
   const [{ Platform }, { STEPS }, { printClosing }, { saveOptions }, { forgetSecret }] = await Promise.all([
     import('./lib/deploy/platform.mjs'),

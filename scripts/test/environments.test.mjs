@@ -21,39 +21,58 @@ function wrangler(...args) {
   return { status, output: stripVTControlCharacters(stdout + stderr) };
 }
 
-/** The configuration of the project with the environment of docs/DEPLOY.md, and a worker without a build. */
+/** An environment in wrangler.toml, as operators wrote it before deployment.json. */
+const STAGING = `[env.staging.vars]
+NAMESPACE_ROUTING = "token"
+
+[[env.staging.d1_databases]]
+binding = "DB"
+database_name = "session-gateway-hub-staging"
+database_id = "5f0d2b0a-0000-4000-8000-000000000001"
+migrations_dir = "migrations"
+
+[[env.staging.durable_objects.bindings]]
+name = "HUB"
+class_name = "NamespaceHub"
+
+[[env.staging.ratelimits]]
+name = "AUTH_RATE_LIMIT"
+namespace_id = "1002"
+simple = { limit = 30, period = 60 }
+`;
+
+/** The configuration of the project with the environment, and a worker without a build. */
 function configWithStaging(t) {
   const folder = mkdtempSync(path.join(tmpdir(), 'hub-env-'));
   t.after(() => rmSync(folder, { recursive: true }));
-  const [, documented] = /```toml\n(\[env\.staging\.vars\]\n[^]*?)```/.exec(readFileSync(inProject('docs', 'DEPLOY.md'), 'utf8'));
   const own = readFileSync(inProject('wrangler.toml'), 'utf8')
     .replace(/^\[(?:build|assets)\]\n(?:.+\n)+/gm, '')
     .replace('build/index.js', 'index.js');
   const config = path.join(folder, 'wrangler.toml');
-  writeFileSync(config, `${own}\n${documented}`);
+  writeFileSync(config, `${own}\n${STAGING}`);
   writeFileSync(path.join(folder, 'index.js'), 'export class NamespaceHub {}\nexport default { fetch() {} };\n');
-  return { config, documented };
+  return config;
 }
 
 test('a deployment to an environment that does not exist is refused', () => {
   const { status, output } = wrangler('deploy', '--dry-run', '--env', 'staging');
   assert.equal(status, 1, output);
-  assert.match(output, /wrangler\.toml has no environment staging: wrangler would use the settings and the database of production\./);
+  assert.match(output, /There is no environment staging: wrangler would use the settings and the database of production\./);
   assert.doesNotMatch(output, /bindings/);
 });
 
 test('each way to name an environment is checked, also for commands on the database', () => {
   const command = ['d1', 'execute', 'DB', '--remote', '--command', 'DELETE FROM messages'];
   for (const args of [['--env', 'staging'], ['--env=staging'], ['-e', 'staging'], ['-e=staging'], ['--env', '', '--env=staging']]) {
-    assert.throws(() => checkEnvironment([...command, ...args], {}), /no environment staging/, args.join(' '));
+    assert.throws(() => checkEnvironment([...command, ...args], {}), /There is no environment staging/, args.join(' '));
   }
-  assert.throws(() => checkEnvironment(command, { CLOUDFLARE_ENV: 'staging' }), /no environment staging/);
+  assert.throws(() => checkEnvironment(command, { CLOUDFLARE_ENV: 'staging' }), /There is no environment staging/);
   for (const args of [[], ['--env='], ['--env', ''], ['-e', '']]) checkEnvironment([...command, ...args], {});
   checkEnvironment([...command, '--env='], { CLOUDFLARE_ENV: 'staging' });
 });
 
-test('the environment of docs/DEPLOY.md has its own database and its own object', (t) => {
-  const { config, documented } = configWithStaging(t);
+test('an environment in wrangler.toml has its own database and its own object', (t) => {
+  const config = configWithStaging(t);
   const { status, output } = wrangler('deploy', '--dry-run', '--env', 'staging', '--config', config);
   assert.equal(status, 0, output);
   for (const binding of [
@@ -67,7 +86,7 @@ test('the environment of docs/DEPLOY.md has its own database and its own object'
   const [, ownId] = /^database_id = "(.*)"$/m.exec(readFileSync(config, 'utf8'));
   writeFileSync(
     config,
-    `${readFileSync(config, 'utf8').replace(documented, '')}${documented.replace(/database_id = ".*"/, `database_id = "${ownId}"`)}`,
+    `${readFileSync(config, 'utf8').replace(STAGING, '')}${STAGING.replace(/database_id = ".*"/, `database_id = "${ownId}"`)}`,
   );
   const same = wrangler('deploy', '--dry-run', '--env', 'staging', '--config', config);
   assert.equal(same.status, 1);

@@ -1,124 +1,12 @@
-/**
- * `npm run deploy`, from the files of the npm package, with the real wrangler and a fake of the platform's API: deploys, updates,
- * and continues after a failure or a kill at each step.
- */
+/** `npm run deploy`: deploys and updates a hub, also a second one in the same account, and says what is missing. */
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
-import http from 'node:http';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { after, describe, test } from 'node:test';
-import { HUB_FILES } from '../../scripts/lib/package/files.mjs';
-import { inProject } from '../../scripts/lib/paths.mjs';
-import { ACCOUNT, API_TOKEN, FakePlatform } from './lib/fake-platform.mjs';
+import { describe, test } from 'node:test';
+import { assertDeployed, NAME, readDeployments, run, startHealth, startPlatform } from './lib/deployment.mjs';
+import { ACCOUNT } from './lib/fake-platform.mjs';
 import { startHub } from './lib/hub.mjs';
-
-const NAME = 'session-gateway-hub';
-const { version: VERSION } = JSON.parse(readFileSync(inProject('package.json'), 'utf8'));
-const MIGRATIONS = readdirSync(inProject('migrations')).filter((name) => name.endsWith('.sql'));
-
-/** Creates a folder that is removed after the tests. */
-function makeFolder(prefix) {
-  const folder = mkdtempSync(path.join(tmpdir(), prefix));
-  after(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
-
-/** The files of the npm package. It has no Rust and no git. */
-const PACKAGE = makeFolder('hub-package-');
-for (const file of [...HUB_FILES, 'package.json']) cpSync(inProject(file), path.join(PACKAGE, file), { recursive: true });
-symlinkSync(inProject('node_modules'), path.join(PACKAGE, 'node_modules'));
-
-/** Starts a fake platform with an empty data folder. */
-async function startPlatform(t) {
-  const platform = await new FakePlatform().start();
-  t.after(() => platform.stop());
-  return { platform, data: makeFolder('hub-data-') };
-}
-
-/** Starts a server that only reports its health, as a hub does. */
-async function startHealth(t) {
-  const server = http.createServer((request, response) => {
-    const isHealth = request.url.startsWith('/health');
-    response.writeHead(isHealth ? 200 : 404, { 'content-type': 'application/json' });
-    response.end(JSON.stringify(isHealth ? { status: 'ok', version: VERSION } : { error: 'No such route.', code: 'not_found' }));
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (server.address()).port}`;
-}
-
-/**
- * Runs a command of the package.
- * @param {{platform: FakePlatform, data: string}} place
- * @param {string[]} args
- * @param {{env?: Record<string, string | undefined>, killAfter?: Promise<unknown>}} [options] `killAfter`: SIGKILL then
- * @returns {Promise<{code: number | null, output: string}>}
- */
-async function run({ platform, data }, args, { env = {}, killAfter } = {}) {
-  const child = spawn(process.execPath, [path.join(PACKAGE, 'scripts', 'cli.mjs'), ...args], {
-    env: {
-      ...process.env,
-      CI: undefined,
-      CLI_API_TOKEN: undefined,
-      HUB_DATA_DIR: data,
-      CLOUDFLARE_API_BASE_URL: platform.url,
-      CLOUDFLARE_API_TOKEN: API_TOKEN,
-      WRANGLER_LOG_PATH: path.join(data, 'logs'),
-      ...env,
-    },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (chunk) => (output += chunk));
-  killAfter?.then(() => child.kill('SIGKILL'));
-  const [code] = await once(child, 'close');
-  return { code, output };
-}
-
-/** How often a text contains a value. @param {string} text @param {string} value */
-const count = (text, value) => text.split(value).length - 1;
-
-const readDeployments = (data) => JSON.parse(readFileSync(path.join(data, 'deployment.json'), 'utf8'));
-
-/** Checks what a complete deployment is. */
-function assertDeployed({ platform, data }, outputs) {
-  assert.equal(platform.databases.size, 1, 'there is one database');
-  const [[id, { sqlite }]] = platform.databases;
-  assert.equal(readDeployments(data).production.databaseId, id);
-  assert.deepEqual(
-    sqlite
-      .prepare('SELECT name FROM d1_migrations ORDER BY id')
-      .all()
-      .map(({ name }) => name),
-    MIGRATIONS,
-  );
-  const worker = platform.workers.get(NAME);
-  assert.equal(worker.metadata.bindings.find(({ name }) => name === 'DB').id, id);
-  const secret = worker.secrets.get('CLI_API_TOKEN');
-  assert.match(secret, /^[0-9a-f]{48}$/);
-  assert.equal(count(outputs.join(''), secret), 1, 'the secret was printed once');
-  return secret;
-}
-
-/** A request of each step, in their order. */
-const STEPS = [
-  { step: 'account', on: 'GET /accounts', status: 500 },
-  { step: 'database', on: 'GET /d1/database', status: 403 },
-  { step: 'database', on: 'POST /d1/database', status: 429 },
-  { step: 'access token', on: `GET /workers/scripts/${NAME}/secrets`, status: 403 },
-  // Some migrations are applied before.
-  { step: 'migrations', on: 'POST /d1/database/', skip: 6, status: 500 },
-  { step: 'deployment', on: `POST /workers/scripts/${NAME}/assets-upload-session`, status: 403 },
-  { step: 'deployment', on: `PUT /workers/scripts/${NAME}`, status: 400 },
-];
 
 describe('npm run deploy', { concurrency: 3 }, () => {
   test('deploys a hub, tests it, and prints its secret once; a second run is an update', async (t) => {
@@ -148,45 +36,6 @@ describe('npm run deploy', { concurrency: 3 }, () => {
     assertDeployed(place, [first.output, second.output]);
     assert.match(second.output, new RegExp(`${NAME} exists\\n[^]*CLI_API_TOKEN is set\\n[^]*the database has all\\n[^]*8 checks\\n`));
     assert.equal(place.platform.workers.get(NAME).versions.length, 2);
-  });
-
-  test('continues after a failure at each step', async (t) => {
-    const place = await startPlatform(t);
-    const address = await startHealth(t);
-    const outputs = [];
-    for (const { step, ...fault } of STEPS) {
-      const failed = place.platform.failOn(fault);
-      const { code, output } = await run(place, ['deploy', '--no-smoke', '--address', address]);
-      outputs.push(output);
-      assert.equal(code, 1, output);
-      await failed;
-      assert.ok(output.includes(`The step "${step}" failed. Run the same command again: it continues there.`), output);
-      place.platform.recover();
-    }
-    const { code, output } = await run(place, ['deploy', '--no-smoke']);
-    assert.equal(code, 0, output);
-    assertDeployed(place, [...outputs, output]);
-    assert.equal(place.platform.workers.get(NAME).versions.length, 1);
-  });
-
-  test('continues after a kill at each step, also when the platform had served the request', async (t) => {
-    const place = await startPlatform(t);
-    const address = await startHealth(t);
-    const outputs = [];
-    const secrets = new Set();
-    place.platform.onUpload = (_, worker) => secrets.add(worker.secrets.get('CLI_API_TOKEN'));
-    for (const { step: _, status: __, ...fault } of STEPS) {
-      const { code, output } = await run(place, ['deploy', '--no-smoke', '--address', address], {
-        killAfter: place.platform.failOn(fault),
-      });
-      outputs.push(output);
-      assert.equal(code, null, output);
-      place.platform.recover();
-    }
-    const { code, output } = await run(place, ['deploy', '--no-smoke']);
-    assert.equal(code, 0, output);
-    assertDeployed(place, [...outputs, output]);
-    assert.equal(secrets.size, 1, 'the secret was never replaced');
   });
 
   test('deploys an environment beside production, and runs commands of wrangler for the one that is named', async (t) => {
@@ -232,6 +81,19 @@ describe('npm run deploy', { concurrency: 3 }, () => {
       assert.match(output, reason);
     }
     assert.equal(platform.databases.size, 2);
+  });
+
+  test('two runs at the same time deploy one hub', async (t) => {
+    const place = await startPlatform(t);
+    const address = await startHealth(t);
+    const args = ['deploy', '--no-smoke', '--address', address];
+    const runs = await Promise.all([run(place, args), run(place, args)]);
+    for (const { code, output } of runs) assert.equal(code, 0, output);
+    assertDeployed(
+      place,
+      runs.map(({ output }) => output),
+    );
+    assert.match(runs.map(({ output }) => output).join(''), /Waiting for process \d+, which runs the deployment of production/);
   });
 
   test('a dry run needs no network, account or data', async (t) => {

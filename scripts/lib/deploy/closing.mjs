@@ -1,9 +1,10 @@
 // What the command prints at the end of a deployment.
 
+import { namespaceToken } from '../dev-vars.mjs';
 import { commandLine } from '../invocation.mjs';
+import { IS_PACKAGE } from '../paths.mjs';
 import { bold, dim } from '../progress.mjs';
 import { signInLink } from '../sign-in.mjs';
-import { namespaceToken } from '../dev-vars.mjs';
 import { PRODUCTION } from './record.mjs';
 
 /** The namespace of a token without a suffix. */
@@ -35,7 +36,7 @@ export async function createSignInLink(address, secret) {
 /** The QR code of a link for a terminal. @param {string} url */
 async function qrCodeOf(url) {
   const { qrCode } = await import('../../../packages/cli-kit/src/qr-code.mjs');
-  return qrCode(url);
+  return qrCode(url).replace(/^/gm, '    ');
 }
 
 /**
@@ -78,7 +79,7 @@ export async function printClosing({ env, address, secret, isReady, isTerminal }
     ...(isGenerated ? ['  Access token, shown only now (store it in a password manager):', `    ${secret}`, ''] : []),
     ...(await describeSignIn(address, known, { isReady, isTerminal })),
     '  Connect a coding agent:',
-    `    ${commandLine('agent', `--agent claude --dir PATH --hub ${address}`)}`,
+    `    ${IS_PACKAGE ? 'npx session-gateway-agent' : 'npm run agent --'} --agent claude --dir PATH --hub ${address}`,
     '',
     '  Update the hub, or change its settings in deployment.json: run this command again.',
     '  Go back to the previous version:',

@@ -20,17 +20,21 @@ const RATE_LIMIT_IDS = { first: 1_000_000, count: 1_000_000_000 };
 /** @returns {Record<string, any>} */
 const readWranglerToml = () => parse(readFileSync(inProject('wrangler.toml'), 'utf8'));
 
+/** Reads the settings of a deployment. @param {string} env */
+export const readDeployment = (env) => mergeDeployment(readWranglerToml(), env, readDeployments()[env]);
+
 /**
- * Reads the settings of a deployment. A deployment that was made by hand, with its database in wrangler.toml, is continued.
+ * Adds the name of a deployment, and the database of one that was made by hand, to its settings in deployment.json.
+ * @param {Record<string, any>} base wrangler.toml
  * @param {string} env
+ * @param {import('./record.mjs').Deployment} [recorded]
  * @returns {import('./record.mjs').Deployment & {name: string}}
  */
-export function readDeployment(env) {
-  const base = readWranglerToml();
+export function mergeDeployment(base, env, recorded) {
   const section = env === PRODUCTION ? base : (base.env?.[env] ?? {});
   const databaseId = section.d1_databases?.[0]?.database_id;
   const name = section.name ?? (env === PRODUCTION ? base.name : `${base.name}-${env}`);
-  return { name, ...(databaseId && databaseId !== NO_DATABASE ? { databaseId } : {}), ...readDeployments()[env] };
+  return { name, ...(databaseId && databaseId !== NO_DATABASE ? { databaseId } : {}), ...recorded };
 }
 
 /** The path of the generated configuration. @param {string} env */

@@ -107,13 +107,21 @@ export class Platform {
    * @param {string[]} args
    * @param {{env?: Record<string, string>, onLine?: (line: string) => void}} [options]
    */
-  #wrangler(args, { env = {}, onLine } = {}) {
+  async #wrangler(args, { env = {}, onLine } = {}) {
     const account = this.#accountId ? { CLOUDFLARE_ACCOUNT_ID: this.#accountId } : {};
-    return run(...wranglerCommand(args), {
-      cwd: DATA_DIR,
-      env: { ...WITHOUT_PROMPTS, ...account, ...env },
-      onLine: (line) => onLine?.(line),
-    });
+    try {
+      return await run(...wranglerCommand(args), {
+        cwd: DATA_DIR,
+        // The generated configuration has no environments.
+        env: { ...WITHOUT_PROMPTS, CLOUDFLARE_ENV: undefined, ...account, ...env },
+        onLine: (line) => onLine?.(line),
+      });
+    } catch (error) {
+      // Without the paths of Node, wrangler and its configuration.
+      const words = args.slice(0, args.findIndex((arg) => arg.startsWith('-')) >>> 0);
+      if (error instanceof CommandFailed) error.message = `\`wrangler ${words.join(' ')}\` failed.`;
+      throw error;
+    }
   }
 }
 

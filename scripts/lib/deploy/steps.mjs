@@ -8,7 +8,7 @@ import { prepareBuild } from '../prepare.mjs';
 import { readDeployment, SECRET_NAME, writeConfig } from './config.mjs';
 import { updateDeployment } from './record.mjs';
 import { createSecret, findSmokeToken, pendingSecret, secretsFile, storeSmokeToken } from './secret.mjs';
-import { acceptsToken, smokeTest, waitUntilDeployed } from './verify.mjs';
+import { refusesToken, smokeTest, waitUntilDeployed } from './verify.mjs';
 
 /**
  * @typedef {object} Options of the command
@@ -48,7 +48,7 @@ export const STEPS = [
 
 /** @param {Run} run */
 async function selectAccount({ options, platform, hasTerminal }) {
-  const known = options.account ?? process.env.CLOUDFLARE_ACCOUNT_ID ?? readDeployment(options.env).accountId;
+  const known = options.account || process.env.CLOUDFLARE_ACCOUNT_ID || readDeployment(options.env).accountId;
   // A token of an account may not be allowed to list accounts.
   if (known && process.env.CLOUDFLARE_API_TOKEN) return useAccount(platform, options.env, { id: known, name: known });
   let accounts = await platform.listAccounts();
@@ -180,7 +180,7 @@ async function testHub({ options, address, isFirst }, update) {
   if (!options.smoke) return 'skipped';
   const token = findSmokeToken(options.env);
   if (!token) return 'skipped: set CLI_API_TOKEN to include it';
-  if (!process.env.CLI_API_TOKEN && !(await acceptsToken(address, token)))
+  if (!process.env.CLI_API_TOKEN && (await refusesToken(address, token)))
     return 'skipped: the secret has changed. Set CLI_API_TOKEN to include it';
   // An update writes few rows: the whole test takes a third of the free plan's quota of a day.
   const { checks } = await smokeTest({ address, token, isQuick: !isFirst, update });

@@ -45,16 +45,14 @@ async function findProblem(address, version) {
 }
 
 /**
- * Whether the hub accepts a token. A rate limit or a fault does not count as a refusal.
+ * Whether the hub refuses a token. A fault is no refusal.
  * @param {string} address
  * @param {string} token
  */
-export async function acceptsToken(address, token) {
-  const response = await fetch(`${address}/api/sessions?limit=1`, {
-    headers: { authorization: `Bearer ${token}` },
-    signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
-  });
-  return response.status !== 401;
+export async function refusesToken(address, token) {
+  const options = { headers: { authorization: `Bearer ${token}` }, signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS) };
+  const response = await fetch(`${address}/api/sessions?limit=1`, options).catch(() => undefined);
+  return response?.status === 401;
 }
 
 /**

@@ -8,6 +8,7 @@ export const HUB_FILES = [
   'CHANGELOG.md',
   'LICENSE',
   'README.md',
+  'SECURITY.md',
   'build/index.js',
   'build/index_bg.wasm',
   'cli/src/agents.mjs',

@@ -13,6 +13,12 @@ import { AGENT_FILES, HUB_DEPENDENCIES, HUB_FILES, KIT_FILES, PACKAGES_FOLDER } 
  * @property {string[]} files the paths in the package, sorted
  */
 
+/** The repository of a package, which npm compares with its attestation. Known on a CI machine. */
+function repositoryOf() {
+  const { GITHUB_SERVER_URL: server, GITHUB_REPOSITORY: name } = process.env;
+  return server && name ? { repository: { type: 'git', url: `git+${server}/${name}.git` } } : {};
+}
+
 const readJson = (...place) => JSON.parse(readFileSync(inProject(...place), 'utf8'));
 
 /** Returns the locked version of a package. @param {string} name */
@@ -33,6 +39,7 @@ export function packHub() {
     version,
     description,
     license,
+    ...repositoryOf(),
     type,
     // wrangler needs this version.
     engines: { node: '>=22' },
@@ -58,6 +65,7 @@ export function packAgent() {
   writePackage(kitFolder, bundled);
   writePackage(folder, {
     ...own,
+    ...repositoryOf(),
     files: AGENT_FILES,
     dependencies: { ...own.dependencies, ...dependencies },
     bundleDependencies: [kit.name],

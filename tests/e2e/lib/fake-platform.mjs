@@ -64,6 +64,18 @@ export class FakePlatform {
     this.#server.close();
   }
 
+  /** Creates a database. @param {string} name @param {Record<string, any>} [options] @returns {string} its id */
+  addDatabase(name, options = {}) {
+    const id = randomUUID();
+    this.databases.set(id, { name, options, sqlite: new DatabaseSync(':memory:') });
+    return id;
+  }
+
+  /** Creates a Worker without a version. @param {string} name @param {Record<string, string>} secrets */
+  addWorker(name, secrets) {
+    this.workers.set(name, { versions: [], metadata: {}, secrets: new Map(Object.entries(secrets)), isEnabled: true });
+  }
+
   /**
    * Makes requests fail until `recover`, because wrangler tries some of them again.
    * @param {Fault} fault
@@ -136,9 +148,7 @@ export class FakePlatform {
       const { name, ...options } = json();
       if ([...this.databases.values()].some((database) => database.name === name))
         throw new ApiError(400, 7502, `A database with that name already exists`);
-      const uuid = randomUUID();
-      this.databases.set(uuid, { name, options, sqlite: new DatabaseSync(':memory:') });
-      return { uuid, name, created_in_region: 'WEUR', version: 'production' };
+      return { uuid: this.addDatabase(name, options), name, created_in_region: 'WEUR', version: 'production' };
     }
     const database = this.databases.get(id);
     if (!database) throw new ApiError(404, 7404, 'The database could not be found');
