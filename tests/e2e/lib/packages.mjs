@@ -26,7 +26,9 @@ export class Computer {
   constructor(t) {
     this.#t = t;
     const base = temporaryFolder(t);
-    [this.home, this.bin, this.project] = ['home', 'bin', 'project'].map((name) => path.join(base, name));
+    this.home = path.join(base, 'home');
+    this.bin = path.join(base, 'bin');
+    this.project = path.join(base, 'project');
     for (const folder of [this.home, this.bin, this.project]) mkdirSync(folder);
     symlinkSync(process.execPath, path.join(this.bin, 'node'));
     for (const name of PROGRAMS) symlinkSync(realpathSync(findProgram(name, process.env)), path.join(this.bin, name));
@@ -53,7 +55,7 @@ export class Computer {
     return this.run('npm', 'install', '--no-audit', '--no-fund', ...files);
   }
 
-  /** Runs a program in the folder with the packages. @param {string[]} command */
+  /** Runs a program in the folder with the packages. @param {[string, ...string[]]} command */
   run(...command) {
     const { status, stdout, stderr } = spawnSync('/usr/bin/env', this.#words({}, command), { cwd: this.project, encoding: 'utf8' });
     return { status, stdout, stderr };
