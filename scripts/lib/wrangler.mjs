@@ -137,14 +137,7 @@ function migrationFiles() {
   const names = readdirSync(MIGRATIONS_DIR)
     .filter((name) => name.endsWith('.sql'))
     .sort();
-  return Object.fromEntries(
-    names.map((name) => [
-      name,
-      createHash('sha256')
-        .update(readMigration(name))
-        .digest('hex'),
-    ]),
-  );
+  return Object.fromEntries(names.map((name) => [name, createHash('sha256').update(readMigration(name)).digest('hex')]));
 }
 
 /** @returns {Record<string, string>} */
