@@ -3,17 +3,17 @@
 import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
-import { AGENTS } from '../../cli/src/agents.mjs';
-import { findProgram } from '../../packages/cli-kit/src/find-program.mjs';
-import { accessToken, DEV_VARS_NAME, devVarsExist, namespaceToken } from './dev-vars.mjs';
-import { CommandFailed, UserError } from './errors.mjs';
-import { localAddress } from './hub/options.mjs';
-import { findHub, findPortProblem } from './hub/port.mjs';
-import { commandLine, startLine } from './invocation.mjs';
-import { DATA_DIR, DEV_VARS, inProject, IS_PACKAGE, LOCAL_STATE_DIR } from './paths.mjs';
-import { run } from './run.mjs';
-import { nodeIsReady } from './node.mjs';
-import { MIN_NODE } from './versions.mjs';
+import { AGENTS } from '../../../cli/src/agents.mjs';
+import { findProgram } from '../../../packages/cli-kit/src/find-program.mjs';
+import { accessToken, DEV_VARS_NAME, devVarsExist, namespaceToken } from '../dev-vars.mjs';
+import { CommandFailed, UserError } from '../errors.mjs';
+import { localAddress } from './options.mjs';
+import { findHub, findPortProblem } from './port.mjs';
+import { commandLine, startLine } from '../invocation.mjs';
+import { DATA_DIR, DEV_VARS, inProject, IS_PACKAGE, LOCAL_STATE_DIR } from '../paths.mjs';
+import { run } from '../run.mjs';
+import { nodeIsReady } from '../node.mjs';
+import { MIN_NODE } from '../versions.mjs';
 
 /** Below this, a hub with uploads and long conversations soon fills the disk. */
 const MIN_FREE_BYTES = 200 * 1024 * 1024;

@@ -1,10 +1,10 @@
 // The namespaces of the database.
 
-import { UserError } from './errors.mjs';
-import { commandLine } from './invocation.mjs';
-import { DATA_DIR, IS_PACKAGE } from './paths.mjs';
-import { run } from './run.mjs';
-import { LOCAL_COMMAND_ENV, localWranglerCommand, WRANGLER_ENV, wranglerCommand } from './wrangler.mjs';
+import { UserError } from '../errors.mjs';
+import { commandLine } from '../invocation.mjs';
+import { DATA_DIR, IS_PACKAGE } from '../paths.mjs';
+import { run } from '../run.mjs';
+import { LOCAL_COMMAND_ENV, localWranglerCommand, WRANGLER_ENV, wranglerCommand } from '../wrangler.mjs';
 
 /**
  * @typedef {object} NamespaceCounts
@@ -42,7 +42,7 @@ export async function listNamespaces({ remote, env }) {
 /** @param {string[]} args @param {string} [env] */
 async function remoteCommand(args, env) {
   // Imported here, because this module needs the npm packages.
-  const { withDeployment } = await import('./deploy/config.mjs');
+  const { withDeployment } = await import('../deploy/config.mjs');
   const deployed = withDeployment(args, env);
   if (deployed === args && IS_PACKAGE) {
     throw new UserError(
