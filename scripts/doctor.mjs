@@ -2,7 +2,7 @@
 
 import { parseCommandLine } from './lib/command-line.mjs';
 import { main } from './lib/errors.mjs';
-import { examine } from './lib/operations/doctor.mjs';
+import { examine } from './lib/hub/doctor.mjs';
 import { DEFAULT_PORT, parsePort } from './lib/hub/options.mjs';
 import { commandLine } from './lib/invocation.mjs';
 

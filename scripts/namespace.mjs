@@ -5,7 +5,7 @@ import { parseCommandLine } from './lib/command-line.mjs';
 import { main, UsageError } from './lib/errors.mjs';
 import { commandLine, startLine } from './lib/invocation.mjs';
 import { LOCAL_STATE_DIR } from './lib/paths.mjs';
-import { listNamespaces } from './lib/operations/namespaces.mjs';
+import { listNamespaces } from './lib/namespace/list.mjs';
 import { prepareTools } from './lib/prepare.mjs';
 
 const USAGE = `Usage: ${commandLine('namespace', 'list [--remote [--env NAME]] [--json]')}
@@ -18,7 +18,7 @@ hub runs.
   --json      print JSON
   --help      this text`;
 
-/** @param {import('./lib/operations/namespaces.mjs').NamespaceCounts[]} namespaces */
+/** @param {import('./lib/namespace/list.mjs').NamespaceCounts[]} namespaces */
 function printTable(namespaces) {
   const rows = [['NAMESPACE', 'SESSIONS', 'MESSAGES', 'MACHINES']];
   for (const { namespace, sessions, messages, machines } of namespaces)

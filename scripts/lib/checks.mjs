@@ -13,6 +13,7 @@ import { findBrowser } from './browser.mjs';
 import { buildConsole, checkConsoleTypes, checkJavaScriptTypes, describeConsole } from './console.mjs';
 import { UserError } from './errors.mjs';
 import { nodeBinary } from './node.mjs';
+import { npm } from './npm.mjs';
 import { inProject } from './paths.mjs';
 import { buildPrevious, findPreviousCommit } from './previous.mjs';
 import { run } from './run.mjs';
@@ -37,6 +38,9 @@ const TIMER_TESTS = ['connecting', 'costs', 'events', 'hibernation', 'liveness',
 
 /** The test that needs the worker of the previous commit. */
 const SKEW_TEST = 'tests/e2e/skew.test.mjs';
+
+/** The test that installs the npm packages. */
+const PACKAGES_TEST = 'tests/e2e/packages.test.mjs';
 
 /** The real agents that `npm test` tests. `npm run test:agents` tests all agents. */
 const AGENTS_IN_BROWSER = ['claude', 'opencode'];
@@ -238,7 +242,18 @@ export const CHECKS = [
       parts: ['e2e'],
       inputs: BUILT_HUB,
     },
-    () => testFiles('tests/e2e').filter((file) => ![...TIMER_TESTS, SKEW_TEST].includes(file)),
+    () => testFiles('tests/e2e').filter((file) => ![...TIMER_TESTS, SKEW_TEST, PACKAGES_TEST].includes(file)),
+  ),
+  nodeTests(
+    {
+      title: 'npm packages',
+      lane: 'timers',
+      after: ['Wasm build and size', 'Web console build and size'],
+      parts: ['e2e'],
+      inputs: [...BUILT_HUB, 'CHANGELOG.md', 'LICENSE'],
+      skipReason: missingRegistry,
+    },
+    () => [PACKAGES_TEST],
   ),
   nodeTests(
     {
@@ -347,6 +362,17 @@ async function deployDryRun({ line }) {
 function missingBrowser() {
   if (findBrowser() || process.env.REQUIRE_BROWSER) return undefined;
   return 'Chromium was not found. On Debian: apt-get install chromium; otherwise set CHROMIUM=PATH.';
+}
+
+/** Returns why the packages cannot be installed. With REQUIRE_PACKAGES, the check runs and fails instead. */
+async function missingRegistry() {
+  if (process.env.REQUIRE_PACKAGES) return undefined;
+  try {
+    await npm(['view', 'wrangler', 'version']);
+    return undefined;
+  } catch {
+    return 'npm cannot reach its registry.';
+  }
 }
 
 function agentTests() {

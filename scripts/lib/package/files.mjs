@@ -55,7 +55,7 @@ export const HUB_FILES = [
   'scripts/lib/hub',
   'scripts/lib/invocation.mjs',
   'scripts/lib/lock.mjs',
-  'scripts/lib/operations',
+  'scripts/lib/namespace',
   'scripts/lib/node.mjs',
   'scripts/lib/npm.mjs',
   'scripts/lib/package/command.mjs',
