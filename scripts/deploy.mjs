@@ -12,14 +12,14 @@ import { dim, runStep } from './lib/progress.mjs';
 const USAGE = `Usage: ${commandLine('deploy', '[options]')}
 
 Deploys the hub to Cloudflare: signs in, creates the database and the access token, applies the migrations, uploads the Worker,
-and tests the hub. Skips what is done, so that a second run updates the hub, and continues a run that failed.
+and tests the hub. Skips the steps that are done: a second run updates the hub, or continues a failed run.
 
   --env NAME             another hub in the same account, such as staging, with its own database and access token
   --dry-run              only build and check the configuration; needs no network and no account
   --account ID           the account, if the login has several
   --name NAME            of the Worker and of its database (default session-gateway-hub, with -ENV for an environment)
   --domain NAME          the hub's own domain, such as hub.example.com, in a zone of the account
-  --address URL          where clients reach the hub, if that is not its own address, such as a proxy
+  --address URL          where clients reach the hub, if they use another address, such as the address of a proxy
   --location REGION      where the database is created: weur, eeur, apac, oc, wnam or enam (default: near this computer)
   --jurisdiction REGION  where the data must stay: eu, us or fedramp
   --no-smoke             without the smoke test, which takes a minute for a new hub, and seconds for an update
@@ -28,8 +28,8 @@ and tests the hub. Skips what is done, so that a second run updates the hub, and
 deployment.json has the settings. On a machine without a browser, CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID replace the
 login. CLI_API_TOKEN is the access token of a new hub, or the token for the smoke test. docs/DEPLOY.md explains everything.`;
 
-/** The options with a value: what the value must match, and the name of what matches. @type {Record<string, [RegExp, string]>} */
-const VALUES = {
+/** The options with a value: the pattern of the value, and the pattern in words. @type {Record<string, [RegExp, string]>} */
+const VALUE_OPTIONS = {
   env: [/^[a-z0-9][a-z0-9-]{0,30}$/, 'a name of a-z 0-9 -'],
   account: [/^[0-9a-f]{32}$/, 'the id of an account: 32 of 0-9 a-f'],
   name: [/^[a-z0-9][a-z0-9-]{0,53}$/, 'a name of a-z 0-9 -'],
@@ -46,23 +46,23 @@ const VALUES = {
 
 /** @param {string[]} args @returns {CommandOptions} */
 function readOptions(args) {
-  const values = Object.fromEntries(Object.keys(VALUES).map((name) => [name, { type: /** @type {const} */ ('string') }]));
+  const values = Object.fromEntries(Object.keys(VALUE_OPTIONS).map((name) => [name, { type: /** @type {const} */ ('string') }]));
   /** @type {any} */
   const options = parseCommandLine(args, USAGE, {
     ...values,
     'dry-run': { type: 'boolean', default: false },
     'no-smoke': { type: 'boolean', default: false },
   });
-  for (const [name, [pattern, what]] of Object.entries(VALUES)) {
+  for (const [name, [pattern, description]] of Object.entries(VALUE_OPTIONS)) {
     const value = options[name];
-    if (value !== undefined && !pattern.test(value)) throw new UsageError(`--${name} must be ${what}, not \`${value}\`.`, USAGE);
+    if (value !== undefined && !pattern.test(value)) throw new UsageError(`--${name} must be ${description}, not \`${value}\`.`, USAGE);
   }
   if (options.location && options.jurisdiction) throw new UsageError('Give --location or --jurisdiction, not both.', USAGE);
   return { ...options, env: options.env ?? 'production', dryRun: options['dry-run'], smoke: !options['no-smoke'] };
 }
 
 /**
- * Builds, and checks the configuration as the platform's tool does without a network.
+ * Builds the hub, and checks the configuration with wrangler, without the network.
  * @param {{env: string, name?: string, domain?: string}} options
  */
 async function dryRun({ env, name, domain }) {
@@ -125,7 +125,7 @@ async function deployLocked(options) {
     try {
       await runDeploymentStep(step, run);
     } catch (error) {
-      // After the upload, the user needs the address and the access token also if a check fails.
+      // After the upload, the user needs the address and the access token even if a check fails.
       if (!run.address) throw error;
       failure = error;
       break;

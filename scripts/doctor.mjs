@@ -1,4 +1,4 @@
-// `npm run doctor`, and a command of the npm package: checks this computer, and says what to do about each problem.
+// `npm run doctor`, also a command of the npm package: checks this computer, and says what to do about each problem.
 
 import { parseCommandLine } from './lib/command-line.mjs';
 import { main } from './lib/errors.mjs';
@@ -8,8 +8,8 @@ import { commandLine } from './lib/invocation.mjs';
 
 const USAGE = `Usage: ${commandLine('doctor', '[--port N]')}
 
-Checks Node, the runtime, the port, the data folder, the hub and the agents of this computer. Prints one line for each, and what to
-do about a problem. The exit code is 1 if there is a problem.
+Checks Node, the runtime, the port, the data folder, the hub and the agents of this computer. Prints one line for each check, and
+what to do about each problem. The exit code is 1 if there is a problem.
 
   --port N  port of the local hub (default ${DEFAULT_PORT})
   --help    this text`;

@@ -1,4 +1,4 @@
-// `npm run namespace -- list`, and a command of the npm package: the namespaces of the database.
+// `npm run namespace -- list`, also a command of the npm package: lists the namespaces of the database.
 
 import { existsSync } from 'node:fs';
 import { parseCommandLine } from './lib/command-line.mjs';
@@ -10,8 +10,7 @@ import { prepareTools } from './lib/prepare.mjs';
 
 const USAGE = `Usage: ${commandLine('namespace', 'list [--remote [--env NAME]] [--json]')}
 
-Lists the namespaces of the database with their sessions, messages and machines. Reads the local hub's database, also while the
-hub runs.
+Lists the namespaces of the local hub's database, with the numbers of their sessions, messages and machines. The hub may be running.
 
   --remote    read the database of the deployed hub; counting reads one row for each message
   --env NAME  another environment of deployment.json

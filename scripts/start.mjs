@@ -1,4 +1,4 @@
-// `npx session-gateway-hub`: runs the hub of the npm package, which is built, on this computer until Ctrl-C.
+// `npx session-gateway-hub`: runs the built hub of the npm package on this computer until Ctrl-C.
 
 import { main } from './lib/errors.mjs';
 import { writeLocalConfig } from './lib/hub/local-config.mjs';

@@ -68,7 +68,7 @@ function parseOptions(args) {
   if (unknown !== undefined) throw new UsageError(`--only must be one of ${PARTS.join(', ')}, not ${unknown}.`, USAGE);
   const files = CHECKS.flatMap((check) => check.files?.() ?? []);
   const missing = options.file.find((file) => !files.includes(file));
-  if (missing !== undefined) throw noSuchFile(missing, files);
+  if (missing !== undefined) throw noSuchFileError(missing, files);
   return { ...options, keepGoing };
 }
 
@@ -76,7 +76,7 @@ function parseOptions(args) {
  * @param {string} name
  * @param {string[]} files all test files
  */
-function noSuchFile(name, files) {
+function noSuchFileError(name, files) {
   const matches = closeMatches(name, files);
   const folders = [...new Set(files.map((file) => path.posix.dirname(file)))];
   const hint =

@@ -1,5 +1,6 @@
-// `npm run wrangler -- ARGS`: runs the project's wrangler for a deployment of deployment.json, under a Node version that wrangler
-// supports, and checks what wrangler does not check.
+// `npm run wrangler -- ARGS`: runs the project's wrangler with a Node version that wrangler supports.
+// - For a deployment of deployment.json, passes the configuration of the deployment.
+// - For another environment, first checks that the environment exists and has its own database.
 
 import { checkEnvironment, environmentOf } from './lib/environments.mjs';
 import { main } from './lib/errors.mjs';
@@ -8,15 +9,16 @@ import { runOnTerminal } from './lib/run.mjs';
 import { WRANGLER_ENV, wranglerCommand } from './lib/wrangler.mjs';
 
 await main(async () => {
-  const given = process.argv.slice(2);
+  const userArgs = process.argv.slice(2);
   // Only the user may read an exported database, because it contains the hub's signing keys.
-  if (given.includes('export')) process.umask(0o077);
+  if (userArgs.includes('export')) process.umask(0o077);
   await prepareTools();
   // Imported here, because this module needs the npm packages.
   const { withDeployment } = await import('./lib/deploy/config.mjs');
-  const args = withDeployment(given, environmentOf(given, process.env));
-  if (args === given) checkEnvironment(given, process.env);
+  const args = withDeployment(userArgs, environmentOf(userArgs, process.env));
+  const isDeployment = args !== userArgs;
+  if (!isDeployment) checkEnvironment(userArgs, process.env);
   return runOnTerminal(...wranglerCommand(args), {
-    env: { ...WRANGLER_ENV, CLOUDFLARE_ENV: args === given ? process.env.CLOUDFLARE_ENV : undefined },
+    env: { ...WRANGLER_ENV, CLOUDFLARE_ENV: isDeployment ? undefined : process.env.CLOUDFLARE_ENV },
   });
 });

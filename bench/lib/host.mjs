@@ -34,7 +34,7 @@ function startCanned() {
 }
 
 /** Runs a task in a generator process, and passes its messages to the listeners. */
-function generate(task, { report, addNote, reportProblem }) {
+function runGenerator(task, { report, addNote, reportProblem }) {
   const child = fork(GENERATOR, { stdio: 'inherit' });
   const kill = () => child.kill('SIGKILL');
   process.once('exit', kill);
@@ -81,7 +81,7 @@ export async function runScenario(scenario, { workers, build, quick, pace, way }
     }
     const canned = await startCanned();
     started.push(canned);
-    await generate({ name: scenario.name, sides, quick, pace, hostPid: process.pid, cannedUrl: canned.url }, listeners);
+    await runGenerator({ name: scenario.name, sides, quick, pace, hostPid: process.pid, cannedUrl: canned.url }, listeners);
   } finally {
     for (const { stop } of started) await stop();
   }

@@ -26,7 +26,7 @@ function readSettings() {
   };
 }
 
-/** Throws for a development build, which is not optimised, so that its figures would mean nothing. */
+/** Throws an error for a development build. Such a build is not optimised, and the figures of the bench would mean nothing. */
 function refuseDevelopmentBuild(build) {
   const stamp = join(build, 'stamp.json');
   if (existsSync(stamp) && JSON.parse(readFileSync(stamp, 'utf8')).optimized === false) {

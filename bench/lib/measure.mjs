@@ -59,13 +59,13 @@ export async function takeTurns(sides, rounds, { prepare = async () => undefined
     const contexts = new Map();
     for (const side of sides) contexts.set(side, await prepare(side, turn));
     await sleep(SETTLE_MS);
-    const before = sides.map((side) => side.pid && cpuSeconds(side.pid));
+    const cpuSecondsBefore = sides.map((side) => side.pid && cpuSeconds(side.pid));
     for (const side of orderOf(sides, turn)) {
       slices.get(side).push(await slice(side, contexts.get(side), turn));
     }
     await sleep(SETTLE_MS);
-    for (const [at, side] of sides.entries()) {
-      if (side.pid) slices.get(side).at(-1).cpuMs = (cpuSeconds(side.pid) - before[at]) * 1000;
+    for (const [index, side] of sides.entries()) {
+      if (side.pid) slices.get(side).at(-1).cpuMs = (cpuSeconds(side.pid) - cpuSecondsBefore[index]) * 1000;
     }
     for (const side of sides) await finish(side, contexts.get(side), turn);
   }

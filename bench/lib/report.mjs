@@ -34,13 +34,13 @@ export function formatFigures(figures, headline) {
     .join(', ');
 }
 
-function targetText({ of, most, least, unit = '' }) {
+function formatTarget({ of, most, least, unit = '' }) {
   const limit = (most ?? least).toLocaleString('en-US');
   const sign = most === undefined ? '>' : '<=';
   return of === 'ratio' ? `${sign} ${limit} x floor` : `${sign} ${limit}${unit}`;
 }
 
-function meets({ most, least }, value) {
+function meetsTarget({ most, least }, value) {
   return most === undefined ? value > least : value <= most;
 }
 
@@ -50,7 +50,7 @@ const ratioToFloor = (hub, floor, key) => (Number.isFinite(hub?.[key]) && floor?
 const cpuRatioToFloor = (hub, floor) =>
   (hub?.slices && floor?.slices ? ratioOf(floor.slices, hub.slices, 'cpuMs')?.ratio : null) ?? ratioToFloor(hub, floor, 'cpuMs');
 
-const verdictOf = (target, value) => ({ text: targetText(target), met: Number.isFinite(value) ? meets(target, value) : null });
+const verdictOf = (target, value) => ({ text: formatTarget(target), met: Number.isFinite(value) ? meetsTarget(target, value) : null });
 
 /**
  * Makes one row of the result: the declared row with the figures of both sides, and:

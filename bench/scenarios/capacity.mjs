@@ -23,56 +23,62 @@ const CALLERS = [1, 16, 64];
 const CLI_COUNTS = [1000, 4000, 8000];
 const KEEP_ALIVE_MS = 10_000;
 
-const count = (number) => number.toLocaleString('en-US');
+const formatCount = (number) => number.toLocaleString('en-US');
 
 export const rows = [
   ...MESSAGE_RATES.map((rate) => ({
     id: `messages-${rate}`,
-    work: `${count(rate)} messages/s of 1 KB, ${CLIS} CLIs, ${CLIS} web clients: CPU`,
+    work: `${formatCount(rate)} messages/s of 1 KB, ${CLIS} CLIs, ${CLIS} web clients: CPU`,
     headline: 'percent',
   })),
   ...FAN_OUTS.map((clients) => ({
     id: `events-${clients}`,
-    work: `${FAN_OUT_RATE} messages/s to ${clients} web clients (${count(FAN_OUT_RATE * clients)} events/s): CPU`,
+    work: `${FAN_OUT_RATE} messages/s to ${clients} web clients (${formatCount(FAN_OUT_RATE * clients)} events/s): CPU`,
     headline: 'percent',
   })),
   ...CALLERS.map((callers) => ({ id: `rpc-${callers}`, work: `RPC of 1 KB, ${callers} at once: CPU`, headline: 'percent' })),
   ...CLI_COUNTS.flatMap((clis) => [
-    { id: `clis-${clis}`, work: `${count(clis)} idle CLIs, keep-alive every 10 s: CPU`, headline: 'percent' },
-    { id: `clis-${clis}-memory`, work: `${count(clis)} idle CLIs: resident memory for each CLI`, headline: 'kilobytes' },
+    { id: `clis-${clis}`, work: `${formatCount(clis)} idle CLIs, keep-alive every 10 s: CPU`, headline: 'percent' },
+    { id: `clis-${clis}-memory`, work: `${formatCount(clis)} idle CLIs: resident memory for each CLI`, headline: 'kilobytes' },
   ]),
 ];
 
-/** Opens a session with a CLI and web clients. `send` sends a message. The latencies of all events are added to `samples`. */
+/**
+ * Opens a session with a CLI and web clients. Adds the latencies of all events to `samples`. Returns three functions:
+ * - `send`: the CLI sends a message.
+ * - `isComplete`: whether each web client has received all messages.
+ * - `close` closes the session's connections.
+ */
 async function openSession(side, tag, clients, samples, reportProblem) {
   const session = await side.openSession(tag);
   const socket = await side.connectCli(session);
-  const sent = [];
+  const sentTimes = [];
+  /** For each web client: the number of received messages. */
   const received = new Array(clients).fill(0);
-  const closers = await Promise.all(
+  const unsubscribers = await Promise.all(
     [...received.keys()].map((client) =>
       subscribe(side.newConnection(), side.paths(session).events, (event, at) => {
         if (event.type !== 'message-received') return;
         const index = indexOf(event.message.content);
         if (index !== received[client]) reportProblem(`${tag}: web client ${client} got message ${index} instead of ${received[client]}`);
         received[client] = index + 1;
-        samples.push(at - sent[index]);
+        samples.push(at - sentTimes[index]);
       }),
     ),
   );
   const send = () => {
-    const index = sent.push(performance.now()) - 1;
+    const index = sentTimes.push(performance.now()) - 1;
     socket.emit('message', { sid: session.id, message: agentMessage(index) });
   };
-  const isComplete = () => received.every((next) => next === sent.length);
+  const isComplete = () => received.every((count) => count === sentTimes.length);
   const close = () => {
-    for (const unsubscribe of closers) unsubscribe();
+    for (const unsubscribe of unsubscribers) unsubscribe();
     socket.close();
   };
   return { send, isComplete, close };
 }
 
-/** Sends messages at a constant rate. The sessions take turns. Resolves to the figures of the events. */
+/** Sends messages at a constant rate. The sessions take turns. Resolves to the figures of the events after the first second. */
 async function sendMessages(side, sessions, rate, seconds, samples) {
   const stop = repeat(rate, (n) => sessions[n % sessions.length].send());
   await sleep(1000);
@@ -136,16 +142,16 @@ async function measureClis(hub, quick, report, addNote, reportProblem) {
   const emptyMegabytes = residentMegabytes(side.pid);
   const [sessions, sockets] = [[], []];
   for (const clis of quick ? CLI_COUNTS.slice(0, 1) : CLI_COUNTS) {
-    const added = await side.openSessions(Array.from({ length: clis - sockets.length }, (_, n) => `cli-${sockets.length + n}`));
+    const newSessions = await side.openSessions(Array.from({ length: clis - sockets.length }, (_, n) => `cli-${sockets.length + n}`));
     const before = { at: performance.now(), cpuSeconds: cpuSeconds(side.pid) };
-    const connected = new Array(added.length);
-    await inLanes([...added.entries()], 32, async ([index, session]) => {
-      connected[index] = await side.connectCli(session);
+    const newSockets = new Array(newSessions.length);
+    await inLanes([...newSessions.entries()], 32, async ([index, session]) => {
+      newSockets[index] = await side.connectCli(session);
     });
     const [elapsed, used] = [(performance.now() - before.at) / 1000, cpuSeconds(side.pid) - before.cpuSeconds];
-    addNote(`${count(added.length)} CLIs connected in ${elapsed.toFixed(1)} s, ${((used / elapsed) * 100).toFixed(0)} % CPU`);
-    sessions.push(...added);
-    sockets.push(...connected);
+    addNote(`${formatCount(newSessions.length)} CLIs connected in ${elapsed.toFixed(1)} s, ${((used / elapsed) * 100).toFixed(0)} % CPU`);
+    sessions.push(...newSessions);
+    sockets.push(...newSockets);
     const stop = repeat((clis * 1000) / KEEP_ALIVE_MS, (n) => side.keepAlive(sockets[n % clis], sessions[n % clis]));
     // Excludes the first round, which activates every session, and writes the sessions to D1.
     await sleep(1.2 * KEEP_ALIVE_MS);
@@ -153,8 +159,8 @@ async function measureClis(hub, quick, report, addNote, reportProblem) {
     stop();
     report(`clis-${clis}`, { hub: { percent } });
     report(`clis-${clis}-memory`, { hub: { kilobytes: ((residentMegabytes(side.pid) - emptyMegabytes) * 1000) / clis } });
-    const lost = sockets.filter((socket) => !socket.connected).length;
-    if (lost > 0) reportProblem(`${lost} of ${count(clis)} CLIs lost their connection`);
+    const lostCount = sockets.filter((socket) => !socket.connected).length;
+    if (lostCount > 0) reportProblem(`${lostCount} of ${formatCount(clis)} CLIs lost their connection`);
   }
   for (const socket of sockets) socket.close();
 }

@@ -1,4 +1,9 @@
-/** Chooses the agent when the command line names none: the installed one, the one of the last start, or the user's choice. */
+/**
+ * Chooses the agent when the command line does not name an agent:
+ * 1. the only agent that is installed
+ * 2. the agent that the user chose earlier for the same directory
+ * 3. the agent that the user chooses on the terminal
+ */
 
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -12,30 +17,30 @@ import { AGENTS } from './agents.mjs';
  * @param {{env: Record<string, string | undefined>, input: NodeJS.ReadableStream & {isTTY?: boolean},
  *   output: NodeJS.WritableStream}} terminal
  * @returns {Promise<string>} a name in the table of agents
- * @throws {UsageError} when no agent is installed, or several are and no terminal can ask
+ * @throws {UsageError} when no agent is installed, or when several agents are installed and there is no terminal to ask the user
  */
 export async function chooseAgent({ dir, home }, { env, input, output }) {
-  const found = Object.keys(AGENTS).filter((name) => findProgram(AGENTS[name].command, env));
+  const installed = Object.keys(AGENTS).filter((name) => findProgram(AGENTS[name].command, env));
   const names = Object.keys(AGENTS).join('|');
-  if (found.length === 0) {
+  if (installed.length === 0) {
     throw new UsageError(
       'No agent is installed: none of their programs is on the PATH.' +
         ` Install one, such as with: npm install -g ${AGENTS.claude.package}.` +
         ` Or download one with npx: --npx --agent ${names}. Or give a command: -- my-agent --acp.`,
     );
   }
-  if (found.length === 1) return found[0];
+  if (installed.length === 1) return installed[0];
   const file = path.join(home, 'agents.json');
   const choices = readChoices(file);
-  if (found.includes(choices[dir])) return choices[dir];
-  if (!input.isTTY) throw new UsageError(`Several agents are installed. Choose one: --agent ${found.join('|')}.`);
-  const name = await ask(found, { input, output });
+  if (installed.includes(choices[dir])) return choices[dir];
+  if (!input.isTTY) throw new UsageError(`Several agents are installed. Choose one: --agent ${installed.join('|')}.`);
+  const name = await askForAgent(installed, { input, output });
   mkdirSync(home, { recursive: true });
   writeFileSync(file, `${JSON.stringify({ ...choices, [dir]: name }, null, 2)}\n`, { mode: 0o600 });
   return name;
 }
 
-/** @returns {Record<string, string>} directory -> name of its agent */
+/** @returns {Record<string, string>} by directory: the name of the agent that the user chose */
 function readChoices(file) {
   try {
     return JSON.parse(readFileSync(file, 'utf8'));
@@ -45,21 +50,21 @@ function readChoices(file) {
 }
 
 /**
- * Asks until the answer is one of the agents.
- * @param {string[]} found
+ * Asks the user until the answer is the number or the name of an installed agent.
+ * @param {string[]} installed
  * @param {{input: NodeJS.ReadableStream, output: NodeJS.WritableStream}} streams
  */
-async function ask(found, { input, output }) {
-  const lines = found.map((name, i) => `  ${i + 1}  ${AGENTS[name].title}`);
+async function askForAgent(installed, { input, output }) {
+  const lines = installed.map((name, i) => `  ${i + 1}  ${AGENTS[name].title}`);
   output.write(`These agents are installed:\n${lines.join('\n')}\n`);
   const terminal = createInterface({ input, output });
   const closed = new Promise((_, reject) => terminal.once('close', () => reject(new UsageError('No agent was chosen.'))));
-  // Without a listener, a choice that is never awaited would be reported as an error.
+  // Prevents an unhandled rejection if the terminal closes while no question waits for an answer.
   closed.catch(() => {});
   try {
     for (;;) {
-      const answer = (await Promise.race([terminal.question(`Which one? [1-${found.length}] `), closed])).trim();
-      const name = found[Number(answer) - 1] ?? found.find((candidate) => candidate === answer);
+      const answer = (await Promise.race([terminal.question(`Which one? [1-${installed.length}] `), closed])).trim();
+      const name = installed[Number(answer) - 1] ?? installed.find((candidate) => candidate === answer);
       if (name) return name;
     }
   } finally {

@@ -1,17 +1,17 @@
-/** A copy of this program for the user service: npx deletes its own copy at any time. */
+/** A permanent copy of this program for the user service: npm may delete the copy that npx made. */
 
 import { cpSync, existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import path from 'node:path';
 
-/** The folder of npx in npm's cache. Each folder in it has the packages of one command. */
+/** The folder of npx in npm's cache. Each subfolder contains the packages of one command. */
 const NPX_FOLDER = '_npx';
 
 /**
- * Returns where this program stays. If npx started it, that is a copy with its packages in the folder of the state.
+ * Returns the permanent place of this program. A program that npx started gets a copy, with its packages, in the folder of the state.
  * @param {string} entry path of the main module
  * @param {{stateFolder: string, version: string}} options
- * @returns {{entry: string, copy: () => void}} `entry`: the path of the main module that stays; `copy` makes the copy, unless this
- *   version is there or none is needed
+ * @returns {{entry: string, copy: () => void}} `entry`: the permanent path of the main module; `copy` makes the copy, unless the copy of
+ *   this version exists, or npx did not start this program
  */
 export function permanentPlace(entry, { stateFolder, version }) {
   const parts = entry.split(path.sep);
@@ -25,7 +25,7 @@ export function permanentPlace(entry, { stateFolder, version }) {
   return { entry: path.join(target, ...parts.slice(at + 2)), copy };
 }
 
-/** Copies a folder, so that an interrupted copy is never used. @param {string} source @param {string} target */
+/** Copies a folder under a temporary name first, so that `target` is always complete. @param {string} source @param {string} target */
 function copyFolder(source, target) {
   const temporary = `${target}.${process.pid}`;
   mkdirSync(path.dirname(target), { recursive: true });

@@ -115,14 +115,14 @@ function terminalWith(...answers) {
   return { input, output, shown };
 }
 
-test('without a name the only installed agent is used, and no question is asked', async (t) => {
+test('without --agent, the only installed agent is used, and the user is not asked', async (t) => {
   const { input, output, shown } = terminalWith();
   const env = withPrograms(t, 'opencode');
   assert.equal(await chooseAgent({ dir: '/code', home: tempDir(t) }, { env, input, output }), 'opencode');
   assert.deepEqual(shown, []);
 });
 
-test('of several agents the terminal asks for one, once for each directory', async (t) => {
+test('if several agents are installed, the terminal asks for an agent once for each directory', async (t) => {
   const env = withPrograms(t, 'opencode', 'codex-acp');
   const home = path.join(tempDir(t), 'state');
   const { input, output, shown } = terminalWith('7', '2');
@@ -133,7 +133,7 @@ test('of several agents the terminal asks for one, once for each directory', asy
   await assert.rejects(chooseAgent({ dir: '/other', home }, silent), /^Error: Several agents .* --agent codex\|opencode\.$/);
 });
 
-test('a closed terminal and a computer without agents are errors that say what to do', async (t) => {
+test('choosing an agent fails on a closed terminal, and on a computer without agents', async (t) => {
   const home = tempDir(t);
   const { input, output } = terminalWith();
   const asking = chooseAgent({ dir: '/code', home }, { env: withPrograms(t, 'opencode', 'codex-acp'), input, output });

@@ -55,7 +55,7 @@ test('an agent that is not installed ends the program with one sentence', async 
   );
 });
 
-test('the only installed agent is used without its name, and a newer hub is served with a warning', async (t) => {
+test('without --agent, the only installed agent is used; a newer hub causes only a warning', async (t) => {
   const { hub, start } = await setUp(t, 'qwen');
   hub.protocolVersion = 2;
   const { ids, collected } = await start();

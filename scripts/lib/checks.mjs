@@ -283,7 +283,7 @@ export const CHECKS = [
     after: ['Wasm build and size', 'Web console build and size'],
     parts: ['wasm'],
     inputs: [...CRATE, ...CONSOLE, 'wrangler.toml', 'scripts', 'migrations'],
-    run: deployDryRun,
+    run: dryRunDeployment,
   },
 ];
 
@@ -355,7 +355,7 @@ const toReport = (line) => (/** @type {string} */ text) => {
 };
 
 /** @param {import('./lanes.mjs').Report} report */
-async function deployDryRun({ line }) {
+async function dryRunDeployment({ line }) {
   await run(nodeBinary(), [inProject('scripts', 'deploy.mjs'), '--dry-run'], { env: LOCAL_COMMAND_ENV, onLine: toReport(line) });
 }
 

@@ -1,11 +1,11 @@
-// How a user starts a command: with `npm run` in the repository, with `npx` from the npm package.
+// The command lines that start a command: `npm run` in the repository, `npx` for the npm package.
 
 import { IS_PACKAGE } from './paths.mjs';
 
 /** The command of the npm package. It also works in a shell where the package is installed globally. */
 export const PACKAGE_COMMAND = 'npx session-gateway-hub';
 
-/** The command that starts the hub. */
+/** The name of the command that starts the hub. In the npm package, the hub starts without a command. */
 export const HUB_COMMAND = IS_PACKAGE ? '' : 'dev';
 
 /**

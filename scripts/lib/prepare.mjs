@@ -1,4 +1,5 @@
-// Prepares what a command needs. The npm package has everything: its dependencies and the builds.
+// Prepares the tools and the builds that a command needs. In the npm package, nothing is to do: it contains the builds, and npm has
+// installed its dependencies.
 
 import { IS_PACKAGE } from './paths.mjs';
 

@@ -68,9 +68,9 @@ const FILES = ['bench', 'cli', 'examples', 'packages', 'scripts', 'src', 'tests'
 );
 
 /** Returns the path of an imported file; undefined for a package. @param {string} from @param {string} specifier */
-function resolve(from, specifier) {
-  const ofKit = /^session-gateway-cli-kit\/(.+)/.exec(specifier)?.[1];
-  if (ofKit) return `packages/cli-kit/src/${ofKit}.mjs`;
+function resolveImport(from, specifier) {
+  const kitModule = /^session-gateway-cli-kit\/(.+)/.exec(specifier)?.[1];
+  if (kitModule) return `packages/cli-kit/src/${kitModule}.mjs`;
   return specifier.startsWith('.') ? path.posix.join(path.posix.dirname(from), specifier) : undefined;
 }
 
@@ -78,7 +78,7 @@ function resolve(from, specifier) {
 const IMPORTS = new Map(
   FILES.map((file) => {
     const { importedFiles } = typescript.preProcessFile(readFileSync(path.join(ROOT, file), 'utf8'), true, true);
-    const imported = importedFiles.map(({ fileName }) => resolve(file, fileName));
+    const imported = importedFiles.map(({ fileName }) => resolveImport(file, fileName));
     return [file, [...new Set(imported)].filter((name) => FILES.includes(name))];
   }),
 );

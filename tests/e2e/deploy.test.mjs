@@ -121,7 +121,7 @@ describe('npm run deploy', { concurrency: 3 }, () => {
 
     const onCi = await run(place, ['deploy', '--account', ACCOUNT.id], { env: { CI: 'true' } });
     assert.equal(onCi.code, 1);
-    assert.match(onCi.output, /A generated one would be in the log/);
+    assert.match(onCi.output, /A generated token would be in the log/);
     assert.equal(place.platform.workers.size, 0);
   });
 

@@ -232,7 +232,7 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
       assert.deepEqual(await withTimeout(exited, 'its end'), [1, null]);
       return error;
     };
-    assert.equal(await startError(port), `Port ${port} is in use by a hub, such as one in another folder.`);
+    assert.equal(await startError(port), `Port ${port} is in use by a hub, such as a hub in another folder.`);
     const other = net.createServer((socket) => socket.end('hello\n')).listen(0, '127.0.0.1');
     t.after(() => other.close());
     await once(other, 'listening');

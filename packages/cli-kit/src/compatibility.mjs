@@ -1,13 +1,13 @@
-/** Whether this kit and the hub speak the same version of the protocol. */
+/** Compares the protocol version of this kit with the protocol version of the hub. */
 
 /** The `protocolVersion` of `GET /health` for which this kit was written. */
 export const PROTOCOL_VERSION = 1;
 
 /**
- * Returns what to tell the user when the hub is older or newer. The connection is used all the same: versions differ in parts of the
- * protocol only.
+ * Returns a warning for the user if the hub has another protocol version. The program still uses this hub, because two versions differ
+ * only in some parts of the protocol.
  * @param {number | undefined} hubVersion
- * @returns {string | undefined}
+ * @returns {string | undefined} undefined if the versions are equal, or the hub reports no version
  */
 export function describeMismatch(hubVersion) {
   if (hubVersion === undefined || hubVersion === PROTOCOL_VERSION) return undefined;

@@ -23,9 +23,9 @@ export function run(program, args, { cwd, env = process.env, maxOutputBytes = MA
     let size = 0;
     let stderr = '';
     let truncated = false;
-    let timedOut = false;
+    let hasTimedOut = false;
     const timer = setTimeout(() => {
-      timedOut = true;
+      hasTimedOut = true;
       child.kill('SIGKILL');
     }, timeoutMs);
     child.stdout.on('data', (chunk) => {
@@ -48,7 +48,7 @@ export function run(program, args, { cwd, env = process.env, maxOutputBytes = MA
     });
     child.once('close', (code) => {
       clearTimeout(timer);
-      if (timedOut) reject(new Error(`${program} exceeded its time limit of ${timeoutMs / 1000} s and was stopped.`));
+      if (hasTimedOut) reject(new Error(`${program} exceeded its time limit of ${timeoutMs / 1000} s and was stopped.`));
       else resolve({ code, stdout: Buffer.concat(chunks), stderr: stderr.trim(), truncated });
     });
   });

@@ -1,5 +1,3 @@
-/** Finds programs on the PATH. */
-
 import { accessSync, constants, statSync } from 'node:fs';
 import path from 'node:path';
 
@@ -7,7 +5,7 @@ import path from 'node:path';
  * Finds a program on the PATH.
  * @param {string} command a name, or a path
  * @param {Record<string, string | undefined>} env
- * @returns {string | null} its path
+ * @returns {string | null} the path of the program; null if no executable file is found
  */
 export function findProgram(command, env) {
   const places = command.includes('/') ? [command] : (env.PATH ?? '').split(path.delimiter).map((folder) => path.join(folder, command));

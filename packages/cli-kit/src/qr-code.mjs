@@ -2,15 +2,15 @@
 
 import { renderUnicodeCompact } from 'uqr';
 
-/** White on black: the code is then dark on light on every terminal, which is what cameras expect. */
-const [START, END] = ['\x1b[40;97m', '\x1b[0m'];
+/** Colors of a line: white on black. With these colors the modules are dark on a light ground on every terminal, as cameras expect. */
+const [START_COLORS, END_COLORS] = ['\x1b[40;97m', '\x1b[0m'];
 
 /**
- * Returns a QR code for a terminal, two rows of modules in each line. A link of 60 characters takes 17 lines.
+ * Returns a QR code for a terminal. A line shows two rows of the code's modules: a link of 60 characters takes 17 lines.
  * @param {string} text
  * @returns {string} lines without a line break at the end
  */
 export function qrCode(text) {
   const lines = renderUnicodeCompact(text, { border: 2 }).split('\n');
-  return lines.map((line) => `${START}${line}${END}`).join('\n');
+  return lines.map((line) => `${START_COLORS}${line}${END_COLORS}`).join('\n');
 }

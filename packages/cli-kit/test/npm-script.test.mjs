@@ -20,7 +20,7 @@ test('the settings of this project are removed, and those of the user are kept',
   assert.deepEqual(env, { PATH: '/usr/bin', HOME: '/home/me', npm_config_registry: 'https://registry.example.com/' });
 });
 
-test('what npx adds is removed: its package, its folders of the PATH and its options', () => {
+test('the additions of npx are removed: the package, the folders on the PATH and the options', () => {
   const env = { PATH: '/npm/_npx/1a/node_modules/.bin:/node_modules/.bin:/npm/lib/node-gyp-bin:/usr/bin', HOME: '/home/me' };
   Object.assign(env, { npm_lifecycle_event: 'npx', npm_lifecycle_script: 'session-gateway-agent', npm_command: 'exec', INIT_CWD: '/me' });
   Object.assign(env, { npm_config_package: 'session-gateway-agent', npm_config_yes: 'true', npm_config_cache: '/cache' });

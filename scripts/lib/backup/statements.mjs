@@ -34,7 +34,7 @@ export class StatementScanner {
   #tokens = ['', ''];
   /** In quoted text or a comment: the byte that ends the text or comment. Otherwise undefined. */
   #end;
-  #inBlockComment = false;
+  #isInBlockComment = false;
   #previous = 0;
 
   /** Whether a statement has begun and not ended. */
@@ -63,8 +63,8 @@ export class StatementScanner {
         continue;
       }
       const byte = chunk[i];
-      const wasInBlockComment = this.#inBlockComment;
-      if (wasInBlockComment) this.#inBlockComment = !(byte === SLASH && this.#previous === STAR);
+      const wasInBlockComment = this.#isInBlockComment;
+      if (wasInBlockComment) this.#isInBlockComment = !(byte === SLASH && this.#previous === STAR);
       else if (this.#endsStatement(byte)) {
         yield { bytes: Buffer.concat([...this.#chunks, chunk.subarray(start, i + 1)]), words: this.#words.join(' ') };
         start = i + 1;
@@ -72,7 +72,7 @@ export class StatementScanner {
         this.#words = [];
         this.#tokens = ['', ''];
       }
-      this.#previous = this.#inBlockComment === wasInBlockComment ? byte : 0;
+      this.#previous = this.#isInBlockComment === wasInBlockComment ? byte : 0;
     }
     if (start < chunk.length) this.#chunks.push(chunk.subarray(start));
   }
@@ -86,7 +86,7 @@ export class StatementScanner {
     if (this.#word !== '') this.#addWord();
     if (byte === SEMICOLON) return this.#addSemicolon();
     if (byte === DASH && this.#previous === DASH) this.#end = NEWLINE;
-    else if (byte === STAR && this.#previous === SLASH) this.#inBlockComment = true;
+    else if (byte === STAR && this.#previous === SLASH) this.#isInBlockComment = true;
     else this.#end = QUOTE_ENDS.get(byte);
     return false;
   }

@@ -13,7 +13,8 @@ const DEFAULT_NAMESPACE = 'default';
 const REQUEST_TIMEOUT_MS = 10_000;
 
 /**
- * Returns a link that signs a browser in: with a pairing code, which is valid once, or else with the token of the namespace.
+ * Returns a link that signs a browser in. The link contains a pairing code, which is valid once. If the hub has no pairing codes, the
+ * link contains the token of the namespace.
  * @param {string} address
  * @param {string} secret
  * @returns {Promise<{url: string, note: string}>}
@@ -27,7 +28,7 @@ export async function createSignInLink(address, secret) {
     signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
   });
   const body = await response.json();
-  // A hub without pairing codes.
+  // The hub has no pairing codes.
   if (response.status === 404) return { url: signInLink(address, token), note: 'it contains a token: do not share it' };
   if (!response.ok) throw new Error(body.error);
   return { url: body.url, note: `valid once, for ${Math.round((body.expiresAt - Date.now()) / 60_000)} minutes` };
@@ -46,15 +47,15 @@ async function qrCodeOf(url) {
  * @param {{isReady: boolean, isTerminal: boolean}} options
  */
 async function describeSignIn(address, secret, { isReady, isTerminal }) {
-  const byHand = ['  Open the address in a browser, and sign in with the access token.', ''];
-  // The log of a CI is no place for a link that signs in.
-  if (!secret || !isReady || process.env.CI) return byHand;
+  const tokenLines = ['  Open the address in a browser, and sign in with the access token.', ''];
+  // In a CI, others may read the log, and a link in the log would sign them in.
+  if (!secret || !isReady || process.env.CI) return tokenLines;
   try {
     const { url, note } = await createSignInLink(address, secret);
     const code = isTerminal ? [await qrCodeOf(url), ''] : [];
     return [`  Open the console, signed in ${dim(`(${note})`)}:`, `    ${url}`, '', ...code];
   } catch (error) {
-    return [`  No sign-in link was created: ${error.cause?.message || error.message}`, ...byHand];
+    return [`  No sign-in link was created: ${error.cause?.message || error.message}`, ...tokenLines];
   }
 }
 

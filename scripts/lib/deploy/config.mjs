@@ -1,4 +1,4 @@
-// Generates the configuration of a deployment for wrangler: wrangler.toml with the deployment's settings.
+// Generates wrangler's configuration of a deployment, from wrangler.toml and the deployment's settings.
 
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -8,13 +8,13 @@ import { UserError } from '../errors.mjs';
 import { deploymentFolder, inProject, IS_PACKAGE } from '../paths.mjs';
 import { PRODUCTION, readDeployments, updateDeployment } from './record.mjs';
 
-/** The database id in wrangler.toml of a project that was not deployed by hand. */
+/** The placeholder in wrangler.toml for the id of the database. A deployment by hand replaces this placeholder. */
 const NO_DATABASE = '00000000-0000-0000-0000-000000000000';
 
 /** The secret without which the hub does not work. */
 export const SECRET_NAME = 'CLI_API_TOKEN';
 
-/** Above the numbers that people choose for the rate limits of their account. */
+/** The generated ids of rate limits. They are larger than the ids that people usually choose for the rate limits of their account. */
 const RATE_LIMIT_IDS = { first: 1_000_000, count: 1_000_000_000 };
 
 /** @returns {Record<string, any>} */
@@ -44,7 +44,7 @@ export const configPath = (env) => path.join(deploymentFolder(env), 'wrangler.js
 const withoutUndefined = (settings) => Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
 
 /**
- * Writes settings of the command line to deployment.json.
+ * Stores settings of the command line in deployment.json.
  * @param {string} env
  * @param {{name?: string, domain?: string, address?: string}} settings
  */
@@ -62,7 +62,7 @@ export function saveOptions(env, settings) {
 /**
  * Writes the configuration of a deployment.
  * @param {string} env
- * @param {{name?: string, domain?: string}} [settings] replace those of deployment.json
+ * @param {{name?: string, domain?: string}} [settings] replace the settings of deployment.json
  * @returns {string} the path of the file
  */
 export function writeConfig(env, settings = {}) {
@@ -85,26 +85,26 @@ export function makeConfig(base, env, { accountId, name, databaseId = NO_DATABAS
     name,
     account_id: accountId,
     main: inProject(base.main),
-    // The package has the built worker. wrangler watches no folders here.
+    // The npm package contains the built worker. Without `watch_dir`, because a deployment watches no folders.
     build: IS_PACKAGE ? undefined : { command: `node ${JSON.stringify(inProject('scripts', 'build.mjs'))}` },
     assets: base.assets && { ...base.assets, directory: inProject(base.assets.directory) },
     d1_databases: [{ binding: 'DB', database_name: name, database_id: databaseId, migrations_dir: inProject('migrations') }],
     ratelimits: env === PRODUCTION ? base.ratelimits : base.ratelimits.map((limit) => ({ ...limit, namespace_id: rateLimitId(name) })),
     routes: domain ? [{ pattern: domain, custom_domain: true }] : base.routes,
-    // Not in wrangler.toml: there it would make `wrangler dev` ignore the other variables of .dev.vars.
+    // Not in wrangler.toml: with `secrets` there, `wrangler dev` would ignore the other variables of .dev.vars.
     secrets: { required: [SECRET_NAME] },
     vars: { ...base.vars, ...environments?.[env]?.vars, ...vars },
     ...wrangler,
   };
 }
 
-/** Returns a number for the rate limit of an environment: all Workers of an account count requests of the same number together. */
+/** Returns the id for an environment's rate limit. Each environment needs its own id: an account has one counter for each id. */
 function rateLimitId(name) {
   const hash = createHash('sha256').update(name).digest().readUInt32BE();
   return String(RATE_LIMIT_IDS.first + (hash % RATE_LIMIT_IDS.count));
 }
 
-/** Commands of wrangler that use the local database or no deployment. */
+/** Whether a command of wrangler uses no deployment, but for example the local database. */
 const isLocal = (args) => args[0] === 'dev' || args.includes('--local');
 
 /**

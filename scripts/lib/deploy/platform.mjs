@@ -1,4 +1,4 @@
-// The platform, as a deployment uses it: each function runs one command of wrangler.
+// The platform's functions that a deployment needs. Each method runs one command of wrangler.
 
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
@@ -9,7 +9,7 @@ import { WRANGLER_ENV, wranglerCommand } from '../wrangler.mjs';
 
 /** @typedef {{id: string, name: string}} Account */
 
-/** Answers wrangler's prompts with their defaults. */
+/** The environment in which wrangler does not ask, but uses the default answer of each question. */
 const WITHOUT_PROMPTS = { ...WRANGLER_ENV, CI: '1', WRANGLER_HIDE_BANNER: 'true' };
 
 /** The error code of the platform for a Worker that does not exist. */
@@ -39,7 +39,7 @@ export class Platform {
 
   /** Signs in on this terminal, with a browser. */
   async signIn() {
-    // Over SSH, a browser on this machine is of no use.
+    // Over SSH, the user does not see a browser of this machine.
     const device = process.env.SSH_CONNECTION ? ['--device'] : [];
     const code = await runOnTerminal(...wranglerCommand(['login', ...device]), { env: WRANGLER_ENV });
     if (code !== 0) throw new UserError('Signing in to Cloudflare failed.');
@@ -62,7 +62,7 @@ export class Platform {
   /**
    * Applies the missing migrations.
    * @param {string} config path of wrangler's configuration
-   * @returns {Promise<number>} how many were applied
+   * @returns {Promise<number>} the number of migrations that were applied
    */
   async migrate(config) {
     const output = await this.#wrangler(['d1', 'migrations', 'apply', 'DB', '--remote', '--config', config]);
@@ -125,7 +125,7 @@ export class Platform {
   }
 }
 
-/** Parses the JSON in wrangler's output, which warnings may precede. @param {string} output */
+/** Parses the JSON in wrangler's output. Warnings may precede the JSON. @param {string} output */
 function parseJson(output) {
   const start = output.search(/^[[{]/m);
   try {

@@ -11,7 +11,7 @@ import { DEPLOYMENTS } from '../paths.mjs';
  * @property {string} [name] of the Worker and of its database; default: the name in wrangler.toml, with `-ENV` for an environment
  * @property {string} [databaseId]
  * @property {string} [domain] a custom domain
- * @property {string} [address] where clients reach the hub, if that is not the address that the platform reports
+ * @property {string} [address] where clients reach the hub, if clients do not use the address that the platform reports
  * @property {Record<string, unknown>} [vars] replace the variables of wrangler.toml
  * @property {Record<string, unknown>} [wrangler] replaces other parts of wrangler.toml, such as `{"limits": {"cpu_ms": 300000}}`
  */
@@ -19,7 +19,7 @@ import { DEPLOYMENTS } from '../paths.mjs';
 /** The name of the deployment without `--env`. */
 export const PRODUCTION = 'production';
 
-/** Keys of {@link Deployment} with the type of their value. */
+/** The keys of {@link Deployment}, with the types of their values. */
 const KEYS = {
   accountId: 'string',
   name: 'string',
@@ -35,7 +35,7 @@ const isObject = (value) => typeof value === 'object' && value !== null && !Arra
 /**
  * Reads all deployments.
  * @returns {Record<string, Deployment>} by environment; empty without the file
- * @throws {UserError} if the file is not what it should be
+ * @throws {UserError} if the content of the file is invalid
  */
 export function readDeployments() {
   let text;
@@ -76,7 +76,7 @@ export function updateDeployment(env, changes) {
   const deployments = readDeployments();
   const updated = { ...deployments, [env]: { ...deployments[env], ...changes } };
   const text = `${JSON.stringify(updated, null, 2)}\n`;
-  // A run that is killed during the write leaves the old file.
+  // Written to another file first: if the process is killed during the write, the old file is intact.
   writeFileSync(`${DEPLOYMENTS}.new`, text);
   renameSync(`${DEPLOYMENTS}.new`, DEPLOYMENTS);
 }

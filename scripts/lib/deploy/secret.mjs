@@ -1,5 +1,6 @@
-// The access token of a deployment. A generated token is in a file until it has been printed, so that an interrupted run does not
-// lose it. A token of the namespace `smoke` stays, for the smoke tests of later deployments.
+// The access token of a deployment:
+// - A new access token is stored in a file until it has been printed. An interrupted run therefore does not lose the access token.
+// - The token of the namespace `smoke` is stored for the smoke tests of later deployments.
 
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -12,7 +13,7 @@ import { SECRET_NAME } from './config.mjs';
 /** The namespace of the smoke test. */
 export const SMOKE_NAMESPACE = 'smoke';
 
-/** The file for `wrangler deploy --secrets-file`. @param {string} env */
+/** The file with the access token, for `wrangler deploy --secrets-file`. @param {string} env */
 export const secretsFile = (env) => path.join(deploymentFolder(env), 'secrets.json');
 
 /** @param {string} env */
@@ -29,7 +30,7 @@ function writePrivate(file, text) {
 }
 
 /**
- * Chooses the token of a new deployment: the variable CLI_API_TOKEN, or a random one.
+ * Stores the access token of a new deployment: the value of the variable CLI_API_TOKEN, or a random text.
  * @param {string} env
  */
 export function createSecret(env) {
@@ -37,12 +38,12 @@ export function createSecret(env) {
   if (chosen?.includes(':')) {
     throw new UserError(
       'CLI_API_TOKEN is the token of a namespace, and cannot be the secret of a new hub.',
-      'Set it to a long random text without a colon, or unset it: then a secret is generated.',
+      'Set CLI_API_TOKEN to a long random text without a colon. Or unset it: then a secret is generated.',
     );
   }
   if (!chosen && process.env.CI) {
     throw new UserError(
-      'The hub has no CLI_API_TOKEN yet. A generated one would be in the log of this machine.',
+      'The hub has no CLI_API_TOKEN yet. A generated token would be in the log of this machine.',
       'Store a long random text as a secret of the CI, and pass it in the variable CLI_API_TOKEN.',
     );
   }
@@ -50,7 +51,7 @@ export function createSecret(env) {
 }
 
 /**
- * Returns the token of {@link createSecret}, if it has not been printed yet.
+ * Returns the access token that {@link createSecret} stored, until {@link forgetSecret} deletes the file.
  * @param {string} env
  * @returns {string | undefined}
  */
@@ -59,25 +60,25 @@ export function pendingSecret(env) {
   return JSON.parse(readFileSync(secretsFile(env), 'utf8'))[SECRET_NAME];
 }
 
-/** Forgets the token, after it has been printed. @param {string} env */
+/** Deletes the file with the access token. To be called after the access token was printed. @param {string} env */
 export function forgetSecret(env) {
   rmSync(secretsFile(env), { force: true });
 }
 
 /**
- * Stores a token for later smoke tests.
+ * Stores the token of the namespace `smoke` for later smoke tests.
  * @param {string} env
  * @param {string} secret
  */
 export const storeSmokeToken = (env, secret) => writePrivate(smokeTokenFile(env), namespaceToken(secret, SMOKE_NAMESPACE));
 
 /**
- * Returns the token for a smoke test: of the variable CLI_API_TOKEN, or the stored one.
+ * Returns the token for a smoke test: the token in the variable CLI_API_TOKEN, or else the stored token.
  * @param {string} env
  * @returns {string | undefined}
  */
 export function findSmokeToken(env) {
-  const given = process.env.CLI_API_TOKEN;
-  if (given) return given.includes(':') ? given : namespaceToken(given, SMOKE_NAMESPACE);
+  const userToken = process.env.CLI_API_TOKEN;
+  if (userToken) return userToken.includes(':') ? userToken : namespaceToken(userToken, SMOKE_NAMESPACE);
   return existsSync(smokeTokenFile(env)) ? readFileSync(smokeTokenFile(env), 'utf8') : undefined;
 }

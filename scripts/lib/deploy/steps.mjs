@@ -1,5 +1,5 @@
-// The steps of a deployment. Each one finds out what it has to do from the platform and deployment.json, so that a second run is an
-// update, and a run after a failed one continues it.
+// The steps of a deployment. Each step asks the platform and deployment.json what is left to do. Therefore a second run updates the
+// hub, and a run after a failed run continues the failed run.
 
 import { readFileSync } from 'node:fs';
 import { UserError } from '../errors.mjs';
@@ -22,16 +22,16 @@ import { refusesToken, smokeTest, waitUntilDeployed } from './verify.mjs';
  * @property {Options} options
  * @property {import('./platform.mjs').Platform} platform
  * @property {boolean} hasTerminal whether the user can be asked to sign in
- * @property {boolean} [isFirst] whether the platform had no secret of the hub before this run
+ * @property {boolean} [isFirst] whether this run deploys a new hub: the platform had no access token for the hub before this run
  * @property {string} [config] path of wrangler's configuration
  * @property {string} [address] of the deployed hub
  * @property {boolean} [isReady] whether the hub answers at its address
- * @property {string} [secret] the access token of a new hub, which was not printed yet
+ * @property {string} [secret] the access token of a new hub, until the access token has been printed
  *
  * @typedef {object} Step
  * @property {string} title
  * @property {boolean} [printsProgress] whether the step itself prints on the terminal
- * @property {(run: Run, update: (state: string) => void) => Promise<string>} run returns what it did or found
+ * @property {(run: Run, update: (state: string) => void) => Promise<string>} run returns the result of the step, for the user
  */
 
 /** @type {Step[]} */
@@ -74,7 +74,7 @@ async function selectAccount({ options, platform, hasTerminal }) {
   return useAccount(platform, options.env, account);
 }
 
-/** Uses an account for this deployment, and for each later one. */
+/** Uses an account for this run, and for later runs of the same deployment. */
 function useAccount(platform, env, { id, name }) {
   const { accountId, databaseId } = readDeployment(env);
   if (accountId && databaseId && accountId !== id) {
@@ -117,7 +117,7 @@ async function findOrCreateDatabase({ options, platform }) {
     return `${found.name} exists`;
   }
   const place = { ...(location ? { HUB_LOCATION: location } : {}), ...(jurisdiction ? { HUB_JURISDICTION: jurisdiction } : {}) };
-  // Before the creation: a run that continues finds the database, and no longer knows its place.
+  // Stored before the creation: if this run is interrupted, the next run finds the database, but does not know its place.
   if (location || jurisdiction) updateDeployment(env, { vars: { ...vars, ...place } });
   await platform.createDatabase(name, { location, jurisdiction });
   const created = (await platform.listDatabases()).find((database) => database.name === name);
@@ -182,7 +182,7 @@ async function testHub({ options, address, isFirst }, update) {
   if (!token) return 'skipped: set CLI_API_TOKEN to include it';
   if (!process.env.CLI_API_TOKEN && (await refusesToken(address, token)))
     return 'skipped: the secret has changed. Set CLI_API_TOKEN to include it';
-  // An update writes few rows: the whole test takes a third of the free plan's quota of a day.
+  // Only a new hub gets the whole smoke test, which uses a third of the free plan's daily quota of written rows.
   const { checks } = await smokeTest({ address, token, isQuick: !isFirst, update });
   return `${checks.filter(({ result }) => result === 'ok').length} checks`;
 }

@@ -1,4 +1,4 @@
-// Checks a deployed hub: waits until it answers, and runs the smoke test.
+// Checks a deployed hub: waits until the hub answers, and runs the smoke test.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../errors.mjs';
@@ -23,7 +23,7 @@ export async function waitUntilDeployed(address, version, { timeoutMs = READY_TI
     if (Date.now() + POLL_MS > deadline) {
       throw new UserError(
         `${address} does not answer as expected: ${problem}.`,
-        'The hub is deployed. A new address may need some minutes; the command continues with this check when it is run again.',
+        'The hub is deployed. A new address may need some minutes. Run the command again: it continues with this check.',
       );
     }
     update(problem);
@@ -31,7 +31,7 @@ export async function waitUntilDeployed(address, version, { timeoutMs = READY_TI
   }
 }
 
-/** @returns {Promise<string | undefined>} */
+/** Returns why the hub does not answer as expected. @returns {Promise<string | undefined>} undefined if the hub answers as expected */
 async function findProblem(address, version) {
   try {
     const response = await fetch(`${address}/health?deep=1`, { signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS) });

@@ -1,4 +1,4 @@
-// What is printed when the hub is ready: its address, the sign-in link, and how to connect an agent.
+// Prints the address of a running hub, the sign-in link, and the commands that connect an agent.
 
 import { networkInterfaces } from 'node:os';
 import { DEV_VARS_NAME } from '../dev-vars.mjs';
@@ -50,7 +50,7 @@ ${agentLines(variable, hub)}
  */
 async function onAPhone([address], token) {
   if (address === undefined) return `\n  For a phone in the same network, which then scans a QR code: ${startLine('--host')}`;
-  // In a log, a QR code would be two screens of blocks.
+  // In a log file, a QR code is useless and long.
   if (!process.stdout.isTTY) return '';
   // Imported dynamically, because this process may have installed the packages just now.
   const { qrCode } = await import('../../../packages/cli-kit/src/qr-code.mjs');

@@ -1,4 +1,4 @@
-// The checks of `doctor`. None of them changes anything.
+// The checks of `doctor`. The checks change nothing.
 
 import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -20,7 +20,7 @@ import { run } from '../run.mjs';
 import { nodeIsReady } from '../node.mjs';
 import { MIN_NODE } from '../versions.mjs';
 
-/** Below this, a hub with uploads and long conversations soon fills the disk. */
+/** With less free space, a hub with uploads and long conversations soon fills the disk. */
 const MIN_FREE_BYTES = 200 * 1024 * 1024;
 
 const TOKEN_TIMEOUT_MS = 5_000;
@@ -89,7 +89,7 @@ async function checkPort({ host, port }, hub) {
 }
 
 function checkData() {
-  // The folder that exists, or in which the data folder will be created.
+  // Before the first start, the data folder does not exist: then the nearest parent folder that exists is checked.
   let folder = DATA_DIR;
   while (!existsSync(folder)) folder = path.dirname(folder);
   try {
@@ -104,8 +104,8 @@ function checkData() {
   if (devVarsExist() && process.platform !== 'win32' && (statSync(DEV_VARS).mode & 0o044) !== 0) {
     return problem('data', `Other users of this computer can read the access token in ${DEV_VARS}.`, `Run: chmod 600 ${DEV_VARS}`);
   }
-  const isUsed = existsSync(LOCAL_STATE_DIR);
-  return ok('data', isUsed ? `The data is in ${DATA_DIR}; ${space}.` : `There is no data yet; ${space} for ${DATA_DIR}.`);
+  const hasData = existsSync(LOCAL_STATE_DIR);
+  return ok('data', hasData ? `The data is in ${DATA_DIR}; ${space}.` : `There is no data yet; ${space} for ${DATA_DIR}.`);
 }
 
 /**
@@ -118,8 +118,8 @@ async function checkHub(address, hub) {
   if (!devVarsExist()) return ok('hub', `${running}; its data is in another folder.`);
   try {
     const secret = accessToken();
-    const accepted = await Promise.all([secret, namespaceToken(secret, 'default')].map((token) => accepts(address, token)));
-    if (accepted.includes(true)) return ok('hub', `${running}, and accepts the access token of ${DEV_VARS_NAME}.`);
+    const answers = await Promise.all([secret, namespaceToken(secret, 'default')].map((token) => acceptsToken(address, token)));
+    if (answers.includes(true)) return ok('hub', `${running}, and accepts the access token of ${DEV_VARS_NAME}.`);
   } catch (error) {
     if (error instanceof UserError) return problem('hub', error.message, error.hint);
     return problem('hub', `${running}, but not to a request for its sessions: ${error.message}.`, 'Look at the output of the hub.');
@@ -132,15 +132,15 @@ async function checkHub(address, hub) {
 }
 
 /** @param {string} address @param {string} token */
-async function accepts(address, token) {
+async function acceptsToken(address, token) {
   const headers = { authorization: `Bearer ${token}` };
   const { status } = await fetch(`${address}/api/sessions?limit=1`, { headers, signal: AbortSignal.timeout(TOKEN_TIMEOUT_MS) });
   return status === 200;
 }
 
 function checkAgents() {
-  const found = Object.values(AGENTS).filter(({ command }) => findProgram(command, process.env));
-  if (found.length > 0) return ok('agents', `Found: ${found.map(({ title }) => title).join(', ')}.`);
+  const installed = Object.values(AGENTS).filter(({ command }) => findProgram(command, process.env));
+  if (installed.length > 0) return ok('agents', `Found: ${installed.map(({ title }) => title).join(', ')}.`);
   const example = `npm install -g ${AGENTS.claude.package}`;
   return ok('agents', 'None is on the PATH of this computer.', `To use one here, install it, such as with: ${example}`);
 }

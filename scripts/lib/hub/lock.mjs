@@ -1,4 +1,4 @@
-// The lock of the data folder: two hubs would write the same local database.
+// The lock of the data folder. Without the lock, two hubs could write to the same local database.
 
 import { mkdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -8,14 +8,14 @@ import { isRunning } from '../../../packages/cli-kit/src/system-processes.mjs';
 import { UserError } from '../errors.mjs';
 import { DATA_DIR, inData, IS_PACKAGE } from '../paths.mjs';
 
-/** Time limit until the previous hub in this folder has stopped, which takes at most 6 s. */
+/** Time limit until the previous hub in this folder has stopped. A hub needs at most 6 s to stop. */
 const PREVIOUS_HUB_TIMEOUT_MS = 15_000;
 
 const POLL_MS = 50;
 
 const LOCK = inData('.wrangler', 'dev.lock');
 
-/** How to get another data folder. */
+/** Tells the user how to get another data folder. */
 const SECOND_FOLDER = IS_PACKAGE ? 'choose another folder with --data' : 'clone the project again';
 
 /**
@@ -23,18 +23,18 @@ const SECOND_FOLDER = IS_PACKAGE ? 'choose another folder with --data' : 'clone 
  * @param {string} address shown when a second hub is started
  */
 export async function lockFolder(address) {
-  // Only this user may read the database, which has the conversations and the hub's keys.
+  // Only this user may read the folder: the database contains the conversations and the hub's keys.
   mkdirSync(DATA_DIR, { recursive: true, mode: 0o700 });
   const npm = npmProcess();
   const ownDetails = npm === undefined ? { address } : { address, npm: String(npm) };
   const deadline = Date.now() + PREVIOUS_HUB_TIMEOUT_MS;
-  let found = tryLock(LOCK, ownDetails);
-  if (isEnding(found)) console.log('  Waiting until the previous hub in this folder has stopped …');
-  while (isEnding(found) && Date.now() < deadline) {
+  let attempt = tryLock(LOCK, ownDetails);
+  if (isHeldByEndingHub(attempt)) console.log('  Waiting until the previous hub in this folder has stopped …');
+  while (isHeldByEndingHub(attempt) && Date.now() < deadline) {
     await sleep(POLL_MS);
-    found = tryLock(LOCK, ownDetails);
+    attempt = tryLock(LOCK, ownDetails);
   }
-  const { lock, pid, details } = found;
+  const { lock, pid, details } = attempt;
   if (lock) return { ...lock, markStopping: () => lock.setDetails({ ...ownDetails, stopping: 'yes' }) };
   throw new UserError(
     `A hub is already running in this folder: ${details.address} (process ${pid}).`,
@@ -48,9 +48,9 @@ export async function lockFolder(address) {
 
 /**
  * Whether the hub that holds the lock was killed or is stopping.
- * @param {ReturnType<typeof tryLock>} found
+ * @param {ReturnType<typeof tryLock>} attempt
  */
-function isEnding({ lock, ownerHasExited, details }) {
+function isHeldByEndingHub({ lock, ownerHasExited, details }) {
   if (lock) return false;
   return ownerHasExited || details.stopping !== undefined || (details.npm !== undefined && !isRunning(Number(details.npm)));
 }

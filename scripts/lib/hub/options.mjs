@@ -26,7 +26,7 @@ export const HUB_OPTIONS_HELP = `
  * @returns {HubOptions}
  */
 export function readHubOptions(args, usage) {
-  // parseArgs has no options with an optional value.
+  // parseArgs does not support options with an optional value.
   const expanded = args.map((arg, i) => (arg === '--host' && (args[i + 1] ?? '-').startsWith('-') ? '--host=0.0.0.0' : arg));
   const { port, ...options } = parseCommandLine(expanded, usage, {
     port: { type: 'string', default: String(DEFAULT_PORT) },

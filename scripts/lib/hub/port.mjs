@@ -10,7 +10,7 @@ const PROBE_TIMEOUT_MS = 2_000;
 /**
  * Finds out whether a program can listen on an address.
  * @param {{host: string, port: number}} options
- * @returns {Promise<string | undefined>} the error code; undefined when it can
+ * @returns {Promise<string | undefined>} the error code; undefined if a program can listen on the address
  */
 export async function findPortProblem({ host, port }) {
   const server = net.createServer();
@@ -30,16 +30,16 @@ const ADVICE = {
 
 /**
  * @param {{host: string, port: number}} options
- * @throws {UserError} when the hub cannot listen there, with the reason
+ * @throws {UserError} with the reason, when the hub cannot listen on the address
  */
 export async function requireFreePort(options) {
   const { host, port } = options;
   const problem = await findPortProblem(options);
   if (problem === undefined) return;
   if (problem === 'EADDRINUSE') {
-    const user = (await findHub(localAddress(options))) ? 'a hub, such as one in another folder' : 'another program';
-    const other = startLine(`--port ${port === 65535 ? 1024 : port + 1}`);
-    throw new UserError(`Port ${port} is in use by ${user}.`, `Stop it, or choose another port: ${other}`);
+    const listener = (await findHub(localAddress(options))) ? 'a hub, such as a hub in another folder' : 'another program';
+    const otherCommand = startLine(`--port ${port === 65535 ? 1024 : port + 1}`);
+    throw new UserError(`Port ${port} is in use by ${listener}.`, `Stop that program, or choose another port: ${otherCommand}`);
   }
   throw new UserError(`The hub cannot listen on ${host}, port ${port}: ${ADVICE[problem] ?? problem}.`);
 }
@@ -47,7 +47,7 @@ export async function requireFreePort(options) {
 /**
  * Finds the hub at an address.
  * @param {string} address
- * @returns {Promise<{protocolVersion: number, version: string} | undefined>} what it reports about itself
+ * @returns {Promise<{protocolVersion: number, version: string} | undefined>} the health report of the hub; undefined without a hub
  */
 export async function findHub(address) {
   try {

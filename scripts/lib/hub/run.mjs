@@ -14,7 +14,7 @@ import { requireFreePort } from './port.mjs';
 import { startWrangler } from './wrangler-dev.mjs';
 
 /**
- * Runs the hub. Returns only by an error: a signal ends the process.
+ * Runs the hub. Never resolves: a signal ends the process, and every other end is an error.
  * @param {import('./options.mjs').HubOptions} options
  * @param {object} worker
  * @param {string[]} worker.args the arguments of `wrangler dev` that name the worker
@@ -54,7 +54,7 @@ export async function runHub(options, { args, prepare }) {
     } catch (error) {
       if (isStopping()) throw error;
       await hub.stop();
-      // The user may have replaced the database by one without a schema, so the next start checks the schema.
+      // The user may have replaced the database by a database without tables. The next start therefore applies the migrations.
       if (error instanceof HubRefusedError) clearMigrationRecord();
       throw error;
     }

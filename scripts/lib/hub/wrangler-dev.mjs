@@ -20,7 +20,7 @@ const STOP_TIMEOUT_MS = 5_000;
 
 const DISK_REPORT_INTERVAL_MS = 60_000;
 
-/** Time limit until a runtime that wrangler restarted after a crash answers. */
+/** Time limit until a restarted runtime answers. wrangler restarts the runtime after a crash. */
 const RECOVERY_TIMEOUT_MS = 10_000;
 
 /**
@@ -50,7 +50,7 @@ export function startWrangler({ host, port, verbose }, workerArgs) {
   const hung = new Promise((resolve) => {
     reportHung = resolve;
   });
-  // wrangler restarts a crashed runtime, but sometimes the new one does not answer.
+  // wrangler restarts a crashed runtime, but sometimes the new runtime does not answer.
   const onCrash = async () => {
     if (!(await respondsWithin(address, RECOVERY_TIMEOUT_MS))) reportHung();
   };
@@ -118,8 +118,8 @@ function showOutput(child, verbose, onCrash) {
 }
 
 /**
- * Recognises the runtime's reports of a full disk: each failed write makes two long lines. Prints one sentence instead, at
- * intervals, once the hub runs.
+ * Recognises the lines with which the runtime reports a full disk: each failed write makes two long lines. While the hub runs, prints
+ * one sentence instead of these lines, at intervals.
  * @param {() => boolean} isRunning
  */
 function watchDisk(isRunning) {

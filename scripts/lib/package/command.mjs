@@ -7,7 +7,7 @@ import { inProject } from '../paths.mjs';
 import { COMMANDS, DEFAULT_COMMAND, PACKAGE_USAGE } from './usage.mjs';
 
 /**
- * Runs the script of a command. The script runs itself when it is imported, and reads its arguments from `process.argv`.
+ * Runs the script of a command by importing it. The script reads its arguments from `process.argv`.
  * @param {string[]} args a command with its arguments, or the options of the hub
  */
 export async function runCommand(args) {

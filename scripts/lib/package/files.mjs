@@ -3,7 +3,7 @@
 /** The folder that `npm run package` writes, relative to the repository. */
 export const PACKAGES_FOLDER = 'dist';
 
-/** The files of the hub: the builds, what the commands read and import, and the documentation. */
+/** The files of the hub's package: the builds, the files that the commands read or import, and the documentation. */
 export const HUB_FILES = [
   'CHANGELOG.md',
   'LICENSE',
@@ -80,7 +80,8 @@ export const HUB_FILES = [
 /** The npm packages that the hub's files import or run. */
 export const HUB_DEPENDENCIES = ['smol-toml', 'socket.io-client', 'uqr', 'wrangler'];
 
-/** The files of the CLI, relative to cli/. The package also contains the kit, which is not published. */
+/** The files of the CLI's package, relative to cli/. The package also contains the kit, because npm has no package of the kit. */
 export const AGENT_FILES = ['README.md', 'index.mjs', 'src'];
 
+/** The files of the kit in the CLI's package, relative to packages/cli-kit/. */
 export const KIT_FILES = ['package.json', 'src'];

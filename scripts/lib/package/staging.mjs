@@ -1,4 +1,4 @@
-// The two npm packages: their folders, which `npm pack` packs, and their tarballs.
+// Makes the two npm packages: copies the files of a package to a folder, and packs the folder to a tarball.
 
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -41,7 +41,7 @@ export function packHub() {
     license,
     ...repositoryOf(),
     type,
-    // wrangler needs this version.
+    // The Node version that wrangler needs.
     engines: { node: '>=22' },
     bin: { [name]: 'scripts/cli.mjs' },
     files: HUB_FILES,

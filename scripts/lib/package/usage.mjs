@@ -1,6 +1,6 @@
-// The commands of the npm package of the hub, and its usage text.
+// The commands and the usage text of the hub's npm package.
 
-/** The commands: the name of a script in scripts/, and what it does. */
+/** The commands: by the name of a script in scripts/, the description of the command. */
 export const COMMANDS = {
   deploy: 'deploy the hub to Cloudflare, or update it',
   doctor: 'check this computer, and say what to do about each problem',
@@ -13,13 +13,13 @@ export const COMMANDS = {
 /** The script that runs without a command. */
 export const DEFAULT_COMMAND = 'start';
 
-const lines = Object.entries(COMMANDS).map(([name, what]) => `  ${name.padEnd(16)} ${what}`);
+const commandLines = Object.entries(COMMANDS).map(([name, description]) => `  ${name.padEnd(16)} ${description}`);
 
 export const PACKAGE_USAGE = `Usage: npx session-gateway-hub [--data DIR] [options]
        npx session-gateway-hub [--data DIR] COMMAND [options]
 
 Without a command, runs the hub on this computer until Ctrl-C. Commands (each has --help):
-${lines.join('\n')}
+${commandLines.join('\n')}
 
   --data DIR       folder of the local hub's data (default ~/.session-gateway-hub)
   --version        the version of this package`;

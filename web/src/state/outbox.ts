@@ -27,11 +27,11 @@ export interface StoredMessage {
   text: string;
   attachments: Attachment[];
   createdAt: number;
-  /** Why the hub rejected the message. Only the user can retry it. */
+  /** Why the hub rejected the message. Only the user can send a rejected message again. */
   error?: string;
 }
 
-/** The hub, the database and the browser features that {@link Outbox} uses; tests replace them. */
+/** The hub, the database and the browser features that {@link Outbox} uses. Tests pass their own environment. */
 export interface OutboxEnvironment {
   api: Pick<Api, 'POST'>;
   database: Promise<Database>;

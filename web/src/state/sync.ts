@@ -18,7 +18,7 @@ import type { Refetch, State } from './types.ts';
 
 /** Messages for about two screens. */
 const PAGE_SIZE = 60;
-/** The hub's limit. */
+/** The hub's limit on the messages of a page. */
 const CATCH_UP_PAGE_SIZE = 200;
 /** A live text is dropped when no delta of the text has arrived for this long. The hub has the same timeout. */
 const LIVE_TEXT_TIMEOUT_MS = 30_000;
@@ -47,7 +47,7 @@ export class Sync {
     this.#api = api;
   }
 
-  /** Applies an event, and waits for the fetches that it makes necessary. */
+  /** Applies an event, and waits for the fetches that the event makes necessary. */
   async handleEvent(event: HubEvent): Promise<void> {
     const { state: next, refetches } = reduce(state.value, event);
     state.value = next;
@@ -188,8 +188,8 @@ export class Sync {
 
   /** Fetches all messages after the newest loaded message, or the newest page if no message is loaded. */
   fetchNewerMessages(id: string): Promise<void> {
-    const alreadyQueued = this.#queuedNewerFetches.get(id);
-    if (alreadyQueued) return alreadyQueued;
+    const queuedFetch = this.#queuedNewerFetches.get(id);
+    if (queuedFetch) return queuedFetch;
     const queued = this.#serialize(id, async () => {
       this.#queuedNewerFetches.delete(id);
       if (getConversation(id).loadState.status === 'ready') await this.#fetchPagesAfter(id);

@@ -78,8 +78,8 @@ function NewSessionForm() {
     if (yolo) confirmNeverAsking(async () => changeOptions({ yolo }));
     else changeOptions({ yolo });
   };
-  const toggleWorktree = (on: boolean) => {
-    setUsesWorktree(on);
+  const changeUsesWorktree = (isUsed: boolean) => {
+    setUsesWorktree(isUsed);
     setError(null);
   };
 
@@ -171,7 +171,7 @@ function NewSessionForm() {
       <fieldset class="plain">
         <legend class="label">Options</legend>
         <label class="check">
-          <input type="checkbox" checked={usesWorktree} onChange={({ currentTarget }) => toggleWorktree(currentTarget.checked)} />
+          <input type="checkbox" checked={usesWorktree} onChange={({ currentTarget }) => changeUsesWorktree(currentTarget.checked)} />
           <span>
             Use a new git worktree
             <br />
