@@ -7,13 +7,8 @@ import { AGENTS } from '../../../cli/src/agents.mjs';
 import { findProgram } from '../../../packages/cli-kit/src/find-program.mjs';
 import { accessToken, DEV_VARS_NAME, devVarsExist, namespaceToken } from '../dev-vars.mjs';
 import { CommandFailed, UserError } from '../errors.mjs';
-<<<<<<<< HEAD:scripts/lib/operations/doctor.mjs
-import { localAddress } from '../hub/options.mjs';
-import { findHub, findPortProblem } from '../hub/port.mjs';
-========
 import { localAddress } from './options.mjs';
 import { findHub, findPortProblem } from './port.mjs';
->>>>>>>> wt-packages:scripts/lib/hub/doctor.mjs
 import { commandLine, startLine } from '../invocation.mjs';
 import { DATA_DIR, DEV_VARS, inProject, IS_PACKAGE, LOCAL_STATE_DIR } from '../paths.mjs';
 import { run } from '../run.mjs';
