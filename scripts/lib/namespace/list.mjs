@@ -25,9 +25,9 @@ const COUNTS = `
   ) WHERE namespace NOT LIKE '/%' GROUP BY namespace ORDER BY namespace`;
 
 /**
- * Counts what each namespace has.
+ * Counts the sessions, messages and machines of each namespace.
  * @param {{remote: boolean, env?: string}} options `remote`: whether to read the database of the deployment `env` instead of the local
- *   one
+ *   database
  * @returns {Promise<NamespaceCounts[]>} sorted by name
  */
 export async function listNamespaces({ remote, env }) {
