@@ -20,7 +20,8 @@ pub fn run(input: &str) {
     for required in [false, true] {
         let tokens = TokenVerifier::new(first, required);
         for token in [second, first] {
-            assert_eq!(tokens.verify(token), expected(&tokens, first, token, required), "{first:?} {token:?}");
+            let verified = tokens.verify(token).map(|(namespace, _)| namespace);
+            assert_eq!(verified, expected(&tokens, first, token, required), "{first:?} {token:?}");
         }
     }
     assert!(TokenVerifier::parse(Some(first), Some(second), Some(second)).is_err() || !first.trim().is_empty());
@@ -38,11 +39,12 @@ fn expected(tokens: &TokenVerifier, secret: &str, token: &str, required: bool) -
         return None;
     }
     let is_valid_for = |namespace: &Namespace| {
-        let is_namespace_token = tokens.namespace_token(namespace) == token;
+        let number = token.split_once('.').and_then(|(number, _)| number.parse().ok()).unwrap_or(0);
+        let is_namespace_token = [0, number].iter().any(|number| tokens.namespace_token(namespace, *number) == token);
         is_namespace_token || (!required && format!("{secret}:{namespace}") == token)
     };
     let default = Namespace::default();
-    let default_token = tokens.namespace_token(&default);
+    let default_token = tokens.namespace_token(&default, 0);
     let has_no_suffix = (!required && token == secret) || default_token.strip_suffix(":default") == Some(token);
     if has_no_suffix {
         return Some(default);

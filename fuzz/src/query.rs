@@ -106,14 +106,14 @@ fn check_routing(head: &RequestHead, routing: &str) {
     let edge =
         Edge::new(tokens.clone(), cors, routing.clone(), Some(key.clone()), db, memory_budget, Arc::new(NoClock));
     let _ = edge.cors.headers(head.origin.as_deref(), &head.host, true);
-    let action = edge.route(head, NOW_MS, || None).now_or_never().expect("an action without waiting");
+    let action = edge.route(head, NOW_MS, &|| None).now_or_never().expect("an action without waiting");
     let bearer = head.authorization.as_deref().and_then(|text| text.split_once(' '));
     let bearer =
         bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim().to_owned());
     let authorized = bearer.or_else(|| Query::find_unique(&head.query, "token")).and_then(|token| {
         // A web token is valid only for the routes of web clients.
         let web_token = || key.verify(&token, NOW_MS as i64 / 1000).filter(|_| head.path.starts_with("/api"));
-        tokens.verify(&token).or_else(|| web_token().map(|verified| verified.claims.ns))
+        tokens.verify(&token).map(|(namespace, _)| namespace).or_else(|| web_token().map(|verified| verified.claims.ns))
     });
     let check_namespace = |namespace: &Namespace| assert_eq!(authorized.as_ref(), Some(namespace), "{head:?}");
     match &action {
@@ -123,14 +123,15 @@ fn check_routing(head: &RequestHead, routing: &str) {
             let read = edge.read_history(history, &head.query).now_or_never().expect("a page without waiting");
             assert!(!read.status().is_server_error(), "{head:?}: {read:?}");
         }
-        Action::Object(namespace) => check_namespace(namespace),
+        Action::Object(namespace, _) => check_namespace(namespace),
         Action::Sse(VerifiedToken { namespace, .. }) | Action::WebSocket(VerifiedToken { namespace, .. }) => {
             check_namespace(namespace)
         }
-        Action::CliSocket { namespace, authenticated: true } => check_namespace(namespace),
-        Action::CliSocket { authenticated: false, .. } => assert_ne!(routing, Routing::Token),
+        Action::CliSocket { namespace, credential: Some(_) } => check_namespace(namespace),
+        Action::CliSocket { credential: None, .. } => assert_ne!(routing, Routing::Token),
         Action::BridgedCliSocket => assert_eq!(routing, Routing::Token),
         Action::Authenticate => assert_eq!((head.method.as_str(), head.path.as_str()), ("POST", "/api/auth")),
+        Action::Pair(_) => assert!(head.method == "POST" && head.path.starts_with("/api/devices"), "{head:?}"),
         Action::CheckDatabase => assert_eq!(head.path, "/health"),
     }
 }

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use session_gateway_hub::auth::token::TokenVerifier;
-use session_gateway_hub::hub::inbound::admission::{Admission, admit_frame};
+use session_gateway_hub::hub::inbound::admission::{Admission, admit_frame, check_connect};
+use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::wire::engineio;
 use session_gateway_hub::wire::socketio::{
     DecodeError, MAX_ACK_ID, Packet, ack_frame, connect_error_frame, connect_frame, decode, event_frame,
@@ -103,10 +103,11 @@ fn check_encoders(text: &str) {
 }
 
 fn check_admission(frame: &str) {
-    let tokens = TokenVerifier::new("s3cret", false);
-    match admit_frame(&tokens, None, frame) {
-        Admission::Granted { namespace, auth } => {
-            assert_eq!(auth.token.and_then(|token| tokens.verify(&token)), Some(namespace));
+    match admit_frame(frame) {
+        Admission::Connect(auth) => {
+            let granted = || auth.namespace.as_deref().and_then(Namespace::parse);
+            assert!(check_connect(&auth, None, None).is_err());
+            assert_eq!(check_connect(&auth, None, granted()).ok(), granted());
         }
         Admission::Refused(answer) => match engineio::decode(&answer) {
             Ok(engineio::Packet::Message(text)) => assert!(matches!(decode(text), Ok(Packet::ConnectError { .. }))),

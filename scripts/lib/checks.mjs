@@ -22,8 +22,8 @@ import { LOCAL_COMMAND_ENV } from './wrangler.mjs';
 
 const WASM = 'wasm32-unknown-unknown';
 
-/** Limit on the compressed wasm, about 2 % above its measured size. CHANGELOG.md states the reason for each increase. */
-const WASM_BUDGET_BYTES = 706_000;
+/** Limit on the compressed wasm, about 2 KB above its measured size. CHANGELOG.md states the reason for each increase. */
+const WASM_BUDGET_BYTES = 743_000;
 
 /** Limit on the compressed files that the console's first page loads: one second on a slow mobile network. */
 const FIRST_LOAD_BUDGET_BYTES = 250_000;

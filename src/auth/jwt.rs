@@ -20,6 +20,17 @@ pub struct WebClaims {
     pub uid: u32,
     /// The namespace that the token grants access to.
     pub ns: Namespace,
+    /// The generation of the namespace's tokens.
+    #[serde(default, rename = "gen", skip_serializing_if = "is_zero")]
+    pub generation: u32,
+    /// The id of the device that signed in.
+    #[serde(default, rename = "dev", skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference.
+fn is_zero(generation: &u32) -> bool {
+    *generation == 0
 }
 
 /// The content of a valid JWT.
@@ -144,7 +155,7 @@ mod tests {
     }
 
     fn claims() -> WebClaims {
-        WebClaims { uid: 7, ns: Namespace::parse("team-7").unwrap() }
+        WebClaims { uid: 7, ns: Namespace::parse("team-7").unwrap(), generation: 0, device: None }
     }
 
     /// Signs an arbitrary header and payload with SECRET.
@@ -174,6 +185,15 @@ mod tests {
         assert_eq!(part(&token, 1), serde_json::json!({"uid": 7, "ns": "team-7", "iat": NOW, "exp": NOW + 900}));
         assert_eq!(token, VALID);
         assert_eq!(verify(&token, NOW), Some(claims()));
+    }
+
+    #[test]
+    fn a_token_has_the_generation_and_the_device_that_it_was_issued_for() {
+        let claims = WebClaims { generation: 3, device: Some("d".into()), ..claims() };
+        let token = key().issue(&claims, NOW).unwrap();
+        assert_eq!(part(&token, 1)["gen"], 3);
+        assert_eq!(part(&token, 1)["dev"], "d");
+        assert_eq!(verify(&token, NOW), Some(claims));
     }
 
     #[test]
@@ -254,7 +274,7 @@ mod tests {
         let new = "fedcba9876543210fedcba9876543210";
         let verifies = |previous| {
             let key = JwtKey::from_settings(Some(new), previous).unwrap().unwrap();
-            let own = key.issue(&WebClaims { uid: 7, ns: Namespace::default() }, NOW).unwrap();
+            let own = key.issue(&WebClaims { ns: Namespace::default(), ..claims() }, NOW).unwrap();
             assert!(key.verify(&own, NOW).is_some());
             assert!(JwtKey::parse(SECRET).unwrap().verify(&own, NOW).is_none(), "signed with the new secret");
             key.verify(VALID, NOW).is_some()

@@ -1,6 +1,7 @@
 //! Access tokens: the shared secret and the namespace tokens. CLIs, scripts and the login of the web client use them.
 
 use std::fmt;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,11 +16,66 @@ use crate::model::namespace::Namespace;
 /// The longest secret whose tokens are within [`MAX_TOKEN_BYTES`] for every namespace.
 const MAX_SECRET_BYTES: usize = MAX_TOKEN_BYTES - ":".len() - Namespace::MAX_LEN;
 
+/// The beginning of the token of a device.
+pub const DEVICE_TOKEN_PREFIX: &str = "sgd_";
+/// The length of the token of a device: the prefix, and 32 bytes in base64url.
+const DEVICE_TOKEN_LEN: usize = DEVICE_TOKEN_PREFIX.len() + 43;
+
+/// Whether a token has the form of one of a device, which only the database knows.
+pub fn is_device_token(token: &str) -> bool {
+    token.len() == DEVICE_TOKEN_LEN && token.starts_with(DEVICE_TOKEN_PREFIX)
+}
+
+/// What a valid token was made from, and what revokes it. Its text is a header from the worker to the object: `shared`, the number
+/// of the generation, or the id of the device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Credential {
+    /// The shared secret.
+    Shared,
+    /// A generation of the namespace's tokens.
+    Generation(u32),
+    /// The id of a device.
+    Device(Arc<str>),
+}
+
+impl Credential {
+    const SHARED: &'static str = "shared";
+
+    /// Parses the text of a credential; `None` if it is empty.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "" => None,
+            Self::SHARED => Some(Self::Shared),
+            text => Some(text.parse().map_or_else(|_| Self::Device(text.into()), Self::Generation)),
+        }
+    }
+
+    /// Returns the id of the device.
+    pub fn device(&self) -> Option<&str> {
+        match self {
+            Self::Device(id) => Some(id),
+            Self::Shared | Self::Generation(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shared => f.write_str(Self::SHARED),
+            Self::Generation(generation) => generation.fmt(f),
+            Self::Device(id) => f.write_str(id),
+        }
+    }
+}
+
 /// Verifies access tokens against the hub's secret, `CLI_API_TOKEN`, and its previous secret, `CLI_API_TOKEN_PREVIOUS`, if set.
 ///
 /// A token is `<SECRET>:<NAMESPACE>`, or `<SECRET>` for the namespace `default`. `<SECRET>` is either the shared secret
 /// `CLI_API_TOKEN`, which is valid for every namespace, or the namespace's own secret:
-/// `base64url(HMAC-SHA256(CLI_API_TOKEN, "namespace:" + NAMESPACE))`, without padding.
+/// `base64url(HMAC-SHA256(CLI_API_TOKEN, "namespace:" + NAMESPACE))`, without padding. After the tokens of the namespace were revoked
+/// `N` times, it is `N.base64url(HMAC-SHA256(CLI_API_TOKEN, "namespace:" + NAMESPACE + ":" + N))`. The verifier does not know which
+/// generation is the current one.
 ///
 /// The shared secret may contain colons: a token is first compared as a whole, then split at its last colon.
 #[derive(Clone)]
@@ -74,36 +130,54 @@ impl TokenVerifier {
         Self { current: SharedSecret::new(cli_api_token), previous: None, accepts_shared: !require_namespace_tokens }
     }
 
-    /// Returns the namespace that `token` grants access to. An invalid token gives no reason, so that a guess reveals nothing.
-    pub fn verify(&self, token: &str) -> Option<Namespace> {
+    /// Returns the namespace that `token` grants access to, and what the token was made from: the shared secret, or a generation of
+    /// the namespace's tokens, which may not be the current one. An invalid token gives no reason, so that a guess reveals nothing.
+    pub fn verify(&self, token: &str) -> Option<(Namespace, Credential)> {
+        self.verify_any(token).filter(|(_, credential)| self.accepts_shared || *credential != Credential::Shared)
+    }
+
+    /// Returns the namespace of a token that has the shared secret, also if the secret is not valid for other purposes.
+    pub fn verify_operator(&self, token: &str) -> Option<Namespace> {
+        self.verify_any(token)
+            .filter(|(_, credential)| *credential == Credential::Shared)
+            .map(|(namespace, _)| namespace)
+    }
+
+    fn verify_any(&self, token: &str) -> Option<(Namespace, Credential)> {
         if token.len() > MAX_TOKEN_BYTES {
             return None;
         }
         let default = Namespace::default();
-        if self.is_secret_of(&default, token) {
-            return Some(default);
+        if let Some(credential) = self.credential(&default, token) {
+            return Some((default, credential));
         }
         let (secret, suffix) = token.rsplit_once(':')?;
         let namespace = Namespace::parse(suffix)?;
-        self.is_secret_of(&namespace, secret).then_some(namespace)
+        self.credential(&namespace, secret).map(|credential| (namespace, credential))
     }
 
     /// Returns the token of a namespace, `<base64url of the HMAC>:<NAMESPACE>`.
-    pub fn namespace_token(&self, namespace: &Namespace) -> String {
-        let secret = self.current.derive_secret(namespace).unwrap_or_default();
+    pub fn namespace_token(&self, namespace: &Namespace, generation: u32) -> String {
+        let secret = self.current.derive_secret(namespace, generation).unwrap_or_default();
         format!("{secret}:{namespace}")
     }
 
-    fn is_secret_of(&self, namespace: &Namespace, secret: &str) -> bool {
+    fn credential(&self, namespace: &Namespace, secret: &str) -> Option<Credential> {
         // Digests of equal length are compared in constant time; the secrets may differ in length.
         let digest = Sha256::digest(secret);
+        let generation = generation_of(secret);
         let accepted = [Some(&self.current), self.previous.as_ref()].into_iter().flatten();
         let matches = accepted.filter_map(|shared| {
-            let own_secret = shared.derive_secret(namespace)?;
-            let is_shared = digest.ct_eq(&shared.digest) & Choice::from(u8::from(self.accepts_shared));
-            Some(is_shared | digest.ct_eq(&Sha256::digest(own_secret)))
+            let own_secret = shared.derive_secret(namespace, generation)?;
+            Some((digest.ct_eq(&shared.digest), digest.ct_eq(&Sha256::digest(own_secret))))
         });
-        matches.fold(Choice::from(0), |any, is_match| any | is_match).into()
+        let none = (Choice::from(0), Choice::from(0));
+        let (is_shared, is_own) = matches.fold(none, |(a, b), (c, d)| (a | c, b | d));
+        match (is_shared.into(), is_own.into()) {
+            (true, _) => Some(Credential::Shared),
+            (false, true) => Some(Credential::Generation(generation)),
+            (false, false) => None,
+        }
     }
 }
 
@@ -114,13 +188,27 @@ impl SharedSecret {
         Self { digest: Sha256::digest(secret).into(), mac: if is_blank { None } else { mac() } }
     }
 
-    /// Returns the namespace's own secret; `None` if the shared secret is blank.
-    fn derive_secret(&self, namespace: &Namespace) -> Option<String> {
+    /// Returns the namespace's own secret of a generation; `None` if the shared secret is blank.
+    fn derive_secret(&self, namespace: &Namespace, generation: u32) -> Option<String> {
         let mut mac = self.mac.clone()?;
         mac.update(b"namespace:");
         mac.update(namespace.as_str().as_bytes());
-        Some(URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes()))
+        let mut secret = String::new();
+        if generation > 0 {
+            let number = generation.to_string();
+            mac.update(b":");
+            mac.update(number.as_bytes());
+            secret = number + ".";
+        }
+        URL_SAFE_NO_PAD.encode_string(mac.finalize().into_bytes(), &mut secret);
+        Some(secret)
     }
+}
+
+/// Returns the generation that a namespace's secret names; 0 if it names none.
+fn generation_of(secret: &str) -> u32 {
+    let number = secret.split_once('.').and_then(|(number, _)| number.parse().ok());
+    number.filter(|_| !secret.starts_with(['0', '+'])).unwrap_or(0)
 }
 
 impl fmt::Debug for TokenVerifier {
@@ -139,19 +227,57 @@ mod tests {
     const TEAM: &str = "bQRx2_PD4XdqgVEhF-BUtXxtDvHx7RJS5WcqRf7pk3k";
     const DEFAULT: &str = "gNaeTFGclY-c0n_Pi4AgsvVuVelXfNK1d6mt6y7pjck";
 
+    /// `'2.' + crypto.createHmac('sha256', 's3cret').update('namespace:team-7:2').digest('base64url')`.
+    const TEAM_2: &str = "2.mtLJelEXUwhNSw9omBOclo9NKb0_UBnYt4OO5-6pQWw";
+
     fn namespace(name: &str) -> Namespace {
         Namespace::parse(name).unwrap()
     }
 
     fn verify(tokens: &TokenVerifier, token: &str) -> Option<String> {
-        tokens.verify(token).map(|ns| ns.to_string())
+        tokens.verify(token).map(|(namespace, _)| namespace.to_string())
     }
 
     #[test]
     fn a_namespace_token_agrees_with_another_implementation() {
         let tokens = TokenVerifier::new("s3cret", true);
-        assert_eq!(tokens.namespace_token(&namespace("team-7")), format!("{TEAM}:team-7"));
-        assert_eq!(tokens.namespace_token(&Namespace::default()), format!("{DEFAULT}:default"));
+        assert_eq!(tokens.namespace_token(&namespace("team-7"), 0), format!("{TEAM}:team-7"));
+        assert_eq!(tokens.namespace_token(&Namespace::default(), 0), format!("{DEFAULT}:default"));
+        assert_eq!(tokens.namespace_token(&namespace("team-7"), 2), format!("{TEAM_2}:team-7"));
+    }
+
+    #[test]
+    fn a_namespace_token_names_its_generation_and_cannot_change_it() {
+        let tokens = TokenVerifier::new("s3cret", true);
+        let credential = |token: &str| tokens.verify(token).map(|(_, credential)| credential);
+        assert_eq!(credential(&format!("{TEAM}:team-7")), Some(Credential::Generation(0)));
+        assert_eq!(credential(&format!("{TEAM_2}:team-7")), Some(Credential::Generation(2)));
+        let mac = TEAM_2.strip_prefix("2.").unwrap();
+        for changed in ["", "1.", "3.", "02.", "+2.", "2.2.", "0.", "-2.", " 2.", "4294967296."] {
+            assert_eq!(credential(&format!("{changed}{mac}:team-7")), None, "{changed}");
+            assert_eq!(credential(&format!("{changed}{TEAM}:team-7")).is_some(), changed.is_empty(), "{changed}");
+        }
+        assert_eq!(credential(&format!("{TEAM_2}:team-8")), None);
+    }
+
+    #[test]
+    fn the_shared_secret_identifies_the_operator_also_if_namespace_tokens_are_required() {
+        for required in [false, true] {
+            let tokens = TokenVerifier::new("s3cret", required);
+            assert_eq!(tokens.verify("s3cret:team-7").is_some(), !required);
+            assert_eq!(tokens.verify_operator("s3cret:team-7"), Some(namespace("team-7")));
+            for token in [&format!("{TEAM}:team-7"), "", "s3cret:", "s3cret:te am", "other:team-7", "sgd_x"] {
+                assert_eq!(tokens.verify_operator(token), None, "{token}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_text_of_a_credential_is_read_back() {
+        for credential in [Credential::Shared, Credential::Generation(7), Credential::Device("0190-a".into())] {
+            assert_eq!(Credential::parse(&credential.to_string()), Some(credential));
+        }
+        assert_eq!(Credential::parse(""), None);
     }
 
     #[test]
@@ -188,7 +314,7 @@ mod tests {
         assert_eq!(verify(&tokens, "new:team-7").as_deref(), Some("team-7"));
         assert_eq!(verify(&tokens, "s3cret:team-7").as_deref(), Some("team-7"));
         assert_eq!(verify(&tokens, &own).as_deref(), Some("team-7"));
-        assert_ne!(tokens.namespace_token(&namespace("team-7")), own, "new tokens are of the new secret");
+        assert_ne!(tokens.namespace_token(&namespace("team-7"), 0), own, "new tokens are of the new secret");
 
         let tokens = parse(Some("s3cret"), "true");
         assert_eq!(verify(&tokens, "s3cret:team-7"), None);

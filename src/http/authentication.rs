@@ -1,8 +1,12 @@
-//! Authentication in the stateless worker: access tokens, and the JWTs of web clients.
+//! Authentication in the stateless worker: access tokens, and the JWTs of web clients. The worker asks the database whether a token
+//! was revoked, and believes the answer for ten seconds.
 
 use std::collections::HashMap;
+use std::hash::Hash;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures::future::{BoxFuture, Either, select};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -10,11 +14,24 @@ use super::error::ErrorResponse;
 use super::extract::parse_body;
 use super::response::{JsonText, Reply, Response, to_response};
 use crate::auth::jwt::{JwtKey, WebClaims};
-use crate::auth::token::TokenVerifier;
+use crate::auth::pairing::hash;
+use crate::auth::token::{Credential, TokenVerifier, is_device_token};
 use crate::hub::base::error::Error;
 use crate::limits::{JWT_LIFETIME_SECS, MAX_VERIFIED_TOKENS};
 use crate::model::namespace::Namespace;
-use crate::store::{Database, secrets};
+use crate::store::devices::DeviceState;
+use crate::store::retry::Environment;
+use crate::store::{Database, devices, query, secrets};
+
+/// How long the worker believes an answer of the database about a token, in milliseconds.
+const BELIEF_MS: u64 = 10_000;
+/// How long the worker waits for a new answer about a token that was valid before, in milliseconds. Without it, the last one counts.
+const CHECK_TIMEOUT_MS: u64 = 2_000;
+/// How often a request looks whether another request has the answer about the same token, in milliseconds.
+const POLL_INTERVAL_MS: u64 = 5;
+
+/// Generates a secret of 32 random bytes; `None` without a random source.
+pub type GenerateSecret = dyn Fn() -> Option<String> + Sync;
 
 /// The contents of a valid token.
 #[derive(Debug, Clone)]
@@ -22,12 +39,13 @@ pub struct VerifiedToken {
     pub namespace: Namespace,
     /// Unix milliseconds; `None` for an access token, which does not expire.
     pub expires_at: Option<u64>,
+    pub credential: Credential,
 }
 
-impl VerifiedToken {
-    fn is_valid(&self, now_ms: u64) -> bool {
-        self.expires_at.is_none_or(|expires_at| now_ms < expires_at)
-    }
+/// An answer of the database that is believed until a time in Unix milliseconds.
+struct Believed<T> {
+    value: T,
+    until: u64,
 }
 
 /// Verifies tokens, and issues JWTs.
@@ -35,8 +53,13 @@ pub struct Authentication {
     pub access_tokens: TokenVerifier,
     jwt: Mutex<Option<JwtKey>>,
     db: Arc<dyn Database>,
+    environment: Arc<dyn Environment>,
     /// A cache: verifying a token computes hashes, which take a twentieth of the CPU time of an RPC call.
-    verified_tokens: Mutex<HashMap<String, VerifiedToken>>,
+    verified_tokens: Mutex<HashMap<String, Believed<VerifiedToken>>>,
+    /// The tokens about which a request asks the database, until the time at which another request may ask as well.
+    running_checks: Mutex<HashMap<String, Believed<()>>>,
+    /// The generations of the namespaces' tokens.
+    generations: Mutex<HashMap<Namespace, Believed<u32>>>,
 }
 
 #[derive(Deserialize)]
@@ -63,60 +86,179 @@ struct User<'a> {
 
 impl Authentication {
     /// `jwt` is the key of the configured secret; if `None`, the hub generates a secret and stores it in the database.
-    pub fn new(access_tokens: TokenVerifier, jwt: Option<JwtKey>, db: Arc<dyn Database>) -> Self {
-        Self { access_tokens, jwt: Mutex::new(jwt), db, verified_tokens: Mutex::default() }
+    pub fn new(
+        access_tokens: TokenVerifier,
+        jwt: Option<JwtKey>,
+        db: Arc<dyn Database>,
+        environment: Arc<dyn Environment>,
+    ) -> Self {
+        let (verified_tokens, running_checks, generations) = Default::default();
+        Self { access_tokens, jwt: Mutex::new(jwt), db, environment, verified_tokens, running_checks, generations }
     }
 
-    /// Verifies the access token of a CLI or script.
-    pub fn verify_access_token(&self, token: &str) -> Option<Namespace> {
-        if let Some(cached) = self.cached_tokens().get(token).filter(|cached| cached.expires_at.is_none()) {
-            return Some(cached.namespace.clone());
-        }
-        let namespace = self.access_tokens.verify(token)?;
-        self.cache_token(token, &VerifiedToken { namespace: namespace.clone(), expires_at: None });
-        Some(namespace)
-    }
-
-    /// Verifies the access token or JWT of a web client.
+    /// Verifies an access token or, with `generate_secret`, also a JWT. `generate_secret` is called when there is no secret for JWTs
+    /// yet.
     pub async fn verify(
         &self,
         token: &str,
         now_ms: u64,
-        generate_secret: impl FnOnce() -> Option<String>,
+        generate_secret: Option<&GenerateSecret>,
     ) -> Result<VerifiedToken, ErrorResponse> {
-        if let Some(cached) = self.cached_tokens().get(token).filter(|cached| cached.is_valid(now_ms)) {
-            return Ok(cached.clone());
+        let verified = match self.cached(token, now_ms) {
+            Some(verified) => verified,
+            None => self.verify_uncached(token, now_ms, generate_secret).await?,
+        };
+        match verified.expires_at {
+            Some(expires_at) if now_ms >= expires_at || generate_secret.is_none() => Err(ErrorResponse::unauthorized()),
+            _ => Ok(verified),
         }
-        if let Some(namespace) = self.verify_access_token(token) {
-            return Ok(VerifiedToken { namespace, expires_at: None });
+    }
+
+    /// Returns the contents of a token whose last answer is still believed.
+    fn cached(&self, token: &str, now_ms: u64) -> Option<VerifiedToken> {
+        lock(&self.verified_tokens).get(token).filter(|cached| now_ms < cached.until).map(|cached| cached.value.clone())
+    }
+
+    fn verify_uncached<'a>(
+        &'a self,
+        token: &'a str,
+        now_ms: u64,
+        generate_secret: Option<&'a GenerateSecret>,
+    ) -> BoxFuture<'a, Result<VerifiedToken, ErrorResponse>> {
+        Box::pin(async move {
+            // A request can't wake another request, so it polls.
+            for _ in 0..CHECK_TIMEOUT_MS / POLL_INTERVAL_MS {
+                let is_running = lock(&self.running_checks).get(token).is_some_and(|check| now_ms < check.until);
+                if !is_running {
+                    break;
+                }
+                self.environment.sleep(POLL_INTERVAL_MS).await;
+                if let Some(verified) = self.cached(token, now_ms) {
+                    return Ok(verified);
+                }
+            }
+            let running = Believed { value: (), until: now_ms + CHECK_TIMEOUT_MS };
+            insert(&self.running_checks, token.to_owned(), running);
+            let known = lock(&self.verified_tokens).get(token).map(|known| known.value.clone());
+            let is_known = known.is_some();
+            let checked = async {
+                let verified = match known.clone() {
+                    Some(verified) => Some(verified),
+                    None => self.read_token(token, now_ms, generate_secret).await?,
+                };
+                self.check(token, verified, now_ms).await
+            };
+            let checked = self.unless_stalled(is_known, checked).await;
+            lock(&self.running_checks).remove(token);
+            match (checked, known) {
+                (Ok((verified, until)), _) => {
+                    insert(&self.verified_tokens, token.to_owned(), Believed { value: verified.clone(), until });
+                    Ok(verified)
+                }
+                (Err(error), Some(known)) if error.is_unavailable() => {
+                    let until = now_ms + BELIEF_MS;
+                    insert(&self.verified_tokens, token.to_owned(), Believed { value: known.clone(), until });
+                    Ok(known)
+                }
+                (Err(error), _) => {
+                    lock(&self.verified_tokens).remove(token);
+                    Err(error)
+                }
+            }
+        })
+    }
+
+    /// Waits for an answer of the database; not longer than [`CHECK_TIMEOUT_MS`] if there is an earlier answer.
+    async fn unless_stalled<T>(
+        &self,
+        has_earlier: bool,
+        answer: impl Future<Output = Result<T, ErrorResponse>>,
+    ) -> Result<T, ErrorResponse> {
+        if !has_earlier {
+            return answer.await;
+        }
+        match select(pin!(answer), self.environment.sleep(CHECK_TIMEOUT_MS)).await {
+            Either::Left((result, _)) => result,
+            Either::Right(_) => Err(ErrorResponse::hub_unavailable("The database is stalled.")),
+        }
+    }
+
+    /// Verifies the signature of a token. `None` for the token of a device, which only the database knows.
+    async fn read_token(
+        &self,
+        token: &str,
+        now_ms: u64,
+        generate_secret: Option<&GenerateSecret>,
+    ) -> Result<Option<VerifiedToken>, ErrorResponse> {
+        if let Some((namespace, credential)) = self.access_tokens.verify(token) {
+            return Ok(Some(VerifiedToken { namespace, expires_at: None, credential }));
+        }
+        if is_device_token(token) {
+            return Ok(None);
         }
         // Only a JWT needs the key, which may take a database query.
-        if token.split('.').count() != 3 {
-            return Err(ErrorResponse::unauthorized());
+        let generate_secret = generate_secret.filter(|_| token.split('.').count() == 3);
+        let generate_secret = generate_secret.ok_or_else(ErrorResponse::unauthorized)?;
+        let key = self.load_jwt_key(generate_secret).await?;
+        let jwt = key.verify(token, to_seconds(now_ms)).ok_or_else(ErrorResponse::unauthorized)?;
+        let WebClaims { ns: namespace, generation, device, .. } = jwt.claims;
+        let credential = device.map_or(Credential::Generation(generation), |id| Credential::Device(id.into()));
+        Ok(Some(VerifiedToken { namespace, expires_at: Some(to_milliseconds(jwt.expires_at)), credential }))
+    }
+
+    /// Checks that a token was not revoked. `verified` is `None` for the token of a device. Also returns until when to believe the
+    /// answer.
+    async fn check(
+        &self,
+        token: &str,
+        verified: Option<VerifiedToken>,
+        now_ms: u64,
+    ) -> Result<(VerifiedToken, u64), ErrorResponse> {
+        let found = match verified.as_ref().map(|verified| (&verified.credential, verified)) {
+            Some((Credential::Shared, verified)) => return Ok((verified.clone(), u64::MAX)),
+            Some((Credential::Generation(generation), verified)) => {
+                let (current, until) = self.load_generation(&verified.namespace, *generation, now_ms).await?;
+                let is_current = *generation == current;
+                return is_current.then(|| (verified.clone(), until)).ok_or_else(ErrorResponse::unauthorized);
+            }
+            Some((Credential::Device(id), VerifiedToken { expires_at: Some(_), .. })) => {
+                devices::find_by_id(&*self.db, id).await
+            }
+            Some((Credential::Device(_), _)) | None => devices::find_by_token(&*self.db, &hash(token)).await,
+        };
+        let device = found.map_err(Error::from)?.ok_or_else(ErrorResponse::unauthorized)?;
+        if let Some(statement) = devices::record_use(&device, now_ms).filter(|_| !device.is_revoked) {
+            // After a failure, the next check records the use.
+            let _ = query(&*self.db, statement).await;
         }
-        let jwt = self
-            .load_jwt_key(generate_secret)
-            .await?
-            .verify(token, to_seconds(now_ms))
-            .ok_or_else(ErrorResponse::unauthorized)?;
-        let verified = VerifiedToken { namespace: jwt.claims.ns, expires_at: Some(to_milliseconds(jwt.expires_at)) };
-        self.cache_token(token, &verified);
-        Ok(verified)
-    }
-
-    fn cached_tokens(&self) -> MutexGuard<'_, HashMap<String, VerifiedToken>> {
-        self.verified_tokens.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn cache_token(&self, token: &str, contents: &VerifiedToken) {
-        let mut tokens = self.cached_tokens();
-        if tokens.len() >= MAX_VERIFIED_TOKENS {
-            tokens.clear();
+        let DeviceState { id, namespace, is_revoked, .. } = device;
+        let credential = Credential::Device(id.into());
+        if is_revoked {
+            return Err(ErrorResponse::revoked(&credential));
         }
-        tokens.insert(token.to_owned(), contents.clone());
+        let of_device = || VerifiedToken { namespace, expires_at: None, credential };
+        Ok((verified.unwrap_or_else(of_device), now_ms + BELIEF_MS))
     }
 
-    async fn load_jwt_key(&self, generate_secret: impl FnOnce() -> Option<String>) -> Result<JwtKey, ErrorResponse> {
+    /// Returns the generation of a namespace's tokens, and until when to believe it. `issued` is the generation of a token with a valid
+    /// signature, so that a smaller one is out of date.
+    async fn load_generation(
+        &self,
+        namespace: &Namespace,
+        issued: u32,
+        now_ms: u64,
+    ) -> Result<(u32, u64), ErrorResponse> {
+        let is_believed = |known: &&Believed<u32>| now_ms < known.until && known.value >= issued;
+        if let Some(known) = lock(&self.generations).get(namespace).filter(is_believed) {
+            return Ok((known.value, known.until));
+        }
+        let generation = devices::load_generation(&*self.db, namespace).await.map_err(Error::from)?;
+        let until = now_ms + BELIEF_MS;
+        insert(&self.generations, namespace.clone(), Believed { value: generation, until });
+        Ok((generation, until))
+    }
+
+    async fn load_jwt_key(&self, generate_secret: &GenerateSecret) -> Result<JwtKey, ErrorResponse> {
         if let Some(key) = self.cached_jwt_key().clone() {
             return Ok(key);
         }
@@ -127,26 +269,30 @@ impl Authentication {
     }
 
     fn cached_jwt_key(&self) -> MutexGuard<'_, Option<JwtKey>> {
-        self.jwt.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.jwt)
     }
 
     /// `POST /api/auth`: exchanges an access token for a JWT.
-    pub async fn sign_in(
-        &self,
-        body: &[u8],
-        now_ms: u64,
-        generate_secret: impl FnOnce() -> Option<String>,
-    ) -> Response {
+    pub async fn sign_in(&self, body: &[u8], now_ms: u64, generate_secret: &GenerateSecret) -> Response {
         let reply: Reply = async {
             let body: AuthBody = parse_body(body)?;
-            let namespace = self.access_tokens.verify(&body.access_token).ok_or_else(|| ErrorResponse {
-                code: "invalid_access_token",
-                message:
-                    "The access token (`accessToken`) is not valid for this hub. Check its secret and its namespace."
-                        .into(),
-                ..ErrorResponse::unauthorized()
+            let verified = self.verify(&body.access_token, now_ms, None).await.map_err(|error| match error.code {
+                "unauthorized" => ErrorResponse {
+                    code: "invalid_access_token",
+                    message:
+                        "The access token (`accessToken`) is not valid for this hub. Check its secret and its namespace."
+                            .into(),
+                    ..error
+                },
+                _ => error,
             })?;
-            let claims = WebClaims { uid: user_id(&namespace), ns: namespace };
+            let VerifiedToken { namespace: ns, credential, .. } = verified;
+            let (generation, device) = match credential {
+                Credential::Shared => (self.load_generation(&ns, 0, now_ms).await?.0, None),
+                Credential::Generation(generation) => (generation, None),
+                Credential::Device(id) => (0, Some(id.to_string())),
+            };
+            let claims = WebClaims { uid: user_id(&ns), ns, generation, device };
             let key = self.load_jwt_key(generate_secret).await?;
             let now = to_seconds(now_ms);
             let token = key.issue(&claims, now).map_err(|e| ErrorResponse::hub_unavailable(e.to_string()))?;
@@ -158,6 +304,19 @@ impl Authentication {
         .await;
         to_response(reply)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Inserts into a cache of at most [`MAX_VERIFIED_TOKENS`] entries.
+fn insert<K: Eq + Hash, T>(cache: &Mutex<HashMap<K, Believed<T>>>, key: K, believed: Believed<T>) {
+    let mut cache = lock(cache);
+    if cache.len() >= MAX_VERIFIED_TOKENS && !cache.contains_key(&key) {
+        cache.clear();
+    }
+    cache.insert(key, believed);
 }
 
 /// Derives a stable user id from a namespace.

@@ -10,14 +10,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{StatusCode, header};
 
-use super::authentication::{Authentication, VerifiedToken};
+use super::authentication::{Authentication, GenerateSecret, VerifiedToken};
 use super::cors::Cors;
+use super::devices::PairingStep;
 use super::error::ErrorResponse;
+use super::extract::needs_credential;
 use super::history::{HistoryRequest, Reader, read_messages};
 use super::query::Query;
 use super::response::{JsonText, Response, json_response};
 use crate::auth::jwt::JwtKey;
-use crate::auth::token::TokenVerifier;
+use crate::auth::token::{Credential, TokenVerifier};
 use crate::hub::base::error::Error;
 use crate::limits::{MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
 use crate::memory_budget::MemoryBudget;
@@ -32,7 +34,7 @@ pub const PROTOCOL_VERSION: u32 = 1;
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Finds what the newest migration created.
-const FIND_NEWEST_MIGRATION: &str = "SELECT 1 FROM sqlite_master WHERE name = 'sessions' AND sql LIKE '%pinned%'";
+const FIND_NEWEST_MIGRATION: &str = "SELECT 1 FROM sqlite_master WHERE name = 'namespaces'";
 
 /// How the worker determines the namespace of a CLI's socket (variable `NAMESPACE_ROUTING`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -83,8 +85,10 @@ pub enum Action {
     Authenticate,
     /// `GET /health?deep=1`: call [`Edge::check_database`].
     CheckDatabase,
-    /// Forward the request to the object.
-    Object(Namespace),
+    /// A request of a new device, which has no token: read the body and call `Edge::pair`.
+    Pair(PairingStep),
+    /// Forward the request to the object, with the credential of its token if the path [needs it](needs_credential).
+    Object(Namespace, Option<Credential>),
     /// Call [`Edge::read_history`], or forward the request to the object, which has the same route.
     History(HistoryRequest),
     /// Open an event stream (SSE).
@@ -94,8 +98,8 @@ pub enum Action {
     /// Forward a CLI's WebSocket to the object.
     CliSocket {
         namespace: Namespace,
-        /// Whether the upgrade request has a valid token for the namespace.
-        authenticated: bool,
+        /// Of the upgrade request's token, if it is valid for the namespace.
+        credential: Option<Credential>,
     },
     /// Accept a CLI's WebSocket, and forward it when the CONNECT packet has named the namespace.
     BridgedCliSocket,
@@ -106,7 +110,7 @@ pub struct Edge {
     pub authentication: Authentication,
     pub cors: Cors,
     routing: Routing,
-    db: Arc<dyn Database>,
+    pub(super) db: Arc<dyn Database>,
     memory_budget: Arc<MemoryBudget>,
     environment: Arc<dyn Environment>,
 }
@@ -123,18 +127,12 @@ impl Edge {
         memory_budget: Arc<MemoryBudget>,
         environment: Arc<dyn Environment>,
     ) -> Self {
-        let authentication = Authentication::new(tokens, jwt, Arc::clone(&db));
+        let authentication = Authentication::new(tokens, jwt, Arc::clone(&db), Arc::clone(&environment));
         Self { authentication, cors, routing, db, memory_budget, environment }
     }
 
-    /// Decides how to handle a request. `generate_secret` is called when there is no secret for JWTs yet; it returns `None`
-    /// without a random source.
-    pub async fn route(
-        &self,
-        head: &RequestHead,
-        now_ms: u64,
-        generate_secret: impl FnOnce() -> Option<String>,
-    ) -> Action {
+    /// Decides how to handle a request. `generate_secret` is called when there is no secret for JWTs yet.
+    pub async fn route(&self, head: &RequestHead, now_ms: u64, generate_secret: &GenerateSecret) -> Action {
         self.try_route(head, now_ms, generate_secret)
             .await
             .unwrap_or_else(|error| Action::Respond(error.into_response()))
@@ -144,7 +142,7 @@ impl Edge {
         &self,
         head: &RequestHead,
         now_ms: u64,
-        generate_secret: impl FnOnce() -> Option<String>,
+        generate_secret: &GenerateSecret,
     ) -> Result<Action, ErrorResponse> {
         let is_under =
             |root: &str| head.path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -161,20 +159,31 @@ impl Edge {
             }
             "/health" => require_method(head, &["GET", "HEAD"], || Action::Respond(health(""))),
             "/api/auth" => require_method(head, &["POST"], || Action::Authenticate),
-            "/socket.io" | "/socket.io/" => self.route_cli_socket(head),
+            "/api/devices" if !["GET", "HEAD"].contains(&head.method.as_str()) => {
+                require_method(head, &["GET", "HEAD", "POST"], || Action::Pair(PairingStep::Redeem))
+            }
+            "/api/devices/requests" => require_method(head, &["POST"], || Action::Pair(PairingStep::Request)),
+            "/api/devices/requests/token" => require_method(head, &["POST"], || Action::Pair(PairingStep::Poll)),
+            "/socket.io" | "/socket.io/" => self.route_cli_socket(head, now_ms).await,
             "/api/events" => {
                 let token = self.verify_web_client(head, now_ms, generate_secret).await?;
                 self.check_origin(head)?;
                 let action = if head.is_upgrade { Action::WebSocket } else { Action::Sse };
                 require_method(head, &["GET"], || action(token))
             }
+            path if path.starts_with("/api/namespaces/") => {
+                let tokens = &self.authentication.access_tokens;
+                let namespace = bearer_token(head).and_then(|token| tokens.verify_operator(token));
+                Ok(Action::Object(namespace.ok_or_else(ErrorResponse::unauthorized)?, Some(Credential::Shared)))
+            }
             _ if is_api => {
                 let token = self.verify_web_client(head, now_ms, generate_secret).await?;
-                Ok(route_to_object(head, Reader::Web, token.namespace))
+                Ok(route_to_object(head, Reader::Web, token))
             }
             _ if is_cli => {
-                let namespace = bearer_token(head).and_then(|token| self.authentication.verify_access_token(token));
-                Ok(route_to_object(head, Reader::Cli, namespace.ok_or_else(ErrorResponse::unauthorized)?))
+                let token = bearer_token(head).ok_or_else(ErrorResponse::unauthorized)?;
+                let token = self.authentication.verify(token, now_ms, None).await?;
+                Ok(route_to_object(head, Reader::Cli, token))
             }
             _ => Err(ErrorResponse::no_route()),
         }
@@ -195,7 +204,7 @@ impl Edge {
         &self,
         head: &RequestHead,
         now_ms: u64,
-        generate_secret: impl FnOnce() -> Option<String>,
+        generate_secret: &GenerateSecret,
     ) -> Result<VerifiedToken, ErrorResponse> {
         let query_token;
         let token = match bearer_token(head) {
@@ -207,7 +216,7 @@ impl Edge {
             }
             None => return Err(ErrorResponse::unauthorized()),
         };
-        self.authentication.verify(token, now_ms, generate_secret).await
+        self.authentication.verify(token, now_ms, Some(generate_secret)).await
     }
 
     /// `GET /health?deep=1`: whether the database answers and has the newest migration. Waits while the query is retried.
@@ -220,7 +229,7 @@ impl Edge {
         ErrorResponse::from(Error::from(error)).into_response()
     }
 
-    fn route_cli_socket(&self, head: &RequestHead) -> Result<Action, ErrorResponse> {
+    async fn route_cli_socket(&self, head: &RequestHead, now_ms: u64) -> Result<Action, ErrorResponse> {
         let query = Query::parse(&head.query)?;
         let unsupported = |code, message| ErrorResponse::new(StatusCode::BAD_REQUEST, code, message);
         if query.text("transport")? != Some("websocket") || !head.is_upgrade {
@@ -236,12 +245,21 @@ impl Edge {
             Some(token) => Some(token),
             None => query.text("token")?,
         };
-        let verified = token.and_then(|token| self.authentication.verify_access_token(token));
+        let verified = match token {
+            Some(token) => match self.authentication.verify(token, now_ms, None).await {
+                Err(error) if error.is_unavailable() => return Err(error),
+                // CONNECT may have a valid token.
+                result => result.ok(),
+            },
+            None => None,
+        };
         let from_host = || Namespace::parse(head.host.split(['.', ':']).next().unwrap_or_default());
         let namespace = match &self.routing {
             Routing::Token => {
                 return Ok(match verified {
-                    Some(namespace) => Action::CliSocket { namespace, authenticated: true },
+                    Some(VerifiedToken { namespace, credential, .. }) => {
+                        Action::CliSocket { namespace, credential: Some(credential) }
+                    }
                     None => Action::BridgedCliSocket,
                 });
             }
@@ -249,8 +267,9 @@ impl Edge {
             Routing::Single(namespace) => namespace.clone(),
         };
         // A token for another namespace is ignored; CONNECT authenticates.
-        let authenticated = verified.is_some_and(|verified| verified == namespace);
-        Ok(Action::CliSocket { namespace, authenticated })
+        let credential =
+            verified.filter(|verified| verified.namespace == namespace).map(|verified| verified.credential);
+        Ok(Action::CliSocket { namespace, credential })
     }
 
     /// Rejects a WebSocket from a page of a foreign origin (cross-site WebSocket hijacking): CORS does not apply to WebSockets.
@@ -301,12 +320,13 @@ fn strip_dot(text: &str) -> Option<&str> {
 }
 
 /// Selects the worker for a request for message history, and the object for any other request under `/api` or `/cli`.
-fn route_to_object(head: &RequestHead, reader: Reader, namespace: Namespace) -> Action {
+fn route_to_object(head: &RequestHead, reader: Reader, token: VerifiedToken) -> Action {
+    let VerifiedToken { namespace, credential, .. } = token;
     let root = if reader == Reader::Web { "/api/sessions/" } else { "/cli/sessions/" };
     let session = head.path.strip_prefix(root).and_then(|rest| rest.strip_suffix("/messages"));
     match session.filter(|id| !id.is_empty() && !id.contains(['/', '%']) && head.method == "GET") {
         Some(session) => Action::History(HistoryRequest { namespace, reader, session: session.to_owned() }),
-        None => Action::Object(namespace),
+        None => Action::Object(namespace, needs_credential(&head.path).then_some(credential)),
     }
 }
 

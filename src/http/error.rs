@@ -3,6 +3,7 @@
 use http::StatusCode;
 use serde::Serialize;
 
+use crate::auth::token::Credential;
 use crate::hub::base::error::{Error, Kind};
 use crate::limits::{BODY_TIMEOUT_MS, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
 
@@ -30,6 +31,15 @@ impl ErrorResponse {
     pub fn unauthorized() -> Self {
         let message = "A valid token is required: `Authorization: Bearer <token>`.";
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+    }
+
+    /// The response to a token whose credential was revoked.
+    pub fn revoked(credential: &Credential) -> Self {
+        let message = "The token of this device was revoked. Add the device again.";
+        match credential {
+            Credential::Device(_) => Self::new(StatusCode::UNAUTHORIZED, "device_revoked", message),
+            Credential::Shared | Credential::Generation(_) => Self::unauthorized(),
+        }
     }
 
     pub fn no_route() -> Self {
@@ -80,6 +90,11 @@ impl ErrorResponse {
         Self { code: "not_configured", ..Self::hub_unavailable(message) }
     }
 
+    /// Whether the database or another part of the hub is unavailable, so that another attempt may succeed.
+    pub fn is_unavailable(&self) -> bool {
+        self.status == StatusCode::SERVICE_UNAVAILABLE
+    }
+
     pub fn body(&self) -> String {
         #[derive(Serialize)]
         struct Body<'a> {
@@ -101,6 +116,12 @@ impl From<Error> for ErrorResponse {
             Error::NotFound(Kind::Machine) => (StatusCode::NOT_FOUND, "machine_not_found"),
             Error::NotFound(Kind::Subscription) => (StatusCode::NOT_FOUND, "subscription_not_found"),
             Error::NotFound(Kind::Request) => (StatusCode::NOT_FOUND, "request_not_found"),
+            Error::NotFound(Kind::Device) => (StatusCode::NOT_FOUND, "device_not_found"),
+            Error::UnknownCode => (StatusCode::NOT_FOUND, "unknown_code"),
+            Error::PairingDenied => (StatusCode::FORBIDDEN, "request_denied"),
+            Error::AlreadyDecided => (StatusCode::CONFLICT, "already_decided"),
+            Error::TooManyCodes => (StatusCode::CONFLICT, "too_many_codes"),
+            Error::TooManyDevices => (StatusCode::CONFLICT, "too_many_devices"),
             Error::Forbidden(_) => (StatusCode::FORBIDDEN, "forbidden"),
             Error::ModeForbidden(_) => (StatusCode::BAD_REQUEST, "mode_forbidden"),
             Error::InvalidField(_) => (StatusCode::BAD_REQUEST, "invalid_field"),

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::ErrorResponse;
 use super::query::Query;
+use crate::auth::token::Credential;
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
 use crate::hub::base::ports::UploadBody;
@@ -28,6 +29,11 @@ pub struct ExternalBody(pub Arc<dyn UploadBody>);
 /// Whether a request is an upload. Its body is not copied into wasm memory; its extensions contain an [`ExternalBody`].
 pub fn is_upload(method: &str, path: &str) -> bool {
     method == "POST" && path.starts_with("/api/sessions/") && path.ends_with("/upload")
+}
+
+/// Whether the handlers of a path use the credential of the token. The extensions of the request contain it then.
+pub fn needs_credential(path: &str) -> bool {
+    ["/api/devices", "/api/push/", "/api/namespaces/"].iter().any(|root| path.starts_with(root))
 }
 
 /// Decodes percent-encoded path parameters.
@@ -112,10 +118,7 @@ impl RoutedRequest {
 
     /// Refuses the body `null`, for a handler that itself checks that a field is present.
     pub fn refuse_null_body(&self) -> Result<(), ErrorResponse> {
-        match self.request.body().trim_ascii() {
-            b"null" => Err(Error::InvalidBody("It is null, not an object.".into()).into()),
-            _ => Ok(()),
-        }
+        Ok(refuse_null(self.request.body())?)
     }
 
     /// Not generic, because [`take_json`](Self::take_json) is compiled for each type. Taking the body releases its memory after parsing.
@@ -134,11 +137,31 @@ impl RoutedRequest {
         body.map(|body| Arc::clone(&body.0)).ok_or_else(|| Error::InvalidBody("It is missing.".into()).into())
     }
 
-    /// Returns the https origin of the hub in the client's request; `None` for a private host such as localhost.
+    /// Returns the credential of the token; `None` if the worker did not send it.
+    pub fn credential(&self) -> Option<&Credential> {
+        self.request.extensions().get()
+    }
+
+    /// Returns the host of the hub in the client's request, with a port.
+    pub fn host(&self) -> &str {
+        self.request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default()
+    }
+
     pub fn hub_origin(&self) -> Option<String> {
-        let host = self.request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-        let origin = host.and_then(|host| Endpoint::parse(&format!("https://{host}"), false).ok());
-        origin.map(|origin| origin.origin())
+        hub_origin(self.host())
+    }
+}
+
+/// Returns the https origin of a hub with this host; `None` for a private host such as localhost.
+pub fn hub_origin(host: &str) -> Option<String> {
+    Endpoint::parse(&format!("https://{host}"), false).ok().map(|origin| origin.origin())
+}
+
+/// Refuses the body `null`.
+pub fn refuse_null(body: &[u8]) -> Result<(), Error> {
+    match body.trim_ascii() {
+        b"null" => Err(Error::InvalidBody("It is null, not an object.".into())),
+        _ => Ok(()),
     }
 }
 

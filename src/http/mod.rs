@@ -9,6 +9,7 @@ pub mod authentication;
 pub mod cli;
 pub mod config;
 pub mod cors;
+pub mod devices;
 pub mod edge;
 pub mod error;
 pub mod events;
@@ -17,6 +18,7 @@ pub mod history;
 pub mod lifecycle;
 pub mod machines;
 pub mod messages;
+pub mod pairing;
 pub mod permissions;
 pub mod placement;
 pub mod push;
@@ -90,6 +92,14 @@ const ROUTES: &[Route] = routes! {
     POST "/api/push/subscribe" => push::subscribe,
     DELETE "/api/push/subscribe" => push::unsubscribe,
     GET "/api/push/log" => push::show_log,
+    GET "/api/devices" => devices::list,
+    POST "/api/devices/codes" => devices::create_code,
+    GET "/api/devices/requests/{code}" => devices::show_request,
+    POST "/api/devices/requests/{code}" => devices::decide_request,
+    PATCH "/api/devices/{id}" => devices::rename,
+    DELETE "/api/devices/{id}" => devices::revoke,
+    GET "/api/namespaces/generation" => devices::show_generation,
+    POST "/api/namespaces/revoke" => devices::revoke_namespace,
     POST "/cli/sessions" => cli::get_or_create_session,
     GET "/cli/sessions/{id}" => sessions::show,
     GET "/cli/sessions/{id}/messages" => history::list_for_cli,
@@ -111,9 +121,14 @@ pub async fn respond(hub: &Arc<Hub>, request: http::Request<Bytes>) -> Response 
 /// Calls the handler of a request. A handler of GET also handles HEAD.
 fn route(hub: &Arc<Hub>, request: http::Request<Bytes>) -> Result<BoxFuture<'static, Reply>, ErrorResponse> {
     let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
-    let mut allow = Vec::new();
+    let (mut allow, mut is_literal) = (Vec::new(), false);
     for route in ROUTES {
         let Some(params) = match_path(route.path, request.uri().path()) else { continue };
+        // `/api/devices/codes` is not `/api/devices/{id}`.
+        if is_literal && !params.is_empty() {
+            continue;
+        }
+        is_literal |= params.is_empty();
         if route.method == *method {
             let params = decode_params(params)?;
             return Ok((route.handle)(RoutedRequest::new(Arc::clone(hub), request, params)));

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use super::events::parse_device;
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
+use crate::auth::token::Credential;
 use crate::store::push::PushSubscription;
 use crate::wire::field_types::Object;
 
@@ -31,7 +32,9 @@ pub async fn subscribe(mut request: RoutedRequest) -> Reply {
     let SubscribeBody { endpoint, keys, device } = request.take_json()?;
     let Object(Keys { p256dh, auth }) = keys;
     let device = parse_device(device)?;
-    request.hub.subscribe_to_push(PushSubscription { endpoint, p256dh, auth, hub: origin, device }).await?;
+    let token_device = request.credential().and_then(Credential::device).map(str::to_owned);
+    let subscription = PushSubscription { endpoint, p256dh, auth, hub: origin, device, token_device };
+    request.hub.subscribe_to_push(subscription).await?;
     Ok(JsonText::ok())
 }
 

@@ -8,12 +8,13 @@
 //!
 //! From the bottom up: [`base`], what the hub is made of; [`turn`], what runs under the lock of the state and sends frames;
 //! [`mod@write`], which commits changes to the database and runs their effects; [`calls`] to CLIs; the use cases in [`machines`],
-//! [`sessions`], [`workspace`], [`push`] and [`events`]; [`inbound`] for frames of CLIs; [`alarm`] and [`wake`] on top. A method
+//! [`sessions`], [`workspace`], [`push`], [`events`] and [`devices`]; [`inbound`] for frames of CLIs; [`alarm`] and [`wake`] on top. A method
 //! calls only methods of its own file and of files below (`tests/it/layers.rs` checks it).
 
 pub mod alarm;
 pub mod base;
 pub mod calls;
+pub mod devices;
 pub mod events;
 pub mod inbound;
 pub mod machines;

@@ -8,6 +8,7 @@ pub mod agent_message;
 pub mod agent_state;
 pub mod catalog;
 pub mod completed_request;
+pub mod device;
 pub mod event;
 pub mod ids;
 pub mod json;

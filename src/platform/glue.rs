@@ -103,8 +103,8 @@ extern "C" {
     /// Whether the Durable Object with the state `state` is the object of a namespace.
     #[wasm_bindgen(method)]
     pub fn contains(this: &Objects, state: &JsValue, namespace: &str) -> bool;
-    /// Forwards a WebSocket request to the object of a namespace. `socket` is the `object::SocketKind`, and `expires_at` the
-    /// expiry of the token (Unix milliseconds, or empty). Resolves to the response, which is a 503 if the object fails or does
+    /// Forwards a WebSocket request to the object of a namespace. `socket` is the `object::SocketKind`, `expires_at` the expiry of
+    /// the token (Unix milliseconds, or empty), and `credential` its `auth::token::Credential` (or empty). Resolves to the response, which is a 503 if the object fails or does
     /// not answer within `timeout_ms`.
     #[wasm_bindgen(method)]
     pub fn connect(
@@ -112,6 +112,7 @@ extern "C" {
         namespace: &str,
         socket: &str,
         expires_at: &str,
+        credential: &str,
         request: &web_sys::Request,
         timeout_ms: u32,
     ) -> js_sys::Promise;
@@ -120,6 +121,7 @@ extern "C" {
     pub fn forward(
         this: &Objects,
         namespace: &str,
+        credential: &str,
         request: &web_sys::Request,
         timeout_ms: u32,
         headers: &str,
@@ -228,9 +230,11 @@ pub fn web_socket(response: &web_sys::Response) -> Option<JsValue> {
 /// The headers that the object reads from every request, set by the worker (`objects.js`): the namespace, the `SocketKind` of a
 /// WebSocket, and the length of the body.
 pub const OBJECT_HEADERS: &str = "hub-namespace hub-socket content-length";
-/// The headers that the object reads from a web client's WebSocket request: the expiry of the token, set by the worker, and the
-/// last received event.
-pub const SUBSCRIPTION_HEADERS: &str = "hub-expires-at last-event-id";
+/// The header with the credential of the token, set by the worker.
+pub const CREDENTIAL_HEADER: &str = "hub-credential";
+/// The headers that the object reads from a web client's WebSocket request: the expiry of the token and its credential, set by
+/// the worker, and the last received event.
+pub const SUBSCRIPTION_HEADERS: &str = "hub-expires-at hub-credential last-event-id";
 
 /// The headers of nearly every response.
 pub const JSON_HEADERS: &str =

@@ -16,14 +16,15 @@ use worker::worker_sys::DurableObjectState;
 use worker::{Env, State, WebSocketPair};
 
 use super::convert;
-use super::glue::{self, Meter, OBJECT_HEADERS, ObjectSocket, SUBSCRIPTION_HEADERS};
+use super::glue::{self, CREDENTIAL_HEADER, Meter, OBJECT_HEADERS, ObjectSocket, SUBSCRIPTION_HEADERS};
 use super::guard;
 use super::runtime::{ObjectRuntime, log_error, to_object_socket};
 use super::settings;
 use super::upload::JsUpload;
+use crate::auth::token::Credential;
 use crate::http::edge::split_url;
 use crate::http::error::ErrorResponse;
-use crate::http::extract::{ExternalBody, is_upload};
+use crate::http::extract::{ExternalBody, is_upload, needs_credential};
 use crate::http::{events, respond};
 use crate::hub::Hub;
 use crate::hub::base::peers::connections::Upgrade;
@@ -211,9 +212,11 @@ impl NamespaceObject {
         match head.socket.parse().ok() {
             Some(SocketKind::Web) => self.subscribe(running, request, &head, Format::Json).await,
             Some(SocketKind::Sse) => self.subscribe(running, request, &head, Format::Sse).await,
-            Some(SocketKind::Cli) => self.open_cli(running, Upgrade::Unauthenticated),
-            Some(SocketKind::AuthenticatedCli) => self.open_cli(running, Upgrade::Authenticated),
-            Some(SocketKind::BridgedCli) => self.open_cli(running, Upgrade::Bridged),
+            Some(SocketKind::Cli) => self.open_cli(running, Upgrade::Unauthenticated, None),
+            Some(SocketKind::AuthenticatedCli) => {
+                self.open_cli(running, Upgrade::Authenticated, read_credential(request).as_ref())
+            }
+            Some(SocketKind::BridgedCli) => self.open_cli(running, Upgrade::Bridged, None),
             None => match self.to_router_request(running, request, &head).await? {
                 Ok(request) => {
                     let response = respond(&running.hub, request).await;
@@ -233,7 +236,16 @@ impl NamespaceObject {
     ) -> Result<std::result::Result<http::Request<Bytes>, ErrorResponse>> {
         let (_, path, _) = split_url(head.url);
         if !is_upload(head.method, path) {
-            return convert::to_router_request(request, head.method, head.url, head.content_length, &running.hub).await;
+            let (method, url) = (head.method, head.url);
+            let mut converted =
+                convert::to_router_request(request, method, url, head.content_length, &running.hub).await?;
+            if let Ok(converted) = &mut converted
+                && needs_credential(path)
+                && let Some(credential) = read_credential(request)
+            {
+                converted.extensions_mut().insert(credential);
+            }
+            return Ok(converted);
         }
         let body = ExternalBody(Arc::new(JsUpload::new(request, Arc::clone(&running.runtime))));
         Ok(convert::to_bodiless_request(head.method, head.url).map(|mut request| {
@@ -242,10 +254,10 @@ impl NamespaceObject {
         }))
     }
 
-    fn open_cli(&self, running: &RunningHub, upgrade: Upgrade) -> Result<Response> {
+    fn open_cli(&self, running: &RunningHub, upgrade: Upgrade, credential: Option<&Credential>) -> Result<Response> {
         let has_room = running.hub.has_room_for_cli(upgrade);
         let Some((response, conn)) = self.accept(running, has_room)? else { return Ok(too_many_sockets()) };
-        running.hub.open_cli(conn, upgrade);
+        running.hub.open_cli(conn, upgrade, credential);
         Ok(response)
     }
 
@@ -260,12 +272,18 @@ impl NamespaceObject {
         let lines = glue::read_head(request, SUBSCRIPTION_HEADERS);
         let mut headers = lines.split('\n').skip(2);
         let expires_at = headers.next().and_then(|at| at.parse().ok());
+        let credential = headers.next().and_then(Credential::parse);
         let last_event_id = headers.next().filter(|id| !id.is_empty()).map(str::to_owned);
         match events::parse_request(&running.hub, query, last_event_id, format).await {
             Ok(events) => {
+                // After the last await: a worker believes a revoked token for ten seconds.
+                if let Some(credential) = credential.as_ref().filter(|credential| running.hub.is_revoked(credential)) {
+                    return Ok(convert::to_js_error(ErrorResponse::revoked(credential)));
+                }
                 let accepted = self.accept(running, running.hub.has_room_for_socket())?;
                 let Some((response, conn)) = accepted else { return Ok(too_many_sockets()) };
-                let subscription = Subscription { expires_at, ..events.subscription };
+                let token_device = credential.and_then(|credential| credential.device().map(str::to_owned));
+                let subscription = Subscription { expires_at, token_device, ..events.subscription };
                 running.hub.subscribe(conn, subscription, events.last_event_id.as_deref());
                 Ok(response)
             }
@@ -371,6 +389,11 @@ impl NamespaceObject {
         }
         Ok(())
     }
+}
+
+fn read_credential(request: &Request) -> Option<Credential> {
+    // After the method and the URL.
+    glue::read_head(request, CREDENTIAL_HEADER).split('\n').nth(2).and_then(Credential::parse)
 }
 
 fn too_many_sockets() -> Response {

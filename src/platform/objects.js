@@ -41,27 +41,29 @@ export class Objects {
    * Forwards a WebSocket request to the object of a namespace.
    * @param {string} socket the `SocketKind`
    * @param {string} expiresAt the expiry of the token; empty for a token that does not expire
+   * @param {string} credential of the token; may be empty
    * @returns {Promise<Response>} a 503 response if the object fails, or does not answer within `timeoutMs`
    */
-  connect(namespace, socket, expiresAt, request, timeoutMs) {
-    const headers = socketHeaders(namespace, socket, expiresAt, request);
+  connect(namespace, socket, expiresAt, credential, request, timeoutMs) {
+    const headers = socketHeaders(namespace, socket, expiresAt, credential, request);
     return this.#fetch(namespace, request.body === null ? request.url : request, headers, timeoutMs);
   }
 
   /**
    * Forwards a request to the object of a namespace.
+   * @param {string} credential of the token; empty if the object does not need it
    * @param {string} addedHeaders of the response (`withHeaders`)
    * @param {number} [startedAt] see `withHeaders`
    * @returns {Promise<Response>} as for `connect`
    */
-  forward(namespace, request, timeoutMs, addedHeaders, startedAt) {
+  forward(namespace, credential, request, timeoutMs, addedHeaders, startedAt) {
     const addHeaders = (response) => withHeaders(response, addedHeaders, startedAt);
     // The body of a GET request is forwarded as well. The object discards it, so that a client that is still sending gets the response.
     if (request.method === 'GET' && request.body === null) {
-      const { headers } = this.#target(namespace);
+      const { headers } = credential === '' ? this.#target(namespace) : { headers: withCredential(namespace, credential) };
       return this.#fetch(namespace, request.url, headers, timeoutMs, addHeaders);
     }
-    return this.#fetch(namespace, request, bodyHeaders(namespace, request), timeoutMs, addHeaders);
+    return this.#fetch(namespace, request, bodyHeaders(namespace, credential, request), timeoutMs, addHeaders);
   }
 
   /** @param {(response: Response) => Response} convert the response of the object, or the 503 */
@@ -82,14 +84,20 @@ export class Objects {
 }
 
 /** Returns only the headers that the object reads, because each header is copied twice. */
-function bodyHeaders(namespace, request) {
+function bodyHeaders(namespace, credential, request) {
+  const headers = withCredential(namespace, credential);
   const length = request.headers.get('content-length');
-  return length === null ? { 'hub-namespace': namespace } : { 'hub-namespace': namespace, 'content-length': length };
+  return length === null ? headers : { ...headers, 'content-length': length };
+}
+
+function withCredential(namespace, credential) {
+  return credential === '' ? { 'hub-namespace': namespace } : { 'hub-namespace': namespace, 'hub-credential': credential };
 }
 
 /** Returns only the headers that the object reads, and the upgrade, which the runtime requires. */
-function socketHeaders(namespace, socket, expiresAt, request) {
-  const headers = { upgrade: 'websocket', 'hub-namespace': namespace, 'hub-socket': socket, 'hub-expires-at': expiresAt };
+function socketHeaders(namespace, socket, expiresAt, credential, request) {
+  const target = withCredential(namespace, credential);
+  const headers = { ...target, upgrade: 'websocket', 'hub-socket': socket, 'hub-expires-at': expiresAt };
   const lastEventId = request.headers.get('last-event-id');
   return lastEventId === null ? headers : { ...headers, 'last-event-id': lastEventId };
 }

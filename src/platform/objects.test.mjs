@@ -51,7 +51,7 @@ describe('the objects of the namespaces', () => {
       { jurisdiction: '', location: '', expected: ['any team', undefined] },
     ]) {
       const binding = placedBinding();
-      assert.equal(await new Objects(binding, jurisdiction, location, TIMED_OUT).forward('team', request, 1_000, ''), 'answer');
+      assert.equal(await new Objects(binding, jurisdiction, location, TIMED_OUT).forward('team', '', request, 1_000, ''), 'answer');
       assert.deepEqual(binding.created, [expected]);
     }
   });
@@ -63,13 +63,16 @@ describe('the objects of the namespaces', () => {
     assert.deepEqual([contains('eu', 'team'), contains('', 'team'), contains('eu', 'other')], [true, false, false]);
   });
 
-  test('sends the namespace and the length of the body, and no other header of the client', async () => {
+  test('sends the namespace, the length of the body and the credential, and no other header of the client', async () => {
     const objects = binding(Promise.resolve('answer'));
-    assert.equal(await of(objects).forward('team', request, 1_000, ''), 'answer');
+    assert.equal(await of(objects).forward('team', '', request, 1_000, ''), 'answer');
     const bare = new Request('http://hub/api/sessions', { headers: request.headers });
     bare.headers.delete('content-length');
-    await of(objects).forward('team', bare, 1_000, '');
-    assert.deepEqual(objects.received, [{ 'hub-namespace': 'team', 'content-length': '2' }, { 'hub-namespace': 'team' }]);
+    await of(objects).forward('team', '', bare, 1_000, '');
+    const read = new Request('http://hub/api/devices');
+    await of(objects).forward('team', 'd1', read, 1_000, '');
+    const [namespace, credential] = [{ 'hub-namespace': 'team' }, { 'hub-credential': 'd1' }];
+    assert.deepEqual(objects.received, [{ ...namespace, 'content-length': '2' }, namespace, { ...namespace, ...credential }]);
   });
 
   test('forwards a GET request with its body, which the object discards', async () => {
@@ -77,28 +80,28 @@ describe('the objects of the namespaces', () => {
     const objects = of({ idFromName: (name) => name, get: () => ({ fetch: async (what) => fetched.push(what) }) });
     const read = { method: 'GET', url: 'http://hub/api/sessions', headers: new Headers(), body: null };
     const withBody = { ...read, body: new Blob(['x']).stream() };
-    for (const request of [read, withBody]) await objects.forward('team', request, 1_000, '');
+    for (const request of [read, withBody]) await objects.forward('team', '', request, 1_000, '');
     assert.deepEqual(fetched, [read.url, withBody]);
   });
 
   test('sends the hub headers of a WebSocket request and the last event id, and no other header of the client', async () => {
     const objects = binding(Promise.resolve('answer'));
-    await of(objects).connect('team', 'web', '5', request, 1_000);
-    await of(objects).connect('team', 'cli', '', new Request('http://hub/socket.io/', { headers: { cookie: 'a' } }), 1_000);
+    await of(objects).connect('team', 'web', '5', 'd1', request, 1_000);
+    await of(objects).connect('team', 'cli', '', '', new Request('http://hub/socket.io/', { headers: { cookie: 'a' } }), 1_000);
     const hubHeaders = { 'hub-namespace': 'team', upgrade: 'websocket' };
     assert.deepEqual(objects.received, [
-      { ...hubHeaders, 'hub-socket': 'web', 'hub-expires-at': '5', 'last-event-id': '7' },
+      { ...hubHeaders, 'hub-credential': 'd1', 'hub-socket': 'web', 'hub-expires-at': '5', 'last-event-id': '7' },
       { ...hubHeaders, 'hub-socket': 'cli', 'hub-expires-at': '' },
     ]);
   });
 
   test('responds with 503 when the object does not answer in time, or fails', async () => {
     mock.timers.enable({ apis: ['setTimeout'] });
-    const timedOut = of(binding(new Promise(() => {}))).forward('team', request, 1_000, '');
+    const timedOut = of(binding(new Promise(() => {}))).forward('team', '', request, 1_000, '');
     mock.timers.tick(1_000);
     mock.timers.reset();
     const log = mock.method(console, 'error', () => {});
-    const failed = of(binding(Promise.reject(new Error('the object is gone')))).forward('team', request, 1_000, '');
+    const failed = of(binding(Promise.reject(new Error('the object is gone')))).forward('team', '', request, 1_000, '');
     for (const { response, body } of [
       { response: await timedOut, body: TIMED_OUT },
       { response: await failed, body: INTERRUPTED },
@@ -110,7 +113,7 @@ describe('the objects of the namespaces', () => {
 
   test('get a response with more headers', async () => {
     const objects = of(binding(Promise.resolve(new Response('{}', { headers: { 'server-timing': 'object;dur=1' } }))));
-    const response = await objects.forward('team', request, 1_000, 'x-a\n1\n', now());
+    const response = await objects.forward('team', '', request, 1_000, 'x-a\n1\n', now());
     assert.match(response.headers.get('server-timing'), /^object;dur=1, worker;dur=\d+$/);
     assert.deepEqual([response.headers.get('x-a'), await response.text()], ['1', '{}']);
   });

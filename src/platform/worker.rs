@@ -22,13 +22,15 @@ use super::object::SocketKind;
 use super::settings::{self, AUTH_RATE_LIMIT};
 use super::time::{now, sleep};
 use super::upload::max_body_bytes;
-use crate::auth::token::TokenVerifier;
-use crate::http::authentication::VerifiedToken;
+use crate::auth::token::Credential;
+use crate::http::authentication::{Authentication, VerifiedToken};
+use crate::http::devices::PairingStep;
 use crate::http::edge::{Action, Edge, RequestHead, longest_body_time_ms, rate_limit_key};
 use crate::http::error::ErrorResponse;
 use crate::http::extract::is_upload;
 use crate::hub::inbound::admission::{
     Admission, BINARY_UNSUPPORTED, FRAME_TOO_LARGE, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame,
+    check_connect,
 };
 use crate::limits::{
     BODY_TIMEOUT_MS, CONNECT_TIMEOUT_MS, DB_RETRY_MS, DB_STALL_MS, DB_TIMEOUT_MS, EDGE_TIMEOUT_MS,
@@ -39,7 +41,7 @@ use crate::model::ids::uuid_v7;
 use crate::model::namespace::Namespace;
 use crate::wire::engineio::open_frame;
 
-/// The largest body of `POST /api/auth`, in bytes.
+/// The largest body of `POST /api/auth` and of the requests of new devices, in bytes.
 const MAX_AUTH_BODY_BYTES: usize = 16 * 1024;
 /// How long the worker waits for the object beyond the timeout of an RPC call, in milliseconds: a request may wait for a stalled
 /// database, and a resume for its session to become active.
@@ -99,7 +101,9 @@ pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
     let mut routing = Box::pin(Rc::clone(&incoming).route());
     let action = match guard::with_headers(&cors, || routing.as_mut().now_or_never()) {
         // Most requests: with a wasm future that waits for the object, a call would take a tenth more CPU time.
-        Some(Action::Object(namespace)) => return incoming.forward(&namespace, &cors, Some(started_at)),
+        Some(Action::Object(namespace, credential)) => {
+            return incoming.forward(&namespace, credential.as_ref(), &cors, Some(started_at));
+        }
         Some(action) => Either::Left(ready(action)),
         None => Either::Right(routing),
     };
@@ -154,12 +158,12 @@ struct IncomingRequest {
 
 impl IncomingRequest {
     async fn route(self: Rc<Self>) -> Action {
-        self.state.edge.route(&self.head, now(), generate_secret).await
+        self.state.edge.route(&self.head, now(), &generate_secret).await
     }
 
     async fn serve(self: Rc<Self>, action: Action) -> Result<ServedResponse> {
         let (edge, request) = (&self.state.edge, &self.request);
-        let has_timing = matches!(action, Action::History(_) | Action::Object(_));
+        let has_timing = matches!(action, Action::History(_) | Action::Object(..));
         let response = match action {
             Action::Respond(response) => {
                 convert::discard_body(request).await;
@@ -173,31 +177,40 @@ impl IncomingRequest {
                         Ok(convert::to_js_response_or_stream(&response, &self.context))
                     }
                     // The platform does not end the object's requests, which may wait for a stalled database.
-                    Either::Right(_) => Ok(JsFuture::from(self.forward(&history.namespace, "", None)).await?.into()),
+                    Either::Right(_) => {
+                        Ok(JsFuture::from(self.forward(&history.namespace, None, "", None)).await?.into())
+                    }
                 }
             }
-            Action::Authenticate => {
-                let response = self.authenticate().await;
-                convert::discard_body(request).await;
-                response
-            }
+            Action::Authenticate => self.authenticate(None).await,
+            Action::Pair(step) => self.authenticate(Some(step)).await,
             Action::CheckDatabase => self.check_database().await,
-            Action::WebSocket(VerifiedToken { namespace, expires_at }) => {
-                self.connect(&namespace, SocketKind::Web, expires_at).await
+            Action::WebSocket(VerifiedToken { namespace, expires_at, credential }) => {
+                self.connect(&namespace, SocketKind::Web, expires_at, Some(&credential)).await
             }
-            Action::Object(namespace) => Ok(JsFuture::from(self.forward(&namespace, "", None)).await?.into()),
+            Action::Object(namespace, credential) => {
+                Ok(JsFuture::from(self.forward(&namespace, credential.as_ref(), "", None)).await?.into())
+            }
             Action::Sse(token) => self.stream_events(&token).await,
-            Action::CliSocket { namespace, authenticated } => {
-                let kind = if authenticated { SocketKind::AuthenticatedCli } else { SocketKind::Cli };
-                self.connect(&namespace, kind, None).await
+            Action::CliSocket { namespace, credential } => {
+                let kind = if credential.is_some() { SocketKind::AuthenticatedCli } else { SocketKind::Cli };
+                self.connect(&namespace, kind, None, credential.as_ref()).await
             }
             Action::BridgedCliSocket => self.accept_bridged(),
         };
         Ok(ServedResponse { response: response?, has_timing })
     }
 
-    async fn authenticate(&self) -> Result<Response> {
-        if let Some(refusal) = self.count_attempt("").await? {
+    /// Signs in, or handles a request of a new device.
+    async fn authenticate(&self, step: Option<PairingStep>) -> Result<Response> {
+        let response = self.try_authenticate(step).await;
+        convert::discard_body(&self.request).await;
+        response
+    }
+
+    async fn try_authenticate(&self, step: Option<PairingStep>) -> Result<Response> {
+        let prefix = step.map_or("", PairingStep::attempts_prefix);
+        if let Some(refusal) = self.count_attempt(prefix).await? {
             return Ok(refusal);
         }
         let declared = convert::declared_length(&self.request);
@@ -205,7 +218,12 @@ impl IncomingRequest {
             Ok(body) => body,
             Err(error) => return Ok(convert::to_js_error(error)),
         };
-        Ok(convert::to_js_response(&self.state.edge.authentication.sign_in(&body, now(), generate_secret).await))
+        let edge = &self.state.edge;
+        let response = match step {
+            None => edge.authentication.sign_in(&body, now(), &generate_secret).await,
+            Some(step) => edge.pair(step, &self.head, &body, now(), &generate_secret).await,
+        };
+        Ok(convert::to_js_response(&response))
     }
 
     /// `GET /health?deep=1`. Limited like signing in, because it needs no token and makes a database query.
@@ -238,17 +256,32 @@ impl IncomingRequest {
     }
 
     /// Forwards a WebSocket request. `expires_at` is when its token expires.
-    async fn connect(&self, namespace: &Namespace, kind: SocketKind, expires_at: Option<u64>) -> Result<Response> {
+    async fn connect(
+        &self,
+        namespace: &Namespace,
+        kind: SocketKind,
+        expires_at: Option<u64>,
+        credential: Option<&Credential>,
+    ) -> Result<Response> {
         let expires_at = expires_at.map(|at| at.to_string()).unwrap_or_default();
+        let credential = header(credential);
         let (objects, timeout_ms) = (&self.state.objects, self.state.object_timeout_ms);
-        let response = objects.connect(namespace.as_ref(), kind.as_str(), &expires_at, &self.request, timeout_ms);
+        let response =
+            objects.connect(namespace.as_ref(), kind.as_str(), &expires_at, &credential, &self.request, timeout_ms);
         Ok(JsFuture::from(response).await?.into())
     }
 
     /// Forwards any other request, and adds headers to the response as [`glue::with_headers`] does.
-    fn forward(&self, namespace: &Namespace, headers: &str, started_at: Option<f64>) -> Promise {
+    fn forward(
+        &self,
+        namespace: &Namespace,
+        credential: Option<&Credential>,
+        headers: &str,
+        started_at: Option<f64>,
+    ) -> Promise {
         let (objects, timeout_ms) = (&self.state.objects, self.object_timeout_ms());
-        let response = objects.forward(namespace.as_ref(), &self.request, timeout_ms, headers, started_at);
+        let credential = header(credential);
+        let response = objects.forward(namespace.as_ref(), &credential, &self.request, timeout_ms, headers, started_at);
         if self.head.method != "GET" {
             // The platform ends a request when its client disconnects. With `wait_until`, the object still receives it.
             let _ = self.context.wait_until(&response);
@@ -280,7 +313,8 @@ impl IncomingRequest {
 
     /// Opens a WebSocket to the object and streams its messages to the client as server-sent events.
     async fn stream_events(&self, token: &VerifiedToken) -> Result<Response> {
-        let response = self.connect(&token.namespace, SocketKind::Sse, token.expires_at).await?;
+        let response =
+            self.connect(&token.namespace, SocketKind::Sse, token.expires_at, Some(&token.credential)).await?;
         let Some(socket) = glue::web_socket(&response) else { return Ok(response) };
         let headers = Headers::new()?;
         headers.set("content-type", "text/event-stream; charset=utf-8")?;
@@ -325,19 +359,26 @@ impl IncomingRequest {
             MAX_QUEUED_FRAMES,
             MAX_QUEUED_FRAME_BYTES,
         );
-        let Some((namespace, connect)) =
-            wait_for_connect(&self.state.edge.authentication.access_tokens, &inbox, server).await?
+        let Some((namespace, connect)) = wait_for_connect(&self.state.edge.authentication, &inbox, server).await?
         else {
             return Ok(());
         };
-        let response = self.connect(&namespace, SocketKind::BridgedCli, None).await?;
+        let response = self.connect(&namespace, SocketKind::BridgedCli, None, None).await?;
         match glue::web_socket(&response) {
             Some(object) => inbox.pipe(&connect, &object),
             // Clients reconnect after a close, but not after a CONNECT_ERROR.
-            None => server.close(Some(1013), Some("The hub is not available. Reconnect."))?,
+            None => server.close(Some(UNAVAILABLE.0), Some(UNAVAILABLE.1))?,
         }
         Ok(())
     }
+}
+
+/// The close code and reason when a socket can't be forwarded or its token can't be verified.
+const UNAVAILABLE: (u16, &str) = (1013, "The hub is not available. Reconnect.");
+
+/// Returns the header of a credential; empty for none.
+fn header(credential: Option<&Credential>) -> String {
+    credential.map(Credential::to_string).unwrap_or_default()
 }
 
 /// Generates a secret of 32 random bytes; `None` without a random source.
@@ -349,7 +390,7 @@ fn generate_secret() -> Option<String> {
 
 /// Waits for a valid CONNECT packet. Returns its namespace and the frame, or `None` when the socket is closed.
 async fn wait_for_connect(
-    tokens: &TokenVerifier,
+    authentication: &Authentication,
     inbox: &glue::Inbox,
     server: &worker::WebSocket,
 ) -> Result<Option<(Namespace, String)>> {
@@ -365,9 +406,25 @@ async fn wait_for_connect(
             break (1008, NO_CONNECT);
         }
         let frame = next.as_string();
-        let admission = frame.as_deref().map(|frame| admit_frame(tokens, None, frame));
-        match admission.unwrap_or(Admission::Close(BINARY_UNSUPPORTED.0, BINARY_UNSUPPORTED.1)) {
-            Admission::Granted { namespace, .. } => return Ok(frame.map(|frame| (namespace, frame))),
+        let mut admission =
+            frame.as_deref().map_or(Admission::Close(BINARY_UNSUPPORTED.0, BINARY_UNSUPPORTED.1), admit_frame);
+        if let Admission::Connect(auth) = &admission {
+            let verified = match &auth.token {
+                Some(token) => authentication.verify(token, now(), None).await.map(|verified| Some(verified.namespace)),
+                None => Ok(None),
+            };
+            let granted = match verified {
+                Err(error) if error.is_unavailable() => break UNAVAILABLE,
+                verified => verified.ok().flatten(),
+            };
+            match check_connect(auth, None, granted) {
+                Ok(namespace) => return Ok(frame.map(|frame| (namespace, frame))),
+                Err(refusal) => admission = Admission::Refused(refusal),
+            }
+        }
+        match admission {
+            // Handled above.
+            Admission::Connect(_) => {}
             Admission::Refused(refusal) => {
                 // Fails if the socket is closing; the next iteration returns then.
                 let _ = server.send_with_str(refusal);

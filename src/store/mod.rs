@@ -14,6 +14,7 @@
 mod bulk;
 pub mod columns;
 pub mod completed_requests;
+pub mod devices;
 pub mod event_lines;
 pub mod events;
 pub mod fence;

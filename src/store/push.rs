@@ -5,13 +5,14 @@ use super::{Database, DbError, Row, Statement, Value, query};
 use crate::model::namespace::Namespace;
 
 /// The subscriptions of a namespace, oldest first. `?1`: namespace.
-const SELECT_ALL: &str = "SELECT endpoint, p256dh, auth, hub, device FROM push_subscriptions WHERE namespace = ?1 ORDER BY created_at, endpoint";
+const SELECT_ALL: &str = "SELECT endpoint, p256dh, auth, hub, device, token_device FROM push_subscriptions WHERE namespace = ?1 ORDER BY created_at, endpoint";
 
 /// Replaces the subscription with the same endpoint, and the one of the same device. `?1`: namespace, `?2`: endpoint,
-/// `?3`: p256dh, `?4`: auth, `?5`: origin of the hub or NULL, `?6`: now, `?7`: device or NULL.
+/// `?3`: p256dh, `?4`: auth, `?5`: origin of the hub or NULL, `?6`: now, `?7`: device or NULL,
+/// `?8`: id of the device of the token, or NULL.
 const UPSERT: &str = "
-INSERT OR REPLACE INTO push_subscriptions (namespace, endpoint, p256dh, auth, hub, created_at, device)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+INSERT OR REPLACE INTO push_subscriptions (namespace, endpoint, p256dh, auth, hub, created_at, device, token_device)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
 
 /// Deletes the oldest subscriptions. `?1`: namespace, `?2`: how many remain.
 const TRIM: &str = "
@@ -21,6 +22,12 @@ DELETE FROM push_subscriptions WHERE namespace = ?1 AND endpoint NOT IN (
 /// `?1`: namespace, `?2`: JSON array of endpoints.
 const DELETE: &str =
     "DELETE FROM push_subscriptions WHERE namespace = ?1 AND endpoint IN (SELECT value FROM json_each(?2))";
+
+/// `?1`: namespace, `?2`: id of the device of the token.
+const DELETE_OF_DEVICE: &str = "DELETE FROM push_subscriptions WHERE namespace = ?1 AND token_device = ?2";
+
+/// `?1`: namespace.
+const DELETE_ALL: &str = "DELETE FROM push_subscriptions WHERE namespace = ?1";
 
 /// The push subscription of a browser (RFC 8030, RFC 8291).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +42,8 @@ pub struct PushSubscription {
     pub hub: Option<String>,
     /// The id of the device, from its client. A namespace has at most one subscription of a device.
     pub device: Option<String>,
+    /// The id of the device whose token made the subscription. Not the client's name of its device.
+    pub token_device: Option<String>,
 }
 
 /// Loads the subscriptions of the namespace, oldest first.
@@ -44,11 +53,12 @@ pub async fn load_all(db: &dyn Database, namespace: &Namespace) -> Result<Vec<Pu
 
 /// Statements that write a subscription, and delete the oldest ones above `limit`.
 pub fn upsert(namespace: &Namespace, subscription: &PushSubscription, now: u64, limit: u64) -> [Statement; 2] {
-    let PushSubscription { endpoint, p256dh, auth, hub, device } = subscription;
+    let PushSubscription { endpoint, p256dh, auth, hub, device, token_device } = subscription;
     let namespace: Value = namespace.as_ref().into();
     let optional = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
     let [endpoint, p256dh, auth] = [endpoint, p256dh, auth].map(|text| text.as_str().into());
-    let params = [namespace.clone(), endpoint, p256dh, auth, optional(hub), now.into(), optional(device)];
+    let (device, token_device) = (optional(device), optional(token_device));
+    let params = [namespace.clone(), endpoint, p256dh, auth, optional(hub), now.into(), device, token_device];
     [Statement::new(UPSERT, params), Statement::new(TRIM, [namespace, limit.into()])]
 }
 
@@ -58,9 +68,18 @@ pub fn delete(namespace: &Namespace, endpoints: &[String]) -> Statement {
     Statement::new(DELETE, [namespace.as_ref().into(), Value::Text(endpoints)])
 }
 
+/// A statement that deletes the subscriptions that the token of a device made.
+pub fn delete_of_device(namespace: &Namespace, id: &str) -> Statement {
+    Statement::new(DELETE_OF_DEVICE, [namespace.as_ref().into(), id.into()])
+}
+
+pub fn delete_all(namespace: &Namespace) -> Statement {
+    Statement::new(DELETE_ALL, [namespace.as_ref().into()])
+}
+
 fn from_row(row: Row) -> Result<PushSubscription, DbError> {
     let mut c = Columns::new("push_subscriptions", row);
     let (endpoint, p256dh, auth) = (c.text("endpoint")?, c.text("p256dh")?, c.text("auth")?);
-    let [hub, device] = [c.optional("hub", Columns::text)?, c.optional("device", Columns::text)?];
-    Ok(PushSubscription { endpoint, p256dh, auth, hub, device })
+    let [hub, device, token_device] = ["hub", "device", "token_device"].map(|name| c.optional(name, Columns::text));
+    Ok(PushSubscription { endpoint, p256dh, auth, hub: hub?, device: device?, token_device: token_device? })
 }

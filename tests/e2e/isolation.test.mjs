@@ -276,6 +276,9 @@ describe('every response', () => {
       { method: 'GET', route: '/health' },
       { method: 'POST', route: '/api/auth' },
       { method: 'GET', route: '/api/events' },
+      { method: 'POST', route: '/api/devices' },
+      { method: 'POST', route: '/api/devices/requests' },
+      { method: 'POST', route: '/api/devices/requests/token' },
     ];
     for (const [route, calls] of Map.groupBy([...ROUTES, ...workerRoutes], ({ route }) => route)) {
       const methods = calls.map(({ method }) => method);

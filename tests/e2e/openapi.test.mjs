@@ -66,15 +66,15 @@ describe('every operation of docs/openapi.yaml', () => {
   /**
    * Calls an operation and checks its response.
    * @param {string} name its operationId
-   * @param {{id?: string, requestId?: string, ruleId?: string, query?: string, body?: unknown, status?: number, web?: import('../../scripts/lib/clients/web.mjs').Web}} [options]
+   * @param {{id?: string, code?: string, requestId?: string, ruleId?: string, query?: string, body?: unknown, status?: number, web?: import('../../scripts/lib/clients/web.mjs').Web}} [options]
    */
-  async function callOperation(name, { id = '', requestId = '', ruleId = '', query = '', body, status = 200, web = own } = {}) {
+  async function callOperation(name, { id = '', code = '', requestId = '', ruleId = '', query = '', body, status = 200, web = own } = {}) {
     const { route, method, operation } = byName.get(name);
     const pointer = jsonPointer('paths', route, method);
     if (body !== undefined && status === 200) {
       assertValid(body, schemaPointer(`${pointer}/requestBody`, operation.requestBody), `the body of ${name}`);
     }
-    const url = route.replace('{id}', id).replace('{requestId}', requestId).replace('{ruleId}', ruleId);
+    const url = route.replace('{id}', id).replace('{code}', code).replace('{requestId}', requestId).replace('{ruleId}', ruleId);
     const response = await web.request(method.toUpperCase(), `${url}${query}`, body === undefined ? {} : { body });
     assert.equal(response.status, status, `${name}: ${response.text}`);
     const documented = operation.responses[status];
@@ -115,6 +115,29 @@ describe('every operation of docs/openapi.yaml', () => {
     await callOperation('getSessionAsCli', { id: other.id });
     await callOperation('putMachine', { body: { id: 'm-1', metadata: { host: 'e2e', platform: 'linux', more: 1 }, runnerState: [1] } });
     await callOperation('getMachine', { id: 'm-1' });
+  });
+
+  test('devices', async () => {
+    const newcomer = hub.webWithoutToken();
+    const device = { name: 'Phone', kind: 'phone' };
+    const { code } = await callOperation('createDeviceCode', { body: { name: 'Phone' } });
+    const added = await callOperation('addDevice', { body: { code, ...device }, web: newcomer });
+    await callOperation('addDevice', { body: { code, ...device }, web: newcomer, status: 404 });
+    await callOperation('listDevices', { web: hub.web('own', added.token) });
+    const request = await callOperation('requestDevice', { body: device, web: newcomer });
+    const poll = { body: { secret: request.secret }, web: newcomer };
+    await callOperation('claimDevice', poll);
+    await callOperation('getDeviceRequest', { code: request.code });
+    await callOperation('decideDeviceRequest', { code: request.code, body: { decision: 'approve' } });
+    await callOperation('decideDeviceRequest', { code: request.code, body: { decision: 'deny' }, status: 409 });
+    await callOperation('claimDevice', poll);
+    const { id } = added.device;
+    await callOperation('renameDevice', { id, body: { name: 'Old phone' } });
+    await callOperation('revokeDevice', { id });
+    await callOperation('authenticate', { body: { accessToken: added.token }, web: newcomer, status: 401 });
+    await callOperation('renameDevice', { id: 'none', body: { name: 'x' }, status: 404 });
+    await callOperation('getGeneration');
+    await callOperation('revokeNamespace', { web: hub.web('revoked') });
   });
 
   test('messages, permissions and todos', async () => {

@@ -6,7 +6,9 @@ use crate::support::SECRET;
 use crate::support::rest::Reply;
 use crate::support::runtime::START;
 use crate::support::sqlite::Sqlite;
-use crate::support::worker_edge::{edge, edge_with_db, head, log_in, object_namespace, respond, route, with_token};
+use crate::support::worker_edge::{
+    edge, edge_with_db, head, log_in, object_namespace, respond, route, route_at, with_token,
+};
 use serde_json::json;
 use session_gateway_hub::http::edge::{Action, RequestHead};
 use session_gateway_hub::limits::MAX_VERIFIED_TOKENS;
@@ -44,7 +46,7 @@ async fn an_access_token_gives_access_to_its_namespace() {
         "team",
         "the scheme's case does not matter (RFC 9110)"
     );
-    let namespace_token = edge.authentication.access_tokens.namespace_token(&Namespace::parse("team").unwrap());
+    let namespace_token = edge.authentication.access_tokens.namespace_token(&Namespace::parse("team").unwrap(), 0);
     assert_eq!(object_namespace(&edge, &with_token("GET", "/api/sessions", &namespace_token)).await, "team");
 }
 
@@ -59,7 +61,7 @@ async fn a_login_returns_a_jwt_that_is_valid_for_fifteen_minutes_and_only_for_we
     let token = login["token"].as_str().unwrap();
     assert_eq!(object_namespace(&edge, &with_token("GET", "/api/sessions", token)).await, "team");
     respond(&edge, &with_token("GET", "/cli/sessions/s", token)).await.assert_error(401, "unauthorized");
-    let expired = edge.route(&with_token("GET", "/api/sessions", token), expires, || None).await;
+    let expired = route_at(&edge, &with_token("GET", "/api/sessions", token), expires).await;
     let Action::Respond(response) = expired else { panic!("{expired:?}") };
     Reply::of(response).assert_error(401, "unauthorized");
 }
@@ -83,10 +85,10 @@ async fn all_workers_use_the_jwt_secret_of_the_database() {
     let token = log_in(&edge_with_db(&db, "token", ""), r#"{"accessToken":"secret:team"}"#).await.ok()["token"].clone();
     let other_worker = edge_with_db(&db, "token", "");
     let head = with_token("GET", "/api/sessions", token.as_str().unwrap());
-    let action = other_worker.route(&head, START, || Some("another fresh secret of 32 bytes!".into())).await;
-    assert!(matches!(action, Action::Object(namespace) if namespace.as_ref() == "team"));
+    let action = route(&other_worker, &head).await;
+    assert!(matches!(action, Action::Object(namespace, _) if namespace.as_ref() == "team"));
     let other_hub = edge("token", "");
-    let action = other_hub.route(&head, START, || Some("another fresh secret of 32 bytes!".into())).await;
+    let action = route(&other_hub, &head).await;
     assert!(matches!(action, Action::Respond(_)), "a token of another hub is rejected");
 }
 
@@ -94,7 +96,7 @@ async fn all_workers_use_the_jwt_secret_of_the_database() {
 async fn without_random_bytes_no_secret_is_stored_and_the_next_login_creates_it() {
     let db = Arc::new(Sqlite::with_schema());
     let edge = edge_with_db(&db, "token", "");
-    let response = edge.authentication.sign_in(br#"{"accessToken":"secret"}"#, START, || None).await;
+    let response = edge.authentication.sign_in(br#"{"accessToken":"secret"}"#, START, &|| None).await;
     Reply::of(response).assert_error(503, "hub_unavailable");
     let login = log_in(&edge, r#"{"accessToken":"secret"}"#).await.ok();
     let head = with_token("GET", "/api/sessions", login["token"].as_str().unwrap());

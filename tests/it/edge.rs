@@ -103,7 +103,7 @@ async fn only_events_are_served_over_a_websocket() {
     for (path, is_websocket) in [("/api/events", true), ("/api/sessions", false), ("/cli/sessions", false)] {
         let action = route(&edge, &RequestHead { is_upgrade: true, ..with_token("GET", path, SECRET) }).await;
         assert_eq!(matches!(action, Action::WebSocket(_)), is_websocket, "{path}: {action:?}");
-        assert_eq!(matches!(action, Action::Object(_)), !is_websocket, "{path}: {action:?}");
+        assert_eq!(matches!(action, Action::Object(..)), !is_websocket, "{path}: {action:?}");
     }
 }
 
@@ -221,7 +221,7 @@ async fn cli_route(edge: &Edge, host: &str, query: &str, authorization: Option<&
         ..head("GET", &format!("/socket.io/?{UPGRADE}{query}"))
     };
     match route(edge, &head).await {
-        Action::CliSocket { namespace, authenticated } => json!([namespace.as_ref(), authenticated]),
+        Action::CliSocket { namespace, credential } => json!([namespace.as_ref(), credential.is_some()]),
         Action::BridgedCliSocket => json!("bridge"),
         Action::Respond(response) => json!(Reply::of(response).status.as_u16()),
         other => panic!("{other:?}"),

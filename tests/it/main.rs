@@ -30,6 +30,7 @@ mod committed_reads;
 mod completed_requests;
 mod concurrency;
 mod delivery;
+mod devices;
 mod distance;
 mod edge;
 mod events;

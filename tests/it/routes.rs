@@ -43,11 +43,11 @@ async fn path_parameters_are_percent_decoded_on_every_route() {
         let mut fixture = RouteFixture::new(route).await;
         let mut request = fixture.valid_request();
         let encode = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
-        // The first segments are `/api/sessions` or the like.
+        let first = route.path.split('/').position(|segment| segment.starts_with('{')).unwrap();
         let mut segments: Vec<String> = request.url.split('/').map(str::to_owned).collect();
-        segments[3] = match segments[3].split_once('?') {
+        segments[first] = match segments[first].split_once('?') {
             Some((id, query)) => format!("{}?{query}", encode(id)),
-            None => encode(&segments[3]),
+            None => encode(&segments[first]),
         };
         request.url = segments.join("/").replace("/r1/", &format!("/{}/", encode("r1")));
         let reply = fixture.run(request).await;

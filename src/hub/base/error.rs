@@ -11,6 +11,7 @@ use crate::limits::{
 use crate::model::json::{InvalidField, Json};
 use crate::model::owner::Owner;
 use crate::store::DbError;
+use crate::store::devices::{MAX_DEVICES, MAX_PENDING_CODES};
 use crate::wire::fields::FieldError;
 
 /// What an id identifies.
@@ -22,6 +23,7 @@ pub enum Kind {
     Subscription,
     /// A pending permission request.
     Request,
+    Device,
 }
 
 impl Kind {
@@ -39,6 +41,7 @@ impl Kind {
             Self::Machine => "machine",
             Self::Subscription => "subscription",
             Self::Request => "pending permission request",
+            Self::Device => "device",
         }
     }
 
@@ -49,6 +52,7 @@ impl Kind {
             Self::Machine => "Register it with `POST /cli/machines`, or read the list of machines again.",
             Self::Subscription => "It ends with its connection: use the `subscriptionId` of the current one.",
             Self::Request => "It may have been answered or canceled: read the session again.",
+            Self::Device => "It may have been revoked: read the list of devices again.",
         }
     }
 }
@@ -123,6 +127,16 @@ pub enum Error {
          try again with a faster connection."
     )]
     UploadTooSlow,
+    #[error("This code is not valid. It may be mistyped, used, or older than 5 minutes. Create another one.")]
+    UnknownCode,
+    #[error("The request of this device was denied. Request another code.")]
+    PairingDenied,
+    #[error("Another decision about this device was made already. Request another code on the device.")]
+    AlreadyDecided,
+    #[error("{MAX_PENDING_CODES} codes wait for their devices, the limit. Use one of them, or wait until one expires.")]
+    TooManyCodes,
+    #[error("The namespace has {MAX_DEVICES} devices, the limit. Revoke one that is no longer used, and try again.")]
+    TooManyDevices,
     #[error("The session is active. Archive it first, then delete it.")]
     SessionActive,
     /// An inactive session whose CLI is connected was to be deleted.

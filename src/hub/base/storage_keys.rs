@@ -31,6 +31,16 @@ pub fn reactivation_key(session: &str) -> String {
     format!("{REACTIVATION}{session}")
 }
 
+/// The generation of the namespace's tokens.
+pub const GENERATION: &str = "generation";
+/// The prefix of the keys of revoked devices. The value is when the device was revoked, in Unix milliseconds.
+pub const REVOKED_DEVICES: &str = "revoked:";
+
+/// Returns the key of a revoked device.
+pub fn revoked_device_key(id: &str) -> String {
+    format!("{REVOKED_DEVICES}{id}")
+}
+
 /// Returns the key of an active owner.
 pub fn alive_key(owner: &Owner) -> String {
     match owner {

@@ -3,7 +3,6 @@
 
 use serde_json::value::RawValue;
 
-use crate::auth::token::TokenVerifier;
 use crate::model::namespace::Namespace;
 use crate::wire::cli::{ConnectAuth, NAMESPACE};
 use crate::wire::engineio;
@@ -46,8 +45,8 @@ pub fn unexpected_reason(packet: &Packet<'_>) -> (u16, &'static str) {
 /// The meaning of a frame before a valid CONNECT.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// A valid CONNECT packet, with the namespace of its token and its other fields.
-    Granted { namespace: Namespace, auth: ConnectAuth },
+    /// A CONNECT packet whose token was not verified yet.
+    Connect(ConnectAuth),
     /// A packet that is refused with this CONNECT_ERROR frame.
     Refused(String),
     /// A ping, with the frame that answers it.
@@ -58,10 +57,11 @@ pub enum Admission {
     Ignored,
 }
 
-const INVALID_TOKEN: &str = "Invalid token";
+/// The message of a CONNECT_ERROR.
+pub const INVALID_TOKEN: &str = "Invalid token";
 
-/// Interprets a frame before a valid CONNECT. `upgrade_namespace` is the namespace of the token in the upgrade request.
-pub fn admit_frame(tokens: &TokenVerifier, upgrade_namespace: Option<&Namespace>, frame: &str) -> Admission {
+/// Interprets a frame before a valid CONNECT.
+pub fn admit_frame(frame: &str) -> Admission {
     let text = match engineio::decode(frame) {
         Ok(engineio::Packet::Message(text)) => text,
         Ok(engineio::Packet::Ping(data)) => return Admission::Pong(engineio::pong_frame(data)),
@@ -70,7 +70,7 @@ pub fn admit_frame(tokens: &TokenVerifier, upgrade_namespace: Option<&Namespace>
         Err(_) => return close(PARSE_ERROR),
     };
     match socketio::decode(text) {
-        Ok(Packet::Connect { namespace, auth }) => admit_connect(tokens, upgrade_namespace, namespace, auth),
+        Ok(Packet::Connect { namespace, auth }) => admit_connect(namespace, auth),
         Ok(Packet::Disconnect { .. }) => Admission::Close(1000, ""),
         Ok(packet) => close(unexpected_reason(&packet)),
         Err(error) => close(close_reason(&error)),
@@ -85,79 +85,68 @@ fn refused(namespace: &str, message: &str) -> Admission {
     Admission::Refused(socketio::connect_error_frame(namespace, message))
 }
 
-fn admit_connect(
-    tokens: &TokenVerifier,
-    upgrade_namespace: Option<&Namespace>,
-    namespace: &str,
-    auth: Option<&RawValue>,
-) -> Admission {
+fn admit_connect(namespace: &str, auth: Option<&RawValue>) -> Admission {
     if namespace != NAMESPACE {
         return refused(namespace, "Invalid namespace");
     }
-    let auth: ConnectAuth = match read_object(auth.map_or("{}", RawValue::get)) {
-        Ok(auth) => auth,
-        Err(error) if error.field == "token" => return refused(NAMESPACE, INVALID_TOKEN),
-        Err(error) => return refused(NAMESPACE, &format!("Invalid auth. {error}")),
-    };
-    let granted = match &auth.token {
-        Some(token) => tokens.verify(token),
-        None => upgrade_namespace.cloned(),
-    };
-    let Some(granted) = granted else { return refused(NAMESPACE, INVALID_TOKEN) };
+    match read_object(auth.map_or("{}", RawValue::get)) {
+        Ok(auth) => Admission::Connect(auth),
+        Err(error) if error.field == "token" => refused(NAMESPACE, INVALID_TOKEN),
+        Err(error) => refused(NAMESPACE, &format!("Invalid auth. {error}")),
+    }
+}
+
+/// Checks the namespace of a CONNECT packet. `granted` is the namespace of its valid token or, without a token, of the token in the
+/// upgrade request. Returns the namespace, or the CONNECT_ERROR frame.
+pub fn check_connect(
+    auth: &ConnectAuth,
+    upgrade_namespace: Option<&Namespace>,
+    granted: Option<Namespace>,
+) -> Result<Namespace, String> {
+    let error = |message| Err(socketio::connect_error_frame(NAMESPACE, message));
+    let Some(granted) = granted else { return error(INVALID_TOKEN) };
     if upgrade_namespace.is_some_and(|namespace| *namespace != granted) {
-        let message = "Invalid token: it is for another namespace than the token of the upgrade request";
-        return refused(NAMESPACE, message);
+        return error("Invalid token: it is for another namespace than the token of the upgrade request");
     }
     if auth.namespace.as_ref().is_some_and(|named| named != granted.as_ref()) {
-        return refused(NAMESPACE, "Invalid namespace: the token is for another one");
+        return error("Invalid namespace: the token is for another one");
     }
-    Admission::Granted { namespace: granted, auth }
+    Ok(granted)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn tokens() -> TokenVerifier {
-        TokenVerifier::new("secret", false)
-    }
-
-    /// Returns the admission of a CONNECT with this payload, after an upgrade with or without a token.
-    fn connect(upgrade: Option<&Namespace>, auth: &str) -> Admission {
-        admit_frame(&tokens(), upgrade, &format!("40/cli,{auth}"))
-    }
-
-    fn refusal(admission: Admission) -> String {
-        match admission {
-            Admission::Refused(frame) => frame,
-            granted => panic!("{granted:?}"),
-        }
-    }
-
     #[test]
-    fn a_token_may_be_in_the_upgrade_request_instead() {
-        let team = Namespace::parse("team").unwrap();
-        let granted = connect(Some(&team), "");
-        assert!(matches!(granted, Admission::Granted { namespace, .. } if namespace == team));
-        let other = connect(Some(&team), r#"{"token":"secret:other"}"#);
-        assert!(refusal(other).contains("Invalid token"));
+    fn a_token_must_be_for_the_namespace_of_the_upgrade_and_of_the_packet() {
+        let namespace = |name| Namespace::parse(name).unwrap();
+        let (team, other) = (namespace("team"), namespace("other"));
+        let auth = |named: Option<&str>| ConnectAuth { namespace: named.map(Into::into), ..ConnectAuth::default() };
+        for (named, upgrade) in [(None, None), (Some("team"), None), (None, Some(&team))] {
+            assert_eq!(check_connect(&auth(named), upgrade, Some(team.clone())), Ok(team.clone()));
+        }
+        for (named, upgrade, granted) in [(None, None, None), (None, Some(&other), Some(team.clone()))] {
+            assert!(check_connect(&auth(named), upgrade, granted).unwrap_err().contains("Invalid token"));
+        }
+        assert!(check_connect(&auth(Some("other")), None, Some(team)).unwrap_err().contains("Invalid namespace"));
     }
 
     #[test]
     fn the_client_may_ping_and_disconnect_before_connect_but_send_no_other_packet() {
-        assert_eq!(admit_frame(&tokens(), None, "2probe"), Admission::Pong("3probe".into()));
+        assert_eq!(admit_frame("2probe"), Admission::Pong("3probe".into()));
         for goodbye in ["1", "41", "41/cli,"] {
-            assert_eq!(admit_frame(&tokens(), None, goodbye), Admission::Close(1000, ""), "{goodbye}");
+            assert_eq!(admit_frame(goodbye), Admission::Close(1000, ""), "{goodbye}");
         }
         for malformed in ["", "x", "4", "42/cli,", "40/cli,[]"] {
-            assert_eq!(admit_frame(&tokens(), None, malformed), Admission::Close(1002, "parse error"), "{malformed}");
+            assert_eq!(admit_frame(malformed), Admission::Close(1002, "parse error"), "{malformed}");
         }
-        assert!(matches!(admit_frame(&tokens(), None, "451-/cli,[]"), Admission::Close(1003, _)));
+        assert!(matches!(admit_frame("451-/cli,[]"), Admission::Close(1003, _)));
         for unexpected in ["42[\"ping\"]", "42/cli,[\"ping\"]", "43/cli,5[]", "44/cli,{}"] {
             assert!(
-                matches!(admit_frame(&tokens(), None, unexpected), Admission::Close(1002, reason) if reason.starts_with("Unexpected "))
+                matches!(admit_frame(unexpected), Admission::Close(1002, reason) if reason.starts_with("Unexpected "))
             );
         }
-        assert_eq!(admit_frame(&tokens(), None, "6"), Admission::Ignored);
+        assert_eq!(admit_frame("6"), Admission::Ignored);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::auth::token::Credential;
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::peers::cli::Cli;
@@ -9,7 +10,9 @@ use crate::hub::base::peers::connections::{Connecting, Peer, Upgrade};
 use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::schedule::next_tick;
 use crate::hub::base::storage_keys;
-use crate::hub::inbound::admission::{Admission, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame};
+use crate::hub::inbound::admission::{
+    Admission, INVALID_TOKEN, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame, check_connect,
+};
 use crate::hub::inbound::replies::event_code;
 use crate::hub::turn::Turn;
 use crate::limits::{CONNECT_TIMEOUT_MS, MAX_IDLE_FRAMES, MAX_REFUSALS, MAX_SOCKETS, PING_INTERVAL_MS};
@@ -55,14 +58,14 @@ impl Hub {
         self.has_room_for_socket() && (upgrade != Upgrade::Unauthenticated || has_room_for_unauthenticated())
     }
 
-    /// Opens a CLI's socket. On a bridged socket, the worker has already sent the open packet.
-    pub fn open_cli(&self, conn: ConnId, upgrade: Upgrade) {
+    /// Opens a CLI's socket. `credential` is of the token in the upgrade request. On a bridged socket, the worker has already sent the open packet.
+    pub fn open_cli(&self, conn: ConnId, upgrade: Upgrade, credential: Option<&Credential>) {
         let now = self.rt.now();
         if upgrade != Upgrade::Bridged {
             self.rt.send(&[conn], &engineio::open_frame(&self.new_id()));
         }
         let mut turn = self.turn();
-        turn.set_peer(conn, Peer::Connecting(Connecting::new(now, upgrade)));
+        turn.set_peer(conn, Peer::Connecting(Connecting::new(now, upgrade, credential.map(Credential::to_string))));
         turn.request_alarm(Some(now + CONNECT_TIMEOUT_MS));
     }
 
@@ -88,11 +91,31 @@ impl Hub {
     ) {
         let own = &self.config.namespace;
         let upgrade_namespace = (connecting.upgrade == Upgrade::Authenticated).then_some(own);
-        match admit_frame(&self.config.tokens, upgrade_namespace, frame) {
-            Admission::Granted { namespace, auth } if namespace == *own => self.connect(conn, auth).await,
-            Admission::Granted { .. } => {
-                let message = "Invalid token: it is for another namespace";
-                self.refuse_connect(conn, connecting, &socketio::connect_error_frame(NAMESPACE, message));
+        match admit_frame(frame) {
+            Admission::Connect(auth) => {
+                let verified = match &auth.token {
+                    Some(token) => self.verify_token(token).await,
+                    None => {
+                        let credential = connecting.credential.as_deref().and_then(Credential::parse);
+                        // An earlier version stored no credential.
+                        let credential = credential.unwrap_or(Credential::Shared);
+                        Ok(upgrade_namespace.map(|namespace| (namespace.clone(), credential)))
+                    }
+                };
+                let Ok(verified) = verified else { return self.turn().disconnect_to_resync([conn]) };
+                let verified =
+                    verified.filter(|(namespace, credential)| namespace != own || !self.is_revoked(credential));
+                let (granted, credential) = verified.unzip();
+                match check_connect(&auth, upgrade_namespace, granted) {
+                    Ok(namespace) if namespace == *own => {
+                        self.connect(conn, connecting, auth, credential.unwrap_or(Credential::Shared)).await;
+                    }
+                    Ok(_) => {
+                        let message = "Invalid token: it is for another namespace";
+                        self.refuse_connect(conn, connecting, &socketio::connect_error_frame(NAMESPACE, message));
+                    }
+                    Err(refusal) => self.refuse_connect(conn, connecting, &refusal),
+                }
             }
             Admission::Refused(frame) => self.refuse_connect(conn, connecting, &frame),
             Admission::Pong(frame) => self.count_idle_frame(conn, connecting, Some(&frame)),
@@ -121,7 +144,13 @@ impl Hub {
         self.turn().disconnect(conn, 1008, TOO_MANY_REFUSALS);
     }
 
-    async fn connect(self: &Arc<Self>, conn: ConnId, auth: ConnectAuth) {
+    async fn connect(
+        self: &Arc<Self>,
+        conn: ConnId,
+        connecting: Connecting,
+        auth: ConnectAuth,
+        credential: Credential,
+    ) {
         self.store_namespace();
         let upload_chunks = auth.accepts_upload_chunks();
         let session = self.load_named(Kind::Session, auth.session_id).await;
@@ -130,7 +159,18 @@ impl Hub {
             // The official client reconnects after a close, but not after a CONNECT_ERROR.
             return self.turn().disconnect_to_resync([conn]);
         };
-        let cli = Cli { session: session.owned_id(), machine: machine.owned_id(), upload_chunks, ..Cli::default() };
+        // During the load the token may have been revoked.
+        if self.is_revoked(&credential) {
+            return self.refuse_connect(conn, connecting, &socketio::connect_error_frame(NAMESPACE, INVALID_TOKEN));
+        }
+        let token_device = credential.device().map(str::to_owned);
+        let cli = Cli {
+            session: session.owned_id(),
+            machine: machine.owned_id(),
+            upload_chunks,
+            token_device,
+            ..Cli::default()
+        };
         {
             let mut turn = self.turn();
             if turn.connections.get(conn).is_none() {
@@ -158,7 +198,7 @@ impl Hub {
         let Some(id) = id else { return Ok(NamedOwner::Nothing) };
         let loaded = match kind {
             Kind::Machine => self.load_machine(&id).await,
-            Kind::Session | Kind::Subscription | Kind::Request => self.load_session(&id).await,
+            Kind::Session | Kind::Subscription | Kind::Request | Kind::Device => self.load_session(&id).await,
         };
         match loaded {
             Ok(()) => Ok(NamedOwner::Owned(id)),

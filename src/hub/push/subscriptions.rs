@@ -82,7 +82,8 @@ impl Hub {
         Ok(())
     }
 
-    async fn change_subscriptions(&self, statements: Vec<Statement>) -> Result<(), DbError> {
+    /// Commits statements that change push subscriptions.
+    pub(in crate::hub) async fn change_subscriptions(&self, statements: Vec<Statement>) -> Result<(), DbError> {
         // Before the commit, so that a read that is in flight does not put the old subscriptions into the cache during the
         // commit.
         self.turn().push.subscribers.invalidate();

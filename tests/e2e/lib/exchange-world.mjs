@@ -121,14 +121,41 @@ async function addNotification(world) {
   await eventually(async () => (await world.web.get('/api/push/log')).body.log[0]?.outcome === 'no-subscribers', 'an entry of the log');
 }
 
+async function addCode({ web, values }) {
+  values.code = (await web.post('/api/devices/codes', {})).body.code;
+}
+
+async function addDevice(world) {
+  await addCode(world);
+  const device = { code: world.values.code, name: 'Phone', kind: 'phone' };
+  world.values.device = (await world.web.post('/api/devices', device)).body.device.id;
+}
+
+async function requestDevice({ web, values }) {
+  const { code, secret } = (await web.post('/api/devices/requests', { name: 'build server', kind: 'cli' })).body;
+  Object.assign(values, { 'request-code': code, 'approved-secret': secret });
+}
+
+async function approveDevice(world) {
+  await requestDevice(world);
+  await world.web.post(`/api/devices/requests/${world.values['request-code']}`, { decision: 'approve' });
+}
+
 /** The function that prepares the world for a request, by route. @type {Record<string, (world: World) => unknown>} */
 export const PREPARATIONS = {
+  'DELETE /api/devices/{id}': addDevice,
   'DELETE /api/sessions/{id}': endSession,
+  'GET /api/devices': addDevice,
+  'GET /api/devices/requests/{code}': requestDevice,
   'GET /api/push/log': addNotification,
   'GET /api/sessions': fillList,
   'GET /api/sessions/{id}/messages': addMessages,
   'GET /api/sessions/{id}/permissions/{requestId}/content': addRequest,
   'GET /cli/sessions/{id}/messages': addMessages,
+  'PATCH /api/devices/{id}': addDevice,
+  'POST /api/devices': addCode,
+  'POST /api/devices/requests/token': approveDevice,
+  'POST /api/devices/requests/{code}': requestDevice,
   'POST /api/push/subscribe': addKeys,
   'POST /api/sessions/{id}/permissions/approve': addRequest,
   'POST /api/sessions/{id}/permissions/deny': addRequest,

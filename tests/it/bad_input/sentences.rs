@@ -27,6 +27,21 @@ fn errors() -> Vec<(Error, &'static str)> {
             Error::NotFound(Kind::Request),
             "No such pending permission request. It may have been answered or canceled: read the session again.",
         ),
+        (Error::NotFound(Kind::Device), "No such device. It may have been revoked: read the list of devices again."),
+        (
+            Error::UnknownCode,
+            "This code is not valid. It may be mistyped, used, or older than 5 minutes. Create another one.",
+        ),
+        (Error::PairingDenied, "The request of this device was denied. Request another code."),
+        (
+            Error::AlreadyDecided,
+            "Another decision about this device was made already. Request another code on the device.",
+        ),
+        (Error::TooManyCodes, "5 codes wait for their devices, the limit. Use one of them, or wait until one expires."),
+        (
+            Error::TooManyDevices,
+            "The namespace has 100 devices, the limit. Revoke one that is no longer used, and try again.",
+        ),
         (Error::Forbidden(Kind::Machine), "This machine belongs to another namespace. Use a token of that namespace."),
         (Error::InvalidField(FieldError::new("a", "Field `a` is required.")), "Field `a` is required."),
         (

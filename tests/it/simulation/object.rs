@@ -189,7 +189,7 @@ impl Object {
     pub fn open_cli(&mut self) -> OpenedSocket {
         let hub = self.start();
         let (key, conn, frames) = self.rt.fake.open();
-        hub.open_cli(conn, Upgrade::Unauthenticated);
+        hub.open_cli(conn, Upgrade::Unauthenticated, None);
         (key, frames)
     }
 

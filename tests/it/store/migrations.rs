@@ -24,7 +24,7 @@ struct Rows {
 const LATEST: usize = usize::MAX;
 
 /// Each has the columns that its first schema had.
-const ROWS: [Rows; 13] = [
+const ROWS: [Rows; 14] = [
     // Sessions of two namespaces, the messages of one, a machine. A message needs no local id.
     Rows {
         first: 1,
@@ -102,6 +102,12 @@ VALUES ('team', 'https://push.example/1', 'key', 'auth', NULL, 1000);"#,
         first: 13,
         last: LATEST,
         sql: "UPDATE push_subscriptions SET device = 'desk' WHERE endpoint = 'https://push.example/1';",
+    },
+    Rows {
+        first: 15,
+        last: LATEST,
+        sql: "UPDATE push_subscriptions SET token_device = 'd1' WHERE endpoint = 'https://push.example/1';
+          INSERT INTO namespaces VALUES ('team', 1);",
     },
     Rows {
         first: 7,

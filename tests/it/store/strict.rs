@@ -230,7 +230,14 @@ async fn invalid_columns_of_completed_requests_are_errors() {
 #[tokio::test]
 async fn invalid_columns_of_push_subscriptions_and_secrets_are_errors() {
     let nullable = Nullable(&Text);
-    let columns = [("endpoint", Text), ("p256dh", Text), ("auth", Text), ("hub", nullable), ("device", nullable)];
+    let columns = [
+        ("endpoint", Text),
+        ("p256dh", Text),
+        ("auth", Text),
+        ("hub", nullable),
+        ("device", nullable),
+        ("token_device", nullable),
+    ];
     check("push_subscriptions", &columns, async |db| push::load_all(db, &team()).await.map(drop)).await;
     let columns = [("value", Text)];
     check("secrets", &columns, async |db| secrets::get_or_insert(db, "name", "new").await.map(drop)).await;

@@ -19,6 +19,7 @@ use super::rest::{PendingReply, Reply};
 use super::runtime::FakeRuntime;
 use super::sqlite::Sqlite;
 use super::upload::received_body;
+use super::worker_edge::generate_secret;
 use super::{SECRET, TokioClock, World, retrying};
 
 #[derive(Debug, Clone, Default)]
@@ -37,12 +38,30 @@ impl World {
     /// Sends a request without waiting for the response. An accepted WebSocket or event stream has a response with status 200.
     pub fn send_to_edge(&self, request: EdgeRequest) -> PendingReply {
         let (hub, db, rt) = (self.hub(), Arc::clone(&self.db), Arc::clone(&self.rt));
-        PendingReply::of(async move { Reply::of(serve(&hub, db, rt, request).await) })
+        PendingReply::of(async move { Reply::of(serve(&worker_edge(&db), &hub, rt, request).await) })
+    }
+
+    /// Sends a request to a worker whose caches survive it.
+    pub async fn send_to_worker(&self, worker: &Edge, request: EdgeRequest) -> Reply {
+        Reply::of(serve(worker, &self.hub(), Arc::clone(&self.rt), request).await)
     }
 }
 
+/// A worker of the database that has cached nothing.
+pub fn worker_edge(db: &Arc<Sqlite>) -> Edge {
+    Edge::new(
+        TokenVerifier::new(SECRET, false),
+        Cors::default(),
+        Routing::Token,
+        None,
+        retrying(db),
+        Arc::default(),
+        Arc::new(TokioClock::start()),
+    )
+}
+
 /// Handles a request as the worker and the object do.
-async fn serve(hub: &Arc<Hub>, db: Arc<Sqlite>, rt: Arc<FakeRuntime>, request: EdgeRequest) -> Response {
+async fn serve(edge: &Edge, hub: &Arc<Hub>, rt: Arc<FakeRuntime>, request: EdgeRequest) -> Response {
     let now = rt.now();
     let (path, query) = request.url.split_once('?').unwrap_or((&request.url, ""));
     let head = RequestHead {
@@ -54,41 +73,42 @@ async fn serve(hub: &Arc<Hub>, db: Arc<Sqlite>, rt: Arc<FakeRuntime>, request: E
         origin: request.origin.clone(),
         is_upgrade: request.is_upgrade,
     };
-    let generate_secret = || Some("fresh secret of thirty-two bytes".to_owned());
-    let edge = Edge::new(
-        TokenVerifier::new(SECRET, false),
-        Cors::default(),
-        Routing::Token,
-        None,
-        retrying(&db),
-        Arc::default(),
-        Arc::new(TokioClock::start()),
-    );
-    match edge.route(&head, now, generate_secret).await {
+    match edge.route(&head, now, &generate_secret).await {
         Action::Respond(response) => response,
         Action::History(history) => edge.read_history(&history, &head.query).await,
-        Action::Authenticate => edge.authentication.sign_in(&request.body, now, generate_secret).await,
+        Action::Authenticate => edge.authentication.sign_in(&request.body, now, &generate_secret).await,
         Action::CheckDatabase => edge.check_database().await,
-        Action::Object(namespace) => {
+        Action::Pair(step) => edge.pair(step, &head, &request.body, now, &generate_secret).await,
+        Action::Object(namespace, credential) => {
             assert_eq!(namespace, hub.config.namespace, "routed to the object of another namespace");
             let is_upload = is_upload(&request.method, path);
             let (body, upload) = match is_upload {
                 true => (Bytes::new(), Some(received_body(&rt, request.body))),
                 false => (Bytes::from(request.body), None),
             };
-            let http_request = http::Request::builder().method(&*request.method).uri(&request.url).body(body);
+            let http_request = http::Request::builder()
+                .method(&*request.method)
+                .uri(&request.url)
+                .header("host", &head.host)
+                .body(body);
             match http_request {
                 Ok(mut http_request) => {
+                    credential
+                        .into_iter()
+                        .for_each(|credential| drop(http_request.extensions_mut().insert(credential)));
                     upload.into_iter().for_each(|body| drop(http_request.extensions_mut().insert(body)));
                     respond(hub, http_request).await
                 }
                 Err(_) => ErrorResponse::no_route().into_response(),
             }
         }
-        Action::Sse(_) | Action::WebSocket(_) => match events::parse_request(hub, query, None, Format::Json).await {
-            Ok(_) => json_response(StatusCode::OK, Bytes::new()),
-            Err(error) => ErrorResponse::from(error).into_response(),
-        },
+        Action::Sse(token) | Action::WebSocket(token) => {
+            match events::parse_request(hub, query, None, Format::Json).await {
+                Ok(_) if hub.is_revoked(&token.credential) => ErrorResponse::revoked(&token.credential).into_response(),
+                Ok(_) => json_response(StatusCode::OK, Bytes::new()),
+                Err(error) => ErrorResponse::from(error).into_response(),
+            }
+        }
         Action::CliSocket { .. } | Action::BridgedCliSocket => json_response(StatusCode::OK, Bytes::new()),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::field_faults::{Field, Length, Param, ParamKind};
 use super::route::{Condition, NO_WRITES, Route, Scope, error, invalid_field};
+use super::routes::{KIND, NAME};
 
 /// The routes of the worker, in the order of its router.
 pub const EDGE_ROUTES: &[Route] = &[
@@ -21,6 +22,24 @@ pub const EDGE_ROUTES: &[Route] = &[
             NO_WRITES,
         ],
         ..Route::new("POST", "/api/auth", Scope::Public)
+    },
+    Route {
+        body: &[Field::text("code", 0, Length::Unlimited).valid(r#""$code""#), NAME, KIND],
+        extra_errors: &[
+            error(404, "unknown_code", &[Condition::Body(r#"{"code":"RBCD-EFGH","name":"a","kind":"cli"}"#)]),
+            NO_WRITES,
+        ],
+        ..Route::new("POST", "/api/devices", Scope::Public)
+    },
+    Route {
+        body: &[NAME, KIND],
+        extra_errors: &[NO_WRITES],
+        ..Route::new("POST", "/api/devices/requests", Scope::Public)
+    },
+    Route {
+        body: &[Field::text("secret", 0, Length::Unlimited).valid(r#""$secret""#)],
+        extra_errors: &[error(404, "unknown_code", &[Condition::Body(r#"{"secret":"x"}"#)]), NO_WRITES],
+        ..Route::new("POST", "/api/devices/requests/token", Scope::Public)
     },
     SOCKET,
     Route { path: "/socket.io/", ..SOCKET },

@@ -361,7 +361,7 @@ impl World {
     pub fn open_cli(&self, authenticated: bool) -> Socket {
         let (key, conn, frames) = self.rt.open();
         let upgrade = if authenticated { Upgrade::Authenticated } else { Upgrade::Unauthenticated };
-        self.hub().open_cli(conn, upgrade);
+        self.hub().open_cli(conn, upgrade, None);
         Socket::new(Arc::clone(&self.object), key, frames)
     }
 

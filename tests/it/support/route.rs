@@ -31,6 +31,7 @@ pub enum Scope {
     Namespace,
     Session,
     Machine,
+    Device,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -87,6 +88,8 @@ pub enum Condition {
     FullWriteQueue,
     /// Receiving the upload fails.
     UploadFails(UploadFault),
+    /// As many codes as allowed wait for devices.
+    TooManyCodes,
     /// The namespace has the largest number of sessions.
     TooManySessions,
     /// The limit of concurrent uploads is reached.
@@ -163,6 +166,7 @@ impl Route {
         match self.scope {
             Scope::Session => all.push(error(404, "session_not_found", &[Condition::UnknownId])),
             Scope::Machine => all.push(error(404, "machine_not_found", &[Condition::UnknownId])),
+            Scope::Device => all.push(error(404, "device_not_found", &[Condition::UnknownId])),
             Scope::Public | Scope::Namespace => {}
         }
         if matches!(self.scope, Scope::Session | Scope::Machine) {
@@ -170,7 +174,9 @@ impl Route {
         }
         // The routes that need no data of the database.
         let is_in_memory = ["/api/config", "/api/visibility", "/api/events", "/api/push/log"].contains(&self.path);
-        if self.scope != Scope::Public && !is_in_memory {
+        // The batches of codes are writes.
+        let is_write = self.path == "/api/devices/codes" || self.path.ends_with("{code}");
+        if self.scope != Scope::Public && !is_in_memory && !is_write {
             all.push(error(503, "hub_unavailable", &[Condition::FailingReads]));
         }
         if !self.body.is_empty() {

@@ -1,6 +1,7 @@
 //! A fixture in which a request to a route succeeds, and all conditions under which it fails.
 
 use serde_json::{Value, json};
+use session_gateway_hub::auth::pairing::hash;
 use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_QUEUED_BYTES, MAX_SESSIONS};
 use session_gateway_hub::store::DbError;
 
@@ -30,6 +31,18 @@ pub struct RouteFixture {
     subscribers: [Socket; 2],
     /// The number of writes before the test.
     write_count: usize,
+}
+
+/// Adds a device, a code and the approved request of a device.
+fn add_pairings(world: &World) {
+    let (now, secret) = (world.now(), hash(&"s".repeat(43)));
+    let [code, request] = ["ABCDEFGH", "RBCDEFGH"].map(hash);
+    world.db.execute(&format!(
+        "INSERT INTO devices VALUES ('d1', 'team', 'desk', 'browser', 'h', {now}, {now}, NULL);
+         INSERT INTO pairings (selector, code_hash, claim_hash, device_id, namespace, name, kind, is_approved, claims_left, created_at, expires_at)
+         VALUES ('ABCD', '{code}', '{code}', 'd2', 'other', NULL, NULL, 1, 1, {now}, {now} + 1000),
+           ('RBCD', '{request}', '{secret}', 'd3', 'team', 'phone', 'phone', 1, 2, {now}, {now} + 1000)"
+    ));
 }
 
 impl RouteFixture {
@@ -86,7 +99,14 @@ impl RouteFixture {
             ("$machine", MACHINES[0].to_owned()),
             ("$subscription", own_subscription),
             ("$token", world.token()),
+            ("$device", "d1".to_owned()),
+            ("$code", "ABCD-EFGH".to_owned()),
+            ("$request", "RBCD-EFGH".to_owned()),
+            ("$secret", "s".repeat(43)),
         ];
+        if route.path.starts_with("/api/devices") {
+            add_pairings(&world);
+        }
         let write_count = world.db.write_count();
         Self { world, route, session, placeholders, cli, runner, subscribers, write_count }
     }
@@ -98,13 +118,23 @@ impl RouteFixture {
 
     /// The path of the route with this id.
     pub fn path(&self, id: &str) -> String {
-        self.route.path.replace("{id}", id).replace("{requestId}", REQUEST_ID).replace("{ruleId}", "rule-1")
+        self.route
+            .path
+            .replace("{id}", id)
+            .replace("{code}", id)
+            .replace("{requestId}", REQUEST_ID)
+            .replace("{ruleId}", "rule-1")
     }
 
     /// A request that succeeds if the session is in the required state.
     pub fn valid_request(&self) -> EdgeRequest {
         let Route { method, path, scope, body, query, .. } = self.route;
-        let id = if *scope == Scope::Machine { MACHINES[0] } else { &self.session };
+        let device = self.substitute(if path.contains("{code}") { "$request" } else { "$device" });
+        let id = match scope {
+            Scope::Machine => MACHINES[0],
+            _ if path.starts_with("/api/devices") => &device,
+            _ => &self.session,
+        };
         let is_socket = path.starts_with("/socket.io");
         let required = query.iter().filter(|param| param.is_required()).map(|p| format!("{}={}", p.name, p.valid()));
         let query = if is_socket { "EIO=4&transport=websocket".into() } else { required.collect::<Vec<_>>().join("&") };
@@ -181,6 +211,11 @@ impl RouteFixture {
                 self.world.db.fail_all(BatchKind::Writes, DbError::Refused("constraint failed".into()))
             }
             Condition::FullWriteQueue => self.fill_write_queue().await,
+            Condition::TooManyCodes => {
+                for _ in 0..5 {
+                    self.world.send_to_edge(request.clone()).reply().await;
+                }
+            }
             Condition::TooManySessions => {
                 add_sessions(&self.world, 0..MAX_SESSIONS, "'{}'");
                 self.world.hibernate_and_wake().await;
@@ -283,6 +318,10 @@ impl RouteFixture {
         let [own, foreign] = &mut self.subscribers;
         for socket in [&mut self.cli.socket, &mut self.runner.socket, own, foreign] {
             socket.assert_no_frames().await;
+        }
+        if self.route.path.ends_with("{code}") {
+            // Each code in a path is a guess, which is counted.
+            return;
         }
         assert_eq!(
             self.world.db.write_count(),

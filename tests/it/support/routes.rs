@@ -57,8 +57,35 @@ const P256DH: Field = Field::text("keys.p256dh", 1, Length::Bytes(88))
     .valid(r#""BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4""#);
 const AUTH: Field = Field::text("keys.auth", 1, Length::Bytes(24)).valid(r#""BTBZMqHH6r4Tts7J_aSIgg""#);
 
+pub const NAME: Field = Field::text("name", 1, Length::CodePoints(64)).valid(r#""Phone""#);
+pub const KIND: Field = Field::keyword("kind", &["browser", "phone", "cli"], r#""phone""#);
+const UNKNOWN_CODE: ExpectedError = error(404, "unknown_code", &[Condition::UnknownId]);
+const NOT_OPERATOR: ExpectedError = error(401, "unauthorized", &[Condition::WebToken]);
+
 /// The routes of the namespace's object, in the order of its router.
 pub const ROUTES: &[Route] = &[
+    Route::new("GET", "/api/devices", Scope::Namespace),
+    Route {
+        body: &[NAME.optional(), KIND.optional()],
+        extra_errors: &[NO_WRITES, error(409, "too_many_codes", &[Condition::TooManyCodes])],
+        ..Route::new("POST", "/api/devices/codes", Scope::Namespace)
+    },
+    Route {
+        extra_errors: &[UNKNOWN_CODE, NO_WRITES],
+        ..Route::new("GET", "/api/devices/requests/{code}", Scope::Namespace)
+    },
+    Route {
+        body: &[Field::keyword("decision", &["approve", "deny"], r#""approve""#)],
+        extra_errors: &[UNKNOWN_CODE, NO_WRITES],
+        ..Route::new("POST", "/api/devices/requests/{code}", Scope::Namespace)
+    },
+    Route { body: &[NAME], extra_errors: &[NO_WRITES], ..Route::new("PATCH", "/api/devices/{id}", Scope::Device) },
+    Route { extra_errors: &[NO_WRITES], ..Route::new("DELETE", "/api/devices/{id}", Scope::Device) },
+    Route { extra_errors: &[NOT_OPERATOR], ..Route::new("GET", "/api/namespaces/generation", Scope::Namespace) },
+    Route {
+        extra_errors: &[NOT_OPERATOR, NO_WRITES],
+        ..Route::new("POST", "/api/namespaces/revoke", Scope::Namespace)
+    },
     Route::new("GET", "/api/config", Scope::Namespace),
     Route {
         query: &[

@@ -1,6 +1,7 @@
 //! The edge of the worker without objects: how it routes a request, or responds to it itself.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use session_gateway_hub::auth::token::TokenVerifier;
 use session_gateway_hub::http::cors::Cors;
@@ -53,8 +54,19 @@ pub fn with_token(method: &str, url: &str, token: &str) -> RequestHead {
     RequestHead { authorization: Some(format!("Bearer {token}")), ..head(method, url) }
 }
 
+/// A generator that returns other secrets of 43 characters on each call.
+pub fn generate_secret() -> Option<String> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    Some(format!("{:043}", COUNT.fetch_add(1, Ordering::Relaxed)))
+}
+
+/// Routes a request at a time.
+pub async fn route_at(edge: &Edge, head: &RequestHead, now_ms: u64) -> Action {
+    edge.route(head, now_ms, &generate_secret).await
+}
+
 pub async fn route(edge: &Edge, head: &RequestHead) -> Action {
-    edge.route(head, START, || Some("fresh secret of thirty-two bytes".into())).await
+    route_at(edge, head, START).await
 }
 
 pub async fn respond(edge: &Edge, head: &RequestHead) -> Reply {
@@ -66,14 +78,12 @@ pub async fn respond(edge: &Edge, head: &RequestHead) -> Reply {
 }
 
 pub async fn log_in(edge: &Edge, body: &str) -> Reply {
-    Reply::of(
-        edge.authentication.sign_in(body.as_bytes(), START, || Some("fresh secret of thirty-two bytes".into())).await,
-    )
+    Reply::of(edge.authentication.sign_in(body.as_bytes(), START, &generate_secret).await)
 }
 
 pub async fn object_namespace(edge: &Edge, head: &RequestHead) -> String {
     match route(edge, head).await {
-        Action::Object(namespace) => namespace.to_string(),
+        Action::Object(namespace, _) => namespace.to_string(),
         Action::WebSocket(bearer) => bearer.namespace.to_string(),
         other => panic!("{head:?} was not routed to an object: {other:?}"),
     }

@@ -60,6 +60,9 @@ pub struct Cli {
     /// Whether the CLI accepts uploads in chunks.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub upload_chunks: bool,
+    /// The id of the device whose token the CLI used.
+    #[serde(rename = "by", skip_serializing_if = "Option::is_none")]
+    pub token_device: Option<String>,
 }
 
 impl Cli {

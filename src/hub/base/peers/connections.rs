@@ -54,12 +54,15 @@ pub struct Connecting {
     /// The number of frames without effect: pings, and packets that are ignored.
     #[serde(rename = "idle", default, skip_serializing_if = "is_zero")]
     pub idle_frames: u32,
+    /// The text of the upgrade token's [`Credential`](crate::auth::token::Credential).
+    #[serde(rename = "by", default, skip_serializing_if = "Option::is_none")]
+    pub credential: Option<String>,
 }
 
 impl Connecting {
     /// Creates the state of a socket that opens now.
-    pub fn new(now: u64, upgrade: Upgrade) -> Self {
-        Self { opened_at: now, upgrade, refused_frames: 0, idle_frames: 0 }
+    pub fn new(now: u64, upgrade: Upgrade, credential: Option<String>) -> Self {
+        Self { opened_at: now, upgrade, refused_frames: 0, idle_frames: 0, credential }
     }
 }
 

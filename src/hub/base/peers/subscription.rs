@@ -53,6 +53,9 @@ pub struct Subscription {
     /// The device, as the client names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
+    /// The id of the device whose token opened the stream. Not the client's name of its device.
+    #[serde(rename = "by", skip_serializing_if = "Option::is_none")]
+    pub token_device: Option<String>,
     pub format: Format,
     /// The number of the namespace's last event when the attachment was written. Not specific to this client: the attachments of
     /// sockets are the cheapest storage that survives hibernation.

@@ -1,0 +1,158 @@
+//! `/api/devices` and `/api/namespaces`: devices, their codes, and the revocation of a namespace's tokens.
+
+use http::StatusCode;
+use serde::Deserialize;
+
+use super::error::ErrorResponse;
+use super::extract::{RoutedRequest, hub_origin};
+use super::response::{JsonText, Reply};
+use crate::auth::pairing::Code;
+use crate::auth::token::Credential;
+use crate::hub::base::error::Error;
+use crate::model::device::{DeviceKind, MAX_DEVICE_NAME_CHARS, parse_device_name};
+use crate::wire::field_types::optional_keyword;
+
+/// A request of a new device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PairingStep {
+    /// `POST /api/devices`: exchanges a code for a token.
+    Redeem,
+    /// `POST /api/devices/requests`: creates a code that a person approves.
+    Request,
+    /// `POST /api/devices/requests/token`: gets the token after the approval.
+    Poll,
+}
+
+impl PairingStep {
+    /// The prefix under which the requests of an address are counted. A device polls for minutes, so its polls do not count as guesses.
+    pub fn attempts_prefix(self) -> &'static str {
+        if self == Self::Poll { "poll " } else { "pair " }
+    }
+}
+
+/// The body of the requests about devices. One type, because each type adds to the wasm.
+#[derive(Deserialize)]
+pub struct DeviceBody {
+    pub code: Option<String>,
+    pub secret: Option<String>,
+    name: Option<String>,
+    #[serde(default, deserialize_with = "optional_keyword")]
+    kind: Option<DeviceKind>,
+    #[serde(default, deserialize_with = "optional_keyword")]
+    decision: Option<Decision>,
+}
+
+#[derive(Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Decision {
+    Approve,
+    Deny,
+}
+
+impl DeviceBody {
+    /// Returns the trimmed name, if there is one.
+    fn name(&self) -> Result<Option<String>, Error> {
+        let Some(name) = &self.name else { return Ok(None) };
+        let name = parse_device_name(name).ok_or_else(|| {
+            let message =
+                format!("Field `name` must have 1 to {MAX_DEVICE_NAME_CHARS} characters, without control characters.");
+            Error::field("name", message)
+        })?;
+        Ok(Some(name))
+    }
+
+    /// Returns the trimmed name and the kind of a new device.
+    pub fn device(&self) -> Result<(String, &'static str), Error> {
+        Ok((required("name", self.name()?)?, required("kind", self.kind)?.into()))
+    }
+}
+
+pub fn required<T>(field: &str, value: Option<T>) -> Result<T, Error> {
+    value.ok_or_else(|| Error::field(field, format!("Field `{field}` is required.")))
+}
+
+/// Returns the address of the page on which a code is entered or approved. The fragment does not reach a server.
+pub fn pairing_url(host: &str, code: &Code) -> String {
+    // A private host with a port is a local hub.
+    let scheme = if host.contains(':') && hub_origin(host).is_none() { "http" } else { "https" };
+    format!("{scheme}://{host}/pair#{code}")
+}
+
+/// `POST /api/devices/codes`
+pub async fn create_code(mut request: RoutedRequest) -> Reply {
+    let body: DeviceBody = request.take_json()?;
+    let (code, expires_at) = request.hub.create_device_code(body.name()?.as_deref(), body.kind.map(Into::into)).await?;
+    let url = pairing_url(request.host(), &code);
+    Ok(JsonText::of(format!(r#"{{"code":"{code}","url":"{url}","expiresAt":{expires_at}}}"#)))
+}
+
+pub async fn list(request: RoutedRequest) -> Reply {
+    let current = request.credential().and_then(Credential::device);
+    let devices = request.hub.list_devices(current).await?;
+    Ok(JsonText::of(format!(r#"{{"devices":[{devices}]}}"#)))
+}
+
+pub async fn rename(mut request: RoutedRequest) -> Reply {
+    let id = request.param("id")?;
+    request.hub.check_device(&id).await?;
+    request.refuse_null_body()?;
+    let body: DeviceBody = request.take_json()?;
+    let device = request.hub.rename_device(&id, &required("name", body.name()?)?).await?;
+    Ok(JsonText::of(format!(r#"{{"device":{device}}}"#)))
+}
+
+pub async fn revoke(request: RoutedRequest) -> Reply {
+    let id = request.param("id")?;
+    request.hub.check_device(&id).await?;
+    request.hub.revoke_device(&id).await?;
+    Ok(JsonText::ok())
+}
+
+fn parse_code(request: &RoutedRequest) -> Result<Code, ErrorResponse> {
+    let code = Code::parse(&request.param("code")?).filter(Code::is_request);
+    code.ok_or_else(|| Error::UnknownCode.into())
+}
+
+/// `GET /api/devices/requests/:code`
+pub async fn show_request(request: RoutedRequest) -> Reply {
+    let found = request.hub.find_device_request(&parse_code(&request)?).await?;
+    Ok(JsonText::of(format!(r#"{{"request":{found}}}"#)))
+}
+
+/// `POST /api/devices/requests/:code`
+pub async fn decide_request(mut request: RoutedRequest) -> Reply {
+    let code = parse_code(&request)?;
+    request.hub.find_device_request(&code).await?;
+    request.refuse_null_body()?;
+    let DeviceBody { decision, .. } = request.take_json()?;
+    request.hub.decide_device_request(&code, required("decision", decision)? == Decision::Approve).await?;
+    Ok(JsonText::ok())
+}
+
+/// Checks that the worker has verified the shared secret. A worker of an earlier version forwards these paths with any token.
+fn require_operator(request: &RoutedRequest) -> Result<(), ErrorResponse> {
+    match request.credential() {
+        Some(Credential::Shared) => Ok(()),
+        _ => Err(ErrorResponse::new(
+            StatusCode::FORBIDDEN,
+            "forbidden",
+            "Only the shared secret CLI_API_TOKEN allows this.",
+        )),
+    }
+}
+
+fn generation_reply(generation: u32) -> Reply {
+    Ok(JsonText::of(format!(r#"{{"generation":{generation}}}"#)))
+}
+
+/// `GET /api/namespaces/generation`
+pub async fn show_generation(request: RoutedRequest) -> Reply {
+    require_operator(&request)?;
+    generation_reply(request.hub.load_generation().await?)
+}
+
+/// `POST /api/namespaces/revoke`
+pub async fn revoke_namespace(request: RoutedRequest) -> Reply {
+    require_operator(&request)?;
+    generation_reply(request.hub.revoke_namespace().await?)
+}

@@ -1,0 +1,149 @@
+//! Listing, adding, renaming and revoking devices.
+
+use futures::future::BoxFuture;
+
+use crate::auth::pairing::Code;
+use crate::hub::Hub;
+use crate::hub::base::error::{Error, Kind};
+use crate::hub::base::peers::connections::Peer;
+use crate::hub::base::ports::ConnId;
+use crate::hub::base::storage_keys::{GENERATION, REVOKED_DEVICES, revoked_device_key};
+use crate::hub::turn::Turn;
+use crate::store::devices::{self, CODE_LIFETIME_MS, Insertion, MAX_CODE_ATTEMPTS, NewPairing};
+use crate::store::{Statement, push};
+
+/// How long the object's storage records that a device was revoked, in milliseconds: longer than a worker believes its token.
+const REVOCATION_RECORD_MS: u64 = 3_600_000;
+/// The close code and reason of sockets whose token was revoked.
+const REVOKED: (u16, &str) = (4401, "The token was revoked");
+
+impl Hub {
+    /// `GET /api/devices`: the devices as JSON, separated by commas. `current` is the id of the device that asks.
+    pub async fn list_devices(&self, current: Option<&str>) -> Result<String, Error> {
+        Ok(devices::list(&self.db, &self.config.namespace, current).await?)
+    }
+
+    /// Checks that the namespace has or had a device.
+    pub async fn check_device(&self, id: &str) -> Result<(), Error> {
+        match devices::exists(&self.db, &self.config.namespace, id).await? {
+            true => Ok(()),
+            false => Err(Error::NotFound(Kind::Device)),
+        }
+    }
+
+    /// `PATCH /api/devices/:id`: returns the device as JSON.
+    pub async fn rename_device(&self, id: &str, name: &str) -> Result<String, Error> {
+        let device = devices::rename(&self.db, &self.config.namespace, id, name).await?;
+        device.ok_or(Error::NotFound(Kind::Device))
+    }
+
+    /// `POST /api/devices/codes`: returns a code, and when it expires. `name` and `kind` are those of the device that will use it.
+    pub async fn create_device_code(
+        &self,
+        name: Option<&str>,
+        kind: Option<&'static str>,
+    ) -> Result<(Code, u64), Error> {
+        let now = self.rt.now();
+        for _ in 0..MAX_CODE_ATTEMPTS {
+            let mut random = [0; 32];
+            self.rt.random(&mut random)?;
+            let code = Code::generate(&random, false);
+            let (code_hash, device_id) = (code.hash(), self.new_id());
+            let pairing = NewPairing {
+                selector: code.selector(),
+                code_hash: &code_hash,
+                secret_hash: None,
+                device_id: &device_id,
+                namespace: Some(&self.config.namespace),
+                name,
+                kind,
+            };
+            match devices::insert_pairing(&self.db, pairing, now).await? {
+                Insertion::Done => return Ok((code, now + CODE_LIFETIME_MS)),
+                Insertion::TooManyCodes => return Err(Error::TooManyCodes),
+                Insertion::Collision => {}
+            }
+        }
+        Err(Error::Overloaded)
+    }
+
+    /// `GET /api/devices/requests/:code`: returns the request as JSON.
+    pub async fn find_device_request(&self, code: &Code) -> Result<String, Error> {
+        let found = devices::find_request(&self.db, code.selector(), &code.hash(), None, self.rt.now()).await?;
+        found.map(|request| request.json).ok_or(Error::UnknownCode)
+    }
+
+    /// `POST /api/devices/requests/:code`: the first decision counts. The same decision again succeeds, because the response to
+    /// the first may be lost.
+    pub async fn decide_device_request(&self, code: &Code, is_approved: bool) -> Result<(), Error> {
+        let decision = Some((&self.config.namespace, is_approved));
+        let found = devices::find_request(&self.db, code.selector(), &code.hash(), decision, self.rt.now()).await?;
+        let request = found.ok_or(Error::UnknownCode)?;
+        let is_own = request.namespace.as_deref() == Some(self.config.namespace.as_str());
+        if is_own && request.is_approved == Some(is_approved) { Ok(()) } else { Err(Error::AlreadyDecided) }
+    }
+
+    /// `DELETE /api/devices/:id`: revokes the token of a device, closes its sockets and deletes its push subscriptions. Repeats this
+    /// for a device that was revoked before, in case the hub was interrupted.
+    pub async fn revoke_device(&self, id: &str) -> Result<(), Error> {
+        let (namespace, now) = (&self.config.namespace, self.rt.now());
+        let statements = vec![devices::revoke(namespace, id, now), push::delete_of_device(namespace, id)];
+        self.revoke(statements, revoked_device_key(id), now, Some(id)).await?;
+        for (key, revoked_at) in self.rt.kv_list(REVOKED_DEVICES) {
+            if revoked_at.parse().is_ok_and(|at: u64| at + REVOCATION_RECORD_MS < now) {
+                self.rt.kv_delete(&key);
+            }
+        }
+        Ok(())
+    }
+
+    /// `POST /api/namespaces/revoke`: revokes the tokens, the devices and the JWTs of the namespace. Returns the generation of its new
+    /// tokens. Clients with the shared secret reconnect.
+    pub async fn revoke_namespace(&self) -> Result<u32, Error> {
+        let namespace = &self.config.namespace;
+        let generation = self.load_generation().await? + 1;
+        let mut statements = Vec::from(devices::revoke_all(namespace, generation, self.rt.now()));
+        statements.push(push::delete_all(namespace));
+        self.revoke(statements, GENERATION.to_owned(), generation.into(), None).await?;
+        Ok(generation)
+    }
+
+    /// Commits a revocation, records it under a key in the object's storage, and disconnects the clients of a device, or all clients.
+    fn revoke<'a>(
+        &'a self,
+        statements: Vec<Statement>,
+        key: String,
+        value: u64,
+        device: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            self.change_subscriptions(statements).await?;
+            // In one turn, so that no socket opens between.
+            let mut turn = self.turn();
+            self.rt.kv_put(&key, &value.to_string());
+            turn.disconnect_revoked(device);
+            Ok(())
+        })
+    }
+}
+
+/// Returns the id of the device whose token a client used.
+fn token_device(peer: &Peer) -> Option<&str> {
+    match peer {
+        // CONNECT checks the credential.
+        Peer::Connecting(_) => None,
+        Peer::Cli(cli) => cli.token_device.as_deref(),
+        Peer::Web(subscription) => subscription.token_device.as_deref(),
+    }
+}
+
+impl Turn<'_> {
+    fn disconnect_revoked(&mut self, device: Option<&str>) {
+        let connections = self.state.connections.iter();
+        let revoked = connections.filter(|(_, c)| device.is_none() || token_device(&c.peer) == device);
+        let revoked: Vec<ConnId> = revoked.map(|(conn, _)| conn).collect();
+        for conn in revoked {
+            self.disconnect(conn, REVOKED.0, REVOKED.1);
+        }
+    }
+}

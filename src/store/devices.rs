@@ -1,0 +1,381 @@
+//! Devices, the codes that become devices, and the generations of namespaces' tokens.
+//!
+//! The worker runs some of these statements without a fence, so each batch may run twice.
+
+use std::vec;
+
+use futures::future::BoxFuture;
+
+use super::columns::Columns;
+use super::{Database, DbError, JoinedRows, Row, Statement, Value};
+use crate::model::namespace::Namespace;
+
+/// How many devices a namespace may have.
+pub const MAX_DEVICES: u64 = 100;
+/// How many codes of a namespace may wait for a device.
+pub const MAX_PENDING_CODES: u64 = 5;
+/// How many wrong second halves of a code delete the code.
+pub const MAX_WRONG_GUESSES: u64 = 5;
+/// How long a code is valid, in milliseconds.
+pub const CODE_LIFETIME_MS: u64 = 5 * 60_000;
+/// How many codes are tried until one has an unused first half.
+pub const MAX_CODE_ATTEMPTS: u32 = 5;
+/// How often a device may claim its token: the response to the first claim may be lost.
+const MAX_CLAIMS: u64 = 2;
+/// How long a revoked device is kept, in milliseconds.
+const TOMBSTONE_MS: u64 = 30 * 24 * 3_600_000;
+/// The precision of `lastSeenAt`, in milliseconds.
+const LAST_SEEN_PRECISION_MS: u64 = 3_600_000;
+
+/// A device as JSON. `?2`: the id of the device of the request, or NULL.
+macro_rules! device_json {
+    ($more:literal) => {
+        concat!(
+            "json_object('id', id, 'name', name, 'kind', kind, 'createdAt', created_at, 'lastSeenAt', last_seen_at",
+            $more,
+            ")"
+        )
+    };
+}
+
+/// `?1`: namespace, `?2`: id of the device of the request, or NULL.
+const SELECT_ALL: &str = concat!(
+    "SELECT created_at, ",
+    device_json!(", 'isCurrent', json(iif(id IS ?2, 'true', 'false'))"),
+    " FROM devices WHERE namespace = ?1 AND revoked_at IS NULL ORDER BY created_at DESC, id DESC"
+);
+
+/// `?1`: namespace, `?2`: id.
+const SELECT_ONE: &str =
+    concat!("SELECT ", device_json!(""), " FROM devices WHERE id = ?2 AND namespace = ?1 AND revoked_at IS NULL");
+
+/// `?1`: namespace, `?2`: id, `?3`: name.
+const RENAME: &str = "UPDATE devices SET name = ?3 WHERE id = ?2 AND namespace = ?1 AND revoked_at IS NULL";
+
+/// Also matches a revoked device. `?1`: namespace, `?2`: id.
+const SELECT_EXISTS: &str = "SELECT 1 FROM devices WHERE id = ?2 AND namespace = ?1";
+
+/// `?1`: namespace, `?2`: id, `?3`: now.
+const REVOKE: &str = "UPDATE devices SET revoked_at = ?3 WHERE id = ?2 AND namespace = ?1 AND revoked_at IS NULL";
+
+/// `?1`: namespace, `?2`: now.
+const REVOKE_ALL: &str = "UPDATE devices SET revoked_at = ?2 WHERE namespace = ?1 AND revoked_at IS NULL";
+
+/// `?1`: namespace.
+const DELETE_PAIRINGS: &str = "DELETE FROM pairings WHERE namespace = ?1";
+
+/// `?1`: namespace, `?2`: generation.
+const SET_GENERATION: &str = "
+INSERT INTO namespaces (namespace, generation) VALUES (?1, ?2)
+ON CONFLICT (namespace) DO UPDATE SET generation = max(generation, excluded.generation)";
+
+/// `?1`: namespace.
+const SELECT_GENERATION: &str = "SELECT generation FROM namespaces WHERE namespace = ?1";
+
+macro_rules! select_state {
+    ($condition:literal) => {
+        concat!("SELECT id, namespace, revoked_at IS NOT NULL, last_seen_at FROM devices WHERE ", $condition)
+    };
+}
+
+/// `?1`: hash of the token.
+const SELECT_BY_TOKEN: &str = select_state!("token_hash = ?1");
+
+/// `?1`: id.
+const SELECT_BY_ID: &str = select_state!("id = ?1");
+
+/// `?1`: id, `?2`: now.
+const SET_LAST_SEEN: &str = "UPDATE devices SET last_seen_at = max(last_seen_at, ?2) WHERE id = ?1";
+
+/// Deletes expired codes, and one with too many wrong guesses. `?1`: selector, `?2`: now, `?3`: the limit.
+const DELETE_DEAD: &str = "DELETE FROM pairings WHERE expires_at <= ?2 OR selector = ?1 AND wrong_guesses >= ?3";
+
+/// Inserts a code, unless the selector is in use or the namespace has too many codes. `?1`: selector, `?2`: hash of the code, `?3`: claim
+/// hash, `?4`: id of the device, `?5`: namespace or NULL, `?6`: name or NULL, `?7`: kind or NULL, `?8`: 1 if approved or NULL,
+/// `?9`: claims, `?10`: now, `?11`: expiry, `?12`: the limit.
+const INSERT_PAIRING: &str = "
+INSERT OR IGNORE INTO pairings (selector, code_hash, claim_hash, device_id, namespace, name, kind, is_approved, claims_left, created_at, expires_at)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11
+WHERE (SELECT count(*) FROM pairings WHERE namespace = ?5 AND claim_hash = code_hash AND claims_left > 0) < ?12";
+
+/// Whether a code was inserted, and how many codes of the namespace wait. `?1`: hash of the code, `?2`: namespace or NULL.
+const SELECT_INSERTED: &str = "
+SELECT EXISTS (SELECT 1 FROM pairings WHERE code_hash = ?1),
+  (SELECT count(*) FROM pairings WHERE namespace = ?2 AND claim_hash = code_hash AND claims_left > 0)";
+
+/// `?1`: selector, `?2`: hash of the code.
+const COUNT_WRONG_GUESS: &str =
+    "UPDATE pairings SET wrong_guesses = wrong_guesses + 1 WHERE selector = ?1 AND code_hash <> ?2";
+
+/// A request as JSON. `?1`: selector, `?2`: hash of the code.
+const SELECT_REQUEST: &str = "
+SELECT json_object('name', name, 'kind', kind, 'createdAt', created_at, 'expiresAt', expires_at), is_approved, namespace
+FROM pairings WHERE selector = ?1 AND code_hash = ?2 AND claim_hash <> code_hash";
+
+/// Decides a request that is undecided. `?1`: selector, `?2`: hash of the code, `?3`: namespace, `?4`: 1 or 0.
+const DECIDE: &str = "
+UPDATE pairings SET is_approved = ?4, namespace = ?3
+WHERE selector = ?1 AND code_hash = ?2 AND claim_hash <> code_hash AND is_approved IS NULL";
+
+/// Assigns a new token to an approved code with claims left. `?1`: claim hash, `?2`: hash of the token, `?3`: the limit of devices.
+const CLAIM: &str = "
+UPDATE pairings SET claims_left = claims_left - 1, token_hash = ?2
+WHERE claim_hash = ?1 AND is_approved = 1 AND claims_left > 0 AND token_hash IS NOT ?2
+  AND (SELECT count(*) FROM devices d WHERE d.namespace = pairings.namespace AND d.revoked_at IS NULL AND d.id <> device_id) < ?3";
+
+/// Inserts the device of a claimed code, or replaces its token. `?1`: hash of the token, `?2`, `?3`: name and kind for a code that has
+/// none, `?4`: now.
+const INSERT_DEVICE: &str = "
+INSERT INTO devices (id, namespace, name, kind, token_hash, created_at, last_seen_at)
+SELECT device_id, namespace, coalesce(name, ?2), coalesce(kind, ?3), ?1, ?4, ?4 FROM pairings WHERE token_hash = ?1
+ON CONFLICT (id) DO UPDATE SET token_hash = excluded.token_hash WHERE revoked_at IS NULL";
+
+/// `?1`: now minus the time that revoked devices are kept.
+const DELETE_TOMBSTONES: &str = "DELETE FROM devices WHERE revoked_at < ?1";
+
+/// `?1`: hash of the token.
+const SELECT_CLAIMED: &str = concat!("SELECT ", device_json!(""), ", namespace FROM devices WHERE token_hash = ?1");
+
+/// `?1`: claim hash.
+const SELECT_CLAIM: &str = "SELECT is_approved, claims_left FROM pairings WHERE claim_hash = ?1";
+
+/// What the verification of a token needs to know of its device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceState {
+    pub id: String,
+    pub namespace: Namespace,
+    pub is_revoked: bool,
+    last_seen_at: u64,
+}
+
+/// A code to insert.
+pub struct NewPairing<'a> {
+    pub selector: &'a str,
+    pub code_hash: &'a str,
+    /// The hash of the secret with which a device claims its token after the approval; `None` if the code itself suffices.
+    pub secret_hash: Option<&'a str>,
+    pub device_id: &'a str,
+    pub namespace: Option<&'a Namespace>,
+    pub name: Option<&'a str>,
+    pub kind: Option<&'a str>,
+}
+
+/// The result of inserting a code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Insertion {
+    Done,
+    /// Another code has the same first half.
+    Collision,
+    TooManyCodes,
+}
+
+/// The result of claiming the token of a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Claim {
+    /// The device as JSON, and its namespace.
+    Device(String, String),
+    Pending,
+    Denied,
+    TooManyDevices,
+    Unknown,
+}
+
+/// The result of looking up a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    pub json: String,
+    pub is_approved: Option<bool>,
+    pub namespace: Option<String>,
+}
+
+/// Runs statements, and returns the last row of each. Boxed, so that it is compiled once.
+fn last_rows(
+    db: &dyn Database,
+    mut statements: Vec<Statement>,
+) -> BoxFuture<'_, Result<vec::IntoIter<Option<Row>>, DbError>> {
+    Box::pin(async move {
+        let rows = db.batch(&mut statements).await?.into_iter().map(|mut rows| rows.pop());
+        Ok(rows.collect::<Vec<_>>().into_iter())
+    })
+}
+
+/// Runs statements, and returns the last row of the last one.
+async fn last_row(db: &dyn Database, statements: Vec<Statement>) -> Result<Option<Row>, DbError> {
+    Ok(last_rows(db, statements).await?.next_back().flatten())
+}
+
+fn optional(text: Option<&str>) -> Value {
+    text.map_or(Value::Null, Value::from)
+}
+
+/// Returns the devices of a namespace as JSON, separated by commas, newest first.
+pub async fn list(db: &dyn Database, namespace: &Namespace, current: Option<&str>) -> Result<String, DbError> {
+    let statement = Statement::new(SELECT_ALL, [namespace.as_ref().into(), optional(current)]);
+    let JoinedRows { text, .. } = db.query_joined(&statement, MAX_DEVICES).await?;
+    Ok(text)
+}
+
+/// Renames a device. Returns it as JSON; `None` if the namespace has no such device.
+pub async fn rename(db: &dyn Database, namespace: &Namespace, id: &str, name: &str) -> Result<Option<String>, DbError> {
+    let rename = Statement::new(RENAME, [namespace.as_ref().into(), id.into(), name.into()]);
+    let select = Statement::new(SELECT_ONE, [namespace.as_ref().into(), id.into()]);
+    let row = last_row(db, vec![rename, select]).await?;
+    row.map(|row| Columns::new("devices", row).text("json")).transpose()
+}
+
+/// Whether the namespace has or had a device.
+pub async fn exists(db: &dyn Database, namespace: &Namespace, id: &str) -> Result<bool, DbError> {
+    Ok(last_row(db, vec![Statement::new(SELECT_EXISTS, [namespace.as_ref().into(), id.into()])]).await?.is_some())
+}
+
+/// A statement that revokes a device.
+pub fn revoke(namespace: &Namespace, id: &str, now: u64) -> Statement {
+    Statement::new(REVOKE, [namespace.as_ref().into(), id.into(), now.into()])
+}
+
+/// Statements that revoke all devices and codes of a namespace, and begin a generation of its tokens.
+pub fn revoke_all(namespace: &Namespace, generation: u32, now: u64) -> [Statement; 3] {
+    let namespace = || Value::from(namespace.as_ref());
+    [
+        Statement::new(REVOKE_ALL, [namespace(), now.into()]),
+        Statement::new(DELETE_PAIRINGS, [namespace()]),
+        Statement::new(SET_GENERATION, [namespace(), u64::from(generation).into()]),
+    ]
+}
+
+/// Returns the generation of a namespace's tokens.
+pub async fn load_generation(db: &dyn Database, namespace: &Namespace) -> Result<u32, DbError> {
+    let row = last_row(db, vec![Statement::new(SELECT_GENERATION, [namespace.as_ref().into()])]).await?;
+    let generation = row.map(|row| Columns::new("namespaces", row).number("generation")).transpose()?;
+    Ok(u32::try_from(generation.unwrap_or(0)).unwrap_or(u32::MAX))
+}
+
+/// Finds a device by the hash of its token.
+pub async fn find_by_token(db: &dyn Database, token_hash: &str) -> Result<Option<DeviceState>, DbError> {
+    find(db, Statement::new(SELECT_BY_TOKEN, [token_hash.into()])).await
+}
+
+/// Finds a device by its id.
+pub async fn find_by_id(db: &dyn Database, id: &str) -> Result<Option<DeviceState>, DbError> {
+    find(db, Statement::new(SELECT_BY_ID, [id.into()])).await
+}
+
+async fn find(db: &dyn Database, statement: Statement) -> Result<Option<DeviceState>, DbError> {
+    last_row(db, vec![statement]).await?.map(state_from_row).transpose()
+}
+
+fn state_from_row(row: Row) -> Result<DeviceState, DbError> {
+    let mut c = Columns::new("devices", row);
+    let (id, namespace) =
+        (c.text("id")?, c.parse("namespace", "a namespace", |namespace| Namespace::parse(&namespace))?);
+    Ok(DeviceState { id, namespace, is_revoked: c.flag("revoked")?, last_seen_at: c.number("last_seen_at")? })
+}
+
+/// Returns a statement that records that a device was used, if the last record is old.
+pub fn record_use(device: &DeviceState, now: u64) -> Option<Statement> {
+    let is_due = device.last_seen_at + LAST_SEEN_PRECISION_MS <= now;
+    is_due.then(|| Statement::new(SET_LAST_SEEN, [device.id.as_str().into(), now.into()]))
+}
+
+fn delete_dead(selector: &str, now: u64) -> Statement {
+    Statement::new(DELETE_DEAD, [selector.into(), now.into(), MAX_WRONG_GUESSES.into()])
+}
+
+/// Inserts a code.
+pub async fn insert_pairing(db: &dyn Database, pairing: NewPairing<'_>, now: u64) -> Result<Insertion, DbError> {
+    let NewPairing { selector, code_hash, secret_hash, device_id, namespace, name, kind } = pairing;
+    let namespace = optional(namespace.map(Namespace::as_str));
+    let (is_approved, claims) = if secret_hash.is_some() { (Value::Null, MAX_CLAIMS) } else { (1.into(), 1) };
+    let insert = Statement::new(
+        INSERT_PAIRING,
+        [
+            selector.into(),
+            code_hash.into(),
+            secret_hash.unwrap_or(code_hash).into(),
+            device_id.into(),
+            namespace.clone(),
+            optional(name),
+            optional(kind),
+            is_approved,
+            claims.into(),
+            now.into(),
+            (now + CODE_LIFETIME_MS).into(),
+            MAX_PENDING_CODES.into(),
+        ],
+    );
+    let select = Statement::new(SELECT_INSERTED, [code_hash.into(), namespace]);
+    let row = last_row(db, vec![delete_dead(selector, now), insert, select]).await?;
+    let mut c = Columns::new("pairings", row.unwrap_or_default());
+    let (is_inserted, pending) = (c.flag("inserted")?, c.number("pending")?);
+    Ok(match is_inserted {
+        true => Insertion::Done,
+        false if pending >= MAX_PENDING_CODES => Insertion::TooManyCodes,
+        false => Insertion::Collision,
+    })
+}
+
+/// Looks up a request, after deciding it if `decision` has a namespace and whether the request is approved. A wrong code is counted.
+pub async fn find_request(
+    db: &dyn Database,
+    selector: &str,
+    code_hash: &str,
+    decision: Option<(&Namespace, bool)>,
+    now: u64,
+) -> Result<Option<Request>, DbError> {
+    let mut statements =
+        vec![Statement::new(COUNT_WRONG_GUESS, [selector.into(), code_hash.into()]), delete_dead(selector, now)];
+    statements.extend(decision.map(|(namespace, is_approved)| {
+        let params = [selector.into(), code_hash.into(), namespace.as_ref().into(), u64::from(is_approved).into()];
+        Statement::new(DECIDE, params)
+    }));
+    statements.push(Statement::new(SELECT_REQUEST, [selector.into(), code_hash.into()]));
+    let row = last_row(db, statements).await?;
+    let request = |row| {
+        let mut c = Columns::new("pairings", row);
+        Ok(Request {
+            json: c.text("json")?,
+            is_approved: c.optional("is_approved", Columns::flag)?,
+            namespace: c.optional("namespace", Columns::text)?,
+        })
+    };
+    row.map(request).transpose()
+}
+
+/// What a device presents to get its token.
+pub struct NewClaim<'a> {
+    /// The first half of a code, whose wrong guesses are counted; empty for the secret of a request.
+    pub selector: &'a str,
+    pub claim_hash: &'a str,
+    pub token_hash: &'a str,
+    /// The name and the kind for a code that has none.
+    pub name: &'a str,
+    pub kind: &'a str,
+}
+
+/// Claims the token of a device. One statement decides between concurrent claims.
+pub async fn claim(db: &dyn Database, claim: NewClaim<'_>, now: u64) -> Result<Claim, DbError> {
+    let NewClaim { selector, claim_hash, token_hash, name, kind } = claim;
+    let statements = vec![
+        Statement::new(COUNT_WRONG_GUESS, [selector.into(), claim_hash.into()]),
+        delete_dead(selector, now),
+        Statement::new(DELETE_TOMBSTONES, [now.saturating_sub(TOMBSTONE_MS).into()]),
+        Statement::new(CLAIM, [claim_hash.into(), token_hash.into(), MAX_DEVICES.into()]),
+        Statement::new(INSERT_DEVICE, [token_hash.into(), name.into(), kind.into(), now.into()]),
+        Statement::new(SELECT_CLAIMED, [token_hash.into()]),
+        Statement::new(SELECT_CLAIM, [claim_hash.into()]),
+    ];
+    let mut rows = last_rows(db, statements).await?;
+    let (remaining, device) = (rows.next_back().flatten(), rows.next_back().flatten());
+    if let Some(row) = device {
+        let mut c = Columns::new("devices", row);
+        return Ok(Claim::Device(c.text("json")?, c.text("namespace")?));
+    }
+    let Some(row) = remaining else { return Ok(Claim::Unknown) };
+    let mut c = Columns::new("pairings", row);
+    Ok(match (c.optional("is_approved", Columns::flag)?, c.number("claims_left")?) {
+        (None, _) => Claim::Pending,
+        (Some(false), _) => Claim::Denied,
+        (Some(true), 0) => Claim::Unknown,
+        (Some(true), _) => Claim::TooManyDevices,
+    })
+}

@@ -1,0 +1,139 @@
+/** Devices: adding one, and the end of everything that a revoked device has open, while others notice nothing. */
+
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { after, test } from 'node:test';
+import { promisify } from 'node:util';
+import { eventually } from '../../scripts/lib/await.mjs';
+import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { ROOT, SECRET, startHub } from './lib/hub.mjs';
+import { PushService } from './lib/push-service.mjs';
+
+/** Within this time a revocation reaches every worker. */
+const REVOCATION_MS = 10_000;
+
+const service = await new PushService().start();
+const hub = await startHub({ vars: { PUSH_ALLOW_INSECURE: 'true' } });
+after(async () => {
+  service.stop();
+  await hub.stop();
+});
+
+/** Adds a device with a code. Returns its id, its token, and a web client with this token. */
+async function addDevice(namespace, name) {
+  const { code } = (await hub.web(namespace).post('/api/devices/codes', {})).body;
+  const { status, body, text } = await hub.webWithoutToken().post('/api/devices', { code, name, kind: 'browser' });
+  assert.equal(status, 200, text);
+  assert.equal(body.namespace, namespace);
+  return { id: body.device.id, token: body.token, web: hub.web(namespace, body.token) };
+}
+
+/** Opens an event socket, and waits for its first event. */
+async function openSocket(t, { url, token }) {
+  const socket = new WebSocket(`${url.replace(/^http/, 'ws')}/api/events?token=${token}`);
+  t.after(() => socket.close());
+  await new Promise((resolve) => socket.addEventListener('message', resolve, { once: true }));
+  return socket;
+}
+
+/** Opens everything that a device can have open. */
+async function openAll(t, namespace, device, sessionId) {
+  const { body } = await hub.webWithoutToken().post('/api/auth', { accessToken: device.token });
+  const jwt = hub.web(namespace, body.token);
+  const cli = await connectCli(t, hub, { token: device.token, auth: { sessionId } });
+  const early = await connectCli(t, hub, { token: device.token, tokenIn: 'header', auth: { sessionId } });
+  const sockets = [await openSocket(t, device.web), await openSocket(t, jwt)];
+  const feeds = [await device.web.openStream(), await jwt.openStream()];
+  for (const feed of feeds) {
+    t.after(() => feed.close());
+    await feed.waitForGreeting();
+  }
+  const browser = service.addBrowser();
+  const subscribed = await jwt.post('/api/push/subscribe', browser.subscription);
+  assert.equal(subscribed.status, 200, subscribed.text);
+  return { jwt, clis: [cli, early], sockets, feeds, browser };
+}
+
+/** Resolves when a recorder has ended. */
+const ended = (recorder) =>
+  assert.rejects(
+    recorder.next(() => false, 'its end', REVOCATION_MS),
+    (error) => !/Timed out/.test(error.message),
+  );
+
+test('a revoked device loses all that it has open within ten seconds, and another one notices nothing', { timeout: 60_000 }, async (t) => {
+  const { session, cli: agent } = await liveSession(t, hub, { namespace: 'team', tag: '/code', agentState: {} });
+  const [lost, kept] = [await addDevice('team', 'lost'), await addDevice('team', 'kept')];
+  const [open, other] = [await openAll(t, 'team', lost, session.id), await openAll(t, 'team', kept, session.id)];
+
+  const started = Date.now();
+  assert.deepEqual((await kept.web.delete(`/api/devices/${lost.id}`)).body, { ok: true });
+  await Promise.all([...open.feeds, ...open.clis.map((cli) => cli.events)].map(ended));
+  // The close frame has arrived. The end of the TCP connection may take the runtime longer.
+  const areClosing = () => open.sockets.every(({ readyState }) => readyState >= WebSocket.CLOSING);
+  await eventually(areClosing, 'the sockets to close', REVOCATION_MS);
+  for (const web of [lost.web, open.jwt]) {
+    const answer = await eventually(
+      async () => {
+        const answer = await web.get('/api/sessions');
+        return answer.status === 401 && answer;
+      },
+      'the 401',
+      REVOCATION_MS,
+    );
+    assert.equal(answer.body.code, 'device_revoked');
+    await assert.rejects(web.openStream(), /401/);
+    await assert.rejects(web.openSocket());
+  }
+  assert.ok(Date.now() - started < REVOCATION_MS + 1_000, `${Date.now() - started} ms`);
+  assert.equal((await hub.webWithoutToken().post('/api/auth', { accessToken: lost.token })).body.code, 'device_revoked');
+  await assert.rejects(connectCli(t, hub, { token: lost.token }), /Invalid token/);
+
+  const message = { role: 'agent', content: { type: 'event', data: { type: 'ready' } } };
+  await agent.sendMessage(session.id, message);
+  assert.equal((await kept.web.patch(`/api/sessions/${session.id}`, { pinned: true })).status, 200);
+  for (const feed of other.feeds) await feed.nextEvent('session-updated', session.id);
+  for (const socket of other.sockets) assert.equal(socket.readyState, WebSocket.OPEN);
+  await other.browser.next();
+  assert.ok(!service.messages.some(({ path }) => path === open.browser.path), 'a push to the revoked device');
+  for (const cli of other.clis) assert.ok(cli.socket.connected);
+  assert.equal((await kept.web.get('/api/sessions')).status, 200);
+  const { devices } = (await kept.web.get('/api/devices')).body;
+  assert.deepEqual(
+    devices.map(({ name, isCurrent }) => [name, isCurrent]),
+    [['kept', true]],
+  );
+});
+
+test('a device that waits for an approval gets its token, and its CLI connects with it', async (t) => {
+  const device = hub.webWithoutToken();
+  const { code, secret } = (await device.post('/api/devices/requests', { name: 'server', kind: 'cli' })).body;
+  const poll = async () => (await device.post('/api/devices/requests/token', { secret })).body;
+  assert.deepEqual(await poll(), { status: 'pending' });
+  assert.equal((await hub.web('asks').post(`/api/devices/requests/${code}`, { decision: 'approve' })).status, 200);
+  const { token, namespace } = await poll();
+  assert.equal(namespace, 'asks');
+  await connectCli(t, hub, { token });
+});
+
+test('npm run token --revoke ends the tokens of a namespace and prints the new one', async (t) => {
+  const token = async (...options) => {
+    const command = [`${ROOT}/scripts/token.mjs`, 'gone', '--hub', hub.url, ...options];
+    const { stdout } = await promisify(execFile)(process.execPath, command, { env: { ...process.env, CLI_API_TOKEN: SECRET } });
+    return stdout.trim();
+  };
+  const old = await token();
+  const cli = await connectCli(t, hub, { token: old });
+  const device = await addDevice('gone', 'phone');
+  assert.equal((await device.web.get('/api/sessions')).status, 200);
+  const renewed = await token('--revoke');
+  assert.equal(renewed, await token());
+  assert.match(renewed, /^1\.[\w-]{43}:gone$/);
+  await ended(cli.events);
+  for (const web of [hub.web('gone', old), device.web]) {
+    await eventually(async () => (await web.get('/api/sessions')).status === 401, 'the 401', REVOCATION_MS);
+  }
+  await assert.rejects(connectCli(t, hub, { token: old }), /Invalid token/);
+  await connectCli(t, hub, { token: renewed });
+  await connectCli(t, hub, { namespace: 'gone' });
+});
