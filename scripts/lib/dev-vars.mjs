@@ -62,8 +62,10 @@ export function accessToken() {
  * Returns the access token that is valid for one namespace only.
  * @param {string} secret the hub's `CLI_API_TOKEN`
  * @param {string} namespace
+ * @param {number} [generation] how often the tokens of the namespace were revoked
  */
-export function namespaceToken(secret, namespace) {
-  const mac = createHmac('sha256', secret).update(`namespace:${namespace}`).digest('base64url');
-  return `${mac}:${namespace}`;
+export function namespaceToken(secret, namespace, generation = 0) {
+  const [prefix, suffix] = generation === 0 ? ['', ''] : [`${generation}.`, `:${generation}`];
+  const mac = createHmac('sha256', secret).update(`namespace:${namespace}${suffix}`).digest('base64url');
+  return `${prefix}${mac}:${namespace}`;
 }

@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { inProject } from './paths.mjs';
 
-const PAGES = ['PROTOCOL.md', 'PROTOCOL-WEB.md', 'PROTOCOL-EVENTS.md', 'PROTOCOL-PUSH.md', 'PROTOCOL-CLI.md'];
+const PAGES = ['PROTOCOL.md', 'PROTOCOL-WEB.md', 'PROTOCOL-EVENTS.md', 'PROTOCOL-PUSH.md', 'PROTOCOL-DEVICES.md', 'PROTOCOL-CLI.md'];
 
 /** In a pattern, this value matches any value. As the name of a field, it matches any further fields. */
 const ANY = '\u0000';

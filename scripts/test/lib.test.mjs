@@ -220,6 +220,8 @@ test('the token of a namespace is derived from the secret as docs/PROTOCOL.md de
   // echo -n namespace:team-a | openssl dgst -sha256 -hmac secret -binary | basenc --base64url, without the padding
   assert.equal(namespaceToken('secret', 'team-a'), 'KGbYcyBMT0WEjhBKxiIaSRMyFZ5dLjQOR-o9l8_PBXI:team-a');
   assert.notEqual(namespaceToken('secret', 'team-b'), namespaceToken('secret', 'team-a'));
+  // As in the tests of src/auth/token.rs.
+  assert.equal(namespaceToken('s3cret', 'team-7', 2), '2.mtLJelEXUwhNSw9omBOclo9NKb0_UBnYt4OO5-6pQWw:team-7');
 });
 
 test('a configured browser replaces the default ones', () => {
