@@ -9,8 +9,8 @@
 
 /// The longest token that is verified, in bytes: limits the cost of a request without a valid token.
 pub const MAX_TOKEN_BYTES: usize = 1024;
-/// The largest number of valid tokens in the worker's cache.
-pub const MAX_VERIFIED_TOKENS: usize = 256;
+/// The largest number of valid tokens in the worker's cache. Of a token that is not in it, the worker asks the database.
+pub const MAX_VERIFIED_TOKENS: usize = 2_000;
 /// The lifetime of the JWT of a web client, in seconds (PROTOCOL.md "Authentication").
 pub const JWT_LIFETIME_SECS: i64 = 15 * 60;
 
