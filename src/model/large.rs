@@ -222,12 +222,4 @@ mod tests {
         assert!(many.len() < MAX_INLINE_BYTES, "{}", many.len());
         assert_eq!(super::super::agent_state::count_pending(Some(&Json::parse(&many).unwrap())), 1_000);
     }
-
-    #[test]
-    fn the_excerpt_of_machine_metadata_is_its_host_and_that_of_a_runner_state_is_empty() {
-        assert_eq!(excerpt(Field::MachineMetadata, r#"{"x":1,"host":"h"}"#), r#"{"host":"h"}"#);
-        let long = format!(r#"{{"host":"{}"}}"#, "h".repeat(10_000));
-        assert_eq!(excerpt(Field::MachineMetadata, &long), "{}");
-        assert_eq!([excerpt(Field::RunnerState, "[1]"), excerpt(Field::RunnerState, r#"{"a":1}"#)], ["{}", "{}"]);
-    }
 }

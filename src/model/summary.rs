@@ -170,38 +170,3 @@ fn cut_text(json: &str) -> Option<String> {
         decode(&cut).map(|_| cut)
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::large::StoredField;
-    use crate::model::namespace::Namespace;
-
-    fn session(metadata: &str) -> Session {
-        let namespace = Namespace::parse("default").unwrap();
-        Session::new("s1".into(), namespace, "/work".into(), Some(Json::parse(metadata).unwrap()), 1000)
-    }
-
-    fn summary(session: &Session) -> String {
-        SessionSummary::of(&SummaryFields::of(session)).json.unwrap().into()
-    }
-
-    #[test]
-    fn a_summary_has_only_some_fields_of_the_metadata() {
-        let mut s = session(
-            r#"{"path":"/w","host":"h","tools":["x"],"summary":{"text":"doing","updatedAt":5},"name":"N","agentName":"Zeta"}"#,
-        );
-        s.agent_state = StoredField::new(Json::parse(r#"{"requests":{"r1":{},"r2":{}}}"#).ok(), None);
-        assert_eq!(
-            summary(&s),
-            r#"{"id":"s1","active":false,"thinking":false,"activeAt":1000,"updatedAt":1000,"createdAt":1000,"metadata":{"name":"N","path":"/w","host":"h","summary":{"text":"doing"},"flavor":null,"agentName":"Zeta"},"todoProgress":null,"pendingRequestsCount":2}"#
-        );
-    }
-
-    #[test]
-    fn a_text_keeps_its_escape_sequences_and_other_values_are_left_out() {
-        let json = summary(&session(r#"{"path":"\/w","host":"h","summary":7,"flavor":5,"name":"\u00e9\ud800"}"#));
-        assert!(json.contains(r#""metadata":{"path":"\/w","host":"h","flavor":null}"#), "{json}");
-        assert!(summary(&session("[1]")).contains(r#""metadata":null"#));
-    }
-}

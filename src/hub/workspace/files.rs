@@ -238,13 +238,4 @@ mod tests {
             assert!(path_within(directory, "path", path).is_err(), "{directory} {path}");
         }
     }
-
-    #[test]
-    fn a_file_entry_has_the_name_and_both_paths() {
-        let entry = file_entry("/code/", "./src/main.rs");
-        assert_eq!(
-            (entry.file_name.as_str(), entry.file_path.as_str(), entry.full_path.as_str()),
-            ("main.rs", "src/main.rs", "/code/src/main.rs")
-        );
-    }
 }

@@ -196,16 +196,6 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_sorted_by_completion_time_then_id() {
-        let entry = Json::parse("{}").unwrap();
-        let mut record = CompletedRequests::default();
-        for (id, at) in [("c", 1), ("a", 2), ("b", 2), ("z", 0)] {
-            record.insert(id.into(), at, entry.clone());
-        }
-        assert_eq!(record.oldest_first().map(|(id, _)| id).collect::<Vec<_>>(), ["z", "c", "a", "b"]);
-    }
-
-    #[test]
     fn new_changed_and_recent_entries_are_selected() {
         let mut record = record(&[1_000_000; 12]);
         let json = |text: &str| Json::parse(text).unwrap();

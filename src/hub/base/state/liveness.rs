@@ -216,89 +216,18 @@ fn deadline(owner: &Owner, timer: &Timer) -> u64 {
 mod tests {
     use super::*;
 
-    fn session(id: &str) -> Owner {
-        Owner::Session(id.into())
-    }
-
-    #[test]
-    fn a_session_expires_30_s_and_a_machine_45_s_after_the_last_keep_alive() {
-        let (session, machine) = (session("s"), Owner::Machine("m".into()));
-        let mut liveness = Liveness::default();
-        liveness.record_keep_alive(session.clone(), 1_000);
-        liveness.record_keep_alive(machine.clone(), 1_000);
-        liveness.record_keep_alive(session.clone(), 2_000);
-        assert_eq!(liveness.next_deadline(), Some(32_000));
-        assert!(liveness.expire(31_999).is_empty());
-        assert_eq!(liveness.expire(32_000), [session]);
-        assert_eq!(liveness.next_deadline(), Some(46_000));
-        assert_eq!(liveness.expire(46_000), [machine]);
-        assert_eq!(liveness.next_deadline(), None);
-    }
-
-    #[test]
-    fn an_expired_timer_keeps_its_time_until_it_is_restarted_or_stopped() {
-        let mut liveness = Liveness::default();
-        for id in ["a", "b"] {
-            liveness.record_keep_alive(session(id), 1_000);
-        }
-        liveness.expire(31_000);
-        assert!(!liveness.record_keep_alive(session("a"), 31_000), "storage still holds the timer");
-        assert!(liveness.is_running(&session("a")) && !liveness.is_expired(&session("a")));
-        assert_eq!((liveness.is_expired(&session("b")), liveness.active_at(&session("b"))), (true, 1_000));
-        liveness.stop(&session("b"));
-        assert!(!liveness.has_timer(&session("b")));
-    }
-
-    #[test]
-    fn storage_is_updated_when_a_timer_starts_and_after_a_disconnect_but_not_for_each_keep_alive() {
-        let session = session("s");
-        let mut liveness = Liveness::default();
-        assert!(!liveness.record_disconnect(&session, 500, false), "a disconnect starts no timer");
-        assert!(liveness.record_keep_alive(session.clone(), 1_000));
-        assert!(!liveness.record_keep_alive(session.clone(), 9_000));
-        assert!(liveness.record_disconnect(&session, 10_000, false));
-        assert_eq!(liveness.next_deadline(), Some(40_000));
-        assert!(liveness.record_keep_alive(session.clone(), 11_000));
-        assert!(!liveness.record_keep_alive(session, 12_000));
-    }
-
-    #[test]
-    fn a_request_to_end_a_session_is_stored_until_a_keep_alive_withdraws_it() {
-        let session = session("s");
-        let mut liveness = Liveness::default();
-        liveness.record_keep_alive(session.clone(), 1_000);
-        assert!(liveness.request_end(&session));
-        assert_eq!(liveness.stored_timer(&session).to_string(), "1000 end");
-        liveness.record_disconnect(&session, 2_000, false);
-        let stored = liveness.stored_timer(&session);
-        assert_eq!(stored.to_string(), "2000 end");
-        assert_eq!(StoredTimer::parse("2000 end"), stored);
-        assert!(liveness.record_keep_alive(session.clone(), 3_000));
-        assert_eq!(liveness.stored_timer(&session).to_string(), "");
-    }
-
     #[test]
     fn a_timer_is_restored_from_storage_and_attachments() {
+        let session = Owner::Session("s".into());
         let restored = |stored: &str, attached_at| {
             let mut liveness = Liveness::default();
-            let must_store = liveness.restore(session("s"), StoredTimer::parse(stored), attached_at, 9_000);
-            let text = liveness.stored_timer(&session("s")).to_string();
-            (liveness.next_deadline().unwrap(), liveness.active_at(&session("s")), must_store, text)
+            let must_store = liveness.restore(session.clone(), StoredTimer::parse(stored), attached_at, 9_000);
+            let text = liveness.stored_timer(&session).to_string();
+            (liveness.next_deadline().unwrap(), liveness.active_at(&session), must_store, text)
         };
         assert_eq!(restored("", Some(2_000)), (33_000, 2_000, false, "".into()));
         assert_eq!(restored("4000", Some(2_000)), (34_000, 4_000, false, "4000".into()));
         assert_eq!(restored("4000 end", None), (34_000, 4_000, false, "4000 end".into()));
         assert_eq!(restored("", None), (39_000, 0, true, "9000".into()), "after a restart");
-    }
-
-    #[test]
-    fn a_timer_that_starts_without_a_keep_alive_does_not_change_active_at() {
-        let session = session("s");
-        let mut liveness = Liveness::default();
-        assert!(liveness.start_without_activity(session.clone(), 1_000));
-        assert!(!liveness.start_without_activity(session.clone(), 2_000));
-        assert_eq!((liveness.active_at(&session), liveness.next_deadline()), (0, Some(32_000)));
-        liveness.record_keep_alive(session.clone(), 3_000);
-        assert_eq!(liveness.active_at(&session), 3_000);
     }
 }
