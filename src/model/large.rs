@@ -106,6 +106,15 @@ pub enum Field {
 }
 
 impl Field {
+    /// Returns the name of the JSON member.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Metadata | Self::MachineMetadata => "metadata",
+            Self::AgentState => "agentState",
+            Self::RunnerState => "runnerState",
+        }
+    }
+
     /// The largest value that is stored in its row, in bytes.
     pub fn max_inline_bytes(self) -> usize {
         match self {

@@ -113,7 +113,6 @@ impl Hub {
         self.forward(w, Method::ListSlashCommands, &AgentParams { agent }).await
     }
 
-    /// Calls a method with params as JSON text.
     pub async fn call_method(&self, w: &Workspace, method: Method, params: &str) -> String {
         or_failure(self.call_session(w, method, params).await)
     }

@@ -184,7 +184,6 @@ impl Connections {
         connection.busy.then(|| connection.queue.add_waiter())
     }
 
-    /// Returns the queued frames of a socket.
     pub fn queued_frames(&self, conn: ConnId) -> impl Iterator<Item = &QueuedFrame> {
         let connection = self.all.get(&conn).or_else(|| self.closed.get(&conn));
         connection.into_iter().flat_map(|connection| connection.queue.frames())

@@ -70,7 +70,6 @@ pub enum DeliveryOutcome {
     Failed,
     /// Visible web clients showed the notification as a toast, and it was sent to no subscriber.
     Toast,
-    /// There are no subscribers.
     NoSubscribers,
     /// The permission request was answered.
     Answered,

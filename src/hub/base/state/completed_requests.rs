@@ -145,7 +145,6 @@ impl CompletedRequests {
         }
     }
 
-    /// Inserts or replaces an entry.
     fn insert(&mut self, id: String, completed_at: u64, entry: Json) {
         let id_bytes = id.len();
         self.text_bytes += id_bytes + entry.text().len();
