@@ -50,7 +50,7 @@ pub const MAX_UNACKED_BYTES: usize = 16 * 1024 * 1024;
 /// The unacknowledged bytes above which a web client gets no `message-delta`: the rest is for events that it must not miss.
 pub const MAX_UNACKED_BYTES_WITH_DELTAS: usize = MAX_UNACKED_BYTES / 4;
 
-// Timers
+// Times
 
 /// The interval of heartbeats to web clients, in milliseconds (PROTOCOL-EVENTS.md "Events for web clients").
 pub const HEARTBEAT_INTERVAL_MS: u64 = 30_000;

@@ -2,8 +2,7 @@
 //!
 //! **Problem**: the platform may run the worker and the objects of several namespaces in one isolate, and ends all of them when
 //! the isolate needs more than 128 MB.
-//! **Limit**: the buffers of all namespaces take at most [`MAX_BUFFER_BYTES`], with three exceptions: one reservation larger than the
-//! pool, the shares of more than eight namespaces, and small frames (docs/design/memory.md). Each namespace can always hold its
+//! **Limit**: the buffers of all namespaces take at most [`MAX_BUFFER_BYTES`], with the exceptions in docs/design/memory.md. Each namespace can always hold its
 //! share of [`NAMESPACE_SHARE_BYTES`]; bytes beyond the share come from a pool that is common to all namespaces. Caches shrink
 //! before a reservation is refused.
 //!
@@ -221,7 +220,6 @@ impl Reservation {
         self.resize(self.bytes + bytes);
     }
 
-    /// Releases a part of the bytes.
     pub fn release_part(&mut self, bytes: usize) {
         self.resize(self.bytes.saturating_sub(bytes));
     }

@@ -5,9 +5,10 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use session_gateway_hub::limits::{MAX_DELTA_TEXT_BYTES, MAX_LOCAL_ID_BYTES};
 use session_gateway_hub::model::json::{Json, MAX_SAFE_INTEGER};
+use session_gateway_hub::model::owner::Owner;
 use session_gateway_hub::model::text_parts::TextParts;
 use session_gateway_hub::wire::cli::{
-    CliEvent, ErrorEvent, EventError, MachineUpdate, SessionUpdate, UpdateAck, decode, message_rejected, rpc_request,
+    CliEvent, ErrorEvent, EventError, FieldUpdate, decode, message_rejected, rpc_request, update_ack, update_rejected,
 };
 
 use super::{lines, value};
@@ -87,17 +88,10 @@ fn check_values(event: &CliEvent<'_>, raw: &RawValue) {
             assert_eq!(payload["offset"], json!(delta.offset));
             assert_eq!(payload["kind"], json!(delta.kind));
         }
-        CliEvent::UpdateMetadata(SessionUpdate { sid, expected_version, value })
-        | CliEvent::UpdateState(SessionUpdate { sid, expected_version, value }) => {
-            text("sid", sid);
+        CliEvent::Update(FieldUpdate { owner, field, expected_version, value }) => {
+            text(if matches!(owner, Owner::Session(_)) { "sid" } else { "machineId" }, owner.id());
             assert_eq!(payload["expectedVersion"].as_f64(), Some(*expected_version as f64));
-            opaque(if matches!(event, CliEvent::UpdateState(_)) { "agentState" } else { "metadata" }, value);
-        }
-        CliEvent::MachineUpdateMetadata(MachineUpdate { machine_id, expected_version, value })
-        | CliEvent::MachineUpdateState(MachineUpdate { machine_id, expected_version, value }) => {
-            text("machineId", machine_id);
-            assert_eq!(payload["expectedVersion"].as_f64(), Some(*expected_version as f64));
-            opaque(if matches!(event, CliEvent::MachineUpdateState(_)) { "runnerState" } else { "metadata" }, value);
+            opaque(field.name(), value);
         }
         CliEvent::SessionAlive(alive) => {
             text("sid", &alive.sid);
@@ -120,13 +114,11 @@ fn check_values(event: &CliEvent<'_>, raw: &RawValue) {
 /// Checks that messages with untrusted text in them are valid JSON with that text.
 fn check_answers(text: &str, opaque: &RawValue) {
     let json = Json::from(opaque);
-    let ack = TextParts::value(Some(json))
-        .insert_into(&UpdateAck::Mismatch { version: 7, field: "metadata" }.encode(), "null");
-    let ack = ack.concat();
+    let ack = TextParts::value(Some(json)).insert_into(&update_ack(false, 7, "metadata"), "null").concat();
     assert!(ack.contains(opaque.get()) && Json::parse(&ack).is_ok(), "{ack}");
     let encoded = [
         (message_rejected(text, "code"), "error"),
-        (UpdateAck::Error { reason: text, code: "code" }.encode(), "reason"),
+        (update_rejected(text, "code"), "reason"),
         (rpc_request("method", text), "params"),
     ];
     for (json, field) in encoded {

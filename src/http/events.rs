@@ -10,6 +10,7 @@ use super::response::{JsonText, Reply};
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
 use crate::hub::base::peers::subscription::{Format, Subscription};
+use crate::hub::sessions::load::Details;
 use crate::wire::field_types::keyword;
 
 /// The longest name of a device, in bytes.
@@ -36,7 +37,7 @@ pub async fn parse_request(
     let machine = query.text("machineId")?.map(str::to_owned);
     if let Some(id) = &session {
         // A session that is being merged is accepted: the stream delivers the result of the merge.
-        hub.load_session_unlocked(id).await?;
+        hub.load_session_unlocked(id, Details::None).await?;
     }
     if let Some(id) = &machine {
         hub.load_machine(id).await?;

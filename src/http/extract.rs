@@ -17,6 +17,7 @@ use crate::auth::token::Credential;
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
 use crate::hub::base::ports::UploadBody;
+use crate::hub::sessions::load::Details;
 use crate::hub::workspace::files::Workspace;
 use crate::limits::MAX_BODY_BYTES;
 use crate::push::endpoint::Endpoint;
@@ -69,7 +70,7 @@ impl RoutedRequest {
     pub fn load_session(&self) -> BoxFuture<'_, Result<String, ErrorResponse>> {
         Box::pin(async move {
             let id = self.param("id")?;
-            self.hub.load_session_unlocked(&id).await?;
+            self.hub.load_session_unlocked(&id, Details::None).await?;
             Ok(id)
         })
     }
@@ -81,7 +82,7 @@ impl RoutedRequest {
         match str::from_utf8(self.request.body()).is_ok_and(|body| body.contains(r#""localId""#)) {
             true => Box::pin(async move {
                 let id = self.param("id")?;
-                self.hub.load_for_message(&id).await?;
+                self.hub.load_session_unlocked(&id, Details::LocalIds).await?;
                 Ok(id)
             }),
             false => self.load_session(),

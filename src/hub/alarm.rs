@@ -16,17 +16,13 @@ impl Hub {
     /// Handles the alarm: does everything that is due, and sets the next alarm.
     pub fn on_alarm(self: &Arc<Self>) {
         let now = self.rt.now();
-        let (due, has_no_clients, is_busy) = {
+        let (due, has_clients, is_busy) = {
             let mut turn = self.turn();
-            (
-                turn.schedule.on_alarm(now),
-                turn.has_no_clients(),
-                turn.liveness.latest_start() + RECENT_KEEP_ALIVE_MS > now,
-            )
+            (turn.schedule.on_alarm(now), turn.has_clients(), turn.liveness.latest_start() + RECENT_KEEP_ALIVE_MS > now)
         };
         // The next instance computes its next tick from this time. A busy object stores nothing, because it is expected to stay in
         // memory; if it is evicted nevertheless, the next instance does one tick too many.
-        if !has_no_clients && (due.ping || due.heartbeat) && (due.is_first_tick || !is_busy) {
+        if has_clients && (due.ping || due.heartbeat) && (due.is_first_tick || !is_busy) {
             self.rt.kv_put(LAST_TICK, &now.to_string());
         }
         self.turn().rpc.expire(now);
@@ -42,7 +38,7 @@ impl Hub {
         }
         self.turn().stop_expired_log(now);
         self.start_due_deliveries(now);
-        self.restart_timeouts_after_stall(now);
+        self.restart_deadlines_after_stall(now);
         let expired = self.turn().liveness.expire(now);
         if !expired.is_empty() {
             // In a task, because a slow database must not delay the next ticks.
@@ -61,11 +57,11 @@ impl Hub {
         self.turn().set_next_alarm();
     }
 
-    /// Restarts the timeouts of sessions and machines after a stall of the database, because their CLIs may have waited for the
+    /// Restarts the deadlines of sessions and machines after a stall of the database, because their CLIs may have waited for the
     /// database. While the database is stalled, restarts them at each alarm. Probes an unreachable database.
-    fn restart_timeouts_after_stall(self: &Arc<Self>, now: u64) {
+    fn restart_deadlines_after_stall(self: &Arc<Self>, now: u64) {
         let Some(stalled_until) = self.db.stalled_until(now) else { return };
-        if self.turn().liveness.restart_timers_before(stalled_until) {
+        if self.turn().liveness.restart_deadlines_before(stalled_until) {
             self.rt.kv_put(LAST_DB_STALL, &stalled_until.to_string());
         }
         if self.db.is_unreachable() {
@@ -74,8 +70,8 @@ impl Hub {
         }
     }
 
-    /// Makes sessions and machines with an expired timeout inactive, unless there was activity since. If the change can't be written,
-    /// starts the timeout again.
+    /// Makes sessions and machines whose deadline has passed inactive, unless there was activity since. If the change can't be written,
+    /// starts the deadline again.
     async fn deactivate_expired(self: &Arc<Self>, expired: Vec<Owner>) {
         for owner in expired {
             let deactivated = match &owner {
@@ -88,7 +84,7 @@ impl Hub {
                     self.turn().liveness.stop(&owner);
                     self.rt.kv_delete(&alive_key(&owner));
                 }
-                Err(_) => self.turn().start_timeout(owner),
+                Err(_) => self.turn().start_deadline(owner),
             }
         }
         self.start_commit();

@@ -150,7 +150,7 @@ impl Turn<'_> {
             return Ok(call);
         }
         // A CLI that ended its session does not reconnect.
-        if !self.state.liveness.is_running(owner) {
+        if !self.state.liveness.is_live(owner) {
             return Err(None);
         }
         let reconnected =

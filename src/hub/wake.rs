@@ -9,10 +9,10 @@ use futures::future::BoxFuture;
 use crate::hub::base::events::stream::EventStream;
 use crate::hub::base::peers::connections::{Connections, Peer};
 use crate::hub::base::ports::{ConnId, Runtime};
-use crate::hub::base::push::state::{KEY_PREFIX, PushState};
+use crate::hub::base::push::state::{PUSH_KEY_PREFIX, PushState};
 use crate::hub::base::state::State;
 use crate::hub::base::state::kept_requests::KeptRequests;
-use crate::hub::base::state::liveness::{Liveness, StoredTimer};
+use crate::hub::base::state::liveness::{Liveness, StoredDeadline};
 use crate::hub::base::state::memory_reservations::MemoryReservations;
 use crate::hub::base::state::schedule::Schedule;
 use crate::hub::base::state::sweep::Sweep;
@@ -116,7 +116,7 @@ impl Environment for HubEnvironment {
 /// epoch, because the last batch of the earlier instance may still be in flight.
 fn fence(config: &Config, db: Arc<dyn Database>, rt: &Arc<dyn Runtime>, state: &State, now: u64) -> Fenced {
     // A deploy disconnects all sockets, a crash may not. So sockets without a crash mean hibernation.
-    let hibernated = !state.has_no_clients() && !rt.previous_instance_crashed();
+    let hibernated = state.has_clients() && !rt.previous_instance_crashed();
     let stored = rt.kv_get(EPOCH);
     let epoch = Epoch::at_start(stored.as_deref(), hibernated, now);
     let storage = Arc::clone(rt);
@@ -153,7 +153,7 @@ impl State {
             upload_slots: Default::default(),
             reminders: Default::default(),
             live_texts: Default::default(),
-            push: PushState::restore(rt.kv_list(KEY_PREFIX)),
+            push: PushState::restore(rt.kv_list(PUSH_KEY_PREFIX)),
             unknown_events: HashMap::new(),
         }
     }
@@ -179,16 +179,16 @@ impl State {
             let Some(owner) = alive_owner(&key) else { continue };
             let conns = self.connections.clis_of_owner(&owner);
             let keep_alives = conns.iter().filter_map(|conn| self.connections.cli(*conn)?.last_keep_alive_at(&owner));
-            let stored = StoredTimer::parse(&value);
+            let stored = StoredDeadline::parse(&value);
             if conns.is_empty() {
                 self.rpc.grace.owner_lost(owner.clone(), stored.active_at, now);
             }
             if self.liveness.restore(owner.clone(), stored, keep_alives.max(), now) {
-                rt.kv_put(&key, &self.liveness.stored_timer(&owner).to_string());
+                rt.kv_put(&key, &self.liveness.stored_deadline(&owner).to_string());
             }
         }
         if let Some(at) = rt.kv_get(LAST_DB_STALL).and_then(|at| at.parse().ok()) {
-            self.liveness.restart_timers_before(at);
+            self.liveness.restart_deadlines_before(at);
         }
     }
 

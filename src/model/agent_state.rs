@@ -298,22 +298,6 @@ mod tests {
     }
 
     #[test]
-    fn complete_all_keeps_the_order_of_the_requests() {
-        let base = json(r#"{"x":1.0,"requests":{"b":{"tool":"T"},"a":{"n":1.50}},"y":2}"#);
-        let answer = Answer { completed_at: 9, ..Answer::default() };
-        let parts = complete_all(&base, &answer).unwrap();
-        assert_eq!(parts.base.unwrap().text(), r#"{"x":1.0,"requests":{},"y":2}"#);
-        let completed: Vec<(&str, &str)> =
-            parts.completed.iter().map(|(id, entry)| (id.as_str(), entry.text())).collect();
-        let [b, a] = [
-            r#"{"tool":"T","completedAt":9,"status":"canceled"}"#,
-            r#"{"n":1.50,"completedAt":9,"status":"canceled"}"#,
-        ];
-        assert_eq!(completed, [("b", b), ("a", a)]);
-        assert!(complete_all(&json(r#"{"requests":{}}"#), &answer).is_none());
-    }
-
-    #[test]
     fn the_largest_fields_of_a_shortened_request_are_replaced_by_their_sizes() {
         let entry =
             |size: usize| format!(r#"{{"tool":"Write","arguments":{{"x":"{}"}},"completedAt":9}}"#, "y".repeat(size));

@@ -114,33 +114,3 @@ fn serialize<T: Serialize>(body: &T) -> String {
     // Fails only for maps with keys that are not strings, which no event has.
     serde_json::to_string(body).unwrap_or_default()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::json::Json;
-
-    #[test]
-    fn an_event_has_its_type_in_kebab_case_and_content_byte_for_byte() {
-        let message = Message {
-            id: "m".into(),
-            seq: 3,
-            local_id: None,
-            content: Json::parse(r#"{"b":1.0,"a":2}"#).unwrap(),
-            created_at: 9,
-        };
-        let event = Event::message_received("s", &message);
-        assert_eq!(event.audience, Audience::SessionOnly("s".into()));
-        assert_eq!(
-            event.body.concat(),
-            r#"{"type":"message-received","sessionId":"s","message":{"id":"m","seq":3,"localId":null,"content":{"b":1.0,"a":2},"createdAt":9}}"#
-        );
-        let large = Json::of(&"x".repeat(MAX_EVENT_CONTENT_BYTES));
-        let event = Event::message_received("s", &Message { content: large, ..message });
-        assert_eq!(
-            event.body.concat(),
-            r#"{"type":"message-received","sessionId":"s","message":{"id":"m","seq":3,"localId":null,"contentBytes":8388610,"createdAt":9}}"#
-        );
-        assert_eq!(Event::session_removed("s").body.concat(), r#"{"type":"session-removed","sessionId":"s"}"#);
-    }
-}

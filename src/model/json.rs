@@ -319,23 +319,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_above_two_to_the_53_and_the_order_of_keys_are_preserved() {
-        let text = r#"{"z":12345678901234567890.10,"a":1e400,"__proto__":{"b":1}}"#;
-        let json = Json::parse(text).unwrap();
-        assert_eq!(serde_json::to_string(&json).unwrap(), text);
-    }
-
-    #[test]
-    fn setting_a_member_leaves_the_others_unchanged() {
-        let name = Json::parse("\"new\"").unwrap();
-        let mut object = JsonObject::parse(r#"{"z":1.0, "name":"old","big":90071992547409931}"#).unwrap();
-        object.set("name", &name.0);
-        assert_eq!(object.to_json().text(), r#"{"z":1.0,"name":"new","big":90071992547409931}"#);
-        object.set("extra", &name.0);
-        assert!(object.to_json().text().ends_with(r#","extra":"new"}"#));
-    }
-
-    #[test]
     fn unescape_agrees_with_serde() {
         let strings =
             ["\"\"", r#""a""#, r#""\"\\\/\b\f\n\r\t""#, r#""a\u00fcb\ud83d\ude00c\u0000d""#, "\"ü\u{1f600}\\n\""];
@@ -358,12 +341,5 @@ mod tests {
         assert!(exceeds_depth(&nested(501), 500) && !exceeds_depth(&nested(500), 500));
         assert!(!exceeds_depth(r#"["[[\\\"[[", {"a]":[]}]"#, 3) && exceeds_depth(r#"["[[\\\"[[", {"a]":[]}]"#, 2));
         assert!(!exceeds_depth(r#"[[], [], ["\\"], []]"#, 2), "siblings are on one level");
-    }
-
-    #[test]
-    fn only_objects_are_parsed() {
-        for text in ["[]", "1", "null", "\"x\"", "{", ""] {
-            assert!(JsonObject::parse(text).is_none(), "{text}");
-        }
     }
 }

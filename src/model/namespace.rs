@@ -82,34 +82,11 @@ mod tests {
 
     #[test]
     fn invalid_names_are_rejected() {
-        let too_long = "x".repeat(65);
-        let table = [
-            "",
-            " ",
-            "a b",
-            " a",
-            "a ",
-            "a:b",
-            "a/b",
-            "a\\b",
-            "a%2e",
-            "a\0",
-            "a\n",
-            "\u{e9}",
-            "\u{0661}",
-            "a@b",
-            "*",
-            "\u{1F980}",
-            too_long.as_str(),
-        ];
-        for text in table {
+        let invalid =
+            ["", " ", "a b", " a", "a ", "a:b", "a/b", "a\\b", "a%2e", "a\0", "a\n", "\u{e9}", "\u{661}", "a@b", "*"];
+        for text in invalid.into_iter().chain(["x".repeat(65).as_str()]) {
             assert_eq!(Namespace::parse(text), None, "{text:?}");
         }
-    }
-
-    #[test]
-    fn the_default_namespace_is_default() {
-        assert_eq!(Namespace::default(), Namespace::parse("default").unwrap());
     }
 
     #[test]

@@ -125,7 +125,6 @@ impl Session {
     }
 }
 
-/// Returns the metadata with another `name`.
 pub fn with_name(metadata: Option<&Json>, name: &str) -> Json {
     let value = Json::of(name);
     let mut object = metadata.and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
@@ -196,7 +195,6 @@ impl MetadataFields<'_> {
         list_ids(self.models)
     }
 
-    /// Whether `models` lists this model.
     pub fn has_own_model(&self, id: &str) -> bool {
         contains_id(self.models, id)
     }

@@ -124,7 +124,7 @@ impl ListedMetadata {
     /// `texts`: the JSON of each value in [`listed_texts`]; empty for a missing value. A long text may be cut to
     /// [`MAX_LISTED_TEXT_BYTES`] + 1 characters: these suffice to see that it is too long.
     pub fn of_texts(texts: &[&str]) -> Self {
-        let (mut json, mut object, mut is_archived) = ("{".to_owned(), "", false);
+        let (mut json, mut open_parent, mut is_archived) = ("{".to_owned(), "", false);
         for (path, text) in LISTED_TEXTS.iter().zip(texts) {
             let text = match (*path, cut_text(text)) {
                 (_, Some(text)) => text,
@@ -133,19 +133,19 @@ impl ListedMetadata {
                 (_, None) => continue,
             };
             let (parent, name) = path.split_once('.').unwrap_or(("", path));
-            if parent != object {
-                if !object.is_empty() {
+            if parent != open_parent {
+                if !open_parent.is_empty() {
                     json.push('}');
                 }
                 if !parent.is_empty() {
                     push_member(&mut json, parent, "{");
                 }
-                object = parent;
+                open_parent = parent;
             }
             push_member(&mut json, name, &text);
             is_archived = *path == "lifecycleState" && decode(&text).as_deref() == Some("archived");
         }
-        json.push_str(if object.is_empty() { "}" } else { "}}" });
+        json.push_str(if open_parent.is_empty() { "}" } else { "}}" });
         Self { json: Json::from_string(json).unwrap_or_else(Json::null), is_archived }
     }
 }
@@ -165,43 +165,8 @@ fn cut_text(json: &str) -> Option<String> {
         return decode(json).map(|_| json.to_owned());
     }
     // Drops bytes one at a time until the text does not end inside a character or an escape sequence.
-    (1..=MAX_CHARACTER_BYTES).find_map(|rest| {
-        let cut = format!("{}\"", json.get(..MAX_LISTED_TEXT_BYTES - rest)?);
+    (1..=MAX_CHARACTER_BYTES).find_map(|removed_bytes| {
+        let cut = format!("{}\"", json.get(..MAX_LISTED_TEXT_BYTES - removed_bytes)?);
         decode(&cut).map(|_| cut)
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::large::StoredField;
-    use crate::model::namespace::Namespace;
-
-    fn session(metadata: &str) -> Session {
-        let namespace = Namespace::parse("default").unwrap();
-        Session::new("s1".into(), namespace, "/work".into(), Some(Json::parse(metadata).unwrap()), 1000)
-    }
-
-    fn summary(session: &Session) -> String {
-        SessionSummary::of(&SummaryFields::of(session)).json.unwrap().into()
-    }
-
-    #[test]
-    fn a_summary_has_only_some_fields_of_the_metadata() {
-        let mut s = session(
-            r#"{"path":"/w","host":"h","tools":["x"],"summary":{"text":"doing","updatedAt":5},"name":"N","agentName":"Zeta"}"#,
-        );
-        s.agent_state = StoredField::new(Json::parse(r#"{"requests":{"r1":{},"r2":{}}}"#).ok(), None);
-        assert_eq!(
-            summary(&s),
-            r#"{"id":"s1","active":false,"thinking":false,"activeAt":1000,"updatedAt":1000,"createdAt":1000,"metadata":{"name":"N","path":"/w","host":"h","summary":{"text":"doing"},"flavor":null,"agentName":"Zeta"},"todoProgress":null,"pendingRequestsCount":2}"#
-        );
-    }
-
-    #[test]
-    fn a_text_keeps_its_escape_sequences_and_other_values_are_left_out() {
-        let json = summary(&session(r#"{"path":"\/w","host":"h","summary":7,"flavor":5,"name":"\u00e9\ud800"}"#));
-        assert!(json.contains(r#""metadata":{"path":"\/w","host":"h","flavor":null}"#), "{json}");
-        assert!(summary(&session("[1]")).contains(r#""metadata":null"#));
-    }
 }

@@ -114,18 +114,6 @@ mod tests {
     }
 
     #[test]
-    fn a_value_replaces_the_null_of_the_placeholder() {
-        let frame = r#"42["update",{"id":"\"value\":null","metadata":{"value":null},"agentState":null}]"#;
-        let parts = TextParts::value(Some(json(r#"{"a":1}"#))).insert_into(frame, r#""value":null"#);
-        assert_eq!(
-            parts.concat(),
-            r#"42["update",{"id":"\"value\":null","metadata":{"value":{"a":1}},"agentState":null}]"#
-        );
-        let null = TextParts::value(None).insert_into(r#"["value":null]"#, r#""value":null"#);
-        assert_eq!(null.concat(), r#"["value":null]"#);
-    }
-
-    #[test]
     fn a_member_is_added_to_objects_empty_or_not() {
         let with = |object: &str| TextParts::queued_object_with(json(object), "n", &json("[1]")).concat();
         assert_eq!(

@@ -145,7 +145,6 @@ fn parse_item(entry: &RawValue, default_id: impl FnOnce() -> String) -> Option<T
     })
 }
 
-/// Parses an id, a string or a number.
 fn parse_id(value: Option<&RawValue>) -> Option<String> {
     let number = value.filter(|value| value.get().starts_with(|first: char| first == '-' || first.is_ascii_digit()));
     parse_string(value).filter(|id| !id.is_empty()).or_else(|| Some(number?.get().to_owned()))

@@ -193,12 +193,10 @@ impl Vocabulary {
     }
 }
 
-/// Returns the meaning of a word.
 fn find_meaning<'w>(word: &str, words: &'w [(String, String)]) -> Option<&'w str> {
     words.iter().find(|(known, _)| known == word).map(|(_, meaning)| meaning.as_str())
 }
 
-/// Returns the words that have a meaning.
 fn words_for<'w>(meaning: &'w str, words: &'w [(String, String)]) -> impl Iterator<Item = &'w str> {
     words.iter().filter(move |(_, known)| known == meaning).map(|(word, _)| word.as_str())
 }

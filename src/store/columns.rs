@@ -18,7 +18,6 @@ impl Columns {
         Self { table, values: row.into_iter() }
     }
 
-    /// The next column as a text.
     pub fn text(&mut self, column: &'static str) -> Result<String, DbError> {
         match self.values.next() {
             Some(Value::Text(text)) => Ok(text),
@@ -36,12 +35,10 @@ impl Columns {
         number.ok_or_else(|| self.unexpected(column, "a non-negative integer", kind(value.as_ref())))
     }
 
-    /// The next column as a number of items.
     pub fn count(&mut self, column: &'static str) -> Result<usize, DbError> {
         Ok(usize::try_from(self.number(column)?).unwrap_or(usize::MAX))
     }
 
-    /// The next column as a boolean.
     pub fn flag(&mut self, column: &'static str) -> Result<bool, DbError> {
         match self.values.next() {
             Some(Value::Integer(number @ (0 | 1))) => Ok(number == 1),
@@ -49,7 +46,6 @@ impl Columns {
         }
     }
 
-    /// The next column as JSON.
     pub fn json(&mut self, column: &'static str) -> Result<Json, DbError> {
         self.parse(column, "JSON", Json::from_string)
     }

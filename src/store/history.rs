@@ -33,7 +33,6 @@ macro_rules! message_start {
     };
 }
 
-/// The content of a message.
 macro_rules! message_content {
     () => {
         r#"',"content":' || content"#
@@ -184,7 +183,6 @@ pub struct Page {
     pub messages: String,
     /// Whether more messages follow the last one.
     pub has_more: bool,
-    /// The seq of the last message.
     pub last_seq: Option<u64>,
     /// The reservation of a large page.
     pub reservation: Option<Reservation>,

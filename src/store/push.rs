@@ -46,7 +46,6 @@ pub struct PushSubscription {
     pub token_device: Option<String>,
 }
 
-/// Loads the subscriptions of the namespace, oldest first.
 pub async fn load_all(db: &dyn Database, namespace: &Namespace) -> Result<Vec<PushSubscription>, DbError> {
     query(db, Statement::new(SELECT_ALL, [namespace.as_ref().into()])).await?.into_iter().map(from_row).collect()
 }
@@ -62,7 +61,6 @@ pub fn upsert(namespace: &Namespace, subscription: &PushSubscription, now: u64, 
     [Statement::new(UPSERT, params), Statement::new(TRIM, [namespace, limit.into()])]
 }
 
-/// A statement that deletes subscriptions by their endpoints.
 pub fn delete(namespace: &Namespace, endpoints: &[String]) -> Statement {
     let endpoints = serde_json::to_string(endpoints).unwrap_or_default();
     Statement::new(DELETE, [namespace.as_ref().into(), Value::Text(endpoints)])

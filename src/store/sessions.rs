@@ -208,7 +208,6 @@ pub async fn load_by_id(db: &dyn Database, namespace: &Namespace, id: &str) -> R
     read_found(namespace, &mut results.into_iter())
 }
 
-/// The statements for [`read_found`].
 pub fn select_by_id(namespace: &Namespace, id: &str) -> [Statement; 2] {
     let params = [id.into(), namespace.as_ref().into()];
     [Statement::new(SELECT_BY_ID, params.clone()), Statement::new(SELECT_OWNED, params)]
@@ -227,7 +226,6 @@ pub fn read_found(
     })
 }
 
-/// The statement for [`read_by_tag`].
 pub fn select_by_tag(namespace: &Namespace, tag: &str) -> Statement {
     Statement::new(SELECT_BY_TAG, [tag.into(), namespace.as_ref().into()])
 }

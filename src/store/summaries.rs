@@ -121,7 +121,6 @@ fn read_fields(c: &mut Columns) -> Result<SummaryFields, DbError> {
     })
 }
 
-/// The statement for [`read_count`].
 pub fn count_without_tag(namespace: &Namespace, tag: &str) -> Statement {
     Statement::new(COUNT_WITHOUT_TAG, [namespace.as_ref().into(), tag.into()])
 }

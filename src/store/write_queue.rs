@@ -38,7 +38,6 @@ pub trait CacheView {
     fn machine(&self, id: &str) -> Option<&Machine>;
 }
 
-/// The size of an effect in memory.
 pub trait MemorySize {
     /// Returns the bytes of the effect's texts.
     fn text_bytes(&self) -> usize;

@@ -12,6 +12,7 @@ use super::session_alive::{SessionAlive, SessionAliveFields};
 use super::socketio::{self, Packet};
 use crate::limits::{MAX_DELTA_TEXT_BYTES, MAX_LOCAL_ID_BYTES};
 use crate::model::json::{Json, MAX_SAFE_INTEGER, unescape};
+use crate::model::large::Field;
 use crate::model::message::TextKind;
 use crate::model::owner::Owner;
 
@@ -46,18 +47,14 @@ impl ConnectAuth {
     }
 }
 
-/// An event from a CLI.
 #[derive(Debug)]
 pub enum CliEvent<'a> {
     Message(NewMessage<'a>),
     MessageDelta(MessageDelta),
-    UpdateMetadata(SessionUpdate<'a>),
-    UpdateState(SessionUpdate<'a>),
+    Update(FieldUpdate<'a>),
     SessionAlive(SessionAlive),
     SessionEnd(SessionEnd),
     MachineAlive(MachineAlive),
-    MachineUpdateMetadata(MachineUpdate<'a>),
-    MachineUpdateState(MachineUpdate<'a>),
     RpcRegister(RpcMethod),
     RpcUnregister(RpcMethod),
     Ping,
@@ -131,20 +128,11 @@ impl MessageDelta {
     }
 }
 
-/// `update-metadata` and `update-state`: replace a versioned value of a session.
+/// `update-metadata`, `update-state`, `machine-update-metadata` and `machine-update-state`: replace a versioned value.
 #[derive(Debug)]
-pub struct SessionUpdate<'a> {
-    /// The session id.
-    pub sid: String,
-    /// The version that the update is based on.
-    pub expected_version: u64,
-    pub value: &'a RawValue,
-}
-
-/// `machine-update-metadata` and `machine-update-state`: replace a versioned value of a machine.
-#[derive(Debug)]
-pub struct MachineUpdate<'a> {
-    pub machine_id: String,
+pub struct FieldUpdate<'a> {
+    pub owner: Owner,
+    pub field: Field,
     /// The version that the update is based on.
     pub expected_version: u64,
     pub value: &'a RawValue,
@@ -202,27 +190,22 @@ pub fn decode_frame<'a>(frame: &'a str, names: &[&str]) -> Option<CliEvent<'a>> 
     }
 }
 
-/// Decodes an event from its name and arguments.
 pub fn decode<'a>(name: &str, args: &[&'a RawValue]) -> Result<CliEvent<'a>, EventError> {
     let payload = args.first().map_or("", |raw| raw.get());
     let event = match name {
         "message" => read_object(payload).map(CliEvent::Message),
         "message-delta" => read_object(payload).and_then(MessageDelta::validate).map(CliEvent::MessageDelta),
-        "update-metadata" => {
-            read_object(payload).map(|u: MetadataUpdate<'_>| CliEvent::UpdateMetadata(u.of(u.metadata)))
-        }
-        "update-state" => read_object(payload).map(|u: StateUpdate<'_>| CliEvent::UpdateState(u.of(u.agent_state))),
+        "update-metadata" => read_object(payload).map(|u: MetadataUpdate<'_>| CliEvent::Update(u.into())),
+        "update-state" => read_object(payload).map(|u: StateUpdate<'_>| CliEvent::Update(u.into())),
         "session-alive" => {
             read_object(payload).map(|alive: SessionAliveFields<'_>| CliEvent::SessionAlive(alive.read()))
         }
         "session-end" => read_object(payload).map(CliEvent::SessionEnd),
         "machine-alive" => read_object(payload).map(CliEvent::MachineAlive),
         "machine-update-metadata" => {
-            read_object(payload).map(|u: MachineMetadataUpdate<'_>| CliEvent::MachineUpdateMetadata(u.of(u.metadata)))
+            read_object(payload).map(|u: MachineMetadataUpdate<'_>| CliEvent::Update(u.into()))
         }
-        "machine-update-state" => {
-            read_object(payload).map(|u: MachineStateUpdate<'_>| CliEvent::MachineUpdateState(u.of(u.runner_state)))
-        }
+        "machine-update-state" => read_object(payload).map(|u: MachineStateUpdate<'_>| CliEvent::Update(u.into())),
         "rpc-register" => read_object(payload).and_then(RpcMethod::validate).map(CliEvent::RpcRegister),
         "rpc-unregister" => read_object(payload).and_then(RpcMethod::validate).map(CliEvent::RpcUnregister),
         "ping" => Ok(CliEvent::Ping),
@@ -233,7 +216,7 @@ pub fn decode<'a>(name: &str, args: &[&'a RawValue]) -> Result<CliEvent<'a>, Eve
 
 // The four versioned updates differ only in the names of their fields. Serde aliases would accept the names of another event.
 macro_rules! versioned_fields {
-    ($fields:ident, $value:ident, $id:ident, $update:ident) => {
+    ($fields:ident, $id:ident, $value:ident, $owner:path, $field:path) => {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct $fields<'a> {
@@ -243,17 +226,19 @@ macro_rules! versioned_fields {
             #[serde(borrow)]
             $value: &'a RawValue,
         }
-        impl<'a> $fields<'a> {
-            fn of(&self, value: &'a RawValue) -> $update<'a> {
-                $update { $id: self.$id.clone(), expected_version: self.expected_version, value }
+
+        impl<'a> From<$fields<'a>> for FieldUpdate<'a> {
+            fn from(u: $fields<'a>) -> Self {
+                Self { owner: $owner(u.$id), field: $field, expected_version: u.expected_version, value: u.$value }
             }
         }
     };
 }
-versioned_fields!(MetadataUpdate, metadata, sid, SessionUpdate);
-versioned_fields!(StateUpdate, agent_state, sid, SessionUpdate);
-versioned_fields!(MachineMetadataUpdate, metadata, machine_id, MachineUpdate);
-versioned_fields!(MachineStateUpdate, runner_state, machine_id, MachineUpdate);
+
+versioned_fields!(MetadataUpdate, sid, metadata, Owner::Session, Field::Metadata);
+versioned_fields!(StateUpdate, sid, agent_state, Owner::Session, Field::AgentState);
+versioned_fields!(MachineMetadataUpdate, machine_id, metadata, Owner::Machine, Field::MachineMetadata);
+versioned_fields!(MachineStateUpdate, machine_id, runner_state, Owner::Machine, Field::RunnerState);
 
 /// The acknowledgement of a stored `message`.
 pub fn message_ack(id: &str, seq: u64) -> String {
@@ -283,41 +268,20 @@ struct MessageRejected<'a> {
     code: &'a str,
 }
 
-/// The acknowledgement of a versioned update. `version` is the current version after the update; `field` is `metadata`,
-/// `agentState` or `runnerState`.
-pub enum UpdateAck<'a> {
-    Success {
-        version: u64,
-        field: &'a str,
-    },
-    /// `expectedVersion` is not the current version.
-    Mismatch {
-        version: u64,
-        field: &'a str,
-    },
-    Error {
-        reason: &'a str,
-        code: &'a str,
-    },
+/// The acknowledgement of a versioned update, with null as a placeholder for the value. `version` is the current version of `field`.
+/// `is_applied`: whether it is the version of the update.
+pub fn update_ack(is_applied: bool, version: u64, field: &str) -> String {
+    let result = if is_applied { "success" } else { "version-mismatch" };
+    format!(r#"{{"result":"{result}","version":{version},"{field}":null}}"#)
 }
 
-impl UpdateAck<'_> {
-    /// Encodes the acknowledgement as JSON. Its only `null` is a placeholder for the value.
-    pub fn encode(&self) -> String {
-        let versioned =
-            |result, version, field| format!(r#"{{"result":"{result}","version":{version},"{field}":null}}"#);
-        match self {
-            Self::Success { version, field } => versioned("success", version, field),
-            Self::Mismatch { version, field } => versioned("version-mismatch", version, field),
-            Self::Error { reason, code } => {
-                to_json(&UpdateFailed { result: "error", reason: &truncate(reason, MAX_ERROR_CHARS), code })
-            }
-        }
-    }
+/// The acknowledgement of a versioned update that was not stored.
+pub fn update_rejected(reason: &str, code: &str) -> String {
+    to_json(&UpdateRejected { result: "error", reason: &truncate(reason, MAX_ERROR_CHARS), code })
 }
 
 #[derive(Serialize)]
-struct UpdateFailed<'a> {
+struct UpdateRejected<'a> {
     result: &'a str,
     reason: &'a str,
     code: &'a str,

@@ -27,7 +27,7 @@ const LAYERS: &str = "
     hub::base::events     -> limits model store hub::base::peers
     hub::base::push       -> limits model push store hub::base::ports
     hub::base::state      -> limits memory_budget model push store hub::base::ports hub::base::peers hub::base::error hub::base::events hub::base::push
-    hub::base             -> limits model auth hub::base::push hub::base::state
+    hub::base             -> limits model wire auth hub::base::ports hub::base::push hub::base::state
     hub                   -> model store hub::base::ports hub::base::state hub::base
     hub::turn             -> limits model wire push store hub::base::ports hub::base::peers hub::base::error hub::base::events hub::base::push hub::base::state hub
     hub::write            -> limits memory_budget model store hub::base::ports hub::base::error hub::base::state hub hub::turn
@@ -38,7 +38,7 @@ const LAYERS: &str = "
     hub::push             -> limits model push store hub::base::ports hub::base::error hub::base::push hub hub::turn
     hub::events           -> limits model hub::base::ports hub::base::peers hub::base::error hub::base::state hub hub::turn
     hub::devices          -> model auth store hub::base::ports hub::base::peers hub::base::error hub hub::turn
-    hub::inbound          -> limits model wire auth hub::base::ports hub::base::peers hub::base::error hub::base::state hub::base hub hub::turn hub::machines hub::sessions
+    hub::inbound          -> limits model wire auth hub::base::ports hub::base::peers hub::base::error hub::base::state hub::base hub hub::turn hub::sessions
     hub::entry            -> limits memory_budget model store hub::base::ports hub::base::peers hub::base::error hub::base::events hub::base::push hub::base::state hub hub::write
     http                  -> limits memory_budget model wire auth push store hub::base::ports hub::base::peers hub::base::error hub::base::state hub hub::write hub::machines hub::sessions hub::workspace
     platform              -> limits memory_budget model wire auth push store hub::base::ports hub::base::peers hub::base::error hub::base::push hub::base hub hub::inbound http

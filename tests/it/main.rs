@@ -14,6 +14,7 @@
 mod abort;
 mod admission;
 mod alarm;
+mod answers;
 mod authentication;
 mod backpressure;
 mod bad_input {
@@ -57,6 +58,7 @@ mod many_sessions;
 mod memory;
 mod write_queue;
 mod merge {
+    mod concurrent;
     mod faults;
     mod histories;
 }

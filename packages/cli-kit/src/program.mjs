@@ -94,17 +94,17 @@ async function main(program) {
   const stop = () => (app ? app.stop() : starting.abort(new Error('The start was interrupted.')));
   // Before the start is complete, only a session that a runner started is shut down gracefully, which deletes the session while it
   // is empty. A process that was started at the terminal exits at once: the next start continues its session.
-  const canStop = () => app || startedByRunner;
+  const canStopGracefully = () => app || startedByRunner;
   // Registered before the start: without this handler, a signal skips the exit handlers, and the agent keeps running.
   const onSignal = (signal) => {
-    if (isStopping || !canStop()) process.exit(128 + constants.signals[signal]);
+    if (isStopping || !canStopGracefully()) process.exit(128 + constants.signals[signal]);
     isStopping = true;
     log.info(`${signal}: stopping`);
     stop();
   };
   process.on('SIGINT', onSignal);
   process.on('SIGTERM', onSignal);
-  process.on('disconnect', () => (canStop() ? stop() : process.exit(1)));
+  process.on('disconnect', () => (canStopGracefully() ? stop() : process.exit(1)));
 
   app = await startApp({
     ...options,

@@ -12,13 +12,12 @@ pub const EPOCH: &str = "epoch";
 pub const LAST_DB_STALL: &str = "stalled";
 /// Present while deleted sessions may have messages.
 pub const SWEEP: &str = "sweep";
-/// The prefix of the keys of active owners. The value is a [`StoredTimer`](crate::hub::base::state::liveness::StoredTimer).
+/// The prefix of the keys of active owners. The value is a [`StoredDeadline`](crate::hub::base::state::liveness::StoredDeadline).
 pub const ALIVE: &str = "alive:";
 
 /// The prefix of the keys of inactive sessions with pending requests. The value is when those are canceled.
 pub const KEPT_REQUESTS: &str = "kept:";
 
-/// Returns the key of an inactive session with pending requests.
 pub fn kept_requests_key(session: &str) -> String {
     format!("{KEPT_REQUESTS}{session}")
 }
@@ -26,7 +25,6 @@ pub fn kept_requests_key(session: &str) -> String {
 /// The prefix of the keys of resumed sessions. The value is until when a keep-alive reopens the session if it is archived.
 pub const REACTIVATION: &str = "reopen:";
 
-/// Returns the key of a resumed session.
 pub fn reactivation_key(session: &str) -> String {
     format!("{REACTIVATION}{session}")
 }
@@ -41,7 +39,6 @@ pub fn revoked_device_key(id: &str) -> String {
     format!("{REVOKED_DEVICES}{id}")
 }
 
-/// Returns the key of an active owner.
 pub fn alive_key(owner: &Owner) -> String {
     match owner {
         Owner::Session(id) => format!("{ALIVE}s:{id}"),

@@ -1,16 +1,34 @@
-//! The result of a CLI's update to a versioned field (optimistic concurrency).
+//! Updates of versioned fields by CLIs (optimistic concurrency).
 
+use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::effect::Reply;
+use crate::model::json::Json;
+use crate::model::large::Field;
 use crate::model::text_parts::TextParts;
+use crate::wire::cli::{NAMESPACE, update_ack, update_rejected};
+use crate::wire::socketio::{AckId, ack_frame};
 
-/// The result of an update, with the current version of the field and its current value (`null` for none).
-#[derive(Debug, Clone, PartialEq)]
-pub enum UpdateResult {
-    /// The update was applied as this version.
-    Success { version: u64, value: TextParts },
-    /// The update was not applied, because it is based on another version than this one.
-    Mismatch { version: u64, value: TextParts },
+/// A CLI's update of a versioned field of a session or machine.
+pub struct VersionedUpdate<'a> {
+    /// The id of the session or machine.
+    pub id: &'a str,
+    pub field: Field,
+    /// The version that the update is based on.
+    pub expected_version: u64,
+    pub value: Json,
+    /// The socket of the CLI.
+    pub from: ConnId,
+    pub ack: Option<AckId>,
 }
 
-/// Makes the reply to an update from its result; `None` when the CLI requested no acknowledgement.
-pub type MakeReply<'r> = &'r (dyn Fn(&UpdateResult) -> Option<Reply> + Send + Sync);
+impl VersionedUpdate<'_> {
+    /// Returns the reply with the current version and value of the field; `None` if the CLI requested no acknowledgement.
+    /// `is_applied`: whether the version is that of the update.
+    pub fn reply(&self, is_applied: bool, version: u64, value: TextParts) -> Option<Reply> {
+        let ack = self.ack?;
+        let frame = |answer: String| ack_frame(NAMESPACE, ack, &[&answer]);
+        let failed = update_rejected("The hub could not store the update. Try again.", "unavailable");
+        let on_commit = value.insert_into(&frame(update_ack(is_applied, version, self.field.name())), "null");
+        Some(Reply { conn: self.from, on_commit, on_failure: frame(failed) })
+    }
+}

@@ -11,15 +11,14 @@ use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::AckTiming;
 use crate::hub::base::state::effect::Effect;
-use crate::hub::base::versioned::UpdateResult;
+use crate::hub::base::versioned::VersionedUpdate;
 use crate::hub::inbound::replies::{Rejection, Sender};
-use crate::hub::machines::updates::MachineField;
 use crate::hub::sessions::messages::Draft;
 use crate::hub::turn::Turn;
 use crate::limits::{MAX_ECHO_CHARS, MAX_INLINE_BYTES, MAX_UNKNOWN_EVENTS};
 use crate::model::json::Json;
 use crate::model::owner::Owner;
-use crate::wire::cli::{CliEvent, EventError, MachineUpdate, NewMessage, SessionUpdate, decode};
+use crate::wire::cli::{CliEvent, EventError, FieldUpdate, NewMessage, decode};
 use crate::wire::field_types::truncate;
 use crate::wire::socketio::AckId;
 
@@ -48,8 +47,8 @@ impl Hub {
                 return self.turn().reject(from, &Rejection { code: "bad-payload", message, subject: None });
             }
         };
-        if let CliEvent::UpdateMetadata(update) | CliEvent::UpdateState(update) = &event {
-            self.turn().record_arrival(Owner::Session(update.sid.clone()), conn, arrived_at);
+        if let CliEvent::Update(FieldUpdate { owner: owner @ Owner::Session(_), .. }) = &event {
+            self.turn().record_arrival(owner.clone(), conn, arrived_at);
         }
         match event {
             CliEvent::Message(message) => self.on_message(from, message).await,
@@ -57,14 +56,7 @@ impl Hub {
                 Ok(()) => self.turn().acknowledge_now(from, &[]),
                 Err(error) => self.turn().reject(from, &Rejection::of(&error, Kind::Session, &delta.sid)),
             },
-            CliEvent::UpdateMetadata(update) => self.on_metadata(from, update).await,
-            CliEvent::UpdateState(update) => self.on_agent_state(from, update).await,
-            CliEvent::MachineUpdateMetadata(update) => {
-                self.on_machine_update(from, MachineField::Metadata, update).await
-            }
-            CliEvent::MachineUpdateState(update) => {
-                self.on_machine_update(from, MachineField::RunnerState, update).await
-            }
+            CliEvent::Update(update) => self.on_update(from, update).await,
             CliEvent::SessionAlive(alive) => {
                 let result = self.on_session_alive(&alive, conn, arrived_at).await;
                 if result.is_ok() {
@@ -121,41 +113,27 @@ impl Hub {
         self.record_served_or_reject(from, Owner::Session(sid), added.map(|_| ()))
     }
 
-    async fn on_metadata(self: &Arc<Self>, from: Sender, update: SessionUpdate<'_>) {
-        let make_reply = |result: &UpdateResult| from.update_reply("metadata", result);
-        let result = match self.copy_value(update.value) {
+    async fn on_update(self: &Arc<Self>, from: Sender, update: FieldUpdate<'_>) {
+        let FieldUpdate { owner, field, expected_version, value } = update;
+        let Sender { conn, ack, .. } = from;
+        let result = match self.copy_value(value) {
             Ok(value) => {
-                self.update_metadata(&update.sid, update.expected_version, value, from.conn, &make_reply).await
+                let update = VersionedUpdate { id: owner.id(), field, expected_version, value, from: conn, ack };
+                match &owner {
+                    Owner::Session(_) => self.update_session(&update).await,
+                    Owner::Machine(_) => self.update_machine(&update).await,
+                }
             }
             Err(error) => Err(error),
         };
-        self.record_update_or_reject(from, Owner::Session(update.sid), result).await
+        let is_ok = result.is_ok();
+        self.record_served_or_reject(from, owner.clone(), result);
+        if is_ok {
+            self.record_activity(owner, conn).await;
+        }
     }
 
-    async fn on_agent_state(self: &Arc<Self>, from: Sender, update: SessionUpdate<'_>) {
-        let make_reply = |result: &UpdateResult| from.update_reply("agentState", result);
-        let result = match self.copy_value(update.value) {
-            Ok(value) => {
-                self.update_agent_state(&update.sid, update.expected_version, value, from.conn, &make_reply).await
-            }
-            Err(error) => Err(error),
-        };
-        self.record_update_or_reject(from, Owner::Session(update.sid), result).await
-    }
-
-    async fn on_machine_update(self: &Arc<Self>, from: Sender, field: MachineField, update: MachineUpdate<'_>) {
-        let make_reply = |result: &UpdateResult| from.update_reply(field.name(), result);
-        let result = match self.copy_value(update.value) {
-            Ok(value) => {
-                self.update_machine(&update.machine_id, field, update.expected_version, value, from.conn, &make_reply)
-                    .await
-            }
-            Err(error) => Err(error),
-        };
-        self.record_update_or_reject(from, Owner::Machine(update.machine_id), result).await
-    }
-
-    /// Records activity other than a keep-alive. A machine comes online. The timeout of an active session restarts; an
+    /// Records activity other than a keep-alive. A machine comes online. The deadline of an active session restarts; an
     /// inactive session stays inactive. Errors are ignored, because later activity has the same effect.
     pub(in crate::hub) async fn record_activity(self: &Arc<Self>, owner: Owner, from: ConnId) {
         let now = self.rt.now();
@@ -178,15 +156,6 @@ impl Hub {
             self.turn().ensure_write_queue_has_room(value.get().len())?;
         }
         Ok(Json::from(value))
-    }
-
-    /// Rejects a failed update, or records a successful update as activity of its session or machine.
-    async fn record_update_or_reject(self: &Arc<Self>, from: Sender, owner: Owner, result: Result<(), Error>) {
-        let (conn, is_ok) = (from.conn, result.is_ok());
-        self.record_served_or_reject(from, owner.clone(), result);
-        if is_ok {
-            self.record_activity(owner, conn).await;
-        }
     }
 
     /// Rejects a failed event. After a successful event, records that the sender's socket serves the session or machine.

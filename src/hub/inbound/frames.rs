@@ -27,7 +27,6 @@ const MAX_UNRESERVED_FRAME_BYTES: usize = 2 * 1024 * 1024;
 /// The close reason of the socket with the largest queue when there is no memory for a frame.
 const NO_MEMORY_FOR_FRAMES: &str = "Too many frames wait in the hub's memory: reconnect and send again";
 
-/// Returns the session or machine that a frame keeps alive.
 fn keep_alive_owner(frame: &str) -> Option<Owner> {
     cli::decode_frame(frame, &["session-alive", "machine-alive"])?.keep_alive_owner()
 }

@@ -53,7 +53,7 @@ impl State {
     /// Makes a CLI, to which `added` was added, fit the attachment of its socket. Removes inactive sessions and machines without
     /// methods, and then, oldest first, inactive ones that the CLI has ended. `None` if the CLI still does not fit.
     fn shrink_to_attachment(&self, mut cli: Cli, added: &Owner) -> Option<Cli> {
-        let is_needed = |owner: &Owner| owner == added || self.liveness.is_running(owner);
+        let is_needed = |owner: &Owner| owner == added || self.liveness.is_live(owner);
         if !fits_attachment(&cli) {
             cli.others.retain(|other| !other.methods.is_empty() || is_needed(&other.owner));
         }

@@ -3,9 +3,8 @@
 use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::effect::Reply;
-use crate::hub::base::versioned::UpdateResult;
 use crate::hub::turn::Turn;
-use crate::wire::cli::{ErrorEvent, NAMESPACE, UpdateAck, message_rejected, ok_ack};
+use crate::wire::cli::{ErrorEvent, NAMESPACE, message_rejected, ok_ack, update_rejected};
 use crate::wire::socketio::{self, AckId};
 
 /// The sender of an event, with the acknowledgement that it requested.
@@ -43,22 +42,6 @@ impl Sender {
             on_failure: ack_frame(ack, &failed),
         })
     }
-
-    /// Returns the answer to a versioned update. `field` is the JSON name of the field.
-    pub fn update_reply(self, field: &str, result: &UpdateResult) -> Option<Reply> {
-        let (done, value) = match result {
-            UpdateResult::Success { version, value } => (UpdateAck::Success { version: *version, field }, value),
-            UpdateResult::Mismatch { version, value } => (UpdateAck::Mismatch { version: *version, field }, value),
-        };
-        let reason = "The hub could not store the update. Try again.";
-        let failed = UpdateAck::Error { reason, code: "unavailable" }.encode();
-        let ack = self.ack?;
-        Some(Reply {
-            conn: self.conn,
-            on_commit: value.clone().insert_into(&ack_frame(ack, &done.encode()), "null"),
-            on_failure: ack_frame(ack, &failed),
-        })
-    }
 }
 
 impl Turn<'_> {
@@ -82,7 +65,7 @@ impl Turn<'_> {
         let Rejection { code, message, subject } = rejection;
         if let Some(ack) = from.ack {
             let answer = match from.is_update {
-                true => UpdateAck::Error { reason: message, code }.encode(),
+                true => update_rejected(message, code),
                 false => message_rejected(message, code),
             };
             self.send_reply(from.conn, &ack_frame(ack, &answer));
@@ -92,7 +75,6 @@ impl Turn<'_> {
         }
     }
 
-    /// Sends a CLI an `error` event.
     pub(super) fn send_error_event(&mut self, conn: ConnId, message: &str, code: &str, subject: Option<(&str, &str)>) {
         let event = ErrorEvent::new(message, code, subject).encode();
         self.send_reply(conn, &socketio::event_frame(NAMESPACE, None, "error", &[&event]));
@@ -103,7 +85,6 @@ fn ack_frame(ack: AckId, answer: &str) -> String {
     socketio::ack_frame(NAMESPACE, ack, &[answer])
 }
 
-/// Returns the code of an `error` event.
 pub fn event_code(error: &Error) -> &'static str {
     match error {
         Error::Forbidden(_) => "access-denied",

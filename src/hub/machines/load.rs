@@ -29,7 +29,7 @@ impl Hub {
             for machine in machines.iter_mut().filter(|machine| machine.active) {
                 let owner = Owner::Machine(machine.id.clone());
                 machine.active_at = machine.active_at.max(turn.liveness.active_at(&owner));
-                turn.start_timeout_if_missing(owner);
+                turn.start_deadline_if_missing(owner);
             }
             turn.cache.insert_loaded_machines(read, machines);
         }

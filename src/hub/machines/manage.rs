@@ -5,9 +5,10 @@ use std::sync::Arc;
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind, check_size};
 use crate::hub::base::state::State;
-use crate::hub::machines::updates::MachineField;
+use crate::hub::machines::updates::get_field;
 use crate::limits::{MAX_CONTENT_BYTES, MAX_MACHINES};
 use crate::model::json::Json;
+use crate::model::large::Field;
 use crate::model::machine::Machine;
 use crate::model::owner::Owner;
 
@@ -25,7 +26,7 @@ impl Hub {
         if id.is_empty() || id.len() > MAX_MACHINE_ID_BYTES {
             return Err(Error::field("id", format!("Field `id` must have 1 to {MAX_MACHINE_ID_BYTES} bytes.")));
         }
-        let fields = [(MachineField::Metadata, Some(metadata)), (MachineField::RunnerState, runner_state)];
+        let fields = [(Field::MachineMetadata, Some(metadata)), (Field::RunnerState, runner_state)];
         let fields = fields.into_iter().filter_map(|(field, value)| Some((field, value?))).collect::<Vec<_>>();
         fields.iter().try_for_each(|(field, value)| check_size(field.name(), value, MAX_CONTENT_BYTES))?;
         match self.load_machine(id).await {
@@ -44,7 +45,7 @@ impl Hub {
                 cache.insert_machine(machine, write_queue.queued_images());
             }
             for (field, value) in fields {
-                let current = field.get(turn.cache.machine(id)?);
+                let current = get_field(turn.cache.machine(id)?, field);
                 // A large value is not in memory, so it can't be compared and counts as changed.
                 if current.stored.inline() != Some(&value) {
                     let version = current.version + u64::from(!is_new);

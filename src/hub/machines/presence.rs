@@ -37,7 +37,7 @@ impl Hub {
         Ok(timing)
     }
 
-    /// Takes a machine offline after its timeout, unless activity has restarted it.
+    /// Takes a machine offline after its deadline, unless activity has moved the deadline.
     pub(in crate::hub) async fn expire_machine(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         let owner = Owner::Machine(id.to_owned());
         self.load_machine(id).await?;
@@ -50,7 +50,7 @@ impl Hub {
         turn.liveness.stop(&owner);
         if was_active {
             turn.record_machine_change(id, self.rt.now())?;
-            turn.write_queue.on_commit(Effect::DeleteTimer(owner));
+            turn.write_queue.on_commit(Effect::DeleteDeadline(owner));
         } else {
             self.rt.kv_delete(&alive_key(&owner));
         }

@@ -7,16 +7,15 @@ use serde::Serialize;
 
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, check_size};
-use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::State;
 use crate::hub::base::state::effect::Effect;
-use crate::hub::base::versioned::{MakeReply, UpdateResult};
+use crate::hub::base::versioned::VersionedUpdate;
 use crate::hub::turn::Turn;
 use crate::hub::write::large::{FieldValue, incomplete_value};
 use crate::limits::{MAX_CONTENT_BYTES, MAX_MACHINE_BYTES};
 use crate::model::event::Event;
 use crate::model::json::Json;
-use crate::model::large::{Field, StoredField};
+use crate::model::large::Field;
 use crate::model::machine::Machine;
 use crate::model::owner::Owner;
 use crate::model::text_parts::TextParts;
@@ -25,41 +24,10 @@ use crate::wire::update::{UpdateBody, VALUE_PLACEHOLDER, Versioned, update_frame
 /// A machine's value up to this size is always held in memory, in bytes.
 const SMALL_VALUE_BYTES: usize = 4_000;
 
-/// A versioned field of a machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MachineField {
-    Metadata,
-    RunnerState,
-}
-
-impl MachineField {
-    /// Returns the name of the JSON member.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Metadata => "metadata",
-            Self::RunnerState => "runnerState",
-        }
-    }
-
-    fn field(self) -> Field {
-        match self {
-            Self::Metadata => Field::MachineMetadata,
-            Self::RunnerState => Field::RunnerState,
-        }
-    }
-
-    pub(super) fn get(self, m: &Machine) -> FieldValue<'_> {
-        match self {
-            Self::Metadata => FieldValue { stored: &m.metadata, version: m.metadata_version },
-            Self::RunnerState => FieldValue { stored: &m.runner_state, version: m.runner_state_version },
-        }
-    }
-
-    fn get_mut(self, m: &mut Machine) -> (&mut StoredField, &mut u64) {
-        match self {
-            Self::Metadata => (&mut m.metadata, &mut m.metadata_version),
-            Self::RunnerState => (&mut m.runner_state, &mut m.runner_state_version),
-        }
+pub(super) fn get_field(m: &Machine, field: Field) -> FieldValue<'_> {
+    match field {
+        Field::RunnerState => FieldValue { stored: &m.runner_state, version: m.runner_state_version },
+        _ => FieldValue { stored: &m.metadata, version: m.metadata_version },
     }
 }
 
@@ -98,42 +66,33 @@ impl<'a> MachineChanges<'a> {
 }
 
 impl Hub {
-    pub async fn update_machine(
-        self: &Arc<Self>,
-        id: &str,
-        field: MachineField,
-        expected: u64,
-        value: Json,
-        from: ConnId,
-        make_reply: MakeReply<'_>,
-    ) -> Result<(), Error> {
-        if field == MachineField::Metadata && !value.is_object() {
+    /// Updates the metadata or the runner state of a machine for a CLI.
+    pub async fn update_machine(self: &Arc<Self>, update: &VersionedUpdate<'_>) -> Result<(), Error> {
+        let VersionedUpdate { id, field, value, .. } = update;
+        if *field == Field::MachineMetadata && !value.is_object() {
             return Err(Error::field("metadata", "Field `metadata` must be an object."));
         }
-        check_size(field.name(), &value, MAX_CONTENT_BYTES)?;
+        check_size(field.name(), value, MAX_CONTENT_BYTES)?;
         self.load_machine(id).await?;
         let large = {
             let mut turn = self.turn();
             turn.ensure_write_queue_has_room(value.text().len())?;
-            let current = field.get(turn.cache.machine(id)?);
+            let current = get_field(turn.cache.machine(id)?, *field);
             let version = current.version;
-            if version == expected {
-                let value = Some(value).filter(|value| !value.is_null());
-                let result = turn.apply_machine_update(id, field, version + 1, value, from)?;
-                make_reply(&result).into_iter().for_each(|reply| turn.write_queue.on_commit(Effect::Reply(reply)));
+            if version == update.expected_version {
+                turn.apply_machine_update(update, version + 1)?;
                 None
             } else if let Some(large) = current.stored.large() {
                 Some((large.clone(), version))
             } else {
                 let value = TextParts::value(current.stored.json().cloned());
-                let reply = make_reply(&UpdateResult::Mismatch { version, value });
-                reply.into_iter().for_each(|reply| turn.write_queue.on_commit(Effect::Reply(reply)));
+                turn.reply_on_commit(update.reply(false, version, value));
                 None
             }
         };
         if let Some((large, version)) = large {
             let value = self.read_durable_value(id, &large).await?.ok_or_else(incomplete_value)?;
-            let reply = make_reply(&UpdateResult::Mismatch { version, value: TextParts::value(Some(value)) });
+            let reply = update.reply(false, version, TextParts::value(Some(value)));
             reply.into_iter().for_each(|reply| self.turn().send_committed_reply(reply));
             return Ok(());
         }
@@ -143,33 +102,26 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Sets a field, and queues the write, the update for CLIs other than `from`, and the event.
-    fn apply_machine_update(
-        &mut self,
-        id: &str,
-        field: MachineField,
-        version: u64,
-        value: Option<Json>,
-        from: ConnId,
-    ) -> Result<UpdateResult, Error> {
+    /// Sets a field, and queues the write, the event, the update for the other CLIs, and the reply.
+    fn apply_machine_update(&mut self, update: &VersionedUpdate<'_>, version: u64) -> Result<(), Error> {
+        let VersionedUpdate { id, field, .. } = *update;
         let now = self.hub.rt.now();
+        let value = Some(update.value.clone()).filter(|value| !value.is_null());
         self.set_machine_field(id, field, version, value.clone())?;
         self.state.record_machine_change(id, now)?;
-        let value = TextParts::queued_value(field.field(), value);
+        let value = TextParts::queued_value(field, value);
         let versioned = Some(Versioned::new(version));
         let (metadata, runner_state) = match field {
-            MachineField::Metadata => (versioned, None),
-            MachineField::RunnerState => (None, versioned),
+            Field::RunnerState => (None, versioned),
+            _ => (versioned, None),
         };
         let body = UpdateBody::UpdateMachine { machine_id: id, metadata, runner_state };
         let frame = update_frame(&self.hub.new_id(), self.state.events.next_unused(now), now, &body);
         let parts = value.clone().insert_into(&frame, VALUE_PLACEHOLDER);
-        self.state.write_queue.on_commit(Effect::Update {
-            owner: Owner::Machine(id.to_owned()),
-            except: Some(from),
-            parts,
-        });
-        Ok(UpdateResult::Success { version, value })
+        let (owner, except) = (Owner::Machine(id.to_owned()), Some(update.from));
+        self.state.write_queue.on_commit(Effect::Update { owner, except, parts });
+        self.state.reply_on_commit(update.reply(true, version, value));
+        Ok(())
     }
 
     /// Sets a field. If the machines would occupy more than [`MAX_MACHINE_BYTES`], a value above [`SMALL_VALUE_BYTES`]
@@ -177,18 +129,21 @@ impl Turn<'_> {
     pub(super) fn set_machine_field(
         &mut self,
         id: &str,
-        field: MachineField,
+        field: Field,
         new_version: u64,
         new_value: Option<Json>,
     ) -> Result<(), Error> {
         let State { cache, write_queue, .. } = &mut *self.state;
         let new_bytes = new_value.as_ref().map_or(0, |value| value.text().len());
         let is_full = cache.machine_bytes() + new_bytes > MAX_MACHINE_BYTES;
-        let max_inline_bytes = if is_full { SMALL_VALUE_BYTES } else { field.field().max_inline_bytes() };
-        let (current, version) = field.get_mut(cache.machine_mut(id, write_queue)?);
+        let max_inline_bytes = if is_full { SMALL_VALUE_BYTES } else { field.max_inline_bytes() };
+        let m = cache.machine_mut(id, write_queue)?;
+        let (current, version) = match field {
+            Field::RunnerState => (&mut m.runner_state, &mut m.runner_state_version),
+            _ => (&mut m.metadata, &mut m.metadata_version),
+        };
         *version = new_version;
-        let owner = (id, field.field());
-        self.hub.set_value_within(max_inline_bytes, write_queue, owner, new_version, current, new_value);
+        self.hub.set_value_within(max_inline_bytes, write_queue, (id, field), new_version, current, new_value);
         Ok(())
     }
 }

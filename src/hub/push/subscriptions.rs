@@ -74,7 +74,6 @@ impl Hub {
         Ok(())
     }
 
-    /// Deletes subscriptions by their endpoints.
     pub(in crate::hub) async fn delete_subscriptions(&self, endpoints: &[String]) -> Result<(), Error> {
         self.change_subscriptions(vec![push::delete(&self.config.namespace, endpoints)]).await?;
         // If no subscription is left, this read stores the assumption that there are no subscribers.
@@ -121,7 +120,6 @@ impl Hub {
         self.rt.kv_put(ASSUMED_EMPTY_KEY, &until.to_string());
     }
 
-    /// Ends the assumption that there are no subscribers.
     fn end_assuming_no_subscribers(&self) {
         if self.turn().push.subscribers.end_assuming_empty() {
             self.rt.kv_delete(ASSUMED_EMPTY_KEY);

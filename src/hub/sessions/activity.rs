@@ -48,7 +48,7 @@ impl Turn<'_> {
             self.state.record_presence(id)?;
         }
         // Queued even if the session is inactive in memory, because an earlier change to inactive may not be durable yet.
-        self.state.write_queue.on_commit(Effect::DeleteTimer(owner));
+        self.state.write_queue.on_commit(Effect::DeleteDeadline(owner));
         Ok(())
     }
 

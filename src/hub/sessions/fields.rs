@@ -127,7 +127,7 @@ impl State {
         now: u64,
     ) -> Vec<(String, Json)> {
         let mut unknown = CompletedRequests::default();
-        let Some(CachedSession { session, completed, .. }) = self.cache.entry_mut_keeping_summary(session) else {
+        let Some(CachedSession { session, completed, .. }) = self.cache.entry_mut_unrecorded(session) else {
             return unknown.select(received_entries(received), None, now);
         };
         let known = completed.as_mut().map_or(&mut unknown, Arc::make_mut);
@@ -231,7 +231,6 @@ pub(in crate::hub) fn received_entries<'a>(
 }
 
 impl CachedSession {
-    /// Returns the text of the agent state with the most recent completed requests.
     pub(in crate::hub) fn agent_state_with_recent_completed(&self, base: Option<Json>) -> TextParts {
         let recent = self.completed.iter().flat_map(|completed| completed.most_recent());
         agent_state_to_text(base.as_ref(), recent.map(|(id, entry)| (id, entry.raw())))

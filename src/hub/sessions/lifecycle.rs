@@ -119,7 +119,6 @@ pub fn check_reason(reason: Option<&str>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the metadata of a session with the fields of an archived one.
 fn with_archived_fields(metadata: Option<&Json>, reason: &str, now: u64) -> Json {
     let fields = [
         ("lifecycleState", Json::of("archived")),

@@ -50,7 +50,7 @@ impl Hub {
             };
             if matches!(selection, Selection::Ids(_)) {
                 // The JSON that is read for a page stays in memory until the page is complete.
-                keep_json = Some(self.turn().cache.list.keep_json());
+                keep_json = Some(self.turn().cache.session_list.keep_json());
             }
             // The memory of the rows and of the summaries made from them.
             let _memory = self.wait_for_memory_until(2 * LIST_READ_BYTES, deadline).await?;
@@ -72,7 +72,7 @@ impl Turn<'_> {
             if fields.active && self.state.cache.entry(&fields.id).is_none() {
                 let owner = Owner::Session(fields.id.clone());
                 fields.active_at = fields.active_at.max(self.state.liveness.active_at(&owner));
-                self.start_timeout_if_missing(owner);
+                self.start_deadline_if_missing(owner);
             }
             let summary = SessionSummary::of(&fields);
             // If the session was evicted during the read, the summary may be stale. Memory has a newer one, unless the session was
@@ -82,11 +82,11 @@ impl Turn<'_> {
             }
         }
         match selection {
-            Selection::After(_) => self.state.cache.list.record_read(read.last_tag, read.is_complete),
+            Selection::After(_) => self.state.cache.session_list.record_read(read.last_tag, read.is_complete),
             Selection::Ids(ids) if read.is_complete => {
                 let is_deleted = |id: &&String| self.state.cache.evictions.redeem(ticket, Key::Id(id)).is_some();
                 let deleted: Vec<&String> = ids.iter().filter(is_deleted).collect();
-                deleted.into_iter().for_each(|id| self.state.cache.list.remove_unread(id));
+                deleted.into_iter().for_each(|id| self.state.cache.session_list.remove_unread(id));
             }
             Selection::Ids(_) => {}
         }

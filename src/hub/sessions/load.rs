@@ -68,7 +68,7 @@ impl Hub {
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             loop {
-                self.read_session(id, details).await?;
+                self.load_session_unlocked(id, details).await?;
                 let unlocked = self.turn().in_flight.wait_for_unlock(id);
                 match unlocked {
                     // A merge may have deleted the session, so it is loaded again.
@@ -79,18 +79,12 @@ impl Hub {
         })
     }
 
-    /// Loads a session without waiting for a merge, for callers that check the lock themselves.
-    pub fn load_session_unlocked<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
-        self.read_session(id, Details::None)
-    }
-
-    /// Loads a session like [`load_session_unlocked`](Self::load_session_unlocked), to add a message with a local id. Loads the local
-    /// ids, too, if the session is not in memory.
-    pub fn load_for_message<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
-        self.read_session(id, Details::LocalIds)
-    }
-
-    fn read_session<'a>(self: &'a Arc<Self>, id: &'a str, details: Details) -> BoxFuture<'a, Result<(), Error>> {
+    /// Loads a session like [`load_session_with`](Self::load_session_with), without waiting for a merge.
+    pub fn load_session_unlocked<'a>(
+        self: &'a Arc<Self>,
+        id: &'a str,
+        details: Details,
+    ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             loop {
                 if self.turn().cache.touch(id) {
@@ -211,7 +205,7 @@ impl Hub {
         self.load_session(id).await?;
         {
             let mut turn = self.turn();
-            let Some(entry) = turn.cache.entry_mut_keeping_summary(id) else { return Ok(true) };
+            let Some(entry) = turn.cache.entry_mut_unrecorded(id) else { return Ok(true) };
             entry.todos_searched = true;
             let Some(todos) = todos else { return Ok(true) };
             let Ok(entry) = turn.session_mut(id) else { return Ok(true) };
@@ -322,12 +316,12 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Inserts a session that was read from the database, and starts its timeout if it is active.
+    /// Inserts a session that was read from the database, and starts its deadline if it is active.
     pub(super) fn insert_loaded(&mut self, read: &CurrentRead, mut session: Session) {
         if session.active {
             let owner = Owner::Session(session.id.clone());
             session.active_at = session.active_at.max(self.state.liveness.active_at(&owner));
-            self.start_timeout_if_missing(owner);
+            self.start_deadline_if_missing(owner);
         }
         self.state.cache.insert_loaded(read, session);
         self.state.evict_sessions();
@@ -342,7 +336,7 @@ fn insert_details(
     details: Details,
     results: impl IntoIterator<Item = Vec<Row>>,
 ) -> Result<(), Error> {
-    let Some(entry) = state.cache.entry_mut_keeping_summary(id) else { return Ok(()) };
+    let Some(entry) = state.cache.entry_mut_unrecorded(id) else { return Ok(()) };
     let mut results = results.into_iter();
     let mut next = || results.next().unwrap_or_default();
     match details {

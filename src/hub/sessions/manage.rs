@@ -27,7 +27,6 @@ pub struct NewSession {
     pub tag: String,
     pub metadata: Json,
     pub agent_state: Option<Json>,
-    /// The model mode.
     pub model: Option<String>,
 }
 

@@ -13,6 +13,7 @@ use crate::hub::base::state::effect::Effect;
 use crate::hub::base::state::evictions::{Key, ReadTicket};
 use crate::hub::base::storage_keys::alive_key;
 use crate::hub::sessions::changes::Changes;
+use crate::hub::sessions::load::Details;
 use crate::hub::turn::Turn;
 use crate::hub::write::large::{self, incomplete_value};
 use crate::memory_budget::Reservation;
@@ -59,13 +60,13 @@ impl Hub {
 
     async fn merge_locked(self: &Arc<Self>, old: &str, new: &str, mut memory: Reservation) -> Result<(), Error> {
         loop {
-            match self.load_session_unlocked(old).await {
+            match self.load_session_unlocked(old, Details::None).await {
                 Ok(()) => {}
                 // A deleted session needs no merge.
                 Err(Error::NotFound(_)) => return Ok(()),
                 Err(error) => return Err(error),
             }
-            self.load_session_unlocked(new).await?;
+            self.load_session_unlocked(new, Details::None).await?;
             self.lock_write_queue().await;
             let sessions = {
                 let turn = self.turn();
@@ -214,7 +215,7 @@ impl Turn<'_> {
             self.insert_loaded(&read, merged);
         }
         let now = self.hub.rt.now();
-        let Some(entry) = self.state.cache.entry_mut_keeping_summary(&new) else { return Ok(()) };
+        let Some(entry) = self.state.cache.entry_mut_unrecorded(&new) else { return Ok(()) };
         entry.presence_published_at = now;
         let pinned = entry.session.pinned.then_some(true);
         let event = Event::session_updated(&new, &Changes { pinned, ..Changes::presence(&entry.session) });

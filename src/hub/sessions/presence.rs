@@ -23,7 +23,7 @@ use crate::wire::session_alive::SessionAlive;
 /// Why a session ends.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::hub) enum EndCause {
-    /// A CLI has left the session. If another CLI serves the session, the session ends at its timeout instead.
+    /// A CLI has left the session. If another CLI serves the session, the session ends at its deadline instead.
     LeftBy(ConnId),
     /// The agent was aborted. The session stays active if a report of it came after the first `reports` reports of the namespace.
     Aborted {
@@ -63,7 +63,7 @@ impl Hub {
         self.with_field(id, large::metadata, |state, metadata| Ok(metadata.filter(|_| may_reopen(state)))).await
     }
 
-    /// Handles `session-end`. If another socket serves the session, the session ends only when its timeout passes.
+    /// Handles `session-end`. If another socket serves the session, the session ends only when its deadline passes.
     pub async fn on_session_end(self: &Arc<Self>, end: &SessionEnd, from: ConnId) -> Result<AckTiming, Error> {
         self.turn().ensure_write_queue_has_room(0)?;
         self.end_session(&end.sid, EndCause::LeftBy(from)).await?;
@@ -77,7 +77,7 @@ impl Hub {
             match cause {
                 EndCause::LeftBy(cli) if turn.is_served(&owner, Some(cli), self.rt.now()) => {
                     if turn.liveness.request_end(&owner) {
-                        turn.store_timer(&owner);
+                        turn.store_deadline(&owner);
                     }
                     return Ok(());
                 }
@@ -91,12 +91,12 @@ impl Hub {
         Ok(())
     }
 
-    /// Makes a session inactive after its timeout, unless activity has restarted the timeout. If a CLI has ended the session, cancels
+    /// Makes a session inactive after its deadline, unless activity has moved the deadline. If a CLI has ended the session, cancels
     /// its pending requests. Otherwise keeps them for a day, because the CLI may still wait for answers.
     pub(in crate::hub) async fn expire_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         let owner = Owner::Session(id.to_owned());
         self.load_session(id).await?;
-        if self.turn().liveness.stored_timer(&owner).is_end_requested {
+        if self.turn().liveness.stored_deadline(&owner).is_end_requested {
             let end = |turn: &mut Turn<'_>, stored| {
                 if !turn.liveness.is_expired(&owner) {
                     return Ok(());

@@ -13,6 +13,7 @@ use crate::hub::base::state::State;
 use crate::hub::base::state::activation_waiters::Activation;
 use crate::hub::base::storage_keys::reactivation_key;
 use crate::hub::machines::spawn::parse_spawn_result;
+use crate::hub::sessions::load::Details;
 use crate::hub::turn::Turn;
 use crate::limits::RESUME_TIMEOUT_MS;
 use crate::model::json::{Json, JsonObject};
@@ -41,7 +42,7 @@ impl Hub {
     pub async fn resume(self: &Arc<Self>, id: &str) -> Result<String, Error> {
         let deadline = self.rt.now() + RESUME_TIMEOUT_MS;
         let plan = loop {
-            self.load_session_unlocked(id).await?;
+            self.load_session_unlocked(id, Details::None).await?;
             if self.is_active(id) {
                 return Ok(id.to_owned());
             }

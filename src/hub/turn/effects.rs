@@ -40,8 +40,8 @@ impl Turn<'_> {
                     self.publish(event_numbers.next(), event);
                 }
                 Effect::Notify(notification) => self.queue_notification(notification),
-                Effect::DeleteTimer(owner) => {
-                    if !self.state.liveness.is_running(&owner) {
+                Effect::DeleteDeadline(owner) => {
+                    if !self.state.liveness.is_live(&owner) {
                         self.hub.rt.kv_delete(&alive_key(&owner));
                     }
                     inactive += 1;
@@ -74,8 +74,8 @@ impl Turn<'_> {
                     let _ = waiter.send(Err(error.clone()));
                 }
                 // The session or machine should have become inactive. It is still active in the database, so the hub tries again
-                // after another timeout.
-                Effect::DeleteTimer(owner) => self.start_timeout(owner),
+                // at the next deadline.
+                Effect::DeleteDeadline(owner) => self.start_deadline(owner),
                 Effect::Publish(_) | Effect::Update { .. } | Effect::Message { .. } | Effect::Notify(_) => {}
             }
         }

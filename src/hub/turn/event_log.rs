@@ -37,7 +37,6 @@ impl Turn<'_> {
         }));
     }
 
-    /// Restores the event stream after hibernation or a restart.
     pub(in crate::hub) fn restore_event_stream(&mut self) {
         let last_published =
             self.state.connections.subscriptions().map(|(_, subscription)| subscription.last_published).max();

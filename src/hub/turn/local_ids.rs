@@ -77,6 +77,6 @@ impl State {
     }
 
     fn local_ids_mut(&mut self, session: &str) -> Option<&mut LocalIds> {
-        self.cache.entry_mut_keeping_summary(session)?.local_ids.as_mut()
+        self.cache.entry_mut_unrecorded(session)?.local_ids.as_mut()
     }
 }

@@ -1,5 +1,6 @@
 //! A turn: an atomic step of the hub, which holds the lock of the hub's state and does not await.
 
+pub mod deadlines;
 pub mod effects;
 pub mod event_log;
 pub mod event_stream;
@@ -9,7 +10,6 @@ pub mod outbox;
 pub mod publish;
 pub mod schedule;
 pub mod sockets;
-pub mod timers;
 pub mod values;
 
 use std::ops::{Deref, DerefMut};

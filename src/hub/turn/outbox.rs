@@ -78,7 +78,7 @@ impl Turn<'_> {
             Some(Peer::Web(_)) => self.stop_logging_later(),
             Some(Peer::Cli(cli)) => {
                 for owner in cli.served() {
-                    self.restart_timeout_on_disconnect(&owner, now);
+                    self.restart_deadline_on_disconnect(&owner, now);
                     self.state.activation_waiters.cancel_report_waiters(owner.id());
                 }
             }

@@ -33,7 +33,6 @@ impl Turn<'_> {
         }));
     }
 
-    /// Sets the alarm for the earliest deadline.
     pub(in crate::hub) fn set_next_alarm(&mut self) {
         let next = self.state.next_deadline();
         self.request_alarm(next);
@@ -41,7 +40,7 @@ impl Turn<'_> {
 
     /// Starts heartbeats and pings when the first client connects. Skips the ticks that were missed without clients.
     pub(in crate::hub) fn start_ticks(&mut self) {
-        if self.state.has_no_clients() {
+        if !self.state.has_clients() {
             let now = self.hub.rt.now();
             self.state.schedule.skip_ticks(now);
             self.hub.rt.kv_put(LAST_TICK, &now.to_string());

@@ -43,7 +43,6 @@ impl Turn<'_> {
 }
 
 impl Hub {
-    /// Writes the peer of a socket to its attachment.
     pub(in crate::hub) fn write_attachment(&self, conn: ConnId, peer: &Peer) {
         self.rt.attach(conn, &serde_json::to_string(peer).unwrap_or_default());
     }

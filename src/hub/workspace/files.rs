@@ -113,7 +113,6 @@ impl Hub {
         self.forward(w, Method::ListSlashCommands, &AgentParams { agent }).await
     }
 
-    /// Calls a method with params as JSON text.
     pub async fn call_method(&self, w: &Workspace, method: Method, params: &str) -> String {
         or_failure(self.call_session(w, method, params).await)
     }
@@ -237,14 +236,5 @@ mod tests {
         ] {
             assert!(path_within(directory, "path", path).is_err(), "{directory} {path}");
         }
-    }
-
-    #[test]
-    fn a_file_entry_has_the_name_and_both_paths() {
-        let entry = file_entry("/code/", "./src/main.rs");
-        assert_eq!(
-            (entry.file_name.as_str(), entry.file_path.as_str(), entry.full_path.as_str()),
-            ("main.rs", "src/main.rs", "/code/src/main.rs")
-        );
     }
 }

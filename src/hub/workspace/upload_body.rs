@@ -125,17 +125,3 @@ pub fn fault_to_error(fault: UploadFault, limit: FileLimit) -> Error {
         UploadFault::Stalled => Error::UploadStalled,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn escaped_json_is_ascii_and_has_the_same_value() {
-        let text = "{\"filename\":\"\u{fc}\u{1f600}\"}";
-        let escaped = escape_non_ascii(text);
-        assert!(escaped.is_ascii());
-        let parse = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
-        assert_eq!(parse(&escaped), parse(text));
-    }
-}

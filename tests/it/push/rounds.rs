@@ -4,8 +4,7 @@
 use crate::support::World;
 use crate::support::pushes::{Browser, pending, push_fixture, second_browser};
 use crate::support::sqlite::BatchKind;
-use serde_json::{Value, json};
-use session_gateway_hub::hub::base::ports::Runtime;
+use serde_json::json;
 use session_gateway_hub::store::DbError;
 
 fn outage() -> DbError {
@@ -172,26 +171,6 @@ async fn push_messages_above_600_a_minute_are_delayed_even_over_a_hibernation() 
     world.advance(1_000).await;
     assert_eq!(world.rt.take_pushes().len(), 100);
     assert_eq!(world.outcomes_newest_first().await, ["sent"; 14]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_delivery_that_an_earlier_version_stored_with_endpoints_is_retried() {
-    let (world, session, mut cli, _) = push_fixture().await;
-    let browser = second_browser(&world, &[(503, Some("10")), (201, None)]).await;
-    cli.send_ready(&session).await;
-    world.advance(1).await;
-    world.rt.take_pushes();
-    let (key, stored) = world.rt.stored_entries().into_iter().find(|(key, _)| key.starts_with("push:item")).unwrap();
-    let mut item: Value = serde_json::from_str(&stored).unwrap();
-    let target = item["targets"][0].as_object_mut().unwrap();
-    assert_eq!(target.remove("to").unwrap().as_str().unwrap().len(), 22, "the id of the endpoint");
-    target.insert("endpoint".into(), json!(browser.endpoint));
-    world.rt.kv_put(&key, &item.to_string());
-    world.hibernate_and_wake().await;
-    world.advance(10_000).await;
-    let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
-    assert_eq!(browser.read(message)["title"], "Session Ready");
-    assert_eq!(world.outcomes_newest_first().await, ["sent"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -55,3 +55,8 @@ pub async fn state_event(web: &mut Web) -> Value {
         }
     }
 }
+
+/// The ids of the pending requests.
+pub async fn pending(world: &World, session: &str) -> Vec<String> {
+    agent_state(world, session).await["requests"].as_object().unwrap().keys().cloned().collect()
+}

@@ -1,7 +1,7 @@
 use super::*;
-use crate::limits::{MAX_LOG_ROW_BYTES, MAX_LOGGED_EVENT_BYTES, RETAINED_BYTES, RETAINED_EVENTS};
+use crate::limits::{MAX_LOG_ROW_BYTES, MAX_LOGGED_EVENT_BYTES, RETAINED_BYTES};
 use crate::model::event::Audience;
-use crate::store::events::{TRIM_BYTES, TRIM_EVENTS};
+use crate::store::events::TRIM_BYTES;
 
 /// The clock, in Unix milliseconds: the first number is 101.
 const NOW: u64 = 0;
@@ -96,35 +96,6 @@ fn floor(stream: &EventStream) -> u64 {
 }
 
 #[test]
-fn without_clients_events_have_numbers_but_are_not_sent_or_logged() {
-    let mut stream = woken("off 99", None);
-    let reserved = stream.reserve_for_batch(1, NOW);
-    assert!(stream.encode_batch(reserved.clone(), [event(1)].iter()).is_empty() && stream.encode_gap(101).is_empty());
-    assert_eq!(stream.on_committed(Some(reserved.start), || panic!("no client receives it")), None);
-    assert_eq!((stream.last_published(), stream.pending_read(), stream.logging_ends_at()), (101, None, None));
-    assert!(!stream.on_last_client_disconnected(NOW) && stream.on_failed(true).is_none());
-}
-
-#[test]
-fn the_log_ends_ten_minutes_after_the_last_client_left_and_the_next_one_starts_later() {
-    let mut stored = StoredStream::new();
-    assert_eq!(stored.commit(&[1]), [101]);
-    assert!(!stored.stream.on_client_connected(), "its head is stored");
-    assert!(stored.stream.on_last_client_disconnected(7) && !stored.stream.on_last_client_disconnected(8));
-    assert_eq!(
-        (stored.stream.head(), stored.stream.logging_ends_at()),
-        ("on 100 7".to_owned(), Some(7 + LOG_RETENTION_MS))
-    );
-    assert_eq!(stored.stream.on_log_alarm(6 + LOG_RETENTION_MS), None);
-    assert!(stored.stream.on_client_connected(), "a client has come back");
-    assert!(stored.stream.on_last_client_disconnected(9));
-    let last = stored.stream.on_log_alarm(9 + LOG_RETENTION_MS).unwrap();
-    assert_eq!((stored.stream.head(), numbers(&stored.stream)), (format!("off {last}"), vec![]));
-    let mut next = woken(&stored.stream.head(), None);
-    assert!(next.on_client_connected() && next.log_start() > last);
-}
-
-#[test]
 fn the_number_of_a_failed_batch_is_not_used_again() {
     let mut stored = StoredStream::new();
     stored.write(&[1, 1]);
@@ -132,20 +103,6 @@ fn the_number_of_a_failed_batch_is_not_used_again() {
     assert_eq!(stored.stream.pending_read(), None);
     assert_eq!(stored.commit(&[1]), [103]);
     assert_eq!(stored.stream.next_unused(NOW), 104);
-}
-
-#[test]
-fn clients_receive_the_events_of_a_failed_batch_that_was_committed() {
-    let mut stored = StoredStream::new();
-    stored.commit(&[1]);
-    stored.write(&[1, 1]);
-    assert_eq!(stored.stream.on_failed(true), Some(Action::Read));
-    assert_eq!(stored.stream.pending_read().and_then(|read| read.after), Some(101));
-    let actions = stored.finish_read();
-    assert_eq!(sent(actions), [102, 103]);
-    assert_eq!((stored.stream.pending_read(), numbers(&stored.stream)), (None, vec![101, 102, 103]));
-    assert_eq!(stored.commit(&[1]), [104]);
-    assert_eq!(stored.rows.last().map(|row| row.floor), Some(103));
 }
 
 #[test]
@@ -161,74 +118,6 @@ fn a_read_that_began_before_the_last_failure_is_ignored() {
     assert_eq!(stored.stream.on_rows_read(first, &[]), []);
     assert!(stored.stream.pending_read().is_some());
     assert_eq!(sent(stored.finish_read()), [102]);
-}
-
-#[test]
-fn a_failed_batch_is_a_gap_if_the_log_started_during_its_commit() {
-    let mut stream = woken("off 99", None);
-    let reserved = stream.reserve_for_batch(1, NOW);
-    stream.on_client_connected();
-    assert_eq!(stream.log_start(), reserved.start);
-    assert_eq!(stream.on_failed(true), Some(Action::Gap(reserved.start)));
-    assert_eq!((stream.pending_read(), stream.last_published()), (None, reserved.start));
-}
-
-#[test]
-fn events_from_before_the_start_are_sent_and_not_logged() {
-    let mut stream = woken("off 99", None);
-    let reserved = stream.reserve_for_batch(1, NOW);
-    stream.on_client_connected();
-    assert_eq!(sent(stream.on_committed(Some(reserved.start), || event(1))), [101]);
-    assert_eq!((floor(&stream), numbers(&stream)), (101, vec![]));
-}
-
-#[test]
-fn an_event_without_a_number_has_that_of_the_event_before_and_is_not_logged() {
-    let mut stored = StoredStream::new();
-    stored.commit(&[1]);
-    assert_eq!(sent(stored.stream.on_committed(None, || event(1))), [101]);
-    assert_eq!(numbers(&stored.stream), [101]);
-}
-
-#[test]
-fn after_a_restart_connected_clients_receive_what_was_not_sent_to_them() {
-    let mut stored = StoredStream::new();
-    stored.commit(&[1]);
-    stored.write(&[1]);
-    stored.stream = woken(&stored.stream.head(), Some(101));
-    assert_eq!(stored.stream.head(), "on 100");
-    assert_eq!(sent(stored.finish_read()), [102]);
-    assert_eq!((numbers(&stored.stream), floor(&stored.stream)), (vec![102], 101));
-}
-
-#[test]
-fn after_a_restart_connected_clients_have_a_gap_if_a_row_is_missing() {
-    let mut stored = StoredStream::new();
-    for _ in 0..3 {
-        stored.write(&[1]);
-        stored.stream.continue_after(stored.stream.last_used);
-    }
-    stored.rows.remove(0);
-    stored.stream = woken("on 100", Some(100));
-    let actions = stored.finish_read();
-    assert_eq!(actions[0], Action::Gap(102));
-    assert_eq!(sent(actions.into_iter().skip(1)), [103]);
-    assert_eq!((numbers(&stored.stream), floor(&stored.stream)), (vec![103], 102));
-}
-
-#[test]
-fn no_client_resumes_from_before_a_merge() {
-    let mut stored = StoredStream::new();
-    stored.commit(&[1]);
-    let numbers_of_merge = stored.stream.reserve_for_batch(2, NOW);
-    let gap = numbers_of_merge.end - 1;
-    let rows = stored.stream.encode_gap(gap);
-    assert!(rows.iter().all(|row| (row.floor, row.last, row.body.as_str()) == (101, gap, "")));
-    stored.rows.extend(rows);
-    stored.stream.on_committed(Some(numbers_of_merge.start), || event(1));
-    stored.stream.on_cleared(gap);
-    assert_eq!((floor(&stored.stream), numbers(&stored.stream)), (gap, vec![]));
-    assert_eq!(floor(&stored.restarted()), gap);
 }
 
 #[test]
@@ -277,19 +166,6 @@ fn loaded_events_come_before_those_published_during_the_read() {
         assert_eq!((floor(&stored.stream), numbers(&stored.stream)), (100, vec![101, 102, 103]));
     }
     assert!(stored.stream.log.rows_to_load(99).is_none(), "the log starts after 100");
-}
-
-#[test]
-fn at_least_1000_events_are_retained() {
-    let mut stored = StoredStream::new();
-    for n in 1..=3_000 {
-        stored.commit(&[1]);
-        let retained = stored.stream.events_after(0).count();
-        assert!(retained >= RETAINED_EVENTS.min(n) && retained <= RETAINED_EVENTS + TRIM_EVENTS, "{retained}");
-    }
-    let retained = numbers(&stored.stream);
-    assert_eq!((retained.first().copied(), retained.last().copied()), (Some(floor(&stored.stream) + 1), Some(3_100)));
-    assert!(stored.stream.log.rows_to_load(101).is_none(), "trimmed events are not loaded again");
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub struct ServedOwner {
     pub alive_at: Option<u64>,
 }
 
-/// A [`ServedOwner`] in the attachment: an array, to save space. Earlier versions omit the time of the keep-alive.
+/// A [`ServedOwner`] in the attachment: an array, to save space.
 #[derive(Serialize, Deserialize)]
 struct StoredOwner(Owner, Vec<String>, #[serde(default, skip_serializing_if = "Option::is_none")] Option<u64>);
 
@@ -200,17 +200,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_method_belongs_to_the_session_or_machine_that_the_cli_named() {
-        let cli = Cli { session: Some("s".into()), machine: Some("m:1".into()), ..Cli::default() };
-        let none = Vocabulary::default();
-        assert_eq!(cli.resolve_method("s:read", &none), Some((Owner::Session("s".into()), "read")));
-        assert_eq!(cli.resolve_method("m:1:spawn", &none), Some((Owner::Machine("m:1".into()), "spawn")));
-        assert_eq!(cli.resolve_method("read", &none), Some((Owner::Session("s".into()), "read")));
-        assert_eq!(cli.resolve_method("t:read", &none), None);
-        assert_eq!(Cli::default().resolve_method("read", &none), None);
-    }
-
-    #[test]
     fn a_method_may_belong_to_another_session_or_machine_that_the_cli_serves() {
         let none = Vocabulary::default();
         let mut cli = Cli { session: Some("s".into()), ..Cli::default() };
@@ -231,16 +220,5 @@ mod tests {
         cli.remove_method("t:read", &none);
         cli.record_session_end(&others[0]);
         assert_eq!(cli.resolve_method("t:read", &none), None);
-    }
-
-    #[test]
-    fn a_method_name_of_the_vocabulary_is_translated_with_any_prefix() {
-        let cli = Cli { session: Some("s".into()), machine: Some("m".into()), ..Cli::default() };
-        let words = Vocabulary::parse(r#"{"methods":{"read-file":"readFile"}}"#).unwrap();
-        for name in ["s:read-file", "read-file", "s:readFile"] {
-            assert_eq!(cli.resolve_method(name, &words), Some((Owner::Session("s".into()), "readFile")), "{name}");
-        }
-        assert_eq!(cli.resolve_method("m:read-file", &words), Some((Owner::Machine("m".into()), "readFile")));
-        assert_eq!(cli.resolve_method("t:read-file", &words), None);
     }
 }

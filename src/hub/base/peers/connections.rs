@@ -187,7 +187,6 @@ impl Connections {
         connection.busy.then(|| connection.queue.add_waiter())
     }
 
-    /// Returns the queued frames of a socket.
     pub fn queued_frames(&self, conn: ConnId) -> impl Iterator<Item = &QueuedFrame> {
         let connection = self.all.get(&conn).or_else(|| self.closed.get(&conn));
         connection.into_iter().flat_map(|connection| connection.queue.frames())
@@ -328,11 +327,6 @@ impl Connections {
 mod tests {
     use super::*;
     use crate::hub::base::peers::cli::ServedOwner;
-    use crate::hub::base::ports::CLOSED_ATTACHMENT;
-
-    fn cli(session: &str) -> Peer {
-        Peer::Cli(Cli { session: Some(session.into()), ..Cli::default() })
-    }
 
     #[test]
     fn an_attachment_round_trips() {
@@ -375,14 +369,6 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_version_can_not_read_the_attachment_of_a_closed_socket() {
-        assert!(
-            serde_json::from_str::<Peer>(CLOSED_ATTACHMENT).is_err(),
-            "it closes the socket, and does not restore it"
-        );
-    }
-
-    #[test]
     fn attachments_of_earlier_versions_are_read() {
         let read = |attachment: &str| serde_json::from_str::<Peer>(attachment).unwrap();
         let connecting =
@@ -412,37 +398,5 @@ mod tests {
         };
         let web = r#"{"web":{"id":"sub","visible":true,"seenAt":8,"answers":true,"told":6,"expiresAt":9}}"#;
         assert_eq!(read(web), Peer::Web(subscription));
-    }
-
-    #[test]
-    fn the_index_follows_inserts_and_removals() {
-        let mut connections = Connections::default();
-        connections.insert(1, Peer::Connecting(Connecting::new(0, Upgrade::Unauthenticated)));
-        connections.insert(1, cli("a"));
-        connections.insert(2, cli("a"));
-        assert_eq!(connections.clis_of_session("a"), [1, 2]);
-        connections.insert(2, cli("b"));
-        connections.remove(1);
-        assert!(connections.clis_of_session("a").is_empty());
-        assert_eq!(connections.clis_of_session("b"), [2]);
-    }
-
-    #[test]
-    fn the_web_clients_are_those_that_have_subscribed_and_are_open() {
-        let mut connections = Connections::default();
-        let web = |session: Option<&str>| {
-            Peer::Web(Subscription { session: session.map(str::to_owned), ..Subscription::default() })
-        };
-        let ids = |connections: &Connections| connections.subscriptions().map(|(conn, _)| conn).collect::<Vec<_>>();
-        connections.insert(1, cli("a"));
-        connections.insert(4, Peer::Connecting(Connecting::new(0, Upgrade::Unauthenticated)));
-        for (conn, session) in [(4, None), (2, Some("a")), (3, Some("b")), (2, Some("b"))] {
-            connections.insert(conn, web(session));
-        }
-        assert_eq!(ids(&connections), [2, 3, 4]);
-        assert_eq!(connections.subscribers_of_session("b").map(|(conn, _)| conn).collect::<Vec<_>>(), [3, 2]);
-        connections.remove(3);
-        connections.client_closed(4);
-        assert_eq!(ids(&connections), [2]);
     }
 }

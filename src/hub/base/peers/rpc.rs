@@ -244,25 +244,12 @@ fn read_result(args: &[&serde_json::value::RawValue]) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn session(id: &str) -> Owner {
-        Owner::Session(id.into())
-    }
-
     #[test]
     fn a_timeout_is_a_positive_number_of_milliseconds() {
         assert_eq!([parse_timeout_ms("1"), parse_timeout_ms("600000")], [Ok(1), Ok(600_000)]);
         for wrong in ["30s", "0", "-1", "+1", "1.5", "3e4", "", " 30000", "600001", "99999999999999999999", "true"] {
             let error = parse_timeout_ms(wrong).unwrap_err();
             assert!(error.contains("RPC_TIMEOUT_MS") && error.contains(&format!("`{wrong}`")), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_method_belongs_to_the_session_or_machine_that_registered_it() {
-        let mut rpc = Rpc::default();
-        rpc.register(session("s"), "readFile", "readFile", 1, 0);
-        for owner in [session("t"), Owner::Machine("s".into())] {
-            assert!(rpc.open_call(&owner, "readFile", 1, 9).is_none(), "{owner:?}");
         }
     }
 }

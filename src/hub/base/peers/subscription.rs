@@ -44,7 +44,7 @@ pub struct Subscription {
     /// When the client reported its visibility, or confirmed it by a heartbeat acknowledgement, in Unix milliseconds.
     #[serde(rename = "seenAt")]
     pub visibility_confirmed_at: u64,
-    /// When the client reported its visibility, in Unix milliseconds; 0 if an earlier version wrote the attachment.
+    /// When the client reported its visibility, in Unix milliseconds.
     #[serde(rename = "reportedAt")]
     pub visibility_reported_at: u64,
     /// Whether the client has ever acknowledged a heartbeat.

@@ -70,7 +70,6 @@ pub enum DeliveryOutcome {
     Failed,
     /// Visible web clients showed the notification as a toast, and it was sent to no subscriber.
     Toast,
-    /// There are no subscribers.
     NoSubscribers,
     /// The permission request was answered.
     Answered,
@@ -88,7 +87,7 @@ pub enum DeliveryOutcome {
 /// A subscriber to whom the notification is still to be sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    #[serde(rename = "to", alias = "endpoint")]
+    #[serde(rename = "to")]
     pub id: EndpointId,
     #[serde(rename = "due")]
     pub due_at: u64,
@@ -315,32 +314,6 @@ mod tests {
 
     fn failure() -> Failure {
         Failure { service: "https://a.com".into(), status: Some(500), reason: "busy".into() }
-    }
-
-    fn delivery_to(endpoints: &[&str]) -> Delivery {
-        let mut delivery = Delivery::new(ready("s"), 0, 0, true);
-        delivery.set_targets(endpoints.iter().map(|endpoint| EndpointId::of(endpoint)), 0);
-        delivery
-    }
-
-    #[test]
-    fn retry_delays_grow_and_a_too_long_one_ends_the_delivery() {
-        let mut delivery = delivery_to(&["a"]);
-        let mut now = 0;
-        for delay in [5_000, 20_000, 80_000, 320_000] {
-            let target = delivery.take_due_targets(now).pop().unwrap();
-            delivery.record_result(target, SendResult::Retry(None), failure(), now);
-            assert_eq!(delivery.next_round_at(), Some(now + delay));
-            assert!(delivery.take_due_targets(now + delay - 1).is_empty());
-            now += delay;
-        }
-        let target = delivery.take_due_targets(now).pop().unwrap();
-        delivery.record_result(target, SendResult::Retry(None), failure(), now);
-        assert!(delivery.is_done() && delivery.failures.len() == 1);
-        let mut delivery = delivery_to(&["a"]);
-        let target = delivery.take_due_targets(0).pop().unwrap();
-        delivery.record_result(target, SendResult::Retry(Some(u64::MAX)), failure(), 0);
-        assert!(delivery.is_done());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::hub::base::push::subscribers::SubscriberCache;
 use crate::hub::base::push::throttle::{RateLimiter, SendSlots};
 
 /// The prefix of all keys below.
-pub const KEY_PREFIX: &str = "push:";
+pub const PUSH_KEY_PREFIX: &str = "push:";
 /// Followed by the id of a [`Delivery`](super::delivery::Delivery). The value is its JSON.
 const DELIVERY_PREFIX: &str = "push:item:";
 /// Followed by the id of a session in cooldown. The value is the end of the cooldown in Unix milliseconds.
@@ -27,7 +27,7 @@ pub struct PushState {
 }
 
 impl PushState {
-    /// Restores the state from the entries under [`KEY_PREFIX`], after hibernation or a restart.
+    /// Restores the state from the entries under [`PUSH_KEY_PREFIX`], after hibernation or a restart.
     pub fn restore(entries: Vec<(String, String)>) -> Self {
         let mut push = Self::default();
         for (key, value) in entries {

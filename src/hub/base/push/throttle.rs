@@ -34,7 +34,6 @@ impl RateLimiter {
         Ok(())
     }
 
-    /// Returns the window as text, for the key-value storage.
     pub fn encode(&self) -> String {
         format!("{} {}", self.window_ends_at, self.sent_count)
     }

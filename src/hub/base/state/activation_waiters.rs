@@ -68,32 +68,3 @@ impl ActivationWaiters {
         self.0.iter().filter_map(|waiter| waiter.deadline).min()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cli_that_leaves_its_session_cancels_the_waiters_for_a_connected_cli_only() {
-        let mut waiters = ActivationWaiters::default();
-        let mut receivers = [("s", true), ("s", false), ("t", true)]
-            .map(|(id, expects_report)| waiters.wait(vec![id.into()], Some(10), expects_report));
-        waiters.cancel_report_waiters("s");
-        let is_canceled = receivers.each_mut().map(|receiver| receiver.try_recv().is_err());
-        assert_eq!(is_canceled, [true, false, false]);
-    }
-
-    #[test]
-    fn only_the_waiters_of_a_session_are_completed() {
-        let mut waiters = ActivationWaiters::default();
-        let mut one = waiters.wait(vec!["s".into(), "t".into()], Some(10), false);
-        let mut other = waiters.wait(vec!["u".into()], None, false);
-        assert!(["s", "t", "u"].iter().all(|id| waiters.has_waiter(id)) && !waiters.has_waiter("v"));
-        waiters.complete("t", &Ok("t".into()));
-        assert_eq!(one.try_recv(), Ok(Some(Ok("t".into()))));
-        assert_eq!(other.try_recv(), Ok(None));
-        assert!(!waiters.has_waiter("s"));
-        waiters.complete("u", &Err(Error::ResumeFailed));
-        assert_eq!(other.try_recv(), Ok(Some(Err(Error::ResumeFailed))));
-    }
-}

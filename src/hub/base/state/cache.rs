@@ -47,7 +47,7 @@ pub struct Cache {
     ranked_bytes: usize,
     id_by_tag: HashMap<String, String>,
     /// The summaries of the sessions that are not cached, for the list.
-    pub list: SessionList,
+    pub session_list: SessionList,
     /// The number of sessions in the namespace; `None` until they are counted.
     session_count: Option<usize>,
     pub evictions: Evictions,
@@ -66,30 +66,29 @@ impl Cache {
         let entry = uncount(id, self.sessions.get_mut(id)?, &mut self.counted_bytes, &mut self.uncounted);
         record(&mut images.sessions, id, || Committed::present(entry.take_committed()));
         entry.summary.take();
-        self.list.invalidate();
+        self.session_list.invalidate();
         Some(entry)
     }
 
-    /// Returns a cached session, or the not-found error.
     pub fn require_entry(&self, id: &str) -> Result<&CachedSession, Error> {
         self.entry(id).ok_or(Error::NotFound(Kind::Session))
     }
 
-    /// Returns a cached session to change it, or the not-found error.
     pub fn require_entry_mut(&mut self, id: &str, write_queue: &mut HubQueue) -> Result<&mut CachedSession, Error> {
         self.entry_mut(id, write_queue.queued_images()).ok_or(Error::NotFound(Kind::Session))
     }
 
-    /// Returns a cached session for a change that its summary does not show. Records no before-image.
-    pub fn entry_mut_keeping_summary(&mut self, id: &str) -> Option<&mut CachedSession> {
+    /// Returns a cached session for a change that its summary does not show. Records no before-image, unlike
+    /// [`entry_mut`](Self::entry_mut).
+    pub fn entry_mut_unrecorded(&mut self, id: &str) -> Option<&mut CachedSession> {
         Some(uncount(id, self.sessions.get_mut(id)?, &mut self.counted_bytes, &mut self.uncounted))
     }
 
     /// Sets the `activeAt` of a session or machine, if it is cached. This change needs no write.
     pub fn set_active_at(&mut self, owner: &Owner, now: u64) {
-        self.list.invalidate();
+        self.session_list.invalidate();
         let active_at = match owner {
-            Owner::Session(id) => self.entry_mut_keeping_summary(id).map(|entry| {
+            Owner::Session(id) => self.entry_mut_unrecorded(id).map(|entry| {
                 entry.summary.take();
                 &mut entry.session.active_at
             }),
@@ -108,7 +107,6 @@ impl Cache {
         true
     }
 
-    /// Returns the session with a tag, if it is cached.
     pub fn entry_by_tag(&self, tag: &str) -> Option<&CachedSession> {
         self.sessions.get(self.id_by_tag.get(tag)?)
     }
@@ -122,9 +120,9 @@ impl Cache {
         let id = session.id.clone();
         if !self.sessions.contains_key(&id) {
             self.id_by_tag.insert(session.tag.clone(), id.clone());
-            let summary = self.list.take(&id);
+            let summary = self.session_list.take(&id);
             if summary.is_none() {
-                self.list.invalidate();
+                self.session_list.invalidate();
             }
             let summary = summary.filter(|summary| summary.json.is_some()).map_or_else(OnceCell::new, OnceCell::from);
             self.sessions.insert(id.clone(), CachedSession { summary, ..CachedSession::new(session) });
@@ -139,7 +137,7 @@ impl Cache {
         record(&mut images.sessions, &id, || Committed::Absent);
         self.session_count = self.session_count.map(|count| count + 1);
         self.insert(session);
-        if let Some(entry) = self.entry_mut_keeping_summary(&id) {
+        if let Some(entry) = self.entry_mut_unrecorded(&id) {
             entry.local_ids = Some(LocalIds::from_rows(Vec::new(), 0));
             entry.completed = Some(Arc::default());
             entry.todos_searched = true;
@@ -151,14 +149,14 @@ impl Cache {
     pub fn evict_written(&mut self, id: &str, images: &mut BeforeImages) {
         self.evict_entry(id);
         images.sessions.remove(id);
-        self.list.invalidate();
+        self.session_list.invalidate();
     }
 
     pub fn remove(&mut self, id: &str, images: &mut BeforeImages) {
         if let Some(mut entry) = self.evict_entry(id) {
             record(&mut images.sessions, id, || Committed::present(entry.take_committed()));
             self.session_count = self.session_count.map(|count| count.saturating_sub(1));
-            self.list.invalidate();
+            self.session_list.invalidate();
         }
     }
 
@@ -244,7 +242,7 @@ impl Cache {
                 if !in_use {
                     (idle_count, idle_bytes) = (idle_count - 1, idle_bytes - entry_bytes);
                 }
-                self.list.insert(id, entry.into_summary());
+                self.session_list.insert(id, entry.into_summary());
             }
         }
         (self.changes_since_ranking, self.ranked_bytes) = (0, bytes);
@@ -275,19 +273,20 @@ impl Cache {
 
     /// Adds the summary of a session that was read from the database, unless a newer one is in memory.
     pub fn insert_summary(&mut self, _: CurrentRead, id: String, summary: SessionSummary) {
-        let is_known = self.sessions.contains_key(&id) || self.list.get(&id).is_some_and(|known| known.json.is_some());
+        let is_known =
+            self.sessions.contains_key(&id) || self.session_list.get(&id).is_some_and(|known| known.json.is_some());
         if !is_known {
-            self.list.insert(id, summary);
+            self.session_list.insert(id, summary);
         }
     }
 
     /// Returns a page of the list of committed sessions as JSON: active sessions first, then by `updatedAt`, newest first. If memory
     /// lacks summaries of the page, returns which summaries must be read.
     pub fn list_page(&mut self, request: &ListRequest, write_queue: &HubQueue) -> Result<Arc<str>, Selection> {
-        if let Some(tag) = self.list.unread_after() {
+        if let Some(tag) = self.session_list.unread_after() {
             return Err(Selection::After(tag.to_owned()));
         }
-        if let Some(page) = self.list.last_page(request) {
+        if let Some(page) = self.session_list.last_page(request) {
             return Ok(page);
         }
         for (id, entry) in &mut self.sessions {
@@ -295,14 +294,15 @@ impl Cache {
                 uncount(id, entry, &mut self.counted_bytes, &mut self.uncounted).summary();
             }
         }
-        let current = self.sessions.iter().map(|(id, entry)| (id.as_str(), entry.summary())).chain(self.list.iter());
+        let current =
+            self.sessions.iter().map(|(id, entry)| (id.as_str(), entry.summary())).chain(self.session_list.iter());
         let committed = write_queue.committed_sessions();
         let unchanged = current.filter(|(id, _)| !committed.contains_key(id));
         let changed = committed.iter().filter_map(|(id, state)| Some((*id, state.state()?.summary())));
         let page = Arc::from(write_page(request, unchanged.chain(changed)).map_err(Selection::Ids)?);
         // With uncommitted changes the page is not kept: their commit will change it.
         if committed.is_empty() {
-            self.list.set_last_page(request, &page);
+            self.session_list.set_last_page(request, &page);
         }
         Ok(page)
     }
@@ -317,7 +317,6 @@ impl Cache {
         self.machines.as_ref().and_then(|machines| machines.get(id)).ok_or(Error::NotFound(Kind::Machine))
     }
 
-    /// Returns a machine for a change.
     pub fn machine_mut(&mut self, id: &str, write_queue: &mut HubQueue) -> Result<&mut Machine, Error> {
         let machines = self.machines.as_mut();
         let machine = machines.and_then(|machines| machines.get_mut(id)).ok_or(Error::NotFound(Kind::Machine))?;
@@ -325,7 +324,6 @@ impl Cache {
         Ok(machine)
     }
 
-    /// Returns the committed machines.
     pub fn list_machines<'a>(&'a self, write_queue: &'a HubQueue) -> impl Iterator<Item = &'a Machine> {
         let committed = write_queue.committed_machines();
         let changed: Vec<&Machine> = committed.values().filter_map(|state| state.state()).collect();

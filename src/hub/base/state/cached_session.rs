@@ -15,7 +15,6 @@ use crate::model::summary::{SessionSummary, SummaryFields};
 /// The estimated memory of a session or machine besides its texts, in bytes.
 pub(super) const ENTRY_BYTES: usize = 1_000;
 
-/// A cached session.
 #[derive(Debug)]
 pub struct CachedSession {
     /// The session with all changes, including those that are not durable yet.

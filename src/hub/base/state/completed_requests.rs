@@ -145,7 +145,6 @@ impl CompletedRequests {
         }
     }
 
-    /// Inserts or replaces an entry.
     fn insert(&mut self, id: String, completed_at: u64, entry: Json) {
         let id_bytes = id.len();
         self.text_bytes += id_bytes + entry.text().len();
@@ -193,16 +192,6 @@ mod tests {
             (format!("q{at:04}"), at as u64, entry)
         };
         CompletedRequests::from_rows(sizes.iter().enumerate().map(entry).collect())
-    }
-
-    #[test]
-    fn entries_are_sorted_by_completion_time_then_id() {
-        let entry = Json::parse("{}").unwrap();
-        let mut record = CompletedRequests::default();
-        for (id, at) in [("c", 1), ("a", 2), ("b", 2), ("z", 0)] {
-            record.insert(id.into(), at, entry.clone());
-        }
-        assert_eq!(record.oldest_first().map(|(id, _)| id).collect::<Vec<_>>(), ["z", "c", "a", "b"]);
     }
 
     #[test]

@@ -51,8 +51,8 @@ pub enum Effect {
     },
     /// Queues a push notification.
     Notify(Notification),
-    /// Deletes the stored keep-alive timer of a session or machine that has become inactive.
-    DeleteTimer(Owner),
+    /// Deletes the stored deadline of a session or machine that has become inactive.
+    DeleteDeadline(Owner),
     /// Wakes a caller that waits for the commit.
     Resolve(oneshot::Sender<Result<(), Error>>),
 }
@@ -89,7 +89,7 @@ impl MemorySize for Effect {
             Self::Notify(Notification { body, superseded, .. }) => {
                 body.len() + superseded.iter().map(String::len).sum::<usize>()
             }
-            Self::DeleteTimer(_) | Self::Resolve(_) => 0,
+            Self::DeleteDeadline(_) | Self::Resolve(_) => 0,
         }
     }
 }

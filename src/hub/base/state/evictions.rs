@@ -94,23 +94,6 @@ mod tests {
     }
 
     #[test]
-    fn an_eviction_makes_earlier_reads_of_its_own_id_and_tag_stale() {
-        let mut evictions = Evictions::default();
-        let before = evictions.take_ticket();
-        evictions.record(&[Key::Id("s"), Key::Tag("/code")]);
-        for (key, is_evicted) in [
-            (Key::Id("s"), true),
-            (Key::Tag("/code"), true),
-            (Key::Tag("s"), false),
-            (Key::Id("t"), false),
-            (Key::Namespace, false),
-        ] {
-            assert_eq!(is_current(&evictions, &before, key), !is_evicted, "{key:?}");
-            assert!(is_current(&evictions, &evictions.take_ticket(), key), "{key:?}");
-        }
-    }
-
-    #[test]
     fn every_earlier_read_is_stale_after_more_evictions_than_are_tracked() {
         let mut evictions = Evictions::default();
         evictions.record(&[Key::Id("first")]);

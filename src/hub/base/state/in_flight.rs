@@ -128,32 +128,3 @@ impl InFlight {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_expected_reactivation_expires() {
-        let mut in_flight = InFlight::default();
-        in_flight.expect_reactivation("s", 10);
-        assert!(!in_flight.expects_reactivation("s", 10));
-        assert!(in_flight.expire_reactivations(9).is_empty() && in_flight.has_any("s"));
-        assert_eq!(in_flight.expire_reactivations(10), ["s"]);
-        assert!(!in_flight.has_any("s"));
-    }
-
-    #[test]
-    fn waiters_resume_when_the_last_lock_ends() {
-        let mut in_flight = InFlight::default();
-        assert!(in_flight.wait_for_unlock("s").is_none());
-        in_flight.lock("s");
-        in_flight.lock("s");
-        let mut unlocked = in_flight.wait_for_unlock("s").unwrap();
-        in_flight.unlock("s", None);
-        assert_eq!(unlocked.try_recv(), Ok(None), "the other lock remains");
-        in_flight.unlock("s", None);
-        assert_eq!(unlocked.try_recv(), Ok(Some(Ok(()))));
-        assert!(in_flight.wait_for_unlock("s").is_none());
-    }
-}

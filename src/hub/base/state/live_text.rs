@@ -40,7 +40,6 @@ pub struct LiveTexts {
     sent: Rate,
 }
 
-/// The live text of a session.
 #[derive(Debug, Default)]
 struct LiveText {
     received: Rate,

@@ -1,8 +1,8 @@
-//! The inactivity timers of active sessions and machines (PROTOCOL-CLI.md "Liveness").
+//! The inactivity deadlines of active sessions and machines (PROTOCOL-CLI.md "Liveness").
 //!
 //! Activity moves a deadline in memory; it writes neither to the database nor to the object's storage. The attachment of a socket
-//! holds the time of the last activity of each owner. The storage has a [`StoredTimer`] for each running timer, with what no
-//! attachment has. So timers continue after hibernation. After a restart of the hub, which closes all sockets, timers start again.
+//! holds the time of the last activity of each owner. The storage has a [`StoredDeadline`] for each active owner, with what no
+//! attachment has. So deadlines survive hibernation. A restart of the hub closes all sockets; all deadlines then start again.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,27 +10,27 @@ use std::fmt;
 use crate::limits::{MACHINE_TIMEOUT_MS, MIN_ATTACHMENT_WRITE_INTERVAL_MS, SESSION_TIMEOUT_MS};
 use crate::model::owner::Owner;
 
-/// The suffix of a [`StoredTimer`] in storage if a CLI has ended the session.
+/// The suffix of a [`StoredDeadline`] in storage if a CLI has ended the session.
 const END_REQUESTED: &str = " end";
 
-/// The part of a timer that is in storage. Activity resets it to the default; a disconnect or `session-end` sets it.
+/// The part of a deadline that is in storage. Activity resets it to the default; a disconnect or `session-end` sets it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct StoredTimer {
+pub struct StoredDeadline {
     /// The time when a socket closed, or of the last activity before a `session-end`, in Unix milliseconds.
     pub active_at: Option<u64>,
     /// Whether a CLI has ended the session while another one served it.
     pub is_end_requested: bool,
 }
 
-impl StoredTimer {
-    /// Reads the text of a timer in storage.
+impl StoredDeadline {
+    /// Reads the text of a deadline in storage.
     pub fn parse(text: &str) -> Self {
         let time = text.strip_suffix(END_REQUESTED);
         Self { active_at: time.unwrap_or(text).parse().ok(), is_end_requested: time.is_some() }
     }
 }
 
-impl fmt::Display for StoredTimer {
+impl fmt::Display for StoredDeadline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.active_at.iter().try_for_each(|at| write!(f, "{at}"))?;
         f.write_str(if self.is_end_requested { END_REQUESTED } else { "" })
@@ -38,45 +38,45 @@ impl fmt::Display for StoredTimer {
 }
 
 #[derive(Debug, Default)]
-struct Timer {
+struct Deadline {
+    /// The time from which the timeout counts, in Unix milliseconds.
     started_at: u64,
-    /// The `activeAt` of clients: the last activity or disconnect. 0 if only the database has it.
+    /// The `activeAt` of clients: the last activity or disconnect. 0 if only the database has this time.
     active_at: u64,
-    stored: StoredTimer,
+    stored: StoredDeadline,
     /// The value of [`Liveness::reports`] at the last report of this session; 0 if there was none since the hub woke.
     last_report: u64,
     /// Whether the session expires when its CLI disconnects: it was aborted, and no report has followed. Lost in hibernation.
     expires_on_disconnect: bool,
 }
 
-/// The timers of a namespace.
+/// The deadlines of a namespace.
 #[derive(Debug, Default)]
 pub struct Liveness {
-    running: BTreeMap<Owner, Timer>,
-    /// Expired timers. They are removed when the change to inactive is written, or restarted by activity.
-    expired: BTreeMap<Owner, Timer>,
+    pending: BTreeMap<Owner, Deadline>,
+    /// Deadlines that have passed. A deadline is removed when the change to inactive is written, or restarted by activity.
+    expired: BTreeMap<Owner, Deadline>,
     /// The number of reports so far. Counted, because times in milliseconds do not tell which of two reports came first.
     reports: u64,
 }
 
 impl Liveness {
-    /// Starts or restarts a timer after activity. Returns whether storage must be updated.
+    /// Starts or restarts a deadline after activity. Returns whether storage must be updated.
     pub fn record_keep_alive(&mut self, owner: Owner, at: u64) -> bool {
-        let is_new = !self.has_timer(&owner);
-        let timer = self.start(owner, at);
-        timer.active_at = timer.active_at.max(at);
-        is_new || std::mem::take(&mut timer.stored) != StoredTimer::default()
+        let is_new = !self.has_deadline(&owner);
+        let deadline = self.start(owner, at);
+        deadline.active_at = deadline.active_at.max(at);
+        is_new || std::mem::take(&mut deadline.stored) != StoredDeadline::default()
     }
 
     /// Counts a report, which is a `session-alive`. Other activity does not count.
     pub fn record_report(&mut self, session: &Owner) {
         self.reports += 1;
-        if let Some(timer) = self.running.get_mut(session) {
-            (timer.last_report, timer.expires_on_disconnect) = (self.reports, false);
+        if let Some(deadline) = self.pending.get_mut(session) {
+            (deadline.last_report, deadline.expires_on_disconnect) = (self.reports, false);
         }
     }
 
-    /// Returns the number of reports so far.
     pub fn reports(&self) -> u64 {
         self.reports
     }
@@ -84,27 +84,27 @@ impl Liveness {
     /// Keeps an aborted session active if a report of it came after the first `reports` reports. Such a session expires if its CLI
     /// disconnects before the next report. Returns whether the session is kept.
     pub fn keep_if_reported_after(&mut self, session: &Owner, reports: u64) -> bool {
-        let timer = self.running.get_mut(session).filter(|timer| timer.last_report > reports);
-        timer.map(|timer| timer.expires_on_disconnect = true).is_some()
+        let deadline = self.pending.get_mut(session).filter(|deadline| deadline.last_report > reports);
+        deadline.map(|deadline| deadline.expires_on_disconnect = true).is_some()
     }
 
-    /// Starts or restarts a timer, without changing `active_at`. Returns whether storage must be updated.
+    /// Starts or restarts a deadline, without changing `active_at`. Returns whether storage must be updated.
     pub fn start_without_activity(&mut self, owner: Owner, at: u64) -> bool {
-        let is_new = !self.has_timer(&owner);
+        let is_new = !self.has_deadline(&owner);
         self.start(owner, at);
         is_new
     }
 
-    fn start(&mut self, owner: Owner, at: u64) -> &mut Timer {
+    fn start(&mut self, owner: Owner, at: u64) -> &mut Deadline {
         let expired = self.expired.remove(&owner);
-        let timer = self.running.entry(owner).or_insert_with(|| expired.unwrap_or_default());
-        timer.started_at = timer.started_at.max(at);
-        timer
+        let deadline = self.pending.entry(owner).or_insert_with(|| expired.unwrap_or_default());
+        deadline.started_at = deadline.started_at.max(at);
+        deadline
     }
 
-    /// Restores a timer when the object wakes. `stored` is from storage, `attached_at` is the last activity in the attachments. If
-    /// both lack a time, because a restart closed all sockets, the timer starts now. Returns whether storage must be updated.
-    pub fn restore(&mut self, owner: Owner, mut stored: StoredTimer, attached_at: Option<u64>, now: u64) -> bool {
+    /// Restores a deadline when the object wakes. `stored` is from storage, `attached_at` is the last activity in the attachments. If
+    /// both lack a time, because a restart closed all sockets, the deadline starts now. Returns whether storage must be updated.
+    pub fn restore(&mut self, owner: Owner, mut stored: StoredDeadline, attached_at: Option<u64>, now: u64) -> bool {
         let active_at = attached_at.max(stored.active_at);
         // Activity within the interval after the stored time is not written to the attachment.
         let latest_attached_at = attached_at.map(|at| at + MIN_ATTACHMENT_WRITE_INTERVAL_MS);
@@ -112,100 +112,100 @@ impl Liveness {
         if active_at.is_none() {
             stored.active_at = Some(now);
         }
-        let timer = Timer { started_at, active_at: active_at.unwrap_or(0), stored, ..Timer::default() };
-        self.running.insert(owner, timer);
+        let deadline = Deadline { started_at, active_at: active_at.unwrap_or(0), stored, ..Deadline::default() };
+        self.pending.insert(owner, deadline);
         active_at.is_none()
     }
 
-    /// Returns the timer as storage must hold it.
-    pub fn stored_timer(&self, owner: &Owner) -> StoredTimer {
-        self.timer(owner).map_or(StoredTimer::default(), |timer| timer.stored)
+    /// Returns the part of a deadline that storage must hold.
+    pub fn stored_deadline(&self, owner: &Owner) -> StoredDeadline {
+        self.get(owner).map_or(StoredDeadline::default(), |deadline| deadline.stored)
     }
 
     /// Returns the time of the last activity or disconnect in Unix milliseconds; 0 if only the database has it.
     pub fn active_at(&self, owner: &Owner) -> u64 {
-        self.timer(owner).map_or(0, |timer| timer.active_at)
+        self.get(owner).map_or(0, |deadline| deadline.active_at)
     }
 
-    /// Records that a CLI has ended the session: it ends when its timer expires, unless activity restarts the timer. Returns
+    /// Records that a CLI has ended the session: it ends when its deadline passes, unless activity moves the deadline. Returns
     /// whether storage must be updated.
     pub fn request_end(&mut self, owner: &Owner) -> bool {
-        let Some(timer) = self.running.get_mut(owner) else { return false };
-        let last_known_at = if timer.active_at == 0 { timer.started_at } else { timer.active_at };
-        timer.stored = StoredTimer { active_at: Some(last_known_at), is_end_requested: true };
+        let Some(deadline) = self.pending.get_mut(owner) else { return false };
+        let last_known_at = if deadline.active_at == 0 { deadline.started_at } else { deadline.active_at };
+        deadline.stored = StoredDeadline { active_at: Some(last_known_at), is_end_requested: true };
         true
     }
 
-    /// Restarts a timer, if it runs, because a socket of the owner closed. `is_served`: whether another socket serves the owner.
+    /// Restarts a pending deadline, because a socket of the owner closed. `is_served`: whether another socket serves the owner.
     /// Returns whether storage must be updated.
     pub fn record_disconnect(&mut self, owner: &Owner, at: u64, is_served: bool) -> bool {
-        let Some(timer) = self.running.get_mut(owner) else { return false };
-        (timer.started_at, timer.active_at, timer.stored.active_at) = (at, at, Some(at));
-        if timer.expires_on_disconnect && !is_served {
-            timer.started_at = at.saturating_sub(SESSION_TIMEOUT_MS);
+        let Some(deadline) = self.pending.get_mut(owner) else { return false };
+        (deadline.started_at, deadline.active_at, deadline.stored.active_at) = (at, at, Some(at));
+        if deadline.expires_on_disconnect && !is_served {
+            deadline.started_at = at.saturating_sub(SESSION_TIMEOUT_MS);
         }
         true
     }
 
-    /// Restarts the timers that started before `at`, as if they had started then. Returns whether there are any.
-    pub fn restart_timers_before(&mut self, at: u64) -> bool {
-        let mut earlier = self.running.values_mut().filter(|timer| timer.started_at < at).peekable();
+    /// Restarts the deadlines that started before `at`, as if they had started then. Returns whether there are any.
+    pub fn restart_deadlines_before(&mut self, at: u64) -> bool {
+        let mut earlier = self.pending.values_mut().filter(|deadline| deadline.started_at < at).peekable();
         let has_any = earlier.peek().is_some();
-        earlier.for_each(|timer| timer.started_at = at);
+        earlier.for_each(|deadline| deadline.started_at = at);
         has_any
     }
 
-    /// Returns when the last timer was started or restarted, in Unix milliseconds; 0 if none runs.
+    /// Returns when the last deadline was started or restarted, in Unix milliseconds; 0 if none is pending.
     pub fn latest_start(&self) -> u64 {
-        self.running.values().map(|timer| timer.started_at).max().unwrap_or(0)
+        self.pending.values().map(|deadline| deadline.started_at).max().unwrap_or(0)
     }
 
-    /// Whether a timer runs.
-    pub fn is_running(&self, owner: &Owner) -> bool {
-        self.running.contains_key(owner)
+    /// Whether an owner is active and its deadline has not passed.
+    pub fn is_live(&self, owner: &Owner) -> bool {
+        self.pending.contains_key(owner)
     }
 
-    /// Whether a timer has expired and the end of its owner is being written.
+    /// Whether the deadline of an owner has passed, and the change to inactive is being written.
     pub fn is_expired(&self, owner: &Owner) -> bool {
         self.expired.contains_key(owner)
     }
 
-    /// Whether a timer runs or has expired.
-    pub fn has_timer(&self, owner: &Owner) -> bool {
-        self.timer(owner).is_some()
+    /// Whether an owner has a deadline, pending or passed.
+    pub fn has_deadline(&self, owner: &Owner) -> bool {
+        self.get(owner).is_some()
     }
 
-    /// Stops a timer.
     pub fn stop(&mut self, owner: &Owner) {
-        self.running.remove(owner);
+        self.pending.remove(owner);
         self.expired.remove(owner);
     }
 
-    /// Expires the timers whose deadline has passed. Returns their owners.
+    /// Expires the deadlines that have passed. Returns their owners.
     pub fn expire(&mut self, now: u64) -> Vec<Owner> {
-        let expired: Vec<_> = self.running.extract_if(.., |owner, timer| deadline(owner, timer) <= now).collect();
+        let expired: Vec<_> =
+            self.pending.extract_if(.., |owner, deadline| expires_at(owner, deadline) <= now).collect();
         let owners = expired.iter().map(|(owner, _)| owner.clone()).collect();
         self.expired.extend(expired);
         owners
     }
 
-    /// Returns the time when an owner's timer expires; `None` if it does not run.
+    /// Returns the pending deadline of an owner.
     pub fn deadline(&self, owner: &Owner) -> Option<u64> {
-        self.running.get(owner).map(|timer| deadline(owner, timer))
+        self.pending.get(owner).map(|deadline| expires_at(owner, deadline))
     }
 
-    /// Returns the time when the next timer expires.
+    /// Returns the earliest pending deadline.
     pub fn next_deadline(&self) -> Option<u64> {
-        self.running.iter().map(|(owner, timer)| deadline(owner, timer)).min()
+        self.pending.iter().map(|(owner, deadline)| expires_at(owner, deadline)).min()
     }
 
-    fn timer(&self, owner: &Owner) -> Option<&Timer> {
-        self.running.get(owner).or_else(|| self.expired.get(owner))
+    fn get(&self, owner: &Owner) -> Option<&Deadline> {
+        self.pending.get(owner).or_else(|| self.expired.get(owner))
     }
 }
 
-fn deadline(owner: &Owner, timer: &Timer) -> u64 {
-    timer.started_at
+fn expires_at(owner: &Owner, deadline: &Deadline) -> u64 {
+    deadline.started_at
         + match owner {
             Owner::Session(_) => SESSION_TIMEOUT_MS,
             Owner::Machine(_) => MACHINE_TIMEOUT_MS,
@@ -216,89 +216,18 @@ fn deadline(owner: &Owner, timer: &Timer) -> u64 {
 mod tests {
     use super::*;
 
-    fn session(id: &str) -> Owner {
-        Owner::Session(id.into())
-    }
-
     #[test]
-    fn a_session_expires_30_s_and_a_machine_45_s_after_the_last_keep_alive() {
-        let (session, machine) = (session("s"), Owner::Machine("m".into()));
-        let mut liveness = Liveness::default();
-        liveness.record_keep_alive(session.clone(), 1_000);
-        liveness.record_keep_alive(machine.clone(), 1_000);
-        liveness.record_keep_alive(session.clone(), 2_000);
-        assert_eq!(liveness.next_deadline(), Some(32_000));
-        assert!(liveness.expire(31_999).is_empty());
-        assert_eq!(liveness.expire(32_000), [session]);
-        assert_eq!(liveness.next_deadline(), Some(46_000));
-        assert_eq!(liveness.expire(46_000), [machine]);
-        assert_eq!(liveness.next_deadline(), None);
-    }
-
-    #[test]
-    fn an_expired_timer_keeps_its_time_until_it_is_restarted_or_stopped() {
-        let mut liveness = Liveness::default();
-        for id in ["a", "b"] {
-            liveness.record_keep_alive(session(id), 1_000);
-        }
-        liveness.expire(31_000);
-        assert!(!liveness.record_keep_alive(session("a"), 31_000), "storage still holds the timer");
-        assert!(liveness.is_running(&session("a")) && !liveness.is_expired(&session("a")));
-        assert_eq!((liveness.is_expired(&session("b")), liveness.active_at(&session("b"))), (true, 1_000));
-        liveness.stop(&session("b"));
-        assert!(!liveness.has_timer(&session("b")));
-    }
-
-    #[test]
-    fn storage_is_updated_when_a_timer_starts_and_after_a_disconnect_but_not_for_each_keep_alive() {
-        let session = session("s");
-        let mut liveness = Liveness::default();
-        assert!(!liveness.record_disconnect(&session, 500, false), "a disconnect starts no timer");
-        assert!(liveness.record_keep_alive(session.clone(), 1_000));
-        assert!(!liveness.record_keep_alive(session.clone(), 9_000));
-        assert!(liveness.record_disconnect(&session, 10_000, false));
-        assert_eq!(liveness.next_deadline(), Some(40_000));
-        assert!(liveness.record_keep_alive(session.clone(), 11_000));
-        assert!(!liveness.record_keep_alive(session, 12_000));
-    }
-
-    #[test]
-    fn a_request_to_end_a_session_is_stored_until_a_keep_alive_withdraws_it() {
-        let session = session("s");
-        let mut liveness = Liveness::default();
-        liveness.record_keep_alive(session.clone(), 1_000);
-        assert!(liveness.request_end(&session));
-        assert_eq!(liveness.stored_timer(&session).to_string(), "1000 end");
-        liveness.record_disconnect(&session, 2_000, false);
-        let stored = liveness.stored_timer(&session);
-        assert_eq!(stored.to_string(), "2000 end");
-        assert_eq!(StoredTimer::parse("2000 end"), stored);
-        assert!(liveness.record_keep_alive(session.clone(), 3_000));
-        assert_eq!(liveness.stored_timer(&session).to_string(), "");
-    }
-
-    #[test]
-    fn a_timer_is_restored_from_storage_and_attachments() {
+    fn a_deadline_is_restored_from_storage_and_attachments() {
+        let session = Owner::Session("s".into());
         let restored = |stored: &str, attached_at| {
             let mut liveness = Liveness::default();
-            let must_store = liveness.restore(session("s"), StoredTimer::parse(stored), attached_at, 9_000);
-            let text = liveness.stored_timer(&session("s")).to_string();
-            (liveness.next_deadline().unwrap(), liveness.active_at(&session("s")), must_store, text)
+            let must_store = liveness.restore(session.clone(), StoredDeadline::parse(stored), attached_at, 9_000);
+            let text = liveness.stored_deadline(&session).to_string();
+            (liveness.next_deadline().unwrap(), liveness.active_at(&session), must_store, text)
         };
         assert_eq!(restored("", Some(2_000)), (33_000, 2_000, false, "".into()));
         assert_eq!(restored("4000", Some(2_000)), (34_000, 4_000, false, "4000".into()));
         assert_eq!(restored("4000 end", None), (34_000, 4_000, false, "4000 end".into()));
         assert_eq!(restored("", None), (39_000, 0, true, "9000".into()), "after a restart");
-    }
-
-    #[test]
-    fn a_timer_that_starts_without_a_keep_alive_does_not_change_active_at() {
-        let session = session("s");
-        let mut liveness = Liveness::default();
-        assert!(liveness.start_without_activity(session.clone(), 1_000));
-        assert!(!liveness.start_without_activity(session.clone(), 2_000));
-        assert_eq!((liveness.active_at(&session), liveness.next_deadline()), (0, Some(32_000)));
-        liveness.record_keep_alive(session.clone(), 3_000);
-        assert_eq!(liveness.active_at(&session), 3_000);
     }
 }

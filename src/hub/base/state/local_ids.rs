@@ -90,17 +90,6 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_local_id_is_new_only_if_none_was_evicted() {
-        let mut ids = LocalIds::from_rows(vec![("a".into(), message(1))], 1);
-        assert_eq!(ids.look_up("a"), Seen::Before(message(1)));
-        assert_eq!(ids.look_up("b"), Seen::Never);
-        assert_eq!(insert_all(&mut ids, 2..=2 * MAX_LOCAL_IDS as u64), 0);
-        assert_eq!(insert_all(&mut ids, 2 * MAX_LOCAL_IDS as u64 + 1..=2 * MAX_LOCAL_IDS as u64 + 1), 1);
-        assert_eq!(ids.look_up("a"), Seen::Unknown);
-        assert_eq!(ids.look_up("l10000"), Seen::Before(message(10_000)));
-    }
-
-    #[test]
     fn a_local_id_that_no_message_had_is_new_until_a_message_has_it() {
         let mut ids = LocalIds::from_rows(Vec::new(), 2 * MAX_LOCAL_IDS as u64);
         assert_eq!(ids.look_up("l1"), Seen::Unknown);

@@ -17,7 +17,6 @@ pub struct MemoryReservations {
     pub write_queue: Reservation,
     /// The cached sessions and machines.
     pub cache: Reservation,
-    /// The live texts.
     pub live_texts: Reservation,
     pub budget: Arc<NamespaceBudget>,
 }

@@ -26,7 +26,7 @@ use activation_waiters::ActivationWaiters;
 use before_images::HubQueue;
 use cache::Cache;
 use cached_session::CachedSession;
-use effect::Effect;
+use effect::{Effect, Reply};
 use futures::channel::oneshot;
 use in_flight::InFlight;
 use kept_requests::KeptRequests;
@@ -106,9 +106,9 @@ impl State {
         self.cache.machine_mut(id, &mut self.write_queue)
     }
 
-    /// Whether no CLI and no web client is connected.
-    pub fn has_no_clients(&self) -> bool {
-        self.connections.clis().next().is_none() && self.connections.subscriptions().next().is_none()
+    /// Whether a CLI or a web client is connected.
+    pub fn has_clients(&self) -> bool {
+        self.connections.clis().next().is_some() || self.connections.subscriptions().next().is_some()
     }
 
     /// Returns when to acknowledge an event. An event that changed nothing may repeat a value whose write is still queued, so it is
@@ -122,6 +122,11 @@ impl State {
         let (sender, receiver) = oneshot::channel();
         self.write_queue.on_commit(Effect::Resolve(sender));
         receiver
+    }
+
+    /// Sends a reply when all writes queued so far are durable.
+    pub(in crate::hub) fn reply_on_commit(&mut self, reply: Option<Reply>) {
+        reply.into_iter().for_each(|reply| self.write_queue.on_commit(Effect::Reply(reply)));
     }
 
     /// Fails with [`Error::Overloaded`] if a change of `bytes` would make the queue larger than [`MAX_QUEUED_BYTES`], or if there
@@ -152,19 +157,18 @@ impl State {
                 || activation_waiters.has_waiter(id)
                 || write_queue.is_session_queued(id))
         };
-        let is_in_use = |id: &str| {
-            !connections.clis_of_session(id).is_empty() || liveness.is_running(&Owner::Session(id.to_owned()))
-        };
+        let is_in_use =
+            |id: &str| !connections.clis_of_session(id).is_empty() || liveness.is_live(&Owner::Session(id.to_owned()));
         let session_bytes = cache.session_bytes();
         let other_bytes = cache.machine_bytes() + cache.committed_bytes(write_queue);
-        memory_reservations.cache.resize(session_bytes + other_bytes + cache.list.bytes());
+        memory_reservations.cache.resize(session_bytes + other_bytes + cache.session_list.bytes());
         let surplus = surplus(&memory_reservations.budget);
-        let min_bytes = MIN_CACHED_BYTES.saturating_sub(cache.list.bytes_without_json());
+        let min_bytes = MIN_CACHED_BYTES.saturating_sub(cache.session_list.bytes_without_json());
         let max_bytes = session_bytes.saturating_sub(surplus).max(min_bytes);
         let remaining_bytes = cache.evict(max_bytes, is_evictable, is_in_use);
         let is_short = surplus > session_bytes - remaining_bytes;
-        let must_shrink = is_short && remaining_bytes + cache.list.bytes() > MIN_CACHED_BYTES;
-        cache.list.shrink(if must_shrink { 0 } else { MAX_CACHED_SUMMARY_BYTES });
-        memory_reservations.cache.resize(remaining_bytes + other_bytes + cache.list.bytes());
+        let must_shrink = is_short && remaining_bytes + cache.session_list.bytes() > MIN_CACHED_BYTES;
+        cache.session_list.shrink(if must_shrink { 0 } else { MAX_CACHED_SUMMARY_BYTES });
+        memory_reservations.cache.resize(remaining_bytes + other_bytes + cache.session_list.bytes());
     }
 }

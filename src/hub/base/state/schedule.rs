@@ -29,7 +29,6 @@ impl Schedule {
         Self { alarm_at: None, last_tick_at, has_ticked: false }
     }
 
-    /// Skips the ticks up to now.
     pub fn skip_ticks(&mut self, now: u64) {
         self.last_tick_at = now;
     }

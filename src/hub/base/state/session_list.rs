@@ -43,7 +43,6 @@ fn rank(summary: &SessionSummary) -> u64 {
     summary.updated_at + if summary.active { ACTIVE_RANK } else { 0 } + if summary.pinned { PINNED_RANK } else { 0 }
 }
 
-/// A request for a page of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListRequest {
     pub archived: ArchivedFilter,
@@ -57,7 +56,6 @@ impl ListRequest {
     /// The position before the first session.
     pub const BEGINNING: Position = (u64::MAX, String::new());
 
-    /// Parses the cursor of a page.
     pub fn parse_cursor(cursor: &str) -> Option<Position> {
         let (rank, id) = cursor.split_once('.')?;
         Some((rank.parse().ok()?, id.to_owned()))
@@ -96,12 +94,10 @@ impl SessionList {
         Arc::clone(&self.readers)
     }
 
-    /// Returns the summary of a session.
     pub fn get(&self, id: &str) -> Option<&SessionSummary> {
         self.summaries.get(id)
     }
 
-    /// Adds or replaces the summary of a session.
     pub fn insert(&mut self, id: String, summary: SessionSummary) {
         self.json_bytes += json_bytes(&summary);
         if let Some(replaced) = self.summaries.insert(id, summary) {
@@ -109,7 +105,6 @@ impl SessionList {
         }
     }
 
-    /// Removes the summary of a session.
     pub fn take(&mut self, id: &str) -> Option<SessionSummary> {
         let summary = self.summaries.remove(id)?;
         self.json_bytes -= json_bytes(&summary);

@@ -160,15 +160,6 @@ mod tests {
     }
 
     #[test]
-    fn waiting_uploads_are_granted_in_order() {
-        let mut slots = slots_with_free(1);
-        let mut receivers = ["a", "b", "c"].map(|session| slots.request(session).unwrap());
-        assert_eq!(receivers.each_mut().map(is_granted), [true, false, false]);
-        slots.release("a", true);
-        assert_eq!(receivers[1..].iter_mut().map(is_granted).collect::<Vec<_>>(), [true, false]);
-    }
-
-    #[test]
     fn an_upload_canceled_while_waiting_takes_no_slot() {
         let mut slots = slots_with_free(1);
         let _first = slots.request("a").unwrap();

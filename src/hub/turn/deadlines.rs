@@ -1,4 +1,4 @@
-//! Timeouts of sessions and machines. An owner without activity for its timeout expires: a session becomes inactive, a
+//! Inactivity deadlines of sessions and machines. When the deadline of an owner passes, a session becomes inactive, a
 //! machine goes offline. Activity is a keep-alive, an update, a CONNECT or a registration of a method (PROTOCOL-CLI.md
 //! "Liveness"); it writes nothing to the database.
 
@@ -11,11 +11,11 @@ use crate::limits::{MIN_ATTACHMENT_WRITE_INTERVAL_MS, SESSION_TIMEOUT_MS};
 use crate::model::owner::Owner;
 
 impl Turn<'_> {
-    /// Restarts the timeout of an owner after activity on the socket `from`, and stores the time in the socket's attachment.
+    /// Restarts the deadline of an owner after activity on the socket `from`, and stores the time in the socket's attachment.
     /// `at`: when the frame arrived.
     pub(in crate::hub) fn record_keep_alive(&mut self, owner: Owner, from: ConnId, at: u64) {
         if self.state.liveness.record_keep_alive(owner.clone(), at) {
-            self.store_timer(&owner);
+            self.store_deadline(&owner);
         }
         let deadline = self.state.liveness.deadline(&owner);
         self.request_alarm(deadline);
@@ -30,43 +30,43 @@ impl Turn<'_> {
         }
     }
 
-    /// Restarts the timeout of an owner as soon as a frame with activity arrives, because the frame may then wait for the database or
+    /// Restarts the deadline of an owner as soon as a frame with activity arrives, because the frame may then wait for the database or
     /// for earlier frames of its socket. Does nothing if the owner is inactive in the database.
     pub(in crate::hub) fn record_arrival(&mut self, owner: Owner, from: ConnId, at: u64) {
-        if self.state.liveness.has_timer(&owner) {
+        if self.state.liveness.has_deadline(&owner) {
             self.state.cache.set_active_at(&owner, at);
             self.record_keep_alive(owner, from, at);
         }
     }
 
-    /// Starts or restarts the timeout of an owner without changing the time of its last activity.
-    pub(in crate::hub) fn start_timeout(&mut self, owner: Owner) {
+    /// Starts or restarts the deadline of an owner without changing the time of its last activity.
+    pub(in crate::hub) fn start_deadline(&mut self, owner: Owner) {
         if self.state.liveness.start_without_activity(owner.clone(), self.hub.rt.now()) {
-            self.store_timer(&owner);
+            self.store_deadline(&owner);
         }
         let deadline = self.state.liveness.deadline(&owner);
         self.request_alarm(deadline);
     }
 
-    /// Starts the timeout of an owner that is active in the database, unless the timeout runs or has just expired.
-    pub(in crate::hub) fn start_timeout_if_missing(&mut self, owner: Owner) {
-        if !self.state.liveness.has_timer(&owner) {
-            self.start_timeout(owner);
+    /// Starts the deadline of an owner that is active in the database, unless the owner has one.
+    pub(in crate::hub) fn start_deadline_if_missing(&mut self, owner: Owner) {
+        if !self.state.liveness.has_deadline(&owner) {
+            self.start_deadline(owner);
         }
     }
 
-    /// Writes an owner's timeout to the object's storage.
-    pub(in crate::hub) fn store_timer(&self, owner: &Owner) {
-        self.hub.rt.kv_put(&alive_key(owner), &self.state.liveness.stored_timer(owner).to_string());
+    /// Writes an owner's deadline to the object's storage.
+    pub(in crate::hub) fn store_deadline(&self, owner: &Owner) {
+        self.hub.rt.kv_put(&alive_key(owner), &self.state.liveness.stored_deadline(owner).to_string());
     }
 
-    /// Restarts the timeout of a session or machine after its socket closed, so that its CLI can reconnect before the timeout expires.
-    pub(in crate::hub) fn restart_timeout_on_disconnect(&mut self, owner: &Owner, now: u64) {
+    /// Restarts the deadline of a session or machine after its socket closed, so that its CLI can reconnect before the deadline.
+    pub(in crate::hub) fn restart_deadline_on_disconnect(&mut self, owner: &Owner, now: u64) {
         let is_served = self.state.is_served(owner, None, now);
         if self.state.liveness.record_disconnect(owner, now, is_served) {
             self.state.cache.set_active_at(owner, now);
             // Stored even if another socket serves the owner: its attachment lacks the activity on the closed socket.
-            self.store_timer(owner);
+            self.store_deadline(owner);
             let deadline = self.state.liveness.deadline(owner);
             self.request_alarm(deadline);
         }
