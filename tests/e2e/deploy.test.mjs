@@ -43,7 +43,9 @@ describe('npm run deploy', { concurrency: 3 }, () => {
     const address = await startHealth(t);
     const deploy = (...args) =>
       run(place, ['deploy', '--no-smoke', '--address', address, ...args], { env: { CLOUDFLARE_ACCOUNT_ID: ACCOUNT.id } });
-    for (const args of [[], ['--env', 'staging', '--location', 'weur']]) {
+    const staging = ['--env', 'staging', '--location', 'weur'];
+    // The same command again is an update.
+    for (const args of [[], staging, staging]) {
       const { code, output } = await deploy(...args);
       assert.equal(code, 0, output);
     }
@@ -55,11 +57,11 @@ describe('npm run deploy', { concurrency: 3 }, () => {
         [`${NAME}-staging`, 'weur'],
       ],
     );
-    const [production, staging] = [NAME, `${NAME}-staging`].map((name) => platform.workers.get(name));
+    const [production, tests] = [NAME, `${NAME}-staging`].map((name) => platform.workers.get(name));
     const bindingOf = (worker, name) => worker.metadata.bindings.find((binding) => binding.name === name);
-    assert.equal(bindingOf(staging, 'HUB_LOCATION').text, 'weur');
-    for (const name of ['DB', 'AUTH_RATE_LIMIT']) assert.notDeepEqual(bindingOf(staging, name), bindingOf(production, name));
-    assert.notEqual(staging.secrets.get('CLI_API_TOKEN'), production.secrets.get('CLI_API_TOKEN'));
+    assert.equal(bindingOf(tests, 'HUB_LOCATION').text, 'weur');
+    for (const name of ['DB', 'AUTH_RATE_LIMIT']) assert.notDeepEqual(bindingOf(tests, name), bindingOf(production, name));
+    assert.notEqual(tests.secrets.get('CLI_API_TOKEN'), production.secrets.get('CLI_API_TOKEN'));
     assert.deepEqual(readDeployments(data).staging.vars, { HUB_LOCATION: 'weur' });
 
     platform.requests.length = 0;
@@ -74,7 +76,7 @@ describe('npm run deploy', { concurrency: 3 }, () => {
     for (const [args, reason] of /** @type {[string[], RegExp][]} */ ([
       [['--name', 'other'], /deployed with the name session-gateway-hub\./],
       [['--account', 'f'.repeat(32)], /deployed in the account ac0ac0/],
-      [['--jurisdiction', 'eu'], /database session-gateway-hub exists already\. Its place cannot be changed\./],
+      [['--location', 'weur'], /database session-gateway-hub exists already\. Its place cannot be changed\./],
     ])) {
       const { code, output } = await deploy(...args);
       assert.equal(code, 1);

@@ -106,7 +106,9 @@ async function findOrCreateDatabase({ options, platform }) {
     );
   }
   const found = recorded ?? databases.find((database) => database.name === name);
-  if (found && (location || jurisdiction)) {
+  const place = { ...(location ? { HUB_LOCATION: location } : {}), ...(jurisdiction ? { HUB_JURISDICTION: jurisdiction } : {}) };
+  const isRecorded = Object.entries(place).every(([key, value]) => vars?.[key] === value);
+  if (found && !isRecorded) {
     throw new UserError(
       `The database ${found.name} exists already. Its place cannot be changed.`,
       'Run the command without --location and --jurisdiction.',
@@ -116,9 +118,8 @@ async function findOrCreateDatabase({ options, platform }) {
     updateDeployment(env, { databaseId: found.uuid });
     return `${found.name} exists`;
   }
-  const place = { ...(location ? { HUB_LOCATION: location } : {}), ...(jurisdiction ? { HUB_JURISDICTION: jurisdiction } : {}) };
-  // Stored before the creation: if this run is interrupted, the next run finds the database, but does not know its place.
-  if (location || jurisdiction) updateDeployment(env, { vars: { ...vars, ...place } });
+  // Before the creation: a run that continues finds the database, and no longer knows its place.
+  if (!isRecorded) updateDeployment(env, { vars: { ...vars, ...place } });
   await platform.createDatabase(name, { location, jurisdiction });
   const created = (await platform.listDatabases()).find((database) => database.name === name);
   if (!created) throw new UserError(`The database ${name} was created, but is not in the list of databases.`, 'Run the command again.');
