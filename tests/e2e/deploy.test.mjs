@@ -44,12 +44,16 @@ describe('npm run deploy', { concurrency: 3 }, () => {
     const deploy = (...args) =>
       run(place, ['deploy', '--no-smoke', '--address', address, ...args], { env: { CLOUDFLARE_ACCOUNT_ID: ACCOUNT.id } });
     const staging = ['--env', 'staging', '--location', 'weur'];
-    // The same command again is an update.
-    for (const args of [[], staging, staging]) {
+    const { platform, data } = place;
+    await deploy();
+    platform.failOn({ on: 'POST /d1/database', status: 429 });
+    assert.equal((await deploy(...staging)).code, 1);
+    platform.recover();
+    // The place is known from the first attempt. The same command again is an update.
+    for (const args of [['--env', 'staging'], staging]) {
       const { code, output } = await deploy(...args);
       assert.equal(code, 0, output);
     }
-    const { platform, data } = place;
     assert.deepEqual(
       [...platform.databases.values()].map(({ name, options }) => [name, options.primary_location_hint]),
       [

@@ -104,6 +104,9 @@ function rateLimitId(name) {
   return String(RATE_LIMIT_IDS.first + (hash % RATE_LIMIT_IDS.count));
 }
 
+/** Reads the variables of a deployment. @param {string} env @returns {Record<string, unknown>} */
+export const readVars = (env) => makeConfig(readWranglerToml(), env, readDeployment(env)).vars;
+
 /** Whether a command of wrangler uses no deployment, but for example the local database. */
 const isLocal = (args) => args[0] === 'dev' || args.includes('--local');
 
