@@ -38,7 +38,7 @@ export function mergeDeployment(base, env, recorded) {
 }
 
 /** The path of the generated configuration. @param {string} env */
-export const configPath = (env) => path.join(deploymentFolder(env), 'wrangler.json');
+const configPath = (env) => path.join(deploymentFolder(env), 'wrangler.json');
 
 /** @param {object} settings */
 const withoutUndefined = (settings) => Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
