@@ -43,11 +43,17 @@ describe('npm run deploy', { concurrency: 3 }, () => {
     const address = await startHealth(t);
     const deploy = (...args) =>
       run(place, ['deploy', '--no-smoke', '--address', address, ...args], { env: { CLOUDFLARE_ACCOUNT_ID: ACCOUNT.id } });
-    for (const args of [[], ['--env', 'staging', '--location', 'weur']]) {
+    const staging = ['--env', 'staging', '--location', 'weur'];
+    const { platform, data } = place;
+    await deploy();
+    platform.failOn({ on: 'POST /d1/database', status: 429 });
+    assert.equal((await deploy(...staging)).code, 1);
+    platform.recover();
+    // The place is known from the first attempt. The same command again is an update.
+    for (const args of [['--env', 'staging'], staging]) {
       const { code, output } = await deploy(...args);
       assert.equal(code, 0, output);
     }
-    const { platform, data } = place;
     assert.deepEqual(
       [...platform.databases.values()].map(({ name, options }) => [name, options.primary_location_hint]),
       [
@@ -55,11 +61,11 @@ describe('npm run deploy', { concurrency: 3 }, () => {
         [`${NAME}-staging`, 'weur'],
       ],
     );
-    const [production, staging] = [NAME, `${NAME}-staging`].map((name) => platform.workers.get(name));
+    const [production, tests] = [NAME, `${NAME}-staging`].map((name) => platform.workers.get(name));
     const bindingOf = (worker, name) => worker.metadata.bindings.find((binding) => binding.name === name);
-    assert.equal(bindingOf(staging, 'HUB_LOCATION').text, 'weur');
-    for (const name of ['DB', 'AUTH_RATE_LIMIT']) assert.notDeepEqual(bindingOf(staging, name), bindingOf(production, name));
-    assert.notEqual(staging.secrets.get('CLI_API_TOKEN'), production.secrets.get('CLI_API_TOKEN'));
+    assert.equal(bindingOf(tests, 'HUB_LOCATION').text, 'weur');
+    for (const name of ['DB', 'AUTH_RATE_LIMIT']) assert.notDeepEqual(bindingOf(tests, name), bindingOf(production, name));
+    assert.notEqual(tests.secrets.get('CLI_API_TOKEN'), production.secrets.get('CLI_API_TOKEN'));
     assert.deepEqual(readDeployments(data).staging.vars, { HUB_LOCATION: 'weur' });
 
     platform.requests.length = 0;
@@ -74,7 +80,7 @@ describe('npm run deploy', { concurrency: 3 }, () => {
     for (const [args, reason] of /** @type {[string[], RegExp][]} */ ([
       [['--name', 'other'], /deployed with the name session-gateway-hub\./],
       [['--account', 'f'.repeat(32)], /deployed in the account ac0ac0/],
-      [['--jurisdiction', 'eu'], /database session-gateway-hub exists already\. Its place cannot be changed\./],
+      [['--location', 'weur'], /database session-gateway-hub exists already\. Its place cannot be changed\./],
     ])) {
       const { code, output } = await deploy(...args);
       assert.equal(code, 1);

@@ -258,7 +258,11 @@ describe('the npm packages', { skip: process.platform === 'win32' }, () => {
     const refused = computer.npx(args);
     assert.deepEqual(await withTimeout(refused.exited, 'its end', START_TIMEOUT_MS), [1, null]);
     const sentence = `The disk with ${data} is full: free some space and try again.`;
-    await refused.lines.first((line) => line === sentence, 'the sentence');
+    await refused.lines.waitForEnd('its output');
+    assert.deepEqual(
+      refused.lines.all.filter((line) => line !== '' && line !== 'Session gateway hub'),
+      [sentence],
+    );
 
     rmSync(filler);
     const running = await computer.startHub({ port, data });

@@ -19,7 +19,7 @@ const REQUEST_TIMEOUT_MS = 10_000;
  * @param {string} secret
  * @returns {Promise<{url: string, note: string}>}
  */
-export async function createSignInLink(address, secret) {
+async function createSignInLink(address, secret) {
   const token = namespaceToken(secret, DEFAULT_NAMESPACE);
   const response = await fetch(`${address}/api/devices/codes`, {
     method: 'POST',

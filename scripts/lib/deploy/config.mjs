@@ -38,7 +38,7 @@ export function mergeDeployment(base, env, recorded) {
 }
 
 /** The path of the generated configuration. @param {string} env */
-export const configPath = (env) => path.join(deploymentFolder(env), 'wrangler.json');
+const configPath = (env) => path.join(deploymentFolder(env), 'wrangler.json');
 
 /** @param {object} settings */
 const withoutUndefined = (settings) => Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
@@ -103,6 +103,9 @@ function rateLimitId(name) {
   const hash = createHash('sha256').update(name).digest().readUInt32BE();
   return String(RATE_LIMIT_IDS.first + (hash % RATE_LIMIT_IDS.count));
 }
+
+/** Reads the variables of a deployment. @param {string} env @returns {Record<string, unknown>} */
+export const readVars = (env) => makeConfig(readWranglerToml(), env, readDeployment(env)).vars;
 
 /** Whether a command of wrangler uses no deployment, but for example the local database. */
 const isLocal = (args) => args[0] === 'dev' || args.includes('--local');

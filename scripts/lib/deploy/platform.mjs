@@ -12,6 +12,9 @@ import { WRANGLER_ENV, wranglerCommand } from '../wrangler.mjs';
 /** The environment in which wrangler does not ask, but uses the default answer of each question. */
 const WITHOUT_PROMPTS = { ...WRANGLER_ENV, CI: '1', WRANGLER_HIDE_BANNER: 'true' };
 
+/** The regions of databases. Objects have more. */
+const DATABASE_LOCATIONS = ['weur', 'eeur', 'apac', 'oc', 'wnam', 'enam'];
+
 /** The error code of the platform for a Worker that does not exist. */
 const NO_WORKER = /\[code: 10007\]/;
 
@@ -51,11 +54,16 @@ export class Platform {
   }
 
   /**
+   * Creates a database at the place of the objects.
    * @param {string} name
-   * @param {{location?: string, jurisdiction?: string}} place
+   * @param {Record<string, unknown>} vars of the deployment
    */
-  async createDatabase(name, { location, jurisdiction }) {
-    const place = jurisdiction ? [`--jurisdiction=${jurisdiction}`] : location ? [`--location=${location}`] : [];
+  async createDatabase(name, { HUB_LOCATION: location, HUB_JURISDICTION: jurisdiction }) {
+    const place = jurisdiction
+      ? [`--jurisdiction=${jurisdiction}`]
+      : DATABASE_LOCATIONS.includes(String(location))
+        ? [`--location=${location}`]
+        : [];
     await this.#wrangler(['d1', 'create', name, ...place, '--update-config=false']);
   }
 

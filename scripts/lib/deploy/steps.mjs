@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { UserError } from '../errors.mjs';
 import { inProject } from '../paths.mjs';
 import { prepareBuild } from '../prepare.mjs';
-import { readDeployment, SECRET_NAME, writeConfig } from './config.mjs';
+import { readDeployment, readVars, SECRET_NAME, writeConfig } from './config.mjs';
 import { updateDeployment } from './record.mjs';
 import { createSecret, findSmokeToken, pendingSecret, secretsFile, storeSmokeToken } from './secret.mjs';
 import { refusesToken, smokeTest, waitUntilDeployed } from './verify.mjs';
@@ -93,10 +93,18 @@ async function build() {
   return '';
 }
 
+/**
+ * The place of the objects, which the options set.
+ * @param {Options} options
+ */
+function placeOf({ location, jurisdiction }) {
+  return { ...(location ? { HUB_LOCATION: location } : {}), ...(jurisdiction ? { HUB_JURISDICTION: jurisdiction } : {}) };
+}
+
 /** @param {Run} run */
 async function findOrCreateDatabase({ options, platform }) {
-  const { env, location, jurisdiction } = options;
-  const { name, databaseId, vars } = readDeployment(env);
+  const { env } = options;
+  const { name, databaseId, vars: recordedVars } = readDeployment(env);
   const databases = await platform.listDatabases();
   const recorded = databases.find(({ uuid }) => uuid === databaseId);
   if (databaseId && !recorded) {
@@ -106,7 +114,9 @@ async function findOrCreateDatabase({ options, platform }) {
     );
   }
   const found = recorded ?? databases.find((database) => database.name === name);
-  if (found && (location || jurisdiction)) {
+  const vars = readVars(env);
+  const isSamePlace = Object.entries(placeOf(options)).every(([key, value]) => vars[key] === value);
+  if (found && !isSamePlace) {
     throw new UserError(
       `The database ${found.name} exists already. Its place cannot be changed.`,
       'Run the command without --location and --jurisdiction.',
@@ -116,10 +126,9 @@ async function findOrCreateDatabase({ options, platform }) {
     updateDeployment(env, { databaseId: found.uuid });
     return `${found.name} exists`;
   }
-  const place = { ...(location ? { HUB_LOCATION: location } : {}), ...(jurisdiction ? { HUB_JURISDICTION: jurisdiction } : {}) };
-  // Stored before the creation: if this run is interrupted, the next run finds the database, but does not know its place.
-  if (location || jurisdiction) updateDeployment(env, { vars: { ...vars, ...place } });
-  await platform.createDatabase(name, { location, jurisdiction });
+  // Stored before the creation: if this run is interrupted, the next run needs the place.
+  if (!isSamePlace) updateDeployment(env, { vars: { ...recordedVars, ...placeOf(options) } });
+  await platform.createDatabase(name, readVars(env));
   const created = (await platform.listDatabases()).find((database) => database.name === name);
   if (!created) throw new UserError(`The database ${name} was created, but is not in the list of databases.`, 'Run the command again.');
   updateDeployment(env, { databaseId: created.uuid });

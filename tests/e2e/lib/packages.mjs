@@ -28,6 +28,7 @@ export class Computer {
     const base = temporaryFolder(t);
     this.home = path.join(base, 'home');
     this.bin = path.join(base, 'bin');
+    /** The folder in which the packages are installed. */
     this.project = path.join(base, 'project');
     for (const folder of [this.home, this.bin, this.project]) mkdirSync(folder);
     symlinkSync(process.execPath, path.join(this.bin, 'node'));
@@ -44,8 +45,11 @@ export class Computer {
     return path.join(this.home, '.session-gateway-hub');
   }
 
-  /** The arguments of `env` that start a program with these variables only. */
-  #words(env, [program, ...args]) {
+  /**
+   * The arguments of `env` that start a program with these variables only.
+   * @param {Record<string, string>} env @param {string} program @param {string[]} args
+   */
+  #words(env, program, args) {
     const assignments = Object.entries({ ...this.#variables, ...env }).map(([name, value]) => `${name}=${value}`);
     return ['-i', ...assignments, path.join(this.bin, program), ...args];
   }
@@ -55,15 +59,15 @@ export class Computer {
     return this.run('npm', 'install', '--no-audit', '--no-fund', ...files);
   }
 
-  /** Runs a program in the folder with the packages. @param {[string, ...string[]]} command */
-  run(...command) {
-    const { status, stdout, stderr } = spawnSync('/usr/bin/env', this.#words({}, command), { cwd: this.project, encoding: 'utf8' });
+  /** Runs a program in the folder with the packages. @param {string} program @param {string[]} args */
+  run(program, ...args) {
+    const { status, stdout, stderr } = spawnSync('/usr/bin/env', this.#words({}, program, args), { cwd: this.project, encoding: 'utf8' });
     return { status, stdout, stderr };
   }
 
   /** Starts a command of a package with npx. @param {string[]} command @param {Record<string, string>} [env] */
   npx(command, env = {}) {
-    return start(this.#t, command[0], '/usr/bin/env', this.#words(env, ['npx', ...command]), { cwd: this.project });
+    return start(this.#t, command[0], '/usr/bin/env', this.#words(env, 'npx', command), { cwd: this.project });
   }
 
   /**
