@@ -65,7 +65,8 @@ impl Hub {
             self.rt.send(&[conn], &engineio::open_frame(&self.new_id()));
         }
         let mut turn = self.turn();
-        turn.set_peer(conn, Peer::Connecting(Connecting::new(now, upgrade, credential.map(Credential::to_string))));
+        let credential = credential.map(Credential::to_string);
+        turn.set_peer(conn, Peer::Connecting(Connecting { credential, ..Connecting::new(now, upgrade) }));
         turn.request_alarm(Some(now + CONNECT_TIMEOUT_MS));
     }
 

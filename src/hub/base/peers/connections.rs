@@ -61,8 +61,8 @@ pub struct Connecting {
 
 impl Connecting {
     /// Creates the state of a socket that opens now.
-    pub fn new(now: u64, upgrade: Upgrade, credential: Option<String>) -> Self {
-        Self { opened_at: now, upgrade, refused_frames: 0, idle_frames: 0, credential }
+    pub fn new(now: u64, upgrade: Upgrade) -> Self {
+        Self { opened_at: now, upgrade, refused_frames: 0, idle_frames: 0, credential: None }
     }
 }
 
@@ -330,8 +330,9 @@ mod tests {
 
     #[test]
     fn an_attachment_round_trips() {
+        let connecting = Connecting { refused_frames: 2, idle_frames: 3, ..Connecting::new(5, Upgrade::Bridged) };
         let peers = [
-            Peer::Connecting(Connecting { opened_at: 5, upgrade: Upgrade::Bridged, refused_frames: 2, idle_frames: 3 }),
+            Peer::Connecting(Connecting { credential: Some("d".into()), ..connecting }),
             Peer::Cli(Cli {
                 session: Some("s".into()),
                 machine: Some("m".into()),
@@ -348,6 +349,7 @@ mod tests {
                 machine_alive_at: Some(8),
                 unanswered_since: Some(9),
                 upload_chunks: true,
+                token_device: Some("d".into()),
             }),
             Peer::Web(Subscription {
                 id: "sub".into(),
@@ -372,7 +374,7 @@ mod tests {
     fn attachments_of_earlier_versions_are_read() {
         let read = |attachment: &str| serde_json::from_str::<Peer>(attachment).unwrap();
         let connecting =
-            Connecting { opened_at: 5, upgrade: Upgrade::Unauthenticated, refused_frames: 2, idle_frames: 3 };
+            Connecting { refused_frames: 2, idle_frames: 3, ..Connecting::new(5, Upgrade::Unauthenticated) };
         assert_eq!(
             read(r#"{"opening":{"since":5,"upgrade":"bare","refused":2,"idle":3}}"#),
             Peer::Connecting(connecting)
