@@ -43,7 +43,7 @@ function EnterCode() {
   };
   return (
     <form class="card stack" onSubmit={submit}>
-      <CodeField value={text} onChange={setText} help="The device that asks for access shows the code." />
+      <CodeField value={text} onChange={setText} help="The CLI or device that asks for access shows the code." />
       {error && (
         <p class="notice danger" role="alert">
           {error}

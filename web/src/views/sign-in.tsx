@@ -78,7 +78,7 @@ function CodeForm({ linkCode, isBusy, attempt }: FormProps & { linkCode: string 
       <CodeField
         value={code}
         onChange={setCode}
-        help="In a browser that is signed in, choose Settings, Add a device. The link that npm run dev prints has a code, too."
+        help="In a browser that is signed in, choose Settings, Add a device. A hub on your computer prints a link with a code when it starts."
       />
       <div class="field">
         <label for="device-name">Name of this device</label>
@@ -122,7 +122,7 @@ function TokenForm({ isBusy, attempt }: FormProps) {
             aria-describedby="token-help"
           />
           <p id="token-help" class="muted small">
-            <code>npm run dev</code> prints it. It is stored in this browser until you sign out.
+            A hub on your computer prints it. It is stored in this browser until you sign out.
           </p>
         </div>
         <button type="submit" class="button" disabled={isBusy}>
