@@ -99,7 +99,7 @@ async function startHub(clone, env, port) {
   const link = new Promise((resolve) => {
     const onLine = (line) => {
       lines.push(line);
-      if (line.includes('#token=')) resolve(new URL(line.trim()));
+      if (line.includes('/pair#')) resolve(new URL(line.trim()));
     };
     readLines(child.stdout, onLine);
     readLines(child.stderr, onLine);
@@ -110,7 +110,9 @@ async function startHub(clone, env, port) {
     kill();
     throw new UserError(`npm run dev did not start:\n${lines.join('\n')}`);
   }
-  const headers = { authorization: `Bearer ${signInUrl.hash.replace('#token=', '')}` };
+  // The token is printed before the link.
+  const [, token] = /Access token +(\S+)/.exec(lines.join('\n'));
+  const headers = { authorization: `Bearer ${token}` };
   const request = async (path, init) => (await fetch(new URL(path, signInUrl), { headers, ...init })).json();
   return {
     url: signInUrl,

@@ -7,14 +7,15 @@ import { HELP_LINES, readOptions } from 'session-gateway-cli-kit/args';
 import { UsageError } from 'session-gateway-cli-kit/errors';
 import { IS_REPOSITORY, LOCAL_DEV_VARS } from 'session-gateway-cli-kit/installation';
 import { settingsByFlavor } from 'session-gateway-cli-kit/modes';
-import { requireToken } from 'session-gateway-cli-kit/token';
+import { makeLog } from 'session-gateway-cli-kit/log';
+import { signIn } from 'session-gateway-cli-kit/sign-in';
 import { AcpAgent } from './agent.mjs';
 import { AGENTS, findAgent } from './agents.mjs';
 import { chooseAgent } from './choose-agent.mjs';
 import { askForNpx, chooseForSpawn, agentKindOf, listAgents, resolveLaunch } from './launch.mjs';
 import { installService, removeService } from './service-manager.mjs';
 import { permanentPlace } from './permanent-copy.mjs';
-import { describeService } from './service.mjs';
+import { HOME_VARIABLE, describeService } from './service.mjs';
 import { VERSION } from './version.mjs';
 
 /** How the user starts this program. */
@@ -42,8 +43,6 @@ session; resume the others from the web console.
 State (machine ids, last handled message, the agent's session, uploads) is stored in
 ~/.session-gateway-agent, or in SESSION_GATEWAY_HOME if that is set.
 `;
-
-const HOME_VARIABLE = 'SESSION_GATEWAY_HOME';
 
 const SERVICE_ACTIONS = ['print', 'install', 'remove'];
 
@@ -137,18 +136,18 @@ async function prepare(options) {
  * @param {AgentOptions} options
  * @returns {Promise<null>}
  */
-async function handleService({ action, argv }, { dir, home: stateFolder, ...options }) {
+async function handleService({ action, argv }, options) {
   const { env, platform, execPath: node, stdin: input, stderr: output } = process;
-  const warn = (text) => output.write(`warning: ${text}\n`);
   const { devVars } = program;
-  const { entry, copy } = permanentPlace(program.entry, { stateFolder, version: VERSION });
-  const service = describeService({ argv, env, platform, node, entry, dir, home: homedir() });
+  const { entry, copy } = permanentPlace(program.entry, { stateFolder: options.home, version: VERSION });
+  const service = describeService({ argv, env, platform, node, entry, dir: options.dir, home: homedir() });
   const act = {
     print: () => service.define(),
     install: async () => {
-      const token = await requireToken(options, { env, devVars, warn, input, output });
+      const { token, isPaired } = await signIn(options, { env, devVars, log: makeLog(), input, output });
       copy();
-      return installService(service, { token, env });
+      // The service reads the stored token of a paired computer itself.
+      return installService(service, { token: isPaired ? null : token, env });
     },
     remove: () => removeService(service, { env }),
   }[action];

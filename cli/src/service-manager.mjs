@@ -14,7 +14,7 @@ const TOKEN_VARIABLE = 'CLI_API_TOKEN';
 /**
  * Installs and starts a service. Replaces and restarts a service that is already installed.
  * @param {import('./service.mjs').Service} service
- * @param {{token: string, env: Record<string, string | undefined>}} options
+ * @param {{token: string | null, env: Record<string, string | undefined>}} options `token`: null for a computer that is paired
  * @returns {Promise<string>} what was done, for the user
  * @throws {Error} when the service manager refuses the service
  */
@@ -54,9 +54,9 @@ export async function removeService({ name, file, environmentFile, commands }, {
 }
 
 /** Replaces the token in the text of an environment file (systemd.exec(5)); without a token, removes it. */
-function withToken(text, token) {
+function withToken(text, token = null) {
   const others = text.split('\n').filter((line) => line.trim() !== '' && !line.trimStart().startsWith(`${TOKEN_VARIABLE}=`));
-  const own = token === undefined ? [] : [`${TOKEN_VARIABLE}="${token.replaceAll(/["\\`$]/g, '\\$&')}"`];
+  const own = token === null ? [] : [`${TOKEN_VARIABLE}="${token.replaceAll(/["\\`$]/g, '\\$&')}"`];
   return [...own, ...others].map((line) => `${line}\n`).join('');
 }
 

@@ -9,6 +9,9 @@ import path from 'node:path';
  */
 const OMITTED_OPTIONS = ['--token', '--token-file', '--dir'];
 
+/** The environment variable with the folder of the state. */
+export const HOME_VARIABLE = 'SESSION_GATEWAY_HOME';
+
 /** Replaces the access token in a definition that is printed. */
 const PLACEHOLDER = 'TOKEN';
 
@@ -17,7 +20,8 @@ const PLACEHOLDER = 'TOKEN';
  * @typedef {object} Service
  * @property {string} name
  * @property {string} file path of the definition
- * @property {(token?: string) => string} define returns the definition; without a token, with a placeholder
+ * @property {(token?: string | null) => string} define returns the definition; by default with a placeholder for the token, with null
+ *   without a token
  * @property {string} [environmentFile] path of the file with the token and the agents' API keys; without it, the definition
  *   has the token
  * @property {{start: string[][], stop: string[][], persist?: string[]}} commands `start`: run after the definition was written;
@@ -33,7 +37,8 @@ const PLACEHOLDER = 'TOKEN';
  */
 export function describeService({ argv, env, platform, node, entry, dir, home }) {
   const command = [node, entry, ...serviceArgs(argv, dir)];
-  const variables = { PATH: env.PATH ?? '/usr/bin:/bin', ...(env.HUB_URL ? { HUB_URL: env.HUB_URL } : {}) };
+  const inherited = ['HUB_URL', HOME_VARIABLE].filter((name) => env[name]).map((name) => [name, env[name]]);
+  const variables = { PATH: env.PATH ?? '/usr/bin:/bin', ...Object.fromEntries(inherited) };
   // The suffix distinguishes directories with the same last component.
   const suffix = createHash('sha256').update(dir).digest('hex').slice(0, 6);
   const name = `session-gateway-agent-${path.basename(dir).replace(/[^A-Za-z0-9_-]/g, '-') || 'root'}-${suffix}`;
@@ -109,7 +114,7 @@ ${strings}
   <string>${escapeXml(dir)}</string>
   <key>EnvironmentVariables</key>
   <dict>
-${Object.entries({ CLI_API_TOKEN: token, ...variables })
+${Object.entries({ ...(token === null ? {} : { CLI_API_TOKEN: token }), ...variables })
   .map(([key, value]) => `    <key>${key}</key>\n    <string>${escapeXml(value)}</string>`)
   .join('\n')}
   </dict>

@@ -11,7 +11,7 @@ import { FakeHub, TOKEN } from '../../packages/cli-kit/test/support/fake-hub.mjs
 import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { eventually, nextTurn, quietLog } from '../../packages/cli-kit/test/support/wait.mjs';
 import { program } from '../src/program.mjs';
-import { runCli, startCli } from './support/cli-process.mjs';
+import { hasPseudoTerminal, runAtTerminal, runCli, startCli, WITHOUT_DEV_VARS } from './support/cli-process.mjs';
 import { SCRIPTED_AGENT, askToRun } from './support/setup.mjs';
 
 const SCRIPT = { title: 'Say hello', initialize: { agentCapabilities: { sessionCapabilities: { resume: {} } } } };
@@ -40,7 +40,11 @@ async function setUp(t, ...programs) {
   const run = (...args) => runCli(t, [...common, ...args], env);
   const start = (...args) => startCli(t, hub, [...common, ...args], env);
   const startWithIpc = (...args) => startCli(t, hub, [...common, ...args], env, ['pipe', 'pipe', 'pipe', 'ipc']);
-  return { hub, dir, run, start, startWithIpc };
+  const { CLI_API_TOKEN, BARE_SECRET, ...withoutToken } = env;
+  /** Starts the CLI without a token, and not at a terminal. */
+  const startUnpaired = (...args) => startCli(t, hub, [...common, ...args], withoutToken, 'pipe', WITHOUT_DEV_VARS);
+  const startAtTerminal = (...args) => runAtTerminal(t, [...common, ...args], withoutToken, WITHOUT_DEV_VARS);
+  return { hub, dir, run, start, startWithIpc, startUnpaired, startAtTerminal };
 }
 
 const say = (hub, sid, text) => hub.postMessage(sid, JSON.stringify([{ say: text }]));
@@ -94,6 +98,42 @@ test('a CLI with the IPC channel of a process manager does not run as the sessio
   assert.deepEqual([startedBy, startedFromRunner], ['terminal', false]);
   child.kill('SIGTERM');
   assert.deepEqual(await exit, [0, null]);
+});
+
+test('a CLI without a token pairs, and after it was killed it continues its session without pairing', async (t) => {
+  const { hub, startUnpaired } = await setUp(t, 'qwen');
+  const starting = startUnpaired('--agent', 'qwen');
+  hub.decide((await hub.untilAccessRequested()).code, 'approve');
+  const first = await starting;
+  const { sessionId, error } = await hub.call(first.ids.machine, 'spawnSession', {
+    directory: hub.sessions.get(first.ids.session).metadata.path,
+  });
+  assert.ok(sessionId, error);
+  say(hub, sessionId, 'hello');
+  await hub.untilReady(sessionId, 1);
+  first.child.kill('SIGKILL');
+  await first.exit;
+  const second = await startUnpaired('--agent', 'qwen');
+  assert.deepEqual(second.ids, first.ids);
+  assert.equal(hub.accessRequests.length, 1);
+  hub.revokeDevices();
+  assert.deepEqual(await second.exit, [1, null]);
+  assert.match(second.collected.err, /This device was removed from the hub\. To connect it again, start this program at a terminal\.\n$/);
+});
+
+test('a CLI at a terminal whose device is revoked pairs again and continues its session', {
+  skip: !hasPseudoTerminal,
+}, async (t) => {
+  const { hub, startAtTerminal } = await setUp(t, 'qwen');
+  const terminal = startAtTerminal('--agent', 'qwen');
+  hub.decide((await hub.untilAccessRequested()).code, 'approve');
+  await eventually(() => terminal.shown().includes('\nmachine '), 'the start');
+  hub.revokeDevices();
+  await eventually(() => terminal.shown().includes('it was removed from the devices of the hub'), 'the reason');
+  hub.decide((await hub.untilAccessRequested()).code, 'approve');
+  await eventually(() => terminal.shown().split('\nmachine ').length === 3, 'the second start');
+  assert.equal(hub.sessions.size, 1);
+  assert.equal(hub.devices.size, 1);
 });
 
 test('an agent that is installed while the machine runs is listed', async (t) => {

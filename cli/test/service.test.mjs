@@ -132,6 +132,18 @@ test('a launchd agent is installed with the token, replaced and removed', async 
   assert.equal(existsSync(file), false);
 });
 
+test('the service of a paired computer has no token: it reads the stored one', async (t) => {
+  for (const platform of ['linux', 'darwin']) {
+    const { env, described } = setUp(t, platform);
+    await installService(described, { token: null, env });
+    for (const file of [described.file, described.environmentFile].filter(Boolean)) {
+      assert.doesNotMatch(readFileSync(file, 'utf8'), platform === 'linux' ? /^CLI_API_TOKEN/m : /CLI_API_TOKEN/, file);
+    }
+  }
+  const inFolder = (env) => describeService({ argv: [], env, platform: 'linux', node: 'n', entry: 'e', dir: '/a', home: '/h' }).define();
+  assert.match(inFolder({ SESSION_GATEWAY_HOME: '/state' }), /^Environment="SESSION_GATEWAY_HOME=\/state"$/m);
+});
+
 test('a service manager that refuses is quoted, and a missing one is named', async (t) => {
   const { env, described } = setUp(t, 'linux');
   const install = (changes) => installService(described, { token: 'x', env: { ...env, ...changes } });

@@ -1,11 +1,20 @@
-// The link that signs a browser in.
+// The codes that sign a browser in.
+
+import { DevicesClient } from './devices.mjs';
+
+/** A link that signs a browser in. @typedef {{link: string, code: string, minutes: number}} SignInCode */
 
 /**
- * The address that opens the console signed in. The token is in the fragment, which browsers do not send.
- * @param {string} address of the hub
- * @param {string} token
- * @param {string} [path] of a view
+ * Creates a code, and the link that opens the console with it. The code is in the fragment, which browsers do not send.
+ * @param {string} address at which the browser reaches the hub
+ * @param {string} token of the namespace
+ * @param {{name?: string, kind?: string}} [device]
+ * @returns {Promise<SignInCode>}
  */
-export function signInLink(address, token, path = '/') {
-  return `${address}${path}#token=${encodeURIComponent(token)}`;
+export async function createSignInCode(address, token, device = {}) {
+  const { code, expiresAt } = await new DevicesClient({ hub: address, token }).createCode(device);
+  return { link: pairLink(address, code), code, minutes: Math.max(1, Math.round((expiresAt - Date.now()) / 60_000)) };
 }
+
+/** @param {string} address of the hub @param {string} code */
+export const pairLink = (address, code) => `${address}/pair#${code}`;

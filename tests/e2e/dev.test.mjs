@@ -81,10 +81,10 @@ class Clone {
    */
   async startDev(port) {
     const { lines, exited, kill } = this.runDev(port);
-    const link = new URL(await lines.first((line) => line.includes('#token='), 'the link', START_TIMEOUT_MS));
+    const link = new URL((await lines.first((line) => line.includes('/pair#'), 'the link', START_TIMEOUT_MS)).trim());
+    const [, secret] = /^ *Access token +(\S+)/.exec(await lines.first((line) => line.includes('Access token '), 'the token', 0));
     const [devPid] = this.#lockHolders();
     const { wranglerPid } = this;
-    const secret = link.hash.replace('#token=', '');
     const token = (namespace) => (namespace === undefined ? secret : `${secret}:${namespace}`);
     const web = (namespace, secret = token(namespace)) => new Web({ url: link.origin, token: secret });
     const webWithoutToken = () => new Web({ url: link.origin, token: null });
@@ -146,10 +146,15 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     hub = await clone.startDev(port);
   });
 
-  test('prints a link with a token for the console and the API', async () => {
-    const page = await hub.web().get(hub.link.pathname, { headers: { 'sec-fetch-mode': 'navigate', accept: 'text/html' } });
+  test('prints a link that signs a browser in once, and a token for the API', async () => {
+    const web = hub.webWithoutToken();
+    const page = await web.get(hub.link.pathname, { headers: { 'sec-fetch-mode': 'navigate', accept: 'text/html' } });
     assert.equal(page.status, 200);
     assert.match(page.text, /<div id="app">/);
+    const body = { code: hub.link.hash.slice(1), name: 'Browser', kind: 'browser' };
+    const redeemed = await web.post('/api/devices', body);
+    assert.deepEqual([redeemed.status, redeemed.body.namespace], [200, 'default']);
+    assert.equal((await web.post('/api/devices', body)).body.code, 'unknown_code');
     const list = await hub.web().get('/api/sessions');
     assert.deepEqual([list.status, list.body], [200, { sessions: [] }]);
   });

@@ -117,7 +117,7 @@ describe('the npm packages', { skip: process.platform === 'win32' }, () => {
     hub = await computer.startHub({ port });
     assert.ok(Date.now() - started < START_TIMEOUT_MS);
     await hub.lines.first((line) => line.includes(`Address        http://127.0.0.1:${port}`), 'the address');
-    const link = await hub.lines.first((line) => line.includes(`http://127.0.0.1:${port}/#`), 'the sign-in link');
+    const link = await hub.lines.first((line) => line.includes(`http://127.0.0.1:${port}/pair#`), 'the sign-in link');
     const page = await hub.web.get(new URL(link.trim()).pathname, { headers: { 'sec-fetch-mode': 'navigate', accept: 'text/html' } });
     assert.match(page.text, /<div id="app">/);
     assert.deepEqual((await hub.web.get('/api/sessions')).body, { sessions: [] });

@@ -12,7 +12,7 @@ function setup() {
     setItem: (key: string, value: string) => void stored.set(prefix + key, value),
     removeItem: (key: string) => void stored.delete(prefix + key),
   });
-  const hub = { token: 'secret:team', requests: 0, isUnreachable: false };
+  const hub = { token: 'secret:team', code: 'ABCD-EFGH', requests: 0, isUnreachable: false };
   const clock = { now: 1_000_000 };
   const signOuts: (string | null)[] = [];
   const jwt = () => `x.${btoa(JSON.stringify({ iat: 500, exp: 500 + 900, n: hub.requests })).replaceAll('=', '')}.y`;
@@ -23,10 +23,16 @@ function setup() {
       ...storage('tab '),
       clear: () => [...stored.keys()].filter((key) => key.startsWith('tab ')).forEach((key) => stored.delete(key)),
     },
-    fetch: async (_url, init) => {
+    fetch: async (url, init) => {
       if (hub.isUnreachable) throw new TypeError('failed to fetch');
       hub.requests += 1;
-      const { accessToken } = JSON.parse(String(init?.body)) as { accessToken: string };
+      const { accessToken, code, name } = JSON.parse(String(init?.body)) as Record<string, string>;
+      if (url === '/api/devices') {
+        if (code !== hub.code) return respond(404, { error: 'The code is unknown.', code: 'unknown_code' });
+        hub.token = 'sgd_1';
+        return respond(200, { device: { id: 'd', name }, token: 'sgd_1', namespace: 'team' });
+      }
+      if (hub.token === 'revoked') return respond(401, { error: 'The device was revoked.', code: 'device_revoked' });
       if (accessToken !== hub.token) return respond(401, { error: 'The access token is wrong.', code: 'invalid_access_token' });
       return respond(200, { token: jwt(), namespace: 'team' });
     },
@@ -65,6 +71,26 @@ test('creates a device id once, and deletes it at sign-out', async () => {
   auth.signOut();
   assert.equal(stored.size, 0);
   assert.notEqual(auth.ensureDeviceId(), id);
+});
+
+test('redeems a code for a token of this browser, whose namespace the hub names', async () => {
+  const { auth, hub, reload, stored } = setup();
+  const device = { name: 'Chrome on Linux', kind: 'browser' };
+  await assert.rejects(auth.redeemCode('WRNG-CDEF', device), { code: 'unknown_code', message: 'The code is unknown.' });
+  assert.equal(stored.size, 0);
+  assert.deepEqual(await auth.redeemCode(hub.code, device), { namespace: 'team' });
+  assert.deepEqual([reload().accessToken, reload().namespace, reload().resume()], ['sgd_1', 'team', { namespace: 'team' }]);
+  assert.equal(auth.isDevice, true);
+  await auth.getValidJwt();
+});
+
+test('a revoked device is signed out with the reason', async () => {
+  const { auth, hub, signOuts, stored } = setup();
+  await auth.redeemCode(hub.code, { name: 'x', kind: 'phone' });
+  hub.token = 'revoked';
+  await assert.rejects(auth.getValidJwt(), { code: 'device_revoked' });
+  assert.deepEqual(signOuts, ['This device was signed out on another device. Sign in with a new code.']);
+  assert.equal(stored.size, 0);
 });
 
 test('does not store a rejected access token', async () => {
@@ -127,7 +153,7 @@ test('keeps the tab’s data across a reload, but not for another namespace', as
   // Another tab has signed in to another namespace.
   stored.set('browser access-token', 'secret:other');
   assert.deepEqual(reload().resume(), { namespace: 'other' });
-  assert.deepEqual([...stored.keys()].sort(), ['browser access-token', 'tab namespace']);
+  assert.deepEqual([...stored.keys()].sort(), ['browser access-namespace', 'browser access-token', 'tab namespace']);
 });
 
 test('signing in to another namespace deletes the data of the first namespace', async () => {

@@ -55,7 +55,7 @@ function setup() {
   const events: HubEvent[] = [];
   const connected: [string, Gap][] = [];
   const failedConnects: (string | null)[] = [];
-  const browser = { isOnline: true, invalidated: 0, tokens: 0 };
+  const browser = { isOnline: true, invalidated: 0, refused: 0, tokens: 0 };
   const channel = new Channel({
     getValidJwt: async () => `jwt${(browser.tokens += 1)}`,
     invalidateJwt: () => void (browser.invalidated += 1),
@@ -63,6 +63,7 @@ function setup() {
     onConnected: (id, gap) => connected.push([id, gap]),
     onState: (state) => states.push(state),
     onConnectFailed: (id) => failedConnects.push(id),
+    onTokenRefused: () => (browser.refused += 1),
     isOnline: () => browser.isOnline,
     deviceId: () => 'desk',
     prepareSubscription: () => 'visible',
@@ -171,6 +172,28 @@ test('replaces an expired JWT and reconnects at once', async () => {
   FakeConnection.last.onclose?.({ code: 4401 });
   await advance(1);
   assert.deepEqual([FakeConnection.all.length, browser.invalidated, FakeConnection.last.url.searchParams.get('token')], [2, 1, 'jwt2']);
+  channel.stop();
+});
+
+test('reports once that the hub refuses the token, when no connect succeeds after the JWT was refused', async () => {
+  const { channel, browser } = setup();
+  channel.start();
+  await flushPromises();
+  FakeConnection.last.accept();
+  FakeConnection.last.onclose?.({ code: 4401 });
+  await advance(1);
+  FakeConnection.last.accept();
+  FakeConnection.last.onclose?.({ code: 1006 });
+  await advance(5000);
+  FakeConnection.last.accept();
+  assert.equal(browser.refused, 0);
+  FakeConnection.last.onclose?.({ code: 4401 });
+  await advance(1);
+  FakeConnection.last.onclose?.({ code: 1006 });
+  assert.equal(browser.refused, 1);
+  await advance(5000);
+  FakeConnection.last.onclose?.({ code: 1006 });
+  assert.equal(browser.refused, 1);
   channel.stop();
 });
 

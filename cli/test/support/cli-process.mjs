@@ -1,9 +1,13 @@
 /** Starts the CLI as a process. */
 
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
 import { program } from '../../src/program.mjs';
+
+/** The main module that runs the CLI as if the project had no `.dev.vars`. */
+export const WITHOUT_DEV_VARS = fileURLToPath(new URL('./without-dev-vars.mjs', import.meta.url));
 
 /**
  * Starts the CLI, which is killed after the test.
@@ -11,9 +15,10 @@ import { program } from '../../src/program.mjs';
  * @param {string[]} args
  * @param {Record<string, string>} env
  * @param {import('node:child_process').StdioOptions} [stdio] may add an IPC channel
+ * @param {string} [entry] the main module
  */
-export function runCli(t, args, env, stdio = 'pipe') {
-  const child = spawn(process.execPath, [program.entry, ...args], { env, stdio });
+export function runCli(t, args, env, stdio = 'pipe', entry = program.entry) {
+  const child = spawn(process.execPath, [entry, ...args], { env, stdio });
   const exit = once(child, 'close');
   t.after(async () => {
     child.kill('SIGKILL');
@@ -24,9 +29,27 @@ export function runCli(t, args, env, stdio = 'pipe') {
   return { child, exit, collected };
 }
 
+/** A Python program that runs a command at a pseudo-terminal: Node cannot open one. */
+const PSEUDO_TERMINAL = 'import pty, sys; pty.spawn(sys.argv[1:])';
+
+export const hasPseudoTerminal = spawnSync('python3', ['-c', 'import pty']).status === 0;
+
+/** Starts the CLI at a terminal. `shown` returns all that the terminal shows. */
+export function runAtTerminal(t, args, env, entry) {
+  const child = spawn('python3', ['-c', PSEUDO_TERMINAL, process.execPath, entry, ...args], { env, stdio: 'pipe' });
+  const exit = once(child, 'close');
+  t.after(async () => {
+    child.kill('SIGKILL');
+    await exit;
+  });
+  let shown = '';
+  child.stdout.on('data', (text) => (shown += text));
+  return { child, exit, shown: () => shown };
+}
+
 /** Starts the CLI, and waits until its machine is connected. The result also has the ids of the session and the machine. */
-export async function startCli(t, hub, args, env, stdio) {
-  const started = runCli(t, args, env, stdio);
+export async function startCli(t, hub, args, env, stdio, entry) {
+  const started = runCli(t, args, env, stdio, entry);
   /** @type {Record<string, string>} */
   const ids = {};
   for await (const line of createInterface({ input: started.child.stdout })) {

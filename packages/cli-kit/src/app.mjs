@@ -20,6 +20,7 @@ const START_TIMEOUT_MS = 30_000;
  * @typedef {object} MainOptions
  * @property {import('./program.mjs').Program} program
  * @property {string} token
+ * @property {string} [namespace] that the token opens; by default the one that the token names
  * @property {ReturnType<typeof import('./log.mjs').makeLog>} log
  * @property {boolean} [startedByRunner] whether a runner started this process
  * @property {() => void} [onEnding] called when the app starts to stop
@@ -57,11 +58,12 @@ export async function startApp(options) {
   removeToken(process.env, options.token);
   const root = await resolveDirectory(options.dir, '--dir');
   const allowed = await Promise.all((options.allowDirs ?? []).map((dir) => resolveDirectory(dir, '--allow-dir')));
-  const store = new StateStore({ home: options.home, hub: options.hub, namespace: namespaceOf(options.token) });
+  const { home, hub, token, namespace = namespaceOf(token) } = options;
+  const store = new StateStore({ home, hub, namespace });
   const machineId = options.machineId ?? store.loadMachineId(root);
   const { unlock, noMachineReason } = options.machine === false ? {} : claimMachine(store, machineId, options);
   try {
-    const spawner = new Spawner({ ...options, directories: [root, ...allowed], machineId });
+    const spawner = new Spawner({ ...options, namespace, directories: [root, ...allowed], machineId });
     const context = { startTimeoutMs: START_TIMEOUT_MS, ...options, root, store, machineId, spawner };
     const app = new App({ ...context, client: new HubClient(options), outage: new OutageMonitor(options) });
     app.ended.then(() => unlock?.());

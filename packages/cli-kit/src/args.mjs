@@ -15,7 +15,8 @@ export const HELP_LINES = `
   --hub URL           address of the hub (default: HUB_URL, else ${DEFAULT_HUB})
   --token-file FILE   file with the access token, SECRET or SECRET:NAMESPACE (default: the variable
                       CLI_API_TOKEN; else, for a hub on this computer, CLI_API_TOKEN in
-                      ${LOCAL_DEV_VARS_NAME}; else the terminal asks for it)
+                      ${LOCAL_DEV_VARS_NAME}). Without a token, this computer asks
+                      for access: it shows a code that a person who is signed in approves
   --token TOKEN       the access token itself, which all users of this computer can then read
   --name NAME         a name for the session
   --tag TAG           the session's tag, which identifies it

@@ -1,10 +1,11 @@
 /** A client of the hub's REST interface for CLIs, under `/cli`. */
 
+import { UserError } from './errors.mjs';
 import { HUB_COMMAND } from './installation.mjs';
-import { TOKEN_ADVICE } from './token.mjs';
+import { tokenAdvice } from './token.mjs';
 
 /** An error response of the hub, or no response (`status` 0). */
-export class HubError extends Error {
+export class HubError extends UserError {
   constructor(message, { status = 0, code = 'unreachable', reason = message } = {}) {
     super(message);
     this.status = status;
@@ -28,7 +29,7 @@ export const REACH_ADVICE = `If it is not running, start it with \`${HUB_COMMAND
 export const MAX_PAGE_MESSAGES = 200;
 
 export class HubClient {
-  /** @param {{hub: string, token: string}} options `hub` without a trailing slash */
+  /** @param {{hub: string, token?: string}} options `hub` without a trailing slash; `token`: not needed to ask for access */
   constructor({ hub, token }) {
     this.hub = hub;
     this.token = token;
@@ -37,6 +38,21 @@ export class HubClient {
   /** Returns what the hub reports about itself. @returns {Promise<{protocolVersion?: number}>} */
   readHealth() {
     return this.#call('GET', '/health');
+  }
+
+  /** Asks for a token of this device. @param {{name: string, kind: string}} body */
+  async requestAccess(body) {
+    return this.#call('POST', '/api/devices/requests', body);
+  }
+
+  /** Asks for the decision about a request for access. @param {string} secret of the request */
+  async pollAccess(secret) {
+    return this.#call('POST', '/api/devices/requests/token', { secret });
+  }
+
+  /** Exchanges the access token for a token of web clients. */
+  async signIn() {
+    return this.#call('POST', '/api/auth', { accessToken: this.token });
   }
 
   /** Returns the session with a tag. Creates the session if there is none. */
@@ -56,7 +72,7 @@ export class HubClient {
 
   /** Deletes an inactive session. Only web clients may delete sessions, so this method signs in as a web client. */
   async deleteSession(id) {
-    const { token } = await this.#call('POST', '/api/auth', { accessToken: this.token });
+    const { token } = await this.signIn();
     await this.#call('DELETE', `/api/sessions/${encodeURIComponent(id)}`, undefined, token);
   }
 
@@ -72,7 +88,7 @@ export class HubClient {
       response = await fetch(`${this.hub}${path}`, {
         method,
         headers: {
-          Authorization: `Bearer ${token}`,
+          ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
           ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
         },
         body: body === undefined ? undefined : JSON.stringify(body),
@@ -91,8 +107,8 @@ export class HubClient {
     }
     if (!response.ok) {
       throw new HubError(
-        response.status === 401
-          ? `The hub does not accept the token. ${TOKEN_ADVICE}`
+        response.status === 401 && this.token !== undefined
+          ? `The hub does not accept the token. ${tokenAdvice(this.token)}`
           : `The hub answered ${response.status} to ${method} ${path}: ${answer?.error ?? text.slice(0, 200)}`,
         { status: response.status, code: answer?.code ?? 'http_error', reason: `status ${response.status}` },
       );

@@ -11,10 +11,13 @@
 
 import { EventEmitter } from 'node:events';
 import { io } from 'socket.io-client';
-import { TOKEN_ADVICE } from './token.mjs';
+import { isDeviceToken, tokenAdvice } from './token.mjs';
 
 /** The hub refused the connection or the session permanently. */
-export class RefusedError extends Error {}
+export class RefusedError extends Error {
+  /** Whether the hub refused the token. */
+  isTokenRefused = false;
+}
 
 /** Matches CONNECT_ERROR messages about the token. An immediate retry cannot succeed then. */
 const TOKEN_REFUSED = /invalid (token|namespace)|namespace/i;
@@ -71,8 +74,12 @@ export class HubSocket extends EventEmitter {
     });
     socket.on('connect_error', (error) => {
       if (!socket.active && TOKEN_REFUSED.test(error.message)) {
-        if (!this.#wasAccepted) return this.fail(`The hub refused the connection: ${error.message}. ${TOKEN_ADVICE}`);
-        outage.reportRefused(this.name, error.message);
+        // A device that was revoked stays revoked. Another token may be refused only while the hub's configuration is wrong.
+        if (!this.#wasAccepted || isDeviceToken(token)) {
+          const message = `The hub does not accept the token (${error.message}). ${tokenAdvice(token)}`;
+          return this.#closeWith(Object.assign(new RefusedError(message), { isTokenRefused: true }));
+        }
+        outage.reportRefused(this.name, error.message, tokenAdvice(token));
         return this.#connectLater(REFUSED_DELAY_FACTOR * reconnectDelayMs);
       }
       outage.reportLost(this.name, error.message);
@@ -100,9 +107,13 @@ export class HubSocket extends EventEmitter {
 
   /** Closes permanently and emits `closed` with the message. */
   fail(message) {
+    this.#closeWith(new RefusedError(message));
+  }
+
+  #closeWith(error) {
     if (this.#isClosed) return;
     this.close();
-    this.emit('closed', new RefusedError(message));
+    this.emit('closed', error);
   }
 
   close() {

@@ -6,7 +6,6 @@
 
 import { EventEmitter } from 'node:events';
 import { REACH_ADVICE, callWithRetry } from './hub-client.mjs';
-import { TOKEN_ADVICE } from './token.mjs';
 
 export class OutageMonitor extends EventEmitter {
   /** Names of the connections that are waiting for the hub. */
@@ -37,15 +36,15 @@ export class OutageMonitor extends EventEmitter {
    * wrong only for a while.
    * @param {string} name of the connection
    * @param {string} reason
+   * @param {string} advice what to do
    */
-  reportRefused(name, reason) {
+  reportRefused(name, reason, advice) {
     this.log.debug(`${name}: ${reason}`);
     this.#waiting.add(name);
     if (this.#isRefused) return;
     this.#isRefused = true;
     this.log.warn(
-      `The hub at ${this.hub} no longer accepts the token (${reason}). ${TOKEN_ADVICE} Retrying; unsent messages are kept.` +
-        ' Ctrl-C stops.',
+      `The hub at ${this.hub} no longer accepts the token (${reason}). ${advice} Retrying; unsent messages are kept. Ctrl-C stops.`,
     );
   }
 

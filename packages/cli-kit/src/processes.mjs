@@ -2,6 +2,9 @@
 
 import { fork } from 'node:child_process';
 
+/** The variable that tells a process that a runner started it. */
+export const RUNNER_VARIABLE = 'SESSION_GATEWAY_RUNNER';
+
 /** Time between SIGTERM and SIGKILL. */
 const KILL_DELAY_MS = 15_000;
 
@@ -24,13 +27,14 @@ export class SessionProcesses {
   #running = new Map();
 
   /**
-   * @param {{program: import('./program.mjs').Program, token: string, home: string, verbose?: boolean,
+   * @param {{program: import('./program.mjs').Program, token: string, namespace?: string, home: string, verbose?: boolean,
    *   onCrash?: (sessionId: string) => void, log: {info: (text: string) => void, warn: (text: string) => void}}} options
    *   `onCrash`: called when a session's process has ended unexpectedly
    */
-  constructor({ program, token, home, verbose = false, onCrash = () => {}, log }) {
+  constructor({ program, token, namespace, home, verbose = false, onCrash = () => {}, log }) {
     this.program = program;
     this.token = token;
+    this.namespace = namespace;
     this.home = home;
     this.verbose = verbose;
     this.onCrash = onCrash;
@@ -55,11 +59,11 @@ export class SessionProcesses {
    * @returns {ServedSession['started']}
    */
   start(args, { readyTimeoutMs, id }) {
-    const env = { ...process.env, [this.program.homeVariable]: this.home };
+    const env = { ...process.env, [this.program.homeVariable]: this.home, [RUNNER_VARIABLE]: '1' };
     const child = fork(this.program.entry, args, { env, stdio: ['ignore', 'ignore', 'pipe', 'ipc'], execArgv: [] });
     // The token is sent as an IPC message, because other programs can read a process's arguments and environment. Send errors are
     // ignored, because the event `error` of a process that could not be started is handled below.
-    child.send({ type: 'token', token: this.token }, () => {});
+    child.send({ type: 'token', token: this.token, namespace: this.namespace }, () => {});
     /** @type {ServedSession} */
     const session = { id, isEnding: false, started: undefined, ended: undefined };
     this.#running.set(child, session);

@@ -12,7 +12,8 @@ import { UsageError } from './errors.mjs';
 import { makeLog } from './log.mjs';
 import { onNpmEnd } from './npm-process.mjs';
 import { removeNpmVariables } from './npm-script.mjs';
-import { requireToken } from './token.mjs';
+import { RUNNER_VARIABLE } from './processes.mjs';
+import { forgetToken, isTokenRefused, signIn } from './sign-in.mjs';
 
 /**
  * The options of a CLI: the common ones, and its own.
@@ -61,18 +62,24 @@ function notifyRunner(message, onSent) {
 }
 
 /**
- * Whether a runner started this process. A process manager may also open an IPC channel. It gives the token as an option or a
- * variable, which a runner never does.
+ * Whether a runner started this process. A process manager may also open an IPC channel. The variable is deleted, so that the agent's
+ * programs do not inherit it.
  */
-const isStartedByRunner = (/** @type {ProgramOptions} */ { token, tokenFile }) =>
-  process.connected && !token && !tokenFile && !process.env.CLI_API_TOKEN;
+function takeStartedByRunner() {
+  const isStarted = process.connected && process.env[RUNNER_VARIABLE] !== undefined;
+  delete process.env[RUNNER_VARIABLE];
+  return isStarted;
+}
 
-/** Returns the access token. A runner sends it over the IPC channel. */
-async function receiveToken(options, { program, startedByRunner, warn }) {
+/**
+ * Returns the access to the hub. A runner sends it over the IPC channel.
+ * @returns {Promise<import('./sign-in.mjs').Access>}
+ */
+async function receiveAccess(options, { program, startedByRunner, log }) {
   const { env, stdin: input, stderr: output } = process;
-  if (!startedByRunner) return requireToken(options, { env, devVars: program.devVars, warn, input, output });
-  const [{ token }] = await once(process, 'message');
-  return token;
+  if (!startedByRunner) return signIn(options, { env, devVars: program.devVars, log, input, output });
+  const [{ token, namespace }] = await once(process, 'message');
+  return { token, namespace, isPaired: false };
 }
 
 /** @param {Program} program */
@@ -84,7 +91,7 @@ async function main(program) {
   }
   onNpmEnd(() => process.kill(process.pid, 'SIGTERM'));
   removeNpmVariables(process.env);
-  const startedByRunner = isStartedByRunner(options);
+  const startedByRunner = takeStartedByRunner();
   if (!startedByRunner && program.prepare) options = await program.prepare(options);
   if (options === null) return;
   const log = makeLog(options);
@@ -106,27 +113,45 @@ async function main(program) {
   process.on('SIGTERM', onSignal);
   process.on('disconnect', () => (canStopGracefully() ? stop() : process.exit(1)));
 
-  app = await startApp({
-    ...options,
-    program,
-    token: await receiveToken(options, { program, startedByRunner, warn: log.warn }),
-    log,
-    startedByRunner,
-    signal: starting.signal,
-    onEnding: () => notifyRunner({ type: 'ending' }),
-    echo: (text) => process.stdout.write(text),
-  });
+  /** Serves until the end. @param {import('./sign-in.mjs').Access} access */
+  const serve = async ({ token, namespace }) => {
+    app = await startApp({
+      ...options,
+      program,
+      token,
+      namespace,
+      log,
+      startedByRunner,
+      signal: starting.signal,
+      onEnding: () => notifyRunner({ type: 'ending' }),
+      echo: (text) => process.stdout.write(text),
+    });
+    notifyRunner({ type: 'session', sessionId: app.session.id });
+    process.stdout.write(`session ${app.session.id}\n`);
+    if (app.machine) process.stdout.write(`machine ${app.machine.id}\n`);
+    log.info(`serving ${app.session.ownMetadata.path} through ${options.hub}; Ctrl-C ends the session`);
+    if (options.local) readCommands(app, log);
+    const error = await app.ended;
+    if (error) throw error;
+  };
 
-  notifyRunner({ type: 'session', sessionId: app.session.id });
-
-  process.stdout.write(`session ${app.session.id}\n`);
-  if (app.machine) process.stdout.write(`machine ${app.machine.id}\n`);
-  log.info(`serving ${app.session.ownMetadata.path} through ${options.hub}; Ctrl-C ends the session`);
-  if (options.local) {
-    log.info('The terminal is in control: type commands, or /remote to give control to the web.');
-    createInterface({ input: process.stdin }).on('line', (line) => line.trim() !== '' && app.session.typeLine(line.trim()));
+  for (;;) {
+    const access = await receiveAccess(options, { program, startedByRunner, log });
+    try {
+      return await serve(access);
+    } catch (error) {
+      // Without a terminal, the program ends: a service must not ask again for an access that a person has ended.
+      if (!access.isPaired || !isTokenRefused(error) || !process.stdin.isTTY) throw error;
+      log.warn('The hub no longer accepts this computer: it was removed from the devices of the hub.');
+      forgetToken(options, access.token);
+      app = null;
+    }
   }
+}
 
-  const error = await app.ended;
-  if (error) throw error;
+/** Runs the commands that the user types while the terminal is in control. */
+function readCommands(app, log) {
+  log.info('The terminal is in control: type commands, or /remote to give control to the web.');
+  const input = createInterface({ input: process.stdin }).on('line', (line) => line.trim() !== '' && app.session.typeLine(line.trim()));
+  app.ended.then(() => input.close());
 }

@@ -22,7 +22,7 @@ export class Spawner {
   onCrash = (_sessionId) => {};
 
   /**
-   * @param {import('./app.mjs').AppOptions & {directories: string[], machineId: string}} options `directories`: resolved paths
+   * @param {import('./app.mjs').AppOptions & {namespace: string, directories: string[], machineId: string}} options `directories`: resolved paths
    *   of the served directories
    */
   constructor(options) {
@@ -31,6 +31,7 @@ export class Spawner {
       program,
       hub,
       token,
+      namespace,
       home,
       machineId,
       bridged = false,
@@ -46,7 +47,7 @@ export class Spawner {
     this.bridged = bridged;
     this.verbose = verbose;
     this.readyTimeoutMs = readyTimeoutMs;
-    this.processes = new SessionProcesses({ program, token, home, verbose, log, onCrash: (id) => this.onCrash(id) });
+    this.processes = new SessionProcesses({ program, token, namespace, home, verbose, log, onCrash: (id) => this.onCrash(id) });
   }
 
   /**

@@ -7,10 +7,19 @@ import { parseDevVars } from './dev-vars.mjs';
 import { UsageError } from './errors.mjs';
 import { HUB_COMMAND, TOKEN_COMMAND } from './installation.mjs';
 
-/** What to do when the hub refuses the token. */
-export const TOKEN_ADVICE =
-  'Compare it with the CLI_API_TOKEN of the hub. A hub with REQUIRE_NAMESPACE_TOKENS accepts only the token of a' +
-  ` namespace, which \`CLI_API_TOKEN=SECRET ${TOKEN_COMMAND} NAMESPACE\` prints.`;
+const DEVICE_TOKEN = /sgd_[\w-]{43}/;
+
+/** Whether a token belongs to a device: it was received by pairing, and the console can revoke it. @param {string} token */
+export const isDeviceToken = (token) => token.startsWith('sgd_');
+
+/** What to do when the hub refuses a token. @param {string} token */
+export function tokenAdvice(token) {
+  if (isDeviceToken(token)) return 'This device was removed from the hub. To connect it again, start this program at a terminal.';
+  return (
+    'Compare it with the CLI_API_TOKEN of the hub. A hub with REQUIRE_NAMESPACE_TOKENS accepts only the token of a' +
+    ` namespace, which \`CLI_API_TOKEN=SECRET ${TOKEN_COMMAND} NAMESPACE\` prints.`
+  );
+}
 
 /**
  * Finds the access token: first in the options, then in the environment, then, for a hub on this machine, in the `.dev.vars` that
@@ -28,24 +37,27 @@ export function findToken({ token, tokenFile, hub }, env, devVars) {
 }
 
 /**
- * Finds the access token as {@link findToken} does, or asks for it at the terminal.
- * @param {Parameters<typeof findToken>[0]} options
- * @param {{env: Record<string, string | undefined>, devVars: string, warn: (text: string) => void,
- *   input: NodeJS.ReadableStream & {isTTY?: boolean}, output: NodeJS.WritableStream}} surroundings
- * @returns {Promise<string>}
- * @throws {UsageError} when there is none
+ * Warns if other users of this computer can read the token that the options name.
+ * @param {{token?: string, tokenFile?: string}} options of the command line
+ * @param {(text: string) => void} warn
  */
-export async function requireToken(options, { env, devVars, warn, input, output }) {
-  const found = findToken(options, env, devVars);
-  if (options.token) {
-    warn(
-      '--token shows the access token to all users of this computer. Use --token-file FILE or the variable CLI_API_TOKEN, or type the token when asked.',
-    );
-  } else if (options.tokenFile && isReadableByOthers(options.tokenFile)) {
-    warn(`Other users of this computer can read the access token in ${options.tokenFile}. Run: chmod 600 ${options.tokenFile}`);
+export function warnOfExposedToken({ token, tokenFile }, warn) {
+  if (token) {
+    warn('--token shows the access token to all users of this computer. Use --token-file FILE or the variable CLI_API_TOKEN.');
+  } else if (tokenFile && isReadableByOthers(tokenFile)) {
+    warn(`Other users of this computer can read the access token in ${tokenFile}. Run: chmod 600 ${tokenFile}`);
   }
-  const { hub } = options;
-  const token = found ?? (input.isTTY ? await askSecret(`Access token of ${hub} (not shown): `, { input, output }) : '');
+}
+
+/**
+ * Asks for the access token at the terminal.
+ * @param {string} hub
+ * @param {{input: NodeJS.ReadableStream & {isTTY?: boolean}, output: NodeJS.WritableStream}} terminal
+ * @returns {Promise<string>}
+ * @throws {UsageError} without a terminal, or when the answer is empty
+ */
+export async function askForToken(hub, { input, output }) {
+  const token = input.isTTY ? await askSecret(`Access token of ${hub} (not shown): `, { input, output }) : '';
   if (token) return token;
   const advice = isOnThisMachine(hub) ? `Start the hub with \`${HUB_COMMAND}\`, which writes .dev.vars, give` : 'Give';
   throw new UsageError(`There is no access token for ${hub}. ${advice} --token-file FILE, or set CLI_API_TOKEN.`);
@@ -83,7 +95,7 @@ function readVariable(file, name) {
   }
 }
 
-/** The namespace of a token: the text after its last colon, else `default`. */
+/** The namespace of a token that is no device's: the text after its last colon, else `default`. @param {string} token */
 export function namespaceOf(token) {
   const colon = token.lastIndexOf(':');
   return colon < 0 ? 'default' : token.slice(colon + 1);
@@ -97,7 +109,8 @@ const KEPT_VARIABLES = ['PATH', 'HOME'];
 
 /**
  * Removes each variable that contains the access token or its secret, the part before the namespace. A short token or secret
- * is not searched for within values: in that case, only a value that is the secret, alone or with a namespace, is removed.
+ * is not searched for within values: in that case, only a value that is the secret, alone or with a namespace, is removed. Also
+ * removes each variable that contains the token of any device.
  * @param {Record<string, string>} env
  * @param {string} token
  */
@@ -105,7 +118,8 @@ export function removeToken(env, token) {
   const colon = token.lastIndexOf(':');
   const secret = colon < 0 ? token : token.slice(0, colon);
   const contains = (value, part) => part.length >= MIN_SEARCHED_CHARS && value.includes(part);
-  const hasSecret = (value) => value === secret || value.startsWith(`${secret}:`) || contains(value, token) || contains(value, secret);
+  const hasSecret = (value) =>
+    DEVICE_TOKEN.test(value) || value === secret || value.startsWith(`${secret}:`) || contains(value, token) || contains(value, secret);
   for (const [name, value] of Object.entries(env)) {
     if (name === 'CLI_API_TOKEN' || (!KEPT_VARIABLES.includes(name) && hasSecret(value))) delete env[name];
   }

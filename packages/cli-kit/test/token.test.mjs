@@ -5,10 +5,11 @@ import { chmodSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
-import { findToken, namespaceOf, removeToken, requireToken } from '../src/token.mjs';
+import { askForToken, findToken, namespaceOf, removeToken, tokenAdvice, warnOfExposedToken } from '../src/token.mjs';
 import { tempDir } from './support/repository.mjs';
 
 const LOCAL = 'http://127.0.0.1:8787';
+const DEVICE_TOKEN = `sgd_${'Ab-_'.repeat(10)}xyz`;
 const REMOTE = 'https://hub.example.com';
 
 /** A terminal on which the test types. `shown`: all text on the terminal. */
@@ -47,44 +48,45 @@ test('a token file must have one line', (t) => {
   }
 });
 
-test('a token that other users can read is used, with a warning that says what to do', {
-  skip: process.platform === 'win32',
-}, async (t) => {
+test('a token that other users can read is used, with a warning that says what to do', { skip: process.platform === 'win32' }, (t) => {
   const tokenFile = path.join(tempDir(t), 'token');
   writeFileSync(tokenFile, 'secret', { mode: 0o600 });
   const warnings = [];
-  const require = (options) =>
-    requireToken({ hub: LOCAL, ...options }, { env: {}, devVars: '', warn: (text) => warnings.push(text), ...closedTerminal() });
-  assert.equal(await require({ tokenFile }), 'secret');
+  const warn = (options) => warnOfExposedToken(options, (text) => warnings.push(text));
+  warn({ tokenFile });
   assert.deepEqual(warnings, []);
   chmodSync(tokenFile, 0o644);
-  assert.equal(await require({ tokenFile }), 'secret');
-  assert.equal(await require({ token: 'secret' }), 'secret');
+  warn({ tokenFile });
+  warn({ token: 'secret' });
   assert.match(warnings.shift(), /can read the access token in .*token\. Run: chmod 600 /);
   assert.match(warnings.shift(), /--token shows the access token to all users of this computer.*--token-file FILE.*CLI_API_TOKEN/);
   assert.deepEqual(warnings, []);
 });
 
-test('a token that is found nowhere is asked for at the terminal, and not shown', async () => {
+test('a token is asked for at the terminal, and not shown', async () => {
   const { input, output, shown } = terminal();
-  const token = requireToken({ hub: REMOTE }, { env: {}, devVars: '', warn: assert.fail, input, output });
+  const token = askForToken(REMOTE, { input, output });
   input.write('secret:team\r');
   assert.equal(await token, 'secret:team');
   assert.equal(shown(), `Access token of ${REMOTE} (not shown): \n`);
 });
 
-test('without a token and a terminal, or with an empty answer, the error says what to do', async () => {
+test('without a terminal, or with an empty answer, the error says what to do', async () => {
   const { input, output } = terminal();
-  const common = { env: {}, devVars: '', warn: assert.fail };
-  const answer = requireToken({ hub: REMOTE }, { ...common, input, output });
+  const answer = askForToken(REMOTE, { input, output });
   input.write('\r');
-  for (const token of [answer, requireToken({ hub: REMOTE }, { ...common, ...closedTerminal() })]) {
+  for (const token of [answer, askForToken(REMOTE, closedTerminal())]) {
     await assert.rejects(
       token,
       /^Error: There is no access token for https:\/\/hub\.example\.com\. Give --token-file FILE, or set CLI_API_TOKEN\.$/,
     );
   }
-  await assert.rejects(requireToken({ hub: LOCAL }, { ...common, ...closedTerminal() }), /npm run dev/);
+  await assert.rejects(askForToken(LOCAL, closedTerminal()), /npm run dev/);
+});
+
+test('the advice about a refused token depends on its kind', () => {
+  assert.match(tokenAdvice('secret:team'), /CLI_API_TOKEN of the hub/);
+  assert.match(tokenAdvice(DEVICE_TOKEN), /removed from the hub.*start this program at a terminal/);
 });
 
 test('the token and its secret are removed from an environment under any name', () => {
@@ -113,4 +115,12 @@ test('a short token is removed where it is the whole value', () => {
   const env = { HOME: '/home/dev', COPY: 'dev', TEAM: 'team', BOTH: 'dev:team', OTHER: 'dev:other', HEADER: 'Bearer dev:team' };
   removeToken(env, 'dev:team');
   assert.deepEqual(env, { HOME: '/home/dev', TEAM: 'team' });
+});
+
+test('the tokens of devices are removed from an environment, whichever token this program uses', () => {
+  for (const token of [DEVICE_TOKEN, 'secret-of-the-hub']) {
+    const env = { PATH: '/bin', NAME: 'sgd_not_a_token', COPY: DEVICE_TOKEN, HEADER: `Bearer ${DEVICE_TOKEN}` };
+    removeToken(env, token);
+    assert.deepEqual(env, { PATH: '/bin', NAME: 'sgd_not_a_token' });
+  }
 });

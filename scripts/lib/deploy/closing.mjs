@@ -4,40 +4,16 @@ import { namespaceToken } from '../dev-vars.mjs';
 import { commandLine } from '../invocation.mjs';
 import { IS_PACKAGE } from '../paths.mjs';
 import { bold, dim } from '../progress.mjs';
-import { signInLink } from '../sign-in.mjs';
+import { createSignInCode } from '../sign-in.mjs';
 import { PRODUCTION } from './record.mjs';
 
 /** The namespace of a token without a suffix. */
 const DEFAULT_NAMESPACE = 'default';
 
-const REQUEST_TIMEOUT_MS = 10_000;
-
-/**
- * Returns a link that signs a browser in. The link contains a pairing code, which is valid once. If the hub has no pairing codes, the
- * link contains the token of the namespace.
- * @param {string} address
- * @param {string} secret
- * @returns {Promise<{url: string, note: string}>}
- */
-async function createSignInLink(address, secret) {
-  const token = namespaceToken(secret, DEFAULT_NAMESPACE);
-  const response = await fetch(`${address}/api/devices/codes`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-    body: '{}',
-    signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
-  });
-  const body = await response.json();
-  // The hub has no pairing codes.
-  if (response.status === 404) return { url: signInLink(address, token), note: 'it contains a token: do not share it' };
-  if (!response.ok) throw new Error(body.error);
-  return { url: body.url, note: `valid once, for ${Math.round((body.expiresAt - Date.now()) / 60_000)} minutes` };
-}
-
-/** The QR code of a link for a terminal. @param {string} url */
-async function qrCodeOf(url) {
+/** The QR code of a link for a terminal. @param {string} link */
+async function qrCodeOf(link) {
   const { qrCode } = await import('../../../packages/cli-kit/src/qr-code.mjs');
-  return qrCode(url).replace(/^/gm, '    ');
+  return qrCode(link).replace(/^/gm, '    ');
 }
 
 /**
@@ -51,9 +27,9 @@ async function describeSignIn(address, secret, { isReady, isTerminal }) {
   // In a CI, others may read the log, and a link in the log would sign them in.
   if (!secret || !isReady || process.env.CI) return tokenLines;
   try {
-    const { url, note } = await createSignInLink(address, secret);
-    const code = isTerminal ? [await qrCodeOf(url), ''] : [];
-    return [`  Open the console, signed in ${dim(`(${note})`)}:`, `    ${url}`, '', ...code];
+    const { link, minutes } = await createSignInCode(address, namespaceToken(secret, DEFAULT_NAMESPACE));
+    const code = isTerminal ? [await qrCodeOf(link), ''] : [];
+    return [`  Open the console, signed in ${dim(`(the link works once, for ${minutes} minutes)`)}:`, `    ${link}`, '', ...code];
   } catch (error) {
     return [`  No sign-in link was created: ${error.cause?.message || error.message}`, ...tokenLines];
   }

@@ -7,7 +7,7 @@ import { bold, dim, runStep } from '../progress.mjs';
 import { HubRefusedError } from '../ready.mjs';
 import { isStopping, onStop } from '../signals.mjs';
 import { clearMigrationRecord, deleteLocalTraces } from '../wrangler.mjs';
-import { announce } from './announce.mjs';
+import { announce, printLinkOnEnter } from './announce.mjs';
 import { lockFolder } from './lock.mjs';
 import { localAddress } from './options.mjs';
 import { requireFreePort } from './port.mjs';
@@ -50,7 +50,10 @@ export async function runHub(options, { args, prepare }) {
     try {
       // With REQUIRE_NAMESPACE_TOKENS, the hub accepts only a token of a namespace.
       const token = await runStep('hub', () => hub.ready([secret, namespaceToken(secret, 'default')]));
-      if (starts === 1) await announce(options, token, token !== secret);
+      if (starts === 1) {
+        await announce(options, token, token !== secret);
+        printLinkOnEnter(options, token);
+      }
     } catch (error) {
       if (isStopping()) throw error;
       await hub.stop();

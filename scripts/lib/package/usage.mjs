@@ -3,6 +3,7 @@
 /** The commands: by the name of a script in scripts/, the description of the command. */
 export const COMMANDS = {
   deploy: 'deploy the hub to Cloudflare, or update it',
+  devices: 'list, add, rename and revoke the devices of a namespace',
   doctor: 'check this computer, and say what to do about each problem',
   namespace: 'list the namespaces of the database',
   smoke: 'check a running hub as its clients see it',

@@ -340,5 +340,5 @@ test('shows the sign-in page and the reason when the access token is invalid', a
   });
   await page.reload();
   await page.getByText('The access token is no longer valid.').waitFor();
-  await page.getByLabel('Access token').waitFor();
+  await page.getByLabel('Code').waitFor();
 });

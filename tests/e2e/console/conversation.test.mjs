@@ -12,17 +12,18 @@ const { hub, open, visit, startSession } = await startConsole();
 test('signs in with a token, rejects a wrong token, and signs out', async (t) => {
   const { page, pageErrors } = await open(t);
   await page.goto('/');
+  await page.getByText('Use an access token').click();
   await page.getByLabel('Access token').fill('wrong:sign-in');
-  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('button', { name: 'Sign in with the token' }).click();
   await page.getByRole('alert').waitFor();
   await page.getByLabel('Access token').fill(hub.token('sign-in'));
-  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('button', { name: 'Sign in with the token' }).click();
   await page.getByRole('heading', { name: 'No sessions yet' }).waitFor();
   await page.reload();
   await page.getByRole('heading', { name: 'No sessions yet' }).waitFor();
   await page.getByRole('link', { name: 'Settings' }).click();
   await page.getByRole('button', { name: 'Sign out' }).click();
-  await page.getByLabel('Access token').waitFor();
+  await page.getByLabel('Code').waitFor();
   assert.equal(await page.evaluate(() => localStorage.length + sessionStorage.length), 0);
   assert.deepEqual(pageErrors, []);
 });
@@ -43,7 +44,7 @@ test('never shows the text of an invalid sign-in link', async (t) => {
   assert.equal(await dialog.count(), 0);
   await page.getByRole('link', { name: 'Settings' }).click();
   await page.getByRole('button', { name: 'Sign out' }).click();
-  await page.getByLabel('Access token').waitFor();
+  await page.getByLabel('Code').waitFor();
   await page.goto('/#token=x:your own”? Your session has expired');
   await page.getByText('The link contains no valid access token.').waitFor();
 });
@@ -90,7 +91,7 @@ test('asks before switching namespaces, and keeps no data of the first namespace
   await cli.sendMessage(mine.id, { role: 'agent', content: { type: 'text', text: 'A secret.' } });
   await page.getByRole('link', { name: 'Settings' }).click();
   await page.getByRole('button', { name: 'Sign out' }).click();
-  for (const tab of [page, other]) await tab.getByLabel('Access token').waitFor();
+  for (const tab of [page, other]) await tab.getByLabel('Code').waitFor();
   assert.deepEqual(pageErrors, []);
 });
 

@@ -239,7 +239,7 @@ test('asks before a sign-out that deletes unsent messages, and deletes all unsen
   const dialog = page.getByRole('dialog', { name: 'Sign out?' });
   await dialog.getByText('A message is not sent yet. Signing out deletes it.').waitFor();
   await dialog.getByRole('button', { name: 'Sign out' }).click();
-  await page.getByLabel('Access token').waitFor();
+  await page.getByLabel('Code').waitFor();
   for (const kind of ['outbox', 'draft', 'list']) await waitForRecords(page, kind, 0);
 });
 

@@ -183,7 +183,7 @@ test('turns notifications off at sign-out', async (t) => {
   await turnOnButton(page).click();
   await turnOffButton(page).waitFor();
   await page.getByRole('button', { name: 'Sign out' }).click();
-  await page.getByLabel('Access token').waitFor();
+  await page.getByLabel('Code').waitFor();
   assert.equal(await countSubscriptions('leaves'), 0);
   assert.equal(await page.evaluate(() => localStorage.getItem('device')), null);
 });

@@ -16,7 +16,7 @@ const NAVIGATION = { 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document',
 
 test('serves the page for all routes of the console, and the API for its own paths', async () => {
   const web = hub.web('paths');
-  for (const path of ['/', '/?source=pwa', '/sessions/abc', '/sessions/abc/files', '/archive', '/machines', '/new', '/settings']) {
+  for (const path of ['/', '/?source=pwa', '/sessions/abc', '/sessions/abc/files', '/archive', '/machines', '/new', '/pair', '/settings']) {
     const { status, headers, text } = await web.get(path, { headers: NAVIGATION });
     assert.deepEqual([status, headers['content-type'].split(';')[0]], [200, 'text/html'], path);
     assert.match(text, /<div id="app">/, path);
@@ -113,6 +113,7 @@ test('can be installed, and opens offline', async (t) => {
   // Views that were not opened before.
   for (const [address, name] of [
     ['/new', 'New session'],
+    ['/pair', 'Connect a device'],
     ['/archive', 'Archive'],
     ['/settings', 'Settings'],
     ['/machines', 'Machines'],

@@ -19,7 +19,10 @@ const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 const SIZES = { phone: PHONE, desk: DESK };
 const THEMES = /** @type {const} */ (['light', 'dark']);
 
-/** The views. `shows`: a text to wait for. `opens`: a file whose diff is opened. `screenshots`: the sizes and themes with a screenshot. */
+/**
+ * The views. `presses`: a button that is pressed. `shows`: a text to wait for. `opens`: a file whose diff is opened. `screenshots`: the
+ * sizes and themes with a screenshot.
+ */
 const VIEWS = [
   { name: 'sessions', path: () => '/', shows: 'Parse the dates', screenshots: ['phone light'] },
   {
@@ -39,8 +42,24 @@ const VIEWS = [
   { name: 'machines', path: () => '/machines', shows: 'online', screenshots: [] },
   { name: 'new', path: () => '/new', shows: 'Approve everything', screenshots: [] },
   { name: 'archive', path: () => '/archive', shows: 'Rename the tables', screenshots: [] },
-  { name: 'settings', path: () => '/settings', shows: 'Appearance', screenshots: [] },
+  { name: 'settings', path: () => '/settings', shows: 'Safari on iPhone', screenshots: [] },
+  { name: 'add-device', path: () => '/settings', presses: 'Add a device', shows: 'KMNP-7Q3X', screenshots: ['phone light'] },
+  { name: 'approve-device', path: () => '/pair#RBCD-EFGH', shows: 'Does the device show this code?', screenshots: ['phone light'] },
 ];
+
+/** Replaces the hub's answers about devices, which have random codes. */
+async function routeDevices(page) {
+  const device = (name, kind, daysAgo, isCurrent = false) => {
+    const time = NOW - daysAgo * 86_400_000;
+    return { id: name, name, kind, createdAt: time, lastSeenAt: time, isCurrent };
+  };
+  const devices = [device('Chrome on Windows', 'browser', 0, true), device('Safari on iPhone', 'phone', 1), device('workshop', 'cli', 9)];
+  const code = { code: 'KMNP-7Q3X', url: 'https://hub.example.com/pair#KMNP-7Q3X', expiresAt: NOW + 300_000 };
+  const request = { name: 'workshop', kind: 'cli', createdAt: NOW, expiresAt: NOW + 300_000 };
+  await page.route('**/api/devices', (route) => route.fulfill({ json: { devices } }));
+  await page.route('**/api/devices/codes', (route) => route.fulfill({ json: code }));
+  await page.route('**/api/devices/requests/*', (route) => route.fulfill({ json: { request } }));
+}
 
 /** Creates sessions with every kind of content. */
 async function createSample(t) {
@@ -103,6 +122,7 @@ test('axe finds no violation in any view', { timeout: 280_000 }, async (t) => {
     const { page, pageErrors } = await open(t, { ...device, bypassCSP: true });
     await page.addInitScript({ path: axe });
     await page.clock.setFixedTime(NOW);
+    await routeDevices(page);
     const checkThemes = async (name, onTheme = async (_colorScheme) => {}) => {
       for (const colorScheme of THEMES) {
         await page.emulateMedia({ colorScheme });
@@ -111,12 +131,13 @@ test('axe finds no violation in any view', { timeout: 280_000 }, async (t) => {
       }
     };
     await page.goto('/');
-    await page.getByLabel('Access token').waitFor();
+    await page.getByLabel('Code').waitFor();
     await checkThemes('sign-in');
     await page.goto(signInUrl(hub, 'views'));
     await page.waitForURL((url) => url.hash === '');
-    for (const { name, path: pathOf, shows, opens, screenshots } of VIEWS) {
+    for (const { name, path: pathOf, presses, shows, opens, screenshots } of VIEWS) {
       await page.goto(pathOf(id));
+      if (presses) await page.getByRole('button', { name: presses }).click();
       const text = page
         .locator(name === 'sessions' ? '.sidebar' : 'main')
         .getByText(shows, { exact: false })
@@ -175,6 +196,7 @@ test('no view moves its content while it loads, in any order of responses', { ti
     const { page } = await visit(t, 'views', size);
     await waitUntilLoaded(page);
     await page.addInitScript(recordMoves);
+    await routeDevices(page);
     const held = await holdRequests(page);
     for (const { name, path } of VIEWS) {
       for (const takeNext of [() => held.shift(), () => held.pop()]) {

@@ -7,10 +7,15 @@ import { randomId } from './ids.ts';
 const RENEW_MARGIN_MS = 60_000;
 
 const ACCESS_TOKEN_KEY = 'access-token';
+/** The namespace of a stored token of a device. */
+const NAMESPACE_KEY = 'access-namespace';
 const DEVICE_KEY = 'device';
 const JWT_KEY = 'jwt';
 /** The namespace that the data in the tab's storage belongs to. */
 const OWNER_KEY = 'namespace';
+
+/** The prefix of the tokens of devices, which do not name their namespace. */
+const DEVICE_TOKEN_PREFIX = 'sgd_';
 
 /** The signed-in account. */
 export interface Identity {
@@ -59,9 +64,16 @@ export class Auth {
     return this.#environment.storage.getItem(ACCESS_TOKEN_KEY);
   }
 
+  /** Whether the stored token is of this browser alone, and not an access token of the namespace. */
+  get isDevice(): boolean {
+    return this.accessToken?.startsWith(DEVICE_TOKEN_PREFIX) ?? false;
+  }
+
   /** The namespace of the stored access token. */
   get namespace(): string | null {
-    return this.accessToken === null ? null : namespaceOf(this.accessToken);
+    const { accessToken } = this;
+    if (accessToken === null) return null;
+    return this.isDevice ? this.#environment.storage.getItem(NAMESPACE_KEY) : namespaceOf(accessToken);
   }
 
   /**
@@ -84,11 +96,30 @@ export class Auth {
    */
   async signIn(accessToken: string): Promise<Identity> {
     const { jwt, namespace } = await this.#exchange(accessToken);
-    const { storage, tabStorage } = this.#environment;
-    storage.setItem(ACCESS_TOKEN_KEY, accessToken);
+    const { tabStorage } = this.#environment;
+    this.#store(accessToken, namespace);
     if (tabStorage.getItem(OWNER_KEY) === null) tabStorage.setItem(OWNER_KEY, namespace);
     this.#jwt = tabStorage.getItem(OWNER_KEY) === namespace ? jwt : null;
     return { namespace };
+  }
+
+  /**
+   * Redeems a code: adds this browser to the devices of the namespace, and stores its token.
+   * @throws {HubError} if the hub rejects the code or cannot be reached
+   */
+  async redeemCode(code: string, device: { name: string; kind: string }): Promise<Identity> {
+    const { token, namespace } = (await this.#post('/api/devices', { code, ...device })) as { token: string; namespace: string };
+    this.#store(token, namespace);
+    const { tabStorage } = this.#environment;
+    if (tabStorage.getItem(OWNER_KEY) === null) tabStorage.setItem(OWNER_KEY, namespace);
+    return { namespace };
+  }
+
+  /** Stores the namespace first: the other tabs compare it with theirs when the token changes. */
+  #store(accessToken: string, namespace: string): void {
+    const { storage } = this.#environment;
+    storage.setItem(NAMESPACE_KEY, namespace);
+    storage.setItem(ACCESS_TOKEN_KEY, accessToken);
   }
 
   /** Returns the random id of this browser at the hub. Creates the id if there is none. All tabs share it until the sign-out. */
@@ -101,10 +132,14 @@ export class Auth {
 
   /** Deletes the tokens and the device id. `reason` is shown to the user; null if the user signed out. */
   signOut(reason: string | null = null): void {
-    this.#environment.storage.removeItem(ACCESS_TOKEN_KEY);
-    this.#environment.storage.removeItem(DEVICE_KEY);
+    for (const key of [ACCESS_TOKEN_KEY, NAMESPACE_KEY, DEVICE_KEY]) this.#environment.storage.removeItem(key);
     this.#environment.tabStorage.clear();
     this.#environment.onSignedOut(reason);
+  }
+
+  /** Signs out if the hub refused a request because the device of this browser was revoked. */
+  handleRefusal({ code }: HubError): void {
+    if (code === 'device_revoked') this.signOut('This device was signed out on another device. Sign in with a new code.');
   }
 
   /** Deletes the current JWT, so that the next {@link getValidJwt} call requests a new one. */
@@ -138,25 +173,29 @@ export class Auth {
       this.#jwt = jwt;
       return jwt;
     } catch (error) {
-      if (error instanceof HubError && error.status === 401) this.signOut('The access token is no longer valid.');
+      if (error instanceof HubError && error.status === 401) {
+        this.handleRefusal(error);
+        if (this.accessToken !== null) this.signOut('The access token is no longer valid.');
+      }
       throw error;
     }
   }
 
   async #exchange(accessToken: string): Promise<{ jwt: Jwt; namespace: string }> {
-    const { fetch, now } = this.#environment;
-    const requestedAt = now();
-    const response = await fetch('/api/auth', {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ accessToken }),
-    }).catch(() => {
-      throw unreachableError();
-    });
-    const body: unknown = await response.json().catch(() => null);
-    if (!response.ok) throw responseError(response.status, body);
-    const { token, namespace } = body as { token: string; namespace: string };
+    const requestedAt = this.#environment.now();
+    const { token, namespace } = (await this.#post('/api/auth', { accessToken })) as { token: string; namespace: string };
     return { jwt: { token, expiresAt: requestedAt + lifetimeMs(token) }, namespace };
+  }
+
+  async #post(path: string, body: object): Promise<unknown> {
+    const response = await this.#environment
+      .fetch(path, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })
+      .catch(() => {
+        throw unreachableError();
+      });
+    const answer: unknown = await response.json().catch(() => null);
+    if (!response.ok) throw responseError(response.status, answer);
+    return answer;
   }
 }
 

@@ -38,6 +38,8 @@ export interface ChannelEnvironment {
   onState: (state: ConnectionState) => void;
   /** Called when a connect has failed: the hub is unreachable, or the followed session no longer exists. */
   onConnectFailed: (sessionId: string | null) => void;
+  /** Called when the hub has closed a connection because of its JWT, and the next connect has failed: the device may be revoked. */
+  onTokenRefused: () => void;
   isOnline: () => boolean;
   /** Returns the id of this browser. */
   deviceId: () => string;
@@ -69,6 +71,8 @@ export class Channel {
   #failedSockets = 0;
   /** Consecutive connects that failed with the current JWT. */
   #failedConnects = 0;
+  /** Whether the last connection was closed because of its JWT. */
+  #isTokenExpired = false;
   #retryTimer: ReturnType<typeof setTimeout> | undefined;
   #idleTimer: ReturnType<typeof setTimeout> | undefined;
   #probeTimer: ReturnType<typeof setTimeout> | undefined;
@@ -173,6 +177,7 @@ export class Channel {
       }
       if (event.type === 'connection-changed') {
         isConnected = true;
+        this.#isTokenExpired = false;
         this.#failures = this.#failedSockets = this.#failedConnects = 0;
         this.#environment.onState('live');
         const isResumed = lastEventId !== null && event.data.resume === 'ok';
@@ -186,7 +191,9 @@ export class Channel {
       if (!isConnected) {
         this.#failedConnects += 1;
         this.#environment.onConnectFailed(sessionId);
+        if (this.#isTokenExpired) this.#environment.onTokenRefused();
       }
+      this.#isTokenExpired = isTokenExpired;
       if (isTokenExpired || this.#failedConnects === MAX_JWT_ATTEMPTS) {
         this.#failedConnects = 0;
         this.#environment.invalidateJwt();

@@ -8,7 +8,10 @@ import { fetchBuffered } from './fetch-buffered.ts';
 
 export type Api = ReturnType<typeof createApi>;
 
-/** Creates a client that authenticates with the JWT of `auth`. A request answered with 401 is repeated once with a new JWT. */
+/**
+ * Creates a client that authenticates with the JWT of `auth`. A request answered with 401 is repeated once with a new JWT. A device
+ * that was revoked is signed out.
+ */
 export function createApi(auth: Auth) {
   const fetchAuthorized: typeof fetch = async (input, init) => {
     const request = new Request(input, init);
@@ -20,7 +23,18 @@ export function createApi(auth: Auth) {
     const response = await send();
     if (response.status !== 401) return response;
     auth.invalidateJwt();
-    return send();
+    const repeated = await send();
+    if (repeated.status === 401)
+      auth.handleRefusal(
+        responseError(
+          401,
+          await repeated
+            .clone()
+            .json()
+            .catch(() => null),
+        ),
+      );
+    return repeated;
   };
   return createClient<paths>({ baseUrl: location.origin, fetch: fetchAuthorized });
 }

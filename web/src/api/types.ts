@@ -1,6 +1,6 @@
 /** Short names for the types of the hub's API. `npm run types` generates `types/schema.d.ts` from docs/openapi.yaml. */
 
-import type { components } from '../../types/schema.d.ts';
+import type { components, paths } from '../../types/schema.d.ts';
 
 type Schemas = components['schemas'];
 
@@ -17,6 +17,9 @@ export type Config = Schemas['Config'];
 export type AgentChoice = Schemas['AgentChoice'];
 export type Choice = Schemas['Choice'];
 export type PushLogEntry = Schemas['PushLogEntry'];
+export type Device = paths['/api/devices']['get']['responses'][200]['content']['application/json']['devices'][number];
+/** A device that asks for access. */
+export type AccessRequest = paths['/api/devices/requests/{code}']['get']['responses'][200]['content']['application/json']['request'];
 
 /** An event of the event channel. */
 export type HubEvent = Schemas['Event'];

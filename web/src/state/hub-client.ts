@@ -87,6 +87,8 @@ const channel = new Channel({
     if (next === 'offline' || next === 'reconnecting') void showStoredList(database);
   },
   onConnectFailed: (sessionId) => void unfollowIfDeleted(sessionId),
+  // Browsers do not report why a connect has failed, but the response to this request signs a revoked device out.
+  onTokenRefused: () => void api.GET('/api/devices').catch(() => {}),
   isOnline: () => navigator.onLine,
   deviceId: () => auth.ensureDeviceId(),
   prepareSubscription: () => presence.prepareSubscription(),

@@ -1,7 +1,8 @@
-/** Sign-in: with a token that the user types, a sign-in link (`#token=…`), or the token stored in this browser. */
+/** Sign-in: with a code, with a token that the user types, a sign-in link (`#token=…`), or the token stored in this browser. */
 
 import { isValidNamespace, namespaceOf, tokenFromFragment } from '../api/auth.ts';
 import { errorText, HubError } from '../api/errors.ts';
+import { PAIR_PATH, parseCode } from '../content/device-code.ts';
 import { openDialog } from '../ui/dialog.tsx';
 import { showError } from '../ui/toasts.tsx';
 import { deleteRecords } from './database.ts';
@@ -16,6 +17,17 @@ export async function signIn(accessToken: string): Promise<void> {
   const { namespace: name } = await auth.signIn(accessToken);
   if (namespace.value === null) await startConsole(name);
   else await resetPage();
+}
+
+/**
+ * Redeems a code that adds this browser to the devices of a namespace.
+ * @throws {HubError} if the hub rejects the code or cannot be reached
+ */
+export async function signInWithCode(code: string, device: { name: string; kind: string }): Promise<void> {
+  const { namespace: name } = await auth.redeemCode(code, device);
+  // The code is used, so the page of its link is not shown.
+  if (location.pathname === PAIR_PATH && parseCode(location.hash.slice(1)) === code) history.replaceState(history.state, '', '/');
+  await startConsole(name);
 }
 
 /** Signs in at page load, with the token of a sign-in link or the stored one. Without either token, the page for signing in is shown. */

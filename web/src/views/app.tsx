@@ -23,6 +23,7 @@ import { SignIn } from './sign-in.tsx';
 const Archive = lazy(() => import('./archive.tsx').then(({ Archive }) => ({ default: Archive })));
 const Machines = lazy(() => import('./machines.tsx').then(({ Machines }) => ({ default: Machines })));
 const NewSession = lazy(() => import('./new-session.tsx').then(({ NewSession }) => ({ default: NewSession })));
+const Pair = lazy(() => import('./pair.tsx').then(({ Pair }) => ({ default: Pair })));
 const Settings = lazy(() => import('./settings.tsx').then(({ Settings }) => ({ default: Settings })));
 
 export function App() {
@@ -74,6 +75,7 @@ function Layout() {
               <Route path="/archive">{() => <Archive />}</Route>
               <Route path="/machines">{() => <Machines />}</Route>
               <Route path="/new">{() => <NewSession />}</Route>
+              <Route path="/pair">{() => <Pair />}</Route>
               <Route path="/settings">{() => <Settings />}</Route>
               <Route>{() => <NotFound />}</Route>
             </Switch>
@@ -140,6 +142,7 @@ const VIEW_NAMES: Record<string, string> = {
   '/archive': 'Archive',
   '/machines': 'Machines',
   '/new': 'New session',
+  '/pair': 'Connect a device',
   '/settings': 'Settings',
 };
 

@@ -1,7 +1,8 @@
-/** The settings of this browser, and signing out. */
+/** The settings: of this browser, and the devices of the namespace. */
 
 import { LogOut } from 'lucide-preact';
 import { unwrap } from '../api/client.ts';
+import { revokeThisDevice } from '../state/devices.ts';
 import { api, auth } from '../state/hub-client.ts';
 import { unsentMessages } from '../state/outbox.ts';
 import { unsubscribe } from '../state/push.ts';
@@ -10,8 +11,12 @@ import { setTheme, theme, THEMES } from '../state/theme.ts';
 import { hasKeyboard } from '../ui/device.ts';
 import { openDialog } from '../ui/dialog.tsx';
 import { useFetch } from '../ui/use-fetch.ts';
+import { Devices } from './devices.tsx';
 import { Notifications } from './notifications.tsx';
 import { SHORTCUTS } from './shortcuts.tsx';
+
+/** How long signing out waits for the hub. Without an answer, the device stays in the list. */
+const REVOKE_TIMEOUT_MS = 3000;
 
 const THEME_LABELS = { system: 'System', light: 'Light', dark: 'Dark' };
 
@@ -60,14 +65,18 @@ export function Settings() {
             </button>
           </div>
         </section>
+        {/* The last section: nothing below it moves when the list is loaded. */}
+        <Devices />
       </div>
     </div>
   );
 }
 
-/** Signs out. Also turns notifications off, because they are for the signed-in namespace. */
+/** Signs out. Also turns notifications off, because they are for the signed-in namespace, and revokes the token of this browser. */
 async function signOut(): Promise<void> {
   await unsubscribe().catch(() => {});
+  if (auth.isDevice)
+    await Promise.race([revokeThisDevice().catch(() => {}), new Promise((resolve) => setTimeout(resolve, REVOKE_TIMEOUT_MS))]);
   auth.signOut();
 }
 

@@ -1,21 +1,27 @@
-/** The sign-in page. */
+/** The sign-in page: with a code, or with an access token. */
 
 import './sign-in.css';
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { errorText } from '../api/errors.ts';
-import { signIn } from '../state/sign-in.ts';
+import { isRequestCode, readCode } from '../content/device-code.ts';
+import { describeBrowser, MAX_DEVICE_NAME_LENGTH } from '../content/device-name.ts';
+import { signIn, signInWithCode } from '../state/sign-in.ts';
 import { signOutReason } from '../state/store.ts';
+import { CodeField, useLinkCode } from './code-field.tsx';
+
+const REQUEST_TEXT = 'A device asks for access with this code. Sign in here first, to approve it.';
 
 export function SignIn() {
-  const [token, setToken] = useState('');
-  const [isBusy, setBusy] = useState(false);
+  const linkCode = useLinkCode();
   const [error, setError] = useState<string | null>(null);
+  const [isBusy, setBusy] = useState(false);
+  const isRequest = linkCode !== null && isRequestCode(linkCode);
   const message = error ?? signOutReason.value;
-  const submit = async (event: Event) => {
-    event.preventDefault();
+  const attempt = async (operation: () => Promise<void>) => {
     setBusy(true);
+    setError(null);
     try {
-      await signIn(token.trim());
+      await operation();
     } catch (failure) {
       setError(errorText(failure));
       setBusy(false);
@@ -23,12 +29,86 @@ export function SignIn() {
   };
   return (
     <main class="sign-in">
-      <form class="stack" onSubmit={submit}>
+      <div class="stack">
         <img src="/icon.svg" alt="" width={56} height={56} />
         <div>
           <h1>Session gateway</h1>
           <p class="muted">Watch and steer your coding agents from here.</p>
         </div>
+        {isRequest && (
+          <p class="notice">
+            <span>
+              <strong class="mono">{linkCode}</strong> {REQUEST_TEXT}
+            </span>
+          </p>
+        )}
+        {message && (
+          <p class="notice danger" role="alert">
+            {message}
+          </p>
+        )}
+        <CodeForm linkCode={isRequest ? null : linkCode} isBusy={isBusy} attempt={attempt} />
+        <TokenForm isBusy={isBusy} attempt={attempt} />
+      </div>
+    </main>
+  );
+}
+
+interface FormProps {
+  isBusy: boolean;
+  /** Runs a sign-in and shows its error. */
+  attempt: (operation: () => Promise<void>) => void;
+}
+
+function CodeForm({ linkCode, isBusy, attempt }: FormProps & { linkCode: string | null }) {
+  const proposed = describeBrowser(navigator.userAgent);
+  const [code, setCode] = useState('');
+  const [name, setName] = useState(proposed.name);
+  useEffect(() => setCode(linkCode ?? ''), [linkCode]);
+  const submit = (event: Event) => {
+    event.preventDefault();
+    attempt(async () => {
+      const redeemed = readCode(code, location.origin);
+      if (isRequestCode(redeemed)) throw new Error('This is the code of a device that asks for access. Sign in first, then approve it.');
+      await signInWithCode(redeemed, { name: name.trim(), kind: proposed.kind });
+    });
+  };
+  return (
+    <form class="stack" onSubmit={submit}>
+      <CodeField
+        value={code}
+        onChange={setCode}
+        help="In a browser that is signed in, choose Settings, Add a device. A hub on your computer prints a link with a code when it starts."
+      />
+      <div class="field">
+        <label for="device-name">Name of this device</label>
+        <input
+          id="device-name"
+          class="input"
+          dir="auto"
+          required
+          maxLength={MAX_DEVICE_NAME_LENGTH}
+          value={name}
+          onInput={({ currentTarget }) => setName(currentTarget.value)}
+        />
+      </div>
+      <button type="submit" class="button primary" disabled={isBusy}>
+        {isBusy ? 'Signing in …' : 'Sign in'}
+      </button>
+    </form>
+  );
+}
+
+function TokenForm({ isBusy, attempt }: FormProps) {
+  const [token, setToken] = useState('');
+  const submit = (event: Event) => {
+    event.preventDefault();
+    attempt(() => signIn(token.trim()));
+  };
+  return (
+    <details>
+      <summary>Use an access token</summary>
+      <form class="stack" onSubmit={submit}>
         <div class="field">
           <label for="token">Access token</label>
           <input
@@ -42,18 +122,13 @@ export function SignIn() {
             aria-describedby="token-help"
           />
           <p id="token-help" class="muted small">
-            <code>npm run dev</code> prints it. It is stored in this browser until you sign out.
+            A hub on your computer prints it. It is stored in this browser until you sign out.
           </p>
         </div>
-        {message && (
-          <p class="notice danger" role="alert">
-            {message}
-          </p>
-        )}
-        <button type="submit" class="button primary" disabled={isBusy}>
-          {isBusy ? 'Signing in …' : 'Sign in'}
+        <button type="submit" class="button" disabled={isBusy}>
+          Sign in with the token
         </button>
       </form>
-    </main>
+    </details>
   );
 }

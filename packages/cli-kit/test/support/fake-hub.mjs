@@ -17,8 +17,18 @@ export class FakeHub extends EventEmitter {
   sessions = new Map();
   machines = new Map();
   protocolVersion = 1;
-  /** The only valid token. */
+  /** The only valid token, apart from those of devices. */
   token = TOKEN;
+  /** The devices by their tokens. @type {Map<string, {id: string, name: string, kind: string}>} */
+  devices = new Map();
+  /** The requests for access that are pending or decided. */
+  accessRequests = [];
+  /** Whether the hub has pairing, as hubs of earlier versions do not. */
+  hasPairing = true;
+  /** Status that the hub answers every request with. @type {number | undefined} */
+  outageStatus;
+  /** Number of requests that were answered with `outageStatus`. */
+  refusedRequests = 0;
   /** @type {import('node:http').Server} */
   http;
   /** @type {Server} */
@@ -37,7 +47,7 @@ export class FakeHub extends EventEmitter {
     hub.http = createServer((request, response) => hub.#handleRequest(request, response));
     hub.io = new Server(hub.http, { path: '/socket.io/', transports: ['websocket'], maxHttpBufferSize: 1e8 });
     hub.cli = hub.io.of('/cli');
-    hub.cli.use((socket, next) => next(socket.handshake.auth.token === hub.token ? undefined : new Error('Invalid token')));
+    hub.cli.use((socket, next) => next(hub.#accepts(socket.handshake.auth.token) ? undefined : new Error('Invalid token')));
     hub.cli.on('connection', (socket) => hub.#handleConnection(socket));
     hub.http.listen(0, '127.0.0.1');
     await once(hub.http, 'listening');
@@ -159,6 +169,23 @@ export class FakeHub extends EventEmitter {
     return this.call(machineId, 'spawnSession', { directory: path, agent: flavor, sessionId: sid, resumeSessionId });
   }
 
+  /** Waits for a device that asks for access with a code that has no decision yet, and returns the request. */
+  untilAccessRequested() {
+    return this.waitUntil(() => this.accessRequests.find(({ decision }) => decision === undefined), 'a request for access');
+  }
+
+  /** Decides as a person at the console. @param {'approve' | 'deny' | 'expire'} decision */
+  decide(code, decision) {
+    this.accessRequests.find((request) => request.code === code).decision = decision;
+  }
+
+  /** Revokes all devices: their tokens are refused, and their connections are cut. */
+  revokeDevices() {
+    const tokens = [...this.devices.keys()];
+    this.devices.clear();
+    for (const socket of this.cli.sockets.values()) if (tokens.includes(socket.handshake.auth.token)) socket.disconnect(true);
+  }
+
   changeState(sid, change) {
     const session = this.sessions.get(sid);
     session.agentState = change(session.agentState);
@@ -184,15 +211,21 @@ export class FakeHub extends EventEmitter {
       response.end(JSON.stringify(body));
     };
     if (request.url === '/health') return answer(200, { status: 'ok', protocolVersion: this.protocolVersion });
-    const isWeb = request.url.startsWith('/api/sessions/');
-    if (request.headers.authorization !== `Bearer ${isWeb ? WEB_TOKEN : this.token}`)
-      return answer(401, { error: 'Bad token', code: 'unauthorized' });
     let text = '';
     for await (const chunk of request) text += chunk;
     const body = text === '' ? {} : JSON.parse(text);
     const url = new URL(request.url, this.url);
     const [, , kind, id, what] = url.pathname.split('/');
-    if (kind === 'auth') return body.accessToken === this.token ? answer(200, { token: WEB_TOKEN }) : answer(401, {});
+    if (this.outageStatus !== undefined) {
+      this.refusedRequests += 1;
+      setImmediate(() => this.emit('change'));
+      return answer(this.outageStatus, { error: 'Overloaded', code: 'unavailable' });
+    }
+    if (kind === 'devices' && this.hasPairing) return answer(...(what === 'token' ? this.#pollAccess(body) : this.#requestAccess(body)));
+    const isWeb = request.url.startsWith('/api/sessions/');
+    const token = request.headers.authorization?.replace('Bearer ', '');
+    if (isWeb ? token !== WEB_TOKEN : !this.#accepts(token)) return answer(401, { error: 'Bad token', code: 'unauthorized' });
+    if (kind === 'auth') return this.#accepts(body.accessToken) ? answer(200, { token: WEB_TOKEN, namespace: 'tests' }) : answer(401, {});
     if (request.method === 'POST' && kind === 'sessions') return answer(200, { session: this.#openSession(body) });
     if (request.method === 'POST' && kind === 'machines') return answer(200, { machine: this.#openMachine(body) });
     const session = this.sessions.get(id);
@@ -206,6 +239,30 @@ export class FakeHub extends EventEmitter {
     const after = Number(url.searchParams.get('afterSeq'));
     const limit = Number(url.searchParams.get('limit') ?? 200);
     return answer(200, { messages: session.messages.filter(({ seq }) => seq > after).slice(0, limit) });
+  }
+
+  #accepts(token) {
+    return token === this.token || this.devices.has(token);
+  }
+
+  #requestAccess({ name, kind }) {
+    const code = `R${String(this.accessRequests.length).padStart(3, 'A')}-EFGH`;
+    const request = { name, kind, code, secret: randomUUID(), decision: undefined };
+    this.accessRequests.push(request);
+    setImmediate(() => this.emit('change'));
+    const answer = { code, secret: request.secret, url: `${this.url}/pair#${code}`, expiresAt: Date.now() + 300_000, intervalMs: 10 };
+    return [200, answer];
+  }
+
+  #pollAccess({ secret }) {
+    const { decision, name, kind } = this.accessRequests.find((request) => request.secret === secret) ?? {};
+    if (decision === undefined) return [200, { status: 'pending' }];
+    if (decision === 'deny') return [403, { error: 'Denied', code: 'request_denied' }];
+    if (decision === 'expire') return [404, { error: 'Expired', code: 'unknown_code' }];
+    const token = `sgd_${randomUUID().replaceAll('-', '')}abcdefghijk`;
+    const device = { id: randomUUID(), name, kind };
+    this.devices.set(token, device);
+    return [200, { status: 'approved', device, token, namespace: 'tests' }];
   }
 
   #openSession({ tag, metadata, agentState, model }) {

@@ -1,0 +1,86 @@
+/**
+ * Pairing: this device asks the hub for a token of its own. It shows a code, and a person who is signed in to the console compares
+ * and approves it.
+ */
+
+import { hostname } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { UserError } from './errors.mjs';
+import { HubClient, HubError } from './hub-client.mjs';
+import { OutageMonitor } from './outage.mjs';
+
+/** How long to retry the first request while the hub is unreachable. */
+const START_TIMEOUT_MS = 30_000;
+
+const MAX_NAME_CHARS = 64;
+
+/** The hub has no pairing, because it is older than this program. */
+export class PairingUnsupportedError extends UserError {}
+
+/** Characters that the hub refuses in the name of a device: they could hide or reorder text. */
+const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+
+/** The name of this computer, as a device may have it: 1 to 64 visible characters. */
+export function computerName(name = hostname()) {
+  const visible = [...name.replace(HIDDEN, '').trim()].slice(0, MAX_NAME_CHARS).join('');
+  return visible.trim() || 'Computer';
+}
+
+/**
+ * Asks for a token and waits for the decision. A code that expires is replaced by a new one. Retries while the hub is unreachable.
+ * @param {{hub: string, name?: string, log: ReturnType<typeof import('./log.mjs').makeLog>,
+ *   show: (request: {code: string, url: string, expiresAt: number}) => void | Promise<void>}} options `name`: of the
+ *   device; `show`: shows a code to the user
+ * @returns {Promise<{token: string, namespace: string, device: {id: string, name: string, kind: string}}>}
+ * @throws {PairingUnsupportedError}
+ * @throws {UserError} when the request was denied
+ * @throws {HubError}
+ */
+export async function pairDevice({ hub, name = computerName(), log, show }) {
+  const client = new HubClient({ hub });
+  const outage = new OutageMonitor({ hub, log });
+  for (let timeoutMs = START_TIMEOUT_MS; ; timeoutMs = Number.POSITIVE_INFINITY) {
+    const request = await outage.callWithRetry('pairing', () => requestAccess(client, name), timeoutMs);
+    await show(request);
+    const granted = await waitForDecision(request, client, outage);
+    if (granted) return granted;
+    log.info('The code has expired. Here is a new one.');
+  }
+}
+
+/** @param {HubClient} client @param {string} name */
+async function requestAccess(client, name) {
+  try {
+    return await client.requestAccess({ name, kind: 'cli' });
+  } catch (error) {
+    if (!(error instanceof HubError) || ![401, 404, 405].includes(error.status)) throw error;
+    throw new PairingUnsupportedError(`The hub at ${client.hub} has no pairing: it is older than this program.`);
+  }
+}
+
+/**
+ * @param {{secret: string, intervalMs: number}} request
+ * @param {HubClient} client
+ * @param {OutageMonitor} outage
+ * @returns the token and its device; null when the code has expired
+ */
+async function waitForDecision({ secret, intervalMs }, client, outage) {
+  for (;;) {
+    await sleep(intervalMs);
+    try {
+      const answer = await outage.callWithRetry('pairing', () => poll(client, secret), Number.POSITIVE_INFINITY);
+      if (answer.status === 'approved') return answer;
+    } catch (error) {
+      if (error.code === 'unknown_code') return null;
+      if (error.code !== 'request_denied') throw error;
+      throw new UserError('The request was denied in the console. To ask again, start this program again.');
+    }
+  }
+}
+
+/** Asks for the decision. Several computers behind one address can exceed the hub's limit, so the next poll waits as usual. */
+const poll = (client, secret) =>
+  client.pollAccess(secret).catch((error) => {
+    if (error.status !== 429) throw error;
+    return { status: 'pending' };
+  });

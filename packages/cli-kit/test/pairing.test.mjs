@@ -1,0 +1,156 @@
+/** Pairing: a computer without a token asks the hub for one, and a person approves it at the console. */
+
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { PassThrough } from 'node:stream';
+import { test } from 'node:test';
+import { DeviceStore } from '../src/device-store.mjs';
+import { computerName } from '../src/pairing.mjs';
+import { forgetToken, signIn } from '../src/sign-in.mjs';
+import { FakeHub, TOKEN } from './support/fake-hub.mjs';
+import { tempDir } from './support/repository.mjs';
+import { eventually, quietLog } from './support/wait.mjs';
+
+/** A hub, and a computer that signs in to it. `shown`: all that its terminal shows. */
+async function setUp(t, { isTTY = false } = {}) {
+  const hub = await FakeHub.start();
+  t.after(() => hub.stop());
+  const home = tempDir(t);
+  const log = quietLog();
+  const input = Object.assign(new PassThrough(), { isTTY, setRawMode() {} });
+  const output = Object.assign(new PassThrough(), { isTTY });
+  let shown = '';
+  output.on('data', (text) => (shown += text));
+  const surroundings = { env: {}, devVars: '', log, input, output };
+  const start = (options = {}, env = {}) => signIn({ hub: hub.url, home, ...options }, { ...surroundings, env });
+  return { hub, home, log, input, start, shown: () => shown };
+}
+
+test('a computer without a token shows a code, and after the approval it has a token of its own', async (t) => {
+  const { hub, home, log, start } = await setUp(t);
+  const access = start();
+  const { code, name, kind } = await hub.untilAccessRequested();
+  assert.deepEqual([name, kind], [computerName(), 'cli']);
+  hub.decide(code, 'approve');
+  const { token, namespace, isPaired } = await access;
+  assert.deepEqual([hub.devices.has(token), namespace, isPaired], [true, 'tests', true]);
+  assert.match(
+    log.infos[0],
+    new RegExp(`^To connect this computer to ${hub.url}, open ${hub.url}/pair#${code} in a browser.*${code}.*5 minutes`),
+  );
+  assert.match(log.infos[1], /^Connected to the namespace tests as “.+”\. The token is stored in \/.+\.json\.$/);
+  const [name_] = readdirSync(path.join(home, 'devices'));
+  const file = path.join(home, 'devices', name_);
+  if (process.platform !== 'win32') assert.equal(statSync(file).mode & 0o777, 0o600);
+  assert.ok(readFileSync(file, 'utf8').includes(token));
+});
+
+test('the next start uses the stored token, and another hub does not get it', async (t) => {
+  const { hub, home, start } = await setUp(t);
+  const first = start();
+  hub.decide((await hub.untilAccessRequested()).code, 'approve');
+  const { token } = await first;
+  assert.deepEqual(await start(), { token, namespace: 'tests', isPaired: true });
+  assert.equal(hub.accessRequests.length, 1);
+  assert.equal(new DeviceStore({ home, hub: 'https://other.example.com' }).load(), undefined);
+});
+
+test('a terminal shows the address, a QR code, and the code to compare', async (t) => {
+  const { hub, start, shown } = await setUp(t, { isTTY: true });
+  const access = start();
+  const { code } = await hub.untilAccessRequested();
+  await eventually(() => shown().includes('Waiting for the approval'), 'the code');
+  assert.match(shown(), new RegExp(`\n  ${hub.url}/pair#${code}\n\n(  \x1b.*[▀▄█].*\n){10,}`));
+  assert.match(shown(), new RegExp(`the same code:\n\n  .*${code}.*valid for 5 minutes`));
+  hub.decide(code, 'approve');
+  await access;
+});
+
+test('a code that expires is replaced by a new one', async (t) => {
+  const { hub, log, start } = await setUp(t);
+  const access = start();
+  const first = await hub.untilAccessRequested();
+  hub.decide(first.code, 'expire');
+  const second = await hub.untilAccessRequested();
+  hub.decide(second.code, 'approve');
+  await access;
+  assert.notEqual(second.code, first.code);
+  assert.deepEqual(
+    log.infos.map((line) => line.split(/[ ,]/)[1]),
+    ['connect', 'code', 'connect', 'to'],
+  );
+});
+
+test('a denied request ends with what to do', async (t) => {
+  const { hub, home, start } = await setUp(t);
+  const access = start();
+  hub.decide((await hub.untilAccessRequested()).code, 'deny');
+  await assert.rejects(access, { message: 'The request was denied in the console. To ask again, start this program again.' });
+  assert.equal(existsSync(path.join(home, 'devices')), false);
+});
+
+test('a computer that loses its connection while it waits receives its token later', async (t) => {
+  const { hub, log, start } = await setUp(t);
+  const access = start();
+  const { code } = await hub.untilAccessRequested();
+  hub.outageStatus = 503;
+  await eventually(() => log.warnings.length > 0, 'the outage to be logged');
+  hub.decide(code, 'approve');
+  hub.outageStatus = undefined;
+  assert.equal((await access).namespace, 'tests');
+  assert.match(log.warnings.join(), /^Cannot reach the hub at .* \(status 503\); retrying/);
+});
+
+test('a computer that polls too often for the hub waits, and does not say that the hub is unreachable', async (t) => {
+  const { hub, log, start } = await setUp(t);
+  const access = start();
+  const { code } = await hub.untilAccessRequested();
+  hub.outageStatus = 429;
+  await hub.waitUntil(() => hub.refusedRequests > 2, 'polls');
+  hub.decide(code, 'approve');
+  hub.outageStatus = undefined;
+  await access;
+  assert.deepEqual(log.warnings, []);
+});
+
+test('with a hub that has no pairing, the terminal asks for a token, and without a terminal the error says what to do', async (t) => {
+  const { hub, input, start } = await setUp(t, { isTTY: true });
+  hub.hasPairing = false;
+  const access = start();
+  input.write(`${TOKEN}\r`);
+  assert.deepEqual(await access, { token: TOKEN, namespace: 'tests', isPaired: false });
+  const service = await setUp(t);
+  service.hub.hasPairing = false;
+  await assert.rejects(service.start(), /There is no access token for .*--token-file FILE/);
+});
+
+test('a token that the user gives is used instead of a stored one, and the hub names the namespace of a device', async (t) => {
+  const { hub, start } = await setUp(t);
+  const first = start();
+  hub.decide((await hub.untilAccessRequested()).code, 'approve');
+  const { token } = await first;
+  assert.deepEqual(await start({}, { CLI_API_TOKEN: 'secret:team' }), { token: 'secret:team', namespace: 'team', isPaired: false });
+  assert.deepEqual(await start({ token }), { token, namespace: 'tests', isPaired: false });
+  hub.revokeDevices();
+  await assert.rejects(start({ token }), { status: 401, message: /This device was removed from the hub/ });
+});
+
+test('only the refused token is deleted, and a damaged file counts as none', async (t) => {
+  const home = tempDir(t);
+  const store = new DeviceStore({ home, hub: 'https://hub.example.com' });
+  const device = { id: '1', name: 'laptop', kind: 'cli' };
+  store.save({ token: 'sgd_new', namespace: 'team', device });
+  forgetToken({ home, hub: store.hub }, 'sgd_old');
+  assert.deepEqual(store.load(), { hub: store.hub, token: 'sgd_new', namespace: 'team', device });
+  forgetToken({ home, hub: store.hub }, 'sgd_new');
+  assert.equal(existsSync(store.file), false);
+  writeFileSync(store.file, '{"hub":');
+  assert.equal(store.load(), undefined);
+});
+
+test('the name of a computer fits a device', () => {
+  assert.equal(computerName(' ada\u0007s laptop '), 'adas laptop');
+  assert.equal([...computerName('😀'.repeat(70))].length, 64);
+  assert.equal(computerName(''), 'Computer');
+});

@@ -1,0 +1,197 @@
+/** Devices in the web console: adding, using and revoking them, and approving a CLI. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { eventually } from '../../../scripts/lib/await.mjs';
+import { DESK, PHONE, waitForValue } from '../lib/browser.mjs';
+import { startConsole } from '../lib/console.mjs';
+import { temporaryFolder } from '../lib/git.mjs';
+import { startUnpaired } from '../lib/unpaired.mjs';
+
+/** A revocation reaches every isolate within this time. */
+const REVOKED_WITHIN_MS = 10_000;
+
+const NOT_VALID = /^This code is not valid\. It may be mistyped, used, or older than 5 minutes/;
+
+const { hub, open, visit } = await startConsole();
+
+const codeField = (page) => page.getByRole('textbox', { name: 'Code' });
+const signInButton = (page) => page.getByRole('button', { name: 'Sign in', exact: true });
+const isSignedIn = (page) => page.getByRole('link', { name: 'Settings' }).waitFor();
+
+/** Opens the dialog that adds a device. */
+async function addDevice(page) {
+  await page.goto('/settings');
+  await page.getByRole('button', { name: 'Add a device' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Add a device' });
+  await dialog.getByRole('img', { name: 'QR code of the sign-in link' }).waitFor();
+  const code = await dialog.locator('.device-code').textContent();
+  return { dialog, code, link: `${hub.url}/pair#${code}` };
+}
+
+/** Signs a browser in with a link. */
+async function openLink(page, link, name) {
+  await page.goto(link);
+  await page.getByLabel('Name of this device').fill(name);
+  await signInButton(page).click();
+  await isSignedIn(page);
+}
+
+/** Adds a phone to a namespace. Returns its page and that of the browser that added it. */
+async function setUpTwo(t, namespace) {
+  const { page: desk, pageErrors } = await visit(t, namespace);
+  const { dialog, code, link } = await addDevice(desk);
+  const { page: phone, pageErrors: phoneErrors } = await open(t, PHONE);
+  await openLink(phone, link, 'My phone');
+  return { desk, phone, dialog, code, link, pageErrors: [pageErrors, phoneErrors] };
+}
+
+test('a phone that opens the link of a code is signed in, and both browsers work', async (t) => {
+  const { desk, phone, dialog, pageErrors } = await setUpTwo(t, 'add');
+  await phone.waitForURL(`${hub.url}/`);
+  await dialog.getByText('My phone was added.').waitFor();
+  await dialog.getByRole('button', { name: 'Close' }).click();
+  const row = desk.getByRole('listitem').filter({ hasText: 'My phone' });
+  await row.getByText('last used now').waitFor();
+  await phone.reload();
+  await phone.goto('/settings');
+  const own = phone.getByRole('listitem').filter({ hasText: 'this device' });
+  await own.getByRole('button', { name: 'Actions for My phone' }).click();
+  await phone.getByRole('menuitem', { name: 'Rename' }).click();
+  await phone.getByRole('dialog').getByLabel('Name').fill('Pocket');
+  await phone.getByRole('dialog').getByRole('button', { name: 'Rename' }).click();
+  await own.getByText('Pocket').waitFor();
+
+  await phone.getByRole('button', { name: 'Sign out' }).click();
+  await codeField(phone).waitFor();
+  await desk.reload();
+  await desk.getByRole('heading', { name: 'Devices' }).waitFor();
+  await desk.getByRole('list', { name: 'Devices' }).waitFor({ state: 'attached' });
+  assert.equal(await desk.getByRole('listitem').filter({ hasText: 'Pocket' }).count(), 0);
+  assert.deepEqual(pageErrors, [[], []]);
+});
+
+test('the code is proposed with the name of the browser, and can be scanned or typed in any way', async (t) => {
+  const { page: desk } = await visit(t, 'scan');
+  const { code, link } = await addDevice(desk);
+  const { page } = await open(t, PHONE);
+  // Chromium on Linux has no such API, and this computer no camera.
+  await page.addInitScript(
+    (scanned) => {
+      const BarcodeDetector = class {
+        static getSupportedFormats = async () => ['qr_code'];
+        detect = async () => [{ rawValue: scanned.shift() ?? '' }];
+      };
+      const canvas = document.createElement('canvas');
+      // A stream of a canvas has a picture when something is drawn.
+      setInterval(() => canvas.getContext('2d').fillRect(0, 0, 1, 1), 20);
+      Object.assign(globalThis, { BarcodeDetector });
+      navigator.mediaDevices.getUserMedia = async () => canvas.captureStream();
+    },
+    ['https://other.example.com/pair#ABCD-EFGH', 'https://other.example.com/pair#ABCD-EFGH', link],
+  );
+  await page.goto('/');
+  assert.match(await page.getByLabel('Name of this device').inputValue(), / on Linux$/);
+  await page.getByRole('button', { name: 'Scan' }).click();
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await waitForValue(codeField(page), code);
+  await codeField(page).fill(` ${code.toLowerCase().replace('-', ' ')} `);
+  await signInButton(page).click();
+  await isSignedIn(page);
+});
+
+test('a revoked device is signed out at once, and the other browser notices nothing', async (t) => {
+  const { desk, phone, dialog, pageErrors } = await setUpTwo(t, 'revoke');
+  await phone.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
+  await dialog.getByRole('button', { name: 'Close' }).click();
+  await desk.getByRole('button', { name: 'Actions for My phone' }).click();
+  await desk.getByRole('menuitem', { name: 'Revoke' }).click();
+  const confirmation = desk.getByRole('dialog', { name: 'Revoke “My phone”?' });
+  await confirmation.getByRole('button', { name: 'Revoke' }).click();
+  await confirmation.waitFor({ state: 'detached' });
+  const since = Date.now();
+  await phone.getByText('This device was signed out on another device.').waitFor({ timeout: REVOKED_WITHIN_MS });
+  t.diagnostic(`signed out after ${Date.now() - since} ms`);
+  await codeField(phone).waitFor();
+  assert.equal(await phone.evaluate(() => localStorage.length), 0);
+  assert.equal(await desk.locator('.connection').getAttribute('data-state'), 'live');
+  await desk.reload();
+  await isSignedIn(desk);
+  assert.deepEqual(pageErrors[0], []);
+});
+
+test('wrong, used and expired codes are refused with what to do', async (t) => {
+  const { page: desk } = await visit(t, 'codes');
+  const { code, link, dialog } = await addDevice(desk);
+  const { page: first } = await open(t);
+  await openLink(first, link, 'First');
+  await dialog.getByText('First was added.').waitFor();
+  const { code: expired } = (await hub.web('codes').post('/api/devices/codes', {})).body;
+  const database = await hub.database();
+  await database.prepare('UPDATE pairings SET expires_at = 1 WHERE namespace = ?').bind('codes').run();
+
+  const { page } = await open(t);
+  await page.goto(link);
+  const wrong = code.replace(/.$/, (last) => (last === 'A' ? 'B' : 'A'));
+  for (const [kind, text] of Object.entries({ used: code, wrong, expired })) {
+    await codeField(page).fill(text);
+    const [response] = await Promise.all([page.waitForResponse(`${hub.url}/api/devices`), signInButton(page).click()]);
+    assert.equal(response.status(), 404, kind);
+    await page.getByText(NOT_VALID).waitFor();
+  }
+  await codeField(page).fill('ABC');
+  await signInButton(page).click();
+  await page.getByText('A code has 8 letters and digits, such as ABCD-EFGH.').waitFor({ state: 'visible' });
+  await codeField(page).fill('RBCD-EFGH');
+  await signInButton(page).click();
+  await page.getByText('This is the code of a device that asks for access.').waitFor();
+  assert.equal(await page.evaluate(() => localStorage.length), 0);
+});
+
+test('a code that expires is replaced in the dialog', async (t) => {
+  const { page } = await visit(t, 'expires');
+  await page.clock.install();
+  const { dialog, code } = await addDevice(page);
+  await page.clock.fastForward('05:00');
+  await dialog.getByText('The code has expired.').waitFor();
+  await page.clock.resume();
+  await dialog.getByRole('button', { name: 'New code' }).click();
+  await eventually(async () => ![null, code].includes(await dialog.locator('.device-code').textContent()), 'another code');
+});
+
+/** Starts a CLI that asks for access. */
+const startCli = (t) => startUnpaired(t, hub, { dir: temporaryFolder(t), home: temporaryFolder(t) });
+
+test('a CLI that shows a code is approved in the console, and connects', async (t) => {
+  const cli = startCli(t);
+  const { page, pageErrors } = await open(t);
+  await page.goto(await cli.link());
+  await page.getByText('Sign in here first, to approve it.').waitFor();
+  await page.getByText('Use an access token').click();
+  await page.getByLabel('Access token').fill(hub.token('approve'));
+  await page.getByRole('button', { name: 'Sign in with the token' }).click();
+  await page.getByText('Does the device show this code?').waitFor();
+  assert.equal(await page.locator('.device-code').textContent(), await cli.code());
+  await page.getByRole('button', { name: 'Approve' }).click();
+  await page.getByRole('status').filter({ hasText: 'is connected' }).waitFor();
+  const id = await cli.sessionId();
+  await page.goto(`/sessions/${id}`);
+  await page.getByLabel('Message to the agent').waitFor();
+  assert.deepEqual(pageErrors, []);
+});
+
+test('a typed code of a CLI is denied, and the CLI says so', async (t) => {
+  const cli = startCli(t);
+  const { page } = await visit(t, 'deny', { ...DESK, path: '/settings' });
+  await page.getByRole('link', { name: 'Enter a device’s code' }).click();
+  await codeField(page).fill('RZZZ-ZZZZ');
+  await page.getByRole('button', { name: 'Continue' }).click();
+  await page.getByText(NOT_VALID).waitFor();
+  await page.getByRole('button', { name: 'Enter another code' }).click();
+  await codeField(page).fill((await cli.code()).toLowerCase());
+  await page.getByRole('button', { name: 'Continue' }).click();
+  await page.getByRole('button', { name: 'Deny' }).click();
+  await page.getByText('The request was denied.').waitFor();
+  assert.equal((await cli.exited)[0], 1);
+  assert.match(cli.lines.all.at(-1), /The request was denied in the console/);
+});

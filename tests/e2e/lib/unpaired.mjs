@@ -1,0 +1,34 @@
+/** Starts the example agent without an access token, so that it pairs. */
+
+import { fileURLToPath } from 'node:url';
+import { start } from './children.mjs';
+
+const ENTRY = fileURLToPath(new URL('./agent-without-dev-vars.mjs', import.meta.url));
+
+const START_TIMEOUT_MS = 60_000;
+
+/**
+ * @param {{after: (step: () => unknown) => void}} t
+ * @param {import('./hub.mjs').Hub} hub
+ * @param {{dir: string, home: string}} options `home`: the folder of its state
+ */
+export function startUnpaired(t, hub, { dir, home }) {
+  const args = [ENTRY, '--dir', dir, '--hub', hub.url, '--auto-approve'];
+  const env = { CLI_API_TOKEN: '', SHELL_AGENT_HOME: home };
+  const { lines, exited, kill } = start(t, 'the agent', process.execPath, args, { env });
+  const find = async (pattern, what) => {
+    const line = await lines.first((text) => pattern.test(text), what, START_TIMEOUT_MS);
+    return pattern.exec(line)[1];
+  };
+  return {
+    lines,
+    exited,
+    kill,
+    /** Returns the code that it shows. */
+    code: () => find(/compare the code (\S+)/, 'its code'),
+    /** Returns the link that it shows. */
+    link: () => find(/open (\S+) in a browser/, 'its link'),
+    /** Returns the id of its session, once it is connected. */
+    sessionId: () => find(/^session (\S+)/, 'its session'),
+  };
+}

@@ -1,0 +1,33 @@
+/** The codes that add a device. A code is shown as `ABCD-EFGH`. */
+
+/** Letters and digits that look different from each other. */
+const CODE = /^[A-HJKMNP-TV-Z2-9]{8}$/;
+
+/** The path of the page that takes a code in its fragment. */
+export const PAIR_PATH = '/pair';
+
+export const CODE_HELP = 'A code has 8 letters and digits, such as ABCD-EFGH.';
+
+/** Returns the code as it is shown, or null if the text is no code. Case, spaces and hyphens do not matter. */
+export function parseCode(text: string): string | null {
+  const code = text.toUpperCase().replace(/[\s\p{Pd}]/gu, '');
+  return CODE.test(code) ? `${code.slice(0, 4)}-${code.slice(4)}` : null;
+}
+
+/** Whether a device shows this code and asks for access with it. All other codes sign in the device where they are entered. */
+export const isRequestCode = (code: string): boolean => code.startsWith('R');
+
+/**
+ * Returns the code of a typed, pasted or scanned text, which may be a link.
+ * @throws {Error} whose message is shown to the user, if the text has no code or is the link of another hub
+ */
+export function readCode(text: string, origin: string): string {
+  const trimmed = text.trim();
+  const link = URL.canParse(trimmed) ? new URL(trimmed) : null;
+  if (link !== null && link.origin !== 'null' && link.origin !== origin) {
+    throw new Error(`This is a link of another hub (${link.host}). Open it there.`);
+  }
+  const code = parseCode(link === null ? text : link.hash.slice(1));
+  if (code === null) throw new Error(CODE_HELP);
+  return code;
+}
