@@ -136,7 +136,7 @@ async fn the_error_for_a_stalled_upload_names_the_minimum_rate() {
         "The upload was too slow: less than 64 KiB in 15 seconds. Try again with a faster connection."
     );
     let protocol = include_str!("../../docs/PROTOCOL.md");
-    let rule = "less than 64 KiB of an upload came within 15 s";
+    let rule = "less than 64 KiB of an upload arrived within 15 s";
     assert!(
         protocol.contains(&format!("| 408 | `upload_stalled` | {rule} |")),
         "PROTOCOL.md must have the same limits"
