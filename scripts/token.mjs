@@ -38,8 +38,13 @@ async function fetchGeneration(hub, secret, namespace, revoke) {
 }
 
 await main(async () => {
-  const options = /** @type {const} */ ({ hub: { type: 'string' }, revoke: { type: 'boolean', default: false } });
-  const { help, words, hub, revoke } = parseCommandLine(process.argv.slice(2), USAGE, options, { words: true });
+  const { help, words, revoke, ...values } = parseCommandLine(
+    process.argv.slice(2),
+    USAGE,
+    { hub: { type: 'string' }, revoke: { type: 'boolean', default: false } },
+    { words: true },
+  );
+  const hub = /** @type {string | undefined} */ (values.hub);
   if (help) {
     console.log(USAGE);
     return 0;

@@ -58,7 +58,7 @@ async function openAll(t, namespace, device, sessionId) {
 const ended = (recorder) =>
   assert.rejects(
     recorder.next(() => false, 'its end', REVOCATION_MS),
-    (error) => !/Timed out/.test(error.message),
+    (/** @type {Error} */ error) => !/Timed out/.test(error.message),
   );
 
 test('a revoked device loses all that it has open within ten seconds, and another one notices nothing', { timeout: 60_000 }, async (t) => {
