@@ -9,7 +9,7 @@ describe('quickly', { concurrency: true }, () => {
     const text = await runQuickly(t, 'cost');
     for (const [work, rows] of [
       ['D1 rows written for a message', '3'],
-      ['D1 rows written for one with a local id', '4'],
+      ['D1 rows written for a message with a local id', '4'],
     ]) {
       const cells = cellsOf(text, work);
       assert.deepEqual([cells[0], cells.includes('met')], [rows, true], work);

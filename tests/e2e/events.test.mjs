@@ -20,7 +20,8 @@ function createJwt(ns, seconds) {
   return `${signed}.${createHmac('sha256', JWT_SECRET).update(signed).digest('base64url')}`;
 }
 
-const typesOf = (feed) => feed.all.map(({ type }) => type);
+/** The types of the received events, without the heartbeats, which arrive at any time. */
+const typesOf = (feed) => feed.all.map(({ type }) => type).filter((type) => type !== 'heartbeat');
 
 for (const channel of Object.keys(CHANNELS)) {
   describe(`the ${channel}`, () => {
