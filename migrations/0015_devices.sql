@@ -12,6 +12,7 @@ CREATE TABLE devices (
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX device_tokens ON devices (token_hash);
 CREATE INDEX devices_of_namespace ON devices (namespace, created_at);
+CREATE INDEX revoked_devices ON devices (revoked_at) WHERE revoked_at IS NOT NULL;
 -- Codes that become devices. A person creates a code for a device; or a device requests a code, which a person approves.
 -- `claim_hash` is of what the device must present: the code, or the secret of its request.
 CREATE TABLE pairings (

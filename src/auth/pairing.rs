@@ -10,8 +10,11 @@ use sha2::{Digest as _, Sha256};
 const ALPHABET: &[u8] = b"ABCDEFGHJKMNPQRSTVWXYZ23456789";
 /// The first character of the codes of requests. No other code begins with it.
 const REQUEST_MARK: u8 = b'R';
-/// Half of a code, in characters: the first half finds the row, and the second half is compared.
-const HALF: usize = 4;
+/// The length of a code, in characters.
+const LEN: usize = 8;
+/// The length of a selector: the first characters of a code find its row, and the others are compared. With fewer characters,
+/// requests from the addresses of one home network could use up the selectors, because all requests begin with the same one.
+const SELECTOR_LEN: usize = 5;
 
 /// A code of eight characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +25,7 @@ impl Code {
     pub fn parse(text: &str) -> Option<Self> {
         let mut code = text.replace([' ', '-'], "");
         code.make_ascii_uppercase();
-        (code.len() == 2 * HALF && code.bytes().all(|byte| ALPHABET.contains(&byte))).then_some(Self(code))
+        (code.len() == LEN && code.bytes().all(|byte| ALPHABET.contains(&byte))).then_some(Self(code))
     }
 
     /// Creates a code from random bytes.
@@ -49,9 +52,9 @@ impl Code {
         self.0.as_bytes().first() == Some(&REQUEST_MARK)
     }
 
-    /// The first half, which finds the row of the code.
+    /// The first characters, which find the row of the code.
     pub fn selector(&self) -> &str {
-        self.0.get(..HALF).unwrap_or_default()
+        self.0.get(..SELECTOR_LEN).unwrap_or_default()
     }
 
     pub fn hash(&self) -> String {
@@ -62,7 +65,8 @@ impl Code {
 /// As people read it: `ABCD-EFGH`.
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.selector(), self.0.get(HALF..).unwrap_or_default())
+        let (first, second) = self.0.split_at_checked(LEN / 2).unwrap_or_default();
+        write!(f, "{first}-{second}")
     }
 }
 
@@ -98,5 +102,13 @@ mod tests {
                 assert_eq!(Code::parse(&code.to_string()), Some(code));
             }
         }
+    }
+
+    #[test]
+    fn requests_of_many_strangers_leave_room_for_another_one() {
+        // As many as 133 addresses may send within the five minutes in which a code is valid.
+        let codes = (0..20_000).map(|number: u32| Code::generate(&number.to_be_bytes(), true));
+        let selectors: std::collections::HashSet<String> = codes.map(|code| code.selector().to_owned()).collect();
+        assert!(selectors.len() > 19_000, "{}", selectors.len());
     }
 }

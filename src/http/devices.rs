@@ -125,6 +125,8 @@ pub async fn decide_request(mut request: RoutedRequest) -> Reply {
     request.hub.find_device_request(&code).await?;
     request.refuse_null_body()?;
     let DeviceBody { decision, .. } = request.take_json()?;
+    // Again after the wait.
+    request.refuse_revoked()?;
     request.hub.decide_device_request(&code, required("decision", decision)? == Decision::Approve).await?;
     Ok(JsonText::ok())
 }

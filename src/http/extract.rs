@@ -143,6 +143,15 @@ impl RoutedRequest {
         self.request.extensions().get()
     }
 
+    /// Refuses a credential that was revoked, although the worker still believes it: it must not make another token, or a push
+    /// subscription, which would remain.
+    pub fn refuse_revoked(&self) -> Result<(), ErrorResponse> {
+        match self.credential().filter(|credential| self.hub.is_revoked(credential)) {
+            Some(credential) => Err(ErrorResponse::revoked(credential)),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the host of the hub in the client's request, with a port.
     pub fn host(&self) -> &str {
         self.request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default()

@@ -131,7 +131,9 @@ fn route(hub: &Arc<Hub>, request: http::Request<Bytes>) -> Result<BoxFuture<'sta
         is_literal |= params.is_empty();
         if route.method == *method {
             let params = decode_params(params)?;
-            return Ok((route.handle)(RoutedRequest::new(Arc::clone(hub), request, params)));
+            let request = RoutedRequest::new(Arc::clone(hub), request, params);
+            request.refuse_revoked()?;
+            return Ok((route.handle)(request));
         }
         allow.push(if route.method == Method::GET { "GET,HEAD" } else { route.method.as_str() });
     }

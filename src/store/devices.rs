@@ -14,11 +14,11 @@ use crate::model::namespace::Namespace;
 pub const MAX_DEVICES: u64 = 100;
 /// How many codes of a namespace may wait for a device.
 pub const MAX_PENDING_CODES: u64 = 5;
-/// How many wrong second halves of a code delete the code.
+/// How many wrong codes with the selector of a code delete the code.
 pub const MAX_WRONG_GUESSES: u64 = 5;
 /// How long a code is valid, in milliseconds.
 pub const CODE_LIFETIME_MS: u64 = 5 * 60_000;
-/// How many codes are tried until one has an unused first half.
+/// How many codes are tried until one has an unused selector.
 pub const MAX_CODE_ATTEMPTS: u32 = 5;
 /// How often a device may claim its token: the response to the first claim may be lost.
 const MAX_CLAIMS: u64 = 2;
@@ -98,9 +98,10 @@ INSERT OR IGNORE INTO pairings (selector, code_hash, claim_hash, device_id, name
 SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11
 WHERE (SELECT count(*) FROM pairings WHERE namespace = ?5 AND claim_hash = code_hash AND claims_left > 0) < ?12";
 
-/// Whether a code was inserted, and how many codes of the namespace wait. `?1`: hash of the code, `?2`: namespace or NULL.
+/// Whether a code was inserted, and how many codes of the namespace wait. `?1`: hash of the code, `?2`: namespace or NULL,
+/// `?3`: selector.
 const SELECT_INSERTED: &str = "
-SELECT EXISTS (SELECT 1 FROM pairings WHERE code_hash = ?1),
+SELECT EXISTS (SELECT 1 FROM pairings WHERE selector = ?3 AND code_hash = ?1),
   (SELECT count(*) FROM pairings WHERE namespace = ?2 AND claim_hash = code_hash AND claims_left > 0)";
 
 /// `?1`: selector, `?2`: hash of the code.
@@ -164,7 +165,7 @@ pub struct NewPairing<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Insertion {
     Done,
-    /// Another code has the same first half.
+    /// Another code has the same selector.
     Collision,
     TooManyCodes,
 }
@@ -233,12 +234,16 @@ pub fn revoke(namespace: &Namespace, id: &str, now: u64) -> Statement {
     Statement::new(REVOKE, [namespace.as_ref().into(), id.into(), now.into()])
 }
 
-/// Statements that revoke all devices and codes of a namespace, and begin a generation of its tokens.
-pub fn revoke_all(namespace: &Namespace, generation: u32, now: u64) -> [Statement; 3] {
+/// A statement that deletes the codes of a namespace, and the requests that it has approved.
+pub fn delete_pairings(namespace: &Namespace) -> Statement {
+    Statement::new(DELETE_PAIRINGS, [namespace.as_ref().into()])
+}
+
+/// Statements that revoke all devices of a namespace, and begin a generation of its tokens.
+pub fn revoke_all(namespace: &Namespace, generation: u32, now: u64) -> [Statement; 2] {
     let namespace = || Value::from(namespace.as_ref());
     [
         Statement::new(REVOKE_ALL, [namespace(), now.into()]),
-        Statement::new(DELETE_PAIRINGS, [namespace()]),
         Statement::new(SET_GENERATION, [namespace(), u64::from(generation).into()]),
     ]
 }
@@ -303,7 +308,7 @@ pub async fn insert_pairing(db: &dyn Database, pairing: NewPairing<'_>, now: u64
             MAX_PENDING_CODES.into(),
         ],
     );
-    let select = Statement::new(SELECT_INSERTED, [code_hash.into(), namespace]);
+    let select = Statement::new(SELECT_INSERTED, [code_hash.into(), namespace, selector.into()]);
     let row = last_row(db, vec![delete_dead(selector, now), insert, select]).await?;
     let mut c = Columns::new("pairings", row.unwrap_or_default());
     let (is_inserted, pending) = (c.flag("inserted")?, c.number("pending")?);
@@ -343,7 +348,7 @@ pub async fn find_request(
 
 /// What a device presents to get its token.
 pub struct NewClaim<'a> {
-    /// The first half of a code, whose wrong guesses are counted; empty for the secret of a request.
+    /// The selector of a code, whose wrong guesses are counted; empty for the secret of a request.
     pub selector: &'a str,
     pub claim_hash: &'a str,
     pub token_hash: &'a str,

@@ -108,20 +108,21 @@ impl Hub {
         Ok(generation)
     }
 
-    /// Commits a revocation, records it under a key in the object's storage, and disconnects the clients of a device, or all clients.
+    /// Records a revocation under a key in the object's storage, commits it together with the deletion of the namespace's codes, which
+    /// the revoked client may have created or approved, and disconnects the clients of a device, or all clients.
     fn revoke<'a>(
         &'a self,
-        statements: Vec<Statement>,
+        mut statements: Vec<Statement>,
         key: String,
         value: u64,
         device: Option<&'a str>,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
-            self.change_subscriptions(statements).await?;
-            // In one turn, so that no socket opens between.
-            let mut turn = self.turn();
+            statements.push(devices::delete_pairings(&self.config.namespace));
+            // First, so that requests and sockets that begin during the commit are refused.
             self.rt.kv_put(&key, &value.to_string());
-            turn.disconnect_revoked(device);
+            self.change_subscriptions(statements).await?;
+            self.turn().disconnect_revoked(device);
             Ok(())
         })
     }

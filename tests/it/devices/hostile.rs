@@ -1,0 +1,143 @@
+//! Hostile devices and strangers: what a revoked device may still try, and what a client without a token may use up.
+
+use super::*;
+
+/// A hub with a device that its worker still believes, although it was revoked. Returns the id and the token of the device.
+async fn believed_after_revocation(hub: &Hub) -> (String, String) {
+    let (id, token) = hub.add_device("lost").await;
+    hub.get("/api/config", &token).await.ok();
+    hub.revoke(&id).await.ok();
+    (id, token)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revoked_device_that_a_worker_believes_adds_no_device_and_subscribes_to_no_push() {
+    let hub = Hub::new();
+    let request = hub.post_publicly("/api/devices/requests", &json!({"name": "server", "kind": "cli"})).await.ok();
+    let (_, token) = believed_after_revocation(&hub).await;
+    let approval = format!("/api/devices/requests/{}", request["code"].as_str().unwrap());
+    let subscription = Browser::new("https://push.service.com/lost", 1).subscription();
+    for (url, body) in [
+        ("/api/devices/codes", &json!({})),
+        (&*approval, &json!({"decision": "approve"})),
+        ("/api/push/subscribe", &subscription),
+    ] {
+        hub.post(url, &token, body).await.assert_error(401, "device_revoked");
+    }
+    hub.get("/api/devices", &token).await.assert_error(401, "device_revoked");
+    let poll = hub.post_publicly("/api/devices/requests/token", &json!({"secret": request["secret"]})).await;
+    assert_eq!(poll.ok(), json!({"status": "pending"}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_of_an_ended_generation_that_a_worker_believes_adds_no_device() {
+    let hub = Hub::new();
+    let old = hub.namespace_token(0);
+    hub.get("/api/config", &old).await.ok();
+    hub.post("/api/namespaces/revoke", &hub.world.token(), &Value::Null).await.ok();
+    hub.post("/api/devices/codes", &old, &json!({})).await.assert_error(401, "unauthorized");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_device_that_is_being_revoked_adds_no_device() {
+    for is_namespace in [false, true] {
+        let hub = Hub::new();
+        let request = hub.post_publicly("/api/devices/requests", &json!({"name": "server", "kind": "cli"})).await.ok();
+        let (id, device) = hub.add_device("lost").await;
+        let token = if is_namespace { hub.namespace_token(0) } else { device };
+        hub.get("/api/devices", &token).await.ok();
+        hub.get("/api/namespaces/generation", &hub.world.token()).await.ok();
+        let approval = format!("/api/devices/requests/{}", request["code"].as_str().unwrap());
+        let revoke = async {
+            match is_namespace {
+                true => hub.post("/api/namespaces/revoke", &hub.world.token(), &Value::Null).await,
+                false => hub.revoke(&id).await,
+            }
+        };
+        let attack = async {
+            for _ in 0..20 {
+                let _ = hub.post("/api/devices/codes", &token, &json!({})).await;
+                let _ = hub.post(&approval, &token, &json!({"decision": "approve"})).await;
+            }
+        };
+        hub.world.db.set_round_trip_ms(20);
+        let (revoked, ()) = futures::join!(revoke, attack);
+        revoked.ok();
+        assert_eq!(hub.world.db.number("SELECT count(*) FROM pairings WHERE namespace IS NOT NULL"), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn codes_and_approvals_from_before_a_revocation_end_with_it() {
+    let hub = Hub::new();
+    let (id, token) = hub.add_device("lost").await;
+    let code = hub.post("/api/devices/codes", &token, &json!({})).await.ok()["code"].as_str().unwrap().to_owned();
+    let request = hub.post_publicly("/api/devices/requests", &json!({"name": "server", "kind": "cli"})).await.ok();
+    let approval = format!("/api/devices/requests/{}", request["code"].as_str().unwrap());
+    hub.post(&approval, &token, &json!({"decision": "approve"})).await.ok();
+    let mut kept = String::new();
+    hub.of_neighbour(async |neighbour| {
+        let created = neighbour.post("/api/devices/codes", "secret:neighbour", &json!({})).await.ok();
+        kept = created["code"].as_str().unwrap().to_owned();
+    })
+    .await;
+    hub.revoke(&id).await.ok();
+    hub.redeem(&code, "spare").await.assert_error(404, "unknown_code");
+    let poll = hub.post_publicly("/api/devices/requests/token", &json!({"secret": request["secret"]})).await;
+    poll.assert_error(404, "unknown_code");
+    hub.redeem(&kept, "of the neighbour").await.ok();
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_with_invisible_characters_of_any_script_are_refused() {
+    let hub = Hub::new();
+    for hidden in [
+        '\u{ad}',
+        '\u{34f}',
+        '\u{61c}',
+        '\u{115f}',
+        '\u{1160}',
+        '\u{17b4}',
+        '\u{180e}',
+        '\u{2800}',
+        '\u{3164}',
+        '\u{ffa0}',
+        '\u{fff9}',
+        '\u{e0001}',
+        '\u{e0041}',
+    ] {
+        for name in [format!("a{hidden}b"), hidden.to_string()] {
+            let reply = hub.post_publicly("/api/devices/requests", &json!({"name": name, "kind": "cli"})).await;
+            assert_eq!(reply.assert_error(400, "invalid_field")["field"], "name", "{name:?}");
+        }
+    }
+    for name in ["Élodie’s 電話", "עברית", "हिन्दी", "🏳️"] {
+        hub.post_publicly("/api/devices/requests", &json!({"name": name, "kind": "cli"})).await.ok();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_without_a_token_is_cheap_with_many_waiting_codes_and_revoked_devices() {
+    let hub = Hub::new();
+    hub.world.db.execute(&format!(
+        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+         INSERT INTO devices SELECT 'd' || i, 'other', 'x', 'cli', 'h' || i, 1, 1, iif(i % 2, NULL, {now}) FROM n",
+        now = hub.world.now()
+    ));
+    hub.world.db.execute(&format!(
+        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+         INSERT INTO pairings (selector, code_hash, claim_hash, device_id, claims_left, created_at, expires_at)
+         SELECT 'S' || i, 'c' || i, 's' || i, 'd' || i, 2, 0, {} FROM n",
+        hub.world.now() + 300_000
+    ));
+    for (url, body) in [
+        ("/api/devices/requests", json!({"name": "server", "kind": "cli"})),
+        ("/api/devices/requests/token", json!({"secret": "x".repeat(43)})),
+        ("/api/devices", json!({"code": "ABCD-EFGH", "name": "phone", "kind": "phone"})),
+    ] {
+        hub.world.db.take_most_steps();
+        let _ = hub.post_publicly(url, &body).await;
+        let steps = hub.world.db.take_most_steps();
+        assert!(steps < 500, "{url}: {steps} steps of the database");
+    }
+}
