@@ -109,7 +109,7 @@ export class HubClient {
       throw new HubError(
         response.status === 401 && this.token !== undefined
           ? `The hub does not accept the token. ${tokenAdvice(this.token)}`
-          : `The hub answered ${response.status} to ${method} ${path}: ${answer?.error ?? text.slice(0, 200)}`,
+          : `The hub answered ${response.status} to ${method} ${path}: ${String(answer?.error ?? text.slice(0, 200)).replace(/\p{Cc}/gu, ' ')}`,
         { status: response.status, code: answer?.code ?? 'http_error', reason: `status ${response.status}` },
       );
     }

@@ -8,11 +8,19 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from './errors.mjs';
 import { HubClient, HubError } from './hub-client.mjs';
 import { OutageMonitor } from './outage.mjs';
+import { isDeviceToken } from './token.mjs';
 
 /** How long to retry the first request while the hub is unreachable. */
 const START_TIMEOUT_MS = 30_000;
 
 const MAX_NAME_CHARS = 64;
+
+const MAX_POLL_INTERVAL_MS = 60_000;
+
+/** What the answers of the hub must look like: they are printed, so control characters could change what the terminal shows. */
+const CODE = /^[A-Z0-9]{4}-[A-Z0-9]{4}$/;
+const LINK = /^https?:\/\/[\x21-\x7e]{1,300}$/;
+const NAMESPACE = /^[A-Za-z0-9._-]{1,64}$/;
 
 /** The hub has no pairing, because it is older than this program. */
 export class PairingUnsupportedError extends UserError {}
@@ -51,12 +59,24 @@ export async function pairDevice({ hub, name = computerName(), log, show }) {
 /** @param {HubClient} client @param {string} name */
 async function requestAccess(client, name) {
   try {
-    return await client.requestAccess({ name, kind: 'cli' });
+    const request = await client.requestAccess({ name, kind: 'cli' });
+    const { code, url, expiresAt, intervalMs } = request;
+    const hasTimes = Number.isFinite(expiresAt) && intervalMs > 0 && intervalMs <= MAX_POLL_INTERVAL_MS;
+    if (!CODE.test(code) || !LINK.test(url) || !hasTimes) throw invalidAnswer(client);
+    return request;
   } catch (error) {
     if (!(error instanceof HubError) || ![401, 404, 405].includes(error.status)) throw error;
     throw new PairingUnsupportedError(`The hub at ${client.hub} has no pairing: it is older than this program.`);
   }
 }
+
+/** @param {HubClient} client */
+const invalidAnswer = ({ hub }) =>
+  new HubError(`The server at ${hub} is not a hub: its answer is invalid.`, { status: 400, code: 'not_a_hub' });
+
+/** Whether an approval has a token, and a name and a namespace that can be printed. */
+const isGrant = ({ token, namespace, device }) =>
+  isDeviceToken(String(token)) && NAMESPACE.test(namespace) && typeof device?.name === 'string' && !/\p{Cc}/u.test(device.name);
 
 /**
  * @param {{secret: string, intervalMs: number}} request
@@ -69,7 +89,10 @@ async function waitForDecision({ secret, intervalMs }, client, outage) {
     await sleep(intervalMs);
     try {
       const answer = await outage.callWithRetry('pairing', () => poll(client, secret), Number.POSITIVE_INFINITY);
-      if (answer.status === 'approved') return answer;
+      if (answer.status === 'approved') {
+        if (!isGrant(answer)) throw invalidAnswer(client);
+        return answer;
+      }
     } catch (error) {
       if (error.code === 'unknown_code') return null;
       if (error.code !== 'request_denied') throw error;

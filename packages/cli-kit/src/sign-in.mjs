@@ -62,9 +62,11 @@ export async function signIn(options, surroundings) {
   }
 }
 
-/** Whether the hub refused the token: it is wrong, or its device was revoked. @param {unknown} error */
+/** Whether the hub refused the token: it is wrong, or its device was revoked. A 401 of a proxy is no refusal. @param {unknown} error */
 export function isTokenRefused(error) {
-  return error instanceof HubError ? error.status === 401 : error instanceof RefusedError && error.isTokenRefused;
+  return error instanceof HubError
+    ? error.status === 401 && error.code !== 'http_error'
+    : error instanceof RefusedError && error.isTokenRefused;
 }
 
 /**

@@ -6,8 +6,9 @@ import path from 'node:path';
 import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
 import { DeviceStore } from '../src/device-store.mjs';
+import { HubError } from '../src/hub-client.mjs';
 import { computerName } from '../src/pairing.mjs';
-import { forgetToken, signIn } from '../src/sign-in.mjs';
+import { forgetToken, isTokenRefused, signIn } from '../src/sign-in.mjs';
 import { FakeHub, TOKEN } from './support/fake-hub.mjs';
 import { tempDir } from './support/repository.mjs';
 import { eventually, quietLog } from './support/wait.mjs';
@@ -147,6 +148,35 @@ test('only the refused token is deleted, and a damaged file counts as none', asy
   assert.equal(existsSync(store.file), false);
   writeFileSync(store.file, '{"hub":');
   assert.equal(store.load(), undefined);
+});
+
+test('a hub cannot write control characters to the terminal', async (t) => {
+  const sequence = '\x1b]0;title\x07';
+  for (const answer of [
+    { code: `RABC-${sequence}` },
+    { url: `https://hub.example.com/pair#${sequence}` },
+    { url: `https://hub.example.com/${'x'.repeat(3000)}` },
+    { intervalMs: 1e12 },
+    { expiresAt: 'soon' },
+  ]) {
+    const { hub, start, shown } = await setUp(t, { isTTY: true });
+    hub.pairingAnswer = answer;
+    await assert.rejects(start(), { code: 'not_a_hub' }, JSON.stringify(answer));
+    assert.equal(shown(), '');
+  }
+  for (const answer of [{ namespace: `tests${sequence}` }, { token: 'x' }, { device: { id: '1', name: sequence, kind: 'cli' } }]) {
+    const { hub, home, start } = await setUp(t);
+    hub.pairingAnswer = answer;
+    const access = start();
+    hub.decide((await hub.untilAccessRequested()).code, 'approve');
+    await assert.rejects(access, { code: 'not_a_hub' }, JSON.stringify(answer));
+    assert.equal(existsSync(path.join(home, 'devices')), false);
+  }
+});
+
+test('only an answer of the hub means that a token is refused, and not one of a proxy', () => {
+  assert.equal(isTokenRefused(new HubError('revoked', { status: 401, code: 'device_revoked' })), true);
+  assert.equal(isTokenRefused(new HubError('sign in to the network', { status: 401, code: 'http_error' })), false);
 });
 
 test('the name of a computer fits a device', () => {

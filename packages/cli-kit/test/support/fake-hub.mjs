@@ -23,6 +23,8 @@ export class FakeHub extends EventEmitter {
   devices = new Map();
   /** The requests for access that are pending or decided. */
   accessRequests = [];
+  /** Fields that replace those of the answers about pairing. */
+  pairingAnswer = {};
   /** Whether the hub has pairing, as hubs of earlier versions do not. */
   hasPairing = true;
   /** Status that the hub answers every request with. @type {number | undefined} */
@@ -251,7 +253,7 @@ export class FakeHub extends EventEmitter {
     this.accessRequests.push(request);
     setImmediate(() => this.emit('change'));
     const answer = { code, secret: request.secret, url: `${this.url}/pair#${code}`, expiresAt: Date.now() + 300_000, intervalMs: 10 };
-    return [200, answer];
+    return [200, { ...answer, ...this.pairingAnswer }];
   }
 
   #pollAccess({ secret }) {
@@ -262,7 +264,7 @@ export class FakeHub extends EventEmitter {
     const token = `sgd_${randomUUID().replaceAll('-', '')}abcdefghijk`;
     const device = { id: randomUUID(), name, kind };
     this.devices.set(token, device);
-    return [200, { status: 'approved', device, token, namespace: 'tests' }];
+    return [200, { status: 'approved', device, token, namespace: 'tests', ...this.pairingAnswer }];
   }
 
   #openSession({ tag, metadata, agentState, model }) {
