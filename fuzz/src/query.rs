@@ -29,7 +29,19 @@ pub fn run(input: &str) {
     for (upgrade, routing) in [(false, "token"), (true, "token"), (true, "host"), (true, "single:team")] {
         let (origin, authorization) = (non_empty(origin), non_empty(authorization));
         let [method, path, query, host] = [method, path, query, host].map(str::to_owned);
-        check_routing(&RequestHead { method, path, query, host, authorization, origin, is_upgrade: upgrade }, routing);
+        check_routing(
+            &RequestHead {
+                method,
+                path,
+                query,
+                host,
+                authorization,
+                origin,
+                is_upgrade: upgrade,
+                client: String::new(),
+            },
+            routing,
+        );
     }
 }
 

@@ -10,6 +10,7 @@ use futures::future::{BoxFuture, Either, select};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::edge::rate_limit_key;
 use super::error::ErrorResponse;
 use super::extract::parse_body;
 use super::response::{JsonText, Reply, Response, to_response};
@@ -27,6 +28,9 @@ use crate::store::{Database, devices, query, secrets};
 const BELIEF_MS: u64 = 10_000;
 /// How long the worker waits for a new answer about a token that was valid before, in milliseconds. Without it, the last one counts.
 const CHECK_TIMEOUT_MS: u64 = 2_000;
+/// How many wrong tokens of devices a client address may try within [`GUESS_PERIOD_MS`]. Each costs a query.
+const MAX_GUESSES: u32 = 100;
+const GUESS_PERIOD_MS: u64 = 60_000;
 /// How often a request looks whether another request has the answer about the same token, in milliseconds.
 const POLL_INTERVAL_MS: u64 = 5;
 
@@ -58,6 +62,8 @@ pub struct Authentication {
     verified_tokens: Mutex<HashMap<String, Believed<VerifiedToken>>>,
     /// The tokens about which a request asks the database, until the time at which another request may ask as well.
     running_checks: Mutex<HashMap<String, Believed<()>>>,
+    /// How many wrong tokens of devices each client address has tried.
+    guesses: Mutex<HashMap<String, Believed<u32>>>,
     /// The generations of the namespaces' tokens.
     generations: Mutex<HashMap<Namespace, Believed<u32>>>,
 }
@@ -92,21 +98,23 @@ impl Authentication {
         db: Arc<dyn Database>,
         environment: Arc<dyn Environment>,
     ) -> Self {
-        let (verified_tokens, running_checks, generations) = Default::default();
-        Self { access_tokens, jwt: Mutex::new(jwt), db, environment, verified_tokens, running_checks, generations }
+        let (verified_tokens, running_checks, guesses, generations) = Default::default();
+        let jwt = Mutex::new(jwt);
+        Self { access_tokens, jwt, db, environment, verified_tokens, running_checks, guesses, generations }
     }
 
     /// Verifies an access token or, with `generate_secret`, also a JWT. `generate_secret` is called when there is no secret for JWTs
-    /// yet.
+    /// yet. `client` is the client's address; `None` if the caller limits the attempts of the address.
     pub async fn verify(
         &self,
         token: &str,
+        client: Option<&str>,
         now_ms: u64,
         generate_secret: Option<&GenerateSecret>,
     ) -> Result<VerifiedToken, ErrorResponse> {
         let verified = match self.cached(token, now_ms) {
             Some(verified) => verified,
-            None => self.verify_uncached(token, now_ms, generate_secret).await?,
+            None => self.verify_uncached(token, client, now_ms, generate_secret).await?,
         };
         match verified.expires_at {
             Some(expires_at) if now_ms >= expires_at || generate_secret.is_none() => Err(ErrorResponse::unauthorized()),
@@ -122,6 +130,7 @@ impl Authentication {
     fn verify_uncached<'a>(
         &'a self,
         token: &'a str,
+        client: Option<&'a str>,
         now_ms: u64,
         generate_secret: Option<&'a GenerateSecret>,
     ) -> BoxFuture<'a, Result<VerifiedToken, ErrorResponse>> {
@@ -137,10 +146,14 @@ impl Authentication {
                     return Ok(verified);
                 }
             }
-            let running = Believed { value: (), until: now_ms + CHECK_TIMEOUT_MS };
-            insert(&self.running_checks, token.to_owned(), running);
             let known = lock(&self.verified_tokens).get(token).map(|known| known.value.clone());
             let is_known = known.is_some();
+            let guess = client.filter(|_| !is_known && is_device_token(token)).map(rate_limit_key);
+            if let Some(client) = &guess {
+                self.count_guess(client, now_ms)?;
+            }
+            let running = Believed { value: (), until: now_ms + CHECK_TIMEOUT_MS };
+            insert(&self.running_checks, token.to_owned(), running);
             let checked = async {
                 let verified = match known.clone() {
                     Some(verified) => Some(verified),
@@ -150,6 +163,12 @@ impl Authentication {
             };
             let checked = self.unless_stalled(is_known, checked).await;
             lock(&self.running_checks).remove(token);
+            let is_wrong = checked.as_ref().is_err_and(|error| !error.is_unavailable());
+            if let Some(client) = guess.filter(|_| !is_wrong)
+                && let Some(count) = lock(&self.guesses).get_mut(&client)
+            {
+                count.value = count.value.saturating_sub(1);
+            }
             match (checked, known) {
                 (Ok((verified, until)), _) => {
                     insert(&self.verified_tokens, token.to_owned(), Believed { value: verified.clone(), until });
@@ -166,6 +185,17 @@ impl Authentication {
                 }
             }
         })
+    }
+
+    /// Counts the token of a client address before its query, so that concurrent requests count as well.
+    fn count_guess(&self, client: &str, now_ms: u64) -> Result<(), ErrorResponse> {
+        let counted = lock(&self.guesses).get(client).filter(|count| now_ms < count.until).map(|c| (c.value, c.until));
+        let (count, until) = counted.unwrap_or((0, now_ms + GUESS_PERIOD_MS));
+        if count >= MAX_GUESSES {
+            return Err(ErrorResponse::rate_limited(60));
+        }
+        insert(&self.guesses, client.to_owned(), Believed { value: count + 1, until });
+        Ok(())
     }
 
     /// Waits for an answer of the database; not longer than [`CHECK_TIMEOUT_MS`] if there is an earlier answer.
@@ -276,7 +306,7 @@ impl Authentication {
     pub async fn sign_in(&self, body: &[u8], now_ms: u64, generate_secret: &GenerateSecret) -> Response {
         let reply: Reply = async {
             let body: AuthBody = parse_body(body)?;
-            let verified = self.verify(&body.access_token, now_ms, None).await.map_err(|error| match error.code {
+            let verified = self.verify(&body.access_token, None, now_ms, None).await.map_err(|error| match error.code {
                 "unauthorized" => ErrorResponse {
                     code: "invalid_access_token",
                     message:

@@ -75,6 +75,8 @@ pub struct RequestHead {
     pub authorization: Option<String>,
     pub origin: Option<String>,
     pub is_upgrade: bool,
+    /// The address of the client.
+    pub client: String,
 }
 
 /// The decision of [`Edge::route`].
@@ -182,7 +184,7 @@ impl Edge {
             }
             _ if is_cli => {
                 let token = bearer_token(head).ok_or_else(ErrorResponse::unauthorized)?;
-                let token = self.authentication.verify(token, now_ms, None).await?;
+                let token = self.authentication.verify(token, Some(&head.client), now_ms, None).await?;
                 Ok(route_to_object(head, Reader::Cli, token))
             }
             _ => Err(ErrorResponse::no_route()),
@@ -216,7 +218,7 @@ impl Edge {
             }
             None => return Err(ErrorResponse::unauthorized()),
         };
-        self.authentication.verify(token, now_ms, Some(generate_secret)).await
+        self.authentication.verify(token, Some(&head.client), now_ms, Some(generate_secret)).await
     }
 
     /// `GET /health?deep=1`: whether the database answers and has the newest migration. Waits while the query is retried.
@@ -246,7 +248,7 @@ impl Edge {
             None => query.text("token")?,
         };
         let verified = match token {
-            Some(token) => match self.authentication.verify(token, now_ms, None).await {
+            Some(token) => match self.authentication.verify(token, Some(&head.client), now_ms, None).await {
                 Err(error) if error.is_unavailable() => return Err(error),
                 // CONNECT may have a valid token.
                 result => result.ok(),

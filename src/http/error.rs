@@ -90,9 +90,9 @@ impl ErrorResponse {
         Self { code: "not_configured", ..Self::hub_unavailable(message) }
     }
 
-    /// Whether the database or another part of the hub is unavailable, so that another attempt may succeed.
+    /// Whether another attempt may succeed: the database or another part of the hub is unavailable, or there were too many attempts.
     pub fn is_unavailable(&self) -> bool {
-        self.status == StatusCode::SERVICE_UNAVAILABLE
+        [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS].contains(&self.status)
     }
 
     pub fn body(&self) -> String {

@@ -50,8 +50,8 @@ pub fn to_promise(future: impl Future<Output = Result<JsValue>> + 'static) -> Pr
 
 /// Reads the parts of a request that routing needs.
 pub fn request_head(request: &Request) -> RequestHead {
-    let text = glue::read_head(request, "authorization origin upgrade");
-    // The lines: method, URL, and the three headers in the order of their names above.
+    let text = glue::read_head(request, "authorization origin upgrade cf-connecting-ip");
+    // The lines: method, URL, and the four headers in the order of their names above.
     let mut lines = text.split('\n');
     let mut next = || lines.next().unwrap_or_default();
     let method = next().to_owned();
@@ -65,6 +65,7 @@ pub fn request_head(request: &Request) -> RequestHead {
         authorization: non_empty(next()),
         origin: non_empty(next()),
         is_upgrade: next().eq_ignore_ascii_case("websocket"),
+        client: next().to_owned(),
     }
 }
 

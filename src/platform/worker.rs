@@ -245,8 +245,7 @@ impl IncomingRequest {
     /// Counts a request of this client address. Returns a 429 response if there were too many. Requests with another `prefix` are
     /// counted separately.
     async fn count_attempt(&self, prefix: &str) -> Result<Option<Response>> {
-        let address = self.request.headers().get("cf-connecting-ip")?.unwrap_or_else(|| "unknown".into());
-        let key = prefix.to_owned() + &rate_limit_key(&address);
+        let key = prefix.to_owned() + &rate_limit_key(&self.head.client);
         if let Ok(limiter) = self.env.rate_limiter(AUTH_RATE_LIMIT)
             && !limiter.limit(key).await?.success
         {
@@ -359,7 +358,8 @@ impl IncomingRequest {
             MAX_QUEUED_FRAMES,
             MAX_QUEUED_FRAME_BYTES,
         );
-        let Some((namespace, connect)) = wait_for_connect(&self.state.edge.authentication, &inbox, server).await?
+        let Some((namespace, connect)) =
+            wait_for_connect(&self.state.edge.authentication, &self.head.client, &inbox, server).await?
         else {
             return Ok(());
         };
@@ -391,6 +391,7 @@ fn generate_secret() -> Option<String> {
 /// Waits for a valid CONNECT packet. Returns its namespace and the frame, or `None` when the socket is closed.
 async fn wait_for_connect(
     authentication: &Authentication,
+    client: &str,
     inbox: &glue::Inbox,
     server: &worker::WebSocket,
 ) -> Result<Option<(Namespace, String)>> {
@@ -410,7 +411,10 @@ async fn wait_for_connect(
             frame.as_deref().map_or(Admission::Close(BINARY_UNSUPPORTED.0, BINARY_UNSUPPORTED.1), admit_frame);
         if let Admission::Connect(auth) = &admission {
             let verified = match &auth.token {
-                Some(token) => authentication.verify(token, now(), None).await.map(|verified| Some(verified.namespace)),
+                Some(token) => {
+                    let verified = authentication.verify(token, Some(client), now(), None).await;
+                    verified.map(|verified| Some(verified.namespace))
+                }
                 None => Ok(None),
             };
             let granted = match verified {

@@ -141,3 +141,26 @@ async fn a_request_without_a_token_is_cheap_with_many_waiting_codes_and_revoked_
         assert!(steps < 500, "{url}: {steps} steps of the database");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_stranger_who_guesses_tokens_costs_a_hundred_queries_in_a_minute_and_valid_tokens_do_not_count() {
+    let hub = Hub::new();
+    let (_, known) = hub.add_device("phone").await;
+    let (_, other) = hub.add_device("tablet").await;
+    for number in 0..60 {
+        let (_, token) = hub.add_device(&format!("device {number}")).await;
+        hub.get("/api/config", &token).await.ok();
+    }
+    hub.get("/api/config", &known).await.ok();
+    let reads = hub.world.db.read_count();
+    for number in 0..150 {
+        let refused = hub.get("/api/config", &format!("sgd_x{number:042}")).await;
+        let (status, code) = if number < 100 { (401, "unauthorized") } else { (429, "rate_limited") };
+        refused.assert_error(status, code);
+    }
+    assert_eq!(hub.world.db.read_count() - reads, 100);
+    hub.get("/api/config", &known).await.ok();
+    hub.get("/api/config", &other).await.assert_error(429, "rate_limited");
+    hub.world.advance(60_000).await;
+    hub.get("/api/config", &other).await.ok();
+}

@@ -72,6 +72,7 @@ async fn serve(edge: &Edge, hub: &Arc<Hub>, rt: Arc<FakeRuntime>, request: EdgeR
         authorization: request.token.as_ref().map(|token| format!("Bearer {token}")),
         origin: request.origin.clone(),
         is_upgrade: request.is_upgrade,
+        client: "203.0.113.7".into(),
     };
     match edge.route(&head, now, &generate_secret).await {
         Action::Respond(response) => response,
