@@ -6,7 +6,7 @@ use crate::support::cli::{Cli, Received};
 use crate::support::edge::{EdgeRequest, worker_edge};
 use crate::support::pushes::Browser;
 use crate::support::rest::Reply;
-use crate::support::sqlite::{BatchKind, retryable_error};
+use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use crate::support::{SECRET, World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::auth::token::TokenVerifier;

@@ -120,8 +120,18 @@ impl Hub {
         Box::pin(async move {
             statements.push(devices::delete_pairings(&self.config.namespace));
             // First, so that requests and sockets that begin during the commit are refused.
-            self.rt.kv_put(&key, &value.to_string());
-            self.change_subscriptions(statements).await?;
+            let (earlier, value) = (self.rt.kv_get(&key), value.to_string());
+            self.rt.kv_put(&key, &value);
+            if let Err(error) = self.change_subscriptions(statements).await {
+                // So that a device that revokes itself can try again. A concurrent revocation may have stored another value.
+                if self.rt.kv_get(&key) == Some(value) {
+                    match earlier {
+                        Some(earlier) => self.rt.kv_put(&key, &earlier),
+                        None => self.rt.kv_delete(&key),
+                    }
+                }
+                return Err(error.into());
+            }
             self.turn().disconnect_revoked(device);
             Ok(())
         })

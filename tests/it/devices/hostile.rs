@@ -164,3 +164,16 @@ async fn a_stranger_who_guesses_tokens_costs_a_hundred_queries_in_a_minute_and_v
     hub.world.advance(60_000).await;
     hub.get("/api/config", &other).await.ok();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_device_whose_own_revocation_failed_can_try_again() {
+    let hub = Hub::new();
+    let (id, token) = hub.add_device("shared computer").await;
+    let revoke = async || hub.send("DELETE", &format!("/api/devices/{id}"), Some(&token), &Value::Null).await;
+    hub.get("/api/devices", &token).await.ok();
+    hub.world.db.fail(BatchKind::Writes, permanent_error());
+    revoke().await.assert_error(503, "hub_unavailable");
+    hub.get("/api/devices", &token).await.ok();
+    revoke().await.ok();
+    hub.get("/api/devices", &token).await.assert_error(401, "device_revoked");
+}

@@ -40,8 +40,8 @@ fn add_pairings(world: &World) {
     world.db.execute(&format!(
         "INSERT INTO devices VALUES ('d1', 'team', 'desk', 'browser', 'h', {now}, {now}, NULL);
          INSERT INTO pairings (selector, code_hash, claim_hash, device_id, namespace, name, kind, is_approved, claims_left, created_at, expires_at)
-         VALUES ('ABCD', '{code}', '{code}', 'd2', 'other', NULL, NULL, 1, 1, {now}, {now} + 1000),
-           ('RBCD', '{request}', '{secret}', 'd3', 'team', 'phone', 'phone', 1, 2, {now}, {now} + 1000)"
+         VALUES ('ABCDE', '{code}', '{code}', 'd2', 'other', NULL, NULL, 1, 1, {now}, {now} + 1000),
+           ('RBCDE', '{request}', '{secret}', 'd3', 'team', 'phone', 'phone', 1, 2, {now}, {now} + 1000)"
     ));
 }
 
