@@ -1,6 +1,7 @@
-// `npm run token -- NAMESPACE`, and a command of the npm package: prints the access token of one namespace, derived from CLI_API_TOKEN. Asks a hub only with --hub or
-// --revoke. The token is valid for that namespace only. See docs/DEPLOY.md.
+// `npm run token -- NAMESPACE`, and a command of the npm package: prints the access token of one namespace, derived from
+// CLI_API_TOKEN. Asks a hub only with --hub or --revoke. The token is valid for that namespace only. See docs/DEPLOY.md.
 
+import { isOnThisMachine } from '../packages/cli-kit/src/token.mjs';
 import { parseCommandLine } from './lib/command-line.mjs';
 import { accessToken, DEV_VARS_NAME, namespaceToken } from './lib/dev-vars.mjs';
 import { main, UsageError, UserError } from './lib/errors.mjs';
@@ -16,6 +17,16 @@ secret from the environment variable CLI_API_TOKEN, else from ${DEV_VARS_NAME}.
   --hub URL  ask this hub for the current generation of the tokens. Needed after a revocation
   --revoke   first end all tokens, devices and JWTs of the namespace. The hub is ${LOCAL_HUB} unless --hub is given
   --help     this text`;
+
+/** Refuses an address to which the secret must not be sent: without encryption, or the secret of the local hub to another one. */
+function requireSafeHub(hub) {
+  if (!URL.canParse(hub)) throw new UsageError(`--hub must be a URL, but is ${hub}`, USAGE);
+  if (isOnThisMachine(hub)) return;
+  if (new URL(hub).protocol !== 'https:') throw new UsageError(`--hub must be an https address, but is ${hub}`, USAGE);
+  if (!process.env.CLI_API_TOKEN) {
+    throw new UsageError(`Set CLI_API_TOKEN to the secret of ${hub}: the secret in ${DEV_VARS_NAME} is that of the local hub.`, USAGE);
+  }
+}
 
 /** Asks a hub for the generation of the namespace's tokens, and with `revoke` begins the next one. */
 async function fetchGeneration(hub, secret, namespace, revoke) {
@@ -53,7 +64,7 @@ await main(async () => {
   if (!namespace || rest.length > 0 || !/^[A-Za-z0-9._-]{1,64}$/.test(namespace)) {
     throw new UsageError('Give one namespace: 1 to 64 of A-Z a-z 0-9 . _ -', `Example: ${commandLine('token', 'team-a')}`);
   }
-  if (hub !== undefined && !URL.canParse(hub)) throw new UsageError(`--hub must be a URL, but is ${hub}`, USAGE);
+  if (hub !== undefined) requireSafeHub(hub);
   const secret = process.env.CLI_API_TOKEN || accessToken();
   const generation = hub !== undefined || revoke ? await fetchGeneration(hub ?? LOCAL_HUB, secret, namespace, revoke) : 0;
   if (revoke) console.error(`All earlier tokens, devices and JWTs of ${namespace} are revoked.`);

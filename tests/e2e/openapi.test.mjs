@@ -6,6 +6,7 @@ import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import Ajv from 'ajv/dist/2020.js';
 import { parse } from 'yaml';
+import { eventually } from '../../scripts/lib/await.mjs';
 import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
@@ -38,7 +39,11 @@ function makeStrict(schema) {
   return isObject && schema.additionalProperties === undefined ? { ...copy, additionalProperties: false } : copy;
 }
 
-const ajv = new /** @type {any} */ (Ajv)({ strict: false, allErrors: true });
+const ajv = new /** @type {any} */ (Ajv)({
+  strict: false,
+  allErrors: true,
+  formats: { uuid: /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/ },
+});
 ajv.addSchema({ $id: API, ...makeStrict(api) });
 
 /** Checks `value` against the schema at a JSON pointer in openapi.yaml. */
@@ -134,10 +139,15 @@ describe('every operation of docs/openapi.yaml', () => {
     const { id } = added.device;
     await callOperation('renameDevice', { id, body: { name: 'Old phone' } });
     await callOperation('revokeDevice', { id });
+    // The worker may believe the token for ten seconds.
+    const revoked = hub.web('own', added.token);
+    const isRefused = async () => (await revoked.get('/api/devices')).status === 401;
+    await eventually(isRefused, 'the refusal of the revoked token');
     await callOperation('authenticate', { body: { accessToken: added.token }, web: newcomer, status: 401 });
     await callOperation('renameDevice', { id: 'none', body: { name: 'x' }, status: 404 });
-    await callOperation('getGeneration');
-    await callOperation('revokeNamespace', { web: hub.web('revoked') });
+    const operator = hub.web('revoked');
+    await callOperation('getGeneration', { web: operator });
+    await callOperation('revokeNamespace', { web: operator });
   });
 
   test('messages, permissions and todos', async () => {

@@ -64,7 +64,7 @@ export async function askForToken(hub, { input, output }) {
 }
 
 /** Whether a hub's address is an address of this machine. @param {string} hub */
-function isOnThisMachine(hub) {
+export function isOnThisMachine(hub) {
   const host = new URL(hub).hostname.replace(/^\[(.*)\]$/, '$1');
   const own = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses.map(({ address }) => address));
   return host === 'localhost' || host.startsWith('127.') || host === '::1' || own.includes(host);
