@@ -141,7 +141,7 @@ describe('every operation of docs/openapi.yaml', () => {
     await callOperation('revokeDevice', { id });
     // The worker may believe the token for ten seconds.
     const revoked = hub.web('own', added.token);
-    const isRefused = async () => (await revoked.get('/api/devices')).status === 401;
+    const isRefused = async () => (await revoked.get('/api/machines')).status === 401;
     await eventually(isRefused, 'the refusal of the revoked token');
     await callOperation('authenticate', { body: { accessToken: added.token }, web: newcomer, status: 401 });
     await callOperation('renameDevice', { id: 'none', body: { name: 'x' }, status: 404 });
