@@ -10,7 +10,7 @@ use futures::future::{BoxFuture, Either, select};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::edge::rate_limit_key;
+use super::client_address::rate_limit_key;
 use super::error::ErrorResponse;
 use super::extract::parse_body;
 use super::response::{JsonText, Reply, Response, to_response};

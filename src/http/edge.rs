@@ -4,7 +4,6 @@
 //! also for an unknown path, is the object's response. A URL that parsers read differently ([`is_ambiguous`]) gets a 404
 //! everywhere: the object could get another path than the one whose token was checked.
 
-use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -358,16 +357,4 @@ fn preflight() -> Response {
 fn health(more_fields: &str) -> Response {
     let text = format!(r#"{{"status":"ok","protocolVersion":{PROTOCOL_VERSION},"version":"{VERSION}"{more_fields}}}"#);
     JsonText::of(text).into_response()
-}
-
-/// Returns the key under which the attempts of a client address are counted: an IPv4 address itself; of an IPv6 address the /64
-/// network, because one client has all addresses of such a network.
-pub fn rate_limit_key(address: &str) -> String {
-    match address.parse::<Ipv6Addr>() {
-        Ok(ip) if ip.to_ipv4_mapped().is_none() => {
-            let [a, b, c, d, ..] = ip.segments();
-            format!("{a:x}:{b:x}:{c:x}:{d:x}::/64")
-        }
-        _ => address.to_owned(),
-    }
 }

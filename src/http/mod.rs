@@ -7,6 +7,7 @@
 
 pub mod authentication;
 pub mod cli;
+pub mod client_address;
 pub mod config;
 pub mod cors;
 pub mod devices;

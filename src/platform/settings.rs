@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, LazyLock};
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures::future::BoxFuture;
 use worker::Env;
 use worker::send::SendFuture;
@@ -163,4 +165,11 @@ pub fn hub_config(env: &Env, namespace: Namespace) -> Result<Config, String> {
     let uploads = UploadConfig { max_file_bytes: max_file_bytes(env)?, frame_slot: FRAME_SLOT.with(Arc::clone) };
     let (rpc_timeout_ms, forbidden_modes) = (rpc_timeout_ms(env)?, forbidden_modes(env)?);
     Ok(Config { namespace, tokens, rpc_timeout_ms, vocabulary, forbidden_modes, push, uploads })
+}
+
+/// Generates a secret of 32 random bytes; `None` without a random source.
+pub fn generate_secret() -> Option<String> {
+    let mut bytes = [0; 32];
+    getrandom::getrandom(&mut bytes).ok()?;
+    Some(URL_SAFE_NO_PAD.encode(bytes))
 }

@@ -3,8 +3,6 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures::FutureExt;
 use futures::future::{Either, ready, select};
 use js_sys::Promise;
@@ -19,13 +17,14 @@ use super::convert;
 use super::glue::{self, Objects};
 use super::guard::{self, INTERRUPTED};
 use super::object::SocketKind;
-use super::settings::{self, AUTH_RATE_LIMIT};
+use super::settings::{self, AUTH_RATE_LIMIT, generate_secret};
 use super::time::{now, sleep};
 use super::upload::max_body_bytes;
 use crate::auth::token::Credential;
 use crate::http::authentication::{Authentication, VerifiedToken};
+use crate::http::client_address::rate_limit_key;
 use crate::http::devices::PairingStep;
-use crate::http::edge::{Action, Edge, RequestHead, longest_body_time_ms, rate_limit_key};
+use crate::http::edge::{Action, Edge, RequestHead, longest_body_time_ms};
 use crate::http::error::ErrorResponse;
 use crate::http::extract::is_upload;
 use crate::hub::inbound::admission::{
@@ -379,13 +378,6 @@ const UNAVAILABLE: (u16, &str) = (1013, "The hub is not available. Reconnect.");
 /// Returns the header of a credential; empty for none.
 fn header(credential: Option<&Credential>) -> String {
     credential.map(Credential::to_string).unwrap_or_default()
-}
-
-/// Generates a secret of 32 random bytes; `None` without a random source.
-fn generate_secret() -> Option<String> {
-    let mut bytes = [0; 32];
-    getrandom::getrandom(&mut bytes).ok()?;
-    Some(URL_SAFE_NO_PAD.encode(bytes))
 }
 
 /// Waits for a valid CONNECT packet. Returns its namespace and the frame, or `None` when the socket is closed.
