@@ -38,7 +38,7 @@ describe('npm run deploy', { concurrency: 3 }, () => {
     assert.equal(place.platform.workers.get(NAME).versions.length, 2);
   });
 
-  test('deploys an environment beside production, and runs commands of wrangler for the one that is named', async (t) => {
+  test('deploys an environment beside production, and runs commands of wrangler for the environment that is named', async (t) => {
     const place = await startPlatform(t);
     const address = await startHealth(t);
     const deploy = (...args) =>

@@ -155,7 +155,7 @@ describe('a hibernating object', { concurrency: true }, () => {
         assert.equal((await web.get(`/cli/machines/${encodeURIComponent(machine.id)}`)).body.machine.active, true);
       });
 
-      test('is woken by a CLI that disconnects, and does not call it any longer', async () => {
+      test('is woken by a CLI that disconnects, and no longer calls this CLI', async () => {
         const { target, namespace, web, session, cli } = clients;
         const tallyBefore = await target.readTally(namespace);
         await target.hibernate(namespace);
@@ -282,7 +282,7 @@ describe('an idle object', { concurrency: true }, () => {
     assert.equal(await stored.first('active'), 0);
   });
 
-  test('hibernates although a CLI connected while another one disconnected', async (t) => {
+  test('hibernates even if a CLI connected while another CLI disconnected', async (t) => {
     const namespaces = Array.from({ length: 12 }, (_, index) => `overlapping-${index}`);
     const clis = [];
     for (const namespace of namespaces) {

@@ -160,7 +160,7 @@ describe('an unknown id', () => {
 });
 
 describe('authentication', () => {
-  test('returns a JWT for a valid access token, and an error for an invalid one', async () => {
+  test('returns a JWT for a valid access token, and an error for an invalid access token', async () => {
     const before = Date.now();
     const { status, body, headers } = await hub.web('own').post('/api/auth', { accessToken: hub.token('own') });
     assert.equal(status, 200);

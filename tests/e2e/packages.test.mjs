@@ -160,7 +160,7 @@ describe('the npm packages', { skip: process.platform === 'win32' }, () => {
     assert.deepEqual(await withTimeout(taken.exited, 'its end'), [1, null]);
   });
 
-  test('of two hubs that are started at once in a new folder, one gets it and the other says so', async (t) => {
+  test('if two hubs are started at once in a new folder, one uses the folder, and the other reports this', async (t) => {
     const data = path.join(temporaryFolder(t), 'data');
     const ports = [await freePort(), await freePort()];
     const children = ports.map((own) => computer.npx(['session-gateway-hub', '--data', data, '--port', String(own)]));
