@@ -1,4 +1,4 @@
-//! The connections of clients with the hub, whose frames are in flight in both directions.
+//! The connections between clients and the hub, with the frames in flight in both directions.
 
 use std::collections::VecDeque;
 
@@ -92,7 +92,7 @@ impl World {
         }
     }
 
-    /// The client has received a close. It answers after the frames that it sent before, or never.
+    /// Handles a close that the client has received. The client answers after its earlier frames, or never.
     fn answer_close(&mut self, id: ConnectionId) {
         let is_answered = self.rng.chance(60);
         let Some(connection) = self.connections.get_mut(&id) else { return };
