@@ -1,4 +1,5 @@
-//! The object's alarm: connect timeouts, pings and heartbeats, and the earliest deadline of all components.
+//! The object's alarm: connect timeouts, pings and heartbeats, and the earliest deadline of all components. A tick is a time at
+//! which pings and heartbeats are sent.
 
 use crate::support::cli::{Cli, Received};
 use crate::support::live_session::live_session;
@@ -7,7 +8,7 @@ use crate::support::sqlite::BatchKind;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 
-/// The time of the first heartbeat and of the first ping. They are sent at multiples of 30 s of the wall clock.
+/// The time of the first heartbeat and of the first ping. Pings and heartbeats are sent at multiples of 30 s of the wall clock.
 const FIRST_HEARTBEAT: u64 = START + 25_000;
 const FIRST_PING: u64 = FIRST_HEARTBEAT;
 
@@ -112,7 +113,7 @@ async fn a_late_alarm_closes_no_socket_that_answered_its_last_ping() {
     world.advance(FIRST_PING - world.now()).await;
     cli.socket.send("3");
     run_until_idle().await;
-    // Two alarms in a row: the first is late, the second on time.
+    // Two alarms in a row: the first alarm is late, the second alarm is on time.
     world.rt.set_now(FIRST_PING + 209_999);
     world.fire_alarm_at(FIRST_PING + 209_999).await;
     world.advance(1).await;
@@ -167,11 +168,11 @@ async fn an_alarm_that_does_not_fire_is_set_again_by_the_next_event_after_a_minu
     let again = world.rt.alarm().unwrap();
     world.fire_alarm_at(again).await;
     assert_eq!(world.db.number("SELECT active FROM sessions"), 1);
-    assert_eq!(world.rt.alarm(), Some(next_multiple(again)));
+    assert_eq!(world.rt.alarm(), Some(next_multiple_of_30_s(again)));
 }
 
 /// The next multiple of 30 s.
-fn next_multiple(after: u64) -> u64 {
+fn next_multiple_of_30_s(after: u64) -> u64 {
     (after / 30_000 + 1) * 30_000
 }
 

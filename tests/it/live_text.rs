@@ -13,7 +13,8 @@ use session_gateway_hub::limits::{
     MAX_QUEUED_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS,
 };
 
-async fn stream(world: &World, session: &str, last: Option<&str>) -> Web {
+/// Opens an SSE stream of a session. `last`: the id of the last event.
+async fn open_stream(world: &World, session: &str, last: Option<&str>) -> Web {
     let query = format!("sessionId={session}");
     let mut web = Web(world.open_event_stream(&query, last, Format::Sse).await.unwrap());
     assert_eq!(web.next_event().await["type"], "connection-changed");
@@ -34,7 +35,7 @@ async fn a_delta_goes_to_the_web_clients_of_its_session_without_an_id() {
     let (world, session, mut cli) = live_session().await;
     let other = world.create_session("/other").await;
     let mut of_session = world.web(&format!("all=true&sessionId={session}")).await;
-    let mut of_stream = stream(&world, &session, None).await;
+    let mut of_stream = open_stream(&world, &session, None).await;
     let mut of_all = world.web("").await;
     let mut of_other = world.web(&format!("sessionId={other}")).await;
     let mut second_cli = world.cli(&session).await;
@@ -65,7 +66,7 @@ async fn a_delta_changes_no_history_and_no_event_id_and_is_not_replayed() {
     assert_eq!(cli.emit_with_ack("message", &message).await["seq"], 2);
     let stored = web.next_event_of("message-received").await;
     assert_eq!(stored["message"]["localId"], "m2", "the message that the delta belonged to");
-    let mut resumed = stream(&world, &session, last.as_str()).await;
+    let mut resumed = open_stream(&world, &session, last.as_str()).await;
     assert_eq!(resumed.events().await, [stored]);
 }
 
@@ -157,7 +158,7 @@ async fn deltas_need_no_database_and_arrive_before_messages_that_are_being_writt
 }
 
 /// The text that a web client shows after these deltas (PROTOCOL-EVENTS.md "Live text").
-fn shown(deltas: &[Value]) -> String {
+fn shown_text(deltas: &[Value]) -> String {
     let mut units: Vec<u16> = Vec::new();
     for delta in deltas {
         let offset = usize::try_from(delta["offset"].as_u64().unwrap()).unwrap();
@@ -172,12 +173,12 @@ fn shown(deltas: &[Value]) -> String {
 async fn texts_of_early_and_late_client(
     world: &World,
     session: &str,
-    first: &mut Vec<Value>,
-    of_first: &mut Web,
+    early_deltas: &mut Vec<Value>,
+    early_client: &mut Web,
 ) -> (String, String) {
-    first.extend(deltas(of_first).await);
+    early_deltas.extend(deltas(early_client).await);
     let mut joined = world.web(&format!("sessionId={session}")).await;
-    (shown(first), shown(&deltas(&mut joined).await))
+    (shown_text(early_deltas), shown_text(&deltas(&mut joined).await))
 }
 
 #[tokio::test(start_paused = true)]
@@ -189,7 +190,7 @@ async fn a_web_client_that_connects_gets_the_text_so_far_and_continues_it() {
     let other = world.create_session("/other").await;
     let mut of_other = world.web(&format!("all=true&sessionId={other}")).await;
     let mut of_session = world.web(&format!("all=true&sessionId={session}")).await;
-    let mut of_stream = stream(&world, &session, None).await;
+    let mut of_stream = open_stream(&world, &session, None).await;
     let expected = [
         json!({"type": "message-delta", "sessionId": session, "id": "m", "offset": 0, "text": "Hello", "kind": "thinking"}),
         json!({"type": "message-delta", "sessionId": session, "id": "n", "offset": 0, "text": "x"}),
@@ -212,27 +213,27 @@ async fn the_text_so_far_follows_the_missed_events_and_ends_with_the_stored_mess
     let last = web.next_event_of("message-received").await["eventId"].clone();
     cli.send_message(&session, "two").await;
     send_delta(&mut cli, json!({"sid": session, "id": "m3", "text": "thr"})).await;
-    let mut resumed = stream(&world, &session, last.as_str()).await;
+    let mut resumed = open_stream(&world, &session, last.as_str()).await;
     let types: Vec<Value> = resumed.events().await.into_iter().map(|mut event| event["type"].take()).collect();
     assert_eq!(types, ["message-received", "message-delta"]);
 
     world.db.hold_results(BatchKind::Writes);
     let message = json!({"sid": session, "message": "three", "localId": "m3"});
     let ack = cli.emit_for_ack("message", &message);
-    let mut joined = stream(&world, &session, None).await;
+    let mut joined = open_stream(&world, &session, None).await;
     assert_eq!(deltas(&mut joined).await[0]["text"], "thr", "the message is not stored yet");
     world.db.release_results();
     cli.wait_for_ack(ack).await;
     assert_eq!(joined.next_event().await["message"]["localId"], "m3");
-    let mut after = stream(&world, &session, None).await;
+    let mut after = open_stream(&world, &session, None).await;
     assert_eq!(deltas(&mut after).await, [] as [Value; 0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_web_client_that_connects_late_shows_the_same_text_as_a_client_that_was_connected_from_the_start() {
     let (world, session, mut cli) = live_session().await;
-    let mut of_first = world.web(&format!("sessionId={session}")).await;
-    let mut first = Vec::new();
+    let mut early_client = world.web(&format!("sessionId={session}")).await;
+    let mut early_deltas = Vec::new();
     let pieces = [
         (r"abc\ud83d", "", "abc"),
         (r"\ude00", "", "abc\u{1F600}"),
@@ -244,7 +245,7 @@ async fn a_web_client_that_connects_late_shows_the_same_text_as_a_client_that_wa
     for (text, offset, expected) in pieces {
         let ack = cli.emit_raw("message-delta", &format!(r#"{{"sid":"{session}","id":"m","text":"{text}"{offset}}}"#));
         cli.wait_for_ack(ack).await;
-        let shown = texts_of_early_and_late_client(&world, &session, &mut first, &mut of_first).await;
+        let shown = texts_of_early_and_late_client(&world, &session, &mut early_deltas, &mut early_client).await;
         assert_eq!(shown, (expected.to_owned(), expected.to_owned()));
     }
 }
@@ -256,7 +257,7 @@ async fn deltas_that_were_dropped_are_in_the_text_so_far() {
         send_delta(&mut cli, json!({"sid": session, "id": "m", "text": "x"})).await;
     }
     let mut joined = world.web(&format!("sessionId={session}")).await;
-    assert_eq!(shown(&deltas(&mut joined).await), "x".repeat(MAX_DELTAS_PER_SECOND + 10));
+    assert_eq!(shown_text(&deltas(&mut joined).await), "x".repeat(MAX_DELTAS_PER_SECOND + 10));
 }
 
 #[tokio::test(start_paused = true)]
@@ -277,7 +278,7 @@ async fn after_a_restart_the_hub_sends_the_text_since_the_restart_and_the_whole_
     send_delta(&mut cli, json!({"sid": session, "id": "m", "text": "one two three", "offset": 0})).await;
     let mut after = world.web(&format!("sessionId={session}")).await;
     for web in [&mut joined, &mut after] {
-        assert_eq!(shown(&deltas(web).await), "one two three");
+        assert_eq!(shown_text(&deltas(web).await), "one two three");
     }
 }
 
@@ -289,7 +290,7 @@ async fn a_text_without_deltas_for_a_while_is_not_sent_to_a_web_client_that_conn
     send_delta(&mut cli, json!({"sid": session, "id": "n", "text": "new"})).await;
     world.advance(LIVE_TEXT_RETENTION_MS / 2).await;
     let mut web = world.web(&format!("sessionId={session}")).await;
-    assert_eq!(shown(&deltas(&mut web).await), "new");
+    assert_eq!(shown_text(&deltas(&mut web).await), "new");
 }
 
 #[tokio::test(start_paused = true)]
@@ -310,7 +311,7 @@ async fn texts_that_are_no_longer_written_leave_their_memory_to_other_texts() {
     send_delta(&mut cli, json!({"sid": session, "id": "n", "text": "x".repeat(MAX_LIVE_TEXT_BYTES / 2)})).await;
     send_delta(&mut cli, json!({"sid": session, "id": "n", "text": "end"})).await;
     let mut web = world.web(&format!("sessionId={session}")).await;
-    let shown = shown(&deltas(&mut web).await);
+    let shown = shown_text(&deltas(&mut web).await);
     assert!(shown.starts_with("one two xx") && shown.ends_with("xend"), "{}", shown.len());
 }
 
@@ -325,7 +326,7 @@ async fn half_of_a_surrogate_pair_at_the_end_of_a_delta_is_completed_by_the_next
             assert_eq!(cli.wait_for_ack(ack).await, json!({"ok": true}), "{text}");
         }
         let deltas = deltas(&mut web).await;
-        assert_eq!(shown(&deltas), "abc\u{1F600} d\u{e9}f!");
+        assert_eq!(shown_text(&deltas), "abc\u{1F600} d\u{e9}f!");
         assert_eq!(deltas[2]["offset"], 9, "offsets count UTF-16 code units");
     }
 }
@@ -346,7 +347,7 @@ async fn an_unpaired_half_of_a_surrogate_pair_becomes_a_replacement_character() 
             let ack = cli.emit_raw("message-delta", &format!(r#"{{"sid":"{session}","id":"m","text":"{text}"}}"#));
             assert_eq!(cli.wait_for_ack(ack).await, json!({"ok": true}), "{text}");
         }
-        assert_eq!(shown(&deltas(&mut web).await), expected, "{texts:?}");
+        assert_eq!(shown_text(&deltas(&mut web).await), expected, "{texts:?}");
     }
 }
 
@@ -358,5 +359,5 @@ async fn half_of_a_surrogate_pair_is_dropped_if_the_next_delta_does_not_continue
         let ack = cli.emit_raw("message-delta", &format!(r#"{{"sid":"{session}","id":"m",{delta}}}"#));
         assert_eq!(cli.wait_for_ack(ack).await, json!({"ok": true}));
     }
-    assert_eq!(shown(&deltas(&mut web).await), "xyz!");
+    assert_eq!(shown_text(&deltas(&mut web).await), "xyz!");
 }

@@ -265,7 +265,7 @@ async fn clis_waiting_for_database(clis: usize, message: &str) -> (World, Vec<Cl
     for _ in 0..clis {
         all.push(world.cli(&session).await);
     }
-    // After the hibernation, each message waits for the first one, which also loads the session.
+    // After the hibernation, the first message loads the session, and the other messages wait for the first message.
     world.hibernate_and_wake().await;
     world.db.hold_all_results();
     let message = json!({"sid": session, "message": message});

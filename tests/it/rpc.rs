@@ -296,11 +296,11 @@ async fn concurrent_calls_get_their_own_results_in_any_order() {
     }
 }
 
-/// Registers methods with this prefix until one is rejected because the attachment is full. Returns the number of accepted
+/// Registers methods with this prefix until a method is rejected because the attachment is full. Returns the number of accepted
 /// methods.
-async fn fill_attachment(cli: &mut Cli, name: &str) -> usize {
+async fn fill_attachment(cli: &mut Cli, prefix: &str) -> usize {
     for n in 0..2_000 {
-        let answer = cli.emit_with_ack("rpc-register", &json!({"method": format!("{name}{n}")})).await;
+        let answer = cli.emit_with_ack("rpc-register", &json!({"method": format!("{prefix}{n}")})).await;
         if answer["ok"] == false {
             assert_eq!(answer["code"], "too-many-methods");
             return n;
