@@ -1,4 +1,4 @@
-//! Metadata, agent states and runner states larger than a database row: all operations work as with small ones.
+//! Metadata, agent states and runner states larger than a database row: all operations work as with small values.
 
 mod faults;
 

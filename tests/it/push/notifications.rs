@@ -170,7 +170,7 @@ async fn without_subscriptions_notifications_need_no_statement_and_no_alarm() {
         deltas.push((after.0 - before.0, after.1 - before.1, after.2 - before.2));
     }
     assert_eq!(deltas[0], deltas[1]);
-    assert_eq!(world.outcomes_newest_first().await, ["no-subscribers"], "only the first one is logged");
+    assert_eq!(world.outcomes_newest_first().await, ["no-subscribers"], "only the first notification is logged");
 }
 
 #[tokio::test(start_paused = true)]

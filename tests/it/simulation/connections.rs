@@ -74,7 +74,7 @@ impl World {
 
     /// Queues a frame for delivery to the hub.
     pub fn send(&mut self, connection: ConnectionId, text: String) {
-        self.detail(|| format!("{connection}> {text}"));
+        self.log_detail(|| format!("{connection}> {text}"));
         if let Some(connection) = self.connections.get_mut(&connection) {
             connection.to_hub.push_back(ClientFrame::Text(text));
         }
@@ -119,7 +119,7 @@ impl World {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let Some(frame) = connection.to_client.pop_front() else { return };
         let (namespace_index, peer) = (connection.namespace_index, connection.peer);
-        self.detail(|| match &frame {
+        self.log_detail(|| match &frame {
             Frame::Text(text) => format!("{id}< {text}"),
             Frame::Closed { code, .. } => format!("{id}< closed {code}"),
         });

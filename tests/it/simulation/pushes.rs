@@ -328,7 +328,7 @@ impl World {
             (1, (403, None)),
             (5, (DISCONNECT_OR_HANG, None)),
         ]);
-        self.detail(|| format!("push request {number} to {endpoint} about {subject:?}: {status} {retry_after:?}"));
+        self.log_detail(|| format!("push request {number} to {endpoint} about {subject:?}: {status} {retry_after:?}"));
         if status != DISCONNECT_OR_HANG {
             match status {
                 404 | 410 => self.pushes.subscribers.get_mut(&endpoint).unwrap().is_gone = true,

@@ -233,7 +233,7 @@ impl World {
                 let ms = self.rng.between(10_000, 12_000);
                 self.advance(ms);
                 let hibernated = self.objects[namespace_index].hibernate();
-                self.detail(|| format!("hibernated: {hibernated}"));
+                self.log_detail(|| format!("hibernated: {hibernated}"));
             }
             Step::Crash => self.crash_step(namespace_index),
             Step::Fault => self.inject_fault(),

@@ -113,7 +113,7 @@ impl World {
             self.objects[namespace_index].incarnation(),
             Purpose::EventStream { web: i },
         );
-        self.detail(|| format!("?{number} event stream {query} after {last:?}"));
+        self.log_detail(|| format!("?{number} event stream {query} after {last:?}"));
         self.objects[namespace_index].subscribe(number, query, last, format);
     }
 

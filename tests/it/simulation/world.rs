@@ -161,8 +161,8 @@ impl World {
         lock(&self.log).lines.push(truncate(line));
     }
 
-    /// Logs a detail of a verbose run.
-    pub fn detail(&self, text: impl FnOnce() -> String) {
+    /// Logs a detail if the run is verbose.
+    pub fn log_detail(&self, text: impl FnOnce() -> String) {
         if lock(&self.log).verbose {
             let text = text();
             self.log_step(format!("    {text}"));
@@ -190,7 +190,7 @@ impl World {
         self.oracle(namespace_index).merges += 1;
         self.merges_in_progress.push(Merge { namespace_index, old: old.to_owned(), new: new.to_owned() });
         if self.rng.chance(50) {
-            // So the hub may be loading the completed permission requests of `new` during the merge.
+            // Makes the hub load the completed permission requests of `new`, possibly during the merge.
             self.get_session(namespace_index, new);
         }
     }
@@ -200,7 +200,7 @@ impl World {
     /// Sends a request to the object. Returns the number of the request.
     pub fn request(&mut self, namespace_index: usize, method: &str, path: &str, body: String, purpose: Purpose) -> u64 {
         let number = self.expect_response(namespace_index, self.objects[namespace_index].incarnation(), purpose);
-        self.detail(|| format!("?{number} {method} {path} {body}"));
+        self.log_detail(|| format!("?{number} {method} {path} {body}"));
         self.objects[namespace_index].request(number, method, path, body);
         number
     }
@@ -208,7 +208,7 @@ impl World {
     /// Requests a page of a session's history, which the worker reads without the object.
     pub fn request_page(&mut self, namespace_index: usize, session: &str, query: String, purpose: Purpose) -> u64 {
         let number = self.expect_response(namespace_index, 0, purpose);
-        self.detail(|| format!("?{number} messages of {session} {query}"));
+        self.log_detail(|| format!("?{number} messages of {session} {query}"));
         let (db, responses) = (Arc::clone(&self.db), Arc::clone(&self.responses));
         let (namespace, session) = (self.objects[namespace_index].namespace(), session.to_owned());
         // A memory budget of its own, so that the read never waits.
@@ -274,14 +274,14 @@ impl World {
         match action {
             Action::Task(id) => self.scheduler.poll(id),
             Action::DatabaseCall(id) => {
-                self.detail(|| self.db.describe(id));
+                self.log_detail(|| self.db.describe(id));
                 self.db.advance_call(id);
             }
             Action::DeliverToHub(id) => self.deliver_to_hub(id),
             Action::DeliverToClient(id) => self.deliver_to_client(id),
             Action::Respond => self.deliver_response(),
             Action::Alarm(namespace_index) => {
-                self.detail(|| format!("the alarm of {namespace_index} fires"));
+                self.log_detail(|| format!("the alarm of {namespace_index} fires"));
                 self.objects[namespace_index].fire_alarm();
             }
             Action::Push(namespace_index, number) => self.advance_push(namespace_index, number),
@@ -292,7 +292,7 @@ impl World {
     fn deliver_response(&mut self) {
         let Some((number, response)) = lock(&self.responses).pop_front() else { return };
         let request = self.pending.remove(&number).expect("two responses to one request");
-        self.detail(|| format!("!{number} {response}"));
+        self.log_detail(|| format!("!{number} {response}"));
         self.on_response(request, Some(response));
     }
 
