@@ -1,4 +1,4 @@
-/** `npm run deploy`: deploys and updates a hub, also a second one in the same account, and says what is missing. */
+/** `npm run deploy`: deploys and updates a hub, also a second hub in the same account, and says what is missing. */
 
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';

@@ -224,7 +224,7 @@ describe('an idle object', { concurrency: true }, () => {
       const namespace = `pinged-${tokenIn}`;
       const session = await hub.web(namespace).openSession({ tag: namespace });
       const cli = await connectCli(t, hub, { namespace, tokenIn, auth: { sessionId: session.id } });
-      // Right after a ping, the next one is 30 s away.
+      // Right after a ping, the next ping is 30 s away.
       await cli.pings.next(() => true, 'a ping', PING_TIMEOUT_MS);
       // The client answers the hub's ping before it sends this event.
       await cli.emitWithAck('ping', {});
@@ -250,7 +250,7 @@ describe('an idle object', { concurrency: true }, () => {
       const session = await web.openSession({ tag: namespace });
       const feed = await openFeed(t, web, channel, { all: 'true' });
       const waitForHeartbeat = () => feed.next(({ type }) => type === 'heartbeat', 'a heartbeat', PING_TIMEOUT_MS);
-      // Right after a heartbeat, the next one is 30 s away.
+      // Right after a heartbeat, the next heartbeat is 30 s away.
       await waitForHeartbeat();
       await hub.hibernate(namespace);
       const tallyBefore = await hub.readTally(namespace);

@@ -19,7 +19,7 @@ const MACHINE_CALLS = ROUTES.filter(({ route }) => /\/machines\/\{/.test(route))
 
 const METHODS = ['GET', 'POST', 'PATCH', 'PUT', 'DELETE'];
 
-/** Returns a path of a route: the first parameter is `id`, and others are unknown ids. */
+/** Returns a path of a route. The first parameter is `id`, and the other parameters are unknown ids. */
 const fillPath = (route, id) => route.replace(/\{[^}]+\}/, encodeURIComponent(id)).replace(/\{[^}]+\}/g, 'nothing');
 
 const tokenOf = (namespace) => createHmac('sha256', SECRET).update(`namespace:${namespace}`).digest('base64url');

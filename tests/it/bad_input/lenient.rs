@@ -5,7 +5,7 @@ use crate::support::cli::Cli;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 
-/// An input that the hub accepts, and a similar one that it refuses. `$session`, `$other` and `$foreign` are ids.
+/// An input that the hub accepts, and a similar input that the hub refuses. `$session`, `$other` and `$foreign` are ids.
 struct Row {
     what: &'static str,
     accepted: Input,

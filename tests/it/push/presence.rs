@@ -163,7 +163,7 @@ async fn a_toast_is_not_pushed_if_its_reason_no_longer_exists() {
             "works again" => drop(cli.emit_with_ack("session-alive", &thinking).await),
             _ => drop(cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await),
         }
-        // The CLI of an agent that works reports it again and again.
+        // While an agent works, its CLI reports this repeatedly.
         for _ in 0..7 {
             world.advance(10_000).await;
             if change == "works again" {

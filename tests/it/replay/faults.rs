@@ -225,7 +225,7 @@ async fn no_client_resumes_across_a_missing_row() {
         world.redeploy();
         for (position, last_event_id) in ids.iter().enumerate() {
             let expected = if position >= missing && missing < 3 { "ok" } else { "gap" };
-            // The hub cannot notice that the last row is missing; only the id of its event is unknown.
+            // The hub cannot notice that the last row is missing. Only the id of the event in the last row is unknown.
             let expected = if missing == 3 && position < 3 { "ok" } else { expected };
             assert_eq!(
                 resume(&world, &query, last_event_id).await,

@@ -63,9 +63,9 @@ struct Script {
     held_kinds: Vec<BatchKind>,
     /// One sender for each held result, in the order of the batches. A message releases the result.
     held_results: Vec<oneshot::Sender<()>>,
-    /// The statements of every read, in order, including failed ones.
+    /// The statements of every read, in order, including failed reads.
     reads: Vec<Vec<Statement>>,
-    /// The statements of every write, in order, including failed ones.
+    /// The statements of every write, in order, including failed writes.
     writes: Vec<Vec<Statement>>,
     /// How long a batch takes on tokio's clock.
     round_trip: Duration,
@@ -204,22 +204,22 @@ impl Sqlite {
         lock(&self.script).held_results.len()
     }
 
-    /// The number of reads, including failed ones.
+    /// The number of reads, including failed reads.
     pub fn read_count(&self) -> usize {
         lock(&self.script).reads.len()
     }
 
-    /// The statements of each read, including failed ones.
+    /// The statements of each read, including failed reads.
     pub fn read_batches(&self) -> Vec<Vec<Statement>> {
         lock(&self.script).reads.clone()
     }
 
-    /// The number of writes, including failed ones.
+    /// The number of writes, including failed writes.
     pub fn write_count(&self) -> usize {
         lock(&self.script).writes.len()
     }
 
-    /// The statements of each write, including failed ones.
+    /// The statements of each write, including failed writes.
     pub fn write_batches(&self) -> Vec<Vec<Statement>> {
         lock(&self.script).writes.clone()
     }
