@@ -1,6 +1,6 @@
 //! Messages of errors of D1.
 
-/// Messages of errors after which the outcome of a batch is unknown: messages that D1 is known to return, and invented
+/// Messages of errors after which the outcome of a batch is unknown: messages that D1 is known to return, and other
 /// messages.
 pub const UNKNOWN_OUTCOMES: [&str; 18] = [
     "D1_ERROR: Network connection lost.",
