@@ -50,7 +50,7 @@ async function measure(name, options) {
   const start = performance.now();
   log(`${name} ...`);
   try {
-    for (let pass = 0; pass < options.pace.passes; pass += 1) {
+    for (let pass = 0; pass < options.schedule.passes; pass += 1) {
       // Each build is started first equally often.
       const workers = pass % 2 === 0 ? options.workers : options.workers.toReversed();
       await runScenario(

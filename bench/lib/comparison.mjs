@@ -10,9 +10,9 @@ import { FIGURES, formatFigures, formatTable } from './report.mjs';
  * @returns {Record<string, any>}
  */
 export function joinPasses(passes) {
-  const join = (sides) => ({
-    ...Object.fromEntries(Object.keys(sides[0]).map((key) => [key, median(sides.map((side) => side[key]))])),
-    slices: sides.flatMap(({ slices }) => slices),
+  const join = (servers) => ({
+    ...Object.fromEntries(Object.keys(servers[0]).map((key) => [key, median(servers.map((server) => server[key]))])),
+    slices: servers.flatMap(({ slices }) => slices),
   });
   return Object.fromEntries(Object.keys(passes[0]).map((name) => [name, join(passes.map((figures) => figures[name]))]));
 }

@@ -1,23 +1,23 @@
 /**
  * The load generator: a separate process, so that miniflare's host and the report do not use its CPU time. The parent process sends one
- * task `{name, sides, quick, pace, hostPid, cannedUrl}`. The generator runs the scenario, and answers with messages
+ * task `{name, servers, quick, schedule, hostPid, cannedUrl}`. The generator runs the scenario, and answers with messages
  * `{type: 'figures' | 'note' | 'problem' | 'done', ...}`.
  */
 
 import { loadScenario } from './scenarios.mjs';
-import { makeSide } from './sides.mjs';
+import { makeServer } from './servers.mjs';
 
 /** @param {Record<string, any>} task */
-async function runTask({ name, sides: descriptions, quick, pace, hostPid, cannedUrl }) {
+async function runTask({ name, servers: descriptions, quick, schedule, hostPid, cannedUrl }) {
   const { run } = await loadScenario(name);
-  const sides = descriptions.map(makeSide);
-  for (const side of sides) await side.signIn(`bench-${name}`);
+  const servers = descriptions.map(makeServer);
+  for (const server of servers) await server.signIn(`bench-${name}`);
   await run({
-    sides,
+    servers,
     quick,
     hostPid,
     cannedUrl,
-    pace,
+    schedule,
     report: (id, figures) => process.send({ type: 'figures', id, figures }),
     addNote: (text) => process.send({ type: 'note', text }),
     reportProblem: (text) => process.send({ type: 'problem', text }),

@@ -63,25 +63,25 @@ function runGenerator(task, { report, addNote, reportProblem }) {
 /**
  * Runs one scenario on new runtimes, so that the scenario does not depend on the sessions, memory or caches of earlier scenarios.
  * @param {Record<string, any>} scenario a module of bench/scenarios
- * @param {{workers: {name: string, kind: string, build?: string}[], build: string, quick: boolean, pace: object, way: string}} options
+ * @param {{workers: {name: string, kind: string, build?: string}[], build: string, quick: boolean, schedule: object, way: string}} options
  * @param {{report: (id: string, figures: object) => void, addNote: (text: string) => void, addTable?: (title: string, table: object) => void,
  *   reportProblem: (text: string, stack?: string) => void}} listeners
  */
-export async function runScenario(scenario, { workers, build, quick, pace, way }, listeners) {
+export async function runScenario(scenario, { workers, build, quick, schedule, way: tokenIn }, listeners) {
   if (scenario.where === 'host') {
-    return scenario.run({ workers, kinds: workers.map(({ kind }) => kind), build, quick, pace, way, ...listeners });
+    return scenario.run({ workers, kinds: workers.map(({ kind }) => kind), build, quick, schedule, tokenIn, ...listeners });
   }
   const started = [];
   try {
-    const sides = [];
+    const servers = [];
     for (const { name, kind, build: folder } of workers) {
       const runtime = await startFresh(kind, folder);
       started.push(runtime);
-      sides.push({ name, kind, url: runtime.url, pid: runtime.pid, secret: SECRET, way });
+      servers.push({ name, kind, url: runtime.url, pid: runtime.pid, secret: SECRET, tokenIn });
     }
     const canned = await startCanned();
     started.push(canned);
-    await runGenerator({ name: scenario.name, sides, quick, pace, hostPid: process.pid, cannedUrl: canned.url }, listeners);
+    await runGenerator({ name: scenario.name, servers, quick, schedule, hostPid: process.pid, cannedUrl: canned.url }, listeners);
   } finally {
     for (const { stop } of started) await stop();
   }

@@ -127,11 +127,11 @@ function readerOf(bytes) {
   let at = 0;
   return {
     cancel: async () => {},
-    async readAtLeast(_, room) {
-      const part = bytes.subarray(at, at + room.length);
-      room.set(part);
+    async readAtLeast(_, buffer) {
+      const part = bytes.subarray(at, at + buffer.length);
+      buffer.set(part);
       at += part.length;
-      return { value: room.subarray(0, part.length), done: part.length === 0 };
+      return { value: buffer.subarray(0, part.length), done: part.length === 0 };
     },
   };
 }

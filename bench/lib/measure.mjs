@@ -1,21 +1,21 @@
-/** Measures sides in turns, so that other load on the computer affects all sides. Each turn has one slice of each side. */
+/** Measures servers in turns, so that other load on the computer affects all servers. Each turn has one slice for each server. */
 
 import { latencies, median } from '../../scripts/lib/statistics.mjs';
 import { cpuSeconds } from './processes.mjs';
 
 /**
- * Returns the pace of a measurement:
+ * Returns the schedule of a measurement. A slice is the part of a turn that measures one server:
  * - `seconds`: the duration of a slice; `warmUp`: the duration of the warm-up, in seconds
- * - `rounds`: the number of slices of each side in a pass. A comparison of two builds has more and shorter slices, for the spread.
+ * - `rounds`: the number of turns in a pass. A comparison of two builds has more and shorter slices, for the spread.
  * - `passes`: the number of passes, each with new processes. A comparison has several passes, because two processes of the same build
  *   differ by some percent.
  */
-export function paceOf({ quick, compares = false }) {
+export function scheduleOf({ quick, compares = false }) {
   if (compares) return quick ? { seconds: 0.2, rounds: 6, warmUp: 0.5, passes: 1 } : { seconds: 0.2, rounds: 12, warmUp: 0.7, passes: 3 };
   return quick ? { seconds: 0.4, rounds: 1, warmUp: 0.3, passes: 1 } : { seconds: 0.5, rounds: 6, warmUp: 0.7, passes: 1 };
 }
 
-/** The pause after a slice. Work of a side after its slice, such as the end of a commit, is part of the CPU time of the side. */
+/** The pause after a slice. Work of a server after its slice, such as the end of a commit, is part of the CPU time of the server. */
 const SETTLE_MS = 50;
 
 /** Returns the figures of some slices: the latencies over all samples, the median of the rates, and the mean CPU time of a request. */
@@ -31,48 +31,48 @@ export function summarize(slices) {
   };
 }
 
-/** Returns the order of the sides in a turn. Over all turns, each side follows each other side equally often. */
-function orderOf(sides, turn) {
-  const first = Math.floor(turn / 2) % sides.length;
-  const rotated = [...sides.slice(first), ...sides.slice(0, first)];
+/** Returns the order of the servers in a turn. Over all turns, each server follows each other server equally often. */
+function orderOf(servers, turn) {
+  const first = Math.floor(turn / 2) % servers.length;
+  const rotated = [...servers.slice(first), ...servers.slice(0, first)];
   return turn % 2 === 0 ? rotated : rotated.reverse();
 }
 
 /** @typedef {{samples?: number[], count?: number, seconds?: number, cpuMs?: number}} Slice */
 
 /**
- * Measures the sides in alternating slices. Resolves to `{[side.name]: {p50, p99, perSecond, cpuMs, slices}}`, where `slices` has the same
- * figures for each slice.
+ * Measures the servers in alternating slices. Resolves to `{[server.name]: {p50, p99, perSecond, cpuMs, slices}}`, where `slices` has the
+ * same figures for each slice.
  * - `prepare` resolves to the context of a slice. `prepare` and `finish` are not measured.
- * - `slice` resolves to the latencies in milliseconds (`samples`), the number of requests (`count`), and their duration (`seconds`).
- *   Without `count`, the figures have no `cpuMs`. Without `seconds`, they have no `perSecond`.
- * @template {{name: string, pid?: number}} Side
+ * - `measureSlice` measures one server. Resolves to the latencies in milliseconds (`samples`), the number of requests (`count`), and
+ *   their duration (`seconds`). Without `count`, the figures have no `cpuMs`. Without `seconds`, they have no `perSecond`.
+ * @template {{name: string, pid?: number}} Server
  * @template Context
- * @param {Side[]} sides
+ * @param {Server[]} servers
  * @param {number} rounds
- * @param {{prepare?: (side: Side, turn: number) => Promise<Context>, slice: (side: Side, context: Context, turn: number) => Promise<Slice>,
- *   finish?: (side: Side, context: Context, turn: number) => Promise<unknown>}} work
+ * @param {{prepare?: (server: Server, turn: number) => Promise<Context>, measureSlice: (server: Server, context: Context, turn: number) => Promise<Slice>,
+ *   finish?: (server: Server, context: Context, turn: number) => Promise<unknown>}} work
  */
-export async function takeTurns(sides, rounds, { prepare = async () => undefined, slice, finish = async () => {} }) {
-  const slices = new Map(sides.map((side) => [side, []]));
+export async function takeTurns(servers, rounds, { prepare = async () => undefined, measureSlice, finish = async () => {} }) {
+  const slices = new Map(servers.map((server) => [server, []]));
   for (let turn = 0; turn < rounds; turn += 1) {
     const contexts = new Map();
-    for (const side of sides) contexts.set(side, await prepare(side, turn));
+    for (const server of servers) contexts.set(server, await prepare(server, turn));
     await sleep(SETTLE_MS);
-    const cpuSecondsBefore = sides.map((side) => side.pid && cpuSeconds(side.pid));
-    for (const side of orderOf(sides, turn)) {
-      slices.get(side).push(await slice(side, contexts.get(side), turn));
+    const cpuSecondsBefore = servers.map((server) => server.pid && cpuSeconds(server.pid));
+    for (const server of orderOf(servers, turn)) {
+      slices.get(server).push(await measureSlice(server, contexts.get(server), turn));
     }
     await sleep(SETTLE_MS);
-    for (const [index, side] of sides.entries()) {
-      if (side.pid) slices.get(side).at(-1).cpuMs = (cpuSeconds(side.pid) - cpuSecondsBefore[index]) * 1000;
+    for (const [index, server] of servers.entries()) {
+      if (server.pid) slices.get(server).at(-1).cpuMs = (cpuSeconds(server.pid) - cpuSecondsBefore[index]) * 1000;
     }
-    for (const side of sides) await finish(side, contexts.get(side), turn);
+    for (const server of servers) await finish(server, contexts.get(server), turn);
   }
   return Object.fromEntries(
-    [...slices].map(([{ name }, sideSlices]) => [
+    [...slices].map(([{ name }, serverSlices]) => [
       name,
-      { ...summarize(sideSlices), slices: sideSlices.map((sideSlice) => summarize([sideSlice])) },
+      { ...summarize(serverSlices), slices: serverSlices.map((serverSlice) => summarize([serverSlice])) },
     ]),
   );
 }
@@ -94,16 +94,16 @@ async function runLoop(steps, seconds) {
 }
 
 /**
- * Compares sides under closed-loop load: each of several callers sends the next request when the previous request was answered.
- * `makeSteps(side)` returns one async function for each caller. Warms up each side first. Resolves to the same result as `takeTurns`.
+ * Compares servers under closed-loop load: each of several callers sends the next request when the previous request was answered.
+ * `makeSteps(server)` returns one async function for each caller. Warms up each server first. Resolves to the same result as `takeTurns`.
  */
-export async function compare(sides, makeSteps, { seconds, rounds, warmUp }) {
+export async function compare(servers, makeSteps, { seconds, rounds, warmUp }) {
   const steps = new Map();
-  for (const side of sides) {
-    steps.set(side, await makeSteps(side));
-    await runLoop(steps.get(side), warmUp);
+  for (const server of servers) {
+    steps.set(server, await makeSteps(server));
+    await runLoop(steps.get(server), warmUp);
   }
-  return takeTurns(sides, rounds, { slice: (side) => runLoop(steps.get(side), seconds) });
+  return takeTurns(servers, rounds, { measureSlice: (server) => runLoop(steps.get(server), seconds) });
 }
 
 export function sleep(milliseconds) {

@@ -16,12 +16,12 @@ export function indexOf(content) {
   return content.content.data.index;
 }
 
-/** Time limit for the acks of a burst, which takes one or two seconds. */
+/** Time limit for the acks of a burst. A burst usually takes one or two seconds. */
 const ACKS_TIMEOUT_MS = 30_000;
 
 /**
- * Emits `count` messages at once. Resolves to the acks, in the order of the messages. Rejects if a message is refused, the socket closes, or
- * an ack is missing at the time limit.
+ * Emits `count` messages at once. Resolves to the acks, in the order of the messages. Rejects if a message is refused, the socket closes,
+ * or an ack is missing at the time limit.
  */
 export function emitAll(socket, session, count) {
   return new Promise((resolve, reject) => {

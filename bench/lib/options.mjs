@@ -5,7 +5,7 @@ import { resolve } from 'node:path';
 import { parseCommandLine } from '../../scripts/lib/command-line.mjs';
 import { UsageError } from '../../scripts/lib/errors.mjs';
 import { DEFAULT_BUILD } from './hub.mjs';
-import { paceOf } from './measure.mjs';
+import { scheduleOf } from './measure.mjs';
 import { comparedScenarioNames, defaultScenarioNames, scenarioNames } from './scenarios.mjs';
 
 const BUILD_HELP = '  --build DIR    the built hub to measure (default: build)';
@@ -108,7 +108,7 @@ function listWorkers({ floor }, build, compared) {
 
 /**
  * @param {string[]} args may start with the command `load`, `idle` or `cost`; the default is `bench`
- * @returns the options, the `usage` of the command, the `names` of the scenarios in their fixed order, their `pace`,
+ * @returns the options, the `usage` of the command, the `names` of the scenarios in their fixed order, their `schedule`,
  *   and the `workers`
  * @throws {UsageError}
  */
@@ -134,7 +134,7 @@ export function readOptions(args) {
     usage,
     names: scenarioNames().filter((name) => chosen.includes(name)),
     compared,
-    pace: paceOf({ quick: values.quick, compares: compared !== null }),
+    schedule: scheduleOf({ quick: values.quick, compares: compared !== null }),
     workers: listWorkers(values, build, compared),
     build,
     out: values.out ? resolve(values.out) : null,

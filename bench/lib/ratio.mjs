@@ -1,4 +1,4 @@
-/** The ratio of a figure of two sides that were measured in alternating slices. */
+/** The ratio of a figure of two builds that were measured in alternating slices. */
 
 const CONFIDENCE = 0.95;
 

@@ -2,7 +2,7 @@
 
 import { ratioOf } from './ratio.mjs';
 
-/** The format of each figure; `better`: whether more or less is better. */
+/** The format of each figure. `better`: whether more or less is better. */
 export const FIGURES = {
   p50: { better: 'less', text: (value) => `${value.toFixed(2)} ms` },
   p99: { better: 'less', text: (value) => `p99 ${value.toFixed(1)}` },
@@ -24,7 +24,7 @@ function rounded(value) {
   return (Math.round(value / step) * step).toLocaleString('en-US');
 }
 
-/** Formats the figures of one side, the headline figure first. Leaves out the CPU time. */
+/** Formats the figures of one server, the headline figure first. Leaves out the CPU time. */
 export function formatFigures(figures, headline) {
   if (!figures) return '';
   const order = [headline, 'p50', 'p99', 'perSecond', 'roundTrips'];
@@ -53,10 +53,11 @@ const cpuRatioToFloor = (hub, floor) =>
 const verdictOf = (target, value) => ({ text: formatTarget(target), met: Number.isFinite(value) ? meetsTarget(target, value) : null });
 
 /**
- * Makes one row of the result: the declared row with the figures of both sides, and:
+ * Makes one row of the result: the declared row with the figures of floor and hub, and:
  * - `ratio`: the headline figure of the hub, divided by that of the floor
  * - `target` `{text, met}`: null without a target; `met` is null without a figure
- * - `cpuRatio`, `cpuTarget`: the same for the CPU time of a request
+ * - `cpuRatio`: the CPU time of a request of the hub, divided by that of the floor
+ * - `cpuTarget`: the verdict on the declared `maxCpuRatio`
  */
 export function makeRow(row, { floor = null, hub = null }) {
   const { headline, target } = row;
@@ -73,7 +74,7 @@ export function makeRow(row, { floor = null, hub = null }) {
     ratio,
     target: target ? verdictOf(target, value) : null,
     cpuRatio,
-    cpuTarget: row.cpuTarget ? verdictOf({ of: 'ratio', most: row.cpuTarget }, cpuRatio) : null,
+    cpuTarget: row.maxCpuRatio ? verdictOf({ of: 'ratio', most: row.maxCpuRatio }, cpuRatio) : null,
     hubA: row.hubA ?? null,
     hubB: row.hubB ?? null,
   };

@@ -15,12 +15,12 @@ const DELTAS_OF_MESSAGE = 100;
  * - `stop()`: stops to stream. Resolves when all deltas have arrived.
  * - `close()`: closes the subscription
  */
-export async function openStream(side, socket, session, reportProblem) {
+export async function openStream(server, socket, session, reportProblem) {
   const sent = [];
   let samples = [];
   let received = 0;
   let timer = null;
-  const close = await subscribe(side.newConnection(), side.paths(session).events, (event, at) => {
+  const close = await subscribe(server.newConnection(), server.paths(session).events, (event, at) => {
     if (event.type !== 'message-delta') return;
     const index = Number(event.id) * DELTAS_OF_MESSAGE + event.offset / WORDS.length;
     if (index !== received) reportProblem(`session ${session.id}: delta ${index} arrived instead of ${received}`);

@@ -7,7 +7,7 @@ import { withTimeout } from '../../scripts/lib/await.mjs';
 /** Time limit for the first event. */
 const TIMEOUT_MS = 60_000;
 
-/** Opens a WebSocket for events. Parameters and result are those of `subscribe`. */
+/** Like `subscribe`, over a WebSocket instead of an SSE stream. */
 export function subscribeSocket({ host, port, commonHeaders }, path, listener) {
   const bearer = /^Authorization: Bearer (.*)\r$/m.exec(commonHeaders)[1];
   const socket = new WebSocket(`ws://${host}:${port}${path}&token=${bearer}`);

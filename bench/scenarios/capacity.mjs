@@ -49,15 +49,15 @@ export const rows = [
  * - `isComplete`: whether each web client has received all messages.
  * - `close` closes the session's connections.
  */
-async function openSession(side, tag, clients, samples, reportProblem) {
-  const session = await side.openSession(tag);
-  const socket = await side.connectCli(session);
+async function openSession(server, tag, clients, samples, reportProblem) {
+  const session = await server.openSession(tag);
+  const socket = await server.connectCli(session);
   const sentTimes = [];
   /** For each web client: the number of received messages. */
   const received = new Array(clients).fill(0);
   const unsubscribers = await Promise.all(
     [...received.keys()].map((client) =>
-      subscribe(side.newConnection(), side.paths(session).events, (event, at) => {
+      subscribe(server.newConnection(), server.paths(session).events, (event, at) => {
         if (event.type !== 'message-received') return;
         const index = indexOf(event.message.content);
         if (index !== received[client]) reportProblem(`${tag}: web client ${client} got message ${index} instead of ${received[client]}`);
@@ -79,12 +79,12 @@ async function openSession(side, tag, clients, samples, reportProblem) {
 }
 
 /** Sends messages at a constant rate. The sessions take turns. Resolves to the figures of the events after the first second. */
-async function sendMessages(side, sessions, rate, seconds, samples) {
+async function sendMessages(server, sessions, rate, seconds, samples) {
   const stop = repeat(rate, (n) => sessions[n % sessions.length].send());
   await sleep(1000);
   samples.length = 0;
   const start = performance.now();
-  const percent = await cpuPercent(side.pid, () => sleep(seconds * 1000));
+  const percent = await cpuPercent(server.pid, () => sleep(seconds * 1000));
   const figures = { percent, ...latencies(samples), perSecond: samples.length / ((performance.now() - start) / 1000) };
   stop();
   await waitUntil('the last message to reach each web client', async () => sessions.every(({ isComplete }) => isComplete()));
@@ -92,45 +92,45 @@ async function sendMessages(side, sessions, rate, seconds, samples) {
 }
 
 async function measureMessages(hub, seconds, report, reportProblem) {
-  const side = await hub.inNamespace('messages');
+  const server = await hub.inNamespace('messages');
   const samples = [];
   const tags = Array.from({ length: CLIS }, (_, n) => `messages-${n}`);
-  const sessions = await Promise.all(tags.map((tag) => openSession(side, tag, 1, samples, reportProblem)));
-  for (const rate of MESSAGE_RATES) report(`messages-${rate}`, await sendMessages(side, sessions, rate, seconds, samples));
+  const sessions = await Promise.all(tags.map((tag) => openSession(server, tag, 1, samples, reportProblem)));
+  for (const rate of MESSAGE_RATES) report(`messages-${rate}`, await sendMessages(server, sessions, rate, seconds, samples));
   for (const { close } of sessions) close();
 }
 
 async function measureEvents(hub, seconds, report, reportProblem) {
-  const side = await hub.inNamespace('events');
+  const server = await hub.inNamespace('events');
   for (const clients of FAN_OUTS) {
     const samples = [];
-    const session = await openSession(side, `events-${clients}`, clients, samples, reportProblem);
-    report(`events-${clients}`, await sendMessages(side, [session], FAN_OUT_RATE, seconds, samples));
+    const session = await openSession(server, `events-${clients}`, clients, samples, reportProblem);
+    report(`events-${clients}`, await sendMessages(server, [session], FAN_OUT_RATE, seconds, samples));
     session.close();
   }
 }
 
 async function measureCalls(hub, seconds, report) {
-  const side = await hub.inNamespace('calls');
-  const session = await side.openSession('calls');
-  const socket = await side.connectCli(session);
+  const server = await hub.inNamespace('calls');
+  const session = await server.openSession('calls');
+  const socket = await server.connectCli(session);
   const answer = JSON.stringify({ success: true, diff: 'x'.repeat(1000) });
   socket.on('rpc-request', (_, respond) => respond(answer));
-  const path = side.paths(session).diff;
-  await side.registerMethods(socket, session, ['gitDiffFile'], path);
+  const path = server.paths(session).diff;
+  await server.registerMethods(socket, session, ['gitDiffFile'], path);
   for (const callers of CALLERS) {
     const samples = [];
     const start = performance.now();
     const end = start + seconds * 1000;
     const call = async () => {
-      const connection = side.newConnection();
+      const connection = server.newConnection();
       for (let sent = performance.now(); sent < end; sent = performance.now()) {
         expectOk(await connection.send(connection.get(path)), `GET ${path}`);
         samples.push(performance.now() - sent);
       }
       connection.close();
     };
-    const percent = await cpuPercent(side.pid, () => Promise.all(Array.from({ length: callers }, call)));
+    const percent = await cpuPercent(server.pid, () => Promise.all(Array.from({ length: callers }, call)));
     const perSecond = samples.length / ((performance.now() - start) / 1000);
     report(`rpc-${callers}`, { hub: { percent, ...latencies(samples), perSecond } });
   }
@@ -138,35 +138,35 @@ async function measureCalls(hub, seconds, report) {
 }
 
 async function measureClis(hub, quick, report, addNote, reportProblem) {
-  const side = await hub.inNamespace('clis');
-  const emptyMegabytes = residentMegabytes(side.pid);
+  const server = await hub.inNamespace('clis');
+  const emptyMegabytes = residentMegabytes(server.pid);
   const [sessions, sockets] = [[], []];
   for (const clis of quick ? CLI_COUNTS.slice(0, 1) : CLI_COUNTS) {
-    const newSessions = await side.openSessions(Array.from({ length: clis - sockets.length }, (_, n) => `cli-${sockets.length + n}`));
-    const before = { at: performance.now(), cpuSeconds: cpuSeconds(side.pid) };
+    const newSessions = await server.openSessions(Array.from({ length: clis - sockets.length }, (_, n) => `cli-${sockets.length + n}`));
+    const before = { at: performance.now(), cpuSeconds: cpuSeconds(server.pid) };
     const newSockets = new Array(newSessions.length);
     await inLanes([...newSessions.entries()], 32, async ([index, session]) => {
-      newSockets[index] = await side.connectCli(session);
+      newSockets[index] = await server.connectCli(session);
     });
-    const [elapsed, used] = [(performance.now() - before.at) / 1000, cpuSeconds(side.pid) - before.cpuSeconds];
+    const [elapsed, used] = [(performance.now() - before.at) / 1000, cpuSeconds(server.pid) - before.cpuSeconds];
     addNote(`${formatCount(newSessions.length)} CLIs connected in ${elapsed.toFixed(1)} s, ${((used / elapsed) * 100).toFixed(0)} % CPU`);
     sessions.push(...newSessions);
     sockets.push(...newSockets);
-    const stop = repeat((clis * 1000) / KEEP_ALIVE_MS, (n) => side.keepAlive(sockets[n % clis], sessions[n % clis]));
+    const stop = repeat((clis * 1000) / KEEP_ALIVE_MS, (n) => server.keepAlive(sockets[n % clis], sessions[n % clis]));
     // Excludes the first round, which activates every session, and writes the sessions to D1.
     await sleep(1.2 * KEEP_ALIVE_MS);
-    const percent = await cpuPercent(side.pid, () => sleep((quick ? 1 : 2) * KEEP_ALIVE_MS));
+    const percent = await cpuPercent(server.pid, () => sleep((quick ? 1 : 2) * KEEP_ALIVE_MS));
     stop();
     report(`clis-${clis}`, { hub: { percent } });
-    report(`clis-${clis}-memory`, { hub: { kilobytes: ((residentMegabytes(side.pid) - emptyMegabytes) * 1000) / clis } });
+    report(`clis-${clis}-memory`, { hub: { kilobytes: ((residentMegabytes(server.pid) - emptyMegabytes) * 1000) / clis } });
     const lostCount = sockets.filter((socket) => !socket.connected).length;
     if (lostCount > 0) reportProblem(`${lostCount} of ${formatCount(clis)} CLIs lost their connection`);
   }
   for (const socket of sockets) socket.close();
 }
 
-export async function run({ sides, quick, report, addNote, reportProblem }) {
-  const hub = sides.find(({ kind }) => kind === 'hub');
+export async function run({ servers, quick, report, addNote, reportProblem }) {
+  const hub = servers.find(({ kind }) => kind === 'hub');
   if (!hub) return;
   const seconds = quick ? 2 : 10;
   await measureMessages(hub, seconds, report, reportProblem);

@@ -1,23 +1,24 @@
-/** CLIs connect and register their methods, 32 at once. The time of a CLI ends when its last registration is acknowledged. */
+/** 32 CLIs at a time connect, and each registers 15 methods. The time of a CLI ends when its last registration is acknowledged. */
 
 import { inLanes } from '../../scripts/lib/parallel.mjs';
 import { takeTurns } from '../lib/measure.mjs';
 
 const CONCURRENCY = 32;
 const METHODS = Array.from({ length: 15 }, (_, number) => `method${number}`);
-/** Limit on the CLIs of all slices and of the warm-up. */
-const CLIS = 520;
-const MAX_CLIS_IN_SLICE = 160;
+/** The most CLIs that connect to one server: in all of its slices and in the warm-up together. */
+const MAX_CLIS = 520;
+/** A slice is the part of a turn that measures one server. */
+const MAX_CLIS_PER_SLICE = 160;
 
-const WORK = 'CLIs connect and register 15 methods, 32 at once';
+const WORK = 'CLIs connect, 32 at a time, and each registers 15 methods';
 
 export const rows = [
-  { id: 'connect-connect', work: WORK, headline: 'perSecond', cpuTarget: 1.6 },
-  { id: 'connect-header', work: `${WORK}, token in the upgrade`, headline: 'perSecond', cpuTarget: 1.6 },
+  { id: 'connect-connect', work: WORK, headline: 'perSecond', maxCpuRatio: 1.6 },
+  { id: 'connect-header', work: `${WORK}, token in the upgrade`, headline: 'perSecond', maxCpuRatio: 1.6 },
 ];
 
-async function connect(side, session, way) {
-  const socket = await side.connectCli(session, way);
+async function connect(server, session, tokenIn) {
+  const socket = await server.connectCli(session, tokenIn);
   const registrations = METHODS.map((method) => ({ method: `${session.id}:${method}` }));
   const last = registrations.pop();
   for (const registration of registrations) socket.emit('rpc-register', registration);
@@ -26,27 +27,28 @@ async function connect(side, session, way) {
   return socket;
 }
 
-export async function run({ sides, pace, report, reportProblem }) {
-  // The last `count` sessions are for the warm-up.
-  const count = Math.min(MAX_CLIS_IN_SLICE, Math.floor(CLIS / (pace.rounds + 1)));
+export async function run({ servers, schedule, report, reportProblem }) {
+  const slices = schedule.rounds + 1;
+  const clisPerSlice = Math.min(MAX_CLIS_PER_SLICE, Math.floor(MAX_CLIS / slices));
   const sessions = new Map();
-  for (const side of sides) {
-    sessions.set(side, await side.openSessions(Array.from({ length: count * (pace.rounds + 1) }, (_, number) => `connect-${number}`)));
+  for (const server of servers) {
+    sessions.set(server, await server.openSessions(Array.from({ length: clisPerSlice * slices }, (_, number) => `connect-${number}`)));
   }
-  for (const way of ['connect', 'header']) {
+  for (const tokenIn of ['connect', 'header']) {
     const sockets = [];
-    const slice = async (side, _, turn) => {
+    const measureSlice = async (server, _, turn) => {
       const samples = [];
       const begin = performance.now();
-      await inLanes(sessions.get(side).slice(turn * count, (turn + 1) * count), CONCURRENCY, async (session) => {
+      await inLanes(sessions.get(server).slice(turn * clisPerSlice, (turn + 1) * clisPerSlice), CONCURRENCY, async (session) => {
         const start = performance.now();
-        sockets.push(await connect(side, session, way));
+        sockets.push(await connect(server, session, tokenIn));
         samples.push(performance.now() - start);
       });
-      return { samples, count, seconds: (performance.now() - begin) / 1000 };
+      return { samples, count: clisPerSlice, seconds: (performance.now() - begin) / 1000 };
     };
-    for (const side of sides) await slice(side, undefined, pace.rounds);
-    report(`connect-${way}`, await takeTurns(sides, pace.rounds, { slice }));
+    // The sessions of the last slice are for the warm-up.
+    for (const server of servers) await measureSlice(server, undefined, schedule.rounds);
+    report(`connect-${tokenIn}`, await takeTurns(servers, schedule.rounds, { measureSlice }));
     const lost = sockets.filter(({ connected }) => !connected).length;
     if (lost > 0) reportProblem(`${lost} of ${sockets.length} CLIs lost their connection`);
     for (const socket of sockets) socket.close();

@@ -1,6 +1,6 @@
 /**
- * The price of a month of a busy namespace. Each part of a working day is done, and its usage is counted. A month is the sum of the parts,
- * each as often as it happens.
+ * The price of a month of a busy namespace. The scenario does each part of a working day, and counts the usage of the part. The price of a
+ * month is the sum over the parts, each multiplied by how often the part happens.
  * - Minutes without messages run in real time, because pings, heartbeats and alarms follow the clock.
  * - Messages are sent one after another.
  *
@@ -13,7 +13,7 @@ import { SECRET } from '../lib/hub.mjs';
 import { sleep, waitUntil } from '../lib/measure.mjs';
 import { marginalPrice } from '../lib/prices.mjs';
 import { startFresh } from '../lib/runtime.mjs';
-import { Hub } from '../lib/sides.mjs';
+import { Hub } from '../lib/servers.mjs';
 import { subscribe, subscribeSocket } from '../lib/subscriber.mjs';
 import { add, billedAmounts, readUsage, scale, subtract } from '../lib/usage.mjs';
 
@@ -35,8 +35,8 @@ const PAGES_PER_HOUR = 12;
 const TURNS_PER_HOUR = 6;
 /** More events than the hub's event log retains, so that the log drops its oldest events, as in the middle of a day. */
 const FULL_LOG = 1_300;
-/** How many messages are counted. A multiple of 250, because the event log drops its oldest events 250 at a time. */
-const MESSAGES = 1_000;
+/** How many messages are sent to count the usage of a message. A multiple of 250, because the event log drops its oldest events 250 at a time. */
+const COUNTED_MESSAGES = 1_000;
 
 export const rows = [
   { id: 'message-rows', work: 'D1 rows written for a message', headline: 'count', target: { of: 'hub', most: 3 } },
@@ -181,8 +181,8 @@ export async function run({ kinds, build, quick, report, addNote, addTable }) {
     const day = new Day(runtime);
     const counted = { start: await day.countUsage(() => day.start()) };
     await day.sendMany(FULL_LOG);
-    counted.message = scale(await day.countUsage(() => day.sendMany(MESSAGES)), 1 / MESSAGES);
-    const withLocalId = scale(await day.countUsage(() => day.sendMany(MESSAGES, { withLocalId: true })), 1 / MESSAGES);
+    counted.message = scale(await day.countUsage(() => day.sendMany(COUNTED_MESSAGES)), 1 / COUNTED_MESSAGES);
+    const withLocalId = scale(await day.countUsage(() => day.sendMany(COUNTED_MESSAGES, { withLocalId: true })), 1 / COUNTED_MESSAGES);
     // Sessions may have become inactive meanwhile.
     await day.sendKeepAlives(0.5);
     counted.minute = scale(await day.countUsage(() => day.sendKeepAlives(minutes)), 1 / minutes);
@@ -203,7 +203,7 @@ export async function run({ kinds, build, quick, report, addNote, addTable }) {
       `A month of ${DAYS} days: ${SESSIONS} agents for ${HOURS} h, ${MESSAGES_PER_MINUTE} messages of ${MESSAGE_BYTES / 1000} KB a minute each, ${WEB_CLIENTS} web clients`,
       monthTable(work, all),
     );
-    addTable(`Its parts, each counted; a minute is the mean of ${minutes}, a message of ${MESSAGES}`, partsTable(parts));
+    addTable(`Its parts, each counted; a minute is the mean of ${minutes}, a message of ${COUNTED_MESSAGES}`, partsTable(parts));
     const localIdRows = (withLocalId.d1RowsWritten - counted.message.d1RowsWritten) * PARTS.message.times;
     addNote(`if each message has a local id, a month costs $${marginalPrice({ d1RowsWritten: localIdRows }).toFixed(2)} more`);
     for (const note of planNotes(all, gigabytes)) addNote(note);

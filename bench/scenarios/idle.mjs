@@ -1,7 +1,7 @@
 /**
- * An idle namespace for some minutes: how long its object is in memory, how long the object runs, how many statements the object sends to
- * D1, and the price of such a month. Then measures the namespace with keep-alives. This scenario counts usage, so it uses the counting hub and
- * has no floor.
+ * Measures an idle namespace for some minutes: how long its object is in memory, how long the object runs, how many statements the object
+ * sends to D1, and the price of an idle month. Then measures the namespace with keep-alives. This scenario counts usage, so it uses the
+ * counting hub and has no floor.
  */
 
 import { idleTable } from '../lib/cost-report.mjs';
@@ -9,7 +9,7 @@ import { SECRET } from '../lib/hub.mjs';
 import { sendOnce } from '../lib/http.mjs';
 import { sleep } from '../lib/measure.mjs';
 import { startFresh } from '../lib/runtime.mjs';
-import { Hub } from '../lib/sides.mjs';
+import { Hub } from '../lib/servers.mjs';
 import { subscribe, subscribeSocket } from '../lib/subscriber.mjs';
 import { readUsage, scale, subtract } from '../lib/usage.mjs';
 
@@ -39,7 +39,7 @@ export const rows = [
   ...rowsOf('lone', SINGLE_CLI, {}),
 ];
 
-/** Connects CLIs and web clients to a namespace. Half of the CLIs are bridged, half of the web clients use SSE. */
+/** Connects CLIs and web clients to a namespace. Half of the CLIs send the token in CONNECT. Half of the web clients use SSE. */
 async function populate(runtime, namespace, clis, webClients) {
   const hub = new Hub({ ...runtime, secret: SECRET });
   await hub.signIn(namespace);
@@ -75,7 +75,7 @@ function millisecondsInMemory(events, from, to) {
   return total;
 }
 
-/** Observes namespaces for a time. Resolves to the `figures` of each namespace, and to its usage in a `month` that continues so. */
+/** Observes namespaces for a time. Resolves for each namespace to its `figures`, and to the usage of a `month` at the same rate. */
 async function observe(namespaces, seconds) {
   const before = await Promise.all(namespaces.map(readTally));
   const usedBefore = await Promise.all(namespaces.map(({ hub, namespace }) => readUsage(hub, namespace)));

@@ -1,9 +1,9 @@
-/** CLIs emit all their messages at once. The time ends with the last ack. Afterwards the stored messages are read and checked. */
+/** Each CLI emits all its messages at once. The time ends with the last ack. Afterwards the stored messages are read and checked. */
 
 import { takeTurns } from '../lib/measure.mjs';
 import { emitAll, findStorageErrors } from '../lib/messages.mjs';
 
-/** Limit on the rounds, because a slice takes one or two seconds, longer than in other scenarios. */
+/** Limit on the rounds, because a slice takes one or two seconds here, longer than in other scenarios. */
 const MAX_ROUNDS = 4;
 
 const WORK = 'ingest of 1 KB messages';
@@ -28,9 +28,9 @@ export const rows = [
 ];
 
 /** Opens new sessions, each with a CLI. */
-async function connect(side, label, clis) {
-  const sessions = await side.openSessions(Array.from({ length: clis }, (_, cli) => `${label}-${cli}`));
-  const sockets = await Promise.all(sessions.map((session) => side.connectCli(session)));
+async function connect(server, label, clis) {
+  const sessions = await server.openSessions(Array.from({ length: clis }, (_, cli) => `${label}-${cli}`));
+  const sockets = await Promise.all(sessions.map((session) => server.connectCli(session)));
   return { sessions, sockets, acks: [] };
 }
 
@@ -42,21 +42,21 @@ async function sendBurst(group, count) {
 }
 
 /** Compares the stored messages with their acks. */
-async function checkStored(side, label, { sessions, sockets, acks }, reportProblem) {
+async function checkStored(server, label, { sessions, sockets, acks }, reportProblem) {
   for (const [cli, session] of sessions.entries()) {
-    for (const error of findStorageErrors(await side.readAllMessages(session), acks[cli])) reportProblem(`${label}: ${error}`);
+    for (const error of findStorageErrors(await server.readAllMessages(session), acks[cli])) reportProblem(`${label}: ${error}`);
   }
   for (const socket of sockets) socket.close();
 }
 
-export async function run({ sides, pace, report, reportProblem }) {
+export async function run({ servers, schedule, report, reportProblem }) {
   const measure = (id, clis, count, rounds) =>
-    takeTurns(sides, Math.min(rounds, MAX_ROUNDS), {
-      prepare: (side, turn) => connect(side, `${id}-${turn}`, clis),
-      slice: (_side, group) => sendBurst(group, count),
-      finish: (side, group, turn) => checkStored(side, `${id}-${turn}`, group, reportProblem),
+    takeTurns(servers, Math.min(rounds, MAX_ROUNDS), {
+      prepare: (server, turn) => connect(server, `${id}-${turn}`, clis),
+      measureSlice: (_server, group) => sendBurst(group, count),
+      finish: (server, group, turn) => checkStored(server, `${id}-${turn}`, group, reportProblem),
     });
   await measure('warm-up', 2, 300, 1);
-  report('ingest-1x5000', await measure('ingest-1x5000', 1, 5000, pace.rounds));
-  report('ingest-20x500', await measure('ingest-20x500', 20, 500, pace.rounds));
+  report('ingest-1x5000', await measure('ingest-1x5000', 1, 5000, schedule.rounds));
+  report('ingest-20x500', await measure('ingest-20x500', 20, 500, schedule.rounds));
 }

@@ -1,4 +1,4 @@
-/** The list of a namespace with 1,000 sessions. On the floor, the object returns a text of the same size. */
+/** Requests the list of a namespace with 1,000 sessions. On the floor, the object returns a text of the same size. */
 
 import { compare } from '../lib/measure.mjs';
 
@@ -10,33 +10,33 @@ const DEFAULT_BYTES = 302_000;
 export const rows = [
   {
     id: 'list-c1',
-    work: 'GET 1,000 sessions, at 1',
+    work: 'GET 1,000 sessions, 1 concurrent',
     headline: 'perSecond',
     target: { of: 'hub', least: 600, unit: '/s' },
     hubA: '563/s (302 KB)',
     hubB: '183/s (637 KB)',
   },
-  { id: 'list-c16', work: 'GET 1,000 sessions, at 16', headline: 'perSecond', hubA: '902/s', hubB: '271/s' },
+  { id: 'list-c16', work: 'GET 1,000 sessions, 16 concurrent', headline: 'perSecond', hubA: '902/s', hubB: '271/s' },
 ];
 
-function readers(side, bytes, concurrency) {
+function readers(server, bytes, concurrency) {
   return Array.from({ length: concurrency }, () => {
-    const connection = side.newConnection();
-    const request = connection.get(side.paths({ id: '' }).list(bytes));
+    const connection = server.newConnection();
+    const request = connection.get(server.paths({ id: '' }).list(bytes));
     return async () => {
       const answer = await connection.send(request);
       if (answer.status !== 200 || answer.bytes < bytes * 0.98) {
-        throw new Error(`a list of the ${side.name} returned status ${answer.status} with ${answer.bytes} bytes, not about ${bytes}`);
+        throw new Error(`a list of the ${server.name} returned status ${answer.status} with ${answer.bytes} bytes, not about ${bytes}`);
       }
     };
   });
 }
 
-export async function run({ sides, pace, report, addNote }) {
+export async function run({ servers, schedule, report, addNote }) {
   let bytes = DEFAULT_BYTES;
-  for (const side of sides.filter(({ kind }) => kind === 'hub')) {
-    await side.openSessions(Array.from({ length: SESSIONS }, (_, index) => `list-${index}`));
-    const connection = side.newConnection();
+  for (const server of servers.filter(({ kind }) => kind === 'hub')) {
+    await server.openSessions(Array.from({ length: SESSIONS }, (_, index) => `list-${index}`));
+    const connection = server.newConnection();
     const answer = await connection.send(connection.get('/api/sessions'));
     const { sessions } = answer.json();
     if (sessions.length !== SESSIONS) throw new Error(`the list has ${sessions.length} sessions, not ${SESSIONS}`);
@@ -45,7 +45,7 @@ export async function run({ sides, pace, report, addNote }) {
   }
   addNote(`the list of 1,000 sessions is ${Math.round(bytes / 1000)} KB`);
   for (const concurrency of [1, 16]) {
-    const figures = await compare(sides, (side) => readers(side, bytes, concurrency), pace);
+    const figures = await compare(servers, (server) => readers(server, bytes, concurrency), schedule);
     report(`list-c${concurrency}`, figures);
   }
 }

@@ -49,7 +49,7 @@ export const rows = [
 ];
 
 /** Subscribes a web client to a session. `receivedCount`: the number of messages that arrived. */
-async function subscribeWatcher(side, session, number, samples, reportProblem) {
+async function subscribeWatcher(server, session, number, samples, reportProblem) {
   const watcher = { receivedCount: 0, sent: [] };
   const listener = (event, at) => {
     if (event.type !== 'message-received') return;
@@ -59,12 +59,12 @@ async function subscribeWatcher(side, session, number, samples, reportProblem) {
     samples.push(at - watcher.sent[index]);
   };
   const open = number % 2 === 0 ? subscribe : subscribeSocket;
-  watcher.close = await open(side.newConnection(), `/api/events?all=true&sessionId=${session.id}`, listener);
+  watcher.close = await open(server.newConnection(), `/api/events?all=true&sessionId=${session.id}`, listener);
   return watcher;
 }
 
-async function areAllActive(side) {
-  const connection = side.newConnection();
+async function areAllActive(server) {
+  const connection = server.newConnection();
   const answer = await connection.send(connection.get('/api/sessions'));
   connection.close();
   return expectOk(answer, 'GET sessions')
@@ -79,28 +79,28 @@ function growthOf(samples) {
   return (median(samples.slice(3 * quarter)) / third - 1) * 100;
 }
 
-export async function run({ sides, quick, report, addNote, reportProblem }) {
-  const side = sides.find(({ kind }) => kind === 'hub');
-  if (!side) return;
+export async function run({ servers, quick, report, addNote, reportProblem }) {
+  const server = servers.find(({ kind }) => kind === 'hub');
+  if (!server) return;
   // Long enough to find a leak: even without a leak, the memory grows for up to 100 s after the start.
   const seconds = quick ? 10 : 150;
-  const sessions = await side.openSessions(Array.from({ length: CLIS }, (_, index) => `load-${index}`));
+  const sessions = await server.openSessions(Array.from({ length: CLIS }, (_, index) => `load-${index}`));
   const sockets = new Array(CLIS);
   await inLanes([...sessions.entries()], 32, async ([index, session]) => {
-    sockets[index] = await side.connectCli(session);
+    sockets[index] = await server.connectCli(session);
   });
   const samples = [];
   const watchers = new Array(WATCHERS);
   await inLanes([...watchers.keys()], 16, async (number) => {
-    watchers[number] = await subscribeWatcher(side, sessions[number], number, samples, reportProblem);
+    watchers[number] = await subscribeWatcher(server, sessions[number], number, samples, reportProblem);
   });
-  const stopAlive = repeat((CLIS * 1000) / KEEP_ALIVE_MS, (n) => side.keepAlive(sockets[n % CLIS], sessions[n % CLIS]));
+  const stopAlive = repeat((CLIS * 1000) / KEEP_ALIVE_MS, (n) => server.keepAlive(sockets[n % CLIS], sessions[n % CLIS]));
   // Excludes the first round, which activates every session, and writes the sessions to D1.
-  await waitUntil('every session to be active', () => areAllActive(side));
+  await waitUntil('every session to be active', () => areAllActive(server));
 
   const deltaSamples = [];
   const streaming = [...sessions.keys()].slice(-STREAMS);
-  const streams = await Promise.all(streaming.map((number) => openStream(side, sockets[number], sessions[number], reportProblem)));
+  const streams = await Promise.all(streaming.map((number) => openStream(server, sockets[number], sessions[number], reportProblem)));
   for (const [number, { start }] of streams.entries()) start(deltaSamples, number / STREAMS);
   const acks = watchers.map(() => []);
   const ackSamples = [];
@@ -116,8 +116,8 @@ export async function run({ sides, quick, report, addNote, reportProblem }) {
       ackSamples.push(performance.now() - sent[index]);
     });
   });
-  const stopMemory = repeat(2, () => memory.push(residentMegabytes(side.pid)));
-  const percent = await cpuPercent(side.pid, () => sleep(seconds * 1000));
+  const stopMemory = repeat(2, () => memory.push(residentMegabytes(server.pid)));
+  const percent = await cpuPercent(server.pid, () => sleep(seconds * 1000));
   stopMessages();
   stopMemory();
   const sentCount = watchers.reduce((sum, { sent }) => sum + sent.length, 0);
@@ -132,7 +132,7 @@ export async function run({ sides, quick, report, addNote, reportProblem }) {
   stopAlive();
   await inLanes([...watchers.keys()], 8, async (number) => {
     if (acks[number].length !== watchers[number].sent.length) reportProblem(`session ${number} has missing acks`);
-    for (const error of findStorageErrors(await side.readAllMessages(sessions[number]), acks[number]))
+    for (const error of findStorageErrors(await server.readAllMessages(sessions[number]), acks[number]))
       reportProblem(`session ${number}: ${error}`);
   });
   const lost = sockets.filter(({ connected }) => !connected).length;

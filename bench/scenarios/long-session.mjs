@@ -14,7 +14,7 @@ import { agentMessage } from '../lib/messages.mjs';
 import { cpuSeconds } from '../lib/processes.mjs';
 
 const MESSAGES = 200_000;
-/** With this number, too, the hub has all local ids in memory in the first quarter, and not in the last. */
+/** Enough messages that the hub has all local ids in memory in the first quarter, but not in the last quarter. */
 const QUICK_MESSAGES = 24_000;
 const IN_FLIGHT = 100;
 /** The messages per second, and the requests per second, of the quiet namespace. */
@@ -46,7 +46,7 @@ export const rows = [
   },
 ];
 
-/** Sends messages with local ids: the next message at each ack. Calls `onAck` with the number of acks. */
+/** Sends messages with local ids. Each ack triggers the next message, and calls `onAck` with the number of acks so far. */
 function sendAll(socket, session, count, onAck) {
   const sending = new Promise((resolve, reject) => {
     let sent = 0;
@@ -69,10 +69,10 @@ function sendAll(socket, session, count, onAck) {
 }
 
 /** Starts the quiet namespace. Resolves to a function that stops the namespace and resolves to the latencies. */
-async function startQuietNamespace(side, reportProblem) {
-  const session = await side.openSession('quiet');
-  const socket = await side.connectCli(session);
-  const connection = side.newConnection();
+async function startQuietNamespace(server, reportProblem) {
+  const session = await server.openSession('quiet');
+  const socket = await server.connectCli(session);
+  const connection = server.newConnection();
   const acks = [];
   const reads = [];
   const stop = repeat(PER_SECOND, (n) => {
@@ -107,14 +107,14 @@ function figuresBetween(start, end) {
   return { perSecond: (count * 1000) / (end.at - start.at), cpuMs: ((end.cpu - start.cpu) * 1000) / count };
 }
 
-export async function run({ sides, quick, report, addNote, reportProblem }) {
-  const side = sides.find(({ kind }) => kind === 'hub');
-  if (!side) return;
+export async function run({ servers, quick, report, addNote, reportProblem }) {
+  const server = servers.find(({ kind }) => kind === 'hub');
+  if (!server) return;
   const count = quick ? QUICK_MESSAGES : MESSAGES;
-  const session = await side.openSession('long');
-  const socket = await side.connectCli(session);
-  const stop = await startQuietNamespace(await side.inNamespace('quiet'), reportProblem);
-  const takeTime = (acked) => ({ acked, at: performance.now(), cpu: cpuSeconds(side.pid) });
+  const session = await server.openSession('long');
+  const socket = await server.connectCli(session);
+  const stop = await startQuietNamespace(await server.inNamespace('quiet'), reportProblem);
+  const takeTime = (acked) => ({ acked, at: performance.now(), cpu: cpuSeconds(server.pid) });
   const quarters = [takeTime(0)];
   await sendAll(socket, session, count, (acked) => {
     if (acked % (count / 4) === 0) quarters.push(takeTime(acked));

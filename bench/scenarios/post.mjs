@@ -4,8 +4,15 @@ import { compare } from '../lib/measure.mjs';
 import { expectOk } from '../lib/http.mjs';
 
 export const rows = [
-  { id: 'post-c1', work: 'POST message -> CLI `update`, at 1', headline: 'p50', cpuTarget: 1.4, hubA: '0.71 ms', hubB: '1.3 ms' },
-  { id: 'post-c16', work: 'POST message -> CLI `update`, at 16', headline: 'perSecond', cpuTarget: 1.8, hubA: '2,425/s', hubB: '1,038/s' },
+  { id: 'post-c1', work: 'POST message -> CLI `update`, 1 concurrent', headline: 'p50', maxCpuRatio: 1.4, hubA: '0.71 ms', hubB: '1.3 ms' },
+  {
+    id: 'post-c16',
+    work: 'POST message -> CLI `update`, 16 concurrent',
+    headline: 'perSecond',
+    maxCpuRatio: 1.8,
+    hubA: '2,425/s',
+    hubB: '1,038/s',
+  },
 ];
 
 const TEXT = 'please look at the failing test and tell me what is wrong with it';
@@ -32,9 +39,9 @@ function listenForArrivals(socket) {
 
 let lastNumber = 0;
 
-function senders(side, { path, arrival }, concurrency) {
+function senders(server, { path, arrival }, concurrency) {
   return Array.from({ length: concurrency }, () => {
-    const connection = side.newConnection();
+    const connection = server.newConnection();
     return async () => {
       const localId = `post-${(lastNumber += 1)}`;
       const request = connection.withBody('POST', path, { text: TEXT, localId });
@@ -47,18 +54,18 @@ function senders(side, { path, arrival }, concurrency) {
   });
 }
 
-export async function run({ sides, pace, report }) {
+export async function run({ servers, schedule, report }) {
   const targets = new Map();
-  for (const side of sides) {
-    const session = await side.openSession('post');
-    const socket = await side.connectCli(session);
-    await side.activate(socket, session);
+  for (const server of servers) {
+    const session = await server.openSession('post');
+    const socket = await server.connectCli(session);
+    await server.activate(socket, session);
     // After 30 s without a keep-alive, the session would be inactive and accept no messages.
-    const alive = setInterval(() => side.keepAlive(socket, session), 5000);
-    targets.set(side, { path: side.paths(session).messages, arrival: listenForArrivals(socket), socket, alive });
+    const alive = setInterval(() => server.keepAlive(socket, session), 5000);
+    targets.set(server, { path: server.paths(session).messages, arrival: listenForArrivals(socket), socket, alive });
   }
   for (const concurrency of [1, 16]) {
-    report(`post-c${concurrency}`, await compare(sides, (side) => senders(side, targets.get(side), concurrency), pace));
+    report(`post-c${concurrency}`, await compare(servers, (server) => senders(server, targets.get(server), concurrency), schedule));
   }
   for (const { socket, alive } of targets.values()) {
     clearInterval(alive);

@@ -7,26 +7,26 @@ const WORK = 'RPC of 1 KB, REST -> CLI -> REST';
 export const rows = [
   {
     id: 'rpc-1kb-c1',
-    work: `${WORK}, at 1`,
+    work: `${WORK}, 1 concurrent`,
     headline: 'p50',
     target: { of: 'ratio', most: 1.5 },
-    cpuTarget: 1.4,
+    maxCpuRatio: 1.4,
     hubA: '0.43 ms, 1,780/s',
     hubB: '0.58 ms, 1,330/s',
   },
   {
     id: 'rpc-1kb-c16',
-    work: `${WORK}, at 16`,
+    work: `${WORK}, 16 concurrent`,
     headline: 'perSecond',
     target: { of: 'ratio', least: 0.5 },
-    cpuTarget: 1.4,
+    maxCpuRatio: 1.4,
     hubA: '6,800/s',
     hubB: '3,000/s',
   },
-  { id: 'rpc-1kb-c64', work: `${WORK}, at 64`, headline: 'perSecond', cpuTarget: 1.4, hubA: '7,280/s', hubB: '3,710/s' },
-  { id: 'rpc-1kb-header-c1', work: `${WORK}, at 1, token in the upgrade`, headline: 'p50' },
-  { id: 'rpc-1kb-header-c16', work: `${WORK}, at 16, token in the upgrade`, headline: 'perSecond' },
-  { id: 'rpc-1mb-c4', work: 'RPC of 1 MB, at 4', headline: 'perSecond', hubA: 'drops the CLI', hubB: '115/s' },
+  { id: 'rpc-1kb-c64', work: `${WORK}, 64 concurrent`, headline: 'perSecond', maxCpuRatio: 1.4, hubA: '7,280/s', hubB: '3,710/s' },
+  { id: 'rpc-1kb-header-c1', work: `${WORK}, 1 concurrent, token in the upgrade`, headline: 'p50' },
+  { id: 'rpc-1kb-header-c16', work: `${WORK}, 16 concurrent, token in the upgrade`, headline: 'perSecond' },
+  { id: 'rpc-1mb-c4', work: 'RPC of 1 MB, 4 concurrent', headline: 'perSecond', hubA: 'drops the CLI', hubB: '115/s' },
 ];
 
 /** Returns a unified diff of about 1 KB. JSON escapes its line breaks and quotes. */
@@ -39,48 +39,49 @@ const SMALL_ANSWER = JSON.stringify({ success: true, diff: makeDiff() });
 const BIG_ANSWER = JSON.stringify({ success: true, content: Buffer.alloc(786_432, 'edge').toString('base64') });
 
 /** Connects a CLI that answers RPCs at once with constant texts. */
-async function connectCli(side, session, way) {
-  const socket = await side.connectCli(session, way);
+async function connectCli(server, session, tokenIn) {
+  const socket = await server.connectCli(session, tokenIn);
   socket.on('rpc-request', ({ params }, answer) => answer(params.includes('big.bin') ? BIG_ANSWER : SMALL_ANSWER));
-  await side.registerMethods(socket, session, ['gitDiffFile', 'readFile'], side.paths(session).diff);
+  await server.registerMethods(socket, session, ['gitDiffFile', 'readFile'], server.paths(session).diff);
   return socket;
 }
 
 /** Returns `concurrency` callers of one path, each with its own connection. Each caller checks the length of every response. */
-function callers(side, path, expected, concurrency) {
+function callers(server, path, expected, concurrency) {
   return Array.from({ length: concurrency }, () => {
-    const connection = side.newConnection();
+    const connection = server.newConnection();
     const request = connection.get(path);
     return async () => {
       const answer = await connection.send(request);
       if (answer.status !== 200 || answer.bytes !== expected.length) {
-        throw new Error(`an RPC of the ${side.name} returned status ${answer.status} with ${answer.bytes} bytes, not ${expected.length}`);
+        throw new Error(`an RPC of the ${server.name} returned status ${answer.status} with ${answer.bytes} bytes, not ${expected.length}`);
       }
     };
   });
 }
 
-async function withClis(sides, way, work) {
+/** Connects a CLI to each server, does `work`, and closes the sockets. `work` gets a function that returns the paths of a server. */
+async function withClis(servers, tokenIn, work) {
   const clis = new Map();
-  for (const side of sides) {
-    const session = await side.openSession(`rpc-${way ?? 'default'}`);
-    clis.set(side, { socket: await connectCli(side, session, way), paths: side.paths(session) });
+  for (const server of servers) {
+    const session = await server.openSession(`rpc-${tokenIn ?? 'default'}`);
+    clis.set(server, { socket: await connectCli(server, session, tokenIn), paths: server.paths(session) });
   }
-  await work((side) => clis.get(side).paths);
+  await work((server) => clis.get(server).paths);
   for (const { socket } of clis.values()) socket.close();
 }
 
-export async function run({ sides, pace, report }) {
-  await withClis(sides, undefined, async (paths) => {
+export async function run({ servers, schedule, report }) {
+  await withClis(servers, undefined, async (paths) => {
     for (const concurrency of [1, 16, 64]) {
-      const figures = await compare(sides, (side) => callers(side, paths(side).diff, SMALL_ANSWER, concurrency), pace);
+      const figures = await compare(servers, (server) => callers(server, paths(server).diff, SMALL_ANSWER, concurrency), schedule);
       report(`rpc-1kb-c${concurrency}`, figures);
     }
-    report('rpc-1mb-c4', await compare(sides, (side) => callers(side, paths(side).file, BIG_ANSWER, 4), pace));
+    report('rpc-1mb-c4', await compare(servers, (server) => callers(server, paths(server).file, BIG_ANSWER, 4), schedule));
   });
-  await withClis(sides, 'header', async (paths) => {
+  await withClis(servers, 'header', async (paths) => {
     for (const concurrency of [1, 16]) {
-      const figures = await compare(sides, (side) => callers(side, paths(side).diff, SMALL_ANSWER, concurrency), pace);
+      const figures = await compare(servers, (server) => callers(server, paths(server).diff, SMALL_ANSWER, concurrency), schedule);
       report(`rpc-1kb-header-c${concurrency}`, figures);
     }
   });

@@ -4,12 +4,12 @@ import { Connection } from '../lib/http.mjs';
 import { compare } from '../lib/measure.mjs';
 
 export const rows = [
-  { id: 'generator-c1', work: 'load generator, constant response, at 1', headline: 'perSecond' },
-  { id: 'generator-c16', work: 'load generator, constant response, at 16', headline: 'perSecond' },
-  { id: 'worker-c1', work: 'bare worker, at 1', headline: 'perSecond' },
-  { id: 'worker-c16', work: 'bare worker, at 16', headline: 'perSecond' },
-  { id: 'object-c1', work: 'worker -> object, at 1', headline: 'perSecond' },
-  { id: 'object-c16', work: 'worker -> object, at 16', headline: 'perSecond' },
+  { id: 'generator-c1', work: 'load generator, constant response, 1 concurrent', headline: 'perSecond' },
+  { id: 'generator-c16', work: 'load generator, constant response, 16 concurrent', headline: 'perSecond' },
+  { id: 'worker-c1', work: 'bare worker, 1 concurrent', headline: 'perSecond' },
+  { id: 'worker-c16', work: 'bare worker, 16 concurrent', headline: 'perSecond' },
+  { id: 'object-c1', work: 'worker -> object, 1 concurrent', headline: 'perSecond' },
+  { id: 'object-c16', work: 'worker -> object, 16 concurrent', headline: 'perSecond' },
   { id: 'd1-insert', work: 'object -> D1: rows of 1 KB, 500 a batch', headline: 'rowsPerSecond' },
 ];
 
@@ -19,25 +19,27 @@ function callers(newConnection, path, concurrency) {
     const request = connection.get(path);
     return async () => {
       const answer = await connection.send(request);
-      if (answer.status !== 200) throw new Error(`${path} of the floor returned status ${answer.status}`);
+      if (answer.status !== 200) throw new Error(`the bare worker returned status ${answer.status} for ${path}`);
     };
   });
 }
 
-export async function run({ sides, pace, report, cannedUrl }) {
-  const [floor] = sides;
+export async function run({ servers, schedule, report, cannedUrl }) {
+  const [bareWorker] = servers;
+  // The figures of a server are reported under its name. The constant response comes from a plain server, not from a worker. It has
+  // no `pid`, so that its CPU time is not measured.
   const targets = [
-    // Has no `pid`, because the server is no worker: its CPU time is not measured.
     ['generator', { name: 'floor' }, () => new Connection(cannedUrl), '/'],
-    ['worker', floor, () => floor.newConnection(), '/text'],
-    ['object', floor, () => floor.newConnection(), '/object'],
+    ['worker', bareWorker, () => bareWorker.newConnection(), '/text'],
+    ['object', bareWorker, () => bareWorker.newConnection(), '/object'],
   ];
-  for (const [name, side, newConnection, path] of targets) {
+  for (const [name, server, newConnection, path] of targets) {
     for (const concurrency of [1, 16]) {
-      report(`${name}-c${concurrency}`, await compare([side], () => callers(newConnection, path, concurrency), pace));
+      report(`${name}-c${concurrency}`, await compare([server], () => callers(newConnection, path, concurrency), schedule));
     }
   }
   const batchSize = 500;
-  const { floor: insert } = await compare([floor], () => callers(() => floor.newConnection(), `/insert?rows=${batchSize}`, 1), pace);
+  const newInserter = () => callers(() => bareWorker.newConnection(), `/insert?rows=${batchSize}`, 1);
+  const { floor: insert } = await compare([bareWorker], newInserter, schedule);
   report('d1-insert', { floor: { p50: insert.p50, rowsPerSecond: insert.perSecond * batchSize, cpuMs: insert.cpuMs / batchSize } });
 }

@@ -19,9 +19,9 @@ export const rows = [
 ];
 
 /** Opens a session with a CLI and subscribers. `send(count)` resolves to the latencies at all subscribers, in milliseconds. */
-async function openFanOut(side, label, subscribers, reportProblem) {
-  const session = await side.openSession(label);
-  const socket = await side.connectCli(session);
+async function openFanOut(server, label, subscribers, reportProblem) {
+  const session = await server.openSession(label);
+  const socket = await server.connectCli(session);
   const sent = [];
   let samples = [];
   const receivedCounts = new Array(subscribers).fill(0);
@@ -35,7 +35,7 @@ async function openFanOut(side, label, subscribers, reportProblem) {
       receivedCounts[watcher] = index + 1;
       samples.push(at - sent[index]);
     };
-    closers.push(await subscribe(side.newConnection(), side.paths(session).events, listener));
+    closers.push(await subscribe(server.newConnection(), server.paths(session).events, listener));
   }
   const send = async (count) => {
     samples = [];
@@ -57,17 +57,17 @@ async function openFanOut(side, label, subscribers, reportProblem) {
   return { send, close };
 }
 
-export async function run({ sides, pace, report, reportProblem }) {
-  const count = Math.round(PER_SECOND * 2 * pace.seconds);
+export async function run({ servers, schedule, report, reportProblem }) {
+  const count = Math.round(PER_SECOND * 2 * schedule.seconds);
   for (const subscribers of [1, 50]) {
     const label = `sse-${subscribers}`;
     const fanOuts = new Map();
-    for (const side of sides) {
-      fanOuts.set(side, await openFanOut(side, label, subscribers, reportProblem));
-      await fanOuts.get(side).send(PER_SECOND);
+    for (const server of servers) {
+      fanOuts.set(server, await openFanOut(server, label, subscribers, reportProblem));
+      await fanOuts.get(server).send(PER_SECOND);
     }
-    const slice = async (side) => ({ samples: await fanOuts.get(side).send(count), count });
-    report(label, await takeTurns(sides, pace.rounds, { slice }));
+    const measureSlice = async (server) => ({ samples: await fanOuts.get(server).send(count), count });
+    report(label, await takeTurns(servers, schedule.rounds, { measureSlice }));
     for (const { close } of fanOuts.values()) close();
   }
 }

@@ -18,13 +18,13 @@ export const rows = [
 ];
 
 /** Opens sessions that can stream. `during(work)` streams during `work`, and resolves to the latencies in milliseconds. */
-async function openStreams(side, label, sessions, reportProblem) {
+async function openStreams(server, label, sessions, reportProblem) {
   const streams = [];
   const sockets = [];
   for (let number = 0; number < sessions; number += 1) {
-    const session = await side.openSession(`${label}-${number}`);
-    sockets.push(await side.connectCli(session));
-    streams.push(await openStream(side, sockets.at(-1), session, reportProblem));
+    const session = await server.openSession(`${label}-${number}`);
+    sockets.push(await server.connectCli(session));
+    streams.push(await openStream(server, sockets.at(-1), session, reportProblem));
   }
   const during = async (work) => {
     const samples = [];
@@ -41,9 +41,9 @@ async function openStreams(side, label, sessions, reportProblem) {
 }
 
 /** Opens a session with a CLI. `send(count)` resolves to the latencies of the acknowledgements, in milliseconds. */
-async function openSender(side, label, reportProblem) {
-  const session = await side.openSession(label);
-  const socket = await side.connectCli(session);
+async function openSender(server, label, reportProblem) {
+  const session = await server.openSession(label);
+  const socket = await server.connectCli(session);
   const send = async (count) => {
     const samples = [];
     const start = performance.now() + 20;
@@ -63,39 +63,39 @@ async function openSender(side, label, reportProblem) {
   return { send, close: () => socket.close() };
 }
 
-/** Resolves to a map from each side to the result of `open(side)`. */
-async function openEach(sides, open) {
+/** Resolves to a map from each server to the result of `open(server)`. */
+async function openEach(servers, open) {
   const opened = new Map();
-  for (const side of sides) opened.set(side, await open(side));
+  for (const server of servers) opened.set(server, await open(server));
   return opened;
 }
 
-export async function run({ sides, pace, report, reportProblem }) {
-  const seconds = 2 * pace.seconds;
+export async function run({ servers, schedule, report, reportProblem }) {
+  const seconds = 2 * schedule.seconds;
   const count = Math.round(MESSAGES_PER_SECOND * seconds);
-  const open = (sessions) => openEach(sides, (side) => openStreams(side, `stream-${sessions}`, sessions, reportProblem));
+  const open = (sessions) => openEach(servers, (server) => openStreams(server, `stream-${sessions}`, sessions, reportProblem));
   const [single, many] = [await open(1), await open(SESSIONS)];
-  const deltas = (streams) => async (side) => {
-    const samples = await streams.get(side).during(() => sleep(seconds * 1000));
+  const deltas = (streams) => async (server) => {
+    const samples = await streams.get(server).during(() => sleep(seconds * 1000));
     return { samples, count: samples.length };
   };
   for (const streams of [single, many])
-    await Promise.all([...streams.values()].map(({ during }) => during(() => sleep(pace.warmUp * 1000))));
-  report('stream-1', await takeTurns(sides, pace.rounds, { slice: deltas(single) }));
-  report('stream-20', await takeTurns(sides, pace.rounds, { slice: deltas(many) }));
-  const senders = await openEach(sides, (side) => openSender(side, 'stream-acks', reportProblem));
+    await Promise.all([...streams.values()].map(({ during }) => during(() => sleep(schedule.warmUp * 1000))));
+  report('stream-1', await takeTurns(servers, schedule.rounds, { measureSlice: deltas(single) }));
+  report('stream-20', await takeTurns(servers, schedule.rounds, { measureSlice: deltas(many) }));
+  const senders = await openEach(servers, (server) => openSender(server, 'stream-acks', reportProblem));
   for (const { send } of senders.values()) await send(MESSAGES_PER_SECOND);
-  const quiet = async (side) => ({ samples: await senders.get(side).send(count), count });
-  report('stream-quiet', await takeTurns(sides, pace.rounds, { slice: quiet }));
+  const quiet = async (server) => ({ samples: await senders.get(server).send(count), count });
+  report('stream-quiet', await takeTurns(servers, schedule.rounds, { measureSlice: quiet }));
   // Without `count`, because the CPU time would include messages and deltas.
-  const besideStreams = async (side) => {
+  const besideStreams = async (server) => {
     let samples = [];
-    await many.get(side).during(async () => {
-      samples = await senders.get(side).send(count);
+    await many.get(server).during(async () => {
+      samples = await senders.get(server).send(count);
     });
     return { samples };
   };
-  report('stream-acks', await takeTurns(sides, pace.rounds, { slice: besideStreams }));
+  report('stream-acks', await takeTurns(servers, schedule.rounds, { measureSlice: besideStreams }));
   for (const opened of [single, many, senders]) {
     for (const { close } of opened.values()) close();
   }

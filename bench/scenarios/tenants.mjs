@@ -8,7 +8,8 @@ import { sleep, waitUntil } from '../lib/measure.mjs';
 import { agentMessage, indexOf } from '../lib/messages.mjs';
 import { subscribe } from '../lib/subscriber.mjs';
 
-const QUIET = 19;
+const QUIET_NAMESPACES = 19;
+/** Messages per second of a quiet namespace. */
 const PER_SECOND = 5;
 /** Unacknowledged messages per noisy CLI. */
 const IN_FLIGHT = 50;
@@ -25,11 +26,14 @@ export const rows = [
   { id: 'tenants-noise', work: 'messages of the noisy namespace', headline: 'perSecond' },
 ];
 
-/** Connects a CLI and a web client to a namespace. `send` sends a message. The latencies are added to `samples`. */
+/**
+ * Connects a CLI and a web client to a namespace. Resolves to an object: its `send` sends a message, and its `samples` collects the
+ * latencies.
+ */
 async function connectTenant(hub, name, reportProblem) {
-  const side = await hub.inNamespace(name);
-  const session = await side.openSession('quiet');
-  const socket = await side.connectCli(session);
+  const server = await hub.inNamespace(name);
+  const session = await server.openSession('quiet');
+  const socket = await server.connectCli(session);
   const sent = [];
   const tenant = { samples: [], receivedCount: 0, sent };
   const listener = (event, at) => {
@@ -40,7 +44,7 @@ async function connectTenant(hub, name, reportProblem) {
     tenant.receivedCount = index + 1;
     tenant.samples.push(at - sent[index]);
   };
-  const unsubscribe = await subscribe(side.newConnection(), `/api/events?all=true&sessionId=${session.id}`, listener);
+  const unsubscribe = await subscribe(server.newConnection(), `/api/events?all=true&sessionId=${session.id}`, listener);
   tenant.send = () => {
     const index = sent.push(performance.now()) - 1;
     socket.emit('message', { sid: session.id, message: agentMessage(index) });
@@ -68,14 +72,14 @@ async function sendSteadily(tenants, seconds, reportProblem) {
 
 /** Starts the noisy namespace. Resolves to a function that stops the namespace and returns the acknowledged messages per second. */
 async function startNoise(hub) {
-  const side = await hub.inNamespace('noisy');
+  const server = await hub.inNamespace('noisy');
   const sockets = [];
   let acknowledged = 0;
   let isRunning = true;
   const start = performance.now();
   for (let cli = 0; cli < NOISY_CLIS; cli += 1) {
-    const session = await side.openSession(`noisy-${cli}`);
-    const socket = await side.connectCli(session);
+    const session = await server.openSession(`noisy-${cli}`);
+    const socket = await server.connectCli(session);
     const next = () => {
       if (!isRunning) return;
       socket.emit('message', { sid: session.id, message: agentMessage(0) }, () => {
@@ -94,12 +98,12 @@ async function startNoise(hub) {
   };
 }
 
-export async function run({ sides, quick, report, reportProblem }) {
-  const hub = sides.find(({ kind }) => kind === 'hub');
+export async function run({ servers, quick, report, reportProblem }) {
+  const hub = servers.find(({ kind }) => kind === 'hub');
   if (!hub) return;
   const seconds = quick ? 4 : 20;
   const tenants = [];
-  for (let n = 0; n < QUIET; n += 1) tenants.push(await connectTenant(hub, `quiet-${n}`, reportProblem));
+  for (let n = 0; n < QUIET_NAMESPACES; n += 1) tenants.push(await connectTenant(hub, `quiet-${n}`, reportProblem));
   report('tenants-alone', { hub: latencies(await sendSteadily(tenants, seconds, reportProblem)) });
   const stop = await startNoise(hub);
   report('tenants-beside', { hub: latencies(await sendSteadily(tenants, seconds, reportProblem)) });

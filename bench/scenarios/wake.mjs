@@ -1,6 +1,6 @@
 /**
- * The first request and the first message after a sleep. Before each request, the object is evicted and keeps its sockets, as in
- * hibernation. Runs in the host process, which can evict objects. Uses the counting hub, which counts the round trips to D1.
+ * The first request and the first message after a hibernation. Before each request, the object is evicted, and its sockets stay open. Runs
+ * in the host process, which can evict objects. Uses the counting hub, which counts the round trips to D1.
  */
 
 import { SECRET } from '../lib/hub.mjs';
@@ -9,7 +9,7 @@ import { median } from '../../scripts/lib/statistics.mjs';
 import { takeTurns } from '../lib/measure.mjs';
 import { agentMessage } from '../lib/messages.mjs';
 import { startFresh } from '../lib/runtime.mjs';
-import { makeSide } from '../lib/sides.mjs';
+import { makeServer } from '../lib/servers.mjs';
 
 export const where = 'host';
 
@@ -23,21 +23,22 @@ const NAMESPACE = 'bench-wake';
 const OBJECT_NAMES = { floor: 'floor', hub: NAMESPACE };
 const ANSWER = JSON.stringify({ success: true, diff: 'x'.repeat(1000) });
 const ACK_TIMEOUT_MS = 10_000;
-/** Wakes of each side for each of the pace's rounds. */
+/** How often each server is woken in a round. */
 const WAKES_PER_ROUND = 3;
-/** Further wakes, for which the round trips are counted, and the limit on the attempts. */
+/** How many further wakes are needed to count the round trips. */
 const COUNTED_WAKES = 3;
+/** Limit on the attempts to wake an object by a request. */
 const MAX_ATTEMPTS = 20;
 
-/** Connects a CLI to a side. Resolves to the side's `requests`, `hibernate`, and `close`. */
-async function prepareSide(side, runtime) {
-  await side.signIn(NAMESPACE);
-  const session = await side.openSession('wake');
-  const socket = await side.connectCli(session);
+/** Connects a CLI to a server. Resolves to functions: the measured `requests` by name, `hibernate` and `close`. */
+async function prepareServer(server, runtime) {
+  await server.signIn(NAMESPACE);
+  const session = await server.openSession('wake');
+  const socket = await server.connectCli(session);
   socket.on('rpc-request', (_, answer) => answer(ANSWER));
-  const paths = side.paths(session);
-  await side.registerMethods(socket, session, ['gitDiffFile'], paths.diff);
-  const connection = side.newConnection();
+  const paths = server.paths(session);
+  await server.registerMethods(socket, session, ['gitDiffFile'], paths.diff);
+  const connection = server.newConnection();
   const get = (path) => async () => expectOk(await connection.send(connection.get(path)), `GET ${path}`);
   let messages = 0;
   const sendMessage = async () => {
@@ -52,54 +53,54 @@ async function prepareSide(side, runtime) {
   };
   return {
     requests: { list: get(paths.list(500)), rpc: get(paths.diff), message: sendMessage },
-    hibernate: () => runtime.hibernate(OBJECT_NAMES[side.kind]),
+    hibernate: () => runtime.hibernate(OBJECT_NAMES[server.kind]),
     close,
   };
 }
 
-async function readCounts(side) {
-  const { wakes, roundTrips, worker } = (await sendOnce(side.url, 'GET', `/e2e/tally?namespace=${NAMESPACE}`)).json();
+async function readCounts(server) {
+  const { wakes, roundTrips, worker } = (await sendOnce(server.url, 'GET', `/e2e/tally?namespace=${NAMESPACE}`)).json();
   return { wakes, roundTrips: roundTrips + worker.roundTrips };
 }
 
 /** Resolves to the number of round trips to D1 from a wake until the answer to the first request. */
-async function countRoundTrips(side, { hibernate }, request) {
+async function countRoundTrips(server, { hibernate }, request) {
   const roundTrips = [];
   for (let attempt = 0; attempt < MAX_ATTEMPTS && roundTrips.length < COUNTED_WAKES; attempt += 1) {
     await hibernate();
-    const before = await readCounts(side);
+    const before = await readCounts(server);
     await request();
-    const after = await readCounts(side);
+    const after = await readCounts(server);
     // If the request did not wake the object, an alarm has woken the object before.
     if (after.wakes === before.wakes + 1) roundTrips.push(after.roundTrips - before.roundTrips);
   }
-  if (roundTrips.length < COUNTED_WAKES) throw new Error(`requests to ${side.name} did not wake its object`);
+  if (roundTrips.length < COUNTED_WAKES) throw new Error(`requests to ${server.name} did not wake its object`);
   return median(roundTrips);
 }
 
-export async function run({ workers, pace, way, report }) {
+export async function run({ workers, schedule, tokenIn, report }) {
   const started = [];
   const prepared = new Map();
   try {
     for (const { name, kind, build } of workers) {
       const runtime = await startFresh(kind === 'hub' ? 'counting' : kind, build);
       started.push(runtime);
-      const side = makeSide({ name, kind, url: runtime.url, pid: runtime.pid, secret: SECRET, way });
-      prepared.set(side, await prepareSide(side, runtime));
+      const server = makeServer({ name, kind, url: runtime.url, pid: runtime.pid, secret: SECRET, tokenIn });
+      prepared.set(server, await prepareServer(server, runtime));
     }
-    const sides = [...prepared.keys()];
+    const servers = [...prepared.keys()];
     for (const name of ['list', 'rpc', 'message']) {
-      const slice = async (side) => {
+      const measureSlice = async (server) => {
         const start = performance.now();
-        await prepared.get(side).requests[name]();
+        await prepared.get(server).requests[name]();
         return { samples: [performance.now() - start], count: 1 };
       };
-      const prepare = (side) => prepared.get(side).hibernate();
-      await takeTurns(sides, 1, { prepare, slice });
+      const prepare = (server) => prepared.get(server).hibernate();
+      await takeTurns(servers, 1, { prepare, measureSlice });
       /** @type {Record<string, any>} */
-      const figures = await takeTurns(sides, WAKES_PER_ROUND * pace.rounds, { prepare, slice });
-      for (const side of sides.filter(({ kind }) => kind === 'hub')) {
-        figures[side.name].roundTrips = await countRoundTrips(side, prepared.get(side), prepared.get(side).requests[name]);
+      const figures = await takeTurns(servers, WAKES_PER_ROUND * schedule.rounds, { prepare, measureSlice });
+      for (const server of servers.filter(({ kind }) => kind === 'hub')) {
+        figures[server.name].roundTrips = await countRoundTrips(server, prepared.get(server), prepared.get(server).requests[name]);
       }
       report(`wake-${name}`, figures);
     }

@@ -106,7 +106,7 @@ test('the replay of a loaded session gives only the title, commands, mode and us
       { id: 'reader', name: 'Reader' },
     ],
   };
-  const script = { initialize: { agentCapabilities: { loadSession: true } }, created: { modes }, replayed };
+  const script = { initialize: { agentCapabilities: { loadSession: true } }, newSession: { modes }, replayed };
   const { hub, calls, prompt, start } = await setUp(t, script);
   const first = await start();
   await hub.waitUntil(() => hub.sessions.get(first.session.id).permissionMode === 'ask', 'the mode of the agent');
@@ -338,7 +338,7 @@ test('an agent that is signed out during a turn explains the sign-in, too', asyn
 });
 
 test('a session does not wait long for a slow agent', async (t) => {
-  const { hub, prompt, start } = await setUp(t, { startTimeoutMs: 600 });
+  const { hub, prompt, start } = await setUp(t, { startDelayMs: 600 });
   const { session } = await start({ agentStartTimeoutMs: 50 });
   assert.deepEqual(hub.transcript(session.id), []);
   prompt(session.id, [{ say: 'at last' }]);
@@ -347,7 +347,7 @@ test('a session does not wait long for a slow agent', async (t) => {
 });
 
 test('an abort does not wait for an agent that is starting, and says that the agent is starting', async (t) => {
-  const { hub, calls, prompt, start } = await setUp(t, { startTimeoutMs: 60_000 });
+  const { hub, calls, prompt, start } = await setUp(t, { startDelayMs: 60_000 });
   const { session } = await start({ agentStartTimeoutMs: 50 });
   prompt(session.id, [{ say: 'never' }]);
   await hub.waitUntil(() => hub.sessions.get(session.id).thinking, 'the turn');
@@ -358,7 +358,7 @@ test('an abort does not wait for an agent that is starting, and says that the ag
 });
 
 test('an agent that never answers fails to start with advice, and the next message starts the agent again', async (t) => {
-  const { hub, calls, prompt, start } = await setUp(t, { startTimeoutMs: 60_000, startError: 'Waiting for the browser' });
+  const { hub, calls, prompt, start } = await setUp(t, { startDelayMs: 60_000, startError: 'Waiting for the browser' });
   const { session } = await start({ agentStartTimeoutMs: 50, answerTimeoutMs: 1000 });
   const [line] = await hub.waitUntil(() => hub.transcript(session.id).length > 0 && hub.transcript(session.id), 'the error');
   const sentence =
@@ -405,7 +405,7 @@ test('the silence of an agent in a turn is reported once, but not while the agen
   assert.deepEqual(hub.transcript(sid), ['> ls', 'ran ls', notice, 'Done.', '(ready)']);
 });
 
-test('an abort ends although a process of the agent keeps its output open', async (t) => {
+test('an abort ends even if a process of the agent keeps its output open', async (t) => {
   const { hub, prompt, scriptHome, start } = await setUp(t, { ignoresCancel: true });
   const { session } = await start({ cancelTimeoutMs: 50 });
   prompt(session.id, [{ say: 'I work.' }, { detach: 60 }, { wait: 60_000 }]);

@@ -97,9 +97,9 @@ test('a call that a rule or a mode approves is recorded with the rule or the mod
   await hub.untilReady(session.id, 2);
 });
 
-test('selecting an asking mode ends the rules, also if it is already selected; a mode that accepts edits keeps the rules', async (t) => {
+test('selecting a mode that asks ends the rules, even if the mode is already selected; a mode that accepts edits keeps the rules', async (t) => {
   const script = {
-    created: {
+    newSession: {
       modes: { currentModeId: 'default', availableModes: ['default', 'acceptEdits', 'plan', 'other'].map((id) => ({ id, name: id })) },
     },
   };
@@ -148,7 +148,7 @@ test('a withdrawn rule covers no further calls, and the end of the agent’s pro
   await hub.untilReady(session.id, 4);
 });
 
-test('the request of an agent with only permanent approvals lists them, and the user must choose one by its name', async (t) => {
+test('if an agent offers only permanent approvals, its request lists the approvals, and the user must choose one by its name', async (t) => {
   const { hub, calls, prompt, untilRequest, start } = await setUp(t);
   const { session } = await start();
   const options = OPTIONS.filter(({ kind }) => kind !== 'allow_once');
@@ -292,7 +292,7 @@ test('an agent that ignores the cancellation is ended, and resumes with the next
 test('a request of a sub-agent with another session id is shown', async (t) => {
   const { hub, calls, prompt, untilRequest, start } = await setUp(t);
   const { session } = await start();
-  prompt(session.id, [{ as: 'another-session', ...askToRun('a', 'ls')[1] }]);
+  prompt(session.id, [{ askSessionId: 'another-session', ...askToRun('a', 'ls')[1] }]);
   await hub.call(session.id, 'permission', { id: await untilRequest(session.id), approved: true });
   await hub.untilReady(session.id, 1);
   assert.deepEqual(calls('answer'), [selected('yes')]);

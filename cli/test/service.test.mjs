@@ -132,7 +132,7 @@ test('a launchd agent is installed with the token, replaced and removed', async 
   assert.equal(existsSync(file), false);
 });
 
-test('the service of a paired computer has no token: it reads the stored one', async (t) => {
+test('the service of a paired computer has no token, because the service reads the stored token', async (t) => {
   for (const platform of ['linux', 'darwin']) {
     const { env, described } = setUp(t, platform);
     await installService(described, { token: null, env });
@@ -144,7 +144,7 @@ test('the service of a paired computer has no token: it reads the stored one', a
   assert.match(inFolder({ SESSION_GATEWAY_HOME: '/state' }), /^Environment="SESSION_GATEWAY_HOME=\/state"$/m);
 });
 
-test('a service manager that refuses is quoted, and a missing one is named', async (t) => {
+test('the error of a service manager is quoted, and a missing service manager is named', async (t) => {
   const { env, described } = setUp(t, 'linux');
   const install = (changes) => installService(described, { token: 'x', env: { ...env, ...changes } });
   await assert.rejects(install({ FAILING: 'enable' }), /^Error: systemctl --user enable \S+ failed: refused$/);

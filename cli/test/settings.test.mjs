@@ -29,7 +29,7 @@ const modelOption = (currentValue = 'small') => ({
     },
   ],
 });
-const SCRIPT = { created: { modes: MODES, configOptions: [modelOption()] } };
+const SCRIPT = { newSession: { modes: MODES, configOptions: [modelOption()] } };
 
 test('the session metadata have the modes, the models and the id of the agent', async (t) => {
   const { hub, start } = await setUp(t, SCRIPT);
@@ -72,7 +72,7 @@ test('a prompt waits until the stored mode is set again', async (t) => {
   await hub.call(first.session.id, 'set-session-config', { permissionMode: 'plan' });
   await first.stop();
   const initialize = { agentCapabilities: { sessionCapabilities: { resume: {} } } };
-  setScript({ ...SCRIPT, initialize, setModeMs: 300 });
+  setScript({ ...SCRIPT, initialize, setModeDelayMs: 300 });
   const { session } = await start({ agentStartTimeoutMs: 1 });
   prompt(session.id, [{ say: 'done' }]);
   await hub.untilReady(session.id, 1);
@@ -126,7 +126,7 @@ test('the usage of a turn is published at the end of the turn', async (t) => {
 
 test('modes that the hub knows are published under the hub’s names', async (t) => {
   const availableModes = ['default', 'autoEdit', 'yolo', 'plan', 'other'].map((id) => ({ id, name: `Mode ${id}` }));
-  const { hub, start } = await setUp(t, { created: { modes: { currentModeId: 'default', availableModes } } });
+  const { hub, start } = await setUp(t, { newSession: { modes: { currentModeId: 'default', availableModes } } });
   putScriptedAgent(t, 'gemini');
   const { session } = await start({ command: undefined, agent: 'gemini', flavor: 'delta' });
   const { modes } = await hub.waitUntil(() => hub.sessions.get(session.id).metadata.modes && hub.sessions.get(session.id).metadata);
@@ -190,7 +190,7 @@ test('Claude Code is started without the permission to skip requests if it would
   for (const uid of [1000, undefined]) assert.equal(sessionMeta({}, uid), undefined);
 });
 
-test('the permission modes of the hub map to those of each agent', () => {
+test('the permission modes of the hub map to the permission modes of each agent', () => {
   const launch = (name) => ({ title: name, entry: AGENTS[name] });
   const modes = (...ids) => ids.map((id) => ({ id, name: id }));
   const byAgent = { modeId: 'yolo', approvesAll: false };
@@ -209,8 +209,8 @@ test('the permission modes of the hub map to those of each agent', () => {
 
 test('a mode that the user selects with the approval of a plan is set after the agent’s own mode, and applies to requests meanwhile', async (t) => {
   const script = {
-    created: { modes: { currentModeId: 'plan', availableModes: ['default', 'acceptEdits', 'plan'].map((id) => ({ id, name: id })) } },
-    setModeMs: 200,
+    newSession: { modes: { currentModeId: 'plan', availableModes: ['default', 'acceptEdits', 'plan'].map((id) => ({ id, name: id })) } },
+    setModeDelayMs: 200,
   };
   const { hub, dir, calls, prompt, untilRequest, start } = await setUp(t, script);
   const { session } = await start();

@@ -61,10 +61,10 @@ export async function run(command, args, { cwd = ROOT, env = {}, show = false, o
   if (running.size === 0) onStop(stopAll);
   const options = { cwd, env: environmentWith(env), windowsHide: true };
   // With `show`, the program stays in this process group, so that it receives the terminal's Ctrl-C.
-  const { child, release } = show
+  const { child, release: stopGuard } = show
     ? { child: spawn(command, args, { ...options, stdio: 'inherit' }) }
-    : startWithLocks(command, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
-  // Without a process id, `kill` would signal this process's group.
+    : startGroupThatHoldsLocks(command, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+  // A program that could not be started has no process id. It is not added, because to kill it would signal this process's own group.
   const sets = child.pid === undefined ? [] : [running, ...enclosing.map((scope) => scope.running)];
   sets.forEach((set) => set.add(child));
   if (priority !== undefined && child.pid !== undefined) setPriority(child.pid, priority);
@@ -88,7 +88,7 @@ export async function run(command, args, { cwd = ROOT, env = {}, show = false, o
     child.once('close', (exitCode, exitSignal) => resolve({ code: exitCode, signal: exitSignal }));
   }).finally(() => {
     sets.forEach((set) => set.delete(child));
-    release?.();
+    stopGuard?.();
   });
 
   if (code !== 0) throw new CommandFailed([command, ...args].join(' '), code, signal, errorOutput);
@@ -161,12 +161,12 @@ function startError(command, error) {
 }
 
 /**
- * Starts a program as a process group that ends with this process. Adds the group to the locks of this process.
+ * Starts a program as a process group that ends with this process. The locks of this process stay held until the group has ended, too.
  * @param {string} command
  * @param {string[]} args
  * @param {import('node:child_process').SpawnOptions} options
  */
-function startWithLocks(command, args, options) {
+function startGroupThatHoldsLocks(command, args, options) {
   const group = startGroup(command, args, options);
   holdLocksFor(group.pids);
   return group;

@@ -190,7 +190,7 @@ test('a part of a JSON value with line breaks is not changed', async () => {
   assert.deepEqual(await split(text), { text, counts: { statements: 4, split: 0, repaired: 0 } });
 });
 
-test('triggers come after the rows, so that they do not change them', async () => {
+test('triggers are created after the rows, so that the triggers do not change the rows', async () => {
   const trigger = '\nCREATE TRIGGER g AFTER UPDATE ON t BEGIN UPDATE t SET n = n + 1; END;';
   const row = `\nINSERT INTO t VALUES(1,${LONG.text},0);`;
   const table = '\nCREATE TABLE t (id INTEGER PRIMARY KEY, v, n);';

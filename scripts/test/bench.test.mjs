@@ -6,7 +6,7 @@ import { resolve } from 'node:path';
 import test from 'node:test';
 import { formatComparisons, joinPasses, makeComparison } from '../../bench/lib/comparison.mjs';
 import { withTimeout } from '../lib/await.mjs';
-import { compare, paceOf, summarize, takeTurns } from '../../bench/lib/measure.mjs';
+import { compare, scheduleOf, summarize, takeTurns } from '../../bench/lib/measure.mjs';
 import { Connection } from '../../bench/lib/http.mjs';
 import { readOptions } from '../../bench/lib/options.mjs';
 import { cpuSeconds } from '../../bench/lib/processes.mjs';
@@ -22,7 +22,7 @@ function compute(milliseconds) {
   while (used() < milliseconds);
 }
 
-test('the CPU time of a request is that of all slices, its rate that of the median slice', () => {
+test('the CPU time of a request is the mean over all slices, and the rate is the rate of the median slice', () => {
   const slices = [
     { samples: [1, 3], count: 2, seconds: 1, cpuMs: 4 },
     { samples: [2], count: 1, seconds: 1, cpuMs: 5 },
@@ -31,32 +31,32 @@ test('the CPU time of a request is that of all slices, its rate that of the medi
   assert.deepEqual(summarize(slices), { p50: 3, p99: 9, perSecond: 2, cpuMs: 3 });
 });
 
-test('a slice without requests or duration has no CPU time of a request and no rate', () => {
+test('without a number of requests there is no CPU time of a request, and without a duration there is no rate', () => {
   assert.deepEqual(summarize([{ samples: [1, 2], cpuMs: 7 }]), { p50: 1, p99: 2 });
   assert.deepEqual(summarize([{ count: 4, cpuMs: 2 }]), { cpuMs: 0.5 });
   assert.deepEqual(summarize([{ count: 0, seconds: 1, cpuMs: 2 }]), { perSecond: 0 });
   assert.deepEqual(summarize([{ count: 4, seconds: 2 }]), { perSecond: 2 });
 });
 
-test('three sides take turns in all orders', async () => {
+test('three servers are measured in all orders', async () => {
   const orders = Array.from({ length: 6 }, () => '');
-  const slice = async ({ name }, _, turn) => {
+  const measureSlice = async ({ name }, _, turn) => {
     orders[turn] += name;
     return {};
   };
-  await takeTurns([{ name: 'a' }, { name: 'b' }, { name: 'c' }], 6, { slice });
+  await takeTurns([{ name: 'a' }, { name: 'b' }, { name: 'c' }], 6, { measureSlice });
   assert.deepEqual(orders.toSorted(), ['abc', 'acb', 'bac', 'bca', 'cab', 'cba']);
 });
 
-test('sides take turns, each is first equally often, and preparation is before all slices of a turn', async () => {
+test('each server is measured first equally often, and all servers are prepared before the first slice of a turn', async () => {
   const calls = [];
-  const log = (what) => async (side, _context, turn) => {
-    calls.push(`${what} ${side.name}${turn ?? ''}`);
+  const log = (what) => async (server, _context, turn) => {
+    calls.push(`${what} ${server.name}${turn ?? ''}`);
     return { count: 1, seconds: 1, samples: [1] };
   };
   const figures = await takeTurns([{ name: 'a' }, { name: 'b' }], 2, {
     prepare: log('prepare'),
-    slice: log('slice'),
+    measureSlice: log('slice'),
     finish: log('finish'),
   });
   assert.deepEqual(calls, [
@@ -79,13 +79,13 @@ test('sides take turns, each is first equally often, and preparation is before a
   ]);
 });
 
-test('the CPU time of a slice is that of the side’s process, with what it does shortly after the slice', async () => {
-  const slice = async () => {
+test('the CPU time of a slice includes work of the process shortly after the slice', async () => {
+  const measureSlice = async () => {
     compute(20);
     setTimeout(() => compute(20), 1);
     return { count: 10 };
   };
-  const { own } = await takeTurns([{ name: 'own', pid: process.pid }], 1, { slice });
+  const { own } = await takeTurns([{ name: 'own', pid: process.pid }], 1, { measureSlice });
   assert.ok(own.cpuMs >= 3.9, `${own.cpuMs} ms`);
 });
 
@@ -122,13 +122,13 @@ test('the timeout error names the missing event', async (t) => {
   await assert.rejects(connection.send(connection.get('/api/sessions')), /waiting for the response to GET \/api\/sessions/);
 });
 
-test('the interval of a median has the ranks of the sign test', () => {
+test('the confidence interval of a median has the ranks of the sign test', () => {
   // Tables of the sign test: with 5 % of error, two-sided.
   const ranks = { 1: 1, 4: 1, 6: 1, 8: 1, 9: 2, 12: 3, 20: 6, 25: 8, 36: 12, 50: 18 };
   for (const [count, rank] of Object.entries(ranks)) assert.equal(rankOfInterval(Number(count)), rank, `${count} samples`);
 });
 
-test('the ratio of two builds is the median of the slices’ ratios, with its interval of confidence as the spread', () => {
+test('the ratio of two builds is the median of the slices’ ratios, and the spread is its confidence interval', () => {
   const a = slicesOf(1, 1, 1, 1, 1, 1, 1, 1, 1, 1);
   const b = slicesOf(1.3, 1.1, 1.2, 1.4, 1.5, 1.6, 1.7, 9, 0.1, 1.8);
   const { ratio, spread } = ratioOf(a, b, 'cpuMs');
@@ -201,8 +201,8 @@ test('the table of a comparison has ratios with their spread, and CPU time next 
   ]);
 });
 
-test('a row has CPU time, its ratio to the floor and the verdict on it', () => {
-  const declared = { id: 'post', work: 'POST', headline: 'p50', cpuTarget: 1.4 };
+test('a row has the CPU time, the ratio of the CPU time to the floor, and the verdict on this ratio', () => {
+  const declared = { id: 'post', work: 'POST', headline: 'p50', maxCpuRatio: 1.4 };
   const row = makeRow(declared, { floor: { p50: 1, cpuMs: 1 }, hub: { p50: 2, cpuMs: 1.5 } });
   assert.equal(row.cpuRatio, 1.5);
   assert.deepEqual(row.cpuTarget, { text: '<= 1.4 x floor', met: false });
@@ -210,13 +210,13 @@ test('a row has CPU time, its ratio to the floor and the verdict on it', () => {
 });
 
 test('the CPU time of a row with slices is compared slice by slice', () => {
-  const side = (...times) => ({ p50: 1, cpuMs: 9, slices: slicesOf(...times) });
-  const row = makeRow({ id: 'post', work: 'POST', headline: 'p50' }, { floor: side(1, 9, 1), hub: side(2, 18, 30) });
+  const server = (...times) => ({ p50: 1, cpuMs: 9, slices: slicesOf(...times) });
+  const row = makeRow({ id: 'post', work: 'POST', headline: 'p50' }, { floor: server(1, 9, 1), hub: server(2, 18, 30) });
   assert.equal(row.cpuRatio, 2);
 });
 
 test('a row without CPU time or without a hub has no ratio and no verdict', () => {
-  const declared = { id: 'post', work: 'POST', headline: 'p50', cpuTarget: 1.4 };
+  const declared = { id: 'post', work: 'POST', headline: 'p50', maxCpuRatio: 1.4 };
   const withoutTime = makeRow(declared, { floor: { p50: 1 }, hub: { p50: 2 } });
   assert.deepEqual([withoutTime.ratio, withoutTime.cpuRatio, withoutTime.cpuTarget.met], [2, null, null]);
   assert.equal(makeRow(declared, { floor: { p50: 1, cpuMs: 1 } }).cpuRatio, null);
@@ -234,7 +234,7 @@ test('--compare measures the floor and two builds in more slices', () => {
     ],
   );
   assert.ok(!names.includes('start') && names.includes('wake'));
-  for (const quick of [false, true]) assert.ok(paceOf({ quick, compares: true }).rounds > paceOf({ quick }).rounds);
+  for (const quick of [false, true]) assert.ok(scheduleOf({ quick, compares: true }).rounds > scheduleOf({ quick }).rounds);
   assert.deepEqual(
     readOptions(['--floor']).workers.map(({ name }) => name),
     ['floor'],

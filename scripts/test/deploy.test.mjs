@@ -1,4 +1,5 @@
-// The configuration of a deployment: wrangler.toml with the settings of deployment.json. tests/e2e/deploy.test.mjs deploys.
+// The configuration of a deployment: wrangler.toml with the settings of deployment.json. tests/e2e/deploy.test.mjs tests the deployment
+// itself.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -10,10 +11,10 @@ import { inProject } from '../lib/paths.mjs';
 const TOML = readFileSync(inProject('wrangler.toml'), 'utf8');
 const ID = '5f0d2b0a-0000-4000-8000-000000000001';
 
-/** @param {string} toml @param {string} env @param {import('../lib/deploy/record.mjs').Deployment} [recorded] */
-function configOf(toml, env, recorded) {
+/** @param {string} toml @param {string} env @param {import('../lib/deploy/record.mjs').Deployment} [settings] of deployment.json */
+function configOf(toml, env, settings) {
   const base = /** @type {Record<string, any>} */ (parse(toml));
-  return /** @type {Record<string, any>} */ (makeConfig(base, env, mergeDeployment(base, env, recorded)));
+  return /** @type {Record<string, any>} */ (makeConfig(base, env, mergeDeployment(base, env, settings)));
 }
 
 test('a hub that was deployed by hand keeps its database and its variables', () => {
@@ -36,17 +37,17 @@ database_id = "${ID.replace('5f', '6f')}"
 });
 
 test('deployment.json replaces variables and other parts of wrangler.toml', () => {
-  const vars = { HUB_LOCATION: 'weur', VOCABULARY: { agents: { zeta: 'alpha' } } };
+  const vars = { HUB_LOCATION: 'weur', VOCABULARY: { agents: { 'my-claude': 'alpha' } } };
   const config = configOf(TOML, 'production', { domain: 'hub.example.com', vars, wrangler: { limits: { cpu_ms: 300_000 } } });
   assert.deepEqual(config.routes, [{ pattern: 'hub.example.com', custom_domain: true }]);
   assert.deepEqual(config.vars.VOCABULARY, vars.VOCABULARY);
   assert.equal(config.vars.HUB_LOCATION, 'weur');
-  assert.equal(config.vars.NAMESPACE_ROUTING, 'token', 'the others stay');
+  assert.equal(config.vars.NAMESPACE_ROUTING, 'token', 'the other variables stay');
   assert.deepEqual(config.limits, { cpu_ms: 300_000 });
 });
 
 test('a deployment without the access token is refused, and the local hub reads all variables of .dev.vars', () => {
   assert.deepEqual(configOf(TOML, 'production').secrets, { required: ['CLI_API_TOKEN'] });
-  // With `secrets`, `wrangler dev` reads only the secrets that it lists.
+  // If wrangler.toml had `secrets`, `wrangler dev` would ignore the variables of .dev.vars that `secrets` does not list.
   assert.equal(parse(TOML).secrets, undefined);
 });

@@ -47,7 +47,7 @@ test('lanes run in parallel, and the checks of a lane in order', async () => {
   assert.deepEqual(order.slice(3), ['a ends', 'b begins', 'b ends']);
 });
 
-test('a check waits for its dependency in another lane, and does not run if that failed', async () => {
+test('a check waits for its dependency in another lane, and does not run if the dependency failed', async () => {
   const { order, check } = recorder();
   const results = await runChecks(
     [check('build', 'one', { fails: true }), check('use', 'two', { after: ['build'] }), check('other', 'two')],

@@ -73,7 +73,7 @@ test('a progress line shows the state of one step, and fits several into the wid
   assert.equal(line.split(' · ').length, 4);
 });
 
-test('names similar to a mistyped one are found, most similar first', () => {
+test('names similar to a mistyped name are found, the most similar name first', () => {
   const files = ['tests/e2e/push.test.mjs', 'tests/e2e/panic.test.mjs', 'scripts/test/lock.test.mjs'];
   assert.deepEqual(closeMatches('tests/e2e/pusch.test.mjs', files), ['tests/e2e/push.test.mjs']);
   assert.deepEqual(closeMatches('lock', files), ['scripts/test/lock.test.mjs']);
@@ -137,7 +137,7 @@ test('the error about a problem of the computer has a hint what to do', async ()
   }
 });
 
-test('when one of several parallel tasks fails, the programs of the others are ended and its error is thrown', async () => {
+test('when a parallel task fails, the programs of the other tasks are ended, and the error of the failed task is thrown', async () => {
   let endless;
   const forever = () => (endless = run(process.execPath, ['-e', 'setInterval(() => {}, 1e6)']));
   const failing = () => run(process.execPath, ['-e', 'process.exit(3)']);
@@ -224,7 +224,7 @@ test('the token of a namespace is derived from the secret as docs/PROTOCOL.md de
   assert.equal(namespaceToken('s3cret', 'team-7', 2), '2.mtLJelEXUwhNSw9omBOclo9NKb0_UBnYt4OO5-6pQWw:team-7');
 });
 
-test('a configured browser replaces the default ones', () => {
+test('a configured browser replaces the default browsers', () => {
   assert.equal(findBrowser(process.execPath), process.execPath);
   assert.equal(findBrowser(path.join(process.execPath, 'nothing')), undefined);
 });

@@ -38,7 +38,7 @@ test('each action is pinned to a commit, with its version in a comment', () => {
   }
 });
 
-test('a job may only read the repository, unless it names more', () => {
+test('a job may only read the repository, unless it names further permissions', () => {
   const writers = WORKFLOWS.flatMap(({ name, text }) => {
     const { permissions, jobs } = parse(text);
     assert.deepEqual(permissions, { contents: 'read' }, name);

@@ -17,7 +17,7 @@ after(() => hub.stop());
 
 const SCRIPT = {
   initialize: { agentCapabilities: { loadSession: true, sessionCapabilities: { resume: {} } } },
-  created: {
+  newSession: {
     modes: {
       currentModeId: 'ask',
       availableModes: [

@@ -26,7 +26,7 @@ database_id = "hub"
 /** Returns a text of at most `bytes` bytes, with characters that SQL and JSON escape. */
 const textToEscape = (bytes) => `it's "quoted"\n\\n; ä€😀\t`.repeat(bytes / 32);
 
-test('an exported database with large rows is restored into an empty one, with every row', async (t) => {
+test('every row of an exported database with large rows is restored into an empty database', async (t) => {
   const folder = mkdtempSync(path.join(tmpdir(), 'hub-backup-'));
   t.after(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
   const [source, target] = ['source', 'target'].map((name) => path.join(folder, name));

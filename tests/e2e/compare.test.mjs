@@ -11,7 +11,7 @@ test('npm run bench -- --compare prints ratios with their spread, CPU time and r
   const text = await runQuickly(t, '--compare', '--only', 'post,wake', build, build);
   const ratio = /^\d+\.\d\d \(\d+\.\d\d to \d+\.\d\d\)$/;
   const cpu = /^\d+\.\d\d ms, \d+\.\d\d x floor$/;
-  for (const work of ['POST message -> CLI `update`, at 16', 'first message after a sleep -> ack']) {
+  for (const work of ['POST message -> CLI `update`, 16 concurrent', 'first message after a sleep -> ack']) {
     const [, , relative, , cpuA, cpuB, relativeCpu] = cellsOf(text, work);
     for (const cell of [relative, relativeCpu]) assert.match(cell, ratio, work);
     for (const cell of [cpuA, cpuB]) assert.match(cell, cpu, work);

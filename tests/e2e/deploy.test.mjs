@@ -1,4 +1,4 @@
-/** `npm run deploy`: deploys and updates a hub, also a second one in the same account, and says what is missing. */
+/** `npm run deploy`: deploys and updates a hub, also a second hub in the same account, and says what is missing. */
 
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -38,7 +38,7 @@ describe('npm run deploy', { concurrency: 3 }, () => {
     assert.equal(place.platform.workers.get(NAME).versions.length, 2);
   });
 
-  test('deploys an environment beside production, and runs commands of wrangler for the one that is named', async (t) => {
+  test('deploys an environment beside production, and runs commands of wrangler for the environment that is named', async (t) => {
     const place = await startPlatform(t);
     const address = await startHealth(t);
     const deploy = (...args) =>

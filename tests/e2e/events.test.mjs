@@ -115,7 +115,7 @@ for (const channel of Object.keys(CHANNELS)) {
       await web.patch(`/api/sessions/${one.session.id}`, { name: 'One' });
       await web.registerMachine({ id: namespace, metadata: { displayName: 'M' } });
       await web.patch(`/api/sessions/${two.session.id}`, { name: 'Two' });
-      // Events arrive in order: an event that has not arrived before the last one was not sent.
+      // Events arrive in order. So an event that has not arrived before the last event was not sent.
       const last = { all: two.session.id, one: null, two: two.session.id, machine: null, allAndOne: two.session.id };
       for (const [name, sessionId] of Object.entries(last)) {
         if (sessionId) await feeds[name].nextEvent('session-updated', sessionId);

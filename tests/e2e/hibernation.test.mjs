@@ -155,7 +155,7 @@ describe('a hibernating object', { concurrency: true }, () => {
         assert.equal((await web.get(`/cli/machines/${encodeURIComponent(machine.id)}`)).body.machine.active, true);
       });
 
-      test('is woken by a CLI that disconnects, and does not call it any longer', async () => {
+      test('is woken by a CLI that disconnects, and no longer calls this CLI', async () => {
         const { target, namespace, web, session, cli } = clients;
         const tallyBefore = await target.readTally(namespace);
         await target.hibernate(namespace);
@@ -224,7 +224,7 @@ describe('an idle object', { concurrency: true }, () => {
       const namespace = `pinged-${tokenIn}`;
       const session = await hub.web(namespace).openSession({ tag: namespace });
       const cli = await connectCli(t, hub, { namespace, tokenIn, auth: { sessionId: session.id } });
-      // Right after a ping, the next one is 30 s away.
+      // Right after a ping, the next ping is 30 s away.
       await cli.pings.next(() => true, 'a ping', PING_TIMEOUT_MS);
       // The client answers the hub's ping before it sends this event.
       await cli.emitWithAck('ping', {});
@@ -250,7 +250,7 @@ describe('an idle object', { concurrency: true }, () => {
       const session = await web.openSession({ tag: namespace });
       const feed = await openFeed(t, web, channel, { all: 'true' });
       const waitForHeartbeat = () => feed.next(({ type }) => type === 'heartbeat', 'a heartbeat', PING_TIMEOUT_MS);
-      // Right after a heartbeat, the next one is 30 s away.
+      // Right after a heartbeat, the next heartbeat is 30 s away.
       await waitForHeartbeat();
       await hub.hibernate(namespace);
       const tallyBefore = await hub.readTally(namespace);
@@ -282,7 +282,7 @@ describe('an idle object', { concurrency: true }, () => {
     assert.equal(await stored.first('active'), 0);
   });
 
-  test('hibernates although a CLI connected while another one disconnected', async (t) => {
+  test('hibernates even if a CLI connected while another CLI disconnected', async (t) => {
     const namespaces = Array.from({ length: 12 }, (_, index) => `overlapping-${index}`);
     const clis = [];
     for (const namespace of namespaces) {

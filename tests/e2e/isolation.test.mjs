@@ -19,7 +19,7 @@ const MACHINE_CALLS = ROUTES.filter(({ route }) => /\/machines\/\{/.test(route))
 
 const METHODS = ['GET', 'POST', 'PATCH', 'PUT', 'DELETE'];
 
-/** Returns a path of a route: the first parameter is `id`, and others are unknown ids. */
+/** Returns a path of a route. The first parameter is `id`, and the other parameters are unknown ids. */
 const fillPath = (route, id) => route.replace(/\{[^}]+\}/, encodeURIComponent(id)).replace(/\{[^}]+\}/g, 'nothing');
 
 const tokenOf = (namespace) => createHmac('sha256', SECRET).update(`namespace:${namespace}`).digest('base64url');
@@ -160,7 +160,7 @@ describe('an unknown id', () => {
 });
 
 describe('authentication', () => {
-  test('returns a JWT for a valid access token, and an error for an invalid one', async () => {
+  test('returns a JWT for a valid access token, and an error for an invalid access token', async () => {
     const before = Date.now();
     const { status, body, headers } = await hub.web('own').post('/api/auth', { accessToken: hub.token('own') });
     assert.equal(status, 200);

@@ -150,7 +150,7 @@ describe('the timeout', { concurrency: true }, () => {
     await waitUntilInactive(feed, earliest, 'broken', session.id);
   });
 
-  test('of a session treats a keep-alive of the future as a current one', async (t) => {
+  test('of a session treats a keep-alive from the future as a current keep-alive', async (t) => {
     const session = await hub.web('future').openSession({ tag: 'future' });
     const feed = await openFeed(t, 'future');
     const cli = await connectCli(t, hub, { namespace: 'future', auth: { sessionId: session.id } });

@@ -160,13 +160,13 @@ describe('the npm packages', { skip: process.platform === 'win32' }, () => {
     assert.deepEqual(await withTimeout(taken.exited, 'its end'), [1, null]);
   });
 
-  test('of two hubs that are started at once in a new folder, one gets it and the other says so', async (t) => {
+  test('if two hubs are started at once in a new folder, one uses the folder, and the other reports this', async (t) => {
     const data = path.join(temporaryFolder(t), 'data');
     const ports = [await freePort(), await freePort()];
     const children = ports.map((own) => computer.npx(['session-gateway-hub', '--data', data, '--port', String(own)]));
     const outcomes = await Promise.all(
       children.map(async ({ lines }) => {
-        // The first prints its title once it has the folder.
+        // The first hub prints its title once it has the data folder.
         const isOutcome = (line) => line === 'Session gateway hub' || line.startsWith('A hub is already running in this folder');
         return (await lines.first(isOutcome, 'its outcome')) === 'Session gateway hub';
       }),
@@ -242,7 +242,7 @@ describe('the npm packages', { skip: process.platform === 'win32' }, () => {
 
   test('a full disk is one sentence at the start, and does not end a hub that runs', async (t) => {
     if (process.platform !== 'linux' || process.getuid() !== 0) return t.skip('only root on Linux can mount a small disk');
-    // Unlike those of a test, the steps of a lifetime run in reverse order: the folder is removed after the disk.
+    // Unlike the clean-up steps of a test, the steps of a lifetime run in reverse order: the folder is removed after the disk.
     const lifetime = new Lifetime();
     t.after(() => lifetime.end());
     const disk = temporaryFolder(lifetime);

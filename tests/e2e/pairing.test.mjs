@@ -16,7 +16,7 @@ const REVOKED_WITHIN_MS = 10_000;
 const hub = await startHub();
 after(() => hub.stop());
 
-/** Returns a function that starts the CLI, and one that decides about its request. */
+/** Returns a function that starts the CLI, and a function that decides about the request of the CLI. */
 function setUp(t, namespace) {
   const options = { dir: temporaryFolder(t), home: temporaryFolder(t) };
   const web = hub.web(namespace);

@@ -10,7 +10,7 @@ const SESSION_TIMEOUT_MS = 30_000;
 /** Tolerance between times that this process and the runtime read. */
 const CLOCK_TOLERANCE_MS = 250;
 const MESSAGE_COUNT = 300;
-/** How long a restarted hub waits for the CLI of a call. tests/it/grace.rs tests it. */
+/** How long a restarted hub waits for the CLI of a call. tests/it/grace.rs tests this wait. */
 const GRACE_MS = 10_000;
 /** How many tests run at a time: each starts its own runtime twice. */
 const CONCURRENCY = 3;

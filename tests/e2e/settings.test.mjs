@@ -1,4 +1,4 @@
-/** An invalid setting fails every request with an error that names it; the hub never falls back to a default. */
+/** With an invalid setting, every request fails with an error that names the setting. The hub never falls back to a default. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -110,7 +110,7 @@ test('the largest message takes at most 2.5 times its size, and later ones reuse
     assert.equal(status, 200);
     growth.push((await hub.readWasmMemory()) - before);
   }
-  // There is memory for one of two messages. The other message waits until the slow database has written the first one.
+  // There is memory for one of two messages. The other message waits until the slow database has written the first message.
   await hub.setFaults([{ on: 'writes', kind: 'slow', ms: 3_000 }]);
   const acks = await Promise.all([send(cli, texts[0]), send(second, texts[0])]);
   assert.ok(

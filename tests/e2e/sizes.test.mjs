@@ -131,7 +131,7 @@ test('the largest message is sent whole to CLIs, and without content to web clie
     const { seq, id } = await cli.emitWithAck('message', { sid: session.id, message: content }, TIMEOUT_MS);
     const update = await second.nextUpdate('new-message');
     assert.deepEqual(update.message.content, content);
-    // The hub pings after a large update, and closes a socket that gets another one before its pong.
+    // The hub pings after a large update, and closes a socket that gets another large update before its pong.
     if (bytes > 2 * MIB) await second.pings.first((at) => at >= since, 'a ping after the update');
     await second.emitWithAck('ping', null);
     for (const feed of feeds) {

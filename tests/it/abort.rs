@@ -1,5 +1,5 @@
-//! What follows an abort: a keep-alive that the CLI sends after the request keeps the session active, and a session whose CLI is
-//! still connected is neither deleted nor started again.
+//! The state of a session after an abort. A keep-alive that the CLI sends after the abort request keeps the session active. A
+//! session whose CLI is still connected is neither deleted nor started again.
 
 use crate::lifecycle::{end_session, post_action, session_with_methods};
 use crate::support::cli::Cli;
@@ -20,7 +20,7 @@ async fn is_active(world: &World, session: &str) -> bool {
 /// Aborts a session. Its CLI acknowledges without a keep-alive.
 async fn abort(world: &World, session: &str, cli: &mut Cli) {
     let reply = post_action(world, session, "abort", &json!({}));
-    cli.serve("abort", &json!({})).await;
+    cli.respond_to_next_call("abort", &json!({})).await;
     reply.reply().await.ok();
 }
 
@@ -85,13 +85,13 @@ async fn a_keep_alive_after_the_acknowledgement_is_not_overwritten_while_the_abo
     assert_eq!(cli.update_agent_state(&session, 1, &state).await["result"], "success");
     let reply = post_action(&world, &session, "abort", &json!({}));
     let call = cli.next_call().await;
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     cli.respond(&call, &json!({}));
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the abort reads the pending request");
     cli.emit("session-alive", &json!({"sid": session}));
     run_until_idle().await;
-    world.db.release();
+    world.db.release_results();
     reply.reply().await.ok();
     assert!(is_active(&world, &session).await);
 }
@@ -122,7 +122,7 @@ async fn a_cli_that_disconnects_after_an_abort_leaves_an_inactive_session_at_onc
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cli_that_disconnects_after_an_abort_does_not_end_a_session_that_another_one_serves() {
+async fn a_cli_that_disconnects_after_an_abort_does_not_end_a_session_that_another_cli_serves() {
     let (world, session, mut cli) = session_with_methods(&["abort"]).await;
     let second = world.live_cli(&session).await;
     let reply = post_action(&world, &session, "abort", &json!({}));
@@ -156,7 +156,7 @@ async fn a_cli_that_ends_its_session_during_an_abort_leaves_an_inactive_session(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_whose_connected_cli_has_not_reported_it_alive_says_so() {
+async fn the_error_for_an_inactive_session_says_if_its_cli_is_connected_but_has_not_reported_it_alive() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let path = format!("/api/sessions/{session}");
@@ -185,13 +185,13 @@ async fn an_aborted_session_whose_cli_is_connected_is_not_deleted() {
     );
     cli.register("killSession").await;
     let archiving = post_action(&world, &session, "archive", &json!({}));
-    cli.serve("killSession", &json!({})).await;
+    cli.respond_to_next_call("killSession", &json!({})).await;
     archiving.reply().await.ok();
     delete(&world, &session).await.ok();
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_inactive_session_is_deleted_once_its_cli_has_left_it() {
+async fn an_inactive_session_can_be_deleted_once_its_cli_has_left_it() {
     for reason in ["disconnect", "session-end", "no keep-alive for 31 s"] {
         let (world, session, mut cli, _) = aborted_session().await;
         match reason {
@@ -229,7 +229,7 @@ async fn a_resume_starts_a_process_once_the_connected_cli_leaves_the_session() {
             "disconnect" => cli.socket.close(),
             _ => end_session(&world, &session, &mut cli).await,
         }
-        runner.serve("spawnSession", &json!({"success": true})).await;
+        runner.respond_to_next_call("spawnSession", &json!({"success": true})).await;
         world.live_cli(&session).await;
         assert_eq!(reply.reply().await.ok(), success(&session), "{reason}");
     }
@@ -249,7 +249,7 @@ async fn a_resume_fails_while_the_connected_cli_is_silent_and_starts_a_process_a
     let reply = resume(&world, &session);
     runner.emit_with_ack("machine-alive", &json!({"machineId": "m"})).await;
     world.advance(RESUME_TIMEOUT_MS).await;
-    runner.serve("spawnSession", &json!({"success": true})).await;
+    runner.respond_to_next_call("spawnSession", &json!({"success": true})).await;
     world.live_cli(&session).await;
     assert_eq!(reply.reply().await.ok(), success(&session));
 }

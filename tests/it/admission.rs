@@ -14,7 +14,7 @@ const INVALID: &str = r#"40/cli,{"token":"wrong"}"#;
 
 /// Opens a socket without a token and receives the OPEN packet.
 async fn open_socket(world: &World) -> Socket {
-    let mut socket = world.open_cli(false);
+    let mut socket = world.open_cli();
     assert!(matches!(parse_frame(&socket.next_text().await), Received::Open(_)));
     socket
 }
@@ -146,7 +146,7 @@ async fn a_socket_with_too_many_queued_empty_frames_is_closed() {
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
     world.hibernate_and_wake().await;
-    world.db.hold_all();
+    world.db.hold_all_results();
     cli.emit_for_ack("message", &json!({"sid": session, "message": {}}));
     run_until_idle().await;
     let (hub, conn) = (world.hub(), world.rt.conn(cli.socket.key).unwrap());
@@ -160,12 +160,12 @@ async fn a_socket_with_too_many_queued_empty_frames_is_closed() {
 async fn at_most_two_hundred_sockets_without_a_token_wait_for_connect() {
     let world = World::new();
     let has_room = || world.hub().has_room_for_cli(Upgrade::Unauthenticated);
-    let opening: Vec<_> = (0..200).map(|_| world.open_cli(false)).collect();
+    let opening: Vec<_> = (0..200).map(|_| world.open_cli()).collect();
     assert!(!has_room());
     opening[0].send(VALID);
     run_until_idle().await;
     assert!(has_room(), "a connected socket does not count");
-    let _one_more = world.open_cli(false);
+    let _one_more = world.open_cli();
     assert!(!has_room());
     world.hibernate_and_wake().await;
     assert!(!has_room(), "the limit applies after hibernation");
@@ -174,15 +174,15 @@ async fn at_most_two_hundred_sockets_without_a_token_wait_for_connect() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sockets_without_a_token_do_not_block_those_with_one() {
+async fn sockets_without_a_token_do_not_block_sockets_with_a_token() {
     let world = World::new();
-    let _unauthenticated: Vec<_> = (0..200).map(|_| world.open_cli(false)).collect();
+    let _unauthenticated: Vec<_> = (0..200).map(|_| world.open_cli()).collect();
     let has_room = || {
         [Upgrade::Unauthenticated, Upgrade::Authenticated, Upgrade::Bridged]
             .map(|upgrade| world.hub().has_room_for_cli(upgrade))
     };
     assert_eq!(has_room(), [false, true, true]);
-    let authenticated: Vec<_> = (0..31_800).map(|_| world.open_cli(true)).collect();
+    let authenticated: Vec<_> = (0..31_800).map(|_| world.open_cli_after(Upgrade::Authenticated)).collect();
     assert_eq!(has_room(), [false, false, false], "the limit of all sockets is reached");
     assert!(!world.hub().has_room_for_socket(), "web clients are rejected, too");
     authenticated[0].close();
@@ -193,7 +193,7 @@ async fn sockets_without_a_token_do_not_block_those_with_one() {
 #[tokio::test(start_paused = true)]
 async fn closed_sockets_count_until_their_clients_answer() {
     let world = World::new();
-    let sockets: Vec<_> = (0..MAX_SOCKETS).map(|_| world.open_cli(true)).collect();
+    let sockets: Vec<_> = (0..MAX_SOCKETS).map(|_| world.open_cli_after(Upgrade::Authenticated)).collect();
     let [dead, answering] = [&sockets[0], &sockets[1]];
     dead.never_answer_close();
     for socket in [dead, answering] {
@@ -203,7 +203,7 @@ async fn closed_sockets_count_until_their_clients_answer() {
     assert!(!world.hub().has_room_for_socket());
     world.deliver_answered_closes();
     assert!(world.hub().has_room_for_socket());
-    let _last = world.open_cli(true);
+    let _last = world.open_cli_after(Upgrade::Authenticated);
     for _ in 0..2 {
         world.hibernate_and_wake().await;
         assert!(!world.hub().has_room_for_socket(), "the platform counts the closed socket after hibernation, too");
@@ -213,11 +213,11 @@ async fn closed_sockets_count_until_their_clients_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closed_sockets_without_a_token_leave_half_of_the_places_to_others() {
+async fn closed_sockets_without_a_token_use_at_most_half_of_the_places() {
     let world = World::new();
     for _ in 0..MAX_SOCKETS / 2 {
         assert!(world.hub().has_room_for_cli(Upgrade::Unauthenticated));
-        let socket = world.open_cli(false);
+        let socket = world.open_cli();
         socket.never_answer_close();
         socket.send_binary();
     }
@@ -266,9 +266,9 @@ async fn a_connect_that_waits_for_the_database_does_not_time_out() {
     let session = world.create_session("/code").await;
     world.hibernate_and_wake().await;
     let mut socket = open_socket(&world).await;
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     socket.send(format!(r#"40/cli,{{"token":"secret:team","sessionId":"{session}"}}"#));
     world.advance(60_000).await;
-    world.db.release();
+    world.db.release_results();
     assert!(matches!(parse_frame(&socket.next_text().await), Received::Connected(_)));
 }

@@ -1,4 +1,5 @@
-//! The object's alarm: connect timeouts, pings and heartbeats, and the earliest deadline of all components.
+//! The object's alarm: connect timeouts, pings and heartbeats, and the earliest deadline of all components. A tick is a time at
+//! which pings and heartbeats are sent.
 
 use crate::support::cli::{Cli, Received};
 use crate::support::live_session::live_session;
@@ -7,7 +8,7 @@ use crate::support::sqlite::BatchKind;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 
-/// The time of the first heartbeat and of the first ping. They are sent at multiples of 30 s of the wall clock.
+/// The time of the first heartbeat and of the first ping. Pings and heartbeats are sent at multiples of 30 s of the wall clock.
 const FIRST_HEARTBEAT: u64 = START + 25_000;
 const FIRST_PING: u64 = FIRST_HEARTBEAT;
 
@@ -24,8 +25,8 @@ fn attachment(world: &World, cli: &Cli) -> Value {
 #[tokio::test(start_paused = true)]
 async fn a_socket_without_connect_is_closed_after_ten_seconds_even_with_hibernation() {
     let world = World::new();
-    let mut late = world.open_cli(false);
-    let mut in_time = world.open_cli(false);
+    let mut late = world.open_cli();
+    let mut in_time = world.open_cli();
     late.next_text().await;
     in_time.next_text().await;
     assert_eq!(world.rt.alarm(), Some(START + 10_000));
@@ -76,7 +77,7 @@ async fn a_socket_that_sends_nothing_for_60_s_after_a_ping_is_closed_and_its_cal
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_to_the_second_ping_is_enough() {
+async fn a_socket_that_answers_only_the_second_ping_stays_open() {
     let world = World::new();
     let mut cli = world.bare_cli().await;
     world.advance(FIRST_PING - world.now()).await;
@@ -112,18 +113,18 @@ async fn a_late_alarm_closes_no_socket_that_answered_its_last_ping() {
     world.advance(FIRST_PING - world.now()).await;
     cli.socket.send("3");
     run_until_idle().await;
-    // Two alarms in a row: the first is late, the second on time.
+    // Two alarms in a row: the first alarm is late, the second alarm is on time.
     world.rt.set_now(FIRST_PING + 209_999);
     world.fire_alarm_at(FIRST_PING + 209_999).await;
     world.advance(1).await;
     assert!(cli.socket.is_open());
     assert_eq!(count_pings(&cli.socket.drain().await), 3);
     world.advance(30_000).await;
-    assert!(cli.socket.is_open(), "it has 60 s to answer");
+    assert!(cli.socket.is_open(), "the CLI has 60 s to answer");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_alarm_that_is_almost_a_minute_late_loses_no_client_and_ends_no_session() {
+async fn an_alarm_that_is_almost_a_minute_late_disconnects_no_client_and_ends_no_session() {
     let (world, session, mut cli) = live_session().await;
     let mut web = world.web("all=true").await;
     let mut last_ping_at = world.now();
@@ -161,17 +162,17 @@ async fn an_alarm_that_does_not_fire_is_set_again_by_the_next_event_after_a_minu
     let lost = world.rt.take_alarm().unwrap();
     world.rt.set_now(lost + 60_000);
     cli.send_keep_alive(&world, &session).await;
-    assert_eq!(world.rt.alarm(), None, "it may still fire");
+    assert_eq!(world.rt.alarm(), None, "the alarm may still fire");
     world.rt.set_now(lost + 600_000);
     cli.send_keep_alive(&world, &session).await;
     let again = world.rt.alarm().unwrap();
     world.fire_alarm_at(again).await;
     assert_eq!(world.db.number("SELECT active FROM sessions"), 1);
-    assert_eq!(world.rt.alarm(), Some(next_multiple(again)));
+    assert_eq!(world.rt.alarm(), Some(next_multiple_of_30_s(again)));
 }
 
 /// The next multiple of 30 s.
-fn next_multiple(after: u64) -> u64 {
+fn next_multiple_of_30_s(after: u64) -> u64 {
     (after / 30_000 + 1) * 30_000
 }
 
@@ -179,14 +180,14 @@ fn next_multiple(after: u64) -> u64 {
 async fn a_pong_keeps_the_socket_open_while_an_earlier_frame_is_still_being_handled() {
     let (world, session, mut cli) = live_session().await;
     world.hibernate_and_wake().await;
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let message = cli.emit_for_ack("message", &json!({"sid": session, "message": "slow"}));
     world.advance(FIRST_PING - world.now()).await;
     cli.socket.send("3");
     world.advance(60_000).await;
     assert!(cli.socket.is_open());
-    world.db.release();
-    world.pass(1_000).await;
+    world.db.release_results();
+    world.advance_in_steps(1_000).await;
     assert_eq!(cli.wait_for_ack(message).await["ok"], true);
 }
 
@@ -241,7 +242,7 @@ async fn an_alarm_between_two_ticks_writes_only_the_next_alarm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_keep_alives_arrive_ticks_write_only_the_next_alarm_and_a_wake_does_one_tick_more() {
+async fn while_keep_alives_arrive_a_tick_writes_only_the_next_alarm_and_a_wake_repeats_one_tick() {
     let (world, session, mut cli) = live_session().await;
     let mut kv_writes = Vec::new();
     for round in 0..3 {
@@ -340,7 +341,7 @@ async fn the_alarm_is_set_to_the_earliest_deadline() {
 async fn an_alarm_that_could_not_be_set_is_set_again() {
     let world = World::new();
     world.rt.fail_alarms(3);
-    let mut late = world.open_cli(false);
+    let mut late = world.open_cli();
     late.next_text().await;
     run_until_idle().await;
     assert_eq!(world.rt.alarm(), None);
@@ -360,11 +361,11 @@ async fn a_failure_to_set_an_alarm_does_not_affect_the_alarm_that_is_set() {
     let _web = world.web("all=true").await;
     assert_eq!(world.rt.alarm(), Some(FIRST_HEARTBEAT));
     world.rt.fail_alarms(1);
-    let _first = world.open_cli(false);
+    let _first = world.open_cli();
     run_until_idle().await;
     assert_eq!(world.rt.alarm(), Some(FIRST_HEARTBEAT));
     // Another socket during the wait sets the alarm at once.
-    let _second = world.open_cli(false);
+    let _second = world.open_cli();
     run_until_idle().await;
     assert_eq!(world.rt.alarm(), Some(START + 10_000));
     world.rt.set_now(START + 1_000);
@@ -379,11 +380,11 @@ async fn a_slow_database_does_not_delay_pings() {
     cli.socket.close();
     world.hibernate_and_wake().await;
     // The session expires. To expire it, the hub reads its row.
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     world.advance(FIRST_PING + 30_000 - world.now()).await;
     assert_ne!(world.db.held_count(), 0);
     assert_eq!(count_pings(&other.socket.drain().await), 2);
-    world.db.release();
-    world.pass(1_000).await;
+    world.db.release_results();
+    world.advance_in_steps(1_000).await;
     assert_eq!(world.db.number("SELECT active FROM sessions"), 0);
 }

@@ -19,7 +19,7 @@ async fn the_second_of_two_concurrent_answers_is_rejected() {
     let other = start_answer(&world, &session, "r2/deny", &json!({}));
     second.reply().await.assert_error(404, "request_not_found");
     assert_eq!(
-        cli.serve("permission", &json!({})).await["id"],
+        cli.respond_to_next_call("permission", &json!({})).await["id"],
         "r2",
         "another request can be answered during the call"
     );
@@ -43,7 +43,7 @@ async fn a_request_stays_pending_if_the_cli_does_not_accept_the_answer() {
     };
     let body = json!({"mode": "plan"});
     let reply = start_answer(&world, &session, "r1/approve", &body);
-    cli.serve("permission", &json!({"success": false, "error": "no such request"})).await;
+    cli.respond_to_next_call("permission", &json!({"success": false, "error": "no such request"})).await;
     let reply = reply.reply().await;
     assert!(reply.text.contains("no such request"), "{reply:?}");
     assert_failed(reply, 503, "cli_refused").await;
@@ -74,7 +74,7 @@ async fn a_request_stays_pending_if_the_cli_does_not_accept_the_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_the_cli_completes_during_the_call_has_the_entry_of_the_cli_and_sets_the_mode() {
+async fn if_the_cli_completes_the_request_during_the_call_its_entry_is_kept_and_the_mode_is_set() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let reply = start_answer(&world, &session, "r1/approve", &json!({"mode": "plan"}));
     let call = cli.next_call().await;
@@ -114,26 +114,26 @@ async fn a_cli_that_completes_an_answered_request_gets_a_version_mismatch() {
 async fn an_answer_succeeds_only_after_the_commit() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let mut web = world.web("all=true").await;
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     let reply = start_answer(&world, &session, "r1/approve", &json!({}));
-    cli.serve("permission", &json!({})).await;
+    cli.respond_to_next_call("permission", &json!({})).await;
     run_until_idle().await;
     assert!(!reply.is_ready());
     web.0.assert_no_frames().await;
     cli.socket.assert_no_frames().await;
-    world.db.release();
+    world.db.release_results();
     reply.reply().await.ok();
     state_event(&mut web).await;
     world.db.fail(BatchKind::Writes, permanent_error());
     let reply = start_answer(&world, &session, "r2/approve", &json!({}));
-    cli.serve("permission", &json!({})).await;
+    cli.respond_to_next_call("permission", &json!({})).await;
     reply.reply().await.assert_error(503, "hub_unavailable");
     assert_eq!(pending(&world, &session).await, ["r2"], "a failed write leaves the request pending");
     answer(&world, &session, &mut cli, "r2/approve", &json!({})).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_whose_write_fails_is_an_error_and_the_request_stays_pending() {
+async fn if_the_write_of_an_answer_fails_the_answer_is_an_error_and_the_request_stays_pending() {
     for moved_by_cli in [false, true] {
         for error in [permanent_error(), DbError::Unavailable(String::new())] {
             let (world, session, mut cli) = session_with_requests(&Value::Null).await;
@@ -156,13 +156,14 @@ async fn an_answer_whose_write_fails_is_an_error_and_the_request_stays_pending()
     }
 }
 
-/// A call of an approval of `r1`, and a frame of the CLI behind which later frames are queued until the database answers.
+/// The call of an approval of `r1`, and a frame of the CLI that waits for the database. Later frames of the CLI are queued
+/// behind this frame.
 async fn call_and_waiting_frame(world: &World, session: &str, cli: &mut Cli) -> (PendingReply, Call) {
     let other = world.create_session("/other").await;
     world.hibernate_and_wake().await;
     let reply = start_answer(world, session, "r1/approve", &json!({}));
     let call = cli.next_call().await;
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     cli.emit("message", &json!({"sid": other, "message": "waits for its session"}));
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1);
@@ -170,7 +171,7 @@ async fn call_and_waiting_frame(world: &World, session: &str, cli: &mut Cli) -> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_approval_keeps_what_the_cli_wrote_before_its_answer_although_the_update_waits_in_the_queue() {
+async fn an_approval_keeps_an_update_that_the_cli_sent_before_its_answer_and_that_waits_in_the_queue() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let (reply, call) = call_and_waiting_frame(&world, &session, &mut cli).await;
     let entry = json!({"tool": "Bash", "status": "approved", "note": "by the CLI"});
@@ -180,7 +181,7 @@ async fn an_approval_keeps_what_the_cli_wrote_before_its_answer_although_the_upd
     cli.respond(&call, &json!({"success": true}));
     world.advance(RPC_TIMEOUT_MS).await;
     assert!(!reply.is_ready(), "the call is answered in time, and waits for the update");
-    world.db.release();
+    world.db.release_results();
     assert_eq!(reply.reply().await.ok(), json!({"ok": true}));
     let ack = cli.wait_for_ack(update).await;
     assert_eq!((&ack["result"], &ack["version"]), (&json!("success"), &json!(3)));
@@ -189,26 +190,26 @@ async fn an_approval_keeps_what_the_cli_wrote_before_its_answer_although_the_upd
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_approval_whose_answer_overtook_other_frames_completes_the_request_when_they_took_effect() {
+async fn an_answer_that_overtook_other_frames_completes_the_request_after_these_frames_took_effect() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let (reply, call) = call_and_waiting_frame(&world, &session, &mut cli).await;
     cli.respond(&call, &json!({"success": true}));
     run_until_idle().await;
     assert!(!reply.is_ready());
-    world.db.release();
+    world.db.release_results();
     assert_eq!(reply.reply().await.ok(), json!({"ok": true}));
     assert_eq!(completed(&world, &session, "r1").await["status"], "approved");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_approval_is_completed_although_its_cli_closes_the_socket_after_the_answer() {
+async fn an_approval_is_completed_even_if_the_cli_closes_its_socket_after_the_answer() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let (reply, call) = call_and_waiting_frame(&world, &session, &mut cli).await;
     cli.emit("message", &json!({"sid": session, "message": "is queued"}));
     cli.respond(&call, &json!({"success": true}));
     run_until_idle().await;
     cli.socket.close();
-    world.db.release();
+    world.db.release_results();
     assert_eq!(reply.reply().await.ok(), json!({"ok": true}));
     assert_eq!(completed(&world, &session, "r1").await["status"], "approved");
     assert_eq!(world.db.number("SELECT count(*) FROM messages"), 2, "the frames before the answer took effect");

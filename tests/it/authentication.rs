@@ -7,7 +7,7 @@ use crate::support::rest::Reply;
 use crate::support::runtime::START;
 use crate::support::sqlite::Sqlite;
 use crate::support::worker_edge::{
-    edge, edge_with_db, head, log_in, object_namespace, respond, route, route_at, with_token,
+    edge, edge_with_db, head, object_namespace, respond, route, route_at, sign_in, with_token,
 };
 use serde_json::json;
 use session_gateway_hub::http::edge::{Action, RequestHead};
@@ -51,9 +51,9 @@ async fn an_access_token_gives_access_to_its_namespace() {
 }
 
 #[tokio::test]
-async fn a_login_returns_a_jwt_that_is_valid_for_fifteen_minutes_and_only_for_web_clients() {
+async fn a_sign_in_returns_a_jwt_that_is_valid_for_fifteen_minutes_and_only_for_web_clients() {
     let edge = edge("token", "");
-    let login = log_in(&edge, r#"{"accessToken":"secret:team"}"#).await.ok();
+    let login = sign_in(&edge, r#"{"accessToken":"secret:team"}"#).await.ok();
     assert_eq!(login["namespace"], "team");
     assert!(login["user"]["id"].is_u64() && login["user"]["firstName"].is_string(), "{login}");
     let expires = login["expiresAt"].as_u64().unwrap();
@@ -67,7 +67,7 @@ async fn a_login_returns_a_jwt_that_is_valid_for_fifteen_minutes_and_only_for_we
 }
 
 #[tokio::test]
-async fn more_tokens_are_valid_than_the_worker_remembers() {
+async fn a_token_that_the_worker_has_evicted_from_its_cache_is_still_valid() {
     let edge = edge("token", "");
     for _ in 0..2 {
         for index in 0..=MAX_VERIFIED_TOKENS {
@@ -82,7 +82,8 @@ async fn more_tokens_are_valid_than_the_worker_remembers() {
 #[tokio::test]
 async fn all_workers_use_the_jwt_secret_of_the_database() {
     let db = Arc::new(Sqlite::with_schema());
-    let token = log_in(&edge_with_db(&db, "token", ""), r#"{"accessToken":"secret:team"}"#).await.ok()["token"].clone();
+    let token =
+        sign_in(&edge_with_db(&db, "token", ""), r#"{"accessToken":"secret:team"}"#).await.ok()["token"].clone();
     let other_worker = edge_with_db(&db, "token", "");
     let head = with_token("GET", "/api/sessions", token.as_str().unwrap());
     let action = route(&other_worker, &head).await;
@@ -93,37 +94,37 @@ async fn all_workers_use_the_jwt_secret_of_the_database() {
 }
 
 #[tokio::test]
-async fn without_random_bytes_no_secret_is_stored_and_the_next_login_creates_it() {
+async fn without_random_bytes_no_jwt_secret_is_stored_and_the_next_sign_in_creates_the_secret() {
     let db = Arc::new(Sqlite::with_schema());
     let edge = edge_with_db(&db, "token", "");
     let response = edge.authentication.sign_in(br#"{"accessToken":"secret"}"#, START, &|| None).await;
     Reply::of(response).assert_error(503, "hub_unavailable");
-    let login = log_in(&edge, r#"{"accessToken":"secret"}"#).await.ok();
+    let login = sign_in(&edge, r#"{"accessToken":"secret"}"#).await.ok();
     let head = with_token("GET", "/api/sessions", login["token"].as_str().unwrap());
     assert_eq!(object_namespace(&edge_with_db(&db, "token", ""), &head).await, "default");
 }
 
 #[tokio::test]
-async fn login_errors_name_the_cause() {
+async fn the_error_of_a_sign_in_names_the_cause() {
     let edge = edge("token", "");
     for token in ["wrong", "", "wrong:team", "secret:no such"] {
-        let error = log_in(&edge, &json!({"accessToken": token}).to_string()).await;
+        let error = sign_in(&edge, &json!({"accessToken": token}).to_string()).await;
         error.assert_error(401, "invalid_access_token");
         assert_eq!(error.headers["www-authenticate"], "Bearer");
     }
     for body in ["{}", "", r#"{"accessToken":5}"#, r#"{"accessToken":null}"#] {
-        assert_eq!(log_in(&edge, body).await.assert_error(400, "invalid_field")["field"], "accessToken", "{body}");
+        assert_eq!(sign_in(&edge, body).await.assert_error(400, "invalid_field")["field"], "accessToken", "{body}");
     }
     for body in ["x", "[]", "null", "{"] {
-        log_in(&edge, body).await.assert_error(400, "invalid_body");
+        sign_in(&edge, body).await.assert_error(400, "invalid_body");
     }
     assert!(matches!(route(&edge, &head("POST", "/api/auth")).await, Action::Authenticate));
     respond(&edge, &head("GET", "/api/auth")).await.assert_error(405, "method_not_allowed");
 }
 
 #[tokio::test]
-async fn a_login_without_database_schema_names_the_command_to_run() {
+async fn the_error_of_a_sign_in_without_database_schema_names_the_command_to_run() {
     let edge = edge_with_db(&Arc::new(Sqlite::without_schema()), "token", "");
-    let error = log_in(&edge, r#"{"accessToken":"secret"}"#).await.assert_error(503, "hub_unavailable");
+    let error = sign_in(&edge, r#"{"accessToken":"secret"}"#).await.assert_error(503, "hub_unavailable");
     assert!(error["error"].as_str().unwrap().contains("d1 migrations apply"), "{error}");
 }

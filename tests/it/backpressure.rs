@@ -21,17 +21,17 @@ async fn a_cli_that_answers_no_ping_is_closed_after_16_mib_of_updates() {
     silent.register("gitStatus").await;
     silent.socket.drain().await;
     for _ in 0..15 {
-        cli.send_mebibyte(&session).await;
+        cli.send_message_of_1_mib(&session).await;
     }
     assert!(silent.socket.is_open());
-    cli.send_mebibyte(&session).await;
+    cli.send_message_of_1_mib(&session).await;
     assert_eq!(silent.socket.wait_for_close().await, 4408);
     let (pings, updates) = count_pings_and_updates(&silent.socket.drain().await);
     assert_eq!((pings, updates), (7, 15), "a ping after every 2 MiB");
     let call = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
     world.advance(RECONNECT_GRACE_MS).await;
     assert_eq!(call.reply().await.ok()["error"], "No handler registered for gitStatus");
-    cli.send_mebibyte(&session).await;
+    cli.send_message_of_1_mib(&session).await;
     assert!(cli.socket.is_open(), "the sender remains connected");
 }
 
@@ -41,7 +41,7 @@ async fn a_cli_that_answers_pings_may_receive_any_number_of_updates() {
     let mut reader = world.cli(&session).await;
     let mut received = 0;
     for _ in 0..20 {
-        cli.send_mebibyte(&session).await;
+        cli.send_message_of_1_mib(&session).await;
         let (pings, updates) = count_pings_and_updates(&reader.socket.drain().await);
         (0..pings).for_each(|_| reader.socket.send("3"));
         received += updates;
@@ -51,18 +51,18 @@ async fn a_cli_that_answers_pings_may_receive_any_number_of_updates() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pong_counts_when_it_arrives_although_earlier_frames_of_its_socket_wait_for_the_database() {
+async fn a_pong_takes_effect_on_arrival_even_if_earlier_frames_of_its_socket_wait_for_the_database() {
     let (world, session, _cli) = live_session().await;
     let other = world.create_session("/other").await;
     world.hibernate_and_wake().await;
     let mut cli = world.live_cli(&session).await;
     let mut reader = world.cli(&session).await;
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     reader.emit("message", &json!({"sid": other, "message": "waits for its session"}));
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1);
     for _ in 0..20 {
-        cli.send_mebibyte(&session).await;
+        cli.send_message_of_1_mib(&session).await;
         let (pings, _) = count_pings_and_updates(&reader.socket.drain().await);
         (0..pings).for_each(|_| reader.socket.send("3"));
     }
@@ -74,7 +74,7 @@ async fn frames_other_than_pongs_acknowledge_nothing() {
     let (world, session, mut cli) = live_session().await;
     let mut sender = world.cli(&session).await;
     for _ in 0..16 {
-        cli.send_mebibyte(&session).await;
+        cli.send_message_of_1_mib(&session).await;
         sender.socket.send(r#"42/cli,["ping"]"#);
         run_until_idle().await;
     }

@@ -1,4 +1,4 @@
-//! Sockets of CLIs: CONNECT, events with and without acknowledgement, updates, messages, disconnects.
+//! Sockets of CLIs: CONNECT, events with and without an acknowledgement, updates, messages, disconnects.
 
 use crate::support::cli::{Cli, Received, parse_frame};
 use crate::support::live_session::live_session;
@@ -7,18 +7,19 @@ use crate::support::socket::Socket;
 use crate::support::sqlite::BatchKind;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
+use session_gateway_hub::hub::base::peers::connections::Upgrade;
 use session_gateway_hub::limits::MAX_CONTENT_BYTES;
 
 /// Opens a socket and receives the OPEN packet.
-async fn open_socket(world: &World, authenticated: bool) -> Socket {
-    let mut socket = world.open_cli(authenticated);
+async fn open_socket(world: &World, upgrade: Upgrade) -> Socket {
+    let mut socket = world.open_cli_after(upgrade);
     assert!(matches!(parse_frame(&socket.next_text().await), Received::Open(_)));
     socket
 }
 
 /// Sends a CONNECT packet on a new socket, and returns the reply.
-async fn connect(world: &World, authenticated: bool, packet: &str) -> Received {
-    let mut socket = open_socket(world, authenticated).await;
+async fn connect(world: &World, upgrade: Upgrade, packet: &str) -> Received {
+    let mut socket = open_socket(world, upgrade).await;
     socket.send(packet);
     parse_frame(&socket.next_text().await)
 }
@@ -34,9 +35,9 @@ fn connect_error(reply: &Received) -> &str {
 #[tokio::test(start_paused = true)]
 async fn the_open_packet_is_valid_for_the_official_client() {
     let world = World::new();
-    let Received::Open(handshake) = parse_frame(&world.open_cli(false).next_text().await) else { panic!() };
+    let Received::Open(handshake) = parse_frame(&world.open_cli().next_text().await) else { panic!() };
     assert!(handshake["sid"].is_string() && handshake["upgrades"] == json!([]), "{handshake}");
-    // The client closes the connection if it receives no ping for the sum of both.
+    // The client closes the connection if it receives no ping for the sum of the interval and the timeout.
     assert_eq!(
         (&handshake["pingInterval"], &handshake["pingTimeout"]),
         (&json!(30_000), &json!(60_000)),
@@ -50,12 +51,12 @@ async fn a_valid_token_is_accepted_in_connect_and_in_the_upgrade_request() {
     let world = World::new();
     let connected = |reply| matches!(reply, Received::Connected(data) if data["sid"].is_string());
     let auth = |auth: Value| format!("40/cli,{auth}");
-    assert!(connected(connect(&world, false, &auth(json!({"token": "secret:team"}))).await));
+    assert!(connected(connect(&world, Upgrade::Unauthenticated, &auth(json!({"token": "secret:team"}))).await));
     let all_fields = json!({"token": "secret:team", "namespace": "team", "clientType": "session", "other": [1]});
-    assert!(connected(connect(&world, false, &auth(all_fields)).await));
-    assert!(connected(connect(&world, false, "40/cli?query=1,{\"token\":\"secret:team\"}").await));
-    assert!(connected(connect(&world, true, "40/cli,").await), "the token is in the upgrade request");
-    assert!(connected(connect(&world, true, "40/cli,{}").await));
+    assert!(connected(connect(&world, Upgrade::Unauthenticated, &auth(all_fields)).await));
+    assert!(connected(connect(&world, Upgrade::Unauthenticated, "40/cli?query=1,{\"token\":\"secret:team\"}").await));
+    assert!(connected(connect(&world, Upgrade::Authenticated, "40/cli,").await), "the token is in the upgrade request");
+    assert!(connected(connect(&world, Upgrade::Authenticated, "40/cli,{}").await));
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,16 +73,16 @@ async fn an_invalid_connect_is_rejected_with_a_reason() {
         (r#"40/web,{"token":"secret:team"}"#, "Invalid namespace"),
     ];
     for (packet, message) in table {
-        assert_eq!(connect_error(&connect(&world, false, packet).await), message, "{packet}");
+        assert_eq!(connect_error(&connect(&world, Upgrade::Unauthenticated, packet).await), message, "{packet}");
     }
     for token in ["5", "true", "[]", "{}", r#"["secret:team"]"#, r#""\ud800""#] {
-        let reply = connect(&world, true, &format!(r#"40/cli,{{"token":{token}}}"#)).await;
+        let reply = connect(&world, Upgrade::Authenticated, &format!(r#"40/cli,{{"token":{token}}}"#)).await;
         assert_eq!(connect_error(&reply), "Invalid token", "{token}");
     }
-    let reply = connect(&world, false, r#"40/cli,{"token":"secret:team","sessionId":5}"#).await;
+    let reply = connect(&world, Upgrade::Unauthenticated, r#"40/cli,{"token":"secret:team","sessionId":5}"#).await;
     assert!(connect_error(&reply).starts_with("Invalid auth"), "{reply:?}");
     for malformed in ["40/cli,[]", "40/cli,{", "40/cli,\"secret:team\""] {
-        let mut socket = open_socket(&world, false).await;
+        let mut socket = open_socket(&world, Upgrade::Unauthenticated).await;
         socket.send(malformed);
         assert_eq!(socket.wait_for_close().await, 1002, "{malformed}");
     }
@@ -90,7 +91,7 @@ async fn an_invalid_connect_is_rejected_with_a_reason() {
 #[tokio::test(start_paused = true)]
 async fn a_rejected_client_may_retry_on_the_same_socket() {
     let world = World::new();
-    let mut socket = open_socket(&world, false).await;
+    let mut socket = open_socket(&world, Upgrade::Unauthenticated).await;
     socket.send(r#"40/cli,{"token":"wrong"}"#);
     assert_eq!(connect_error(&parse_frame(&socket.next_text().await)), "Invalid token");
     socket.send(r#"40/cli,{"token":"secret:team"}"#);
@@ -103,7 +104,7 @@ async fn a_packet_before_connect_closes_the_socket_without_effect() {
     let session = world.create_session("/code").await;
     let message = format!(r#"42/cli,0["message",{{"sid":"{session}","message":{{}}}}]"#);
     for packet in [message.as_str(), "43/cli,0[]"] {
-        let mut socket = open_socket(&world, true).await;
+        let mut socket = open_socket(&world, Upgrade::Authenticated).await;
         socket.send(packet);
         assert_eq!(socket.wait_for_close().await, 1002, "{packet}");
     }
@@ -356,11 +357,11 @@ async fn a_socket_that_closes_during_connect_needs_no_alarm() {
     let world = World::new();
     let session = world.create_session("/code").await;
     world.hibernate_and_wake().await;
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let cli = Cli::start_connect(&world, &json!({"token": "secret:team", "sessionId": session}));
     run_until_idle().await;
     cli.socket.close();
-    world.db.release();
+    world.db.release_results();
     world.advance(30_000).await;
     assert_eq!(world.rt.alarm(), None);
 }
@@ -375,14 +376,14 @@ async fn frames_that_arrived_before_their_socket_closed_take_effect() {
         "success"
     );
     world.hibernate_and_wake().await;
-    world.db.hold_all();
+    world.db.hold_all_results();
     cli.emit("message", &json!({"sid": session, "message": "first"}));
     cli.emit("message", &json!({"sid": session, "message": "last"}));
     cli.emit("session-end", &json!({"sid": session, "time": world.now()}));
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the first frame waits for the database");
     cli.socket.close();
-    world.db.release();
+    world.db.release_results();
     run_until_idle().await;
     assert_eq!(world.db.number("SELECT count(*) FROM messages"), 2);
     let record = world.get_session(&session).await;

@@ -1,4 +1,4 @@
-//! Reads of what is in memory during a stall of the database: they show the last committed state.
+//! Reads from memory during a stall of the database. They show the last committed state.
 
 use crate::support::cli::Cli;
 use crate::support::live_session::{live_session, live_session_with_machine};
@@ -25,10 +25,10 @@ async fn listed(world: &World) -> Vec<(String, Value)> {
     sessions
 }
 
-/// Lets time pass while the CLI sends keep-alives.
-async fn pass_with_keep_alives(world: &World, cli: &Cli, session: &str) {
+/// Advances the clock while the CLI sends keep-alives.
+async fn advance_with_keep_alives(world: &World, cli: &Cli, session: &str) {
     for _ in 0..4 {
-        world.pass(10_000).await;
+        world.advance_in_steps(10_000).await;
         cli.emit("session-alive", &json!({"sid": session, "time": world.now()}));
         cli.emit("machine-alive", &json!({"machineId": "m", "time": world.now()}));
     }
@@ -62,7 +62,7 @@ async fn sessions_and_machines_with_pending_changes_are_read_during_a_stall() {
     let early_reads = [&path, "/api/sessions", "/api/machines"].map(|path| world.start("GET", path, ""));
     run_until_idle().await;
     assert!(early_reads.iter().all(|read| !read.is_ready()), "the database may still answer");
-    world.pass(6_000).await;
+    world.advance_in_steps(6_000).await;
     assert!(early_reads.iter().all(PendingReply::is_ready));
     for _ in 0..2 {
         assert_eq!(
@@ -76,11 +76,11 @@ async fn sessions_and_machines_with_pending_changes_are_read_during_a_stall() {
         assert_eq!(get(&world, &format!("/api/sessions/{deleted}")).await["session"]["id"], deleted.as_str());
         let machines = get(&world, "/api/machines").await;
         assert_eq!(machines["machines"][0]["runnerState"], Value::Null);
-        pass_with_keep_alives(&world, &cli, &session).await;
+        advance_with_keep_alives(&world, &cli, &session).await;
     }
     assert!(requests.iter().all(|request| !request.is_ready()));
     world.db.set_silent(false);
-    world.pass(5_000).await;
+    world.advance_in_steps(5_000).await;
     let [renamed, removed, created] = requests;
     renamed.reply().await.ok();
     removed.reply().await.ok();
@@ -97,7 +97,7 @@ async fn sessions_and_machines_with_pending_changes_are_read_during_a_stall() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_shows_what_was_acknowledged_while_later_changes_wait() {
+async fn a_read_shows_acknowledged_changes_while_later_changes_wait() {
     let (world, session, cli) = live_session_with_machine().await;
     let path = format!("/api/sessions/{session}");
     world.get(&path).await.ok();
@@ -108,35 +108,35 @@ async fn a_read_shows_what_was_acknowledged_while_later_changes_wait() {
         found
     };
     let rename = |name: &str| world.start("PATCH", &path, json!({"name": name}).to_string());
-    world.db.hold_all();
+    world.db.hold_all_results();
     // Keeps the database stalled after the first writes.
     let unanswered = world.start("GET", "/api/sessions/unknown", "");
     run_until_idle().await;
     let first = rename("first");
     run_until_idle().await;
     let second = rename("second");
-    world.pass(6_000).await;
+    world.advance_in_steps(6_000).await;
     assert_eq!(name().await, Value::Null);
-    world.db.release_one(1);
+    world.db.release_result(1);
     run_until_idle().await;
     assert!(first.is_ready() && !second.is_ready());
     assert_eq!(name().await, "first");
     let third = rename("third");
     run_until_idle().await;
     assert_eq!(name().await, "first");
-    world.db.release_one(world.db.held_count() - 1);
+    world.db.release_result(world.db.held_count() - 1);
     run_until_idle().await;
     assert!(second.is_ready() && !third.is_ready());
     assert_eq!(name().await, "second");
     assert!(!unanswered.is_ready());
-    world.db.release();
-    pass_with_keep_alives(&world, &cli, &session).await;
+    world.db.release_results();
+    advance_with_keep_alives(&world, &cli, &session).await;
     third.reply().await.ok();
     assert_eq!(name().await, "third");
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_of_a_machine_with_the_id_of_a_session_hide_neither_of_them_in_a_stall() {
+async fn in_a_stall_changes_of_a_machine_and_of_a_session_with_the_same_id_hide_neither() {
     for is_machine_first in [true, false] {
         let (world, session, _cli) = live_session().await;
         world.register_machine(&session).await;
@@ -155,7 +155,7 @@ async fn changes_of_a_machine_with_the_id_of_a_session_hide_neither_of_them_in_a
         let rename = world.start("PATCH", &path, r#"{"name":"new"}"#);
         run_until_idle().await;
         update_machine();
-        world.pass(6_000).await;
+        world.advance_in_steps(6_000).await;
         assert_eq!(get(&world, &path).await["session"]["metadata"]["path"], "/code");
         assert_eq!(listed(&world).await, [(session.clone(), Value::Null)]);
         let machines = get(&world, "/api/machines").await;
@@ -164,7 +164,7 @@ async fn changes_of_a_machine_with_the_id_of_a_session_hide_neither_of_them_in_a
             (&json!(session), &Value::Null)
         );
         world.db.set_silent(false);
-        world.pass(5_000).await;
+        world.advance_in_steps(5_000).await;
         rename.reply().await.ok();
         assert_eq!(listed(&world).await, [(session.clone(), json!("new"))]);
         assert_eq!(get(&world, "/api/machines").await["machines"][0]["runnerState"]["status"], "new");

@@ -1,4 +1,4 @@
-//! Completed permission requests: each is a row, an update writes only changed ones, and their size is limited.
+//! Completed permission requests. Each is a row, an update writes only changed rows, and the size of all rows is limited.
 
 use crate::support::cli::Cli;
 use crate::support::permissions::{agent_state, answer, completed, request, session_with_requests, state_event};
@@ -23,8 +23,8 @@ async fn session_with_completed_requests() -> (World, String, Cli, Map<String, V
     (world, session, cli, all)
 }
 
-/// The number of completed requests that the batches after the first `batch_count` wrote, and the bytes of the text parameters of
-/// these batches.
+/// The number of completed requests that the batches after the first `batch_count` wrote, and the bytes of the text
+/// parameters of these batches.
 fn written_since(world: &World, batch_count: usize) -> (usize, usize) {
     use session_gateway_hub::store::Value as Param;
     let mut rows = 0;
@@ -45,7 +45,7 @@ fn written_since(world: &World, batch_count: usize) -> (usize, usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_writes_only_the_changed_of_ten_thousand_completed_requests() {
+async fn of_ten_thousand_completed_requests_an_update_writes_only_the_changed_requests() {
     let (world, session, mut cli, mut all) = session_with_completed_requests().await;
     assert_eq!(written_since(&world, 0).0, COUNT);
     assert!(world.db.write_count() < 10, "written in few batches: {}", world.db.write_count());
@@ -56,7 +56,7 @@ async fn an_update_writes_only_the_changed_of_ten_thousand_completed_requests() 
     assert_eq!(rows, 1);
     assert!(bytes < 4_000, "an answer wrote {bytes} bytes");
 
-    // The CLI sends all completed requests, one of them new and one changed.
+    // The CLI sends all completed requests. One request is new, and another request has changed.
     let (id, entry) = completed_request(COUNT);
     all.insert(id, entry);
     all.insert("q00007".into(), json!({"tool": "Bash", "arguments": {}, "status": "denied", "completedAt": 7}));
@@ -119,7 +119,7 @@ async fn an_update_without_old_entries_does_not_delete_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_have_only_changed_entries_and_version_mismatches_only_the_newest() {
+async fn an_event_has_only_changed_entries_and_a_version_mismatch_has_only_the_newest_entries() {
     let (world, session, mut cli, _) = session_with_completed_requests().await;
     let mut second = world.cli(&session).await;
     let mut web = world.web("all=true").await;
@@ -202,7 +202,7 @@ async fn completed_requests_from_before_the_size_limit_are_read_up_to_the_limit(
     ));
     let newest = |n: usize| (30 - n..30).map(|n| format!("q{n:05}")).collect::<Vec<_>>();
     assert_eq!(completed_requests(&world, &session).await.keys().cloned().collect::<Vec<_>>(), newest(9));
-    // The next change deletes the others.
+    // The next change deletes the other completed requests.
     assert_eq!(cli.update_agent_state(&session, 2, &json!({"requests": {}})).await["result"], "success");
     run_until_idle().await;
     let remaining: Vec<String> = std::iter::once("old".to_owned()).chain(newest(8)).collect();
@@ -210,7 +210,7 @@ async fn completed_requests_from_before_the_size_limit_are_read_up_to_the_limit(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cli_may_send_its_whole_state_however_long_its_history_is() {
+async fn a_cli_may_send_its_whole_state_with_a_history_of_any_length() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let entry = |n: usize| {
         let written = json!({"file": n.to_string(), "content": "x".repeat(50_000)});
@@ -229,7 +229,7 @@ async fn a_cli_may_send_its_whole_state_however_long_its_history_is() {
         run_until_idle().await;
         acknowledge_ping(&cli);
         let written = written_since(&world, before).0;
-        // After a restart the record is filled again with what it has room for.
+        // After a restart, the hub fills its record of completed requests up to the size limit again.
         let most = if round == 0 { 200 } else { 20 };
         assert!(written >= 1 && written <= most, "round {round} wrote {written} entries");
         assert!(stored_ids(&world).contains(&id), "round {round}");
@@ -266,7 +266,7 @@ async fn a_history_without_times_is_not_written_again() {
         let written = written_since(&world, before).0;
         match round {
             0 => assert!((20..=26).contains(&written), "{written}"),
-            // After a restart the record is filled again with what it has room for.
+            // After a restart, the hub fills its record of completed requests up to the size limit again.
             5 => assert!((1..=4).contains(&written), "{written}"),
             _ => assert_eq!(written, 1, "round {round}"),
         }

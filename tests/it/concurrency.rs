@@ -1,14 +1,14 @@
-//! Concurrent operations on one session. Each test runs them in every order in which their reads, writes and calls can complete.
+//! Concurrent operations on one session. Each test runs them in every order in which their reads, writes and calls can
+//! complete.
 
 use crate::support::World;
 use crate::support::cli::Cli;
 use crate::support::merge::resumable_metadata;
-use crate::support::race::{Race, Schedule, in_every_order};
+use crate::support::race::{InitialCache, Race, Schedule, in_every_order};
 use crate::support::rest::Reply;
 use serde_json::{Value, json};
 
-/// Whether a race begins after hibernation, with an empty cache.
-const HIBERNATED: [bool; 2] = [false, true];
+const CACHES: [InitialCache; 2] = [InitialCache::Loaded, InitialCache::Empty];
 
 fn subscribe_to(session: &str) -> String {
     format!("sessionId={session}")
@@ -27,7 +27,7 @@ async fn two_clis(methods: &[&str]) -> (World, String, Vec<Cli>) {
     (world, session, clis)
 }
 
-/// Returns the index of the request that succeeded, and the response to the other one.
+/// Returns the index of the request that succeeded, and the response to the other request.
 fn accepted_and_rejected(replies: [Reply; 2]) -> (usize, Reply) {
     let [first, second] = replies;
     assert_ne!(first.status == 200, second.status == 200, "{first:?} {second:?}");
@@ -35,11 +35,11 @@ fn accepted_and_rejected(replies: [Reply; 2]) -> (usize, Reply) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn either_an_approval_or_a_concurrent_denial_succeeds_and_the_other_is_a_404() {
-    for hibernated in HIBERNATED {
+async fn of_a_concurrent_approval_and_denial_the_second_is_a_404() {
+    for cache in CACHES {
         let schedules = in_every_order(async |schedule: &mut Schedule| {
             let (world, session, clis) = two_clis(&["permission"]).await;
-            let mut race = Race::new(world, &subscribe_to(&session), clis, hibernated).await;
+            let mut race = Race::new(world, &subscribe_to(&session), clis, cache).await;
             let path = format!("/api/sessions/{session}/permissions/r1");
             let steps = ["approve", "deny"].map(|verb| race.request("POST", &format!("{path}/{verb}"), &json!({})));
             race.run(schedule).await;
@@ -60,10 +60,10 @@ async fn either_an_approval_or_a_concurrent_denial_succeeds_and_the_other_is_a_4
 
 #[tokio::test(start_paused = true)]
 async fn a_concurrent_approval_and_update_by_the_cli_complete_a_request_once() {
-    for hibernated in HIBERNATED {
+    for cache in CACHES {
         let schedules = in_every_order(async |schedule: &mut Schedule| {
             let (world, session, clis) = two_clis(&["permission"]).await;
-            let mut race = Race::new(world, &subscribe_to(&session), clis, hibernated).await;
+            let mut race = Race::new(world, &subscribe_to(&session), clis, cache).await;
             let approve = race.request("POST", &format!("/api/sessions/{session}/permissions/r1/approve"), &json!({}));
             let state = json!({"requests": {}, "completedRequests": {"r1": {"status": "approved", "by": "cli"}}});
             let update = json!({"sid": session, "expectedVersion": 2, "agentState": state});
@@ -91,10 +91,10 @@ async fn a_concurrent_approval_and_update_by_the_cli_complete_a_request_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_concurrent_rename_and_metadata_update_do_not_overwrite_each_other() {
-    for hibernated in HIBERNATED {
+    for cache in CACHES {
         let schedules = in_every_order(async |schedule: &mut Schedule| {
             let (world, session, clis) = two_clis(&[]).await;
-            let mut race = Race::new(world, &subscribe_to(&session), clis, hibernated).await;
+            let mut race = Race::new(world, &subscribe_to(&session), clis, cache).await;
             let rename = race.request("PATCH", &format!("/api/sessions/{session}"), &json!({"name": "mine"}));
             let metadata = json!({"path": "/code", "host": "box", "by": "cli"});
             let update = json!({"sid": session, "expectedVersion": 1, "metadata": metadata});
@@ -124,12 +124,12 @@ async fn a_concurrent_rename_and_metadata_update_do_not_overwrite_each_other() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_during_a_deletion_is_published_before_the_removal_or_rejected() {
-    for hibernated in HIBERNATED {
+    for cache in CACHES {
         let schedules = in_every_order(async |schedule: &mut Schedule| {
             let world = World::new();
             let session = world.create_session("/code").await;
             let clis = vec![world.cli(&session).await];
-            let mut race = Race::new(world, &subscribe_to(&session), clis, hibernated).await;
+            let mut race = Race::new(world, &subscribe_to(&session), clis, cache).await;
             let delete = race.request("DELETE", &format!("/api/sessions/{session}"), &Value::Null);
             let message = race.emit(0, "message", json!({"sid": session, "message": {"n": 1}, "localId": "l1"}));
             race.run(schedule).await;
@@ -153,10 +153,10 @@ async fn a_message_during_a_deletion_is_published_before_the_removal_or_rejected
 
 #[tokio::test(start_paused = true)]
 async fn messages_of_two_clis_have_the_same_order_for_all_clients() {
-    for hibernated in HIBERNATED {
+    for cache in CACHES {
         let schedules = in_every_order(async |schedule: &mut Schedule| {
             let (world, session, clis) = two_clis(&[]).await;
-            let mut race = Race::new(world, &subscribe_to(&session), clis, hibernated).await;
+            let mut race = Race::new(world, &subscribe_to(&session), clis, cache).await;
             let message = |cli| json!({"sid": session, "message": {"by": cli}});
             let sent = [(0, 0), (1, 1), (0, 0)].map(|(cli, by)| race.emit(cli, "message", message(by)));
             race.run(schedule).await;
@@ -184,11 +184,11 @@ async fn messages_of_two_clis_have_the_same_order_for_all_clients() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_of_two_concurrent_state_updates_succeeds_and_the_other_gets_the_current_value() {
-    for hibernated in HIBERNATED {
+async fn the_second_of_two_concurrent_state_updates_gets_the_current_value() {
+    for cache in CACHES {
         let schedules = in_every_order(async |schedule: &mut Schedule| {
             let (world, session, clis) = two_clis(&[]).await;
-            let mut race = Race::new(world, &subscribe_to(&session), clis, hibernated).await;
+            let mut race = Race::new(world, &subscribe_to(&session), clis, cache).await;
             let state = |cli| json!({"sid": session, "expectedVersion": 2, "agentState": {"by": cli}});
             let states = [0, 1].map(|cli| race.emit(cli, "update-state", state(cli)));
             race.run(schedule).await;
@@ -212,7 +212,7 @@ async fn one_of_two_concurrent_state_updates_succeeds_and_the_other_gets_the_cur
 async fn concurrent_requests_for_a_tag_get_one_session() {
     let schedules = in_every_order(async |schedule: &mut Schedule| {
         let world = World::new();
-        let mut race = Race::new(world, "all=true", Vec::new(), false).await;
+        let mut race = Race::new(world, "all=true", Vec::new(), InitialCache::Loaded).await;
         let requests: Vec<_> = (0..3)
             .map(|n| {
                 let body = json!({"tag": "/code", "metadata": {"path": "/code", "host": "box", "by": n}});
@@ -242,7 +242,7 @@ async fn two_concurrent_resumes_call_the_machine_once_and_get_the_same_response(
         let runner = world.spawner("m", "box").await;
         let session = world.create_session_with("/code", resumable_metadata()).await;
         let clis = vec![runner, world.cli(&session).await];
-        let mut race = Race::new(world, &subscribe_to(&session), clis, true).await;
+        let mut race = Race::new(world, &subscribe_to(&session), clis, InitialCache::Empty).await;
         // The session is cached, the machines are not.
         race.world.get_session(&session).await;
         let path = format!("/api/sessions/{session}/resume");
@@ -264,7 +264,7 @@ async fn two_concurrent_resumes_call_the_machine_once_and_get_the_same_response(
 async fn a_call_in_flight_is_not_affected_by_a_new_registration_of_its_method() {
     let schedules = in_every_order(async |schedule: &mut Schedule| {
         let (world, session, clis) = two_clis(&["gitStatus"]).await;
-        let mut race = Race::new(world, &subscribe_to(&session), clis, false).await;
+        let mut race = Race::new(world, &subscribe_to(&session), clis, InitialCache::Loaded).await;
         let path = format!("/api/sessions/{session}/git-status");
         let call = race.request("GET", &path, &Value::Null);
         race.emit(1, "rpc-register", json!({"method": "gitStatus"}));
@@ -279,7 +279,7 @@ async fn a_call_in_flight_is_not_affected_by_a_new_registration_of_its_method() 
         );
         assert_eq!(race.received_calls.len(), 1, "the method is called once");
         let next = race.world.start("GET", &path, "");
-        race.clis[1].serve("gitStatus", &json!({"success": true, "by": "second"})).await;
+        race.clis[1].respond_to_next_call("gitStatus", &json!({"success": true, "by": "second"})).await;
         assert_eq!(next.reply().await.ok()["by"], "second");
     })
     .await;

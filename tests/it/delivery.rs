@@ -62,7 +62,7 @@ impl Reader {
         }
     }
 
-    /// Handles a message unless its seq was already handled.
+    /// Handles a message unless a message with its seq was handled before.
     fn handle(&mut self, message: &Value) {
         let seq = message["seq"].as_u64().unwrap();
         if self.handled.last().is_none_or(|(last, _)| seq > *last) {
@@ -83,13 +83,13 @@ async fn send_during(world: &World, reader: &mut Reader, text: &str, fault: Faul
             reader.reconnect(world).await;
         }
         Fault::Reconnected => {
-            world.db.hold(BatchKind::Writes);
+            world.db.hold_results(BatchKind::Writes);
             let sent = world.start("POST", &path, body.to_string());
             run_until_idle().await;
             assert_eq!(world.db.held_count(), 1, "the message is being written");
             reader.cli.socket.close();
             reader.reconnect(world).await;
-            world.db.release();
+            world.db.release_results();
             sent.reply().await.ok();
         }
         Fault::Restart => {
@@ -98,12 +98,12 @@ async fn send_during(world: &World, reader: &mut Reader, text: &str, fault: Faul
             reader.reconnect(world).await;
         }
         Fault::RestartInCommit => {
-            world.db.hold(BatchKind::Writes);
+            world.db.hold_results(BatchKind::Writes);
             let sent = world.start("POST", &path, body.to_string());
             run_until_idle().await;
             assert_eq!(world.db.held_count(), 1, "the message is being written");
             world.restart();
-            world.db.release();
+            world.db.release_results();
             sent.abort();
             world.post(&path, &body).await.ok();
             reader.reconnect(world).await;
@@ -129,7 +129,7 @@ async fn an_accepted_message_reaches_its_cli_once_and_in_order() {
         Fault::RestartInCommit,
         Fault::Hibernation,
     ];
-    // All pairs of faults, because a fault may change the effect of the next one.
+    // All pairs of faults, because a fault may change the effect of the next fault.
     let pairs: Vec<Fault> = faults.iter().flat_map(|first| faults.iter().flat_map(|next| [*first, *next])).collect();
     let world = World::new();
     let session = world.create_session("/code").await;

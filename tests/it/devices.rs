@@ -270,19 +270,19 @@ async fn a_token_that_is_revoked_while_its_cli_connects_is_refused() {
     let session = hub.world.create_session("/code").await;
     let (id, token) = hub.add_device("lost").await;
     hub.world.hibernate_and_wake().await;
-    hub.world.db.hold(BatchKind::Reads);
+    hub.world.db.hold_results(BatchKind::Reads);
     let mut cli = Cli::start_connect(&hub.world, &json!({"token": token, "sessionId": session}));
     run_until_idle().await;
-    hub.world.db.release_one(0);
+    hub.world.db.release_result(0);
     run_until_idle().await;
     assert_eq!(hub.world.db.held_count(), 1, "the token is verified, and the session is being loaded");
     let world = &hub.world;
     let revoked = world.start("DELETE", &format!("/api/devices/{id}"), "");
     run_until_idle().await;
-    world.db.release_one(1);
+    world.db.release_result(1);
     revoked.reply().await.ok();
     world.db.stop_holding();
-    world.db.release();
+    world.db.release_results();
     assert!(matches!(cli.receive().await, Received::Open(_)));
     assert!(matches!(cli.receive().await, Received::ConnectError(_)));
 }
@@ -373,7 +373,7 @@ async fn a_stalled_database_delays_a_known_token_by_two_seconds_at_most() {
     let (_, token) = hub.add_device("phone").await;
     hub.get("/api/config", &token).await.ok();
     hub.world.advance(10_000).await;
-    hub.world.db.hang_next(BatchKind::Reads);
+    hub.world.db.never_return_next(BatchKind::Reads);
     let started = tokio::time::Instant::now();
     hub.get("/api/config", &token).await.ok();
     hub.get("/api/config", &token).await.ok();

@@ -1,5 +1,5 @@
-//! How many round trips to the database a client waits for after the object has hibernated. A round trip of an object far
-//! from the database takes 140 ms.
+//! The number of round trips to the database that a client waits for after the object has hibernated. A round trip to a distant
+//! database takes 140 ms.
 
 use crate::support::World;
 use crate::support::cli::Cli;
@@ -11,15 +11,15 @@ use tokio::time::Instant;
 
 const ROUND_TRIP_MS: u64 = 140;
 
-/// A namespace far from its database, with an active session, its CLI, which is also the runner of a machine, and a pending
-/// permission request.
-struct Far {
+/// A namespace far from its database. It has an active session with a pending permission request. The CLI of the session is
+/// also the runner of a machine.
+struct DistantNamespace {
     world: World,
     session: String,
     cli: Cli,
 }
 
-impl Far {
+impl DistantNamespace {
     async fn new() -> Self {
         let (world, session, mut cli) = live_session_with_machine().await;
         cli.register("permission").await;
@@ -62,10 +62,10 @@ fn message(session: &str, local_id: &str) -> Value {
     json!({"sid": session, "localId": local_id, "message": {"role": "agent", "content": "hello"}})
 }
 
-/// What wakes an object, and the round trips that its client waits for.
+/// For each request that wakes the object: the number of round trips that the client waits for.
 #[tokio::test(start_paused = true)]
 async fn a_client_waits_for_few_round_trips_after_a_wake() {
-    let mut far = Far::new().await;
+    let mut far = DistantNamespace::new().await;
     let session = far.session.clone();
     let mut round_trips = Vec::new();
     let without_id = json!({"sid": session, "message": {"role": "agent", "content": "hello"}});
@@ -97,7 +97,7 @@ async fn a_client_waits_for_few_round_trips_after_a_wake() {
     let (count, ()) = far
         .count_round_trips(async |far| {
             let reply = start_answer(&far.world, &session, "r1/approve", &json!({}));
-            far.cli.serve("permission", &json!({"ok": true})).await;
+            far.cli.respond_to_next_call("permission", &json!({"ok": true})).await;
             reply.reply().await.ok();
         })
         .await;
@@ -120,12 +120,12 @@ async fn a_client_waits_for_few_round_trips_after_a_wake() {
 
 #[tokio::test(start_paused = true)]
 async fn the_stored_local_ids_are_read_only_for_a_message_with_a_local_id() {
-    let far = Far::new().await;
+    let far = DistantNamespace::new().await;
     let path = format!("/api/sessions/{}/messages", far.session);
     let table = [
         (r#"{"text": "hello"}"#, 0),
         (r#"{"text": "hello", "localId": "w1"}"#, 1),
-        // Its hidden key costs a further query, but the message is not stored again.
+        // The escaped key is found only after the first query, so it costs a further query. The message is not stored again.
         (r#"{"text": "hello", "local\u0049d": "w1"}"#, 1),
     ];
     let mut seqs = Vec::new();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::support::rest::Reply;
 use crate::support::sqlite::{BatchKind, Sqlite, permanent_error};
-use crate::support::worker_edge::{edge, edge_with_db, head, log_in, object_namespace, respond, route, with_token};
+use crate::support::worker_edge::{edge, edge_with_db, head, object_namespace, respond, route, sign_in, with_token};
 use crate::support::{SECRET, World};
 use serde_json::{Value, json};
 use session_gateway_hub::http::client_address::rate_limit_key;
@@ -13,9 +13,9 @@ use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing, longes
 const UPGRADE: &str = "EIO=4&transport=websocket";
 
 #[tokio::test]
-async fn a_url_that_parsers_read_differently_is_refused_with_every_token() {
+async fn a_url_that_parsers_read_differently_is_refused_with_any_token() {
     let edge = edge("token", "");
-    let jwt = log_in(&edge, r#"{"accessToken":"secret:team"}"#).await.ok()["token"].as_str().unwrap().to_owned();
+    let jwt = sign_in(&edge, r#"{"accessToken":"secret:team"}"#).await.ok()["token"].as_str().unwrap().to_owned();
     let paths = [
         "/api/../cli/sessions",
         "/api/./sessions",
@@ -54,7 +54,7 @@ async fn health_needs_no_token() {
 }
 
 #[tokio::test]
-async fn a_deep_health_check_asks_the_database_and_other_values_do_not() {
+async fn only_a_deep_health_check_queries_the_database() {
     let db = Arc::new(Sqlite::with_schema());
     let edge = edge_with_db(&db, "token", "");
     assert!(matches!(route(&edge, &head("GET", "/health?deep=1")).await, Action::CheckDatabase));
@@ -125,7 +125,7 @@ async fn a_token_in_the_query_is_accepted_for_events_only() {
 #[tokio::test]
 async fn an_event_stream_ends_when_its_token_expires() {
     let edge = edge("token", "");
-    let login = log_in(&edge, r#"{"accessToken":"secret:team"}"#).await.ok();
+    let login = sign_in(&edge, r#"{"accessToken":"secret:team"}"#).await.ok();
     let jwt = login["token"].as_str().unwrap();
     for (token, expires_at) in [(jwt, login["expiresAt"].as_u64()), ("secret:team", None)] {
         let stream = with_token("GET", "/api/events", token);

@@ -3,7 +3,7 @@
 use crate::support::World;
 use crate::support::live_session::live_session;
 use crate::support::runtime::START;
-use crate::support::web::{Web, number};
+use crate::support::web::{Web, event_number};
 use serde_json::{Value, json};
 use session_gateway_hub::http::error::ErrorResponse;
 use session_gateway_hub::hub::base::peers::subscription::Format;
@@ -38,7 +38,7 @@ async fn the_first_event_has_the_subscription_id() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_client_receives_the_events_it_subscribed_to() {
+async fn each_client_receives_the_events_that_it_subscribes_to() {
     let (world, session, mut cli) = live_session().await;
     let other = world.create_session("/other").await;
     world.register_machine("m").await;
@@ -187,7 +187,7 @@ async fn a_reconnecting_client_receives_missed_events_before_later_ones() {
         .map(|event| event["message"]["content"]["content"].as_str().or(event["type"].as_str()).unwrap())
         .collect();
     assert_eq!(texts, ["missed 1", "session-updated", "missed 2", "live"]);
-    // The newer of the query `lastEventId` and the header counts, and an unknown id is the oldest.
+    // The newer id of the query `lastEventId` and of the header counts. An unknown id counts as older than any other.
     for (in_query, in_header) in [(ids(&events)[2], &*received), (&received, ids(&events)[2]), ("x", ids(&events)[2])] {
         let (_, mut web) = reconnect(&world, &format!("{query}&lastEventId={in_query}"), Some(in_header)).await;
         assert_eq!(ids(&web.events().await), [ids(&events)[3]], "{in_query} {in_header}");
@@ -256,7 +256,7 @@ async fn event_numbers_increase_and_clients_resume_after_hibernation() {
     world.hibernate_and_wake().await;
     cli.send_message(&session, "after").await;
     let after = web.next_event().await;
-    assert!(number(&after) > number(&before));
+    assert!(event_number(&after) > event_number(&before));
     let (first, mut web) = reconnect(&world, &query, before["eventId"].as_str()).await;
     assert_eq!(first["data"]["resume"], "ok");
     assert_eq!(web.events().await, [after]);
@@ -336,11 +336,11 @@ async fn a_websocket_client_with_16_mib_unacknowledged_is_disconnected() {
     let mut silent = world.web(&query).await;
     let mut stream = world.open_event_stream(&query, None, Format::Sse).await.unwrap();
     for _ in 0..15 {
-        cli.send_mebibyte(&session).await;
+        cli.send_message_of_1_mib(&session).await;
     }
     let received = silent.events().await;
     assert_eq!(received.len(), 15);
-    cli.send_mebibyte(&session).await;
+    cli.send_message_of_1_mib(&session).await;
     assert_eq!(silent.0.wait_for_close().await, 4408);
     silent.0.assert_no_frames().await;
     assert_eq!(stream.drain().await.len(), 1 + 16, "the worker limits the backlog of a stream");
@@ -356,7 +356,7 @@ async fn a_websocket_client_that_acknowledges_heartbeats_stays_connected() {
     let mut web = world.web(&format!("sessionId={session}")).await;
     for _ in 0..8 {
         for _ in 0..6 {
-            cli.send_mebibyte(&session).await;
+            cli.send_message_of_1_mib(&session).await;
         }
         cli.socket.drain().await;
         world.advance(30_000).await;

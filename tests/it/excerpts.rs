@@ -24,7 +24,7 @@ fn excerpt_of(content: &Value) -> (usize, Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn large_contents_are_replaced_by_their_start_and_end_on_request() {
+async fn a_large_content_is_replaced_by_its_start_and_end_if_the_client_requests_excerpts() {
     let (world, session, mut cli) = live_session().await;
     let limit = usize::try_from(MAX_BYTES_WITHOUT_EXCERPT).unwrap();
     // With the quotes, this content has the largest size that is sent whole.
@@ -32,7 +32,7 @@ async fn large_contents_are_replaced_by_their_start_and_end_on_request() {
     let large = [
         json!("x".repeat(limit - 1)),
         json!({"text": format!("{}\n\"\u{1f980}{}", "\u{1f980}".repeat(20_000), "\u{1f980}".repeat(20_000)), "after": "the end"}),
-        // Contents in two and four parts. The last part of the first has 12 characters.
+        // Contents in two and in four parts. The last part of the first content has 12 characters.
         json!(format!("start{}the last line", "y".repeat(MAX_PART_BYTES - 9))),
         json!(format!("start{}the last line", "\u{e9}\n".repeat(1_400_000))),
     ];
@@ -47,7 +47,7 @@ async fn large_contents_are_replaced_by_their_start_and_end_on_request() {
         assert_eq!((&message["contentBytes"], &message["excerpt"]), (&json!(bytes), &excerpt));
         assert!(message.get("content").is_none() && message["createdAt"].is_number());
     }
-    // One message can be read whole, and a page without the parameter is as before.
+    // A single message can be read whole. A page without the parameter has no excerpts.
     let seq = messages[4]["seq"].as_u64().unwrap();
     let page = world.get(&format!("/api/sessions/{session}/messages?beforeSeq={}&limit=1", seq + 1)).await.ok();
     assert_eq!(page["messages"][0]["content"], large[3]);

@@ -1,5 +1,5 @@
-//! Every use case that writes, with every kind of database fault. Transient faults are retried without duplicates,
-//! permanent ones are reported and reverted, and sockets stay open.
+//! Every use case that writes, with every kind of database fault. After a transient fault, the write is retried without
+//! duplicates. After a permanent fault, the change is reported as failed and reverted. Sockets stay open.
 
 use crate::support::cli::Cli;
 use crate::support::edge::EdgeRequest;
@@ -244,8 +244,8 @@ impl Fixture {
         }
     }
 
-    /// Advances the clock by 3 s: enough for the first retries of a batch.
-    async fn pass_first_retries(&self) {
+    /// Advances the clock by 3 s, which is enough for the first retries of a batch.
+    async fn advance_past_first_retries(&self) {
         for _ in 0..6 {
             run_until_idle().await;
             self.world.rt.set_now(self.world.now() + 500);
@@ -260,7 +260,7 @@ impl Fixture {
         match fault {
             Fault::Transient => (0..2).for_each(|_| db.fail(BatchKind::Writes, retryable_error())),
             Fault::ResultLost => db.lose_response(retryable_error()),
-            Fault::Slow => db.hold(BatchKind::Writes),
+            Fault::Slow => db.hold_results(BatchKind::Writes),
             Fault::Permanent => db.fail(BatchKind::Writes, permanent_error()),
             Fault::TimedOut => db.fail(BatchKind::Writes, timed_out()),
             Fault::TimedOutCommitted => db.lose_response(timed_out()),
@@ -286,15 +286,15 @@ impl Fixture {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transient_fault_is_retried_and_the_change_published_once() {
+async fn after_a_transient_fault_the_write_is_retried_and_the_change_is_published_once() {
     for use_case in USE_CASES {
         for fault in [Fault::Transient, Fault::ResultLost, Fault::Slow] {
             let case = format!("{use_case:?}, {fault:?}");
             let mut fixture = Fixture::new().await;
             fixture.inject(fault);
             let pending = fixture.start(use_case).await;
-            fixture.pass_first_retries().await;
-            fixture.world.db.release();
+            fixture.advance_past_first_retries().await;
+            fixture.world.db.release_results();
             let answer = fixture.answer(pending).await;
             assert!(answer.is_success(), "{case}");
             assert_eq!((fixture.commit_count(use_case), fixture.event_count(use_case).await), (1, 1), "{case}");
@@ -304,14 +304,14 @@ async fn a_transient_fault_is_retried_and_the_change_published_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_permanent_fault_is_reported_and_reverted_and_the_next_attempt_succeeds() {
+async fn after_a_permanent_fault_the_change_is_reverted_and_the_next_attempt_succeeds() {
     for use_case in USE_CASES {
         for fault in [Fault::Permanent, Fault::TimedOut] {
             let case = format!("{use_case:?}, {fault:?}");
             let mut fixture = Fixture::new().await;
             fixture.inject(fault);
             let pending = fixture.start(use_case).await;
-            fixture.pass_first_retries().await;
+            fixture.advance_past_first_retries().await;
             let answer = fixture.answer(pending).await;
             assert!(!answer.is_success() && answer.asks_to_retry(), "{case}");
             assert_eq!((fixture.commit_count(use_case), fixture.event_count(use_case).await), (0, 0), "{case}");
@@ -327,14 +327,14 @@ async fn a_permanent_fault_is_reported_and_reverted_and_the_next_attempt_succeed
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_committed_despite_a_timeout_is_found_by_the_next_attempt() {
+async fn the_next_attempt_finds_a_change_that_was_committed_despite_a_timeout() {
     for use_case in USE_CASES {
         let case = format!("{use_case:?}");
         let mut fixture = Fixture::new().await;
         let before = fixture.world.db.write_count();
         fixture.inject(Fault::TimedOutCommitted);
         let pending = fixture.start(use_case).await;
-        fixture.pass_first_retries().await;
+        fixture.advance_past_first_retries().await;
         assert_eq!(
             fixture.world.db.write_count() - before,
             1,
@@ -354,9 +354,9 @@ async fn a_change_committed_despite_a_timeout_is_found_by_the_next_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_database_causes_overloaded_and_leaves_sockets_open() {
+async fn while_the_database_is_slow_changes_are_overloaded_and_sockets_stay_open() {
     let mut fixture = Fixture::new().await;
-    fixture.world.db.hold(BatchKind::Writes);
+    fixture.world.db.hold_results(BatchKind::Writes);
     let large = "x".repeat(1_000_000);
     for _ in 0..30 {
         fixture.cli.emit("message", &json!({"sid": fixture.idle_session, "message": large}));
@@ -379,12 +379,12 @@ async fn a_slow_database_causes_overloaded_and_leaves_sockets_open() {
             }
         }
     }
-    fixture.world.db.release();
-    fixture.pass_first_retries().await;
+    fixture.world.db.release_results();
+    fixture.advance_past_first_retries().await;
     fixture.check_healthy("after the database is fast again").await;
 }
 
-/// Sends a GET request through the edge, which reads pages of messages itself. Waits for all attempts at its reads.
+/// Sends a GET request through the edge, which reads pages of messages itself. Waits for all attempts of the reads.
 async fn get(fixture: &Fixture, path: &str) -> Reply {
     let (method, url, token) = ("GET".to_owned(), path.to_owned(), Some(fixture.world.token()));
     let reply = fixture.world.send_to_edge(EdgeRequest { method, url, token, ..EdgeRequest::default() });

@@ -22,11 +22,11 @@ impl Fixture {
     /// The object was interrupted while it wrote the message "1", which is committed.
     async fn interrupted() -> Self {
         let fixture = Self::new().await;
-        fixture.world.db.hold(BatchKind::Writes);
+        fixture.world.db.hold_results(BatchKind::Writes);
         fixture.cli.emit("message", &message(&fixture.session, "1"));
         run_until_idle().await;
         fixture.world.restart();
-        fixture.world.db.release();
+        fixture.world.db.release_results();
         fixture
     }
 
@@ -49,7 +49,7 @@ impl Fixture {
     /// The seqs and local ids of the messages, in order.
     async fn history(&self) -> Vec<(u64, Value)> {
         let page = self.world.get(&format!("/api/sessions/{}/messages", self.session)).await.ok();
-        let mut history: Vec<_> = page["messages"].as_array().unwrap().iter().map(place).collect();
+        let mut history: Vec<_> = page["messages"].as_array().unwrap().iter().map(seq_and_local_id).collect();
         history.sort_by_key(|(seq, _)| *seq);
         history
     }
@@ -57,10 +57,10 @@ impl Fixture {
     /// The seqs and local ids of the messages that the web client received, and the types of other events.
     async fn events(&mut self) -> Vec<(u64, Value)> {
         let events = self.web.events().await;
-        let place = |event: &Value| {
-            if event["message"].is_object() { place(&event["message"]) } else { (0, event["type"].clone()) }
+        let ids_or_type = |event: &Value| {
+            if event["message"].is_object() { seq_and_local_id(&event["message"]) } else { (0, event["type"].clone()) }
         };
-        events.iter().map(place).collect()
+        events.iter().map(ids_or_type).collect()
     }
 }
 
@@ -68,7 +68,7 @@ fn message(session: &str, local_id: impl Into<Value>) -> Value {
     json!({"sid": session, "localId": local_id.into(), "message": {"role": "agent", "content": "hello"}})
 }
 
-fn place(message: &Value) -> (u64, Value) {
+fn seq_and_local_id(message: &Value) -> (u64, Value) {
     (message["seq"].as_u64().unwrap(), message["localId"].clone())
 }
 
@@ -93,7 +93,7 @@ async fn a_message_whose_batch_is_repeated_is_stored_and_published_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_that_arrives_late_is_rejected_and_its_seq_belongs_to_the_next_message() {
+async fn a_batch_that_arrives_late_is_rejected_and_the_next_message_gets_its_seq() {
     let mut fixture = Fixture::new().await;
     fixture.world.db.fail(BatchKind::Writes, unknown_outcome());
     assert_eq!(fixture.send("late").await["code"], "unavailable");
@@ -110,17 +110,17 @@ async fn a_message_that_is_sent_again_after_its_batch_was_committed_late_is_stor
     let mut other = fixture.world.cli(&fixture.session).await;
     fixture.world.hibernate_and_wake().await;
     fixture.world.db.fail(BatchKind::Writes, unknown_outcome());
-    fixture.world.db.hold(BatchKind::Writes);
+    fixture.world.db.hold_results(BatchKind::Writes);
     let ack = fixture.cli.emit_for_ack("message", &message(&fixture.session, "1"));
     run_until_idle().await;
     fixture.world.db.fail_all(BatchKind::Reads, retryable_error());
-    fixture.world.db.release();
+    fixture.world.db.release_results();
     assert_eq!(fixture.cli.wait_for_ack(ack).await["code"], "unavailable");
-    assert_eq!(other.socket.wait_for_close().await, 1013, "it has missed an update");
+    assert_eq!(other.socket.wait_for_close().await, 1013, "the other CLI has missed an update");
     let late_batch = fixture.world.db.write_batches().pop().unwrap();
     fixture.world.db.execute_late(&late_batch).unwrap();
     fixture.world.db.repair();
-    fixture.world.pass(5_000).await;
+    fixture.world.advance_in_steps(5_000).await;
     assert_eq!(fixture.send("1").await["seq"], 2);
     assert_eq!(fixture.send("2").await["seq"], 3);
     assert_eq!(fixture.history().await, [(1, json!("0")), (2, json!("1")), (3, json!("2"))]);
@@ -129,9 +129,9 @@ async fn a_message_that_is_sent_again_after_its_batch_was_committed_late_is_stor
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_batch_of_an_interrupted_object_is_rejected_after_the_first_write_of_the_next_one() {
+async fn the_batch_of_an_interrupted_object_is_rejected_after_the_first_write_of_the_next_object() {
     let mut fixture = Fixture::new().await;
-    fixture.world.db.hang_next(BatchKind::Writes);
+    fixture.world.db.never_return_next(BatchKind::Writes);
     fixture.cli.emit("message", &message(&fixture.session, "late"));
     run_until_idle().await;
     let late_batch = fixture.world.db.write_batches().pop().unwrap();
@@ -171,11 +171,11 @@ async fn messages_that_two_clis_send_at_once_have_different_seqs() {
     let mut fixture = Fixture::new().await;
     let mut second = fixture.world.live_cli(&fixture.session).await;
     fixture.world.hibernate_and_wake().await;
-    fixture.world.db.hold_all();
+    fixture.world.db.hold_all_results();
     let one = fixture.cli.emit_for_ack("message", &message(&fixture.session, "1"));
     let other = second.emit_for_ack("message", &message(&fixture.session, "2"));
     run_until_idle().await;
-    fixture.world.db.release();
+    fixture.world.db.release_results();
     assert_eq!(fixture.cli.wait_for_ack(one).await["seq"], 2);
     assert_eq!(second.wait_for_ack(other).await["seq"], 3);
     assert_eq!(second.next_event("update").await["body"]["message"]["localId"], "1");
@@ -190,7 +190,7 @@ async fn a_message_is_rejected_if_its_session_was_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_in_memory_is_read_while_the_batch_stalls() {
+async fn a_session_in_memory_can_be_read_while_the_batch_stalls() {
     let mut fixture = Fixture::new().await;
     let other = fixture.world.create_session("/other").await;
     fixture.world.hibernate_and_wake().await;
@@ -202,12 +202,12 @@ async fn what_is_in_memory_is_read_while_the_batch_stalls() {
     run_until_idle().await;
     assert_eq!(fixture.world.get_session(&other).await["id"], other.as_str());
     fixture.world.db.repair();
-    fixture.world.pass(5_000).await;
+    fixture.world.advance_in_steps(5_000).await;
     assert_eq!(fixture.cli.wait_for_ack(ack).await["seq"], 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_log_of_events_is_trimmed_although_the_object_hibernates_after_each_message() {
+async fn the_event_log_is_trimmed_even_if_the_object_hibernates_after_each_message() {
     let mut fixture = Fixture::new().await;
     assert_eq!(fixture.send("1").await["seq"], 2);
     let set_events =
@@ -225,7 +225,7 @@ async fn the_log_of_events_is_trimmed_although_the_object_hibernates_after_each_
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_for_a_stalled_database_fails_with_the_first_message() {
+async fn requests_that_wait_for_a_stalled_database_fail_together_with_the_first_message() {
     let mut fixture = Fixture::new().await;
     let other = fixture.world.create_session("/other").await;
     let _cli = fixture.world.live_cli(&other).await;
@@ -240,11 +240,11 @@ async fn what_waits_for_a_stalled_database_fails_with_the_first_message() {
         fixture.world.start("POST", &format!("/api/sessions/{session}/messages"), r#"{"text":"hello"}"#)
     });
     for _ in 0..=DB_RETRY_MS / 10_000 {
-        fixture.world.pass(10_000).await;
+        fixture.world.advance_in_steps(10_000).await;
         let alive = json!({"sid": fixture.session, "time": fixture.world.now()});
         fixture.cli.emit("session-alive", &alive);
     }
-    assert!(posts.iter().all(|post| post.is_ready()), "they do not wait for retries of their own");
+    assert!(posts.iter().all(|post| post.is_ready()), "the requests do not wait for separate retries");
     assert_eq!(fixture.cli.wait_for_ack(ack).await["code"], "unavailable");
     for post in posts {
         assert_eq!(post.reply().await.status, 503);

@@ -21,11 +21,11 @@ fn git_status(world: &World, session: &str) -> PendingReply {
     world.start("GET", &format!("/api/sessions/{session}/git-status"), "")
 }
 
-/// Reconnects the CLI of a session. It responds to the waiting call.
+/// Reconnects the CLI of a session. The CLI responds to the waiting call.
 async fn reconnect_and_answer(world: &World, session: &str) -> Cli {
     let mut cli = world.cli(session).await;
     cli.register("gitStatus").await;
-    cli.serve("gitStatus", &json!({"success": true})).await;
+    cli.respond_to_next_call("gitStatus", &json!({"success": true})).await;
     cli
 }
 
@@ -125,7 +125,7 @@ async fn a_call_after_a_restart_waits_for_the_cli_to_reconnect() {
     let skills = world.start("GET", &format!("/api/sessions/{session}/skills"), "");
     run_until_idle().await;
     reconnected.register("listSkills").await;
-    reconnected.serve("listSkills", &json!({"success": true, "skills": []})).await;
+    reconnected.respond_to_next_call("listSkills", &json!({"success": true, "skills": []})).await;
     skills.reply().await.ok();
     world.advance(RECONNECT_GRACE_MS).await;
     let answer = world.get(&format!("/api/sessions/{session}/directory")).await.ok();
@@ -173,7 +173,7 @@ async fn a_resume_waits_for_a_runner_to_reconnect() {
     run_until_idle().await;
     assert!(!resumed.is_ready());
     let mut reconnected = world.spawner("m", "box").await;
-    reconnected.serve("spawnSession", &json!({"success": true})).await;
+    reconnected.respond_to_next_call("spawnSession", &json!({"success": true})).await;
     let _cli = world.live_cli(&session).await;
     resumed.reply().await.ok();
 }
@@ -190,7 +190,7 @@ async fn a_second_answer_to_a_permission_request_does_not_wait() {
     world.post(&format!("{path}/deny"), &json!({})).await.assert_error(404, "request_not_found");
     let mut reconnected = world.live_cli(&session).await;
     reconnected.register("permission").await;
-    reconnected.serve("permission", &json!({})).await;
+    reconnected.respond_to_next_call("permission", &json!({})).await;
     approved.reply().await.ok();
 }
 
@@ -215,7 +215,7 @@ async fn a_call_right_after_a_restart_waits_for_a_cli_that_reconnects_within_ten
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_after_a_restart_ends_two_seconds_after_its_cli_has_registered_other_methods_only() {
+async fn a_call_after_a_restart_ends_two_seconds_after_its_cli_has_registered_only_other_methods() {
     let (world, session, cli) = session_with_git_status().await;
     run_until_idle().await;
     world.rt.remove_socket(world.rt.conn(cli.socket.key).unwrap());

@@ -52,9 +52,9 @@ async fn a_burst_of_registrations_and_keep_alives_of_two_sockets_is_restored_aft
     first.emit("rpc-register", &json!({"method": "readFile"}));
     world.hibernate_and_wake().await;
     let mut clis = [("first", &mut first), ("second", &mut second)];
-    assert_eq!(handler_of_git_status(&world, &session, &mut clis).await, "second", "it replaced the first");
+    assert_eq!(handler_of_git_status(&world, &session, &mut clis).await, "second", "the second CLI replaced the first");
     let call = world.start("GET", &format!("/api/sessions/{session}/file?path=a"), "");
-    first.serve("readFile", &json!({"success": true, "content": ""})).await;
+    first.respond_to_next_call("readFile", &json!({"success": true, "content": ""})).await;
     call.reply().await.ok();
     let attachment: Value = serde_json::from_str(&world.rt.attachment(first.socket.key)).unwrap();
     assert!(attachment.to_string().contains(&now.to_string()), "the keep-alive is stored: {attachment}");
@@ -122,7 +122,7 @@ async fn the_last_of_two_registrations_in_one_millisecond_is_called_after_hibern
 }
 
 #[tokio::test(start_paused = true)]
-async fn hibernation_does_not_change_which_cli_is_called_after_the_last_one_disconnected() {
+async fn hibernation_does_not_change_which_cli_is_called_after_the_cli_that_registered_last_has_disconnected() {
     let (world, session, mut first) = live_session().await;
     let mut second = world.cli(&session).await;
     first.register("gitStatus").await;
@@ -151,7 +151,7 @@ async fn the_sessions_and_machines_of_sockets_are_restored_after_hibernation() {
     assert_eq!(runner.next_event("update").await["body"]["t"], "update-machine");
     cli.register(&format!("{other}:readFile")).await;
     let refused = bare.emit_with_ack("rpc-register", &json!({"method": "readFile"})).await;
-    assert_eq!(refused["code"], "access-denied", "it named no session");
+    assert_eq!(refused["code"], "access-denied", "the CLI named no session");
     assert_eq!(bare.next_event("error").await["code"], "access-denied");
     bare.socket.assert_no_frames().await;
 }
@@ -309,8 +309,8 @@ async fn the_keep_alives_of_a_machine_do_not_prolong_the_session_of_the_same_soc
     assert_eq!(world.get_session(&session).await["active"], false, "only the machine has sent keep-alives");
 }
 
-/// A machine, and the runner that registered `checkPathExists` after the hub had closed the socket of an earlier one, whose client
-/// does not answer.
+/// A machine with two runners. The hub has closed the socket of the first runner, whose client does not answer. Then the second
+/// runner has registered `checkPathExists`.
 async fn runner_after_an_unanswered_close(world: &World) -> (Cli, Cli) {
     world.register_machine("m").await;
     let mut dead = world.runner("m").await;

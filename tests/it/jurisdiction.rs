@@ -1,10 +1,10 @@
-//! Objects whose namespace has another one since `HUB_JURISDICTION` was changed.
+//! Replaced objects: after a change of `HUB_JURISDICTION`, the namespace has a new object in another jurisdiction.
 
 use crate::support::{World, run_until_idle};
 use session_gateway_hub::http::error::ErrorResponse;
 use session_gateway_hub::hub::Hub;
 
-/// Runs what the alarm of an object in another jurisdiction does. Returns whether its storage can be deleted.
+/// Runs the alarm of a replaced object. Returns whether the storage of the object can be deleted.
 fn retire_object(world: &World) -> bool {
     let sockets = world.rt.evict();
     Hub::retire(&*world.rt, &sockets)

@@ -10,7 +10,7 @@ async fn is_active(world: &World, session: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_of_an_event_does_not_matter() {
+async fn the_time_in_an_event_has_no_effect() {
     let (world, session, mut cli) = live_session().await;
     world.register_machine("m").await;
     let times = [
@@ -57,13 +57,13 @@ async fn invalid_optional_fields_are_ignored_and_named_in_the_acknowledgement() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_keep_alive_counts_when_it_arrives_although_earlier_frames_of_its_socket_are_being_handled() {
+async fn a_keep_alive_takes_effect_on_arrival_even_if_earlier_frames_of_its_socket_are_being_handled() {
     let (world, session, mut cli) = live_session().await;
     world.register_machine("m").await;
     cli.emit_with_ack("machine-alive", &json!({"machineId": "m"})).await;
     let busy = world.create_session("/busy").await;
     world.hibernate_and_wake().await;
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     cli.emit("message", &json!({"sid": busy, "message": "waits for the database"}));
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1);
@@ -79,7 +79,7 @@ async fn a_keep_alive_counts_when_it_arrives_although_earlier_frames_of_its_sock
     }
     assert_eq!(world.db.number("SELECT active FROM machines"), 1);
     world.advance(29_000).await;
-    world.db.release();
+    world.db.release_results();
     run_until_idle().await;
     assert!(is_active(&world, &session).await);
     world.advance(1_000).await;
@@ -94,7 +94,7 @@ async fn a_keep_alive_that_arrives_while_an_expiry_is_being_written_prevents_the
         let state = json!({"requests": {"r": {"tool": "x".repeat(1_500_000)}}});
         assert_eq!(cli.update_agent_state(&session, 1, &state).await["result"], "success");
         world.hibernate_and_wake().await;
-        world.db.hold(holds);
+        world.db.hold_results(holds);
         if queued {
             cli.emit("message", &json!({"sid": busy, "message": {}}));
         }
@@ -102,7 +102,7 @@ async fn a_keep_alive_that_arrives_while_an_expiry_is_being_written_prevents_the
         assert!(world.db.held_count() > 0, "the session is being read or written");
         cli.emit("session-alive", &json!({"sid": session}));
         run_until_idle().await;
-        world.db.release();
+        world.db.release_results();
         run_until_idle().await;
         let record = world.get_session(&session).await;
         assert_eq!(record["active"], true, "{holds:?} {queued}");
@@ -113,7 +113,7 @@ async fn a_keep_alive_that_arrives_while_an_expiry_is_being_written_prevents_the
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_end_of_one_cli_does_not_end_a_session_that_another_one_serves() {
+async fn a_session_end_of_one_cli_does_not_end_a_session_that_another_cli_serves() {
     let (world, session, mut first) = live_session().await;
     let mut second = world.live_cli(&session).await;
     let state = json!({"requests": {"r": {"tool": "T"}}});
@@ -136,7 +136,7 @@ async fn a_session_end_of_one_cli_does_not_end_a_session_that_another_one_serves
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_of_two_clis_that_ends_a_session_ends_it() {
+async fn a_session_of_two_clis_ends_when_both_have_ended_it() {
     let (world, session, mut first) = live_session().await;
     let mut second = world.live_cli(&session).await;
     let end = json!({"sid": session, "time": world.now()});

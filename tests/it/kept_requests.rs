@@ -1,5 +1,5 @@
-//! Pending requests of a session that ends or expires. When it ends they are canceled; when it expires they are kept for a
-//! day, because its CLI may reconnect.
+//! Pending requests of a session that ends or expires. The end of a session cancels its requests. After an expiry, the requests
+//! are kept for a day, because the CLI may reconnect.
 
 use crate::support::cli::Cli;
 use crate::support::permissions::{
@@ -15,7 +15,7 @@ async fn pending(world: &World, session: &str) -> Vec<String> {
     agent_state(world, session).await["requests"].as_object().unwrap().keys().cloned().collect()
 }
 
-/// Lets a session expire in one of the ways of the test below.
+/// Makes a session expire. `way` is one of the ways of the test below.
 async fn expire(world: &World, cli: &mut Cli, way: &str) {
     match way {
         "silence" => {}
@@ -91,7 +91,7 @@ async fn pending_requests_are_canceled_a_day_after_their_session_expired() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_day_begins_again_with_each_expiry() {
+async fn each_expiry_of_a_session_starts_a_new_day() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     world.advance(30_000 + DAY_MS / 2).await;
     cli = match cli.socket.is_open() {
@@ -131,11 +131,11 @@ async fn a_session_that_expires_again_while_its_day_ends_keeps_its_requests_for_
     let mut again = world.cli(&session).await;
     again.send_keep_alive(&world, &session).await;
     world.hibernate_and_wake().await;
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     world.advance(27_000).await;
     assert_eq!(world.db.held_count(), 1, "the requests are being read");
     world.advance(4_000).await;
-    world.db.release();
+    world.db.release_results();
     run_until_idle().await;
     assert_eq!(world.get_session(&session).await["active"], false);
     assert_eq!(pending(&world, &session).await, ["r1"]);
@@ -152,14 +152,14 @@ async fn a_session_that_was_deleted_within_the_day_leaves_nothing_behind() {
     assert!(!world.rt.stored_entries().keys().any(|key| key.contains(&session)));
 }
 
-/// Ends a session in one of the ways of the test below.
+/// Ends a session. `way` is one of the ways of the test below.
 async fn end_session(world: &World, session: &str, cli: &mut Cli, way: &str) {
     match way {
         "session-end" => drop(cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await),
         "abort" => {
             cli.register("abort").await;
             let aborted = world.start("POST", &format!("/api/sessions/{session}/abort"), "");
-            cli.serve("abort", &json!({})).await;
+            cli.respond_to_next_call("abort", &json!({})).await;
             aborted.reply().await.ok();
         }
         "archive" => drop(world.post(&format!("/api/sessions/{session}/archive"), &json!({})).await.ok()),

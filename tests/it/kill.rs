@@ -1,4 +1,4 @@
-//! A session that is archived before its CLI has registered `killSession`: the CLI is called when it registers the method.
+//! If a session is archived before its CLI has registered `killSession`, the hub calls the CLI when it registers the method.
 
 use crate::lifecycle::post_action;
 use crate::support::World;
@@ -12,7 +12,7 @@ async fn archive(world: &World, session: &str) {
     post_action(world, session, "archive", &json!({})).reply().await.ok();
 }
 
-/// An archived session whose CLI, which is starting, has not registered `killSession`.
+/// An archived session. Its CLI is starting, and has not registered `killSession`.
 async fn archived_session() -> (World, String, Cli) {
     let world = World::new();
     let session = world.create_session_with("/code", resumable_metadata()).await;
@@ -58,24 +58,24 @@ async fn a_cli_that_registers_the_method_while_its_session_is_being_archived_is_
     let metadata = json!({"path": "/code", "host": "box", "notes": "x".repeat(1_500_000)});
     let update = json!({"sid": session, "expectedVersion": 1, "metadata": metadata});
     assert_eq!(cli.emit_with_ack("update-metadata", &update).await["result"], "success");
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let reply = post_action(&world, &session, "archive", &json!({}));
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the archive reads the metadata");
     assert!(!is_killed_at_registration(&mut cli).await);
-    world.db.release();
+    world.db.release_results();
     reply.reply().await.ok();
     assert_eq!(cli.next_call().await.method, "killSession");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cli_that_was_killed_at_the_archiving_is_called_once() {
+async fn a_cli_that_was_killed_when_its_session_was_archived_is_called_once() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
     cli.register("killSession").await;
     let reply = post_action(&world, &session, "archive", &json!({}));
-    cli.serve("killSession", &json!({})).await;
+    cli.respond_to_next_call("killSession", &json!({})).await;
     reply.reply().await.ok();
     assert_eq!(cli.try_call().await.map(|call| call.method), None);
 }
@@ -84,11 +84,14 @@ async fn a_cli_that_was_killed_at_the_archiving_is_called_once() {
 async fn a_cli_of_a_session_that_is_not_archived_or_was_reopened_is_not_killed() {
     let world = World::new();
     let session = world.create_session("/open").await;
-    assert!(!is_killed_at_registration(&mut world.live_cli(&session).await).await, "it is active");
-    assert!(!is_killed_at_registration(&mut world.cli(&world.create_session("/new").await).await).await, "it is new");
+    assert!(!is_killed_at_registration(&mut world.live_cli(&session).await).await, "the session is active");
+    assert!(
+        !is_killed_at_registration(&mut world.cli(&world.create_session("/new").await).await).await,
+        "the session is new"
+    );
     let (world, session, _old_cli) = archived_session().await;
     assert_eq!(world.create_session_with("/code", resumable_metadata()).await, session);
-    assert!(!is_killed_at_registration(&mut world.cli(&session).await).await, "it was reopened by its tag");
+    assert!(!is_killed_at_registration(&mut world.cli(&session).await).await, "the session was reopened by its tag");
 }
 
 #[tokio::test(start_paused = true)]
@@ -119,12 +122,12 @@ async fn a_cli_that_resumes_an_archived_session_is_not_killed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cli_that_would_start_after_the_time_of_its_resume_is_killed() {
+async fn a_cli_that_starts_after_the_timeout_of_its_resume_is_killed() {
     let (world, session, old_cli) = archived_session().await;
     old_cli.socket.close();
     let mut runner = world.spawner("m", "box").await;
     let reply = resume(&world, &session);
-    runner.serve("spawnSession", &json!({"success": true})).await;
+    runner.respond_to_next_call("spawnSession", &json!({"success": true})).await;
     world.advance(600_000).await;
     reply.reply().await.assert_error(504, "resume_failed");
     assert!(is_killed_at_registration(&mut world.cli(&session).await).await);

@@ -1,4 +1,4 @@
-//! Fencing: the database rejects a batch that timed out and arrives after a newer one.
+//! Fencing: the database rejects a batch that timed out and arrives after a newer batch.
 
 use std::sync::{Arc, Mutex};
 
@@ -139,7 +139,7 @@ async fn epochs_increase_over_restarts_even_if_the_storage_is_lost() {
 
 /// Renames a session. The batch is in flight and its result never arrives. Returns the batch.
 async fn rename_in_flight(world: &World, session: &str) -> Vec<Statement> {
-    world.db.hang_next(BatchKind::Writes);
+    world.db.never_return_next(BatchKind::Writes);
     let path = format!("/api/sessions/{session}");
     let _reply = world.start("PATCH", &path, r#"{"name":"late"}"#.to_owned());
     run_until_idle().await;
@@ -169,7 +169,7 @@ async fn a_batch_of_an_earlier_hub_is_rejected_after_the_first_read_of_the_next_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_of_an_earlier_hub_that_commits_before_the_first_read_of_the_next_hub_takes_effect() {
+async fn a_batch_of_an_earlier_hub_takes_effect_if_it_commits_before_the_first_read_of_the_next_hub() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let late_batch = rename_in_flight(&world, &session).await;
@@ -236,7 +236,7 @@ async fn only_a_hub_without_sockets_begins_an_epoch_with_its_first_read() {
     assert_eq!(batches_that_begin_an_epoch(&world, &session).await, after_hibernation);
 }
 
-/// A database that executes each batch when the test permits it.
+/// A database that executes a batch only when the test permits it.
 struct Gate {
     db: Sqlite,
     /// Permit the waiting batches.

@@ -44,8 +44,8 @@ const LAYERS: &str = "
     platform              -> limits memory_budget model wire auth push store hub::base::ports hub::base::peers hub::base::error hub::base::push hub::base hub hub::inbound http
 ";
 
-/// Modules that consist of some files of a folder: name of the module, folder, files. The other files of the folder belong to the
-/// module of the folder.
+/// Modules that consist of some files of a folder: name of the module, folder, files. The other files of the folder belong to
+/// the module of the folder.
 const FILE_GROUPS: &[(&str, &str, &str)] = &[
     ("hub::base::ports", "hub/base", "ports storage_keys"),
     ("hub::base::error", "hub/base", "error"),
@@ -80,7 +80,7 @@ fn files_do_not_use_each_other_in_a_cycle() {
     assert_none(cycles(&uses(&SOURCES)));
 }
 
-/// A method may be in another file than its type, so imports do not show what it calls.
+/// A method may be in another file than its type. So imports do not show which files a method calls.
 #[test]
 fn methods_of_the_hub_call_only_methods_of_files_in_the_rows_above() {
     assert_none(upward_calls(&calls(&SOURCES), LAYERS));
@@ -101,7 +101,7 @@ fn the_hub_contains_no_sql() {
     assert_none(SOURCES.iter().filter(|source| source.file.starts_with("hub/")).flat_map(sql_statements));
 }
 
-/// The folders `push` are allowed, because they interpret the statuses of push services.
+/// The folders `push` are allowed, because their code interprets the statuses of push services.
 #[test]
 fn only_http_chooses_statuses() {
     let folders = ["http/", "push/", "hub/base/push/", "hub/push/"];
@@ -177,7 +177,7 @@ fn layer_violations(uses: &Uses, layers: &str) -> Vec<String> {
     violations
 }
 
-/// Returns calls from a file to one whose module has a later row.
+/// Returns calls from a file to a file whose module has a later row.
 fn upward_calls(calls: &Uses, layers: &str) -> Vec<String> {
     let rows: Vec<&str> = layers.lines().filter_map(|row| Some(row.split_once("->")?.0.trim())).collect();
     let row = |file: &str| rows.iter().position(|row| *row == module(file));

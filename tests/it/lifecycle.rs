@@ -59,7 +59,7 @@ async fn an_abort_makes_the_session_inactive_until_the_next_keep_alive() {
     cli.send_keep_alive(&world, &session).await;
     assert_eq!(world.get_session(&session).await["active"], true);
     let reply = post_action(&world, &session, "abort", &json!({}));
-    assert!(cli.serve("abort", &json!({})).await["reason"].is_string(), "the reason has a default");
+    assert!(cli.respond_to_next_call("abort", &json!({})).await["reason"].is_string(), "the reason has a default");
     reply.reply().await.ok();
 }
 
@@ -70,7 +70,7 @@ async fn an_action_that_the_cli_rejects_or_does_not_answer_changes_nothing() {
         post_action(&world, &session, action, &json!({})).reply().await.assert_error(503, "cli_unreachable");
         cli.register(action).await;
         let reply = post_action(&world, &session, action, &json!({}));
-        cli.serve(action, &json!({"success": false, "error": "can't"})).await;
+        cli.respond_to_next_call(action, &json!({"success": false, "error": "can't"})).await;
         reply.reply().await.assert_error(503, "cli_refused");
         let reply = post_action(&world, &session, action, &json!({}));
         cli.next_call().await;
@@ -96,7 +96,7 @@ async fn a_switch_changes_the_mode_from_local_to_remote() {
     assert_eq!(web.next_event_of("session-updated").await["data"]["mode"], "local");
     assert_eq!(world.get_session(&session).await["mode"], "local");
     let reply = post_action(&world, &session, "switch", &json!({}));
-    assert_eq!(cli.serve("switch", &json!({"success": true})).await, json!({"to": "remote"}));
+    assert_eq!(cli.respond_to_next_call("switch", &json!({"success": true})).await, json!({"to": "remote"}));
     assert_eq!(reply.reply().await.ok(), json!({"ok": true}));
     assert_eq!(web.next_event_of("session-updated").await["data"]["mode"], "remote");
     let record = world.get_session(&session).await;
@@ -108,7 +108,7 @@ async fn a_switch_changes_the_mode_from_local_to_remote() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_session_is_gone_at_once_and_the_alarm_deletes_its_messages_in_chunks_also_after_hibernation() {
+async fn a_deleted_session_disappears_at_once_and_alarms_delete_its_messages_in_chunks_even_after_hibernation() {
     let world = World::new();
     let session = world.create_session("/large").await;
     world.db.execute(&format!(
@@ -247,7 +247,7 @@ async fn an_archive_waits_at_most_five_seconds_for_the_cli() {
     world.advance(1).await;
     reply.reply().await.ok();
     assert_eq!(world.get_session(&session).await["metadata"]["lifecycleState"], "archived");
-    // Nor does an error result or a lost connection prevent the archive.
+    // An error result or a lost connection does not prevent the archive either.
     for case in ["error", "disconnect"] {
         let session = world.create_session(&format!("/{case}")).await;
         let mut cli = world.live_cli(&session).await;
@@ -269,7 +269,7 @@ async fn an_archive_kills_the_cli_of_an_inactive_session() {
     world.advance(30_000).await;
     assert_eq!(world.get_session(&session).await["active"], false, "expired");
     let reply = post_action(&world, &session, "archive", &json!({}));
-    assert_eq!(cli.serve("killSession", &json!({"success": true})).await, json!({}));
+    assert_eq!(cli.respond_to_next_call("killSession", &json!({"success": true})).await, json!({}));
     reply.reply().await.ok();
     assert_eq!(world.get_session(&session).await["metadata"]["lifecycleState"], "archived");
 }
@@ -306,7 +306,7 @@ async fn no_event_of_its_cli_restores_an_archived_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_its_cli_archives_is_inactive_although_the_cli_sends_keep_alives() {
+async fn a_session_that_its_cli_archives_is_inactive_even_if_the_cli_sends_keep_alives() {
     let (world, session, mut cli) = session_with_methods(&[]).await;
     let state = json!({"requests": {"r": {"tool": "T"}}});
     assert_eq!(cli.update_agent_state(&session, 1, &state).await["result"], "success");
@@ -329,13 +329,13 @@ async fn a_keep_alive_during_an_archive_does_not_keep_the_session_active() {
     let metadata = json!({"path": "/code", "host": "box", "notes": "x".repeat(1_500_000)});
     let update = json!({"sid": session, "expectedVersion": 1, "metadata": metadata});
     assert_eq!(cli.emit_with_ack("update-metadata", &update).await["result"], "success");
-    world.db.hold_all();
+    world.db.hold_all_results();
     let reply = post_action(&world, &session, "archive", &json!({}));
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the archive reads the metadata");
     cli.emit("session-alive", &json!({"sid": session, "time": 0}));
     run_until_idle().await;
-    world.db.release();
+    world.db.release_results();
     reply.reply().await.ok();
     cli.send_keep_alive(&world, &session).await;
     let record = world.get_session(&session).await;
@@ -343,7 +343,7 @@ async fn a_keep_alive_during_an_archive_does_not_keep_the_session_active() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn creating_a_session_with_the_tag_of_an_archived_one_restores_it_and_keeps_its_name() {
+async fn creating_a_session_with_the_tag_of_an_archived_session_restores_that_session_and_keeps_its_name() {
     let (world, session, mut cli) = session_with_methods(&[]).await;
     cli.send_message(&session, "old").await;
     world.request("PATCH", &format!("/api/sessions/{session}"), json!({"name": "Mine"}).to_string()).await.ok();
@@ -418,13 +418,13 @@ async fn only_an_inactive_session_can_be_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cli_that_answers_no_call_and_whose_frames_wait_for_the_database_is_archived_in_time() {
+async fn a_session_is_archived_in_time_even_if_its_cli_answers_no_call_and_its_frames_wait_for_the_database() {
     let (world, session, mut cli) = session_with_methods(&["killSession"]).await;
     let other = world.create_session("/other").await;
     world.hibernate_and_wake().await;
     let reply = post_action(&world, &session, "archive", &json!({}));
     assert_eq!(cli.next_call().await.method, "killSession");
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     cli.emit("message", &json!({"sid": other, "message": "waits for its session"}));
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1);
@@ -432,5 +432,5 @@ async fn a_cli_that_answers_no_call_and_whose_frames_wait_for_the_database_is_ar
     run_until_idle().await;
     assert!(reply.is_ready(), "the archive does not wait for the frames");
     assert_eq!(reply.reply().await.ok(), json!({"ok": true}));
-    world.db.release();
+    world.db.release_results();
 }

@@ -1,5 +1,5 @@
-//! Live text: the hub forwards the text that an agent is writing, does not store it, and drops it under load. A web client that
-//! connects gets the text so far.
+//! Live text: the hub forwards the text that an agent is writing. The hub does not store the text, and drops it under load. A
+//! web client that connects gets the text so far.
 
 use crate::support::World;
 use crate::support::cli::Cli;
@@ -13,7 +13,8 @@ use session_gateway_hub::limits::{
     MAX_QUEUED_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS,
 };
 
-async fn stream(world: &World, session: &str, last: Option<&str>) -> Web {
+/// Opens an SSE stream of a session. `last`: the id of the last event.
+async fn open_stream(world: &World, session: &str, last: Option<&str>) -> Web {
     let query = format!("sessionId={session}");
     let mut web = Web(world.open_event_stream(&query, last, Format::Sse).await.unwrap());
     assert_eq!(web.next_event().await["type"], "connection-changed");
@@ -34,7 +35,7 @@ async fn a_delta_goes_to_the_web_clients_of_its_session_without_an_id() {
     let (world, session, mut cli) = live_session().await;
     let other = world.create_session("/other").await;
     let mut of_session = world.web(&format!("all=true&sessionId={session}")).await;
-    let mut of_stream = stream(&world, &session, None).await;
+    let mut of_stream = open_stream(&world, &session, None).await;
     let mut of_all = world.web("").await;
     let mut of_other = world.web(&format!("sessionId={other}")).await;
     let mut second_cli = world.cli(&session).await;
@@ -65,7 +66,7 @@ async fn a_delta_changes_no_history_and_no_event_id_and_is_not_replayed() {
     assert_eq!(cli.emit_with_ack("message", &message).await["seq"], 2);
     let stored = web.next_event_of("message-received").await;
     assert_eq!(stored["message"]["localId"], "m2", "the message that the delta belonged to");
-    let mut resumed = stream(&world, &session, last.as_str()).await;
+    let mut resumed = open_stream(&world, &session, last.as_str()).await;
     assert_eq!(resumed.events().await, [stored]);
 }
 
@@ -95,7 +96,7 @@ async fn deltas_above_the_rate_of_a_session_are_dropped_and_leave_a_gap() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_web_client_that_reads_too_slowly_misses_deltas_and_no_event() {
+async fn a_web_client_that_reads_too_slowly_misses_deltas_but_no_events() {
     let (world, session, mut cli) = live_session().await;
     let mut slow = world.web(&format!("sessionId={session}")).await;
     let mut reader = world.web(&format!("sessionId={session}")).await;
@@ -132,32 +133,32 @@ async fn an_overloaded_hub_drops_deltas() {
     let (world, session, mut cli) = live_session().await;
     let other = world.create_session("/other").await;
     let mut web = world.web(&format!("sessionId={session}")).await;
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     for _ in 0..=MAX_QUEUED_BYTES / 1_000_000 {
         cli.emit_for_ack("message", &json!({"sid": other, "message": "x".repeat(1_000_000)}));
     }
     send_delta(&mut cli, json!({"sid": session, "id": "m", "text": "x"})).await;
     web.0.assert_no_frames().await;
-    world.db.release();
+    world.db.release_results();
     assert_eq!(deltas(&mut web).await, [] as [Value; 0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn deltas_need_no_database_and_overtake_messages_that_are_being_written() {
+async fn deltas_need_no_database_and_arrive_before_messages_that_are_being_written() {
     let (world, session, mut cli) = live_session().await;
     let mut web = world.web(&format!("sessionId={session}")).await;
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     let message = json!({"sid": session, "message": "stored later", "localId": "m1"});
     let ack = cli.emit_for_ack("message", &message);
     send_delta(&mut cli, json!({"sid": session, "id": "m2", "text": "next"})).await;
     assert_eq!(web.next_event().await["id"], "m2");
-    world.db.release();
+    world.db.release_results();
     assert_eq!(cli.wait_for_ack(ack).await["seq"], 1);
     assert_eq!(web.next_event().await["message"]["localId"], "m1");
 }
 
 /// The text that a web client shows after these deltas (PROTOCOL-EVENTS.md "Live text").
-fn shown(deltas: &[Value]) -> String {
+fn shown_text(deltas: &[Value]) -> String {
     let mut units: Vec<u16> = Vec::new();
     for delta in deltas {
         let offset = usize::try_from(delta["offset"].as_u64().unwrap()).unwrap();
@@ -168,11 +169,16 @@ fn shown(deltas: &[Value]) -> String {
     String::from_utf16(&units).unwrap()
 }
 
-/// The text of a client that was there from the start, and of one that connects now.
-async fn shown_to_both(world: &World, session: &str, first: &mut Vec<Value>, of_first: &mut Web) -> (String, String) {
-    first.extend(deltas(of_first).await);
+/// The text of a client that was connected from the start, and the text of a client that connects now.
+async fn texts_of_early_and_late_client(
+    world: &World,
+    session: &str,
+    early_deltas: &mut Vec<Value>,
+    early_client: &mut Web,
+) -> (String, String) {
+    early_deltas.extend(deltas(early_client).await);
     let mut joined = world.web(&format!("sessionId={session}")).await;
-    (shown(first), shown(&deltas(&mut joined).await))
+    (shown_text(early_deltas), shown_text(&deltas(&mut joined).await))
 }
 
 #[tokio::test(start_paused = true)]
@@ -184,7 +190,7 @@ async fn a_web_client_that_connects_gets_the_text_so_far_and_continues_it() {
     let other = world.create_session("/other").await;
     let mut of_other = world.web(&format!("all=true&sessionId={other}")).await;
     let mut of_session = world.web(&format!("all=true&sessionId={session}")).await;
-    let mut of_stream = stream(&world, &session, None).await;
+    let mut of_stream = open_stream(&world, &session, None).await;
     let expected = [
         json!({"type": "message-delta", "sessionId": session, "id": "m", "offset": 0, "text": "Hello", "kind": "thinking"}),
         json!({"type": "message-delta", "sessionId": session, "id": "n", "offset": 0, "text": "x"}),
@@ -207,27 +213,27 @@ async fn the_text_so_far_follows_the_missed_events_and_ends_with_the_stored_mess
     let last = web.next_event_of("message-received").await["eventId"].clone();
     cli.send_message(&session, "two").await;
     send_delta(&mut cli, json!({"sid": session, "id": "m3", "text": "thr"})).await;
-    let mut resumed = stream(&world, &session, last.as_str()).await;
+    let mut resumed = open_stream(&world, &session, last.as_str()).await;
     let types: Vec<Value> = resumed.events().await.into_iter().map(|mut event| event["type"].take()).collect();
     assert_eq!(types, ["message-received", "message-delta"]);
 
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     let message = json!({"sid": session, "message": "three", "localId": "m3"});
     let ack = cli.emit_for_ack("message", &message);
-    let mut joined = stream(&world, &session, None).await;
+    let mut joined = open_stream(&world, &session, None).await;
     assert_eq!(deltas(&mut joined).await[0]["text"], "thr", "the message is not stored yet");
-    world.db.release();
+    world.db.release_results();
     cli.wait_for_ack(ack).await;
     assert_eq!(joined.next_event().await["message"]["localId"], "m3");
-    let mut after = stream(&world, &session, None).await;
+    let mut after = open_stream(&world, &session, None).await;
     assert_eq!(deltas(&mut after).await, [] as [Value; 0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_web_client_that_connects_shows_the_same_as_one_that_was_there() {
+async fn a_web_client_that_connects_late_shows_the_same_text_as_a_client_that_was_connected_from_the_start() {
     let (world, session, mut cli) = live_session().await;
-    let mut of_first = world.web(&format!("sessionId={session}")).await;
-    let mut first = Vec::new();
+    let mut early_client = world.web(&format!("sessionId={session}")).await;
+    let mut early_deltas = Vec::new();
     let pieces = [
         (r"abc\ud83d", "", "abc"),
         (r"\ude00", "", "abc\u{1F600}"),
@@ -239,7 +245,7 @@ async fn a_web_client_that_connects_shows_the_same_as_one_that_was_there() {
     for (text, offset, expected) in pieces {
         let ack = cli.emit_raw("message-delta", &format!(r#"{{"sid":"{session}","id":"m","text":"{text}"{offset}}}"#));
         cli.wait_for_ack(ack).await;
-        let shown = shown_to_both(&world, &session, &mut first, &mut of_first).await;
+        let shown = texts_of_early_and_late_client(&world, &session, &mut early_deltas, &mut early_client).await;
         assert_eq!(shown, (expected.to_owned(), expected.to_owned()));
     }
 }
@@ -251,11 +257,11 @@ async fn deltas_that_were_dropped_are_in_the_text_so_far() {
         send_delta(&mut cli, json!({"sid": session, "id": "m", "text": "x"})).await;
     }
     let mut joined = world.web(&format!("sessionId={session}")).await;
-    assert_eq!(shown(&deltas(&mut joined).await), "x".repeat(MAX_DELTAS_PER_SECOND + 10));
+    assert_eq!(shown_text(&deltas(&mut joined).await), "x".repeat(MAX_DELTAS_PER_SECOND + 10));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hub_that_restarted_sends_what_it_has_and_all_when_the_cli_sends_it_again() {
+async fn after_a_restart_the_hub_sends_the_text_since_the_restart_and_the_whole_text_once_the_cli_repeats_it() {
     let (world, session, mut cli) = live_session().await;
     send_delta(&mut cli, json!({"sid": session, "id": "m", "text": "one "})).await;
     world.hibernate_and_wake().await;
@@ -264,11 +270,15 @@ async fn a_hub_that_restarted_sends_what_it_has_and_all_when_the_cli_sends_it_ag
     send_delta(&mut cli, json!({"sid": session, "id": "m", "text": "two", "offset": 4})).await;
     let mut joined = world.web(&format!("sessionId={session}")).await;
     let tail = deltas(&mut joined).await;
-    assert_eq!((&tail[0]["offset"], &tail[0]["text"]), (&json!(4), &json!("two")), "the end, with its place");
+    assert_eq!(
+        (&tail[0]["offset"], &tail[0]["text"]),
+        (&json!(4), &json!("two")),
+        "the end of the text, with its offset"
+    );
     send_delta(&mut cli, json!({"sid": session, "id": "m", "text": "one two three", "offset": 0})).await;
     let mut after = world.web(&format!("sessionId={session}")).await;
     for web in [&mut joined, &mut after] {
-        assert_eq!(shown(&deltas(web).await), "one two three");
+        assert_eq!(shown_text(&deltas(web).await), "one two three");
     }
 }
 
@@ -280,11 +290,11 @@ async fn a_text_without_deltas_for_a_while_is_not_sent_to_a_web_client_that_conn
     send_delta(&mut cli, json!({"sid": session, "id": "n", "text": "new"})).await;
     world.advance(LIVE_TEXT_RETENTION_MS / 2).await;
     let mut web = world.web(&format!("sessionId={session}")).await;
-    assert_eq!(shown(&deltas(&mut web).await), "new");
+    assert_eq!(shown_text(&deltas(&mut web).await), "new");
 }
 
 #[tokio::test(start_paused = true)]
-async fn texts_that_were_given_up_leave_their_memory_to_others() {
+async fn texts_that_are_no_longer_written_leave_their_memory_to_other_texts() {
     let (world, session, mut cli) = live_session().await;
     let given_up = world.create_session("/given-up").await;
     let text = "x".repeat(MAX_LIVE_TEXT_BYTES / 8);
@@ -301,12 +311,12 @@ async fn texts_that_were_given_up_leave_their_memory_to_others() {
     send_delta(&mut cli, json!({"sid": session, "id": "n", "text": "x".repeat(MAX_LIVE_TEXT_BYTES / 2)})).await;
     send_delta(&mut cli, json!({"sid": session, "id": "n", "text": "end"})).await;
     let mut web = world.web(&format!("sessionId={session}")).await;
-    let shown = shown(&deltas(&mut web).await);
+    let shown = shown_text(&deltas(&mut web).await);
     assert!(shown.starts_with("one two xx") && shown.ends_with("xend"), "{}", shown.len());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delta_that_ends_in_half_of_a_surrogate_pair_is_completed_by_the_next_one() {
+async fn half_of_a_surrogate_pair_at_the_end_of_a_delta_is_completed_by_the_next_delta() {
     for (first_offset, second_offset) in [("", ""), (r#","offset":0"#, r#","offset":4"#)] {
         let (world, session, mut cli) = live_session().await;
         let mut web = world.web(&format!("sessionId={session}")).await;
@@ -316,13 +326,13 @@ async fn a_delta_that_ends_in_half_of_a_surrogate_pair_is_completed_by_the_next_
             assert_eq!(cli.wait_for_ack(ack).await, json!({"ok": true}), "{text}");
         }
         let deltas = deltas(&mut web).await;
-        assert_eq!(shown(&deltas), "abc\u{1F600} d\u{e9}f!");
+        assert_eq!(shown_text(&deltas), "abc\u{1F600} d\u{e9}f!");
         assert_eq!(deltas[2]["offset"], 9, "offsets count UTF-16 code units");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn half_of_a_surrogate_pair_without_the_other_one_is_a_replacement_character() {
+async fn an_unpaired_half_of_a_surrogate_pair_becomes_a_replacement_character() {
     let table: [(&[&str], &str); 5] = [
         (&[r"a\ud83d", "b"], "a\u{fffd}b"),
         (&[r"a\ud83d", r"\ud83d\ude00"], "a\u{fffd}\u{1F600}"),
@@ -337,7 +347,7 @@ async fn half_of_a_surrogate_pair_without_the_other_one_is_a_replacement_charact
             let ack = cli.emit_raw("message-delta", &format!(r#"{{"sid":"{session}","id":"m","text":"{text}"}}"#));
             assert_eq!(cli.wait_for_ack(ack).await, json!({"ok": true}), "{text}");
         }
-        assert_eq!(shown(&deltas(&mut web).await), expected, "{texts:?}");
+        assert_eq!(shown_text(&deltas(&mut web).await), expected, "{texts:?}");
     }
 }
 
@@ -349,5 +359,5 @@ async fn half_of_a_surrogate_pair_is_dropped_if_the_next_delta_does_not_continue
         let ack = cli.emit_raw("message-delta", &format!(r#"{{"sid":"{session}","id":"m",{delta}}}"#));
         assert_eq!(cli.wait_for_ack(ack).await, json!({"ok": true}));
     }
-    assert_eq!(shown(&deltas(&mut web).await), "xyz!");
+    assert_eq!(shown_text(&deltas(&mut web).await), "xyz!");
 }

@@ -99,7 +99,7 @@ async fn a_keep_alive_of_a_machine_writes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_are_published_at_once_and_unchanged_presence_every_ten_seconds() {
+async fn changed_presence_is_published_at_once_and_unchanged_presence_every_ten_seconds() {
     let (world, session, mut cli) = live_session().await;
     let mut web = world.web(&format!("sessionId={session}")).await;
     for _ in 0..9 {
@@ -175,7 +175,7 @@ async fn a_machine_expires_45_seconds_after_its_last_keep_alive() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_end_deactivates_a_session_at_once_and_a_second_one_has_no_effect() {
+async fn a_session_end_deactivates_a_session_at_once_and_a_second_session_end_has_no_effect() {
     let (world, session, mut cli) = live_session().await;
     let mut web = world.web("all=true").await;
     let end = json!({"sid": session, "time": world.now()});

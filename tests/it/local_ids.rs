@@ -1,4 +1,5 @@
-//! Local ids of sessions with more messages than have their local ids in memory: the older ones are looked up in the database.
+//! Local ids of sessions with more messages than the hub keeps local ids in memory. The hub looks up older local ids in the
+//! database.
 
 use crate::support::cli::Cli;
 use crate::support::sqlite::{BatchKind, Sqlite, permanent_error};
@@ -8,7 +9,7 @@ use session_gateway_hub::limits::{MAX_LOCAL_ID_BYTES, MAX_LOCAL_ID_LOOKUPS, MAX_
 use session_gateway_hub::store::Value as Column;
 use session_gateway_hub::store::messages::SELECT_BY_LOCAL_IDS;
 
-/// More messages than have their local ids in memory after a wake.
+/// More messages than the hub keeps local ids in memory.
 const STORED: u64 = MAX_LOCAL_IDS as u64 + 100;
 
 /// Inserts messages with the local ids `l1`, `l2`, and so on.
@@ -20,7 +21,8 @@ fn insert_messages(db: &Sqlite, session: &str, count: u64) {
     ));
 }
 
-/// Creates sessions with [`STORED`] messages each, which are in memory with their newest local ids. Returns their ids and CLIs.
+/// Creates sessions with [`STORED`] messages each. The hub has the sessions and their newest local ids in memory. Returns the
+/// ids and the CLIs of the sessions.
 async fn long_sessions<const N: usize>(world: &World) -> [(String, Cli); N] {
     let mut ids = Vec::new();
     for n in 0..N {
@@ -32,7 +34,7 @@ async fn long_sessions<const N: usize>(world: &World) -> [(String, Cli); N] {
     let mut sessions = Vec::new();
     for session in ids {
         let mut cli = world.cli(&session).await;
-        // The first message reads the session, the second its newest local ids.
+        // The first message makes the hub read the session, the second makes it read the newest local ids.
         let newest = vec![format!("l{STORED}"); 2];
         assert_eq!(send_all(&mut cli, &session, &newest).await, [json!(STORED), json!(STORED)]);
         sessions.push((session, cli));
@@ -54,7 +56,8 @@ async fn send_all(cli: &mut Cli, session: &str, local_ids: &[String]) -> Vec<Val
     seqs
 }
 
-/// The local ids of a session in the order of their seqs, which have no gap, after those of [`insert_messages`].
+/// The local ids of the messages after those of [`insert_messages`], in the order of their seqs. Checks that the seqs have no
+/// gap.
 fn added_local_ids(db: &Sqlite, session: &str) -> Vec<String> {
     let rows = db.select(&format!(
         "SELECT json_group_array(local_id) FROM (SELECT local_id FROM messages
@@ -106,13 +109,13 @@ async fn repeated_local_ids_among_waiting_messages_are_stored_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_messages_of_all_sockets_share_a_lookup_which_is_part_of_the_next_batch() {
+async fn the_messages_of_all_sockets_share_a_lookup_that_is_part_of_the_next_batch() {
     let world = World::new();
     let mut senders = long_sessions::<3>(&world).await;
     let quiet = world.create_session("/quiet").await;
     let mut quiet_cli = world.cli(&quiet).await;
     let before = lookups(&world.db);
-    world.db.hold_all();
+    world.db.hold_all_results();
     let mut acks = Vec::new();
     for (session, cli) in &mut senders {
         let sent = numbered("new", 20);
@@ -122,15 +125,16 @@ async fn the_messages_of_all_sockets_share_a_lookup_which_is_part_of_the_next_ba
     }
     let quiet_ack = quiet_cli.emit_for_ack("message", &message(&quiet, "q"));
     run_until_idle().await;
-    // The lookup of the first socket, then one batch with its messages, that of the quiet session, and the other lookups.
+    // The first batch is the lookup of the first socket. The second batch has its messages, the message of the quiet session,
+    // and the other lookups.
     for _ in 0..2 {
         assert_eq!(world.db.held_count(), 1);
-        world.db.release_one(0);
+        world.db.release_result(0);
         run_until_idle().await;
     }
     assert_eq!(quiet_cli.wait_for_ack(quiet_ack).await["seq"], 1);
     assert_eq!(lookups(&world.db) - before, 2);
-    world.db.release();
+    world.db.release_results();
     for ((session, cli), acks) in senders.iter_mut().zip(acks) {
         for (n, ack) in (1..).zip(acks) {
             assert_eq!(cli.wait_for_ack(ack).await["seq"], STORED + n);
@@ -158,11 +162,11 @@ async fn more_local_ids_than_fit_a_statement_are_looked_up_in_one_batch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_local_id_that_is_too_long_does_not_disturb_the_lookups_of_others() {
+async fn a_local_id_that_is_too_long_does_not_affect_the_lookup_of_other_local_ids() {
     let world = World::new();
     let [(session, mut cli)] = long_sessions(&world).await;
     let longest = cli.emit_for_ack("message", &message(&session, &"\u{1}".repeat(MAX_LOCAL_ID_BYTES)));
-    // With the other one it would exceed the largest parameter of a statement.
+    // Together with the other local id, it would exceed the largest parameter of a statement.
     let too_long = json!({"sid": session, "localId": "x".repeat(MAX_SEARCHED_FRAME_BYTES - 300), "message": 1});
     let too_long = cli.emit_for_ack("message", &too_long);
     assert_eq!(cli.wait_for_ack(longest).await["seq"], STORED + 1);
@@ -171,7 +175,7 @@ async fn a_local_id_that_is_too_long_does_not_disturb_the_lookups_of_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lookup_that_the_database_rejects_fails_its_messages_which_can_be_sent_again() {
+async fn if_the_database_rejects_a_lookup_its_messages_fail_and_can_be_sent_again() {
     let world = World::new();
     let [(session, mut cli)] = long_sessions(&world).await;
     world.db.fail(BatchKind::Reads, permanent_error());
@@ -181,11 +185,11 @@ async fn a_lookup_that_the_database_rejects_fails_its_messages_which_can_be_sent
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_is_sent_again_before_it_is_durable_is_stored_once_although_its_local_id_was_evicted() {
+async fn a_message_that_is_sent_again_before_its_commit_is_stored_once_even_if_its_local_id_was_evicted() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let mut cli = world.cli(&session).await;
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     let sent = numbered("new", 2 * MAX_LOCAL_IDS + 10);
     let acks: Vec<u64> = sent.iter().map(|id| cli.emit_for_ack("message", &message(&session, id))).collect();
     run_until_idle().await;
@@ -196,7 +200,7 @@ async fn a_message_that_is_sent_again_before_it_is_durable_is_stored_once_althou
     let repeated = &sent[repeated_from..repeated_from + 50];
     let repeated: Vec<u64> = repeated.iter().map(|id| cli.emit_for_ack("message", &message(&session, id))).collect();
     run_until_idle().await;
-    world.db.release();
+    world.db.release_results();
     for (n, ack) in (1..).zip(acks) {
         assert_eq!(cli.wait_for_ack(ack).await["seq"], n);
     }

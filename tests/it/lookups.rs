@@ -1,4 +1,4 @@
-//! Lookups of sessions in the database: how many batches concurrent requests take.
+//! Lookups of sessions in the database: concurrent lookups share a batch.
 
 use crate::support::sqlite::BatchKind;
 use crate::support::{World, run_until_idle};
@@ -10,13 +10,13 @@ fn creation(tag: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_tags_of_concurrent_creators_are_looked_up_together() {
-    const CREATORS: usize = 2 * MAX_GROUPED_LOOKUPS;
+async fn the_tags_of_concurrent_requests_to_create_sessions_are_looked_up_together() {
+    const REQUESTS: usize = 2 * MAX_GROUPED_LOOKUPS;
     let world = World::new();
     world.create_session("/code").await;
     let before = world.db.read_count();
     let create = |creator| world.start("POST", "/cli/sessions", creation(&format!("/code/{creator}")));
-    let replies: Vec<_> = (0..CREATORS).map(create).collect();
+    let replies: Vec<_> = (0..REQUESTS).map(create).collect();
     for reply in replies {
         reply.reply().await.ok();
     }
@@ -24,7 +24,7 @@ async fn the_tags_of_concurrent_creators_are_looked_up_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sessions_that_are_changed_together_after_a_wake_are_read_together() {
+async fn sessions_that_are_changed_together_after_a_wake_are_read_in_one_batch() {
     let world = World::new();
     let mut ids = Vec::new();
     for n in 0..MAX_GROUPED_LOOKUPS {
@@ -45,11 +45,11 @@ async fn a_lookup_survives_the_request_that_began_its_batch() {
     let world = World::new();
     let existing = world.create_session("/code").await;
     world.hibernate_and_wake().await;
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let create = || world.start("POST", "/cli/sessions", creation("/code"));
     let (first, second) = (create(), create());
     run_until_idle().await;
     first.abort();
-    world.db.release();
+    world.db.release_results();
     assert_eq!(second.reply().await.ok()["session"]["id"], *existing);
 }

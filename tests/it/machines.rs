@@ -54,7 +54,7 @@ async fn a_spawn_forwards_all_known_fields_to_the_machine() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spawn_takes_an_agent_that_the_machine_lists_and_passes_it_on_unchanged() {
+async fn a_spawn_accepts_an_agent_that_the_machine_lists_and_passes_its_name_on_unchanged() {
     let words = r#"{"agents":{"omega":"alpha"},"models":{"quick":"model_fast"},"methods":{"start":"spawnSession"}}"#;
     let world = World::with_vocabulary(words);
     let mut runner = world.spawner("m", "box").await;
@@ -236,7 +236,7 @@ async fn a_path_check_without_a_valid_result_is_a_500() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_of_another_namespace_is_a_403_and_an_unknown_one_a_404() {
+async fn a_machine_of_another_namespace_is_a_403_and_an_unknown_machine_is_a_404() {
     let (world, mut runner) = online_machine().await;
     let neighbour = world.neighbour();
     for (action, body) in [("spawn", json!({"directory": "/w"})), ("paths/exists", json!({"paths": ["/a"]}))] {
@@ -271,7 +271,7 @@ async fn a_spawned_session_accepts_messages_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn connecting_registering_and_updating_are_activity_of_a_machine() {
+async fn connecting_registering_and_updating_count_as_activity_of_a_machine() {
     let is_online =
         async |world: &World| !world.get("/api/machines").await.ok()["machines"].as_array().unwrap().is_empty();
     let world = World::new();

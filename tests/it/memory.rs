@@ -69,7 +69,7 @@ async fn sessions_are_evicted_by_size() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn concurrent_requests_for_new_tags_read_each_tag_once_although_others_are_evicted() {
+async fn concurrent_requests_for_new_tags_read_each_tag_once_even_if_other_sessions_are_evicted() {
     let world = World::new();
     for n in 0..MAX_CACHED_SESSIONS {
         world.create_session(&format!("/{n}")).await;
@@ -85,7 +85,7 @@ async fn concurrent_requests_for_new_tags_read_each_tag_once_although_others_are
 }
 
 #[tokio::test(start_paused = true)]
-async fn concurrent_requests_load_new_sessions_once_although_active_ones_fill_the_cache() {
+async fn concurrent_requests_load_each_new_session_once_even_if_active_sessions_fill_the_cache() {
     let world = World::new();
     let mut cli = world.bare_cli().await;
     for n in 0..MAX_CACHED_SESSIONS {
@@ -106,7 +106,7 @@ async fn a_session_that_is_created_and_evicted_while_its_tag_is_looked_up_is_fou
     let world = World::new();
     let mut cli = world.bare_cli().await;
     let body = json!({"tag": "/code", "metadata": {"path": "/code", "host": "h"}}).to_string();
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let late = world.start("POST", "/cli/sessions", body.clone());
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the tag is not found");
@@ -115,7 +115,7 @@ async fn a_session_that_is_created_and_evicted_while_its_tag_is_looked_up_is_fou
     let first = first["id"].as_str().unwrap();
     assert_eq!(cli.update_agent_state(first, 1, &json!({"n": 1})).await["result"], "success");
     fill_cache(&world).await;
-    world.db.release();
+    world.db.release_results();
     let late = late.reply().await.ok()["session"].clone();
     assert_eq!((&late["id"], &late["agentState"]["n"]), (&json!(first), &json!(1)));
 }
@@ -147,8 +147,8 @@ async fn sessions_in_use_or_with_queued_writes_are_not_evicted() {
     bare.send_keep_alive(&world, &active).await;
     let _cli = world.cli(&connected).await;
     run_until_idle().await;
-    // One change waits for the database, another one is queued behind it.
-    world.db.hold(BatchKind::Writes);
+    // One change waits for the database, another change is queued behind it.
+    world.db.hold_results(BatchKind::Writes);
     let first = world.start("PATCH", &format!("/api/sessions/{connected}"), r#"{"name":"first"}"#);
     run_until_idle().await;
     let renamed = world.start("PATCH", &format!("/api/sessions/{changed}"), r#"{"name":"changed"}"#);
@@ -160,7 +160,7 @@ async fn sessions_in_use_or_with_queued_writes_are_not_evicted() {
         })
         .collect();
     run_until_idle().await;
-    world.db.release();
+    world.db.release_results();
     first.reply().await.ok();
     renamed.reply().await.ok();
     drop(created);
@@ -253,7 +253,7 @@ async fn a_stale_read_is_repeated() {
     let world = World::new();
     let session = world.create_session("/code").await;
     world.hibernate_and_wake().await;
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let reply = world.start("GET", &format!("/api/sessions/{session}"), "");
     let created = world.start("POST", "/cli/sessions", r#"{"tag":"/code","metadata":{"path":"/code","host":"box"}}"#);
     let listed = world.start("GET", "/api/sessions", "");
@@ -266,7 +266,7 @@ async fn a_stale_read_is_repeated() {
     renamed.ok();
     fill_cache(&world).await;
     assert!(!reply.is_ready() && !created.is_ready() && !listed.is_ready());
-    world.db.release();
+    world.db.release_results();
     assert_eq!(reply.reply().await.ok()["session"]["seq"], 1);
     assert_eq!(created.reply().await.ok()["session"]["seq"], 1);
     let listed = listed.reply().await.ok();
@@ -278,13 +278,13 @@ async fn a_stale_read_is_repeated() {
 #[tokio::test(start_paused = true)]
 async fn a_tag_whose_session_was_created_and_evicted_during_the_read_is_read_again() {
     let world = World::new();
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let created = world.start("POST", "/cli/sessions", r#"{"tag":"/code","metadata":{"path":"/code","host":"box"}}"#);
     run_until_idle().await;
     world.db.stop_holding();
     let session = world.create_session("/code").await;
     fill_cache(&world).await;
-    world.db.release();
+    world.db.release_results();
     assert_eq!(created.reply().await.ok()["session"]["id"], session.as_str());
 }
 
@@ -329,7 +329,7 @@ async fn the_list_is_the_same_from_the_cache_and_from_the_database_without_loadi
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_the_database_cannot_read_as_json_does_not_affect_the_others() {
+async fn a_session_that_the_database_cannot_read_as_json_does_not_affect_other_sessions() {
     let world = World::new();
     let deep = world.create_session("/deep").await;
     world.create_session("/plain").await;
@@ -401,7 +401,7 @@ async fn large_values_of_machines_are_stored_externally_above_a_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_above_the_limit_replaces_the_machine_that_was_offline_longest() {
+async fn a_machine_above_the_limit_replaces_the_machine_that_has_been_offline_longest() {
     let world = World::new();
     let mut cli = world.bare_cli().await;
     for number in 0..MAX_MACHINES {

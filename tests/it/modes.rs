@@ -17,7 +17,7 @@ async fn set_mode(
     result: &Value,
 ) -> (Value, Reply) {
     let reply = post_action(world, session, route, body);
-    let params = cli.serve("set-session-config", result).await;
+    let params = cli.respond_to_next_call("set-session-config", result).await;
     (params, reply.reply().await)
 }
 
@@ -40,7 +40,7 @@ async fn a_mode_changes_after_the_cli_has_applied_it() {
     assert_eq!((&record["permissionMode"], &record["modelMode"]), (&json!("plan"), &json!("model_fast")));
     let summary = world.get("/api/sessions").await.ok()["sessions"][0].clone();
     assert_eq!((&summary["permissionMode"], &summary["modelMode"]), (&json!("plan"), &json!("model_fast")));
-    // The hub stores the values in the result of the CLI, not those in the request.
+    // The hub stores the values in the result of the CLI, not the values in the request.
     let applied = json!({"applied": {"permissionMode": "default", "modelMode": "default"}});
     set_mode(&world, &mut cli, &session, "permission-mode", &json!({"mode": "plan"}), &applied).await.1.ok();
     let record = world.get_session(&session).await;
@@ -123,7 +123,7 @@ async fn each_flavor_accepts_its_own_modes_and_only_alpha_accepts_a_model() {
         let mut attempt = async |route: &str, body: Value, applied: Value, allowed: bool, field: &str| {
             let reply = post_action(&world, &session, route, &body);
             if allowed {
-                cli.serve("set-session-config", &json!({"applied": applied})).await;
+                cli.respond_to_next_call("set-session-config", &json!({"applied": applied})).await;
                 reply.reply().await.ok();
             } else {
                 assert_eq!(reply.reply().await.assert_error(400, "invalid_field")["field"], field, "{flavor} {body}");
@@ -210,12 +210,12 @@ async fn a_session_accepts_the_modes_and_models_that_its_metadata_lists() {
     cli.register("permission").await;
     cli.update_agent_state(&session, 1, &json!({"requests": {"r": {"tool": "Bash", "arguments": {}}}})).await;
     let reply = post_action(&world, &session, "permissions/r/approve", &json!({"mode": "build"}));
-    assert_eq!(cli.serve("permission", &json!({})).await["mode"], "build");
+    assert_eq!(cli.respond_to_next_call("permission", &json!({})).await["mode"], "build");
     reply.reply().await.ok();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forbidden_mode_is_refused_wherever_a_web_client_selects_it_and_is_not_offered() {
+async fn a_forbidden_mode_is_not_offered_and_is_refused_in_every_request_of_a_web_client() {
     let world = World::with_forbidden_modes("yolo,bypassPermissions,turbo");
     let metadata = json!({"flavor": "alpha", "modes": [{"id": "turbo"}, {"id": "slow"}]});
     let session = world.create_session_with("/code", metadata).await;
@@ -239,7 +239,7 @@ async fn a_forbidden_mode_is_refused_wherever_a_web_client_selects_it_and_is_not
     }
     let body = json!({"answers": {"choice": ["once"]}});
     let reply = post_action(&world, &session, "permissions/r1/approve", &body);
-    assert_eq!(cli.serve("permission", &json!({})).await["answers"], body["answers"]);
+    assert_eq!(cli.respond_to_next_call("permission", &json!({})).await["answers"], body["answers"]);
     reply.reply().await.ok();
     let applied = json!({"applied": {"permissionMode": "slow"}});
     set_mode(&world, &mut cli, &session, "permission-mode", &json!({"mode": "slow"}), &applied).await.1.ok();
@@ -248,7 +248,7 @@ async fn a_forbidden_mode_is_refused_wherever_a_web_client_selects_it_and_is_not
     let spawn = |body: Value| world.start("POST", "/api/machines/m/spawn", body.to_string());
     assert_forbidden(spawn(json!({"directory": "/code", "yolo": true})).reply().await, "yolo");
     let reply = spawn(json!({"directory": "/code", "yolo": false}));
-    runner.serve("spawnSession", &json!({"success": true, "sessionId": "s"})).await;
+    runner.respond_to_next_call("spawnSession", &json!({"success": true, "sessionId": "s"})).await;
     reply.reply().await.ok();
 
     let config = world.get("/api/config").await.ok();
@@ -261,7 +261,7 @@ async fn a_forbidden_mode_is_refused_wherever_a_web_client_selects_it_and_is_not
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_without_permission_requests_is_refused_if_either_mode_without_them_is_forbidden() {
+async fn a_spawn_without_permission_requests_is_refused_if_a_mode_without_permission_requests_is_forbidden() {
     for mode in ["yolo", "bypassPermissions"] {
         let world = World::with_forbidden_modes(mode);
         let _runner = world.spawner("m", "box").await;

@@ -60,11 +60,11 @@ async fn every_update_of_a_cli_is_rejected_above_the_limit_of_queued_bytes() {
         let mut version = update["expectedVersion"].as_u64().unwrap_or(0);
         update["expectedVersion"] = json!("VERSION");
         let update = update.to_string();
-        world.db.hold(BatchKind::Writes);
+        world.db.hold_results(BatchKind::Writes);
         cli.emit("message", &json!({"sid": session, "message": "in flight while the database hangs"}));
         run_until_idle().await;
         for _ in 0..UPDATES {
-            // Each update has the version that results from the previous one, except updates with a mismatch.
+            // Each update expects the version that results from the previous update, except updates with a mismatch.
             version += u64::from(version != 999);
             cli.emit_raw(name, &update.replace("\"VERSION\"", &version.to_string()));
         }
@@ -75,7 +75,7 @@ async fn every_update_of_a_cli_is_rejected_above_the_limit_of_queued_bytes() {
             let error_text = ack.get("reason").or(ack.get("error"));
             assert!(error_text.and_then(Value::as_str).is_some_and(|s| s.contains("queue is full")), "{ack}");
         }
-        world.db.release();
+        world.db.release_results();
         let is_ack = |frame: &Frame| matches!(frame, Frame::Text(text) if text.starts_with("43/cli,"));
         let accepted = cli.socket.drain().await.iter().filter(|frame| is_ack(frame)).count();
         assert_eq!(accepted + rejected.len(), UPDATES, "{name}: every update is acknowledged");
@@ -87,7 +87,7 @@ async fn every_update_of_a_cli_is_rejected_above_the_limit_of_queued_bytes() {
 #[tokio::test(start_paused = true)]
 async fn the_limit_of_queued_bytes_includes_writes_in_flight() {
     let (world, session, mut cli) = live_session_with_machine().await;
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     let messages = MAX_QUEUED_BYTES / 2_000_000;
     let large = "x".repeat(1_000_000);
     for _ in 0..messages {
@@ -98,7 +98,7 @@ async fn the_limit_of_queued_bytes_includes_writes_in_flight() {
     assert_eq!(world.db.held_count(), 1);
     let rejected = cli.emit_with_ack("message", &json!({"sid": session, "message": "one more"})).await;
     assert_eq!(rejected["code"], "overloaded", "{rejected}");
-    world.db.release();
+    world.db.release_results();
     let acks = acknowledgements(&mut cli).await;
     assert_eq!(acks.iter().filter(|(_, ack)| ack["ok"] == true).count(), messages);
 }
@@ -106,7 +106,7 @@ async fn the_limit_of_queued_bytes_includes_writes_in_flight() {
 #[tokio::test(start_paused = true)]
 async fn the_limit_of_queued_bytes_includes_the_overhead_of_small_messages() {
     let (world, session, mut cli) = live_session_with_machine().await;
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     let message_count = MAX_QUEUED_BYTES / 1_000 + 1_000;
     for _ in 0..message_count {
         cli.emit_for_ack("message", &json!({"sid": session, "message": 1}));
@@ -117,14 +117,14 @@ async fn the_limit_of_queued_bytes_includes_the_overhead_of_small_messages() {
         rejected.len() < message_count / 2 + message_count / 4,
         "a message of one byte costs about a kilobyte, not more"
     );
-    world.db.release();
+    world.db.release_results();
     assert_eq!(acknowledgements(&mut cli).await.len() + rejected.len(), message_count);
 }
 
 #[tokio::test(start_paused = true)]
 async fn keep_alives_with_changes_are_rejected_above_the_limit_but_prolong_the_session() {
     let (world, session, mut cli) = live_session_with_machine().await;
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     let large = "x".repeat(1_000_000);
     for _ in 0..MAX_QUEUED_BYTES / 2_000_000 + 1 {
         cli.emit_for_ack("message", &json!({"sid": session, "message": large}));
@@ -136,7 +136,7 @@ async fn keep_alives_with_changes_are_rejected_above_the_limit_but_prolong_the_s
     world.advance(20_000).await;
     cli.emit("session-alive", &json!({"sid": session, "time": world.now(), "thinking": true}));
     world.advance(20_000).await;
-    world.db.release();
+    world.db.release_results();
     run_until_idle().await;
     assert_eq!(world.get_session(&session).await["active"], true, "a rejected keep-alive prolongs the session, too");
 }
@@ -144,7 +144,7 @@ async fn keep_alives_with_changes_are_rejected_above_the_limit_but_prolong_the_s
 #[tokio::test(start_paused = true)]
 async fn rest_requests_are_rejected_above_the_limit_and_accepted_afterwards() {
     let (world, session, mut cli) = live_session_with_machine().await;
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     let large = "x".repeat(1_000_000);
     for _ in 0..MAX_QUEUED_BYTES / 2_000_000 + 1 {
         cli.emit_for_ack("message", &json!({"sid": session, "message": large}));
@@ -161,7 +161,7 @@ async fn rest_requests_are_rejected_above_the_limit_and_accepted_afterwards() {
         rejected.assert_error(503, "overloaded");
         assert!(rejected.headers.contains_key("retry-after"), "{method} {path}");
     }
-    world.db.release();
+    world.db.release_results();
     run_until_idle().await;
     for (method, path, body) in &requests {
         world.request(method, path, *body).await.ok();
@@ -196,7 +196,7 @@ async fn a_version_mismatch_returns_the_newest_completed_requests_up_to_a_millio
 
 /// Sends twenty messages of half a megabyte while the database hangs. Returns their acknowledgement ids.
 async fn send_burst(world: &World, session: &str, cli: &mut Cli) -> Vec<u64> {
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     cli.emit("message", &json!({"sid": session, "message": "first"}));
     run_until_idle().await;
     let large = "x".repeat(500_000);
@@ -222,7 +222,7 @@ async fn a_burst_is_committed_in_batches_in_order() {
     let (world, session, mut cli) = live_session_with_machine().await;
     let sent_acks = send_burst(&world, &session, &mut cli).await;
     let before = world.db.write_count();
-    world.db.release();
+    world.db.release_results();
     let acks: Vec<u64> = acknowledgements(&mut cli).await.into_iter().map(|(id, _)| id).collect();
     assert_eq!(acks, sent_acks);
     assert_eq!(seqs(&world), (1..=21).collect::<Vec<_>>());
@@ -234,11 +234,11 @@ async fn a_burst_is_committed_in_batches_in_order() {
 async fn after_a_refused_batch_of_a_burst_later_batches_fail_and_seqs_continue_without_a_gap() {
     let (world, session, mut cli) = live_session_with_machine().await;
     let sent_acks = send_burst(&world, &session, &mut cli).await;
-    world.db.release();
-    world.db.hold(BatchKind::Writes);
+    world.db.release_results();
+    world.db.hold_results(BatchKind::Writes);
     run_until_idle().await;
     world.db.fail(BatchKind::Writes, permanent_error());
-    world.db.release();
+    world.db.release_results();
     let acks = acknowledgements(&mut cli).await;
     assert_eq!(acks.len(), sent_acks.len());
     let stored = acks.iter().take_while(|(_, ack)| ack["ok"] == true).count();
@@ -265,9 +265,9 @@ async fn clis_waiting_for_database(clis: usize, message: &str) -> (World, Vec<Cl
     for _ in 0..clis {
         all.push(world.cli(&session).await);
     }
-    // After the hibernation, each message waits for the first one, which also loads the session.
+    // After the hibernation, the first message loads the session, and the other messages wait for the first message.
     world.hibernate_and_wake().await;
-    world.db.hold_all();
+    world.db.hold_all_results();
     let message = json!({"sid": session, "message": message});
     all.iter().for_each(|cli| cli.emit("message", &message));
     run_until_idle().await;
@@ -297,7 +297,7 @@ async fn above_the_limit_of_queued_frames_of_all_sockets_the_socket_with_the_lar
     (0..2).for_each(|_| clis[2].socket.send(large_noop_frame()));
     assert_eq!(clis[2].socket.wait_for_close().await, 1008);
     // Handled frames do not count.
-    world.db.release();
+    world.db.release_results();
     for _ in 0..3 * max_frames {
         clis[0].socket.send(large_noop_frame());
         run_until_idle().await;
@@ -309,6 +309,6 @@ async fn above_the_limit_of_queued_frames_of_all_sockets_the_socket_with_the_lar
 async fn the_limit_of_inbound_bytes_includes_frames_that_are_being_handled() {
     let max_sockets = (MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES) / (10 << 20) - 1;
     let (_world, clis) = clis_waiting_for_database(2 * max_sockets, &"x".repeat(10 << 20)).await;
-    // One more frame is not yet in wasm memory.
+    // One further frame is accepted, because it is not in wasm memory yet.
     assert_eq!(clis.iter().filter(|cli| cli.socket.is_open()).count(), max_sockets + 1);
 }

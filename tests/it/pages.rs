@@ -109,7 +109,7 @@ fn start_read_as(namespace: &str, edge: &Arc<Edge>, session: &str, query: &str) 
     PendingReply::of(async move { respond(&edge, &with_token("GET", &url, &token)).await })
 }
 
-/// A session with messages of these sizes in bytes. Nothing of them is in memory.
+/// A session with messages of these sizes in bytes. The messages are not in memory.
 async fn stored_messages(sizes: &[usize]) -> (World, String) {
     let (world, session, mut cli) = live_session().await;
     for bytes in sizes {
@@ -122,18 +122,18 @@ async fn stored_messages(sizes: &[usize]) -> (World, String) {
 async fn a_large_page_is_reserved_before_its_content_is_read() {
     let (world, session) = stored_messages(&[1_000_000, 2_000_000, 1_000_000, 1_000]).await;
     let (edge, before) = (edge(&world), world.held_bytes());
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let reads = world.db.read_count();
     let read = start_read(&edge, &session, "limit=10");
     let mut held_bytes = Vec::new();
     run_until_idle().await;
     while world.db.held_count() > 0 {
         held_bytes.push(world.held_bytes() - before);
-        world.db.release_one(0);
+        world.db.release_result(0);
         run_until_idle().await;
     }
     let page = read.reply().await;
-    // A page that may be small, the sizes of a large one, then its content.
+    // The reads: a page that may be small, then the sizes of a large page, then the content of the large page.
     let sql: Vec<_> = world.db.read_batches()[reads..].iter().map(|batch| batch[0].sql).collect();
     assert!(sql[0].contains("AS body") && !sql[1].contains("body"), "{sql:#?}");
     assert_eq!(held_bytes[..2], [0, 0]);
@@ -143,7 +143,7 @@ async fn a_large_page_is_reserved_before_its_content_is_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_reservation_of_a_large_page_has_its_size_until_the_response_is_read() {
+async fn a_large_page_holds_a_reservation_of_its_size_until_the_response_is_read() {
     let (world, session) = stored_messages(&[900_000; 3]).await;
     let (edge, before) = (edge(&world), world.held_bytes());
     let url = format!("/api/sessions/{session}/messages");
@@ -176,7 +176,7 @@ async fn a_large_page_waits_for_memory_and_small_pages_do_not_wait_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_page_without_memory_for_ten_seconds_is_answered_as_overloaded() {
+async fn a_large_page_that_waits_for_memory_for_ten_seconds_is_answered_as_overloaded() {
     let (world, session) = stored_messages(&[900_000, 900_000]).await;
     let edge = edge(&world);
     let _pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
@@ -214,10 +214,10 @@ async fn a_limited_number_of_pages_is_read_at_a_time_in_the_order_of_their_reque
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_that_waits_for_others_for_ten_seconds_is_answered_as_overloaded() {
+async fn a_page_that_waits_for_other_pages_for_ten_seconds_is_answered_as_overloaded() {
     let (world, session) = stored_messages(&[10]).await;
     let edge = edge(&world);
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let first: Vec<_> = (0..MAX_SMALL_READS_OF_NAMESPACE).map(|_| start_read(&edge, &session, "")).collect();
     let later = [0, 1].map(|_| start_read(&edge, &session, ""));
     run_until_idle().await;
@@ -228,7 +228,7 @@ async fn a_page_that_waits_for_others_for_ten_seconds_is_answered_as_overloaded(
         reply.assert_error(503, "overloaded");
         assert_eq!(reply.headers["retry-after"], "1");
     }
-    world.db.release();
+    world.db.release_results();
     for read in first {
         read.reply().await.ok();
     }
@@ -256,7 +256,7 @@ async fn large_pages_of_several_namespaces_stay_within_the_memory_of_the_isolate
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_pages_of_a_namespace_do_not_wait_for_those_of_another_one() {
+async fn the_pages_of_a_namespace_do_not_wait_for_the_pages_of_another_namespace() {
     let (world, session) = stored_messages(&[1_200_000; 8]).await;
     let neighbour = world.neighbour();
     let quiet = neighbour.create_session("/quiet").await;
@@ -271,19 +271,19 @@ async fn the_pages_of_a_namespace_do_not_wait_for_those_of_another_one() {
     let pool = world.hub().reserve_memory(MAX_POOL_BYTES).unwrap();
     let large: Vec<_> = (0..100).map(|_| start_read(&edge, &session, "limit=8")).collect();
     tokio::time::sleep(Duration::from_millis(500)).await;
-    assert!(large.iter().all(|read| !read.is_ready()), "they wait for memory");
+    assert!(large.iter().all(|read| !read.is_ready()), "the large pages wait for memory");
     assert_eq!(read_quiet("limit=10").await["messages"].as_array().unwrap().len(), 3);
     large.into_iter().for_each(PendingReply::abort);
     drop(pool);
 
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let small: Vec<_> = (0..100).map(|_| start_read(&edge, &session, "limit=1&beforeSeq=1")).collect();
     run_until_idle().await;
     assert_eq!(world.db.held_count(), MAX_SMALL_READS_OF_NAMESPACE);
     let read = start_read_as("neighbour", &edge, &quiet, "limit=1");
     run_until_idle().await;
     assert_eq!(world.db.held_count(), MAX_SMALL_READS_OF_NAMESPACE + 1);
-    world.db.release();
+    world.db.release_results();
     assert_eq!(read.reply().await.ok()["messages"].as_array().unwrap().len(), 1);
     for read in small {
         read.reply().await.ok();

@@ -11,7 +11,7 @@ async fn session_summary(world: &World) -> Value {
     world.get("/api/sessions").await.ok()["sessions"][0].clone()
 }
 
-/// Browsers and proxies resolve these as parts of a path.
+/// The id of a request may be `.` or `..`, which browsers and proxies resolve in a path.
 #[tokio::test(start_paused = true)]
 async fn a_request_with_any_id_can_be_answered_by_its_id_in_the_body() {
     let world = World::new();
@@ -25,7 +25,7 @@ async fn a_request_with_any_id_can_be_answered_by_its_id_in_the_body() {
         let (verb, approved) = if number % 2 == 0 { ("approve", true) } else { ("deny", false) };
         let path = format!("/api/sessions/{session}/permissions/{verb}");
         let reply = world.start("POST", &path, json!({"requestId": id}).to_string());
-        let params = cli.serve("permission", &json!({})).await;
+        let params = cli.respond_to_next_call("permission", &json!({})).await;
         assert_eq!((&params["id"], &params["approved"]), (&json!(id), &json!(approved)));
         assert_eq!(reply.reply().await.ok(), json!({"ok": true}), "{id}");
     }
@@ -88,7 +88,7 @@ async fn an_answer_may_have_an_empty_object_or_no_body() {
         json!({"id": "r1", "approved": true})
     );
     let denied = world.start("POST", &format!("/api/sessions/{session}/permissions/r2/deny"), "");
-    assert_eq!(cli.serve("permission", &json!({})).await, json!({"id": "r2", "approved": false}));
+    assert_eq!(cli.respond_to_next_call("permission", &json!({})).await, json!({"id": "r2", "approved": false}));
     denied.reply().await.ok();
     let completed = agent_state(&world, &session).await["completedRequests"].clone();
     assert_eq!((&completed["r1"]["status"], &completed["r2"]["status"]), (&json!("approved"), &json!("denied")));
@@ -202,7 +202,7 @@ async fn an_approval_accepts_only_the_modes_of_the_flavor() {
                 assert_eq!(rejected.assert_error(400, "invalid_field")["field"], "mode", "{flavor} {mode}");
                 continue;
             }
-            assert_eq!(cli.serve("permission", &json!({})).await["mode"], mode, "{flavor}");
+            assert_eq!(cli.respond_to_next_call("permission", &json!({})).await["mode"], mode, "{flavor}");
             reply.reply().await.ok();
             assert_eq!(world.get_session(&session).await["permissionMode"], mode, "{flavor}");
             cli.update_agent_state(&session, version + 1, &json!({"requests": {"r1": request("Bash")}})).await;
@@ -259,7 +259,7 @@ async fn an_approval_with_decision_denied_accepts_only_the_modes_of_the_flavor()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rule_is_withdrawn_and_a_part_of_a_shortened_request_is_read_by_the_cli_whose_result_is_returned_unchanged() {
+async fn requests_to_delete_a_rule_and_to_read_a_shortened_request_return_the_result_of_the_cli_unchanged() {
     let (world, session, mut cli) = session_with_requests(&json!("alpha")).await;
     cli.register("revokeSessionRule").await;
     cli.register("readPermissionRequest").await;
@@ -273,7 +273,7 @@ async fn a_rule_is_withdrawn_and_a_part_of_a_shortened_request_is_read_by_the_cl
             [json!({"success": true, "text": "{}", "parts": 3}), json!({"success": false, "error": "No such one."})]
         {
             let reply = world.start(method, &format!("/api/sessions/{session}/permissions/{path}"), "");
-            let params = cli.serve(rpc_method, &result).await;
+            let params = cli.respond_to_next_call(rpc_method, &result).await;
             assert_eq!((&params, reply.reply().await.ok()), (&expected, result), "{path}");
         }
     }

@@ -1,4 +1,4 @@
-//! One test for each race condition that the simulation has found.
+//! Race conditions that the simulation has found, with one test for each.
 
 use crate::support::cli::Cli;
 use crate::support::rest::PendingReply;
@@ -14,13 +14,13 @@ async fn fail_one_write(world: &World, cli: &mut Cli, session: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_for_the_tag_of_a_session_being_deleted_creates_a_new_session() {
+async fn a_request_for_the_tag_of_a_session_that_is_being_deleted_creates_a_new_session() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let busy = world.create_session("/busy").await;
     let cli = world.live_cli(&busy).await;
     run_until_idle().await;
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     cli.emit("message", &json!({"sid": busy, "message": {}}));
     run_until_idle().await;
     // The creation and the deletion are both part of the batch after the one in flight.
@@ -29,7 +29,7 @@ async fn a_request_for_the_tag_of_a_session_being_deleted_creates_a_new_session(
     run_until_idle().await;
     let deleted = world.start("DELETE", &format!("/api/sessions/{session}"), "");
     run_until_idle().await;
-    world.db.release();
+    world.db.release_results();
     deleted.reply().await.ok();
     let created = created.reply().await.ok();
     assert_ne!(created["session"]["id"], session.as_str());
@@ -37,18 +37,18 @@ async fn a_request_for_the_tag_of_a_session_being_deleted_creates_a_new_session(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_is_registered_although_another_write_fails_during_its_registration() {
+async fn a_machine_is_registered_even_if_another_write_fails_during_the_registration() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
     world.register_machine("known").await;
     run_until_idle().await;
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let registered = world.start("POST", "/cli/machines", r#"{"id":"m","metadata":{"host":"box"}}"#);
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the hub reads whether another namespace owns the id");
     fail_one_write(&world, &mut cli, &session).await;
-    world.db.release();
+    world.db.release_results();
     assert_eq!(registered.reply().await.ok()["machine"]["id"], "m");
     assert_eq!(world.db.number("SELECT count(*) FROM machines"), 2);
 }
@@ -80,18 +80,18 @@ async fn a_session_that_is_deleted_while_it_is_loaded_stays_deleted() {
     let busy = world.create_session("/busy").await;
     world.hibernate_and_wake().await;
     let mut cli = world.cli(&busy).await;
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let deleted = world.start("DELETE", &format!("/api/sessions/{session}"), "");
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the deletion loads the session");
     world.db.stop_holding();
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     // The GET request waits for the first burst, which is written before the deletion.
     let (reply, bursts) = request_between_bursts(&world, &mut cli, &busy, &session).await;
     assert_eq!(world.db.held_count(), 2);
     // Now the GET request continues, before the deletion is written.
     run_until_idle().await;
-    world.db.release();
+    world.db.release_results();
     deleted.reply().await.ok();
     assert_all_stored(&mut cli, bursts).await;
     reply.reply().await.assert_error(404, "session_not_found");
@@ -101,7 +101,7 @@ async fn a_session_that_is_deleted_while_it_is_loaded_stays_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_canceled_while_the_completed_requests_are_loaded_is_added_to_them() {
+async fn a_request_that_is_canceled_while_the_completed_requests_are_loaded_is_added_to_the_completed_requests() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let busy = world.create_session("/busy").await;
@@ -115,12 +115,12 @@ async fn a_request_canceled_while_the_completed_requests_are_loaded_is_added_to_
     cli.send_message(&session, "hello").await;
     let mut sender = world.cli(&busy).await;
     run_until_idle().await;
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     let (reply, bursts) = request_between_bursts(&world, &mut sender, &busy, &session).await;
     assert_eq!(world.db.held_count(), 1);
     cli.emit("session-end", &json!({"sid": session, "time": world.now()}));
     run_until_idle().await;
-    world.db.release();
+    world.db.release_results();
     reply.reply().await.ok();
     assert_all_stored(&mut sender, bursts).await;
     let record = world.get_session(&session).await;
@@ -138,14 +138,14 @@ async fn no_event_of_a_merged_session_follows_its_removal_and_the_other_session_
     let new = world.create_session("/code#2").await;
     let mut cli = world.live_cli(&new).await;
     run_until_idle().await;
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     runner.respond(&call, &json!({"success": true, "sessionId": new}));
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the merge is being written");
     let renames = [&old, &new].map(|id| world.start("PATCH", &format!("/api/sessions/{id}"), r#"{"name":"late"}"#));
     let state = cli.emit_for_ack("update-state", &json!({"sid": new, "expectedVersion": 1, "agentState": {"n": 1}}));
     run_until_idle().await;
-    world.db.release();
+    world.db.release_results();
     assert_eq!(resumed.reply().await.ok()["sessionId"], new.as_str());
     let [rename_old, rename_new] = renames;
     rename_old.reply().await.assert_error(404, "session_not_found");
@@ -163,7 +163,7 @@ async fn no_event_of_a_merged_session_follows_its_removal_and_the_other_session_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_for_the_tag_of_a_session_being_merged_creates_a_new_session() {
+async fn a_request_for_the_tag_of_a_session_that_is_being_merged_creates_a_new_session() {
     let world = World::new();
     let mut runner = world.spawner("m", "box").await;
     let metadata = json!({"alphaSessionId": "a", "machineId": "m", "lifecycleState": "archived"});
@@ -174,14 +174,14 @@ async fn a_request_for_the_tag_of_a_session_being_merged_creates_a_new_session()
     let new = world.create_session("/code#2").await;
     let _cli = world.live_cli(&new).await;
     run_until_idle().await;
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     runner.respond(&call, &json!({"success": true, "sessionId": new}));
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the merge is being written");
     let body = json!({"tag": "/code", "metadata": {"path": "/code", "host": "h"}});
     let created = world.start("POST", "/cli/sessions", body.to_string());
     run_until_idle().await;
-    world.db.release();
+    world.db.release_results();
     assert_eq!(resumed.reply().await.ok()["sessionId"], new.as_str());
     let id = created.reply().await.ok()["session"]["id"].clone();
     assert_ne!(id, old.as_str());

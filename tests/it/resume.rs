@@ -28,7 +28,7 @@ async fn a_resume_of_an_active_session_succeeds_without_a_call() {
 async fn a_resumed_session_keeps_its_id() {
     let (world, session, mut runner) = resumable_session().await;
     let reply = resume(&world, &session);
-    let params = runner.serve("spawnSession", &json!({"success": true, "sessionId": session})).await;
+    let params = runner.respond_to_next_call("spawnSession", &json!({"success": true, "sessionId": session})).await;
     let expected = json!({"directory": "/code", "agent": "beta", "sessionId": session, "resumeSessionId": "agent-7"});
     assert_eq!(params, expected);
     run_until_idle().await;
@@ -60,7 +60,7 @@ async fn resuming_an_archived_session_unarchives_it() {
     old_cli.send_keep_alive(&world, &session).await;
     assert_eq!(world.get_session(&session).await["active"], false);
     let reply = resume(&world, &session);
-    runner.serve("spawnSession", &json!({"success": true})).await;
+    runner.respond_to_next_call("spawnSession", &json!({"success": true})).await;
     world.live_cli(&session).await;
     assert_eq!(reply.reply().await.ok(), success(&session));
     let detail = world.get_session(&session).await;
@@ -100,7 +100,7 @@ async fn called_runner(world: &World, session: &str, runners: &mut [(&str, &mut 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_machine_of_the_session_is_called_or_another_one_on_its_host() {
+async fn the_machine_of_the_session_is_called_or_another_machine_on_the_same_host() {
     let world = World::new();
     let session = world.create_session_with("/code", resumable_metadata()).await;
     assert_eq!(called_runner(&world, &session, &mut []).await, "none");
@@ -156,7 +156,7 @@ async fn a_session_without_a_machine_is_resumed_on_the_last_active_machine_of_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_without_the_session_id_of_its_agent_cannot_be_resumed() {
+async fn a_session_without_the_conversation_id_of_its_agent_cannot_be_resumed() {
     let world = World::new();
     let without_machine = world.create_session_with("/nowhere", json!({})).await;
     resume(&world, &without_machine).reply().await.assert_error(409, "resume_unavailable");
@@ -190,7 +190,7 @@ async fn a_session_without_the_session_id_of_its_agent_cannot_be_resumed() {
     {
         let session = world.create_session_with(&format!("/ok{n}"), json!({"flavor": flavor, field: "agent-7"})).await;
         let reply = resume(&world, &session);
-        let params = runner.serve("spawnSession", &json!({"success": false})).await;
+        let params = runner.respond_to_next_call("spawnSession", &json!({"success": false})).await;
         assert_eq!(
             (&params["agent"], &params["resumeSessionId"]),
             (&json!(flavor.as_str().unwrap_or("alpha")), &json!("agent-7"))
@@ -215,7 +215,7 @@ async fn a_resume_fails_if_the_session_is_not_active_within_15_seconds() {
     assert_eq!(world.get_session(&session).await["active"], false);
     runner.emit_with_ack("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
     let reply = resume(&world, &session);
-    runner.serve("spawnSession", &json!({"success": true})).await;
+    runner.respond_to_next_call("spawnSession", &json!({"success": true})).await;
     world.live_cli(&session).await;
     assert_eq!(reply.reply().await.ok(), success(&session), "a failed resume can be repeated");
 }
@@ -240,7 +240,7 @@ async fn a_timeout_and_a_disconnect_of_the_machine_have_different_errors() {
 async fn concurrent_resumes_of_a_session_make_one_call() {
     let (world, session, mut runner) = resumable_session().await;
     let replies = [resume(&world, &session), resume(&world, &session)];
-    runner.serve("spawnSession", &json!({"success": true})).await;
+    runner.respond_to_next_call("spawnSession", &json!({"success": true})).await;
     let third = resume(&world, &session);
     runner.socket.assert_no_frames().await;
     world.live_cli(&session).await;
@@ -267,7 +267,7 @@ async fn two_concurrent_resumes_wait_equally_long() {
 async fn concurrent_resumes_fail_if_the_machine_rejects_the_call() {
     let (world, session, mut runner) = resumable_session().await;
     let replies = [resume(&world, &session), resume(&world, &session)];
-    runner.serve("spawnSession", &json!({"success": false, "error": "disk full"})).await;
+    runner.respond_to_next_call("spawnSession", &json!({"success": false, "error": "disk full"})).await;
     for reply in replies {
         reply.reply().await.assert_error(503, "cli_refused");
     }
@@ -286,7 +286,7 @@ async fn archive_from_cli(cli: &mut Cli, session: &str, version: u64) {
 async fn a_session_that_its_cli_archives_after_a_resume_stays_archived() {
     let (world, session, mut runner) = resumable_session().await;
     let reply = resume(&world, &session);
-    runner.serve("spawnSession", &json!({"success": true})).await;
+    runner.respond_to_next_call("spawnSession", &json!({"success": true})).await;
     let mut cli = world.live_cli(&session).await;
     reply.reply().await.ok();
     archive_from_cli(&mut cli, &session, 1).await;
@@ -304,13 +304,13 @@ async fn a_keep_alive_that_unarchives_a_session_is_acknowledged_after_the_commit
     let (world, session, mut runner) = resumable_session().await;
     world.post(&format!("/api/sessions/{session}/archive"), &json!({})).await.ok();
     let reply = resume(&world, &session);
-    runner.serve("spawnSession", &json!({"success": true})).await;
+    runner.respond_to_next_call("spawnSession", &json!({"success": true})).await;
     let mut cli = world.cli(&session).await;
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     let ack = cli.emit_for_ack("session-alive", &json!({"sid": session, "time": world.now()}));
     run_until_idle().await;
     assert_eq!(cli.try_ack(ack).await, None);
-    world.db.release();
+    world.db.release_results();
     assert_eq!(cli.wait_for_ack(ack).await, json!({"ok": true}));
     reply.reply().await.ok();
 }
@@ -323,7 +323,7 @@ async fn a_cli_that_connects_within_ten_minutes_of_a_failed_resume_unarchives_it
         let (world, session, mut runner) = resumable_session().await;
         world.post(&format!("/api/sessions/{session}/archive"), &json!({})).await.ok();
         let reply = resume(&world, &session);
-        runner.serve("spawnSession", &json!({"success": true})).await;
+        runner.respond_to_next_call("spawnSession", &json!({"success": true})).await;
         world.advance(ms).await;
         reply.reply().await.assert_error(504, "resume_failed");
         if hibernates {
@@ -342,27 +342,27 @@ async fn a_resume_succeeds_even_if_a_failed_write_clears_the_cache_during_the_re
     world.hibernate_and_wake().await;
     cli.send_keep_alive(&world, &other).await;
     world.get_session(&session).await;
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let reply = resume(&world, &session);
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the read of the machines is held");
     world.db.stop_holding();
     world.db.fail(BatchKind::Writes, permanent_error());
     assert_eq!(cli.send_message(&other, "lost").await["ok"], false);
-    world.db.release();
-    runner.serve("spawnSession", &json!({"success": true})).await;
+    world.db.release_results();
+    runner.respond_to_next_call("spawnSession", &json!({"success": true})).await;
     world.live_cli(&session).await;
     assert_eq!(reply.reply().await.ok(), success(&session));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_session_end_of_the_old_cli_does_not_keep_a_slow_agent_from_unarchiving_its_session() {
+async fn a_slow_agent_unarchives_its_session_even_after_a_late_session_end_of_the_old_cli() {
     for hibernates in [false, true] {
         let (world, session, mut runner) = resumable_session().await;
         let mut old_cli = world.live_cli(&session).await;
         world.post(&format!("/api/sessions/{session}/archive"), &json!({})).await.ok();
         let reply = resume(&world, &session);
-        runner.serve("spawnSession", &json!({"success": true})).await;
+        runner.respond_to_next_call("spawnSession", &json!({"success": true})).await;
         world.advance(15_000).await;
         reply.reply().await.assert_error(504, "resume_failed");
         old_cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
@@ -380,7 +380,7 @@ async fn a_session_that_is_archived_after_a_failed_resume_stays_archived() {
     let archive = format!("/api/sessions/{session}/archive");
     world.post(&archive, &json!({})).await.ok();
     let reply = resume(&world, &session);
-    runner.serve("spawnSession", &json!({"success": true})).await;
+    runner.respond_to_next_call("spawnSession", &json!({"success": true})).await;
     world.advance(15_000).await;
     reply.reply().await.assert_error(504, "resume_failed");
     world.post(&archive, &json!({})).await.ok();

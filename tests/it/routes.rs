@@ -96,7 +96,7 @@ async fn sessions_are_sorted_by_activity_and_then_by_the_last_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rename_trims_the_name_limits_its_code_points_and_checks_the_version() {
+async fn a_rename_trims_the_name_and_limits_its_length_and_checks_the_version() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let path = format!("/api/sessions/{session}");

@@ -146,7 +146,7 @@ async fn a_socket_that_closes_fails_its_calls_and_unregisters_its_methods() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_registration_replaces_the_earlier_one_permanently() {
+async fn the_last_registration_of_a_method_replaces_the_earlier_registration_permanently() {
     let (world, session, mut first) = live_session().await;
     let mut second = world.cli(&session).await;
     first.register("gitStatus").await;
@@ -209,11 +209,11 @@ async fn a_socket_can_register_methods_of_other_sessions_and_machines() {
         }
         for id in [&session, &other] {
             let reply = start_get(&world, id, "git-status");
-            runner.serve(&format!("{id}:gitStatus"), &json!({"success": true, "branch": id})).await;
+            runner.respond_to_next_call(&format!("{id}:gitStatus"), &json!({"success": true, "branch": id})).await;
             assert_eq!(reply.reply().await.ok()["branch"], **id);
         }
         let reply = world.start("POST", "/api/machines/m%3A1/paths/exists", r#"{"paths":["/a"]}"#);
-        runner.serve("m:1:checkPathExists", &json!({"/a": true})).await;
+        runner.respond_to_next_call("m:1:checkPathExists", &json!({"/a": true})).await;
         assert_eq!(reply.reply().await.ok(), json!({"/a": true}));
     }
     runner.emit_with_ack("rpc-unregister", &json!({"method": format!("{other}:gitStatus")})).await;
@@ -296,10 +296,11 @@ async fn concurrent_calls_get_their_own_results_in_any_order() {
     }
 }
 
-/// Registers methods with this prefix until one is rejected because the attachment is full. Returns the number of accepted methods.
-async fn fill_attachment(cli: &mut Cli, name: &str) -> usize {
+/// Registers methods with this prefix until a method is rejected because the attachment is full. Returns the number of accepted
+/// methods.
+async fn fill_attachment(cli: &mut Cli, prefix: &str) -> usize {
     for n in 0..2_000 {
-        let answer = cli.emit_with_ack("rpc-register", &json!({"method": format!("{name}{n}")})).await;
+        let answer = cli.emit_with_ack("rpc-register", &json!({"method": format!("{prefix}{n}")})).await;
         if answer["ok"] == false {
             assert_eq!(answer["code"], "too-many-methods");
             return n;
@@ -340,14 +341,14 @@ async fn the_size_of_an_attachment_is_computed_in_the_encoding_of_the_platform()
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_is_read_when_it_arrives_although_earlier_frames_of_its_socket_wait_for_the_database() {
+async fn an_answer_is_read_on_arrival_even_if_earlier_frames_of_its_socket_wait_for_the_database() {
     let (world, session, mut cli) = live_session().await;
     cli.register("gitStatus").await;
     let other = world.create_session("/other").await;
     world.hibernate_and_wake().await;
     let reply = start_get(&world, &session, "git-status");
     let call = cli.next_call().await;
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let waiting = cli.emit_for_ack("message", &json!({"sid": other, "message": "waits for its session"}));
     let queued = cli.emit_for_ack("message", &json!({"sid": session, "message": "is queued behind it"}));
     run_until_idle().await;
@@ -358,24 +359,24 @@ async fn an_answer_is_read_when_it_arrives_although_earlier_frames_of_its_socket
     assert_eq!(reply.reply().await.ok(), json!({"success": true, "stdout": ""}));
     assert_eq!(cli.try_ack(waiting).await, None);
     assert_eq!(cli.try_ack(queued).await, None);
-    world.db.release();
+    world.db.release_results();
     assert_eq!(cli.wait_for_ack(waiting).await["ok"], true);
     assert_eq!(cli.wait_for_ack(queued).await["ok"], true);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_malformed_answer_behind_waiting_frames_closes_the_socket_after_they_took_effect() {
+async fn a_malformed_answer_closes_the_socket_after_the_frames_before_it_took_effect() {
     let (world, session, mut cli) = live_session().await;
     let other = world.create_session("/other").await;
     world.hibernate_and_wake().await;
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     cli.emit("message", &json!({"sid": other, "message": "waits for its session"}));
     let queued = cli.emit_for_ack("message", &json!({"sid": session, "message": "is queued behind it"}));
     run_until_idle().await;
     cli.socket.send("43/cli,1{");
     run_until_idle().await;
     assert!(cli.socket.is_open());
-    world.db.release();
+    world.db.release_results();
     run_until_idle().await;
     assert!(!cli.socket.is_open());
     assert_eq!(world.db.number("SELECT count(*) FROM messages"), 2, "{queued} is stored, too");

@@ -1,4 +1,4 @@
-//! Several sockets of one session, and sockets that serve sessions which they did not name in CONNECT.
+//! Sessions that several sockets serve, and sockets that serve sessions which they did not name in CONNECT.
 
 use crate::support::cli::Cli;
 use crate::support::live_session::live_session;
@@ -9,7 +9,7 @@ async fn is_active(world: &World, session: &str) -> bool {
     world.get_session(session).await["active"].as_bool().unwrap()
 }
 
-/// An active session with a pending request, served by a socket that did not name it.
+/// An active session with a pending request. The socket of its runner did not name the session in CONNECT.
 async fn session_of_runner() -> (World, String, Cli) {
     let world = World::new();
     let session = world.create_session("/code").await;
@@ -21,7 +21,7 @@ async fn session_of_runner() -> (World, String, Cli) {
     (world, session, runner)
 }
 
-fn end(session: &str) -> Value {
+fn session_end(session: &str) -> Value {
     json!({"sid": session, "time": 0})
 }
 
@@ -35,7 +35,7 @@ async fn a_session_end_of_another_socket_does_not_end_a_session_that_a_runner_se
         if hibernates {
             world.hibernate_and_wake().await;
         }
-        assert_eq!(other.emit_with_ack("session-end", &end(&session)).await, json!({"ok": true}));
+        assert_eq!(other.emit_with_ack("session-end", &session_end(&session)).await, json!({"ok": true}));
         let record = world.get_session(&session).await;
         assert_eq!(record["active"], true, "{hibernates}");
         assert_eq!(record["agentState"]["requests"]["r"]["tool"], "T", "{hibernates}");
@@ -87,7 +87,7 @@ async fn a_call_to_a_session_of_a_runner_waits_for_the_runner_after_a_restart() 
     let calling = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
     let mut runner = world.bare_cli().await;
     runner.register(&method).await;
-    runner.serve(&method, &json!({"success": true, "stdout": ""})).await;
+    runner.respond_to_next_call(&method, &json!({"success": true, "stdout": ""})).await;
     assert_eq!(calling.reply().await.ok()["success"], true);
 }
 
@@ -102,7 +102,7 @@ async fn a_runner_gets_updates_of_a_session_that_has_expired() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inactive_sessions_and_machines_of_a_socket_make_room_for_active_ones() {
+async fn active_sessions_and_machines_replace_inactive_ones_in_the_attachment_of_a_socket() {
     let world = World::new();
     let mut runner = world.bare_cli().await;
     let mut sessions = Vec::new();
@@ -135,7 +135,7 @@ async fn inactive_sessions_and_machines_of_a_socket_make_room_for_active_ones() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn methods_of_sessions_that_a_socket_has_ended_make_room_for_those_of_others() {
+async fn methods_of_other_sessions_replace_the_methods_of_sessions_that_the_socket_has_ended() {
     let world = World::new();
     let mut runner = world.bare_cli().await;
     let mut sessions = Vec::new();
@@ -146,7 +146,7 @@ async fn methods_of_sessions_that_a_socket_has_ended_make_room_for_those_of_othe
         }
         runner.register(&format!("{session}:gitStatus")).await;
         runner.send_keep_alive(&world, &session).await;
-        assert_eq!(runner.emit_with_ack("session-end", &end(&session)).await, json!({"ok": true}));
+        assert_eq!(runner.emit_with_ack("session-end", &session_end(&session)).await, json!({"ok": true}));
         sessions.push(session);
     }
     for hibernates in [false, true] {
@@ -156,19 +156,19 @@ async fn methods_of_sessions_that_a_socket_has_ended_make_room_for_those_of_othe
         let oldest = world.get(&format!("/api/sessions/{}/git-status", sessions[0])).await.ok();
         assert_eq!(oldest["error"], "No handler registered for gitStatus", "{hibernates}");
         let calling = world.start("GET", &format!("/api/sessions/{}/git-status", sessions[49]), "");
-        runner.serve(&format!("{}:gitStatus", sessions[49]), &json!({"success": true})).await;
+        runner.respond_to_next_call(&format!("{}:gitStatus", sessions[49]), &json!({"success": true})).await;
         assert_eq!(calling.reply().await.ok()["success"], true, "{hibernates}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_ends_at_its_timeout_if_the_other_socket_shows_no_activity_after_the_end() {
+async fn a_session_that_one_socket_has_ended_expires_if_the_other_socket_shows_no_activity() {
     for (is_served, hibernates) in [(false, false), (false, true), (true, false), (true, true)] {
         let (world, session, mut first) = live_session().await;
         let mut second = world.live_cli(&session).await;
         let state = json!({"requests": {"r": {"tool": "x".repeat(1_500_000)}}});
         assert_eq!(first.update_agent_state(&session, 1, &state).await["result"], "success");
-        first.emit_with_ack("session-end", &end(&session)).await;
+        first.emit_with_ack("session-end", &session_end(&session)).await;
         first.socket.close();
         assert!(is_active(&world, &session).await);
         if hibernates {
@@ -191,9 +191,9 @@ async fn a_session_ends_at_its_timeout_if_the_other_socket_shows_no_activity_aft
 async fn a_session_ends_when_the_last_of_its_sockets_ends_it() {
     let (world, session, mut first) = live_session().await;
     let mut second = world.live_cli(&session).await;
-    first.emit_with_ack("session-end", &end(&session)).await;
+    first.emit_with_ack("session-end", &session_end(&session)).await;
     assert!(is_active(&world, &session).await);
-    second.emit_with_ack("session-end", &end(&session)).await;
+    second.emit_with_ack("session-end", &session_end(&session)).await;
     assert!(!is_active(&world, &session).await);
 }
 
@@ -201,25 +201,25 @@ async fn a_session_ends_when_the_last_of_its_sockets_ends_it() {
 async fn a_session_end_does_not_end_a_session_to_which_another_cli_has_just_connected() {
     let (world, session, mut first) = live_session().await;
     let _second = world.cli(&session).await;
-    first.emit_with_ack("session-end", &end(&session)).await;
+    first.emit_with_ack("session-end", &session_end(&session)).await;
     assert!(is_active(&world, &session).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_close_of_a_socket_is_no_activity_of_another_one() {
+async fn the_close_of_a_socket_does_not_count_as_activity_of_another_socket() {
     let (world, session, mut first) = live_session().await;
     let half_open = world.live_cli(&session).await;
     world.advance(28_000).await;
     let closing = world.live_cli(&session).await;
     closing.socket.close();
     world.advance(4_000).await;
-    first.emit_with_ack("session-end", &end(&session)).await;
+    first.emit_with_ack("session-end", &session_end(&session)).await;
     assert!(!is_active(&world, &session).await, "no other socket has shown activity for 32 s");
     drop(half_open);
 }
 
 #[tokio::test(start_paused = true)]
-async fn activity_restarts_the_timeout_of_an_active_session_but_activates_no_inactive_one() {
+async fn activity_restarts_the_timeout_of_an_active_session_but_does_not_activate_an_inactive_session() {
     for activity in ["connect", "register", "metadata", "state"] {
         let (world, session, mut cli) = live_session().await;
         let metadata = json!({"path": "/code", "host": "h"});
@@ -249,11 +249,11 @@ async fn activity_restarts_the_timeout_of_an_active_session_but_activates_no_ina
 async fn an_update_counts_as_activity_when_it_arrives() {
     let (world, session, cli) = live_session().await;
     world.advance(29_000).await;
-    world.db.hold_all();
+    world.db.hold_all_results();
     cli.emit("update-state", &json!({"sid": session, "expectedVersion": 1, "agentState": {}}));
     run_until_idle().await;
     world.advance(5_000).await;
-    world.db.release();
+    world.db.release_results();
     run_until_idle().await;
     assert!(is_active(&world, &session).await);
 }

@@ -11,14 +11,14 @@ use session_gateway_hub::limits::{
 use std::sync::Arc;
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_works_while_another_one_holds_the_pool() {
+async fn a_namespace_works_while_another_namespace_holds_the_pool() {
     let (world, session, mut cli) = live_session().await;
     let quiet = world.neighbour();
     let quiet_session = quiet.create_session("/quiet").await;
     let mut quiet_cli = quiet.live_cli(&quiet_session).await;
     run_until_idle().await;
     let before = world.held_bytes();
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     let large = json!({"sid": session, "message": "x".repeat(1 << 20)});
     let mut rejected = 0;
     for _ in 0..(2 * MAX_POOL_BYTES) >> 20 {
@@ -39,7 +39,7 @@ async fn a_namespace_works_while_another_one_holds_the_pool() {
     let request = quiet.start("POST", &path, r#"{"text":"hello"}"#);
     run_until_idle().await;
     assert!(world.held_bytes() <= MAX_BUFFER_BYTES);
-    world.db.release();
+    world.db.release_results();
     for ack in acks {
         assert_eq!(quiet_cli.wait_for_ack(ack).await["ok"], true);
     }
@@ -51,19 +51,19 @@ async fn a_namespace_works_while_another_one_holds_the_pool() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_memory_of_a_body_that_no_handler_reads_is_released_during_the_request() {
+async fn the_memory_of_a_body_is_released_during_the_request_if_no_handler_reads_the_body() {
     let (world, session, _cli) = live_session().await;
     for (method, path) in [("POST", "/resume"), ("POST", "/switch"), ("DELETE", "")] {
         world.hibernate_and_wake().await;
         let before = world.held_bytes();
         let memory = world.hub().reserve_memory(MAX_BODY_BYTES).unwrap();
         let body = reserved_bytes(vec![b' '; MAX_BODY_BYTES].into(), Arc::new(memory));
-        world.db.hold(BatchKind::Reads);
+        world.db.hold_results(BatchKind::Reads);
         let request = world.start(method, &format!("/api/sessions/{session}{path}"), body);
         run_until_idle().await;
         assert!(!request.is_ready());
         assert!(world.held_bytes() < before + MAX_BODY_BYTES, "{method} {path}");
-        world.db.release();
+        world.db.release_results();
     }
 }
 
@@ -111,13 +111,13 @@ async fn the_cache_of_one_namespace_shrinks_for_the_buffers_of_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn frames_are_acknowledged_as_overloaded_while_the_changes_of_others_fill_the_pool() {
+async fn frames_are_acknowledged_as_overloaded_while_changes_of_other_namespaces_fill_the_pool() {
     let (world, session, mut cli) = live_session().await;
     let neighbour = world.neighbour();
     let other = neighbour.create_session("/other").await;
     let mut other_cli = neighbour.live_cli(&other).await;
     run_until_idle().await;
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     let large = |session: &str| json!({"sid": session, "message": "x".repeat(1 << 20)});
     for _ in 0..40 {
         cli.emit_for_ack("message", &large(&session));
@@ -126,7 +126,7 @@ async fn frames_are_acknowledged_as_overloaded_while_the_changes_of_others_fill_
     }
     assert!(cli.socket.is_open() && other_cli.socket.is_open());
     assert!(world.held_bytes() <= MAX_POOL_BYTES);
-    world.db.release();
+    world.db.release_results();
     run_until_idle().await;
     assert_eq!(cli.emit_with_ack("message", &large(&session)).await["ok"], true);
 }
@@ -157,11 +157,11 @@ async fn two_namespaces_in_a_stall_stay_within_the_limit_together_and_lose_nothi
         assert_eq!(refused.headers["retry-after"], "1");
     }
     for (world, ..) in &sides {
-        world.pass(30_000).await;
+        world.advance_in_steps(30_000).await;
     }
     world.db.repair();
     for (world, ..) in &sides {
-        world.pass(5_000).await;
+        world.advance_in_steps(5_000).await;
     }
     let mut stored = 0;
     for (_, _, cli, acks) in &mut sides {
@@ -180,7 +180,7 @@ async fn two_namespaces_in_a_stall_stay_within_the_limit_together_and_lose_nothi
 async fn small_frames_that_wait_for_the_database_stay_within_the_memory() {
     let (world, _, _) = live_session().await;
     let pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let mut clis = Vec::new();
     for number in 0..1_000 {
         let mut cli = world.bare_cli().await;
@@ -190,12 +190,12 @@ async fn small_frames_that_wait_for_the_database_stay_within_the_memory() {
     run_until_idle().await;
     assert!(world.held_bytes() <= MAX_BUFFER_BYTES, "{}", world.held_bytes());
     drop(pool);
-    world.db.release();
+    world.db.release_results();
     run_until_idle().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn frames_are_answered_as_overloaded_while_another_namespace_holds_the_pool_and_the_waiting_place() {
+async fn a_frame_is_overloaded_while_another_namespace_holds_the_pool_and_the_place_of_the_waiting_frame() {
     let (world, session, mut cli) = live_session().await;
     let other = world.create_session("/other").await;
     let mut other_cli = world.live_cli(&other).await;

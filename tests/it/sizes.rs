@@ -1,5 +1,5 @@
-//! Size limits of values from clients: a value up to the limit is stored and returned unchanged, one byte more is rejected
-//! with an error, and the socket stays open.
+//! Size limits of values from clients. A value up to the limit is stored and returned unchanged. A value with one byte more is
+//! rejected with an error, and the socket stays open.
 
 use crate::support::live_session::live_session_with_machine;
 use crate::support::rest::Reply;
@@ -133,17 +133,17 @@ async fn the_largest_message_is_returned_by_every_query_and_accepted_as_json_in_
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_concurrent_messages_of_maximum_size_one_waits_until_the_other_is_stored() {
+async fn a_message_of_maximum_size_waits_until_a_concurrent_message_of_maximum_size_is_stored() {
     let (world, session, mut cli) = live_session_with_machine().await;
     let mut second = world.cli(&session).await;
     let event = format!(r#"{{"sid":"{session}","message":{}}}"#, object("", MAX_CONTENT_BYTES));
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     let first = cli.emit_raw("message", &event);
     run_until_idle().await;
     let waiting = second.emit_raw("message", &event);
     let small = second.emit_for_ack("message", &json!({"sid": session, "message": "small"}));
     run_until_idle().await;
-    world.db.release();
+    world.db.release_results();
     assert_eq!(cli.wait_for_ack(first).await["seq"], 1);
     world.advance(MEMORY_RETRY_MS).await;
     assert_eq!(second.wait_for_ack(waiting).await["seq"], 2);
@@ -151,11 +151,11 @@ async fn of_two_concurrent_messages_of_maximum_size_one_waits_until_the_other_is
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_message_is_written_in_several_transactions_and_becomes_visible_with_the_last() {
+async fn a_large_message_is_written_in_several_transactions_and_becomes_visible_with_the_last_transaction() {
     let (world, session, mut cli) = live_session_with_machine().await;
     let mut web = world.web(&format!("sessionId={session}")).await;
     let writes = world.db.write_count();
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     let event = format!(r#"{{"sid":"{session}","message":{}}}"#, object("", MAX_CONTENT_BYTES));
     let ack = cli.emit_raw("message", &event);
     let mut steps = 0;
@@ -169,12 +169,12 @@ async fn a_large_message_is_written_in_several_transactions_and_becomes_visible_
         assert_eq!(world.db.number("SELECT count(*) FROM messages"), 0);
         web.0.assert_no_frames().await;
         steps += 1;
-        world.db.release();
-        world.db.hold(BatchKind::Writes);
+        world.db.release_results();
+        world.db.hold_results(BatchKind::Writes);
     }
     assert!(steps >= 6, "{steps}");
     assert_eq!(world.db.write_count() - writes, steps + 1);
-    world.db.release();
+    world.db.release_results();
     assert_eq!(cli.wait_for_ack(ack).await["seq"], 1);
 }
 
@@ -184,38 +184,38 @@ async fn a_fault_between_the_parts_of_a_message_leaves_no_message_and_its_parts_
     let event = format!(r#"{{"sid":"{session}","message":{},"localId":"l"}}"#, object("", 10_000_000));
     let parts = || world.db.number("SELECT count(*) FROM message_parts");
     for written in 0..3 {
-        world.db.hold(BatchKind::Writes);
+        world.db.hold_results(BatchKind::Writes);
         let ack = cli.emit_raw("message", &event);
         for _ in 0..written {
             run_until_idle().await;
-            world.db.release();
-            world.db.hold(BatchKind::Writes);
+            world.db.release_results();
+            world.db.hold_results(BatchKind::Writes);
         }
         run_until_idle().await;
         world.db.fail(BatchKind::Writes, permanent_error());
-        world.db.release();
+        world.db.release_results();
         assert_eq!(cli.wait_for_ack(ack).await["code"], "unavailable");
         assert_eq!(world.get_session(&session).await["seq"], 0);
         assert_eq!(world.db.number("SELECT count(*) FROM messages"), 0);
     }
     assert!(parts() > 0, "some parts were written before the fault");
     // Each transaction of the message is retried after a retryable error or a lost response.
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     let ack = cli.emit_raw("message", &event);
     for _ in 0..4 {
         run_until_idle().await;
         world.db.fail(BatchKind::Writes, retryable_error());
         world.db.lose_response(retryable_error());
         for _ in 0..4 {
-            world.db.release();
-            world.db.hold(BatchKind::Writes);
+            world.db.release_results();
+            world.db.hold_results(BatchKind::Writes);
             run_until_idle().await;
             world.rt.set_now(world.now() + 1_000);
             run_until_idle().await;
         }
     }
     world.db.repair();
-    world.db.release();
+    world.db.release_results();
     for _ in 0..2 {
         run_until_idle().await;
         world.rt.set_now(world.now() + 1_000);
@@ -231,7 +231,7 @@ async fn a_fault_between_the_parts_of_a_message_leaves_no_message_and_its_parts_
 }
 
 #[tokio::test(start_paused = true)]
-async fn web_events_have_messages_up_to_eight_megabytes_and_only_the_length_of_larger_ones() {
+async fn an_event_for_web_clients_has_the_length_of_a_message_instead_of_the_message_above_eight_megabytes() {
     let (world, session, mut cli) = live_session_with_machine().await;
     let mut second = world.cli(&session).await;
     let mut web = world.web(&format!("sessionId={session}")).await;
@@ -242,7 +242,7 @@ async fn web_events_have_messages_up_to_eight_megabytes_and_only_the_length_of_l
         let ack = cli.wait_for_ack(ack).await;
         let update = second.next_event("update").await;
         assert!(update["body"]["message"]["content"] == whole, "CLIs receive the whole content");
-        // Answers the ping after a large frame, and below the one after 30 s.
+        // Answers the ping that follows a large frame. The ping after 30 s is answered below.
         second.socket.send("3");
         let event = web.next_event_of("message-received").await;
         let message = &event["message"];

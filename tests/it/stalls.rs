@@ -1,5 +1,5 @@
-//! Stalls of the database: for 90 s calls fail or have no result. Requests and acknowledgements wait, nothing is lost or stored
-//! twice, nothing expires, and everything continues within five seconds.
+//! Stalls of the database: for 90 s, its calls fail or have no result. Requests and acknowledgements wait. Nothing is lost or
+//! stored twice, and nothing expires. Everything continues within five seconds after the stall.
 
 use crate::support::cli::Cli;
 use crate::support::database_errors::{LIMITS_REACHED, UNKNOWN_OUTCOMES};
@@ -34,14 +34,15 @@ impl Fixture {
         Self { world, session, cli, web }
     }
 
-    fn message(&mut self, text: &str) -> u64 {
+    /// Sends a message. Returns the id of its acknowledgement.
+    fn send_message(&mut self, text: &str) -> u64 {
         self.cli.emit_for_ack("message", &json!({"sid": self.session, "message": {"text": text}, "localId": text}))
     }
 
-    /// Lets time pass while the CLI sends keep-alives.
-    async fn pass_with_keep_alives(&self, ms: u64) {
+    /// Advances the clock while the CLI sends keep-alives.
+    async fn advance_with_keep_alives(&self, ms: u64) {
         for _ in 0..ms / 10_000 {
-            self.world.pass(10_000).await;
+            self.world.advance_in_steps(10_000).await;
             let time = self.world.now();
             self.cli.emit("session-alive", &json!({"sid": self.session, "time": time}));
             self.cli.emit("machine-alive", &json!({"machineId": "m", "time": time}));
@@ -50,7 +51,7 @@ impl Fixture {
     }
 
     /// Checks that nothing has expired or was canceled, neither in the database nor in an event.
-    async fn assert_all_alive(&mut self, case: &str) {
+    async fn assert_nothing_expired(&mut self, case: &str) {
         assert_eq!(self.world.db.number("SELECT min(active) FROM sessions"), 1, "{case}");
         assert_eq!(self.world.db.number("SELECT min(active) FROM machines"), 1, "{case}");
         let events = self.web.events().await;
@@ -84,14 +85,14 @@ async fn after_a_stall_of_90_s_everything_that_waited_succeeds_once_within_5_s()
     for error in UNKNOWN_OUTCOMES {
         let mut fixture = Fixture::new().await;
         fail_all(&fixture.world, error);
-        let acks = ["a", "b"].map(|text| fixture.message(text));
+        let acks = ["a", "b"].map(|text| fixture.send_message(text));
         let renamed = fixture.world.start("PATCH", &format!("/api/sessions/{}", fixture.session), r#"{"name":"new"}"#);
         let listed = fixture.world.start("GET", "/api/sessions", "");
-        fixture.pass_with_keep_alives(STALL_MS).await;
+        fixture.advance_with_keep_alives(STALL_MS).await;
         assert!(!renamed.is_ready() && !listed.is_ready(), "{error}");
         assert_eq!(fixture.world.db.number("SELECT count(*) FROM messages"), 0, "{error}");
         fixture.world.db.repair();
-        fixture.world.pass(RECOVERY_MS).await;
+        fixture.world.advance_in_steps(RECOVERY_MS).await;
         assert!(renamed.is_ready() && listed.is_ready(), "{error}");
         renamed.reply().await.ok();
         assert_eq!(listed.reply().await.ok()["sessions"][0]["metadata"]["name"], "new", "{error}");
@@ -99,38 +100,38 @@ async fn after_a_stall_of_90_s_everything_that_waited_succeeds_once_within_5_s()
             assert_eq!(fixture.cli.wait_for_ack(ack).await["ok"], true, "{error}");
         }
         assert_eq!(texts(&fixture.world, &fixture.session).await, ["a", "b"], "{error}");
-        fixture.assert_all_alive(error).await;
-        fixture.pass_with_keep_alives(60_000).await;
-        fixture.assert_all_alive(error).await;
+        fixture.assert_nothing_expired(error).await;
+        fixture.advance_with_keep_alives(60_000).await;
+        fixture.assert_nothing_expired(error).await;
         fixture.assert_logged(STALL_MS, error);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_a_limit_of_the_plan_changes_fail_at_once_and_succeed_after_it() {
+async fn changes_fail_at_once_while_a_limit_of_the_plan_is_reached_and_succeed_later() {
     for error in LIMITS_REACHED {
         let mut fixture = Fixture::new().await;
         fixture.world.db.fail_all(BatchKind::Writes, DbError::from_message(error.into()));
-        let ack = fixture.message("a");
+        let ack = fixture.send_message("a");
         assert_eq!(fixture.cli.wait_for_ack(ack).await["code"], "unavailable");
         let path = format!("/api/sessions/{}", fixture.session);
         let renamed = fixture.world.request("PATCH", &path, r#"{"name":"new"}"#).await;
         let body = renamed.assert_error(503, "hub_unavailable");
         assert!(body["error"].as_str().unwrap().starts_with("The database is full"), "{body}");
         fixture.world.db.repair();
-        let ack = fixture.message("a");
+        let ack = fixture.send_message("a");
         assert_eq!(fixture.cli.wait_for_ack(ack).await["seq"], 1);
         assert_eq!(texts(&fixture.world, &fixture.session).await, ["a"]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stall_of_ten_seconds_after_which_the_database_answers_is_logged() {
+async fn a_stall_of_ten_seconds_is_logged_with_its_end() {
     let mut fixture = Fixture::new().await;
-    fixture.world.db.hold_all();
-    let ack = fixture.message("a");
-    fixture.world.pass(10_000).await;
-    fixture.world.db.release();
+    fixture.world.db.hold_all_results();
+    let ack = fixture.send_message("a");
+    fixture.world.advance_in_steps(10_000).await;
+    fixture.world.db.release_results();
     assert_eq!(fixture.cli.wait_for_ack(ack).await["ok"], true);
     fixture.assert_logged(10_000, "D1 has not answered");
 }
@@ -138,61 +139,61 @@ async fn a_stall_of_ten_seconds_after_which_the_database_answers_is_logged() {
 #[tokio::test(start_paused = true)]
 async fn after_calls_without_a_result_for_90_s_everything_that_waited_succeeds() {
     let mut fixture = Fixture::new().await;
-    fixture.world.db.hold_all();
-    let ack = fixture.message("a");
+    fixture.world.db.hold_all_results();
+    let ack = fixture.send_message("a");
     run_until_idle().await;
-    let later = fixture.message("b");
-    fixture.pass_with_keep_alives(STALL_MS).await;
-    fixture.world.db.release();
-    fixture.world.pass(RECOVERY_MS).await;
+    let later = fixture.send_message("b");
+    fixture.advance_with_keep_alives(STALL_MS).await;
+    fixture.world.db.release_results();
+    fixture.world.advance_in_steps(RECOVERY_MS).await;
     assert_eq!(fixture.cli.wait_for_ack(ack).await["seq"], 1);
     assert_eq!(fixture.cli.wait_for_ack(later).await["seq"], 2);
     assert_eq!(texts(&fixture.world, &fixture.session).await, ["a", "b"]);
-    fixture.assert_all_alive("no result").await;
+    fixture.assert_nothing_expired("no result").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn after_calls_that_never_get_a_result_everything_that_waited_succeeds_within_5_s() {
     let mut fixture = Fixture::new().await;
     fixture.world.db.set_silent(true);
-    let ack = fixture.message("a");
+    let ack = fixture.send_message("a");
     let listed = fixture.world.start("GET", "/api/sessions/unknown", "");
-    fixture.pass_with_keep_alives(STALL_MS).await;
-    let later = fixture.message("b");
+    fixture.advance_with_keep_alives(STALL_MS).await;
+    let later = fixture.send_message("b");
     fixture.world.db.set_silent(false);
-    fixture.world.pass(RECOVERY_MS).await;
+    fixture.world.advance_in_steps(RECOVERY_MS).await;
     assert!(listed.is_ready());
     assert_eq!(fixture.cli.wait_for_ack(ack).await["seq"], 1);
     assert_eq!(fixture.cli.wait_for_ack(later).await["seq"], 2);
     assert_eq!(texts(&fixture.world, &fixture.session).await, ["a", "b"]);
-    fixture.assert_all_alive("silence").await;
+    fixture.assert_nothing_expired("silence").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_single_lost_call_delays_its_change_by_seconds_and_is_rejected_when_it_arrives_late() {
+async fn a_lost_call_delays_its_change_by_seconds_and_is_rejected_if_it_arrives_late() {
     let mut fixture = Fixture::new().await;
-    fixture.world.db.hang_next(BatchKind::Writes);
-    let ack = fixture.message("a");
+    fixture.world.db.never_return_next(BatchKind::Writes);
+    let ack = fixture.send_message("a");
     run_until_idle().await;
     let lost = fixture.world.db.write_batches().pop().unwrap();
-    fixture.world.pass(RECOVERY_MS).await;
+    fixture.world.advance_in_steps(RECOVERY_MS).await;
     assert_eq!(fixture.cli.wait_for_ack(ack).await["seq"], 1);
     assert!(fixture.world.db.execute_late(&lost).is_err());
     assert_eq!(texts(&fixture.world, &fixture.session).await, ["a"]);
-    fixture.assert_all_alive("lost").await;
+    fixture.assert_nothing_expired("lost").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_write_that_is_slower_than_later_reads_succeeds_after_a_few_attempts() {
     let mut fixture = Fixture::new().await;
     let writes = fixture.world.db.write_count();
-    fixture.world.db.hold(BatchKind::Writes);
-    let ack = fixture.message("a");
-    fixture.pass_with_keep_alives(60_000).await;
+    fixture.world.db.hold_results(BatchKind::Writes);
+    let ack = fixture.send_message("a");
+    fixture.advance_with_keep_alives(60_000).await;
     let attempts = fixture.world.db.write_count() - writes;
     assert!((4..=8).contains(&attempts), "{attempts} attempts");
-    fixture.world.db.release();
-    fixture.world.pass(RECOVERY_MS).await;
+    fixture.world.db.release_results();
+    fixture.world.advance_in_steps(RECOVERY_MS).await;
     assert_eq!(fixture.cli.wait_for_ack(ack).await["seq"], 1);
     assert_eq!(texts(&fixture.world, &fixture.session).await, ["a"]);
 }
@@ -204,41 +205,41 @@ async fn batches_that_are_committed_despite_their_errors_are_stored_and_publishe
     for error in UNKNOWN_OUTCOMES {
         fixture.world.db.lose_response(DbError::from_message(error.into()));
     }
-    let ack = fixture.message("a");
-    fixture.pass_with_keep_alives(60_000).await;
+    let ack = fixture.send_message("a");
+    fixture.advance_with_keep_alives(60_000).await;
     assert_eq!(fixture.cli.wait_for_ack(ack).await["seq"], 1);
     assert_eq!(fixture.cli.send_message(&fixture.session, "b").await["seq"], 2);
     let received = subscriber.events().await;
     let seqs: Vec<&Value> = received.iter().filter(|event| event["type"] == "message-received").collect();
     assert_eq!(seqs.iter().map(|event| &event["message"]["seq"]).collect::<Vec<_>>(), [1, 2]);
     assert_eq!(fixture.world.db.number("SELECT count(*) FROM messages"), 2);
-    fixture.assert_all_alive("committed").await;
+    fixture.assert_nothing_expired("committed").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_two_minutes_waiters_fail_and_repeated_messages_are_stored_once() {
+async fn after_two_minutes_waiting_requests_fail_and_a_message_that_is_sent_again_is_stored_once() {
     for committed in [false, true] {
         let mut fixture = Fixture::new().await;
         if committed {
             fixture.world.db.lose_response(retryable_error());
         }
         fail_all(&fixture.world, "D1_ERROR: Network connection lost.");
-        let ack = fixture.message("a");
-        fixture.pass_with_keep_alives(DB_RETRY_MS - 10_000).await;
+        let ack = fixture.send_message("a");
+        fixture.advance_with_keep_alives(DB_RETRY_MS - 10_000).await;
         let path = format!("/api/sessions/{}", fixture.session);
         let renamed = fixture.world.start("PATCH", &path, r#"{"name":"new"}"#);
-        fixture.pass_with_keep_alives(20_000).await;
+        fixture.advance_with_keep_alives(20_000).await;
         assert_eq!(fixture.cli.wait_for_ack(ack).await["code"], "unavailable");
         let refused = renamed.reply().await;
         refused.assert_error(503, "hub_unavailable");
         assert!(refused.headers.contains_key("retry-after"));
-        fixture.pass_with_keep_alives(120_000).await;
+        fixture.advance_with_keep_alives(120_000).await;
         fixture.world.db.repair();
-        fixture.world.pass(RECOVERY_MS).await;
+        fixture.world.advance_in_steps(RECOVERY_MS).await;
         fixture.cli = Cli::connect(&fixture.world, json!({"sessionId": fixture.session, "machineId": "m"})).await;
-        let ack = fixture.message("a");
+        let ack = fixture.send_message("a");
         assert_eq!(fixture.cli.wait_for_ack(ack).await["seq"], 1, "{committed}");
-        fixture.pass_with_keep_alives(10_000).await;
+        fixture.advance_with_keep_alives(10_000).await;
         assert_eq!(fixture.world.db.number("SELECT count(*) FROM messages"), 1, "{committed}");
         assert_eq!(fixture.world.db.number("SELECT min(active) FROM sessions"), 1, "{committed}");
         assert_eq!(fixture.world.get_session(&fixture.session).await["agentState"]["requests"]["r"]["tool"], "T");
@@ -252,30 +253,30 @@ async fn an_event_that_was_committed_before_an_outage_is_published_within_5_s_af
     fail_all(&fixture.world, "D1_ERROR: Network connection lost.");
     let path = format!("/api/sessions/{}", fixture.session);
     let renamed = fixture.world.start("PATCH", &path, r#"{"name":"new"}"#);
-    fixture.pass_with_keep_alives(600_000).await;
+    fixture.advance_with_keep_alives(600_000).await;
     renamed.reply().await.assert_error(503, "hub_unavailable");
     let events = fixture.web.events().await;
     assert!(events.iter().all(|event| event["type"] == "heartbeat"), "{events:?}");
     fixture.world.db.repair();
-    fixture.world.pass(RECOVERY_MS).await;
+    fixture.world.advance_in_steps(RECOVERY_MS).await;
     let events = fixture.web.events().await;
     assert!(events.iter().any(|event| event["data"]["metadata"]["name"] == "new"), "{events:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_durable_in_memory_is_read_during_a_stall() {
+async fn committed_data_in_memory_can_be_read_during_a_stall() {
     let mut fixture = Fixture::new().await;
     let other = fixture.world.create_session("/other").await;
     for path in [format!("/api/sessions/{other}"), "/api/machines".to_owned()] {
         fixture.world.get(&path).await.ok();
     }
     fail_all(&fixture.world, "D1_ERROR: Network connection lost.");
-    let ack = fixture.message("a");
+    let ack = fixture.send_message("a");
     run_until_idle().await;
     assert_eq!(fixture.world.get_session(&other).await["id"], other.as_str());
     assert_eq!(fixture.world.get("/api/machines").await.ok()["machines"][0]["id"], "m");
     fixture.world.db.repair();
-    fixture.world.pass(RECOVERY_MS).await;
+    fixture.world.advance_in_steps(RECOVERY_MS).await;
     assert_eq!(fixture.cli.wait_for_ack(ack).await["ok"], true);
 }
 
@@ -285,11 +286,11 @@ async fn rpc_calls_keep_alives_and_live_text_pass_during_a_stall() {
     let session = fixture.session.clone();
     fixture.cli.register("readFile").await;
     let mut subscriber = fixture.world.web(&format!("sessionId={session}")).await;
-    let before = fixture.message("before");
+    let before = fixture.send_message("before");
     assert_eq!(fixture.cli.wait_for_ack(before).await["seq"], 1);
     fixture.world.db.set_silent(true);
-    let waiting = fixture.message("waiting");
-    fixture.pass_with_keep_alives(30_000).await;
+    let waiting = fixture.send_message("waiting");
+    fixture.advance_with_keep_alives(30_000).await;
     assert_eq!(fixture.cli.try_ack(waiting).await, None);
     subscriber.events().await;
     fixture.cli.emit("message-delta", &json!({"sid": session, "id": "m", "text": "Hel"}));
@@ -299,9 +300,9 @@ async fn rpc_calls_keep_alives_and_live_text_pass_during_a_stall() {
     fixture.cli.respond(&call, &json!({"success": true, "content": "YQ=="}));
     assert_eq!(read.reply().await.ok()["content"], "YQ==");
     fixture.world.db.set_silent(false);
-    fixture.world.pass(RECOVERY_MS).await;
+    fixture.world.advance_in_steps(RECOVERY_MS).await;
     assert_eq!(fixture.cli.wait_for_ack(waiting).await["seq"], 2);
-    fixture.assert_all_alive("calls").await;
+    fixture.assert_nothing_expired("calls").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -312,32 +313,32 @@ async fn a_session_whose_keep_alives_wait_for_the_database_does_not_expire() {
     fail_all(&fixture.world, "D1_ERROR: D1 DB is overloaded. Requests queued for too long.");
     // The CONNECT waits, because the session must be read.
     let mut cli = Cli::start_connect(&fixture.world, &json!({"token": "secret:team", "sessionId": fixture.session}));
-    fixture.world.pass(STALL_MS).await;
+    fixture.world.advance_in_steps(STALL_MS).await;
     fixture.world.db.repair();
-    fixture.world.pass(RECOVERY_MS).await;
+    fixture.world.advance_in_steps(RECOVERY_MS).await;
     assert!(cli.socket.is_open());
     assert_eq!(cli.emit_with_ack("ping", &Value::Null).await["ok"], true);
-    fixture.world.pass(20_000).await;
+    fixture.world.advance_in_steps(20_000).await;
     assert_eq!(fixture.world.db.number("SELECT active FROM sessions"), 1, "the timeout restarts after the stall");
     cli.socket.close();
-    fixture.world.pass(40_000).await;
+    fixture.world.advance_in_steps(40_000).await;
     assert_eq!(fixture.world.db.number("SELECT active FROM sessions"), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn timeouts_that_restart_after_a_stall_survive_hibernation() {
     let mut fixture = Fixture::new().await;
-    fixture.world.db.hold_all();
-    fixture.message("a");
-    fixture.pass_with_keep_alives(10_000).await;
+    fixture.world.db.hold_all_results();
+    fixture.send_message("a");
+    fixture.advance_with_keep_alives(10_000).await;
     fixture.cli.socket.close();
-    fixture.world.pass(STALL_MS).await;
-    fixture.world.db.release();
+    fixture.world.advance_in_steps(STALL_MS).await;
+    fixture.world.db.release_results();
     run_until_idle().await;
     fixture.world.hibernate_and_wake().await;
-    fixture.world.pass(15_000).await;
+    fixture.world.advance_in_steps(15_000).await;
     assert_eq!(fixture.world.db.number("SELECT active FROM sessions"), 1);
-    fixture.world.pass(20_000).await;
+    fixture.world.advance_in_steps(20_000).await;
     assert_eq!(fixture.world.db.number("SELECT active FROM sessions"), 0);
 }
 
@@ -345,16 +346,16 @@ async fn timeouts_that_restart_after_a_stall_survive_hibernation() {
 async fn timeouts_wait_until_an_unreachable_database_answers_a_probe() {
     let mut fixture = Fixture::new().await;
     fail_all(&fixture.world, "D1_ERROR: Network connection lost.");
-    let ack = fixture.message("a");
-    fixture.pass_with_keep_alives(130_000).await;
+    let ack = fixture.send_message("a");
+    fixture.advance_with_keep_alives(130_000).await;
     assert_eq!(fixture.cli.wait_for_ack(ack).await["code"], "unavailable");
     fixture.cli.socket.close();
-    fixture.world.pass(600_000).await;
+    fixture.world.advance_in_steps(600_000).await;
     assert_eq!(fixture.world.db.number("SELECT active FROM sessions"), 1);
     fixture.world.db.repair();
-    fixture.world.pass(25_000).await;
+    fixture.world.advance_in_steps(25_000).await;
     assert_eq!(fixture.world.db.number("SELECT active FROM sessions"), 1);
-    fixture.world.pass(45_000).await;
+    fixture.world.advance_in_steps(45_000).await;
     assert_eq!(
         fixture.world.db.number("SELECT active FROM sessions"),
         0,
@@ -363,23 +364,23 @@ async fn timeouts_wait_until_an_unreachable_database_answers_a_probe() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_reset_during_a_stall_loses_only_what_is_not_acknowledged() {
+async fn an_object_that_is_reset_during_a_stall_loses_only_unacknowledged_messages() {
     let mut fixture = Fixture::new().await;
-    let before = fixture.message("before");
+    let before = fixture.send_message("before");
     assert_eq!(fixture.cli.wait_for_ack(before).await["seq"], 1);
     fail_all(&fixture.world, "D1_ERROR: Network connection lost.");
-    fixture.message("a");
-    fixture.pass_with_keep_alives(40_000).await;
+    fixture.send_message("a");
+    fixture.advance_with_keep_alives(40_000).await;
     fixture.world.redeploy();
     let again = Cli::start_connect(
         &fixture.world,
         &json!({"token": "secret:team", "sessionId": fixture.session, "machineId": "m"}),
     );
-    fixture.world.pass(50_000).await;
+    fixture.world.advance_in_steps(50_000).await;
     fixture.world.db.repair();
-    fixture.world.pass(RECOVERY_MS).await;
+    fixture.world.advance_in_steps(RECOVERY_MS).await;
     fixture.cli = again;
-    let ack = fixture.message("a");
+    let ack = fixture.send_message("a");
     assert_eq!(fixture.cli.wait_for_ack(ack).await["seq"], 2);
     assert_eq!(texts(&fixture.world, &fixture.session).await.last().map(String::as_str), Some("a"));
     assert_eq!(fixture.world.db.number("SELECT count(*) FROM messages"), 2);
@@ -387,7 +388,7 @@ async fn an_object_that_is_reset_during_a_stall_loses_only_what_is_not_acknowled
 }
 
 #[tokio::test(start_paused = true)]
-async fn beyond_40_mb_changes_are_overloaded_and_what_is_queued_is_stored_after_the_stall() {
+async fn if_40_mb_are_queued_more_changes_are_overloaded_and_the_queued_changes_are_stored_after_the_stall() {
     let mut fixture = Fixture::new().await;
     fail_all(&fixture.world, "D1_ERROR: D1 DB is overloaded. Too many requests queued.");
     let text = "x".repeat(1_000_000);
@@ -401,9 +402,9 @@ async fn beyond_40_mb_changes_are_overloaded_and_what_is_queued_is_stored_after_
     let refused = fixture.world.request("PATCH", &path, r#"{"name":"new"}"#).await;
     refused.assert_error(503, "overloaded");
     assert!(refused.headers.contains_key("retry-after"));
-    fixture.pass_with_keep_alives(STALL_MS).await;
+    fixture.advance_with_keep_alives(STALL_MS).await;
     fixture.world.db.repair();
-    fixture.world.pass(RECOVERY_MS).await;
+    fixture.world.advance_in_steps(RECOVERY_MS).await;
     let mut stored = 0;
     for ack in acks {
         let ack = fixture.cli.wait_for_ack(ack).await;

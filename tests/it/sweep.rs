@@ -1,4 +1,4 @@
-//! Sweeps: deleting the messages of deleted sessions, a batch with each alarm.
+//! Sweeps: each alarm deletes a batch of the messages of deleted sessions.
 
 use crate::support::sqlite::BatchKind;
 use crate::support::{World, run_until_idle};
@@ -8,7 +8,7 @@ use session_gateway_hub::limits::BACKGROUND_RETRY_MS;
 const SWEEP: &str = "sweep";
 
 /// Returns a session with this number of messages.
-async fn session_of(world: &World, tag: &str, messages: u64) -> String {
+async fn session_with_messages(world: &World, tag: &str, messages: u64) -> String {
     let session = world.create_session(tag).await;
     world.db.execute(&format!(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {messages})
@@ -22,25 +22,25 @@ fn message_count(world: &World) -> i64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_is_deleted_during_a_sweep_is_swept_also_after_a_restart() {
+async fn a_session_that_was_deleted_during_a_sweep_is_swept_even_after_a_restart() {
     let world = World::new();
-    let (empty, large) = (world.create_session("/empty").await, session_of(&world, "/large", 12_000).await);
+    let (empty, large) = (world.create_session("/empty").await, session_with_messages(&world, "/large", 12_000).await);
     world.request("DELETE", &format!("/api/sessions/{empty}"), "").await.ok();
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     world.fire_alarm_at(world.now() + 1).await;
     assert_eq!(world.db.held_count(), 1, "the first sweep, which finds nothing else to delete");
 
     let deleted = world.start("DELETE", &format!("/api/sessions/{large}"), "");
     run_until_idle().await;
-    world.db.release_one(1);
+    world.db.release_result(1);
     deleted.reply().await.ok();
     world.fire_alarm_at(world.now() + 1).await;
     assert_eq!(world.db.held_count(), 1, "sweeps do not overlap");
-    world.db.release_one(0);
+    world.db.release_result(0);
     run_until_idle().await;
     assert!(world.rt.stored_entries().contains_key(SWEEP));
     world.fire_alarm_at(world.now() + 1).await;
-    world.db.release();
+    world.db.release_results();
     run_until_idle().await;
     assert_eq!(message_count(&world), 7_000);
 
@@ -53,12 +53,12 @@ async fn a_session_that_is_deleted_during_a_sweep_is_swept_also_after_a_restart(
 #[tokio::test(start_paused = true)]
 async fn a_sweep_pauses_four_times_as_long_as_a_batch_took() {
     let world = World::new();
-    let large = session_of(&world, "/large", 6_000).await;
+    let large = session_with_messages(&world, "/large", 6_000).await;
     world.request("DELETE", &format!("/api/sessions/{large}"), "").await.ok();
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     world.fire_alarm_at(world.now() + 1).await;
     world.rt.set_now(world.now() + 700);
-    world.db.release();
+    world.db.release_results();
     run_until_idle().await;
     assert_eq!((message_count(&world), world.rt.alarm()), (1_000, Some(world.now() + 2_800)));
     world.advance(2_800).await;

@@ -40,7 +40,7 @@ fn output_content(todos: Value) -> Value {
     json!({"type": "output", "data": {"type": "assistant", "message": {"role": "assistant", "content": blocks}}})
 }
 
-/// A message in every format of to-do lists. Each has a name, which is also in the list.
+/// One message for each format of to-do lists. Each message has a name, which its to-do list contains.
 fn list_messages() -> Vec<(String, Value)> {
     let mut messages = Vec::new();
     let mut add = |name: String, make: &dyn Fn(Value) -> Value| messages.push((name.clone(), make(todo_list(&name))));
@@ -75,7 +75,7 @@ async fn a_todo_list_in_any_format_is_stored_in_the_session_and_published() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_newer_todo_list_replaces_the_older_one_even_if_it_is_empty() {
+async fn a_newer_todo_list_replaces_the_older_list_even_if_the_newer_list_is_empty() {
     let (world, session, mut cli) = live_session().await;
     assert_eq!(world.get("/api/sessions").await.ok()["sessions"][0]["todoProgress"], Value::Null);
     assert_eq!(world.get_session(&session).await.get("todos"), None);
@@ -110,7 +110,7 @@ async fn missing_fields_of_todo_entries_have_defaults() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn messages_without_a_valid_todo_list_do_not_change_the_stored_one() {
+async fn messages_without_a_valid_todo_list_do_not_change_the_stored_list() {
     let (world, session, mut cli) = live_session().await;
     send_message(&mut cli, &session, &agent_message(output_content(todo_list("valid")))).await;
     let ignored = [
@@ -258,26 +258,26 @@ async fn concurrent_requests_during_a_search_all_return_the_todo_list() {
     send_message(&mut cli, &session, &agent_message(output_content(todo_list("found")))).await;
     clear_stored_todos(&world).await;
     cli.update_agent_state(&session, 1, &json!({})).await;
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let reads: Vec<_> = (0..3).map(|_| world.start("GET", &format!("/api/sessions/{session}"), "")).collect();
     run_until_idle().await;
-    world.db.release();
+    world.db.release_results();
     for read in reads {
         assert_eq!(read.reply().await.ok()["session"]["todos"], todo_list("found"));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_todo_list_that_arrives_during_the_search_replaces_the_found_one() {
+async fn a_todo_list_that_arrives_during_the_search_replaces_the_list_that_the_search_finds() {
     let (world, session, mut cli) = live_session().await;
     send_message(&mut cli, &session, &agent_message(output_content(todo_list("old")))).await;
     clear_stored_todos(&world).await;
     cli.update_agent_state(&session, 1, &json!({})).await;
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let read = world.start("GET", &format!("/api/sessions/{session}"), "");
     run_until_idle().await;
     send_message(&mut cli, &session, &agent_message(output_content(todo_list("new")))).await;
-    world.db.release();
+    world.db.release_results();
     assert_eq!(read.reply().await.ok()["session"]["todos"], todo_list("new"));
     world.hibernate_and_wake().await;
     assert_eq!(world.get_session(&session).await["todos"], todo_list("new"));
@@ -289,7 +289,7 @@ async fn a_search_that_finds_no_list_does_not_hide_later_activity() {
     cli.send_message(&session, "no list").await;
     world.hibernate_and_wake().await;
     world.get_session(&session).await;
-    world.pass(10_000).await;
+    world.advance_in_steps(10_000).await;
     cli.socket.close();
     assert_eq!(world.get_session(&session).await["activeAt"], world.now());
     assert_eq!(world.get("/api/sessions").await.ok()["sessions"][0]["activeAt"], world.now());

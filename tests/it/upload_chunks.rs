@@ -99,9 +99,9 @@ async fn a_file_above_the_limit_of_the_deployment_is_refused_and_aborted() {
         let upload = world.start_upload_with_body(&path(&session), &body(&file(length)));
         let first = cli.next_call().await;
         cli.respond(&first, &json!({"success": true}));
-        cli.serve("uploadChunk", &json!({"success": true})).await;
+        cli.respond_to_next_call("uploadChunk", &json!({"success": true})).await;
         if is_accepted {
-            cli.serve("uploadChunk", &json!({"success": true})).await;
+            cli.respond_to_next_call("uploadChunk", &json!({"success": true})).await;
             upload.reply().await.ok();
         } else {
             upload.reply().await.assert_error(413, "too_large");
@@ -122,7 +122,7 @@ async fn a_cli_that_refuses_a_chunk_ends_the_upload_with_its_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cli_gets_an_abort_when_it_does_not_answer_and_when_the_end_of_the_body_is_invalid() {
+async fn a_cli_gets_an_abort_if_it_does_not_answer_or_if_the_end_of_the_body_is_invalid() {
     let (world, session, mut cli) = session_with_chunks().await;
     let upload = world.start_upload_with_body(&path(&session), &body(&file(2 * CHUNK_BYTES)));
     let call = cli.next_call().await;
@@ -173,7 +173,7 @@ async fn an_upload_fails_when_its_cli_disconnects_or_another_socket_takes_its_me
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_announcement_survives_hibernation_and_needs_the_method() {
+async fn an_announcement_of_chunks_survives_hibernation_and_has_no_effect_without_the_method() {
     let (world, session, mut cli) = session_with_chunks().await;
     world.hibernate_and_wake().await;
     cli.send_keep_alive(&world, &session).await;
@@ -189,7 +189,7 @@ async fn an_announcement_survives_hibernation_and_needs_the_method() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn eight_uploads_of_a_namespace_are_in_progress_at_a_time() {
+async fn at_most_eight_uploads_of_a_namespace_are_in_progress_at_a_time() {
     let (world, session, mut cli) = session_with_chunks().await;
     let uploads: Vec<_> = (0..9).map(|_| world.start_upload_with_body(&path(&session), &body(b"x"))).collect();
     let mut calls = Vec::new();

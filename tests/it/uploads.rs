@@ -168,7 +168,7 @@ async fn an_upload_to_an_unknown_or_foreign_session_is_rejected_before_it_is_rea
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_handler_a_timeout_and_a_lost_connection_are_a_500() {
+async fn an_upload_without_a_handler_with_a_timeout_or_with_a_lost_connection_is_a_500() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
@@ -204,7 +204,7 @@ async fn a_large_upload_has_a_longer_timeout_than_other_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cli_that_reconnects_during_the_transfer_gets_the_file() {
+async fn a_cli_that_reconnects_during_the_transfer_receives_the_file() {
     let (world, session, cli) = world_with_upload_session().await;
     let valid = body("a", b"x").to_string();
     let (upload, arrival) = world.start_upload(&path(&session));
@@ -260,7 +260,7 @@ async fn only_one_large_frame_is_in_the_memory_of_an_isolate_at_a_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_upload_in_one_frame_ends_soon_and_the_next_namespace_gets_its_turn() {
+async fn a_slow_upload_in_one_frame_ends_soon_so_that_an_upload_of_another_namespace_can_start() {
     let uploads = UploadConfig::default();
     let mut namespaces = Vec::new();
     for name in ["slow", "other"] {
@@ -290,14 +290,14 @@ async fn a_slow_upload_in_one_frame_ends_soon_and_the_next_namespace_gets_its_tu
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_upload_in_one_frame_at_the_slowest_pace_ends_when_another_namespace_keeps_waiting() {
-    for (pace, is_refused) in [(64, true), (400, true), (1_100, false)] {
+async fn an_upload_in_one_frame_at_a_low_rate_ends_if_another_namespace_keeps_waiting() {
+    for (bytes_per_ms, is_refused) in [(64, true), (400, true), (1_100, false)] {
         let uploads = UploadConfig::default();
         let (slow, other) = (World::with_uploads("slow", uploads.clone()), World::with_uploads("other", uploads));
         let (slow_session, mut slow_cli) = upload_session_in(&slow).await;
         let (other_session, mut other_cli) = upload_session_in(&other).await;
         let large = body("large", &vec![7; 1 << 20]).to_string();
-        let slow_upload = slow.start_slow_upload(&path(&slow_session), &large, pace);
+        let slow_upload = slow.start_slow_upload(&path(&slow_session), &large, bytes_per_ms);
         let mut advance = async |seconds| {
             for _ in 0..seconds / 15 {
                 slow_cli.send_keep_alive(&slow, &slow_session).await;

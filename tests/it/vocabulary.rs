@@ -111,7 +111,7 @@ async fn modes_and_models_are_stored_under_the_name_that_the_cli_used() {
     let (session, mut cli) = session_of_flavor(&world, json!("zeta-coder")).await;
     cli.register("configure").await;
     let reply = post(&world, &session, "model", &json!({"model": "model_fast"}));
-    cli.serve("configure", &json!({"applied": {"modelMode": "swift"}})).await;
+    cli.respond_to_next_call("configure", &json!({"applied": {"modelMode": "swift"}})).await;
     reply.reply().await.ok();
     assert_eq!(world.get_session(&session).await["modelMode"], "swift");
     let alive = json!({"sid": session, "time": world.now(), "permissionMode": "plan", "modelMode": "thorough"});
@@ -134,7 +134,10 @@ async fn a_decision_accepts_the_modes_of_the_agent_and_is_sent_under_the_registe
     let reply = post(&world, &session, "permissions/r/approve", &json!({"mode": "acceptEdits"})).reply().await;
     assert_eq!(reply.assert_error(400, "invalid_field")["field"], "mode");
     let reply = post(&world, &session, "permissions/r/approve", &json!({"mode": "ask"}));
-    assert_eq!(cli.serve("decide", &json!({})).await, json!({"id": "r", "approved": true, "mode": "ask"}));
+    assert_eq!(
+        cli.respond_to_next_call("decide", &json!({})).await,
+        json!({"id": "r", "approved": true, "mode": "ask"})
+    );
     assert_eq!(reply.reply().await.ok(), json!({"ok": true}));
     let completed = world.get_session(&session).await["agentState"]["completedRequests"]["r"].clone();
     assert_eq!((&completed["status"], &completed["mode"]), (&json!("approved"), &json!("ask")));
@@ -149,12 +152,15 @@ async fn a_call_is_sent_under_the_name_that_the_cli_registered() {
     for name in ["git-status", "gitStatus", scoped_alias.as_str(), scoped_name.as_str()] {
         cli.register(name).await;
         let call = get(&world, &session, "git-status");
-        assert_eq!(cli.serve(name, &json!({"success": true})).await, json!({"cwd": "/code/\"zeta-coder\""}));
+        assert_eq!(
+            cli.respond_to_next_call(name, &json!({"success": true})).await,
+            json!({"cwd": "/code/\"zeta-coder\""})
+        );
         assert_eq!(call.reply().await.ok(), json!({"success": true}), "{name}");
     }
     cli.register("stop").await;
     let reply = post(&world, &session, "abort", &json!({"reason": "wrong file"}));
-    assert_eq!(cli.serve("stop", &json!({})).await, json!({"reason": "wrong file"}));
+    assert_eq!(cli.respond_to_next_call("stop", &json!({})).await, json!({"reason": "wrong file"}));
     reply.reply().await.ok();
     assert_eq!(world.get_session(&session).await["active"], false);
 }
@@ -163,7 +169,7 @@ async fn a_call_is_sent_under_the_name_that_the_cli_registered() {
 async fn assert_served_as(world: &World, session: &str, name: &str, handler: &mut Cli, other: &mut Cli) {
     for _ in 0..2 {
         let call = get(world, session, "git-status");
-        handler.serve(name, &json!({"success": true})).await;
+        handler.respond_to_next_call(name, &json!({"success": true})).await;
         assert_eq!(call.reply().await.ok(), json!({"success": true}));
         other.socket.assert_no_frames().await;
         world.hibernate_and_wake().await;
@@ -171,14 +177,14 @@ async fn assert_served_as(world: &World, session: &str, name: &str, handler: &mu
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_registration_is_called_whichever_alias_it_uses() {
+async fn the_cli_that_registered_last_is_called_even_if_it_used_an_alias() {
     let world = World::with_vocabulary(VOCABULARY);
     let (session, mut first) = session_of_flavor(&world, json!("zeta-coder")).await;
     let mut second = world.cli(&session).await;
     first.register("gitStatus").await;
     second.register("git-status").await;
     assert_served_as(&world, &session, "git-status", &mut second, &mut first).await;
-    // A socket that registers both names is called under the last one.
+    // A socket that registers both names is called under the name that it registered last.
     second.register("gitStatus").await;
     second.register("git-status").await;
     second.register("gitStatus").await;
@@ -201,7 +207,7 @@ async fn a_call_for_slash_commands_has_the_agent_name_of_the_cli() {
         let (session, mut cli) = session_of_flavor(&world, flavor).await;
         cli.register("commands").await;
         let call = get(&world, &session, "slash-commands");
-        assert_eq!(cli.serve("commands", &json!({"success": true})).await, json!({"agent": agent}));
+        assert_eq!(cli.respond_to_next_call("commands", &json!({"success": true})).await, json!({"agent": agent}));
         call.reply().await.ok();
     }
 }
@@ -225,7 +231,7 @@ async fn a_spawn_uses_aliases_if_the_runner_registered_its_method_under_an_alias
         runner.register(method).await;
         for (agent, model, own, protocol) in table {
             let reply = spawn(json!({"directory": "/code", "agent": agent, "model": model}));
-            let params = runner.serve(method, &result).await;
+            let params = runner.respond_to_next_call(method, &result).await;
             let is_own = method == "m:spawn-session";
             assert_eq!(params["agent"], if is_own { own } else { protocol }, "{method} {agent:?}");
             // Only agent alpha has model modes; the model of another agent is the agent's own name.
@@ -259,7 +265,7 @@ async fn a_resume_finds_the_agent_session_id_under_an_alias() {
     for (n, (metadata, agent, agent_session)) in table.into_iter().enumerate() {
         let session = world.create_session_with(&format!("/code/{n}"), metadata).await;
         let reply = world.start("POST", &format!("/api/sessions/{session}/resume"), "");
-        let params = runner.serve("spawn-session", &json!({"success": true})).await;
+        let params = runner.respond_to_next_call("spawn-session", &json!({"success": true})).await;
         let directory = format!("/code/{n}");
         let expected =
             json!({"directory": directory, "agent": agent, "sessionId": session, "resumeSessionId": agent_session});
@@ -272,7 +278,7 @@ async fn a_resume_finds_the_agent_session_id_under_an_alias() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn todos_are_found_in_messages_under_either_agent_name() {
+async fn todos_are_found_under_the_agent_name_of_the_protocol_and_under_its_alias() {
     let world = World::with_vocabulary(VOCABULARY);
     let (session, mut cli) = session_of_flavor(&world, json!("zeta-coder")).await;
     for kind in ["zeta-coder", "alpha", "eta", "epsilon"] {
@@ -366,7 +372,7 @@ async fn the_configuration_lists_the_agents_of_the_deployment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_setting_is_sent_and_read_under_the_deployments_name_of_the_field_too() {
+async fn a_setting_is_also_sent_and_read_under_the_name_that_the_deployment_uses_for_the_field() {
     let world = World::with_vocabulary("preset:hapi");
     let (session, mut cli) = session_of_flavor(&world, json!("claude")).await;
     cli.register("set-session-config").await;
@@ -377,7 +383,7 @@ async fn a_setting_is_sent_and_read_under_the_deployments_name_of_the_field_too(
         ("default", "default", Value::Null, "default"),
     ] {
         let reply = post(&world, &session, "model", &json!({"model": requested}));
-        let params = cli.serve("set-session-config", &json!({"applied": {"model": applied}})).await;
+        let params = cli.respond_to_next_call("set-session-config", &json!({"applied": {"model": applied}})).await;
         assert_eq!(params, json!({"modelMode": sent, "model": sent}));
         reply.reply().await.ok();
         assert_eq!(model().await, shown);

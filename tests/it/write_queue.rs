@@ -27,7 +27,7 @@ async fn a_message_is_sent_to_no_client_before_its_batch_is_committed() {
     let (world, session, mut cli) = live_session().await;
     let mut second = world.cli(&session).await;
     let mut web = world.web(&format!("sessionId={session}")).await;
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     let ack = cli.emit_for_ack("message", &message(&session, 1));
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the batch is in flight");
@@ -38,7 +38,7 @@ async fn a_message_is_sent_to_no_client_before_its_batch_is_committed() {
     web.0.assert_no_frames().await;
     assert!(!session_request.is_ready() && !list_request.is_ready(), "reads wait for the commit");
 
-    world.db.release();
+    world.db.release_results();
     assert_eq!(cli.wait_for_ack(ack).await["seq"], 1);
     assert_eq!(second.next_event("update").await["body"]["message"]["seq"], 1);
     assert_eq!(web.next_event_of("message-received").await["message"]["seq"], 1);
@@ -47,11 +47,11 @@ async fn a_message_is_sent_to_no_client_before_its_batch_is_committed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_writes_is_answered_after_its_change_is_committed() {
+async fn a_request_that_writes_is_answered_after_the_commit_of_its_change() {
     let (world, session, mut cli) = live_session().await;
     let other = world.create_session("/other").await;
     let mut web = world.web("all=true").await;
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     let sending = world.start("POST", &format!("/api/sessions/{session}/messages"), r#"{"text":"hi"}"#);
     let renaming = world.start("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"new"}"#);
     let deletion = world.start("DELETE", &format!("/api/sessions/{other}"), "");
@@ -61,7 +61,7 @@ async fn a_request_that_writes_is_answered_after_its_change_is_committed() {
     cli.socket.assert_no_frames().await;
     web.0.assert_no_frames().await;
     // The next batch is not held.
-    world.db.release();
+    world.db.release_results();
     sending.reply().await.ok();
     renaming.reply().await.ok();
     deletion.reply().await.ok();
@@ -74,7 +74,7 @@ async fn a_request_that_writes_is_answered_after_its_change_is_committed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_keep_alive_waits_for_a_commit_only_if_it_changes_something() {
+async fn a_keep_alive_waits_for_a_commit_only_if_the_keep_alive_changes_the_session() {
     let (world, session, mut cli) = live_session().await;
     world.register_machine("m").await;
     let now = world.now();
@@ -86,21 +86,21 @@ async fn a_keep_alive_waits_for_a_commit_only_if_it_changes_something() {
         ("machine-alive", json!({"machineId": "m", "time": now})),
     ];
     for (name, payload) in &keep_alives {
-        world.db.hold(BatchKind::Writes);
+        world.db.hold_results(BatchKind::Writes);
         let ack = cli.emit_for_ack(name, payload);
         cli.socket.assert_no_frames().await;
         assert_eq!(world.db.held_count(), 1, "{name}");
         assert_eq!(cli.emit_with_ack("ping", &json!(null)).await, json!({"ok": true}));
-        world.db.release();
+        world.db.release_results();
         assert_eq!(cli.wait_for_ack(ack).await, json!({"ok": true}), "{name}");
     }
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     let writes = world.db.write_count();
     for (name, payload) in &keep_alives[2..] {
         assert_eq!(cli.emit_with_ack(name, payload).await, json!({"ok": true}), "{name} changes nothing");
     }
     assert_eq!(world.db.write_count(), writes);
-    world.db.release();
+    world.db.release_results();
     for (name, payload) in &keep_alives[..3] {
         world.db.fail(BatchKind::Writes, permanent_error());
         let reply = cli.emit_with_ack(name, payload).await;
@@ -111,17 +111,17 @@ async fn a_keep_alive_waits_for_a_commit_only_if_it_changes_something() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_keep_alive_that_repeats_a_pending_change_is_acknowledged_with_it() {
+async fn a_keep_alive_that_repeats_a_pending_change_is_acknowledged_together_with_the_change() {
     let (world, session, mut cli) = live_session().await;
     world.register_machine("m").await;
     let thinking = json!({"sid": session, "time": world.now(), "thinking": true});
     let machine = json!({"machineId": "m", "time": world.now()});
     for (name, payload) in [("session-alive", &thinking), ("machine-alive", &machine)] {
-        world.db.hold(BatchKind::Writes);
+        world.db.hold_results(BatchKind::Writes);
         let acks = [cli.emit_for_ack(name, payload), cli.emit_for_ack(name, payload)];
         cli.socket.assert_no_frames().await;
         let writes = world.db.write_count();
-        world.db.release();
+        world.db.release_results();
         for ack in acks {
             assert_eq!(cli.wait_for_ack(ack).await, json!({"ok": true}), "{name}");
         }
@@ -165,12 +165,12 @@ fn ack_id(frame: &Frame) -> Option<u64> {
 async fn changes_during_a_commit_share_the_next_batch() {
     let (world, session, mut cli) = live_session().await;
     let writes = world.db.write_count();
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     let first = cli.emit_for_ack("message", &message(&session, 0));
     run_until_idle().await;
     let rest: Vec<u64> = (1..200).map(|n| cli.emit_for_ack("message", &message(&session, n))).collect();
     run_until_idle().await;
-    world.db.release();
+    world.db.release_results();
     for ack in std::iter::once(first).chain(rest) {
         assert_eq!(cli.wait_for_ack(ack).await["ok"], true);
     }
@@ -275,15 +275,15 @@ async fn a_refused_batch_reverts_versions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_that_depend_on_a_failed_change_fail_with_it() {
+async fn changes_that_depend_on_a_failed_change_fail_too() {
     let (world, session, mut cli) = live_session().await;
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     world.db.fail(BatchKind::Writes, permanent_error());
     let first = cli.emit_for_ack("message", &message(&session, 1));
     run_until_idle().await;
     let dependent = cli.emit_for_ack("message", &message(&session, 2));
     run_until_idle().await;
-    world.db.release();
+    world.db.release_results();
     assert_eq!(cli.wait_for_ack(first).await["ok"], false);
     assert_eq!(cli.wait_for_ack(dependent).await["ok"], false);
     assert_eq!(cli.emit_with_ack("message", &message(&session, 3)).await["seq"], 1);
@@ -301,17 +301,17 @@ async fn a_session_exists_after_its_deletion_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tag_requested_while_its_session_is_deleted_creates_a_new_session() {
+async fn a_request_for_the_tag_of_a_session_in_deletion_creates_a_new_session() {
     let world = World::new();
     let session = world.create_session("/code").await;
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     let deletion = world.start("DELETE", &format!("/api/sessions/{session}"), "");
     run_until_idle().await;
     let body = json!({"tag": "/code", "metadata": {"path": "/code", "host": "h"}});
     let creation = world.start("POST", "/cli/sessions", body.to_string());
     let session_request = world.start("GET", &format!("/api/sessions/{session}"), "");
     run_until_idle().await;
-    world.db.release();
+    world.db.release_results();
     deletion.reply().await.ok();
     assert_ne!(creation.reply().await.ok()["session"]["id"], session.as_str());
     session_request.reply().await.assert_error(404, "session_not_found");
@@ -381,11 +381,11 @@ async fn a_cli_that_connects_during_an_outage_is_closed_with_a_code_for_reconnec
 async fn a_restart_during_a_commit_loses_no_acknowledged_message() {
     let (world, session, mut cli) = live_session().await;
     assert_eq!(cli.emit_with_ack("message", &message(&session, 1)).await["seq"], 1);
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     cli.emit_for_ack("message", &message(&session, 2));
     run_until_idle().await;
     world.restart();
-    world.db.release();
+    world.db.release_results();
     cli.socket.assert_no_frames().await;
     // The CLI repeats the unacknowledged message. Whether or not the first attempt was committed, the seqs have no gap.
     let seq = cli.emit_with_ack("message", &message(&session, 2)).await["seq"].as_u64().unwrap();
@@ -398,13 +398,13 @@ async fn a_restart_during_a_commit_loses_no_acknowledged_message() {
 #[tokio::test(start_paused = true)]
 async fn a_cli_that_connects_during_a_commit_receives_the_message() {
     let (world, session, mut cli) = live_session().await;
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     let ack = cli.emit_for_ack("message", &message(&session, 1));
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the batch is in flight");
     let mut second = world.cli(&session).await;
     second.socket.assert_no_frames().await;
-    world.db.release();
+    world.db.release_results();
     assert_eq!(cli.wait_for_ack(ack).await["ok"], true);
     let update = second.next_event("update").await;
     assert_eq!(update["body"]["message"]["content"], json!({"n": 1}));
@@ -412,7 +412,7 @@ async fn a_cli_that_connects_during_a_commit_receives_the_message() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_repeated_local_id_is_recognized_although_another_message_arrives_during_the_lookup() {
+async fn a_repeated_local_id_is_recognized_even_if_another_message_arrives_during_the_lookup() {
     let (world, session, mut cli) = live_session().await;
     assert_eq!(
         cli.emit_with_ack("message", &json!({"sid": session, "message": {"n": 1}, "localId": "a"})).await["seq"],
@@ -420,14 +420,14 @@ async fn a_repeated_local_id_is_recognized_although_another_message_arrives_duri
     );
     world.hibernate_and_wake().await;
     world.get_session(&session).await;
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let repeated =
         world.start("POST", &format!("/api/sessions/{session}/messages"), r#"{"text":"again","localId":"a"}"#);
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the local ids are being read");
     assert_eq!(cli.emit_with_ack("message", &message(&session, 2)).await["seq"], 2);
     let reads = world.db.read_count();
-    world.db.release();
+    world.db.release_results();
     repeated.reply().await.ok();
     assert_eq!(world.db.read_count(), reads, "the local ids are read once");
     assert_eq!(history(&world, &session).await, [(1, 1), (2, 2)]);

@@ -174,7 +174,7 @@ async function tellStory(t, name) {
     );
   });
 
-  await t.test('after kill -9 of the bridge, several times in a minute, the session is resumed', async () => {
+  await t.test('the session is resumed after the bridge was killed several times in a minute', async () => {
     const { length } = hub.transcript(sid);
     let { child, exit } = first;
     for (let i = 0; i < 3; i += 1) {

@@ -1,4 +1,4 @@
-/** Creates and deletes files of sessions in the same way as Gemini CLI 0.61. */
+/** Creates and deletes the files of sessions as Gemini CLI 0.61 does. */
 
 import { appendFileSync, mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
@@ -17,14 +17,17 @@ export class GeminiRecords {
     return readFileSync(path.join(this.folder, name), 'utf8').includes('"type":"user"');
   }
 
-  /** At the start of the CLI: deletes all files of each session that has a file without messages. */
+  /** Deletes all files of each session that has a file without messages. Gemini CLI does this when it starts. */
   cleanUp() {
     const names = readdirSync(this.folder);
     const emptyIds = names.filter((name) => !this.#hasMessages(name)).map(idOf);
     for (const name of names) if (emptyIds.includes(idOf(name))) rmSync(path.join(this.folder, name));
   }
 
-  /** Before a session is created or loaded: writes a new file. Gemini CLI names the file after the minute; here it is named after the process. */
+  /**
+   * Writes a new file for a session. Gemini CLI does this before it creates or loads a session. It names the file after the minute; here,
+   * the file is named after the process.
+   */
   open(id) {
     const name = `session-${process.pid}-${id.slice(0, 8)}.jsonl`;
     this.#append(name, { sessionId: id });
@@ -36,7 +39,8 @@ export class GeminiRecords {
     return readdirSync(this.folder).find((name) => idOf(name).startsWith(id.slice(0, 8)) && this.#hasMessages(name)) ?? null;
   }
 
-  add() {
+  /** Records a prompt of the user in the file of the last opened session. */
+  addPrompt() {
     this.#append(this.#current, { type: 'user' });
   }
 

@@ -1,6 +1,7 @@
 /**
- * An agent for tests, on the official SDK. A prompt is a JSON array of steps. The variable SCRIPT is JSON with the answers of `initialize` and
- * `session/new`. The folder SCRIPT_HOME contains the sessions and a log of the received calls.
+ * An agent for tests, on the official SDK. A prompt is a JSON array of steps. The variable SCRIPT is JSON with the results of
+ * `initialize` and `session/new` (`newSession`), and other settings. The folder SCRIPT_HOME contains the sessions and a log of the
+ * received calls.
  */
 
 import { spawn } from 'node:child_process';
@@ -13,13 +14,13 @@ import { GeminiRecords } from './gemini-records.mjs';
 
 const {
   initialize = {},
-  created = {},
+  newSession = {},
   signedOut = false,
-  startTimeoutMs = 0,
+  startDelayMs = 0,
   startError,
   crashes = false,
   ignoresCancel = false,
-  setModeMs = 0,
+  setModeDelayMs = 0,
   title,
   replayed = [],
 } = JSON.parse(process.env.SCRIPT ?? '{}');
@@ -50,7 +51,7 @@ async function runPrompt({ sessionId, prompt }, client) {
     if (step.say) await update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: step.say } });
     if (step.update) await update(step.update);
     if (step.ask) {
-      const answer = await client.request('session/request_permission', { sessionId: step.as ?? sessionId, ...step.ask });
+      const answer = await client.request('session/request_permission', { sessionId: step.askSessionId ?? sessionId, ...step.ask });
       record('answer', answer);
       if (answer.outcome.outcome === 'cancelled') return { stopReason: 'cancelled' };
     }
@@ -66,7 +67,7 @@ async function runPrompt({ sessionId, prompt }, client) {
       const { afterMs, ...ask } = step.askLater;
       setTimeout(async () => record('answer', await client.request('session/request_permission', { sessionId, ...ask })), afterMs);
     }
-    // A process outside of the agent's process group that keeps its output open.
+    // Starts a process outside of the agent's process group. The process inherits the agent's output and keeps it open.
     if (step.detach) {
       const other = spawn('sleep', [String(step.detach)], { detached: true, stdio: ['ignore', 'inherit', 'inherit'] });
       appendFileSync(path.join(home, 'detached'), String(other.pid));
@@ -93,7 +94,7 @@ agent({ name: 'scripted' })
     record('initialize', params);
     if (startError) process.stderr.write(`${startError}\n`);
     if (crashes) process.exit(1);
-    await delay(startTimeoutMs);
+    await delay(startDelayMs);
     return { protocolVersion: 1, ...initialize };
   })
   .onRequest('authenticate', ({ params }) => {
@@ -106,9 +107,9 @@ agent({ name: 'scripted' })
     if (!authenticated) throw new RequestError(-32000, 'Authentication required');
     const sessionId = `scripted-${process.pid}`;
     sessionIds.push(sessionId);
-    writeFileSync(sessionFile(sessionId), JSON.stringify(created));
+    writeFileSync(sessionFile(sessionId), JSON.stringify(newSession));
     geminiRecords?.open(sessionId);
-    return { sessionId, ...created };
+    return { sessionId, ...newSession };
   })
   .onRequest('session/resume', ({ params }) => {
     record('session/resume', params);
@@ -140,15 +141,15 @@ agent({ name: 'scripted' })
     return {};
   })
   .onRequest('session/set_mode', async ({ params }) => {
-    await delay(setModeMs);
+    await delay(setModeDelayMs);
     record('session/set_mode', params);
     return {};
   })
   .onRequest('session/set_config_option', ({ params }) => {
     record('session/set_config_option', params);
-    const option = created.configOptions.find(({ id }) => id === params.configId);
+    const option = newSession.configOptions.find(({ id }) => id === params.configId);
     option.currentValue = params.value;
-    return { configOptions: created.configOptions };
+    return { configOptions: newSession.configOptions };
   })
   .onNotification('session/cancel', ({ params }) => {
     record('session/cancel', params);
@@ -156,7 +157,7 @@ agent({ name: 'scripted' })
   })
   .onRequest('session/prompt', ({ params, client }) => {
     record('session/prompt', params);
-    geminiRecords?.add();
+    geminiRecords?.addPrompt();
     return runPrompt(params, client);
   })
   .connect(ndJsonStream(Writable.toWeb(process.stdout), /** @type {ReadableStream<Uint8Array>} */ (Readable.toWeb(process.stdin))));

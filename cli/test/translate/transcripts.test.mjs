@@ -114,7 +114,7 @@ test('a request to edit a file shows the change', () => {
   }
 });
 
-test('a denied call is shown as failed, once, also where the agent says nothing of it', () => {
+test('a denied call is shown as failed once, even if the agent does not report the failure', () => {
   for (const agent of ['claude', 'copilot', 'gemini', 'opencode', 'qwen']) {
     const calls = shown(`${agent}-reject`).filter((line) => line.includes('touch no.txt'));
     assert.equal(calls.length, 1, agent);

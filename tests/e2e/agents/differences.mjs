@@ -6,7 +6,7 @@
 
 /** @type {Record<string, Differences>} */
 const DIFFERENCES = {
-  // In its default mode it edits files of the directory without asking.
+  // In its default mode, Codex edits files of the directory without asking.
   codex: { mode: 'Read-only' },
 };
 

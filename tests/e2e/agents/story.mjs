@@ -1,6 +1,6 @@
 /**
- * A day with a real agent from npm: it is started from the console in a browser, prompted, approved, denied, aborted, killed
- * and resumed, with the real hub and a scripted model. With UPDATE_SCREENS=1 the story of Claude Code also makes the
+ * A story with a real agent from npm, the real hub and a scripted model. In the console in a browser, the agent is started,
+ * prompted, approved, denied, aborted, killed and resumed. With UPDATE_SCREENS=1, the story of Claude Code also makes the
  * screenshots of docs/AGENTS.md.
  */
 
@@ -23,7 +23,7 @@ import { Lifetime } from '../lib/lifetime.mjs';
 import { replaceTexts, saveScreenshot, updatesScreens } from '../lib/screens.mjs';
 import { differencesOf } from './differences.mjs';
 
-/** Time limit of each wait: agents need some seconds of CPU time to start, and Gemini CLI may wait for the next minute. */
+/** Time limit of each wait. Agents need some seconds of CPU time to start, and Gemini CLI may wait for the next minute. */
 const WAIT_MS = 90_000;
 
 const NAMESPACE = 'ada';
@@ -45,9 +45,9 @@ export async function testAgent(name) {
   test(`${AGENTS[name].title} from npm in a browser`, async (t) => {
     const story = await Story.begin(t, { name, hub, visit });
     let hasFailed = false;
-    for (const [title, tell] of CHAPTERS) {
+    for (const [title, runChapter] of CHAPTERS) {
       await t.test(title, { skip: hasFailed && 'an earlier step failed' }, async () => {
-        await tell(story).catch(async (error) => {
+        await runChapter(story).catch(async (error) => {
           hasFailed = true;
           throw new Error(`${error.message}\nThe page shows:\n${await story.page.locator('main').innerText()}`, { cause: error });
         });
@@ -63,10 +63,10 @@ const CHAPTERS = [
   ['text appears while it is written', readLiveText],
   ['an edit is shown as a diff, and is made when it is approved', approveEdit],
   ['a denied command is not run', denyCommand],
-  ['an approval for the session covers the same program, and is taken back', approveForSession],
+  ['an approval for the session covers later commands of the same program, until it is taken back', approveForSession],
   ['an abort ends the turn', abortTurn],
   ['an attached picture reaches the model', attachPicture],
-  ['after kill -9 of its bridge the session is resumed', resumeAfterKill],
+  ['the session is resumed after its bridge was killed with SIGKILL', resumeAfterKill],
 ];
 
 const requestOn = (page) => page.getByRole('region', { name: / request$/ });
@@ -99,7 +99,8 @@ class Story {
     const repository = new Repository(lifetime);
     repository.write(FILE, CODE);
     repository.commit('first');
-    // The machine's own session has a scripted agent and is archived: the story is about the agent that the console starts.
+    // The CLI that runs the machine also has a session, with a scripted agent. That session is archived, because the story uses the
+    // session that the console starts.
     const machine = await startAgent(lifetime, hub, {
       dir: repository.folder,
       namespace: NAMESPACE,
@@ -121,7 +122,7 @@ class Story {
     return new URL(this.page.url()).pathname.split('/')[2];
   }
 
-  /** Sends a prompt, for which the model has these steps. */
+  /** Sends a prompt. The model answers it with these steps. */
   async prompt(text, steps) {
     this.model.answer(text, steps);
     await this.chat.send(text);
@@ -132,7 +133,7 @@ class Story {
     return path.join(this.repository.folder, name);
   }
 
-  /** The pending request. Agents name their tools differently. */
+  /** The pending request, of any tool, because agents name their tools differently. */
   get request() {
     return requestOn(this.page);
   }
@@ -171,7 +172,7 @@ class Story {
       ]);
       await saveScreenshot(page, `agent-${view}-${size}-light`);
     }
-    // Its context is closed after the test.
+    // The browser context of the phone is closed after the test.
     await phone.close();
   }
 }

@@ -13,7 +13,7 @@ const { hub, open, visit } = await startConsole({ serviceWorkers: 'allow' });
 const say = (cli, id, text) => cli.sendMessage(id, { role: 'agent', content: { type: 'text', text } });
 const talk = { tag: '/code/c', metadata: { path: '/code/c', host: 'h', name: 'The talk' } };
 
-test('sends messages written offline and loads missed ones when back online', async (t) => {
+test('sends messages that were written offline, and loads missed messages when the browser is online again', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'offline', ...talk });
   const { page, context } = await visit(t, 'offline', { path: `/sessions/${session.id}` });
   const chat = new Chat(page);

@@ -136,7 +136,7 @@ test('shows the error of a machine in the form', async (t) => {
     .waitFor();
 });
 
-test('shows errors at their fields, with form names', async (t) => {
+test('shows each error at its field, in the words of the form’s labels', async (t) => {
   const { repository, page } = await startSession(t, 'fields');
   await page.goto(`${hub.url}/new`);
   const directory = page.getByRole('textbox', { name: 'Directory' });
@@ -210,7 +210,7 @@ test('shows errors for unknown sessions, sessions of another namespace, and unkn
   await page.goto(`${hub.url}/sessions/none`);
   await page.getByRole('alert').getByText('No such session.').waitFor();
   await page.getByRole('link', { name: 'Back to sessions' }).click();
-  // Navigation inside the page sends no request to the hub.
+  // `pushState`, because the hub does not serve the console at this path.
   await page.evaluate(() => history.pushState(null, '', '/no/such/page'));
   await page.getByRole('heading', { name: 'Page not found' }).waitFor();
 });

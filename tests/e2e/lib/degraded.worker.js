@@ -1,6 +1,6 @@
 /**
- * Simulates an old or broken hub with the built worker: no `Server-Timing`, and CLIs' answers to calls are lost. Replaces the entry
- * module.
+ * Simulates an old or broken hub with the built worker: responses have no `Server-Timing`, and the answers of CLIs to calls are lost.
+ * Replaces the entry module.
  */
 
 import Worker, { NamespaceHub as BuiltHub } from './index.js';

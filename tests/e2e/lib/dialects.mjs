@@ -1,4 +1,4 @@
-/** Scripted CLIs of two dialects: the protocol, and the preset `hapi`. Each dialect has its own words, fields and shapes of results. */
+/** Scripted CLIs of two dialects: the protocol, and the preset `hapi`. Each dialect has its own names, fields and formats of results. */
 
 import { connectCli } from '../../../scripts/lib/clients/cli.mjs';
 

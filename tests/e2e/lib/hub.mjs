@@ -237,7 +237,7 @@ export class Hub {
   }
 
   /**
-   * Sets the faults of the next batches to D1, instead of all earlier faults. Needs `FAULTY_WORKER`.
+   * Sets the faults of the next batches to D1. Replaces all earlier faults. Needs `FAULTY_WORKER`.
    * @param {{on: 'reads' | 'writes', kind: 'transient' | 'lost' | 'permanent' | 'slow', ms?: number}[]} faults `lost`: the
    *   batch is executed, but its result is lost
    */

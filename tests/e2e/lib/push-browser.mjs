@@ -93,7 +93,7 @@ export function clickNotification(page) {
     const done = [];
     event.waitUntil = (promise) => done.push(promise);
     scope.dispatchEvent(event);
-    // `focus()` fails for the same reason.
+    // `focus()` fails, too, because the click is not real.
     await Promise.allSettled(done);
     return opened;
   });

@@ -8,7 +8,7 @@ import { ROOT } from './hub.mjs';
 /** Whether the tests take new screenshots. */
 export const updatesScreens = Boolean(process.env.UPDATE_SCREENS);
 
-/** Saves a screenshot in docs/screens, as a PNG with a palette, a third of the size. */
+/** Saves a screenshot in docs/screens. The PNG has a palette, which reduces its size to a third. */
 export async function saveScreenshot(page, name) {
   const sharp = createRequire(createRequire(import.meta.url).resolve('miniflare'))('sharp');
   const png = await sharp(await takeStableScreenshot(page))
@@ -18,9 +18,9 @@ export async function saveScreenshot(page, name) {
   writeFileSync(path.join(ROOT, 'docs', 'screens', `${name}.png`), png);
 }
 
-/** Takes screenshots until two in a row are equal, because no event follows the last change of the page. */
+/** Takes screenshots until two in a row are equal, because no event shows that the page will not change again. */
 async function takeStableScreenshot(page) {
-  // Hovered elements look different.
+  // Moves the mouse away, because hovered elements look different.
   await page.mouse.move(0, 0);
   const take = () => page.screenshot({ animations: 'disabled', caret: 'hide' });
   let previous;

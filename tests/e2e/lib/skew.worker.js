@@ -1,6 +1,6 @@
 /**
- * Combines the build of this commit with the build of the previous commit: the stateless worker is of one build, and the objects are of
- * the same or of the other build. Replaces the entry module.
+ * Combines the build of this commit with the build of the previous commit. The build of the stateless worker and the build of the
+ * objects are chosen separately. Replaces the entry module.
  */
 
 import { DurableObject, WorkerEntrypoint } from 'cloudflare:workers';

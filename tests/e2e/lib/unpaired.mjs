@@ -1,4 +1,4 @@
-/** Starts the example agent without an access token, so that it pairs. */
+/** Starts the example agent without an access token, so that the agent shows a code for pairing. */
 
 import { fileURLToPath } from 'node:url';
 import { start } from './children.mjs';
@@ -10,7 +10,7 @@ const START_TIMEOUT_MS = 60_000;
 /**
  * @param {{after: (step: () => unknown) => void}} t
  * @param {import('./hub.mjs').Hub} hub
- * @param {{dir: string, home: string}} options `home`: the folder of its state
+ * @param {{dir: string, home: string}} options `home`: the folder of the agent's state
  */
 export function startUnpaired(t, hub, { dir, home }) {
   const args = [ENTRY, '--dir', dir, '--hub', hub.url, '--auto-approve'];
@@ -24,11 +24,11 @@ export function startUnpaired(t, hub, { dir, home }) {
     lines,
     exited,
     kill,
-    /** Returns the code that it shows. */
+    /** Returns the code that the agent shows. */
     code: () => find(/compare the code (\S+)/, 'its code'),
-    /** Returns the link that it shows. */
+    /** Returns the link that the agent shows. */
     link: () => find(/open (\S+) in a browser/, 'its link'),
-    /** Returns the id of its session, once it is connected. */
+    /** Returns the id of the agent's session, once the agent is connected. */
     sessionId: () => find(/^session (\S+)/, 'its session'),
   };
 }

@@ -9,7 +9,7 @@ import { deferred, withTimeout } from '../../../scripts/lib/await.mjs';
 const PIECE_BYTES = 3 * 256 * 1024;
 
 /**
- * Uploads random bytes, as fast as the hub takes them.
+ * Uploads random bytes, as fast as the hub accepts them.
  * @param {import('./hub.mjs').Hub} hub
  * @param {string} path of the upload route
  * @param {{size: number, namespace?: string, contentFirst?: boolean, onPiece?: (sent: number, request: http.ClientRequest) => unknown}} options

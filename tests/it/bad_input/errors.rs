@@ -1,5 +1,5 @@
-//! All error responses of every route, and their precedence. The table of routes is in `support/routes.rs`; the tests of invalid
-//! fields are in `fields.rs`.
+//! All error responses of every route, and their precedence. The table of routes is in `support/routes.rs`; the tests of
+//! invalid fields are in `fields.rs`.
 
 use std::collections::BTreeSet;
 
@@ -205,7 +205,7 @@ async fn authentication_of_an_event_stream_takes_precedence_over_its_query() {
     assert_eq!(send("token=$token").await.status, 200);
 }
 
-/// Sends a request with all errors, then corrects one after the other.
+/// Sends a request with all errors, then corrects one error after the other.
 #[tokio::test(start_paused = true)]
 async fn the_response_to_several_errors_is_the_first_in_the_documented_order() {
     for route in ROUTES.iter().filter(|route| route.path.contains("{id}")) {

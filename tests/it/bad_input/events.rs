@@ -1,5 +1,5 @@
-//! Malformed events of CLIs. The reply is an error acknowledgement, or an `error` event if the CLI requested none. The event has no
-//! effect, and the connection remains usable.
+//! Malformed events of CLIs. The reply is an error acknowledgement, or an `error` event if the CLI requested no
+//! acknowledgement. The event has no effect, and the connection remains usable.
 
 use std::collections::BTreeSet;
 

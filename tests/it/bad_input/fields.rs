@@ -1,6 +1,6 @@
-//! Invalid bodies, fields, queries and ids of every route. The error names the invalid part, takes precedence over the state of
-//! the session, and the request has no effect. The fields are in `support/routes.rs`, invalid values in
-//! `support/field_faults.rs`.
+//! Invalid bodies, fields, queries and ids of every route. The error names the invalid part, and takes precedence over an error
+//! for the state of the session. The request has no effect. `support/routes.rs` has the fields, and `support/field_faults.rs`
+//! has the invalid values.
 
 use crate::support::World;
 use crate::support::edge::EdgeRequest;
@@ -23,7 +23,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// The session is in the wrong state, because errors in the input take precedence over it.
+    /// The session is in the wrong state, because errors of the input take precedence over the error for the state.
     async fn new(route: &'static Route) -> Self {
         Self { fixture: RouteFixture::in_wrong_state(route).await, mismatches: Vec::new() }
     }
@@ -243,7 +243,7 @@ const UNKNOWN_IDS: [&str; 21] = [
     "{id}",
 ];
 
-/// Segments of paths that a URL parser resolves. A path with one of them has no route.
+/// Path segments that a URL parser resolves. A path with such a segment has no route.
 const DOT_SEGMENTS: [&str; 6] = ["..", ".", "%2e%2e", "%2E", ".%2e", "..\\x"];
 
 #[tokio::test(start_paused = true)]
@@ -279,7 +279,7 @@ async fn unknown_ids_are_not_found() {
 
 #[tokio::test(start_paused = true)]
 async fn unknown_ids_of_permission_requests_are_not_found() {
-    // The CLI knows which requests it has shortened: the hub does not look for those of `.../content`.
+    // The hub does not look up the request of `.../content`, because only the CLI knows which requests it has shortened.
     for route in ROUTES.iter().filter(|route| route.method == "POST" && route.path.contains("{requestId}")) {
         let mut fixture = RouteFixture::new(route).await;
         for id in UNKNOWN_IDS {

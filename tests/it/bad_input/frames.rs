@@ -1,5 +1,5 @@
-//! Malformed frames and unexpected packets. The hub sends the reply that the protocol specifies, if any, and the connection remains
-//! usable.
+//! Malformed frames and unexpected packets. The hub sends the reply that the protocol specifies, if any, and the connection
+//! remains usable.
 
 use crate::support::cli::{Cli, Received, parse_frame};
 use crate::support::runtime::Frame;
@@ -184,7 +184,7 @@ fn table() -> Vec<(String, Reply)> {
     frames.chain(deep).collect()
 }
 
-/// Converts received frames to a reply; `None` for unexpected ones.
+/// Converts received frames to a reply; `None` for unexpected frames.
 fn to_reply(frames: &[Frame]) -> Option<Reply> {
     let text = match frames {
         [] => return Some(Nothing),
@@ -206,7 +206,7 @@ fn to_reply(frames: &[Frame]) -> Option<Reply> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_malformed_frame_closes_its_connection_and_nothing_else() {
+async fn a_malformed_frame_closes_only_its_own_connection() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let mut neighbour = world.live_cli(&session).await;
@@ -251,7 +251,7 @@ async fn the_calls_of_a_socket_that_sends_a_malformed_acknowledgement_fail_at_on
     }
 }
 
-/// Returns the reply to a frame before CONNECT. `reply` is that after CONNECT.
+/// Returns the reply to a frame before CONNECT. `reply` is the reply to the same frame after CONNECT.
 fn reply_before_connect(frame: &str, reply: Reply) -> Reply {
     match reply {
         REPEATED => ConnectError,
@@ -267,7 +267,7 @@ async fn connect_succeeds_after_any_frame_that_does_not_close_the_socket() {
     let session = world.create_session("/code").await;
     for (frame, reply) in table().into_iter().filter(|(frame, _)| frame.len() < 10_000) {
         let start: String = frame.chars().take(100).collect();
-        let mut socket = world.open_cli(false);
+        let mut socket = world.open_cli();
         assert!(matches!(parse_frame(&socket.next_text().await), Received::Open(_)));
         socket.send(&*frame);
         let reply = reply_before_connect(&frame, reply);

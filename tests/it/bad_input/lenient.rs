@@ -1,11 +1,11 @@
-//! Forms of valid input that clients send besides the documented one. The hub accepts them. Beside each is a value that it
-//! refuses, with an error that names the field.
+//! Undocumented forms of input that clients send and the hub accepts. The table has each form beside a similar value that the
+//! hub refuses, with an error that names the field.
 
 use crate::support::cli::Cli;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 
-/// An input that the hub accepts, and a similar one that it refuses. `$session`, `$other` and `$foreign` are ids.
+/// An input that the hub accepts, and a similar input that the hub refuses. `$session`, `$other` and `$foreign` are ids.
 struct Row {
     what: &'static str,
     accepted: Input,
@@ -207,7 +207,7 @@ fn table() -> Vec<Row> {
     ]
 }
 
-/// An active session, and the ids of another session of the namespace and of one of another namespace.
+/// An active session, and the ids of two further sessions: one of the same namespace, and one of another namespace.
 struct Fixture {
     world: World,
     cli: Cli,
@@ -267,7 +267,7 @@ fn text(value: &Value) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_form_is_accepted_and_a_wrong_value_is_refused() {
+async fn each_undocumented_form_is_accepted_and_a_wrong_value_is_refused() {
     let mut deviations = Vec::new();
     for Row { what, accepted, refused, field } in table() {
         let error = Fixture::new().await.send(&refused).await;
@@ -336,7 +336,7 @@ async fn null_metadata_is_shown_as_null_and_can_be_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_acknowledgement_and_the_list_have_the_truncated_texts() {
+async fn truncated_texts_are_in_the_acknowledgement_and_in_the_list() {
     let Fixture { world, mut cli, ids: [(_, session), ..] } = Fixture::new().await;
     let metadata = json!({"path": "/code", "host": "box", "summary": {"text": "é".repeat(65_536), "updatedAt": 5},
         "worktree": {"basePath": "/", "branch": "b".repeat(65_536), "name": "n"}, "name": "n".repeat(2_000)});

@@ -1,4 +1,4 @@
-//! The sentence of every refusal: it names the field, the limit, and what to do.
+//! The text of every error: the text names the field, the limit, and what to do.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use session_gateway_hub::hub::base::error::{Error, Kind};
 use session_gateway_hub::store::DbError;
 use session_gateway_hub::wire::fields::FieldError;
 
-/// Every error of the hub, with its sentence.
+/// Every error of the hub, with its text.
 fn errors() -> Vec<(Error, &'static str)> {
     let text = |text: &str| text.to_owned();
     let too_large = Error::TooLarge { what: text("Field `metadata`"), limit: 5, remedy: "Shorten it." };
@@ -144,7 +144,7 @@ fn errors() -> Vec<(Error, &'static str)> {
 }
 
 #[test]
-fn every_error_has_a_sentence_that_says_what_to_do() {
+fn every_error_text_says_what_to_do() {
     for (error, sentence) in errors() {
         assert_eq!(error.to_string(), sentence);
     }
@@ -175,7 +175,7 @@ fn a_response_without_an_error_of_the_hub_says_what_to_do() {
     }
 }
 
-/// Requests that are refused for a field: method, path, body, sentence. `$session` is an id.
+/// Requests that are refused because of a field: method, path, body, error text. `$session` is an id.
 fn invalid_requests() -> Vec<(&'static str, &'static str, Value, &'static str)> {
     let long = |length: usize| "x".repeat(length);
     let messages = "/api/sessions/$session/messages";
@@ -365,7 +365,7 @@ fn invalid_requests() -> Vec<(&'static str, &'static str, Value, &'static str)> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_sentence_about_an_invalid_request_names_the_field_and_its_limit() {
+async fn the_error_of_an_invalid_request_names_the_field_and_its_limit() {
     let world = World::new();
     let session = world.create_session_with("/code", json!({"flavor": "alpha"})).await;
     let _cli = world.live_cli(&session).await;
@@ -383,7 +383,7 @@ async fn the_sentence_about_an_invalid_request_names_the_field_and_its_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_sentence_about_an_event_that_is_too_large_names_the_field_and_its_limit() {
+async fn the_error_of_an_event_that_is_too_large_names_the_field_and_its_limit() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;

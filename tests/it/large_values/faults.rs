@@ -12,23 +12,23 @@ use session_gateway_hub::limits::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_fault_between_the_parts_of_a_value_keeps_the_old_one_and_the_new_parts_are_deleted_later() {
+async fn after_a_fault_between_the_parts_of_a_value_the_old_value_remains_and_the_new_parts_are_deleted_later() {
     let (world, session, mut cli) = live_session().await;
     let first = json!({"n": 1, "padding": padding(4 * MIB)});
     cli.update_agent_state(&session, 1, &first).await;
     let second = json!({"n": 2, "padding": padding(10 * MIB)});
     for written in 0..3 {
-        world.db.hold(BatchKind::Writes);
+        world.db.hold_results(BatchKind::Writes);
         let ack =
             cli.emit_for_ack("update-state", &json!({"sid": session, "expectedVersion": 2, "agentState": second}));
         for _ in 0..written {
             run_until_idle().await;
-            world.db.release();
-            world.db.hold(BatchKind::Writes);
+            world.db.release_results();
+            world.db.hold_results(BatchKind::Writes);
         }
         run_until_idle().await;
         world.db.fail(BatchKind::Writes, permanent_error());
-        world.db.release();
+        world.db.release_results();
         assert_eq!(cli.wait_for_ack(ack).await["code"], "unavailable");
         assert!(world.get_session(&session).await["agentState"] == first, "{written}");
     }
@@ -66,32 +66,32 @@ async fn a_value_that_is_replaced_while_it_is_read_is_read_again() {
     // More parts than one read fetches.
     let value = |n: u64| json!({"n": n, "padding": padding(8 * MIB)});
     cli.update_agent_state(&session, 1, &value(1)).await;
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let reply = world.start("GET", &format!("/api/sessions/{session}"), "");
     let stale = second.emit_for_ack("update-state", &json!({"sid": session, "expectedVersion": 1, "agentState": {}}));
     run_until_idle().await;
     world.db.stop_holding();
     assert_eq!(cli.update_agent_state(&session, 2, &value(2)).await["version"], 3);
-    world.db.release();
+    world.db.release_results();
     assert!(reply.reply().await.ok()["session"]["agentState"] == value(2));
     let stale = second.wait_for_ack(stale).await;
     assert!(stale["version"] == 3 && stale["agentState"] == value(2));
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_concurrent_values_of_maximum_size_one_waits_for_memory() {
+async fn a_value_of_maximum_size_waits_for_the_memory_of_a_concurrent_value_of_maximum_size() {
     let (world, session, mut cli) = live_session().await;
     let other = world.create_session("/other").await;
     let mut second = world.cli(&other).await;
     let largest = json!({"padding": padding(MAX_CONTENT_BYTES - 14)});
     let update = |sid: &str| json!({"sid": sid, "expectedVersion": 1, "agentState": largest});
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     let first = cli.emit_for_ack("update-state", &update(&session));
     run_until_idle().await;
     let waiting = second.emit_for_ack("update-state", &update(&other));
     let small = second.emit_for_ack("message", &json!({"sid": other, "message": "small"}));
     run_until_idle().await;
-    world.db.release();
+    world.db.release_results();
     assert_eq!(cli.wait_for_ack(first).await["version"], 2);
     world.advance(MEMORY_RETRY_MS).await;
     assert_eq!(second.wait_for_ack(waiting).await["version"], 2);
@@ -119,7 +119,7 @@ async fn a_socket_whose_frame_gets_no_memory_is_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cli_that_disconnects_while_its_frame_waits_for_memory_disconnects_no_other() {
+async fn a_cli_that_disconnects_while_its_frame_waits_for_memory_does_not_disconnect_another_cli() {
     let (world, session, cli) = live_session().await;
     let second = world.cli(&session).await;
     let held = world.hub().reserve_memory(MAX_POOL_BYTES).unwrap();
@@ -185,7 +185,7 @@ async fn a_request_to_write_a_large_file_can_be_approved() {
     assert_eq!(cli.update_agent_state(&session, 1, &json!({"requests": {"r": request}})).await["result"], "success");
     let path = format!("/api/sessions/{session}/permissions/r/approve");
     let reply = world.start("POST", &path, json!({"answers": {"q": [padding(2_000_000)]}}).to_string());
-    assert_eq!(cli.serve("permission", &json!({})).await["approved"], true);
+    assert_eq!(cli.respond_to_next_call("permission", &json!({})).await["approved"], true);
     reply.reply().await.ok();
     reload(&world).await;
     let record = world.get_session(&session).await["agentState"]["completedRequests"]["r"].clone();
@@ -194,7 +194,7 @@ async fn a_request_to_write_a_large_file_can_be_approved() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_value_that_an_older_hub_version_wrote_over_a_large_value_replaces_it() {
+async fn a_value_from_an_older_hub_version_replaces_a_large_value() {
     let (world, session, mut cli) = live_session().await;
     cli.update_agent_state(&session, 1, &json!({"requests": {"r": {}}, "padding": padding(2 * MIB)})).await;
     run_until_idle().await;
@@ -254,7 +254,7 @@ async fn a_response_holds_its_reservation_until_its_body_is_dropped() {
     // A response that is large because of the result of a CLI holds a reservation, too.
     let read = get(format!("/api/sessions/{session}/file?path=a"));
     let (second, ()) = tokio::join!(read, async {
-        cli.serve("readFile", &json!({"success": true, "content": padding(25 * MIB)})).await;
+        cli.respond_to_next_call("readFile", &json!({"success": true, "content": padding(25 * MIB)})).await;
     });
     assert!(second.body().len() > 25 * MIB);
     assert_eq!(held_mebibytes(), 45);

@@ -1,4 +1,4 @@
-//! Metadata, agent states and runner states larger than a database row: all operations work as with small ones.
+//! Metadata, agent states and runner states larger than a database row: all operations work as with small values.
 
 mod faults;
 
@@ -173,7 +173,7 @@ async fn a_merge_that_waits_for_memory_does_not_block_other_sessions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_merge_of_two_sessions_with_large_metadata_keeps_the_name_of_the_old_one() {
+async fn a_merge_of_two_sessions_with_large_metadata_keeps_the_name_of_the_old_session() {
     let old_metadata = json!({"name": "mine", "padding": padding(700_000)});
     let MergeFixture { world, new, reply, old, mut cli, .. } =
         merge_fixture(old_metadata, json!({"new": padding(3 * MIB)})).await;
@@ -190,7 +190,7 @@ async fn a_merge_of_two_sessions_with_large_metadata_keeps_the_name_of_the_old_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_have_the_whole_large_value_for_clis_and_its_length_for_web_clients() {
+async fn a_large_value_is_whole_in_events_for_clis_and_only_a_length_in_events_for_web_clients() {
     let (world, session, mut cli) = live_session().await;
     let mut second = world.cli(&session).await;
     let mut web = world.web("all=true").await;

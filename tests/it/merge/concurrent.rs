@@ -21,7 +21,7 @@ async fn messages_during_a_merge_wait_and_are_appended_in_order() {
     let sent = world.start("POST", &format!("/api/sessions/{new}/messages"), r#"{"text":"from the web"}"#);
     run_until_idle().await;
     assert!(!sent.is_ready() && !reply.is_ready());
-    world.db.release();
+    world.db.release_results();
     reply.reply().await.ok();
     let mut seqs = Vec::new();
     for ack in acks {
@@ -37,7 +37,7 @@ async fn messages_during_a_merge_wait_and_are_appended_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn messages_during_the_second_of_two_merges_into_one_session_wait_for_it_too() {
+async fn messages_also_wait_during_the_second_of_two_merges_into_one_session() {
     let mut fixture = merge_fixture(json!({}), json!({})).await;
     let older = fixture.world.create_session_with("/older", resumable_metadata()).await;
     let mut older_cli = fixture.world.cli(&older).await;
@@ -53,12 +53,12 @@ async fn messages_during_the_second_of_two_merges_into_one_session_wait_for_it_t
         batch.iter().filter(|statement| statement.sql.contains("UPDATE messages SET session_id")).count()
     };
     let mut writes = 0;
-    // Commits the first merge and the writes after it, until the second one starts.
-    world.db.release_one(0);
+    // Commits the first merge and the writes after it, until the second merge starts.
+    world.db.release_result(0);
     run_until_idle().await;
     while merges(&world) == 0 {
         assert_eq!(world.db.held_count(), 1);
-        world.db.release_one(0);
+        world.db.release_result(0);
         run_until_idle().await;
         writes += 1;
         assert!(writes < 10, "no second merge has started");
@@ -67,7 +67,7 @@ async fn messages_during_the_second_of_two_merges_into_one_session_wait_for_it_t
     let message = json!({"sid": new, "message": {"text": "late"}});
     let ack = cli.emit_for_ack("message", &message);
     run_until_idle().await;
-    world.db.release();
+    world.db.release_results();
     assert_eq!(second.reply().await.ok(), success(&new));
     assert_eq!(cli.wait_for_ack(ack).await["seq"], 6);
     assert_eq!(texts(&world, &new).await, ["zero", "one", "two", "three", "four", "late"]);
@@ -81,7 +81,7 @@ async fn a_resume_during_the_merge_makes_no_call() {
     drop(runner.socket.drain().await);
     let again = resume(&world, &old);
     runner.socket.assert_no_frames().await;
-    world.db.release();
+    world.db.release_results();
     assert_eq!(reply.reply().await.ok(), success(&new));
     let again = again.reply().await;
     assert!(again.status == 404 || again.json() == success(&new), "{again:?}");
@@ -115,7 +115,7 @@ async fn changes_of_the_old_session_during_the_merge_have_no_effect() {
             _ => Some(world.start("DELETE", &path, "")),
         };
         run_until_idle().await;
-        world.db.release();
+        world.db.release_results();
         let reply = reply.reply().await;
         assert_eq!(reply.status, 200, "{change}: {reply:?}");
         if let Some(request) = request {
@@ -151,7 +151,7 @@ async fn changes_of_the_new_session_during_the_merge_are_not_lost() {
     let metadata =
         cli.emit_for_ack("update-metadata", &json!({"sid": new, "expectedVersion": 1, "metadata": metadata}));
     run_until_idle().await;
-    world.db.release();
+    world.db.release_results();
     reply.reply().await.ok();
     assert_eq!(cli.wait_for_ack(state).await["result"], "success");
     let metadata = cli.wait_for_ack(metadata).await;
@@ -193,7 +193,7 @@ async fn deleting_the_new_session_during_the_merge_deletes_the_merged_messages_t
     let deleted = world.start("DELETE", &format!("/api/sessions/{new}"), "");
     let lingering = world.start("DELETE", &format!("/api/sessions/{old}"), "");
     run_until_idle().await;
-    world.db.release();
+    world.db.release_results();
     assert_eq!(reply.reply().await.ok(), success(&new));
     deleted.reply().await.ok();
     lingering.reply().await.assert_error(404, "session_not_found");
@@ -211,21 +211,21 @@ async fn a_merge_starts_while_other_sessions_are_written() {
     let MergeFixture { world, new, cli, reply, .. } = merge_fixture(json!({}), json!({})).await;
     let busy = world.create_session("/busy").await;
     let other = world.cli(&busy).await;
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     cli.emit("session-alive", &json!({"sid": new, "time": world.now()}));
     run_until_idle().await;
     for n in 0..10 {
         // A change is queued whenever a batch ends.
         other.emit("message", &json!({"sid": busy, "message": {"text": format!("{n}")}}));
         run_until_idle().await;
-        world.db.release();
-        world.db.hold(BatchKind::Writes);
+        world.db.release_results();
+        world.db.hold_results(BatchKind::Writes);
         run_until_idle().await;
     }
     let batches = world.db.write_batches();
     let has_started = batches.iter().flatten().any(|statement| statement.sql.contains("UPDATE messages"));
     assert!(has_started, "the merge must not wait for other sessions");
-    world.db.release();
+    world.db.release_results();
     assert_eq!(reply.reply().await.ok(), success(&new));
     assert_eq!(texts(&world, &new).await, ["one", "two", "three", "four"]);
     assert_eq!(texts(&world, &busy).await.len(), 10);
@@ -248,14 +248,14 @@ async fn a_local_id_of_the_old_messages_is_found_if_its_lookup_started_before_th
     world.get(&format!("/api/sessions/{new}")).await.ok();
     let mut second = world.cli(&new).await;
 
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let ack = cli.emit_for_ack("message", &json!({"sid": new, "message": {"text": "three"}, "localId": "c"}));
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the lookup is held");
     world.db.stop_holding();
     second.send_keep_alive(&world, &new).await;
     assert_eq!(reply.reply().await.ok(), success(&new));
-    world.db.release();
+    world.db.release_results();
     let ack = cli.wait_for_ack(ack).await;
     assert_eq!((&ack["ok"], &ack["seq"]), (&json!(true), &json!(3)), "{ack}");
 }
@@ -269,7 +269,7 @@ async fn a_web_message_that_waited_for_a_merge_is_rejected_if_the_session_has_en
     run_until_idle().await;
     let sent = world.start("POST", &format!("/api/sessions/{new}/messages"), r#"{"text":"late"}"#);
     run_until_idle().await;
-    world.db.release();
+    world.db.release_results();
     sent.reply().await.assert_error(409, "session_inactive");
     assert_eq!(texts(&world, &new).await, ["one", "two", "three", "four"]);
 }

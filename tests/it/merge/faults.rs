@@ -8,10 +8,10 @@ use serde_json::json;
 use session_gateway_hub::limits::MAX_INLINE_METADATA_BYTES;
 use session_gateway_hub::store::Statement;
 
-/// Asserts that both sessions are unchanged or merged completely, and that the new one accepts messages.
+/// Asserts that the two sessions are either unchanged or merged completely, and that the new session accepts messages.
 async fn assert_atomic(world: &World, old: &str, new: &str, cli: &mut Cli) {
     world.db.repair();
-    world.db.release();
+    world.db.release_results();
     run_until_idle().await;
     let is_merged = world.get(&format!("/api/sessions/{old}")).await.status == 404;
     send_text(cli, new, "five", None).await;
@@ -33,7 +33,7 @@ async fn a_merge_that_fails_permanently_is_atomic() {
         let MergeFixture { world, old, new, mut cli, reply, .. } = fixture;
         let waiting_ack = cli.emit_for_ack("message", &json!({"sid": new, "message": {"text": "two"}, "localId": "b"}));
         run_until_idle().await;
-        world.db.release();
+        world.db.release_results();
         reply.reply().await.assert_error(503, "hub_unavailable");
         assert_eq!(cli.wait_for_ack(waiting_ack).await["ok"], true, "messages that waited for the merge are stored");
         assert_atomic(&world, &old, &new, &mut cli).await;
@@ -47,7 +47,7 @@ async fn a_merge_is_retried_after_a_retryable_error() {
         let mut web = fixture.world.web("all=true").await;
         begin_merge(&mut fixture, Some((retryable_error(), committed))).await;
         let MergeFixture { world, old, new, mut cli, reply, .. } = fixture;
-        world.db.release();
+        world.db.release_results();
         world.advance(1_000).await;
         assert_eq!(reply.reply().await.ok(), success(&new), "the write is retried");
         assert_eq!(web.next_event_of("session-removed").await["sessionId"], old.as_str());
@@ -67,7 +67,7 @@ async fn a_merge_is_atomic_even_if_the_write_after_it_fails() {
             true => world.db.lose_response(permanent_error()),
             false => world.db.fail(BatchKind::Writes, permanent_error()),
         }
-        world.db.release();
+        world.db.release_results();
         reply.reply().await;
         assert_atomic(&world, &old, &new, &mut cli).await;
         assert_eq!(web.next_event_of("session-removed").await["sessionId"], old.as_str(), "the removal is published");
@@ -127,17 +127,17 @@ async fn a_merge_whose_batch_could_take_too_long_leaves_both_sessions_unchanged(
 async fn a_merge_keeps_large_metadata_that_changes_while_it_waits_for_a_write() {
     let padding = json!({"padding": "x".repeat(MAX_INLINE_METADATA_BYTES)});
     let MergeFixture { world, old, new, cli, reply, .. } = merge_fixture(json!({}), padding).await;
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let rename = world.start("PATCH", &format!("/api/sessions/{new}"), r#"{"name":"Renamed"}"#);
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the rename reads the metadata");
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     cli.emit("session-alive", &json!({"sid": new, "time": world.now()}));
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 2, "the merge waits for the write of the keep-alive");
-    world.db.release_one(0);
+    world.db.release_result(0);
     run_until_idle().await;
-    world.db.release();
+    world.db.release_results();
     assert_eq!(reply.reply().await.ok(), success(&new));
     rename.reply().await.ok();
     assert_eq!(texts(&world, &new).await, ["one", "two", "three", "four"]);

@@ -1,4 +1,4 @@
-//! The merge of two sessions: a session that was resumed under a new id gets the messages of the old one.
+//! The merge of two sessions: a session that was resumed under a new id gets the messages of the old session.
 
 use crate::support::merge::{
     MergeFixture, history, merge_fixture, resumable_metadata, resume, send_text, success, texts,
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use session_gateway_hub::hub::base::peers::subscription::Format;
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_was_resumed_under_a_new_id_gets_the_old_messages() {
+async fn a_session_that_was_resumed_under_a_new_id_gets_the_messages_of_the_old_session() {
     let MergeFixture { world, old, new, mut cli, reply, .. } = merge_fixture(json!({}), json!({})).await;
     let mut web = world.web("all=true").await;
     let mut web_of_new = world.web(&format!("sessionId={new}")).await;
@@ -36,7 +36,7 @@ async fn a_session_that_was_resumed_under_a_new_id_gets_the_old_messages() {
     };
     wait_for_seq(&mut web_of_new).await;
 
-    // New messages are numbered after the merged ones, and repeated local ids are found.
+    // New messages are numbered after the merged messages, and repeated local ids are found.
     send_text(&mut cli, &new, "five", None).await;
     for (local_id, seq) in [("b", 2), ("c", 3), ("d", 4)] {
         let again = json!({"sid": new, "message": {"text": "again"}, "localId": local_id});
@@ -97,7 +97,7 @@ async fn the_merged_session_has_the_metadata_that_users_set_in_the_old_session()
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_merged_session_is_pinned_if_the_old_one_was() {
+async fn the_merged_session_is_pinned_if_the_old_session_was_pinned() {
     let MergeFixture { world, old, new, mut cli, reply, .. } = merge_fixture(json!({}), json!({})).await;
     world.request("PATCH", &format!("/api/sessions/{old}"), r#"{"pinned":true}"#).await.ok();
     let mut web = world.web("all=true").await;
@@ -119,7 +119,7 @@ fn todos_message(status: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn todos_are_copied_unless_the_new_session_has_some() {
+async fn the_todos_of_the_old_session_are_copied_unless_the_new_session_has_todos() {
     for has_todos in [false, true] {
         let world = World::new();
         let mut runner = world.spawner("m", "box").await;
@@ -132,7 +132,7 @@ async fn todos_are_copied_unless_the_new_session_has_some() {
         if has_todos {
             cli.emit_with_ack("message", &json!({"sid": new, "message": todos_message("completed")})).await;
         }
-        runner.serve("spawnSession", &json!({"success": true, "sessionId": new})).await;
+        runner.respond_to_next_call("spawnSession", &json!({"success": true, "sessionId": new})).await;
         cli.send_keep_alive(&world, &new).await;
         reply.reply().await.ok();
         let expected = if has_todos { "completed" } else { "pending" };
@@ -143,7 +143,7 @@ async fn todos_are_copied_unless_the_new_session_has_some() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_merged_session_has_the_completed_requests_of_both() {
+async fn the_merged_session_has_the_completed_requests_of_both_sessions() {
     let world = World::new();
     let mut runner = world.spawner("m", "box").await;
     let old = world.create_session_with("/code", resumable_metadata()).await;
@@ -160,7 +160,7 @@ async fn the_merged_session_has_the_completed_requests_of_both() {
         json!({"requests": {"p": {"tool": "P"}}, "completedRequests": {"x": entry("new", 3), "b": entry("B", 4)}});
     cli.update_agent_state(&new, 1, &record).await;
     world.get_session(&new).await;
-    runner.serve("spawnSession", &json!({"success": true, "sessionId": new})).await;
+    runner.respond_to_next_call("spawnSession", &json!({"success": true, "sessionId": new})).await;
     cli.send_keep_alive(&world, &new).await;
     reply.reply().await.ok();
     let state = world.get_session(&new).await["agentState"].clone();
@@ -184,14 +184,14 @@ async fn a_read_of_completed_requests_from_before_a_merge_is_repeated() {
     let _cli = world.live_cli(&new).await;
     let reply = resume(&world, &old);
     let call = runner.next_call().await;
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let early = world.start("GET", &format!("/api/sessions/{new}"), "");
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the completed requests are being read");
     world.db.stop_holding();
     runner.respond(&call, &json!({"success": true, "sessionId": new}));
     assert_eq!(reply.reply().await.ok(), success(&new));
-    world.db.release();
+    world.db.release_results();
     assert_eq!(early.reply().await.ok()["session"]["agentState"]["completedRequests"]["a"]["tool"], "A");
     assert_eq!(world.get_session(&new).await["agentState"]["completedRequests"]["a"]["tool"], "A");
 }
@@ -225,9 +225,12 @@ async fn connected_web_clients_of_the_merged_session_get_a_gap_because_its_messa
     let message = types.iter().position(|kind| *kind == "message-received").unwrap();
     assert!(removal < gap && gap < message, "{types:?}");
     for other in &mut others {
-        assert!(!other.types().await.contains(&"connection-changed".to_owned()), "it holds no renumbered message");
+        assert!(
+            !other.types().await.contains(&"connection-changed".to_owned()),
+            "the other client holds no renumbered message"
+        );
     }
-    // The id of the notice is after the gap, so that a client that reconnects with it gets no second one.
+    // The id of the gap event is the id after the gap. So a client that reconnects with this id gets no second gap event.
     let id = events[gap]["eventId"].as_str().unwrap();
     let query = format!("sessionId={new}&all=true");
     let mut resumed = Web(world.open_event_stream(&query, Some(id), Format::Json).await.unwrap());

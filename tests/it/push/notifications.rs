@@ -170,7 +170,7 @@ async fn without_subscriptions_notifications_need_no_statement_and_no_alarm() {
         deltas.push((after.0 - before.0, after.1 - before.1, after.2 - before.2));
     }
     assert_eq!(deltas[0], deltas[1]);
-    assert_eq!(world.outcomes_newest_first().await, ["no-subscribers"], "only the first one is logged");
+    assert_eq!(world.outcomes_newest_first().await, ["no-subscribers"], "only the first notification is logged");
 }
 
 #[tokio::test(start_paused = true)]
@@ -384,7 +384,7 @@ async fn the_log_shows_what_was_sent_before_a_notification_was_replaced() {
     world.rt.hang_pushes(&slow.endpoint);
     cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.advance(501).await;
-    // The first push service has accepted the message, the other one has not responded yet.
+    // The first push service has accepted the message, the other push service has not responded yet.
     cli.update_agent_state(&session, 2, &pending(&["r1", "r2"])).await;
     world.rt.time_out_pushes();
     let log = &world.push_log().await[1];
@@ -393,7 +393,7 @@ async fn the_log_shows_what_was_sent_before_a_notification_was_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_request_that_is_still_pending_is_pushed() {
+async fn a_notification_is_about_the_last_request_that_is_still_pending() {
     // The requests arrive in one update, or in one update each.
     for states in [
         vec![pending(&["r1", "r2", "r3"])],

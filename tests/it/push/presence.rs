@@ -10,7 +10,7 @@ use session_gateway_hub::limits::MAX_HELD_PUSHES;
 const DESK: &str = "https://push.service.com/desk";
 const PHONE: &str = "https://push.service.com/phone";
 
-/// A session with its CLI, and a desk and a phone with notifications on.
+/// A session with its CLI, and two subscribed devices: a desk and a phone.
 async fn desk_and_phone() -> (World, String, crate::support::cli::Cli) {
     let world = World::new();
     let session = world.create_session_with("/code/demo", json!({"flavor": "beta"})).await;
@@ -50,7 +50,7 @@ fn entry(outcome: &str, sent: u64, waiting: u64) -> (String, Value, Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_device_in_use_gets_a_toast_and_the_others_a_push() {
+async fn the_device_in_use_gets_a_toast_and_the_other_devices_get_a_push() {
     let (world, session, mut cli) = desk_and_phone().await;
     let (mut page, _) = page_in_use(&world, "&device=desk").await;
     cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
@@ -61,7 +61,7 @@ async fn the_device_in_use_gets_a_toast_and_the_others_a_push() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_without_input_holds_nothing_back() {
+async fn a_page_without_input_holds_back_no_push() {
     let (world, session, mut cli) = desk_and_phone().await;
     let (mut page, id) = page_in_use(&world, "&device=desk").await;
     // The page stays open, and reports that it got no input for a minute.
@@ -73,7 +73,7 @@ async fn a_page_without_input_holds_nothing_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_toast_that_nobody_saw_is_pushed_after_a_minute() {
+async fn a_toast_on_a_page_that_is_no_longer_in_use_is_pushed_after_a_minute() {
     for interruption in ["none", "hibernation", "restart"] {
         let (world, session, mut cli) = desk_and_phone().await;
         let (_page, id) = page_in_use(&world, "&device=desk").await;
@@ -115,7 +115,7 @@ async fn a_toast_on_a_page_that_is_still_in_use_is_not_pushed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answered_heartbeat_is_no_use_of_the_page() {
+async fn an_answered_heartbeat_does_not_count_as_use_of_the_page() {
     let (world, session, mut cli) = desk_and_phone().await;
     let (mut page, _) = page_in_use(&world, "&device=desk").await;
     cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
@@ -130,7 +130,7 @@ async fn an_answered_heartbeat_is_no_use_of_the_page() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_that_is_opened_after_the_toast_is_in_use_if_it_says_so() {
+async fn a_page_that_is_opened_after_the_toast_is_in_use_if_it_reports_visible() {
     for (visibility, expected) in [("visible", &[][..]), ("hidden", &[DESK][..])] {
         let (world, session, mut cli) = desk_and_phone().await;
         let _page = page_in_use(&world, "&device=desk").await;
@@ -145,7 +145,7 @@ async fn a_page_that_is_opened_after_the_toast_is_in_use_if_it_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_toast_whose_reason_is_gone_is_not_pushed() {
+async fn a_toast_is_not_pushed_if_its_reason_no_longer_exists() {
     for change in ["answered", "works again", "ended"] {
         let (world, session, mut cli) = desk_and_phone().await;
         world.request("DELETE", "/api/push/subscribe", json!({"endpoint": PHONE}).to_string()).await.ok();
@@ -163,7 +163,7 @@ async fn a_toast_whose_reason_is_gone_is_not_pushed() {
             "works again" => drop(cli.emit_with_ack("session-alive", &thinking).await),
             _ => drop(cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await),
         }
-        // The CLI of an agent that works reports it again and again.
+        // While an agent works, its CLI reports this repeatedly.
         for _ in 0..7 {
             world.advance(10_000).await;
             if change == "works again" {
@@ -192,7 +192,7 @@ async fn an_agent_that_still_waits_is_pushed_after_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_names_no_device_holds_all_pushes_back() {
+async fn a_client_that_names_no_device_holds_back_all_pushes() {
     let (world, session, mut cli) = desk_and_phone().await;
     let (mut page, id) = page_in_use(&world, "").await;
     cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
@@ -237,7 +237,7 @@ async fn a_busy_push_service_is_not_called_again_while_its_device_is_in_use() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_request_supersedes_one_that_is_held_back() {
+async fn the_next_request_supersedes_a_request_that_is_held_back() {
     let (world, session, mut cli) = desk_and_phone().await;
     world.request("DELETE", "/api/push/subscribe", json!({"endpoint": PHONE}).to_string()).await.ok();
     let (mut page, id) = page_in_use(&world, "&device=desk").await;
@@ -246,7 +246,7 @@ async fn the_next_request_supersedes_one_that_is_held_back() {
     assert!(page.types().await.contains(&"toast".to_owned()));
     cli.update_agent_state(&session, 2, &pending(&["r1", "r2"])).await;
     world.advance(499).await;
-    assert!(!page.types().await.contains(&"toast".to_owned()), "it waits for further requests, too");
+    assert!(!page.types().await.contains(&"toast".to_owned()), "the next notification waits for further requests, too");
     world.advance(2).await;
     assert!(page.types().await.contains(&"toast".to_owned()));
     report(&world, &id, "hidden").await;
@@ -257,7 +257,7 @@ async fn the_next_request_supersedes_one_that_is_held_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_request_supersedes_one_that_another_device_already_got() {
+async fn the_next_request_supersedes_a_request_that_was_already_pushed_to_another_device() {
     let (world, session, mut cli) = desk_and_phone().await;
     let _page = page_in_use(&world, "&device=desk").await;
     cli.update_agent_state(&session, 1, &pending(&["r1"])).await;

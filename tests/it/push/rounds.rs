@@ -74,7 +74,7 @@ async fn a_later_round_is_canceled_if_the_notification_is_no_longer_needed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_later_round_is_about_the_last_request_still_pending() {
+async fn a_later_round_is_about_the_last_request_that_is_still_pending() {
     let (world, session, mut cli, _) = push_fixture().await;
     let busy = second_browser(&world, &[(503, Some("2")), (503, Some("2")), (201, None)]).await;
     cli.update_agent_state(&session, 1, &pending(&["r1", "r2", "r3"])).await;
@@ -93,14 +93,14 @@ async fn a_later_round_is_about_the_last_request_still_pending() {
 async fn a_request_replaced_during_a_failed_read_is_still_sent() {
     let (world, session, mut cli, browser) = push_fixture().await;
     cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     world.advance(501).await;
     assert_eq!(world.db.held_count(), 1, "the subscriptions are being read");
     // During the read, another request arrives and is answered before its notification is sent.
     cli.update_agent_state(&session, 2, &pending(&["r1", "r2"])).await;
     cli.update_agent_state(&session, 3, &pending(&["r1"])).await;
     world.db.fail_all(BatchKind::Reads, outage());
-    world.db.release();
+    world.db.release_results();
     world.advance(1).await;
     world.db.repair();
     world.advance(6_000).await;
@@ -143,7 +143,7 @@ async fn each_push_message_yields_to_other_tasks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn push_messages_above_600_a_minute_are_delayed_even_over_a_hibernation() {
+async fn push_messages_above_600_a_minute_are_delayed_even_after_a_hibernation() {
     let world = World::new();
     for number in 1..=50 {
         Browser::subscribed(&world, &format!("https://a.com/{number}"), number).await;
@@ -174,7 +174,7 @@ async fn push_messages_above_600_a_minute_are_delayed_even_over_a_hibernation() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_browser_that_unsubscribes_between_two_rounds_counts_as_failed() {
+async fn a_push_to_a_browser_that_unsubscribes_between_two_rounds_counts_as_failed() {
     let (world, session, mut cli, _) = push_fixture().await;
     let browser = second_browser(&world, &[(503, Some("10"))]).await;
     cli.send_ready(&session).await;

@@ -32,14 +32,14 @@ fn claims(authorization: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn concurrent_hubs_agree_on_one_generated_key_pair() {
+async fn concurrent_hubs_use_the_same_generated_key_pair() {
     let world = World::new();
     let neighbour = world.neighbour();
     // The hubs of two namespaces share the database. Both find no key pair before either stores one.
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let requests = [&world, &neighbour].map(|world| world.start("GET", "/api/push/vapid-public-key", ""));
     run_until_idle().await;
-    world.db.release();
+    world.db.release_results();
     let mut keys = Vec::new();
     for request in requests {
         keys.push(request.reply().await.ok()["publicKey"].clone());
@@ -166,7 +166,7 @@ async fn an_unsubscribed_browser_gets_no_notifications_and_can_unsubscribe_again
 #[tokio::test(start_paused = true)]
 async fn a_browser_that_unsubscribes_while_its_push_request_is_queued_gets_no_notification() {
     let world = World::new();
-    // Push requests to two unresponsive services use all slots, so the one to the last subscriber is queued.
+    // Push requests to two unresponsive services use all slots, so the request to the last subscriber is queued.
     world.rt.hang_pushes("https://silent");
     for number in 1..=5 {
         Browser::subscribed(&world, &format!("https://silent{}.com/{number}", number % 2), number).await;
@@ -212,13 +212,13 @@ async fn each_namespace_has_its_own_subscribers_and_log() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_browser_can_subscribe_in_two_namespaces() {
+async fn a_browser_can_have_subscriptions_in_two_namespaces() {
     let world = World::new();
     let neighbour = world.neighbour();
     for world in [&world, &neighbour] {
         Browser::subscribed(world, "https://a.com/1", 1).await;
     }
-    // The response to one namespace does not affect the other.
+    // The response to a push of one namespace does not affect the other namespace.
     world.rt.respond_to_pushes("https://a.com/1", &[(410, None)]);
     let session = world.create_session("/code").await;
     world.live_cli(&session).await.send_ready(&session).await;
@@ -298,7 +298,7 @@ async fn notifications_are_pushed_again_after_a_visible_page_is_hidden() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_that_stops_acknowledging_heartbeats_is_not_visible() {
+async fn a_page_that_stops_acknowledging_heartbeats_counts_as_hidden() {
     let world = World::new();
     Browser::subscribed(&world, "https://a.com/1", 1).await;
     let session = world.create_session("/code").await;
@@ -422,7 +422,7 @@ async fn without_subscriptions_notifications_write_nothing_to_storage() {
         assert_eq!(new, None, "{visibility}");
         let toasts = web.types().await.into_iter().filter(|kind| kind == "toast").count();
         assert_eq!(toasts, if visibility == "visible" { 2 } else { 0 }, "a request, and one of three within 5 s");
-        // A browser that subscribes gets the next one.
+        // A browser that subscribes gets the next notification.
         let browser = Browser::subscribed(&world, ENDPOINT, 1).await;
         web.0.close();
         world.advance(6_000).await;

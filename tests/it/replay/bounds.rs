@@ -11,7 +11,7 @@ use session_gateway_hub::memory_budget::Reservation;
 use std::pin::pin;
 
 #[tokio::test(start_paused = true)]
-async fn at_least_1000_events_are_retained_and_an_older_one_is_a_gap() {
+async fn at_least_1000_events_are_retained_and_a_client_whose_last_event_is_older_gets_a_gap() {
     let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     let mut events = Vec::new();
@@ -60,7 +60,7 @@ async fn about_two_megabytes_of_events_are_retained_over_many_hibernations() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_too_large_for_the_log_is_published_but_a_client_that_missed_it_gets_a_gap() {
+async fn an_event_that_is_too_large_for_the_log_is_published_and_is_a_gap_for_a_client_that_missed_it() {
     let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     cli.send_message(&session, "before").await;
@@ -114,7 +114,7 @@ async fn the_log_is_deleted_ten_minutes_after_the_last_client_disconnected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_ten_minutes_start_with_a_restart_and_no_wake_up_extends_them() {
+async fn a_restart_starts_the_ten_minutes_until_the_deletion_and_no_wake_up_extends_them() {
     let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     cli.send_message(&session, "received").await;
@@ -204,21 +204,21 @@ async fn without_web_clients_no_event_is_logged_and_logging_needs_no_extra_query
         (world.rt.kv_writes(), world.db.read_count(), world.db.write_count() - writes, count_rows(&world)),
         (kv_writes, reads, 20, 20)
     );
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     cli.emit("message", &message(&session, "first"));
     run_until_idle().await;
     for n in 0..50 {
         cli.emit("message", &message(&session, &format!("{n}")));
     }
     run_until_idle().await;
-    world.db.release();
+    world.db.release_results();
     cli.send_message(&session, "last").await;
     assert!(count_rows(&world) <= 23, "a burst has at most two rows");
     drop(web);
 }
 
-/// A client that missed a message, and the memory, which another namespace holds after a restart. Returns the world, the query and
-/// the last event id of the client, and the memory.
+/// A client that missed a message, while another namespace holds all memory. Returns the world, the query and the last event
+/// id of the client, and the reservations of the other namespace.
 async fn resume_without_memory() -> (World, String, String, Vec<Reservation>) {
     let (world, query, received) = missed_message().await;
     let neighbour = world.neighbour();
@@ -227,10 +227,10 @@ async fn resume_without_memory() -> (World, String, String, Vec<Reservation>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clients_get_a_gap_after_two_seconds_while_another_namespace_holds_the_memory_to_read_the_log() {
+async fn clients_get_a_gap_after_two_seconds_if_another_namespace_holds_all_memory() {
     let (world, query, received, pool) = resume_without_memory().await;
     let resumes = join_all([0, 1, 2].map(|_| resume(&world, &query, &received)));
-    let Either::Left((resumed, _)) = select(pin!(resumes), pin!(world.pass(2_500))).await else {
+    let Either::Left((resumed, _)) = select(pin!(resumes), pin!(world.advance_in_steps(2_500))).await else {
         panic!("a client waits for memory");
     };
     assert_eq!(resumed, ["gap"; 3]);
@@ -239,14 +239,14 @@ async fn clients_get_a_gap_after_two_seconds_while_another_namespace_holds_the_m
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_resumes_waits_for_memory_that_another_namespace_holds_for_half_a_second() {
+async fn a_client_that_resumes_waits_if_another_namespace_holds_all_memory_for_half_a_second() {
     let (world, query, received, pool) = resume_without_memory().await;
     let resumed = pin!(resume(&world, &query, &received));
-    let Either::Right(((), resumed)) = select(resumed, pin!(world.pass(500))).await else {
+    let Either::Right(((), resumed)) = select(resumed, pin!(world.advance_in_steps(500))).await else {
         panic!("the client does not wait for memory");
     };
     drop(pool);
-    let Either::Left((resumed, _)) = select(resumed, pin!(world.pass(500))).await else {
+    let Either::Left((resumed, _)) = select(resumed, pin!(world.advance_in_steps(500))).await else {
         panic!("the client waits although there is memory");
     };
     assert_eq!(resumed, "ok");

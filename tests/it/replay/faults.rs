@@ -23,12 +23,12 @@ async fn a_restart_in_the_middle_of_a_commit_loses_no_event() {
         cli.send_message(&session, "received").await;
         let received = id(&web.next_event().await);
         connected.events().await;
-        world.db.hold(BatchKind::Writes);
+        world.db.hold_results(BatchKind::Writes);
         cli.emit("message", &message(&session, "unpublished"));
         run_until_idle().await;
         assert_eq!(world.db.held_count(), 1, "the batch will be committed, but not published");
         world.restart();
-        world.db.release();
+        world.db.release_results();
         let (resume, mut reconnected) = reconnect(&world, &query, &received, format).await;
         cli.send_message(&session, "next").await;
         assert_eq!((resume.as_str(), texts(&reconnected.events().await)), ("ok", vec!["unpublished", "next"]));
@@ -39,14 +39,14 @@ async fn a_restart_in_the_middle_of_a_commit_loses_no_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clients_connected_over_a_restart_receive_missed_events_late_and_none_twice() {
+async fn clients_that_stay_connected_over_a_restart_receive_missed_events_late_and_no_event_twice() {
     let (world, session, mut cli, query) = replay_fixture().await;
     let mut first = world.web(&query).await;
     let mut second = world.web(&query).await;
     for n in 0..3 {
         cli.send_message(&session, "published").await;
         if n == 1 {
-            // The attachment of the first client would have had the number of the last published event.
+            // Closed, because the attachment of the first client would contain the number of the last published event.
             drop(first.0.drain().await);
             first.0.close();
         }
@@ -55,11 +55,11 @@ async fn clients_connected_over_a_restart_receive_missed_events_late_and_none_tw
     world.restart();
     cli.send_message(&session, "next").await;
     assert_eq!(texts(&second.events().await), ["next"]);
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     cli.emit("message", &message(&session, "unpublished"));
     run_until_idle().await;
     world.restart();
-    world.db.release();
+    world.db.release_results();
     second.0.assert_no_frames().await;
     cli.send_message(&session, "last").await;
     assert_eq!(texts(&second.events().await), ["unpublished", "last"]);
@@ -68,32 +68,32 @@ async fn clients_connected_over_a_restart_receive_missed_events_late_and_none_tw
 #[tokio::test(start_paused = true)]
 async fn a_client_that_connects_during_an_interrupted_commit_has_a_gap() {
     let (world, session, cli, query) = replay_fixture().await;
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     cli.emit("message", &message(&session, "lost"));
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1);
     let first = first_event(&world, &query).await;
     assert_eq!(first["data"]["resume"], "ok");
     world.redeploy();
-    world.db.release();
+    world.db.release_results();
     assert_eq!(resume(&world, &query, &id(&first)).await, "gap");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_connects_during_a_commit_receives_its_event_once() {
+async fn a_client_that_connects_during_a_commit_receives_the_event_of_the_commit_once() {
     let (world, session, mut cli, query) = replay_fixture().await;
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     cli.emit("message", &message(&session, "m"));
     run_until_idle().await;
     let mut first = world.web(&query).await;
-    world.db.release();
+    world.db.release_results();
     let published = first.events().await;
     assert_eq!(texts(&published), ["m"]);
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     cli.emit("message", &message(&session, "n"));
     run_until_idle().await;
     let (resume, mut second) = reconnect(&world, &query, &id(&published[0]), Format::Json).await;
-    world.db.release();
+    world.db.release_results();
     assert_eq!((resume.as_str(), texts(&second.events().await)), ("ok", vec!["n"]));
     assert_eq!(cli.send_message(&session, "o").await["seq"], 3);
 }
@@ -185,22 +185,22 @@ async fn a_client_gets_a_gap_if_a_batch_was_committed_after_later_events() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missed_event_too_large_for_the_log_is_a_gap_for_connected_clients() {
+async fn a_missed_event_that_is_too_large_for_the_log_is_a_gap_for_connected_clients() {
     let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     cli.send_message(&session, "received").await;
     let received = id(&web.next_event().await);
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     cli.emit("message", &message(&session, &"x".repeat(2_500_000)));
     run_until_idle().await;
     // Before the batch, the hub deletes parts of earlier values and writes the parts of this message.
     for _ in 0..2 {
-        world.db.release_one(0);
+        world.db.release_result(0);
         run_until_idle().await;
     }
     assert_eq!(world.db.held_count(), 1, "the batch will be committed, but not published");
     world.restart();
-    world.db.release();
+    world.db.release_results();
     cli.send_message(&session, "next").await;
     let gap = web.next_event().await;
     assert_eq!((&gap["type"], &gap["data"]["resume"]), (&json!("connection-changed"), &json!("gap")));
@@ -225,7 +225,7 @@ async fn no_client_resumes_across_a_missing_row() {
         world.redeploy();
         for (position, last_event_id) in ids.iter().enumerate() {
             let expected = if position >= missing && missing < 3 { "ok" } else { "gap" };
-            // The hub cannot notice that the last row is missing; only the id of its event is unknown.
+            // The hub cannot notice that the last row is missing. Only the id of the event in the last row is unknown.
             let expected = if missing == 3 && position < 3 { "ok" } else { expected };
             assert_eq!(
                 resume(&world, &query, last_event_id).await,
@@ -243,7 +243,7 @@ async fn no_client_resumes_across_a_missing_row() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_are_logged_after_a_batch_of_unknown_outcome_that_deleted_superfluous_rows() {
+async fn events_are_logged_after_a_batch_that_deleted_reusable_rows_and_whose_outcome_is_unknown() {
     let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     for text in ["1", "2", "3", "4", "5"] {
@@ -253,7 +253,7 @@ async fn events_are_logged_after_a_batch_of_unknown_outcome_that_deleted_superfl
         let last = "(SELECT max(last) FROM events)";
         world.db.execute(&format!("UPDATE events SET events = {events} WHERE last = {last}"));
     };
-    // The hub knows the first rows as superfluous, and the batch that is lost deletes them.
+    // The hub counts the first rows as reusable. The batch with the lost response deletes these rows.
     set_events(RETAINED_EVENTS + 1);
     world.hibernate_and_wake().await;
     for text in ["6", "7"] {
@@ -273,7 +273,7 @@ async fn events_are_logged_after_a_batch_of_unknown_outcome_that_deleted_superfl
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_of_a_batch_of_unknown_outcome_arrive_although_the_database_rejected_the_first_read_of_the_log() {
+async fn if_the_first_read_of_the_log_is_rejected_a_later_read_publishes_the_events_of_an_unknown_outcome() {
     let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     cli.send_message(&session, "received").await;
@@ -283,12 +283,12 @@ async fn events_of_a_batch_of_unknown_outcome_arrive_although_the_database_rejec
     let ack = cli.emit_for_ack("message", &message(&session, "committed"));
     assert_eq!(cli.wait_for_ack(ack).await["ok"], false);
     assert_eq!(texts(&web.events().await), [""; 0]);
-    world.pass(BACKGROUND_RETRY_MS + 1_000).await;
+    world.advance_in_steps(BACKGROUND_RETRY_MS + 1_000).await;
     assert_eq!(texts(&web.events().await).last(), Some(&"committed"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_object_may_hibernate_ten_minutes_after_the_database_began_to_reject_the_reads_of_the_log() {
+async fn the_object_can_hibernate_if_the_database_has_rejected_reads_of_the_log_for_ten_minutes() {
     let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     cli.send_message(&session, "received").await;
@@ -297,7 +297,7 @@ async fn the_object_may_hibernate_ten_minutes_after_the_database_began_to_reject
     world.db.fail_all(BatchKind::Reads, permanent_error());
     let ack = cli.emit_for_ack("message", &message(&session, "committed"));
     assert_eq!(cli.wait_for_ack(ack).await["ok"], false);
-    world.pass(TEN_MINUTES).await;
+    world.advance_in_steps(TEN_MINUTES).await;
     assert_eq!(world.rt.sleeping_tasks(), 0);
     world.db.repair();
     cli = world.cli(&session).await;
@@ -308,7 +308,7 @@ async fn the_object_may_hibernate_ten_minutes_after_the_database_began_to_reject
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_clients_that_resume_in_an_outage_fail_when_the_first_read_of_the_log_fails() {
+async fn when_the_first_read_of_the_log_fails_in_an_outage_all_clients_that_resume_fail() {
     let (world, query, received) = missed_message().await;
     first_event(&world, &query).await;
     world.db.fail_all(BatchKind::Reads, retryable_error());
@@ -319,7 +319,7 @@ async fn all_clients_that_resume_in_an_outage_fail_when_the_first_read_of_the_lo
         world.now() - started_at
     };
     let resumes = join_all([0, 0, 1_000, 60_000, 110_000].map(failed_after));
-    let Either::Left((failed_after, _)) = select(pin!(resumes), pin!(world.pass(700_000))).await else {
+    let Either::Left((failed_after, _)) = select(pin!(resumes), pin!(world.advance_in_steps(700_000))).await else {
         panic!("a client waits for more than ten minutes");
     };
     assert!(failed_after.iter().all(|ms| *ms <= DB_RETRY_MS + 5_000), "{failed_after:?}");
@@ -328,7 +328,7 @@ async fn all_clients_that_resume_in_an_outage_fail_when_the_first_read_of_the_lo
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_resumes_fails_with_the_changes_for_which_it_waits() {
+async fn a_client_that_resumes_fails_if_the_changes_that_it_waits_for_fail() {
     let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     cli.send_message(&session, "received").await;
@@ -340,7 +340,7 @@ async fn a_client_that_resumes_fails_with_the_changes_for_which_it_waits() {
     cli.emit("message", &message(&session, "not stored"));
     run_until_idle().await;
     let resumed = pin!(world.open_event_stream("all=true", Some(&received), Format::Json));
-    let Either::Left((resumed, _)) = select(resumed, pin!(world.pass(DB_RETRY_MS + 5_000))).await else {
+    let Either::Left((resumed, _)) = select(resumed, pin!(world.advance_in_steps(DB_RETRY_MS + 5_000))).await else {
         panic!("the client waits longer than the changes");
     };
     assert!(resumed.is_err());

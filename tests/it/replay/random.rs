@@ -2,7 +2,7 @@
 
 use crate::support::replay::{FORMATS, id, message, replay_fixture};
 use crate::support::sqlite::{BatchKind, retryable_error};
-use crate::support::web::{Web, number};
+use crate::support::web::{Web, event_number};
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::hub::base::peers::subscription::Format;
@@ -23,9 +23,9 @@ impl Rng {
 struct Client {
     format: Format,
     web: Option<Web>,
-    /// The id of the last event that it received.
+    /// The id of the last event that the client received.
     last_event_id: Option<String>,
-    /// The client must have received all events with greater numbers.
+    /// At the end, the test expects every event with a greater number in `received`.
     start_number: u64,
     /// The events received after `start_number`.
     received: Vec<Value>,
@@ -51,10 +51,10 @@ impl Client {
         self.connect_count += 1;
     }
 
-    /// Records received events. A gap discards the earlier ones.
+    /// Records received events. A gap discards the earlier events.
     fn receive(&mut self, events: impl Iterator<Item = Value>) {
         for event in events {
-            let number = number(&event);
+            let number = event_number(&event);
             match event["type"].as_str().unwrap() {
                 "connection-changed" if event["data"]["resume"] == "gap" || self.last_event_id.is_none() => {
                     self.gap_count += usize::from(self.last_event_id.is_some());
@@ -82,14 +82,14 @@ impl Client {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_reconnects_often_receives_the_same_events_as_one_that_stays_connected() {
+async fn reconnecting_clients_receive_the_same_events_as_a_client_that_stays_connected() {
     let (mut connects, mut gaps) = (0, 0);
     for seed in 1..=12 {
         let (world, session, mut cli, query) = replay_fixture().await;
         let mut rng = Rng(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
         // The socket of this client is open all the time.
         let mut connected = world.web(&query).await;
-        let mut reference: Vec<Value> = Vec::new();
+        let mut all_events: Vec<Value> = Vec::new();
         let mut clients: Vec<Client> = (0..4).map(|n| Client::new(FORMATS[n % 2])).collect();
         for n in 0..250 {
             match rng.below(20) {
@@ -99,11 +99,11 @@ async fn a_client_that_reconnects_often_receives_the_same_events_as_one_that_sta
                     world.restart();
                 }
                 2 if rng.below(6) == 0 => {
-                    world.db.hold(BatchKind::Writes);
+                    world.db.hold_results(BatchKind::Writes);
                     cli.emit("message", &message(&session, "unpublished"));
                     run_until_idle().await;
                     world.restart();
-                    world.db.release();
+                    world.db.release_results();
                 }
                 3 => world.advance(rng.below(20_000)).await,
                 4 => drop(world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"n"}"#).await.ok()),
@@ -113,7 +113,7 @@ async fn a_client_that_reconnects_often_receives_the_same_events_as_one_that_sta
                     }
                 }
                 13 => {
-                    // Either one response is lost, or those to all attempts.
+                    // The response of the database is lost once, or for all 6 attempts of the write.
                     (0..1 + 5 * rng.below(2)).for_each(|_| world.db.lose_response(retryable_error()));
                     cli.emit("message", &message(&session, "uncertain"));
                     world.exhaust_retries().await;
@@ -131,7 +131,7 @@ async fn a_client_that_reconnects_often_receives_the_same_events_as_one_that_sta
                 cli = world.cli(&session).await;
             }
         }
-        reference.extend(connected.events().await);
+        all_events.extend(connected.events().await);
         for client in &mut clients {
             if client.web.is_none() {
                 client.connect(&world, &query).await;
@@ -139,13 +139,14 @@ async fn a_client_that_reconnects_often_receives_the_same_events_as_one_that_sta
             let events = client.web.as_mut().unwrap().events().await;
             client.receive(events.into_iter());
         }
-        let events: Vec<&Value> = reference
+        let events: Vec<&Value> = all_events
             .iter()
             .filter(|event| event["type"] != "connection-changed" && event["type"] != "heartbeat")
             .collect();
-        assert!(events.iter().map(|event| number(event)).is_sorted_by(|a, b| a < b), "seed {seed}");
+        assert!(events.iter().map(|event| event_number(event)).is_sorted_by(|a, b| a < b), "seed {seed}");
         for (index, client) in clients.iter().enumerate() {
-            let expected: Vec<&Value> = events.iter().copied().filter(|e| number(e) > client.start_number).collect();
+            let expected: Vec<&Value> =
+                events.iter().copied().filter(|e| event_number(e) > client.start_number).collect();
             assert_eq!(client.received.iter().collect::<Vec<_>>(), expected, "seed {seed}, client {index}");
             let seqs: Vec<u64> = client.received.iter().filter_map(|event| event["message"]["seq"].as_u64()).collect();
             assert!(seqs.windows(2).all(|pair| pair[0] + 1 == pair[1]), "seed {seed}, client {index}: {seqs:?}");

@@ -1,12 +1,12 @@
-//! Web clients that reconnect: after hibernation, restart or merge they receive every missed event once, in order,
-//! or a `gap`.
+//! Web clients that reconnect after a hibernation, a restart or a merge. They receive every missed event once and in order, or
+//! a `gap`.
 
 use crate::support::merge::resumable_metadata;
 use crate::support::replay::{
     FORMATS, TEN_MINUTES, count_rows, first_event, id, reconnect, replay_fixture, resume, texts,
 };
 use crate::support::sqlite::BatchKind;
-use crate::support::web::{Web, number};
+use crate::support::web::{Web, event_number};
 use crate::support::{World, run_until_idle};
 use futures::future::{join, join_all};
 use serde_json::json;
@@ -38,7 +38,7 @@ async fn missed_events_are_replayed_after_hibernation_and_restarts() {
         assert_eq!(resume, "ok");
         let events = web.events().await;
         assert_eq!(texts(&events), ["one", "two", "session-updated", "three", "live"], "{format:?}");
-        let numbers: Vec<u64> = events.iter().map(number).collect();
+        let numbers: Vec<u64> = events.iter().map(event_number).collect();
         assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
         // A client can resume from any event in between.
         let (resume, mut web) = reconnect(&world, &query, &id(&events[1]), format).await;
@@ -47,7 +47,7 @@ async fn missed_events_are_replayed_after_hibernation_and_restarts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replayed_event_equals_the_published_one() {
+async fn a_replayed_event_equals_the_published_event() {
     let (world, session, mut cli, _) = replay_fixture().await;
     let machine_id = "box\t1\n\"two\"";
     world.post("/cli/machines", &json!({"id": machine_id, "metadata": {"host": "h"}})).await.ok();
@@ -78,7 +78,7 @@ async fn a_replayed_event_equals_the_published_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_without_other_events_resumes_from_its_first() {
+async fn a_client_that_received_only_the_first_event_resumes_from_it() {
     let (world, session, _, query) = replay_fixture().await;
     let first = first_event(&world, &query).await;
     world.redeploy();
@@ -173,7 +173,7 @@ async fn event_numbers_increase_and_event_ids_stay_valid_when_the_clock_goes_bac
     assert_eq!((resume_ok.as_str(), texts(&web.events().await)), ("ok", vec!["missed"]));
     cli.send_message(&session, "after").await;
     let after = web.next_event().await;
-    assert!(number(&after) > number(&received));
+    assert!(event_number(&after) > event_number(&received));
     // An event id of a deleted log is not valid in the next log.
     web.0.close();
     cli.socket.close();
@@ -182,12 +182,12 @@ async fn event_numbers_increase_and_event_ids_stay_valid_when_the_clock_goes_bac
     world.rt.set_now(world.now() - 7_200_000);
     world.redeploy();
     let first = first_event(&world, &query).await;
-    assert!(number(&first) > number(&after));
+    assert!(event_number(&first) > event_number(&after));
     assert_eq!(resume(&world, &query, &id(&after)).await, "gap");
 }
 
-/// A session that was resumed under another id. The merge of both has started, but its result is held. Returns the world, and
-/// the query and last event id of a client that has subscribed to both.
+/// A merge whose result is held, after a resume of a session under another id. Returns the world, and the query and the last
+/// event id of a client that has subscribed to the new session and to everything.
 async fn unfinished_merge() -> (World, String, String) {
     let world = World::new();
     let mut runner = world.spawner("m", "box").await;
@@ -201,12 +201,12 @@ async fn unfinished_merge() -> (World, String, String) {
     run_until_idle().await;
     let query = format!("all=true&sessionId={new}");
     let first = id(&first_event(&world, &query).await);
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     cli.emit("session-alive", &json!({"sid": new, "time": world.now()}));
     run_until_idle().await;
     // The first batch has the keep-alive, the next one the merge.
-    world.db.release();
-    world.db.hold(BatchKind::Writes);
+    world.db.release_results();
+    world.db.hold_results(BatchKind::Writes);
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1);
     drop(resumed);
@@ -214,10 +214,10 @@ async fn unfinished_merge() -> (World, String, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn connected_clients_receive_the_events_of_a_merge_and_others_a_gap() {
+async fn connected_clients_receive_the_events_of_a_merge_and_reconnecting_clients_receive_a_gap() {
     let (world, query, first) = unfinished_merge().await;
     let mut connected = world.web(&query).await;
-    world.db.release();
+    world.db.release_results();
     let published = connected.events().await;
     assert_eq!(
         texts(&published),
@@ -240,20 +240,20 @@ async fn an_interrupted_merge_is_a_gap_for_every_client() {
     let (world, query, first) = unfinished_merge().await;
     let mut connected = world.web(&query).await;
     world.restart();
-    world.db.release();
+    world.db.release_results();
     assert_eq!(resume(&world, &query, &first).await, "gap");
     assert_eq!(connected.next_event().await["data"]["resume"], "gap");
 
     let (world, query, _) = unfinished_merge().await;
     let mut connected = world.web(&query).await;
-    world.db.release();
-    world.db.hold(BatchKind::Writes);
+    world.db.release_results();
+    world.db.hold_results(BatchKind::Writes);
     let removed = connected.next_event().await;
     assert_eq!(removed["type"], "session-removed");
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the update of the remaining session is held");
     world.restart();
-    world.db.release();
+    world.db.release_results();
     assert_eq!(resume(&world, &query, &id(&removed)).await, "gap");
     assert_eq!(connected.next_event().await["data"]["resume"], "gap");
 }
@@ -267,17 +267,17 @@ async fn clients_that_resume_at_once_load_the_log_once() {
     }
     let first = id(&web.events().await[0]);
     world.redeploy();
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let clients = join_all((0..20).map(|_| world.open_event_stream(&query, Some(&first), Format::Json)));
     let observe = async {
         release_until_log_is_read(&world).await;
-        // The other clients reach the log, too.
+        // Runs until the other clients wait for the log, too.
         while world.db.held_count() > 1 {
-            world.db.release_one(0);
+            world.db.release_result(0);
             run_until_idle().await;
         }
         let bytes = world.held_bytes();
-        world.db.release();
+        world.db.release_results();
         bytes
     };
     let (clients, bytes) = join(clients, observe).await;
@@ -286,7 +286,7 @@ async fn clients_that_resume_at_once_load_the_log_once() {
         let [greeting, event] = &*web.events().await else { panic!("two events") };
         assert_eq!((&greeting["data"]["resume"], &event["type"]), (&json!("ok"), &json!("message-received")));
     }
-    assert_eq!(log_reads(&world), 1);
+    assert_eq!(count_log_reads(&world), 1);
     assert!((2 * RETAINED_BYTES..4 * RETAINED_BYTES).contains(&bytes), "{bytes}");
 }
 
@@ -298,12 +298,12 @@ async fn a_client_that_connects_while_its_session_is_deleted_receives_the_remova
         cli.send_message(&session, text).await;
     }
     world.redeploy();
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let delete = async {
         release_until_log_is_read(&world).await;
         world.db.stop_holding();
         world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
-        world.db.release();
+        world.db.release_results();
     };
     let (socket, ()) = join(world.open_event_stream(&query, Some(&first), Format::Json), delete).await;
     let events = Web(socket.unwrap()).events().await;
@@ -315,14 +315,14 @@ async fn a_client_that_connects_while_its_session_is_deleted_receives_the_remova
 async fn release_until_log_is_read(world: &World) {
     loop {
         run_until_idle().await;
-        match log_reads(world) {
-            0 => world.db.release_one(0),
+        match count_log_reads(world) {
+            0 => world.db.release_result(0),
             _ => return,
         }
     }
 }
 
-fn log_reads(world: &World) -> usize {
+fn count_log_reads(world: &World) -> usize {
     let reads_log = |batch: &&Vec<Statement>| batch.iter().any(|statement| statement.sql == SELECT);
     world.db.read_batches().iter().filter(reads_log).count()
 }

@@ -1,14 +1,14 @@
-//! What the list shows of a session. It must be the same from a session in memory and from the database.
+//! The fields of a session in the list. The list must be the same from memory and from the database.
 
 use std::collections::BTreeSet;
 
 use crate::support::{World, run_until_idle};
 use serde_json::{Map, Value, json};
 
-/// The largest text of a summary, in bytes of JSON (PROTOCOL-WEB.md "GET /api/sessions").
+/// The largest text in a summary, in bytes of JSON (PROTOCOL-WEB.md "GET /api/sessions").
 const MAX_TEXT_BYTES: usize = 512;
 
-/// Returns the text of the list from memory, after it was compared with that from the database.
+/// Returns the list from memory, after a comparison with the list from the database.
 async fn compare_lists(world: &World, query: &str) -> Vec<Value> {
     let path = format!("/api/sessions{query}");
     run_until_idle().await;
@@ -19,7 +19,7 @@ async fn compare_lists(world: &World, query: &str) -> Vec<Value> {
     from_memory.ok()["sessions"].as_array().unwrap().clone()
 }
 
-/// The summary of the only session with this metadata, from memory and from the database.
+/// The metadata in the list of a namespace whose only session has this metadata.
 async fn metadata_in_list(metadata: Value) -> Value {
     let world = World::new();
     world.post("/cli/sessions", &json!({"tag": "/code", "metadata": metadata})).await.ok();
@@ -56,7 +56,7 @@ fn documented_paths() -> BTreeSet<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_list_from_memory_and_from_the_database_agree_in_every_field() {
+async fn the_list_from_memory_and_the_list_from_the_database_agree_in_every_field() {
     let world = World::new();
     let metadata = json!({
         "name": "N", "machineId": "m", "summary": {"text": "S", "updatedAt": 5}, "flavor": "alpha", "agentName": "Zeta",

@@ -10,7 +10,7 @@ fn body(tag: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_has_a_limit_of_sessions_and_those_that_exist_can_be_used_at_the_limit() {
+async fn a_namespace_at_its_limit_of_sessions_refuses_new_sessions_and_serves_the_existing_ones() {
     let world = World::new();
     add_sessions(&world, 0..MAX_SESSIONS - 1, "'{}'");
     let last = world.create_session("/last").await;
@@ -55,7 +55,7 @@ async fn the_sessions_are_counted_once_and_only_for_a_new_tag() {
     let world = World::new();
     world.create_session("/a").await;
     world.create_session("/b").await;
-    let counts = |world: &World| {
+    let count_queries = |world: &World| {
         world
             .db
             .read_batches()
@@ -64,7 +64,7 @@ async fn the_sessions_are_counted_once_and_only_for_a_new_tag() {
             .filter(|statement| statement.sql.contains("count(*) FROM sessions"))
             .count()
     };
-    assert_eq!(counts(&world), 1);
+    assert_eq!(count_queries(&world), 1);
     world.hibernate_and_wake().await;
     world.db.take_most_steps();
     add_sessions(&world, 0..5_000, "'{}'");

@@ -7,17 +7,19 @@ use crate::support::{World, run_until_idle};
 use serde_json::json;
 use session_gateway_hub::limits::{DB_RETRY_MS, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES, UPLOAD_MEMORY_BYTES};
 
-/// The metadata of sessions whose JSON in the list has about 1.2 KB.
-const LONG: &str = "json_object('name', printf('%.600c', 'x'), 'summary', json_object('text', printf('%.600c', 'x')))";
+/// Metadata with which a session has about 1.2 KB of JSON in the list.
+const LONG_METADATA: &str =
+    "json_object('name', printf('%.600c', 'x'), 'summary', json_object('text', printf('%.600c', 'x')))";
 
-/// Lets other buffers take the memory of the list for a moment. Returns whether they got it.
-fn take_memory(world: &World) -> bool {
+/// Makes the hub release the memory of the list, because another namespace reserves it for a moment. Returns whether the other
+/// namespace got the memory.
+fn take_memory_of_list(world: &World) -> bool {
     let hub = world.neighbour().hub();
     [MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES].map(|bytes| hub.reserve_memory(bytes)).iter().all(Result::is_ok)
 }
 
 #[tokio::test(start_paused = true)]
-async fn long_summaries_and_worktrees_make_a_small_list_whose_bytes_are_counted() {
+async fn a_list_with_long_summaries_and_worktrees_is_small_and_its_bytes_are_counted() {
     const SESSIONS: usize = 300;
     let world = World::new();
     for n in 0..SESSIONS {
@@ -40,7 +42,7 @@ async fn long_summaries_and_worktrees_make_a_small_list_whose_bytes_are_counted(
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_list_of_a_small_namespace_needs_no_free_memory_beyond_its_share() {
+async fn the_list_of_a_small_namespace_needs_only_the_share_of_the_namespace() {
     let world = World::new();
     add_sessions(&world, 0..1_000, "'{}'");
     let pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
@@ -63,14 +65,14 @@ async fn an_upload_fits_the_share_of_a_namespace_whose_list_and_sessions_were_re
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_is_not_read_without_memory_and_the_request_is_overloaded() {
+async fn without_free_memory_the_list_is_not_read_and_the_request_is_overloaded() {
     let world = World::new();
-    add_sessions(&world, 0..5_000, LONG);
+    add_sessions(&world, 0..5_000, LONG_METADATA);
     let pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
     let mut share = Vec::new();
     share.extend(std::iter::from_fn(|| world.hub().reserve_memory(500_000).ok()));
     let refused = world.start("GET", "/api/sessions", "");
-    world.pass(11_000).await;
+    world.advance_in_steps(11_000).await;
     let refused = refused.reply().await;
     refused.assert_error(503, "overloaded");
     assert_eq!(refused.headers["retry-after"], "1");
@@ -83,12 +85,12 @@ async fn a_list_is_not_read_without_memory_and_the_request_is_overloaded() {
 async fn a_list_that_exceeds_its_memory_is_complete() {
     const SESSIONS: usize = 6_000;
     let world = World::new();
-    add_sessions(&world, 0..SESSIONS, LONG);
+    add_sessions(&world, 0..SESSIONS, LONG_METADATA);
     let expected: Vec<String> = (0..SESSIONS).map(|number| format!("s{number}")).collect();
     for round in 0..3 {
         if round == 2 {
-            // Other buffers take the memory of the list, which is read again.
-            assert!(take_memory(&world));
+            // Another namespace takes the memory of the list, so the list is read again.
+            assert!(take_memory_of_list(&world));
             assert!(world.held_bytes() < 1_000_000, "{}", world.held_bytes());
         }
         let pages = read_pages(&world, "").await;
@@ -102,60 +104,60 @@ async fn a_list_that_exceeds_its_memory_is_complete() {
 #[tokio::test(start_paused = true)]
 async fn a_list_that_exceeds_its_memory_shows_changes_during_its_reads() {
     let world = World::new();
-    add_sessions(&world, 0..4_000, LONG);
+    add_sessions(&world, 0..4_000, LONG_METADATA);
     assert_eq!(read_pages(&world, "").await.concat().len(), 4_000);
-    assert!(take_memory(&world));
-    world.db.hold(BatchKind::Reads);
+    assert!(take_memory_of_list(&world));
+    world.db.hold_results(BatchKind::Reads);
     let listed = world.start("GET", "/api/sessions?limit=4", "");
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "the list reads what is not in memory");
+    assert_eq!(world.db.held_count(), 1, "the list reads the sessions that are not in memory");
     world.db.stop_holding();
     world.request("PATCH", "/api/sessions/s1", r#"{"name":"new"}"#).await.ok();
     world.request("DELETE", "/api/sessions/s0", "").await.ok();
-    world.db.release();
+    world.db.release_results();
     let listed = listed.reply().await.ok();
     assert_eq!(
         (ids(&listed), &listed["sessions"][0]["metadata"]["name"]),
         (["s1", "s2", "s3", "s4"].map(str::to_owned).to_vec(), &json!("new"))
     );
-    // A session that someone else has deleted from the database leaves the list when it is read.
+    // A session that was deleted only in the database leaves the list when the list is read.
     world.db.execute("DELETE FROM sessions WHERE id = 's6'");
     assert_eq!(ids(&world.get("/api/sessions?limit=6").await.ok()), ["s1", "s2", "s3", "s4", "s5", "s7"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_is_completed_although_others_need_memory_all_the_time() {
+async fn a_page_is_completed_even_if_other_namespaces_need_memory_all_the_time() {
     let world = World::new();
     let text = "printf('%.600c', 'x')";
     let worktree = format!("json_object('basePath', {text}, 'branch', {text}, 'worktreePath', {text})");
     add_sessions(&world, 0..8_000, &format!("json_object('worktree', {worktree})"));
     assert_eq!(read_pages(&world, "").await.concat().len(), 8_000);
-    assert!(take_memory(&world));
-    world.db.hold(BatchKind::Reads);
+    assert!(take_memory_of_list(&world));
+    world.db.hold_results(BatchKind::Reads);
     let listed = world.start("GET", "/api/sessions", "");
     for reads in 0.. {
         run_until_idle().await;
         if listed.is_ready() {
             break;
         }
-        assert!(reads < 5, "what was read is read again");
-        take_memory(&world);
-        world.db.release_one(0);
+        assert!(reads < 5, "the same sessions are read again");
+        take_memory_of_list(&world);
+        world.db.release_result(0);
     }
     assert_eq!(ids(&listed.reply().await.ok()).len(), 1_000);
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_of_concurrent_requests_reads_the_list_for_all() {
+async fn concurrent_requests_share_one_read_of_the_list() {
     let world = World::new();
-    add_sessions(&world, 0..2_500, LONG);
+    add_sessions(&world, 0..2_500, LONG_METADATA);
     let reads = world.db.read_count();
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let lists: Vec<_> = (0..10).map(|_| world.start("GET", "/api/sessions", "")).collect();
     run_until_idle().await;
     while !lists.iter().all(PendingReply::is_ready) {
         assert_eq!(world.db.held_count(), 1);
-        world.db.release_one(0);
+        world.db.release_result(0);
         run_until_idle().await;
     }
     world.db.stop_holding();
@@ -170,7 +172,7 @@ async fn one_of_concurrent_requests_reads_the_list_for_all() {
 async fn a_session_that_changes_while_the_list_is_loaded_is_listed_once_with_the_change() {
     let world = World::new();
     add_sessions(&world, 0..2_000, "'{}'");
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_results(BatchKind::Reads);
     let listed = world.start("GET", "/api/sessions", "");
     for chunk in 0.. {
         run_until_idle().await;
@@ -180,8 +182,8 @@ async fn a_session_that_changes_while_the_list_is_loaded_is_listed_once_with_the
         world.db.stop_holding();
         world.request("PATCH", &format!("/api/sessions/s{}", 3 * chunk), r#"{"name":"new"}"#).await.ok();
         world.request("DELETE", &format!("/api/sessions/s{}", 3 * chunk + 1), "").await.ok();
-        world.db.hold(BatchKind::Reads);
-        world.db.release_one(0);
+        world.db.hold_results(BatchKind::Reads);
+        world.db.release_result(0);
     }
     world.db.stop_holding();
     let first = listed.reply().await.ok();
@@ -196,13 +198,13 @@ async fn a_session_that_changes_while_the_list_is_loaded_is_listed_once_with_the
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_an_outage_requests_for_the_list_do_not_wait_for_the_retries_of_each_other() {
+async fn in_an_outage_a_request_for_the_list_does_not_wait_for_the_retries_of_another_request() {
     let world = World::new();
-    add_sessions(&world, 0..3, LONG);
+    add_sessions(&world, 0..3, LONG_METADATA);
     world.db.fail_all(BatchKind::Reads, retryable_error());
     let requests: Vec<PendingReply> = (0..5).map(|_| world.start("GET", "/api/sessions", "")).collect();
     for _ in 0..=DB_RETRY_MS / 5_000 {
-        world.pass(5_000).await;
+        world.advance_in_steps(5_000).await;
     }
     assert!(requests.iter().all(PendingReply::is_ready));
     for request in requests {

@@ -4,9 +4,9 @@ use crate::support::World;
 use crate::support::session_list::{add_sessions, ids, read_pages};
 use serde_json::{Value, json};
 
-const EMPTY: &str = "'{}'";
+const NO_METADATA: &str = "'{}'";
 
-fn numbered(numbers: impl Iterator<Item = usize>) -> Vec<String> {
+fn ids_of(numbers: impl Iterator<Item = usize>) -> Vec<String> {
     numbers.map(|number| format!("s{number}")).collect()
 }
 
@@ -15,13 +15,13 @@ async fn the_pages_have_every_session_once_in_the_order_of_the_list() {
     let world = World::new();
     let active = world.create_session("/active").await;
     let mut cli = world.live_cli(&active).await;
-    add_sessions(&world, 0..20, EMPTY);
+    add_sessions(&world, 0..20, NO_METADATA);
     // Sessions that have changed at the same time are ordered by their ids.
     world.db.execute("UPDATE sessions SET updated_at = 1 WHERE id IN ('s7', 's8', 's9')");
     let whole = world.get("/api/sessions").await.ok();
     assert_eq!(whole.get("nextCursor"), None);
     let expected: Vec<String> = std::iter::once(active.clone())
-        .chain(numbered((0..7).chain(10..20)))
+        .chain(ids_of((0..7).chain(10..20)))
         .chain(["s9", "s8", "s7"].map(str::to_owned))
         .collect();
     assert_eq!(ids(&whole), expected);
@@ -40,11 +40,11 @@ async fn the_pages_have_every_session_once_in_the_order_of_the_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pinned_sessions_are_the_first_ones_until_they_are_unpinned() {
+async fn pinned_sessions_are_first_in_the_list_until_they_are_unpinned() {
     let world = World::new();
     let active = world.create_session("/active").await;
     let _cli = world.live_cli(&active).await;
-    add_sessions(&world, 0..3, EMPTY);
+    add_sessions(&world, 0..3, NO_METADATA);
     let mut web = world.web("all=true").await;
     let pin = |pinned: bool| json!({"pinned": pinned}).to_string();
     for id in ["s2", "s1"] {
@@ -62,29 +62,29 @@ async fn pinned_sessions_are_the_first_ones_until_they_are_unpinned() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_archive_has_pages_of_its_own() {
+async fn the_archive_is_paged_separately() {
     let world = World::new();
     add_sessions(&world, 0..30, "iif(i % 3 = 0, '{\"lifecycleState\":\"archived\"}', '{}')");
     for (query, is_listed) in
         [("archived=only", [true, false]), ("archived=include", [true, true]), ("", [false, true])]
     {
         let pages = read_pages(&world, &format!("{query}&limit=4")).await;
-        let expected = numbered((0..30).filter(|number| is_listed[usize::from(number % 3 != 0)]));
+        let expected = ids_of((0..30).filter(|number| is_listed[usize::from(number % 3 != 0)]));
         assert_eq!((pages.concat(), pages[0].len()), (expected, 4), "{query}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_list_is_whole_up_to_a_thousand_sessions_and_a_page_above() {
+async fn the_list_is_one_page_up_to_a_thousand_sessions_and_several_pages_above() {
     let world = World::new();
-    add_sessions(&world, 0..1_000, EMPTY);
+    add_sessions(&world, 0..1_000, NO_METADATA);
     let whole = world.get("/api/sessions").await.ok();
     assert_eq!((ids(&whole).len(), whole.get("nextCursor")), (1_000, None));
-    add_sessions(&world, 1_000..2_500, EMPTY);
+    add_sessions(&world, 1_000..2_500, NO_METADATA);
     world.hibernate_and_wake().await;
     let pages = read_pages(&world, "").await;
     assert_eq!(pages.iter().map(Vec::len).collect::<Vec<_>>(), [1_000, 1_000, 500]);
-    assert_eq!(pages.concat(), numbered(0..2_500));
+    assert_eq!(pages.concat(), ids_of(0..2_500));
 }
 
 #[tokio::test(start_paused = true)]
@@ -96,16 +96,16 @@ async fn a_page_ends_before_2_mebibytes() {
     let page = world.get("/api/sessions").await;
     assert!((2 << 20) - 3_000 < page.text.len() && page.text.len() < (2 << 20) + 100, "{}", page.text.len());
     let pages = read_pages(&world, "limit=1000").await;
-    assert_eq!((pages.len(), pages.concat()), (2, numbered(0..1_000)));
+    assert_eq!((pages.len(), pages.concat()), (2, ids_of(0..1_000)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cursor_stays_valid_while_sessions_change() {
     let world = World::new();
-    add_sessions(&world, 0..20, EMPTY);
+    add_sessions(&world, 0..20, NO_METADATA);
     let first = world.get("/api/sessions?limit=10").await.ok();
     let cursor = first["nextCursor"].as_str().unwrap();
-    // The session of the cursor is deleted, others move to the front, are added, or leave the list.
+    // The session of the cursor is deleted. Other sessions move to the front, are added, or leave the list.
     world.request("DELETE", "/api/sessions/s9", "").await.ok();
     world.request("PATCH", "/api/sessions/s3", r#"{"name":"new"}"#).await.ok();
     world.request("PATCH", "/api/sessions/s12", r#"{"name":"new"}"#).await.ok();
@@ -116,7 +116,7 @@ async fn a_cursor_stays_valid_while_sessions_change() {
             world.hibernate_and_wake().await;
         }
         let rest = world.get(&format!("/api/sessions?limit=10&cursor={cursor}")).await.ok();
-        assert_eq!(ids(&rest), numbered((10..20).filter(|number| ![12, 15].contains(number))));
+        assert_eq!(ids(&rest), ids_of((10..20).filter(|number| ![12, 15].contains(number))));
         assert_eq!(rest.get("nextCursor"), None);
     }
 }
@@ -148,7 +148,7 @@ async fn an_invalid_limit_or_cursor_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn a_page_shows_changes_at_once() {
     let world = World::new();
-    add_sessions(&world, 0..3, EMPTY);
+    add_sessions(&world, 0..3, NO_METADATA);
     let path = "/api/sessions?limit=2";
     let before = world.get(path).await.ok();
     assert_eq!(world.get(path).await.ok(), before);

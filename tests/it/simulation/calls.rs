@@ -1,4 +1,4 @@
-//! Reactions of CLIs and runners to RPC calls: an immediate or late response, no response, an error, or a disconnect.
+//! Random reactions of CLIs and runners to RPC calls: an immediate or late response, no response, an error, or a disconnect.
 
 use serde_json::{Value, json};
 
@@ -29,8 +29,8 @@ impl World {
         let call = Call { connection, ack, method, params, received_at: self.now(), crashes: self.crashes };
         self.check_call(i, &call);
         if let Some(session) = self.clis[i].session().filter(|_| call.method == "abort") {
-            // Only later keep-alives are certainly after the request.
-            self.oracle(self.clis[i].namespace_index).record_end(&session);
+            // A keep-alive that was sent before the abort no longer proves that the session is active.
+            self.oracle(self.clis[i].namespace_index).record_possible_end(&session);
         }
         let reactions = [
             (66, Reaction::RespondNow),
@@ -140,7 +140,8 @@ impl World {
         self.cli_update_state(i, state, None, false);
     }
 
-    /// Updates the agent state. `request` is the id of an added permission request; `stale`: with a stale expected version.
+    /// Updates the agent state. `request`: the id of an added permission request. `stale`: whether the expected version is
+    /// stale.
     pub fn cli_update_state(&mut self, i: usize, mut state: Value, request: Option<String>, stale: bool) {
         let Some(session) = self.clis[i].session() else { return };
         let (version, _) = self.clis[i].values.get(&ValueKind::AgentState).cloned().unwrap_or((1, Value::Null));
@@ -157,14 +158,14 @@ impl World {
         self.cli_emit(i, "update-state", &update, pending_ack);
     }
 
-    /// Starts a CLI on a runner. Without `sessionId` in the call, the CLI gets a new session. With it, the CLI resumes that session,
-    /// or gets a new session that the hub merges with it.
+    /// Starts a CLI on a runner. Without `sessionId` in the call, the CLI gets a new session. With `sessionId`, the CLI
+    /// resumes that session, or gets a new session that the hub merges with the old session.
     fn runner_spawn(&mut self, i: usize, call: Call) {
         let namespace_index = self.clis[i].namespace_index;
         let Some(session) = call.params["sessionId"].as_str().map(str::to_owned) else {
             return self.runner_start_cli(i, call, "spawned");
         };
-        // The checks of a merge know the whole history.
+        // A session with messages from before the run is not merged, because the checks of a merge need the whole history.
         if self.rng.chance(65) || !self.exists(namespace_index, &session) || stored_messages(&session) > 0 {
             let answer = json!({"success": true, "sessionId": session});
             if self.rng.chance(80) {
@@ -175,7 +176,7 @@ impl World {
         self.runner_start_cli(i, call, "resumed");
     }
 
-    /// Starts a CLI with a new tag; the runner responds when it has a session.
+    /// Starts a CLI with a new tag. The runner responds when the CLI has a session.
     fn runner_start_cli(&mut self, i: usize, call: Call, tag_name: &str) {
         let (namespace_index, number) = (self.clis[i].namespace_index, self.next_number());
         let tag = format!("/{}-{tag_name}-{number}", self.objects[namespace_index].name);
@@ -200,8 +201,8 @@ impl World {
         self.cli_connect(i);
     }
 
-    /// Responds to the runner's call with the session of the CLI that it started. If the call is a resume of another session, the
-    /// hub merges the two.
+    /// Responds to the hub's `spawnSession` call with the session of the CLI that the runner started. If the call resumes
+    /// another session, the hub merges the two sessions.
     pub fn report_spawned(&mut self, i: usize) {
         let Some((runner, call)) = self.clis[i].spawned_for.take() else { return };
         let Some(new) = self.clis[i].session() else { return };

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::cli::{Cli, Phase};
 use super::liveness::SESSION_TIMEOUT_MS;
 use super::long_sessions::stored_messages;
-use super::oracle::{Existence, LowerBound, ValueKind};
+use super::oracle::{Existence, ReportedState, ValueKind};
 use super::responses::Purpose;
 use super::rows::Row;
 use super::world::{Merge, NEIGHBOUR, TEAM, World};
@@ -65,8 +65,8 @@ impl World {
         }
     }
 
-    /// Checks that the database has exactly the sessions that must exist. If the result of a deletion is unknown, the database
-    /// determines it.
+    /// Checks that the database has exactly the sessions that must exist. For a deletion without a known result, records
+    /// whether the session is still in the database.
     fn resolve_deletions(&mut self, namespace_index: usize, rows: &BTreeMap<String, Row>) {
         let may_be_deleted = |id: &str| {
             self.pending.values().any(|request| request.namespace_index == namespace_index && request.purpose.ends(id))
@@ -90,8 +90,8 @@ impl World {
         }
     }
 
-    /// Checks that each merge whose request has ended was executed completely or not at all. Discards the CLIs' renumbered
-    /// histories.
+    /// For each merge whose request has ended, checks that the merge was executed completely or not at all. Makes the CLIs of
+    /// both sessions read the renumbered history again.
     fn resolve_merges(&mut self, namespace_index: usize, rows: &BTreeMap<String, Row>) {
         let is_being_resumed = |old: &str| {
             let resumes_old = |purpose: &Purpose| matches!(purpose, Purpose::Resume { session } if session == old);
@@ -132,14 +132,15 @@ impl World {
         }
     }
 
-    /// Checks that the messages of the merged session precede those of the remaining session, and that neither order has changed.
+    /// Checks that the messages of the merged session precede the messages of the remaining session, and that neither order has
+    /// changed.
     fn check_merged(&mut self, namespace_index: usize, old: &str, new: &Row) {
         let oracle = self.oracle(namespace_index);
         let position = |id: &String| new.messages.iter().find(|(_, message)| message.0 == *id).map(|(seq, _)| *seq);
         let merged = oracle.sessions[old].clone();
         let merged_seqs: Vec<u64> = merged.seqs.values().filter_map(position).collect();
         if merged_seqs.len() < merged.seqs.len() {
-            // The session was deleted instead.
+            // The session was deleted, not merged.
             return assert!(
                 merged_seqs.is_empty() && merged.deletion_requested,
                 "messages of {old} were lost in the merge into {}",
@@ -293,7 +294,8 @@ impl World {
         if !cli.is_ready() || cli.is_catching_up || self.oracles[cli.namespace_index].sessions[&row.id].is_merging {
             return;
         }
-        // A message whose acknowledgement is an error may have been committed. The CLI gets its seq when it sends it again.
+        // A message may be committed although its acknowledgement is an error. The CLI learns the seq of such a message when it
+        // sends the message again.
         let is_unacknowledged =
             |seq: &u64, local_id| !cli.history.contains_key(seq) && cli.unacknowledged.contains(local_id);
         let received: Vec<(&u64, &String)> = cli.history.iter().collect();
@@ -330,7 +332,7 @@ impl World {
 
     /// Compares a response with the database.
     fn compare(&mut self, namespace_index: usize, response: &Value, rows: &mut BTreeMap<String, Row>) {
-        self.oracle(namespace_index).observe_snapshot(response, &LowerBound::default());
+        self.oracle(namespace_index).observe_snapshot(response, &ReportedState::default());
         let session = response["id"].as_str().unwrap();
         let Some(row) = rows.remove(session) else { panic!("{session} is not in the database") };
         let mut state = row.agent_state.clone();
@@ -354,9 +356,10 @@ impl World {
         }
     }
 
-    /// Ends a run: all CLIs reconnect and catch up. Then they disconnect, and the clock advances until their sessions are inactive.
+    /// Ends a run: all CLIs reconnect and catch up. Then they disconnect, and the clock advances until their sessions are
+    /// inactive.
     pub fn finish(&mut self) {
-        self.step("all faults end, all CLIs reconnect");
+        self.log_step("all faults end, all CLIs reconnect");
         self.alarms_delayed = false;
         self.db.repair();
         for _ in 0..20 {
@@ -377,7 +380,7 @@ impl World {
         let undelivered = self.clis.iter().find(has_undelivered).map(|cli| (cli.session(), &cli.unacknowledged));
         assert!(undelivered.is_none(), "undelivered messages of a CLI: {undelivered:?}");
         self.store_large_once_more();
-        self.step("all CLIs disconnect");
+        self.log_step("all CLIs disconnect");
         for i in 0..self.clis.len() {
             self.cli_disconnect(i);
         }

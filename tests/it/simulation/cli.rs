@@ -29,7 +29,7 @@ pub enum Role {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     Disconnected,
-    /// Waits for the response with its session or machine.
+    /// Waits for the response with the CLI's session or machine.
     Registering,
     Connecting,
     Ready,
@@ -72,7 +72,7 @@ impl PendingAck {
     }
 }
 
-/// Whether the metadata is that of an archived session.
+/// Whether the metadata says that its session is archived.
 pub fn is_archived(metadata: &Value) -> bool {
     metadata["lifecycleState"] == "archived"
 }
@@ -85,7 +85,7 @@ pub struct Call {
     pub method: String,
     pub params: Value,
     pub received_at: u64,
-    /// The number of crashes before the call; a crash ends all calls.
+    /// The number of crashes before the call. A crash ends all calls.
     pub crashes: u64,
 }
 
@@ -103,7 +103,7 @@ pub struct Cli {
     pub history: BTreeMap<u64, String>,
     /// The seq of the last processed message.
     last_seq: u64,
-    /// Whether the CLI is reading missed messages. It buffers new messages during this.
+    /// Whether the CLI is reading missed messages. It buffers new messages until then.
     pub is_catching_up: bool,
     buffered: Vec<(u64, String)>,
     /// The newest known version of each value.
@@ -146,7 +146,7 @@ impl Cli {
         self.phase == Phase::Ready
     }
 
-    /// Discards the history, which a merge has renumbered. The CLI knows the messages that were stored before the run.
+    /// Discards the received history. The messages that were stored before the run count as processed.
     pub fn forget_history(&mut self) {
         self.history.clear();
         self.last_seq = self.session().map_or(0, |session| stored_messages(&session));
@@ -163,7 +163,7 @@ impl Cli {
         }
     }
 
-    /// Stores a version unless a newer one is known.
+    /// Stores a version of a value unless a newer version is known.
     pub fn store_version(&mut self, kind: ValueKind, version: u64, value: &Value) {
         let newest = self.values.entry(kind).or_insert((0, Value::Null));
         if version > newest.0 {
@@ -195,7 +195,7 @@ impl World {
         }
     }
 
-    /// Requests the session of a tag, which the hub creates if there is none.
+    /// Requests the session of a tag. The hub creates the session if the tag has none.
     pub fn request_session(&mut self, namespace_index: usize, tag: &str, purpose: Purpose) {
         let metadata =
             json!({"path": tag, "host": "box", "machineId": self.machine_id(namespace_index), "alphaSessionId": "a"});
@@ -259,7 +259,7 @@ impl World {
         for pending_ack in std::mem::take(&mut cli.pending_acks).into_values() {
             // Whether the session has ended is unknown until the world is idle.
             if let Some(session) = pending_ack.ends() {
-                self.oracle(namespace_index).record_possible_end(session, connection);
+                self.oracle(namespace_index).record_unacknowledged_end(session, connection);
             }
         }
     }
@@ -306,13 +306,13 @@ impl World {
         if self.clis[i].session().is_some() {
             self.cli_catch_up(i);
             self.cli_resend(i);
-            self.cli_greet(i);
+            self.cli_send_before_merge(i);
         }
         self.cli_send_keep_alive(i);
     }
 
-    /// Sends a message of a new session that resumes another one, before a keep-alive starts the merge.
-    fn cli_greet(&mut self, i: usize) {
+    /// If the CLI's session resumes another session: may send a message before a keep-alive starts the merge.
+    fn cli_send_before_merge(&mut self, i: usize) {
         let is_resumed = matches!(&self.clis[i].role, Role::Session { tag, .. } if tag.contains("-resumed-"));
         if is_resumed && self.rng.chance(70) {
             let namespace_index = self.clis[i].namespace_index;
@@ -341,7 +341,7 @@ impl World {
         self.cli_emit(i, "rpc-unregister", &json!({"method": method}), PendingAck::Registration);
     }
 
-    /// Reconnects immediately. A `readFile` call in between waits for the reconnect.
+    /// Disconnects, and reconnects immediately. The `readFile` call in between waits for the reconnect.
     pub fn cli_reconnect(&mut self, i: usize) {
         let Some(session) = self.clis[i].session() else { return };
         self.cli_disconnect(i);
@@ -389,7 +389,7 @@ impl World {
         }
     }
 
-    /// Sends unacknowledged messages again in order, except those in flight.
+    /// Sends unacknowledged messages again in order, except messages that are in flight.
     pub fn cli_resend(&mut self, i: usize) {
         let in_flight: Vec<String> = self.clis[i].pending_acks.values().filter_map(local_id).collect();
         let unacknowledged: Vec<String> = self.clis[i].unacknowledged.iter().cloned().collect();
@@ -398,12 +398,12 @@ impl World {
         }
     }
 
-    /// Sends a new message. `ready`: as a ready event.
-    pub fn cli_send_new(&mut self, i: usize, local_id: &str, text: &str, ready: bool) {
+    /// Sends a new message. `is_ready_event`: the message is a ready event.
+    pub fn cli_send_new(&mut self, i: usize, local_id: &str, text: &str, is_ready_event: bool) {
         let namespace_index = self.clis[i].namespace_index;
         let Some(session) = self.clis[i].session() else { return };
         self.oracle(namespace_index).record_draft(local_id, &session, text);
-        self.oracle(namespace_index).messages.get_mut(local_id).unwrap().ready = ready;
+        self.oracle(namespace_index).messages.get_mut(local_id).unwrap().is_ready_event = is_ready_event;
         self.clis[i].unacknowledged.push_back(local_id.to_owned());
         self.cli_send(i, local_id);
     }
@@ -412,9 +412,9 @@ impl World {
     pub fn cli_send(&mut self, i: usize, local_id: &str) {
         let (namespace_index, connection) = (self.clis[i].namespace_index, self.clis[i].connection);
         let Some(session) = self.clis[i].session() else { return };
-        let SentMessage { text, ready, .. } = self.oracles[namespace_index].messages[local_id].clone();
+        let SentMessage { text, is_ready_event, .. } = self.oracles[namespace_index].messages[local_id].clone();
         self.oracle(namespace_index).record_send(local_id, connection);
-        let content = match ready {
+        let content = match is_ready_event {
             true => {
                 self.record_ready(namespace_index, &session, local_id);
                 json!({"type": "event", "data": {"type": "ready"}, "text": text})

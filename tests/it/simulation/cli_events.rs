@@ -16,11 +16,11 @@ impl World {
             PendingAck::Registration => assert!(ack["ok"] == true || self.may_fail(ack), "{ack}"),
             PendingAck::Alive { session, keep_alive } => {
                 assert!(ack["ok"] == true || self.may_fail(ack), "{ack}");
-                let valid = ack["ok"] == true
+                let is_valid = ack["ok"] == true
                     && keep_alive.disruptions
                         == self.disruptions(namespace_index, &session, keep_alive.connection, self.db.faults());
                 let record = self.oracle(namespace_index).session(&session);
-                record.keep_alive = (valid && !record.may_end).then_some(keep_alive);
+                record.keep_alive = (is_valid && !record.may_end).then_some(keep_alive);
             }
             PendingAck::End { session } => {
                 assert!(ack["ok"] == true || self.may_fail(ack), "{ack}");
@@ -34,7 +34,7 @@ impl World {
                 let (id, seq) = (ack["id"].as_str().unwrap(), ack["seq"].as_u64().unwrap());
                 self.oracle(namespace_index).observe_position(&session, &local_id, id, seq);
                 let sent = &self.oracles[namespace_index].messages[&local_id];
-                if sent.ready && sent.connections.len() == 1 {
+                if sent.is_ready_event && sent.connections.len() == 1 {
                     self.count_ready(namespace_index, &session, &local_id);
                 }
                 self.check_order(namespace_index, connection, &session, &local_id, seq);
@@ -60,7 +60,7 @@ impl World {
         }
     }
 
-    /// Checks that a message that was sent once precedes the later messages of its connection, and follows the earlier ones.
+    /// Checks that the seqs of the messages that were sent once on a connection have the order in which they were sent.
     pub fn check_order(
         &mut self,
         namespace_index: usize,
@@ -81,7 +81,7 @@ impl World {
             else {
                 continue;
             };
-            let (was_sent_earlier, precedes) = (number(other) < number(local_id), *other_seq < seq);
+            let (was_sent_earlier, precedes) = (local_id_number(other) < local_id_number(local_id), *other_seq < seq);
             assert!(
                 record.is_merging || other == local_id || was_sent_earlier == precedes,
                 "{other} and {local_id} were sent on one connection, but have the seqs {other_seq} and {seq}"
@@ -161,7 +161,7 @@ impl World {
         }
     }
 
-    /// Disconnects the CLI, whose session was deleted.
+    /// Handles the `error` event for a deleted session: disconnects the CLI.
     pub fn cli_on_error(&mut self, i: usize, error: &Value) {
         let namespace_index = self.clis[i].namespace_index;
         assert!(error["code"] == "not-found", "unexpected error: {error}");
@@ -178,7 +178,7 @@ impl World {
     }
 }
 
-/// The number in a local id. A message that is sent later has a greater number.
-fn number(local_id: &str) -> u64 {
+/// The number in a local id. A later message has a greater number.
+fn local_id_number(local_id: &str) -> u64 {
     local_id.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0)
 }

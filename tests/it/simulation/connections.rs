@@ -1,4 +1,4 @@
-//! The connections of clients with the hub, whose frames are in flight in both directions.
+//! The connections between clients and the hub, with the frames in flight in both directions.
 
 use std::collections::VecDeque;
 
@@ -74,7 +74,7 @@ impl World {
 
     /// Queues a frame for delivery to the hub.
     pub fn send(&mut self, connection: ConnectionId, text: String) {
-        self.detail(|| format!("{connection}> {text}"));
+        self.log_detail(|| format!("{connection}> {text}"));
         if let Some(connection) = self.connections.get_mut(&connection) {
             connection.to_hub.push_back(ClientFrame::Text(text));
         }
@@ -92,7 +92,7 @@ impl World {
         }
     }
 
-    /// The client has received a close. It answers after the frames that it sent before, or never.
+    /// Handles a close that the client has received. The client answers after its earlier frames, or never.
     fn answer_close(&mut self, id: ConnectionId) {
         let is_answered = self.rng.chance(60);
         let Some(connection) = self.connections.get_mut(&id) else { return };
@@ -119,7 +119,7 @@ impl World {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let Some(frame) = connection.to_client.pop_front() else { return };
         let (namespace_index, peer) = (connection.namespace_index, connection.peer);
-        self.detail(|| match &frame {
+        self.log_detail(|| match &frame {
             Frame::Text(text) => format!("{id}< {text}"),
             Frame::Closed { code, .. } => format!("{id}< closed {code}"),
         });

@@ -137,7 +137,7 @@ struct Call {
     arrives_at: u64,
 }
 
-/// Half of a round trip to a far database, in milliseconds: 70, and often some more.
+/// Half of a round trip to the database, in milliseconds: at least 70.
 fn half_round_trip_ms(id: CallId) -> u64 {
     70 + (id % 4) * (id * 37 % 60)
 }
@@ -146,15 +146,15 @@ fn half_round_trip_ms(id: CallId) -> u64 {
 struct Calls {
     /// Unix milliseconds.
     now: u64,
-    /// Whether the database is far from the objects.
-    is_far: bool,
+    /// Whether requests and results take time to arrive.
+    has_round_trip_time: bool,
     in_flight: BTreeMap<CallId, Call>,
     last_id: CallId,
     /// Faults of the next operations. An operation gets the first fault of its kind.
     injected: VecDeque<(BatchKind, Fault)>,
-    /// The errors of all operations of a kind.
+    /// The kinds of operations that all fail, with the error.
     outages: Vec<(BatchKind, DbError)>,
-    /// The kind of operations of which some get stuck.
+    /// Some operations of this kind get stuck.
     slow_kind: Option<BatchKind>,
     /// Whether all operations get stuck.
     is_silent: bool,
@@ -162,19 +162,19 @@ struct Calls {
     faults: u64,
     /// The namespaces that ever had a write with an unknown outcome.
     had_unknown_outcome: BTreeSet<String>,
-    /// The namespaces that may not have determined the outcome of such a write of events yet.
+    /// The namespaces that may not know yet whether a write of events was committed.
     unknown_outcome: BTreeSet<String>,
-    /// Whether the error of a fault may not have arrived at the sender yet.
-    has_unreported_fault: bool,
+    /// Whether a fault may exist whose error has not arrived at the sender.
+    has_unseen_fault: bool,
 }
 
 impl Calls {
     fn arrival(&self, id: CallId) -> u64 {
-        self.now + if self.is_far { half_round_trip_ms(id) } else { 0 }
+        self.now + if self.has_round_trip_time { half_round_trip_ms(id) } else { 0 }
     }
 
-    /// Records that a namespace does not know the outcome of a write. If the write has events, a later write or a read of the
-    /// event log without a fault must determine it. A write without events, such as of a push subscription, only fails its request.
+    /// Records that a namespace does not know the outcome of a write. If the write has events, the namespace learns the outcome
+    /// from a later write or a later read of the event log without a fault. A write without events only fails its request.
     fn track_outcome(&mut self, operation: &Operation, fault: Option<&Fault>) {
         let Operation::Batch(statements, _) = operation else { return };
         let names_namespace = |statement: &&Statement| [CHECK_EPOCH, events::SELECT].contains(&statement.sql);
@@ -204,16 +204,16 @@ impl RemoteDatabase {
         Self { sqlite, calls: Mutex::default() }
     }
 
-    /// Makes each call take 140 ms or more.
-    pub fn set_far(&self) {
-        lock(&self.calls).is_far = true;
+    /// Makes the round trip of each call take 140 ms or more.
+    pub fn add_round_trip_time(&self) {
+        lock(&self.calls).has_round_trip_time = true;
     }
 
     pub fn set_now(&self, now: u64) {
         lock(&self.calls).now = now;
     }
 
-    /// Whether a request or a result is on its way.
+    /// Whether a request or a result will arrive at a later time.
     pub fn has_round_trips(&self) -> bool {
         let calls = lock(&self.calls);
         calls.in_flight.values().any(|call| !call.is_stuck && call.arrives_at > calls.now)
@@ -278,15 +278,15 @@ impl RemoteDatabase {
     }
 
     /// A lower bound of the number of faults whose error has arrived at the sender.
-    pub fn reported_faults(&self) -> u64 {
+    pub fn faults_seen_by_hub(&self) -> u64 {
         let calls = lock(&self.calls);
-        calls.faults.saturating_sub(u64::from(calls.has_unreported_fault))
+        calls.faults.saturating_sub(u64::from(calls.has_unseen_fault))
     }
 
-    /// Records that all faults have been reported if no operation is in flight. Called when the world is idle.
-    pub fn mark_faults_reported(&self) {
+    /// Called when the world is idle. If no operation is in flight, the errors of all faults have arrived at the hub.
+    pub fn mark_faults_seen(&self) {
         let mut calls = lock(&self.calls);
-        calls.has_unreported_fault &= !calls.in_flight.is_empty();
+        calls.has_unseen_fault &= !calls.in_flight.is_empty();
     }
 
     /// The calls that can make progress.
@@ -323,7 +323,7 @@ impl RemoteDatabase {
     }
 
     /// Executes an operation, or delivers its result.
-    pub fn step(&self, id: CallId) {
+    pub fn advance_call(&self, id: CallId) {
         let mut calls = lock(&self.calls);
         let Some(mut call) = calls.in_flight.remove(&id) else { return };
         if call.operation.is_executed() {
@@ -343,7 +343,7 @@ impl RemoteDatabase {
             .map(|(_, error)| Fault::NotExecuted(error.clone()));
         let fault = injected.map(|(_, fault)| fault).or(outage);
         calls.faults += u64::from(fault.is_some());
-        calls.has_unreported_fault |= fault.is_some();
+        calls.has_unseen_fault |= fault.is_some();
         calls.track_outcome(&call.operation, fault.as_ref());
         let is_slow = calls.slow_kind == Some(kind);
         match fault {
@@ -420,7 +420,7 @@ impl Drop for Wait<'_> {
         let mut calls = lock(&self.db.calls);
         if let Some(call) = calls.in_flight.remove(&self.id) {
             calls.faults += 1;
-            calls.has_unreported_fault = true;
+            calls.has_unseen_fault = true;
             calls.track_outcome(&call.operation, Some(&Fault::ResultLost(retryable_error())));
             calls.in_flight.insert(self.id, call);
         }

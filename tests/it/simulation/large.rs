@@ -11,17 +11,18 @@ use super::world::World;
 
 /// Every seed that is a multiple of this number has large messages and values.
 const SEED_INTERVAL: u64 = 400;
-/// The number of large messages and values in such a run, without those of [`World::store_large_once_more`].
-const MAX_LARGE: u64 = 6;
+/// The number of large messages and values that the steps of a run may send. [`World::store_large_once_more`] stores more.
+const MAX_LARGE_VALUES: u64 = 6;
 
-/// The padding of a large message, with weights. The first size needs one part, the second more parts than one batch can write.
+/// Sizes of the padding of a large message, with weights. The first size needs one part. The second size needs more parts than
+/// one batch can write.
 const MESSAGE_BYTES: &[(u64, usize)] = &[(4, 1_600_000), (1, 7_600_000)];
-/// The padding of a large value, likewise.
+/// Sizes of the padding of a large value, with weights: one part, and more parts than one batch can write.
 const VALUE_BYTES: &[(u64, usize)] = &[(6, 1_100_000), (1, 6_100_000)];
 
-/// The number of large messages and values; `None` for a run without any.
-pub fn max_large(seed: u64) -> Option<u64> {
-    seed.is_multiple_of(SEED_INTERVAL).then_some(MAX_LARGE)
+/// The number of large messages and values of a run; `None` for a run without any.
+pub fn max_large_values(seed: u64) -> Option<u64> {
+    seed.is_multiple_of(SEED_INTERVAL).then_some(MAX_LARGE_VALUES)
 }
 
 impl World {
@@ -49,8 +50,8 @@ impl World {
         }
     }
 
-    /// Stores a large value in each session and machine of a run with large values. Checks that this deletes the parts of failed
-    /// writes.
+    /// Stores a large value in each session and machine of a run with large values. Checks that this deletes the parts of
+    /// failed writes.
     pub fn store_large_once_more(&mut self) {
         let mut visited = BTreeSet::new();
         for i in 0..self.clis.len() {
@@ -91,9 +92,9 @@ impl World {
             && self.clis[i].unacknowledged.is_empty()
     }
 
-    /// Checks that the stored parts are exactly those of the current values and messages.
+    /// Checks that the database has exactly the parts of the current values and messages.
     fn check_parts(&self, owner: &str) {
-        let number = |sql: &str| u64::try_from(self.db.sqlite.number(sql)).unwrap();
+        let select_number = |sql: &str| u64::try_from(self.db.sqlite.number(sql)).unwrap();
         let names = self.db.sqlite.select(&format!(
             "SELECT metadata_version, metadata_parts FROM sessions WHERE id = '{owner}'
              UNION ALL SELECT agent_state_version, agent_state_parts FROM sessions WHERE id = '{owner}'
@@ -106,11 +107,12 @@ impl World {
             columns.large("parts", version).unwrap()
         });
         let values: usize = large.map(|large| large.parts).sum();
-        let stored = number(&format!("SELECT count(*) FROM value_parts WHERE owner = '{owner}'"));
+        let stored = select_number(&format!("SELECT count(*) FROM value_parts WHERE owner = '{owner}'"));
         assert!(stored == values as u64, "the values of {owner} have {values} parts, but {stored} are stored");
         let history = format!("(SELECT coalesce(history, id) FROM sessions WHERE id = '{owner}')");
-        let messages = number(&format!("SELECT coalesce(sum(parts), 0) FROM messages WHERE session_id = {history}"));
-        let stored = number(&format!("SELECT count(*) FROM message_parts WHERE session_id = {history}"));
+        let messages =
+            select_number(&format!("SELECT coalesce(sum(parts), 0) FROM messages WHERE session_id = {history}"));
+        let stored = select_number(&format!("SELECT count(*) FROM message_parts WHERE session_id = {history}"));
         assert!(stored == messages, "the messages of {owner} have {messages} parts, but {stored} are stored");
     }
 }

@@ -12,13 +12,13 @@ use super::world::World;
 pub const SESSION_TIMEOUT_MS: u64 = 30_000;
 
 impl World {
-    /// Sends a keep-alive of a session, which the CLI need not have named in CONNECT.
+    /// Sends a keep-alive of a session. The CLI may have named another session in CONNECT, or none.
     pub fn cli_keep_alive(&mut self, i: usize, session: String) {
         let (namespace_index, now) = (self.clis[i].namespace_index, self.now());
         let Some(connection) = self.clis[i].connection else { return };
         let mut payload = json!({"sid": session, "time": now});
         if self.rng.chance(30) {
-            // A clock that is hours off, seconds, a string, or nothing.
+            // A clock that is two hours late, seconds instead of milliseconds, a string, or null.
             let times = [json!(now - 7_200_000), json!(now / 1_000), json!(now.to_string()), Value::Null];
             payload["time"] = self.rng.pick(&times).unwrap();
         }
@@ -32,8 +32,9 @@ impl World {
         if self.rng.chance(10) {
             payload["mode"] = json!("sideways");
         }
-        // The hub acknowledges a keep-alive that repeats a change before that change is written.
-        let faults = self.db.reported_faults();
+        // The hub may acknowledge this keep-alive before it has written an equal change of an earlier keep-alive. So a fault
+        // whose error the hub has not received yet may still invalidate this keep-alive.
+        let faults = self.db.faults_seen_by_hub();
         let keep_alive = KeepAlive {
             time: now,
             connection,
@@ -44,8 +45,8 @@ impl World {
         self.cli_emit(i, "session-alive", &payload, PendingAck::Alive { session, keep_alive });
     }
 
-    /// The number of events that may invalidate a keep-alive of a connection: `faults` of the database, crashes, and requests to
-    /// end the session.
+    /// The number of events that may invalidate a keep-alive of a connection: `faults` of the database, crashes, and requests
+    /// to end the session.
     pub fn disruptions(&self, namespace_index: usize, session: &str, connection: ConnectionId, faults: u64) -> u64 {
         let record = self.oracles[namespace_index].sessions.get(session);
         faults + self.crashes + record.map_or(0, |record| record.ends_of(connection))
@@ -57,8 +58,8 @@ impl World {
         self.objects[connection.namespace_index].rt.fake.is_open(connection.key) && connection.peer != Peer::Gone
     }
 
-    /// A frame of a CLI arrives at the hub. A keep-alive prolongs its active session from now on, even if it waits for earlier
-    /// frames or for the database.
+    /// Handles the arrival of a CLI's frame at the hub. If the frame is a keep-alive, it prolongs an active session from now
+    /// on, even if the hub processes it later.
     pub fn observe_arrival(&mut self, namespace_index: usize, connection: ConnectionId, frame: &str) {
         let Some((_, payload)) = frame.split_once("[\"session-alive\",") else { return };
         let payload: Value = serde_json::from_str(payload.trim_end_matches(']')).unwrap();
@@ -67,8 +68,8 @@ impl World {
         self.observe_activity(namespace_index, connection, session, now);
     }
 
-    /// The hub has received activity at `at` or later. If the keep-alive of the same connection is still valid, it prolongs
-    /// the session.
+    /// Records that the hub received activity of a session at `at` or later. The activity prolongs the session if the last
+    /// keep-alive of the same connection is still valid.
     fn observe_activity(&mut self, namespace_index: usize, connection: ConnectionId, session: &str, at: u64) {
         let (now, is_open) = (self.now(), self.is_open(connection));
         let disruptions = self.disruptions(namespace_index, session, connection, self.db.faults());
@@ -85,7 +86,7 @@ impl World {
         }
     }
 
-    /// The hub has acknowledged an update, which is activity. If the update archives its session, the session has ended.
+    /// Records an acknowledged update. The update is activity of its session, or ends the session if it archives the session.
     pub fn observe_acknowledged_update(&mut self, i: usize, owner: &str, kind: ValueKind, value: &Value, sent_at: u64) {
         let namespace_index = self.clis[i].namespace_index;
         if kind == ValueKind::RunnerState {
@@ -99,11 +100,11 @@ impl World {
         }
     }
 
-    /// Records an end of a session that a CLI archives or unarchives: earlier keep-alives no longer count.
+    /// Records a possible end if the CLI archives or unarchives a session.
     pub fn record_archive(&mut self, i: usize, session: &str, metadata: &Value) {
         let known = self.clis[i].values.get(&ValueKind::Metadata);
         if is_archived(metadata) || known.is_some_and(|(_, known)| is_archived(known)) {
-            self.oracle(self.clis[i].namespace_index).record_end(session);
+            self.oracle(self.clis[i].namespace_index).record_possible_end(session);
         }
     }
 
@@ -115,7 +116,7 @@ impl World {
         let Some(keep_alive) = record.keep_alive.filter(|_| !is_archived && !record.may_end) else { return };
         let KeepAlive { time, connection, .. } = keep_alive;
         let disruptions = self.disruptions(namespace_index, &row.id, connection, self.db.faults());
-        // A `session-end` of another connection, or an abort, ends the session if this one is closed.
+        // A `session-end` of another connection, or an abort, ends the session if the connection of the keep-alive is closed.
         let is_undisputed =
             (keep_alive.other_ends, keep_alive.aborts) == (record.ends_of_others(connection), record.aborts);
         let is_served = is_undisputed || self.is_open(connection);
@@ -124,7 +125,7 @@ impl World {
         }
     }
 
-    /// Checks that only the end of its session has canceled a permission request.
+    /// Checks that a permission request was canceled only if its session may have ended.
     pub fn check_canceled_requests(&mut self, namespace_index: usize, row: &Row) {
         let is_pending_end = |ack: &PendingAck| ack.ends() == Some(&*row.id);
         let ends = self

@@ -3,7 +3,7 @@
 #[derive(Default)]
 pub struct Log {
     pub lines: Vec<String>,
-    /// Whether it contains all details, not only the steps.
+    /// Whether the log contains all details, not only the steps.
     pub verbose: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Sessions with more messages than have their local ids in memory, so that the hub looks up those of new messages in the
-//! database. Every fourth seed has one in each namespace.
+//! Long sessions: each has more messages than the hub keeps local ids in memory. So the hub looks up the local id of a new
+//! message in the database. Every fourth seed has one long session in each namespace.
 
 use session_gateway_hub::limits::MAX_LOCAL_IDS;
 
@@ -7,7 +7,7 @@ use super::world::{NEIGHBOUR, TEAM, World};
 
 const SEED_INTERVAL: u64 = 4;
 
-/// The messages that a long session has when the run starts. Clients have read them.
+/// The number of messages of a long session when the run starts. Clients count them as read.
 pub const STORED: u64 = MAX_LOCAL_IDS as u64 + 1;
 
 /// Whether a run has long sessions.
@@ -21,7 +21,7 @@ pub fn stored_messages(session: &str) -> u64 {
 }
 
 impl World {
-    /// Stores sessions of tags that CLIs use.
+    /// Stores a long session in each namespace, with a tag that CLIs use.
     pub fn add_long_sessions(&mut self) {
         for namespace_index in [TEAM, NEIGHBOUR] {
             let (name, tag) = (self.objects[namespace_index].name, self.pick_tag(namespace_index, 1));

@@ -4,8 +4,8 @@
 //! A *step* is a random operation of a client, or a fault. Between two steps the world runs random *actions*: it polls a task,
 //! executes a query, or delivers a frame.
 //!
-//! `npm run simulate` runs more seeds, `npm run simulate -- --seed N` prints all steps of one. Without npm: the variables
-//! `SIM_FIRST`, `SIM_SEEDS` and `SIM_SEED` of `cargo test simulation`.
+//! `npm run simulate` runs more seeds, `npm run simulate -- --seed N` prints all steps of one seed. Without npm, set the
+//! variables `SIM_FIRST`, `SIM_SEEDS` and `SIM_SEED` for `cargo test simulation`.
 
 mod calls;
 mod checks;

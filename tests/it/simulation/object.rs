@@ -134,18 +134,18 @@ pub struct Object {
 }
 
 impl Object {
-    /// `first` is the first incarnation. The ranges of the incarnations of two objects must not overlap.
+    /// The incarnations are numbered from `first_incarnation`. The numbers of two objects must not overlap.
     pub fn new(
         name: &'static str,
         seed: u64,
-        first: Incarnation,
+        first_incarnation: Incarnation,
         db: Arc<RemoteDatabase>,
         scheduler: Arc<Scheduler>,
         responses: ResponseQueue,
         memory_budget: Arc<MemoryBudget>,
     ) -> Self {
         let fake = FakeRuntime::new(&format!("{name} {seed}"));
-        let (outbox, incarnation) = (Outbox::default(), AtomicU64::new(first));
+        let (outbox, incarnation) = (Outbox::default(), AtomicU64::new(first_incarnation));
         let rt = Arc::new(SimRuntime { fake, outbox, scheduler: Arc::clone(&scheduler), incarnation });
         let namespace = Namespace::parse(name).unwrap();
         Self { name, rt, namespace, db, scheduler, responses, memory_budget, running: None }
@@ -160,7 +160,7 @@ impl Object {
         self.namespace.clone()
     }
 
-    /// The current incarnation, or that of the next start.
+    /// The current incarnation; while the object is not running, the incarnation of the next start.
     pub fn incarnation(&self) -> Incarnation {
         self.rt.incarnation.load(Ordering::Relaxed)
     }
@@ -188,12 +188,13 @@ impl Object {
     /// Opens the socket of a CLI.
     pub fn open_cli(&mut self) -> OpenedSocket {
         let hub = self.start();
-        let (key, conn, frames) = self.rt.fake.open();
+        let (key, conn, frames) = self.rt.fake.open_socket();
         hub.open_cli(conn, Upgrade::Unauthenticated, None);
         (key, frames)
     }
 
-    /// Delivers a frame to the hub, unless the socket is closed. While the socket is closing, the platform still delivers it.
+    /// Delivers a frame to the hub, unless the socket is closed. The platform still delivers a frame while the socket is
+    /// closing.
     pub fn on_text(&mut self, key: SocketKey, text: String) {
         let hub = self.start();
         if let Some(conn) = self.rt.fake.conn(key) {
@@ -229,7 +230,7 @@ impl Object {
         let open = async move {
             let opened = match events::parse_request(&hub, &query, last_event_id, format).await {
                 Ok(request) => {
-                    let (key, conn, frames) = rt.fake.open();
+                    let (key, conn, frames) = rt.fake.open_socket();
                     hub.subscribe(conn, request.subscription, request.last_event_id.as_deref());
                     Ok((key, frames))
                 }
@@ -250,7 +251,7 @@ impl Object {
         hub.on_alarm();
     }
 
-    /// Fires the alarm without regard to its time, and leaves it set: the platform may fire an alarm twice.
+    /// Fires the alarm before or at its time, and leaves it set, because the platform may fire an alarm twice.
     pub fn fire_alarm_again(&mut self) {
         let hub = self.start();
         hub.on_alarm();
@@ -258,7 +259,7 @@ impl Object {
 
     /// Evicts the object unless it has running tasks. Returns whether it was evicted.
     pub fn hibernate(&mut self) -> bool {
-        if self.scheduler.running(self.incarnation()) > 0 || self.rt.fake.sleeping_tasks() > 0 {
+        if self.scheduler.unfinished_tasks(self.incarnation()) > 0 || self.rt.fake.sleeping_tasks() > 0 {
             return false;
         }
         let hub = self.running.take().map(|hub| Arc::downgrade(&hub));
@@ -271,7 +272,7 @@ impl Object {
     pub fn crash(&mut self) {
         self.scheduler.kill(self.incarnation());
         self.running = None;
-        // All sockets are lost, including those of event streams whose response is in flight.
+        // All sockets are lost, including the sockets of event streams whose response is in flight.
         self.rt.fake.lose_sockets();
         self.rt.incarnation.fetch_add(1, Ordering::Relaxed);
     }

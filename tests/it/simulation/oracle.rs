@@ -42,8 +42,7 @@ pub struct SentMessage {
     /// The connections on which the message was sent, once for each attempt; 0 for HTTP.
     pub connections: Vec<ConnectionId>,
     pub is_from_web: bool,
-    /// Whether the message is a ready event.
-    pub ready: bool,
+    pub is_ready_event: bool,
     pub id: Option<String>,
     pub acknowledged: bool,
 }
@@ -55,7 +54,7 @@ pub struct Request {
     pub acknowledged: bool,
     /// The answer that the hub accepted.
     pub approved: Option<bool>,
-    /// The number of requests to end the session before this request was added. Only a later one may cancel it.
+    /// The number of possible ends of the session before this request was added. Only a later end may cancel the request.
     pub ends_before: u64,
 }
 
@@ -64,12 +63,12 @@ pub struct Request {
 pub struct KeepAlive {
     pub time: u64,
     pub connection: ConnectionId,
-    /// The number of `session-end`s of other connections before it. While its own connection is open, a later one does not end
-    /// the session.
+    /// The number of `session-end`s of other connections before the keep-alive. While the keep-alive's own connection is
+    /// open, a later `session-end` of another connection does not end the session.
     pub other_ends: u64,
-    /// The number of disruptions before the keep-alive; a later one may invalidate it.
+    /// The number of disruptions before the keep-alive. A later disruption may invalidate the keep-alive.
     pub disruptions: u64,
-    /// The number of aborts before it. After a later one, the session ends when the connection closes.
+    /// The number of aborts before the keep-alive. After a later abort, the session ends when the connection closes.
     pub aborts: u64,
 }
 
@@ -81,8 +80,8 @@ pub struct SessionRecord {
     pub deletion_requested: bool,
     /// The observed message ids by seq.
     pub seqs: BTreeMap<u64, String>,
-    /// The highest seq that the object reported. A page, which the worker reads itself, may have a message that the object does
-    /// not know to be committed: the result of its write may be in flight during a stall, when it responds from memory.
+    /// The highest seq that the object reported. A page may have a higher seq, because the worker reads the page from the
+    /// database: during a stall, a message may be committed before the object receives the result of the write.
     reported_seq: u64,
     /// The observed completed requests.
     pub completed: BTreeMap<String, Value>,
@@ -91,8 +90,8 @@ pub struct SessionRecord {
     /// Whether a merge may be renumbering the messages.
     pub is_merging: bool,
     pub keep_alive: Option<KeepAlive>,
-    /// The number of requests to end the session, without `session-end`s.
-    pub end_requests: u64,
+    /// The number of requests that may have ended the session, without `session-end`s.
+    pub possible_ends: u64,
     /// The number of aborts that succeeded. A keep-alive after the call of the CLI keeps the session active.
     pub aborts: u64,
     /// The number of sent or acknowledged `session-end`s, by connection.
@@ -103,9 +102,9 @@ pub struct SessionRecord {
     pub presence: Option<Value>,
 }
 
-/// The state of a session that clients had observed before a request: the response must not be older.
+/// The newest state of a session that clients had received before a request. The response must not be older.
 #[derive(Debug, Clone, Default)]
-pub struct LowerBound {
+pub struct ReportedState {
     pub seq: u64,
     pub metadata_version: u64,
     pub state_version: u64,
@@ -151,7 +150,7 @@ impl Oracle {
             requests: BTreeMap::new(),
             is_merging: false,
             keep_alive: None,
-            end_requests: 0,
+            possible_ends: 0,
             aborts: 0,
             cli_ends: BTreeMap::new(),
             may_end: false,
@@ -250,7 +249,7 @@ impl Oracle {
             text: text.to_owned(),
             connections: Vec::new(),
             is_from_web: false,
-            ready: false,
+            is_ready_event: false,
             id: None,
             acknowledged: false,
         };
@@ -308,21 +307,21 @@ impl Oracle {
         assert!(sent.session == session || may_have_moved, "message {local_id} of {} is in {session}", sent.session);
     }
 
-    /// Records that a client received a complete session, and checks that it is not older than `lower_bound`.
-    pub fn observe_snapshot(&mut self, session: &Value, lower_bound: &LowerBound) {
+    /// Records that a client received a complete session. Checks that the session is not older than `reported_state`.
+    pub fn observe_snapshot(&mut self, session: &Value, reported_state: &ReportedState) {
         let id = session["id"].as_str().unwrap();
         let number = |name: &str| session[name].as_u64().unwrap();
         self.observe_version(id, ValueKind::Metadata, number("metadataVersion"), &session["metadata"]);
         self.observe_version(id, ValueKind::AgentState, number("agentStateVersion"), &session["agentState"]);
         let observed = (number("seq"), number("metadataVersion"), number("agentStateVersion"));
-        let is_stale = observed.0 < lower_bound.seq
-            || observed.1 < lower_bound.metadata_version
-            || observed.2 < lower_bound.state_version;
+        let is_stale = observed.0 < reported_state.seq
+            || observed.1 < reported_state.metadata_version
+            || observed.2 < reported_state.state_version;
         assert!(
             !is_stale || self.session(id).is_merging,
-            "the session is older than an earlier observation: {lower_bound:?} {session}"
+            "the session is older than an earlier observation: {reported_state:?} {session}"
         );
-        for request in &lower_bound.completed {
+        for request in &reported_state.completed {
             let entry = &session["agentState"]["completedRequests"][request];
             assert!(entry.is_object(), "completed request {request} is missing in {session}");
         }
@@ -333,10 +332,10 @@ impl Oracle {
         self.sessions[session].seqs.keys().next_back().copied().unwrap_or(0)
     }
 
-    /// The lower bound for the response to a request that is sent now.
-    pub fn lower_bound(&self, session: &str) -> LowerBound {
+    /// The newest state that clients have received. The response to a request that is sent now must not be older.
+    pub fn reported_state(&self, session: &str) -> ReportedState {
         let record = &self.sessions[session];
-        LowerBound {
+        ReportedState {
             seq: record.reported_seq,
             metadata_version: self.newest_version(session, ValueKind::Metadata),
             state_version: self.newest_version(session, ValueKind::AgentState),
@@ -371,29 +370,29 @@ impl Oracle {
         );
     }
 
-    /// Records that the end of a session was requested or observed.
-    pub fn record_end(&mut self, session: &str) {
+    /// Records that a session may have ended. Its earlier keep-alives no longer prove that it is active.
+    pub fn record_possible_end(&mut self, session: &str) {
         let record = self.session(session);
-        record.end_requests += 1;
+        record.possible_ends += 1;
         record.keep_alive = None;
     }
 
-    /// Records that a connection ends the session.
+    /// Records a `session-end` of a connection.
     pub fn record_cli_end(&mut self, session: &str, connection: ConnectionId) {
         *self.session(session).cli_ends.entry(connection).or_default() += 1;
     }
 
-    /// Records that a `session-end` may be in flight, whose acknowledgement is lost.
-    pub fn record_possible_end(&mut self, session: &str, connection: ConnectionId) {
+    /// Records a `session-end` whose acknowledgement is lost. It may still be in flight.
+    pub fn record_unacknowledged_end(&mut self, session: &str, connection: ConnectionId) {
         self.record_cli_end(session, connection);
         self.session(session).may_end = true;
     }
 }
 
 impl SessionRecord {
-    /// The number of requests to end the session, and of `session-end`s.
+    /// The number of possible ends of the session, with all `session-end`s.
     pub fn all_ends(&self) -> u64 {
-        self.end_requests + self.cli_ends.values().sum::<u64>()
+        self.possible_ends + self.cli_ends.values().sum::<u64>()
     }
 
     /// The number of operations that may have canceled the pending permission requests.
@@ -401,9 +400,9 @@ impl SessionRecord {
         self.all_ends() + self.aborts
     }
 
-    /// The number of requests to end the session, and of `session-end`s of a connection.
+    /// The number of possible ends of the session, with the `session-end`s of one connection.
     pub fn ends_of(&self, connection: ConnectionId) -> u64 {
-        self.end_requests + self.cli_ends.get(&connection).copied().unwrap_or(0)
+        self.possible_ends + self.cli_ends.get(&connection).copied().unwrap_or(0)
     }
 
     /// The number of `session-end`s of other connections.

@@ -1,6 +1,6 @@
-//! Simulated browsers with push subscriptions, and push services that accept a push request, reject it, rate-limit, hang or
-//! disconnect. Checks that the hub sends no notification to an unsubscribed browser or to another namespace, and no duplicate
-//! unless the outcome of the first attempt was unknown.
+//! Simulated browsers with push subscriptions, and push services. A push service accepts a push request, rejects it, limits
+//! the rate, hangs or disconnects. Checks that the hub sends no notification to an unsubscribed browser or to another
+//! namespace. Checks that the hub sends a duplicate only if the outcome of the first attempt was unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -32,7 +32,7 @@ struct PushRequest {
     number: u64,
     incarnation: Incarnation,
     http: Request<Vec<u8>>,
-    /// `None` until it is checked.
+    /// `None` until the request is checked.
     subject: Option<Subject>,
     /// When the request times out, if the push service hangs.
     times_out_at: Option<u64>,
@@ -94,11 +94,11 @@ struct Subscriber {
     namespace_index: usize,
     browser: Browser,
     state: SubscriptionState,
-    /// The number of changes.
+    /// The number of requests to subscribe or unsubscribe the browser.
     changes: usize,
-    /// The number of changes without a response.
+    /// The number of these requests without a response.
     pending_changes: usize,
-    /// Whether the order or outcome of these changes is unknown.
+    /// Whether the order or outcome of these requests is unknown.
     is_ambiguous: bool,
     /// Whether the push service has reported that the subscription does not exist.
     is_gone: bool,
@@ -108,7 +108,7 @@ struct Subscriber {
 #[derive(Debug, Default)]
 struct Attempts {
     count: u64,
-    /// The number that the push service accepted.
+    /// The number of push requests that the push service accepted.
     accepted: u64,
     /// The number of requests that may be sent again, because the hub does not know whether they were accepted.
     unknown: u64,
@@ -125,8 +125,8 @@ pub struct Pushes {
     ready: BTreeMap<String, BTreeSet<String>>,
     /// The subscriptions that certainly existed when a ready event was sent, with their numbers of changes, by local id.
     subscribed_at_ready: [BTreeMap<String, Vec<(String, usize)>>; 2],
-    /// The number of ready events that were sent once and acknowledged while there was a subscription, by session: each has an
-    /// entry in the log.
+    /// The number of ready events that were sent once and acknowledged while there was a subscription, by session. Each of
+    /// these events has an entry in the push log.
     acknowledged_ready: [BTreeMap<String, usize>; 2],
 }
 
@@ -167,14 +167,14 @@ impl World {
         let Some(endpoint) = self.pick_endpoint(namespace_index) else { return };
         let subscriber = &self.pushes.subscribers[&endpoint];
         let mut body = subscriber.browser.subscription();
-        // Its first subscription names no device, like one of an earlier version of the console.
+        // The first subscription of a browser names no device, as in earlier versions of the console.
         if subscriber.changes > 0 {
             body["device"] = json!(endpoint);
         }
         self.change_subscription(namespace_index, "POST", &body, Purpose::Subscribe { endpoint });
     }
 
-    /// Unsubscribes a browser, or attempts it from the other namespace.
+    /// Unsubscribes a browser, or attempts to unsubscribe a browser of the other namespace.
     pub fn browser_unsubscribe(&mut self, namespace_index: usize) {
         let foreign = self.rng.chance(20);
         let Some(endpoint) = self.pick_endpoint(if foreign { 1 - namespace_index } else { namespace_index }) else {
@@ -203,7 +203,8 @@ impl World {
         self.request(namespace_index, method, "/api/push/subscribe", body.to_string(), purpose);
     }
 
-    /// Records the end of a change: the new state if it succeeded, `None` if it failed or its response was lost.
+    /// Records the response to a request that changes a subscription. `subscribed`: the new state; `None` if the request
+    /// failed or its response was lost.
     pub fn on_subscription_changed(&mut self, endpoint: &str, subscribed: Option<bool>) {
         let subscriber = self.pushes.subscribers.get_mut(endpoint).unwrap();
         subscriber.pending_changes -= 1;
@@ -290,7 +291,7 @@ impl World {
         }
     }
 
-    /// Counts a push request that its push service accepts. `unknown`: the hub does not get the response.
+    /// Counts a push request that the push service accepts. `unknown`: whether the hub gets no response.
     fn accept_push(&mut self, endpoint: &str, subject: &Subject, unknown: bool) {
         let max = self.trigger_count(subject);
         let attempts = self.pushes.attempts.get_mut(&(endpoint.to_owned(), subject.clone())).unwrap();
@@ -302,8 +303,9 @@ impl World {
         );
     }
 
-    /// Times out a push request whose push service hangs. For another request, the service responds, hangs or disconnects.
-    pub fn push_step(&mut self, namespace_index: usize, number: u64) {
+    /// Takes the next step of a push request. If the push service hangs, the request times out. Otherwise the push service
+    /// responds, hangs or disconnects.
+    pub fn advance_push(&mut self, namespace_index: usize, number: u64) {
         let Some(mut request) = self.objects[namespace_index].rt.outbox.take(|request| request.number == number).pop()
         else {
             return;
@@ -326,7 +328,7 @@ impl World {
             (1, (403, None)),
             (5, (DISCONNECT_OR_HANG, None)),
         ]);
-        self.detail(|| format!("push request {number} to {endpoint} about {subject:?}: {status} {retry_after:?}"));
+        self.log_detail(|| format!("push request {number} to {endpoint} about {subject:?}: {status} {retry_after:?}"));
         if status != DISCONNECT_OR_HANG {
             match status {
                 404 | 410 => self.pushes.subscribers.get_mut(&endpoint).unwrap().is_gone = true,
@@ -351,8 +353,8 @@ impl World {
         }
     }
 
-    /// Simulates the effect of a crash of the object on its push requests: responses that it has not stored are lost, and push
-    /// services may still accept pending requests.
+    /// Simulates the effect of a crash of the object on its push requests. Responses that the object has not stored are lost.
+    /// Push services may still accept pending requests.
     pub fn lose_pushes(&mut self, namespace_index: usize) {
         // The last action may have sent push requests.
         self.check_new_pushes();

@@ -23,7 +23,7 @@ impl Rng {
         (self.next_u64() % end as u64) as usize
     }
 
-    /// A number from `min` to `max`, inclusive.
+    /// A number from `min` to `max`, both included.
     pub fn between(&mut self, min: u64, max: u64) -> u64 {
         min + self.next_u64() % (max - min + 1)
     }

@@ -16,7 +16,7 @@ use super::world::{NEIGHBOUR, TEAM, World};
 struct EventLog {
     /// Events by number.
     events: BTreeMap<u64, Value>,
-    /// Ranges of event numbers without events. A range excludes its first number and includes its second.
+    /// Ranges of event numbers without events. A range excludes its start and includes its end.
     gaps: Vec<(u64, u64)>,
 }
 
@@ -31,13 +31,13 @@ impl World {
     /// The number of the last event before the start of the log.
     fn log_start(&self, namespace_index: usize) -> u64 {
         let head = self.objects[namespace_index].rt.kv_list(HEAD_KEY).pop();
-        // `on` or `off`, and the number.
+        // The value is `on NUMBER` or `off NUMBER`.
         let start = head.map_or(0, |(_, head)| head.split(' ').nth(1).unwrap().parse().unwrap());
-        start.max(self.log_floor(namespace_index))
+        start.max(self.last_trimmed_number(namespace_index))
     }
 
     /// The number of the last event that was deleted because the log was full. Only runs with large values fill the log.
-    fn log_floor(&self, namespace_index: usize) -> u64 {
+    fn last_trimmed_number(&self, namespace_index: usize) -> u64 {
         let name = self.objects[namespace_index].name;
         let floor = format!("SELECT coalesce(min(floor), 0) FROM events WHERE namespace = '{name}'");
         self.remaining_large_values.map_or(0, |_| u64::try_from(self.db.sqlite.number(&floor)).unwrap())
@@ -47,7 +47,7 @@ impl World {
     fn read_log(&self, namespace_index: usize) -> EventLog {
         let name = self.objects[namespace_index].name;
         let mut log = EventLog { events: BTreeMap::new(), gaps: Vec::new() };
-        // Rows with a message that was deleted.
+        // Rows that refer to a deleted message.
         let mut unreadable = Vec::new();
         let rows = format!("SELECT floor, last, body FROM events WHERE namespace = '{name}' ORDER BY last");
         for row in self.db.sqlite.select(&rows) {
@@ -72,7 +72,7 @@ impl World {
         }
         let end_of_gaps = log.gaps.iter().map(|(_, end)| *end).max().unwrap_or(0);
         log.gaps.append(&mut unreadable);
-        // A merge has renumbered the messages to which events before it refer.
+        // A gap is also written by a merge, which renumbers the messages that earlier events refer to.
         for (number, event) in log.events.range_mut(..=end_of_gaps) {
             if event["type"] == "message-received" {
                 *event = self.oracles[namespace_index].events.get(number).cloned().unwrap_or(Value::Null);
@@ -101,19 +101,19 @@ impl World {
         rows.into_iter().next().map(|row| text(row.into_iter().next()))
     }
 
-    /// Whether a client that resumes may receive a gap: the log starts after its last event, or a merge has renumbered
-    /// messages after that event, or a message after it was deleted. Faults, hibernation and restarts cause no gaps.
+    /// Whether a client that resumes may receive a gap: the log starts after the client's last event, or a merge or a deletion
+    /// has changed messages of later events. Faults, hibernation and restarts cause no gaps.
     pub fn may_miss_events(&self, i: usize) -> bool {
         let (namespace_index, last) = (self.webs[i].namespace_index, self.webs[i].last_number);
-        // The log may have ended, and have started again at the same number.
+        // The log may have ended, and a new log may have started at the same number.
         let may_be_expired = last / 1_000 + LOG_RETENTION_MS <= self.now();
         may_be_expired
             || last < self.log_start(namespace_index)
             || self.read_log(namespace_index).gaps.iter().any(|(_, end)| *end > last)
     }
 
-    /// Whether a connected client may receive a gap: the outcome of a batch was unknown when the log was started, or a merge has
-    /// renumbered the messages of its session, or a fault occurred in a merge.
+    /// Whether a connected client may receive a gap: the outcome of a batch was unknown when the log was started, a merge has
+    /// renumbered the messages of the client's session, or a fault occurred in a merge.
     pub fn may_receive_gap(&self, i: usize) -> bool {
         let (namespace_index, last) = (self.webs[i].namespace_index, self.webs[i].last_number);
         let may_be_unlogged =
@@ -123,8 +123,8 @@ impl World {
                 && self.read_log(namespace_index).gaps.iter().any(|(_, end)| *end > last)
     }
 
-    /// Checks that each connected client has received all events of its subscription, and only committed events. While the outcome
-    /// of a batch is unknown, only the events that some client has received must have reached all clients.
+    /// Checks that each connected client has received all events of its subscription, and only committed events. While the
+    /// outcome of a batch is unknown, an event that no client has received may be missing.
     pub fn check_events(&self) {
         for namespace_index in [TEAM, NEIGHBOUR] {
             let (log, start) = (self.read_log(namespace_index), self.log_start(namespace_index));

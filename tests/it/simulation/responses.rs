@@ -6,7 +6,7 @@ use session_gateway_hub::hub::base::error::Error;
 use super::cli::Phase;
 use super::connections::ConnectionId;
 use super::object::Response;
-use super::oracle::{Existence, LowerBound};
+use super::oracle::{Existence, ReportedState};
 use super::world::{PendingRequest, World};
 use crate::support::rest::Reply;
 
@@ -33,7 +33,7 @@ pub enum Purpose {
     },
     GetSession {
         session: String,
-        lower_bound: LowerBound,
+        reported_state: ReportedState,
     },
     /// Gets a session of an idle world, to compare it with the database.
     Compare {
@@ -57,15 +57,14 @@ pub enum Purpose {
         request: String,
         approved: bool,
     },
-    /// Archives a session.
-    End {
+    Archive {
         session: String,
     },
     Abort {
         session: String,
     },
     /// Switches a session to remote mode, or sets its permission mode.
-    Control {
+    SwitchOrSetMode {
         session: String,
     },
     Delete {
@@ -108,9 +107,9 @@ impl Purpose {
             | Self::Message { session, .. }
             | Self::Rename { session, .. }
             | Self::Permission { session, .. }
-            | Self::End { session }
+            | Self::Archive { session }
             | Self::Abort { session }
-            | Self::Control { session }
+            | Self::SwitchOrSetMode { session }
             | Self::Delete { session }
             | Self::Resume { session }
             | Self::ReadFile { session, .. } => Some(session),
@@ -130,7 +129,7 @@ impl Purpose {
 
     /// Whether the request may end the session `id`.
     pub fn ends(&self, id: &str) -> bool {
-        let (Self::End { session } | Self::Abort { session } | Self::Delete { session } | Self::Resume { session }) =
+        let (Self::Archive { session } | Self::Abort { session } | Self::Delete { session } | Self::Resume { session }) =
             self
         else {
             return false;
@@ -156,8 +155,8 @@ impl World {
                 self.clis[*cli].phase = Phase::Disconnected
             }
             Purpose::EventStream { web } => self.webs[*web].is_connecting = false,
-            Purpose::End { session } | Purpose::Abort { session } | Purpose::Resume { session } => {
-                self.oracle(request.namespace_index).record_end(session)
+            Purpose::Archive { session } | Purpose::Abort { session } | Purpose::Resume { session } => {
+                self.oracle(request.namespace_index).record_possible_end(session)
             }
             Purpose::Subscribe { endpoint } | Purpose::Unsubscribe { endpoint } => {
                 self.on_subscription_changed(endpoint, None);
@@ -177,8 +176,8 @@ impl World {
             Purpose::Tag { cli: Some(cli), .. } | Purpose::Machine { cli } => {
                 self.clis[*cli].phase = Phase::Disconnected
             }
-            Purpose::End { session } | Purpose::Abort { session } | Purpose::Resume { session } => {
-                self.oracle(namespace_index).record_end(session);
+            Purpose::Archive { session } | Purpose::Abort { session } | Purpose::Resume { session } => {
+                self.oracle(namespace_index).record_possible_end(session);
             }
             Purpose::Subscribe { endpoint } | Purpose::Unsubscribe { endpoint } => {
                 self.on_subscription_changed(endpoint, None);
@@ -199,16 +198,19 @@ impl World {
                 purpose,
                 Purpose::Permission { .. }
                     | Purpose::Abort { .. }
-                    | Purpose::Control { .. }
+                    | Purpose::SwitchOrSetMode { .. }
                     | Purpose::Resume { .. }
                     | Purpose::Spawn
             ),
             (503, "no_machine_online") | (504, "resume_failed") => matches!(purpose, Purpose::Resume { .. }),
             (409, "session_inactive") => matches!(
                 purpose,
-                Purpose::Message { .. } | Purpose::Permission { .. } | Purpose::Abort { .. } | Purpose::Control { .. }
+                Purpose::Message { .. }
+                    | Purpose::Permission { .. }
+                    | Purpose::Abort { .. }
+                    | Purpose::SwitchOrSetMode { .. }
             ),
-            (409, "mode_not_applied") => matches!(purpose, Purpose::Control { .. }),
+            (409, "mode_not_applied") => matches!(purpose, Purpose::SwitchOrSetMode { .. }),
             (409, "session_active") => matches!(purpose, Purpose::Delete { .. }),
             (409, "version_conflict") => matches!(purpose, Purpose::Rename { expected: Some(_), .. }),
             // The runner of the machine has not registered yet.
@@ -229,8 +231,8 @@ impl World {
         match &request.purpose {
             Purpose::Tag { tag, cli, race } => self.on_session(namespace_index, tag, *cli, *race, &body["session"]),
             Purpose::Machine { cli } => self.cli_open_socket(*cli),
-            Purpose::GetSession { lower_bound, .. } => {
-                self.oracle(namespace_index).observe_snapshot(&body["session"], lower_bound);
+            Purpose::GetSession { reported_state, .. } => {
+                self.oracle(namespace_index).observe_snapshot(&body["session"], reported_state);
             }
             Purpose::Compare { .. } => self.sessions_to_compare.push((namespace_index, body["session"].clone())),
             Purpose::List { deleted } => {
@@ -255,7 +257,7 @@ impl World {
                 let previous = record.approved.replace(*approved);
                 assert!(previous.is_none(), "request {request} was answered twice: {previous:?} and {approved}");
             }
-            Purpose::End { session } => self.oracle(namespace_index).record_end(session),
+            Purpose::Archive { session } => self.oracle(namespace_index).record_possible_end(session),
             Purpose::Abort { session } => self.oracle(namespace_index).session(session).aborts += 1,
             Purpose::Delete { session } => {
                 let record = self.oracle(namespace_index).session(session);
@@ -275,7 +277,7 @@ impl World {
                     body["sessionId"].as_str().is_none_or(|id| self.oracles[namespace_index].sessions.contains_key(id));
                 assert!(is_known && body["success"].is_boolean(), "an unknown session was spawned: {body}");
             }
-            Purpose::Control { .. } | Purpose::UnsubscribeForeign => {}
+            Purpose::SwitchOrSetMode { .. } | Purpose::UnsubscribeForeign => {}
             Purpose::Subscribe { endpoint } => self.on_subscription_changed(endpoint, Some(true)),
             Purpose::Unsubscribe { endpoint } => self.on_subscription_changed(endpoint, Some(false)),
             Purpose::PushLog => self.check_log(namespace_index, body["log"].as_array().unwrap()),
@@ -297,7 +299,7 @@ impl World {
         let id = session["id"].as_str().unwrap();
         assert!(session["tag"] == tag, "the response to {tag} is {session}");
         self.observe_session(namespace_index, id, tag);
-        self.oracle(namespace_index).observe_snapshot(session, &LowerBound::default());
+        self.oracle(namespace_index).observe_snapshot(session, &ReportedState::default());
         if let Some(race) = race {
             let previous = self.session_by_race.insert(race, id.to_owned());
             // A request after a deletion of the session gets a new one.
@@ -368,7 +370,7 @@ impl World {
     }
 
     fn on_resumed(&mut self, namespace_index: usize, old: &str, active: &str) {
-        self.oracle(namespace_index).record_end(old);
+        self.oracle(namespace_index).record_possible_end(old);
         if old == active {
             return;
         }

@@ -1,4 +1,5 @@
-//! A deterministic task scheduler. The caller chooses which task to poll next, so that every interleaving at an await is possible.
+//! A deterministic task scheduler. The caller chooses which task to poll next, so that every interleaving at an await is
+//! possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -90,7 +91,7 @@ impl Scheduler {
     }
 
     /// The number of unfinished tasks of an incarnation.
-    pub fn running(&self, incarnation: Incarnation) -> usize {
+    pub fn unfinished_tasks(&self, incarnation: Incarnation) -> usize {
         lock(&self.tasks).by_id.values().filter(|task| task.incarnation == incarnation).count()
     }
 

@@ -17,8 +17,8 @@ impl World {
         self.alarms_delayed = delayed;
     }
 
-    /// Lets all operations of the database fail or get no result for up to two minutes while the clients continue. The objects
-    /// may be reset meanwhile.
+    /// Stalls the database for up to two minutes, while the clients continue: all operations fail, or none gets a result. The
+    /// object may crash meanwhile.
     pub fn stall(&mut self) {
         match self.rng.below(3) {
             0 => self.db.start_silence(),

@@ -31,7 +31,7 @@ pub enum Step {
     Permission,
     PermissionRace,
     Abort,
-    Switch,
+    SwitchToRemote,
     SetMode,
     Archive,
     Delete,
@@ -86,7 +86,7 @@ const STEPS: &[(u64, Step)] = &[
     (6, Step::Permission),
     (3, Step::PermissionRace),
     (2, Step::Abort),
-    (1, Step::Switch),
+    (1, Step::SwitchToRemote),
     (2, Step::SetMode),
     (2, Step::Archive),
     (2, Step::Delete),
@@ -149,7 +149,7 @@ impl World {
     pub fn take_random_step(&mut self) {
         let step = self.rng.weighted(STEPS);
         let namespace_index = if self.rng.chance(90) { TEAM } else { NEIGHBOUR };
-        self.step(format!("{step:?} in {}", self.objects[namespace_index].name));
+        self.log_step(format!("{step:?} in {}", self.objects[namespace_index].name));
         self.reconnect_watchers();
         self.take_step(step, namespace_index);
         let actions = match self.rng.below(10) {
@@ -188,7 +188,7 @@ impl World {
             | Step::Permission
             | Step::PermissionRace
             | Step::Abort
-            | Step::Switch
+            | Step::SwitchToRemote
             | Step::SetMode
             | Step::Archive
             | Step::Delete
@@ -233,7 +233,7 @@ impl World {
                 let ms = self.rng.between(10_000, 12_000);
                 self.advance(ms);
                 let hibernated = self.objects[namespace_index].hibernate();
-                self.detail(|| format!("hibernated: {hibernated}"));
+                self.log_detail(|| format!("hibernated: {hibernated}"));
             }
             Step::Crash => self.crash_step(namespace_index),
             Step::Fault => self.inject_fault(),

@@ -7,7 +7,7 @@ use super::oracle::ValueKind;
 use super::world::World;
 
 impl World {
-    /// Updates the metadata, sometimes with a stale expected version.
+    /// Updates the metadata of the CLI's session, sometimes with a stale expected version.
     pub fn update_metadata(&mut self, i: usize) {
         let Some(session) = self.clis[i].session() else { return };
         let (version, mut value) = self.clis[i].values.get(&ValueKind::Metadata).cloned().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Simulated web clients that subscribe to events, disconnect, and resume with the id of their last event. Watchers are web
-//! clients that never disconnect by themselves. Their events are the reference for those of the other web clients.
+//! Simulated web clients that subscribe to events, disconnect, and resume with the id of their last event. A watcher is a web
+//! client that never disconnects by itself. The events of the watchers are compared with the events of other web clients.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub struct Web {
     pub session: Option<String>,
     format: Format,
     pub is_visible: bool,
-    /// The device that it names.
+    /// The device that the client names in its query.
     pub device: Option<String>,
     pub is_watcher: bool,
     pub connection: Option<ConnectionId>,
@@ -31,9 +31,9 @@ pub struct Web {
     last_id: Option<String>,
     /// The number of the last received event.
     pub last_number: u64,
-    /// The client must have received all events of its subscription with greater numbers.
+    /// An idle client must have received all events of its subscription with greater numbers.
     pub start_number: u64,
-    /// The events received after `start_number`, by number. Omits events for keep-alives that repeat a number.
+    /// The events received after `start_number`, by number. An event that repeats the number of the previous event is omitted.
     pub received: BTreeMap<u64, Value>,
 }
 
@@ -113,7 +113,7 @@ impl World {
             self.objects[namespace_index].incarnation(),
             Purpose::EventStream { web: i },
         );
-        self.detail(|| format!("?{number} event stream {query} after {last:?}"));
+        self.log_detail(|| format!("?{number} event stream {query} after {last:?}"));
         self.objects[namespace_index].subscribe(number, query, last, format);
     }
 
@@ -210,14 +210,14 @@ impl World {
     /// Checks the first event of a connection, which says whether the client resumes or has a gap.
     fn web_on_first_event(&mut self, i: usize, id: &str, number: u64, event: &Value) {
         assert!(event["type"] == "connection-changed", "unexpected first event: {event}");
-        let may_miss = self.may_miss_events(i);
+        let may_have_missed_events = self.may_miss_events(i);
         let web = &mut self.webs[i];
         let resumed = event["data"]["resume"] == "ok";
         match &web.last_id {
             Some(last_id) if resumed => assert!(last_id == id, "a client that resumed after {last_id} received {id}"),
             last_id => {
                 assert!(resumed || last_id.is_some(), "a gap for a new client");
-                assert!(resumed || may_miss, "an unexpected gap: {event}");
+                assert!(resumed || may_have_missed_events, "an unexpected gap: {event}");
                 self.web_reset(i, number);
             }
         }

@@ -1,4 +1,4 @@
-//! Steps of web clients that are HTTP requests.
+//! The steps in which a web client sends an HTTP request.
 
 use serde_json::json;
 
@@ -32,13 +32,13 @@ impl World {
                 let text = format!("{}-{local_id}", self.objects[namespace_index].name);
                 self.oracle(namespace_index).record_draft(&local_id, &session, &text);
                 self.oracle(namespace_index).messages.get_mut(&local_id).unwrap().is_from_web = true;
-                self.web_send(namespace_index, &local_id);
+                self.send_web_message(namespace_index, &local_id);
             }
             Step::WebRepeat => {
                 let sent_by_web = self.oracles[namespace_index].messages.iter().filter(|(_, sent)| sent.is_from_web);
                 let sent_by_web: Vec<String> = sent_by_web.map(|(id, _)| id.clone()).collect();
                 if let Some(local_id) = self.rng.pick(&sent_by_web) {
-                    self.web_send(namespace_index, &local_id);
+                    self.send_web_message(namespace_index, &local_id);
                 }
             }
             Step::Rename => self.rename(namespace_index, session),
@@ -54,23 +54,23 @@ impl World {
                     self.answer_permission(namespace_index, &session, &request, false);
                 }
             }
-            Step::Abort => self.end_session(namespace_index, "abort", Purpose::Abort { session }),
-            Step::Archive => self.end_session(namespace_index, "archive", Purpose::End { session }),
-            Step::Switch => self.control(namespace_index, session, "switch", String::new()),
+            Step::Abort => self.archive_or_abort(namespace_index, "abort", Purpose::Abort { session }),
+            Step::Archive => self.archive_or_abort(namespace_index, "archive", Purpose::Archive { session }),
+            Step::SwitchToRemote => self.switch_or_set_mode(namespace_index, session, "switch", String::new()),
             Step::SetMode => {
                 let mode = json!({"mode": self.rng.pick(&["default", "plan"])});
-                self.control(namespace_index, session, "permission-mode", mode.to_string());
+                self.switch_or_set_mode(namespace_index, session, "permission-mode", mode.to_string());
             }
             Step::Delete => {
                 let record = self.oracle(namespace_index).session(&session);
                 (record.existence, record.deletion_requested) = (Existence::Unknown, true);
-                self.oracle(namespace_index).record_end(&session);
+                self.oracle(namespace_index).record_possible_end(&session);
                 let path = format!("/api/sessions/{session}");
                 self.request(namespace_index, "DELETE", &path, String::new(), Purpose::Delete { session });
             }
             Step::Resume => {
                 for _ in 0..self.rng.between(1, 2) {
-                    self.oracle(namespace_index).record_end(&session);
+                    self.oracle(namespace_index).record_possible_end(&session);
                     let path = format!("/api/sessions/{session}/resume");
                     let purpose = Purpose::Resume { session: session.clone() };
                     self.request(namespace_index, "POST", &path, String::new(), purpose);
@@ -82,13 +82,13 @@ impl World {
     }
 
     pub fn get_session(&mut self, namespace_index: usize, session: &str) {
-        let lower_bound = self.oracles[namespace_index].lower_bound(session);
+        let reported_state = self.oracles[namespace_index].reported_state(session);
         let path = format!("/api/sessions/{session}");
-        let purpose = Purpose::GetSession { session: session.to_owned(), lower_bound };
+        let purpose = Purpose::GetSession { session: session.to_owned(), reported_state };
         self.request(namespace_index, "GET", &path, String::new(), purpose);
     }
 
-    fn web_send(&mut self, namespace_index: usize, local_id: &str) {
+    fn send_web_message(&mut self, namespace_index: usize, local_id: &str) {
         let sent = &self.oracles[namespace_index].messages[local_id];
         let (session, text) = (sent.session.clone(), sent.text.clone());
         self.oracle(namespace_index).record_send(local_id, None);
@@ -130,17 +130,17 @@ impl World {
         self.request(namespace_index, "POST", &path, String::new(), purpose);
     }
 
-    fn end_session(&mut self, namespace_index: usize, action: &str, purpose: Purpose) {
-        let (Purpose::End { session } | Purpose::Abort { session }) = &purpose else { return };
-        self.oracle(namespace_index).record_end(session);
+    fn archive_or_abort(&mut self, namespace_index: usize, action: &str, purpose: Purpose) {
+        let (Purpose::Archive { session } | Purpose::Abort { session }) = &purpose else { return };
+        self.oracle(namespace_index).record_possible_end(session);
         let path = format!("/api/sessions/{session}/{action}");
         self.request(namespace_index, "POST", &path, String::new(), purpose);
     }
 
-    /// Switches the session or sets its mode.
-    fn control(&mut self, namespace_index: usize, session: String, action: &str, body: String) {
+    /// Switches the session to remote mode, or sets its permission mode.
+    fn switch_or_set_mode(&mut self, namespace_index: usize, session: String, action: &str, body: String) {
         let path = format!("/api/sessions/{session}/{action}");
-        self.request(namespace_index, "POST", &path, body, Purpose::Control { session });
+        self.request(namespace_index, "POST", &path, body, Purpose::SwitchOrSetMode { session });
     }
 
     pub fn read_file(&mut self, namespace_index: usize, session: String) {
@@ -155,7 +155,7 @@ impl World {
         self.request(namespace_index, "POST", &path, json!({"directory": "/code"}).to_string(), Purpose::Spawn);
     }
 
-    /// Sends ten concurrent requests for the session of the same new tag.
+    /// Sends ten concurrent requests to create a session, all with the same new tag.
     pub fn tag_race(&mut self, namespace_index: usize) {
         let race = self.next_number();
         let tag = format!("/{}-race-{race}", self.objects[namespace_index].name);

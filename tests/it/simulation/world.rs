@@ -14,9 +14,9 @@ use session_gateway_hub::store::memory::Memory;
 use super::cli::Cli;
 use super::connections::{Connection, ConnectionId};
 use super::database::{CallId, RemoteDatabase};
-use super::large::max_large;
+use super::large::max_large_values;
 use super::log::{Log, truncate};
-use super::memory::fills_memory;
+use super::memory::has_filler_sessions;
 use super::object::{Object, Response, ResponseQueue};
 use super::oracle::{Existence, Oracle};
 use super::pushes::Pushes;
@@ -25,14 +25,14 @@ use super::responses::Purpose;
 use super::scheduler::{Incarnation, Scheduler, TaskId, lock};
 use super::web::Web;
 
-use crate::support::SleepClock;
+use crate::support::FakeEnvironment;
 use crate::support::sqlite::Sqlite;
 
 /// The indices of the namespaces. Most steps affect the first.
 pub const TEAM: usize = 0;
 pub const NEIGHBOUR: usize = 1;
 
-/// An outage that lasts this long in [`World::run_until_idle`] ends, in milliseconds.
+/// The time after which [`World::run_until_idle`] ends an outage, in milliseconds.
 const MAX_OUTAGE_MS: u64 = 600_000;
 
 /// A world that needs more actions to become idle has an endless loop.
@@ -43,11 +43,11 @@ pub struct PendingRequest {
     pub namespace_index: usize,
     pub incarnation: Incarnation,
     pub purpose: Purpose,
-    /// The number of database faults before the request.
+    /// The number of database faults whose error the hub had received before the request.
     pub faults: u64,
 }
 
-/// A merge of two sessions, in progress or possible. It deletes `old` and renumbers the messages of both.
+/// A merge of two sessions that the hub may be executing. It deletes `old` and renumbers the messages of both.
 #[derive(Debug, Clone)]
 pub struct Merge {
     pub namespace_index: usize,
@@ -59,7 +59,8 @@ pub struct Merge {
 #[derive(Debug, Clone, Copy)]
 enum Action {
     Task(TaskId),
-    Call(CallId),
+    /// Executes an operation of the database, or delivers its result.
+    DatabaseCall(CallId),
     /// Delivers a frame to the hub.
     DeliverToHub(ConnectionId),
     /// Delivers a frame to the client.
@@ -86,7 +87,7 @@ pub struct World {
     pub alarms_delayed: bool,
     /// The number of crashes of objects. A crash may lose events.
     pub crashes: u64,
-    /// The session that concurrent requests for one tag received, by the number of the race.
+    /// For each race of requests for one new tag: the session in the first response, by the number of the race.
     pub session_by_race: BTreeMap<u64, String>,
     pub merges_in_progress: Vec<Merge>,
     /// Received sessions to compare with the database, with the indices of their namespaces.
@@ -94,7 +95,8 @@ pub struct World {
     pub pushes: Pushes,
     /// The number of large messages and values that clients may still send; `None` in a run without any.
     pub remaining_large_values: Option<u64>,
-    pub fills_memory: bool,
+    /// Whether the run has large sessions that fill the hub's memory.
+    pub has_filler_sessions: bool,
     last_number: u64,
 }
 
@@ -103,13 +105,21 @@ impl World {
         let scheduler = Arc::new(Scheduler::default());
         let db = Arc::new(RemoteDatabase::new(Arc::new(Sqlite::with_schema())));
         if seed.is_multiple_of(3) {
-            db.set_far();
+            db.add_round_trip_time();
         }
         let responses = ResponseQueue::default();
         let memory_budget = Arc::<MemoryBudget>::default();
-        let object = |name, first| {
+        let object = |name, first_incarnation| {
             let (db, scheduler) = (Arc::clone(&db), Arc::clone(&scheduler));
-            Object::new(name, seed, first, db, scheduler, Arc::clone(&responses), Arc::clone(&memory_budget))
+            Object::new(
+                name,
+                seed,
+                first_incarnation,
+                db,
+                scheduler,
+                Arc::clone(&responses),
+                Arc::clone(&memory_budget),
+            )
         };
         Self {
             rng: Rng::new(seed),
@@ -129,8 +139,8 @@ impl World {
             merges_in_progress: Vec::new(),
             sessions_to_compare: Vec::new(),
             pushes: Pushes::default(),
-            remaining_large_values: max_large(seed),
-            fills_memory: fills_memory(seed),
+            remaining_large_values: max_large_values(seed),
+            has_filler_sessions: has_filler_sessions(seed),
             last_number: 0,
         }
     }
@@ -146,16 +156,16 @@ impl World {
     }
 
     /// Logs a step.
-    pub fn step(&self, text: impl AsRef<str>) {
+    pub fn log_step(&self, text: impl AsRef<str>) {
         let line = format!("{:>7} {}", self.now() % 10_000_000, text.as_ref());
         lock(&self.log).lines.push(truncate(line));
     }
 
-    /// Logs a detail of a verbose run.
-    pub fn detail(&self, text: impl FnOnce() -> String) {
+    /// Logs a detail if the run is verbose.
+    pub fn log_detail(&self, text: impl FnOnce() -> String) {
         if lock(&self.log).verbose {
             let text = text();
-            self.step(format!("    {text}"));
+            self.log_step(format!("    {text}"));
         }
     }
 
@@ -163,14 +173,15 @@ impl World {
         &mut self.oracles[namespace_index]
     }
 
-    /// Records that a client received a session. Adds a watcher of a new session.
+    /// Records that a client received a session. If the session is new to the oracle, adds a watcher: a web client that
+    /// subscribes to the session.
     pub fn observe_session(&mut self, namespace_index: usize, id: &str, tag: &str) {
         if self.oracle(namespace_index).observe_session(id, tag) {
             self.add_watcher(namespace_index, Some(id));
         }
     }
 
-    /// Records that the hub may merge two sessions, because a runner resumes the old one with the new one.
+    /// Records that the hub may merge two sessions, because a runner resumed the session `old` as the session `new`.
     pub fn begin_merge(&mut self, namespace_index: usize, old: &str, new: &str) {
         for id in [old, new] {
             self.oracle(namespace_index).session(id).is_merging = true;
@@ -179,7 +190,7 @@ impl World {
         self.oracle(namespace_index).merges += 1;
         self.merges_in_progress.push(Merge { namespace_index, old: old.to_owned(), new: new.to_owned() });
         if self.rng.chance(50) {
-            // Its completed requests may be in flight from the database during the merge.
+            // Makes the hub load the completed permission requests of `new`, possibly during the merge.
             self.get_session(namespace_index, new);
         }
     }
@@ -189,7 +200,7 @@ impl World {
     /// Sends a request to the object. Returns the number of the request.
     pub fn request(&mut self, namespace_index: usize, method: &str, path: &str, body: String, purpose: Purpose) -> u64 {
         let number = self.expect_response(namespace_index, self.objects[namespace_index].incarnation(), purpose);
-        self.detail(|| format!("?{number} {method} {path} {body}"));
+        self.log_detail(|| format!("?{number} {method} {path} {body}"));
         self.objects[namespace_index].request(number, method, path, body);
         number
     }
@@ -197,12 +208,12 @@ impl World {
     /// Requests a page of a session's history, which the worker reads without the object.
     pub fn request_page(&mut self, namespace_index: usize, session: &str, query: String, purpose: Purpose) -> u64 {
         let number = self.expect_response(namespace_index, 0, purpose);
-        self.detail(|| format!("?{number} messages of {session} {query}"));
+        self.log_detail(|| format!("?{number} messages of {session} {query}"));
         let (db, responses) = (Arc::clone(&self.db), Arc::clone(&self.responses));
         let (namespace, session) = (self.objects[namespace_index].namespace(), session.to_owned());
         // A memory budget of its own, so that the read never waits.
         let budget = Arc::new(MemoryBudget::default()).namespace_budget(namespace.as_ref());
-        let memory = Memory::new(budget, Arc::new(SleepClock::default()));
+        let memory = Memory::new(budget, Arc::new(FakeEnvironment::default()));
         let read = async move {
             let page =
                 read_messages(&*db, &memory, Reader::Cli, (&namespace, &session), &query).await.map(|page| page.text);
@@ -215,8 +226,8 @@ impl World {
     /// Registers a pending request.
     pub fn expect_response(&mut self, namespace_index: usize, incarnation: Incarnation, purpose: Purpose) -> u64 {
         let number = self.next_number();
-        // A fault before the request counts if its error is not yet reported.
-        let faults = self.db.reported_faults();
+        // A fault whose error the hub has not received yet may still make this request fail.
+        let faults = self.db.faults_seen_by_hub();
         self.pending.insert(number, PendingRequest { namespace_index, incarnation, purpose, faults });
         number
     }
@@ -236,7 +247,7 @@ impl World {
     fn actions(&mut self) -> Vec<Action> {
         self.check_new_pushes();
         let mut actions: Vec<Action> = self.scheduler.ready().into_iter().map(Action::Task).collect();
-        actions.extend(self.db.runnable().into_iter().map(Action::Call));
+        actions.extend(self.db.runnable().into_iter().map(Action::DatabaseCall));
         for (id, connection) in &mut self.connections {
             connection.queue_sent_frames();
             actions.extend(
@@ -256,24 +267,24 @@ impl World {
         actions
     }
 
-    /// Runs a random action. Returns false when none is possible.
+    /// Runs a random action. Returns false when no action is possible.
     fn run_random_action(&mut self) -> bool {
         let actions = self.actions();
         let Some(action) = self.rng.pick(&actions) else { return false };
         match action {
             Action::Task(id) => self.scheduler.poll(id),
-            Action::Call(id) => {
-                self.detail(|| self.db.describe(id));
-                self.db.step(id);
+            Action::DatabaseCall(id) => {
+                self.log_detail(|| self.db.describe(id));
+                self.db.advance_call(id);
             }
             Action::DeliverToHub(id) => self.deliver_to_hub(id),
             Action::DeliverToClient(id) => self.deliver_to_client(id),
             Action::Respond => self.deliver_response(),
             Action::Alarm(namespace_index) => {
-                self.detail(|| format!("the alarm of {namespace_index} fires"));
+                self.log_detail(|| format!("the alarm of {namespace_index} fires"));
                 self.objects[namespace_index].fire_alarm();
             }
-            Action::Push(namespace_index, number) => self.push_step(namespace_index, number),
+            Action::Push(namespace_index, number) => self.advance_push(namespace_index, number),
         }
         true
     }
@@ -281,7 +292,7 @@ impl World {
     fn deliver_response(&mut self) {
         let Some((number, response)) = lock(&self.responses).pop_front() else { return };
         let request = self.pending.remove(&number).expect("two responses to one request");
-        self.detail(|| format!("!{number} {response}"));
+        self.log_detail(|| format!("!{number} {response}"));
         self.on_response(request, Some(response));
     }
 
@@ -310,7 +321,7 @@ impl World {
         }
     }
 
-    /// Runs actions until none is possible without a step of a client or of the clock.
+    /// Runs actions and advances the clock until only a step of a client can cause another action.
     pub fn run_until_idle(&mut self) {
         self.connections.values_mut().for_each(|connection| connection.is_paused = false);
         let ends_at = self.now() + MAX_OUTAGE_MS;
@@ -323,9 +334,9 @@ impl World {
             }
             let is_waiting = |object: &Object| object.rt.fake.sleeping_tasks() > 0 || !object.rt.outbox.is_empty();
             if !self.db.has_round_trips() && !self.objects.iter().any(is_waiting) {
-                return self.db.mark_faults_reported();
+                return self.db.mark_faults_seen();
             }
-            // A task waits for a retry, a push service or a far database.
+            // A task waits for a retry, a push service or the round trip to the database.
             self.advance(50);
         }
         panic!("the world does not become idle");

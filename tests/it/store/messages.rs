@@ -3,7 +3,7 @@
 use crate::support::sqlite::Sqlite;
 use crate::support::store::{
     Cache, commit_as, find_by_local_ids, json, load_by_tag, load_summaries, memory, message, put, put_messages,
-    queue_of, seqs, session, stored, team,
+    queue_of, seqs, session, stored, team_namespace,
 };
 use proptest::prelude::*;
 use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_LOCAL_ID_LOOKUPS, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
@@ -39,7 +39,7 @@ async fn another_message_with_the_same_seq_fails_the_whole_batch() {
     let conflicting = Message { id: "another".into(), ..message(1, None) };
     let mut write_queue = queue_of("s", [conflicting, message(2, None)]);
     write_queue.queue_session("s", SessionColumns::Small);
-    let error = commit_as(&db, &team(), write_queue, &Cache::with(&second_writer)).await.unwrap_err();
+    let error = commit_as(&db, &team_namespace(), write_queue, &Cache::with(&second_writer)).await.unwrap_err();
     assert!(matches!(error, DbError::Refused(_)), "{error}");
     assert_eq!(seqs(&db, "s", PageRange::After(0), 10).await.0, [1]);
     let stored = stored(&db, "s").await;
@@ -47,7 +47,7 @@ async fn another_message_with_the_same_seq_fails_the_whole_batch() {
 }
 
 #[tokio::test]
-async fn a_message_does_not_write_the_row_of_its_session_which_is_read_with_its_last_message() {
+async fn a_message_does_not_write_the_row_of_its_session_because_the_seq_is_read_from_the_last_message() {
     let db = Sqlite::with_schema();
     let owner = session("s", "/code");
     put(&db, &owner).await;
@@ -57,8 +57,8 @@ async fn a_message_does_not_write_the_row_of_its_session_which_is_read_with_its_
     assert_eq!(db.number("SELECT seq FROM sessions"), 0);
     let expected = Session { seq: 2, updated_at: 9_000, ..owner };
     assert_eq!(stored(&db, "s").await, expected);
-    assert_eq!(load_by_tag(&db, &team(), "/code").await.unwrap(), Some(expected));
-    assert_eq!(load_summaries(&db, &team()).await.unwrap()[0].updated_at, 9_000);
+    assert_eq!(load_by_tag(&db, &team_namespace(), "/code").await.unwrap(), Some(expected));
+    assert_eq!(load_summaries(&db, &team_namespace()).await.unwrap()[0].updated_at, 9_000);
 }
 
 #[tokio::test]
@@ -70,7 +70,7 @@ async fn a_local_id_is_unique_within_a_session() {
     put_messages(&db, &owner, [message(1, Some("same"))]).await;
     put_messages(&db, &other_session, [message(1, Some("same"))]).await;
     let write_queue = queue_of("s", [message(2, Some("same"))]);
-    assert!(commit_as(&db, &team(), write_queue, &Cache::with(&owner)).await.is_err());
+    assert!(commit_as(&db, &team_namespace(), write_queue, &Cache::with(&owner)).await.is_err());
     assert_eq!(seqs(&db, "s", PageRange::After(0), 10).await.0, [1]);
 }
 
@@ -78,7 +78,7 @@ async fn a_local_id_is_unique_within_a_session() {
 async fn a_message_for_a_session_that_does_not_exist_is_rejected() {
     let db = Sqlite::with_schema();
     let write_queue = queue_of("nowhere", [message(1, None)]);
-    assert!(commit_as(&db, &team(), write_queue, &Cache::default()).await.is_err());
+    assert!(commit_as(&db, &team_namespace(), write_queue, &Cache::default()).await.is_err());
     assert_eq!(db.number("SELECT count(*) FROM messages"), 0);
 }
 
@@ -136,7 +136,7 @@ async fn the_search_for_todos_reads_no_message_of_a_session_with_todos() {
         put(&db, &owner).await;
         put_messages(&db, &owner, (1..=messages).map(|seq| message(seq, None))).await;
         db.take_most_steps();
-        let select = messages::select_todo_candidates(&team(), &owner.id, 1, MAX_SAFE_INTEGER);
+        let select = messages::select_todo_candidates(&team_namespace(), &owner.id, 1, MAX_SAFE_INTEGER);
         assert!(query(&db, select).await.unwrap().is_empty());
         steps_by_history.push(db.take_most_steps());
     }
@@ -150,8 +150,9 @@ async fn a_large_batch_is_split_into_parameters_within_the_limits_of_d1() {
     put(&db, &owner).await;
     let content = json(&format!("\"{}\"", "x".repeat(100_000)));
     let messages = (1..=35).map(|seq| Message { content: content.clone(), ..message(seq, None) });
-    let mut statements = queue_of("s", messages).take_batch(&team(), &&Cache::with(&owner)).unwrap().statements;
-    let sizes: Vec<usize> = statements.iter().flat_map(|s| &s.params).map(size).collect();
+    let mut statements =
+        queue_of("s", messages).take_batch(&team_namespace(), &&Cache::with(&owner)).unwrap().statements;
+    let sizes: Vec<usize> = statements.iter().flat_map(|s| &s.params).map(size_in_bytes).collect();
     assert!(sizes.iter().all(|size| *size <= 2_000_000), "{sizes:?}");
     let inserts = statements.iter().filter(|s| s.sql.contains("INSERT INTO messages")).count();
     assert!((2..=5).contains(&inserts), "35 rows of 100 KB go into {inserts} statements");
@@ -159,7 +160,7 @@ async fn a_large_batch_is_split_into_parameters_within_the_limits_of_d1() {
     assert_eq!(db.number("SELECT count(*) FROM messages"), 35);
 }
 
-fn size(value: &Value) -> usize {
+fn size_in_bytes(value: &Value) -> usize {
     match value {
         Value::Text(text) => text.len(),
         Value::Null | Value::Integer(_) => 8,
@@ -174,7 +175,7 @@ async fn a_message_of_maximum_size_can_be_stored_whatever_characters_it_contains
         put(&db, &owner).await;
         let text = format!("\"{}\"", character.repeat((MAX_CONTENT_BYTES - 2) / character.len()));
         let write_queue = queue_of("s", [Message { content: json(&text), ..message(1, None) }]);
-        let result = commit_as(&db, &team(), write_queue, &Cache::with(&owner)).await;
+        let result = commit_as(&db, &team_namespace(), write_queue, &Cache::with(&owner)).await;
         assert_eq!(result, Ok(()), "a message of {character}");
     }
 }
@@ -188,7 +189,8 @@ async fn local_ids_are_read_newest_first() {
     put_messages(&db, &owner, messages).await;
     let reference = |seq: u64| MessageRef { id: format!("m{seq}"), seq, created_at: 1_000 + seq };
     let newest =
-        messages::read_local_ids(query(&db, messages::select_local_ids(&team(), "s", 2)).await.unwrap()).unwrap();
+        messages::read_local_ids(query(&db, messages::select_local_ids(&team_namespace(), "s", 2)).await.unwrap())
+            .unwrap();
     assert_eq!(newest, [("d".to_owned(), reference(4)), ("c".to_owned(), reference(3))]);
 }
 
@@ -249,12 +251,12 @@ proptest! {
             let owner = session("s", &tag);
             put(&db, &owner).await;
             put_messages(&db, &owner, [message(1, Some(&local))]).await;
-            let found = load_by_tag(&db, &team(), &tag).await.unwrap();
+            let found = load_by_tag(&db, &team_namespace(), &tag).await.unwrap();
             prop_assert_eq!(found.map(|s| s.tag), Some(tag));
             let pairs = [("s".to_owned(), local.clone())];
             let found = find_by_local_ids(&db, &pairs).await.unwrap().remove(0);
             prop_assert_eq!(found.map(|m| m.seq), Some(1));
-            let Found::Owned(page) = read_page(&db, &memory(), (&team(), "s"), PageRange::After(0), 1, None).await.unwrap() else { panic!() };
+            let Found::Owned(page) = read_page(&db, &memory(), (&team_namespace(), "s"), PageRange::After(0), 1, None).await.unwrap() else { panic!() };
             let message: serde_json::Value = serde_json::from_str(&page.messages).unwrap();
             prop_assert_eq!(message["localId"].as_str(), Some(local.as_str()));
             Ok(())
@@ -272,7 +274,7 @@ async fn a_large_page_is_read_only_with_memory_for_it() {
     put_messages(&db, &owner, [large, message(2, None), in_a_row]).await;
     let memory = memory();
     let _others = memory.budget.reserve(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES - 5_000_000).unwrap();
-    let read = async |range| read_page(&db, &memory, (&team(), "s"), range, 1, None).await;
+    let read = async |range| read_page(&db, &memory, (&team_namespace(), "s"), range, 1, None).await;
     let Found::Owned(first) = read(PageRange::After(0)).await.unwrap() else { panic!() };
     let reads = db.read_count();
     assert_eq!(read(PageRange::After(0)).await.unwrap_err(), DbError::NoMemory);

@@ -1,5 +1,5 @@
-//! Upgrades: a database of each earlier schema, with the rows that a hub of that time wrote, gets the later migrations. Then the
-//! hub serves all of it.
+//! Upgrades: a database of each earlier schema, with the rows that a hub of that version wrote, gets the later migrations. Then
+//! the hub serves all of its data.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use session_gateway_hub::hub::base::ports::Runtime;
 /// The size of each part of a large value.
 const PART: usize = 1_000;
 
-/// Rows of the schemas from one migration up to another.
+/// Rows that a hub writes to a database with the schemas from migration `first` to migration `last`.
 struct Rows {
     first: usize,
     last: usize,
@@ -23,7 +23,7 @@ struct Rows {
 
 const LATEST: usize = usize::MAX;
 
-/// Each has the columns that its first schema had.
+/// Each statement has the columns of the schema `first`.
 const ROWS: [Rows; 14] = [
     // Sessions of two namespaces, the messages of one, a machine. A message needs no local id.
     Rows {
@@ -47,7 +47,7 @@ INSERT INTO machines (id, namespace, seq, created_at, updated_at, active, active
 VALUES ('k1', 'team', 0, 1000, 2000, 0, 2000, '{"host":"box","platform":"linux"}', 2, '{"status":"running"}', 3);
 INSERT INTO secrets (name, value) VALUES ('jwt', 'secret');"#,
     },
-    // The third message, before messages had parts and after.
+    // The third message of `s1`, before messages had parts.
     Rows {
         first: 1,
         last: 2,
@@ -137,7 +137,7 @@ INSERT INTO messages (session_id, seq, id, local_id, created_at, content) VALUES
     Rows { first: 10, last: LATEST, sql: "UPDATE fences SET history_epoch = 5 WHERE namespace = 'team';" },
 ];
 
-/// A database with the first migrations, the rows of a hub of that time, and then the other migrations.
+/// A database with the first `schema` migrations, the rows of a hub of that version, and then the other migrations.
 fn upgraded_from(schema: usize) -> Arc<Sqlite> {
     let db = Sqlite::without_schema();
     let migrations = Sqlite::migrations();
@@ -197,7 +197,7 @@ async fn assert_messages_are_served(world: &World, schema: usize) {
     assert_eq!(cli.emit_with_ack("message", &next).await["seq"], 4);
 }
 
-/// The merged session has the history of the other one, and accepts messages.
+/// Checks that the merged session has the history of the other session, and accepts messages.
 async fn assert_merged_session_is_served(world: &World) {
     let contents = async || {
         let page = world.get("/api/sessions/s4/messages").await.ok();
@@ -218,7 +218,7 @@ async fn assert_machine_is_served(world: &World) {
     assert_eq!(machine["runnerState"], json!({"status": "running"}));
 }
 
-/// The events of the log are replayed to a web client that had received the first.
+/// Checks that a web client which had received only the first event receives the other events of the log.
 async fn assert_events_are_replayed(world: &World) {
     let (greeting, mut web) =
         reconnect(world, "all=true&sessionId=s1", &event_id(world, 101).await, Format::Json).await;
@@ -290,7 +290,8 @@ async fn migrations_lose_no_row_and_break_no_reference() {
     }
 }
 
-/// D1 splits the SQL of a migration itself, and finds a trigger's end only if it is alone in its file, on one line.
+/// D1 splits the SQL of a migration into statements. It finds the end of a trigger only if the trigger is alone in its file
+/// and on one line.
 #[test]
 fn a_trigger_is_a_migration_of_its_own_on_one_line() {
     for sql in Sqlite::migrations() {

@@ -6,8 +6,8 @@ use crate::support::database_errors::{LIMITS_REACHED, UNKNOWN_OUTCOMES};
 use crate::support::run_until_idle;
 use crate::support::sqlite::{BatchKind, Sqlite};
 use crate::support::store::{
-    Cache, NoEffect, commit, commit_as, json, load_by_tag, load_summaries, memory, message, other, put, put_messages,
-    queue_of, seqs, session, stored, team,
+    Cache, NoEffect, commit, commit_as, json, load_by_tag, load_summaries, memory, message, other_namespace, put,
+    put_messages, queue_of, seqs, session, stored, team_namespace,
 };
 use session_gateway_hub::model::large::StoredField;
 use session_gateway_hub::model::machine::Machine;
@@ -19,7 +19,7 @@ use session_gateway_hub::store::write_queue::{SessionColumns, WriteQueue};
 use session_gateway_hub::store::{Database, DbError, Found, machines, removals, secrets, sessions};
 
 #[tokio::test]
-async fn a_session_is_read_back_as_it_was_written() {
+async fn a_session_is_read_as_it_was_written() {
     let db = Sqlite::with_schema();
     let full = Session {
         seq: 7,
@@ -39,9 +39,9 @@ async fn a_session_is_read_back_as_it_was_written() {
     };
     put(&db, &full).await;
     assert_eq!(stored(&db, "s").await, full);
-    assert_eq!(load_by_tag(&db, &team(), "/code").await.unwrap(), Some(full.clone()));
+    assert_eq!(load_by_tag(&db, &team_namespace(), "/code").await.unwrap(), Some(full.clone()));
     let summaries: Vec<SessionSummary> =
-        load_summaries(&db, &team()).await.unwrap().iter().map(SessionSummary::of).collect();
+        load_summaries(&db, &team_namespace()).await.unwrap().iter().map(SessionSummary::of).collect();
     assert_eq!(summaries, [SessionSummary::of(&SummaryFields::of(&full))]);
 
     let changed =
@@ -51,7 +51,7 @@ async fn a_session_is_read_back_as_it_was_written() {
 }
 
 #[tokio::test]
-async fn counters_are_written_without_the_rest_of_the_row() {
+async fn small_columns_are_written_without_the_other_columns_of_the_row() {
     let db = Sqlite::with_schema();
     put(&db, &session("s", "/code")).await;
     let changed = Session {
@@ -90,7 +90,8 @@ async fn json_is_stored_byte_for_byte() {
     assert_eq!(read.todos.unwrap().text(), "[ 1.0 ]");
 
     put_messages(&db, &opaque, [Message { content: json(text), ..message(1, Some("l \"1\" ü\n")) }]).await;
-    let Found::Owned(page) = read_page(&db, &memory(), (&team(), "s"), PageRange::After(0), 1, None).await.unwrap()
+    let Found::Owned(page) =
+        read_page(&db, &memory(), (&team_namespace(), "s"), PageRange::After(0), 1, None).await.unwrap()
     else {
         panic!()
     };
@@ -103,36 +104,36 @@ async fn json_is_stored_byte_for_byte() {
 #[tokio::test]
 async fn a_session_of_another_namespace_cannot_be_written_or_deleted() {
     let db = Sqlite::with_schema();
-    let foreign = Session { namespace: other(), ..session("s", "/code") };
+    let foreign = Session { namespace: other_namespace(), ..session("s", "/code") };
     put(&db, &foreign).await;
     let forged = Session { seq: 99, ..session("s", "/mine") };
-    for extent in [SessionColumns::Small, SessionColumns::All] {
+    for columns in [SessionColumns::Small, SessionColumns::All] {
         let mut write_queue = WriteQueue::default();
-        write_queue.queue_session("s", extent);
+        write_queue.queue_session("s", columns);
         commit(&db, write_queue, &Cache::with(&forged)).await;
     }
     let mut write_queue = WriteQueue::default();
     write_queue.delete_session("s");
     commit(&db, write_queue, &Cache::default()).await;
-    assert_eq!(sessions::load_by_id(&db, &other(), "s").await.unwrap(), Found::Owned(foreign));
+    assert_eq!(sessions::load_by_id(&db, &other_namespace(), "s").await.unwrap(), Found::Owned(foreign));
 }
 
 #[tokio::test]
 async fn a_tag_belongs_to_one_session_of_a_namespace() {
     let db = Sqlite::with_schema();
     put(&db, &session("s", "/code")).await;
-    put(&db, &Session { namespace: other(), ..session("o", "/code") }).await;
+    put(&db, &Session { namespace: other_namespace(), ..session("o", "/code") }).await;
     let second = session("t", "/code");
     let mut write_queue = WriteQueue::default();
     write_queue.queue_session("t", SessionColumns::All);
-    let error = commit_as(&db, &team(), write_queue, &Cache::with(&second)).await.unwrap_err();
+    let error = commit_as(&db, &team_namespace(), write_queue, &Cache::with(&second)).await.unwrap_err();
     assert!(matches!(error, DbError::Refused(_)), "{error}");
-    assert_eq!(load_by_tag(&db, &team(), "/code").await.unwrap().unwrap().id, "s");
-    assert_eq!(load_by_tag(&db, &other(), "/code").await.unwrap().unwrap().id, "o");
+    assert_eq!(load_by_tag(&db, &team_namespace(), "/code").await.unwrap().unwrap().id, "s");
+    assert_eq!(load_by_tag(&db, &other_namespace(), "/code").await.unwrap().unwrap().id, "o");
 }
 
 #[tokio::test]
-async fn a_deleted_session_disappears_and_frees_its_tag_at_once_and_its_rows_are_swept() {
+async fn a_deletion_frees_the_tag_at_once_and_a_sweep_deletes_the_rows_of_the_session() {
     let db = Sqlite::with_schema();
     let (deleted, remaining) = (session("s", "/code"), session("t", "/else"));
     for session in [&deleted, &remaining] {
@@ -144,16 +145,16 @@ async fn a_deleted_session_disappears_and_frees_its_tag_at_once_and_its_rows_are
     write_queue.queue_session("u", SessionColumns::All);
     write_queue.delete_session("s");
     commit(&db, write_queue, &Cache::with(&successor)).await;
-    assert_eq!(sessions::load_by_id(&db, &team(), "s").await.unwrap(), Found::Missing);
-    assert_eq!(load_by_tag(&db, &team(), "/code").await.unwrap().unwrap().id, "u");
+    assert_eq!(sessions::load_by_id(&db, &team_namespace(), "s").await.unwrap(), Found::Missing);
+    assert_eq!(load_by_tag(&db, &team_namespace(), "/code").await.unwrap().unwrap().id, "u");
     assert!(matches!(
-        read_page(&db, &memory(), (&team(), "s"), PageRange::After(0), 10, None).await.unwrap(),
+        read_page(&db, &memory(), (&team_namespace(), "s"), PageRange::After(0), 10, None).await.unwrap(),
         Found::Missing
     ));
-    assert_eq!(load_summaries(&db, &team()).await.unwrap().len(), 2);
-    assert!(!removals::sweep(&db, &other()).await.unwrap());
+    assert_eq!(load_summaries(&db, &team_namespace()).await.unwrap().len(), 2);
+    assert!(!removals::sweep(&db, &other_namespace()).await.unwrap());
     assert_eq!(db.number("SELECT count(*) FROM messages WHERE session_id = 's'"), 2);
-    assert!(!removals::sweep(&db, &team()).await.unwrap());
+    assert!(!removals::sweep(&db, &team_namespace()).await.unwrap());
     assert_eq!(db.number("SELECT count(*) FROM messages WHERE session_id = 's'"), 0);
     assert_eq!(db.number("SELECT count(*) FROM sessions WHERE id = 's'"), 0);
     assert_eq!(seqs(&db, "t", PageRange::After(0), 10).await.0, [1, 2]);
@@ -175,9 +176,9 @@ async fn deleted_sessions_are_swept_in_chunks_of_5000_messages_or_60_megabytes()
     commit(&db, write_queue, &Cache::default()).await;
     let mut remaining = Vec::new();
     loop {
-        let remain = removals::sweep(&db, &team()).await.unwrap();
+        let more_remain = removals::sweep(&db, &team_namespace()).await.unwrap();
         remaining.push(db.number("SELECT count(*) FROM messages"));
-        if !remain {
+        if !more_remain {
             break;
         }
     }
@@ -189,15 +190,16 @@ async fn deleted_sessions_are_swept_in_chunks_of_5000_messages_or_60_megabytes()
 async fn an_id_is_owned_foreign_or_missing() {
     let db = Sqlite::with_schema();
     put(&db, &session("mine", "/a")).await;
-    put(&db, &Session { namespace: other(), ..session("theirs", "/b") }).await;
-    let foreign = Session { namespace: other(), ..session("theirs", "/b") };
+    put(&db, &Session { namespace: other_namespace(), ..session("theirs", "/b") }).await;
+    let foreign = Session { namespace: other_namespace(), ..session("theirs", "/b") };
     let write_queue = queue_of("theirs", [message(1, None)]);
-    commit_as(&db, &other(), write_queue, &Cache::with(&foreign)).await.unwrap();
+    commit_as(&db, &other_namespace(), write_queue, &Cache::with(&foreign)).await.unwrap();
 
     for (id, owned, foreign) in [("mine", true, false), ("theirs", false, true), ("none", false, false)] {
-        let found = sessions::load_by_id(&db, &team(), id).await.unwrap();
+        let found = sessions::load_by_id(&db, &team_namespace(), id).await.unwrap();
         assert_eq!((matches!(found, Found::Owned(_)), found == Found::Foreign), (owned, foreign), "{id}");
-        let history = read_page(&db, &memory(), (&team(), id), PageRange::Before(None), 5, None).await.unwrap();
+        let history =
+            read_page(&db, &memory(), (&team_namespace(), id), PageRange::Before(None), 5, None).await.unwrap();
         assert!(matches!(&history, Found::Owned(page) if page.messages.is_empty()) == owned, "the history of {id}");
         assert_eq!(matches!(history, Found::Foreign), foreign, "the history of {id}");
     }
@@ -213,14 +215,14 @@ async fn five_hundred_sessions_are_written_in_one_statement() {
         write_queue.queue_session(&session.id, SessionColumns::All);
         cache.sessions.insert(session.id.clone(), session);
     }
-    let mut statements = write_queue.take_batch(&team(), &&cache).unwrap().statements;
+    let mut statements = write_queue.take_batch(&team_namespace(), &&cache).unwrap().statements;
     assert_eq!(statements.iter().filter(|s| s.sql.contains("INSERT INTO sessions")).count(), 1);
     db.batch(&mut statements).await.unwrap();
-    assert_eq!(load_summaries(&db, &team()).await.unwrap().len(), 500);
+    assert_eq!(load_summaries(&db, &team_namespace()).await.unwrap().len(), 500);
 }
 
 #[tokio::test]
-async fn a_machine_is_read_back_as_it_was_written_and_only_in_its_namespace() {
+async fn a_machine_is_read_as_it_was_written_and_only_in_its_namespace() {
     let db = Sqlite::with_schema();
     let machine = Machine {
         seq: 4,
@@ -230,7 +232,7 @@ async fn a_machine_is_read_back_as_it_was_written_and_only_in_its_namespace() {
         metadata_version: 2,
         runner_state: StoredField::Inline(json(r#"{"pid":12345678901234567890}"#)),
         runner_state_version: 3,
-        ..Machine::new("m".into(), team(), 1_000)
+        ..Machine::new("m".into(), team_namespace(), 1_000)
     };
     let cache = Cache { machines: HashMap::from([("m".into(), machine.clone())]), ..Cache::default() };
     let queued = || {
@@ -239,17 +241,17 @@ async fn a_machine_is_read_back_as_it_was_written_and_only_in_its_namespace() {
         write_queue
     };
     commit(&db, queued(), &cache).await;
-    assert_eq!(machines::load_all(&db, &team()).await.unwrap(), std::slice::from_ref(&machine));
-    assert_eq!(machines::load_all(&db, &other()).await.unwrap(), []);
-    assert_eq!(machines::find_owner(&db, &team(), "m").await.unwrap(), Found::Owned(()));
-    assert_eq!(machines::find_owner(&db, &other(), "m").await.unwrap(), Found::Foreign);
-    assert_eq!(machines::find_owner(&db, &team(), "n").await.unwrap(), Found::Missing);
+    assert_eq!(machines::load_all(&db, &team_namespace()).await.unwrap(), std::slice::from_ref(&machine));
+    assert_eq!(machines::load_all(&db, &other_namespace()).await.unwrap(), []);
+    assert_eq!(machines::find_owner(&db, &team_namespace(), "m").await.unwrap(), Found::Owned(()));
+    assert_eq!(machines::find_owner(&db, &other_namespace(), "m").await.unwrap(), Found::Foreign);
+    assert_eq!(machines::find_owner(&db, &team_namespace(), "n").await.unwrap(), Found::Missing);
 
-    let forged = Machine { seq: 99, namespace: other(), ..machine.clone() };
+    let forged = Machine { seq: 99, namespace: other_namespace(), ..machine.clone() };
     let cache = Cache { machines: HashMap::from([("m".into(), forged)]), ..Cache::default() };
-    let taken = commit_as(&db, &other(), queued(), &cache).await;
+    let taken = commit_as(&db, &other_namespace(), queued(), &cache).await;
     assert!(matches!(taken, Err(DbError::Refused(_))), "{taken:?}");
-    assert_eq!(machines::load_all(&db, &team()).await.unwrap(), [machine]);
+    assert_eq!(machines::load_all(&db, &team_namespace()).await.unwrap(), [machine]);
 }
 
 #[tokio::test]
@@ -263,13 +265,13 @@ async fn all_callers_get_the_secret_that_was_inserted_first() {
 #[tokio::test(start_paused = true)]
 async fn concurrent_inserts_of_a_secret_return_the_same_one() {
     let db = Sqlite::with_schema();
-    db.hold(BatchKind::Reads);
+    db.hold_results(BatchKind::Reads);
     let inserts =
         futures::future::join(secrets::get_or_insert(&db, "jwt", "one"), secrets::get_or_insert(&db, "jwt", "two"));
     let released = async {
         run_until_idle().await;
         assert_eq!(db.held_count(), 2, "both reads have found no secret");
-        db.release();
+        db.release_results();
     };
     let ((one, two), ()) = futures::future::join(inserts, released).await;
     assert_eq!(one.unwrap(), two.unwrap());
@@ -280,10 +282,10 @@ async fn a_database_without_a_schema_returns_the_error_for_a_missing_schema() {
     let db = Sqlite::without_schema();
     let errors = [
         secrets::get_or_insert(&db, "jwt", "x").await.unwrap_err(),
-        sessions::load_by_id(&db, &team(), "s").await.unwrap_err(),
-        load_summaries(&db, &team()).await.unwrap_err(),
-        machines::load_all(&db, &team()).await.unwrap_err(),
-        read_page(&db, &memory(), (&team(), "s"), PageRange::Before(None), 5, None).await.unwrap_err(),
+        sessions::load_by_id(&db, &team_namespace(), "s").await.unwrap_err(),
+        load_summaries(&db, &team_namespace()).await.unwrap_err(),
+        machines::load_all(&db, &team_namespace()).await.unwrap_err(),
+        read_page(&db, &memory(), (&team_namespace(), "s"), PageRange::Before(None), 5, None).await.unwrap_err(),
     ];
     for error in errors {
         assert!(matches!(error, DbError::NoSchema(_)), "{error}");

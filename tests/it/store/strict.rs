@@ -1,7 +1,7 @@
 //! A row in which a column is missing or has the wrong type is an error that names the column.
 
 use crate::support::World;
-use crate::support::store::{find_by_local_ids, load_by_tag, load_summaries, memory, team};
+use crate::support::store::{find_by_local_ids, load_by_tag, load_summaries, memory, team_namespace};
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use session_gateway_hub::model::large::LargeRef;
@@ -11,8 +11,8 @@ use session_gateway_hub::store::{
     secrets, sessions, summaries, values,
 };
 
-/// A database that returns the same row for the first statement of every batch. For the second statement, which checks who owns an
-/// id, it returns 1.
+/// A database that returns the same row for the first statement of every batch. For the second statement, which checks who
+/// owns an id, it returns 1.
 struct OneRow(Row);
 
 impl Database for OneRow {
@@ -112,8 +112,8 @@ async fn invalid_columns_of_sessions_are_errors() {
         ("model_mode", Nullable(&Text)),
         ("pinned", Flag),
     ];
-    check("sessions", &columns, async |db| sessions::load_by_id(db, &team(), "s").await.map(drop)).await;
-    check("sessions", &columns, async |db| load_by_tag(db, &team(), "t").await.map(drop)).await;
+    check("sessions", &columns, async |db| sessions::load_by_id(db, &team_namespace(), "s").await.map(drop)).await;
+    check("sessions", &columns, async |db| load_by_tag(db, &team_namespace(), "t").await.map(drop)).await;
 }
 
 #[tokio::test]
@@ -135,9 +135,9 @@ async fn invalid_columns_of_summaries_are_errors() {
         ("pinned", Flag),
         ("found", Number),
     ];
-    check("sessions", &columns, async |db| load_summaries(db, &team()).await.map(drop)).await;
+    check("sessions", &columns, async |db| load_summaries(db, &team_namespace()).await.map(drop)).await;
     check("sessions", &[("count", Number)], async |db| {
-        summaries::read_count(query(db, summaries::count_without_tag(&team(), "t")).await?).map(drop)
+        summaries::read_count(query(db, summaries::count_without_tag(&team_namespace(), "t")).await?).map(drop)
     })
     .await;
 }
@@ -146,7 +146,7 @@ async fn invalid_columns_of_summaries_are_errors() {
 async fn invalid_columns_of_messages_are_errors() {
     let columns = [("local_id", Text), ("id", Text), ("seq", Number), ("created_at", Number)];
     check("messages", &columns, async |db| {
-        messages::read_local_ids(query(db, messages::select_local_ids(&team(), "s", 1)).await?).map(drop)
+        messages::read_local_ids(query(db, messages::select_local_ids(&team_namespace(), "s", 1)).await?).map(drop)
     })
     .await;
     let columns = [("position", Number), ("id", Text), ("seq", Number), ("created_at", Number)];
@@ -154,7 +154,8 @@ async fn invalid_columns_of_messages_are_errors() {
     check("messages", &columns, async |db| find_by_local_ids(db, &pairs).await.map(drop)).await;
     let columns = [("seq", Number), ("content", Text)];
     check("messages", &columns, async |db| {
-        messages::read_todo_candidates(query(db, messages::select_todo_candidates(&team(), "s", 1, 9)).await?).map(drop)
+        messages::read_todo_candidates(query(db, messages::select_todo_candidates(&team_namespace(), "s", 1, 9)).await?)
+            .map(drop)
     })
     .await;
 }
@@ -170,7 +171,7 @@ async fn invalid_columns_of_message_pages_are_errors() {
         ("found", Number),
     ];
     let page = async |db: &OneRow| {
-        let page = read_page(db, &memory(), (&team(), "s"), PageRange::After(0), 5, None).await;
+        let page = read_page(db, &memory(), (&team_namespace(), "s"), PageRange::After(0), 5, None).await;
         // The fake database returns the same row for the parts of the message.
         match page {
             Err(DbError::UnexpectedColumn { table: "message_parts", column: "content", .. }) => Ok(()),
@@ -185,7 +186,9 @@ async fn invalid_columns_of_parts_of_values_are_errors() {
     let large = LargeRef { version: 1, parts: 1, bytes: 4, id: "id".into() };
     let append = async |db: &OneRow| {
         let mut text = String::new();
-        values::append(&mut text, db, &team(), "s", &large).await.map(|complete| assert!(complete && text == "text"))
+        values::append(&mut text, db, &team_namespace(), "s", &large)
+            .await
+            .map(|complete| assert!(complete && text == "text"))
     };
     check("value_parts", &[("content", Text)], append).await;
 }
@@ -206,23 +209,24 @@ async fn invalid_columns_of_machines_are_errors() {
         ("metadata_parts", Nullable(&Parts)),
         ("runner_state_parts", Nullable(&Parts)),
     ];
-    check("machines", &columns, async |db| machines::load_all(db, &team()).await.map(drop)).await;
-    check("machines", &[("owned", Flag)], async |db| machines::find_owner(db, &team(), "m").await.map(drop)).await;
+    check("machines", &columns, async |db| machines::load_all(db, &team_namespace()).await.map(drop)).await;
+    check("machines", &[("owned", Flag)], async |db| machines::find_owner(db, &team_namespace(), "m").await.map(drop))
+        .await;
 }
 
 #[tokio::test]
 async fn invalid_columns_of_events_are_errors() {
     let columns = [("last", Number), ("floor", Number), ("events", Number), ("bytes", Number), ("body", Text)];
-    check("events", &columns, async |db| events::load(db, &team(), 0, None).await.map(drop)).await;
+    check("events", &columns, async |db| events::load(db, &team_namespace(), 0, None).await.map(drop)).await;
     let columns = [("max(last)", Nullable(&Number))];
-    check("events", &columns, async |db| events::load_last_number(db, &team()).await.map(drop)).await;
+    check("events", &columns, async |db| events::load_last_number(db, &team_namespace()).await.map(drop)).await;
 }
 
 #[tokio::test]
 async fn invalid_columns_of_completed_requests_are_errors() {
     let columns = [("request_id", Text), ("completed_at", Number), ("value", Json), ("total", Number)];
     let load = async |db: &OneRow| {
-        completed_requests::read(query(db, completed_requests::select(&team(), "s")).await?).map(drop)
+        completed_requests::read(query(db, completed_requests::select(&team_namespace(), "s")).await?).map(drop)
     };
     check("completed_requests", &columns, load).await;
 }
@@ -238,7 +242,7 @@ async fn invalid_columns_of_push_subscriptions_and_secrets_are_errors() {
         ("device", nullable),
         ("token_device", nullable),
     ];
-    check("push_subscriptions", &columns, async |db| push::load_all(db, &team()).await.map(drop)).await;
+    check("push_subscriptions", &columns, async |db| push::load_all(db, &team_namespace()).await.map(drop)).await;
     let columns = [("value", Text)];
     check("secrets", &columns, async |db| secrets::get_or_insert(db, "name", "new").await.map(drop)).await;
 }

@@ -1,4 +1,4 @@
-//! Lost queries: when a query counts as lost.
+//! The watchdog of the database: after which time a query without an answer counts as lost.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use session_gateway_hub::store::retry::Environment;
 use session_gateway_hub::store::watchdog::Watchdog;
 use session_gateway_hub::store::{Database, Statement, secrets};
 
-/// A step of the clock.
+/// A step of the clock, in milliseconds.
 const STEP_MS: u64 = 500;
 
 struct TestEnvironment(Arc<FakeRuntime>);
@@ -46,9 +46,10 @@ impl Fixture {
         Self { db, rt, watchdog }
     }
 
-    /// Makes a query that hangs. Returns how long it takes until it is lost, in milliseconds. `meanwhile` runs after each step.
-    async fn lose(&self, kind: BatchKind, meanwhile: impl AsyncFn()) -> u64 {
-        self.db.hang_next(kind);
+    /// Makes a query that never returns. Returns after how many milliseconds it counts as lost. `meanwhile` runs after each
+    /// step of the clock.
+    async fn ms_until_lost(&self, kind: BatchKind, meanwhile: impl AsyncFn()) -> u64 {
+        self.db.never_return_next(kind);
         let mut batch = vec![match kind {
             BatchKind::Reads => Statement::new("SELECT count(*) FROM secrets", []),
             BatchKind::Writes => Statement::new(secrets::INSERT, ["name".into(), "value".into()]),
@@ -67,32 +68,36 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn a_query_is_lost_when_a_probe_is_answered() {
+async fn a_query_counts_as_lost_when_a_later_probe_is_answered() {
     for kind in [BatchKind::Reads, BatchKind::Writes] {
         let fixture = Fixture::new();
-        let lost_after_ms = fixture.lose(kind, async || ()).await;
+        let lost_after_ms = fixture.ms_until_lost(kind, async || ()).await;
         assert!((DB_SILENCE_MS..=2 * DB_SILENCE_MS).contains(&lost_after_ms), "{lost_after_ms}");
     }
 }
 
 #[tokio::test]
-async fn queries_may_be_late_twice_as_long_after_each_lost_one_until_none_is_repeated() {
+async fn the_time_until_a_query_counts_as_lost_doubles_with_each_lost_query_up_to_the_timeout() {
     let fixture = Fixture::new();
     let mut times = Vec::new();
     for _ in 0..6 {
-        times.push(fixture.lose(BatchKind::Reads, async || ()).await);
+        times.push(fixture.ms_until_lost(BatchKind::Reads, async || ()).await);
     }
     assert!(times.is_sorted() && times.last() == Some(&DB_TIMEOUT_MS), "{times:?}");
     fixture.rt.set_now(fixture.rt.now() + DB_RETRY_MS);
-    assert_eq!(fixture.lose(BatchKind::Reads, async || ()).await, times[0], "without a write");
+    assert_eq!(
+        fixture.ms_until_lost(BatchKind::Reads, async || ()).await,
+        times[0],
+        "the first time applies again after {DB_RETRY_MS} ms without a lost query"
+    );
 }
 
 #[tokio::test]
-async fn an_answered_page_shows_that_an_earlier_query_is_lost() {
+async fn an_answered_page_also_shows_that_an_earlier_query_is_lost() {
     let fixture = Fixture::new();
     let page = Statement::new("SELECT 1 AS seq, '1' AS body, 0 AS parts", []);
     let read_page = async || drop(fixture.watchdog.query_joined(&page, 1).await.unwrap());
-    let lost_after_ms = fixture.lose(BatchKind::Writes, read_page).await;
+    let lost_after_ms = fixture.ms_until_lost(BatchKind::Writes, read_page).await;
     assert!(lost_after_ms <= 2 * DB_SILENCE_MS, "{lost_after_ms}");
     let is_probe = |batch: &Vec<Statement>| batch[0].sql == "SELECT 1";
     assert!(!fixture.db.read_batches().iter().any(is_probe), "no probe is needed");

@@ -69,7 +69,7 @@ fn parse_call(frame: &Frame) -> Option<Call> {
     (name == "rpc-request").then(|| {
         let params = arg["params"].as_str().expect("params must be a JSON string");
         let mut params: Value = serde_json::from_str(params).unwrap();
-        // The params of a resume have a `sessionId` of their own.
+        // The hub adds `sessionId` to the params of a call to a session. In the params of a resume, `sessionId` is an argument.
         let is_resume = params.get("resumeSessionId").is_some();
         let session_id = params.as_object_mut().filter(|_| !is_resume).and_then(|params| params.remove("sessionId"));
         Call { ack, method: arg["method"].as_str().unwrap().to_owned(), session_id, params }
@@ -81,9 +81,9 @@ fn parse_call(frame: &Frame) -> Option<Call> {
 pub struct Call {
     pub ack: u64,
     pub method: String,
-    /// The `sessionId` that the hub adds to the params of a session's call.
+    /// The `sessionId` that the hub added to the params.
     pub session_id: Option<Value>,
-    /// The other params.
+    /// The params without this `sessionId`.
     pub params: Value,
 }
 
@@ -95,7 +95,7 @@ pub struct Cli {
 impl Cli {
     /// Opens a socket and sends CONNECT without waiting for the reply.
     pub fn start_connect(world: &World, auth: &Value) -> Self {
-        let socket = world.open_cli(false);
+        let socket = world.open_cli();
         socket.send(format!("40/cli,{auth}"));
         Self { socket, next_ack: 0 }
     }
@@ -143,7 +143,7 @@ impl Cli {
         self.socket.wait_for(&format!("the acknowledgement {id}"), |frame| parse_ack(frame, id)).await
     }
 
-    /// `None` if no acknowledgement was received when all tasks are waiting.
+    /// Runs all tasks until they wait. Returns `None` if the acknowledgement was not received by then.
     pub async fn try_ack(&mut self, id: u64) -> Option<Value> {
         self.socket.try_find(|frame| parse_ack(frame, id)).await
     }
@@ -153,7 +153,7 @@ impl Cli {
         self.socket.wait_for(&format!("the event {name}"), |frame| parse_event(frame, name)).await
     }
 
-    /// `None` if no such event was received when all tasks are waiting.
+    /// Runs all tasks until they wait. Returns `None` if no event with this name was received by then.
     pub async fn try_event(&mut self, name: &str) -> Option<Value> {
         self.socket.try_find(|frame| parse_event(frame, name)).await
     }
@@ -162,7 +162,7 @@ impl Cli {
         self.socket.wait_for("a call", parse_call).await
     }
 
-    /// `None` if no call was received when all tasks are waiting.
+    /// Runs all tasks until they wait. Returns `None` if no call was received by then.
     pub async fn try_call(&mut self) -> Option<Call> {
         self.socket.try_find(parse_call).await
     }
@@ -181,8 +181,8 @@ impl Cli {
         assert_eq!(self.emit_with_ack("rpc-register", &json!({"method": method})).await, json!({"ok": true}));
     }
 
-    /// Responds to the next call, which must have this method. Returns its params.
-    pub async fn serve(&mut self, method: &str, result: &Value) -> Value {
+    /// Responds to the next call, which must have this method. Returns the params of the call.
+    pub async fn respond_to_next_call(&mut self, method: &str, result: &Value) -> Value {
         let call = self.next_call().await;
         assert_eq!(call.method, method);
         self.respond(&call, result);
@@ -207,8 +207,7 @@ impl Cli {
         assert_eq!(self.emit_with_ack("message", &message).await["ok"], true);
     }
 
-    /// Sends a message of 1 MiB.
-    pub async fn send_mebibyte(&mut self, session: &str) {
+    pub async fn send_message_of_1_mib(&mut self, session: &str) {
         assert_eq!(self.send_message(session, &"x".repeat(1 << 20)).await["ok"], true);
     }
 

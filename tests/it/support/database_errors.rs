@@ -1,6 +1,7 @@
 //! Messages of errors of D1.
 
-/// Messages of errors after which the outcome of a batch is unknown: those that D1 is known to return, and others.
+/// Messages of errors after which the outcome of a batch is unknown: messages that D1 is known to return, and other
+/// messages.
 pub const UNKNOWN_OUTCOMES: [&str; 18] = [
     "D1_ERROR: Network connection lost.",
     "D1_ERROR: D1 DB storage operation exceeded timeout which caused object to be reset.",

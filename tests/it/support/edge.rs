@@ -20,7 +20,7 @@ use super::runtime::FakeRuntime;
 use super::sqlite::Sqlite;
 use super::upload::received_body;
 use super::worker_edge::generate_secret;
-use super::{SECRET, TokioClock, World, retrying};
+use super::{SECRET, TokioEnvironment, World, retrying};
 
 #[derive(Debug, Clone, Default)]
 pub struct EdgeRequest {
@@ -29,7 +29,7 @@ pub struct EdgeRequest {
     /// The bearer token.
     pub token: Option<String>,
     pub origin: Option<String>,
-    /// Whether it is a WebSocket upgrade.
+    /// Whether the request is a WebSocket upgrade.
     pub is_upgrade: bool,
     pub body: Vec<u8>,
 }
@@ -41,13 +41,13 @@ impl World {
         PendingReply::of(async move { Reply::of(serve(&worker_edge(&db), &hub, rt, request).await) })
     }
 
-    /// Sends a request to a worker whose caches survive it.
+    /// Sends a request to a worker. The caches of the worker survive the request.
     pub async fn send_to_worker(&self, worker: &Edge, request: EdgeRequest) -> Reply {
         Reply::of(serve(worker, &self.hub(), Arc::clone(&self.rt), request).await)
     }
 }
 
-/// A worker of the database that has cached nothing.
+/// A worker with empty caches on this database.
 pub fn worker_edge(db: &Arc<Sqlite>) -> Edge {
     Edge::new(
         TokenVerifier::new(SECRET, false),
@@ -56,7 +56,7 @@ pub fn worker_edge(db: &Arc<Sqlite>) -> Edge {
         None,
         retrying(db),
         Arc::default(),
-        Arc::new(TokioClock::start()),
+        Arc::new(TokioEnvironment::start()),
     )
 }
 

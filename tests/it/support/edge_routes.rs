@@ -1,4 +1,4 @@
-//! The table of the worker's routes with all their error responses, as [`super::routes`] has those of the object.
+//! The table of the worker's routes with all their error responses. [`super::routes`] has the routes of the object.
 
 use super::field_faults::{Field, Length, Param, ParamKind};
 use super::route::{Condition, NO_WRITES, Route, Scope, error, invalid_field};
@@ -70,7 +70,7 @@ pub const EDGE_ROUTES: &[Route] = &[
     },
 ];
 
-/// The socket of a CLI. It requires no token, because CONNECT may have one.
+/// The socket of a CLI. The upgrade requires no token, because the CONNECT packet may have it.
 const SOCKET: Route = Route {
     query: &[],
     extra_errors: &[

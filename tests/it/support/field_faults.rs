@@ -6,7 +6,8 @@ use session_gateway_hub::model::json::JsonObject;
 /// A field of a request's body or of an event's payload.
 #[derive(Debug, Clone, Copy)]
 pub struct Field {
-    /// The path, such as `name`, `metadata.path` or `attachments[0].size`. The table has a field for the containing object too.
+    /// The path, such as `name`, `metadata.path` or `attachments[0].size`. The table also has a field for each containing
+    /// object.
     pub name: &'static str,
     pub kind: FieldKind,
     pub required: bool,
@@ -21,7 +22,7 @@ pub enum FieldKind {
         max: Length,
         accepts_unpaired_surrogates: bool,
     },
-    /// Base64 in any form that an upload may have.
+    /// Base64 in any form that uploads accept.
     Base64,
     /// One of these keywords.
     Keyword(&'static [&'static str]),
@@ -50,7 +51,7 @@ pub enum FieldKind {
 
 #[derive(Debug, Clone, Copy)]
 pub enum Length {
-    /// The field has no limit of its own, only that of the body.
+    /// The field has no limit of its own. The limit of the body applies.
     Unlimited,
     Bytes(usize),
     CodePoints(usize),

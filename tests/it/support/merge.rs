@@ -50,7 +50,7 @@ pub async fn texts(world: &World, session: &str) -> Vec<String> {
     history(world, session).await.into_iter().map(|(text, _)| text).collect()
 }
 
-/// An ended session `old`, a session `new` with which a runner has resumed it, and the pending response to the resume.
+/// An ended session `old`, the session `new` as which a runner has resumed it, and the pending response to the resume.
 pub struct MergeFixture {
     pub world: World,
     pub old: String,
@@ -60,7 +60,7 @@ pub struct MergeFixture {
     pub reply: PendingReply,
 }
 
-/// The old session has three messages (the second with the local id `b`), the new one two.
+/// The old session has three messages, the new session has two. The message with the local id `b` is in both sessions.
 pub async fn merge_fixture(old_metadata: Value, new_metadata: Value) -> MergeFixture {
     let world = World::new();
     let mut runner = world.spawner("m", "box").await;
@@ -85,10 +85,11 @@ pub async fn merge_fixture(old_metadata: Value, new_metadata: Value) -> MergeFix
     MergeFixture { world, old, new, cli, runner, reply }
 }
 
-/// Starts the merge and holds its result. `fault` is the error of the merge, and whether the merge is committed although it fails.
+/// Starts the merge and holds its result. `fault` is the error of the merge, and whether the merge is committed although it
+/// fails.
 pub async fn begin_merge(fixture: &mut MergeFixture, fault: Option<(DbError, bool)>) {
     let MergeFixture { world, new, cli, .. } = fixture;
-    world.db.hold(BatchKind::Writes);
+    world.db.hold_results(BatchKind::Writes);
     cli.emit("session-alive", &json!({"sid": new, "time": world.now()}));
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the keep-alive is written first");
@@ -97,8 +98,8 @@ pub async fn begin_merge(fixture: &mut MergeFixture, fault: Option<(DbError, boo
         Some((error, false)) => world.db.fail(BatchKind::Writes, error),
         None => {}
     }
-    world.db.release();
-    world.db.hold(BatchKind::Writes);
+    world.db.release_results();
+    world.db.hold_results(BatchKind::Writes);
     run_until_idle().await;
     let batch = world.db.write_batches().pop().unwrap();
     assert!(batch.iter().any(|statement| statement.sql.contains("UPDATE messages")), "no merge has started");

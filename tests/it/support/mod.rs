@@ -58,9 +58,9 @@ use web::Web;
 
 pub const SECRET: &str = "secret";
 pub const RPC_TIMEOUT_MS: u64 = 30_000;
-/// How long a call waits for a CLI to reconnect.
+/// How long a call waits for a CLI to reconnect, in milliseconds.
 pub const RECONNECT_GRACE_MS: u64 = 2_000;
-/// A step of the clock in [`World::pass`].
+/// A step of the clock in [`World::advance_in_steps`].
 const STEP_MS: u64 = 250;
 
 /// Returns as soon as all tasks are waiting.
@@ -68,9 +68,10 @@ pub async fn run_until_idle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
-/// A clock that only sleeping advances. Its pauses are the longest ones, unless the test sets random bytes.
+/// An environment whose clock advances only when a task sleeps or the test calls [`Self::advance`]. Every pause between retries
+/// has its full length, unless the test sets random bytes.
 #[derive(Default, Clone)]
-pub struct SleepClock {
+pub struct FakeEnvironment {
     /// The next random bytes.
     pub random: Arc<Mutex<VecDeque<u8>>>,
     /// The lines of the log.
@@ -80,14 +81,14 @@ pub struct SleepClock {
     now: Arc<AtomicU64>,
 }
 
-impl SleepClock {
+impl FakeEnvironment {
     /// Advances the clock.
     pub fn advance(&self, ms: u64) {
         self.now.fetch_add(ms, Ordering::Relaxed);
     }
 }
 
-impl Environment for SleepClock {
+impl Environment for FakeEnvironment {
     fn now(&self) -> u64 {
         self.now.load(Ordering::Relaxed)
     }
@@ -107,16 +108,16 @@ impl Environment for SleepClock {
     }
 }
 
-/// The clock of tokio, from its creation.
-pub struct TokioClock(tokio::time::Instant);
+/// An environment with tokio's clock, which starts at 0.
+pub struct TokioEnvironment(tokio::time::Instant);
 
-impl TokioClock {
+impl TokioEnvironment {
     pub fn start() -> Self {
         Self(tokio::time::Instant::now())
     }
 }
 
-impl Environment for TokioClock {
+impl Environment for TokioEnvironment {
     fn now(&self) -> u64 {
         u64::try_from(self.0.elapsed().as_millis()).unwrap()
     }
@@ -132,9 +133,9 @@ impl Environment for TokioClock {
     fn log_warning(&self, _: &str) {}
 }
 
-/// The database with retries, as the edge uses it, but without delays between them.
+/// The database with retries, as the edge uses it, but without delays between the attempts.
 pub fn retrying(db: &Arc<Sqlite>) -> Arc<dyn Database> {
-    Arc::new(Retrying::new(Arc::clone(db), Box::new(SleepClock::default())))
+    Arc::new(Retrying::new(Arc::clone(db), Box::new(FakeEnvironment::default())))
 }
 
 /// The object of a namespace, with its hub unless it hibernates.
@@ -283,7 +284,7 @@ impl World {
         let hub = self.object.hub.lock().unwrap_or_else(PoisonError::into_inner).take();
         let hub = Arc::downgrade(&hub.expect("the object hibernates"));
         assert!(hub.upgrade().is_none(), "a reference to the hub prevents the hibernation");
-        self.rt.set_interrupted(false);
+        self.rt.set_previous_instance_crashed(false);
         self.object.wake(self.rt.evict());
     }
 
@@ -299,7 +300,7 @@ impl World {
     pub fn restart(&self) {
         let hub = self.object.hub.lock().unwrap_or_else(PoisonError::into_inner).take();
         let sockets = self.rt.evict();
-        self.rt.set_interrupted(true);
+        self.rt.set_previous_instance_crashed(true);
         drop(hub);
         self.object.wake(sockets);
     }
@@ -313,7 +314,7 @@ impl World {
         self.object.wake(Vec::new());
     }
 
-    /// Advances the clock in steps and fires each alarm when it is due.
+    /// Advances the clock and fires each alarm when it is due.
     pub async fn advance(&self, ms: u64) {
         run_until_idle().await;
         self.deliver_answered_closes();
@@ -330,8 +331,8 @@ impl World {
         panic!("an endless loop of alarms: the next is set to {:?}", self.rt.alarm());
     }
 
-    /// Advances the clock in small steps and fires each alarm when it is due. Waiting tasks wake between two steps.
-    pub async fn pass(&self, ms: u64) {
+    /// Like [`advance`](Self::advance), in steps of 250 ms. Sleeping tasks can wake after each step.
+    pub async fn advance_in_steps(&self, ms: u64) {
         let end = self.now() + ms;
         while self.now() < end {
             self.advance(STEP_MS.min(end - self.now())).await;
@@ -357,10 +358,14 @@ impl World {
         run_until_idle().await;
     }
 
-    /// Opens the socket of a CLI. `authenticated`: the upgrade request has a valid token.
-    pub fn open_cli(&self, authenticated: bool) -> Socket {
-        let (key, conn, frames) = self.rt.open();
-        let upgrade = if authenticated { Upgrade::Authenticated } else { Upgrade::Unauthenticated };
+    /// Opens the socket of a CLI whose upgrade request has no token.
+    pub fn open_cli(&self) -> Socket {
+        self.open_cli_after(Upgrade::Unauthenticated)
+    }
+
+    /// Opens the socket of a CLI. `upgrade`: whether the upgrade request had a valid token.
+    pub fn open_cli_after(&self, upgrade: Upgrade) -> Socket {
+        let (key, conn, frames) = self.rt.open_socket();
         self.hub().open_cli(conn, upgrade, None);
         Socket::new(Arc::clone(&self.object), key, frames)
     }
@@ -439,7 +444,7 @@ impl World {
         expires_at: Option<u64>,
     ) -> Result<Socket, Error> {
         let request = events::parse_request(&self.hub(), query, last_event_id.map(str::to_owned), format).await?;
-        let (key, conn, frames) = self.rt.open();
+        let (key, conn, frames) = self.rt.open_socket();
         let subscription = Subscription { expires_at, ..request.subscription };
         self.hub().subscribe(conn, subscription, request.last_event_id.as_deref());
         Ok(Socket::new(Arc::clone(&self.object), key, frames))

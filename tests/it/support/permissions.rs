@@ -24,7 +24,8 @@ pub async fn session_with_requests(flavor: &Value) -> (World, String, Cli) {
     (world, session, cli)
 }
 
-/// Posts an answer. `action` is the id of the request and the decision, such as `r1/approve`.
+/// Posts an answer to a permission request. `action` is the id of the permission request and the decision, such as
+/// `r1/approve`.
 pub fn start_answer(world: &World, session: &str, action: &str, body: &Value) -> PendingReply {
     world.start("POST", &format!("/api/sessions/{session}/permissions/{action}"), body.to_string())
 }
@@ -32,7 +33,7 @@ pub fn start_answer(world: &World, session: &str, action: &str, body: &Value) ->
 /// Posts an answer, and responds to the call of the CLI. Returns the parameters of the call.
 pub async fn answer(world: &World, session: &str, cli: &mut Cli, action: &str, body: &Value) -> Value {
     let reply = start_answer(world, session, action, body);
-    let params = cli.serve("permission", &json!({"ok": true})).await;
+    let params = cli.respond_to_next_call("permission", &json!({"ok": true})).await;
     assert_eq!(reply.reply().await.ok(), json!({"ok": true}), "{action} {body}");
     params
 }

@@ -1,8 +1,8 @@
 //! Exhaustive tests of concurrency: runs concurrent operations in every possible order.
 //!
 //! A step is a request, an event of a CLI, a response of a CLI, or a result of the database. Each step runs until all tasks are
-//! waiting. The next run chooses another step at the last position with an untried step (depth-first search), so that every
-//! interleaving at an await is tested.
+//! waiting. The orders are tried by depth-first search: the next run chooses another step at the last position that has an
+//! untried step. So every interleaving at an await is tested.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::cli::{Call, Cli};
 use super::rest::{PendingReply, Reply};
 use super::web::Web;
 
-/// The schedule of a run: the chosen step at each position, and the number of possible steps.
+/// The schedule of a run: for each position, the index of the chosen step and the number of possible steps.
 #[derive(Debug, Default)]
 pub struct Schedule {
     choices: Vec<(usize, usize)>,
@@ -32,8 +32,8 @@ impl Schedule {
         choice
     }
 
-    /// Advances to the next schedule. Returns false after the last.
-    fn advance(&mut self) -> bool {
+    /// Changes to the next schedule. Returns false after the last schedule.
+    fn select_next(&mut self) -> bool {
         self.position = 0;
         while let Some((choice, count)) = self.choices.pop() {
             if choice + 1 < count {
@@ -50,7 +50,7 @@ pub async fn in_every_order(test: impl AsyncFn(&mut Schedule)) -> usize {
     let (mut schedule, mut runs) = (Schedule::default(), 1);
     loop {
         test(&mut schedule).await;
-        if !schedule.advance() {
+        if !schedule.select_next() {
             return runs;
         }
         runs += 1;
@@ -70,6 +70,14 @@ enum Step {
 /// Identifies a step whose result the test can get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StepId(usize);
+
+/// The cache of the object when a race begins.
+#[derive(Debug, Clone, Copy)]
+pub enum InitialCache {
+    Loaded,
+    /// The object has hibernated.
+    Empty,
+}
 
 /// Concurrent operations on a session, with CLIs and two web clients that receive its events.
 pub struct Race {
@@ -91,11 +99,11 @@ pub struct Race {
 }
 
 impl Race {
-    /// `query` is the query of the web clients. `hibernate`: the object hibernates first, so that the cache is empty.
-    pub async fn new(world: World, query: &str, mut clis: Vec<Cli>, hibernate: bool) -> Self {
+    /// `query` is the query of the web clients.
+    pub async fn new(world: World, query: &str, mut clis: Vec<Cli>, cache: InitialCache) -> Self {
         let watchers = [world.web(query).await, world.web(query).await];
         super::run_until_idle().await;
-        if hibernate {
+        if matches!(cache, InitialCache::Empty) {
             world.hibernate_and_wake().await;
         }
         for cli in &mut clis {
@@ -130,7 +138,7 @@ impl Race {
 
     /// Runs all steps with a schedule.
     pub async fn run(&mut self, schedule: &mut Schedule) {
-        self.world.db.hold_all();
+        self.world.db.hold_all_results();
         loop {
             self.receive_calls().await;
             let count = self.steps.len() + self.world.db.held_count();
@@ -144,10 +152,10 @@ impl Race {
                 self.run_step(id, step);
             } else {
                 self.log.push(format!("the database returns the result {}", choice - self.steps.len()));
-                self.world.db.release_one(choice - self.steps.len());
+                self.world.db.release_result(choice - self.steps.len());
             }
         }
-        self.world.db.release();
+        self.world.db.release_results();
     }
 
     /// Adds a response as a step for each call that a CLI has received.

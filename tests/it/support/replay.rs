@@ -9,10 +9,10 @@ use super::web::Web;
 
 /// Both formats of events.
 pub const FORMATS: [Format; 2] = [Format::Json, Format::Sse];
-/// How long events are logged after the last web client disconnected, in milliseconds.
+/// How long events are still logged after the last web client has disconnected, in milliseconds.
 pub const TEN_MINUTES: u64 = 600_000;
 
-/// A session with a CLI, and the query of a web client that receives all its events.
+/// A session with a CLI, and the query of a web client that receives all events of the session.
 pub async fn replay_fixture() -> (World, String, Cli, String) {
     let world = World::new();
     let session = world.create_session("/code").await;

@@ -47,8 +47,8 @@ impl Reply {
 }
 
 impl Reply {
-    /// Compares with an expected error response: status, code, the invalid field (or empty), a message that names it, and the
-    /// headers of the status. Returns a description of the difference.
+    /// Compares with an expected error response: the status and its headers, the code, and the invalid field (or empty),
+    /// which the message must name. Returns a description of the difference.
     pub fn error_mismatch(&self, status: u16, code: &str, field: &str) -> Option<String> {
         let body: Value = serde_json::from_str(&self.text).unwrap_or_default();
         let text = |name: &str| body[name].as_str().unwrap_or_default();

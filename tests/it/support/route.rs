@@ -23,7 +23,7 @@ pub struct Route {
     pub extra_errors: &'static [ExpectedError],
 }
 
-/// What a route accesses. If it is a session or machine, the path of the route contains `{id}`.
+/// The data that a route accesses. The path of a route to a session, machine or device contains `{id}`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Scope {
     /// Requires no token.
@@ -52,8 +52,8 @@ pub struct ExpectedError {
     pub conditions: &'static [Condition],
 }
 
-/// A deviation from a valid request. In texts, `$session`, `$machine`, `$subscription` and their `$foreign_` variants are
-/// replaced by ids.
+/// A deviation from a valid request, or a state in which a valid request fails. In texts, placeholders such as `$session` and
+/// `$foreign_session` are replaced by ids.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Condition {
     NoToken,
@@ -88,7 +88,7 @@ pub enum Condition {
     FullWriteQueue,
     /// Receiving the upload fails.
     UploadFails(UploadFault),
-    /// As many codes as allowed wait for devices.
+    /// The largest number of codes is waiting for devices.
     TooManyCodes,
     /// The namespace has the largest number of sessions.
     TooManySessions,
@@ -142,7 +142,7 @@ impl Route {
         }
     }
 
-    /// All error responses: the extra ones, and those derived from the other columns.
+    /// All error responses: the extra errors, and the errors that are derived from the other columns.
     pub fn errors(&self) -> Vec<ExpectedError> {
         let mut all = vec![];
         if self.scope != Scope::Public {
@@ -174,7 +174,7 @@ impl Route {
         }
         // The routes that need no data of the database.
         let is_in_memory = ["/api/config", "/api/visibility", "/api/events", "/api/push/log"].contains(&self.path);
-        // The batches of codes are writes.
+        // The batches of these routes also write, so a fault of read-only batches does not affect these routes.
         let is_write = self.path == "/api/devices/codes" || self.path.ends_with("{code}");
         if self.scope != Scope::Public && !is_in_memory && !is_write {
             all.push(error(503, "hub_unavailable", &[Condition::FailingReads]));

@@ -29,7 +29,7 @@ pub struct RouteFixture {
     pub cli: Cli,
     pub runner: Cli,
     subscribers: [Socket; 2],
-    /// The number of writes before the test.
+    /// The number of writes before the request of the test.
     write_count: usize,
 }
 
@@ -156,7 +156,7 @@ impl RouteFixture {
         self.run(self.valid_request()).await
     }
 
-    /// Sends a request and responds to its call.
+    /// Sends a request, and responds to the call that it makes.
     pub async fn run(&mut self, request: EdgeRequest) -> Reply {
         let reply = self.world.send_to_edge(request);
         if let Some((method, result)) = self.route.call {
@@ -305,7 +305,7 @@ impl RouteFixture {
 
     /// Fills the write queue while the database does not respond.
     async fn fill_write_queue(&mut self) {
-        self.world.db.hold(BatchKind::Writes);
+        self.world.db.hold_results(BatchKind::Writes);
         // Each message counts twice, as a row and as an effect.
         for _ in 0..=MAX_QUEUED_BYTES / 2_000_000 {
             self.cli.emit("message", &json!({"sid": self.session, "message": "x".repeat(1_000_000)}));
@@ -313,14 +313,14 @@ impl RouteFixture {
         }
     }
 
-    /// Fails if there was a write, a call or an event.
+    /// Fails if the request has caused a write, a call or an event.
     pub async fn assert_no_effect(&mut self) {
         let [own, foreign] = &mut self.subscribers;
         for socket in [&mut self.cli.socket, &mut self.runner.socket, own, foreign] {
             socket.assert_no_frames().await;
         }
         if self.route.path.ends_with("{code}") {
-            // Each code in a path is a guess, which is counted.
+            // The hub counts each code in a path as a guess, which is a write.
             return;
         }
         assert_eq!(

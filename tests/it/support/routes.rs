@@ -1,6 +1,6 @@
-//! The table of the object's routes with all their error responses; [`super::edge_routes`] has those of the worker. A row has
-//! the errors that are specific to its route. The errors of its columns (token, id, method, database, body) are derived by
-//! [`Route::errors`], those of its fields by [`super::field_faults`].
+//! The table of the object's routes with all their error responses. [`super::edge_routes`] has the routes of the worker. A row
+//! has the errors that are specific to its route. [`Route::errors`] derives the errors of the columns (token, id, method,
+//! database, body). [`super::field_faults`] derives the errors of the fields.
 //!
 //! A new route needs a row, or the test `the_table_has_exactly_the_routes_of_the_hub` fails.
 

@@ -1,4 +1,5 @@
-//! A fake runtime: a clock and an alarm that the test controls, sockets in memory, and a key-value storage that survives the hub.
+//! A fake runtime: a clock and an alarm that the test controls, sockets in memory, and a key-value storage that survives the
+//! hub.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,9 +26,9 @@ struct Socket {
     key: SocketKey,
     frames: mpsc::UnboundedSender<Frame>,
     attachment: String,
-    /// Whether this instance of the object knows that the hub has closed it.
+    /// Whether this instance of the object has closed the socket, or knows that an earlier instance has closed it.
     is_closing: bool,
-    /// Whether the hub has closed it, and the client has not answered.
+    /// Whether the hub has closed the socket, and the client has not answered.
     was_closed: bool,
     /// Whether the client answers a close.
     answers_close: bool,
@@ -45,9 +46,9 @@ struct Inner {
     sent_texts: usize,
     attachment_writes: usize,
     alarm: Option<u64>,
-    /// The number of next attempts to set the alarm that fail.
+    /// The next attempts to set the alarm fail, this many times.
     failing_alarms: usize,
-    /// The number of times that the alarm was set.
+    /// How many times the alarm was set.
     alarms_set: usize,
     key_values: BTreeMap<String, String>,
     kv_writes: usize,
@@ -63,7 +64,7 @@ struct Inner {
     push_responses: Vec<(String, VecDeque<Result<PushResponse, String>>)>,
     /// The prefixes of endpoints that do not respond.
     hanging_endpoints: Vec<String>,
-    /// Time out the requests to these endpoints.
+    /// One sender for each request without a response. A message times out the request.
     pending_pushes: Vec<oneshot::Sender<()>>,
 }
 
@@ -90,8 +91,8 @@ impl FakeRuntime {
         self.inner().sent_texts
     }
 
-    /// Opens a socket; the receiver gets its frames.
-    pub fn open(&self) -> (SocketKey, ConnId, mpsc::UnboundedReceiver<Frame>) {
+    /// Opens a socket. The returned receiver gets the frames that the hub sends.
+    pub fn open_socket(&self) -> (SocketKey, ConnId, mpsc::UnboundedReceiver<Frame>) {
         let (frames, receiver) = mpsc::unbounded();
         let mut inner = self.inner();
         inner.last_conn += 1;
@@ -109,7 +110,7 @@ impl FakeRuntime {
         (key, conn, receiver)
     }
 
-    /// The current `ConnId` of a socket, also while it is closing; `None` for a closed one.
+    /// The current `ConnId` of a socket that is open or closing; `None` for a closed socket.
     pub fn conn(&self, key: SocketKey) -> Option<ConnId> {
         self.inner().sockets.iter().rev().find(|(_, socket)| socket.key == key).map(|(conn, _)| *conn)
     }
@@ -119,7 +120,7 @@ impl FakeRuntime {
         self.inner().sockets.values().any(|socket| socket.key == key && !socket.is_closing)
     }
 
-    /// Makes the client of a socket not answer a close, as a computer that has lost its network.
+    /// Makes the client of a socket never answer a close, like a computer that has lost its network.
     pub fn never_answer_close(&self, key: SocketKey) {
         if let Some(socket) = self.inner().sockets.values_mut().rev().find(|socket| socket.key == key) {
             socket.answers_close = false;
@@ -143,7 +144,7 @@ impl FakeRuntime {
         inner.sockets.values().find(|socket| socket.key == key).map(|s| s.attachment.clone()).unwrap_or_default()
     }
 
-    /// Replaces an attachment, for example by one of an older version.
+    /// Replaces the attachment of a socket, for example by an attachment of an older version.
     pub fn set_attachment(&self, key: SocketKey, attachment: &str) {
         if let Some(socket) = self.inner().sockets.values_mut().find(|socket| socket.key == key) {
             socket.attachment = attachment.to_owned();
@@ -154,8 +155,8 @@ impl FakeRuntime {
         self.inner().sockets.remove(&conn);
     }
 
-    /// Evicts the object: drops its tasks, and assigns new ids to its sockets. Returns them with their attachments, except those
-    /// that are marked as closed.
+    /// Evicts the object: drops its tasks, and assigns new ids to its sockets. Returns the sockets whose attachment does not
+    /// mark them as closed, with their attachments.
     pub fn evict(&self) -> Vec<(ConnId, String)> {
         let mut inner = self.inner();
         inner.tasks.drain(..).for_each(|task| task.abort());
@@ -182,9 +183,9 @@ impl FakeRuntime {
         }
     }
 
-    /// Sets whether the last hub ended by a panic instead of hibernation.
-    pub fn set_interrupted(&self, interrupted: bool) {
-        self.inner().previous_instance_crashed = interrupted;
+    /// Sets whether the previous instance ended by a panic instead of hibernation.
+    pub fn set_previous_instance_crashed(&self, crashed: bool) {
+        self.inner().previous_instance_crashed = crashed;
     }
 
     pub fn alarm(&self) -> Option<u64> {
@@ -238,8 +239,8 @@ impl FakeRuntime {
         std::mem::take(&mut self.inner().pushes)
     }
 
-    /// Sets the responses to endpoints with a prefix: status and `Retry-After`. The status 0 is a network error. The last response
-    /// is repeated.
+    /// Sets the responses of push services whose endpoints have a prefix: status and `Retry-After`. The status 0 is a network
+    /// error. The last response is repeated.
     pub fn respond_to_pushes(&self, endpoint: &str, responses: &[(u16, Option<&str>)]) {
         let response = |&(status, retry_after): &(u16, Option<&str>)| match status {
             0 => Err("The push service could not be reached.".to_owned()),

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::World;
 
-/// Adds inactive sessions to the database: `s0` is the first of the list if all are added. `metadata` is JSON with the fields besides
-/// `path` and `host`, in the syntax of SQL strings.
+/// Adds inactive sessions to the database: `s0` is the first of the list if all are added. `metadata` is JSON with the fields
+/// besides `path` and `host`, in the syntax of SQL strings.
 pub fn add_sessions(world: &World, numbers: Range<usize>, metadata: &str) {
     world.db.execute(&format!(
         "WITH RECURSIVE n(i) AS (SELECT {} UNION ALL SELECT i + 1 FROM n WHERE i < {} - 1)
@@ -19,7 +19,7 @@ pub fn add_sessions(world: &World, numbers: Range<usize>, metadata: &str) {
     ));
 }
 
-/// The ids of a response.
+/// The ids of the sessions in a response.
 pub fn ids(list: &Value) -> Vec<String> {
     list["sessions"].as_array().unwrap().iter().map(|s| s["id"].as_str().unwrap().to_owned()).collect()
 }

@@ -47,7 +47,7 @@ impl Socket {
         self.object.rt.is_open(self.key)
     }
 
-    /// The client answers no close of the hub.
+    /// Makes the client never answer a close of the hub.
     pub fn never_answer_close(&self) {
         self.object.rt.never_answer_close(self.key);
     }
@@ -79,7 +79,7 @@ impl Socket {
         }
     }
 
-    /// The first frame that `parse` accepts, when all tasks are waiting. Other frames remain unread.
+    /// Runs all tasks until they wait. Returns the first unread frame that `parse` accepts. Other frames remain unread.
     pub async fn try_find<T>(&mut self, parse: impl FnMut(&Frame) -> Option<T>) -> Option<T> {
         super::run_until_idle().await;
         self.collect();
@@ -89,7 +89,7 @@ impl Socket {
         Some(found)
     }
 
-    /// Calls `visit` with each unread text frame, when all tasks are waiting. The frames remain unread.
+    /// Runs all tasks until they wait. Then calls `visit` with each unread text frame. The frames remain unread.
     pub async fn peek(&mut self, mut visit: impl FnMut(&str)) {
         super::run_until_idle().await;
         self.collect();
@@ -122,7 +122,7 @@ impl Socket {
         .await
     }
 
-    /// All unread frames, when all tasks are waiting.
+    /// Runs all tasks until they wait. Returns all unread frames.
     pub async fn drain(&mut self) -> Vec<Frame> {
         super::run_until_idle().await;
         self.collect();

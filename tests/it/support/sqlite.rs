@@ -53,21 +53,21 @@ struct Fault {
 struct Script {
     /// Faults of the next batches. A batch gets the first fault of its kind.
     faults: VecDeque<Fault>,
-    /// The next batch of this kind never returns.
-    hanging: Option<BatchKind>,
-    /// No batch returns.
+    /// The next batch of this kind is not executed and never returns.
+    never_returns_next: Option<BatchKind>,
+    /// No batch is executed or returns.
     is_silent: bool,
     /// The error of every batch of a kind that has no other fault.
     outages: Vec<(BatchKind, DbError)>,
     /// The kinds of batches whose results are held.
     held_kinds: Vec<BatchKind>,
-    /// Release the held results, in the order of the batches.
+    /// One sender for each held result, in the order of the batches. A message releases the result.
     held_results: Vec<oneshot::Sender<()>>,
-    /// The statements of every read, in order, including failed ones.
+    /// The statements of every read, in order, including failed reads.
     reads: Vec<Vec<Statement>>,
-    /// The statements of every write, in order, including failed ones.
+    /// The statements of every write, in order, including failed writes.
     writes: Vec<Vec<Statement>>,
-    /// How long a batch takes on the clock of tokio.
+    /// How long a batch takes on tokio's clock.
     round_trip: Duration,
 }
 
@@ -75,6 +75,7 @@ struct Script {
 pub struct Sqlite {
     connection: Mutex<rusqlite::Connection>,
     script: Mutex<Script>,
+    /// The most steps in SQLite's virtual machine that a statement has taken since [`Sqlite::take_most_steps`].
     most_steps: AtomicI32,
 }
 
@@ -111,12 +112,12 @@ impl Sqlite {
         files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect()
     }
 
-    /// Runs SQL that is neither counted nor subject to faults.
+    /// Runs SQL. It is not counted, and no injected fault applies.
     pub fn execute(&self, sql: &str) {
         lock(&self.connection).execute_batch(sql).unwrap();
     }
 
-    /// Runs a query that is neither counted nor subject to faults.
+    /// Runs a query. It is not counted, and no injected fault applies.
     pub fn select(&self, sql: &str) -> Vec<Row> {
         run(&lock(&self.connection), sql, &[]).unwrap().0
     }
@@ -139,12 +140,12 @@ impl Sqlite {
         lock(&self.script).faults.push_back(Fault { kind: BatchKind::Writes, error, after_commit: true });
     }
 
-    /// Makes the next batch of this kind hang: it is not executed and never returns.
-    pub fn hang_next(&self, kind: BatchKind) {
-        lock(&self.script).hanging = Some(kind);
+    /// Makes the next batch of this kind never return. The batch is not executed.
+    pub fn never_return_next(&self, kind: BatchKind) {
+        lock(&self.script).never_returns_next = Some(kind);
     }
 
-    /// Makes all batches hang from now on, or those from now on return again.
+    /// If `is_silent`: makes all later batches never return. Otherwise: makes later batches return again.
     pub fn set_silent(&self, is_silent: bool) {
         lock(&self.script).is_silent = is_silent;
     }
@@ -163,23 +164,24 @@ impl Sqlite {
         script.faults.clear();
     }
 
-    /// Holds the results of batches of this kind until [`release`](Self::release). The batches are executed immediately.
-    pub fn hold(&self, kind: BatchKind) {
+    /// Holds the results of batches of this kind until [`release_results`](Self::release_results). The batches are executed
+    /// immediately.
+    pub fn hold_results(&self, kind: BatchKind) {
         lock(&self.script).held_kinds = vec![kind];
     }
 
     /// Holds the results of all batches.
-    pub fn hold_all(&self) {
+    pub fn hold_all_results(&self) {
         lock(&self.script).held_kinds = vec![BatchKind::Reads, BatchKind::Writes];
     }
 
     /// Releases the held result with this index.
-    pub fn release_one(&self, index: usize) {
+    pub fn release_result(&self, index: usize) {
         let _ = lock(&self.script).held_results.remove(index).send(());
     }
 
     /// Releases all held results and stops holding.
-    pub fn release(&self) {
+    pub fn release_results(&self) {
         let mut script = lock(&self.script);
         script.held_kinds.clear();
         for held_result in script.held_results.drain(..) {
@@ -192,7 +194,7 @@ impl Sqlite {
         lock(&self.script).held_kinds.clear();
     }
 
-    /// Makes each later batch take this long on the clock of tokio: half of it before its execution, half after.
+    /// Makes each later batch take this long on tokio's clock. Half of this time passes before the execution, half after it.
     pub fn set_round_trip_ms(&self, ms: u64) {
         lock(&self.script).round_trip = Duration::from_millis(ms);
     }
@@ -202,27 +204,27 @@ impl Sqlite {
         lock(&self.script).held_results.len()
     }
 
-    /// The number of reads, including failed ones.
+    /// The number of reads, including failed reads.
     pub fn read_count(&self) -> usize {
         lock(&self.script).reads.len()
     }
 
-    /// The statements of each read, including failed ones.
+    /// The statements of each read, including failed reads.
     pub fn read_batches(&self) -> Vec<Vec<Statement>> {
         lock(&self.script).reads.clone()
     }
 
-    /// The number of writes, including failed ones.
+    /// The number of writes, including failed writes.
     pub fn write_count(&self) -> usize {
         lock(&self.script).writes.len()
     }
 
-    /// The statements of each write, including failed ones.
+    /// The statements of each write, including failed writes.
     pub fn write_batches(&self) -> Vec<Vec<Statement>> {
         lock(&self.script).writes.clone()
     }
 
-    /// Executes a batch that the hub has sent before, without faults.
+    /// Executes a batch that the hub has sent before. No injected fault applies.
     pub fn execute_late(&self, batch: &[Statement]) -> Result<(), DbError> {
         self.commit(batch).map(drop)
     }
@@ -263,15 +265,15 @@ impl Database for Sqlite {
     fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
         Box::pin(async move {
             let kind = BatchKind::of(statements);
-            let hangs = {
+            let never_returns = {
                 let mut script = lock(&self.script);
                 match kind {
                     BatchKind::Reads => script.reads.push(statements.to_vec()),
                     BatchKind::Writes => script.writes.push(statements.to_vec()),
                 }
-                script.is_silent || script.hanging.take_if(|hanging| *hanging == kind).is_some()
+                script.is_silent || script.never_returns_next.take_if(|next| *next == kind).is_some()
             };
-            if hangs {
+            if never_returns {
                 return std::future::pending().await;
             }
             let round_trip = lock(&self.script).round_trip;

@@ -17,14 +17,14 @@ use session_gateway_hub::store::summaries::Selection;
 use session_gateway_hub::store::write_queue::{CacheView, MemorySize, SessionColumns, WriteQueue};
 use session_gateway_hub::store::{Database, DbError, Found, query, sessions, summaries};
 
-use super::SleepClock;
+use super::FakeEnvironment;
 use super::sqlite::Sqlite;
 
-pub fn team() -> Namespace {
+pub fn team_namespace() -> Namespace {
     Namespace::parse("team").unwrap()
 }
 
-pub fn other() -> Namespace {
+pub fn other_namespace() -> Namespace {
     Namespace::parse("other").unwrap()
 }
 
@@ -42,7 +42,7 @@ pub async fn find_by_local_ids(
     db: &dyn Database,
     pairs: &[(String, String)],
 ) -> Result<Vec<Option<MessageRef>>, DbError> {
-    let mut statements = messages::select_by_local_ids(&team(), pairs).collect();
+    let mut statements = messages::select_by_local_ids(&team_namespace(), pairs).collect();
     let mut results = db.batch(&mut statements).await?;
     messages::read_by_local_ids(pairs.len(), &statements, &mut results)
 }
@@ -76,7 +76,7 @@ impl Cache {
 
 pub fn session(id: &str, tag: &str) -> Session {
     let metadata = json(r#"{"path":"/code","host":"box"}"#);
-    Session::new(id.into(), team(), tag.into(), Some(metadata), 1_000)
+    Session::new(id.into(), team_namespace(), tag.into(), Some(metadata), 1_000)
 }
 
 pub fn message(seq: u64, local_id: Option<&str>) -> Message {
@@ -109,7 +109,7 @@ pub async fn commit_as(
 
 /// Commits a write queue of the namespace `team`.
 pub async fn commit(db: &Sqlite, write_queue: WriteQueue<NoEffect>, cache: &Cache) {
-    commit_as(db, &team(), write_queue, cache).await.unwrap();
+    commit_as(db, &team_namespace(), write_queue, cache).await.unwrap();
 }
 
 /// Stores a session.
@@ -133,7 +133,7 @@ pub async fn put_messages(db: &Sqlite, session: &Session, messages: impl IntoIte
 
 /// Reads a session of the namespace `team`.
 pub async fn stored(db: &Sqlite, id: &str) -> Session {
-    match sessions::load_by_id(db, &team(), id).await.unwrap() {
+    match sessions::load_by_id(db, &team_namespace(), id).await.unwrap() {
         Found::Owned(session) => session,
         other => panic!("{other:?}"),
     }
@@ -141,12 +141,13 @@ pub async fn stored(db: &Sqlite, id: &str) -> Session {
 
 /// The memory of a namespace in a new memory budget.
 pub fn memory() -> Memory {
-    Memory::new(Arc::new(MemoryBudget::default()).namespace_budget("team"), Arc::new(SleepClock::default()))
+    Memory::new(Arc::new(MemoryBudget::default()).namespace_budget("team"), Arc::new(FakeEnvironment::default()))
 }
 
 /// The seqs of a page, and whether there are more messages.
 pub async fn seqs(db: &Sqlite, session: &str, range: PageRange, limit: u64) -> (Vec<u64>, bool) {
-    let Found::Owned(page) = read_page(db, &memory(), (&team(), session), range, limit, None).await.unwrap() else {
+    let Found::Owned(page) = read_page(db, &memory(), (&team_namespace(), session), range, limit, None).await.unwrap()
+    else {
         panic!("no page")
     };
     let messages: Vec<serde_json::Value> = serde_json::from_str(&format!("[{}]", page.messages)).unwrap();

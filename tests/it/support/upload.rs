@@ -1,4 +1,4 @@
-//! A fake of [`ExternalBody`], the body of an upload that stays in JavaScript.
+//! A fake of [`ExternalBody`]: the body of an upload, which stays in JavaScript.
 
 use std::sync::{Arc, Mutex};
 
@@ -23,13 +23,13 @@ struct Body {
     rt: Arc<FakeRuntime>,
     arrival: Mutex<Option<oneshot::Receiver<Result<String, UploadFault>>>>,
     received: Mutex<Received>,
-    /// How fast the content arrives after one chunk, in bytes per millisecond. `None`: at once.
-    pace: Option<u64>,
+    /// The rate at which the content arrives after the first chunk. `None`: at once.
+    bytes_per_ms: Option<u64>,
     /// When the first chunk had arrived, in Unix milliseconds.
-    paced_since: Mutex<Option<u64>>,
+    first_chunk_at: Mutex<Option<u64>>,
 }
 
-/// What was received of a body.
+/// The received part of a body.
 #[derive(Default)]
 struct Received {
     /// The content that was not read yet, as base64.
@@ -66,8 +66,8 @@ impl UploadBody for Body {
             if let Some(arrival) = arrival {
                 *self.received.lock().unwrap() = Received::parse(arrival.await.unwrap_or(Err(UploadFault::Broken))?)?;
             }
-            if self.pace.is_some() && capacity > UPLOAD_CHUNK_CHARS {
-                *self.paced_since.lock().unwrap() = Some(self.rt.now());
+            if self.bytes_per_ms.is_some() && capacity > UPLOAD_CHUNK_CHARS {
+                *self.first_chunk_at.lock().unwrap() = Some(self.rt.now());
                 std::future::pending::<()>().await;
             }
             let mut received = self.received.lock().unwrap();
@@ -85,8 +85,8 @@ impl UploadBody for Body {
     }
 
     fn file_bytes(&self) -> u64 {
-        let paced_ms = self.paced_since.lock().unwrap().map_or(0, |since| self.rt.now() - since);
-        self.received.lock().unwrap().file_bytes + paced_ms * self.pace.unwrap_or(0)
+        let ms_since_first_chunk = self.first_chunk_at.lock().unwrap().map_or(0, |since| self.rt.now() - since);
+        self.received.lock().unwrap().file_bytes + ms_since_first_chunk * self.bytes_per_ms.unwrap_or(0)
     }
 
     fn send(&self, to: ConnId, prefix: &str, suffix: &str) {
@@ -103,18 +103,18 @@ fn normalize(content: &str) -> String {
     format!("{content}{}", "=".repeat(missing))
 }
 
-/// Sends the body of an upload, or a fault.
+/// Sends the body of an upload, or a fault, to the fake.
 pub type BodySender = oneshot::Sender<Result<String, UploadFault>>;
 
-/// A body that is received when the sender sends it.
-fn pending_body(rt: &Arc<FakeRuntime>, pace: Option<u64>) -> (ExternalBody, BodySender) {
+/// A body that is received when the test sends it.
+fn pending_body(rt: &Arc<FakeRuntime>, bytes_per_ms: Option<u64>) -> (ExternalBody, BodySender) {
     let (arrival, receiver) = oneshot::channel();
     let body = Body {
         rt: Arc::clone(rt),
         arrival: Mutex::new(Some(receiver)),
         received: Mutex::default(),
-        pace,
-        paced_since: Mutex::default(),
+        bytes_per_ms,
+        first_chunk_at: Mutex::default(),
     };
     (ExternalBody(Arc::new(body)), arrival)
 }
@@ -132,15 +132,15 @@ impl World {
         self.start_pending_upload(path, None)
     }
 
-    /// Starts an upload whose content arrives with this pace after the first chunk, in bytes per millisecond, and never ends.
-    pub fn start_slow_upload(&self, path: &str, body: &str, pace: u64) -> PendingReply {
-        let (reply, arrival) = self.start_pending_upload(path, Some(pace));
+    /// Starts an upload whose content never ends. It arrives at this rate after the first chunk.
+    pub fn start_slow_upload(&self, path: &str, body: &str, bytes_per_ms: u64) -> PendingReply {
+        let (reply, arrival) = self.start_pending_upload(path, Some(bytes_per_ms));
         arrival.send(Ok(body.to_owned())).unwrap();
         reply
     }
 
-    fn start_pending_upload(&self, path: &str, pace: Option<u64>) -> (PendingReply, BodySender) {
-        let (body, arrival) = pending_body(&self.object.rt, pace);
+    fn start_pending_upload(&self, path: &str, bytes_per_ms: Option<u64>) -> (PendingReply, BodySender) {
+        let (body, arrival) = pending_body(&self.object.rt, bytes_per_ms);
         let mut request = http::Request::post(path).body(bytes::Bytes::new()).unwrap();
         request.extensions_mut().insert(body);
         let hub = self.hub();

@@ -8,7 +8,7 @@ use super::socket::Socket;
 /// Each frame is one event, as JSON or SSE text.
 pub struct Web(pub Socket);
 
-/// Parses an event in either format, with its id, if it has one, as `eventId`.
+/// Parses an event in either format. Adds the id of an SSE event as `eventId`.
 pub fn parse_event(text: &str) -> Value {
     let json = |text: &str| serde_json::from_str(text).unwrap_or_else(|e| panic!("not JSON ({e}): {text}"));
     if text.starts_with('{') {
@@ -28,7 +28,7 @@ pub fn parse_event(text: &str) -> Value {
 }
 
 /// The number in the id of an event.
-pub fn number(event: &Value) -> u64 {
+pub fn event_number(event: &Value) -> u64 {
     event["eventId"].as_str().unwrap().rsplit('-').next().unwrap().parse().unwrap()
 }
 

@@ -1,4 +1,4 @@
-//! The edge of the worker without objects: how it routes a request, or responds to it itself.
+//! The edge of the worker without objects: how the edge routes a request, or responds to the request itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use session_gateway_hub::memory_budget::MemoryBudget;
 use super::rest::Reply;
 use super::runtime::START;
 use super::sqlite::Sqlite;
-use super::{SECRET, TokioClock};
+use super::{SECRET, TokioEnvironment};
 
 pub fn edge_with_db(db: &Arc<Sqlite>, routing: &str, origins: &str) -> Edge {
     edge_with_memory_budget(db, Arc::default(), routing, origins)
@@ -31,7 +31,7 @@ pub fn edge_with_memory_budget(
         None,
         Arc::clone(db) as _,
         memory_budget,
-        Arc::new(TokioClock::start()),
+        Arc::new(TokioEnvironment::start()),
     )
 }
 
@@ -54,13 +54,13 @@ pub fn with_token(method: &str, url: &str, token: &str) -> RequestHead {
     RequestHead { authorization: Some(format!("Bearer {token}")), ..head(method, url) }
 }
 
-/// A generator that returns other secrets of 43 characters on each call.
+/// Returns a different secret of 43 characters on each call.
 pub fn generate_secret() -> Option<String> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     Some(format!("{:043}", COUNT.fetch_add(1, Ordering::Relaxed)))
 }
 
-/// Routes a request at a time.
+/// Routes a request at the time `now_ms`.
 pub async fn route_at(edge: &Edge, head: &RequestHead, now_ms: u64) -> Action {
     edge.route(head, now_ms, &generate_secret).await
 }
@@ -77,7 +77,7 @@ pub async fn respond(edge: &Edge, head: &RequestHead) -> Reply {
     }
 }
 
-pub async fn log_in(edge: &Edge, body: &str) -> Reply {
+pub async fn sign_in(edge: &Edge, body: &str) -> Reply {
     Reply::of(edge.authentication.sign_in(body.as_bytes(), START, &generate_secret).await)
 }
 

@@ -16,7 +16,7 @@ export class Listener {
   resumptions = { ok: 0, gap: 0 };
   #lastEventId;
   #lastSeq = 0;
-  /** The last received numbers, and whether there was a gap since. */
+  /** The last received number of each kind, and whether a gap has followed. */
   #lastNumbers = { message: { n: 0 }, metadataVersion: { n: 1 }, agentStateVersion: { n: 1 } };
   #fetches = [];
   #feed;

@@ -1,4 +1,4 @@
-/** The two sides of a comparison: floor and hub. Both have the same methods, so that a scenario does the same work on both. */
+/** The servers that are measured: the floor and the hub. Floor and hub have the same methods, so that a scenario does the same work. */
 
 import { Connection, expectOk, sendOnce } from './http.mjs';
 import { inLanes } from '../../scripts/lib/parallel.mjs';
@@ -6,20 +6,20 @@ import { waitUntil } from './measure.mjs';
 import { loadPackage } from './packages.mjs';
 
 /**
- * Connects one CLI with the official client. `way`: how the CLI sends the token. `header`: with the upgrade. `connect`: in the CONNECT
- * packet; the worker then stays between the CLI and the Durable Object as a bridge.
+ * Connects one CLI with the official client. `tokenIn`: where the CLI sends the token. `header`: in a header of the upgrade. `connect`: in
+ * the CONNECT packet. With `connect`, the worker stays between the CLI and the Durable Object as a bridge.
  * @param {string} url
- * @param {{token?: string, sessionId: string, way: string}} options
+ * @param {{token?: string, sessionId: string, tokenIn: string}} options
  * @returns {Promise<any>} the socket
  */
-function connectSocket(url, { token, sessionId, way }) {
+function connectSocket(url, { token, sessionId, tokenIn }) {
   const { io } = loadPackage('socket.io-client');
   const socket = io(`${url}/cli`, {
     transports: ['websocket'],
     forceNew: true,
     reconnection: false,
-    auth: way === 'header' ? { sessionId } : { token, sessionId },
-    ...(way === 'header' && token ? { extraHeaders: { Authorization: `Bearer ${token}` } } : {}),
+    auth: tokenIn === 'header' ? { sessionId } : { token, sessionId },
+    ...(tokenIn === 'header' && token ? { extraHeaders: { Authorization: `Bearer ${token}` } } : {}),
   });
   return new Promise((resolve, reject) => {
     socket.once('connect', () => resolve(socket));
@@ -54,7 +54,7 @@ function sessionBody(tag) {
   };
 }
 
-/** The worker of bench/floor. Methods that only the hub needs do nothing. */
+/** The floor: the worker of bench/floor. Methods that only the hub needs do nothing. */
 class Floor {
   kind = 'floor';
 
@@ -88,7 +88,7 @@ class Floor {
   }
 
   connectCli(session) {
-    return connectSocket(this.url, { sessionId: session.id, way: 'connect' });
+    return connectSocket(this.url, { sessionId: session.id, tokenIn: 'connect' });
   }
 
   async registerMethods() {}
@@ -121,12 +121,12 @@ export class Hub {
   kind = 'hub';
 
   /** @param {Description} description */
-  constructor({ name, url, pid, secret, way }) {
+  constructor({ name, url, pid, secret, tokenIn }) {
     this.name = name;
     this.url = url;
     this.pid = pid;
     this.secret = secret;
-    this.way = way;
+    this.tokenIn = tokenIn;
   }
 
   /** Signs in to a namespace with its access token. Stores the JWT for web clients. */
@@ -138,9 +138,9 @@ export class Hub {
 
   /** Returns the same hub, signed in to another namespace. */
   async inNamespace(namespace) {
-    const side = new Hub(this);
-    await side.signIn(namespace);
-    return side;
+    const server = new Hub(this);
+    await server.signIn(namespace);
+    return server;
   }
 
   newConnection(token = this.jwt) {
@@ -173,8 +173,8 @@ export class Hub {
     return sessions;
   }
 
-  connectCli(session, way = this.way) {
-    return connectSocket(this.url, { token: this.token, sessionId: session.id, way });
+  connectCli(session, tokenIn = this.tokenIn) {
+    return connectSocket(this.url, { token: this.token, sessionId: session.id, tokenIn });
   }
 
   /** Registers RPC methods. Waits until `path`, which calls one of the methods, returns `{"success":true,...}`. */
@@ -232,10 +232,10 @@ export class Hub {
 }
 
 /**
- * @typedef {{name: string, kind: string, url: string, pid: number, secret?: string, way?: string}} Description `kind`: `floor` or `hub`
+ * @typedef {{name: string, kind: string, url: string, pid: number, secret?: string, tokenIn?: string}} Description `kind`: `floor` or `hub`
  */
 
 /** @param {Description} description */
-export function makeSide(description) {
+export function makeServer(description) {
   return description.kind === 'floor' ? new Floor(description) : new Hub(description);
 }
