@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_a_deployment_has_only_its_own_names_with_their_labels() {
+    fn the_list_has_only_the_deployment_s_own_words_with_their_labels() {
         let agents = listed(
             r#"{"agents":{"zeta":"gamma","eta":"alpha"},"models":{"swift":"model_fast"},
             "labels":{"eta":"Eta 2","plan":"Think","swift":"Swift one"}}"#,

@@ -18,7 +18,7 @@ UPDATE sessions SET namespace = '/' || namespace, tag = id, metadata = NULL, age
   metadata_parts = NULL, agent_state_parts = NULL
 WHERE +namespace = ?2 AND id IN (SELECT value FROM json_each(?1))";
 
-/// A column of one tombstone, that of the lowest id, of the deleted sessions of the namespace `?1`.
+/// A column of the tombstone with the lowest id, of all deleted sessions of the namespace `?1`.
 macro_rules! of_first_tombstone {
     ($column:literal) => {
         concat!("(SELECT ", $column, " FROM sessions WHERE namespace = '/' || ?1 ORDER BY tag LIMIT 1)")
@@ -75,9 +75,9 @@ macro_rules! both_exist {
     };
 }
 
-/// Selects the last seq of each chunk of a session's messages. A chunk has at most 5,000 messages, and about 10 MB. `by_rows` and
-/// `by_bytes` count the full units of 5,000 messages and of 10 MB before it. Reads one message above [`MAX_MERGE_UNITS`], which
-/// shows that the session is too large. `?1`: session, `?2`: namespace.
+/// Selects the last seq of each chunk of a session's messages. A chunk has at most 5,000 messages, and about 10 MB. `by_rows`: the
+/// number of full units of 5,000 messages before the chunk. `by_bytes`: that of 10 MB. Reads one message more than
+/// [`MAX_MERGE_UNITS`] allows, which shows that the session is too large. `?1`: session, `?2`: namespace.
 const SELECT_CHUNK_ENDS: &str = concat!(
     "
 SELECT max(seq) AS last, by_rows, by_bytes FROM (
@@ -129,9 +129,9 @@ WHERE messages.session_id = ",
     ),
 ];
 
-/// The statements that end a merge, in this order. `new` takes the history of `old`, whose messages are not rewritten. The row of
-/// `old` becomes a tombstone, because its history is stored under its id. [`SWEEP`] deletes it with the history. `?1`: `old`,
-/// `?2`: `new`, `?3`: namespace.
+/// The statements that end a merge, in this order. `new` gets the history of `old`, which stays stored under the id of `old`: no
+/// message of `old` is rewritten. So the row of `old` becomes a tombstone, which [`SWEEP`] deletes with the history. `?1`: `old`, `?2`:
+/// `new`, `?3`: namespace.
 const END_MERGE: [&str; 6] = [
     // Parts of messages that both sessions contained.
     concat!("DELETE FROM message_parts WHERE session_id = ", history_of!("?2", "?3"), " AND ", both_exist!()),
@@ -172,7 +172,7 @@ pub async fn sweep(db: &dyn Database, namespace: &Namespace) -> Result<bool, DbE
     Columns::new("sessions", row.unwrap_or_default()).flag("remain")
 }
 
-/// Loads the last seqs of the chunks in which [`merge`] moves the messages of `session`. Returns `None` if it has more than
+/// Loads the last seqs of the chunks in which [`merge`] moves the messages of `session`. Returns `None` if the session has more than
 /// [`MAX_MERGE_UNITS`] times 5,000 messages or 10 MB.
 pub async fn load_chunk_ends(
     db: &dyn Database,

@@ -101,9 +101,9 @@ impl<D: Database> Retrying<D> {
         if queries.is_unreachable { 0 } else { ms }
     }
 
-    /// Returns when the last stall ended, in Unix milliseconds: `now` while a query has no result for [`DB_STALL_MS`], or the
-    /// database is unreachable. `None` if no query has stalled.
-    pub fn stalled_until(&self, now: u64) -> Option<u64> {
+    /// Returns the last time at which the database was stalled, in Unix milliseconds: `now` if a query has no result for
+    /// [`DB_STALL_MS`] or the database is unreachable, else the end of the last stall. `None` if no query has stalled.
+    pub fn last_stalled_at(&self, now: u64) -> Option<u64> {
         let queries = lock(&self.queries);
         if queries.is_stalled(now) || queries.is_unreachable { Some(now) } else { queries.last_stall_ended_at }
     }

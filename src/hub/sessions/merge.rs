@@ -19,7 +19,7 @@ use crate::hub::write::large::{self, incomplete_value};
 use crate::memory_budget::Reservation;
 use crate::model::event::Event;
 use crate::model::json::{Json, JsonObject, parse_whole};
-use crate::model::large::{Field, LargeRef, StoredField};
+use crate::model::large::{Field, LargeRef, InlineOrLarge};
 use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::store::values::{self, LargeValue};
@@ -168,7 +168,7 @@ impl Hub {
                 let large = LargeValue::new(&new.id, version, self.new_id(), metadata);
                 (large.to_field(Field::Metadata), Some(large))
             }
-            false => (StoredField::Inline(metadata), None),
+            false => (InlineOrLarge::Inline(metadata), None),
         };
         let session = Session {
             metadata,

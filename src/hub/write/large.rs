@@ -12,7 +12,7 @@ use crate::hub::base::state::cached_session::CachedSession;
 use crate::memory_budget::Reservation;
 use crate::model::agent_state;
 use crate::model::json::{Json, JsonObject};
-use crate::model::large::{LargeRef, StoredField};
+use crate::model::large::{LargeRef, InlineOrLarge};
 use crate::model::machine::Machine;
 use crate::model::session::Session;
 use crate::store::values;
@@ -27,7 +27,7 @@ pub struct ResponseText {
 
 /// The current value of a versioned field.
 pub(in crate::hub) struct FieldValue<'a> {
-    pub stored: &'a StoredField,
+    pub stored: &'a InlineOrLarge,
     pub version: u64,
 }
 
@@ -46,7 +46,7 @@ pub(in crate::hub) fn agent_state(s: &Session) -> FieldValue<'_> {
 /// Returns the agent state like [`agent_state()`], but null if it has no pending requests: then a large state is not read.
 pub(in crate::hub) fn state_if_pending(s: &Session) -> FieldValue<'_> {
     match agent_state::count_pending(s.agent_state.json()) {
-        0 => FieldValue { stored: &StoredField::Null, version: s.agent_state_version },
+        0 => FieldValue { stored: &InlineOrLarge::Null, version: s.agent_state_version },
         _ => agent_state(s),
     }
 }
@@ -201,7 +201,7 @@ pub(in crate::hub) fn machine_segments(m: &Machine) -> Vec<Segment> {
 
 /// Serializes an object, and splits the text at its large members. `fields` has the name and the value of each field, and a text that
 /// replaces the closing brace of the value.
-fn split_at_large<T: Serialize>(object: &T, fields: [(&str, &StoredField, Option<String>); 2]) -> Vec<Segment> {
+fn split_at_large<T: Serialize>(object: &T, fields: [(&str, &InlineOrLarge, Option<String>); 2]) -> Vec<Segment> {
     let json = serde_json::to_string(object).unwrap_or_default();
     if fields.iter().all(|(_, field, _)| field.large().is_none()) {
         return vec![Segment::Text(json)];
@@ -227,7 +227,7 @@ fn split_at_large<T: Serialize>(object: &T, fields: [(&str, &StoredField, Option
 }
 
 /// Serializes an object with the lengths of large members in their place: `metadataBytes` for `metadata`.
-pub(in crate::hub) fn without_large<T: Serialize>(object: &T, fields: [(&str, &StoredField); 2]) -> Json {
+pub(in crate::hub) fn without_large<T: Serialize>(object: &T, fields: [(&str, &InlineOrLarge); 2]) -> Json {
     let json = Json::of(object);
     if fields.iter().all(|(_, field)| field.large().is_none()) {
         return json;

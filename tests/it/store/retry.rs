@@ -88,20 +88,20 @@ async fn a_query_without_a_result_for_five_seconds_is_a_stall_until_it_ends() {
     let (db, retrying, clock) = retrying();
     db.fail(BatchKind::Writes, retryable_error());
     retrying.batch(&mut write()).await.unwrap();
-    assert_eq!(retrying.stalled_until(clock.now()), None, "a short fault is no stall");
+    assert_eq!(retrying.last_stalled_at(clock.now()), None, "a short fault is no stall");
     db.hold(BatchKind::Writes);
     let mut batch = write();
     let mut query = Box::pin(retrying.batch(&mut batch));
     assert!(futures::poll!(&mut query).is_pending());
     clock.advance(4_999);
-    assert_eq!(retrying.stalled_until(clock.now()), None);
+    assert_eq!(retrying.last_stalled_at(clock.now()), None);
     clock.advance(1);
-    assert_eq!(retrying.stalled_until(clock.now()), Some(clock.now()));
+    assert_eq!(retrying.last_stalled_at(clock.now()), Some(clock.now()));
     db.release();
     query.await.unwrap();
     let ended_at = clock.now();
     clock.advance(60_000);
-    assert_eq!((retrying.stalled_until(clock.now()), retrying.is_unreachable()), (Some(ended_at), false));
+    assert_eq!((retrying.last_stalled_at(clock.now()), retrying.is_unreachable()), (Some(ended_at), false));
 }
 
 #[tokio::test]
@@ -112,12 +112,12 @@ async fn an_outage_is_a_stall_until_a_query_succeeds() {
     }
     run(&retrying, BatchKind::Writes).await.unwrap_err();
     clock.advance(60_000);
-    assert_eq!((retrying.stalled_until(clock.now()), retrying.is_unreachable()), (Some(clock.now()), true));
+    assert_eq!((retrying.last_stalled_at(clock.now()), retrying.is_unreachable()), (Some(clock.now()), true));
     retrying.probe().await;
     assert!(retrying.is_unreachable());
     db.repair();
     retrying.probe().await;
-    assert!(retrying.stalled_until(clock.now()).is_some_and(|at| at < clock.now()));
+    assert!(retrying.last_stalled_at(clock.now()).is_some_and(|at| at < clock.now()));
 }
 
 #[tokio::test]
@@ -143,7 +143,7 @@ async fn a_query_that_neither_ends_nor_is_dropped_is_forgotten() {
     std::mem::forget(query);
     db.release();
     clock.advance(DB_RETRY_MS + DB_TIMEOUT_MS + 1);
-    assert!(retrying.stalled_until(clock.now()).is_some());
+    assert!(retrying.last_stalled_at(clock.now()).is_some());
     run(&retrying, BatchKind::Reads).await.unwrap();
-    assert_eq!(retrying.stalled_until(clock.now()), None);
+    assert_eq!(retrying.last_stalled_at(clock.now()), None);
 }

@@ -47,11 +47,11 @@ impl Log {
 
     fn trim(&mut self) {
         while let Some((number, event)) = self.events.front() {
-            let rest = self.bytes - event.body.text_bytes();
-            if self.events.len() <= RETAINED_EVENTS && rest < RETAINED_BYTES {
+            let remaining_bytes = self.bytes - event.body.text_bytes();
+            if self.events.len() <= RETAINED_EVENTS && remaining_bytes < RETAINED_BYTES {
                 break;
             }
-            (self.floor, self.has_older_rows, self.bytes) = (*number, false, rest);
+            (self.floor, self.has_older_rows, self.bytes) = (*number, false, remaining_bytes);
             self.events.pop_front();
         }
     }
@@ -62,8 +62,8 @@ impl Log {
         (self.bytes, self.floor, self.has_older_rows) = (0, number, false);
     }
 
-    /// Whether the event with this number is known, and all later events are in memory. The event of a client may be unknown if the
-    /// database was restored to an earlier time.
+    /// Whether the event with this number is known, and all later events are in memory. The last event of a client may be unknown,
+    /// because the database was restored to an earlier time.
     pub fn can_resume_from(&self, number: u64) -> bool {
         number == self.floor || self.events.binary_search_by_key(&number, |(known, _)| *known).is_ok()
     }

@@ -147,10 +147,10 @@ impl EventStream {
     /// event before it, and not logged.
     pub fn on_committed(&mut self, number: Option<u64>, event: impl FnOnce() -> Event) -> Option<Action> {
         self.last_published = number.unwrap_or(self.last_published);
-        (self.phase != Phase::Off).then(|| self.send(number, event()))
+        (self.phase != Phase::Off).then(|| self.log_and_send(number, event()))
     }
 
-    fn send(&mut self, number: Option<u64>, event: Event) -> Action {
+    fn log_and_send(&mut self, number: Option<u64>, event: Event) -> Action {
         let event = Arc::new(event);
         if let Some(number) = number {
             self.log.push(number, &event);
@@ -197,7 +197,7 @@ impl EventStream {
                 Some(events) => {
                     for (number, event) in events {
                         self.last_published = number;
-                        actions.push(self.send(Some(number), event));
+                        actions.push(self.log_and_send(Some(number), event));
                     }
                 }
                 None => {

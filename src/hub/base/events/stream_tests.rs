@@ -46,13 +46,13 @@ impl StoredStream {
         numbers.zip(events).collect()
     }
 
-    /// Writes a batch with events of these sizes. Returns the numbers of those that are sent.
+    /// Writes a batch with events of these sizes. Returns the numbers of the events that are sent.
     fn commit(&mut self, sizes: &[usize]) -> Vec<u64> {
         let events = self.write(sizes).into_iter();
         sent(events.filter_map(|(number, event)| self.stream.on_committed(Some(number), || event)))
     }
 
-    /// The end of the pending read.
+    /// Ends the pending read: the stream gets the rows that the read selects.
     fn finish_read(&mut self) -> Vec<Action> {
         let read = self.stream.pending_read().unwrap();
         let after = read.after.unwrap_or_default();
@@ -60,7 +60,7 @@ impl StoredStream {
         self.stream.on_rows_read(read, &rows)
     }
 
-    /// The stream after a restart without clients, with all rows loaded.
+    /// Returns the stream after a restart without clients. All rows are loaded.
     fn restarted(&self) -> EventStream {
         let mut restarted = Self { stream: woken(&self.stream.head(), None), rows: self.rows.clone() };
         assert_eq!(restarted.finish_read(), []);

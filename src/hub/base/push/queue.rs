@@ -6,7 +6,8 @@ use crate::hub::base::push::delivery::{Delivery, Target};
 use crate::limits::{MAX_HELD_PUSHES, MAX_QUEUED_PUSHES, PUSH_COOLDOWN_MS};
 use crate::push::payload::{Notification, NotificationKind};
 
-/// How long a permission request waits for further ones of its session, in milliseconds (PROTOCOL-PUSH.md "Push notifications").
+/// How long the notification of a permission request waits for further requests of the session, in milliseconds (PROTOCOL-PUSH.md
+/// "Push notifications").
 const PUSH_DEBOUNCE_MS: u64 = 500;
 
 /// The queued notifications, by id. Ids grow with time.
@@ -116,7 +117,7 @@ impl Queue {
         true
     }
 
-    /// Puts a delivery back after a round, to be recorded. Returns the delivery if it was replaced during the round.
+    /// Puts a delivery back after a round, marked as recorded. Returns the delivery if it was replaced during the round.
     pub fn put_back(&mut self, id: u64, delivery: Delivery) -> Option<Delivery> {
         let Some(queued) = self.deliveries.get_mut(&id) else { return Some(delivery) };
         *queued = Delivery { in_flight: false, is_recorded: true, ..delivery };
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_limited_target_has_no_attempt_and_its_request_goes_to_the_replacement() {
+    fn a_rate_limit_counts_no_attempt_and_a_newer_notification_takes_over_the_request() {
         let request = |id: &str| Notification::permission("s", "demo", id, "shell");
         let mut queue = Queue::default();
         assert!(matches!(queue.enqueue(request("r1"), 0, true), EnqueueResult::Queued { .. }));

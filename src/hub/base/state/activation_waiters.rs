@@ -41,7 +41,7 @@ impl ActivationWaiters {
         receiver
     }
 
-    /// Cancels the requests that wait for a connected CLI of a session, because one has left the session.
+    /// Cancels the requests that wait for a report of a session by a connected CLI, because a CLI has left the session.
     pub fn cancel_report_waiters(&mut self, id: &str) {
         let canceled = self.0.iter_mut().filter(|waiter| waiter.expects_report && waiter.waits_for(id));
         canceled.for_each(|waiter| waiter.deadline = Some(0));

@@ -59,12 +59,12 @@ impl HubQueue {
 
     /// Returns the committed states of all changed sessions.
     pub fn committed_sessions(&self) -> HashMap<&str, &Committed<CachedSession>> {
-        oldest(self.before_images().map(|images| &images.sessions))
+        oldest_states(self.before_images().map(|images| &images.sessions))
     }
 
     /// Returns the committed states of all changed machines.
     pub fn committed_machines(&self) -> HashMap<&str, &Committed<Machine>> {
-        oldest(self.before_images().map(|images| &images.machines))
+        oldest_states(self.before_images().map(|images| &images.machines))
     }
 }
 

@@ -1,6 +1,6 @@
-//! When the next batch of a sweep is due.
+//! The schedule of the sweep, which deletes the messages of deleted sessions in batches.
 
-/// The sweep of a namespace. At most one batch is being deleted.
+/// The sweep of a namespace. At most one batch is in progress.
 pub struct Sweep {
     /// In Unix milliseconds; `None` if there is nothing to delete.
     due_at: Option<u64>,

@@ -149,7 +149,7 @@ mod tests {
         receiver.try_recv().unwrap().is_some()
     }
 
-    /// Takes all slots but `free`.
+    /// Returns slots of which `free` are free.
     fn slots_with_free(free: usize) -> UploadSlots {
         let mut slots = UploadSlots::default();
         for n in free..MAX_UPLOADS_AT_ONCE {
