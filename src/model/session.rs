@@ -12,7 +12,7 @@ use super::namespace::Namespace;
 use crate::limits::MAX_KEYWORD_BYTES;
 
 /// The longest text in the `summary` or `worktree` of metadata, in bytes.
-const MAX_TEXT_BYTES: usize = 65_536;
+const MAX_FIELD_TEXT_BYTES: usize = 65_536;
 /// The longest JSON of a `summary`, `worktree`, `modes` or `models`, in bytes. The excerpt of large metadata has all four.
 const MAX_FIELD_JSON_BYTES: usize = 128_000;
 
@@ -267,10 +267,10 @@ fn cut_string(value: &RawValue, limit: usize) -> Option<Cow<'_, RawValue>> {
     Some(Cow::Owned(Json::of(start).raw().to_owned()))
 }
 
-/// Cuts the texts in a `summary` or `worktree`, until the field has at most [`MAX_FIELD_JSON_BYTES`] of JSON. `None` if the JSON
-/// is longer even with the shortest texts.
+/// Cuts the texts in a `summary` or `worktree`, until the field has at most [`MAX_FIELD_JSON_BYTES`] of JSON. `None` if the
+/// JSON is longer even with the shortest texts.
 fn cut_texts(value: &RawValue) -> Option<Cow<'_, RawValue>> {
-    [MAX_TEXT_BYTES, MAX_TEXT_BYTES / 4, MAX_TEXT_BYTES / 16].into_iter().find_map(|limit| {
+    [MAX_FIELD_TEXT_BYTES, MAX_FIELD_TEXT_BYTES / 4, MAX_FIELD_TEXT_BYTES / 16].into_iter().find_map(|limit| {
         let cut = cut_texts_to(value, limit)?;
         (cut.get().len() <= MAX_FIELD_JSON_BYTES).then_some(cut)
     })

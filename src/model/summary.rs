@@ -7,13 +7,13 @@ use super::json::{Json, JsonObject};
 use super::session::Session;
 use super::todo::{self, Progress, TodoItem};
 
-/// The list of sessions shows at most this much of a text in metadata, in bytes of JSON. The SQL in `store::summaries` repeats the
-/// number.
+/// The list of sessions shows at most this much of a text in metadata, in bytes of JSON. The SQL in `store::summaries` repeats
+/// the number.
 const MAX_LISTED_TEXT_BYTES: usize = 512;
 
 /// Calls a macro with the paths of the metadata texts that the list shows. The paths are a macro, because `store::summaries`
-/// makes SQL of them at compile time. [`ListedMetadata::of_texts`] depends on their order: texts of one object are adjacent, and
-/// `lifecycleState` is the last.
+/// makes SQL of them at compile time. [`ListedMetadata::of_texts`] depends on their order: texts of one object are adjacent,
+/// and `lifecycleState` is the last.
 macro_rules! listed_texts {
     ($macro:ident) => {
         $macro! {

@@ -1,8 +1,8 @@
 //! The vocabulary: a deployment's own words for agents, models, methods and fields, for CLIs that use other words than the
 //! protocol.
 //!
-//! The hub accepts both a word of the deployment and the protocol's name. What a CLI writes is stored and shown unchanged. Calls
-//! to a CLI use the words of the CLI's [`Dialect`]. Source: docs/DEPLOY.md, variable `VOCABULARY`.
+//! The hub accepts both a word of the deployment and the protocol's name. What a CLI writes is stored and shown unchanged.
+//! Calls to a CLI use the words of the CLI's [`Dialect`]. Source: docs/DEPLOY.md, variable `VOCABULARY`.
 
 use std::str::FromStr;
 
@@ -133,8 +133,8 @@ impl Vocabulary {
         translate(name, &self.models, dialect)
     }
 
-    /// For each field that a CLI named by a word of the deployment, adds a field with the protocol's name and the same value, unless
-    /// the object has such a field. The value `null` becomes the mode `default`. Returns `None` if no field was added.
+    /// For each field that a CLI named by a word of the deployment, adds a field with the protocol's name and the same value,
+    /// unless the object has such a field. The value `null` becomes the mode `default`. Returns `None` if no field was added.
     pub fn with_protocol_fields(&self, text: &str) -> Option<Json> {
         // Keep-alives are frequent, so a text without any of the words is not parsed.
         if !self.fields.iter().any(|(word, _)| text.contains(word.as_str())) {
@@ -232,8 +232,8 @@ fn resolve<T: FromStr<Err = UnknownKeyword>>(name: &str, words: &[(String, Strin
     })
 }
 
-/// Parses a section, a JSON object from word to meaning. `names`: the noun for a meaning in errors, and the valid meanings. `None`
-/// accepts any text as a meaning.
+/// Parses a section, a JSON object from word to meaning. `names`: the noun for a meaning in errors, and the valid meanings.
+/// `None` accepts any text as a meaning.
 fn parse_section(
     words: &mut Words,
     section: &str,

@@ -103,9 +103,9 @@ extern "C" {
     /// Whether the Durable Object with the state `state` is the object of a namespace.
     #[wasm_bindgen(method)]
     pub fn contains(this: &Objects, state: &JsValue, namespace: &str) -> bool;
-    /// Forwards a WebSocket request to the object of a namespace. `socket` is the `object::SocketKind`, `expires_at` the expiry of
-    /// the token (Unix milliseconds, or empty), and `credential` its `auth::token::Credential` (or empty). Resolves to the response, which is a 503 if the object fails or does
-    /// not answer within `timeout_ms`.
+    /// Forwards a WebSocket request to the object of a namespace. `socket` is the `object::SocketKind`, `expires_at` the expiry
+    /// of the token (Unix milliseconds, or empty), and `credential` the `auth::token::Credential` of the token (or empty).
+    /// Resolves to the response, which is a 503 if the object fails or does not answer within `timeout_ms`.
     #[wasm_bindgen(method)]
     pub fn connect(
         this: &Objects,

@@ -1,5 +1,5 @@
-//! Strict decoding of rows. If a column is missing or has an unexpected type, the result is an error with the name of the column,
-//! never a default value.
+//! Strict decoding of rows. If a column is missing or has an unexpected type, the result is an error with the name of the
+//! column, never a default value.
 
 use super::{DbError, Found, Row, Value};
 use crate::model::json::Json;

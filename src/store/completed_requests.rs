@@ -31,8 +31,8 @@ macro_rules! entry_bytes {
     };
 }
 
-/// SQL that selects the entries of the sessions `$of`. `entry`: the row id. `from_newest`: the total size of the entry and of all
-/// newer entries of the session.
+/// SQL that selects the entries of the sessions `$of`. `entry`: the row id. `from_newest`: the total size of the entry and of
+/// all newer entries of the session.
 #[rustfmt::skip]
 macro_rules! summed_entries {
     ($of:literal) => { concat!(
@@ -42,8 +42,8 @@ macro_rules! summed_entries {
     ) };
 }
 
-/// Selects the newest entries of a record, which together have at most [`MAX_COMPLETED_REQUESTS_BYTES`], and the total size of the
-/// record. The running sum is computed only for a record above the limit, which is rare. `?1`: session, `?2`: namespace.
+/// Selects the newest entries of a record, which together have at most [`MAX_COMPLETED_REQUESTS_BYTES`], and the total size of
+/// the record. The running sum is computed only for a record above the limit, which is rare. `?1`: session, `?2`: namespace.
 const SELECT: &str = concat!(
     "
 SELECT request_id, completed_at, value, total

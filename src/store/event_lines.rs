@@ -1,12 +1,13 @@
-//! The text of an [`EventsRow`](super::events::EventsRow): one line for each event. A line has three columns, separated by tabs:
+//! The text of an [`EventsRow`](super::events::EventsRow): one line for each event. A line has three columns, separated by
+//! tabs:
 //!
 //! ```text
 //! <number of the event> TAB <letter><id as JSON>           TAB <body>
 //! <number of the event> TAB r<id of the session, as JSON>  TAB <seq of the message>
 //! ```
 //!
-//! The letter tells the [`Audience`] that the id identifies: `s` for `Session`, `c` for `SessionOnly`, `m` for `Machine`. The second
-//! form is a reference to the row of a message, and is replaced by the event of the message when the rows are loaded.
+//! The letter tells the [`Audience`] that the id identifies: `s` for `Session`, `c` for `SessionOnly`, `m` for `Machine`. The
+//! second form is a reference to the row of a message, and is replaced by the event of the message when the rows are loaded.
 
 use std::fmt::Write as _;
 
@@ -85,8 +86,8 @@ pub fn resolve_references(text: &str, mut find: impl FnMut(&MessageKey) -> Optio
     resolved
 }
 
-/// Decodes the line of a reference: returns the number of the event, the id of the session as JSON, and the message. `None` for any
-/// other line.
+/// Decodes the line of a reference: returns the number of the event, the id of the session as JSON, and the message. `None` for
+/// any other line.
 fn decode_reference(line: &str) -> Option<(&str, &str, MessageKey)> {
     let (number, rest) = line.split_once('\t')?;
     let (session, seq) = rest.strip_prefix('r')?.split_once('\t')?;

@@ -9,10 +9,11 @@ use crate::memory_budget::Reservation;
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
 
-/// How many reads of pages below [`SMALL_PAGE_BYTES`] run in an isolate at a time. They are limited because they reserve no memory.
+/// How many reads of pages below [`SMALL_PAGE_BYTES`] run in an isolate at a time. They are limited because they reserve no
+/// memory.
 const MAX_SMALL_READS: usize = 32;
-/// How many reads of larger pages run in an isolate at a time. They are limited because JavaScript copies the rows of a read. Also the
-/// limit of one namespace for such reads that run or wait for memory.
+/// How many reads of larger pages run in an isolate at a time. They are limited because JavaScript copies the rows of a read.
+/// Also the limit of one namespace for such reads that run or wait for memory.
 const MAX_LARGE_READS: usize = 2;
 /// The content size below which a page of history reserves no memory, in bytes: with the JSON around 200 messages, it is smaller
 /// than [`MAX_UNRESERVED_BYTES`](crate::limits::MAX_UNRESERVED_BYTES).
@@ -23,8 +24,8 @@ const MAX_BYTES_AT_ONCE: usize = PARTS_AT_ONCE * MAX_PART_BYTES;
 /// The most bytes of the JSON around the content of a message: an escape in a local id has six characters.
 const MESSAGE_OVERHEAD_BYTES: usize = 6 * MAX_LOCAL_ID_BYTES + 256;
 
-/// Space for the JSON around the messages of a page, in bytes. It is allocated with the messages: a string that grows is moved, and
-/// is in memory twice meanwhile.
+/// Space for the JSON around the messages of a page, in bytes. It is allocated with the messages: a string that grows is moved,
+/// and is in memory twice meanwhile.
 const RESPONSE_OVERHEAD_BYTES: usize = 256;
 
 /// The JSON of a message, up to its content.
@@ -40,9 +41,9 @@ macro_rules! message_content {
     };
 }
 
-/// The content of a message. If it has more than `?6` bytes, its size, and its first and last 4,000 characters. The last part may be
-/// shorter than 4,000 characters, so the last characters are taken from the last two parts. Both parts are cut before they are
-/// joined, because the database limits the length of a text.
+/// The content of a message. If it has more than `?6` bytes, its size, and its first and last 4,000 characters. The last part
+/// may be shorter than 4,000 characters, so the last characters are taken from the last two parts. Both parts are cut before
+/// they are joined, because the database limits the length of a text.
 macro_rules! content_or_excerpt {
     () => {
         concat!(
@@ -75,9 +76,9 @@ macro_rules! whole_size {
     };
 }
 
-/// The number of further parts, and of bytes, of a message with [`content_or_excerpt!`]. An excerpt has no further parts, and 8,000
-/// characters of at most 4 bytes. But the database reads up to three parts for an excerpt, and other queries wait meanwhile. So an
-/// excerpt counts as a quarter of these parts if that is more.
+/// The number of further parts, and of bytes, of a message with [`content_or_excerpt!`]. An excerpt has no further parts, and
+/// 8,000 characters of at most 4 bytes. But the database reads up to three parts for an excerpt, and other queries wait
+/// meanwhile. So an excerpt counts as a quarter of these parts if that is more.
 macro_rules! size_or_excerpt_size {
     () => {
         "iif(bytes > ?6, 0, parts) AS parts, iif(bytes > ?6, max(32100, min(bytes, 4500000) / 4), bytes) AS bytes"
@@ -101,8 +102,8 @@ macro_rules! messages_beside {
     ) };
 }
 
-/// Selects a page. Selects no row if a message has further parts, or if all messages together have `?5` bytes or more: a plain sum is
-/// cheaper than a running one.
+/// Selects a page. Selects no row if a message has further parts, or if all messages together have `?5` bytes or more: a plain
+/// sum is cheaper than a running one.
 /// `?1`: session, `?2`: namespace, `?3`: seq, `?4`: number of messages, `?5`: bytes of content. With excerpts also `?6`: the largest
 /// content without one.
 #[rustfmt::skip]

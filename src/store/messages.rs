@@ -11,10 +11,10 @@ use crate::limits::{MAX_LOCAL_ID_LOOKUPS, MAX_PART_BYTES};
 use crate::model::message::Message;
 use crate::model::namespace::Namespace;
 
-/// Inserts messages. A repeated batch does not change the rows that it wrote before. Another message with the same seq violates the
-/// NOT NULL constraint of `id`, so two writers can't mix their histories. A message with missing parts violates the same constraint. A
-/// session of another namespace violates the NOT NULL constraint of `session_id`. `?1`: JSON array of [`MessageRow`], `?2`: namespace,
-/// `?3`: a large content.
+/// Inserts messages. A repeated batch does not change the rows that it wrote before. Another message with the same seq violates
+/// the NOT NULL constraint of `id`, so two writers can't mix their histories. A message with missing parts violates the same
+/// constraint. A session of another namespace violates the NOT NULL constraint of `session_id`. `?1`: JSON array of
+/// [`MessageRow`], `?2`: namespace, `?3`: a large content.
 const INSERT: &str = concat!(
     "
 INSERT INTO messages (session_id, seq, id, local_id, created_at, parts, bytes, content)
@@ -71,8 +71,8 @@ WHERE m.session_id = ",
     " AND m.local_id = w.value ->> 1"
 );
 
-/// Selects messages that may contain a todo list, newest first. Searches the last 2,000 messages, without messages that are larger than
-/// a todo list may be. If the session has a todo list, the lower bound is NULL, and no message is read.
+/// Selects messages that may contain a todo list, newest first. Searches the last 2,000 messages, without messages that are
+/// larger than a todo list may be. If the session has a todo list, the lower bound is NULL, and no message is read.
 /// `?1`: session, `?2`: namespace, `?3`: limit, `?4`: seq below which to search.
 const SELECT_TODO_CANDIDATES: &str = concat!(
     r#"
@@ -213,8 +213,8 @@ pub fn read_by_local_ids(
     Ok(found)
 }
 
-/// A statement that selects messages that may contain a todo list, for [`read_todo_candidates`]: the newest `limit` messages below
-/// the seq `before`. Selects none if the session has a todo list.
+/// A statement that selects messages that may contain a todo list, for [`read_todo_candidates`]: the newest `limit` messages
+/// below the seq `before`. Selects none if the session has a todo list.
 pub fn select_todo_candidates(namespace: &Namespace, session: &str, limit: u64, before: u64) -> Statement {
     let params = [session.into(), namespace.as_ref().into(), limit.into(), before.into()];
     Statement::new(SELECT_TODO_CANDIDATES, params)

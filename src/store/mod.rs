@@ -145,8 +145,8 @@ const REFUSALS: [&str; 17] = [
 const LIMITS: [&str; 3] = ["exceeded D1's", "Exceeded maximum", "SQLITE_FULL"];
 
 impl DbError {
-    /// Whether the outcome of a batch is unknown: it may have been committed, or may be committed later, despite the error. For a
-    /// read: whether the error may have another source than the database.
+    /// Whether the outcome of a batch is unknown: it may have been committed, or may be committed later, despite the error. For
+    /// a read: whether the error may have another source than the database.
     pub fn is_outcome_unknown(&self) -> bool {
         matches!(self, Self::Retryable(_) | Self::Unavailable(_))
     }
@@ -178,8 +178,8 @@ pub struct JoinedRows {
 
 /// The port to the SQL database.
 pub trait Database: Send + Sync {
-    /// Runs the statements in order as one transaction and returns the rows of each. On success, the whole transaction is durable.
-    /// After an error, nothing was written, unless the [outcome is unknown](DbError::is_outcome_unknown).
+    /// Runs the statements in order as one transaction and returns the rows of each. On success, the whole transaction is
+    /// durable. After an error, nothing was written, unless the [outcome is unknown](DbError::is_outcome_unknown).
     ///
     /// `statements` is mutable so that a wrapper can append its own until the future resolves, instead of copying a
     /// large batch.

@@ -75,8 +75,8 @@ macro_rules! both_exist {
     };
 }
 
-/// Selects the last seq of each chunk of a session's messages. A chunk has at most 5,000 messages, and about 10 MB. `by_rows`: the
-/// number of full units of 5,000 messages before the chunk. `by_bytes`: that of 10 MB. Reads one message more than
+/// Selects the last seq of each chunk of a session's messages. A chunk has at most 5,000 messages, and about 10 MB. `by_rows`:
+/// the number of full units of 5,000 messages before the chunk. `by_bytes`: that of 10 MB. Reads one message more than
 /// [`MAX_MERGE_UNITS`] allows, which shows that the session is too large. `?1`: session, `?2`: namespace.
 const SELECT_CHUNK_ENDS: &str = concat!(
     "
@@ -129,9 +129,9 @@ WHERE messages.session_id = ",
     ),
 ];
 
-/// The statements that end a merge, in this order. `new` gets the history of `old`, which stays stored under the id of `old`: no
-/// message of `old` is rewritten. So the row of `old` becomes a tombstone, which [`SWEEP`] deletes with the history. `?1`: `old`, `?2`:
-/// `new`, `?3`: namespace.
+/// The statements that end a merge, in this order. `new` gets the history of `old`, which stays stored under the id of `old`:
+/// no message of `old` is rewritten. So the row of `old` becomes a tombstone, which [`SWEEP`] deletes with the history. `?1`:
+/// `old`, `?2`: `new`, `?3`: namespace.
 const END_MERGE: [&str; 6] = [
     // Parts of messages that both sessions contained.
     concat!("DELETE FROM message_parts WHERE session_id = ", history_of!("?2", "?3"), " AND ", both_exist!()),
@@ -172,8 +172,8 @@ pub async fn sweep(db: &dyn Database, namespace: &Namespace) -> Result<bool, DbE
     Columns::new("sessions", row.unwrap_or_default()).flag("remain")
 }
 
-/// Loads the last seqs of the chunks in which [`merge`] moves the messages of `session`. Returns `None` if the session has more than
-/// [`MAX_MERGE_UNITS`] times 5,000 messages or 10 MB.
+/// Loads the last seqs of the chunks in which [`merge`] moves the messages of `session`. Returns `None` if the session has more
+/// than [`MAX_MERGE_UNITS`] times 5,000 messages or 10 MB.
 pub async fn load_chunk_ends(
     db: &dyn Database,
     namespace: &Namespace,

@@ -9,8 +9,8 @@ use crate::model::namespace::Namespace;
 use crate::model::summary::{ListedMetadata, SummaryFields, listed_texts};
 use crate::model::todo::Progress;
 
-/// SQL that selects the JSON of texts in metadata. The list shows at most 512 bytes of each text (`MAX_LISTED_TEXT_BYTES`). SQL selects
-/// 513 characters, so that the hub sees whether the text is longer.
+/// SQL that selects the JSON of texts in metadata. The list shows at most 512 bytes of each text (`MAX_LISTED_TEXT_BYTES`). SQL
+/// selects 513 characters, so that the hub sees whether the text is longer.
 macro_rules! texts {
     ($first:literal $($path:literal)*) => {
         concat!(texts!(@ $first), $(", ", texts!(@ $path)),*)

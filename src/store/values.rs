@@ -9,8 +9,8 @@ use crate::model::json::Json;
 use crate::model::large::{Field, LargeRef, InlineOrLarge};
 use crate::model::namespace::Namespace;
 
-/// SQL condition: all parts of the two values of a session or machine exist. The field `parts` of the JSON row is the number of these
-/// parts; it is absent if neither value is large.
+/// SQL condition: all parts of the two values of a session or machine exist. The field `parts` of the JSON row is the number of
+/// these parts; it is absent if neither value is large.
 #[rustfmt::skip]
 macro_rules! all_parts_exist {
     ($one:literal, $other:literal) => { concat!(

@@ -102,8 +102,8 @@ enum Lock {
     Exclusive,
 }
 
-/// All changes that are not durable: the queue, sealed batches, and the batch in flight. `B`: the before-images, which are the states
-/// of sessions and machines before the changes of a batch. They are dropped with the batch.
+/// All changes that are not durable: the queue, sealed batches, and the batch in flight. `B`: the before-images, which are the
+/// states of sessions and machines before the changes of a batch. They are dropped with the batch.
 #[derive(Debug)]
 pub struct WriteQueue<E, B = ()> {
     queue: Queue<B>,
@@ -141,8 +141,8 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
     }
 
     /// Queues a new message. The row of the session is not written: the `seq` and `updated_at` of the session are read from the
-    /// messages. Counts only the copy of the content in the row of the message: the content itself is shared with an effect, which
-    /// counts it.
+    /// messages. Counts only the copy of the content in the row of the message: the content itself is shared with an effect,
+    /// which counts it.
     pub fn queue_message(&mut self, session: &str, message: Message) {
         self.queue.bytes += ROW_BYTES + message.content.text().len().min(MAX_PART_BYTES);
         self.queue.messages.push((session.to_owned(), message));
@@ -297,9 +297,9 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
         granted
     }
 
-    /// Seals the queue if it is too large for one batch. Must not be called in the middle of changes that must be
-    /// committed together. Seals nothing while the lock is exclusive or requested, because the holder of the lock may change what
-    /// the rows must contain.
+    /// Seals the queue if it is too large for one batch. Must not be called in the middle of changes that must be committed
+    /// together. Seals nothing while the lock is exclusive or requested, because the holder of the lock may change what the
+    /// rows must contain.
     pub fn seal_if_full(&mut self, namespace: &Namespace, cache: &impl CacheView) {
         if self.queue.bytes > MAX_BATCH_BYTES && self.lock != Lock::Exclusive && !self.is_lock_requested() {
             self.seal(namespace, cache);

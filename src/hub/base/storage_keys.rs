@@ -23,8 +23,8 @@ pub fn kept_requests_key(session: &str) -> String {
     format!("{KEPT_REQUESTS}{session}")
 }
 
-/// The prefix of the keys of resumed sessions. The value is a time in Unix milliseconds: until then, a keep-alive reopens the session
-/// if the session is archived.
+/// The prefix of the keys of resumed sessions. The value is a time in Unix milliseconds: until then, a keep-alive reopens the
+/// session if the session is archived.
 pub const REACTIVATION: &str = "reopen:";
 
 pub fn reactivation_key(session: &str) -> String {

@@ -130,8 +130,8 @@ impl Hub {
         }
     }
 
-    /// Decides from the current state whether a notification is sent. Replaces a notification of permission requests by one of
-    /// the requests that are still pending.
+    /// Decides from the current state whether a notification is sent. A notification of several permission requests is replaced
+    /// by a notification of those requests that are still pending.
     async fn choose_next_step(self: &Arc<Self>, delivery: &mut Delivery) -> NextStep {
         match self.load_session(&delivery.notification.session_id).await {
             Ok(()) => {}

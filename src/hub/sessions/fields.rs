@@ -177,7 +177,7 @@ impl State {
     }
 }
 
-/// Separates the completed requests of an agent state, and checks the sizes of the rest.
+/// Separates the completed requests of an agent state. Checks the size of the state without them, and of each pending request.
 pub(in crate::hub) fn split_agent_state(value: &Json) -> Result<ReceivedState<'_>, Error> {
     let received = agent_state::split(value)?;
     received.base.iter().try_for_each(|base| check_size("agentState", base, MAX_CONTENT_BYTES))?;

@@ -86,7 +86,7 @@ impl Hub {
         }
     }
 
-    /// Flushes the write queue and locks it: the merge changes seqs, so a write during the merge would have outdated ones.
+    /// Flushes the write queue and locks it: the merge changes seqs, so a write during the merge would have outdated seqs.
     async fn lock_write_queue(self: &Arc<Self>) {
         loop {
             let locked = {
@@ -224,8 +224,8 @@ impl Turn<'_> {
     }
 }
 
-/// Returns the metadata of the new session with the name and worktree of the old one, unless it has its own, and with the
-/// newer of the two summaries.
+/// Returns the metadata of the new session. If it lacks a name or worktree, adds that of the old session. Takes the newer of
+/// the two summaries.
 fn merge_metadata(old: &Session, new: Option<&Json>) -> Json {
     let old = old.metadata.json().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
     let mut new = new.and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();

@@ -111,8 +111,8 @@ fn message_reply(conn: ConnId, ack: AckId, message: &MessageRef) -> Reply {
 }
 
 impl Hub {
-    /// Adds a message, or finds the message with the same local id. Returns before the message is durable; the draft's receipt informs
-    /// the sender of that.
+    /// Adds a message, or finds the message with the same local id. Returns before the message is durable. The draft's receipt
+    /// informs the sender once the message is durable.
     pub async fn append_message(self: &Arc<Self>, draft: Draft) -> Result<MessageRef, Error> {
         draft.check()?;
         let mut lookups = 0;

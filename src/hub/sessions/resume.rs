@@ -37,8 +37,8 @@ struct ResumeParams {
 }
 
 impl Hub {
-    /// Resumes a session. Returns the id under which it is active. A concurrent resume of the same session waits for the
-    /// first one.
+    /// Resumes a session. Returns the id of the session that is then active: the same id, or the id of the session into which
+    /// this one was merged. A concurrent resume of the same session waits for the first resume.
     pub async fn resume(self: &Arc<Self>, id: &str) -> Result<String, Error> {
         let deadline = self.rt.now() + RESUME_TIMEOUT_MS;
         let plan = loop {

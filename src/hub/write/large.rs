@@ -43,7 +43,7 @@ pub(in crate::hub) fn agent_state(s: &Session) -> FieldValue<'_> {
     FieldValue { stored: &s.agent_state, version: s.agent_state_version }
 }
 
-/// Returns the agent state like [`agent_state()`], but null if it has no pending requests: then a large state is not read.
+/// Returns the agent state like [`agent_state()`]; null if no request is pending, so that a large state is not read in vain.
 pub(in crate::hub) fn state_if_pending(s: &Session) -> FieldValue<'_> {
     match agent_state::count_pending(s.agent_state.json()) {
         0 => FieldValue { stored: &InlineOrLarge::Null, version: s.agent_state_version },
@@ -103,9 +103,9 @@ impl Hub {
         Ok(values::append(text, &self.db, &self.config.namespace, owner, large).await?)
     }
 
-    /// Serializes the committed state of a session or machine with changes that are not durable. First waits until they are durable or
-    /// the database is stalled. `None` if all changes are durable, or if a part of the committed state is only in the database. Fails
-    /// if the creation of the session or machine is not durable.
+    /// Serializes the committed state of a session or machine with changes that are not durable. First waits until the changes
+    /// are durable or the database is stalled. `None` if all changes are durable, or if a part of the committed state is only
+    /// in the database. Fails if the creation of the session or machine is not durable.
     pub(in crate::hub) async fn serialize_changed<T>(
         self: &Arc<Self>,
         kind: Kind,
@@ -127,8 +127,10 @@ impl Hub {
         })
     }
 
-    /// Reads the large values and concatenates the segments, after changes are durable. Returns `None` if a value was replaced, and
-    /// sets `unread` to the large values. Fails if the previous attempt set the same values: then parts of a value are missing.
+    /// Reads the large values and concatenates the segments. With `is_changed`, first waits until the queued changes are
+    /// durable. Returns `None` if a value was replaced during the read; the caller then tries again. `unread`: the large values
+    /// of the previous attempt, which this attempt replaces by its own. Fails if both are equal, because then parts of a value
+    /// are missing.
     pub(in crate::hub) async fn read_segments(
         self: &Arc<Self>,
         owner: &str,

@@ -62,8 +62,8 @@ impl Log {
         (self.bytes, self.floor, self.has_older_rows) = (0, number, false);
     }
 
-    /// Whether the event with this number is known, and all later events are in memory. The last event of a client may be unknown,
-    /// because the database was restored to an earlier time.
+    /// Whether the event with this number is known, and all later events are in memory. The last event of a client may be
+    /// unknown, because the database was restored to an earlier time.
     pub fn can_resume_from(&self, number: u64) -> bool {
         number == self.floor || self.events.binary_search_by_key(&number, |(known, _)| *known).is_ok()
     }

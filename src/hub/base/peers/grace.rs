@@ -37,8 +37,8 @@ impl GracePeriods {
         }
     }
 
-    /// Starts the grace period of a session or machine after a restart of the hub. `disconnected_at`: when the last socket of the
-    /// session or machine closed; `None` if the restart closed the socket.
+    /// Starts the grace period of a session or machine after a restart of the hub. `disconnected_at`: when the last socket of
+    /// the session or machine closed; `None` if the restart closed the socket.
     pub fn owner_lost(&mut self, owner: Owner, disconnected_at: Option<u64>, now: u64) {
         let until = disconnected_at.map_or(now + RESTART_GRACE_MS, |at| at + RECONNECT_GRACE_MS);
         if until > now {

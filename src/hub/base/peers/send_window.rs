@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 
 use crate::limits::{MAX_UNACKED_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS};
 
-/// If a CLI has more unacknowledged bytes than this, replies included, and sends another frame, the hub disconnects the CLI. Large
-/// enough for the largest update in addition to [`MAX_UNACKED_BYTES`].
+/// If a CLI has more unacknowledged bytes than this, replies included, and sends another frame, the hub disconnects the CLI.
+/// Large enough for the largest update in addition to [`MAX_UNACKED_BYTES`].
 const MAX_UNACKED_BYTES_WITH_REPLIES: usize = 3 * MAX_UNACKED_BYTES;
 /// The sent bytes after which a CLI gets an extra ping: [`PING_INTERVAL_MS`](crate::limits::PING_INTERVAL_MS) is too long to measure a backlog.
 const PING_AFTER_BYTES: usize = 2 * 1024 * 1024;

@@ -9,10 +9,11 @@ use crate::limits::{MAX_PUSH_ATTEMPTS, MAX_PUSH_FAILURES, MAX_PUSH_RETRY_MS, SHO
 use crate::push::endpoint::EndpointId;
 use crate::push::payload::{MAX_PAYLOAD_BYTES, Notification};
 
-/// How long a push is held back after a toast on the same device, in milliseconds. A page reports `visible` for the same time after
-/// its last input.
+/// How long a push is held back after a toast on the same device, in milliseconds. A page reports `visible` for the same time
+/// after its last input.
 const PUSH_HOLD_MS: u64 = 60_000;
-/// The delay after the first failed attempt, in milliseconds. After each further one, the delay is four times as long as before.
+/// The delay after the first failed attempt, in milliseconds. After each further one, the delay is four times as long as
+/// before.
 const FIRST_PUSH_RETRY_MS: u64 = 5_000;
 
 /// The reason of a failure when the subscription was deleted before the notification was sent to it.
@@ -182,8 +183,8 @@ impl Delivery {
         (!self.in_flight).then_some(first_target.max(self.due_at))
     }
 
-    /// Whether the notification was sent to no push service, or is held back on a device. If so, a newer notification that replaces
-    /// this one takes over its permission requests.
+    /// Whether the notification was sent to no push service, or is held back on a device. If so, a newer notification that
+    /// replaces this one takes over its permission requests.
     pub fn is_undelivered(&self) -> bool {
         let is_attempted = self.targets.iter().any(|target| target.attempts > 0);
         let is_unsent = self.sent_count == 0 && self.failure_count() == 0 && !is_attempted;

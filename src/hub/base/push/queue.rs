@@ -6,8 +6,8 @@ use crate::hub::base::push::delivery::{Delivery, Target};
 use crate::limits::{MAX_HELD_PUSHES, MAX_QUEUED_PUSHES, PUSH_COOLDOWN_MS};
 use crate::push::payload::{Notification, NotificationKind};
 
-/// How long the notification of a permission request waits for further requests of the session, in milliseconds (PROTOCOL-PUSH.md
-/// "Push notifications").
+/// How long the notification of a permission request waits for further requests of the session, in milliseconds
+/// (PROTOCOL-PUSH.md "Push notifications").
 const PUSH_DEBOUNCE_MS: u64 = 500;
 
 /// The queued notifications, by id. Ids grow with time.

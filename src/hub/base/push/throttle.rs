@@ -9,7 +9,8 @@ use crate::limits::MAX_PUSHES_PER_MINUTE;
 /// How many requests to push services a namespace has in flight. The platform opens at most six connections of an object at
 /// a time, including connections to D1. One is reserved for D1, so that slow push services cannot block the database.
 const MAX_PUSHES_IN_FLIGHT: usize = 5;
-/// How many requests a namespace has in flight to one push service, so that an unresponsive push service leaves slots to others.
+/// How many requests a namespace has in flight to one push service, so that an unresponsive push service leaves slots to
+/// others.
 const MAX_PUSHES_IN_FLIGHT_PER_SERVICE: usize = 3;
 
 const WINDOW_MS: u64 = 60_000;

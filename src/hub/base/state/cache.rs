@@ -29,8 +29,8 @@ const MIN_CACHED_IDLE_SESSIONS: usize = 250;
 /// This many bytes of idle sessions stay in memory, even if sessions in use fill the cache, unless `max_bytes` is exceeded.
 const MIN_CACHED_IDLE_BYTES: usize = 4_000_000;
 
-/// Ranking is expensive. So [`Cache::evict`] ranks the sessions of a full cache only if, since the last ranking, its calls plus the
-/// sessions that became inactive are more than a tenth of the sessions, or the bytes have grown by a tenth of the limit.
+/// Ranking is expensive. So [`Cache::evict`] ranks the sessions of a full cache only if, since the last ranking, its calls plus
+/// the sessions that became inactive are more than a tenth of the sessions, or the bytes have grown by a tenth of the limit.
 const RANKING_DIVISOR: usize = 10;
 
 /// The sessions and machines of a namespace.

@@ -1,5 +1,5 @@
-//! The *record* of a session in memory: its completed permission requests. If a record exceeds its size limit, its oldest entries
-//! are removed.
+//! The *record* of a session in memory: its completed permission requests. If a record exceeds its size limit, its oldest
+//! entries are removed.
 
 use std::cell::LazyCell;
 use std::cmp::Ordering;
@@ -87,9 +87,9 @@ impl CompletedRequests {
     /// Returns copies of the received entries that are new or changed, newest first, at most [`MAX_COMPLETED_REQUESTS_BYTES`]. Skips
     /// entries that are as old as trimmed ones. Shortens entries above [`MAX_COMPLETED_REQUEST_BYTES`].
     ///
-    /// Entries without a time get the time `now`. Such an entry is certainly new if its request is pending in the state `pending`. A
-    /// trim may have removed any other entry without a time before. So only the last of these other entries are selected: as many as
-    /// the record has room for, and none after a trim.
+    /// Entries without a time get the time `now`. Such an entry is certainly new if its request is pending in the state
+    /// `pending`. A trim may have removed any other entry without a time before. So only the last of these other entries are
+    /// selected: as many as the record has room for, and none after a trim.
     pub fn select<'a>(
         &mut self,
         received: impl DoubleEndedIterator<Item = (&'a str, &'a RawValue)>,

@@ -1,5 +1,5 @@
-//! The operations in flight of each session, so that none of them runs twice, and no merge runs during a change. They are not part
-//! of the [`cache`](crate::hub::base::state::cache): a failed write clears the cache, but the operations continue.
+//! The operations in flight of each session, so that none of them runs twice, and no merge runs during a change. They are not
+//! part of the [`cache`](crate::hub::base::state::cache): a failed write clears the cache, but the operations continue.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,5 +1,6 @@
-//! Live text: the text of a message that an agent is writing, which its CLI sends in pieces (`message-delta`). This module limits the
-//! rate of these events, and keeps the text so far for web clients that connect. Live text does not survive hibernation.
+//! Live text: the text of a message that an agent is writing, which its CLI sends in pieces (`message-delta`). This module
+//! limits the rate of these events, and keeps the text so far for web clients that connect. Live text does not survive
+//! hibernation.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -74,9 +75,9 @@ struct Rate {
 }
 
 impl LiveTexts {
-    /// Adds a delta to the text of its message. Returns the offset and text to send; `None` if the delta must be dropped because the
-    /// session exceeds its rate. A dropped delta moves the offset of the next one, so that web clients notice the gap. The first half of
-    /// a surrogate pair at the end of a delta is sent with the next delta.
+    /// Adds a delta to the text of its message. Returns the offset and text to send; `None` if the delta must be dropped
+    /// because the session exceeds its rate. A dropped delta moves the offset of the next one, so that web clients notice the
+    /// gap. The first half of a surrogate pair at the end of a delta is sent with the next delta.
     pub fn receive(
         &mut self,
         delta: &ReceivedDelta<'_>,
@@ -167,8 +168,8 @@ impl LiveText {
 }
 
 impl LiveMessage {
-    /// Returns the text of a delta, and where it begins in the message. If half of a surrogate pair was held back before, the text
-    /// begins with this half.
+    /// Returns the text of a delta, and where it begins in the message. If half of a surrogate pair was held back before, the
+    /// text begins with this half.
     fn decode(&mut self, delta: &ReceivedDelta<'_>) -> Option<(u64, String)> {
         let length = self.end + u64::from(self.held_half.is_some());
         let mut start = delta.offset.unwrap_or(length);

@@ -62,8 +62,8 @@ impl LocalIds {
         self.evict_above(2 * MAX_LOCAL_IDS - MAX_LOCAL_ID_LOOKUPS);
     }
 
-    /// If there are more than `max` local ids, evicts all except the local ids of the newest [`MAX_LOCAL_IDS`] messages. Returns
-    /// whether local ids were evicted.
+    /// If there are more than `max` local ids, evicts all except the local ids of the newest [`MAX_LOCAL_IDS`] messages.
+    /// Returns whether local ids were evicted.
     fn evict_above(&mut self, max: usize) -> bool {
         let evicts = self.messages.len() > max;
         if evicts {
