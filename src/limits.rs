@@ -104,8 +104,8 @@ pub const BACKGROUND_RETRY_MS: u64 = 60_000;
 
 /// The total size of the buffers of all namespaces in an isolate, in bytes: half of its memory. JavaScript needs the other half.
 pub const MAX_BUFFER_BYTES: usize = 64 * 1024 * 1024;
-/// The part of [`MAX_BUFFER_BYTES`] that namespaces may use beyond their shares, in bytes. The other part are the shares of
-/// eight namespaces. The pool shrinks when more than eight shares are in use.
+/// The part of [`MAX_BUFFER_BYTES`] that namespaces may use beyond their shares, in bytes. The other bytes are the shares
+/// of eight namespaces. The pool shrinks when more than eight shares are in use.
 pub const MAX_POOL_BYTES: usize = 48 * 1024 * 1024;
 /// The bytes that are always free for a namespace: enough for the largest message of one row (1.5 MB), because a change takes over
 /// the memory of its frame. Not more, because the number of namespaces in an isolate is unknown.

@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn brackets_inside_strings_are_no_nesting_levels() {
+    fn brackets_inside_strings_are_not_counted_as_nesting() {
         let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
         assert!(exceeds_depth(&nested(501), 500) && !exceeds_depth(&nested(500), 500));
         assert!(!exceeds_depth(r#"["[[\\\"[[", {"a]":[]}]"#, 3) && exceeds_depth(r#"["[[\\\"[[", {"a]":[]}]"#, 2));

@@ -101,7 +101,7 @@ impl Session {
         self.metadata.json().and_then(Json::read).unwrap_or_default()
     }
 
-    /// Returns the name. If the name is blank or missing, returns the summary, the last part of the path, or the first eight
+    /// Returns the first of these texts that is not blank: the name, the summary, the last part of the path, the first eight
     /// characters of the id.
     pub fn title(&self) -> String {
         let fields = self.metadata_fields();

@@ -34,7 +34,7 @@ pub enum ModeField {
 pub enum Dialect {
     /// The names of the protocol.
     Protocol,
-    /// The deployment's own words. If the deployment has no word for a name of the protocol, this name.
+    /// The deployment's own words. If the deployment has no word for a name of the protocol, the name itself.
     Own,
 }
 
@@ -98,7 +98,7 @@ impl Vocabulary {
         resolve(name, &self.models)
     }
 
-    /// Returns the protocol's name for a word of the deployment for a method. Any other name is returned unchanged.
+    /// Returns the protocol's name of a method. `name` is a word of the deployment; any other name is returned unchanged.
     pub fn method<'n>(&'n self, name: &'n str) -> &'n str {
         find_meaning(name, &self.methods).unwrap_or(name)
     }

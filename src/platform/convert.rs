@@ -36,8 +36,8 @@ const DISCARD_TIMEOUT_MS: u32 = 60_000;
 const RESPONSE_CHUNK_BYTES: usize = 1024 * 1024;
 /// The bytes of a streamed response that a client must read in a second on average. Also the size of the first chunk.
 const MIN_READ_BYTES_PER_SECOND: u32 = 64 * 1024;
-/// The time that a client has to read a chunk of a streamed response, in milliseconds. For the whole response, it has this time
-/// plus the time that [`MIN_READ_BYTES_PER_SECOND`] allows.
+/// The time that a client has to read a chunk of a streamed response, in milliseconds. For the whole response, the client
+/// has this time plus the time that [`MIN_READ_BYTES_PER_SECOND`] allows.
 const READ_TIMEOUT_MS: u32 = 60_000;
 /// The time that a client has to read the first chunk, in milliseconds. Together with
 /// [`EDGE_TIMEOUT_MS`](crate::limits::EDGE_TIMEOUT_MS), less than the worker's 30 s.

@@ -6,7 +6,7 @@
 //! <number of the event> TAB r<id of the session, as JSON>  TAB <seq of the message>
 //! ```
 //!
-//! The letter tells the [`Audience`] that the id identifies: `s` for `Session`, `c` for `SessionOnly`, `m` for `Machine`. The
+//! The letter and the id are the [`Audience`]. The letter is `s` for `Session`, `c` for `SessionOnly`, `m` for `Machine`. The
 //! second form is a reference to the row of a message, and is replaced by the event of the message when the rows are loaded.
 
 use std::fmt::Write as _;

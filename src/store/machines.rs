@@ -7,7 +7,7 @@ use super::columns::{Columns, read_owned};
 use super::values::{all_parts_exist, count_parts};
 use super::{Database, DbError, Found, Row, Statement, query};
 use crate::model::json::Json;
-use crate::model::large::{LargeRef, InlineOrLarge};
+use crate::model::large::{InlineOrLarge, LargeRef};
 use crate::model::machine::Machine;
 use crate::model::namespace::Namespace;
 

@@ -71,7 +71,7 @@ WHERE m.session_id = ",
     " AND m.local_id = w.value ->> 1"
 );
 
-/// Selects messages that may contain a todo list, newest first. Searches the last 2,000 messages, without messages that are
+/// Selects messages that may contain a todo list, newest first. Searches the last 2,000 messages, except messages that are
 /// larger than a todo list may be. If the session has a todo list, the lower bound is NULL, and no message is read.
 /// `?1`: session, `?2`: namespace, `?3`: limit, `?4`: seq below which to search.
 const SELECT_TODO_CANDIDATES: &str = concat!(

@@ -76,8 +76,9 @@ macro_rules! both_exist {
 }
 
 /// Selects the last seq of each chunk of a session's messages. A chunk has at most 5,000 messages, and about 10 MB. `by_rows`:
-/// the number of full units of 5,000 messages before the chunk. `by_bytes`: that of 10 MB. Reads one message more than
-/// [`MAX_MERGE_UNITS`] allows, which shows that the session is too large. `?1`: session, `?2`: namespace.
+/// the number of full units of 5,000 messages before the chunk. `by_bytes`: the number of full units of 10 MB.
+/// Reads one message more than [`MAX_MERGE_UNITS`] allows, which shows that the session is too large. `?1`: session, `?2`:
+/// namespace.
 const SELECT_CHUNK_ENDS: &str = concat!(
     "
 SELECT max(seq) AS last, by_rows, by_bytes FROM (

@@ -7,12 +7,13 @@ use super::columns::Columns;
 use super::values::{all_parts_exist, count_parts};
 use super::{Database, DbError, Found, Row, Statement};
 use crate::model::json::Json;
-use crate::model::large::{LargeRef, InlineOrLarge};
+use crate::model::large::{InlineOrLarge, LargeRef};
 use crate::model::namespace::Namespace;
 use crate::model::session::{ControlMode, Session};
 
-/// Calls a macro with the columns of a session's activity and settings, besides `seq` and `updated_at`, in the order of the
-/// statements. To add a column, add it here, to [`SmallRow`] and to [`from_row`].
+/// Calls a macro with the small columns, which are the activity and the settings of a session, in the order of the statements.
+/// `seq` and `updated_at` are small, too, but not in this list. To add a column, add it here, to [`SmallRow`] and to
+/// [`from_row`].
 macro_rules! small_columns {
     ($macro:ident) => {
         $macro!("active_at" "thinking_at" "active" "thinking" "mode" "permission_mode" "model_mode" "pinned")

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::bulk::BulkStatements;
 use super::{Database, DbError, Statement, parts};
 use crate::model::json::Json;
-use crate::model::large::{Field, LargeRef, InlineOrLarge};
+use crate::model::large::{Field, InlineOrLarge, LargeRef};
 use crate::model::namespace::Namespace;
 
 /// SQL condition: all parts of the two values of a session or machine exist. The field `parts` of the JSON row is the number of

@@ -103,7 +103,7 @@ enum Lock {
 }
 
 /// All changes that are not durable: the queue, sealed batches, and the batch in flight. `B`: the before-images, which are the
-/// states of sessions and machines before the changes of a batch. They are dropped with the batch.
+/// states of sessions and machines before the changes of a batch. Before-images are dropped with their batch.
 #[derive(Debug)]
 pub struct WriteQueue<E, B = ()> {
     queue: Queue<B>,

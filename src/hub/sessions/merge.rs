@@ -19,7 +19,7 @@ use crate::hub::write::large::{self, incomplete_value};
 use crate::memory_budget::Reservation;
 use crate::model::event::Event;
 use crate::model::json::{Json, JsonObject, parse_whole};
-use crate::model::large::{Field, LargeRef, InlineOrLarge};
+use crate::model::large::{Field, InlineOrLarge, LargeRef};
 use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::store::values::{self, LargeValue};
@@ -224,8 +224,8 @@ impl Turn<'_> {
     }
 }
 
-/// Returns the metadata of the new session. If it lacks a name or worktree, adds that of the old session. Takes the newer of
-/// the two summaries.
+/// Returns the metadata of the new session. Adds the name and the worktree of the old session if the new metadata lacks them.
+/// Takes the newer of the two summaries.
 fn merge_metadata(old: &Session, new: Option<&Json>) -> Json {
     let old = old.metadata.json().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
     let mut new = new.and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();

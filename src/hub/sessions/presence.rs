@@ -25,8 +25,8 @@ use crate::wire::session_alive::SessionAlive;
 pub(in crate::hub) enum EndCause {
     /// A CLI has left the session. If another CLI serves the session, the session ends at its deadline instead.
     LeftBy(ConnId),
-    /// The agent was aborted. `reports`: the number of reports before the abort. The session stays active if it was reported
-    /// since.
+    /// The agent was aborted. `reports`: the number of reports of the namespace before the abort. The session stays active if
+    /// it was reported alive since then.
     Aborted {
         reports: u64,
     },

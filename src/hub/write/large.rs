@@ -12,7 +12,7 @@ use crate::hub::base::state::cached_session::CachedSession;
 use crate::memory_budget::Reservation;
 use crate::model::agent_state;
 use crate::model::json::{Json, JsonObject};
-use crate::model::large::{LargeRef, InlineOrLarge};
+use crate::model::large::{InlineOrLarge, LargeRef};
 use crate::model::machine::Machine;
 use crate::model::session::Session;
 use crate::store::values;

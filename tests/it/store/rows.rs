@@ -44,8 +44,14 @@ async fn a_session_is_read_back_as_it_was_written() {
         load_summaries(&db, &team()).await.unwrap().iter().map(SessionSummary::of).collect();
     assert_eq!(summaries, [SessionSummary::of(&SummaryFields::of(&full))]);
 
-    let changed =
-        Session { metadata: InlineOrLarge::Null, todos: None, mode: None, permission_mode: None, active: false, ..full };
+    let changed = Session {
+        metadata: InlineOrLarge::Null,
+        todos: None,
+        mode: None,
+        permission_mode: None,
+        active: false,
+        ..full
+    };
     put(&db, &changed).await;
     assert_eq!(stored(&db, "s").await, changed);
 }

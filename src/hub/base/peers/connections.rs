@@ -180,8 +180,8 @@ impl Connections {
         next
     }
 
-    /// Returns a receiver that resolves when all frames that a socket has sent so far have been handled. `None` if none of them
-    /// is unhandled.
+    /// Returns a receiver that resolves when all frames that a socket has sent so far have been handled. `None` if all
+    /// these frames have been handled.
     pub fn wait_for_frames(&mut self, conn: ConnId) -> Option<oneshot::Receiver<()>> {
         let connection = self.all.get_mut(&conn).or_else(|| self.closed.get_mut(&conn))?;
         connection.busy.then(|| connection.queue.add_waiter())

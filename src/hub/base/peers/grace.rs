@@ -75,7 +75,7 @@ impl GracePeriods {
     }
 
     /// Returns a receiver that resolves when the method is registered; `None` if the method is not in its grace period. The
-    /// receiver is canceled at the deadline; earlier, if the grace period has ended and the call has waited for
+    /// receiver is canceled at the deadline, or earlier when the grace period has ended and the call has waited for
     /// [`RECONNECT_GRACE_MS`].
     pub fn wait_for_method(
         &mut self,
