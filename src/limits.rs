@@ -122,9 +122,9 @@ pub const MEMORY_RETRY_MS: u64 = 100;
 /// How many reads of small pages of history a namespace runs at a time. Fewer than an isolate runs, so that other namespaces
 /// get a turn.
 pub const MAX_SMALL_READS_OF_NAMESPACE: usize = 24;
-/// How many sessions stay in memory while some of them are idle.
+/// How many sessions stay in memory if some of these sessions are idle. Sessions in use may exceed this limit.
 pub const MAX_CACHED_SESSIONS: usize = 1_000;
-/// How many bytes of sessions stay in memory while some of them are idle.
+/// How many bytes of sessions stay in memory if some of these sessions are idle. Sessions in use may exceed this limit.
 pub const MAX_CACHED_BYTES: usize = 24_000_000;
 /// The most sessions of a page of the list, and of one read for it.
 pub const MAX_LISTED_SESSIONS: usize = 1_000;

@@ -1,7 +1,7 @@
 //! The memory budget: how many bytes of buffers the namespaces of one isolate hold.
 //!
-//! **Problem**: the platform may run the worker and the objects of several namespaces in one isolate, and ends all of them when
-//! the isolate needs more than 128 MB.
+//! **Problem**: the platform may run the worker and the objects of several namespaces in one isolate. When the isolate needs
+//! more than 128 MB, the platform ends the worker and all these objects.
 //! **Limit**: the buffers of all namespaces take at most [`MAX_BUFFER_BYTES`], with the exceptions in docs/design/memory.md.
 //! Each namespace can always hold its share of [`NAMESPACE_SHARE_BYTES`]. Bytes beyond the share come from a pool that is
 //! common to all namespaces. Caches shrink before a reservation is refused.
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn other_caches_shrink_if_the_first_cache_is_within_its_namespace_s_share() {
+    fn the_next_cache_shrinks_if_the_first_one_is_within_its_namespace_s_share() {
         let memory_budget = Arc::new(MemoryBudget::default());
         let namespaces = ["quiet", "small"].map(|name| memory_budget.namespace_budget(name));
         let caches = namespaces.each_ref().map(|budget| {

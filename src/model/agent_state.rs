@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_completed_request_is_its_completion_or_else_its_creation() {
+    fn the_time_of_a_completed_request_is_when_it_was_completed_or_else_created() {
         assert_eq!(completed_at(r#"{"createdAt":5,"completedAt":9}"#), Some(9));
         assert_eq!(completed_at(r#"{"createdAt":5,"completedAt":"9"}"#), Some(5));
         assert_eq!((completed_at("{}"), completed_at("5")), (None, None));

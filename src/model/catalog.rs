@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_vocabulary_the_agents_have_the_names_of_the_protocol() {
+    fn agents_have_the_names_of_the_protocol_if_there_is_no_vocabulary() {
         let agents = listed("{}");
         assert_eq!(values(&agents, "id"), ["alpha", "beta", "gamma", "delta", "epsilon"]);
         assert_eq!(values(&agents, "label"), ["Alpha", "Beta", "Gamma", "Delta", "Epsilon"]);

@@ -227,7 +227,7 @@ impl<'a> JsonObject<'a> {
         self.0.iter().map(|(name, value)| (name.as_str(), *value))
     }
 
-    /// Returns the value of a member: the last one of a duplicate name, as in JavaScript.
+    /// Returns the value of a member. If the name is duplicate, returns the last value, as in JavaScript.
     pub fn get(&self, name: &str) -> Option<&'a RawValue> {
         self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| *value)
     }
@@ -245,7 +245,7 @@ impl<'a> JsonObject<'a> {
         self.0.push((name.to_owned(), value));
     }
 
-    /// Removes all members of a name and returns the value of the last one.
+    /// Removes all members with a name, and returns the last value.
     pub fn remove(&mut self, name: &str) -> Option<&'a RawValue> {
         let value = self.get(name)?;
         self.0.retain(|(key, _)| key != name);

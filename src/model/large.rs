@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_is_parsed_from_its_text_and_a_malformed_text_is_refused() {
+    fn a_reference_is_parsed_from_its_text_but_not_from_a_malformed_text() {
         let large = LargeRef { version: 7, parts: 3, bytes: 4_000_000, id: "a/b".into() };
         assert_eq!(large.to_string(), "7/3/4000000/a/b");
         assert_eq!(LargeRef::parse(&large.to_string()), Some(large));

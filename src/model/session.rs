@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_title_is_the_first_of_name_summary_folder_and_id_that_is_not_blank() {
+    fn the_title_is_the_first_text_that_is_not_blank() {
         for (metadata, title) in [
             (r#"{"path":"/code/demo","host":"h","name":"N","summary":{"text":"S"}}"#, "N"),
             (r#"{"path":"/code/demo","host":"h","name":" ","summary":{"text":"S"}}"#, "S"),

@@ -33,7 +33,7 @@ const LISTED_TEXTS: &[&str] = listed_texts!(array);
 /// The length of the longest character in JSON: two escape sequences such as `\ud83e\udd80`.
 const MAX_CHARACTER_BYTES: usize = 12;
 
-/// The fields of a summary. They are read from a session in memory or selected from the database.
+/// The fields of a summary, read from a session in memory or selected from the database.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SummaryFields {

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_is_added_to_an_empty_object_and_to_another_object() {
+    fn a_member_is_added_to_an_object_with_or_without_members() {
         let with = |object: &str| TextParts::queued_object_with(json(object), "n", &json("[1]")).concat();
         assert_eq!(
             [with("{}"), with("{ \n }"), with(r#"{"a":{} }"#)].map(|text| text.replace(char::is_whitespace, "")),

@@ -153,7 +153,8 @@ pub async fn to_router_request(
     Ok(to_bodiless_request(method, url).map(|request| request.map(|_| body)))
 }
 
-/// Returns a JavaScript function that waits for memory and resizes a reservation. It resolves to `false` if there is no memory.
+/// Returns a JavaScript function that waits for memory and resizes a reservation. Its promise resolves to `false` if there is
+/// no memory.
 fn reserve_function(hub: Arc<Hub>, memory: Rc<RefCell<Reservation>>) -> Closure<dyn FnMut(usize) -> Promise> {
     Closure::new(move |bytes: usize| {
         let (hub, memory) = (Arc::clone(&hub), Rc::clone(&memory));

@@ -116,7 +116,7 @@ extern "C" {
         request: &web_sys::Request,
         timeout_ms: u32,
     ) -> js_sys::Promise;
-    /// Forwards any other request, and adds headers to the response as [`with_headers`] does.
+    /// Forwards a request that opens no WebSocket, and adds headers to the response as [`with_headers`] does.
     #[wasm_bindgen(method)]
     pub fn forward(
         this: &Objects,

@@ -98,7 +98,7 @@ impl Environment for WorkerEnvironment {
 
     fn random(&self) -> u8 {
         let mut byte = [u8::MAX];
-        // Without a random source the pause is the longest one.
+        // Without a random source, the byte stays at its maximum, which means the longest pause before a retry.
         let _ = getrandom::getrandom(&mut byte);
         let [byte] = byte;
         byte

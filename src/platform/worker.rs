@@ -61,7 +61,7 @@ thread_local! {
     static STATE: RefCell<Option<Rc<WorkerState>>> = const { RefCell::new(None) };
 }
 
-/// The state that all requests of an isolate share. It is created from the settings.
+/// The state that all requests of an isolate share, created from the settings.
 struct WorkerState {
     edge: Edge,
     objects: Objects,
@@ -271,7 +271,7 @@ impl IncomingRequest {
         Ok(JsFuture::from(response).await?.into())
     }
 
-    /// Forwards any other request, and adds headers to the response as [`glue::with_headers`] does.
+    /// Forwards a request that opens no WebSocket, and adds headers to the response as [`glue::with_headers`] does.
     fn forward(
         &self,
         namespace: &Namespace,

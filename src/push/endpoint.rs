@@ -64,8 +64,8 @@ impl Endpoint {
         if url.len() > MAX_ENDPOINT_BYTES {
             return Err(InvalidEndpoint("must have at most 2,048 bytes"));
         }
-        // A URL parser removes, converts or decodes some characters, which could change the host. It escapes others, which could
-        // make the URL longer than the limit.
+        // A URL parser removes, converts or decodes some characters, which could change the host. It escapes other characters,
+        // which could make the URL longer than the limit.
         if !url.bytes().all(|byte| byte.is_ascii_graphic() && !FORBIDDEN.contains(&byte)) {
             return Err(InvalidEndpoint(
                 "must have printable ASCII characters only, be percent-encoded, and have no fragment",

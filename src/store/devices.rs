@@ -200,7 +200,7 @@ fn last_rows(
     })
 }
 
-/// Runs statements, and returns the last row of the last one.
+/// Runs statements, and returns the last row of the last statement.
 async fn last_row(db: &dyn Database, statements: Vec<Statement>) -> Result<Option<Row>, DbError> {
     Ok(last_rows(db, statements).await?.next_back().flatten())
 }

@@ -1,5 +1,5 @@
-//! The log of events for web clients that reconnect. Its rows are written in the transaction of the changes that caused
-//! the events. The event of a message refers to the row of the message, which is read with the log.
+//! The log of events for web clients that reconnect. The rows of the log are written in the transaction of the changes that
+//! caused the events. The event of a message refers to the row of the message, which is read with the log.
 
 use std::collections::HashMap;
 

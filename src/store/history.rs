@@ -185,7 +185,7 @@ pub enum PageRange {
 pub struct Page {
     /// The messages as JSON texts, joined by commas.
     pub messages: String,
-    /// Whether more messages follow the last one.
+    /// Whether further messages follow the page.
     pub has_more: bool,
     pub last_seq: Option<u64>,
     /// The reservation of a large page.

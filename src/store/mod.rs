@@ -86,7 +86,7 @@ pub type Row = Vec<Value>;
 /// Why a batch failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum DbError {
-    /// The outcome is unknown: the batch may have been committed, or may be committed later. It may be repeated.
+    /// The outcome is unknown: the batch may have been committed, or may be committed later. The caller may repeat the batch.
     #[error("the database is unavailable: {0}")]
     Retryable(String),
     /// The outcome is unknown, and all retries have failed.
@@ -101,7 +101,7 @@ pub enum DbError {
     /// The batch was rejected because the database is full or a quota of its plan is used up.
     #[error("the database has reached a limit of its plan: {0}")]
     LimitReached(String),
-    /// A row does not match its SELECT, or was changed by something other than the hub.
+    /// A row does not match its SELECT, for example because the row was not written by the hub.
     #[error("column `{column}` of table `{table}` must be {expected}, but is {found}")]
     UnexpectedColumn {
         table: &'static str,

@@ -25,8 +25,8 @@ macro_rules! of_first_tombstone {
     };
 }
 
-/// Deletes a part of the messages and completed requests of one deleted session of a namespace. Once none are left,
-/// deletes its tombstone and those of the sessions that were merged into it. Selects whether deleted sessions remain. Each
+/// Deletes a part of the messages and completed requests of one deleted session of a namespace. Once none are left, deletes the
+/// tombstones of the session and of the sessions that were merged into it. Selects whether deleted sessions remain. Each
 /// statement deletes at most 5,000 rows, and about 60 MB. `?1`: namespace.
 const SWEEP: [&str; 5] = [
     concat!(
@@ -90,9 +90,9 @@ SELECT max(seq) AS last, by_rows, by_bytes FROM (
 GROUP BY by_rows, by_bytes ORDER BY last"
 );
 
-/// The statements that move a chunk of the messages of `new` behind those of `old`, in this order. A message that both sessions
-/// contain (same local id) keeps its place in the history of `old`. `?1`: `old`, `?2`: `new`, `?3`: namespace, `?4`: the seq
-/// before the chunk, `?5`: its last seq.
+/// The statements that move a chunk of the messages of `new` to the end of the history of `old`, in this order. A message that
+/// both sessions contain (same local id) keeps its place in the history of `old`. `?1`: `old`, `?2`: `new`, `?3`: namespace,
+/// `?4`: the seq before the chunk, `?5`: its last seq.
 const MOVE_CHUNK: [&str; 3] = [
     concat!(
         "DELETE FROM messages WHERE session_id = ",
@@ -192,8 +192,8 @@ pub async fn load_chunk_ends(
     Ok(Some(ends))
 }
 
-/// Returns statements that write `new`, move its messages behind those of `old`, give it the history and completed requests of `old`,
-/// and remove `old`. `chunk_ends` is the result of [`load_chunk_ends`] for `new`.
+/// Returns statements that write `new`, move its messages to the end of the history of `old`, give this history and the
+/// completed requests of `old` to `new`, and remove `old`. `chunk_ends` is the result of [`load_chunk_ends`] for `new`.
 pub fn merge(namespace: &Namespace, old: &str, new: &Session, chunk_ends: &[u64]) -> Vec<Statement> {
     let mut bulk = BulkStatements::new(namespace);
     upsert(&mut bulk, std::iter::once(new));

@@ -13,7 +13,8 @@ use super::{Database, DbError, JoinedRows, Row, Statement};
 use crate::limits::{DB_RETRY_MS, DB_STALL_MS, DB_TIMEOUT_MS, MAX_DB_PAUSE_MS};
 use crate::model::json::Json;
 
-/// The longest pause after the first failed attempt, in milliseconds. It doubles up to [`MAX_DB_PAUSE_MS`].
+/// The longest pause after the first failed attempt, in milliseconds. After each further attempt, the pause doubles, up to
+/// [`MAX_DB_PAUSE_MS`].
 const FIRST_DB_PAUSE_MS: u64 = 100;
 
 /// What retries need besides the database: time, randomness, a log, and a record of stalls.
@@ -142,7 +143,7 @@ impl<'a> Retries<'a> {
     }
 
     /// Waits for the next attempt if `error` is retryable and time is left. Otherwise returns the error of the query:
-    /// [`DbError::Unavailable`] if an earlier attempt may have committed it although the last one was refused.
+    /// [`DbError::Unavailable`] if the last attempt was refused, but an earlier attempt may have committed the batch.
     fn wait_or_fail(&mut self, error: DbError) -> BoxFuture<'_, Result<(), DbError>> {
         Box::pin(async move {
             let DbError::Retryable(fault) = error else {

@@ -234,7 +234,7 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
         in_flight.chain(self.sealed.iter().map(|batch| &batch.before_images)).chain([&self.queue.before_images])
     }
 
-    /// Returns the number of queued messages and effects. It grows during a burst.
+    /// Returns the number of queued messages and effects, which grows during a burst.
     pub fn queued_changes(&self) -> usize {
         self.effects.len() + self.queue.messages.len()
     }

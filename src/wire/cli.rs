@@ -16,7 +16,7 @@ use crate::model::large::Field;
 use crate::model::message::TextKind;
 use crate::model::owner::Owner;
 
-/// The longest error message to a CLI, in characters. It may contain names and ids that the CLI sent.
+/// The longest error message to a CLI, in characters. The message may contain names and ids that the CLI sent.
 const MAX_ERROR_CHARS: usize = 1_000;
 /// The longest id in an error message to a CLI, in characters. Valid ids are not longer.
 const MAX_ERROR_ID_CHARS: usize = 255;

@@ -44,7 +44,7 @@ pub fn read_lenient_text(field: &str, value: &Json) -> Result<(String, Option<u1
 #[cold]
 fn field_error(text: &str, cause: &serde_json::Error) -> FieldError {
     // `cause` does not show whether the text is valid JSON. serde_json stops at the first invalid field, before a later syntax
-    // error. It reports a number out of range or an unpaired surrogate as a syntax error, but both are valid JSON.
+    // error. serde_json reports a number out of range or an unpaired surrogate as a syntax error, but both are valid JSON.
     if let Err(cause) = serde_json::from_str::<IgnoredAny>(text) {
         return invalid_json(&cause);
     }

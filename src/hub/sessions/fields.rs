@@ -28,7 +28,7 @@ const MAX_PENDING_BYTES: usize = 2 * MAX_REQUEST_BYTES;
 
 impl Turn<'_> {
     /// Sets the metadata, which may be null, and queues the write, the update for the session's CLIs, and the event. `from`
-    /// is the CLI that made the change: it gets a reply instead of the update. Returns the new version.
+    /// is the CLI that made the change, which gets a reply instead of the update. Returns the new version.
     pub(in crate::hub) fn set_metadata(&mut self, id: &str, value: Json, from: Option<ConnId>) -> Result<u64, Error> {
         let now = self.hub.rt.now();
         let State { cache, write_queue, .. } = &mut *self.state;

@@ -101,7 +101,7 @@ impl Hub {
                         return;
                     }
                 }
-                // Another merge holds the lock. Its result does not matter here.
+                // Another merge holds the lock. The result of the flush does not matter here.
                 None => drop(self.flush().await),
             }
         }

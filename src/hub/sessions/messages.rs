@@ -97,7 +97,7 @@ enum Attempt {
     Done(MessageRef),
     NeedsSession,
     NeedsLocalIds,
-    /// The local id is not in memory: it is new, or belongs to an old message.
+    /// The local id is not in memory: it is new, or the message with this local id is old.
     NeedsLookup(UnknownLocalId),
     /// A merge is in progress.
     Locked(oneshot::Receiver<Result<(), Error>>),

@@ -73,7 +73,7 @@ impl Turn<'_> {
                 Effect::Resolve(waiter) => {
                     let _ = waiter.send(Err(error.clone()));
                 }
-                // The session or machine should have become inactive. It is still active in the database, so the hub tries again
+                // The session or machine should have become inactive, but is still active in the database. The hub tries again
                 // at the next deadline.
                 Effect::DeleteDeadline(owner) => self.start_deadline(owner),
                 Effect::Publish(_) | Effect::Update { .. } | Effect::Message { .. } | Effect::Notify(_) => {}

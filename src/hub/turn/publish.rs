@@ -100,7 +100,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Sends a frame to web clients, and disconnects those with too many unread bytes.
+    /// Sends a frame to web clients. Disconnects the clients with too many unread bytes.
     pub(in crate::hub) fn send_to_web_clients(&mut self, to: &[ConnId], frame: &str) {
         self.send_unless_stalled(to, frame, "Too much is unread: reconnect with `lastEventId`");
     }

@@ -25,7 +25,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Creates a log of the events after `start`, of which those up to `last` are only in the database.
+    /// Creates a log of the events after `start`. The events up to `last` are only in the database.
     pub fn new(start: u64, last: u64, idle_since: Option<u64>) -> Self {
         Self { start, idle_since, floor: last, has_older_rows: last > start, ..Self::default() }
     }
@@ -72,7 +72,7 @@ impl Log {
         self.events.iter().filter(move |(known, _)| *known > number)
     }
 
-    /// Returns which rows a client needs to resume from `number`: those after the first number, up to the second.
+    /// Returns which rows a client needs to resume from `number`: the rows after the first number, up to the second number.
     pub fn rows_to_load(&self, number: u64) -> Option<(u64, u64)> {
         let is_older = self.has_older_rows && (self.start..self.floor).contains(&number);
         is_older.then_some((self.start, self.floor))

@@ -12,8 +12,8 @@ use crate::push::payload::{MAX_PAYLOAD_BYTES, Notification};
 /// How long a push is held back after a toast on the same device, in milliseconds. A page reports `visible` for the same time
 /// after its last input.
 const PUSH_HOLD_MS: u64 = 60_000;
-/// The delay after the first failed attempt, in milliseconds. After each further one, the delay is four times as long as
-/// before.
+/// The delay after the first failed attempt, in milliseconds. After each further failed attempt, the delay is four times
+/// as long as before.
 const FIRST_PUSH_RETRY_MS: u64 = 5_000;
 
 /// The reason of a failure when the subscription was deleted before the notification was sent to it.

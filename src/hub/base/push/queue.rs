@@ -42,7 +42,7 @@ impl Queue {
         self.cooldowns.insert(session, until);
     }
 
-    /// Queues a notification, in place of earlier ones of the same kind and session: the browser replaces them, too.
+    /// Queues a notification, in place of earlier notifications of the same kind and session, which the browser replaces, too.
     /// `is_recorded`: see [`Delivery::is_recorded`].
     pub fn enqueue(&mut self, mut notification: Notification, now: u64, is_recorded: bool) -> EnqueueResult {
         if notification.kind == NotificationKind::Ready
@@ -60,7 +60,7 @@ impl Queue {
         let mut due_at = if kind == NotificationKind::Permission { now + PUSH_DEBOUNCE_MS } else { now };
         for (_, delivery) in replaced.iter().filter(|(_, delivery)| delivery.is_undelivered()) {
             notification.supersede(&delivery.notification);
-            // A series of requests must not keep delaying the first one.
+            // A series of requests must not keep delaying the first request.
             due_at = due_at.min(delivery.next_round_at().unwrap_or(delivery.due_at));
         }
         let id = self.next_id(now);

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn at_most_five_slots_are_granted_and_the_service_with_the_fewest_is_first() {
+    fn at_most_five_slots_are_granted_and_the_next_goes_to_the_service_with_the_fewest() {
         let mut slots = SendSlots::default();
         let mut granted = [acquire(&mut slots, "a", 5), acquire(&mut slots, "b", 5), acquire(&mut slots, "c", 5)];
         assert_eq!(granted.each_mut().map(|of_service| count_granted(of_service)), [3, 2, 0]);

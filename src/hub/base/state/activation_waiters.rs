@@ -1,4 +1,5 @@
-//! Requests that wait for a session to become active: the request that resumes it, and other requests that wait for the same resume.
+//! Requests that wait for a session to become active: the request that resumes the session, and other requests that wait for
+//! the same resume.
 
 use futures::channel::oneshot;
 

@@ -109,7 +109,7 @@ impl CompletedRequests {
                 continue;
             }
             if completed_at.is_none() && !self.contains(id) && !pending.contains(id) {
-                // An entry that does not fit leaves no room for earlier ones.
+                // An entry that does not fit leaves no room for earlier entries.
                 free_bytes = free_bytes.saturating_sub(entry_bytes(id, text));
                 if free_bytes == 0 {
                     continue;

@@ -45,7 +45,7 @@ impl InFlight {
         self.remove_if_idle(session);
     }
 
-    /// Begins a resume. Returns false if another one is in flight.
+    /// Begins a resume. Returns false if another resume is in flight.
     pub fn begin_resume(&mut self, session: &str) -> bool {
         !std::mem::replace(&mut self.operations_of(session).is_resuming, true)
     }

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_sessions_and_old_messages_are_forgotten_with_their_memory() {
+    fn idle_sessions_and_old_messages_are_dropped_and_release_their_memory() {
         let (mut live, mut memory) = (LiveTexts::default(), memory_reservations());
         for session in 0..MAX_LIVE_SESSIONS {
             assert!(receive(&mut live, (&session.to_string(), "a", None, "x"), NOW, &mut memory).is_some());
