@@ -85,8 +85,8 @@ impl Hub {
             }
         }
         if let Some(bytes) = unused.last_chunk().copied() {
-            let rest = unused.len() - N;
-            unused.truncate(rest);
+            let remaining_bytes = unused.len() - N;
+            unused.truncate(remaining_bytes);
             return bytes;
         }
         let mut bytes = [0; N];

@@ -167,13 +167,13 @@ impl Vocabulary {
     /// Returns the deployment's words for agents, with their meanings. If the deployment has none, returns all agents by their
     /// names in the protocol.
     pub fn offered_agents(&self) -> Words {
-        offered(&self.agents, Agent::VARIANTS)
+        words_or_names(&self.agents, Agent::VARIANTS)
     }
 
     /// Returns the deployment's words for models, with their meanings. If the deployment has none, returns all models by their
     /// names in the protocol. `default` is always included.
     pub fn offered_models(&self) -> Words {
-        let mut models = offered(&self.models, ModelMode::VARIANTS);
+        let mut models = words_or_names(&self.models, ModelMode::VARIANTS);
         let default = ModelMode::Default.to_string();
         if words_for(&default, &models).next().is_none() {
             models.insert(0, (default.clone(), default));
@@ -200,8 +200,8 @@ fn words_for<'w>(meaning: &'w str, words: &'w [(String, String)]) -> impl Iterat
     words.iter().filter(move |(_, known)| known == meaning).map(|(word, _)| word.as_str())
 }
 
-/// Returns the words with their meanings; without words, all names of the protocol.
-fn offered(words: &[(String, String)], names: &[&str]) -> Words {
+/// Returns the deployment's words with their meanings; if there are none, all names of the protocol.
+fn words_or_names(words: &[(String, String)], names: &[&str]) -> Words {
     match words {
         [] => names.iter().map(|name| ((*name).to_owned(), (*name).to_owned())).collect(),
         words => words.to_vec(),

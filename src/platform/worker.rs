@@ -264,7 +264,7 @@ impl IncomingRequest {
         credential: Option<&Credential>,
     ) -> Result<Response> {
         let expires_at = expires_at.map(|at| at.to_string()).unwrap_or_default();
-        let credential = header(credential);
+        let credential = credential_header(credential);
         let (objects, timeout_ms) = (&self.state.objects, self.state.object_timeout_ms);
         let response =
             objects.connect(namespace.as_ref(), kind.as_str(), &expires_at, &credential, &self.request, timeout_ms);
@@ -280,7 +280,7 @@ impl IncomingRequest {
         started_at: Option<f64>,
     ) -> Promise {
         let (objects, timeout_ms) = (&self.state.objects, self.object_timeout_ms());
-        let credential = header(credential);
+        let credential = credential_header(credential);
         let response = objects.forward(namespace.as_ref(), &credential, &self.request, timeout_ms, headers, started_at);
         if self.head.method != "GET" {
             // The platform ends a request when its client disconnects. With `wait_until`, the object still receives it.
@@ -378,7 +378,7 @@ impl IncomingRequest {
 const UNAVAILABLE: (u16, &str) = (1013, "The hub is not available. Reconnect.");
 
 /// Returns the header of a credential; empty for none.
-fn header(credential: Option<&Credential>) -> String {
+fn credential_header(credential: Option<&Credential>) -> String {
     credential.map(Credential::to_string).unwrap_or_default()
 }
 

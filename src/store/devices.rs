@@ -205,13 +205,13 @@ async fn last_row(db: &dyn Database, statements: Vec<Statement>) -> Result<Optio
     Ok(last_rows(db, statements).await?.next_back().flatten())
 }
 
-fn optional(text: Option<&str>) -> Value {
+fn text_or_null(text: Option<&str>) -> Value {
     text.map_or(Value::Null, Value::from)
 }
 
 /// Returns the devices of a namespace as JSON, separated by commas, newest first.
 pub async fn list(db: &dyn Database, namespace: &Namespace, current: Option<&str>) -> Result<String, DbError> {
-    let statement = Statement::new(SELECT_ALL, [namespace.as_ref().into(), optional(current)]);
+    let statement = Statement::new(SELECT_ALL, [namespace.as_ref().into(), text_or_null(current)]);
     let JoinedRows { text, .. } = db.query_joined(&statement, MAX_DEVICES).await?;
     Ok(text)
 }
@@ -289,7 +289,7 @@ fn delete_dead(selector: &str, now: u64) -> Statement {
 /// Inserts a code.
 pub async fn insert_pairing(db: &dyn Database, pairing: NewPairing<'_>, now: u64) -> Result<Insertion, DbError> {
     let NewPairing { selector, code_hash, secret_hash, device_id, namespace, name, kind } = pairing;
-    let namespace = optional(namespace.map(Namespace::as_str));
+    let namespace = text_or_null(namespace.map(Namespace::as_str));
     let (is_approved, claims) = if secret_hash.is_some() { (Value::Null, MAX_CLAIMS) } else { (1.into(), 1) };
     let insert = Statement::new(
         INSERT_PAIRING,
@@ -299,8 +299,8 @@ pub async fn insert_pairing(db: &dyn Database, pairing: NewPairing<'_>, now: u64
             secret_hash.unwrap_or(code_hash).into(),
             device_id.into(),
             namespace.clone(),
-            optional(name),
-            optional(kind),
+            text_or_null(name),
+            text_or_null(kind),
             is_approved,
             claims.into(),
             now.into(),

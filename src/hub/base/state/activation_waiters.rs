@@ -29,14 +29,19 @@ impl Waiter {
 pub struct ActivationWaiters(Vec<Waiter>);
 
 impl ActivationWaiters {
-    /// Adds a waiter. The receiver resolves when one of the sessions is active, and is canceled at the deadline. `expects_report`: the
-    /// request waits for a connected CLI, so the receiver is also canceled when a CLI leaves the session.
-    pub fn wait(
-        &mut self,
-        ids: Vec<String>,
-        deadline: Option<u64>,
-        expects_report: bool,
-    ) -> oneshot::Receiver<Activation> {
+    /// Adds a request that waits for a CLI that a machine starts. The receiver resolves when one of the sessions is active, and
+    /// is canceled at the deadline.
+    pub fn add_start_waiter(&mut self, ids: Vec<String>, deadline: Option<u64>) -> oneshot::Receiver<Activation> {
+        self.add(ids, deadline, false)
+    }
+
+    /// Adds a request that waits for a report of a connected CLI. The receiver resolves when the session is active. It is
+    /// canceled at the deadline, or when a CLI leaves the session.
+    pub fn add_report_waiter(&mut self, id: &str, deadline: u64) -> oneshot::Receiver<Activation> {
+        self.add(vec![id.to_owned()], Some(deadline), true)
+    }
+
+    fn add(&mut self, ids: Vec<String>, deadline: Option<u64>, expects_report: bool) -> oneshot::Receiver<Activation> {
         let (sender, receiver) = oneshot::channel();
         self.0.push(Waiter { ids, deadline, expects_report, sender });
         receiver
