@@ -68,7 +68,7 @@ impl HubQueue {
     }
 }
 
-fn oldest<'a, T: 'a>(
+fn oldest_states<'a, T: 'a>(
     images: impl DoubleEndedIterator<Item = &'a HashMap<String, Committed<T>>>,
 ) -> HashMap<&'a str, &'a Committed<T>> {
     images.rev().flatten().map(|(id, state)| (id.as_str(), state)).collect()
