@@ -50,8 +50,7 @@ const OBJECT_TIMEOUT_MARGIN_MS: u64 = DB_RETRY_MS + DB_TIMEOUT_MS + RESUME_TIMEO
 const MAX_QUEUED_FRAMES: u32 = 256;
 /// The total size of the frames that the worker queues for a socket, in characters or bytes.
 const MAX_QUEUED_FRAME_BYTES: u32 = 256 * 1024;
-/// The most unread bytes of all event streams (SSE) in an isolate: twice the largest event. Not part of
-/// [`MAX_BUFFER_BYTES`](crate::limits::MAX_BUFFER_BYTES).
+/// The most unread bytes of all event streams (SSE) in an isolate, beside `MAX_BUFFER_BYTES`: twice the largest event.
 const MAX_STREAM_BYTES: usize = 16 * 1024 * 1024;
 
 type Result<T> = std::result::Result<T, JsValue>;
