@@ -1,15 +1,15 @@
-//! The limits that protect memory, time or another namespace and that more than one file uses, or a test: bytes, counts and times,
-//! by subject. The runtime gives a worker or an object 128 MB of memory and one thread, so everything whose size a client controls
-//! has a limit. Objects may share an isolate and its memory, so what is large also reserves its bytes in the
-//! [`memory_budget`](crate::memory_budget).
+//! Limits on bytes, counts and times, by subject. A limit is here if it protects memory, time or another namespace, and if
+//! several files or a test use it. A limit that one file uses is at the top of that file.
 //!
-//! A limit that one file uses is at the top of that file.
+//! The runtime gives a worker or an object 128 MB of memory and one thread, so everything whose size a client controls has a
+//! limit. Objects may share an isolate and its memory, so large buffers also reserve their bytes in the
+//! [`memory_budget`](crate::memory_budget).
 
 // Tokens
 
 /// The longest token that is verified, in bytes: limits the cost of a request without a valid token.
 pub const MAX_TOKEN_BYTES: usize = 1024;
-/// The largest number of valid tokens in the worker's cache. Of a token that is not in it, the worker asks the database.
+/// The largest number of valid tokens in the worker's cache. For a token that is not cached, the worker queries the database.
 pub const MAX_VERIFIED_TOKENS: usize = 2_000;
 /// The lifetime of the JWT of a web client, in seconds (PROTOCOL.md "Authentication").
 pub const JWT_LIFETIME_SECS: i64 = 15 * 60;
@@ -22,11 +22,13 @@ pub const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
 pub const MIN_PROGRESS_BYTES: u32 = 64 * 1024;
 /// The time to send [`MIN_PROGRESS_BYTES`] of a body or upload, in milliseconds: a stalled client must not block others.
 pub const PROGRESS_TIMEOUT_MS: u32 = 15_000;
-/// How long a client may take to send a JSON body, in milliseconds. Its memory is reserved while it is sent.
+/// How long a client may take to send a JSON body, in milliseconds. Meanwhile, the memory for the body is reserved.
 pub const BODY_TIMEOUT_MS: u32 = 120_000;
-/// The largest response that is copied to JavaScript at once, in bytes. A larger one needs a reservation until it is received.
+/// The largest response that is copied to JavaScript at once, in bytes. A larger response needs a reservation until the client
+/// has received it.
 pub const MAX_UNRESERVED_BYTES: usize = 1024 * 1024;
-/// How long the worker reads the database for a request, in milliseconds. After a disconnect the platform ends it within 30 s.
+/// How long the worker reads the database for a request, in milliseconds. After a disconnect, the platform ends a request
+/// within 30 s.
 pub const EDGE_TIMEOUT_MS: u64 = 20_000;
 
 // Connections
@@ -41,20 +43,22 @@ pub const MAX_SOCKETS: usize = 32_000;
 pub const CONNECT_TIMEOUT_MS: u64 = 10_000;
 /// The number of refused frames before CONNECT after which the hub closes a socket.
 pub const MAX_REFUSALS: u32 = 3;
-/// The number of frames without effect before CONNECT after which the hub closes a socket: each wakes the hub.
+/// The number of frames without effect before CONNECT after which the hub closes a socket, because each frame wakes the hub.
 pub const MAX_IDLE_FRAMES: u32 = 16;
 /// How many names of unknown events are counted and logged.
 pub const MAX_UNKNOWN_EVENTS: usize = 100;
-/// The bytes sent to a client that it may leave unacknowledged before the hub disconnects it: twice the largest event.
+/// The bytes that a client may leave unacknowledged before the hub disconnects the client: twice the largest event.
 pub const MAX_UNACKED_BYTES: usize = 16 * 1024 * 1024;
-/// The unacknowledged bytes above which a web client gets no `message-delta`: the rest is for events that it must not miss.
+/// The unacknowledged bytes above which a web client gets no `message-delta`, so that it still gets events that it must not
+/// miss.
 pub const MAX_UNACKED_BYTES_WITH_DELTAS: usize = MAX_UNACKED_BYTES / 4;
 
 // Times
 
 /// The interval of heartbeats to web clients, in milliseconds (PROTOCOL-EVENTS.md "Events for web clients").
 pub const HEARTBEAT_INTERVAL_MS: u64 = 30_000;
-/// The announced interval of pings to CLIs, in milliseconds. Each wakes the object; proxies close connections idle for 100 s.
+/// The announced interval of pings to CLIs, in milliseconds. Not shorter, because each ping wakes the object. Not much longer,
+/// because proxies close connections that are idle for 100 s.
 pub const PING_INTERVAL_MS: u64 = 30_000;
 /// How long a session stays active after its last keep-alive, in milliseconds (PROTOCOL-CLI.md "Liveness").
 pub const SESSION_TIMEOUT_MS: u64 = 30_000;
@@ -62,32 +66,34 @@ pub const SESSION_TIMEOUT_MS: u64 = 30_000;
 pub const MACHINE_TIMEOUT_MS: u64 = 45_000;
 /// How often an unchanged presence is published again to web clients, in milliseconds.
 pub const PRESENCE_INTERVAL_MS: u64 = 10_000;
-/// The minimum time between two writes of a keep-alive or acknowledgement to its socket's attachment, in milliseconds.
+/// The minimum time between two writes of keep-alives or acknowledgements to the attachment of a socket, in milliseconds.
 pub const MIN_ATTACHMENT_WRITE_INTERVAL_MS: u64 = 1_000;
 
 // RPC calls
 
-/// How long the hub expects a disconnected CLI to reconnect, and the shortest wait of a call for it, in milliseconds.
+/// How long the hub expects a disconnected CLI to reconnect, and how long a call waits for the CLI at least, in milliseconds.
 pub const RECONNECT_GRACE_MS: u64 = 2_000;
 /// How long after a restart of the hub a call waits for a CLI, in milliseconds: the official client reconnects within 7.5 s.
 pub const RESTART_GRACE_MS: u64 = 10_000;
 
 // Writes
 
-/// The total size of queued changes and effects, in bytes. Above it new changes are refused with `overloaded`.
+/// The total size of queued changes and effects, in bytes, above which new changes are refused with `overloaded`.
 pub const MAX_QUEUED_BYTES: usize = 40_000_000;
-/// The size of queued rows and their effects above which they are sealed, in bytes. JavaScript copies the rows, about half of it.
+/// The size of queued rows and effects above which they are sealed as a batch, in bytes. About half of it are rows, which
+/// JavaScript copies.
 pub const MAX_BATCH_BYTES: usize = 4_000_000;
-/// How long a read or write of the database whose outcome is unknown is repeated, in milliseconds: longer than the stalls of
-/// 60 to 90 s that D1 is known for. Requests and acknowledgements wait for it.
+/// How long a query with an unknown outcome is repeated, in milliseconds: longer than the stalls of 60 to 90 s that D1 is known
+/// for. Requests and acknowledgements wait meanwhile.
 pub const DB_RETRY_MS: u64 = 120_000;
-/// The longest pause between two attempts, in milliseconds: what waits for the database continues this soon after a stall.
+/// The longest pause between two attempts of a query, in milliseconds. After a stall, requests continue within this time.
 pub const MAX_DB_PAUSE_MS: u64 = 2_000;
-/// The time without a result after which a query counts as stalled, in milliseconds. Nothing expires then: clients wait for it.
+/// The time without a result after which a query counts as stalled, in milliseconds. During a stall, no session or machine
+/// expires, because CLIs may wait for the database.
 pub const DB_STALL_MS: u64 = 5_000;
 /// How long D1 may take for a query, in milliseconds; D1 itself times out after 30 s.
 pub const DB_TIMEOUT_MS: u64 = 35_000;
-/// The time without a result after which a query is lost if the database answers a later one, in milliseconds.
+/// The time without a result after which a query is lost if the database has answered a later query, in milliseconds.
 pub const DB_SILENCE_MS: u64 = 2_000;
 /// The largest number of session lookups in one batch: each may return a row of 2 MB.
 pub const MAX_GROUPED_LOOKUPS: usize = 16;
@@ -98,8 +104,8 @@ pub const BACKGROUND_RETRY_MS: u64 = 60_000;
 
 /// The total size of the buffers of all namespaces in an isolate, in bytes: half of its memory. JavaScript needs the other half.
 pub const MAX_BUFFER_BYTES: usize = 64 * 1024 * 1024;
-/// The part of [`MAX_BUFFER_BYTES`] that namespaces may use beyond their shares, in bytes. The rest are the shares of eight
-/// namespaces; the pool shrinks when more of them are in use.
+/// The part of [`MAX_BUFFER_BYTES`] that namespaces may use beyond their shares, in bytes. The other bytes are the shares
+/// of eight namespaces. The pool shrinks when more than eight shares are in use.
 pub const MAX_POOL_BYTES: usize = 48 * 1024 * 1024;
 /// The bytes that are always free for a namespace: enough for the largest message of one row (1.5 MB), because a change takes over
 /// the memory of its frame. Not more, because the number of namespaces in an isolate is unknown.
@@ -108,22 +114,24 @@ pub const NAMESPACE_SHARE_BYTES: usize = 2 * 1024 * 1024;
 pub const CACHE_HEADROOM_BYTES: usize = 16 * 1024 * 1024;
 /// How long a request waits for memory, in milliseconds.
 pub const MEMORY_TIMEOUT_MS: u64 = 10_000;
-/// How long a frame of a CLI waits for memory, in milliseconds: several times what the hub takes to store the largest one.
+/// How long a frame of a CLI waits for memory, in milliseconds: several times the time that the hub takes to store the largest
+/// frame.
 pub const FRAME_MEMORY_TIMEOUT_MS: u64 = 30_000;
 /// How often a request that waits for memory tries again, in milliseconds.
 pub const MEMORY_RETRY_MS: u64 = 100;
-/// How many of them a namespace has at a time: a place is free for another one.
+/// How many reads of small pages of history a namespace runs at a time. Fewer than an isolate runs, so that other namespaces
+/// get a turn.
 pub const MAX_SMALL_READS_OF_NAMESPACE: usize = 24;
-/// How many sessions stay in memory while some of them are idle.
+/// How many sessions stay in memory if some of these sessions are idle. Sessions in use may exceed this limit.
 pub const MAX_CACHED_SESSIONS: usize = 1_000;
-/// How many bytes of sessions stay in memory while some of them are idle.
+/// How many bytes of sessions stay in memory if some of these sessions are idle. Sessions in use may exceed this limit.
 pub const MAX_CACHED_BYTES: usize = 24_000_000;
 /// The most sessions of a page of the list, and of one read for it.
 pub const MAX_LISTED_SESSIONS: usize = 1_000;
 /// How many bytes of sessions and of the list stay in memory however little memory is free. An upload in chunks still fits the
 /// namespace's share.
 pub const MIN_CACHED_BYTES: usize = 900_000;
-/// How many local ids of a session's messages stay in memory; older ones are looked up in the database.
+/// How many local ids of a session's messages stay in memory. Older local ids are looked up in the database.
 pub const MAX_LOCAL_IDS: usize = 5_000;
 /// How many local ids one query looks up. The unique index needs some microseconds for each.
 pub const MAX_LOCAL_ID_LOOKUPS: usize = 1_000;
@@ -132,17 +140,18 @@ pub const MAX_SEARCHED_FRAME_BYTES: usize = 2_000_000;
 
 // Large values
 
-/// The largest metadata that is stored in its row, in bytes. It shares the row with a state: together less than 2 MB.
+/// The largest metadata that is not a large value, in bytes. The row also has a state: together less than 2 MB.
 pub const MAX_INLINE_METADATA_BYTES: usize = 600_000;
-/// The largest state that is stored in its row, in bytes.
+/// The largest state that is not a large value, in bytes.
 pub const MAX_INLINE_BYTES: usize = 1_000_000;
 /// The largest part of a large value, in bytes: it fits a row of D1 (2 MB), also with the other columns of a message.
 pub const MAX_PART_BYTES: usize = 1_500_000;
-/// How many parts are written or read at once: no reservation covers the copies that JavaScript makes of them.
+/// How many parts are written or read at once. Limited because no reservation covers JavaScript's copies of the parts.
 pub const PARTS_AT_ONCE: usize = 2;
 /// The total content size at which a page of history ends, in bytes.
 pub const MAX_PAGE_BYTES: u64 = 8 * 1024 * 1024;
-/// The content of a message above which a page of history has an excerpt on request, in bytes. An excerpt has at most half of that.
+/// On request, a page of history has an excerpt of each content above this size, in bytes. An excerpt has at most half of this
+/// size.
 pub const MAX_BYTES_WITHOUT_EXCERPT: u64 = 64 * 1024;
 
 // Fields and error messages
@@ -173,9 +182,10 @@ pub const RESUME_TIMEOUT_MS: u64 = 15_000;
 
 // Machines
 
-/// The maximum number of machines in a namespace. All are in memory; another one replaces the one that has been offline longest.
+/// The maximum number of machines in a namespace, which are all in memory. A further machine replaces the machine that has been
+/// offline longest.
 pub const MAX_MACHINES: usize = 1_000;
-/// The total size of machines in memory, in bytes, above which new values above `SMALL_VALUE_BYTES` are stored externally.
+/// If the machines in memory have more bytes than this, a new value above `SMALL_VALUE_BYTES` is stored as a large value.
 pub const MAX_MACHINE_BYTES: usize = 8_000_000;
 
 // Uploads
@@ -184,17 +194,17 @@ pub const MAX_MACHINE_BYTES: usize = 8_000_000;
 pub const MAX_UPLOAD_MB: u64 = 1_000;
 /// The largest file that is sent to a CLI in one frame, in bytes.
 pub const MAX_FRAME_FILE_BYTES: u64 = 50 * 1024 * 1024;
-/// The memory of an upload in chunks, in bytes: what is read of the body at once (128 KiB), a chunk, and a frame in flight.
+/// The memory of an upload in chunks, in bytes: one read of the body (128 KiB), a chunk, and a frame in flight.
 pub const UPLOAD_MEMORY_BYTES: usize = 128 * 1024 + 2 * 512 * 1024;
 /// The content of a chunk of an upload, in characters of base64: a multiple of 4.
 pub const UPLOAD_CHUNK_CHARS: u64 = 512 * 1024;
 /// The largest upload body without its content, in bytes.
 pub const MAX_UPLOAD_FIELDS_BYTES: usize = 64 * 1024;
-/// How long an upload in one large frame may wait for another one in the same isolate, in milliseconds.
+/// How long an upload in one large frame may wait for other such uploads in the isolate, in milliseconds.
 pub const FRAME_UPLOAD_WAIT_MS: u32 = 60_000;
-/// The slowest average pace of an upload in one large frame, in bytes per millisecond.
+/// The lowest average throughput of an upload in one large frame, in bytes per millisecond.
 pub const FRAME_UPLOAD_BYTES_PER_MS: u64 = 64;
-/// The same while an upload of another namespace waits for the slot.
+/// The lowest average throughput of such an upload while an upload of another namespace waits for the slot.
 pub const CONTESTED_UPLOAD_BYTES_PER_MS: u64 = 1_000;
 
 // Events
@@ -217,24 +227,25 @@ pub const MAX_EVENT_CONTENT_BYTES: usize = 8 * 1024 * 1024;
 
 /// The longest text of a `message-delta`, in bytes (PROTOCOL-EVENTS.md "Live text").
 pub const MAX_DELTA_TEXT_BYTES: usize = 64 * 1024;
-/// How many deltas of a session are sent in a second. Further ones are dropped.
+/// How many deltas of a session are sent in a second. Further deltas are dropped.
 pub const MAX_DELTAS_PER_SECOND: usize = 50;
 /// How many messages of a session have live text at a time.
 pub const MAX_LIVE_MESSAGES: usize = 8;
-/// The longest live text of a message that is kept for web clients that connect, in bytes. The beginning of a longer one is dropped.
+/// The longest live text of a message that is kept for web clients that connect, in bytes. The beginning of a longer text is
+/// dropped.
 pub const MAX_LIVE_TEXT_BYTES: usize = 128 * 1024;
 /// How long a text without deltas is shown to web clients that connect, in milliseconds. A session without deltas counts in
-/// `MAX_LIVE_SESSIONS` as long.
+/// `MAX_LIVE_SESSIONS` for the same time.
 pub const LIVE_TEXT_RETENTION_MS: u64 = 30_000;
 
 // Sizes of values
 
 /// The largest message content, metadata, agent state (without completed requests) and runner state, in bytes: it fits
-/// a frame of a CLI together with its event. What does not fit a row of D1 is stored in parts.
+/// a frame of a CLI together with its event. A value that does not fit a row of D1 is stored in parts.
 pub const MAX_CONTENT_BYTES: usize = 30 * 1024 * 1024;
 /// The largest pending permission request, in bytes: it may contain a large file that a tool is to write.
 pub const MAX_REQUEST_BYTES: usize = 8 * 1024 * 1024;
-/// The largest completed permission request, in bytes: it fits a row of D1 (2 MB). A larger one is shortened.
+/// The largest completed permission request, in bytes: it fits a row of D1 (2 MB). A larger request is shortened.
 pub const MAX_COMPLETED_REQUEST_BYTES: usize = 1_900_000;
 /// The size above which the record of a session's completed requests is trimmed, in bytes, overhead included. The record is read
 /// whole and is in memory several times while it is sent. The SQL in `store::completed_requests` repeats this number.
@@ -250,18 +261,20 @@ pub const MAX_ENDPOINT_BYTES: usize = 2_048;
 pub const SHORT_PAYLOAD_BYTES: usize = 2_000;
 /// How long a push service may take to respond, in milliseconds. No request waits for a connection first.
 pub const PUSH_TIMEOUT_MS: u32 = 10_000;
-/// How long after a `Ready` notification further ones of its session are dropped, in milliseconds.
+/// How long after a `Ready` notification further `Ready` notifications of the session are dropped, in milliseconds.
 pub const PUSH_COOLDOWN_MS: u64 = 5_000;
 /// The maximum number of queued notifications.
 pub const MAX_QUEUED_PUSHES: usize = 200;
-/// The number of notifications in the queue up to which a further one is held back after its toast.
+/// While the queue has at most this many notifications, a notification may be held back after its toast.
 pub const MAX_HELD_PUSHES: usize = MAX_QUEUED_PUSHES / 2;
-/// The maximum number of attempts to send a notification to one subscriber, and to read the database for it.
+/// The maximum number of attempts to send a notification to one subscriber, and of rounds in a row in which the database is
+/// unavailable.
 pub const MAX_PUSH_ATTEMPTS: u32 = 5;
 /// The longest `Retry-After` of a push service that is followed, in milliseconds: a later notification is of no use.
 pub const MAX_PUSH_RETRY_MS: u64 = 3_600_000;
-/// How many errors a queued notification stores, each of subscribers that failed and of subscribers that are retried. With
-/// `MAX_PUSH_SUBSCRIPTIONS` it must fit a value of the key-value storage (2 MB).
+/// How many errors a queued notification stores of subscribers that failed, and how many of subscribers that are retried. With
+/// `MAX_PUSH_SUBSCRIPTIONS` subscribers, the notification must fit a value of the key-value storage (2 MB).
 pub const MAX_PUSH_FAILURES: usize = 10;
-/// How many push messages a namespace sends in a minute. Each costs a millisecond or two of a thread that others may share.
+/// How many push messages a namespace sends in a minute. Each costs a millisecond or two of a thread that other namespaces may
+/// share.
 pub const MAX_PUSHES_PER_MINUTE: u32 = 600;

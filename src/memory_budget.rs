@@ -1,10 +1,10 @@
 //! The memory budget: how many bytes of buffers the namespaces of one isolate hold.
 //!
-//! **Problem**: the platform may run the worker and the objects of several namespaces in one isolate, and ends all of them when
-//! the isolate needs more than 128 MB.
-//! **Limit**: the buffers of all namespaces take at most [`MAX_BUFFER_BYTES`], with the exceptions in docs/design/memory.md. Each namespace can always hold its
-//! share of [`NAMESPACE_SHARE_BYTES`]; bytes beyond the share come from a pool that is common to all namespaces. Caches shrink
-//! before a reservation is refused.
+//! **Problem**: the platform may run the worker and the objects of several namespaces in one isolate. When the isolate needs
+//! more than 128 MB, the platform ends the worker and all these objects.
+//! **Limit**: the buffers of all namespaces take at most [`MAX_BUFFER_BYTES`], with the exceptions in docs/design/memory.md.
+//! Each namespace can always hold its share of [`NAMESPACE_SHARE_BYTES`]. Bytes beyond the share come from a pool that is
+//! common to all namespaces. Caches shrink before a reservation is refused.
 //!
 //! A reservation that does not fit is refused at once; its caller refuses the request, or tries again after a pause. A release
 //! can't wake callers that wait in another namespace, because a task may use only the sockets and timers of its own object.
@@ -237,7 +237,7 @@ impl std::fmt::Debug for Reservation {
     }
 }
 
-/// Returns the part of `bytes` that exceeds the share of a budget which holds `held` bytes.
+/// Returns how many of `bytes` more exceed the share of a budget that already holds `held` bytes.
 fn beyond_share(held: usize, bytes: usize) -> usize {
     bytes.min((held + bytes).saturating_sub(NAMESPACE_SHARE_BYTES))
 }
@@ -254,7 +254,7 @@ mod tests {
     const POOL: usize = MAX_POOL_BYTES;
 
     #[test]
-    fn a_namespace_gets_its_share_although_another_one_holds_the_pool() {
+    fn a_namespace_gets_its_share_although_another_namespace_holds_the_pool() {
         let memory_budget = Arc::new(MemoryBudget::default());
         let (first, second) = (memory_budget.namespace_budget("a"), memory_budget.namespace_budget("b"));
         let held = first.reserve(POOL + SHARE).unwrap();
@@ -321,13 +321,13 @@ mod tests {
     impl Evictable for Cache {
         fn evict(&self, bytes: usize) {
             let mut memory = lock(&self.0);
-            let left = memory.bytes().saturating_sub(bytes);
-            memory.resize(left);
+            let remaining = memory.bytes().saturating_sub(bytes);
+            memory.resize(remaining);
         }
     }
 
     #[test]
-    fn a_cache_within_the_share_of_another_namespace_does_not_keep_other_caches_from_shrinking() {
+    fn the_next_cache_shrinks_if_the_first_one_is_within_its_namespace_s_share() {
         let memory_budget = Arc::new(MemoryBudget::default());
         let namespaces = ["quiet", "small"].map(|name| memory_budget.namespace_budget(name));
         let caches = namespaces.each_ref().map(|budget| {

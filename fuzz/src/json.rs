@@ -4,7 +4,7 @@
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use session_gateway_hub::model::json::{Json, JsonObject};
-use session_gateway_hub::model::large::{Field, StoredField};
+use session_gateway_hub::model::large::{Field, InlineOrLarge};
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::session::{Session, fit_metadata, mark_running, with_name};
 use session_gateway_hub::model::summary::{SessionSummary, SummaryFields};
@@ -49,19 +49,19 @@ fn check_metadata_and_summary(json: &Json) {
     let listed = value(summary.json.as_deref().expect("the JSON of the summary"));
     assert!(listed.is_some_and(|listed| listed["id"] == "s"), "{:?}", summary.json);
     assert_eq!(summary.archived, session.metadata_fields().is_archived());
-    let excerpt = Session { metadata: StoredField::Inline(Field::Metadata.excerpt(json)), ..session.clone() };
+    let excerpt = Session { metadata: InlineOrLarge::Inline(Field::Metadata.excerpt(json)), ..session.clone() };
     assert_eq!(
         SessionSummary::of(&SummaryFields::of(&excerpt)).json,
         summary.json,
         "the excerpt of large metadata has the fields of the summary"
     );
     let resumed =
-        Session { metadata: StoredField::Inline(mark_running(session.metadata.json(), 2)), ..session.clone() };
+        Session { metadata: InlineOrLarge::Inline(mark_running(session.metadata.json(), 2)), ..session.clone() };
     assert!(!resumed.metadata_fields().is_archived());
     for changed in [resumed.metadata.json(), Some(&session.metadata_keeping_name(json))].into_iter().flatten() {
         assert_eq!(fit_metadata(changed).as_ref(), Ok(changed));
     }
-    session.metadata = StoredField::Inline(with_name(session.metadata.json(), "new"));
+    session.metadata = InlineOrLarge::Inline(with_name(session.metadata.json(), "new"));
     let renamed = SessionSummary::of(&SummaryFields::of(&session)).json.and_then(|json| value(&json));
     assert!(renamed.is_some_and(|summary| summary["metadata"]["name"] == "new"));
 }

@@ -60,9 +60,9 @@ impl Hub {
     /// Restarts the deadlines of sessions and machines after a stall of the database, because their CLIs may have waited for the
     /// database. While the database is stalled, restarts them at each alarm. Probes an unreachable database.
     fn restart_deadlines_after_stall(self: &Arc<Self>, now: u64) {
-        let Some(stalled_until) = self.db.stalled_until(now) else { return };
-        if self.turn().liveness.restart_deadlines_before(stalled_until) {
-            self.rt.kv_put(LAST_DB_STALL, &stalled_until.to_string());
+        let Some(last_stalled_at) = self.db.last_stalled_at(now) else { return };
+        if self.turn().liveness.restart_deadlines_before(last_stalled_at) {
+            self.rt.kv_put(LAST_DB_STALL, &last_stalled_at.to_string());
         }
         if self.db.is_unreachable() {
             let hub = Arc::clone(self);

@@ -117,8 +117,8 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Calls a method, and ignores the result. Does nothing if no socket has registered the method; with `conn`, if this socket has not
-    /// registered it.
+    /// Calls a method, and ignores the result. Does nothing if no socket has registered the method, or if `conn` is given and
+    /// another socket has registered the method.
     pub(in crate::hub) fn call_ignoring_result(
         &mut self,
         owner: &Owner,

@@ -51,7 +51,8 @@ pub struct Hub {
     id_bytes: Mutex<Vec<u8>>,
     /// Makes ids unique when the random source fails.
     next_id: AtomicU64,
-    /// Held while a large value is copied from JavaScript: one at a time. Its memory is reserved before.
+    /// Held while a large value is copied from JavaScript, so that only one large value is copied at a time. The memory for the
+    /// value is reserved before.
     large_reads: futures::lock::Mutex<()>,
     /// Held while the event log is loaded. Has the time, in Unix milliseconds, and the error of the last failed load.
     log_reads: futures::lock::Mutex<Option<(u64, DbError)>>,
@@ -84,8 +85,8 @@ impl Hub {
             }
         }
         if let Some(bytes) = unused.last_chunk().copied() {
-            let rest = unused.len() - N;
-            unused.truncate(rest);
+            let remaining_bytes = unused.len() - N;
+            unused.truncate(remaining_bytes);
             return bytes;
         }
         let mut bytes = [0; N];

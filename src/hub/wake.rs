@@ -65,16 +65,16 @@ impl Hub {
         let cache: Weak<dyn Evictable> = hub.this.clone();
         memory_budget.add_cache(cache);
         hub.turn().restore_event_stream();
-        // In a task, so that an alarm that woke the object is handled first. Its handler sets the next alarm; setting the alarm twice
-        // would cost another write.
+        // In a task, so that an alarm that woke the object is handled first. The handler of the alarm sets the next alarm;
+        // setting it twice would cost another write.
         let woken = Arc::clone(&hub);
         hub.rt.spawn(Box::pin(async move { woken.turn().set_next_alarm() }));
         hub
     }
 
-    /// Disconnects the clients of an object that was replaced by a change of `HUB_JURISDICTION`. They reconnect to the new object of the
-    /// namespace. Returns whether the storage can be deleted. Not while a sweep is recorded in it: if the change is reverted,
-    /// this object reads the record and continues the sweep.
+    /// Disconnects the clients of an object that was replaced by a change of `HUB_JURISDICTION`. The clients reconnect to the
+    /// new object of the namespace. Returns whether the storage can be deleted: not while a sweep is recorded in the storage.
+    /// If the change is reverted, this object reads the record and continues the sweep.
     pub fn retire(rt: &dyn Runtime, sockets: &[(ConnId, String)]) -> bool {
         for (conn, _) in sockets {
             rt.close(*conn, 1012, "The namespace has moved. Reconnect.");

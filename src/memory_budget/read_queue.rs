@@ -26,7 +26,7 @@ impl ReadQueue {
 }
 
 impl ReadPlace {
-    /// Returns how many full rounds of `at_once` reads are ahead of this one; 0: it may run now.
+    /// Returns how many full rounds of `at_once` reads are ahead of this read; 0 if this read may run now.
     pub fn rounds_ahead(&self, now: u64, at_once: usize) -> u64 {
         let mut reads = self.queue.0.lock().unwrap_or_else(PoisonError::into_inner);
         reads.retain(|expires_at| expires_at.load(Ordering::Relaxed) > now);

@@ -1,8 +1,8 @@
 //! Agent state: the pending and the completed permission requests of a session.
 //!
-//! `completedRequests` can become large, so it is stored apart from the rest of the state: in its own map in memory, in
-//! its own rows in the database, and an update carries only the entries that changed. Source: PROTOCOL-CLI.md "Versioned
-//! updates".
+//! `completedRequests` can become large, so the hub separates it from the rest of the state, the *base*. In memory, it is a map
+//! of its own. In the database, each completed request is a row, and an update writes only the requests that changed. Source:
+//! PROTOCOL-CLI.md "Versioned updates".
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ use crate::limits::{MAX_PENDING_REQUESTS, MAX_REQUEST_ID_BYTES};
 const REQUESTS: &str = "requests";
 pub const COMPLETED_REQUESTS: &str = "completedRequests";
 
-/// An agent state whose completed requests are separated from the rest.
+/// An agent state in two parts: the completed requests, and the state without them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AgentState {
     /// The state without its completed requests; `None` when the state is null.
@@ -25,7 +25,7 @@ pub struct AgentState {
     pub completed: Vec<(String, Json)>,
 }
 
-/// A received agent state whose completed requests are separated from the rest, but not copied.
+/// An [`AgentState`] whose completed requests are not copied, but refer to the received text.
 #[derive(Debug, Default)]
 pub struct ReceivedState<'a> {
     /// See [`AgentState::base`].
@@ -270,7 +270,7 @@ pub fn shorten(entry: &str, limit: usize) -> Option<Json> {
     Some(if shortened.text().len() <= limit { shortened } else { JsonObject::default().to_json() })
 }
 
-/// The most bytes that the length of a field takes in place of its value.
+/// The most bytes that a replaced field takes: `Bytes` at the end of the name, and the length in place of the value.
 const LENGTH_FIELD_BYTES: usize = 15;
 
 #[cfg(test)]
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_completed_request_is_its_completion_or_else_its_creation() {
+    fn the_time_of_a_completed_request_is_when_it_was_completed_or_else_created() {
         assert_eq!(completed_at(r#"{"createdAt":5,"completedAt":9}"#), Some(9));
         assert_eq!(completed_at(r#"{"createdAt":5,"completedAt":"9"}"#), Some(5));
         assert_eq!((completed_at("{}"), completed_at("5")), (None, None));

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_vocabulary_the_agents_have_the_names_of_the_protocol() {
+    fn agents_have_the_names_of_the_protocol_if_there_is_no_vocabulary() {
         let agents = listed("{}");
         assert_eq!(values(&agents, "id"), ["alpha", "beta", "gamma", "delta", "epsilon"]);
         assert_eq!(values(&agents, "label"), ["Alpha", "Beta", "Gamma", "Delta", "Epsilon"]);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_a_deployment_has_only_its_own_names_with_their_labels() {
+    fn the_list_has_only_the_deployment_s_own_words_with_their_labels() {
         let agents = listed(
             r#"{"agents":{"zeta":"gamma","eta":"alpha"},"models":{"swift":"model_fast"},
             "labels":{"eta":"Eta 2","plan":"Think","swift":"Swift one"}}"#,

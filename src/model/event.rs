@@ -22,7 +22,7 @@ pub struct Event {
     pub audience: Audience,
     /// The event as a JSON object `{"type": ..., ...}`, without its id.
     pub body: TextParts,
-    /// The seq of the message that the event publishes, if one row contains the whole message.
+    /// The seq of the message in the event, if one row contains the whole message. `None` for other events.
     pub message_seq: Option<u64>,
 }
 

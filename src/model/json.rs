@@ -17,7 +17,7 @@ const MAX_JSON_DEPTH: usize = 500;
 /// The largest integer that JavaScript, and so D1, represents exactly (RFC 7493 section 2.2).
 pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
-/// Converts a whole number that is written as a float, such as `1.0`: some languages have no other numbers.
+/// Converts a whole number that is written as a float, such as `1.0`, because some languages have only floats.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)] // Exact in this range.
 pub fn to_whole(value: f64) -> Option<u64> {
     (value.fract() == 0.0 && (0.0..=MAX_SAFE_INTEGER as f64).contains(&value)).then_some(value as u64)
@@ -119,8 +119,8 @@ pub fn unescape(json: &str) -> Option<String> {
     unescape_with(json, &mut |_, _| None)
 }
 
-/// Decodes a valid JSON string like [`unescape`]. Replaces unpaired surrogates by U+FFFD, except the first half of a pair at the
-/// end, which is returned as a UTF-16 code unit.
+/// Decodes a valid JSON string like [`unescape`], but replaces unpaired surrogates by U+FFFD. If the string ends with the first
+/// half of a surrogate pair, returns this half as a UTF-16 code unit instead.
 pub fn unescape_lenient(json: &str) -> Option<(String, Option<u16>)> {
     let mut last_half = None;
     let text = unescape_with(json, &mut |unit, rest| {
@@ -227,7 +227,7 @@ impl<'a> JsonObject<'a> {
         self.0.iter().map(|(name, value)| (name.as_str(), *value))
     }
 
-    /// Returns the value of a member: the last one of a duplicate name, as in JavaScript.
+    /// Returns the value of a member. If the name is duplicate, returns the last value, as in JavaScript.
     pub fn get(&self, name: &str) -> Option<&'a RawValue> {
         self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| *value)
     }
@@ -245,7 +245,7 @@ impl<'a> JsonObject<'a> {
         self.0.push((name.to_owned(), value));
     }
 
-    /// Removes all members of a name and returns the value of the last one.
+    /// Removes all members with a name, and returns the last value.
     pub fn remove(&mut self, name: &str) -> Option<&'a RawValue> {
         let value = self.get(name)?;
         self.0.retain(|(key, _)| key != name);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn brackets_in_strings_do_not_count_as_nesting() {
+    fn brackets_inside_strings_are_not_counted_as_nesting() {
         let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
         assert!(exceeds_depth(&nested(501), 500) && !exceeds_depth(&nested(500), 500));
         assert!(!exceeds_depth(r#"["[[\\\"[[", {"a]":[]}]"#, 3) && exceeds_depth(r#"["[[\\\"[[", {"a]":[]}]"#, 2));

@@ -1,7 +1,7 @@
 //! Values that are too large for a database row.
 //!
-//! A D1 row has at most 2 MB. A larger value is stored in parts, in rows of their own. Memory and the row of its
-//! session or machine hold only an excerpt of the value: the fields that the hub itself reads.
+//! A D1 row has at most 2 MB. A larger value is split into parts, which are rows of another table. Memory, and the row of the
+//! session or machine, hold only an excerpt of the value: the fields that the hub itself reads.
 
 use std::fmt;
 
@@ -12,9 +12,10 @@ use crate::limits::{MAX_INLINE_BYTES, MAX_INLINE_METADATA_BYTES};
 
 /// The largest number of `…SessionId` fields in an excerpt: one for each alias of the agent.
 const MAX_EXCERPT_AGENT_IDS: usize = 50;
-/// The largest `host` of a machine in an excerpt, in bytes of JSON. That of a session has at most 255 bytes.
+/// The largest `host` of a machine in an excerpt, in bytes of JSON.
 const MAX_EXCERPT_HOST_BYTES: usize = 2_000;
-/// The largest request id in an excerpt, in bytes of JSON: [`MAX_PENDING_REQUESTS`](crate::limits::MAX_PENDING_REQUESTS) fit a row.
+/// The largest request id in an excerpt, in bytes of JSON. A row has space for
+/// [`MAX_PENDING_REQUESTS`](crate::limits::MAX_PENDING_REQUESTS) ids of this size.
 const MAX_EXCERPT_ID_BYTES: usize = 600;
 /// The largest name of a tool in an excerpt, in bytes of JSON.
 const MAX_EXCERPT_TOOL_BYTES: usize = 200;
@@ -47,9 +48,9 @@ impl fmt::Display for LargeRef {
     }
 }
 
-/// The value of a field as memory and the row of its session or machine hold it. Serialized as [`json`](Self::json).
+/// The value of a [`Field`] in memory: the whole value, or an excerpt of a large value. Serialized as [`json`](Self::json).
 #[derive(Debug, Clone, Default, PartialEq)]
-pub enum StoredField {
+pub enum InlineOrLarge {
     #[default]
     Null,
     Inline(Json),
@@ -59,8 +60,13 @@ pub enum StoredField {
     },
 }
 
-impl StoredField {
-    /// `large`: the parts of a value whose excerpt is `value`.
+impl InlineOrLarge {
+    /// Creates a value that is not large; `None` is null.
+    pub fn from_inline(value: Option<Json>) -> Self {
+        Self::new(value, None)
+    }
+
+    /// Creates a large value with the excerpt `value` if `large` refers to its parts. Otherwise `value` is the whole value.
     pub fn new(value: Option<Json>, large: Option<LargeRef>) -> Self {
         match (value, large) {
             (Some(excerpt), Some(large)) => Self::Large { excerpt, large },
@@ -90,7 +96,7 @@ impl StoredField {
     }
 }
 
-impl Serialize for StoredField {
+impl Serialize for InlineOrLarge {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.json().serialize(serializer)
     }
@@ -115,7 +121,7 @@ impl Field {
         }
     }
 
-    /// The largest value that is stored in its row, in bytes.
+    /// Returns the size, in bytes, up to which the row of the session or machine contains the whole value.
     pub fn max_inline_bytes(self) -> usize {
         match self {
             Self::Metadata | Self::MachineMetadata => MAX_INLINE_METADATA_BYTES,
@@ -127,7 +133,7 @@ impl Field {
         value.text().len() > self.max_inline_bytes()
     }
 
-    /// Returns the fields of a value that the hub reads.
+    /// Returns the excerpt of a value: only the fields that the hub reads.
     pub fn excerpt(self, value: &Json) -> Json {
         let value = JsonObject::parse(value.text()).unwrap_or_default();
         match self {
@@ -149,7 +155,7 @@ fn filter_members(object: &JsonObject<'_>, mut predicate: impl FnMut(&str, &str)
     filtered.to_json()
 }
 
-/// Returns the fields that the session list shows, and those that a resume or a change of the mode reads.
+/// Returns the fields that the session list shows, or that a resume or a change of the mode reads.
 /// [`fit_metadata`](super::session::fit_metadata) limits the size of each field.
 fn excerpt_metadata(metadata: &JsonObject<'_>) -> Json {
     let mut ids = 0;
@@ -195,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_is_parsed_for_its_own_version_only() {
+    fn a_reference_is_parsed_from_its_text_but_not_from_a_malformed_text() {
         let large = LargeRef { version: 7, parts: 3, bytes: 4_000_000, id: "a/b".into() };
         assert_eq!(large.to_string(), "7/3/4000000/a/b");
         assert_eq!(LargeRef::parse(&large.to_string()), Some(large));
@@ -205,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_excerpt_of_metadata_has_the_fields_of_the_list_and_of_a_resume() {
+    fn the_excerpt_of_metadata_has_only_the_fields_that_the_hub_reads() {
         let metadata = r#"{"z":"x","path":"/w","host":"h","alphaSessionId":"a","summary":{"text":"s"},"tools":["t"],"name":"n","agentName":"Zeta"}"#;
         let listed =
             r#"{"path":"/w","host":"h","alphaSessionId":"a","summary":{"text":"s"},"name":"n","agentName":"Zeta"}"#;
@@ -216,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_excerpt_of_a_state_has_the_pending_requests_even_with_escaped_ids() {
+    fn the_excerpt_of_a_state_has_all_pending_requests_even_if_their_ids_are_long() {
         assert_eq!(
             excerpt(Field::AgentState, r#"{"x":1,"requests":{"a":{"tool":"T","arguments":{}},"b":{}}}"#),
             r#"{"requests":{"a":{"tool":"T"},"b":{}}}"#

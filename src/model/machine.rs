@@ -1,7 +1,7 @@
 use serde::Serialize;
 
 use super::json::JsonObject;
-use super::large::StoredField;
+use super::large::InlineOrLarge;
 use super::namespace::Namespace;
 use super::session::contains_id;
 
@@ -22,11 +22,11 @@ pub struct Machine {
     /// The time of the last keep-alive.
     pub active_at: u64,
     /// Written by the machine.
-    pub metadata: StoredField,
+    pub metadata: InlineOrLarge,
     /// Starts at 1.
     pub metadata_version: u64,
     /// Written by the machine and opaque to the hub.
-    pub runner_state: StoredField,
+    pub runner_state: InlineOrLarge,
     /// Starts at 1.
     pub runner_state_version: u64,
 }
@@ -41,15 +41,15 @@ impl Machine {
             updated_at: now,
             active: false,
             active_at: now,
-            metadata: StoredField::Null,
+            metadata: InlineOrLarge::Null,
             metadata_version: 1,
-            runner_state: StoredField::Null,
+            runner_state: InlineOrLarge::Null,
             runner_state_version: 1,
         }
     }
 
-    /// Whether the metadata's `agents` lists an agent: these are agents that the machine can start in addition to those of the
-    /// deployment's vocabulary.
+    /// Whether the metadata's `agents` lists an agent. The machine can start these agents, even if the deployment does not know
+    /// them.
     pub fn has_agent(&self, id: &str) -> bool {
         let metadata = self.metadata.json().and_then(|metadata| JsonObject::parse(metadata.text()));
         metadata.is_some_and(|metadata| contains_id(metadata.get("agents"), id))

@@ -30,8 +30,8 @@ pub enum TextKind {
 }
 
 impl Message {
-    /// Returns the parts of a JSON text that `serialize` makes of the message, without copying the message's content. `serialize`
-    /// receives the message with `null` in place of its content; the content is inserted there afterwards.
+    /// Returns a JSON text with this message, in parts, because the content is not copied. `serialize` makes the text of a
+    /// message whose content is `null`. The content then replaces the `null`.
     pub fn serialize_in_parts(&self, serialize: impl FnOnce(&Self) -> String) -> TextParts {
         let text = serialize(&Self { content: Json::null(), ..self.clone() });
         // `"content":null` occurs only once: inside a JSON string its quotes would be escaped.

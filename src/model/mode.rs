@@ -7,10 +7,11 @@ use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
 use super::keyword::UnknownKeyword;
 
+/// The agents of the protocol. The vocabulary of a deployment says which product is which agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase", parse_err_ty = UnknownKeyword, parse_err_fn = unknown_agent)]
 pub enum Agent {
-    /// The default.
+    /// The agent of a session whose metadata names no agent.
     Alpha,
     Beta,
     Gamma,
@@ -53,7 +54,7 @@ pub enum PermissionMode {
 }
 
 impl PermissionMode {
-    /// The modes that approve everything.
+    /// The modes in which the agent never asks.
     pub const NEVER_ASKING: [Self; 2] = [Self::BypassPermissions, Self::Yolo];
 
     pub fn as_str(self) -> &'static str {
@@ -65,7 +66,7 @@ fn unknown_permission_mode(_: &str) -> UnknownKeyword {
     UnknownKeyword::of::<PermissionMode>("permission mode")
 }
 
-/// The model of the agent alpha.
+/// The models that only agent alpha has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Display, EnumString, VariantNames)]
 #[strum(serialize_all = "snake_case", parse_err_ty = UnknownKeyword, parse_err_fn = unknown_model_mode)]
 pub enum ModelMode {
@@ -83,7 +84,7 @@ fn unknown_model_mode(_: &str) -> UnknownKeyword {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SessionAgent {
     Known(Agent),
-    /// The flavor is neither an agent of the protocol nor a word of the deployment.
+    /// The flavor is neither an agent of the protocol nor an alias in the deployment's vocabulary.
     Unknown,
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A valid namespace: 1 to 64 characters of `A-Z a-z 0-9 . _ -`, compared by exact spelling.
 ///
-/// Unrelated to Socket.IO namespaces such as `/cli`. Its characters need no escaping in tokens, log lines and object names.
+/// Unrelated to Socket.IO namespaces such as `/cli`. The characters need no escaping in tokens, log lines and object names.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Namespace(Box<str>);
 

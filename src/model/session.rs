@@ -7,14 +7,14 @@ use serde_json::value::RawValue;
 use strum::EnumString;
 
 use super::json::{InvalidField, Json, JsonObject};
-use super::large::StoredField;
+use super::large::InlineOrLarge;
 use super::namespace::Namespace;
 use crate::limits::MAX_KEYWORD_BYTES;
 
 /// The longest text in the `summary` or `worktree` of metadata, in bytes.
-const MAX_METADATA_TEXT_BYTES: usize = 65_536;
-/// The longest JSON of a `summary` or `worktree`, in bytes. Both fit the excerpt of large metadata.
-const MAX_METADATA_TEXTS_BYTES: usize = 128_000;
+const MAX_FIELD_TEXT_BYTES: usize = 65_536;
+/// The longest JSON of a `summary`, `worktree`, `modes` or `models`, in bytes. The excerpt of large metadata has all four.
+const MAX_FIELD_JSON_BYTES: usize = 128_000;
 
 /// Where a session is controlled from (specification, "Control mode").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, EnumString)]
@@ -52,11 +52,11 @@ pub struct Session {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<ControlMode>,
     /// Written by the CLI.
-    pub metadata: StoredField,
+    pub metadata: InlineOrLarge,
     /// Starts at 1.
     pub metadata_version: u64,
     /// The state without its completed requests.
-    pub agent_state: StoredField,
+    pub agent_state: InlineOrLarge,
     /// Starts at 1.
     pub agent_state_version: u64,
     /// The to-do list in the newest message that contains a to-do list.
@@ -64,6 +64,7 @@ pub struct Session {
     pub todos: Option<Json>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<String>,
+    /// The id of the model: a model of the agent, or one of the session's own models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_mode: Option<String>,
     /// Whether users keep the session at the top of the list.
@@ -85,9 +86,9 @@ impl Session {
             active: false,
             thinking: false,
             mode: None,
-            metadata: StoredField::new(metadata, None),
+            metadata: InlineOrLarge::from_inline(metadata),
             metadata_version: 1,
-            agent_state: StoredField::Null,
+            agent_state: InlineOrLarge::Null,
             agent_state_version: 1,
             todos: None,
             permission_mode: None,
@@ -100,8 +101,8 @@ impl Session {
         self.metadata.json().and_then(Json::read).unwrap_or_default()
     }
 
-    /// Returns the first text that is not blank of: the name, the summary, the last part of the path, the first eight characters
-    /// of the id.
+    /// Returns the first of these texts that is not blank: the name, the summary, the last part of the path, the first eight
+    /// characters of the id.
     pub fn title(&self) -> String {
         let fields = self.metadata_fields();
         let summary = || serde_json::from_str::<MetadataSummary>(fields.summary?.get()).ok()?.text;
@@ -114,7 +115,7 @@ impl Session {
             .unwrap_or_else(short_id)
     }
 
-    /// Returns the new metadata with the current name, unless the new metadata has a name.
+    /// Returns `new`, the new metadata. If `new` has no name, adds the current name.
     pub fn metadata_keeping_name(&self, new: &Json) -> Json {
         let current = self.metadata.json().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
         let mut new = JsonObject::parse(new.text()).unwrap_or_default();
@@ -176,6 +177,7 @@ impl MetadataFields<'_> {
         parse_string(self.path)
     }
 
+    /// Returns the name of the agent: a name of the protocol, such as `alpha`, or a word of the deployment, such as `claude`.
     pub fn flavor(&self) -> Option<String> {
         parse_string(self.flavor)
     }
@@ -185,12 +187,12 @@ impl MetadataFields<'_> {
         parse_string(self.agent_name).filter(|name| !name.trim().is_empty())
     }
 
-    /// Returns the ids in `modes`: the agent's permission modes in addition to those of the vocabulary.
+    /// Returns the ids in `modes`: the permission modes that this session has in addition to the modes of its agent.
     pub fn own_modes(&self) -> Vec<String> {
         list_ids(self.modes)
     }
 
-    /// Returns the ids in `models`: the agent's models in addition to those of the vocabulary.
+    /// Returns the ids in `models`: the models that this session has in addition to the models of its agent.
     pub fn own_models(&self) -> Vec<String> {
         list_ids(self.models)
     }
@@ -265,12 +267,12 @@ fn cut_string(value: &RawValue, limit: usize) -> Option<Cow<'_, RawValue>> {
     Some(Cow::Owned(Json::of(start).raw().to_owned()))
 }
 
-/// Cuts the texts of a `summary` or `worktree`, until its JSON has at most [`MAX_METADATA_TEXTS_BYTES`]. `None` if the
-/// rest alone is longer.
+/// Cuts the texts in a `summary` or `worktree`, until the field has at most [`MAX_FIELD_JSON_BYTES`] of JSON. `None` if the
+/// JSON is longer even with the shortest texts.
 fn cut_texts(value: &RawValue) -> Option<Cow<'_, RawValue>> {
-    [MAX_METADATA_TEXT_BYTES, MAX_METADATA_TEXT_BYTES / 4, MAX_METADATA_TEXT_BYTES / 16].into_iter().find_map(|limit| {
+    [MAX_FIELD_TEXT_BYTES, MAX_FIELD_TEXT_BYTES / 4, MAX_FIELD_TEXT_BYTES / 16].into_iter().find_map(|limit| {
         let cut = cut_texts_to(value, limit)?;
-        (cut.get().len() <= MAX_METADATA_TEXTS_BYTES).then_some(cut)
+        (cut.get().len() <= MAX_FIELD_JSON_BYTES).then_some(cut)
     })
 }
 
@@ -294,13 +296,13 @@ fn cut_texts_to(value: &RawValue, limit: usize) -> Option<Cow<'_, RawValue>> {
     Some(Cow::Owned(object.to_json().raw().to_owned()))
 }
 
-/// The size limit of a metadata field that the hub reads or lists; `None` for other fields.
+/// Returns the size limit of a metadata field that the hub reads, or shows in the list of sessions; `None` for other fields.
 fn max_field_bytes(field: &str) -> Option<usize> {
     match field {
         "path" => Some(4_096),
         "host" | "machineId" | "agentName" => Some(255),
         "flavor" | "lifecycleState" => Some(MAX_KEYWORD_BYTES),
-        "summary" | "worktree" | "modes" | "models" => Some(MAX_METADATA_TEXTS_BYTES),
+        "summary" | "worktree" | "modes" | "models" => Some(MAX_FIELD_JSON_BYTES),
         // 255 code points.
         "name" => Some(1_020),
         // The agent's id of the conversation, one field for each agent.
@@ -319,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_title_is_the_first_of_name_summary_folder_and_id_that_is_not_blank() {
+    fn the_title_is_the_first_text_that_is_not_blank() {
         for (metadata, title) in [
             (r#"{"path":"/code/demo","host":"h","name":"N","summary":{"text":"S"}}"#, "N"),
             (r#"{"path":"/code/demo","host":"h","name":" ","summary":{"text":"S"}}"#, "S"),
@@ -333,18 +335,18 @@ mod tests {
 
     #[test]
     fn metadata_must_have_a_path_and_a_host() {
-        let field = |text: &str| fit_metadata(&Json::parse(text).unwrap()).map(|_| ()).map_err(|error| error.field);
-        assert_eq!(field(r#"{"path":"/w","host":"h"}"#), Ok(()));
-        assert_eq!(field(r#"{"path":1,"host":"h"}"#), Err("metadata.path".into()));
-        assert_eq!(field(r#"{"path":"\ud800","host":"h"}"#), Err("metadata.path".into()));
-        assert_eq!(field(r#"{"path":"/w"}"#), Err("metadata.host".into()));
-        assert_eq!(field("[]"), Err("metadata".into()));
-        assert_eq!(field(r#"{"path":"/w","host":"h","\ud800":1}"#), Err("metadata".into()));
-        assert_eq!(field(r#"{"path":"/w","host":"h","name":"a","name":"b"}"#), Err("metadata.name".into()));
+        let check = |text: &str| fit_metadata(&Json::parse(text).unwrap()).map(|_| ()).map_err(|error| error.field);
+        assert_eq!(check(r#"{"path":"/w","host":"h"}"#), Ok(()));
+        assert_eq!(check(r#"{"path":1,"host":"h"}"#), Err("metadata.path".into()));
+        assert_eq!(check(r#"{"path":"\ud800","host":"h"}"#), Err("metadata.path".into()));
+        assert_eq!(check(r#"{"path":"/w"}"#), Err("metadata.host".into()));
+        assert_eq!(check("[]"), Err("metadata".into()));
+        assert_eq!(check(r#"{"path":"/w","host":"h","\ud800":1}"#), Err("metadata".into()));
+        assert_eq!(check(r#"{"path":"/w","host":"h","name":"a","name":"b"}"#), Err("metadata.name".into()));
     }
 
-    /// The value of a field in the metadata that is stored, or the field that is refused.
-    fn fitted(name: &str, value: &serde_json::Value) -> Result<serde_json::Value, String> {
+    /// Fits metadata with this field. `Ok`: the value that the field then has. `Err`: the name of the refused field.
+    fn fit_field(name: &str, value: &serde_json::Value) -> Result<serde_json::Value, String> {
         let mut metadata = serde_json::json!({"path": "/w", "host": "h"});
         metadata[name] = value.clone();
         let fitted = fit_metadata(&Json::of(&metadata)).map_err(|error| error.field)?;
@@ -357,35 +359,35 @@ mod tests {
             [("path", 4_096), ("machineId", 255), ("flavor", 255), ("lifecycleState", 255), ("alphaSessionId", 1_024)];
         for (name, limit) in limits {
             for longest in ["x".repeat(limit), "\n".repeat(limit)] {
-                assert_eq!(fitted(name, &longest.clone().into()), Ok(longest.into()), "{name}");
+                assert_eq!(fit_field(name, &longest.clone().into()), Ok(longest.into()), "{name}");
             }
-            assert_eq!(fitted(name, &"x".repeat(limit + 1).into()), Err(format!("metadata.{name}")));
+            assert_eq!(fit_field(name, &"x".repeat(limit + 1).into()), Err(format!("metadata.{name}")));
         }
         let other = serde_json::json!(["x".repeat(200_000)]);
-        assert_eq!(fitted("tools", &other), Ok(other.clone()), "the hub does not read it");
+        assert_eq!(fit_field("tools", &other), Ok(other.clone()), "the hub does not read it");
     }
 
     #[test]
     fn texts_that_are_only_displayed_are_truncated() {
         for (name, limit) in [("name", 1_020), ("host", 255), ("agentName", 255), ("summary", 65_536)] {
             let longest = format!("\n{}", "x".repeat(limit - 1));
-            assert_eq!(fitted(name, &longest.clone().into()), Ok(longest.into()), "{name}");
-            let cut = fitted(name, &"é".repeat(limit).into()).unwrap();
+            assert_eq!(fit_field(name, &longest.clone().into()), Ok(longest.into()), "{name}");
+            let cut = fit_field(name, &"é".repeat(limit).into()).unwrap();
             assert_eq!(cut.as_str().unwrap(), "é".repeat(limit / 2), "{name}");
         }
         for name in ["summary", "worktree"] {
             let value = |text: String| serde_json::json!({"text": text, "updatedAt": 5, "name": "n"});
-            assert_eq!(fitted(name, &value("x".repeat(65_536))), Ok(value("x".repeat(65_536))));
-            assert_eq!(fitted(name, &value("x".repeat(65_537))), Ok(value("x".repeat(65_536))));
-            assert_eq!(fitted(name, &value("\u{1}".repeat(65_536))), Ok(value("\u{1}".repeat(16_384))));
+            assert_eq!(fit_field(name, &value("x".repeat(65_536))), Ok(value("x".repeat(65_536))));
+            assert_eq!(fit_field(name, &value("x".repeat(65_537))), Ok(value("x".repeat(65_536))));
+            assert_eq!(fit_field(name, &value("\u{1}".repeat(65_536))), Ok(value("\u{1}".repeat(16_384))));
             let list = serde_json::json!({"text": "x", "list": vec!["x".repeat(1_000); 200]});
-            assert_eq!(fitted(name, &list), Err(format!("metadata.{name}")));
+            assert_eq!(fit_field(name, &list), Err(format!("metadata.{name}")));
         }
-        assert_eq!(fitted("name", &serde_json::json!(["x".repeat(2_000)])), Err("metadata.name".into()));
+        assert_eq!(fit_field("name", &serde_json::json!(["x".repeat(2_000)])), Err("metadata.name".into()));
         for name in ["modes", "models"] {
             let list = |length| serde_json::json!([{"id": "x".repeat(length)}]);
-            assert_eq!(fitted(name, &list(100_000)), Ok(list(100_000)));
-            assert_eq!(fitted(name, &list(200_000)), Err(format!("metadata.{name}")));
+            assert_eq!(fit_field(name, &list(100_000)), Ok(list(100_000)));
+            assert_eq!(fit_field(name, &list(200_000)), Err(format!("metadata.{name}")));
         }
     }
 }

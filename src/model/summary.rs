@@ -7,12 +7,13 @@ use super::json::{Json, JsonObject};
 use super::session::Session;
 use super::todo::{self, Progress, TodoItem};
 
-/// How much the list of sessions shows of a text in metadata, in bytes of JSON. The SQL in `store::summaries` repeats the number.
+/// The list of sessions shows at most this much of a text in metadata, in bytes of JSON. The SQL in `store::summaries` repeats
+/// the number.
 const MAX_LISTED_TEXT_BYTES: usize = 512;
 
-/// Calls a macro with the paths of the texts in metadata that the list shows, in the order of the summary. This list is a macro
-/// because `store::summaries` makes SQL of the paths at compile time. [`ListedMetadata::of_texts`] needs the order: texts of one
-/// object are adjacent, and `lifecycleState` is the last.
+/// Calls a macro with the paths of the metadata texts that the list shows. The paths are a macro, because `store::summaries`
+/// makes SQL of them at compile time. [`ListedMetadata::of_texts`] depends on their order: texts of one object are adjacent,
+/// and `lifecycleState` is the last.
 macro_rules! listed_texts {
     ($macro:ident) => {
         $macro! {
@@ -32,7 +33,7 @@ const LISTED_TEXTS: &[&str] = listed_texts!(array);
 /// The length of the longest character in JSON: two escape sequences such as `\ud83e\udd80`.
 const MAX_CHARACTER_BYTES: usize = 12;
 
-/// The fields of a summary. They are read from a session in memory or selected from the database.
+/// The fields of a summary, read from a session in memory or selected from the database.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SummaryFields {
@@ -72,7 +73,7 @@ impl SummaryFields {
     }
 }
 
-/// A serialized summary, with the fields that the list is filtered and sorted by.
+/// A serialized summary, with the fields by which the list is filtered and sorted.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SessionSummary {
     pub active: bool,
@@ -121,8 +122,8 @@ impl ListedMetadata {
         Some(Self::of_texts(&texts.map(Option::unwrap_or_default).collect::<Vec<_>>()))
     }
 
-    /// `texts`: the JSON of each value in [`listed_texts`]; empty for a missing value. A long text may be cut to
-    /// [`MAX_LISTED_TEXT_BYTES`] + 1 characters: these suffice to see that it is too long.
+    /// `texts`: the JSON of each value in [`listed_texts`]; empty for a missing value. The caller may cut a text after
+    /// [`MAX_LISTED_TEXT_BYTES`] + 1 characters, which suffice to see that the text is too long.
     pub fn of_texts(texts: &[&str]) -> Self {
         let (mut json, mut open_parent, mut is_archived) = ("{".to_owned(), "", false);
         for (path, text) in LISTED_TEXTS.iter().zip(texts) {

@@ -1,4 +1,4 @@
-//! Texts in parts. Until a text is sent or stored, it refers to the opaque JSON value that it contains, so that several texts
+//! Texts in parts. A text that is not sent or stored yet only refers to the opaque JSON value inside it, so that several texts
 //! share one value in memory.
 
 use super::json::Json;
@@ -38,7 +38,7 @@ impl TextParts {
         }
     }
 
-    /// Creates the parts of a large object, which was also added to the write queue, with one more member at its end.
+    /// Creates the parts of a large object with one more member at its end. The write queue also has the object.
     pub fn queued_object_with(object: Json, name: &str, value: &Json) -> Self {
         let is_empty = object.text().strip_suffix('}').is_none_or(|start| start.trim_end().ends_with('{'));
         let comma = if is_empty { "" } else { "," };
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_is_added_to_objects_empty_or_not() {
+    fn a_member_is_added_to_an_object_with_or_without_members() {
         let with = |object: &str| TextParts::queued_object_with(json(object), "n", &json("[1]")).concat();
         assert_eq!(
             [with("{}"), with("{ \n }"), with(r#"{"a":{} }"#)].map(|text| text.replace(char::is_whitespace, "")),

@@ -13,7 +13,7 @@ use crate::limits::MAX_KEYWORD_BYTES;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TodoItem {
-    /// The agent's id, by default the position in the list: `3` (in `TodoWrite`), `plan-3` (in a plan).
+    /// The agent's id of the item. The default is the position in the list: `3` in `TodoWrite`, `plan-3` in a plan.
     pub id: String,
     pub content: String,
     pub status: TodoStatus,
@@ -49,8 +49,8 @@ pub fn progress(todos: &[TodoItem]) -> Progress {
 
 /// Returns the to-do list of a message. `content` is JSON text.
 ///
-/// The list is searched in a record `{role: "agent" | "assistant", content}`, which is the message itself or its `message`,
-/// `data.message` or `payload.message`. The last list of a message wins.
+/// The list is in a record `{role: "agent" | "assistant", content}`. The record is the message itself, or its `message`,
+/// `data.message` or `payload.message`. If a message has several lists, the last one wins.
 ///
 /// - An empty list is valid: the agent cleared its list.
 /// - An entry without `content` or with an unknown `status` is skipped; the others keep their positions. A list in which all

@@ -1,8 +1,8 @@
 //! The vocabulary: a deployment's own words for agents, models, methods and fields, for CLIs that use other words than the
 //! protocol.
 //!
-//! The hub accepts both a word of the deployment and the protocol's name. It stores and shows unchanged what a CLI writes. Calls
-//! to a CLI use the words of the CLI's [`Dialect`]. Source: docs/DEPLOY.md, variable `VOCABULARY`.
+//! The hub accepts both a word of the deployment and the protocol's name. What a CLI writes is stored and shown unchanged.
+//! Calls to a CLI use the words of the CLI's [`Dialect`]. Source: docs/DEPLOY.md, variable `VOCABULARY`.
 
 use std::str::FromStr;
 
@@ -18,7 +18,7 @@ use crate::limits::{MAX_ALIASES, MAX_KEYWORD_BYTES};
 /// The vocabularies that a deployment can name instead of writing its own: `preset:<name>`.
 const PRESETS: [(&str, &str); 1] = [("hapi", include_str!("presets/hapi.json"))];
 
-/// Words with their meanings, in the order of the setting. A meaning is a name of the protocol, or a label.
+/// The deployment's words with their meanings, in the order of the setting. A meaning is a name of the protocol, or a label.
 type Words = Vec<(String, String)>;
 
 /// A field of `session-alive` and of `set-session-config` that CLIs name differently.
@@ -34,7 +34,7 @@ pub enum ModeField {
 pub enum Dialect {
     /// The names of the protocol.
     Protocol,
-    /// The deployment's own words, and the protocol's name where there is no such word.
+    /// The deployment's own words. If the deployment has no word for a name of the protocol, the name itself.
     Own,
 }
 
@@ -98,7 +98,7 @@ impl Vocabulary {
         resolve(name, &self.models)
     }
 
-    /// Returns the protocol's name for a word of a method. Any other name is returned unchanged.
+    /// Returns the protocol's name of a method. `name` is a word of the deployment; any other name is returned unchanged.
     pub fn method<'n>(&'n self, name: &'n str) -> &'n str {
         find_meaning(name, &self.methods).unwrap_or(name)
     }
@@ -133,9 +133,8 @@ impl Vocabulary {
         translate(name, &self.models, dialect)
     }
 
-    /// Copies the fields of a CLI's object that are named by the deployment's words to the protocol's names. A `null`
-    /// in such a field becomes the mode `default`. Returns `None` if there is nothing to copy, or the text has the
-    /// protocol's names already.
+    /// For each field that a CLI named by a word of the deployment, adds a field with the protocol's name and the same value,
+    /// unless the object has such a field. The value `null` becomes the mode `default`. Returns `None` if no field was added.
     pub fn with_protocol_fields(&self, text: &str) -> Option<Json> {
         // Keep-alives are frequent, so a text without any of the words is not parsed.
         if !self.fields.iter().any(|(word, _)| text.contains(word.as_str())) {
@@ -168,13 +167,13 @@ impl Vocabulary {
     /// Returns the deployment's words for agents, with their meanings. If the deployment has none, returns all agents by their
     /// names in the protocol.
     pub fn offered_agents(&self) -> Words {
-        offered(&self.agents, Agent::VARIANTS)
+        words_or_names(&self.agents, Agent::VARIANTS)
     }
 
     /// Returns the deployment's words for models, with their meanings. If the deployment has none, returns all models by their
     /// names in the protocol. `default` is always included.
     pub fn offered_models(&self) -> Words {
-        let mut models = offered(&self.models, ModelMode::VARIANTS);
+        let mut models = words_or_names(&self.models, ModelMode::VARIANTS);
         let default = ModelMode::Default.to_string();
         if words_for(&default, &models).next().is_none() {
             models.insert(0, (default.clone(), default));
@@ -201,8 +200,8 @@ fn words_for<'w>(meaning: &'w str, words: &'w [(String, String)]) -> impl Iterat
     words.iter().filter(move |(_, known)| known == meaning).map(|(word, _)| word.as_str())
 }
 
-/// Returns the words with their meanings; without words, all names of the protocol.
-fn offered(words: &[(String, String)], names: &[&str]) -> Words {
+/// Returns the deployment's words with their meanings; if there are none, all names of the protocol.
+fn words_or_names(words: &[(String, String)], names: &[&str]) -> Words {
     match words {
         [] => names.iter().map(|name| ((*name).to_owned(), (*name).to_owned())).collect(),
         words => words.to_vec(),
@@ -233,8 +232,8 @@ fn resolve<T: FromStr<Err = UnknownKeyword>>(name: &str, words: &[(String, Strin
     })
 }
 
-/// Parses a section, a JSON object from word to meaning. `names` has the noun for meanings in errors, and the valid meanings;
-/// `None` accepts any text.
+/// Parses a section, a JSON object from word to meaning. `names`: the noun for a meaning in errors, and the valid meanings.
+/// `None` accepts any text as a meaning.
 fn parse_section(
     words: &mut Words,
     section: &str,

@@ -4,7 +4,7 @@
 
 use super::*;
 
-// The protocol itself names agents `alpha`, `beta` and so on, models `default` and `model_fast`, and methods as below.
+// The protocol's own names of agents are `alpha`, `beta` and so on; of models, `default`, `model_fast` and `model_strong`.
 
 fn parse_error(text: &str) -> String {
     Vocabulary::parse(text).unwrap_err()

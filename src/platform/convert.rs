@@ -1,5 +1,5 @@
-//! Conversion of requests and responses between JavaScript and Rust. Request bodies are copied into wasm memory up to a limit,
-//! except those of uploads, which stay in JavaScript (`upload`).
+//! Conversion of requests and responses between JavaScript and Rust. Request bodies are copied into wasm memory up to a limit.
+//! Only the bodies of uploads stay in JavaScript (`upload`).
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -23,9 +23,10 @@ use crate::hub::base::error::Error;
 use crate::limits::{BODY_TIMEOUT_MS, MAX_BODY_BYTES, MAX_UNRESERVED_BYTES, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
 use crate::memory_budget::Reservation;
 
-/// The largest body that needs no reservation of memory, in bytes: what is read at once.
+/// The largest body that needs no reservation of memory, in bytes: as much as is read at once.
 const MAX_UNRESERVED_BODY_BYTES: usize = MIN_PROGRESS_BYTES as usize;
-/// How many bytes of a refused body are read, so that its client gets the response: the limit of the platform's smaller plans.
+/// How many bytes of a refused body are read, so that its client gets the response. The largest body on the platform's smaller
+/// plans.
 const MAX_DISCARDED_BYTES: u32 = 100_000_000;
 /// How long the client of a refused body may pause until the hub stops reading and sends the response, in milliseconds.
 const DISCARD_PAUSE_MS: u32 = 2_000;
@@ -33,11 +34,13 @@ const DISCARD_PAUSE_MS: u32 = 2_000;
 const DISCARD_TIMEOUT_MS: u32 = 60_000;
 /// The chunk size of a streamed response, in bytes.
 const RESPONSE_CHUNK_BYTES: usize = 1024 * 1024;
-/// The bytes of a streamed response that a client must read in a second on average. Its first chunk has as many.
+/// The bytes of a streamed response that a client must read in a second on average. Also the size of the first chunk.
 const MIN_READ_BYTES_PER_SECOND: u32 = 64 * 1024;
-/// The time to read a chunk of a streamed response, in milliseconds. All of it has this time and that of [`MIN_READ_BYTES_PER_SECOND`].
+/// The time that a client has to read a chunk of a streamed response, in milliseconds. For the whole response, the client
+/// has this time plus the time that [`MIN_READ_BYTES_PER_SECOND`] allows.
 const READ_TIMEOUT_MS: u32 = 60_000;
-/// The time to read the first chunk, in milliseconds: with [`EDGE_TIMEOUT_MS`](crate::limits::EDGE_TIMEOUT_MS) less than the worker's 30 s.
+/// The time that a client has to read the first chunk, in milliseconds. Together with
+/// [`EDGE_TIMEOUT_MS`](crate::limits::EDGE_TIMEOUT_MS), less than the worker's 30 s.
 const FIRST_READ_TIMEOUT_MS: u32 = 8_000;
 
 type Result<T> = std::result::Result<T, JsValue>;
@@ -150,7 +153,8 @@ pub async fn to_router_request(
     Ok(to_bodiless_request(method, url).map(|request| request.map(|_| body)))
 }
 
-/// Returns a JavaScript function that waits for memory and resizes a reservation. It resolves to `false` if there is no memory.
+/// Returns a JavaScript function that waits for memory and resizes a reservation. Its promise resolves to `false` if there is
+/// no memory.
 fn reserve_function(hub: Arc<Hub>, memory: Rc<RefCell<Reservation>>) -> Closure<dyn FnMut(usize) -> Promise> {
     Closure::new(move |bytes: usize| {
         let (hub, memory) = (Arc::clone(&hub), Rc::clone(&memory));

@@ -6,8 +6,8 @@ import * as hub from 'hub-bindings';
 
 Error.stackTraceLimit = 100;
 
-// The runtime wraps each callback of its own `queueMicrotask` in a new function, a fifth of the CPU time of an RPC. This promise
-// belongs to no request, so any request may use it. A panic in the callback runs the abort handler first, then rejects.
+// The runtime's own `queueMicrotask` wraps each callback in a new function, which takes a fifth of the CPU time of an RPC. This
+// promise belongs to no request, so any request may use it. If a callback panics, the abort handler runs before the promise rejects.
 const resolved = Promise.resolve();
 globalThis.queueMicrotask = (callback) => void resolved.then(callback);
 
@@ -55,7 +55,7 @@ export class NamespaceHub {
     instances.set(id, new WeakRef(this));
     collected.register(this, id);
     replaceLostInstance();
-    // Garbage collection would free the wasm memory late or never: it runs when JavaScript needs memory.
+    // Garbage collection would free the wasm memory late or never, because it runs only when JavaScript needs memory.
     if (evicted) evicted.#free();
     this.#current();
   }

@@ -26,7 +26,7 @@ function requestWithBody(chunks, declared) {
   return { reads, declared, request: { body: { getReader: () => reader } } };
 }
 
-/** Chunks of a body that then stalls until it is cancelled. */
+/** The chunks of a body that stalls after them, until it is cancelled. */
 function stallingAfter(...chunks) {
   const { promise, resolve } = Promise.withResolvers();
   return {
@@ -123,7 +123,7 @@ describe('the body of a request', () => {
     assert.deepEqual([(await pending).length, request.reads], [0, [64 * KIB]]);
   });
 
-  test('needs memory for what was received, and is refused without it', async () => {
+  test('is refused if there is no memory for the received bytes', async () => {
     const reserved = [];
     const bytes = new Uint8Array(200 * KIB);
     await read(requestWithBody([bytes].values(), LIMIT), async (count) => reserved.push(count) > 0);
@@ -138,7 +138,7 @@ describe('the body of a request', () => {
     assert.equal(await read(requestWithBody([new Uint8Array(100)].values(), 99)), 'too-large');
   });
 
-  test('fails when it takes too long, however steadily it comes', async (t) => {
+  test('fails when it takes too long, even if the client sends steadily', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout', 'Date'] });
     const { promise: cancelled, resolve: cancel } = Promise.withResolvers();
     let chunks = 0;
@@ -210,7 +210,7 @@ describe('a streamed response', () => {
     assert.equal(state.dropped, true);
   });
 
-  test('is aborted when the client reads each chunk in time, but all of it too slowly', async (t) => {
+  test('is aborted when the client reads each chunk in time, but the whole response too slowly', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
     const { state, streamed, finished } = stream(20);
     const reader = streamed.body.getReader();
@@ -243,7 +243,7 @@ describe('a streamed response', () => {
 });
 
 describe('a response', () => {
-  test('has its own headers, not those of the previous one', async () => {
+  test('has its own headers, not the headers of the previous response', async () => {
     const json = 'content-type\napplication/json\n';
     const busy = `${json}retry-after\n1\n`;
     for (const headers of [json, busy, json, json, '']) {

@@ -82,10 +82,10 @@ export async function readBody(request, declaredBytes, limit, chunkBytes, progre
         }
         buffer = buffer.transfer(size);
       }
-      const free = new Uint8Array(buffer, length);
-      const minBytes = Math.min(chunkBytes, free.length);
+      const freeSpace = new Uint8Array(buffer, length);
+      const minBytes = Math.min(chunkBytes, freeSpace.length);
       timer = setTimeout(stop, Math.min(progressTimeoutMs, deadline - Date.now()));
-      const { value, done } = await reader.readAtLeast(minBytes, free);
+      const { value, done } = await reader.readAtLeast(minBytes, freeSpace);
       clearTimeout(timer);
       if (stalled) return 'stalled';
       buffer = value.buffer;
@@ -123,8 +123,9 @@ export function createResponse(status, headers, body) {
  * @param {(more: boolean) => Uint8Array | undefined} next `next(true)` returns the next chunk; `next(false)` drops the rest
  * @param {{waitUntil: (work: Promise<void>) => void}} context must outlive the request, whose own context ends when the client
  *   disconnects
- * @param {number} firstChunkTimeoutMs the time in which the client must read the first chunk. A client that has gone reads none
- * @param {number} chunkTimeoutMs the time in which the client must read each further chunk: the unread rest uses memory
+ * @param {number} firstChunkTimeoutMs the time in which the client must read the first chunk. Short, because a client that is gone
+ *   reads nothing
+ * @param {number} chunkTimeoutMs the time in which the client must read each further chunk, because unread chunks use memory
  * @param {number} totalTimeoutMs the time in which the client must read the whole response
  */
 export function streamedResponse(status, headers, next, context, firstChunkTimeoutMs, chunkTimeoutMs, totalTimeoutMs) {

@@ -103,9 +103,9 @@ extern "C" {
     /// Whether the Durable Object with the state `state` is the object of a namespace.
     #[wasm_bindgen(method)]
     pub fn contains(this: &Objects, state: &JsValue, namespace: &str) -> bool;
-    /// Forwards a WebSocket request to the object of a namespace. `socket` is the `object::SocketKind`, `expires_at` the expiry of
-    /// the token (Unix milliseconds, or empty), and `credential` its `auth::token::Credential` (or empty). Resolves to the response, which is a 503 if the object fails or does
-    /// not answer within `timeout_ms`.
+    /// Forwards a WebSocket request to the object of a namespace. `socket` is the `object::SocketKind`, `expires_at` the expiry
+    /// of the token (Unix milliseconds, or empty), and `credential` the `auth::token::Credential` of the token (or empty).
+    /// Resolves to the response, which is a 503 if the object fails or does not answer within `timeout_ms`.
     #[wasm_bindgen(method)]
     pub fn connect(
         this: &Objects,
@@ -116,7 +116,7 @@ extern "C" {
         request: &web_sys::Request,
         timeout_ms: u32,
     ) -> js_sys::Promise;
-    /// Forwards any other request, and adds headers to the response as [`with_headers`] does.
+    /// Forwards a request that opens no WebSocket, and adds headers to the response as [`with_headers`] does.
     #[wasm_bindgen(method)]
     pub fn forward(
         this: &Objects,

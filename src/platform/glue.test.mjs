@@ -74,7 +74,7 @@ describe('an inbox', () => {
     });
   }
 
-  test('has no limit on the total size', async () => {
+  test('has no limit on the total size of the messages that were taken from it', async () => {
     const { socket, inbox } = openInbox();
     for (let frame = 0; frame < 1_000; frame += 1) {
       socket.receive('x'.repeat(1_000));
@@ -83,7 +83,7 @@ describe('an inbox', () => {
     assert.equal(inbox.closed, false);
   });
 
-  test('resolves next and closes its side when the client disconnects', async () => {
+  test('ends a waiting `next`, and closes its side of the socket, when the client disconnects', async () => {
     for (const [code, reply] of [
       [1000, 1000],
       [1005, 1001],

@@ -28,7 +28,7 @@ test('previousInstanceCrashed is true after a loss', () => {
 });
 
 describe('a task that settles before the loss', () => {
-  test('has its own result', async () => {
+  test('keeps its own result', async () => {
     const [client, failure] = [socket(), new Error('failed')];
     const [response, processed, event] = [workerTask(''), frameTask(client), objectTask()];
     response.resolve('response');
@@ -63,7 +63,7 @@ describe('the loss of the instance', () => {
     assert.deepEqual(client.closed, [[1012, 'closed']]);
   });
 
-  test('does not close a socket again that the hub has closed', async () => {
+  test('does not close a socket that the hub has closed already', async () => {
     const [client, closed] = [socket(), socket('closed')];
     const task = backgroundTask({ getWebSockets: () => [closed, client] });
     instanceLost(closed, '');
@@ -71,7 +71,7 @@ describe('the loss of the instance', () => {
     assert.deepEqual([client.closed, closed.closed], [[[1012, 'closed']], []]);
   });
 
-  test('has a response for the request that was being routed', () => {
+  test('gives a 503 to the request that was being routed', () => {
     instanceLost(undefined, 'vary\norigin\n');
     const response = globalThis.__worker_init_state.interrupted();
     assert.deepEqual([response.status, response.headers.get('vary')], [503, 'origin']);

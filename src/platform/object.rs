@@ -43,7 +43,7 @@ type Result<T> = std::result::Result<T, JsValue>;
 /// The reason of a close when the hub does not run in this object.
 const RECONNECT: &str = "The hub was interrupted. Reconnect.";
 
-/// The kind of a WebSocket to the object, a request header.
+/// The kind of a WebSocket to the object. The worker sends it in a request header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum SocketKind {

@@ -28,7 +28,7 @@ describe('the objects of the namespaces', () => {
   }
 
   /** The objects of a binding, placed by the platform. */
-  const of = (binding) => new Objects(binding, '', '', TIMED_OUT);
+  const objectsOf = (binding) => new Objects(binding, '', '', TIMED_OUT);
 
   /** A binding that names its objects by jurisdiction and namespace; `created` has their location hints. */
   function placedBinding() {
@@ -63,31 +63,31 @@ describe('the objects of the namespaces', () => {
     assert.deepEqual([contains('eu', 'team'), contains('', 'team'), contains('eu', 'other')], [true, false, false]);
   });
 
-  test('sends the namespace, the length of the body and the credential, and no other header of the client', async () => {
+  test('receive the namespace, the length of the body and the credential, and no other header of the client', async () => {
     const objects = binding(Promise.resolve('answer'));
-    assert.equal(await of(objects).forward('team', '', request, 1_000, ''), 'answer');
-    const bare = new Request('http://hub/api/sessions', { headers: request.headers });
-    bare.headers.delete('content-length');
-    await of(objects).forward('team', '', bare, 1_000, '');
+    assert.equal(await objectsOf(objects).forward('team', '', request, 1_000, ''), 'answer');
+    const withoutLength = new Request('http://hub/api/sessions', { headers: request.headers });
+    withoutLength.headers.delete('content-length');
+    await objectsOf(objects).forward('team', '', withoutLength, 1_000, '');
     const read = new Request('http://hub/api/devices');
-    await of(objects).forward('team', 'd1', read, 1_000, '');
+    await objectsOf(objects).forward('team', 'd1', read, 1_000, '');
     const [namespace, credential] = [{ 'hub-namespace': 'team' }, { 'hub-credential': 'd1' }];
     assert.deepEqual(objects.received, [{ ...namespace, 'content-length': '2' }, namespace, { ...namespace, ...credential }]);
   });
 
-  test('forwards a GET request with its body, which the object discards', async () => {
+  test('receive a GET request with its body, which they discard', async () => {
     const fetched = [];
-    const objects = of({ idFromName: (name) => name, get: () => ({ fetch: async (what) => fetched.push(what) }) });
+    const objects = objectsOf({ idFromName: (name) => name, get: () => ({ fetch: async (what) => fetched.push(what) }) });
     const read = { method: 'GET', url: 'http://hub/api/sessions', headers: new Headers(), body: null };
     const withBody = { ...read, body: new Blob(['x']).stream() };
     for (const request of [read, withBody]) await objects.forward('team', '', request, 1_000, '');
     assert.deepEqual(fetched, [read.url, withBody]);
   });
 
-  test('sends the hub headers of a WebSocket request and the last event id, and no other header of the client', async () => {
+  test('receive the hub headers of a WebSocket request and the last event id, and no other header of the client', async () => {
     const objects = binding(Promise.resolve('answer'));
-    await of(objects).connect('team', 'web', '5', 'd1', request, 1_000);
-    await of(objects).connect('team', 'cli', '', '', new Request('http://hub/socket.io/', { headers: { cookie: 'a' } }), 1_000);
+    await objectsOf(objects).connect('team', 'web', '5', 'd1', request, 1_000);
+    await objectsOf(objects).connect('team', 'cli', '', '', new Request('http://hub/socket.io/', { headers: { cookie: 'a' } }), 1_000);
     const hubHeaders = { 'hub-namespace': 'team', upgrade: 'websocket' };
     assert.deepEqual(objects.received, [
       { ...hubHeaders, 'hub-credential': 'd1', 'hub-socket': 'web', 'hub-expires-at': '5', 'last-event-id': '7' },
@@ -95,13 +95,13 @@ describe('the objects of the namespaces', () => {
     ]);
   });
 
-  test('responds with 503 when the object does not answer in time, or fails', async () => {
+  test('give a 503 when an object does not answer in time, or fails', async () => {
     mock.timers.enable({ apis: ['setTimeout'] });
-    const timedOut = of(binding(new Promise(() => {}))).forward('team', '', request, 1_000, '');
+    const timedOut = objectsOf(binding(new Promise(() => {}))).forward('team', '', request, 1_000, '');
     mock.timers.tick(1_000);
     mock.timers.reset();
     const log = mock.method(console, 'error', () => {});
-    const failed = of(binding(Promise.reject(new Error('the object is gone')))).forward('team', '', request, 1_000, '');
+    const failed = objectsOf(binding(Promise.reject(new Error('the object is gone')))).forward('team', '', request, 1_000, '');
     for (const { response, body } of [
       { response: await timedOut, body: TIMED_OUT },
       { response: await failed, body: INTERRUPTED },
@@ -111,8 +111,8 @@ describe('the objects of the namespaces', () => {
     assert.match(String(log.mock.calls[0].arguments[1]), /the object is gone/);
   });
 
-  test('get a response with more headers', async () => {
-    const objects = of(binding(Promise.resolve(new Response('{}', { headers: { 'server-timing': 'object;dur=1' } }))));
+  test('give a response to which the worker adds headers', async () => {
+    const objects = objectsOf(binding(Promise.resolve(new Response('{}', { headers: { 'server-timing': 'object;dur=1' } }))));
     const response = await objects.forward('team', '', request, 1_000, 'x-a\n1\n', now());
     assert.match(response.headers.get('server-timing'), /^object;dur=1, worker;dur=\d+$/);
     assert.deepEqual([response.headers.get('x-a'), await response.text()], ['1', '{}']);

@@ -77,12 +77,12 @@ fn forbidden_modes(env: &Env) -> Result<ForbiddenModes, String> {
 
 fn push(env: &Env) -> Result<PushConfig, String> {
     let (public, private) = (variable(env, "VAPID_PUBLIC_KEY"), variable(env, "VAPID_PRIVATE_KEY"));
-    let (insecure, most) = (variable(env, "PUSH_ALLOW_INSECURE"), variable(env, "PUSH_MAX_SUBSCRIPTIONS"));
+    let (insecure, max) = (variable(env, "PUSH_ALLOW_INSECURE"), variable(env, "PUSH_MAX_SUBSCRIPTIONS"));
     Ok(PushConfig {
         keys: VapidKeys::from_settings(public.as_deref(), private.as_deref())?,
         subject: variable(env, "VAPID_SUBJECT").map(|text| parse_subject(&text)).transpose()?,
         insecure: parse_bool("PUSH_ALLOW_INSECURE", insecure.as_deref())?,
-        max_subscriptions: parse_max_subscriptions(most.as_deref())?,
+        max_subscriptions: parse_max_subscriptions(max.as_deref())?,
     })
 }
 
@@ -100,7 +100,7 @@ impl Environment for WorkerEnvironment {
 
     fn random(&self) -> u8 {
         let mut byte = [u8::MAX];
-        // Without a random source the pause is the longest one.
+        // Without a random source, the byte stays at its maximum, which means the longest pause before a retry.
         let _ = getrandom::getrandom(&mut byte);
         let [byte] = byte;
         byte

@@ -45,7 +45,7 @@ class NamespaceStreams {
   }
 }
 
-const largest = (list) => list.reduce((largest, next) => (next.unreadBytes > largest.unreadBytes ? next : largest));
+const withMostUnreadBytes = (list) => list.reduce((most, next) => (next.unreadBytes > most.unreadBytes ? next : most));
 
 /** The messages of a socket that the client of a stream has not read. */
 class EventStream {
@@ -101,7 +101,7 @@ class EventStream {
     // An event with an id begins with the line `id:`.
     if (this.unreadBytes + length > maxUnreadDeltas && text.startsWith('data:')) return;
     while (message.queues === 0 && totalBytes > 0 && totalBytes + length > maxTotal) {
-      largest([...largest([...namespaces.values()]).streams]).fail();
+      withMostUnreadBytes([...withMostUnreadBytes([...namespaces.values()]).streams]).fail();
     }
     if (this.#hasFailed) return this.#end();
     this.#queue.push(message);

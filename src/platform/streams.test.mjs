@@ -1,4 +1,4 @@
-/** Tests of event streams: what a client receives that reads, and which stream ends when clients do not read. */
+/** Tests of event streams: which events a client receives, and which stream ends when clients do not read. */
 
 import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'node:test';
@@ -8,7 +8,7 @@ const KIB = 1024;
 const MAX_TOTAL = 1024 * KIB;
 const MAX_UNREAD_DELTAS = 256 * KIB;
 
-/** The streams of a test. Their clients leave after it, because all tests share the budget. */
+/** The streams of a test. Their clients leave after the test, because all tests share the limit on unread bytes. */
 const opened = [];
 afterEach(() => Promise.all(opened.splice(0).map(({ leave }) => leave())));
 
@@ -77,7 +77,7 @@ describe('a stream of events', () => {
     assert.equal(await readUntil('last\n\n'), events.join(''));
   });
 
-  test('leaves out deltas while its client does not read, and no other event', async () => {
+  test('drops deltas, but no other event, while its client does not read', async () => {
     const { socket, readUntil, receive } = openStream();
     const sent = [event(1, 200 * KIB), delta(2, 50 * KIB), delta(3, 10 * KIB), event(4, 60 * KIB), delta(5, 20)];
     for (const data of sent) receive(data);
@@ -118,7 +118,7 @@ describe('the unread bytes of all streams', () => {
     for (let number = 0; number < 4; number += 1) medium.receive(event(`medium ${number}`, 100 * KIB));
     for (let number = 0; number < 20; number += 1) small.receive(event(`small ${number}`));
     small.receive(event('last', 100 * KIB));
-    // The client learns it when it reads, or its socket has another message.
+    // The stream ends when the client reads, or when the socket receives another message.
     await assert.rejects(large.readUntil('0\n\n'), /does not read/);
     assert.equal(large.socket.isClosed, true);
     assert.equal((await medium.readUntil('3\n\n')).length, 400 * KIB);
@@ -139,7 +139,7 @@ describe('the unread bytes of all streams', () => {
     assert.equal(other.socket.isClosed, false, 'a stream that has ended needs no room');
   });
 
-  test('count an event once that comes to many streams of a namespace', async () => {
+  test('count an event only once if many streams of a namespace have it', async () => {
     const streams = Array.from({ length: 20 }, () => openStream());
     for (let number = 0; number < 9; number += 1) streams.forEach(({ receive }) => receive(event(number, 100 * KIB)));
     assert.ok(streams.every(({ socket }) => !socket.isClosed));
@@ -153,7 +153,7 @@ describe('the unread bytes of all streams', () => {
     assert.equal(other.socket.isClosed, false, 'all of it was read');
   });
 
-  test('end a stream of the namespace with the most of them, not a larger one of another namespace', async () => {
+  test('end a stream of the namespace with the most unread bytes, even if another namespace has a larger stream', async () => {
     const loud = Array.from({ length: 9 }, () => openStream('loud'));
     const phone = openStream('quiet');
     phone.receive(event('first', 200 * KIB));
@@ -176,7 +176,7 @@ describe('the unread bytes of all streams', () => {
     assert.equal(socket.isClosed, false);
   });
 
-  test('include all of an event of which a part was read', async () => {
+  test('include the whole event while a part of it is unread', async () => {
     const [first, second] = [openStream(), openStream()];
     first.receive(event(1, 1_000 * KIB));
     for (let chunk = 0; chunk < 10; chunk += 1) await first.reader.read();
@@ -185,7 +185,7 @@ describe('the unread bytes of all streams', () => {
     assert.equal(await second.readUntil('2\n\n'), event(2, 100 * KIB));
   });
 
-  test('do not include those of clients that have read or left', async () => {
+  test('do not include the bytes of a client that has read all or has left', async () => {
     for (let round = 0; round < 5; round += 1) {
       const [reading, leaving] = [openStream(), openStream()];
       reading.receive(event(round, 400 * KIB));

@@ -33,7 +33,7 @@ describe('the timing of an object', () => {
     assert.equal(timingOf(response), 'object;dur=85, awake;dur=625, d1;dur=80;desc="batches=2 region=AMS"');
   });
 
-  test('counts failed batches, and has no region without a successful one', async () => {
+  test('counts failed batches, and has no region if no batch succeeded', async () => {
     const meter = new Meter();
     const db = meter.countBatches({ batch: () => Promise.reject(new Error('Network connection lost')) });
     const [started, response] = [meter.start(), new Response('{}')];
@@ -44,7 +44,7 @@ describe('the timing of an object', () => {
 });
 
 describe('the headers that the worker adds', () => {
-  test('replace those of the same name, and append to `Vary` and `Server-Timing`', async () => {
+  test('replace headers of the same name, except that they are appended to `Vary` and `Server-Timing`', async () => {
     const response = new Response('{}', { status: 201, headers: { vary: 'Accept', 'x-a': 'old', 'server-timing': 'object;dur=3' } });
     time += 8;
     const rebuilt = withHeaders(response, 'vary\nOrigin\nx-a\nnew\n', now() - 8);
@@ -57,7 +57,7 @@ describe('the headers that the worker adds', () => {
     });
   });
 
-  test('have no timing without a valid token, and leave a response without headers to add unchanged', () => {
+  test('have no timing without a valid token; without added headers, the response is unchanged', () => {
     const response = new Response('{}');
     assert.equal(withHeaders(response, '', undefined), response);
     assert.equal(timingOf(withHeaders(response, 'x-a\n1\n', undefined)), null);

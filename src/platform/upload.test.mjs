@@ -241,17 +241,17 @@ describe('an upload', () => {
   }
 
   test('in one frame is in memory twice only while its string is made, and not at all afterwards', async (t) => {
-    let buffer = 0;
-    let most = 0;
+    let bufferBytes = 0;
+    let maxBytes = 0;
     const { transfer } = ArrayBuffer.prototype;
     t.mock.method(
       ArrayBuffer.prototype,
       'transfer',
       /** @this {ArrayBuffer} @param {number} [newLength] */ function (newLength) {
         const length = newLength ?? this.byteLength;
-        if (this.byteLength === buffer) {
-          most = Math.max(most, buffer + length);
-          buffer = length;
+        if (this.byteLength === bufferBytes) {
+          maxBytes = Math.max(maxBytes, bufferBytes + length);
+          bufferBytes = length;
         }
         return transfer.call(this, length);
       },
@@ -261,17 +261,17 @@ describe('an upload', () => {
       TextDecoder.prototype,
       'decode',
       /** @this {TextDecoder} @param {Uint8Array} bytes */ function (bytes) {
-        if (bytes.buffer.byteLength === buffer) most = Math.max(most, buffer + bytes.length);
+        if (bytes.buffer.byteLength === bufferBytes) maxBytes = Math.max(maxBytes, bufferBytes + bytes.length);
         return decode.call(this, bytes);
       },
     );
     const upload = new Upload(request(text), 1_000, 1, 1_000);
     await upload.read(4_000_000, file.length, text.length);
-    assert.ok(most <= 1.001 * text.length + 1_024, `${most} bytes while the body is read`);
+    assert.ok(maxBytes <= 1.001 * text.length + 1_024, `${maxBytes} bytes while the body is read`);
     const frame = upload.frame('<', '>');
     assert.ok(frame.length > 1_300_000);
-    assert.ok(most <= 2 * text.length + 1_024, `${most} bytes`);
-    assert.equal(buffer, 0);
+    assert.ok(maxBytes <= 2 * text.length + 1_024, `${maxBytes} bytes`);
+    assert.equal(bufferBytes, 0);
   });
 
   test('continues in the same buffer when the capacity grows', async () => {

@@ -49,7 +49,7 @@ const OBJECT_TIMEOUT_MARGIN_MS: u64 = DB_RETRY_MS + DB_TIMEOUT_MS + RESUME_TIMEO
 const MAX_QUEUED_FRAMES: u32 = 256;
 /// The total size of the frames that the worker queues for a socket, in characters or bytes.
 const MAX_QUEUED_FRAME_BYTES: u32 = 256 * 1024;
-/// The unread bytes of all event streams (SSE) in an isolate: twice the largest event. They do not count in [`MAX_BUFFER_BYTES`](crate::limits::MAX_BUFFER_BYTES).
+/// The most unread bytes of all event streams (SSE) in an isolate, beside `MAX_BUFFER_BYTES`: twice the largest event.
 const MAX_STREAM_BYTES: usize = 16 * 1024 * 1024;
 
 type Result<T> = std::result::Result<T, JsValue>;
@@ -59,7 +59,7 @@ thread_local! {
     static STATE: RefCell<Option<Rc<WorkerState>>> = const { RefCell::new(None) };
 }
 
-/// The state that all requests of an isolate share. It is created from the settings.
+/// The state that all requests of an isolate share, created from the settings.
 struct WorkerState {
     edge: Edge,
     objects: Objects,
@@ -262,14 +262,14 @@ impl IncomingRequest {
         credential: Option<&Credential>,
     ) -> Result<Response> {
         let expires_at = expires_at.map(|at| at.to_string()).unwrap_or_default();
-        let credential = header(credential);
+        let credential = credential_header(credential);
         let (objects, timeout_ms) = (&self.state.objects, self.state.object_timeout_ms);
         let response =
             objects.connect(namespace.as_ref(), kind.as_str(), &expires_at, &credential, &self.request, timeout_ms);
         Ok(JsFuture::from(response).await?.into())
     }
 
-    /// Forwards any other request, and adds headers to the response as [`glue::with_headers`] does.
+    /// Forwards a request that opens no WebSocket, and adds headers to the response as [`glue::with_headers`] does.
     fn forward(
         &self,
         namespace: &Namespace,
@@ -278,7 +278,7 @@ impl IncomingRequest {
         started_at: Option<f64>,
     ) -> Promise {
         let (objects, timeout_ms) = (&self.state.objects, self.object_timeout_ms());
-        let credential = header(credential);
+        let credential = credential_header(credential);
         let response = objects.forward(namespace.as_ref(), &credential, &self.request, timeout_ms, headers, started_at);
         if self.head.method != "GET" {
             // The platform ends a request when its client disconnects. With `wait_until`, the object still receives it.
@@ -376,7 +376,7 @@ impl IncomingRequest {
 const UNAVAILABLE: (u16, &str) = (1013, "The hub is not available. Reconnect.");
 
 /// Returns the header of a credential; empty for none.
-fn header(credential: Option<&Credential>) -> String {
+fn credential_header(credential: Option<&Credential>) -> String {
     credential.map(Credential::to_string).unwrap_or_default()
 }
 

@@ -9,8 +9,8 @@ use sha2::{Digest, Sha256};
 use super::{from_base64url, to_base64url};
 use crate::limits::MAX_ENDPOINT_BYTES;
 
-/// A host name has at most 255 bytes in a DNS message (RFC 1035 section 2.3.4). The text of the name lacks two of them: the first
-/// length byte and the root label.
+/// The longest host name as text, in bytes. In a DNS message, the name has at most 255 bytes (RFC 1035 section 2.3.4), of which
+/// the text lacks two: the first length byte and the root label.
 const MAX_HOST_BYTES: usize = 253;
 
 /// Top-level domains of private networks: RFC 6761, 6762, 7686, 8375, 9476, and common use. `svc` and `cluster` end
@@ -64,8 +64,8 @@ impl Endpoint {
         if url.len() > MAX_ENDPOINT_BYTES {
             return Err(InvalidEndpoint("must have at most 2,048 bytes"));
         }
-        // A URL parser removes, converts or decodes some characters, which could change the host. It escapes others, which could
-        // make the URL longer than the limit.
+        // A URL parser removes, converts or decodes some characters, which could change the host. It escapes other characters,
+        // which could make the URL longer than the limit.
         if !url.bytes().all(|byte| byte.is_ascii_graphic() && !FORBIDDEN.contains(&byte)) {
             return Err(InvalidEndpoint(
                 "must have printable ASCII characters only, be percent-encoded, and have no fragment",
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_urls_and_those_of_private_networks_are_rejected() {
+    fn malformed_urls_and_urls_of_private_networks_are_rejected() {
         for url in [
             "",
             "push.service.com/x",

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn each_message_has_a_random_salt_and_key_and_a_record_size_above_its_length() {
+    fn each_message_has_a_random_salt_a_random_key_and_a_record_size_above_its_length() {
         let (one, other) = (body(PLAINTEXT), body(PLAINTEXT));
         assert_ne!(one[..16], other[..16], "the salt");
         assert_ne!(one[21..86], other[21..86], "the public key");

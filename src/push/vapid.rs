@@ -11,9 +11,9 @@ use serde::Serialize;
 
 use super::{from_base64url, to_base64url};
 
-/// RFC 8292 allows 24 hours; half of it tolerates clock skew.
+/// The lifetime of a token, in seconds. RFC 8292 allows 24 hours; half of it tolerates clock skew.
 const LIFETIME_SECS: u64 = 12 * 3600;
-/// How long before its expiry a token is replaced.
+/// How long before its expiry a token is replaced, in seconds.
 const RENEW_BEFORE_SECS: u64 = 3600;
 
 /// The hub's key pair. A browser subscribes with its public key; the push service then accepts only requests that this pair signed.

@@ -9,9 +9,10 @@ use serde::Serialize;
 use super::{Statement, Value};
 use crate::model::namespace::Namespace;
 
-/// A JSON array of rows above this size, in bytes, gets no further row. With twice [`LARGE_ROW_BYTES`], it fits D1's 2 MB.
+/// A JSON array above this size, in bytes, gets no further row. Its last row added at most twice [`LARGE_ROW_BYTES`], so the
+/// array is smaller than D1's limit of 2 MB.
 const FULL_ARRAY_BYTES: usize = 1_000_000;
-/// A row above this size, in bytes, gets a statement of its own: escaping can double the length of a text in a JSON array.
+/// A row with texts above this size, in bytes, gets a statement of its own: escaping can double a text in a JSON array.
 const LARGE_ROW_BYTES: usize = 250_000;
 
 /// Collects bulk statements. Their parameters are:

@@ -1,5 +1,5 @@
-//! Strict decoding of rows. A column that is missing or has an unexpected type is an error that names it, never a
-//! default.
+//! Strict decoding of rows. If a column is missing or has an unexpected type, the result is an error with the name of the
+//! column, never a default value.
 
 use super::{DbError, Found, Row, Value};
 use crate::model::json::Json;
@@ -21,7 +21,7 @@ impl Columns {
     pub fn text(&mut self, column: &'static str) -> Result<String, DbError> {
         match self.values.next() {
             Some(Value::Text(text)) => Ok(text),
-            other => Err(self.unexpected(column, "a text", kind(other.as_ref()))),
+            other => Err(self.unexpected(column, "a text", describe_type(other.as_ref()))),
         }
     }
 
@@ -32,7 +32,7 @@ impl Columns {
             Some(Value::Integer(number)) => u64::try_from(number).ok(),
             _ => None,
         };
-        number.ok_or_else(|| self.unexpected(column, "a non-negative integer", kind(value.as_ref())))
+        number.ok_or_else(|| self.unexpected(column, "a non-negative integer", describe_type(value.as_ref())))
     }
 
     pub fn count(&mut self, column: &'static str) -> Result<usize, DbError> {
@@ -42,7 +42,7 @@ impl Columns {
     pub fn flag(&mut self, column: &'static str) -> Result<bool, DbError> {
         match self.values.next() {
             Some(Value::Integer(number @ (0 | 1))) => Ok(number == 1),
-            other => Err(self.unexpected(column, "0 or 1", kind(other.as_ref()))),
+            other => Err(self.unexpected(column, "0 or 1", describe_type(other.as_ref()))),
         }
     }
 
@@ -97,7 +97,7 @@ pub fn read_owned(table: &'static str, mut rows: Vec<Row>) -> Result<Found<()>, 
     })
 }
 
-fn kind(value: Option<&Value>) -> &'static str {
+fn describe_type(value: Option<&Value>) -> &'static str {
     match value {
         None => "missing",
         Some(Value::Null) => "NULL",

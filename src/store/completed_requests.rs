@@ -1,4 +1,5 @@
-//! The record of a session's completed permission requests. Above its size limit, the oldest entries are deleted.
+//! The *record* of a session: its completed permission requests. If a record exceeds its size limit, its oldest entries are
+//! deleted.
 
 use serde::Serialize;
 
@@ -30,8 +31,8 @@ macro_rules! entry_bytes {
     };
 }
 
-/// SQL that selects the entries of the sessions `$of`: the row id (`entry`), and the total size of this entry and all
-/// newer ones of its session (`from_newest`).
+/// SQL that selects the entries of the sessions `$of`. `entry`: the row id. `from_newest`: the total size of the entry and of
+/// all newer entries of the session.
 #[rustfmt::skip]
 macro_rules! summed_entries {
     ($of:literal) => { concat!(
@@ -41,8 +42,8 @@ macro_rules! summed_entries {
     ) };
 }
 
-/// Selects the newest requests of a session up to [`MAX_COMPLETED_REQUESTS_BYTES`], and the total size of all. The running sum is
-/// computed only for a record above the limit, which is rare. `?1`: session, `?2`: namespace.
+/// Selects the newest entries of a record, which together have at most [`MAX_COMPLETED_REQUESTS_BYTES`], and the total size of
+/// the record. The running sum is computed only for a record above the limit, which is rare. `?1`: session, `?2`: namespace.
 const SELECT: &str = concat!(
     "
 SELECT request_id, completed_at, value, total
@@ -57,8 +58,8 @@ WHERE session_id = ?1 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND names
 WHERE from_newest <= 10000000))"
 );
 
-/// Deletes the oldest entries of records, down to `TRIMMED_COMPLETED_REQUESTS_BYTES`. `?1`: JSON array of session ids, `?2`:
-/// namespace.
+/// Deletes the oldest entries of records until each record has at most `TRIMMED_COMPLETED_REQUESTS_BYTES`. `?1`: JSON array of
+/// session ids, `?2`: namespace.
 const TRIM: &str = concat!(
     "
 DELETE FROM completed_requests WHERE rowid IN (SELECT entry FROM (
@@ -95,7 +96,7 @@ pub(super) fn trim<'a>(bulk: &mut BulkStatements, sessions: impl Iterator<Item =
 pub struct Record {
     /// The newest entries: id, time of completion, value.
     pub entries: Vec<(String, u64, Json)>,
-    /// Whether the record exceeds [`MAX_COMPLETED_REQUESTS_BYTES`], so that its oldest entries were not read.
+    /// Whether the record exceeds [`MAX_COMPLETED_REQUESTS_BYTES`]. Its oldest entries are then not in `entries`.
     pub exceeds_limit: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Devices, the codes that become devices, and the generations of namespaces' tokens.
+//! Devices, the codes with which devices get their tokens, and the generations of namespaces' tokens. The first characters of a
+//! code are its *selector*, by which the code is found.
 //!
 //! The worker runs some of these statements without a fence, so each batch may run twice.
 
@@ -14,13 +15,13 @@ use crate::model::namespace::Namespace;
 pub const MAX_DEVICES: u64 = 100;
 /// How many codes of a namespace may wait for a device.
 pub const MAX_PENDING_CODES: u64 = 5;
-/// How many wrong codes with the selector of a code delete the code.
+/// How many wrong codes with the same selector delete a code.
 pub const MAX_WRONG_GUESSES: u64 = 5;
 /// How long a code is valid, in milliseconds.
 pub const CODE_LIFETIME_MS: u64 = 5 * 60_000;
-/// How many codes are tried until one has an unused selector.
+/// How many codes are generated at most, until one has an unused selector.
 pub const MAX_CODE_ATTEMPTS: u32 = 5;
-/// How often a device may claim its token: the response to the first claim may be lost.
+/// How many times a device may claim its token: more than once, because the response to the first claim may be lost.
 const MAX_CLAIMS: u64 = 2;
 /// How long a revoked device is kept, in milliseconds.
 const TOMBSTONE_MS: u64 = 30 * 24 * 3_600_000;
@@ -87,8 +88,9 @@ const SELECT_BY_ID: &str = select_state!("id = ?1");
 /// `?1`: id, `?2`: now.
 const SET_LAST_SEEN: &str = "UPDATE devices SET last_seen_at = max(last_seen_at, ?2) WHERE id = ?1";
 
-/// Deletes expired codes, and one with too many wrong guesses. `?1`: selector, `?2`: now, `?3`: the limit.
-const DELETE_DEAD: &str = "DELETE FROM pairings WHERE expires_at <= ?2 OR selector = ?1 AND wrong_guesses >= ?3";
+/// Deletes all expired codes, and the code with this selector if it had too many wrong guesses. `?1`: selector, `?2`: now, `?3`: the
+/// limit of wrong guesses.
+const DELETE_UNUSABLE: &str = "DELETE FROM pairings WHERE expires_at <= ?2 OR selector = ?1 AND wrong_guesses >= ?3";
 
 /// Inserts a code, unless the selector is in use or the namespace has too many codes. `?1`: selector, `?2`: hash of the code, `?3`: claim
 /// hash, `?4`: id of the device, `?5`: namespace or NULL, `?6`: name or NULL, `?7`: kind or NULL, `?8`: 1 if approved or NULL,
@@ -140,7 +142,7 @@ const SELECT_CLAIMED: &str = concat!("SELECT ", device_json!(""), ", namespace F
 /// `?1`: claim hash.
 const SELECT_CLAIM: &str = "SELECT is_approved, claims_left FROM pairings WHERE claim_hash = ?1";
 
-/// What the verification of a token needs to know of its device.
+/// The fields of a device that the verification of the device's token needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceState {
     pub id: String,
@@ -178,10 +180,11 @@ pub enum Claim {
     Pending,
     Denied,
     TooManyDevices,
+    /// The code or secret does not exist, has expired, or was used.
     Unknown,
 }
 
-/// The result of looking up a request.
+/// The request of a device for a token, as [`find_request`] returns it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     pub json: String,
@@ -200,18 +203,18 @@ fn last_rows(
     })
 }
 
-/// Runs statements, and returns the last row of the last one.
+/// Runs statements, and returns the last row of the last statement.
 async fn last_row(db: &dyn Database, statements: Vec<Statement>) -> Result<Option<Row>, DbError> {
     Ok(last_rows(db, statements).await?.next_back().flatten())
 }
 
-fn optional(text: Option<&str>) -> Value {
+fn text_or_null(text: Option<&str>) -> Value {
     text.map_or(Value::Null, Value::from)
 }
 
 /// Returns the devices of a namespace as JSON, separated by commas, newest first.
 pub async fn list(db: &dyn Database, namespace: &Namespace, current: Option<&str>) -> Result<String, DbError> {
-    let statement = Statement::new(SELECT_ALL, [namespace.as_ref().into(), optional(current)]);
+    let statement = Statement::new(SELECT_ALL, [namespace.as_ref().into(), text_or_null(current)]);
     let JoinedRows { text, .. } = db.query_joined(&statement, MAX_DEVICES).await?;
     Ok(text)
 }
@@ -282,14 +285,14 @@ pub fn record_use(device: &DeviceState, now: u64) -> Option<Statement> {
     is_due.then(|| Statement::new(SET_LAST_SEEN, [device.id.as_str().into(), now.into()]))
 }
 
-fn delete_dead(selector: &str, now: u64) -> Statement {
-    Statement::new(DELETE_DEAD, [selector.into(), now.into(), MAX_WRONG_GUESSES.into()])
+fn delete_unusable_codes(selector: &str, now: u64) -> Statement {
+    Statement::new(DELETE_UNUSABLE, [selector.into(), now.into(), MAX_WRONG_GUESSES.into()])
 }
 
 /// Inserts a code.
 pub async fn insert_pairing(db: &dyn Database, pairing: NewPairing<'_>, now: u64) -> Result<Insertion, DbError> {
     let NewPairing { selector, code_hash, secret_hash, device_id, namespace, name, kind } = pairing;
-    let namespace = optional(namespace.map(Namespace::as_str));
+    let namespace = text_or_null(namespace.map(Namespace::as_str));
     let (is_approved, claims) = if secret_hash.is_some() { (Value::Null, MAX_CLAIMS) } else { (1.into(), 1) };
     let insert = Statement::new(
         INSERT_PAIRING,
@@ -299,8 +302,8 @@ pub async fn insert_pairing(db: &dyn Database, pairing: NewPairing<'_>, now: u64
             secret_hash.unwrap_or(code_hash).into(),
             device_id.into(),
             namespace.clone(),
-            optional(name),
-            optional(kind),
+            text_or_null(name),
+            text_or_null(kind),
             is_approved,
             claims.into(),
             now.into(),
@@ -309,7 +312,7 @@ pub async fn insert_pairing(db: &dyn Database, pairing: NewPairing<'_>, now: u64
         ],
     );
     let select = Statement::new(SELECT_INSERTED, [code_hash.into(), namespace, selector.into()]);
-    let row = last_row(db, vec![delete_dead(selector, now), insert, select]).await?;
+    let row = last_row(db, vec![delete_unusable_codes(selector, now), insert, select]).await?;
     let mut c = Columns::new("pairings", row.unwrap_or_default());
     let (is_inserted, pending) = (c.flag("inserted")?, c.number("pending")?);
     Ok(match is_inserted {
@@ -319,7 +322,8 @@ pub async fn insert_pairing(db: &dyn Database, pairing: NewPairing<'_>, now: u64
     })
 }
 
-/// Looks up a request, after deciding it if `decision` has a namespace and whether the request is approved. A wrong code is counted.
+/// Looks up a request by its code. `decision`: the namespace of the user who decides, and whether the user approves the request. The
+/// decision is applied before the lookup, unless the request was decided already. A wrong code is counted as a guess.
 pub async fn find_request(
     db: &dyn Database,
     selector: &str,
@@ -327,8 +331,10 @@ pub async fn find_request(
     decision: Option<(&Namespace, bool)>,
     now: u64,
 ) -> Result<Option<Request>, DbError> {
-    let mut statements =
-        vec![Statement::new(COUNT_WRONG_GUESS, [selector.into(), code_hash.into()]), delete_dead(selector, now)];
+    let mut statements = vec![
+        Statement::new(COUNT_WRONG_GUESS, [selector.into(), code_hash.into()]),
+        delete_unusable_codes(selector, now),
+    ];
     statements.extend(decision.map(|(namespace, is_approved)| {
         let params = [selector.into(), code_hash.into(), namespace.as_ref().into(), u64::from(is_approved).into()];
         Statement::new(DECIDE, params)
@@ -362,7 +368,7 @@ pub async fn claim(db: &dyn Database, claim: NewClaim<'_>, now: u64) -> Result<C
     let NewClaim { selector, claim_hash, token_hash, name, kind } = claim;
     let statements = vec![
         Statement::new(COUNT_WRONG_GUESS, [selector.into(), claim_hash.into()]),
-        delete_dead(selector, now),
+        delete_unusable_codes(selector, now),
         Statement::new(DELETE_TOMBSTONES, [now.saturating_sub(TOMBSTONE_MS).into()]),
         Statement::new(CLAIM, [claim_hash.into(), token_hash.into(), MAX_DEVICES.into()]),
         Statement::new(INSERT_DEVICE, [token_hash.into(), name.into(), kind.into(), now.into()]),

@@ -1,9 +1,13 @@
-//! The text of an [`EventsRow`](super::events::EventsRow): one line for each event, with its number, its audience, and its
-//! body, separated by tabs. The audience is a letter and an id as JSON. The line of a message has a reference to the row of the
-//! message instead: the letter `r` with the id of the session, and the seq. It is resolved when the rows are loaded.
+//! The text of an [`EventsRow`](super::events::EventsRow): one line for each event. A line has three columns, separated by
+//! tabs:
 //!
-//! Letters: `s` subscribers of the session and of everything, `c` of the session only, `m` of the machine and of everything, `r` a
-//! reference to a message.
+//! ```text
+//! <number of the event> TAB <letter><id as JSON>           TAB <body>
+//! <number of the event> TAB r<id of the session, as JSON>  TAB <seq of the message>
+//! ```
+//!
+//! The letter and the id are the [`Audience`]. The letter is `s` for `Session`, `c` for `SessionOnly`, `m` for `Machine`. The
+//! second form is a reference to the row of a message, and is replaced by the event of the message when the rows are loaded.
 
 use std::fmt::Write as _;
 
@@ -13,7 +17,7 @@ use crate::model::text_parts::TextParts;
 /// The session and the seq of a message.
 pub type MessageKey = (String, u64);
 
-/// The id of no session, as JSON.
+/// An empty id, as JSON. No session has this id, so no client receives the event.
 const NO_SESSION: &str = "\"\"";
 
 /// Appends the line of an event.
@@ -82,7 +86,8 @@ pub fn resolve_references(text: &str, mut find: impl FnMut(&MessageKey) -> Optio
     resolved
 }
 
-/// Decodes the line of a reference to the number, the session as JSON, and the message.
+/// Decodes the line of a reference: returns the number of the event, the id of the session as JSON, and the message. `None` for
+/// any other line.
 fn decode_reference(line: &str) -> Option<(&str, &str, MessageKey)> {
     let (number, rest) = line.split_once('\t')?;
     let (session, seq) = rest.strip_prefix('r')?.split_once('\t')?;
@@ -101,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn references_become_events_and_those_to_deleted_messages_become_events_of_no_session() {
+    fn a_reference_becomes_an_event_which_no_client_receives_if_the_message_was_deleted() {
         let text = format!("{}\n2\tm\"a\"\t{{}}\n{}\n", encode_reference(1, "s\t1", 7), encode_reference(3, "gone", 8));
         assert_eq!(references(&text).collect::<Vec<_>>(), [("s\t1".to_owned(), 7), ("gone".to_owned(), 8)]);
         let resolved = resolve_references(&text, |(session, seq)| (session != "gone").then(|| format!("[{seq}]")));

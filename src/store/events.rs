@@ -1,5 +1,5 @@
-//! The log of events for web clients that reconnect. Its rows are written in the transaction of the changes that caused
-//! the events. The event of a message refers to the row of the message, which is read with the log.
+//! The log of events for web clients that reconnect. The rows of the log are written in the transaction of the changes that
+//! caused the events. The event of a message refers to the row of the message, which is read with the log.
 
 use std::collections::HashMap;
 
@@ -78,7 +78,7 @@ WHERE m.parts = 0"
 /// `?1`: namespace, `?2`: the largest last number to delete.
 const DELETE: &str = "DELETE FROM events WHERE namespace = ?1 AND last <= ?2";
 
-/// Selects rows, oldest first. `?1`: namespace, `?2`: the last number is above this, `?3`: and at most this.
+/// Selects the rows whose last number is above `?2` and at most `?3`, oldest first. `?1`: namespace.
 pub const SELECT: &str = "
 SELECT last, floor, events, bytes, body FROM events WHERE namespace = ?1 AND last > ?2 AND last <= ?3 ORDER BY last";
 
@@ -88,13 +88,14 @@ const SELECT_LAST: &str = "SELECT max(last) FROM events WHERE namespace = ?1";
 /// Consecutive events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventsRow {
+    /// The number of the last event.
     pub last: u64,
     /// The number before the first event: the row covers the numbers above `floor` up to `last`.
     pub floor: u64,
     pub events: usize,
     /// The size of the events and of the messages to which they refer, in bytes.
     pub bytes: usize,
-    /// The events as [lines](super::event_lines). Empty if the log holds neither these events nor any before them.
+    /// The events as [lines](super::event_lines). Empty for a gap: the log has neither these events nor any earlier event.
     pub body: String,
 }
 
@@ -203,8 +204,8 @@ pub async fn load(
     resolve_references(db, namespace, rows).await
 }
 
-/// Replaces references to messages by the events. If a session was deleted, its messages are missing; clients get the event of the
-/// removal later.
+/// Replaces references to messages by the events. The messages of a deleted session are missing; clients get the event
+/// `session-removed` later.
 async fn resolve_references(
     db: &dyn Database,
     namespace: &Namespace,

@@ -9,10 +9,11 @@ use crate::memory_budget::Reservation;
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
 
-/// How many reads of pages below [`SMALL_PAGE_BYTES`] run in an isolate at a time: they reserve no memory.
+/// How many reads of pages below [`SMALL_PAGE_BYTES`] run in an isolate at a time. They are limited because they reserve no
+/// memory.
 const MAX_SMALL_READS: usize = 32;
-/// How many reads of larger pages run in an isolate at a time, because JavaScript copies the rows of a read. As many reads of one
-/// namespace may run or wait for memory.
+/// How many reads of larger pages run in an isolate at a time. They are limited because JavaScript copies the rows of a read.
+/// Also the limit of one namespace for such reads that run or wait for memory.
 const MAX_LARGE_READS: usize = 2;
 /// The content size below which a page of history reserves no memory, in bytes: with the JSON around 200 messages, it is smaller
 /// than [`MAX_UNRESERVED_BYTES`](crate::limits::MAX_UNRESERVED_BYTES).
@@ -23,7 +24,8 @@ const MAX_BYTES_AT_ONCE: usize = PARTS_AT_ONCE * MAX_PART_BYTES;
 /// The most bytes of the JSON around the content of a message: an escape in a local id has six characters.
 const MESSAGE_OVERHEAD_BYTES: usize = 6 * MAX_LOCAL_ID_BYTES + 256;
 
-/// Space for the JSON around the messages of a page, in bytes: a string that grows is in memory twice while it is moved.
+/// Space for the JSON around the messages of a page, in bytes. It is allocated with the messages: a string that grows is moved,
+/// and is in memory twice meanwhile.
 const RESPONSE_OVERHEAD_BYTES: usize = 256;
 
 /// The JSON of a message, up to its content.
@@ -39,8 +41,9 @@ macro_rules! message_content {
     };
 }
 
-/// The content, or instead of more than `?6` bytes its size, and its first and last 4,000 characters. The last part may be shorter,
-/// so the end is that of the last two. Each is cut before they are joined, because the database limits the length of a text.
+/// The content of a message. If it has more than `?6` bytes, its size, and its first and last 4,000 characters. The last part
+/// may be shorter than 4,000 characters, so the last characters are taken from the last two parts. Both parts are cut before
+/// they are joined, because the database limits the length of a text.
 macro_rules! content_or_excerpt {
     () => {
         concat!(
@@ -66,15 +69,16 @@ macro_rules! part_of_message {
     };
 }
 
-/// The number of parts and of bytes.
+/// The number of further parts, and of bytes, of a message with its whole content.
 macro_rules! whole_size {
     () => {
         "parts, bytes"
     };
 }
 
-/// The same for [`content_or_excerpt!`]: an excerpt has no parts, and 8,000 characters of at most 4 bytes. The database reads up to
-/// three parts for it, and other queries wait meanwhile, so it counts as a quarter of them if that is more.
+/// The number of further parts, and of bytes, of a message with [`content_or_excerpt!`]. An excerpt has no further parts, and
+/// 8,000 characters of at most 4 bytes. But the database reads up to three parts for an excerpt, and other queries wait
+/// meanwhile. So an excerpt counts as a quarter of these parts if that is more.
 macro_rules! size_or_excerpt_size {
     () => {
         "iif(bytes > ?6, 0, parts) AS parts, iif(bytes > ?6, max(32100, min(bytes, 4500000) / 4), bytes) AS bytes"
@@ -98,8 +102,8 @@ macro_rules! messages_beside {
     ) };
 }
 
-/// Selects a page. Selects no row if a message has parts, or the messages have `?5` bytes or more: a plain sum is cheaper than a
-/// running one.
+/// Selects a page. Selects no row if a message has further parts, or if all messages together have `?5` bytes or more: a plain
+/// sum is cheaper than a running one.
 /// `?1`: session, `?2`: namespace, `?3`: seq, `?4`: number of messages, `?5`: bytes of content. With excerpts also `?6`: the largest
 /// content without one.
 #[rustfmt::skip]
@@ -181,7 +185,7 @@ pub enum PageRange {
 pub struct Page {
     /// The messages as JSON texts, joined by commas.
     pub messages: String,
-    /// Whether more messages follow the last one.
+    /// Whether further messages follow the page.
     pub has_more: bool,
     pub last_seq: Option<u64>,
     /// The reservation of a large page.
@@ -209,9 +213,9 @@ pub async fn read_page(
 ) -> Result<Found<Page>, DbError> {
     let deadline = memory.deadline();
     let history = History { db, namespace: namespace.as_ref(), session, max_bytes_without_excerpt };
-    let (own, all) = (&memory.budget.reads, memory.budget.isolate_reads());
-    let own_place = memory.wait_for_turn(&own.small, MAX_SMALL_READS_OF_NAMESPACE, deadline).await?;
-    let place = memory.wait_for_turn(&all.small, MAX_SMALL_READS, deadline).await?;
+    let (of_namespace, of_isolate) = (&memory.budget.reads, memory.budget.isolate_reads());
+    let namespace_place = memory.wait_for_turn(&of_namespace.small, MAX_SMALL_READS_OF_NAMESPACE, deadline).await?;
+    let isolate_place = memory.wait_for_turn(&of_isolate.small, MAX_SMALL_READS, deadline).await?;
     // One message above the limit shows whether more follow.
     let joined = history.read_joined(range, limit + 1, limit, SMALL_PAGE_BYTES).await?;
     if joined.rows > 0 {
@@ -228,14 +232,14 @@ pub async fn read_page(
     let bytes = content_bytes + sizes.len() * MESSAGE_OVERHEAD_BYTES + RESPONSE_OVERHEAD_BYTES;
     let (_places, mut reservation) = if (content_bytes as u64) < SMALL_PAGE_BYTES {
         // The message above the limit is large.
-        ((own_place, place), None)
+        ((namespace_place, isolate_place), None)
     } else {
         // Reads that wait for memory must not delay small reads, or reads of other namespaces.
-        drop((own_place, place));
-        let own_place = memory.wait_for_turn(&own.large, MAX_LARGE_READS, deadline).await?;
+        drop((namespace_place, isolate_place));
+        let namespace_place = memory.wait_for_turn(&of_namespace.large, MAX_LARGE_READS, deadline).await?;
         let reservation = memory.reserve(bytes, deadline).await?;
-        let place = memory.wait_for_turn(&all.large, MAX_LARGE_READS, deadline).await?;
-        ((own_place, place), Some(reservation))
+        let isolate_place = memory.wait_for_turn(&of_isolate.large, MAX_LARGE_READS, deadline).await?;
+        ((namespace_place, isolate_place), Some(reservation))
     };
     let mut messages = String::with_capacity(bytes);
     history.append_messages(&mut messages, range, &sizes).await?;

@@ -7,7 +7,7 @@ use super::columns::{Columns, read_owned};
 use super::values::{all_parts_exist, count_parts};
 use super::{Database, DbError, Found, Row, Statement, query};
 use crate::model::json::Json;
-use crate::model::large::{LargeRef, StoredField};
+use crate::model::large::{InlineOrLarge, LargeRef};
 use crate::model::machine::Machine;
 use crate::model::namespace::Namespace;
 
@@ -122,9 +122,9 @@ fn from_row(namespace: &Namespace, row: Row) -> Result<Machine, DbError> {
         updated_at,
         active,
         active_at,
-        metadata: StoredField::new(metadata, c.large("metadata_parts", metadata_version)?),
+        metadata: InlineOrLarge::new(metadata, c.large("metadata_parts", metadata_version)?),
         metadata_version,
-        runner_state: StoredField::new(runner_state, c.large("runner_state_parts", runner_state_version)?),
+        runner_state: InlineOrLarge::new(runner_state, c.large("runner_state_parts", runner_state_version)?),
         runner_state_version,
     })
 }

@@ -11,9 +11,9 @@ use crate::limits::{MAX_LOCAL_ID_LOOKUPS, MAX_PART_BYTES};
 use crate::model::message::Message;
 use crate::model::namespace::Namespace;
 
-/// Inserts messages. A repeated batch does not change the rows that it wrote before. Another message with the same seq violates the
-/// NOT NULL constraint of `id`, so two writers can't mix their histories. A message with missing parts violates it, too. A session
-/// of another namespace violates the NOT NULL constraint of `session_id`. `?1`: JSON array of
+/// Inserts messages. A repeated batch does not change the rows that it wrote before. Another message with the same seq violates
+/// the NOT NULL constraint of `id`, so two writers can't mix their histories. A message with missing parts violates the same
+/// constraint. A session of another namespace violates the NOT NULL constraint of `session_id`. `?1`: JSON array of
 /// [`MessageRow`], `?2`: namespace, `?3`: a large content.
 const INSERT: &str = concat!(
     "
@@ -60,7 +60,7 @@ WHERE session_id = ",
 ORDER BY seq DESC"
 );
 
-/// Finds messages by the index of local ids. `CROSS JOIN` keeps SQLite from scanning the messages of a session for each of them.
+/// Finds messages by the index of local ids. `CROSS JOIN` keeps SQLite from scanning all messages of a session for each pair.
 /// `?1`: JSON array of pairs of a session and a local id, `?2`: namespace.
 pub const SELECT_BY_LOCAL_IDS: &str = concat!(
     "
@@ -71,8 +71,8 @@ WHERE m.session_id = ",
     " AND m.local_id = w.value ->> 1"
 );
 
-/// Messages that may contain a todo list, newest first, of a session without one. Searches the last 2,000 messages, except those
-/// larger than a todo list may be. For a session with todos the lower bound is NULL, which ends the search before the first row.
+/// Selects messages that may contain a todo list, newest first. Searches the last 2,000 messages, except messages that are
+/// larger than a todo list may be. If the session has a todo list, the lower bound is NULL, and no message is read.
 /// `?1`: session, `?2`: namespace, `?3`: limit, `?4`: seq below which to search.
 const SELECT_TODO_CANDIDATES: &str = concat!(
     r#"
@@ -213,8 +213,8 @@ pub fn read_by_local_ids(
     Ok(found)
 }
 
-/// A statement that selects the newest messages below a seq that may contain a todo list, for [`read_todo_candidates`]. It
-/// selects none if the session has a todo list.
+/// A statement that selects messages that may contain a todo list, for [`read_todo_candidates`]: the newest `limit` messages
+/// below the seq `before`. Selects none if the session has a todo list.
 pub fn select_todo_candidates(namespace: &Namespace, session: &str, limit: u64, before: u64) -> Statement {
     let params = [session.into(), namespace.as_ref().into(), limit.into(), before.into()];
     Statement::new(SELECT_TODO_CANDIDATES, params)

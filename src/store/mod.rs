@@ -86,7 +86,7 @@ pub type Row = Vec<Value>;
 /// Why a batch failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum DbError {
-    /// The outcome is unknown: the batch may have been committed, or may be committed later. It may be repeated.
+    /// The outcome is unknown: the batch may have been committed, or may be committed later. The caller may repeat the batch.
     #[error("the database is unavailable: {0}")]
     Retryable(String),
     /// The outcome is unknown, and all retries have failed.
@@ -101,7 +101,7 @@ pub enum DbError {
     /// The batch was rejected because the database is full or a quota of its plan is used up.
     #[error("the database has reached a limit of its plan: {0}")]
     LimitReached(String),
-    /// A row does not match its SELECT, or was changed by something other than the hub.
+    /// A row does not match its SELECT, for example because the row was not written by the hub.
     #[error("column `{column}` of table `{table}` must be {expected}, but is {found}")]
     UnexpectedColumn {
         table: &'static str,
@@ -145,8 +145,8 @@ const REFUSALS: [&str; 17] = [
 const LIMITS: [&str; 3] = ["exceeded D1's", "Exceeded maximum", "SQLITE_FULL"];
 
 impl DbError {
-    /// Whether the outcome of a batch is unknown: it may have been committed, or may be committed later, despite the error. For a read,
-    /// whether the database may not have answered.
+    /// Whether the outcome of a batch is unknown: it may have been committed, or may be committed later, despite the error. For
+    /// a read: whether the error may have another source than the database.
     pub fn is_outcome_unknown(&self) -> bool {
         matches!(self, Self::Retryable(_) | Self::Unavailable(_))
     }
@@ -166,6 +166,7 @@ impl DbError {
     }
 }
 
+/// The result of [`Database::query_joined`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JoinedRows {
     pub text: String,
@@ -177,8 +178,8 @@ pub struct JoinedRows {
 
 /// The port to the SQL database.
 pub trait Database: Send + Sync {
-    /// Runs the statements in order as one transaction and returns the rows of each. On success, the whole transaction is durable.
-    /// After an error, nothing of it is, unless its [outcome is unknown](DbError::is_outcome_unknown).
+    /// Runs the statements in order as one transaction and returns the rows of each. On success, the whole transaction is
+    /// durable. After an error, nothing was written, unless the [outcome is unknown](DbError::is_outcome_unknown).
     ///
     /// `statements` is mutable so that a wrapper can append its own until the future resolves, instead of copying a
     /// large batch.

@@ -22,9 +22,9 @@ pub fn split(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Builds the transactions that write parts. The first deletes the unreachable parts of the owners with the SQL statement
-/// `delete`. The others write the rows with the SQL statement `upsert`. `content` returns the field of a row that holds its
-/// text.
+/// Builds the transactions that write parts. The first transaction deletes the unreachable parts of the owners with the SQL
+/// statement `delete`. The other transactions write the rows with the SQL statement `upsert`. `content` returns the field of a
+/// row that holds the text.
 pub fn build_transactions<'a, R: Serialize>(
     namespace: &'a Namespace,
     (delete, owners): (&'static str, impl Iterator<Item = &'a str>),
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_split_between_characters_and_loses_nothing() {
+    fn a_text_is_split_only_between_characters() {
         let text = "ü".repeat(MAX_PART_BYTES);
         let parts: Vec<&str> = split(&text).collect();
         assert_eq!(parts.len(), 2);

@@ -40,9 +40,9 @@ pub struct PushSubscription {
     pub auth: String,
     /// The origin under which the subscriber reaches the hub, if it is https.
     pub hub: Option<String>,
-    /// The id of the device, from its client. A namespace has at most one subscription of a device.
+    /// The id of the client's device, which the client chooses. A namespace has at most one subscription of a device.
     pub device: Option<String>,
-    /// The id of the device whose token made the subscription. Not the client's name of its device.
+    /// The id that the hub gave to the device whose token made the subscription.
     pub token_device: Option<String>,
 }
 

@@ -18,15 +18,15 @@ UPDATE sessions SET namespace = '/' || namespace, tag = id, metadata = NULL, age
   metadata_parts = NULL, agent_state_parts = NULL
 WHERE +namespace = ?2 AND id IN (SELECT value FROM json_each(?1))";
 
-/// A column of one tombstone, that of the lowest id, of the deleted sessions of the namespace `?1`.
+/// A column of the tombstone with the lowest id, of all deleted sessions of the namespace `?1`.
 macro_rules! of_first_tombstone {
     ($column:literal) => {
         concat!("(SELECT ", $column, " FROM sessions WHERE namespace = '/' || ?1 ORDER BY tag LIMIT 1)")
     };
 }
 
-/// Deletes a part of the messages and completed requests of one deleted session of a namespace. Once none are left,
-/// deletes its tombstone and those of the sessions that were merged into it. Selects whether deleted sessions remain. Each
+/// Deletes a part of the messages and completed requests of one deleted session of a namespace. Once none are left, deletes the
+/// tombstones of the session and of the sessions that were merged into it. Selects whether deleted sessions remain. Each
 /// statement deletes at most 5,000 rows, and about 60 MB. `?1`: namespace.
 const SWEEP: [&str; 5] = [
     concat!(
@@ -75,9 +75,10 @@ macro_rules! both_exist {
     };
 }
 
-/// Selects the last seq of each chunk of a session's messages. A chunk has at most 5,000 messages, and about 10 MB. `by_rows` and
-/// `by_bytes` count the full units of 5,000 messages and of 10 MB before it. Reads one message above [`MAX_MERGE_UNITS`], which
-/// shows that the session is too large. `?1`: session, `?2`: namespace.
+/// Selects the last seq of each chunk of a session's messages. A chunk has at most 5,000 messages, and about 10 MB. `by_rows`:
+/// the number of full units of 5,000 messages before the chunk. `by_bytes`: the number of full units of 10 MB.
+/// Reads one message more than [`MAX_MERGE_UNITS`] allows, which shows that the session is too large. `?1`: session, `?2`:
+/// namespace.
 const SELECT_CHUNK_ENDS: &str = concat!(
     "
 SELECT max(seq) AS last, by_rows, by_bytes FROM (
@@ -89,9 +90,9 @@ SELECT max(seq) AS last, by_rows, by_bytes FROM (
 GROUP BY by_rows, by_bytes ORDER BY last"
 );
 
-/// The statements that move a chunk of the messages of `new` behind those of `old`, in this order. A message that both sessions
-/// contain (same local id) keeps its place in the history of `old`. `?1`: `old`, `?2`: `new`, `?3`: namespace, `?4`: the seq
-/// before the chunk, `?5`: its last seq.
+/// The statements that move a chunk of the messages of `new` to the end of the history of `old`, in this order. A message that
+/// both sessions contain (same local id) keeps its place in the history of `old`. `?1`: `old`, `?2`: `new`, `?3`: namespace,
+/// `?4`: the seq before the chunk, `?5`: its last seq.
 const MOVE_CHUNK: [&str; 3] = [
     concat!(
         "DELETE FROM messages WHERE session_id = ",
@@ -129,9 +130,9 @@ WHERE messages.session_id = ",
     ),
 ];
 
-/// The statements that end a merge, in this order. `new` takes the history of `old`, whose messages are not rewritten. The row of
-/// `old` becomes a tombstone, because its history is stored under its id. [`SWEEP`] deletes it with the history. `?1`: `old`,
-/// `?2`: `new`, `?3`: namespace.
+/// The statements that end a merge, in this order. `new` gets the history of `old`, which stays stored under the id of `old`:
+/// no message of `old` is rewritten. So the row of `old` becomes a tombstone, which [`SWEEP`] deletes with the history. `?1`:
+/// `old`, `?2`: `new`, `?3`: namespace.
 const END_MERGE: [&str; 6] = [
     // Parts of messages that both sessions contained.
     concat!("DELETE FROM message_parts WHERE session_id = ", history_of!("?2", "?3"), " AND ", both_exist!()),
@@ -172,8 +173,8 @@ pub async fn sweep(db: &dyn Database, namespace: &Namespace) -> Result<bool, DbE
     Columns::new("sessions", row.unwrap_or_default()).flag("remain")
 }
 
-/// Loads the last seqs of the chunks in which [`merge`] moves the messages of `session`. Returns `None` if it has more than
-/// [`MAX_MERGE_UNITS`] times 5,000 messages or 10 MB.
+/// Loads the last seqs of the chunks in which [`merge`] moves the messages of `session`. Returns `None` if the session has more
+/// than [`MAX_MERGE_UNITS`] times 5,000 messages or 10 MB.
 pub async fn load_chunk_ends(
     db: &dyn Database,
     namespace: &Namespace,
@@ -191,8 +192,8 @@ pub async fn load_chunk_ends(
     Ok(Some(ends))
 }
 
-/// Returns statements that write `new`, move its messages behind those of `old`, give it the history and completed requests of `old`,
-/// and remove `old`. `chunk_ends` is the result of [`load_chunk_ends`] for `new`.
+/// Returns statements that write `new`, move its messages to the end of the history of `old`, give this history and the
+/// completed requests of `old` to `new`, and remove `old`. `chunk_ends` is the result of [`load_chunk_ends`] for `new`.
 pub fn merge(namespace: &Namespace, old: &str, new: &Session, chunk_ends: &[u64]) -> Vec<Statement> {
     let mut bulk = BulkStatements::new(namespace);
     upsert(&mut bulk, std::iter::once(new));

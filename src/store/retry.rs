@@ -13,7 +13,8 @@ use super::{Database, DbError, JoinedRows, Row, Statement};
 use crate::limits::{DB_RETRY_MS, DB_STALL_MS, DB_TIMEOUT_MS, MAX_DB_PAUSE_MS};
 use crate::model::json::Json;
 
-/// The longest pause after the first failed attempt, in milliseconds. It doubles up to [`MAX_DB_PAUSE_MS`].
+/// The longest pause after the first failed attempt, in milliseconds. After each further attempt, the pause doubles, up to
+/// [`MAX_DB_PAUSE_MS`].
 const FIRST_DB_PAUSE_MS: u64 = 100;
 
 /// What retries need besides the database: time, randomness, a log, and a record of stalls.
@@ -101,9 +102,9 @@ impl<D: Database> Retrying<D> {
         if queries.is_unreachable { 0 } else { ms }
     }
 
-    /// Returns when the last stall ended, in Unix milliseconds: `now` while a query has no result for [`DB_STALL_MS`], or the
-    /// database is unreachable. `None` if no query has stalled.
-    pub fn stalled_until(&self, now: u64) -> Option<u64> {
+    /// Returns the last time at which the database was stalled, in Unix milliseconds: `now` if a query has no result for
+    /// [`DB_STALL_MS`] or the database is unreachable, else the end of the last stall. `None` if no query has stalled.
+    pub fn last_stalled_at(&self, now: u64) -> Option<u64> {
         let queries = lock(&self.queries);
         if queries.is_stalled(now) || queries.is_unreachable { Some(now) } else { queries.last_stall_ended_at }
     }
@@ -142,7 +143,7 @@ impl<'a> Retries<'a> {
     }
 
     /// Waits for the next attempt if `error` is retryable and time is left. Otherwise returns the error of the query:
-    /// [`DbError::Unavailable`] if an earlier attempt may have committed it although the last one was refused.
+    /// [`DbError::Unavailable`] if the last attempt was refused, but an earlier attempt may have committed the batch.
     fn wait_or_fail(&mut self, error: DbError) -> BoxFuture<'_, Result<(), DbError>> {
         Box::pin(async move {
             let DbError::Retryable(fault) = error else {

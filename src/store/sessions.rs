@@ -7,13 +7,14 @@ use super::columns::Columns;
 use super::values::{all_parts_exist, count_parts};
 use super::{Database, DbError, Found, Row, Statement};
 use crate::model::json::Json;
-use crate::model::large::{LargeRef, StoredField};
+use crate::model::large::{InlineOrLarge, LargeRef};
 use crate::model::namespace::Namespace;
 use crate::model::session::{ControlMode, Session};
 
-/// Calls a macro with the columns of a session's activity and settings, besides `seq` and `updated_at`, in the order of the
-/// statements. To add a column, add it here, to [`CounterRow`] and to [`from_row`].
-macro_rules! counters {
+/// Calls a macro with the small columns, which are the activity and the settings of a session, in the order of the statements.
+/// `seq` and `updated_at` are small, too, but not in this list. To add a column, add it here, to [`SmallRow`] and to
+/// [`from_row`].
+macro_rules! small_columns {
     ($macro:ident) => {
         $macro!("active_at" "thinking_at" "active" "thinking" "mode" "permission_mode" "model_mode" "pinned")
     };
@@ -38,14 +39,14 @@ const UPSERT: &str = concat!(
     "
 INSERT INTO sessions (id, namespace, tag, created_at, metadata, metadata_version, agent_state, agent_state_version, todos,
   metadata_parts, agent_state_parts, seq, updated_at",
-    counters!(names),
+    small_columns!(names),
     ")
 SELECT value ->> 'id', ?2, CASE WHEN ",
     all_parts_exist!("metadata_parts", "agent_state_parts"),
     " THEN value ->> 'tag' END, value ->> 'created_at', coalesce(?3, value ->> 'metadata'), value ->> 'metadata_version',
   coalesce(?4, value ->> 'agent_state'), value ->> 'agent_state_version', coalesce(?5, value ->> 'todos'),
   value ->> 'metadata_parts', value ->> 'agent_state_parts', value ->> 'seq', value ->> 'updated_at'",
-    counters!(values),
+    small_columns!(values),
     "
 FROM json_each(?1) WHERE true
 ON CONFLICT (id) DO UPDATE SET
@@ -53,17 +54,17 @@ ON CONFLICT (id) DO UPDATE SET
   agent_state = excluded.agent_state, agent_state_version = excluded.agent_state_version, todos = excluded.todos,
   metadata_parts = excluded.metadata_parts, agent_state_parts = excluded.agent_state_parts, seq = excluded.seq,
   updated_at = excluded.updated_at",
-    counters!(assignments),
+    small_columns!(assignments),
     "
 WHERE sessions.namespace = excluded.namespace"
 );
 
-/// Writes the counters and flags of sessions, so that a message does not rewrite their metadata and agent state.
-/// `?1`: JSON array of [`CounterRow`], `?2`: namespace.
-pub const UPDATE_COUNTERS: &str = concat!(
+/// Writes the small columns of sessions, but not their metadata, agent state and todo list, which can be large.
+/// `?1`: JSON array of [`SmallRow`], `?2`: namespace.
+pub const UPDATE_SMALL_COLUMNS: &str = concat!(
     "
 UPDATE sessions SET seq = j.value ->> 'seq', updated_at = j.value ->> 'updated_at'",
-    counters!(value_assignments),
+    small_columns!(value_assignments),
     "
 FROM json_each(?1) AS j
 WHERE sessions.id = j.value ->> 'id' AND +sessions.namespace = ?2"
@@ -106,7 +107,7 @@ pub(super) use current_updated_at;
 macro_rules! session_by {
     ($column:literal) => { concat!(
         "SELECT id, tag, created_at, metadata, metadata_version, agent_state, agent_state_version, todos, metadata_parts,
-  agent_state_parts, ", current_seq!(), ", ", current_updated_at!(), counters!(names), "
+  agent_state_parts, ", current_seq!(), ", ", current_updated_at!(), small_columns!(names), "
 FROM sessions WHERE ", $column, " = ?1 AND namespace = ?2"
     ) };
 }
@@ -121,9 +122,9 @@ const SELECT_BY_TAG: &str = session_by!("tag");
 pub(super) const SELECT_OWNED: &str = "
 SELECT namespace = ?2 AS owned FROM sessions WHERE id = ?1 AND namespace NOT GLOB '/*'";
 
-/// The columns of [`UPDATE_COUNTERS`].
+/// The columns of [`UPDATE_SMALL_COLUMNS`].
 #[derive(Serialize)]
-struct CounterRow<'a> {
+struct SmallRow<'a> {
     id: &'a str,
     seq: u64,
     updated_at: u64,
@@ -141,7 +142,7 @@ struct CounterRow<'a> {
 #[derive(Serialize)]
 struct SessionRow<'a> {
     #[serde(flatten)]
-    counters: CounterRow<'a>,
+    small_columns: SmallRow<'a>,
     tag: &'a str,
     created_at: u64,
     metadata: Option<&'a str>,
@@ -157,7 +158,7 @@ struct SessionRow<'a> {
     agent_state_parts: Option<String>,
 }
 
-impl<'a> From<&'a Session> for CounterRow<'a> {
+impl<'a> From<&'a Session> for SmallRow<'a> {
     fn from(s: &'a Session) -> Self {
         Self {
             id: &s.id,
@@ -178,7 +179,7 @@ impl<'a> From<&'a Session> for CounterRow<'a> {
 impl<'a> From<&'a Session> for SessionRow<'a> {
     fn from(s: &'a Session) -> Self {
         Self {
-            counters: CounterRow::from(s),
+            small_columns: SmallRow::from(s),
             tag: &s.tag,
             created_at: s.created_at,
             metadata: s.metadata.json().map(Json::text),
@@ -199,8 +200,8 @@ pub(super) fn upsert<'a>(bulk: &mut BulkStatements, sessions: impl Iterator<Item
     });
 }
 
-pub(super) fn update_counters<'a>(bulk: &mut BulkStatements, sessions: impl Iterator<Item = &'a Session>) {
-    bulk.add_rows(UPDATE_COUNTERS, sessions.map(CounterRow::from), |_| Vec::new());
+pub(super) fn update_small_columns<'a>(bulk: &mut BulkStatements, sessions: impl Iterator<Item = &'a Session>) {
+    bulk.add_rows(UPDATE_SMALL_COLUMNS, sessions.map(SmallRow::from), |_| Vec::new());
 }
 
 pub async fn load_by_id(db: &dyn Database, namespace: &Namespace, id: &str) -> Result<Found<Session>, DbError> {
@@ -247,9 +248,9 @@ fn from_row(namespace: &Namespace, row: Row) -> Result<Session, DbError> {
         namespace: namespace.clone(),
         tag,
         created_at,
-        metadata: StoredField::new(metadata, c.large("metadata_parts", metadata_version)?),
+        metadata: InlineOrLarge::new(metadata, c.large("metadata_parts", metadata_version)?),
         metadata_version,
-        agent_state: StoredField::new(agent_state, c.large("agent_state_parts", agent_state_version)?),
+        agent_state: InlineOrLarge::new(agent_state, c.large("agent_state_parts", agent_state_version)?),
         agent_state_version,
         todos,
         seq: c.number("seq")?,

@@ -9,8 +9,8 @@ use crate::model::namespace::Namespace;
 use crate::model::summary::{ListedMetadata, SummaryFields, listed_texts};
 use crate::model::todo::Progress;
 
-/// The JSON of texts in metadata. The list shows at most 512 bytes of each
-/// (`MAX_LISTED_TEXT_BYTES`): one character more shows that the text is longer.
+/// SQL that selects the JSON of texts in metadata. The list shows at most 512 bytes of each text (`MAX_LISTED_TEXT_BYTES`). SQL
+/// selects 513 characters, so that the hub sees whether the text is longer.
 macro_rules! texts {
     ($first:literal $($path:literal)*) => {
         concat!(texts!(@ $first), $(", ", texts!(@ $path)),*)
@@ -70,7 +70,7 @@ pub enum Selection {
 #[derive(Debug)]
 pub struct Summaries {
     pub fields: Vec<SummaryFields>,
-    /// The tag of the last one; empty if there is none.
+    /// The tag of the last summary; empty if there is none.
     pub last_tag: String,
     /// Whether these are all summaries of the selection.
     pub is_complete: bool,

@@ -6,11 +6,11 @@ use serde::Serialize;
 use super::bulk::BulkStatements;
 use super::{Database, DbError, Statement, parts};
 use crate::model::json::Json;
-use crate::model::large::{Field, LargeRef, StoredField};
+use crate::model::large::{Field, InlineOrLarge, LargeRef};
 use crate::model::namespace::Namespace;
 
-/// SQL condition: all parts of the two values of a row exist. The row's member `parts` is their number; it is absent if
-/// no value is large.
+/// SQL condition: all parts of the two values of a session or machine exist. The field `parts` of the JSON row is the number of
+/// these parts; it is absent if neither value is large.
 #[rustfmt::skip]
 macro_rules! all_parts_exist {
     ($one:literal, $other:literal) => { concat!(
@@ -61,8 +61,8 @@ impl LargeValue {
     }
 
     /// Returns the field that has this value.
-    pub fn to_field(&self, field: Field) -> StoredField {
-        StoredField::Large { excerpt: field.excerpt(&self.value), large: self.large.clone() }
+    pub fn to_field(&self, field: Field) -> InlineOrLarge {
+        InlineOrLarge::Large { excerpt: field.excerpt(&self.value), large: self.large.clone() }
     }
 }
 
@@ -84,8 +84,8 @@ impl<'a> PartRow<'a> {
 }
 
 /// The number of parts of the values of a row; `None` without large values.
-pub(super) fn count_parts(fields: [&StoredField; 2]) -> Option<usize> {
-    fields.into_iter().filter_map(StoredField::large).map(|large| large.parts).reduce(|one, other| one + other)
+pub(super) fn count_parts(fields: [&InlineOrLarge; 2]) -> Option<usize> {
+    fields.into_iter().filter_map(InlineOrLarge::large).map(|large| large.parts).reduce(|one, other| one + other)
 }
 
 /// Builds the transactions that must be committed before the rows that refer to the values.

@@ -21,7 +21,7 @@ pub struct Watchdog {
     times: Mutex<QueryTimes>,
 }
 
-/// When queries were sent and answered, and when the next one is lost.
+/// When queries were sent and answered, and when the next query counts as lost.
 struct QueryTimes {
     /// When the last query was sent, in Unix milliseconds.
     last_sent_at: u64,

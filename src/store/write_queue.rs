@@ -38,6 +38,7 @@ pub trait CacheView {
     fn machine(&self, id: &str) -> Option<&Machine>;
 }
 
+/// An effect whose memory the queue counts.
 pub trait MemorySize {
     /// Returns the bytes of the effect's texts.
     fn text_bytes(&self) -> usize;
@@ -101,8 +102,8 @@ enum Lock {
     Exclusive,
 }
 
-/// All changes that are not durable: the queue, sealed batches, and the batch in flight. `B`: the states before the changes of a
-/// batch, which are dropped with the batch.
+/// All changes that are not durable: the queue, sealed batches, and the batch in flight. `B`: the before-images, which are the
+/// states of sessions and machines before the changes of a batch. Before-images are dropped with their batch.
 #[derive(Debug)]
 pub struct WriteQueue<E, B = ()> {
     queue: Queue<B>,
@@ -111,7 +112,7 @@ pub struct WriteQueue<E, B = ()> {
     /// The bytes and the before-images of the batch that is being written.
     in_flight: Option<(usize, B)>,
     lock: Lock,
-    /// Waits for an exclusive lock until `sealed` is written.
+    /// The caller of [`WriteQueue::lock`] that waits until `sealed` is written.
     waiter: Option<oneshot::Sender<()>>,
 }
 
@@ -129,19 +130,19 @@ impl<E, B: Default> Default for WriteQueue<E, B> {
 }
 
 impl<E: MemorySize, B: Default> WriteQueue<E, B> {
-    pub fn queue_session(&mut self, id: &str, extent: SessionColumns) {
+    pub fn queue_session(&mut self, id: &str, columns: SessionColumns) {
         match self.queue.sessions.get_mut(id) {
-            Some(queued) => *queued = extent.max(*queued),
+            Some(queued) => *queued = columns.max(*queued),
             None => {
-                self.queue.sessions.insert(id.to_owned(), extent);
+                self.queue.sessions.insert(id.to_owned(), columns);
                 self.queue.bytes += ROW_BYTES;
             }
         }
     }
 
-    /// Queues a new message. The row of its session is not written: its `seq` and `updated_at` are read from the
-    /// messages. Counts only the copy of the content in the row: the content itself is shared with an effect, which
-    /// counts it.
+    /// Queues a new message. The row of the session is not written: the `seq` and `updated_at` of the session are read from the
+    /// messages. Counts only the copy of the content in the row of the message: the content itself is shared with an effect,
+    /// which counts it.
     pub fn queue_message(&mut self, session: &str, message: Message) {
         self.queue.bytes += ROW_BYTES + message.content.text().len().min(MAX_PART_BYTES);
         self.queue.messages.push((session.to_owned(), message));
@@ -233,7 +234,7 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
         in_flight.chain(self.sealed.iter().map(|batch| &batch.before_images)).chain([&self.queue.before_images])
     }
 
-    /// Returns the number of queued messages and effects. It grows during a burst.
+    /// Returns the number of queued messages and effects, which grows during a burst.
     pub fn queued_changes(&self) -> usize {
         self.effects.len() + self.queue.messages.len()
     }
@@ -296,9 +297,9 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
         granted
     }
 
-    /// Seals the queue if it is too large for one batch. Must not be called in the middle of changes that must be
-    /// committed together. Seals nothing while the lock is exclusive or requested, because its holder may change what
-    /// the rows must contain.
+    /// Seals the queue if it is too large for one batch. Must not be called in the middle of changes that must be committed
+    /// together. Seals nothing while the lock is exclusive or requested, because the holder of the lock may change what the
+    /// rows must contain.
     pub fn seal_if_full(&mut self, namespace: &Namespace, cache: &impl CacheView) {
         if self.queue.bytes > MAX_BATCH_BYTES && self.lock != Lock::Exclusive && !self.is_lock_requested() {
             self.seal(namespace, cache);
@@ -361,15 +362,15 @@ impl<B> Queue<B> {
     /// Builds the statements. Deletions come first, because a new session may have the tag of a deleted one. Sessions come before the
     /// messages that refer to them.
     fn statements(&self, namespace: &Namespace, cache: &impl CacheView) -> Vec<Statement> {
-        let changed_sessions = |extent: SessionColumns| {
-            let changed = self.sessions.iter().filter(move |(_, queued)| **queued == extent);
+        let changed_sessions = |columns: SessionColumns| {
+            let changed = self.sessions.iter().filter(move |(_, queued)| **queued == columns);
             changed.filter_map(|(id, _)| cache.session(id))
         };
         let changed_machines = self.machines.iter().filter_map(|id| cache.machine(id));
         let mut bulk = BulkStatements::new(namespace);
         removals::create_tombstones(&mut bulk, self.deleted_sessions.iter().map(String::as_str));
         sessions::upsert(&mut bulk, changed_sessions(SessionColumns::All));
-        sessions::update_counters(&mut bulk, changed_sessions(SessionColumns::Small));
+        sessions::update_small_columns(&mut bulk, changed_sessions(SessionColumns::Small));
         messages::insert(&mut bulk, self.messages.iter());
         completed_requests::upsert(&mut bulk, self.completed_requests.iter());
         completed_requests::trim(&mut bulk, self.sessions_to_trim.iter().map(String::as_str));

@@ -16,7 +16,7 @@ use crate::model::large::Field;
 use crate::model::message::TextKind;
 use crate::model::owner::Owner;
 
-/// The longest error message to a CLI, in characters. It may contain names and ids that the CLI sent.
+/// The longest error message to a CLI, in characters. The message may contain names and ids that the CLI sent.
 const MAX_ERROR_CHARS: usize = 1_000;
 /// The longest id in an error message to a CLI, in characters. Valid ids are not longer.
 const MAX_ERROR_ID_CHARS: usize = 255;
@@ -268,8 +268,8 @@ struct MessageRejected<'a> {
     code: &'a str,
 }
 
-/// The acknowledgement of a versioned update, with null as a placeholder for the value. `version` is the current version of `field`.
-/// `is_applied`: whether it is the version of the update.
+/// The acknowledgement of a versioned update, with null as a placeholder for the value. `version` is the current version of
+/// `field`. `is_applied`: whether the update was applied, so that `version` is its version.
 pub fn update_ack(is_applied: bool, version: u64, field: &str) -> String {
     let result = if is_applied { "success" } else { "version-mismatch" };
     format!(r#"{{"result":"{result}","version":{version},"{field}":null}}"#)

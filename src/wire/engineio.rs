@@ -6,7 +6,7 @@
 
 use crate::limits::PING_INTERVAL_MS;
 
-/// The largest frame a CLI may send, in bytes: the runtime closes a WebSocket on a larger one.
+/// The largest frame that a CLI may send, in bytes. The runtime closes a WebSocket on a larger frame.
 const MAX_FRAME_BYTES: u64 = 32 * 1024 * 1024;
 /// The `pingTimeout` that is announced in the Engine.IO open packet, in milliseconds. A client disconnects when it gets no ping
 /// for 90 s, the sum of `pingInterval` and `pingTimeout`: an alarm that is less than a minute late loses no connection.

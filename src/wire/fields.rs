@@ -44,7 +44,7 @@ pub fn read_lenient_text(field: &str, value: &Json) -> Result<(String, Option<u1
 #[cold]
 fn field_error(text: &str, cause: &serde_json::Error) -> FieldError {
     // `cause` does not show whether the text is valid JSON. serde_json stops at the first invalid field, before a later syntax
-    // error. It reports a number out of range or an unpaired surrogate as a syntax error, but both are valid JSON.
+    // error. serde_json reports a number out of range or an unpaired surrogate as a syntax error, but both are valid JSON.
     if let Err(cause) = serde_json::from_str::<IgnoredAny>(text) {
         return invalid_json(&cause);
     }
@@ -221,27 +221,27 @@ mod tests {
         opaque: Option<&'a RawValue>,
     }
 
-    fn field(text: &str) -> String {
+    fn error_field(text: &str) -> String {
         read_object::<Outer<'_>>(text).err().unwrap().field
     }
 
     #[test]
     fn an_error_has_the_path_of_the_field() {
-        assert_eq!(field(r#"{"list":[]}"#), "name");
-        assert_eq!(field(r#"{"name":5}"#), "name");
-        assert_eq!(field(r#"{"name":"a","list":[{"size":1},{"size":"x"}]}"#), "list[1].size");
-        assert_eq!(field(r#"{"name":"a","list":[{}]}"#), "list[0].size");
-        assert_eq!(field(r#"{"name":"a","name":"b"}"#), "name");
-        assert_eq!(field(r#"{"name":"a","list":[{"size":1,"size":1}]}"#), "list[0].size");
-        assert_eq!(field(r#"{"name":"a","list":[{"size":1e400}]}"#), "list[0].size");
-        assert_eq!(field(r#"{"name":"\ud800"}"#), "name");
-        assert_eq!(field(r#"{"name":"\ud800é"}"#), "name");
+        assert_eq!(error_field(r#"{"list":[]}"#), "name");
+        assert_eq!(error_field(r#"{"name":5}"#), "name");
+        assert_eq!(error_field(r#"{"name":"a","list":[{"size":1},{"size":"x"}]}"#), "list[1].size");
+        assert_eq!(error_field(r#"{"name":"a","list":[{}]}"#), "list[0].size");
+        assert_eq!(error_field(r#"{"name":"a","name":"b"}"#), "name");
+        assert_eq!(error_field(r#"{"name":"a","list":[{"size":1,"size":1}]}"#), "list[0].size");
+        assert_eq!(error_field(r#"{"name":"a","list":[{"size":1e400}]}"#), "list[0].size");
+        assert_eq!(error_field(r#"{"name":"\ud800"}"#), "name");
+        assert_eq!(error_field(r#"{"name":"\ud800é"}"#), "name");
         let deep = "[".repeat(100_000) + &"]".repeat(100_000);
-        assert_eq!(field(&format!(r#"{{"other":{deep},"list":[{{"x":{deep},"size":"a"}}]}}"#)), "list[0].size");
-        assert_eq!(field("{\n \"name\" : -12.5e+3 ,\n\"list\": []}"), "name");
-        assert_eq!(field(r#"{"name":"a","list":[{"size":1}],"side":"up"}"#), "side");
-        assert_eq!(field(r#"{"name":"a","list":[ [] ]}"#), "list[0]");
-        assert_eq!(field(r#"{"list":[{"size":1}]}"#), "name");
+        assert_eq!(error_field(&format!(r#"{{"other":{deep},"list":[{{"x":{deep},"size":"a"}}]}}"#)), "list[0].size");
+        assert_eq!(error_field("{\n \"name\" : -12.5e+3 ,\n\"list\": []}"), "name");
+        assert_eq!(error_field(r#"{"name":"a","list":[{"size":1}],"side":"up"}"#), "side");
+        assert_eq!(error_field(r#"{"name":"a","list":[ [] ]}"#), "list[0]");
+        assert_eq!(error_field(r#"{"list":[{"size":1}]}"#), "name");
     }
 
     /// JSON values with the field names of [`Outer`] and others, of right and wrong types, and whitespace between.
@@ -288,9 +288,9 @@ mod tests {
     }
 
     #[test]
-    fn a_keyword_must_be_a_string_and_a_struct_an_object() {
+    fn a_keyword_must_be_a_string_and_a_struct_must_be_an_object() {
         for side in [r#"{"left":null}"#, "[]", r#"["left"]"#, "0", "true", r#""Left""#, r#""""#] {
-            assert_eq!(field(&format!(r#"{{"name":"a","side":{side}}}"#)), "side", "{side}");
+            assert_eq!(error_field(&format!(r#"{{"name":"a","side":{side}}}"#)), "side", "{side}");
         }
         let values = [
             (r#""left""#, Some(Side::Left)),
@@ -302,7 +302,7 @@ mod tests {
             let text = format!(r#"{{"name":"a","side":{side}}}"#);
             assert_eq!(read_object::<Outer<'_>>(&text).unwrap().side, expected, "{side}");
         }
-        assert_eq!(field(r#"{"name":"a","list":[[1]]}"#), "list[0]");
+        assert_eq!(error_field(r#"{"name":"a","list":[[1]]}"#), "list[0]");
         assert_eq!(
             read_object::<Outer<'_>>(r#"{"name":"a","list":[{"size":1}]}"#).unwrap().list.unwrap().0[0].0.size,
             1
@@ -319,7 +319,7 @@ mod tests {
             "{\"name\":5}\u{0}",
         ];
         for text in ["", "[]", "null", "{", "\u{feff}{}"].into_iter().chain(with_text_after) {
-            assert_eq!(field(text), "", "{text}");
+            assert_eq!(error_field(text), "", "{text}");
         }
     }
 

@@ -17,7 +17,7 @@ pub struct SessionAlive {
     pub mode: Option<ControlMode>,
     pub permission_mode: Option<String>,
     pub model_mode: Option<String>,
-    /// The names of the invalid fields. They are `None` above, and the keep-alive is still valid.
+    /// The names of the invalid fields. An invalid field is `None` above, and the keep-alive is still valid.
     pub ignored: Vec<&'static str>,
 }
 

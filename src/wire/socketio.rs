@@ -224,7 +224,7 @@ pub fn ack_frame(namespace: &str, id: AckId, args: &[&str]) -> String {
     array_frame(&frame_start("43", namespace, Some(id)), args.iter().copied())
 }
 
-/// Concatenates a frame whose payload is an array. It is allocated once, because an item may have 30 MB.
+/// Concatenates a frame whose payload is an array. The frame is allocated only once, because an item may have 30 MB.
 fn array_frame<'a>(start: &'a str, items: impl Iterator<Item = &'a str>) -> String {
     let mut parts = vec![start, "["];
     for (position, item) in items.enumerate() {

@@ -6,7 +6,8 @@ use super::cli::NAMESPACE;
 use super::socketio;
 use crate::model::message::Message;
 
-/// The placeholder for a versioned value in an `update` event. It occurs nowhere else, because quotes in a string are escaped.
+/// The placeholder for a versioned value in an `update` event. This text occurs nowhere else, because quotes in a string are
+/// escaped.
 pub const VALUE_PLACEHOLDER: &str = r#""value":null"#;
 
 /// Encodes the event. Opaque values in `body` are placeholders: [`TextParts`](crate::model::text_parts::TextParts) replaces them.
@@ -30,7 +31,7 @@ pub enum UpdateBody<'a> {
         /// The session id.
         sid: &'a str,
         metadata: Option<Versioned>,
-        /// The agent state with only the completed requests that changed.
+        /// The agent state, with only the completed requests that changed.
         agent_state: Option<Versioned>,
     },
     /// One of the two values changed; the other is `None`.

@@ -8,7 +8,7 @@ use crate::support::web::Web;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::store::fence::CHECK_EPOCH;
-use session_gateway_hub::store::sessions::UPDATE_COUNTERS;
+use session_gateway_hub::store::sessions::UPDATE_SMALL_COLUMNS;
 
 /// Sends a `session-alive` with additional fields.
 async fn send_alive(world: &World, cli: &mut Cli, session: &str, fields: Value) {
@@ -74,7 +74,7 @@ async fn a_keep_alive_writes_nothing_and_a_change_writes_once() {
         assert_eq!(world.db.write_count(), writes + 1, "{change}");
     }
     let written: Vec<&str> = world.db.write_batches().pop().unwrap().iter().map(|statement| statement.sql).collect();
-    assert_eq!(written, [UPDATE_COUNTERS, CHECK_EPOCH], "only the small columns are written");
+    assert_eq!(written, [UPDATE_SMALL_COLUMNS, CHECK_EPOCH], "only the small columns are written");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,5 @@
-//! What the hub is made of: ports to the platform, errors, storage keys, and state machines without IO. They take the time as an
-//! argument, and return what the caller must do.
+//! What the hub is made of: ports to the platform, errors, storage keys, and state machines without IO. The state machines take
+//! the time as an argument, and return what the caller must do.
 
 pub mod config;
 pub mod error;

@@ -2,7 +2,7 @@
 
 use crate::model::owner::Owner;
 
-/// The name of the namespace: an alarm wakes the object without it.
+/// The name of the namespace. An object that an alarm wakes has no other source of the name.
 pub const NAMESPACE: &str = "namespace";
 /// The time of the last tick, which sends heartbeats and pings, in Unix milliseconds.
 pub const LAST_TICK: &str = "beaten";
@@ -10,19 +10,21 @@ pub const LAST_TICK: &str = "beaten";
 pub const EPOCH: &str = "epoch";
 /// When the database was last known to be stalled, in Unix milliseconds.
 pub const LAST_DB_STALL: &str = "stalled";
-/// Present while deleted sessions may have messages.
+/// Present while messages of deleted sessions may remain in the database.
 pub const SWEEP: &str = "sweep";
 /// The prefix of the keys of active owners. The value is a [`StoredDeadline`](crate::hub::base::state::liveness::StoredDeadline).
 pub const ALIVE: &str = "alive:";
 
-/// The prefix of the keys of inactive sessions with pending requests. The value is when those are canceled.
+/// The prefix of the keys of inactive sessions with pending requests. The value is the time, in Unix milliseconds, at which the
+/// requests are canceled.
 pub const KEPT_REQUESTS: &str = "kept:";
 
 pub fn kept_requests_key(session: &str) -> String {
     format!("{KEPT_REQUESTS}{session}")
 }
 
-/// The prefix of the keys of resumed sessions. The value is until when a keep-alive reopens the session if it is archived.
+/// The prefix of the keys of resumed sessions. The value is a time in Unix milliseconds: until then, a keep-alive reopens the
+/// session if the session is archived.
 pub const REACTIVATION: &str = "reopen:";
 
 pub fn reactivation_key(session: &str) -> String {

@@ -23,7 +23,7 @@ pub struct VersionedUpdate<'a> {
 
 impl VersionedUpdate<'_> {
     /// Returns the reply with the current version and value of the field; `None` if the CLI requested no acknowledgement.
-    /// `is_applied`: whether the version is that of the update.
+    /// `is_applied`: whether the update was applied, so that `version` is its version.
     pub fn reply(&self, is_applied: bool, version: u64, value: TextParts) -> Option<Reply> {
         let ack = self.ack?;
         let frame = |answer: String| ack_frame(NAMESPACE, ack, &[&answer]);

@@ -1,4 +1,4 @@
-//! Reading machines: all machines of a namespace are in memory once one of them is needed.
+//! Reading machines: when a machine is needed, all machines of the namespace are loaded into memory.
 
 use std::sync::Arc;
 

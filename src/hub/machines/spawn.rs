@@ -51,8 +51,8 @@ impl SpawnResult {
 }
 
 impl Hub {
-    /// Spawns a session on a machine. A failure that the runner reports is in the result. An agent that the machine lists is
-    /// passed on unchanged; any other agent must be in the deployment's vocabulary.
+    /// Spawns a session on a machine. If the runner reports a failure, the failure is in the result. An agent that the machine
+    /// lists is sent to the runner unchanged; any other agent must be in the deployment's vocabulary.
     pub async fn spawn_session(self: &Arc<Self>, machine: &str, params: &SpawnParams) -> Result<SpawnResult, Error> {
         if params.yolo == Some(true) && self.config.forbidden_modes.forbids_never_asking() {
             return Err(Error::ModeForbidden("yolo"));

@@ -21,7 +21,7 @@ use crate::model::owner::Owner;
 use crate::model::text_parts::TextParts;
 use crate::wire::update::{UpdateBody, VALUE_PLACEHOLDER, Versioned, update_frame};
 
-/// A machine's value up to this size is always held in memory, in bytes.
+/// A machine's value of at most this size, in bytes, is never stored as a large value, so it is always in memory.
 const SMALL_VALUE_BYTES: usize = 4_000;
 
 pub(super) fn get_field(m: &Machine, field: Field) -> FieldValue<'_> {
@@ -124,8 +124,8 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Sets a field. If the machines would occupy more than [`MAX_MACHINE_BYTES`], a value above [`SMALL_VALUE_BYTES`]
-    /// is stored externally.
+    /// Sets a field. If the machines would occupy more than [`MAX_MACHINE_BYTES`] of memory, a value above
+    /// [`SMALL_VALUE_BYTES`] becomes a large value, of which memory holds only an excerpt.
     pub(super) fn set_machine_field(
         &mut self,
         id: &str,

@@ -117,8 +117,8 @@ impl Hub {
         }
     }
 
-    /// Holds back the pushes to devices in use: those devices get a toast instead. In the first round, other visible web clients
-    /// get the toast, too.
+    /// Holds back the pushes to devices in use. These devices get a toast instead. In the first round, other visible web
+    /// clients get the toast, too.
     fn hold_back(&self, delivery: &mut Delivery, subscribers: &[Subscriber], is_first_round: bool, now: u64) {
         let mut turn = self.turn();
         let is_in_use = |target, since| {
@@ -130,8 +130,8 @@ impl Hub {
         }
     }
 
-    /// Decides from the current state whether a notification is sent. Replaces a notification of permission requests by one of
-    /// the requests that are still pending.
+    /// Decides from the current state whether a notification is sent. A notification of several permission requests is replaced
+    /// by a notification of those requests that are still pending.
     async fn choose_next_step(self: &Arc<Self>, delivery: &mut Delivery) -> NextStep {
         match self.load_session(&delivery.notification.session_id).await {
             Ok(()) => {}

@@ -42,15 +42,15 @@ impl Hub {
 
     /// `POST /api/push/subscribe`. An identical subscription is not written again.
     pub async fn subscribe_to_push(&self, subscription: PushSubscription) -> Result<(), Error> {
-        let field = |field: &str, message: String| Error::field(field, format!("Field `{field}` {message}."));
+        let invalid = |field: &str, reason: String| Error::field(field, format!("Field `{field}` {reason}."));
         Endpoint::parse(&subscription.endpoint, self.config.push.insecure)
-            .map_err(|error| field("endpoint", error.0.into()))?;
-        Keys::parse(&subscription.p256dh, &subscription.auth).map_err(|bad| match bad {
-            InvalidKey::P256dh => field(
+            .map_err(|error| invalid("endpoint", error.0.into()))?;
+        Keys::parse(&subscription.p256dh, &subscription.auth).map_err(|error| match error {
+            InvalidKey::P256dh => invalid(
                 "keys.p256dh",
                 "must be base64 of an uncompressed point of P-256, as the browser exports it".into(),
             ),
-            InvalidKey::Auth => field("keys.auth", "must be base64 of 16 bytes, as the browser exports it".into()),
+            InvalidKey::Auth => invalid("keys.auth", "must be base64 of 16 bytes, as the browser exports it".into()),
         })?;
         if self.load_push_subscribers().await?.iter().any(|known| known.subscription == subscription) {
             return Ok(());

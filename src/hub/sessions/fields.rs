@@ -28,7 +28,7 @@ const MAX_PENDING_BYTES: usize = 2 * MAX_REQUEST_BYTES;
 
 impl Turn<'_> {
     /// Sets the metadata, which may be null, and queues the write, the update for the session's CLIs, and the event. `from`
-    /// is the CLI that made the change: it gets a reply instead of the update. Returns the new version.
+    /// is the CLI that made the change, which gets a reply instead of the update. Returns the new version.
     pub(in crate::hub) fn set_metadata(&mut self, id: &str, value: Json, from: Option<ConnId>) -> Result<u64, Error> {
         let now = self.hub.rt.now();
         let State { cache, write_queue, .. } = &mut *self.state;
@@ -177,7 +177,7 @@ impl State {
     }
 }
 
-/// Separates the completed requests of an agent state, and checks the sizes of the rest.
+/// Separates the completed requests of an agent state. Checks the size of the state without them, and of each pending request.
 pub(in crate::hub) fn split_agent_state(value: &Json) -> Result<ReceivedState<'_>, Error> {
     let received = agent_state::split(value)?;
     received.base.iter().try_for_each(|base| check_size("agentState", base, MAX_CONTENT_BYTES))?;

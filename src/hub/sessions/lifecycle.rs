@@ -33,7 +33,8 @@ struct Switch {
 }
 
 impl Hub {
-    /// Stops the agent. Then the session is inactive until its CLI sends a keep-alive; a keep-alive during the call keeps it active.
+    /// Stops the agent. The session is then inactive until its CLI sends a keep-alive. A keep-alive during the call keeps the
+    /// session active.
     pub async fn abort(self: &Arc<Self>, id: &str, reason: Option<&str>) -> Result<(), Error> {
         check_reason(reason)?;
         self.require_active(id).await?;

@@ -1,5 +1,5 @@
-//! Live text: forwards what an agent is writing (PROTOCOL-EVENTS.md "Live text"). Live text is never stored. An overloaded hub
-//! drops it before anything else.
+//! Live text: forwards the text that an agent is writing (PROTOCOL-EVENTS.md "Live text"). Live text is never stored. An
+//! overloaded hub drops live text before anything else.
 
 use std::sync::Arc;
 

@@ -105,7 +105,7 @@ impl Hub {
                 let read = async move {
                     match details {
                         Details::None => self.look_up(statements).await,
-                        // Local ids may have 1.5 MB, a record of completed requests 10 MB.
+                        // Not with other lookups: local ids may have 1.5 MB, a record of completed requests 10 MB.
                         _ => self.db.batch(&mut statements).await,
                     }
                 };
@@ -126,8 +126,8 @@ impl Hub {
         })
     }
 
-    /// Loads the session with a tag, and waits while a merge locks it. If there is none, counts the sessions of the namespace, unless
-    /// they were counted before.
+    /// Loads the session with a tag, and waits while a merge locks the session. If no session has the tag, counts the sessions
+    /// of the namespace, unless they were counted before.
     pub(in crate::hub) async fn load_by_tag(self: &Arc<Self>, tag: &str) -> Result<(), Error> {
         loop {
             let cached = self.turn().cache.entry_by_tag(tag).map(|entry| entry.session.id.clone());
@@ -340,7 +340,7 @@ fn insert_details(
     let mut results = results.into_iter();
     let mut next = || results.next().unwrap_or_default();
     match details {
-        // Until the local ids are loaded, only messages without one are added, so the result is still complete.
+        // Until the local ids are loaded, only messages without a local id are added, so the result is still complete.
         Details::LocalIds if entry.local_ids.is_none() => {
             entry.local_ids = Some(LocalIds::from_rows(messages::read_local_ids(next())?, entry.session.seq));
         }

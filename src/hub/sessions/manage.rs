@@ -23,7 +23,7 @@ const MAX_TAG_BYTES: usize = 4096;
 
 /// The request of a CLI for a session (`POST /cli/sessions`).
 pub struct NewSession {
-    /// The CLI's own name of the session; 1 to 4,096 bytes. If a session has this tag, it is returned instead of a new one.
+    /// The CLI's own name of the session; 1 to 4,096 bytes. If a session has this tag already, no session is created.
     pub tag: String,
     pub metadata: Json,
     pub agent_state: Option<Json>,

@@ -19,7 +19,7 @@ use crate::hub::write::large::{self, incomplete_value};
 use crate::memory_budget::Reservation;
 use crate::model::event::Event;
 use crate::model::json::{Json, JsonObject, parse_whole};
-use crate::model::large::{Field, LargeRef, StoredField};
+use crate::model::large::{Field, InlineOrLarge, LargeRef};
 use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::store::values::{self, LargeValue};
@@ -86,7 +86,7 @@ impl Hub {
         }
     }
 
-    /// Flushes the write queue and locks it: the merge changes seqs, so a write during the merge would have outdated ones.
+    /// Flushes the write queue and locks it: the merge changes seqs, so a write during the merge would have outdated seqs.
     async fn lock_write_queue(self: &Arc<Self>) {
         loop {
             let locked = {
@@ -101,7 +101,7 @@ impl Hub {
                         return;
                     }
                 }
-                // Another merge holds the lock. Its result does not matter here.
+                // Another merge holds the lock. The result of the flush does not matter here.
                 None => drop(self.flush().await),
             }
         }
@@ -168,7 +168,7 @@ impl Hub {
                 let large = LargeValue::new(&new.id, version, self.new_id(), metadata);
                 (large.to_field(Field::Metadata), Some(large))
             }
-            false => (StoredField::Inline(metadata), None),
+            false => (InlineOrLarge::Inline(metadata), None),
         };
         let session = Session {
             metadata,
@@ -224,8 +224,8 @@ impl Turn<'_> {
     }
 }
 
-/// Returns the metadata of the new session with the name and worktree of the old one, unless it has its own, and with the
-/// newer of the two summaries.
+/// Returns the metadata of the new session. Adds the name and the worktree of the old session if the new metadata lacks them.
+/// Takes the newer of the two summaries.
 fn merge_metadata(old: &Session, new: Option<&Json>) -> Json {
     let old = old.metadata.json().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
     let mut new = new.and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();

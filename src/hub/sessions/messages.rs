@@ -97,7 +97,7 @@ enum Attempt {
     Done(MessageRef),
     NeedsSession,
     NeedsLocalIds,
-    /// The local id is not in memory: it is new, or belongs to an old message.
+    /// The local id is not in memory: it is new, or the message with this local id is old.
     NeedsLookup(UnknownLocalId),
     /// A merge is in progress.
     Locked(oneshot::Receiver<Result<(), Error>>),
@@ -111,8 +111,8 @@ fn message_reply(conn: ConnId, ack: AckId, message: &MessageRef) -> Reply {
 }
 
 impl Hub {
-    /// Adds a message, or finds the message with the same local id. Returns before the message is durable; the draft's receipt informs
-    /// the sender of that.
+    /// Adds a message, or finds the message with the same local id. Returns before the message is durable. The draft's receipt
+    /// informs the sender once the message is durable.
     pub async fn append_message(self: &Arc<Self>, draft: Draft) -> Result<MessageRef, Error> {
         draft.check()?;
         let mut lookups = 0;

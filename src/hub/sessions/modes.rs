@@ -17,7 +17,7 @@ use crate::model::session::Session;
 use crate::model::vocabulary::ModeField;
 use crate::wire::field_types::{Object, optional_scalar};
 
-/// The setting a client changes, in the client's spelling.
+/// The new value of a setting, in the words of the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Setting {
     PermissionMode(String),
@@ -121,7 +121,7 @@ impl Hub {
         }
         let mut valid = session.metadata_fields().own_modes();
         let own_count = valid.len();
-        for word in self.flavor(session).permission_modes().iter().map(|mode| mode.as_str()) {
+        for word in self.agent_of(session).permission_modes().iter().map(|mode| mode.as_str()) {
             if !valid.iter().any(|own| own == word) {
                 valid.push(word.to_owned());
             }
@@ -139,7 +139,7 @@ impl Hub {
     fn check_model(&self, session: &Session, model: &str) -> Result<(), Error> {
         let own = session.metadata_fields().own_models();
         let known = self.config.vocabulary.find_model(model);
-        if own.iter().any(|id| id == model) || known.is_ok() && self.flavor(session).accepts_model_modes() {
+        if own.iter().any(|id| id == model) || known.is_ok() && self.agent_of(session).accepts_model_modes() {
             return Ok(());
         }
         let message = match known {
@@ -152,7 +152,7 @@ impl Hub {
         Err(Error::field("model", message))
     }
 
-    fn flavor(&self, session: &Session) -> SessionAgent {
+    fn agent_of(&self, session: &Session) -> SessionAgent {
         self.config.vocabulary.agent_of_flavor(session.metadata_fields().flavor().as_deref())
     }
 }

@@ -128,7 +128,7 @@ impl Turn<'_> {
         if answer.approved && answer.mode.is_some() && session.permission_mode != answer.mode {
             session.permission_mode.clone_from(&answer.mode);
             session.updated_at = self.hub.rt.now();
-            // Writes and publishes the new mode, with the rest of what the session list shows.
+            // Writes and publishes the new mode, with the other fields that the session list shows.
             self.state.record_presence(id)?;
         }
         let record = self

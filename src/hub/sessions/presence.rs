@@ -1,5 +1,5 @@
-//! The presence of a session: whether it is active and its agent thinking. Its CLI reports it with `session-alive` and `session-end`
-//! (PROTOCOL-CLI.md "Liveness"). Only changes are written to the database.
+//! The presence of a session: whether the session is active, and whether its agent is thinking. The CLI reports the presence
+//! with `session-alive` and `session-end` (PROTOCOL-CLI.md "Liveness"). Only changes are written to the database.
 
 use crate::hub::turn::Turn;
 use std::sync::Arc;
@@ -25,7 +25,8 @@ use crate::wire::session_alive::SessionAlive;
 pub(in crate::hub) enum EndCause {
     /// A CLI has left the session. If another CLI serves the session, the session ends at its deadline instead.
     LeftBy(ConnId),
-    /// The agent was aborted. The session stays active if a report of it came after the first `reports` reports of the namespace.
+    /// The agent was aborted. `reports`: the number of reports of the namespace before the abort. The session stays active if
+    /// it was reported alive since then.
     Aborted {
         reports: u64,
     },

@@ -37,8 +37,8 @@ struct ResumeParams {
 }
 
 impl Hub {
-    /// Resumes a session. Returns the id under which it is active. A concurrent resume of the same session waits for the
-    /// first one.
+    /// Resumes a session. Returns the id of the session that is then active: the same id, or the id of the session into which
+    /// this one was merged. A concurrent resume of the same session waits for the first resume.
     pub async fn resume(self: &Arc<Self>, id: &str) -> Result<String, Error> {
         let deadline = self.rt.now() + RESUME_TIMEOUT_MS;
         let plan = loop {
@@ -86,7 +86,7 @@ impl Hub {
             return Err(Error::ResumeFailed);
         }
         turn.request_alarm(Some(deadline));
-        Ok(Some(turn.activation_waiters.wait(vec![id.to_owned()], Some(deadline), true)))
+        Ok(Some(turn.activation_waiters.add_report_waiter(id, deadline)))
     }
 
     /// Has a machine start the agent, and waits until its session is active. Returns the session's id.
@@ -129,7 +129,7 @@ impl Hub {
                 return Ok(id.clone());
             }
             turn.request_alarm(deadline);
-            turn.activation_waiters.wait(ids, deadline, false)
+            turn.activation_waiters.add_start_waiter(ids, deadline)
         };
         activated.await.unwrap_or(Err(Error::ResumeFailed))
     }

@@ -17,7 +17,7 @@ use crate::model::large::Field;
 use crate::model::session::fit_metadata;
 use crate::model::text_parts::TextParts;
 
-fn getter(field: Field) -> GetField {
+fn field_getter(field: Field) -> GetField {
     if field == Field::AgentState { large::agent_state } else { large::metadata }
 }
 
@@ -88,7 +88,7 @@ impl Hub {
         let is_answered = {
             let mut turn = self.turn();
             let entry = turn.cache.require_entry(update.id)?;
-            let current = getter(update.field)(&entry.session);
+            let current = field_getter(update.field)(&entry.session);
             let version = current.version;
             if version == update.expected_version {
                 turn.ensure_write_queue_has_room(bytes)?;
@@ -118,7 +118,7 @@ impl Hub {
             // Loads in each attempt, because the completed requests may be evicted while `with_field` reads the value.
             self.load_completed(update.id).await?;
             let reply = |turn: &mut Turn<'_>, current| Ok(turn.try_reply_with_current_value(update, current));
-            if self.with_field(update.id, getter(update.field), reply).await? {
+            if self.with_field(update.id, field_getter(update.field), reply).await? {
                 return Ok(());
             }
         }
@@ -132,7 +132,7 @@ impl Turn<'_> {
         let Some(entry) = self.state.cache.entry(update.id).filter(|entry| entry.completed.is_some()) else {
             return false;
         };
-        let latest = getter(update.field)(&entry.session);
+        let latest = field_getter(update.field)(&entry.session);
         let is_large = latest.stored.large().is_some();
         let reply = update.reply(false, latest.version, to_text(entry, update.field, current));
         // A large value is durable, because `with_field` reads it after a flush. A small value may still be queued, so the reply

@@ -1,6 +1,6 @@
-//! Inactivity deadlines of sessions and machines. When the deadline of an owner passes, a session becomes inactive, a
+//! Inactivity deadlines of owners, which are sessions and machines. When its deadline passes, a session becomes inactive, and a
 //! machine goes offline. Activity is a keep-alive, an update, a CONNECT or a registration of a method (PROTOCOL-CLI.md
-//! "Liveness"); it writes nothing to the database.
+//! "Liveness"). Activity writes nothing to the database.
 
 use crate::hub::base::peers::connections::Peer;
 use crate::hub::base::ports::ConnId;
@@ -65,7 +65,8 @@ impl Turn<'_> {
         let is_served = self.state.is_served(owner, None, now);
         if self.state.liveness.record_disconnect(owner, now, is_served) {
             self.state.cache.set_active_at(owner, now);
-            // Stored even if another socket serves the owner: its attachment lacks the activity on the closed socket.
+            // Stored even if another socket serves the owner: the attachment of that socket lacks the activity on the closed
+            // one.
             self.store_deadline(owner);
             let deadline = self.state.liveness.deadline(owner);
             self.request_alarm(deadline);

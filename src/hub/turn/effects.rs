@@ -12,9 +12,9 @@ use crate::model::event::Event;
 use crate::wire::update::{UpdateBody, update_frame};
 
 impl Turn<'_> {
-    /// Runs the effects of a durable change. `event_numbers` are reserved for its events.
+    /// Runs the effects of a durable change. `event_numbers` are reserved for the events that the effects publish.
     pub(in crate::hub) fn run_effects(&mut self, effects: Vec<Effect>, mut event_numbers: Range<u64>) {
-        let mut inactive = 0;
+        let mut inactive_count = 0;
         for effect in effects {
             match effect {
                 Effect::Reply(reply) => self.send_committed_reply(reply),
@@ -44,7 +44,7 @@ impl Turn<'_> {
                     if !self.state.liveness.is_live(&owner) {
                         self.hub.rt.kv_delete(&alive_key(&owner));
                     }
-                    inactive += 1;
+                    inactive_count += 1;
                 }
                 Effect::Resolve(waiter) => {
                     let _ = waiter.send(Ok(()));
@@ -53,8 +53,8 @@ impl Turn<'_> {
         }
         self.persist_last_published();
         // Inactive sessions may be evicted.
-        if inactive > 0 {
-            self.state.cache.record_inactive(inactive);
+        if inactive_count > 0 {
+            self.state.cache.record_inactive(inactive_count);
             self.state.evict_sessions();
         }
     }
@@ -73,7 +73,7 @@ impl Turn<'_> {
                 Effect::Resolve(waiter) => {
                     let _ = waiter.send(Err(error.clone()));
                 }
-                // The session or machine should have become inactive. It is still active in the database, so the hub tries again
+                // The session or machine should have become inactive, but is still active in the database. The hub tries again
                 // at the next deadline.
                 Effect::DeleteDeadline(owner) => self.start_deadline(owner),
                 Effect::Publish(_) | Effect::Update { .. } | Effect::Message { .. } | Effect::Notify(_) => {}

@@ -1,4 +1,4 @@
-//! When events are logged: while a web client is connected, and for ten minutes after.
+//! Starts and ends the log of events. Events are logged while a web client is connected, and for ten minutes after.
 
 use crate::hub::base::events::stream::HEAD_KEY;
 use crate::hub::base::peers::connections::Peer;
@@ -47,8 +47,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Stores the number of the last published event in the attachment of any one web client's socket. After hibernation, the hub knows
-    /// from it which events the connected clients have received.
+    /// Stores the number of the last published event in the attachment of one web client's socket. After hibernation, this
+    /// number shows which events all connected clients have received.
     pub(in crate::hub) fn persist_last_published(&mut self) {
         let last_published = self.state.events.last_published();
         let first = self.state.connections.subscriptions().next().map(|(conn, first)| (conn, first.clone()));

@@ -40,7 +40,8 @@ impl Turn<'_> {
 }
 
 impl State {
-    /// Takes the local ids to look up with a batch: those of waiting messages, and of the messages that their CLIs sent after them.
+    /// Returns the local ids to look up with a batch: the ids of the waiting messages, and of the queued messages that the same
+    /// CLIs have sent since.
     pub(in crate::hub) fn take_local_id_lookup(&mut self) -> LocalIdLookup {
         let (mut pairs, mut searched_bytes) = (Vec::new(), 0);
         for UnknownLocalId { session, local_id, from } in std::mem::take(&mut self.unknown_local_ids) {
@@ -63,8 +64,8 @@ impl State {
         LocalIdLookup { pairs, ticket: self.cache.evictions.take_ticket() }
     }
 
-    /// Whether a lookup in the database can find out whether a message has the local id. It cannot if the session has so many messages
-    /// that are not durable that memory lacks some of their local ids.
+    /// Whether only the database knows if a message has the local id. `false` also if the session has too many messages that
+    /// are not durable: memory and the database may then both lack the local id.
     fn can_look_up(&self, session: &str, local_id: &str) -> bool {
         let Some(entry) = self.cache.entry(session) else { return false };
         let durable_seq = match self.write_queue.committed_session(session) {

@@ -18,8 +18,8 @@ use std::sync::{MutexGuard, PoisonError};
 use crate::hub::Hub;
 use crate::hub::base::state::State;
 
-/// Holds the lock of the hub's state. Its methods are atomic: no other task runs before it is dropped. It must not be held across an
-/// await.
+/// Holds the lock of the hub's state. A turn is atomic: no other task runs before the turn is dropped. Must not be held across
+/// an await.
 pub(in crate::hub) struct Turn<'a> {
     pub(in crate::hub) hub: &'a Hub,
     pub(in crate::hub) state: MutexGuard<'a, State>,

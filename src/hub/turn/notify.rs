@@ -82,7 +82,7 @@ impl Hub {
     }
 }
 
-/// Returns the notification for the last of the requests. It supersedes the notifications for the other requests.
+/// Returns the notification for the last of the requests, which supersedes the notifications for the other requests.
 pub(in crate::hub) fn notification_for(session: &Session, requests: &[PendingRequest]) -> Option<Notification> {
     let title = session.title();
     let for_one = |PendingRequest { id, tool }: &PendingRequest| {

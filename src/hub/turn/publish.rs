@@ -44,7 +44,7 @@ fn encode(event: &ConnectionEvent<'_>) -> TextParts {
     serde_json::to_string(event).unwrap_or_default().into()
 }
 
-/// Groups web clients by their format, because those of one format receive the same frame.
+/// Groups web clients by their format, because all clients of one format receive the same frame.
 fn by_format(clients: &[(ConnId, Format)]) -> impl Iterator<Item = (Format, Vec<ConnId>)> {
     let of_format = |format| clients.iter().filter(move |(_, of_client)| *of_client == format).map(|(conn, _)| *conn);
     let groups = [Format::Json, Format::Sse].into_iter().map(move |format| (format, of_format(format).collect()));
@@ -90,7 +90,7 @@ impl Turn<'_> {
         self.state.connections.has_visible_client(None, 0, now)
     }
 
-    /// Sends an event body to all web clients that match. Its id has the number `number`.
+    /// Sends an event to all web clients that match. The id of the event has the number `number`.
     pub(in crate::hub) fn broadcast(&mut self, number: u64, body: &TextParts, matches: impl Fn(&Subscription) -> bool) {
         let recipients = self.state.connections.subscriptions().filter(|(_, subscription)| matches(subscription));
         let recipients: Vec<(ConnId, Format)> = recipients.map(|(conn, s)| (conn, s.format)).collect();
@@ -100,7 +100,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Sends a frame to web clients, and disconnects those with too many unread bytes.
+    /// Sends a frame to web clients. Disconnects the clients with too many unread bytes.
     pub(in crate::hub) fn send_to_web_clients(&mut self, to: &[ConnId], frame: &str) {
         self.send_unless_stalled(to, frame, "Too much is unread: reconnect with `lastEventId`");
     }

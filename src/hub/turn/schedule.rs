@@ -1,4 +1,4 @@
-//! The object's only alarm. It is set to the earliest deadline of all components.
+//! The object's only alarm, which is set to the earliest deadline of all components.
 
 use std::sync::Weak;
 
@@ -12,7 +12,7 @@ use crate::limits::{CONNECT_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS}
 const ALARM_RETRY_MS: u64 = 1_000;
 
 impl Turn<'_> {
-    /// Sets the alarm unless an earlier one is set.
+    /// Sets the alarm unless an earlier alarm is set.
     pub(in crate::hub) fn request_alarm(&mut self, at: Option<u64>) {
         let now = self.hub.rt.now();
         let at = if self.state.schedule.is_alarm_lost(now) {

@@ -13,8 +13,8 @@ impl Turn<'_> {
         self.state.connections.insert(conn, peer);
     }
 
-    /// Sends a reply or a call to a CLI. Does not check the CLI's unread bytes, because even a fast CLI can have many replies queued.
-    /// [`Turn::disconnect_if_behind`] checks them when its next frame arrives.
+    /// Sends a reply or a call to a CLI. Does not check the CLI's unread bytes, because even a fast CLI can have many replies
+    /// queued. [`Turn::disconnect_if_behind`] checks the unread bytes when the CLI's next frame arrives.
     pub(in crate::hub) fn send_reply(&mut self, conn: ConnId, frame: &str) {
         if let Some(connection) = self.state.connections.get_mut(conn) {
             connection.send_window.record_reply(frame.len());
@@ -23,7 +23,7 @@ impl Turn<'_> {
         self.ping_if_needed(conn);
     }
 
-    /// Pings a CLI to which many bytes were sent since the last ping: its pong shows what it has read.
+    /// Pings a CLI if many bytes were sent to it since the last ping. The pong shows that the CLI has read them.
     pub(in crate::hub) fn ping_if_needed(&mut self, conn: ConnId) {
         if let Some(connection) =
             self.state.connections.get_mut(conn).filter(|connection| connection.send_window.needs_ping())
@@ -33,7 +33,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Pings a CLI; its pong shows that it has read all earlier frames. Returns the number of the ping; 0 if the socket is closed.
+    /// Pings a CLI. The pong shows that the CLI has read all earlier frames. Returns the number of the ping; 0 if the socket is
+    /// closed.
     pub(in crate::hub) fn ping_after_frame(&mut self, conn: ConnId) -> u64 {
         let Some(connection) = self.state.connections.get_mut(conn) else { return 0 };
         connection.send_window.record_ping();

@@ -3,7 +3,7 @@
 use crate::hub::Hub;
 use crate::hub::base::state::before_images::HubQueue;
 use crate::model::json::Json;
-use crate::model::large::{Field, StoredField};
+use crate::model::large::{Field, InlineOrLarge};
 use crate::store::values::LargeValue;
 
 impl Hub {
@@ -13,7 +13,7 @@ impl Hub {
         write_queue: &mut HubQueue,
         (owner, field): (&str, Field),
         version: u64,
-        current: &mut StoredField,
+        current: &mut InlineOrLarge,
         value: Option<Json>,
     ) {
         self.set_value_within(field.max_inline_bytes(), write_queue, (owner, field), version, current, value);
@@ -26,7 +26,7 @@ impl Hub {
         write_queue: &mut HubQueue,
         (owner, field): (&str, Field),
         version: u64,
-        current: &mut StoredField,
+        current: &mut InlineOrLarge,
         value: Option<Json>,
     ) {
         let is_large = value.as_ref().is_some_and(|value| value.text().len() > max_inline_bytes);
@@ -40,7 +40,7 @@ impl Hub {
                 write_queue.queue_value(value);
                 stored
             }
-            value => StoredField::new(value, None),
+            value => InlineOrLarge::from_inline(value),
         };
     }
 }

@@ -145,8 +145,8 @@ impl Hub {
     }
 }
 
-/// Returns the glob that finds a query anywhere in a file name; a query that is a glob itself, unchanged; `None` for an empty
-/// query.
+/// Returns the glob of a search: a query that is a glob already, or a glob that matches file names that contain the query.
+/// `None` for an empty query, which matches all files.
 fn file_glob(query: &str) -> Option<String> {
     match query {
         "" => None,

@@ -59,7 +59,7 @@ pub async fn read_upload(
 
 /// Sends a call with the buffered content in place of the empty string of the field `content`.
 pub fn send_with_content(body: &dyn UploadBody, call: &Call, params: &str) {
-    // The whole frame is ASCII, like the base64 in it: JavaScript stores ASCII text in one byte a character, other text in two.
+    // The whole frame is ASCII, because JavaScript stores ASCII text in one byte a character, and other text in two.
     let frame = escape_non_ascii(&call.frame(params));
     // The last match is the content: the method's name comes before it, and quotes in a file name are escaped once more.
     let split = frame.rfind(CONTENT_START).map_or(frame.len(), |at| at + CONTENT_START.len());

@@ -27,13 +27,15 @@ use crate::model::owner::Owner;
 
 /// The longest path of an uploaded file, in characters.
 const MAX_UPLOAD_PATH_CHARS: usize = 4_096;
-/// What an upload in one large frame reserves, in bytes: half of the pool. Its content, up to 67 MiB, is in JavaScript's memory.
+/// The memory that an upload in one large frame reserves, in bytes: half of the pool. The content, up to 67 MiB, is in
+/// JavaScript's memory.
 const FRAME_UPLOAD_MEMORY_BYTES: usize = MAX_POOL_BYTES / 2;
 /// How often a waiting upload tries again, in milliseconds: one object cannot resume another's request.
 const FRAME_UPLOAD_POLL_MS: u64 = 100;
-/// The time before the pace is checked, in milliseconds.
+/// The throughput of a client is not checked for this time, in milliseconds.
 const FRAME_UPLOAD_GRACE_MS: u64 = 60_000;
-/// The throughput a CLI's connection is assumed to have, in bytes a millisecond (2 Mbit/s): it sets an upload's timeout.
+/// The assumed throughput of a CLI's connection, in bytes a millisecond (2 Mbit/s). The timeout of an upload is computed from
+/// it.
 const UPLOAD_BYTES_PER_MS: u64 = 256;
 
 // An upload in chunks fits the share of its namespace beside the smallest cache.
@@ -98,7 +100,7 @@ impl Hub {
         owner: &Owner,
         limit: FileLimit,
     ) -> Result<String, Error> {
-        let (upload, held) = match upload {
+        let (upload, slot_and_memory) = match upload {
             Some(upload) => (upload, None),
             None => {
                 let slot = self.acquire_frame_slot().await?;
@@ -111,12 +113,12 @@ impl Hub {
         let params =
             UploadParams { content: &upload.content, filename: &upload.filename, mime_type: &upload.mime_type };
         send_with_content(body, &call, &serde_json::to_string(&params).unwrap_or_default());
-        let Some(held) = held else { return call.result().await.map_err(to_upload_error) };
+        let Some(slot_and_memory) = slot_and_memory else { return call.result().await.map_err(to_upload_error) };
         let is_read = std::pin::pin!(self.wait_until_read(call.conn));
         let result = match select(std::pin::pin!(call.result()), is_read).await {
             Either::Left((result, _)) => result,
             Either::Right(((), result)) => {
-                drop(held);
+                drop(slot_and_memory);
                 result.await
             }
         };

@@ -104,7 +104,7 @@ impl Hub {
                 let State { write_queue, cache, memory_reservations, .. } = &mut *turn;
                 let batch = write_queue.take_batch(&self.config.namespace, cache);
                 memory_reservations.write_queue.resize(write_queue.pending_bytes());
-                // Without a batch, the lookups wait for the next one.
+                // Without a batch, the lookups wait for the next batch.
                 let Some(batch) = batch else { return };
                 (batch, turn.take_local_id_lookup())
             };
@@ -159,8 +159,8 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Clears the cache and the write queue after a failed batch, because both depend on changes that were not written. Fails the
-    /// `effects` of the batch and those of the write queue.
+    /// Clears the cache and the write queue after a failed batch, because both depend on changes that were not written. Fails
+    /// the `effects` of the batch, and the effects in the write queue.
     pub(in crate::hub) fn discard_uncommitted(&mut self, effects: Vec<Effect>, error: &Error) {
         self.state.cache.clear();
         let queued = self.state.write_queue.discard();

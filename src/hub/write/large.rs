@@ -12,7 +12,7 @@ use crate::hub::base::state::cached_session::CachedSession;
 use crate::memory_budget::Reservation;
 use crate::model::agent_state;
 use crate::model::json::{Json, JsonObject};
-use crate::model::large::{LargeRef, StoredField};
+use crate::model::large::{InlineOrLarge, LargeRef};
 use crate::model::machine::Machine;
 use crate::model::session::Session;
 use crate::store::values;
@@ -27,7 +27,7 @@ pub struct ResponseText {
 
 /// The current value of a versioned field.
 pub(in crate::hub) struct FieldValue<'a> {
-    pub stored: &'a StoredField,
+    pub stored: &'a InlineOrLarge,
     pub version: u64,
 }
 
@@ -43,10 +43,10 @@ pub(in crate::hub) fn agent_state(s: &Session) -> FieldValue<'_> {
     FieldValue { stored: &s.agent_state, version: s.agent_state_version }
 }
 
-/// Returns the agent state like [`agent_state()`], but null if it has no pending requests: then a large state is not read.
+/// Returns the agent state like [`agent_state()`]; null if no request is pending, so that a large state is not read in vain.
 pub(in crate::hub) fn state_if_pending(s: &Session) -> FieldValue<'_> {
     match agent_state::count_pending(s.agent_state.json()) {
-        0 => FieldValue { stored: &StoredField::Null, version: s.agent_state_version },
+        0 => FieldValue { stored: &InlineOrLarge::Null, version: s.agent_state_version },
         _ => agent_state(s),
     }
 }
@@ -103,9 +103,9 @@ impl Hub {
         Ok(values::append(text, &self.db, &self.config.namespace, owner, large).await?)
     }
 
-    /// Serializes the committed state of a session or machine with changes that are not durable. First waits until they are durable or
-    /// the database is stalled. `None` if all changes are durable, or if a part of the committed state is only in the database. Fails
-    /// if the creation of the session or machine is not durable.
+    /// Serializes the committed state of a session or machine with changes that are not durable. First waits until the changes
+    /// are durable or the database is stalled. `None` if all changes are durable, or if a part of the committed state is only
+    /// in the database. Fails if the creation of the session or machine is not durable.
     pub(in crate::hub) async fn serialize_changed<T>(
         self: &Arc<Self>,
         kind: Kind,
@@ -127,8 +127,10 @@ impl Hub {
         })
     }
 
-    /// Reads the large values and concatenates the segments, after changes are durable. Returns `None` if a value was replaced, and
-    /// sets `unread` to the large values. Fails if the previous attempt set the same values: then parts of a value are missing.
+    /// Reads the large values and concatenates the segments. With `is_changed`, first waits until the queued changes are
+    /// durable. Returns `None` if a value was replaced during the read; the caller then tries again. `unread`: the large values
+    /// of the previous attempt, which this attempt replaces by its own. Fails if both are equal, because then parts of a value
+    /// are missing.
     pub(in crate::hub) async fn read_segments(
         self: &Arc<Self>,
         owner: &str,
@@ -201,7 +203,7 @@ pub(in crate::hub) fn machine_segments(m: &Machine) -> Vec<Segment> {
 
 /// Serializes an object, and splits the text at its large members. `fields` has the name and the value of each field, and a text that
 /// replaces the closing brace of the value.
-fn split_at_large<T: Serialize>(object: &T, fields: [(&str, &StoredField, Option<String>); 2]) -> Vec<Segment> {
+fn split_at_large<T: Serialize>(object: &T, fields: [(&str, &InlineOrLarge, Option<String>); 2]) -> Vec<Segment> {
     let json = serde_json::to_string(object).unwrap_or_default();
     if fields.iter().all(|(_, field, _)| field.large().is_none()) {
         return vec![Segment::Text(json)];
@@ -227,7 +229,7 @@ fn split_at_large<T: Serialize>(object: &T, fields: [(&str, &StoredField, Option
 }
 
 /// Serializes an object with the lengths of large members in their place: `metadataBytes` for `metadata`.
-pub(in crate::hub) fn without_large<T: Serialize>(object: &T, fields: [(&str, &StoredField); 2]) -> Json {
+pub(in crate::hub) fn without_large<T: Serialize>(object: &T, fields: [(&str, &InlineOrLarge); 2]) -> Json {
     let json = Json::of(object);
     if fields.iter().all(|(_, field)| field.large().is_none()) {
         return json;

@@ -1,4 +1,4 @@
-//! The way of every change to the database and back: group commit, the log of events, lookups, large values, memory.
+//! Writes to the database and reads from it: group commit, the log of events, lookups, large values, and the memory for them.
 
 pub mod burst;
 pub mod commit;

@@ -49,7 +49,7 @@ impl Hub {
         state.event_appender.append(&self.config.namespace, start, rows, batch);
     }
 
-    /// Returns the newer of two event ids. An id that is malformed or of another namespace counts as the older one.
+    /// Returns the newer of two event ids. An id that is malformed or of another namespace counts as older.
     pub fn newer_event_id(&self, one: Option<String>, other: Option<String>) -> Option<String> {
         let ids = &self.turn().events.ids;
         one.into_iter().chain(other).max_by_key(|id| ids.parse(id))
@@ -63,8 +63,8 @@ impl Hub {
         if to_load().is_none() {
             return Ok(());
         }
-        // One client loads the rows for all waiting clients. If the read fails, it fails for all of them: in an outage, each would
-        // otherwise wait for the same timeout again.
+        // One client loads the rows for all waiting clients. If this read fails, all of these clients get the error: in an
+        // outage, each client would otherwise wait for the same timeout again.
         let requested_at = self.rt.now();
         let mut last_failure = self.log_reads.lock().await;
         let failed_during_wait = |failed_at| requested_at < failed_at && failed_at <= self.rt.now();

@@ -88,20 +88,20 @@ async fn a_query_without_a_result_for_five_seconds_is_a_stall_until_it_ends() {
     let (db, retrying, environment) = retrying();
     db.fail(BatchKind::Writes, retryable_error());
     retrying.batch(&mut write()).await.unwrap();
-    assert_eq!(retrying.stalled_until(environment.now()), None, "a short fault is no stall");
+    assert_eq!(retrying.last_stalled_at(environment.now()), None, "a short fault is no stall");
     db.hold_results(BatchKind::Writes);
     let mut batch = write();
     let mut query = Box::pin(retrying.batch(&mut batch));
     assert!(futures::poll!(&mut query).is_pending());
     environment.advance(4_999);
-    assert_eq!(retrying.stalled_until(environment.now()), None);
+    assert_eq!(retrying.last_stalled_at(environment.now()), None);
     environment.advance(1);
-    assert_eq!(retrying.stalled_until(environment.now()), Some(environment.now()));
+    assert_eq!(retrying.last_stalled_at(environment.now()), Some(environment.now()));
     db.release_results();
     query.await.unwrap();
     let ended_at = environment.now();
     environment.advance(60_000);
-    assert_eq!((retrying.stalled_until(environment.now()), retrying.is_unreachable()), (Some(ended_at), false));
+    assert_eq!((retrying.last_stalled_at(environment.now()), retrying.is_unreachable()), (Some(ended_at), false));
 }
 
 #[tokio::test]
@@ -112,12 +112,15 @@ async fn an_outage_is_a_stall_until_a_query_succeeds() {
     }
     run(&retrying, BatchKind::Writes).await.unwrap_err();
     environment.advance(60_000);
-    assert_eq!((retrying.stalled_until(environment.now()), retrying.is_unreachable()), (Some(environment.now()), true));
+    assert_eq!(
+        (retrying.last_stalled_at(environment.now()), retrying.is_unreachable()),
+        (Some(environment.now()), true)
+    );
     retrying.probe().await;
     assert!(retrying.is_unreachable());
     db.repair();
     retrying.probe().await;
-    assert!(retrying.stalled_until(environment.now()).is_some_and(|at| at < environment.now()));
+    assert!(retrying.last_stalled_at(environment.now()).is_some_and(|at| at < environment.now()));
 }
 
 #[tokio::test]
@@ -143,7 +146,7 @@ async fn a_leaked_query_counts_as_a_stall_only_until_the_next_query_after_its_ti
     std::mem::forget(query);
     db.release_results();
     environment.advance(DB_RETRY_MS + DB_TIMEOUT_MS + 1);
-    assert!(retrying.stalled_until(environment.now()).is_some());
+    assert!(retrying.last_stalled_at(environment.now()).is_some());
     run(&retrying, BatchKind::Reads).await.unwrap();
-    assert_eq!(retrying.stalled_until(environment.now()), None);
+    assert_eq!(retrying.last_stalled_at(environment.now()), None);
 }

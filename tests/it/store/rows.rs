@@ -9,7 +9,7 @@ use crate::support::store::{
     Cache, NoEffect, commit, commit_as, json, load_by_tag, load_summaries, memory, message, other_namespace, put,
     put_messages, queue_of, seqs, session, stored, team_namespace,
 };
-use session_gateway_hub::model::large::StoredField;
+use session_gateway_hub::model::large::InlineOrLarge;
 use session_gateway_hub::model::machine::Machine;
 use session_gateway_hub::model::message::Message;
 use session_gateway_hub::model::session::{ControlMode, Session};
@@ -30,7 +30,7 @@ async fn a_session_is_read_as_it_was_written() {
         thinking: true,
         mode: Some(ControlMode::Local),
         metadata_version: 5,
-        agent_state: StoredField::Inline(json(r#"{"requests":{}}"#)),
+        agent_state: InlineOrLarge::Inline(json(r#"{"requests":{}}"#)),
         agent_state_version: 6,
         todos: Some(json("[]")),
         permission_mode: Some("plan".into()),
@@ -44,8 +44,14 @@ async fn a_session_is_read_as_it_was_written() {
         load_summaries(&db, &team_namespace()).await.unwrap().iter().map(SessionSummary::of).collect();
     assert_eq!(summaries, [SessionSummary::of(&SummaryFields::of(&full))]);
 
-    let changed =
-        Session { metadata: StoredField::Null, todos: None, mode: None, permission_mode: None, active: false, ..full };
+    let changed = Session {
+        metadata: InlineOrLarge::Null,
+        todos: None,
+        mode: None,
+        permission_mode: None,
+        active: false,
+        ..full
+    };
     put(&db, &changed).await;
     assert_eq!(stored(&db, "s").await, changed);
 }
@@ -62,7 +68,7 @@ async fn small_columns_are_written_without_the_other_columns_of_the_row() {
         active_at: 9,
         thinking_at: 9,
         permission_mode: Some("plan".into()),
-        metadata: StoredField::Inline(json(r#"{"path":"/else","host":"box"}"#)),
+        metadata: InlineOrLarge::Inline(json(r#"{"path":"/else","host":"box"}"#)),
         metadata_version: 2,
         ..session("s", "/code")
     };
@@ -78,8 +84,8 @@ async fn json_is_stored_byte_for_byte() {
     let db = Sqlite::with_schema();
     let text = r#"{ "z":12345678901234567890.10, "a":1e400,"a":"\ud800 \u0000 \/","__proto__":{"é":"🦀"},"":[ ] }"#;
     let opaque = Session {
-        metadata: StoredField::Inline(json(text)),
-        agent_state: StoredField::Inline(json(text)),
+        metadata: InlineOrLarge::Inline(json(text)),
+        agent_state: InlineOrLarge::Inline(json(text)),
         todos: Some(json("[ 1.0 ]")),
         ..session("s", "/code")
     };
@@ -228,9 +234,9 @@ async fn a_machine_is_read_as_it_was_written_and_only_in_its_namespace() {
         seq: 4,
         active: true,
         active_at: 5,
-        metadata: StoredField::Inline(json(r#"{"host":"box","z":1.0}"#)),
+        metadata: InlineOrLarge::Inline(json(r#"{"host":"box","z":1.0}"#)),
         metadata_version: 2,
-        runner_state: StoredField::Inline(json(r#"{"pid":12345678901234567890}"#)),
+        runner_state: InlineOrLarge::Inline(json(r#"{"pid":12345678901234567890}"#)),
         runner_state_version: 3,
         ..Machine::new("m".into(), team_namespace(), 1_000)
     };

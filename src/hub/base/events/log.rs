@@ -25,7 +25,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Creates a log of the events after `start`, of which those up to `last` are only in the database.
+    /// Creates a log of the events after `start`. The events up to `last` are only in the database.
     pub fn new(start: u64, last: u64, idle_since: Option<u64>) -> Self {
         Self { start, idle_since, floor: last, has_older_rows: last > start, ..Self::default() }
     }
@@ -47,11 +47,11 @@ impl Log {
 
     fn trim(&mut self) {
         while let Some((number, event)) = self.events.front() {
-            let rest = self.bytes - event.body.text_bytes();
-            if self.events.len() <= RETAINED_EVENTS && rest < RETAINED_BYTES {
+            let remaining_bytes = self.bytes - event.body.text_bytes();
+            if self.events.len() <= RETAINED_EVENTS && remaining_bytes < RETAINED_BYTES {
                 break;
             }
-            (self.floor, self.has_older_rows, self.bytes) = (*number, false, rest);
+            (self.floor, self.has_older_rows, self.bytes) = (*number, false, remaining_bytes);
             self.events.pop_front();
         }
     }
@@ -62,8 +62,8 @@ impl Log {
         (self.bytes, self.floor, self.has_older_rows) = (0, number, false);
     }
 
-    /// Whether the event with this number is known, and all later events are in memory. The event of a client may be unknown if the
-    /// database was restored to an earlier time.
+    /// Whether the event with this number is known, and all later events are in memory. The last event of a client may be
+    /// unknown, because the database was restored to an earlier time.
     pub fn can_resume_from(&self, number: u64) -> bool {
         number == self.floor || self.events.binary_search_by_key(&number, |(known, _)| *known).is_ok()
     }
@@ -72,7 +72,7 @@ impl Log {
         self.events.iter().filter(move |(known, _)| *known > number)
     }
 
-    /// Returns which rows a client needs to resume from `number`: those after the first number, up to the second.
+    /// Returns which rows a client needs to resume from `number`: the rows after the first number, up to the second number.
     pub fn rows_to_load(&self, number: u64) -> Option<(u64, u64)> {
         let is_older = self.has_older_rows && (self.start..self.floor).contains(&number);
         is_older.then_some((self.start, self.floor))

@@ -18,7 +18,7 @@ pub const HEAD_KEY: &str = "events";
 /// What the hub must do after an input of the [`EventStream`].
 #[derive(Debug, PartialEq)]
 pub enum Action {
-    /// Send an event to the web clients that subscribed to it. Its id has this number.
+    /// Send an event to the web clients that subscribed to it. The event's id has this number.
     Send(u64, Arc<Event>),
     /// Notify all web clients that they have missed the events up to this number. The id of the notice has this number.
     Gap(u64),
@@ -32,7 +32,7 @@ pub struct Read {
     /// The connected web clients have received all events up to this number. `None` if no web client is connected: only the number
     /// of the last event must be read.
     pub after: Option<u64>,
-    /// The last number of the batch that caused the read. It distinguishes this read from an earlier one with the same `after`.
+    /// The last number of the batch that caused the read. Distinguishes this read from an earlier read with the same `after`.
     batch_end: u64,
 }
 
@@ -133,7 +133,7 @@ impl EventStream {
     /// If it did, returns the number up to which the caller must delete the rows; the caller must also store the head.
     pub fn on_log_alarm(&mut self, now: u64) -> Option<u64> {
         self.logging_ends_at().filter(|end| *end <= now)?;
-        // Separates this log from the next one, which may start before the rows of this one are deleted.
+        // Separates this log from the next log, which may start before the rows of this log are deleted.
         let last = self.next_unused(now);
         if self.pending_read().is_some() {
             // The number of the last logged event is unknown, and the next log must start after it.
@@ -147,10 +147,10 @@ impl EventStream {
     /// event before it, and not logged.
     pub fn on_committed(&mut self, number: Option<u64>, event: impl FnOnce() -> Event) -> Option<Action> {
         self.last_published = number.unwrap_or(self.last_published);
-        (self.phase != Phase::Off).then(|| self.send(number, event()))
+        (self.phase != Phase::Off).then(|| self.log_and_send(number, event()))
     }
 
-    fn send(&mut self, number: Option<u64>, event: Event) -> Action {
+    fn log_and_send(&mut self, number: Option<u64>, event: Event) -> Action {
         let event = Arc::new(event);
         if let Some(number) = number {
             self.log.push(number, &event);
@@ -164,7 +164,7 @@ impl EventStream {
         self.log.push_gap(number);
     }
 
-    /// A batch failed. `may_have_committed`: its outcome is unknown.
+    /// A batch failed. `may_have_committed`: the outcome of the batch is unknown.
     pub fn on_failed(&mut self, may_have_committed: bool) -> Option<Action> {
         let batch_end = std::mem::replace(&mut self.last_reserved, self.last_published);
         if !may_have_committed || batch_end == self.last_published || self.phase == Phase::Off {
@@ -197,7 +197,7 @@ impl EventStream {
                 Some(events) => {
                     for (number, event) in events {
                         self.last_published = number;
-                        actions.push(self.send(Some(number), event));
+                        actions.push(self.log_and_send(Some(number), event));
                     }
                 }
                 None => {
@@ -262,9 +262,9 @@ impl EventStream {
 
 /// Queries.
 impl EventStream {
-    /// Encodes the state that the next instance needs: `off N`, or `on START`, or `on START IDLE_SINCE`. The numbers of all logged
-    /// events are at most N; those of the current log are above START. IDLE_SINCE is the time, in Unix milliseconds, when the last web
-    /// client disconnected.
+    /// Encodes the state that the next instance needs: `off N`, or `on START`, or `on START IDLE_SINCE`. The numbers of all
+    /// logged events are at most N; the numbers of the current log are above START. IDLE_SINCE is the time, in Unix
+    /// milliseconds, when the last web client disconnected.
     pub fn head(&self) -> String {
         match (self.phase, self.log.idle_since) {
             (Phase::Off, _) => format!("off {}", self.last_used),

@@ -19,7 +19,7 @@ fn namespace() -> Namespace {
 }
 
 /// A stream that continues after event 100.
-fn woken(head: &str, last_published: Option<u64>) -> EventStream {
+fn woken_stream(head: &str, last_published: Option<u64>) -> EventStream {
     let mut stream = EventStream::new(&namespace(), NOW);
     stream.on_wake(head, last_published);
     stream
@@ -33,7 +33,7 @@ struct StoredStream {
 
 impl StoredStream {
     fn new() -> Self {
-        let mut stream = woken("off 99", None);
+        let mut stream = woken_stream("off 99", None);
         assert!(stream.on_client_connected());
         Self { stream, rows: Vec::new() }
     }
@@ -46,13 +46,13 @@ impl StoredStream {
         numbers.zip(events).collect()
     }
 
-    /// Writes a batch with events of these sizes. Returns the numbers of those that are sent.
+    /// Writes a batch with events of these sizes. Returns the numbers of the events that are sent.
     fn commit(&mut self, sizes: &[usize]) -> Vec<u64> {
         let events = self.write(sizes).into_iter();
-        sent(events.filter_map(|(number, event)| self.stream.on_committed(Some(number), || event)))
+        sent_numbers(events.filter_map(|(number, event)| self.stream.on_committed(Some(number), || event)))
     }
 
-    /// The end of the pending read.
+    /// Ends the pending read: the stream gets the rows that the read selects.
     fn finish_read(&mut self) -> Vec<Action> {
         let read = self.stream.pending_read().unwrap();
         let after = read.after.unwrap_or_default();
@@ -60,9 +60,9 @@ impl StoredStream {
         self.stream.on_rows_read(read, &rows)
     }
 
-    /// The stream after a restart without clients, with all rows loaded.
+    /// Returns the stream after a restart without clients. All rows are loaded.
     fn restarted(&self) -> EventStream {
-        let mut restarted = Self { stream: woken(&self.stream.head(), None), rows: self.rows.clone() };
+        let mut restarted = Self { stream: woken_stream(&self.stream.head(), None), rows: self.rows.clone() };
         assert_eq!(restarted.finish_read(), []);
         assert_eq!(restarted.stream.last_published, self.stream.last_published);
         if let Some((after, up_to)) = restarted.stream.log.rows_to_load(100) {
@@ -73,7 +73,7 @@ impl StoredStream {
     }
 }
 
-fn sent(actions: impl IntoIterator<Item = Action>) -> Vec<u64> {
+fn sent_numbers(actions: impl IntoIterator<Item = Action>) -> Vec<u64> {
     let number = |action| match action {
         Action::Send(number, _) => number,
         other => panic!("{other:?}"),
@@ -82,7 +82,7 @@ fn sent(actions: impl IntoIterator<Item = Action>) -> Vec<u64> {
 }
 
 /// The numbers of the events in memory.
-fn numbers(stream: &EventStream) -> Vec<u64> {
+fn event_numbers(stream: &EventStream) -> Vec<u64> {
     stream.events_after(0).map(|(number, _)| *number).collect()
 }
 
@@ -91,7 +91,7 @@ fn bytes(stream: &EventStream) -> usize {
 }
 
 /// The smallest number from which a client can resume.
-fn floor(stream: &EventStream) -> u64 {
+fn first_resumable(stream: &EventStream) -> u64 {
     (0..10_000).find(|number| stream.log.can_resume_from(*number)).unwrap()
 }
 
@@ -117,13 +117,13 @@ fn a_read_that_began_before_the_last_failure_is_ignored() {
     stored.stream.on_failed(true);
     assert_eq!(stored.stream.on_rows_read(first, &[]), []);
     assert!(stored.stream.pending_read().is_some());
-    assert_eq!(sent(stored.finish_read()), [102]);
+    assert_eq!(sent_numbers(stored.finish_read()), [102]);
 }
 
 #[test]
 fn a_malformed_head_is_ignored() {
     for malformed in ["", "on", "on x", "on 1 x", "on 1 2 3", "off", "off x", "off 1 2", "1"] {
-        let stream = woken(malformed, None);
+        let stream = woken_stream(malformed, None);
         assert_eq!((stream.phase, stream.last_published()), (Phase::Off, 0), "{malformed:?}");
     }
 }
@@ -157,13 +157,13 @@ fn loaded_events_come_before_those_published_during_the_read() {
     let mut stored = StoredStream::new();
     stored.commit(&[1, 1]);
     let older = stored.rows.clone();
-    stored.stream = woken(&stored.stream.head(), None);
+    stored.stream = woken_stream(&stored.stream.head(), None);
     stored.finish_read();
     let (_, up_to) = stored.stream.log.rows_to_load(101).unwrap();
     assert_eq!(stored.commit(&[1]), [103]);
     for _ in 0..2 {
         stored.stream.on_older_rows_read(up_to, older.clone());
-        assert_eq!((floor(&stored.stream), numbers(&stored.stream)), (100, vec![101, 102, 103]));
+        assert_eq!((first_resumable(&stored.stream), event_numbers(&stored.stream)), (100, vec![101, 102, 103]));
     }
     assert!(stored.stream.log.rows_to_load(99).is_none(), "the log starts after 100");
 }
@@ -184,7 +184,7 @@ fn a_large_batch_is_split_into_rows() {
     stored.commit(&[1, 100_000, 100_000, 100_000, 700_000, 1, 1]);
     let rows: Vec<(u64, u64, usize)> = stored.rows.iter().map(|row| (row.floor, row.last, row.events)).collect();
     assert_eq!(rows, [(100, 103, 3), (103, 104, 1), (104, 105, 1), (105, 107, 2)]);
-    assert_eq!(numbers(&stored.restarted()), (101..=107).collect::<Vec<_>>());
+    assert_eq!(event_numbers(&stored.restarted()), (101..=107).collect::<Vec<_>>());
 }
 
 #[test]
@@ -196,9 +196,9 @@ fn only_the_end_of_a_batch_larger_than_the_log_is_written() {
     assert!((RETAINED_BYTES..RETAINED_BYTES + 2 * MAX_LOG_ROW_BYTES).contains(&bytes), "{bytes}");
     let start = stored.rows[1].floor;
     let restarted = stored.restarted();
-    assert_eq!((floor(&restarted), restarted.last_published()), (start, 181));
-    assert_eq!(numbers(&restarted), (start + 1..=181).collect::<Vec<_>>());
-    assert!(floor(&stored.stream) <= start);
+    assert_eq!((first_resumable(&restarted), restarted.last_published()), (start, 181));
+    assert_eq!(event_numbers(&restarted), (start + 1..=181).collect::<Vec<_>>());
+    assert!(first_resumable(&stored.stream) <= start);
 }
 
 #[test]
@@ -207,15 +207,15 @@ fn an_event_larger_than_a_row_is_a_gap() {
     stored.commit(&[1]);
     assert_eq!(stored.commit(&[1, MAX_LOGGED_EVENT_BYTES, 1]), [102, 103, 104], "all are sent");
     for stream in [&stored.stream, &stored.restarted()] {
-        assert_eq!((numbers(stream), floor(stream)), (vec![104], 103));
+        assert_eq!((event_numbers(stream), first_resumable(stream)), (vec![104], 103));
     }
     let gap = &stored.rows[2];
     assert!(gap.body.is_empty() && decode(gap).is_none());
     stored.commit(&[MAX_LOGGED_EVENT_BYTES]);
     for stream in [&stored.stream, &stored.restarted()] {
-        assert_eq!((numbers(stream), floor(stream)), (vec![], 105));
+        assert_eq!((event_numbers(stream), first_resumable(stream)), (vec![], 105));
     }
     stored.commit(&[MAX_LOGGED_EVENT_BYTES - 2]);
-    assert_eq!((numbers(&stored.stream), floor(&stored.stream)), (vec![106], 105));
+    assert_eq!((event_numbers(&stored.stream), first_resumable(&stored.stream)), (vec![106], 105));
     assert!(stored.rows.iter().all(|row| row.body.len() < 2_000_000));
 }

@@ -13,8 +13,8 @@ use crate::hub::base::peers::subscription::{Format, Subscription};
 use crate::hub::base::ports::ConnId;
 use crate::model::owner::Owner;
 
-/// The client at the other end of a socket. The socket's attachment stores it across hibernation. The serialized names must not
-/// change: attachments survive a deploy.
+/// The client at the other end of a socket. The socket's attachment stores the peer across hibernation. The serialized names
+/// must not change: attachments survive a deploy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Peer {
@@ -75,7 +75,7 @@ fn is_zero(count: &u32) -> bool {
 #[derive(Debug)]
 pub struct Connection {
     pub peer: Peer,
-    /// Frames that were received while an earlier one was being handled.
+    /// Frames that were received while an earlier frame was being handled.
     pub queue: FrameQueue,
     /// Whether a frame of this socket is being handled.
     pub busy: bool,
@@ -180,8 +180,8 @@ impl Connections {
         next
     }
 
-    /// Returns a receiver that resolves when all frames that a socket has sent so far have been handled. `None` if all of them
-    /// have.
+    /// Returns a receiver that resolves when all frames that a socket has sent so far have been handled. `None` if all
+    /// these frames have been handled.
     pub fn wait_for_frames(&mut self, conn: ConnId) -> Option<oneshot::Receiver<()>> {
         let connection = self.all.get_mut(&conn).or_else(|| self.closed.get_mut(&conn))?;
         connection.busy.then(|| connection.queue.add_waiter())

@@ -49,7 +49,7 @@ impl FrameQueue {
         self.entries.push_back(QueueEntry::Frame(frame));
     }
 
-    /// Removes and returns the next frame. Call it when all earlier ones have been handled.
+    /// Removes and returns the next frame. Must be called only when all earlier frames have been handled.
     pub fn pop(&mut self) -> Option<QueuedFrame> {
         loop {
             match self.entries.pop_front()? {

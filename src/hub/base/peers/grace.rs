@@ -37,8 +37,8 @@ impl GracePeriods {
         }
     }
 
-    /// Starts the grace period of a session or machine after a restart of the hub. `disconnected_at` is the time when its
-    /// last socket closed before the restart; `None` if the restart closed the socket.
+    /// Starts the grace period of a session or machine after a restart of the hub. `disconnected_at`: when the last socket of
+    /// the session or machine closed; `None` if the restart closed the socket.
     pub fn owner_lost(&mut self, owner: Owner, disconnected_at: Option<u64>, now: u64) {
         let until = disconnected_at.map_or(now + RESTART_GRACE_MS, |at| at + RECONNECT_GRACE_MS);
         if until > now {
@@ -75,7 +75,8 @@ impl GracePeriods {
     }
 
     /// Returns a receiver that resolves when the method is registered; `None` if the method is not in its grace period. The
-    /// receiver is canceled at the deadline, or as soon as the grace period has ended and [`RECONNECT_GRACE_MS`] have passed.
+    /// receiver is canceled at the deadline, or earlier when the grace period has ended and the call has waited for
+    /// [`RECONNECT_GRACE_MS`].
     pub fn wait_for_method(
         &mut self,
         owner: &Owner,

@@ -176,8 +176,8 @@ impl Rpc {
         self.pending.remove(&call.ack);
     }
 
-    /// Completes a call with the arguments of its acknowledgement. Ignores late acknowledgements and those from other
-    /// sockets.
+    /// Completes a call with the arguments of its acknowledgement. Ignores late acknowledgements, and acknowledgements from
+    /// another socket than the call's.
     pub fn complete(&mut self, conn: ConnId, ack: u64, args: &[&serde_json::value::RawValue]) {
         if let Some(call) = self.take_pending(conn, ack) {
             let result = read_result(args).ok_or(RpcError::InvalidResult(call.method));

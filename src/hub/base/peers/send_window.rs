@@ -1,15 +1,15 @@
 //! Backpressure: how many bytes a WebSocket client was sent and has not acknowledged.
 //!
-//! The runtime has no `bufferedAmount`, and buffers without limit for a client that does not read. So clients acknowledge:
-//! each frame of a web client acknowledges the oldest unacknowledged heartbeat, and each pong of a CLI the oldest unacknowledged
-//! ping, with everything that was sent before that heartbeat or ping.
+//! The runtime has no `bufferedAmount`, and buffers without limit for a client that does not read. So clients acknowledge: each
+//! frame of a web client acknowledges the oldest unacknowledged heartbeat, and each pong of a CLI acknowledges the oldest
+//! unacknowledged ping. Everything that was sent before that heartbeat or ping is then acknowledged, too.
 
 use std::collections::VecDeque;
 
 use crate::limits::{MAX_UNACKED_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS};
 
-/// The unacknowledged bytes, replies included, above which the hub disconnects a CLI that sends another frame. The largest
-/// update fits beside [`MAX_UNACKED_BYTES`].
+/// If a CLI has more unacknowledged bytes than this, replies included, and sends another frame, the hub disconnects the CLI.
+/// Large enough for the largest update in addition to [`MAX_UNACKED_BYTES`].
 const MAX_UNACKED_BYTES_WITH_REPLIES: usize = 3 * MAX_UNACKED_BYTES;
 /// The sent bytes after which a CLI gets an extra ping: [`PING_INTERVAL_MS`](crate::limits::PING_INTERVAL_MS) is too long to measure a backlog.
 const PING_AFTER_BYTES: usize = 2 * 1024 * 1024;

@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 use crate::limits::{HEARTBEAT_INTERVAL_MS, MIN_ATTACHMENT_WRITE_INTERVAL_MS};
 use crate::model::event::Audience;
 
-/// How long a visibility report is valid if the client acknowledges heartbeats or names its device, in milliseconds: two
-/// heartbeats and 15 s.
-const HEARTBEAT_ACK_TIMEOUT_MS: u64 = 2 * HEARTBEAT_INTERVAL_MS + 15_000;
-/// How long a visibility report of any other client, such as one of SSE, is valid, in milliseconds: the lifetime of a JWT.
-const VISIBILITY_TIMEOUT_MS: u64 = 15 * 60_000;
+/// How long a visibility report is valid, in milliseconds, if the client acknowledges heartbeats or names its device. Two
+/// heartbeat intervals, and 15 s for the acknowledgement.
+const SHORT_VISIBILITY_MS: u64 = 2 * HEARTBEAT_INTERVAL_MS + 15_000;
+/// How long a visibility report of any other client is valid, in milliseconds. Equals the lifetime of a JWT.
+const LONG_VISIBILITY_MS: u64 = 15 * 60_000;
 
 /// The format of the events that a web client receives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ pub struct Subscription {
     /// Whether the client has ever acknowledged a heartbeat.
     #[serde(rename = "answers")]
     pub acks_heartbeats: bool,
-    /// The device, as the client names it.
+    /// The id of the client's device, which the client chooses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
     /// The id of the device whose token opened the stream. Not the client's name of its device.
@@ -70,13 +70,13 @@ impl Subscription {
     /// Whether the client's last report is `visible` and still valid. A report expires, because a page on a closed laptop
     /// cannot report `hidden`.
     pub fn counts_as_visible(&self, now: u64) -> bool {
-        let confirms_visibility = self.acks_heartbeats || self.device.is_some();
-        let timeout_ms = if confirms_visibility { HEARTBEAT_ACK_TIMEOUT_MS } else { VISIBILITY_TIMEOUT_MS };
-        self.reported_visible && now < self.visibility_confirmed_at + timeout_ms
+        let expires_soon = self.acks_heartbeats || self.device.is_some();
+        let lifetime_ms = if expires_soon { SHORT_VISIBILITY_MS } else { LONG_VISIBILITY_MS };
+        self.reported_visible && now < self.visibility_confirmed_at + lifetime_ms
     }
 
-    /// Whether the client may be on the same device as a push subscription that names `device`. A client or a push subscription
-    /// that names no device may be on any device.
+    /// Whether the client and a push subscription may be on the same device. `device`: the device that the push subscription
+    /// names. A client or push subscription that names no device may be on any device.
     pub fn may_be_on(&self, device: Option<&str>) -> bool {
         self.device.is_none() || device.is_none() || self.device.as_deref() == device
     }
@@ -118,14 +118,14 @@ mod tests {
             subscription.counts_as_visible(time - 1) && !subscription.counts_as_visible(time)
         };
         subscription.set_visibility(true, 1_000);
-        assert!(expires_exactly_at(&subscription, 1_000 + VISIBILITY_TIMEOUT_MS));
+        assert!(expires_exactly_at(&subscription, 1_000 + LONG_VISIBILITY_MS));
         assert!(subscription.record_heartbeat_ack(1_500), "the first acknowledgement is always written");
-        assert!(expires_exactly_at(&subscription, 1_500 + HEARTBEAT_ACK_TIMEOUT_MS));
+        assert!(expires_exactly_at(&subscription, 1_500 + SHORT_VISIBILITY_MS));
         assert!(!subscription.record_heartbeat_ack(2_499) && subscription.record_heartbeat_ack(2_500));
-        assert!(expires_exactly_at(&subscription, 2_500 + HEARTBEAT_ACK_TIMEOUT_MS));
+        assert!(expires_exactly_at(&subscription, 2_500 + SHORT_VISIBILITY_MS));
         subscription.set_visibility(false, 3_000);
         assert!(!subscription.counts_as_visible(3_000) && !subscription.record_heartbeat_ack(9_000));
         subscription.set_visibility(true, 900_000);
-        assert!(expires_exactly_at(&subscription, 900_000 + HEARTBEAT_ACK_TIMEOUT_MS));
+        assert!(expires_exactly_at(&subscription, 900_000 + SHORT_VISIBILITY_MS));
     }
 }

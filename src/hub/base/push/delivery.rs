@@ -9,10 +9,11 @@ use crate::limits::{MAX_PUSH_ATTEMPTS, MAX_PUSH_FAILURES, MAX_PUSH_RETRY_MS, SHO
 use crate::push::endpoint::EndpointId;
 use crate::push::payload::{MAX_PAYLOAD_BYTES, Notification};
 
-/// How long after a toast a push to the same device is held back, in milliseconds. A page is in use for as long after its last
-/// input.
+/// How long a push is held back after a toast on the same device, in milliseconds. A page reports `visible` for the same time
+/// after its last input.
 const PUSH_HOLD_MS: u64 = 60_000;
-/// The delay after the first attempt, in milliseconds. It is four times as long after each further one.
+/// The delay after the first failed attempt, in milliseconds. After each further failed attempt, the delay is four times
+/// as long as before.
 const FIRST_PUSH_RETRY_MS: u64 = 5_000;
 
 /// The reason of a failure when the subscription was deleted before the notification was sent to it.
@@ -182,8 +183,8 @@ impl Delivery {
         (!self.in_flight).then_some(first_target.max(self.due_at))
     }
 
-    /// Whether the notification was sent to no push service, or is held back on a device. A notification that replaces it then
-    /// takes over its permission requests.
+    /// Whether the notification was sent to no push service, or is held back on a device. If so, a newer notification that
+    /// replaces this one takes over its permission requests.
     pub fn is_undelivered(&self) -> bool {
         let is_attempted = self.targets.iter().any(|target| target.attempts > 0);
         let is_unsent = self.sent_count == 0 && self.failure_count() == 0 && !is_attempted;
@@ -216,7 +217,7 @@ impl Delivery {
         needs_toast
     }
 
-    /// Returns the outcome, if no target is left except those that are held back.
+    /// Returns the outcome of a delivery that is done, or whose remaining targets are held back.
     pub fn outcome(&self) -> DeliveryOutcome {
         match (self.sent_count, self.failure_count()) {
             (0, 0) => DeliveryOutcome::Toast,

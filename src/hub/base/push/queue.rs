@@ -6,7 +6,8 @@ use crate::hub::base::push::delivery::{Delivery, Target};
 use crate::limits::{MAX_HELD_PUSHES, MAX_QUEUED_PUSHES, PUSH_COOLDOWN_MS};
 use crate::push::payload::{Notification, NotificationKind};
 
-/// How long a permission request waits for further ones of its session, in milliseconds (PROTOCOL-PUSH.md "Push notifications").
+/// How long the notification of a permission request waits for further requests of the session, in milliseconds
+/// (PROTOCOL-PUSH.md "Push notifications").
 const PUSH_DEBOUNCE_MS: u64 = 500;
 
 /// The queued notifications, by id. Ids grow with time.
@@ -41,7 +42,7 @@ impl Queue {
         self.cooldowns.insert(session, until);
     }
 
-    /// Queues a notification, in place of earlier ones of the same kind and session: the browser replaces them, too.
+    /// Queues a notification, in place of earlier notifications of the same kind and session, which the browser replaces, too.
     /// `is_recorded`: see [`Delivery::is_recorded`].
     pub fn enqueue(&mut self, mut notification: Notification, now: u64, is_recorded: bool) -> EnqueueResult {
         if notification.kind == NotificationKind::Ready
@@ -59,7 +60,7 @@ impl Queue {
         let mut due_at = if kind == NotificationKind::Permission { now + PUSH_DEBOUNCE_MS } else { now };
         for (_, delivery) in replaced.iter().filter(|(_, delivery)| delivery.is_undelivered()) {
             notification.supersede(&delivery.notification);
-            // A series of requests must not keep delaying the first one.
+            // A series of requests must not keep delaying the first request.
             due_at = due_at.min(delivery.next_round_at().unwrap_or(delivery.due_at));
         }
         let id = self.next_id(now);
@@ -116,7 +117,7 @@ impl Queue {
         true
     }
 
-    /// Puts a delivery back after a round, to be recorded. Returns the delivery if it was replaced during the round.
+    /// Puts a delivery back after a round, marked as recorded. Returns the delivery if it was replaced during the round.
     pub fn put_back(&mut self, id: u64, delivery: Delivery) -> Option<Delivery> {
         let Some(queued) = self.deliveries.get_mut(&id) else { return Some(delivery) };
         *queued = Delivery { in_flight: false, is_recorded: true, ..delivery };
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_limited_target_has_no_attempt_and_its_request_goes_to_the_replacement() {
+    fn a_rate_limit_counts_no_attempt_and_a_newer_notification_takes_over_the_request() {
         let request = |id: &str| Notification::permission("s", "demo", id, "shell");
         let mut queue = Queue::default();
         assert!(matches!(queue.enqueue(request("r1"), 0, true), EnqueueResult::Queued { .. }));

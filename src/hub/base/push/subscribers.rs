@@ -9,7 +9,7 @@ use crate::store::push::PushSubscription;
 /// How long the hub assumes that there are no subscribers after it read none, in milliseconds: a restored database may have some.
 const ASSUME_NO_SUBSCRIBERS_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// A push subscription, with what is derived from its endpoint.
+/// A push subscription, with the values that are derived from its endpoint.
 #[derive(Debug)]
 pub struct Subscriber {
     /// Identifies the endpoint in stored deliveries.

@@ -7,9 +7,10 @@ use futures::channel::oneshot;
 use crate::limits::MAX_PUSHES_PER_MINUTE;
 
 /// How many requests to push services a namespace has in flight. The platform opens at most six connections of an object at
-/// a time, and those to D1 are among them: one is reserved, so that slow push services cannot block the database.
+/// a time, including connections to D1. One is reserved for D1, so that slow push services cannot block the database.
 const MAX_PUSHES_IN_FLIGHT: usize = 5;
-/// How many requests a namespace has in flight to one push service, so that an unresponsive one leaves slots to the others.
+/// How many requests a namespace has in flight to one push service, so that an unresponsive push service leaves slots to
+/// others.
 const MAX_PUSHES_IN_FLIGHT_PER_SERVICE: usize = 3;
 
 const WINDOW_MS: u64 = 60_000;
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn at_most_five_slots_are_granted_and_the_service_with_the_fewest_is_first() {
+    fn at_most_five_slots_are_granted_and_the_next_goes_to_the_service_with_the_fewest() {
         let mut slots = SendSlots::default();
         let mut granted = [acquire(&mut slots, "a", 5), acquire(&mut slots, "b", 5), acquire(&mut slots, "c", 5)];
         assert_eq!(granted.each_mut().map(|of_service| count_granted(of_service)), [3, 2, 0]);

@@ -1,4 +1,5 @@
-//! Requests that wait for a session to become active: the request that resumes it, and other requests that wait for the same resume.
+//! Requests that wait for a session to become active: the request that resumes the session, and other requests that wait for
+//! the same resume.
 
 use futures::channel::oneshot;
 
@@ -28,20 +29,25 @@ impl Waiter {
 pub struct ActivationWaiters(Vec<Waiter>);
 
 impl ActivationWaiters {
-    /// Adds a waiter. The receiver resolves when one of the sessions is active, and is canceled at the deadline. `expects_report`: the
-    /// request waits for a connected CLI, so the receiver is also canceled when a CLI leaves the session.
-    pub fn wait(
-        &mut self,
-        ids: Vec<String>,
-        deadline: Option<u64>,
-        expects_report: bool,
-    ) -> oneshot::Receiver<Activation> {
+    /// Adds a request that waits for a CLI that a machine starts. The receiver resolves when one of the sessions is active, and
+    /// is canceled at the deadline.
+    pub fn add_start_waiter(&mut self, ids: Vec<String>, deadline: Option<u64>) -> oneshot::Receiver<Activation> {
+        self.add(ids, deadline, false)
+    }
+
+    /// Adds a request that waits for a report of a connected CLI. The receiver resolves when the session is active. It is
+    /// canceled at the deadline, or when a CLI leaves the session.
+    pub fn add_report_waiter(&mut self, id: &str, deadline: u64) -> oneshot::Receiver<Activation> {
+        self.add(vec![id.to_owned()], Some(deadline), true)
+    }
+
+    fn add(&mut self, ids: Vec<String>, deadline: Option<u64>, expects_report: bool) -> oneshot::Receiver<Activation> {
         let (sender, receiver) = oneshot::channel();
         self.0.push(Waiter { ids, deadline, expects_report, sender });
         receiver
     }
 
-    /// Cancels the requests that wait for a connected CLI of a session, because one has left the session.
+    /// Cancels the requests that wait for a report of a session by a connected CLI, because a CLI has left the session.
     pub fn cancel_report_waiters(&mut self, id: &str) {
         let canceled = self.0.iter_mut().filter(|waiter| waiter.expects_report && waiter.waits_for(id));
         canceled.for_each(|waiter| waiter.deadline = Some(0));

@@ -59,16 +59,16 @@ impl HubQueue {
 
     /// Returns the committed states of all changed sessions.
     pub fn committed_sessions(&self) -> HashMap<&str, &Committed<CachedSession>> {
-        oldest(self.before_images().map(|images| &images.sessions))
+        oldest_states(self.before_images().map(|images| &images.sessions))
     }
 
     /// Returns the committed states of all changed machines.
     pub fn committed_machines(&self) -> HashMap<&str, &Committed<Machine>> {
-        oldest(self.before_images().map(|images| &images.machines))
+        oldest_states(self.before_images().map(|images| &images.machines))
     }
 }
 
-fn oldest<'a, T: 'a>(
+fn oldest_states<'a, T: 'a>(
     images: impl DoubleEndedIterator<Item = &'a HashMap<String, Committed<T>>>,
 ) -> HashMap<&'a str, &'a Committed<T>> {
     images.rev().flatten().map(|(id, state)| (id.as_str(), state)).collect()

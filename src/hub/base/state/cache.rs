@@ -14,7 +14,7 @@ use crate::hub::base::state::evictions::{CurrentRead, Evictions, Key};
 use crate::hub::base::state::local_ids::LocalIds;
 use crate::hub::base::state::session_list::{ListRequest, SessionList, write_page};
 use crate::limits::{MAX_CACHED_BYTES, MAX_CACHED_SESSIONS, MIN_CACHED_BYTES};
-use crate::model::large::StoredField;
+use crate::model::large::InlineOrLarge;
 use crate::model::machine::Machine;
 use crate::model::order::sort_by;
 use crate::model::owner::Owner;
@@ -29,8 +29,8 @@ const MIN_CACHED_IDLE_SESSIONS: usize = 250;
 /// This many bytes of idle sessions stay in memory, even if sessions in use fill the cache, unless `max_bytes` is exceeded.
 const MIN_CACHED_IDLE_BYTES: usize = 4_000_000;
 
-/// Ranking is expensive. So [`Cache::evict`] ranks the sessions of a full cache only when the calls and the sessions that became
-/// inactive are more than a tenth of the sessions, or when the bytes have grown by a tenth of the limit.
+/// Ranking is expensive. So [`Cache::evict`] ranks the sessions of a full cache only if, since the last ranking, its calls plus
+/// the sessions that became inactive are more than a tenth of the sessions, or the bytes have grown by a tenth of the limit.
 const RANKING_DIVISOR: usize = 10;
 
 /// The sessions and machines of a namespace.
@@ -378,7 +378,7 @@ fn uncount<'a>(
 }
 
 fn machine_bytes(m: &Machine) -> usize {
-    let values = [&m.metadata, &m.runner_state].into_iter().filter_map(StoredField::json);
+    let values = [&m.metadata, &m.runner_state].into_iter().filter_map(InlineOrLarge::json);
     ENTRY_BYTES + m.id.len() + values.map(|value| value.text().len()).sum::<usize>()
 }
 

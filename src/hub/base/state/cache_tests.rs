@@ -48,11 +48,11 @@ fn the_counted_bytes_follow_every_change() {
     check(&mut cache);
     for length in [500, 20] {
         let text = Some(Json::of(&"x".repeat(length)));
-        cache.entry_mut("1", images).unwrap().session.metadata = StoredField::new(text.clone(), None);
+        cache.entry_mut("1", images).unwrap().session.metadata = InlineOrLarge::from_inline(text.clone());
         cache.entry_mut_unrecorded("2").unwrap().session.todos = text;
         check(&mut cache);
     }
-    cache.entry_mut("1", images).unwrap().session.metadata = StoredField::Null;
+    cache.entry_mut("1", images).unwrap().session.metadata = InlineOrLarge::Null;
     cache.remove("1", images);
     cache.remove("2", images);
     cache.insert(session(1));

@@ -8,7 +8,7 @@ use crate::hub::base::state::local_ids::LocalIds;
 use crate::hub::base::state::session_list::json_bytes;
 use crate::model::agent_state;
 use crate::model::json::Json;
-use crate::model::large::StoredField;
+use crate::model::large::InlineOrLarge;
 use crate::model::session::Session;
 use crate::model::summary::{SessionSummary, SummaryFields};
 
@@ -60,7 +60,7 @@ impl CachedSession {
         let entries = self.completed.iter().flat_map(|completed| completed.oldest_first());
         let entries = entries.map(|(id, entry)| (id, entry.raw()));
         let joined = agent_state::join(self.session.agent_state.json(), entries);
-        Session { agent_state: StoredField::new(joined, None), ..self.session.clone() }
+        Session { agent_state: InlineOrLarge::from_inline(joined), ..self.session.clone() }
     }
 
     pub(super) fn summary(&self) -> &SessionSummary {

@@ -1,4 +1,5 @@
-//! The record of a session's completed permission requests. Above its size limit, the oldest entries are removed.
+//! The *record* of a session in memory: its completed permission requests. If a record exceeds its size limit, its oldest
+//! entries are removed.
 
 use std::cell::LazyCell;
 use std::cmp::Ordering;
@@ -86,8 +87,9 @@ impl CompletedRequests {
     /// Returns copies of the received entries that are new or changed, newest first, at most [`MAX_COMPLETED_REQUESTS_BYTES`]. Skips
     /// entries that are as old as trimmed ones. Shortens entries above [`MAX_COMPLETED_REQUEST_BYTES`].
     ///
-    /// Entries without a time get the time `now`. Such an entry is certainly new if its request is in `pending`. A trim may have
-    /// removed the others before; so only the last of them are selected, as many as the record has room for, and none after a trim.
+    /// Entries without a time get the time `now`. Such an entry is certainly new if its request is pending in the state
+    /// `pending`. A trim may have removed any other entry without a time before. So only the last of these other entries are
+    /// selected: as many as the record has room for, and none after a trim.
     pub fn select<'a>(
         &mut self,
         received: impl DoubleEndedIterator<Item = (&'a str, &'a RawValue)>,
@@ -95,7 +97,7 @@ impl CompletedRequests {
         now: u64,
     ) -> Vec<(String, Json)> {
         let pending = LazyCell::new(|| agent_state::pending_ids(pending));
-        let mut room =
+        let mut free_bytes =
             if self.trimmed_up_to.is_some() { 0 } else { MAX_COMPLETED_REQUESTS_BYTES.saturating_sub(self.bytes()) };
         let mut selected: Vec<(u64, &str, Result<Json, &RawValue>)> = Vec::new();
         for (id, entry) in received.rev() {
@@ -107,9 +109,9 @@ impl CompletedRequests {
                 continue;
             }
             if completed_at.is_none() && !self.contains(id) && !pending.contains(id) {
-                // An entry that does not fit leaves no room for earlier ones.
-                room = room.saturating_sub(entry_bytes(id, text));
-                if room == 0 {
+                // An entry that does not fit leaves no room for earlier entries.
+                free_bytes = free_bytes.saturating_sub(entry_bytes(id, text));
+                if free_bytes == 0 {
                     continue;
                 }
             }
@@ -226,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_entries_without_a_time_that_fit_are_selected() {
+    fn of_the_entries_without_a_time_the_last_ones_are_selected_as_far_as_they_fit() {
         let entry = Json::parse(&format!("\"{}\"", "x".repeat(1_000_000))).unwrap();
         let small = Json::parse("{}").unwrap();
         let large = ["a", "b", "c"].map(|id| (id, entry.raw()));

@@ -1,11 +1,11 @@
-//! The latest evictions of sessions, by id and by tag. They show whether the result of a database read is stale: a session that was
-//! evicted during the read may have been loaded and changed in between.
+//! The latest evictions of sessions, by id and by tag. If a session was evicted during a read of the database, the result of
+//! the read may be stale: the session may have been loaded and changed in between.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// How many ids and tags of evicted sessions are remembered, about 50 bytes each. A read that began before the oldest of them is
-/// stale.
+/// How many ids and tags of evicted sessions are remembered, about 50 bytes each. A read that began before the oldest
+/// remembered eviction is stale.
 const MAX_TRACKED_EVICTIONS: usize = 20_000;
 
 /// The subject of a read. Only its hash is stored; a collision only repeats a read.

@@ -1,5 +1,5 @@
-//! Operations in flight for a session that must not run twice or at the same time. They are not part of the
-//! [`cache`](crate::hub::base::state::cache): a failed write clears the cache, but the operations continue.
+//! The operations in flight of each session, so that none of them runs twice, and no merge runs during a change. They are not
+//! part of the [`cache`](crate::hub::base::state::cache): a failed write clears the cache, but the operations continue.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -45,7 +45,7 @@ impl InFlight {
         self.remove_if_idle(session);
     }
 
-    /// Begins a resume. Returns false if another one is in flight.
+    /// Begins a resume. Returns false if another resume is in flight.
     pub fn begin_resume(&mut self, session: &str) -> bool {
         !std::mem::replace(&mut self.operations_of(session).is_resuming, true)
     }

@@ -1,5 +1,6 @@
-//! Live text: limits the rate of `message-delta` events. Keeps the text so far of each message for web clients that connect while the
-//! agent writes the message. Live text does not survive hibernation.
+//! Live text: the text of a message that an agent is writing, which its CLI sends in pieces (`message-delta`). This module
+//! limits the rate of these events, and keeps the text so far for web clients that connect. Live text does not survive
+//! hibernation.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,7 +12,8 @@ use crate::model::message::TextKind;
 
 /// How many bytes of delta text of a session are sent in a second. Further deltas are dropped.
 const MAX_DELTA_BYTES_PER_SECOND: usize = 128 * 1024;
-/// How many deltas a namespace sends to web clients in a second, counted for each client: the thread is shared.
+/// How many deltas a namespace sends to web clients in a second, counted for each client. Limited because all namespaces of an
+/// isolate share a thread.
 const MAX_SENT_DELTAS_PER_SECOND: usize = 2_000;
 /// How many bytes of delta text a namespace sends to web clients in a second, counted for each client.
 const MAX_SENT_DELTA_BYTES_PER_SECOND: usize = 4 * 1024 * 1024;
@@ -73,9 +75,9 @@ struct Rate {
 }
 
 impl LiveTexts {
-    /// Adds a delta to the text of its message. Returns the offset and text to send; `None` if the delta must be dropped because the
-    /// session exceeds its rate. A dropped delta moves the offset of the next one, so that web clients notice the gap. Half of a
-    /// surrogate pair at the end of the text is sent with the delta that continues it.
+    /// Adds a delta to the text of its message. Returns the offset and text to send; `None` if the delta must be dropped
+    /// because the session exceeds its rate. A dropped delta moves the offset of the next one, so that web clients notice the
+    /// gap. The first half of a surrogate pair at the end of a delta is sent with the next delta.
     pub fn receive(
         &mut self,
         delta: &ReceivedDelta<'_>,
@@ -166,7 +168,8 @@ impl LiveText {
 }
 
 impl LiveMessage {
-    /// Returns where a delta begins in the message, and its text, after the half of a surrogate pair that was held before.
+    /// Returns the text of a delta, and where it begins in the message. If half of a surrogate pair was held back before, the
+    /// text begins with this half.
     fn decode(&mut self, delta: &ReceivedDelta<'_>) -> Option<(u64, String)> {
         let length = self.end + u64::from(self.held_half.is_some());
         let mut start = delta.offset.unwrap_or(length);
@@ -258,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_has_a_rate_and_a_dropped_delta_leaves_a_gap() {
+    fn a_delta_above_the_rate_of_its_session_is_dropped_and_leaves_a_gap() {
         let (mut live, mut memory) = (LiveTexts::default(), memory_reservations());
         let x = |sid| (sid, "a", None, "x");
         let accepted = (0..=MAX_DELTAS_PER_SECOND).filter_map(|_| receive(&mut live, x("s"), NOW, &mut memory)).count();
@@ -276,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_has_a_rate_of_sent_deltas() {
+    fn a_delta_above_the_rate_of_its_namespace_is_not_sent() {
         let mut live = LiveTexts::default();
         assert!(live.admit_send(MAX_SENT_DELTAS_PER_SECOND, 1, NOW));
         assert!(!live.admit_send(1, 1, NOW + 999));
@@ -285,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_sessions_and_old_messages_are_forgotten_with_their_memory() {
+    fn idle_sessions_and_old_messages_are_dropped_and_release_their_memory() {
         let (mut live, mut memory) = (LiveTexts::default(), memory_reservations());
         for session in 0..MAX_LIVE_SESSIONS {
             assert!(receive(&mut live, (&session.to_string(), "a", None, "x"), NOW, &mut memory).is_some());
@@ -336,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_and_the_isolate_have_bounds_for_the_kept_texts() {
+    fn the_kept_texts_are_limited_for_a_namespace_and_for_the_isolate() {
         let (mut live, mut memory) = (LiveTexts::default(), memory_reservations());
         let large = "x".repeat(MAX_LIVE_TEXT_BYTES);
         for session in 0..MAX_LIVE_BYTES / MAX_LIVE_TEXT_BYTES {

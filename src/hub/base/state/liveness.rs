@@ -1,8 +1,9 @@
 //! The inactivity deadlines of active sessions and machines (PROTOCOL-CLI.md "Liveness").
 //!
-//! Activity moves a deadline in memory; it writes neither to the database nor to the object's storage. The attachment of a socket
-//! holds the time of the last activity of each owner. The storage has a [`StoredDeadline`] for each active owner, with what no
-//! attachment has. So deadlines survive hibernation. A restart of the hub closes all sockets; all deadlines then start again.
+//! Activity moves a deadline in memory; it writes neither to the database nor to the object's storage. The attachment of a
+//! socket holds the time of the last activity of each owner. The storage has a [`StoredDeadline`] for each active owner: the
+//! part of the deadline that is in no attachment. So deadlines survive hibernation. A restart of the hub closes all sockets;
+//! all deadlines then start again.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +19,7 @@ const END_REQUESTED: &str = " end";
 pub struct StoredDeadline {
     /// The time when a socket closed, or of the last activity before a `session-end`, in Unix milliseconds.
     pub active_at: Option<u64>,
-    /// Whether a CLI has ended the session while another one served it.
+    /// Whether a CLI has ended the session while another CLI served the session.
     pub is_end_requested: bool,
 }
 
@@ -81,8 +82,8 @@ impl Liveness {
         self.reports
     }
 
-    /// Keeps an aborted session active if a report of it came after the first `reports` reports. Such a session expires if its CLI
-    /// disconnects before the next report. Returns whether the session is kept.
+    /// Keeps an aborted session active if a report of the session has come since [`reports`](Self::reports) returned `reports`.
+    /// Such a session expires if its CLI disconnects before the next report. Returns whether the session is kept.
     pub fn keep_if_reported_after(&mut self, session: &Owner, reports: u64) -> bool {
         let deadline = self.pending.get_mut(session).filter(|deadline| deadline.last_report > reports);
         deadline.map(|deadline| deadline.expires_on_disconnect = true).is_some()

@@ -62,8 +62,8 @@ impl LocalIds {
         self.evict_above(2 * MAX_LOCAL_IDS - MAX_LOCAL_ID_LOOKUPS);
     }
 
-    /// If there are more than `max` local ids, evicts all but those of the newest [`MAX_LOCAL_IDS`] messages. Returns whether it evicted
-    /// any.
+    /// If there are more than `max` local ids, evicts all except the local ids of the newest [`MAX_LOCAL_IDS`] messages.
+    /// Returns whether local ids were evicted.
     fn evict_above(&mut self, max: usize) -> bool {
         let evicts = self.messages.len() > max;
         if evicts {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_local_id_that_no_message_had_is_new_until_a_message_has_it() {
+    fn a_local_id_that_a_lookup_did_not_find_is_unused_until_a_message_has_it() {
         let mut ids = LocalIds::from_rows(Vec::new(), 2 * MAX_LOCAL_IDS as u64);
         assert_eq!(ids.look_up("l1"), Seen::Unknown);
         assert!(!ids.insert("l1".into(), None));

@@ -57,7 +57,7 @@ const MAX_CACHED_SUMMARY_BYTES: usize = 4_000_000;
 /// When a `session-alive`, `machine-alive` or `session-end` is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AckTiming {
-    /// Immediately: it changed nothing that must be written.
+    /// Immediately, because the event changed nothing that must be written.
     Now,
     /// When the writes queued so far are durable.
     OnCommit,

@@ -31,12 +31,12 @@ impl ArchivedFilter {
     }
 }
 
-/// The place of a session in the list: its rank and its id. Greater ones come first.
+/// The position of a session in the list: its rank and its id. Greater positions come first.
 pub type Position = (u64, String);
 
-/// What an active session adds to its rank: more than any time.
+/// Added to the rank of an active session. Greater than any time.
 const ACTIVE_RANK: u64 = MAX_SAFE_INTEGER + 1;
-/// What a pinned session adds to its rank: more than a time and [`ACTIVE_RANK`].
+/// Added to the rank of a pinned session. Greater than the sum of any time and [`ACTIVE_RANK`].
 const PINNED_RANK: u64 = 2 * ACTIVE_RANK;
 
 fn rank(summary: &SessionSummary) -> u64 {
@@ -150,7 +150,7 @@ impl SessionList {
         self.bytes_without_json() + self.json_bytes + page_bytes
     }
 
-    /// Returns the estimated memory without the JSON and the last page, which can be dropped, in bytes.
+    /// Returns the estimated memory, in bytes, of all except the JSON and the last page, which can be dropped.
     pub fn bytes_without_json(&self) -> usize {
         self.summaries.len() * SUMMARY_BYTES
     }

@@ -1,6 +1,6 @@
-//! When the next batch of a sweep is due.
+//! The schedule of the sweep, which deletes the messages of deleted sessions in batches.
 
-/// The sweep of a namespace. At most one batch is being deleted.
+/// The sweep of a namespace. At most one batch is in progress.
 pub struct Sweep {
     /// In Unix milliseconds; `None` if there is nothing to delete.
     due_at: Option<u64>,
@@ -12,7 +12,7 @@ impl Sweep {
         Self { due_at, is_running: false }
     }
 
-    /// Schedules the next batch. If a batch is being deleted, the next one begins after it.
+    /// Schedules the next batch, which begins after the batch in progress, if there is one.
     pub fn schedule(&mut self, at: u64) {
         self.due_at = Some(at);
     }
@@ -31,7 +31,7 @@ impl Sweep {
         is_due
     }
 
-    /// Ends a batch. Returns whether another one was scheduled during it.
+    /// Ends a batch. Returns whether the next batch was scheduled meanwhile.
     pub fn end(&mut self) -> bool {
         self.is_running = false;
         self.due_at.is_some()

@@ -98,7 +98,7 @@ impl FrameSlot {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an upload to the queue. Its place expires at a time in Unix milliseconds.
+    /// Adds an upload to the queue. `expires_at`: when its place in the queue expires, in Unix milliseconds.
     pub fn join_queue(self: &Arc<Self>, namespace: &str, expires_at: u64) -> FrameTicket {
         let mut queue = self.queue();
         queue.last_ticket += 1;
@@ -149,7 +149,7 @@ mod tests {
         receiver.try_recv().unwrap().is_some()
     }
 
-    /// Takes all slots but `free`.
+    /// Returns slots of which `free` are free.
     fn slots_with_free(free: usize) -> UploadSlots {
         let mut slots = UploadSlots::default();
         for n in free..MAX_UPLOADS_AT_ONCE {
