@@ -10,7 +10,8 @@ import { prepareBuild } from './lib/prepare.mjs';
 const USAGE = `Usage: npm run package
 
 Builds the hub, and packs two npm packages into dist/: session-gateway-hub (the built hub with its commands) and
-session-gateway-agent (the CLI). scripts/lib/package/files.mjs lists the files of both packages. Try a package with: npx ./dist/FILE.tgz
+session-gateway-agent (the CLI). scripts/lib/package/files.mjs lists the files of both packages. Try a package with:
+npx --package=./dist/FILE.tgz NAME
 
   --help  this text`;
 

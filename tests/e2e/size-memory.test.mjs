@@ -127,7 +127,7 @@ test('the largest message takes at most 2.5 times its size, and later ones reuse
   assert.ok(growth.at(-1) - growth[0] < LARGEST_VALUE_BYTES / 2, growthInMib);
 });
 
-test('the largest agent states, one after another, take no more memory than messages', async (t) => {
+test('the largest agent states, sent one after another, take at most as much memory as messages', async (t) => {
   const hub = await startHub({ wrappers: FAULTY_WORKER });
   t.after(() => hub.stop());
   const before = await hub.readWasmMemory();
@@ -166,7 +166,7 @@ test('the largest agent states, one after another, take no more memory than mess
   assert.ok(both < 3 * LARGEST_VALUE_BYTES, `${both}`);
 });
 
-test('invalid input takes no more memory than valid input', async (t) => {
+test('invalid input takes at most as much memory as valid input', async (t) => {
   const hub = await startHub({ wrappers: FAULTY_WORKER });
   t.after(() => hub.stop());
   const { session, cli } = await liveSession(t, hub, { tag: 'hostile', tokenIn: 'header' });

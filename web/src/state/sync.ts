@@ -40,7 +40,7 @@ export class Sync {
   /** Per session, the fetch of newer messages that has not started yet. */
   #queuedNewerFetches = new Map<string, Promise<void>>();
 
-  /** By id of a live text: the timer that drops the text, because an agent that sends no more deltas may have ended. */
+  /** For each id of a live text, the timer that removes the text if no delta arrives: the agent may have ended. */
   #liveTimers = new Map<string, ReturnType<typeof setTimeout>>();
 
   constructor(api: Api) {
