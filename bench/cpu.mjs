@@ -63,18 +63,23 @@ await main(async () => {
 async function measure(build, only) {
   const { prepareRequests } = await import('./lib/in-process.mjs');
   const requests = await prepareRequests(build);
-  const wanted = only ? only.split(',') : Object.keys(requests);
-  const unknown = wanted.find((name) => !(name in requests));
+  const chosen = only ? only.split(',') : Object.keys(requests);
+  const unknown = chosen.find((name) => !(name in requests));
   if (unknown) throw new UsageError(`--only: there is no request ${unknown}. The requests are: ${Object.keys(requests).join(', ')}.`);
-  const times = Object.fromEntries(wanted.map((name) => [name, []]));
+  const times = Object.fromEntries(chosen.map((name) => [name, []]));
   for (let round = 0; round < WARM_UP_ROUNDS + ROUNDS; round += 1) {
-    for (const name of wanted) {
+    for (const name of chosen) {
       const start = performance.now();
       for (let i = 0; i < REQUESTS_PER_ROUND; i += 1) await requests[name]();
       if (round >= WARM_UP_ROUNDS) times[name].push(((performance.now() - start) * 1000) / REQUESTS_PER_ROUND);
     }
   }
-  return Object.fromEntries(wanted.map((name) => [name, sorted(times[name])[Math.floor(ROUNDS / 3)]]));
+  return Object.fromEntries(chosen.map((name) => [name, sorted(times[name])[Math.floor(ROUNDS / 3)]]));
+}
+
+/** Returns the line with the result, which is among the log lines of the hub. @param {string} printed */
+function resultOf(printed) {
+  return printed.split('\n').find((line) => line.startsWith('{') && !line.startsWith('{"time":')) ?? '';
 }
 
 /** Measures the builds in turns. @returns {Record<string, number>[]} for each build, the medians over its processes */
@@ -91,14 +96,14 @@ function compare(builds, passes, only) {
         encoding: 'utf8',
         stdio: ['ignore', 'pipe', 'inherit'],
       });
-      for (const [name, time] of Object.entries(JSON.parse(printed))) (figures[buildIndex][name] ??= []).push(time);
+      for (const [name, time] of Object.entries(JSON.parse(resultOf(printed)))) (figures[buildIndex][name] ??= []).push(time);
     }
   }
   const median = (times) => sorted(times)[Math.floor(times.length / 2)];
   return figures.map((build) => Object.fromEntries(Object.entries(build).map(([name, times]) => [name, median(times)])));
 }
 
-/** Prints the times of the first build in microseconds, and those of the other builds as differences from the first. */
+/** Prints the times of the first build in microseconds, and the times of the other builds as differences from the first build. */
 function print(builds, figures) {
   const [first] = figures;
   const names = Object.keys(first);

@@ -1,6 +1,6 @@
 // `npm run audit`: checks licences, sources and known vulnerabilities of the crates (cargo-deny, deny.toml), and known
-// vulnerabilities of the npm packages. Skips the check of a vulnerability database that cannot be reached. This command is not a part of
-// `npm test`, because it needs the network.
+// vulnerabilities of the npm packages. If a vulnerability database cannot be reached, its check is skipped. This command is not a part
+// of `npm test`, because it needs the network.
 
 import { spawnSync } from 'node:child_process';
 import { parseCommandLine } from './lib/command-line.mjs';
@@ -37,7 +37,7 @@ function auditCrates() {
 /** @returns {boolean} whether the npm packages passed, or could not be checked */
 function auditPackages() {
   const { stdout } = runSync('npm', ['audit', '--json']);
-  const { metadata } = parse(stdout);
+  const { metadata } = parseJson(stdout);
   if (!metadata) {
     console.log('Skipped: known vulnerabilities of the npm packages, because the npm registry cannot be reached.');
     return true;
@@ -48,7 +48,7 @@ function auditPackages() {
   return total === 0;
 }
 
-function parse(text) {
+function parseJson(text) {
   try {
     return JSON.parse(text);
   } catch {

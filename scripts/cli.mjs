@@ -5,9 +5,9 @@ const args = process.argv.slice(2);
 const optionsEnd = args.includes('--') ? args.indexOf('--') : args.length;
 const dataIndex = args.slice(0, optionsEnd).findLastIndex((arg) => arg === '--data' || arg.startsWith('--data='));
 if (dataIndex !== -1) {
-  const [option, next = ''] = args.splice(dataIndex, args[dataIndex] === '--data' ? 2 : 1);
+  const [option, folder = ''] = args.splice(dataIndex, args[dataIndex] === '--data' ? 2 : 1);
   // Set before any import, because modules compute the paths of their files when they are loaded.
-  process.env.HUB_DATA_DIR = option === '--data' ? next : option.slice('--data='.length);
+  process.env.HUB_DATA_DIR = option === '--data' ? folder : option.slice('--data='.length);
 }
 const { runCommand } = await import('./lib/package/command.mjs');
 await runCommand(args);

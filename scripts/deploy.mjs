@@ -7,7 +7,7 @@ import { commandLine } from './lib/invocation.mjs';
 import { withLock } from './lib/lock.mjs';
 import { deploymentFolder } from './lib/paths.mjs';
 import { prepareBuild, prepareTools } from './lib/prepare.mjs';
-import { dim, runStep } from './lib/progress.mjs';
+import { runStep } from './lib/progress.mjs';
 
 const USAGE = `Usage: ${commandLine('deploy', '[options]')}
 
@@ -20,6 +20,7 @@ and tests the hub. Skips the steps that are done: a second run updates the hub, 
   --name NAME            of the Worker and of its database (default session-gateway-hub, with -ENV for an environment)
   --domain NAME          the hub's own domain, such as hub.example.com, in a zone of the account
   --address URL          where clients reach the hub, if they use another address, such as the address of a proxy
+  --databases COUNT      how many databases the hub has; creates those that are missing, and never deletes one
   --location REGION      where the database is created: weur, eeur, apac, oc, wnam or enam (default: near this computer)
   --jurisdiction REGION  where the data must stay: eu, us or fedramp
   --no-smoke             without the smoke test, which takes a minute for a new hub, and seconds for an update
@@ -35,12 +36,13 @@ const VALUE_OPTIONS = {
   name: [/^[a-z0-9][a-z0-9-]{0,53}$/, 'a name of a-z 0-9 -'],
   domain: [/^(?:[a-z0-9-]+\.)+[a-z]{2,}$/, 'a domain, such as hub.example.com'],
   address: [/^https?:\/\/[^/]+\/?$/, 'an http or https address without a path'],
+  databases: [/^[1-9]\d?$/, 'a number from 1 to 99'],
   location: [/^(?:weur|eeur|apac|oc|wnam|enam)$/, 'weur, eeur, apac, oc, wnam or enam'],
   jurisdiction: [/^(?:eu|us|fedramp)$/, 'eu, us or fedramp'],
 };
 
 /**
- * @typedef {import('./lib/deploy/steps.mjs').Options & {name?: string, domain?: string, address?: string, dryRun: boolean, help: boolean}}
+ * @typedef {import('./lib/deploy/steps.mjs').Options & {name?: string, domain?: string, address?: string, databases?: string, dryRun: boolean, help: boolean}}
  *   CommandOptions
  */
 
@@ -81,57 +83,34 @@ async function dryRun({ env, name, domain }) {
 }
 
 /**
- * @param {import('./lib/deploy/steps.mjs').Step} step
- * @param {import('./lib/deploy/steps.mjs').Run} shared
- */
-async function runDeploymentStep({ title, printsProgress, run }, shared) {
-  try {
-    const result = printsProgress ? await run(shared, () => {}) : await runStep(title, (update) => run(shared, update));
-    if (result) console.log(dim(`    ${result}`));
-  } catch (error) {
-    if (!(error instanceof UserError)) throw error;
-    const advice = `The step "${title}" failed. Run the same command again: it continues there.`;
-    error.hint = error.hint ? `${error.hint}\n${advice}` : advice;
-    throw error;
-  }
-}
-
-/**
  * Deploys. A second run for the same environment waits, so that it does not create another database.
  * @param {CommandOptions} options
  */
 function deploy(options) {
   const lock = path.join(deploymentFolder(options.env), '.lock');
-  return withLock(lock, `deployment of ${options.env}`, () => deployLocked(options));
+  return withLock(lock, `deployment of ${options.env}`, () => deployHoldingLock(options));
 }
 
 /** @param {CommandOptions} options */
-async function deployLocked(options) {
+async function deployHoldingLock(options) {
   // Imported here, because these modules need the npm packages.
-  const [{ Platform }, { STEPS }, { printClosing }, { saveOptions }, { forgetSecret }] = await Promise.all([
+  const [{ Platform }, { STEPS }, { runSteps }, { printClosing }, { saveOptions }, { forgetSecret }] = await Promise.all([
     import('./lib/deploy/platform.mjs'),
     import('./lib/deploy/steps.mjs'),
+    import('./lib/deploy/run-steps.mjs'),
     import('./lib/deploy/closing.mjs'),
     import('./lib/deploy/config.mjs'),
     import('./lib/deploy/secret.mjs'),
   ]);
-  const { env, name, domain, address } = options;
-  saveOptions(env, { name, domain, address });
+  const { env, name, domain, address, databases } = options;
+  saveOptions(env, { name, domain, address, databases: databases && Number(databases) });
   const isTerminal = process.stdout.isTTY === true;
   /** @type {import('./lib/deploy/steps.mjs').Run} */
   const run = { options, platform: new Platform(), hasTerminal: isTerminal && process.stdin.isTTY === true };
-  let failure;
-  for (const step of STEPS) {
-    try {
-      await runDeploymentStep(step, run);
-    } catch (error) {
-      // After the upload, the user needs the address and the access token even if a check fails.
-      if (!run.address) throw error;
-      failure = error;
-      break;
-    }
-  }
-  await printClosing({ env, address: run.address, secret: run.secret, isReady: run.isReady === true, isTerminal });
+  const failure = await runSteps(STEPS, run).catch((error) => error);
+  // After the upload, the user needs the address and the access token even if a check fails.
+  if (failure && !run.address) throw failure;
+  await printClosing({ env, address: run.address, newAccessToken: run.secret, isReady: run.isReady === true, isTerminal });
   forgetSecret(env);
   if (failure) throw failure;
 }

@@ -74,11 +74,11 @@ async function measure(clone, env) {
 /**
  * @template T
  * @param {string} label
- * @param {() => Promise<T>} work
+ * @param {() => Promise<T>} step
  */
-async function printTime(label, work) {
+async function printTime(label, step) {
   const start = performance.now();
-  const result = await work();
+  const result = await step();
   console.log(`${label.padEnd(20)} ${((performance.now() - start) / 1000).toFixed(1)} s`);
   return result;
 }
@@ -130,13 +130,13 @@ async function startHub(clone, env, port) {
 
 /** Changes the status that /health returns, and waits until the hub returns it. */
 async function changeWorker(clone, hub, status) {
-  replace(path.join(clone, 'src', 'http', 'edge.rs'), /"status":"ok[^"]*"/, `"status":"${status}"`);
+  replaceInFile(path.join(clone, 'src', 'http', 'edge.rs'), /"status":"ok[^"]*"/, `"status":"${status}"`);
   await waitUntil(async () => (await (await fetch(new URL('/health', hub.url))).text()).includes(`"${status}"`));
 }
 
 /** Changes the console's script, and waits until the hub serves the new script. */
 async function changeConsole(clone, hub, mark) {
-  replace(
+  replaceInFile(
     path.join(clone, 'web', 'src', 'main.tsx'),
     /(?:document\.body\.dataset\.mark = '.*';\n)?$/,
     `document.body.dataset.mark = '${mark}';\n`,
@@ -153,7 +153,7 @@ async function changeConsole(clone, hub, mark) {
  * @param {RegExp} pattern
  * @param {string} text
  */
-function replace(file, pattern, text) {
+function replaceInFile(file, pattern, text) {
   const before = readFileSync(file, 'utf8');
   const after = before.replace(pattern, () => text);
   if (after === before) throw new UserError(`${file} has no match for ${pattern}. Adapt scripts/dev-times.mjs.`);

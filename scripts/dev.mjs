@@ -9,7 +9,7 @@ import { runHub } from './lib/hub/run.mjs';
 import { DEV_BUILD_DIR } from './lib/paths.mjs';
 import { runParallel } from './lib/run.mjs';
 import { ensureNode, ensurePackages } from './lib/setup.mjs';
-import { migrateLocalDatabase } from './lib/wrangler.mjs';
+import { migrateLocalDatabases } from './lib/wrangler.mjs';
 
 const USAGE = `Usage: npm run dev -- [options]
 
@@ -19,7 +19,7 @@ async function prepare() {
   const [worker, webConsole] = await runParallel(
     () => build({ optimize: false }),
     buildConsole,
-    migrateLocalDatabase,
+    migrateLocalDatabases,
     ensurePackages,
     ensureNode,
   );

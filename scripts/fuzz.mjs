@@ -9,7 +9,7 @@ import { CommandFailed, main, UsageError } from './lib/errors.mjs';
 import { inProject } from './lib/paths.mjs';
 import { CARGO_PROGRESS, cargoProgress, red, runStep } from './lib/progress.mjs';
 import { run } from './lib/run.mjs';
-import { fuzzTool, installFuzzTool, installNightly, nightlyIsReady, NIGHTLY } from './lib/rust.mjs';
+import { findFuzzTool, installFuzzTool, installNightly, nightlyIsReady, NIGHTLY } from './lib/rust.mjs';
 import { isStopping } from './lib/signals.mjs';
 
 const FUZZ_DIR = inProject('fuzz');
@@ -61,10 +61,10 @@ function readOptions(args) {
   return { only, seconds: Number(seconds), help };
 }
 
-/** Installs the tools and builds the targets. */
+/** Installs the tools, and builds the fuzz targets. */
 async function prepare() {
   if (!nightlyIsReady()) await runStep(`Rust ${NIGHTLY}`, installNightly);
-  if (!fuzzTool()) await runStep('cargo-fuzz', installFuzzTool, { note: 'compiled once, about a minute.' });
+  if (!findFuzzTool()) await runStep('cargo-fuzz', installFuzzTool, { note: 'compiled once, about a minute.' });
   await runStep('fuzz targets', (update) => {
     const isProgress = cargoProgress(update);
     return cargoFuzz(['build'], { env: CARGO_PROGRESS, onLine: isProgress });
@@ -72,13 +72,13 @@ async function prepare() {
 }
 
 /**
- * Runs cargo-fuzz without a sanitizer. The crate has no unsafe code, and the search is several times faster without one.
+ * Runs cargo-fuzz without a sanitizer: the crate has no unsafe code, and a sanitizer makes the search several times slower.
  * @param {string[]} args
  * @param {{env?: Record<string, string>, onLine: (line: string) => boolean | void}} options
  */
 function cargoFuzz([command, ...args], { env = {}, onLine }) {
   const options = { env: { ...env, RUSTUP_TOOLCHAIN: NIGHTLY, RUSTFLAGS: undefined }, onLine };
-  return run(fuzzTool(), [command, '--sanitizer', 'none', ...args], options);
+  return run(findFuzzTool(), [command, '--sanitizer', 'none', ...args], options);
 }
 
 /**

@@ -13,7 +13,7 @@ import { LOCAL_COMMAND_ENV } from './lib/wrangler.mjs';
 const USAGE = `Usage: npm run kills -- [options]
 
 Kills the local runtime with SIGKILL at random times under load, restarts it, and checks that no acknowledged data is
-lost (tests/e2e/crash.test.mjs). The seed determines the times, but not what is in flight at each.
+lost (tests/e2e/crash.test.mjs). The seed determines the times of the kills, but not the requests in flight at these times.
 
   --kills N     number of kills (default 50, at most 10000)
   --seed TEXT   seed of an earlier run (default: a new one, which is printed)

@@ -1,14 +1,16 @@
-// `npm run split-backup -- FILE`: rewrites an export of the database, so that D1 can import it. See docs/OPERATIONS.md.
+// `npm run split-backup -- FILE`, and a command of the npm package: rewrites an export of the database, so that D1 can import it. See
+// docs/MAINTENANCE.md.
 
 import path from 'node:path';
 import { parseCommandLine } from './lib/command-line.mjs';
 import { main, UsageError } from './lib/errors.mjs';
+import { commandLine } from './lib/invocation.mjs';
 import { nodeBinary } from './lib/node.mjs';
 import { inProject } from './lib/paths.mjs';
+import { prepareTools } from './lib/prepare.mjs';
 import { runOnTerminal } from './lib/run.mjs';
-import { ensureNode } from './lib/setup.mjs';
 
-const USAGE = `Usage: npm run split-backup -- FILE [--out FILE]
+const USAGE = `Usage: ${commandLine('split-backup', 'FILE [--out FILE]')}
 
 \`d1 export\` writes one statement for each row, but D1 refuses to import a statement of more than 100,000 bytes. Copies an
 export with these changes:
@@ -27,7 +29,7 @@ await main(async () => {
   }
   const [input, ...furtherWords] = words;
   if (!input || furtherWords.length > 0 || out === '') throw new UsageError('Give one file, which `d1 export` has written.', USAGE);
-  await ensureNode();
+  await prepareTools();
   const { dir, name, ext } = path.parse(input);
   const paths = [input, out ?? path.join(dir, `${name}-split${ext}`)].map((file) => path.resolve(file));
   // Some of the supported versions of Node warn about node:sqlite.

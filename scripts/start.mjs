@@ -5,7 +5,7 @@ import { writeLocalConfig } from './lib/hub/local-config.mjs';
 import { HUB_OPTIONS_HELP, readHubOptions } from './lib/hub/options.mjs';
 import { runHub } from './lib/hub/run.mjs';
 import { PACKAGE_USAGE } from './lib/package/usage.mjs';
-import { migrateLocalDatabase } from './lib/wrangler.mjs';
+import { migrateLocalDatabases } from './lib/wrangler.mjs';
 
 const USAGE = `${PACKAGE_USAGE}
 
@@ -20,7 +20,7 @@ await main(async () => {
   }
   const prepare = async () => {
     writeLocalConfig();
-    await migrateLocalDatabase();
+    await migrateLocalDatabases();
   };
   return runHub(options, { args: ['--no-bundle'], prepare });
 });

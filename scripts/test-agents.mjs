@@ -39,8 +39,9 @@ await main(async () => {
   await setup();
   await runParallel(() => build(), buildConsole, ...chosen.map((name) => () => installAgent(name)));
   const files = chosen.map((name) => inProject('tests', 'e2e', 'agents', `${name}.test.mjs`));
+  const terminalFiles = ['agents', 'existing-sessions'].map((name) => inProject('cli', 'test', 'agents', `${name}.test.mjs`));
   // One file at a time, because the start of an agent takes seconds of CPU time.
   const options = ['--test', '--test-concurrency=1', `--test-timeout=${TIMEOUT_MS}`];
   const env = { ...LOCAL_COMMAND_ENV, AGENTS: chosen.join() };
-  return runOnTerminal(nodeBinary(), [...options, inProject('cli', 'test', 'agents', 'agents.test.mjs'), ...files], { env });
+  return runOnTerminal(nodeBinary(), [...options, ...terminalFiles, ...files], { env });
 });

@@ -35,7 +35,7 @@ await main(async () => {
   }
   const started = Date.now();
   await setup();
-  const planned = plan(options);
+  const planned = planChecks(options);
   if (planned.length === 0 && !options.changed) {
     throw new UsageError('No check matches both --only and --file.', 'Leave one of the two out.');
   }
@@ -90,21 +90,21 @@ function noSuchFileError(name, files) {
  * Selects the checks to run. Adds `passes` to each check: the hashes of its inputs, which are recorded when the check passes.
  * @param {{changed: boolean, only: string[], file: string[]}} options
  */
-function plan({ changed, only, file }) {
+function planChecks({ changed, only, file }) {
   const isInPart = ({ parts }) => only.length === 0 || parts.some((part) => only.includes(part));
   const chosen = CHECKS.filter(isInPart)
-    .map((check) => (check.files ? withFiles(check, { changed, file }) : withInputs(check)))
+    .map((check) => (check.files ? limitToFiles(check, { changed, file }) : addInputHash(check)))
     .filter(({ passes }) => Object.entries(passes).some(([name, hash]) => !changed || !hasPassed(name, hash)))
     .filter(({ files }) => file.length === 0 || files);
   // The dependencies of chosen checks always run, because these checks are builds, and a build that is up to date does nothing.
   const needed = new Set(chosen.flatMap(({ after = [] }) => after));
   const select = (/** @type {import('./lib/checks.mjs').ProjectCheck} */ { title, ...check }) =>
-    chosen.find((candidate) => candidate.title === title) ?? (needed.has(title) ? withInputs({ title, ...check }) : undefined);
+    chosen.find((candidate) => candidate.title === title) ?? (needed.has(title) ? addInputHash({ title, ...check }) : undefined);
   return CHECKS.map(select).filter((check) => check !== undefined);
 }
 
 /** @param {import('./lib/checks.mjs').ProjectCheck} check */
-function withInputs(check) {
+function addInputHash(check) {
   return { ...check, passes: { [check.title]: hashOf(check.inputs) } };
 }
 
@@ -113,9 +113,9 @@ function withInputs(check) {
  * @param {import('./lib/checks.mjs').ProjectCheck} check
  * @param {{changed: boolean, file: string[]}} options
  */
-function withFiles(check, { changed, file }) {
-  const shared = hashOf(check.inputs);
-  const passes = Object.fromEntries(check.files().map((name) => [name, `${shared} ${hashOf([name])}`]));
+function limitToFiles(check, { changed, file }) {
+  const sharedHash = hashOf(check.inputs);
+  const passes = Object.fromEntries(check.files().map((name) => [name, `${sharedHash} ${hashOf([name])}`]));
   const isChosen = ([name, hash]) => (file.length === 0 || file.includes(name)) && !(changed && hasPassed(name, hash));
   const chosen = Object.fromEntries(Object.entries(passes).filter(isChosen));
   return { ...check, passes: chosen, run: (report) => check.run(report, Object.keys(chosen)) };

@@ -1,12 +1,14 @@
 // `npm run wrangler -- ARGS`: runs the project's wrangler with a Node version that wrangler supports.
 // - For a deployment of deployment.json, passes the configuration of the deployment.
+// - For the local hub (`--local`), passes its configuration and its database.
 // - For another environment, first checks that the environment exists and has its own database.
 
 import { checkEnvironment, environmentOf } from './lib/environments.mjs';
 import { main } from './lib/errors.mjs';
+import { IS_PACKAGE } from './lib/paths.mjs';
 import { prepareTools } from './lib/prepare.mjs';
 import { runOnTerminal } from './lib/run.mjs';
-import { WRANGLER_ENV, wranglerCommand } from './lib/wrangler.mjs';
+import { withLocalHub, WRANGLER_ENV, wranglerCommand } from './lib/wrangler.mjs';
 
 await main(async () => {
   const userArgs = process.argv.slice(2);
@@ -14,11 +16,15 @@ await main(async () => {
   if (userArgs.includes('export')) process.umask(0o077);
   await prepareTools();
   // Imported here, because this module needs the npm packages.
-  const { withDeployment } = await import('./lib/deploy/config.mjs');
+  const [{ withDeployment }, { writeLocalConfig }] = await Promise.all([
+    import('./lib/deploy/config.mjs'),
+    import('./lib/hub/local-config.mjs'),
+  ]);
   const args = withDeployment(userArgs, environmentOf(userArgs, process.env));
   const isDeployment = args !== userArgs;
+  if (IS_PACKAGE) writeLocalConfig();
   if (!isDeployment) checkEnvironment(userArgs, process.env);
-  return runOnTerminal(...wranglerCommand(args), {
+  return runOnTerminal(...wranglerCommand(isDeployment ? args : withLocalHub(args)), {
     env: { ...WRANGLER_ENV, CLOUDFLARE_ENV: isDeployment ? undefined : process.env.CLOUDFLARE_ENV },
   });
 });

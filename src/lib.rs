@@ -11,7 +11,9 @@ pub mod auth;
 pub mod http;
 pub mod hub;
 pub mod limits;
+pub mod log;
 pub mod memory_budget;
+pub mod metrics;
 pub mod model;
 #[cfg(target_arch = "wasm32")]
 pub mod platform;

@@ -85,7 +85,7 @@ pub const MAX_QUEUED_BYTES: usize = 40_000_000;
 pub const MAX_BATCH_BYTES: usize = 4_000_000;
 /// How long a query with an unknown outcome is repeated, in milliseconds: longer than the stalls of 60 to 90 s that D1 is known
 /// for. Requests and acknowledgements wait meanwhile.
-pub const DB_RETRY_MS: u64 = 120_000;
+pub const DB_RETRY_PERIOD_MS: u64 = 120_000;
 /// The longest pause between two attempts of a query, in milliseconds. After a stall, requests continue within this time.
 pub const MAX_DB_PAUSE_MS: u64 = 2_000;
 /// The time without a result after which a query counts as stalled, in milliseconds. During a stall, no session or machine
@@ -120,7 +120,7 @@ pub const FRAME_MEMORY_TIMEOUT_MS: u64 = 30_000;
 /// How often a request that waits for memory tries again, in milliseconds.
 pub const MEMORY_RETRY_MS: u64 = 100;
 /// How many reads of small pages of history a namespace runs at a time. Fewer than an isolate runs, so that other namespaces
-/// get a turn.
+/// can read too.
 pub const MAX_SMALL_READS_OF_NAMESPACE: usize = 24;
 /// How many sessions stay in memory if some of these sessions are idle. Sessions in use may exceed this limit.
 pub const MAX_CACHED_SESSIONS: usize = 1_000;
@@ -128,8 +128,8 @@ pub const MAX_CACHED_SESSIONS: usize = 1_000;
 pub const MAX_CACHED_BYTES: usize = 24_000_000;
 /// The most sessions of a page of the list, and of one read for it.
 pub const MAX_LISTED_SESSIONS: usize = 1_000;
-/// How many bytes of sessions and of the list stay in memory however little memory is free. An upload in chunks still fits the
-/// namespace's share.
+/// How many bytes of sessions and of the list stay in memory even if little memory is free. Besides these bytes, an upload in chunks
+/// fits the namespace's share.
 pub const MIN_CACHED_BYTES: usize = 900_000;
 /// How many local ids of a session's messages stay in memory. Older local ids are looked up in the database.
 pub const MAX_LOCAL_IDS: usize = 5_000;
@@ -169,6 +169,10 @@ pub const MAX_ECHO_CHARS: usize = 100;
 pub const MAX_SESSIONS: usize = 20_000;
 /// The longest local id of a message, in bytes.
 pub const MAX_LOCAL_ID_BYTES: usize = 255;
+/// The most messages of a session that wait until its CLI is back.
+pub const MAX_HELD_MESSAGES: usize = 20;
+/// The largest held message, as JSON, in bytes. All held messages of a session are in memory at once.
+pub const MAX_HELD_MESSAGE_BYTES: usize = 32_768;
 /// The longest text of a message from a web client, in bytes (PROTOCOL.md "Limits").
 pub const MAX_TEXT_BYTES: usize = 1024 * 1024;
 /// The largest number of pending permission requests in one state.
@@ -201,10 +205,11 @@ pub const UPLOAD_CHUNK_CHARS: u64 = 512 * 1024;
 /// The largest upload body without its content, in bytes.
 pub const MAX_UPLOAD_FIELDS_BYTES: usize = 64 * 1024;
 /// How long an upload in one large frame may wait for other such uploads in the isolate, in milliseconds.
-pub const FRAME_UPLOAD_WAIT_MS: u32 = 60_000;
+pub const FRAME_UPLOAD_SLOT_TIMEOUT_MS: u32 = 60_000;
 /// The lowest average throughput of an upload in one large frame, in bytes per millisecond.
 pub const FRAME_UPLOAD_BYTES_PER_MS: u64 = 64;
-/// The lowest average throughput of such an upload while an upload of another namespace waits for the slot.
+/// The lowest average throughput of an upload in one large frame while another namespace waits for the slot, in bytes per
+/// millisecond.
 pub const CONTESTED_UPLOAD_BYTES_PER_MS: u64 = 1_000;
 
 // Events
@@ -257,9 +262,9 @@ pub const MAX_TODOS_BYTES: usize = 250_000;
 
 /// The longest endpoint of a subscription, in bytes.
 pub const MAX_ENDPOINT_BYTES: usize = 2_048;
-/// The payload limit for a push service that rejected a longer payload, in bytes. The data always fits.
-pub const SHORT_PAYLOAD_BYTES: usize = 2_000;
-/// How long a push service may take to respond, in milliseconds. No request waits for a connection first.
+/// The payload limit for a push service that rejected a longer payload, in bytes. The ids and the namespace always fit.
+pub const MAX_SHORT_PAYLOAD_BYTES: usize = 2_000;
+/// How long a push service may take to respond, in milliseconds. Does not include a wait for a free connection.
 pub const PUSH_TIMEOUT_MS: u32 = 10_000;
 /// How long after a `Ready` notification further `Ready` notifications of the session are dropped, in milliseconds.
 pub const PUSH_COOLDOWN_MS: u64 = 5_000;

@@ -124,6 +124,16 @@ impl MemoryBudget {
 }
 
 impl NamespaceBudget {
+    /// Returns the bytes that the namespace holds.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bytes that all namespaces of the isolate hold.
+    pub fn isolate_bytes(&self) -> usize {
+        self.memory_budget.bytes()
+    }
+
     /// Returns the queues for the reads of all namespaces.
     pub fn isolate_reads(&self) -> &ReadQueues {
         &self.memory_budget.reads

@@ -3,7 +3,7 @@
  * the runtime. The difference to the hub's figures is the cost of the hub.
  */
 
-import { WriteQueue, PAGE } from './write-queue.mjs';
+import { WriteQueue, SELECT_PAGE } from './write-queue.mjs';
 import { ack, connectReply, event, open, parse } from './packets.mjs';
 
 const TEXT = 'a response of a minimal worker';
@@ -29,7 +29,7 @@ async function openEventStream(env, sessionId) {
 
 /** Responds with a page of 50 messages, which D1 returns as one text. */
 async function readPage(env, beforeSeq) {
-  const row = await env.DB.prepare(PAGE).bind(beforeSeq, 50).first();
+  const row = await env.DB.prepare(SELECT_PAGE).bind(beforeSeq, 50).first();
   return new Response(`{"messages":[${row.page ?? ''}]}`, { headers: { 'Content-Type': 'application/json' } });
 }
 
@@ -55,7 +55,7 @@ export class Floor {
     this.state = state;
     this.writeQueue = new WriteQueue(env.DB);
     this.texts = new Map();
-    this.pending = new Map();
+    this.pendingCalls = new Map();
     this.lastCall = 0;
   }
 
@@ -100,7 +100,7 @@ export class Floor {
     const id = ++this.lastCall;
     const params = JSON.stringify({ cwd: '/', filePath: path });
     return new Promise((resolve) => {
-      this.pending.set(id, resolve);
+      this.pendingCalls.set(id, resolve);
       this.state.getWebSockets('cli')[0].send(event(id, 'rpc-request', { method: 'floor:call', params }));
     });
   }
@@ -139,8 +139,8 @@ export class Floor {
     const packet = parse(frame);
     if (packet.kind === 'connect') return socket.send(connectReply());
     if (packet.kind === 'ack') {
-      this.pending.get(packet.id)?.(packet.data[0]);
-      this.pending.delete(packet.id);
+      this.pendingCalls.get(packet.id)?.(packet.data[0]);
+      this.pendingCalls.delete(packet.id);
       return;
     }
     if (packet.kind !== 'event') return;

@@ -8,32 +8,32 @@ const INSERT =
   "INSERT INTO messages (seq, id, local_id, created_at, content) SELECT value->>'seq', value->>'id', " +
   "value->>'localId', value->>'createdAt', value->'content' FROM json_each(?1)";
 
-const LAST = 'SELECT max(seq) AS seq FROM messages';
+const SELECT_LAST_SEQ = 'SELECT max(seq) AS seq FROM messages';
 
 /** Selects a page of messages as one JSON text. Parameters: the exclusive upper bound of seq, and the number of messages. */
-export const PAGE =
+export const SELECT_PAGE =
   `SELECT group_concat('{"id":"' || id || '","seq":' || seq || ',"createdAt":' || created_at || ',"content":' || ` +
   `content || '}') AS page FROM (SELECT * FROM messages WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2)`;
 
 /** Limit on the characters of a batch. D1 accepts values of at most 2 MB. */
 const BATCH_CHARACTERS = 1_000_000;
 
-/** Limit on the turns of the event loop for which a growing batch is delayed. */
-const MAX_GATHER_TURNS = 500;
+/** For at most this many passes of the event loop, a commit waits while its batch grows. */
+const MAX_GATHER_PASSES = 500;
 
 export class WriteQueue {
   constructor(database) {
     this.insert = database.prepare(INSERT);
-    this.last = database.prepare(LAST);
+    this.selectLastSeq = database.prepare(SELECT_LAST_SEQ);
     this.queue = [];
-    this.committing = false;
+    this.isCommitting = false;
     this.seq = null;
     this.loading = null;
   }
 
   /** Reads the last stored seq, once after each wake. */
   load() {
-    this.loading ??= this.last.first('seq').then((seq) => {
+    this.loading ??= this.selectLastSeq.first('seq').then((seq) => {
       this.seq = seq ?? 0;
     });
     return this.loading;
@@ -46,19 +46,19 @@ export class WriteQueue {
     const text = JSON.stringify({ ...record, localId, content });
     return new Promise((resolve, reject) => {
       this.queue.push({ text, resolve: () => resolve(record), reject });
-      if (!this.committing) this.commit();
+      if (!this.isCommitting) this.commit();
     });
   }
 
   /**
-   * Waits while each turn of the event loop adds to the queue. The runtime reads about 8 KB of a WebSocket per turn. Without this wait, a
-   * burst of one CLI is committed in batches of seven messages, at less than half the rate. A single write waits for only one turn.
+   * Waits while each pass of the event loop adds to the queue. The runtime reads about 8 KB of a WebSocket per pass. Without this wait, a
+   * burst of one CLI is committed in batches of seven messages, at less than half the rate. A single write waits for only one pass.
    */
-  async gather() {
-    let before = 0;
-    for (let turn = 0; turn < MAX_GATHER_TURNS && this.queue.length > before; turn += 1) {
-      before = this.queue.length;
-      if (before * this.queue[0].text.length > BATCH_CHARACTERS) return;
+  async waitForBurst() {
+    let previousLength = 0;
+    for (let pass = 0; pass < MAX_GATHER_PASSES && this.queue.length > previousLength; pass += 1) {
+      previousLength = this.queue.length;
+      if (previousLength * this.queue[0].text.length > BATCH_CHARACTERS) return;
       await new Promise((resolve) => {
         setTimeout(resolve, 0);
       });
@@ -66,9 +66,9 @@ export class WriteQueue {
   }
 
   async commit() {
-    this.committing = true;
+    this.isCommitting = true;
     while (this.queue.length > 0) {
-      await this.gather();
+      await this.waitForBurst();
       let rows = 0;
       let characters = 0;
       while (rows < this.queue.length && characters < BATCH_CHARACTERS) characters += this.queue[rows++].text.length;
@@ -80,6 +80,6 @@ export class WriteQueue {
         for (const { reject } of batch) reject(error);
       }
     }
-    this.committing = false;
+    this.isCommitting = false;
   }
 }

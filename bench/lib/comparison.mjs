@@ -5,58 +5,58 @@ import { ratioOf } from './ratio.mjs';
 import { FIGURES, formatFigures, formatTable } from './report.mjs';
 
 /**
- * Joins the figures of several passes. Keeps all slices. Takes the median of every other figure.
+ * Joins the figures of several passes: keeps all slices, and replaces each of the other figures by its median over the passes.
  * @param {Record<string, any>[]} passes
  * @returns {Record<string, any>}
  */
 export function joinPasses(passes) {
-  const join = (servers) => ({
-    ...Object.fromEntries(Object.keys(servers[0]).map((key) => [key, median(servers.map((server) => server[key]))])),
-    slices: servers.flatMap(({ slices }) => slices),
+  const join = (figuresByPass) => ({
+    ...Object.fromEntries(Object.keys(figuresByPass[0]).map((key) => [key, median(figuresByPass.map((figures) => figures[key]))])),
+    slices: figuresByPass.flatMap(({ slices }) => slices),
   });
-  return Object.fromEntries(Object.keys(passes[0]).map((name) => [name, join(passes.map((figures) => figures[name]))]));
+  return Object.fromEntries(Object.keys(passes[0]).map((server) => [server, join(passes.map((pass) => pass[server]))]));
 }
 
 /**
  * Makes one row of the result, from the declared row and the figures of the floor and of the builds A and B.
- * @param {{id: string, work: string, headline: string}} row
+ * @param {{id: string, work: string, mainFigure: string}} row
  * @param {Record<string, any>} figures
  */
-export function makeComparison({ id, work, headline }, { floor, A, B }) {
-  const relative = (key) => ratioOf(A.slices, B.slices, key);
+export function makeComparison({ id, work, mainFigure }, { floor, A, B }) {
+  const compareKey = (key) => ratioOf({ of: B.slices, to: A.slices }, key);
   return {
     id,
     work,
-    headline,
-    better: FIGURES[headline].better,
+    mainFigure,
+    better: FIGURES[mainFigure].better,
     floor,
     A,
     B,
-    ratio: relative(headline),
-    cpuRatio: relative('cpuMs'),
+    ratio: compareKey(mainFigure),
+    cpuRatio: compareKey('cpuMs'),
   };
 }
 
-function formatRatio(relative) {
-  if (relative === null) return '';
-  const [low, high] = relative.spread.map((ratio) => ratio.toFixed(2));
-  return `${relative.ratio.toFixed(2)} (${low} to ${high})`;
+function formatRatio(ratio) {
+  if (ratio === null) return '';
+  const [low, high] = ratio.spread.map((bound) => bound.toFixed(2));
+  return `${ratio.median.toFixed(2)} (${low} to ${high})`;
 }
 
 /** Formats the CPU time for each request, and its ratio to the floor. */
 function formatCpu({ cpuMs, slices }, floor) {
   if (!Number.isFinite(cpuMs)) return '';
-  return `${FIGURES.cpuMs.text(cpuMs)}, ${ratioOf(floor.slices, slices, 'cpuMs').ratio.toFixed(2)} x floor`;
+  return `${FIGURES.cpuMs.text(cpuMs)}, ${ratioOf({ of: slices, to: floor.slices }, 'cpuMs').median.toFixed(2)} x floor`;
 }
 
 const HEADINGS = ['work', 'A', 'B', 'B / A', 'floor', 'CPU A', 'CPU B', 'CPU B / A', 'CPU floor'];
 
-const cellsOf = ({ work, headline, floor, A, B, ratio, cpuRatio }) => [
+const cellsOf = ({ work, mainFigure, floor, A, B, ratio, cpuRatio }) => [
   work,
-  formatFigures(A, headline),
-  formatFigures(B, headline),
+  formatFigures(A, mainFigure),
+  formatFigures(B, mainFigure),
   formatRatio(ratio),
-  formatFigures(floor, headline),
+  formatFigures(floor, mainFigure),
   formatCpu(A, floor),
   formatCpu(B, floor),
   formatRatio(cpuRatio),

@@ -4,8 +4,8 @@ import { D1_GB_MONTH, D1_MAX_GB, PRICES, PRICES_READ_ON, accountBill, marginalPr
 import { D1_ROUND_TRIP_MS, FRAME_CPU_MS, REQUEST_CPU_MS, billedAmounts } from './usage.mjs';
 
 /**
- * The first estimate of a month of work, from November 2026, when a message wrote five or six rows and each invocation was logged.
- * The estimate was calculated from the statements of the hub, and covered only the minutes of work.
+ * The first estimate of a month of messages and keep-alives, from November 2026, when a message wrote five or six rows and each invocation was logged.
+ * The estimate was calculated from the statements of the hub.
  */
 const FIRST_ESTIMATE = {
   d1RowsWritten: 1_650_000,
@@ -23,7 +23,7 @@ const FIRST_ESTIMATE = {
 const SOURCES = {
   d1RowsWritten: 'counted by D1',
   d1RowsRead: 'counted by D1',
-  objectRequests: 'counted; 20 messages are one',
+  objectRequests: 'counted; 20 messages of a socket are billed as one',
   objectGbSeconds: `counted, plus ${D1_ROUND_TRIP_MS} ms assumed for each request to D1`,
   objectRowsWritten: 'counted, alarms included',
   objectRowsRead: 'counted',
@@ -35,7 +35,7 @@ const SOURCES = {
 const dollars = (amount) => (amount === 0 ? '$0' : `$${amount.toFixed(amount < 0.01 ? 4 : 2)}`);
 const formatCount = (number) => Math.round(number).toLocaleString('en-US');
 
-/** Returns a table of the amounts and prices of a month: for the work, for the first estimate of the work, and for everything. */
+/** Returns a table of the amounts and prices of a month: for messages and keep-alives, for the first estimate of them, and for everything. */
 export function monthTable(work, all) {
   const prices = [work, FIRST_ESTIMATE, all].map(marginalPrices);
   const lines = Object.keys(PRICES).map((item) => [

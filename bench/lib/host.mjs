@@ -12,15 +12,15 @@ const GENERATOR = fileURLToPath(new URL('./generator.mjs', import.meta.url));
 /** Time limit of a scenario: several times longer than any scenario takes. */
 const TIMEOUT_MS = 600_000;
 
-const CANNED = Buffer.from('HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 6\r\n\r\ncanned');
+const CONSTANT_RESPONSE = Buffer.from('HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 6\r\n\r\ncanned');
 const REQUEST_END = Buffer.from('\r\n\r\n');
 
 /** Starts a server that answers each request with the same bytes. The rate of this server shows the limit of the load generator. */
-function startCanned() {
+function startConstantServer() {
   const server = createServer({ noDelay: true }, (socket) => {
     socket.on('error', () => {});
     socket.on('data', (/** @type {Buffer} */ chunk) => {
-      if (chunk.subarray(-4).equals(REQUEST_END)) socket.write(CANNED);
+      if (chunk.subarray(-4).equals(REQUEST_END)) socket.write(CONSTANT_RESPONSE);
     });
   });
   return new Promise((resolve) => {
@@ -79,9 +79,9 @@ export async function runScenario(scenario, { workers, build, quick, schedule, w
       started.push(runtime);
       servers.push({ name, kind, url: runtime.url, pid: runtime.pid, secret: SECRET, tokenIn });
     }
-    const canned = await startCanned();
-    started.push(canned);
-    await runGenerator({ name: scenario.name, servers, quick, schedule, hostPid: process.pid, cannedUrl: canned.url }, listeners);
+    const constantServer = await startConstantServer();
+    started.push(constantServer);
+    await runGenerator({ name: scenario.name, servers, quick, schedule, hostPid: process.pid, constantUrl: constantServer.url }, listeners);
   } finally {
     for (const { stop } of started) await stop();
   }

@@ -33,16 +33,16 @@ class HttpResponse {
 /** Decodes the chunked coding (RFC 9112, 7.1). Returns null while the last chunk is missing. */
 function dechunk(buffer) {
   const parts = [];
-  let at = 0;
+  let offset = 0;
   for (;;) {
-    const lineEnd = buffer.indexOf(LINE_END, at);
+    const lineEnd = buffer.indexOf(LINE_END, offset);
     if (lineEnd === -1) return null;
-    const size = Number.parseInt(buffer.latin1Slice(at, lineEnd), 16);
+    const size = Number.parseInt(buffer.latin1Slice(offset, lineEnd), 16);
     const start = lineEnd + 2;
     if (buffer.length < start + size + 2) return null;
     if (size === 0) return Buffer.concat(parts);
     parts.push(buffer.subarray(start, start + size));
-    at = start + size + 2;
+    offset = start + size + 2;
   }
 }
 

@@ -17,16 +17,18 @@ const TOKEN = 'access-token-and-jwt-secret-of-the-bench';
 const TEXT = 'A sentence of an agent that explains what it found. '.repeat(10);
 
 registerHooks({
-  resolve(specifier, context, next) {
+  resolve(specifier, context, nextHook) {
     if (specifier === 'cloudflare:workers') return { url: 'hub:workers', format: 'module', shortCircuit: true };
     if (specifier.endsWith('.wasm')) return { url: new URL(specifier, context.parentURL).href, format: 'module', shortCircuit: true };
-    const found = next(specifier, context);
-    return found.url.startsWith('file:') ? { ...found, format: found.url.endsWith('/index.js') ? 'module' : found.format } : found;
+    const resolved = nextHook(specifier, context);
+    return resolved.url.startsWith('file:')
+      ? { ...resolved, format: resolved.url.endsWith('/index.js') ? 'module' : resolved.format }
+      : resolved;
   },
-  load(url, context, next) {
+  load(url, context, nextHook) {
     const source = (text) => ({ format: 'module', shortCircuit: true, source: text });
     if (url === 'hub:workers') return source('export class WorkerEntrypoint {}');
-    if (!url.endsWith('.wasm')) return next(url, context);
+    if (!url.endsWith('.wasm')) return nextHook(url, context);
     const file = JSON.stringify(fileURLToPath(url));
     return source(`import { readFileSync } from 'node:fs'; export default new WebAssembly.Module(readFileSync(${file}));`);
   },
@@ -113,7 +115,7 @@ class MockState {
   waitUntil() {}
 }
 
-/** A request. Its body has the method `readAtLeast`, which only the runtime has. */
+/** A request whose body has the method `readAtLeast`, which the runtime's streams have and Node's streams do not have. */
 class MockRequest {
   constructor(method, url, headers, text) {
     Object.assign(this, { method, url, text });
@@ -124,13 +126,13 @@ class MockRequest {
 }
 
 function readerOf(bytes) {
-  let at = 0;
+  let offset = 0;
   return {
     cancel: async () => {},
     async readAtLeast(_, buffer) {
-      const part = bytes.subarray(at, at + buffer.length);
+      const part = bytes.subarray(offset, offset + buffer.length);
       buffer.set(part);
-      at += part.length;
+      offset += part.length;
       return { value: buffer.subarray(0, part.length), done: part.length === 0 };
     },
   };

@@ -1,21 +1,21 @@
 /** Measures servers in turns, so that other load on the computer affects all servers. Each turn has one slice for each server. */
 
-import { latencies, median } from '../../scripts/lib/statistics.mjs';
+import { latencyFigures, median } from '../../scripts/lib/statistics.mjs';
 import { cpuSeconds } from './processes.mjs';
 
 /**
- * Returns the schedule of a measurement. A slice is the part of a turn that measures one server:
- * - `seconds`: the duration of a slice; `warmUp`: the duration of the warm-up, in seconds
- * - `rounds`: the number of turns in a pass. A comparison of two builds has more and shorter slices, for the spread.
+ * Returns the schedule of a measurement. A slice is the part of a turn that measures one server. All durations are in seconds:
+ * - `seconds`: the duration of a slice; `warmUp`: the duration of the warm-up
+ * - `turns`: the number of turns in a pass. A comparison of two builds has more and shorter slices, for the spread.
  * - `passes`: the number of passes, each with new processes. A comparison has several passes, because two processes of the same build
  *   differ by some percent.
  */
 export function scheduleOf({ quick, compares = false }) {
-  if (compares) return quick ? { seconds: 0.2, rounds: 6, warmUp: 0.5, passes: 1 } : { seconds: 0.2, rounds: 12, warmUp: 0.7, passes: 3 };
-  return quick ? { seconds: 0.4, rounds: 1, warmUp: 0.3, passes: 1 } : { seconds: 0.5, rounds: 6, warmUp: 0.7, passes: 1 };
+  if (compares) return quick ? { seconds: 0.2, turns: 6, warmUp: 0.5, passes: 1 } : { seconds: 0.2, turns: 12, warmUp: 0.7, passes: 3 };
+  return quick ? { seconds: 0.4, turns: 1, warmUp: 0.3, passes: 1 } : { seconds: 0.5, turns: 6, warmUp: 0.7, passes: 1 };
 }
 
-/** The pause after a slice. Work of a server after its slice, such as the end of a commit, is part of the CPU time of the server. */
+/** The pause after the slices of a turn, so that the CPU time includes work after a slice, such as the end of a commit. */
 const SETTLE_MS = 50;
 
 /** Returns the figures of some slices: the latencies over all samples, the median of the rates, and the mean CPU time of a request. */
@@ -25,7 +25,7 @@ export function summarize(slices) {
   const sum = (key) => counted.reduce((total, slice) => total + slice[key], 0);
   const samples = slices.flatMap((slice) => slice.samples ?? []);
   return {
-    ...(samples.length > 0 ? latencies(samples) : {}),
+    ...(samples.length > 0 ? latencyFigures(samples) : {}),
     ...(rates.length > 0 ? { perSecond: median(rates) } : {}),
     ...(counted.length > 0 ? { cpuMs: sum('cpuMs') / sum('count') } : {}),
   };
@@ -49,13 +49,13 @@ function orderOf(servers, turn) {
  * @template {{name: string, pid?: number}} Server
  * @template Context
  * @param {Server[]} servers
- * @param {number} rounds
+ * @param {number} turns
  * @param {{prepare?: (server: Server, turn: number) => Promise<Context>, measureSlice: (server: Server, context: Context, turn: number) => Promise<Slice>,
  *   finish?: (server: Server, context: Context, turn: number) => Promise<unknown>}} work
  */
-export async function takeTurns(servers, rounds, { prepare = async () => undefined, measureSlice, finish = async () => {} }) {
+export async function takeTurns(servers, turns, { prepare = async () => undefined, measureSlice, finish = async () => {} }) {
   const slices = new Map(servers.map((server) => [server, []]));
-  for (let turn = 0; turn < rounds; turn += 1) {
+  for (let turn = 0; turn < turns; turn += 1) {
     const contexts = new Map();
     for (const server of servers) contexts.set(server, await prepare(server, turn));
     await sleep(SETTLE_MS);
@@ -84,9 +84,9 @@ async function runLoop(steps, seconds) {
   const end = start + seconds * 1000;
   await Promise.all(
     steps.map(async (step) => {
-      for (let sent = performance.now(); sent < end; sent = performance.now()) {
+      for (let sentAt = performance.now(); sentAt < end; sentAt = performance.now()) {
         const latency = await step();
-        samples.push(typeof latency === 'number' ? latency : performance.now() - sent);
+        samples.push(typeof latency === 'number' ? latency : performance.now() - sentAt);
       }
     }),
   );
@@ -97,13 +97,13 @@ async function runLoop(steps, seconds) {
  * Compares servers under closed-loop load: each of several callers sends the next request when the previous request was answered.
  * `makeSteps(server)` returns one async function for each caller. Warms up each server first. Resolves to the same result as `takeTurns`.
  */
-export async function compare(servers, makeSteps, { seconds, rounds, warmUp }) {
+export async function compare(servers, makeSteps, { seconds, turns, warmUp }) {
   const steps = new Map();
   for (const server of servers) {
     steps.set(server, await makeSteps(server));
     await runLoop(steps.get(server), warmUp);
   }
-  return takeTurns(servers, rounds, { measureSlice: (server) => runLoop(steps.get(server), seconds) });
+  return takeTurns(servers, turns, { measureSlice: (server) => runLoop(steps.get(server), seconds) });
 }
 
 export function sleep(milliseconds) {

@@ -12,8 +12,8 @@ export function agentMessage(index) {
 }
 
 /** Returns the index of a message from `agentMessage`. */
-export function indexOf(content) {
-  return content.content.data.index;
+export function messageIndex(message) {
+  return message.content.data.index;
 }
 
 /** Time limit for the acks of a burst. A burst usually takes one or two seconds. */
@@ -56,11 +56,12 @@ export function findStorageErrors(messages, acks) {
   const errors = [];
   if (messages === null) return errors;
   if (messages.length !== acks.length) errors.push(`${acks.length} messages were acknowledged, ${messages.length} are stored`);
-  const gap = messages.findIndex(({ seq }, at) => seq !== at + 1);
+  const gap = messages.findIndex(({ seq }, index) => seq !== index + 1);
   if (gap !== -1) errors.push(`seqs have a gap: message ${gap + 1} has seq ${messages[gap].seq}`);
-  const misplaced = messages.findIndex(({ content }, at) => indexOf(content) !== at);
-  if (misplaced !== -1) errors.push(`messages are out of order: message ${indexOf(messages[misplaced].content)} is at index ${misplaced}`);
-  const wrongId = messages.findIndex(({ id }, at) => id !== acks[at]?.id);
+  const misplaced = messages.findIndex(({ content }, index) => messageIndex(content) !== index);
+  if (misplaced !== -1)
+    errors.push(`messages are out of order: message ${messageIndex(messages[misplaced].content)} is at index ${misplaced}`);
+  const wrongId = messages.findIndex(({ id }, index) => id !== acks[index]?.id);
   if (wrongId !== -1) errors.push(`the ack of message ${wrongId} has another id than the stored message`);
   return errors;
 }

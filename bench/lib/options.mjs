@@ -101,7 +101,7 @@ function readCompared({ compare, floor, build, words = [] }, usage) {
  */
 function listWorkers({ floor }, build, compared) {
   const hubs = compared
-    ? compared.map((folder, at) => ({ name: 'AB'[at], kind: 'hub', build: folder }))
+    ? compared.map((folder, index) => ({ name: 'AB'[index], kind: 'hub', build: folder }))
     : [{ name: 'hub', kind: 'hub', build }];
   return [{ name: 'floor', kind: 'floor' }, ...(floor ? [] : hubs)];
 }
@@ -125,8 +125,8 @@ export function readOptions(args) {
   const chosen = SCENARIOS[command] ?? values.only?.split(',').map((name) => name.trim()) ?? defaults;
   const unknown = chosen.filter((name) => !scenarioNames().includes(name));
   if (unknown.length > 0) throw new UsageError(`--only: there is no scenario ${unknown.join(', ')}.`, usage);
-  const single = compared ? chosen.filter((name) => !comparedScenarioNames().includes(name)) : [];
-  if (single.length > 0) throw new UsageError(`--compare cannot run ${single.join(', ')}.`, usage);
+  const notComparable = compared ? chosen.filter((name) => !comparedScenarioNames().includes(name)) : [];
+  if (notComparable.length > 0) throw new UsageError(`--compare cannot run ${notComparable.join(', ')}.`, usage);
   if (!['connect', 'header'].includes(values.way)) throw new UsageError(`--way must be connect or header, not ${values.way}.`, usage);
   const build = values.build ? resolve(values.build) : DEFAULT_BUILD;
   return {

@@ -3,7 +3,7 @@
  * Workers Paid plan.
  */
 
-/** When the pages under `source` were last compared with this table. */
+/** The day on which this table was last compared with the pages under `source`. */
 export const PRICES_READ_ON = '2026-11-23';
 
 /** The monthly charge of the plan, which includes the amounts below. */
@@ -45,7 +45,7 @@ export const MESSAGES_PER_REQUEST = 20;
 export const OBJECT_GB = 0.128;
 
 /**
- * Returns the price of each item without the included amounts. This is the cost of one more namespace.
+ * Returns the price of each item as if the plan included nothing: the cost of one more namespace once the included amounts are used up.
  * @param {Record<string, number>} amounts by item, for a month
  * @returns {Record<string, number>} dollars by item
  */

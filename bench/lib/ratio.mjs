@@ -22,21 +22,20 @@ export function rankOfInterval(count) {
 }
 
 /**
- * Returns the `ratio` of a figure of B to the same figure of A, which is the median of the slices' ratios. `spread` `[low, high]` is the
- * interval in which the true median lies with `CONFIDENCE`. Returns null if no slice has the figure.
- * @param {object[]} slicesA the figures of each slice of A
- * @param {object[]} slicesB the figures of each slice of B, in the same order
- * @param {string} key
+ * Returns `median`, the median of the slices' ratios of a figure, and `spread` `[low, high]`, the interval in which the true median lies
+ * with `CONFIDENCE`. Returns null if no slice has the figure.
+ * @param {{of: object[], to: object[]}} slices the figures of each slice, in the same order: `of` of the numerator, `to` of the denominator
+ * @param {string} key of the figure
  */
-export function ratioOf(slicesA, slicesB, key) {
-  const ratios = slicesA
-    .map((slice, at) => slicesB[at]?.[key] / slice[key])
+export function ratioOf({ of, to }, key) {
+  const ratios = of
+    .map((slice, at) => slice[key] / to[at]?.[key])
     .filter((ratio) => Number.isFinite(ratio) && ratio > 0)
     .sort((a, b) => a - b);
   if (ratios.length === 0) return null;
   const last = ratios.length - 1;
   const outside = rankOfInterval(ratios.length) - 1;
   // The geometric mean of the two ratios in the middle, so that exchanging the builds gives the reciprocal.
-  const ratio = Math.sqrt(ratios[Math.floor(last / 2)] * ratios[Math.ceil(last / 2)]);
-  return { ratio, spread: [ratios[outside], ratios[last - outside]] };
+  const middle = Math.sqrt(ratios[Math.floor(last / 2)] * ratios[Math.ceil(last / 2)]);
+  return { median: middle, spread: [ratios[outside], ratios[last - outside]] };
 }

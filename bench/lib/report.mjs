@@ -24,10 +24,10 @@ function rounded(value) {
   return (Math.round(value / step) * step).toLocaleString('en-US');
 }
 
-/** Formats the figures of one server, the headline figure first. Leaves out the CPU time. */
-export function formatFigures(figures, headline) {
+/** Formats the figures of one server, the main figure of the row first. Leaves out the CPU time. */
+export function formatFigures(figures, mainFigure) {
   if (!figures) return '';
-  const order = [headline, 'p50', 'p99', 'perSecond', 'roundTrips'];
+  const order = [mainFigure, 'p50', 'p99', 'perSecond', 'roundTrips'];
   return [...new Set(order)]
     .filter((key) => Number.isFinite(figures[key]))
     .map((key) => FIGURES[key].text(figures[key]))
@@ -48,35 +48,36 @@ const ratioToFloor = (hub, floor, key) => (Number.isFinite(hub?.[key]) && floor?
 
 /** Returns the ratio of the slices, which other load disturbs less than the ratio of the sums. Without slices, the ratio of the sums. */
 const cpuRatioToFloor = (hub, floor) =>
-  (hub?.slices && floor?.slices ? ratioOf(floor.slices, hub.slices, 'cpuMs')?.ratio : null) ?? ratioToFloor(hub, floor, 'cpuMs');
+  (hub?.slices && floor?.slices ? ratioOf({ of: hub.slices, to: floor.slices }, 'cpuMs')?.median : null) ??
+  ratioToFloor(hub, floor, 'cpuMs');
 
 const verdictOf = (target, value) => ({ text: formatTarget(target), met: Number.isFinite(value) ? meetsTarget(target, value) : null });
 
 /**
  * Makes one row of the result: the declared row with the figures of floor and hub, and:
- * - `ratio`: the headline figure of the hub, divided by that of the floor
+ * - `ratio`: the main figure of the hub, divided by the main figure of the floor
  * - `target` `{text, met}`: null without a target; `met` is null without a figure
- * - `cpuRatio`: the CPU time of a request of the hub, divided by that of the floor
+ * - `cpuRatio`: the CPU time of a request of the hub, divided by the CPU time of a request of the floor
  * - `cpuTarget`: the verdict on the declared `maxCpuRatio`
  */
 export function makeRow(row, { floor = null, hub = null }) {
-  const { headline, target } = row;
-  const ratio = ratioToFloor(hub, floor, headline);
+  const { mainFigure, target } = row;
+  const ratio = ratioToFloor(hub, floor, mainFigure);
   const cpuRatio = cpuRatioToFloor(hub, floor);
-  const value = target?.of === 'ratio' ? ratio : hub?.[headline];
+  const value = target?.of === 'ratio' ? ratio : hub?.[mainFigure];
   return {
     id: row.id,
     work: row.work,
-    headline,
-    better: FIGURES[headline].better,
+    mainFigure,
+    better: FIGURES[mainFigure].better,
     hub,
     floor,
     ratio,
     target: target ? verdictOf(target, value) : null,
     cpuRatio,
     cpuTarget: row.maxCpuRatio ? verdictOf({ of: 'ratio', most: row.maxCpuRatio }, cpuRatio) : null,
-    hubA: row.hubA ?? null,
-    hubB: row.hubB ?? null,
+    otherHubA: row.otherHubA ?? null,
+    otherHubB: row.otherHubB ?? null,
   };
 }
 
@@ -100,11 +101,11 @@ const formatVerdict = (target) => (target?.met === true ? 'met' : target?.met ==
 const formatCpu = (figures) => (Number.isFinite(figures?.cpuMs) ? FIGURES.cpuMs.text(figures.cpuMs) : '');
 const formatRatio = (ratio) => (ratio === null ? '' : ratio.toFixed(2));
 
-function cellsOf({ work, headline, hub, floor, ratio, target, cpuRatio, cpuTarget, hubA, hubB }) {
+function cellsOf({ work, mainFigure, hub, floor, ratio, target, cpuRatio, cpuTarget, otherHubA, otherHubB }) {
   return [
     work,
-    formatFigures(hub, headline),
-    formatFigures(floor, headline),
+    formatFigures(hub, mainFigure),
+    formatFigures(floor, mainFigure),
     formatRatio(ratio),
     target?.text ?? '',
     formatVerdict(target),
@@ -113,8 +114,8 @@ function cellsOf({ work, headline, hub, floor, ratio, target, cpuRatio, cpuTarge
     formatRatio(cpuRatio),
     cpuTarget?.text ?? '',
     formatVerdict(cpuTarget),
-    hubA ?? '',
-    hubB ?? '',
+    otherHubA ?? '',
+    otherHubB ?? '',
   ];
 }
 

@@ -26,7 +26,10 @@ function floorWorker() {
   };
 }
 
-/** The kinds of workers: miniflare's options, the class of the objects, and `prepare`, which creates the schema in an empty database. */
+/**
+ * The kinds of workers: the floor, with which the hub is compared (bench/README.md), the hub, and the hub with counts. `worker` returns
+ * miniflare's options, `className` is the class of the objects, and `prepare` creates the schema in an empty database.
+ */
 const KINDS = {
   floor: {
     worker: floorWorker,

@@ -1,4 +1,7 @@
-/** The servers that are measured: the floor and the hub. Floor and hub have the same methods, so that a scenario does the same work. */
+/**
+ * The servers that are measured: the hub, and the floor, a minimal worker as the baseline (bench/README.md). Both have the same methods, so
+ * that a scenario does the same work with both.
+ */
 
 import { Connection, expectOk, sendOnce } from './http.mjs';
 import { inLanes } from '../../scripts/lib/parallel.mjs';
@@ -6,8 +9,8 @@ import { waitUntil } from './measure.mjs';
 import { loadPackage } from './packages.mjs';
 
 /**
- * Connects one CLI with the official client. `tokenIn`: where the CLI sends the token. `header`: in a header of the upgrade. `connect`: in
- * the CONNECT packet. With `connect`, the worker stays between the CLI and the Durable Object as a bridge.
+ * Connects one CLI with the official client. `tokenIn` is where the CLI sends the token: `header` is a header of the upgrade, `connect` is
+ * the CONNECT packet. With `connect`, the worker relays all frames between the CLI and the Durable Object.
  * @param {string} url
  * @param {{token?: string, sessionId: string, tokenIn: string}} options
  * @returns {Promise<any>} the socket
@@ -54,7 +57,7 @@ function sessionBody(tag) {
   };
 }
 
-/** The floor: the worker of bench/floor. Methods that only the hub needs do nothing. */
+/** The baseline: the worker of bench/floor. Methods that only the hub needs do nothing. */
 class Floor {
   kind = 'floor';
 
@@ -75,7 +78,7 @@ class Floor {
     return this.newConnection();
   }
 
-  createRequest(connection, tag) {
+  sessionRequest(connection, tag) {
     return connection.withBody('POST', '/sessions', sessionBody(tag));
   }
 
@@ -138,9 +141,9 @@ export class Hub {
 
   /** Returns the same hub, signed in to another namespace. */
   async inNamespace(namespace) {
-    const server = new Hub(this);
-    await server.signIn(namespace);
-    return server;
+    const hub = new Hub(this);
+    await hub.signIn(namespace);
+    return hub;
   }
 
   newConnection(token = this.jwt) {
@@ -152,7 +155,7 @@ export class Hub {
   }
 
   /** Returns the request that creates a session. */
-  createRequest(connection, tag) {
+  sessionRequest(connection, tag) {
     return connection.withBody('POST', '/cli/sessions', sessionBody(tag));
   }
 
@@ -166,7 +169,7 @@ export class Hub {
     const connections = Array.from({ length: 16 }, () => this.newCliConnection());
     const sessions = new Array(tags.length);
     await inLanes([...tags.entries()], connections.length, async ([index, tag], lane) => {
-      const response = await connections[lane].send(this.createRequest(connections[lane], tag));
+      const response = await connections[lane].send(this.sessionRequest(connections[lane], tag));
       sessions[index] = { id: expectOk(response, 'POST /cli/sessions').json().session.id };
     });
     for (const connection of connections) connection.close();

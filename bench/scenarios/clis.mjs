@@ -12,16 +12,16 @@ const CONCURRENCY = 32;
 const KEEP_ALIVE_MS = 2000;
 
 export const rows = [
-  { id: 'clis-connect', work: '1,000 CLIs connect, 32 at a time', headline: 'perSecond', hubA: '923/s', hubB: '699/s' },
+  { id: 'clis-connect', work: '1,000 CLIs connect, 32 at a time', mainFigure: 'perSecond', otherHubA: '923/s', otherHubB: '699/s' },
   {
     id: 'clis-memory',
     work: '1,000 idle CLIs: growth of memory for each',
-    headline: 'kilobytes',
-    hubA: '127 MB in all',
-    hubB: '198 MB in all',
+    mainFigure: 'kilobytes',
+    otherHubA: '127 MB in all',
+    otherHubB: '198 MB in all',
   },
-  { id: 'clis-memory-header', work: '1,000 more with the token in the upgrade: for each', headline: 'kilobytes' },
-  { id: 'clis-alive', work: '1,000 CLIs, keep-alive every 2 s: CPU', headline: 'percent', hubA: '6 %', hubB: '12 %' },
+  { id: 'clis-memory-header', work: '1,000 more with the token in the upgrade: for each', mainFigure: 'kilobytes' },
+  { id: 'clis-alive', work: '1,000 CLIs, keep-alive every 2 s: CPU', mainFigure: 'percent', otherHubA: '6 %', otherHubB: '12 %' },
 ];
 
 async function connectAll(server, sessions, tokenIn) {
@@ -72,8 +72,8 @@ export async function run({ servers, quick, report, addNote, reportProblem, host
     const headerFigures = await measureGrowth(server, await openSessions('header'), 'header', quick);
     figures.header[server.name] = headerFigures.memory;
     sockets.push(...headerFigures.sockets);
-    const lost = sockets.filter((socket) => !socket.connected).length;
-    if (lost > 0) reportProblem(`${lost} of ${sockets.length} CLIs lost their connection to the ${server.name}`);
+    const lostCount = sockets.filter((socket) => !socket.connected).length;
+    if (lostCount > 0) reportProblem(`${lostCount} of ${sockets.length} CLIs lost their connection to the ${server.name}`);
     for (const socket of sockets) socket.close();
   }
   addNote(`miniflare's process, which a deployed hub does not have, used ${residentMegabytes(hostPid).toFixed(0)} MB`);

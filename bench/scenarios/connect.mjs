@@ -5,7 +5,7 @@ import { takeTurns } from '../lib/measure.mjs';
 
 const CONCURRENCY = 32;
 const METHODS = Array.from({ length: 15 }, (_, number) => `method${number}`);
-/** The most CLIs that connect to one server: in all of its slices and in the warm-up together. */
+/** Limit on the CLIs that connect to one server, in all slices and the warm-up together. A slice is the part of a turn that measures one server. */
 const MAX_CLIS = 520;
 /** A slice is the part of a turn that measures one server. */
 const MAX_CLIS_PER_SLICE = 160;
@@ -13,8 +13,8 @@ const MAX_CLIS_PER_SLICE = 160;
 const WORK = 'CLIs connect, 32 at a time, and each registers 15 methods';
 
 export const rows = [
-  { id: 'connect-connect', work: WORK, headline: 'perSecond', maxCpuRatio: 1.6 },
-  { id: 'connect-header', work: `${WORK}, token in the upgrade`, headline: 'perSecond', maxCpuRatio: 1.6 },
+  { id: 'connect-connect', work: WORK, mainFigure: 'perSecond', maxCpuRatio: 1.6 },
+  { id: 'connect-header', work: `${WORK}, token in the upgrade`, mainFigure: 'perSecond', maxCpuRatio: 1.6 },
 ];
 
 async function connect(server, session, tokenIn) {
@@ -28,7 +28,7 @@ async function connect(server, session, tokenIn) {
 }
 
 export async function run({ servers, schedule, report, reportProblem }) {
-  const slices = schedule.rounds + 1;
+  const slices = schedule.turns + 1;
   const clisPerSlice = Math.min(MAX_CLIS_PER_SLICE, Math.floor(MAX_CLIS / slices));
   const sessions = new Map();
   for (const server of servers) {
@@ -47,10 +47,10 @@ export async function run({ servers, schedule, report, reportProblem }) {
       return { samples, count: clisPerSlice, seconds: (performance.now() - begin) / 1000 };
     };
     // The sessions of the last slice are for the warm-up.
-    for (const server of servers) await measureSlice(server, undefined, schedule.rounds);
-    report(`connect-${tokenIn}`, await takeTurns(servers, schedule.rounds, { measureSlice }));
-    const lost = sockets.filter(({ connected }) => !connected).length;
-    if (lost > 0) reportProblem(`${lost} of ${sockets.length} CLIs lost their connection`);
+    for (const server of servers) await measureSlice(server, undefined, schedule.turns);
+    report(`connect-${tokenIn}`, await takeTurns(servers, schedule.turns, { measureSlice }));
+    const lostCount = sockets.filter(({ connected }) => !connected).length;
+    if (lostCount > 0) reportProblem(`${lostCount} of ${sockets.length} CLIs lost their connection`);
     for (const socket of sockets) socket.close();
   }
 }

@@ -4,7 +4,7 @@
  * - Minutes without messages run in real time, because pings, heartbeats and alarms follow the clock.
  * - Messages are sent one after another.
  *
- * This scenario counts usage, so it uses the counting hub and has no floor.
+ * This scenario counts usage, so it uses the counting hub, and does not measure the floor, the baseline worker (bench/README.md).
  */
 
 import { monthTable, partsTable, planNotes } from '../lib/cost-report.mjs';
@@ -33,26 +33,26 @@ const RENEWALS_PER_HOUR = 4;
 const PAGES_PER_HOUR = 12;
 /** How often a user sends a message to an agent. During the turn, the agent asks for one permission. */
 const TURNS_PER_HOUR = 6;
-/** More events than the hub's event log retains, so that the log drops its oldest events, as in the middle of a day. */
-const FULL_LOG = 1_300;
+/** More messages than the hub's event log retains, so that the log drops its oldest events, as in the middle of a day. */
+const LOG_FILLING_MESSAGES = 1_300;
 /** How many messages are sent to count the usage of a message. A multiple of 250, because the event log drops its oldest events 250 at a time. */
 const COUNTED_MESSAGES = 1_000;
 
 export const rows = [
-  { id: 'message-rows', work: 'D1 rows written for a message', headline: 'count', target: { of: 'hub', most: 3 } },
-  { id: 'local-id-rows', work: 'D1 rows written for a message with a local id', headline: 'count', target: { of: 'hub', most: 4 } },
-  { id: 'cost-work', work: 'a month: messages and keep-alives', headline: 'dollars', target: { of: 'hub', most: 1 } },
-  { id: 'cost-all', work: 'a month: everything', headline: 'dollars' },
+  { id: 'message-rows', work: 'D1 rows written for a message', mainFigure: 'count', target: { of: 'hub', most: 3 } },
+  { id: 'local-id-rows', work: 'D1 rows written for a message with a local id', mainFigure: 'count', target: { of: 'hub', most: 4 } },
+  { id: 'cost-work', work: 'a month: messages and keep-alives', mainFigure: 'dollars', target: { of: 'hub', most: 1 } },
+  { id: 'cost-all', work: 'a month: everything', mainFigure: 'dollars' },
 ];
 
 /**
- * The parts of a month. `times`: how often a part happens in a month. `work`: whether the first estimate includes the part.
- * @type {Record<string, {title: string, times: number, work?: boolean}>}
+ * The parts of a month. `times`: how often a part happens in a month. `isInFirstEstimate`: whether the first estimate of the price includes the part.
+ * @type {Record<string, {title: string, times: number, isInFirstEstimate?: boolean}>}
  */
 const PARTS = {
   start: { title: 'a day starts', times: DAYS },
-  minute: { title: `a minute of ${SESSIONS} agents without messages`, times: DAYS * HOURS * 60, work: true },
-  message: { title: 'an agent’s message', times: DAYS * HOURS * 60 * SESSIONS * MESSAGES_PER_MINUTE, work: true },
+  minute: { title: `a minute of ${SESSIONS} agents without messages`, times: DAYS * HOURS * 60, isInFirstEstimate: true },
+  message: { title: 'an agent’s message', times: DAYS * HOURS * 60 * SESSIONS * MESSAGES_PER_MINUTE, isInFirstEstimate: true },
   turn: { title: 'a user’s message and an approval', times: DAYS * HOURS * SESSIONS * TURNS_PER_HOUR },
   renewal: { title: 'a web client renews its token', times: DAYS * HOURS * WEB_CLIENTS * RENEWALS_PER_HOUR },
   page: { title: 'a web client opens a session', times: DAYS * HOURS * WEB_CLIENTS * PAGES_PER_HOUR },
@@ -72,7 +72,7 @@ class Day {
     this.hub = new Hub({ ...runtime, secret: SECRET });
   }
 
-  /** Does `work`. Resolves to the usage. */
+  /** Runs `work`. Resolves to what it used. */
   async countUsage(work) {
     const before = await readUsage(this.runtime, NAMESPACE);
     await work();
@@ -180,7 +180,7 @@ export async function run({ kinds, build, quick, report, addNote, addTable }) {
   try {
     const day = new Day(runtime);
     const counted = { start: await day.countUsage(() => day.start()) };
-    await day.sendMany(FULL_LOG);
+    await day.sendMany(LOG_FILLING_MESSAGES);
     counted.message = scale(await day.countUsage(() => day.sendMany(COUNTED_MESSAGES)), 1 / COUNTED_MESSAGES);
     const withLocalId = scale(await day.countUsage(() => day.sendMany(COUNTED_MESSAGES, { withLocalId: true })), 1 / COUNTED_MESSAGES);
     // Sessions may have become inactive meanwhile.
@@ -193,20 +193,20 @@ export async function run({ kinds, build, quick, report, addNote, addTable }) {
 
     const parts = Object.entries(PARTS).map(([id, part]) => ({ ...part, once: counted[id], month: scale(counted[id], part.times) }));
     const sum = (list) => billedAmounts(list.map(({ month }) => month).reduce(add));
-    const [work, all] = [sum(parts.filter((part) => part.work)), sum(parts)];
+    const [estimatedParts, allParts] = [sum(parts.filter((part) => part.isInFirstEstimate)), sum(parts)];
     const gigabytes = (counted.message.databaseBytes * PARTS.message.times) / 1e9;
     report('message-rows', { hub: { count: Number(counted.message.d1RowsWritten.toFixed(1)) } });
     report('local-id-rows', { hub: { count: Number(withLocalId.d1RowsWritten.toFixed(1)) } });
-    report('cost-work', { hub: { dollars: marginalPrice(work) } });
-    report('cost-all', { hub: { dollars: marginalPrice(all) } });
+    report('cost-work', { hub: { dollars: marginalPrice(estimatedParts) } });
+    report('cost-all', { hub: { dollars: marginalPrice(allParts) } });
     addTable(
       `A month of ${DAYS} days: ${SESSIONS} agents for ${HOURS} h, ${MESSAGES_PER_MINUTE} messages of ${MESSAGE_BYTES / 1000} KB a minute each, ${WEB_CLIENTS} web clients`,
-      monthTable(work, all),
+      monthTable(estimatedParts, allParts),
     );
     addTable(`Its parts, each counted; a minute is the mean of ${minutes}, a message of ${COUNTED_MESSAGES}`, partsTable(parts));
     const localIdRows = (withLocalId.d1RowsWritten - counted.message.d1RowsWritten) * PARTS.message.times;
     addNote(`if each message has a local id, a month costs $${marginalPrice({ d1RowsWritten: localIdRows }).toFixed(2)} more`);
-    for (const note of planNotes(all, gigabytes)) addNote(note);
+    for (const note of planNotes(allParts, gigabytes)) addNote(note);
   } finally {
     await runtime.stop();
   }

@@ -1,6 +1,6 @@
 /**
- * New sessions of one namespace, 16 concurrent: while the object caches all sessions, and with more sessions than it caches. The floor
- * writes one row for each session.
+ * New sessions of one namespace, 16 concurrent: while the object caches all sessions, and with more sessions than it caches. The floor,
+ * the baseline worker, writes one row for each session.
  */
 
 import { expectOk } from '../lib/http.mjs';
@@ -18,8 +18,8 @@ const MAX_SESSIONS_PER_SLICE = 120;
 const WORK = 'create sessions, 16 concurrent';
 
 export const rows = [
-  { id: 'create-below', work: `${WORK}, below 1,000 sessions`, headline: 'perSecond', maxCpuRatio: 2.5 },
-  { id: 'create-beyond', work: `${WORK}, beyond 1,000 sessions`, headline: 'perSecond', maxCpuRatio: 2.5 },
+  { id: 'create-below', work: `${WORK}, below 1,000 sessions`, mainFigure: 'perSecond', maxCpuRatio: 2.5 },
+  { id: 'create-beyond', work: `${WORK}, beyond 1,000 sessions`, mainFigure: 'perSecond', maxCpuRatio: 2.5 },
 ];
 
 /** Creates sessions with new tags. */
@@ -29,7 +29,7 @@ async function create(server, label, count) {
   const begin = performance.now();
   await inLanes([...new Array(count).keys()], CONCURRENCY, async (number, lane) => {
     const start = performance.now();
-    const response = await connections[lane].send(server.createRequest(connections[lane], `${label}-${number}`));
+    const response = await connections[lane].send(server.sessionRequest(connections[lane], `${label}-${number}`));
     samples.push(performance.now() - start);
     expectOk(response, 'POST session');
   });
@@ -39,11 +39,10 @@ async function create(server, label, count) {
 }
 
 export async function run({ servers, schedule, report }) {
-  const count = Math.min(MAX_SESSIONS_PER_SLICE, Math.floor(MAX_SESSIONS_BELOW / schedule.rounds));
-  const measure = (id) =>
-    takeTurns(servers, schedule.rounds, { measureSlice: (server, _, turn) => create(server, `${id}-${turn}`, count) });
+  const count = Math.min(MAX_SESSIONS_PER_SLICE, Math.floor(MAX_SESSIONS_BELOW / schedule.turns));
+  const measure = (id) => takeTurns(servers, schedule.turns, { measureSlice: (server, _, turn) => create(server, `${id}-${turn}`, count) });
   for (const server of servers) await create(server, 'warm-up', WARM_UP);
   report('create-below', await measure('create-below'));
-  for (const server of servers) await create(server, 'fill', CACHED_SESSIONS - count * schedule.rounds);
+  for (const server of servers) await create(server, 'fill', CACHED_SESSIONS - count * schedule.turns);
   report('create-beyond', await measure('create-beyond'));
 }

@@ -1,7 +1,7 @@
 /**
- * Measures an idle namespace for some minutes: how long its object is in memory, how long the object runs, how many statements the object
- * sends to D1, and the price of an idle month. Then measures the namespace with keep-alives. This scenario counts usage, so it uses the
- * counting hub and has no floor.
+ * Measures an idle namespace for some minutes: how long its object is in memory and runs, how many statements the
+ * object sends to D1, and the price of an idle month. Then measures the namespace with keep-alives. This scenario counts usage, so it uses the
+ * counting hub, and does not run on the floor (bench/README.md).
  */
 
 import { idleTable } from '../lib/cost-report.mjs';
@@ -27,10 +27,10 @@ const KEEP_ALIVES = `${CLIS} CLIs, keep-alive every 10 s`;
 const SINGLE_CLI = '1 CLI, keep-alive every 10 s';
 
 const rowsOf = (id, work, statements) => [
-  { id: `${id}-memory`, work: `${work}: in memory`, headline: 'percent' },
-  { id: `${id}-wakes`, work: `${work}: wakes`, headline: 'perMinute' },
-  { id: `${id}-work`, work: `${work}: running, per minute`, headline: 'milliseconds' },
-  { id: `${id}-statements`, work: `${work}: statements to D1`, headline: 'count', ...statements },
+  { id: `${id}-memory`, work: `${work}: in memory`, mainFigure: 'percent' },
+  { id: `${id}-wakes`, work: `${work}: wakes`, mainFigure: 'perMinute' },
+  { id: `${id}-work`, work: `${work}: running, per minute`, mainFigure: 'milliseconds' },
+  { id: `${id}-statements`, work: `${work}: statements to D1`, mainFigure: 'count', ...statements },
 ];
 
 export const rows = [
@@ -65,12 +65,12 @@ async function readTally({ hub, namespace }) {
 
 /** Returns how long an object was in memory in an interval, in milliseconds: during each event and the following hibernation delay. */
 function millisecondsInMemory(events, from, to) {
-  let covered = from;
+  let countedUntil = from;
   let total = 0;
   for (const event of events) {
     const end = Math.min((event.to ?? to) + HIBERNATION_DELAY_MS, to);
-    total += Math.max(0, end - Math.max(event.from, covered));
-    covered = Math.max(covered, end);
+    total += Math.max(0, end - Math.max(event.from, countedUntil));
+    countedUntil = Math.max(countedUntil, end);
   }
   return total;
 }
@@ -113,33 +113,33 @@ export async function run({ kinds, build, quick, report, addTable, reportProblem
   const reportAll = (id, { figures }) => Object.entries(figures).forEach(([row, figure]) => report(`${id}-${row}`, { hub: figure }));
   const runtime = await startFresh('counting', build);
   try {
-    const shared = await populate(runtime, 'idle', CLIS, WEB_CLIENTS);
-    const lone = await populate(runtime, 'lone', 1, 0);
-    const stopLone = startKeepAlives(lone);
+    const fullNamespace = await populate(runtime, 'idle', CLIS, WEB_CLIENTS);
+    const singleCliNamespace = await populate(runtime, 'lone', 1, 0);
+    const stopSingleCli = startKeepAlives(singleCliNamespace);
     // Excludes the time of the connects, the first keep-alives and the alarm for unauthenticated sockets.
     await sleep(2.5 * HIBERNATION_DELAY_MS);
-    const [idle, loneFigures] = await observe([shared, lone], quick ? 60 : 180);
-    stopLone();
+    const [idle, singleCli] = await observe([fullNamespace, singleCliNamespace], quick ? 60 : 180);
+    stopSingleCli();
     reportAll('idle', idle);
-    reportAll('lone', loneFigures);
-    const stop = startKeepAlives(shared);
+    reportAll('lone', singleCli);
+    const stop = startKeepAlives(fullNamespace);
     await sleep(1.2 * KEEP_ALIVE_MS);
-    const [withKeepAlives] = await observe([shared], quick ? 20 : 60);
+    const [withKeepAlives] = await observe([fullNamespace], quick ? 20 : 60);
     stop();
     reportAll('keep-alives', withKeepAlives);
     /** @type {[string, any][]} */
     const months = [
       [IDLE, idle.month],
-      [SINGLE_CLI, loneFigures.month],
+      [SINGLE_CLI, singleCli.month],
       [KEEP_ALIVES, withKeepAlives.month],
     ];
     addTable('What a month of 30 such days and nights uses', idleTable(months));
-    const lost = [...shared.sockets, ...lone.sockets].filter(({ connected }) => !connected).length;
+    const lost = [...fullNamespace.sockets, ...singleCliNamespace.sockets].filter(({ connected }) => !connected).length;
     if (lost > 0) reportProblem(`${lost} CLIs lost their connection`);
-    const missing = shared.heartbeats.filter((count) => count < (quick ? 3 : 8)).length;
-    if (missing > 0) reportProblem(`${missing} web clients missed heartbeats: ${shared.heartbeats.join(', ')}`);
-    shared.close();
-    lone.close();
+    const missing = fullNamespace.heartbeats.filter((count) => count < (quick ? 3 : 8)).length;
+    if (missing > 0) reportProblem(`${missing} web clients missed heartbeats: ${fullNamespace.heartbeats.join(', ')}`);
+    fullNamespace.close();
+    singleCliNamespace.close();
   } finally {
     await runtime.stop();
   }

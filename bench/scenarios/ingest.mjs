@@ -3,8 +3,8 @@
 import { takeTurns } from '../lib/measure.mjs';
 import { emitAll, findStorageErrors } from '../lib/messages.mjs';
 
-/** Limit on the rounds, because a slice takes one or two seconds here, longer than in other scenarios. */
-const MAX_ROUNDS = 4;
+/** Limit on how often the servers alternate: here, the measurement of one server (a slice) takes one or two seconds. */
+const MAX_TURNS = 4;
 
 const WORK = 'ingest of 1 KB messages';
 
@@ -12,18 +12,18 @@ export const rows = [
   {
     id: 'ingest-1x5000',
     work: `${WORK}, 1 CLI x 5,000`,
-    headline: 'perSecond',
+    mainFigure: 'perSecond',
     target: { of: 'hub', least: 6000, unit: '/s' },
-    hubA: '4,630/s',
-    hubB: '2,790/s',
+    otherHubA: '4,630/s',
+    otherHubB: '2,790/s',
   },
   {
     id: 'ingest-20x500',
     work: `${WORK}, 20 CLIs x 500`,
-    headline: 'perSecond',
+    mainFigure: 'perSecond',
     target: { of: 'hub', least: 6000, unit: '/s' },
-    hubA: '5,190/s',
-    hubB: '2,990/s',
+    otherHubA: '5,190/s',
+    otherHubB: '2,990/s',
   },
 ];
 
@@ -50,13 +50,13 @@ async function checkStored(server, label, { sessions, sockets, acks }, reportPro
 }
 
 export async function run({ servers, schedule, report, reportProblem }) {
-  const measure = (id, clis, count, rounds) =>
-    takeTurns(servers, Math.min(rounds, MAX_ROUNDS), {
+  const measure = (id, clis, count, turns) =>
+    takeTurns(servers, Math.min(turns, MAX_TURNS), {
       prepare: (server, turn) => connect(server, `${id}-${turn}`, clis),
       measureSlice: (_server, group) => sendBurst(group, count),
       finish: (server, group, turn) => checkStored(server, `${id}-${turn}`, group, reportProblem),
     });
   await measure('warm-up', 2, 300, 1);
-  report('ingest-1x5000', await measure('ingest-1x5000', 1, 5000, schedule.rounds));
-  report('ingest-20x500', await measure('ingest-20x500', 20, 500, schedule.rounds));
+  report('ingest-1x5000', await measure('ingest-1x5000', 1, 5000, schedule.turns));
+  report('ingest-20x500', await measure('ingest-20x500', 20, 500, schedule.turns));
 }

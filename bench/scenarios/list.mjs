@@ -1,4 +1,4 @@
-/** Requests the list of a namespace with 1,000 sessions. On the floor, the object returns a text of the same size. */
+/** Requests the list of a namespace with 1,000 sessions. On the floor, the baseline worker, the object returns a text of the same size. */
 
 import { compare } from '../lib/measure.mjs';
 
@@ -11,12 +11,12 @@ export const rows = [
   {
     id: 'list-c1',
     work: 'GET 1,000 sessions, 1 concurrent',
-    headline: 'perSecond',
+    mainFigure: 'perSecond',
     target: { of: 'hub', least: 600, unit: '/s' },
-    hubA: '563/s (302 KB)',
-    hubB: '183/s (637 KB)',
+    otherHubA: '563/s (302 KB)',
+    otherHubB: '183/s (637 KB)',
   },
-  { id: 'list-c16', work: 'GET 1,000 sessions, 16 concurrent', headline: 'perSecond', hubA: '902/s', hubB: '271/s' },
+  { id: 'list-c16', work: 'GET 1,000 sessions, 16 concurrent', mainFigure: 'perSecond', otherHubA: '902/s', otherHubB: '271/s' },
 ];
 
 function readers(server, bytes, concurrency) {

@@ -5,21 +5,22 @@
  * - 200 messages per second
  * - 20 sessions that stream live text
  *
- * There is no floor. The scenario checks that no message is lost, that acknowledgements are not delayed, and that memory does not grow.
+ * The floor, the baseline worker (bench/README.md), does not do this work. The scenario checks that no message is lost, that acknowledgements are not delayed,
+ * and that memory does not grow.
  */
 
 import { expectOk } from '../lib/http.mjs';
 import { inLanes } from '../../scripts/lib/parallel.mjs';
-import { latencies, median } from '../../scripts/lib/statistics.mjs';
+import { latencyFigures, median } from '../../scripts/lib/statistics.mjs';
 import { cpuPercent, repeat, sleep, waitUntil } from '../lib/measure.mjs';
-import { agentMessage, findStorageErrors, indexOf } from '../lib/messages.mjs';
+import { agentMessage, findStorageErrors, messageIndex } from '../lib/messages.mjs';
 import { residentMegabytes } from '../lib/processes.mjs';
 import { openStream } from '../lib/stream.mjs';
 import { subscribe, subscribeSocket } from '../lib/subscriber.mjs';
 
 const CLIS = 1000;
-const WATCHERS = 200;
-const PER_SECOND = 200;
+const WEB_CLIENTS = 200;
+const MESSAGES_PER_SECOND = 200;
 const KEEP_ALIVE_MS = 2000;
 /** The number of sessions that stream: the last sessions, which have no messages. */
 const STREAMS = 20;
@@ -28,39 +29,39 @@ export const rows = [
   {
     id: 'load-latency',
     work: 'full namespace, 200 messages/s: message -> web client',
-    headline: 'p99',
+    mainFigure: 'p99',
     target: { of: 'hub', most: 250, unit: ' ms' },
   },
   {
     id: 'load-acks',
     work: 'full namespace, 200 messages/s: message -> ack',
-    headline: 'p99',
+    mainFigure: 'p99',
     target: { of: 'hub', most: 250, unit: ' ms' },
   },
-  { id: 'load-deltas', work: 'full namespace, 20 sessions stream: message-delta -> web client', headline: 'p99' },
-  { id: 'load-processor', work: 'full namespace: CPU', headline: 'percent' },
-  { id: 'load-memory', work: 'full namespace: resident memory at the end', headline: 'megabytes' },
+  { id: 'load-deltas', work: 'full namespace, 20 sessions stream: message-delta -> web client', mainFigure: 'p99' },
+  { id: 'load-processor', work: 'full namespace: CPU', mainFigure: 'percent' },
+  { id: 'load-memory', work: 'full namespace: resident memory at the end', mainFigure: 'megabytes' },
   {
     id: 'load-growth',
     work: 'full namespace: memory growth in the second half',
-    headline: 'percent',
+    mainFigure: 'percent',
     target: { of: 'hub', most: 5, unit: ' %' },
   },
 ];
 
-/** Subscribes a web client to a session. `receivedCount`: the number of messages that arrived. */
-async function subscribeWatcher(server, session, number, samples, reportProblem) {
-  const watcher = { receivedCount: 0, sent: [] };
+/** Subscribes a web client to a session. `receivedCount`: the number of messages that arrived. `sentTimes`: when each message was sent. */
+async function subscribeWebClient(server, session, number, samples, reportProblem) {
+  const webClient = { receivedCount: 0, sentTimes: [] };
   const listener = (event, at) => {
     if (event.type !== 'message-received') return;
-    const index = indexOf(event.message.content);
-    if (index !== watcher.receivedCount) reportProblem(`web client ${number} got message ${index} instead of ${watcher.receivedCount}`);
-    watcher.receivedCount = index + 1;
-    samples.push(at - watcher.sent[index]);
+    const index = messageIndex(event.message.content);
+    if (index !== webClient.receivedCount) reportProblem(`web client ${number} got message ${index} instead of ${webClient.receivedCount}`);
+    webClient.receivedCount = index + 1;
+    samples.push(at - webClient.sentTimes[index]);
   };
   const open = number % 2 === 0 ? subscribe : subscribeSocket;
-  watcher.close = await open(server.newConnection(), `/api/events?all=true&sessionId=${session.id}`, listener);
-  return watcher;
+  webClient.close = await open(server.newConnection(), `/api/events?all=true&sessionId=${session.id}`, listener);
+  return webClient;
 }
 
 async function areAllActive(server) {
@@ -72,11 +73,11 @@ async function areAllActive(server) {
     .sessions.every(({ active }) => active);
 }
 
-/** Growth of the median from the third quarter of the samples to the last quarter, in percent. */
-function growthOf(samples) {
+/** Returns the growth of the median from the third quarter of the samples to the last quarter, in percent. */
+function growthPercent(samples) {
   const quarter = Math.floor(samples.length / 4);
-  const third = median(samples.slice(2 * quarter, 3 * quarter));
-  return (median(samples.slice(3 * quarter)) / third - 1) * 100;
+  const thirdQuarter = median(samples.slice(2 * quarter, 3 * quarter));
+  return (median(samples.slice(3 * quarter)) / thirdQuarter - 1) * 100;
 }
 
 export async function run({ servers, quick, report, addNote, reportProblem }) {
@@ -90,60 +91,62 @@ export async function run({ servers, quick, report, addNote, reportProblem }) {
     sockets[index] = await server.connectCli(session);
   });
   const samples = [];
-  const watchers = new Array(WATCHERS);
-  await inLanes([...watchers.keys()], 16, async (number) => {
-    watchers[number] = await subscribeWatcher(server, sessions[number], number, samples, reportProblem);
+  const webClients = new Array(WEB_CLIENTS);
+  await inLanes([...webClients.keys()], 16, async (number) => {
+    webClients[number] = await subscribeWebClient(server, sessions[number], number, samples, reportProblem);
   });
-  const stopAlive = repeat((CLIS * 1000) / KEEP_ALIVE_MS, (n) => server.keepAlive(sockets[n % CLIS], sessions[n % CLIS]));
+  const stopKeepAlives = repeat((CLIS * 1000) / KEEP_ALIVE_MS, (n) => server.keepAlive(sockets[n % CLIS], sessions[n % CLIS]));
   // Excludes the first round, which activates every session, and writes the sessions to D1.
   await waitUntil('every session to be active', () => areAllActive(server));
 
   const deltaSamples = [];
-  const streaming = [...sessions.keys()].slice(-STREAMS);
-  const streams = await Promise.all(streaming.map((number) => openStream(server, sockets[number], sessions[number], reportProblem)));
+  const streamingSessions = [...sessions.keys()].slice(-STREAMS);
+  const streams = await Promise.all(
+    streamingSessions.map((number) => openStream(server, sockets[number], sessions[number], reportProblem)),
+  );
   for (const [number, { start }] of streams.entries()) start(deltaSamples, number / STREAMS);
-  const acks = watchers.map(() => []);
+  const acks = webClients.map(() => []);
   const ackSamples = [];
-  const memory = [];
-  const stopMessages = repeat(PER_SECOND, (n) => {
-    const number = n % WATCHERS;
-    const { sent } = watchers[number];
-    const index = sent.push(performance.now()) - 1;
+  const megabytes = [];
+  const stopMessages = repeat(MESSAGES_PER_SECOND, (n) => {
+    const number = n % WEB_CLIENTS;
+    const { sentTimes } = webClients[number];
+    const index = sentTimes.push(performance.now()) - 1;
     const message = { sid: sessions[number].id, message: agentMessage(index), localId: `m-${index}` };
     sockets[number].emit('message', message, (ack) => {
       if (!ack?.ok) reportProblem(`message ${index} of session ${number} was refused: ${JSON.stringify(ack)}`);
       acks[number][index] = ack;
-      ackSamples.push(performance.now() - sent[index]);
+      ackSamples.push(performance.now() - sentTimes[index]);
     });
   });
-  const stopMemory = repeat(2, () => memory.push(residentMegabytes(server.pid)));
+  const stopMemory = repeat(2, () => megabytes.push(residentMegabytes(server.pid)));
   const percent = await cpuPercent(server.pid, () => sleep(seconds * 1000));
   stopMessages();
   stopMemory();
-  const sentCount = watchers.reduce((sum, { sent }) => sum + sent.length, 0);
+  const sentCount = webClients.reduce((sum, { sentTimes }) => sum + sentTimes.length, 0);
   await waitUntil('the last message to reach its web client', async () =>
-    watchers.every(({ receivedCount, sent }) => receivedCount === sent.length),
+    webClients.every(({ receivedCount, sentTimes }) => receivedCount === sentTimes.length),
   ).catch(() =>
     reportProblem(
-      `of ${sentCount} messages the web clients received ${watchers.reduce((sum, { receivedCount }) => sum + receivedCount, 0)}`,
+      `of ${sentCount} messages the web clients received ${webClients.reduce((sum, { receivedCount }) => sum + receivedCount, 0)}`,
     ),
   );
   await Promise.all(streams.map(({ stop }) => stop()));
-  stopAlive();
-  await inLanes([...watchers.keys()], 8, async (number) => {
-    if (acks[number].length !== watchers[number].sent.length) reportProblem(`session ${number} has missing acks`);
+  stopKeepAlives();
+  await inLanes([...webClients.keys()], 8, async (number) => {
+    if (acks[number].length !== webClients[number].sentTimes.length) reportProblem(`session ${number} has missing acks`);
     for (const error of findStorageErrors(await server.readAllMessages(sessions[number]), acks[number]))
       reportProblem(`session ${number}: ${error}`);
   });
-  const lost = sockets.filter(({ connected }) => !connected).length;
-  if (lost > 0) reportProblem(`${lost} of ${CLIS} CLIs lost their connection`);
-  for (const { close } of [...watchers, ...streams]) close();
+  const lostCount = sockets.filter(({ connected }) => !connected).length;
+  if (lostCount > 0) reportProblem(`${lostCount} of ${CLIS} CLIs lost their connection`);
+  for (const { close } of [...webClients, ...streams]) close();
   for (const socket of sockets) socket.close();
   addNote(`${sentCount} messages in ${seconds} s; the web clients and the stored messages were compared with them`);
-  report('load-latency', { hub: latencies(samples) });
-  report('load-acks', { hub: latencies(ackSamples) });
-  report('load-deltas', { hub: latencies(deltaSamples) });
+  report('load-latency', { hub: latencyFigures(samples) });
+  report('load-acks', { hub: latencyFigures(ackSamples) });
+  report('load-deltas', { hub: latencyFigures(deltaSamples) });
   report('load-processor', { hub: { percent } });
-  report('load-memory', { hub: { megabytes: memory.at(-1) } });
-  report('load-growth', { hub: { percent: growthOf(memory) } });
+  report('load-memory', { hub: { megabytes: megabytes.at(-1) } });
+  report('load-growth', { hub: { percent: growthPercent(megabytes) } });
 }

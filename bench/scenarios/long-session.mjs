@@ -1,14 +1,14 @@
 /**
  * A session that receives 200,000 messages with local ids from one CLI. The CLI has 100 messages in flight, and sends the next message at
  * each ack. A second, quiet namespace sends a few messages and reads its list of sessions. The local runtime runs both namespaces on one
- * thread. There is no floor. The scenario checks that:
+ * thread. Only the hub runs this scenario, not the baseline worker that bench/README.md calls the floor. The scenario checks that:
  * - the rate does not fall when the hub no longer has all local ids in memory;
  * - the quiet namespace does not wait.
  */
 
 import { expectOk } from '../lib/http.mjs';
 import { withTimeout } from '../../scripts/lib/await.mjs';
-import { latencies } from '../../scripts/lib/statistics.mjs';
+import { latencyFigures } from '../../scripts/lib/statistics.mjs';
 import { repeat, sleep } from '../lib/measure.mjs';
 import { agentMessage } from '../lib/messages.mjs';
 import { cpuSeconds } from '../lib/processes.mjs';
@@ -24,24 +24,24 @@ const TIMEOUT_MS = 500_000;
 const WORK = 'messages with local ids into one session';
 
 export const rows = [
-  { id: 'long-session-first', work: `${WORK}, the first quarter of 200,000`, headline: 'perSecond' },
-  { id: 'long-session-last', work: `${WORK}, the last quarter`, headline: 'perSecond' },
+  { id: 'long-session-first', work: `${WORK}, the first quarter of 200,000`, mainFigure: 'perSecond' },
+  { id: 'long-session-last', work: `${WORK}, the last quarter`, mainFigure: 'perSecond' },
   {
     id: 'long-session-ratio',
     work: `${WORK}: rate of the last quarter / first`,
-    headline: 'percent',
+    mainFigure: 'percent',
     target: { of: 'hub', least: 70, unit: ' %' },
   },
   {
     id: 'long-session-acks',
     work: 'a quiet namespace meanwhile: message -> ack',
-    headline: 'p99',
+    mainFigure: 'p99',
     target: { of: 'hub', most: 50, unit: ' ms' },
   },
   {
     id: 'long-session-reads',
     work: 'a quiet namespace meanwhile: GET sessions',
-    headline: 'p99',
+    mainFigure: 'p99',
     target: { of: 'hub', most: 50, unit: ' ms' },
   },
 ];
@@ -76,18 +76,18 @@ async function startQuietNamespace(server, reportProblem) {
   const acks = [];
   const reads = [];
   const stop = repeat(PER_SECOND, (n) => {
-    const sent = performance.now();
+    const sentAt = performance.now();
     socket.emit('message', { sid: session.id, message: agentMessage(n), localId: `q-${n}` }, (ack) => {
       if (ack?.seq !== n + 1) reportProblem(`the quiet namespace got the ack ${JSON.stringify(ack)} for message ${n}`);
-      acks.push(performance.now() - sent);
+      acks.push(performance.now() - sentAt);
     });
   });
   let isRunning = true;
   const reading = (async () => {
     while (isRunning) {
-      const sent = performance.now();
+      const sentAt = performance.now();
       expectOk(await connection.send(connection.get('/api/sessions')), 'GET sessions');
-      reads.push(performance.now() - sent);
+      reads.push(performance.now() - sentAt);
       await sleep(1000 / PER_SECOND);
     }
   })();
@@ -114,20 +114,20 @@ export async function run({ servers, quick, report, addNote, reportProblem }) {
   const session = await server.openSession('long');
   const socket = await server.connectCli(session);
   const stop = await startQuietNamespace(await server.inNamespace('quiet'), reportProblem);
-  const takeTime = (acked) => ({ acked, at: performance.now(), cpu: cpuSeconds(server.pid) });
-  const quarters = [takeTime(0)];
+  const takeSnapshot = (acked) => ({ acked, at: performance.now(), cpu: cpuSeconds(server.pid) });
+  const quarterMarks = [takeSnapshot(0)];
   await sendAll(socket, session, count, (acked) => {
-    if (acked % (count / 4) === 0) quarters.push(takeTime(acked));
+    if (acked % (count / 4) === 0) quarterMarks.push(takeSnapshot(acked));
   });
   const { acks, reads } = await stop();
   socket.removeAllListeners('disconnect');
   socket.close();
-  const first = figuresBetween(quarters[0], quarters[1]);
-  const last = figuresBetween(quarters[3], quarters[4]);
+  const first = figuresBetween(quarterMarks[0], quarterMarks[1]);
+  const last = figuresBetween(quarterMarks[3], quarterMarks[4]);
   addNote(`${count} messages; the longest ack of the quiet namespace took ${Math.max(...acks).toFixed(0)} ms`);
   report('long-session-first', { hub: first });
   report('long-session-last', { hub: last });
   report('long-session-ratio', { hub: { percent: (last.perSecond / first.perSecond) * 100 } });
-  report('long-session-acks', { hub: latencies(acks) });
-  report('long-session-reads', { hub: latencies(reads) });
+  report('long-session-acks', { hub: latencyFigures(acks) });
+  report('long-session-reads', { hub: latencyFigures(reads) });
 }

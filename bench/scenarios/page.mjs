@@ -10,23 +10,23 @@ export const rows = [
   {
     id: 'page-c1',
     work: 'GET page of 50 of 5,000 messages, 1 concurrent',
-    headline: 'perSecond',
+    mainFigure: 'perSecond',
     target: { of: 'hub', least: 1300, unit: '/s' },
     maxCpuRatio: 1.5,
-    hubA: '1,261/s',
-    hubB: '297/s',
+    otherHubA: '1,261/s',
+    otherHubB: '297/s',
   },
   {
     id: 'page-c32',
     work: 'GET page of 50 of 5,000 messages, 32 concurrent',
-    headline: 'perSecond',
+    mainFigure: 'perSecond',
     maxCpuRatio: 1.5,
-    hubA: '2,354/s',
-    hubB: '338/s',
+    otherHubA: '2,354/s',
+    otherHubB: '338/s',
   },
 ];
 
-function readers(server, session, concurrency) {
+function makeReaders(server, session, concurrency) {
   const connections = Array.from({ length: concurrency }, () => server.newConnection());
   const pages = MESSAGES / PAGE_MESSAGES;
   const requests = Array.from({ length: pages }, (_, page) =>
@@ -54,6 +54,6 @@ export async function run({ servers, schedule, report }) {
     sessions.set(server, session);
   }
   for (const concurrency of [1, 32]) {
-    report(`page-c${concurrency}`, await compare(servers, (server) => readers(server, sessions.get(server), concurrency), schedule));
+    report(`page-c${concurrency}`, await compare(servers, (server) => makeReaders(server, sessions.get(server), concurrency), schedule));
   }
 }

@@ -8,25 +8,32 @@ export const rows = [
   {
     id: 'rpc-1kb-c1',
     work: `${WORK}, 1 concurrent`,
-    headline: 'p50',
+    mainFigure: 'p50',
     target: { of: 'ratio', most: 1.5 },
     maxCpuRatio: 1.4,
-    hubA: '0.43 ms, 1,780/s',
-    hubB: '0.58 ms, 1,330/s',
+    otherHubA: '0.43 ms, 1,780/s',
+    otherHubB: '0.58 ms, 1,330/s',
   },
   {
     id: 'rpc-1kb-c16',
     work: `${WORK}, 16 concurrent`,
-    headline: 'perSecond',
+    mainFigure: 'perSecond',
     target: { of: 'ratio', least: 0.5 },
     maxCpuRatio: 1.4,
-    hubA: '6,800/s',
-    hubB: '3,000/s',
+    otherHubA: '6,800/s',
+    otherHubB: '3,000/s',
   },
-  { id: 'rpc-1kb-c64', work: `${WORK}, 64 concurrent`, headline: 'perSecond', maxCpuRatio: 1.4, hubA: '7,280/s', hubB: '3,710/s' },
-  { id: 'rpc-1kb-header-c1', work: `${WORK}, 1 concurrent, token in the upgrade`, headline: 'p50' },
-  { id: 'rpc-1kb-header-c16', work: `${WORK}, 16 concurrent, token in the upgrade`, headline: 'perSecond' },
-  { id: 'rpc-1mb-c4', work: 'RPC of 1 MB, 4 concurrent', headline: 'perSecond', hubA: 'drops the CLI', hubB: '115/s' },
+  {
+    id: 'rpc-1kb-c64',
+    work: `${WORK}, 64 concurrent`,
+    mainFigure: 'perSecond',
+    maxCpuRatio: 1.4,
+    otherHubA: '7,280/s',
+    otherHubB: '3,710/s',
+  },
+  { id: 'rpc-1kb-header-c1', work: `${WORK}, 1 concurrent, token in the upgrade`, mainFigure: 'p50' },
+  { id: 'rpc-1kb-header-c16', work: `${WORK}, 16 concurrent, token in the upgrade`, mainFigure: 'perSecond' },
+  { id: 'rpc-1mb-c4', work: 'RPC of 1 MB, 4 concurrent', mainFigure: 'perSecond', otherHubA: 'drops the CLI', otherHubB: '115/s' },
 ];
 
 /** Returns a unified diff of about 1 KB. JSON escapes its line breaks and quotes. */
@@ -47,7 +54,7 @@ async function connectCli(server, session, tokenIn) {
 }
 
 /** Returns `concurrency` callers of one path, each with its own connection. Each caller checks the length of every response. */
-function callers(server, path, expected, concurrency) {
+function makeCallers(server, path, expected, concurrency) {
   return Array.from({ length: concurrency }, () => {
     const connection = server.newConnection();
     const request = connection.get(path);
@@ -60,28 +67,28 @@ function callers(server, path, expected, concurrency) {
   });
 }
 
-/** Connects a CLI to each server, does `work`, and closes the sockets. `work` gets a function that returns the paths of a server. */
-async function withClis(servers, tokenIn, work) {
+/** Connects a CLI to each server, runs `measure`, and closes the sockets. `measure` gets a function that returns the paths of a server. */
+async function withClis(servers, tokenIn, measure) {
   const clis = new Map();
   for (const server of servers) {
     const session = await server.openSession(`rpc-${tokenIn ?? 'default'}`);
     clis.set(server, { socket: await connectCli(server, session, tokenIn), paths: server.paths(session) });
   }
-  await work((server) => clis.get(server).paths);
+  await measure((server) => clis.get(server).paths);
   for (const { socket } of clis.values()) socket.close();
 }
 
 export async function run({ servers, schedule, report }) {
   await withClis(servers, undefined, async (paths) => {
     for (const concurrency of [1, 16, 64]) {
-      const figures = await compare(servers, (server) => callers(server, paths(server).diff, SMALL_ANSWER, concurrency), schedule);
+      const figures = await compare(servers, (server) => makeCallers(server, paths(server).diff, SMALL_ANSWER, concurrency), schedule);
       report(`rpc-1kb-c${concurrency}`, figures);
     }
-    report('rpc-1mb-c4', await compare(servers, (server) => callers(server, paths(server).file, BIG_ANSWER, 4), schedule));
+    report('rpc-1mb-c4', await compare(servers, (server) => makeCallers(server, paths(server).file, BIG_ANSWER, 4), schedule));
   });
   await withClis(servers, 'header', async (paths) => {
     for (const concurrency of [1, 16]) {
-      const figures = await compare(servers, (server) => callers(server, paths(server).diff, SMALL_ANSWER, concurrency), schedule);
+      const figures = await compare(servers, (server) => makeCallers(server, paths(server).diff, SMALL_ANSWER, concurrency), schedule);
       report(`rpc-1kb-header-c${concurrency}`, figures);
     }
   });

@@ -4,13 +4,13 @@ import { Connection } from '../lib/http.mjs';
 import { compare } from '../lib/measure.mjs';
 
 export const rows = [
-  { id: 'generator-c1', work: 'load generator, constant response, 1 concurrent', headline: 'perSecond' },
-  { id: 'generator-c16', work: 'load generator, constant response, 16 concurrent', headline: 'perSecond' },
-  { id: 'worker-c1', work: 'bare worker, 1 concurrent', headline: 'perSecond' },
-  { id: 'worker-c16', work: 'bare worker, 16 concurrent', headline: 'perSecond' },
-  { id: 'object-c1', work: 'worker -> object, 1 concurrent', headline: 'perSecond' },
-  { id: 'object-c16', work: 'worker -> object, 16 concurrent', headline: 'perSecond' },
-  { id: 'd1-insert', work: 'object -> D1: rows of 1 KB, 500 a batch', headline: 'rowsPerSecond' },
+  { id: 'generator-c1', work: 'load generator, constant response, 1 concurrent', mainFigure: 'perSecond' },
+  { id: 'generator-c16', work: 'load generator, constant response, 16 concurrent', mainFigure: 'perSecond' },
+  { id: 'worker-c1', work: 'bare worker, 1 concurrent', mainFigure: 'perSecond' },
+  { id: 'worker-c16', work: 'bare worker, 16 concurrent', mainFigure: 'perSecond' },
+  { id: 'object-c1', work: 'worker -> object, 1 concurrent', mainFigure: 'perSecond' },
+  { id: 'object-c16', work: 'worker -> object, 16 concurrent', mainFigure: 'perSecond' },
+  { id: 'd1-insert', work: 'object -> D1: rows of 1 KB, 500 a batch', mainFigure: 'rowsPerSecond' },
 ];
 
 function callers(newConnection, path, concurrency) {
@@ -24,12 +24,12 @@ function callers(newConnection, path, concurrency) {
   });
 }
 
-export async function run({ servers, schedule, report, cannedUrl }) {
+export async function run({ servers, schedule, report, constantUrl }) {
   const [bareWorker] = servers;
-  // The figures of a server are reported under its name. The constant response comes from a plain server, not from a worker. It has
-  // no `pid`, so that its CPU time is not measured.
+  // The figures of a server are reported under its name. The constant response comes from a plain server, not from a worker. This
+  // server has no `pid`, so that its CPU time is not measured.
   const targets = [
-    ['generator', { name: 'floor' }, () => new Connection(cannedUrl), '/'],
+    ['generator', { name: 'floor' }, () => new Connection(constantUrl), '/'],
     ['worker', bareWorker, () => bareWorker.newConnection(), '/text'],
     ['object', bareWorker, () => bareWorker.newConnection(), '/object'],
   ];

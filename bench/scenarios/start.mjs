@@ -11,13 +11,13 @@ export const rows = [
   {
     id: 'start',
     work: 'start of the runtime to the first response',
-    headline: 'milliseconds',
+    mainFigure: 'milliseconds',
     target: { of: 'hub', most: 1000, unit: ' ms' },
-    hubA: '243 ms',
-    hubB: '767 ms',
+    otherHubA: '243 ms',
+    otherHubB: '767 ms',
   },
-  { id: 'wasm-gzip', work: 'wasm, gzip', headline: 'kilobytes', target: { of: 'hub', most: 650, unit: ' KB' } },
-  { id: 'wasm-raw', work: 'wasm, raw', headline: 'kilobytes' },
+  { id: 'wasm-gzip', work: 'wasm, gzip', mainFigure: 'kilobytes', target: { of: 'hub', most: 650, unit: ' KB' } },
+  { id: 'wasm-raw', work: 'wasm, raw', mainFigure: 'kilobytes' },
 ];
 
 const FIRST_PATH = { floor: '/text', hub: '/health' };

@@ -11,13 +11,18 @@ const SESSIONS = 20;
 const MESSAGES_PER_SECOND = 50;
 
 export const rows = [
-  { id: 'stream-1', work: 'message-delta -> SSE at 10/s, 1 session', headline: 'p50' },
-  { id: 'stream-20', work: 'message-delta -> SSE at 10/s each, 20 sessions', headline: 'p50' },
-  { id: 'stream-quiet', work: 'message -> ack at 50/s, nothing streams', headline: 'p50' },
-  { id: 'stream-acks', work: 'message -> ack at 50/s, 20 sessions stream', headline: 'p50', target: { of: 'hub', most: 10, unit: ' ms' } },
+  { id: 'stream-1', work: 'message-delta -> SSE at 10/s, 1 session', mainFigure: 'p50' },
+  { id: 'stream-20', work: 'message-delta -> SSE at 10/s each, 20 sessions', mainFigure: 'p50' },
+  { id: 'stream-quiet', work: 'message -> ack at 50/s, nothing streams', mainFigure: 'p50' },
+  {
+    id: 'stream-acks',
+    work: 'message -> ack at 50/s, 20 sessions stream',
+    mainFigure: 'p50',
+    target: { of: 'hub', most: 10, unit: ' ms' },
+  },
 ];
 
-/** Opens sessions that can stream. `during(work)` streams during `work`, and resolves to the latencies in milliseconds. */
+/** Opens sessions that can stream. `streamDuring(work)` streams while `work` runs, and resolves to the latencies in milliseconds. */
 async function openStreams(server, label, sessions, reportProblem) {
   const streams = [];
   const sockets = [];
@@ -26,7 +31,7 @@ async function openStreams(server, label, sessions, reportProblem) {
     sockets.push(await server.connectCli(session));
     streams.push(await openStream(server, sockets.at(-1), session, reportProblem));
   }
-  const during = async (work) => {
+  const streamDuring = async (work) => {
     const samples = [];
     for (const [number, { start }] of streams.entries()) start(samples, number / sessions);
     await work();
@@ -37,7 +42,7 @@ async function openStreams(server, label, sessions, reportProblem) {
     for (const stream of streams) stream.close();
     for (const socket of sockets) socket.close();
   };
-  return { during, close };
+  return { streamDuring, close };
 }
 
 /** Opens a session with a CLI. `send(count)` resolves to the latencies of the acknowledgements, in milliseconds. */
@@ -49,9 +54,9 @@ async function openSender(server, label, reportProblem) {
     const start = performance.now() + 20;
     for (let index = 0; index < count; index += 1) {
       await waitForTurn(start, index, MESSAGES_PER_SECOND);
-      const sent = performance.now();
+      const sentAt = performance.now();
       socket.emit('message', { sid: session.id, message: agentMessage(index) }, (ack) => {
-        if (ack?.ok) samples.push(performance.now() - sent);
+        if (ack?.ok) samples.push(performance.now() - sentAt);
         else reportProblem(`message ${index} was refused: ${JSON.stringify(ack)}`);
       });
     }
@@ -76,26 +81,26 @@ export async function run({ servers, schedule, report, reportProblem }) {
   const open = (sessions) => openEach(servers, (server) => openStreams(server, `stream-${sessions}`, sessions, reportProblem));
   const [single, many] = [await open(1), await open(SESSIONS)];
   const deltas = (streams) => async (server) => {
-    const samples = await streams.get(server).during(() => sleep(seconds * 1000));
+    const samples = await streams.get(server).streamDuring(() => sleep(seconds * 1000));
     return { samples, count: samples.length };
   };
   for (const streams of [single, many])
-    await Promise.all([...streams.values()].map(({ during }) => during(() => sleep(schedule.warmUp * 1000))));
-  report('stream-1', await takeTurns(servers, schedule.rounds, { measureSlice: deltas(single) }));
-  report('stream-20', await takeTurns(servers, schedule.rounds, { measureSlice: deltas(many) }));
+    await Promise.all([...streams.values()].map(({ streamDuring }) => streamDuring(() => sleep(schedule.warmUp * 1000))));
+  report('stream-1', await takeTurns(servers, schedule.turns, { measureSlice: deltas(single) }));
+  report('stream-20', await takeTurns(servers, schedule.turns, { measureSlice: deltas(many) }));
   const senders = await openEach(servers, (server) => openSender(server, 'stream-acks', reportProblem));
   for (const { send } of senders.values()) await send(MESSAGES_PER_SECOND);
   const quiet = async (server) => ({ samples: await senders.get(server).send(count), count });
-  report('stream-quiet', await takeTurns(servers, schedule.rounds, { measureSlice: quiet }));
+  report('stream-quiet', await takeTurns(servers, schedule.turns, { measureSlice: quiet }));
   // Without `count`, because the CPU time would include messages and deltas.
   const besideStreams = async (server) => {
     let samples = [];
-    await many.get(server).during(async () => {
+    await many.get(server).streamDuring(async () => {
       samples = await senders.get(server).send(count);
     });
     return { samples };
   };
-  report('stream-acks', await takeTurns(servers, schedule.rounds, { measureSlice: besideStreams }));
+  report('stream-acks', await takeTurns(servers, schedule.turns, { measureSlice: besideStreams }));
   for (const opened of [single, many, senders]) {
     for (const { close } of opened.values()) close();
   }

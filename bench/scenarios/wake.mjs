@@ -14,18 +14,18 @@ import { makeServer } from '../lib/servers.mjs';
 export const where = 'host';
 
 export const rows = [
-  { id: 'wake-list', work: 'first GET sessions after a sleep', headline: 'p50' },
-  { id: 'wake-rpc', work: 'first RPC of 1 KB after a sleep', headline: 'p50' },
-  { id: 'wake-message', work: 'first message after a sleep -> ack', headline: 'p50' },
+  { id: 'wake-list', work: 'first GET sessions after a sleep', mainFigure: 'p50' },
+  { id: 'wake-rpc', work: 'first RPC of 1 KB after a sleep', mainFigure: 'p50' },
+  { id: 'wake-message', work: 'first message after a sleep -> ack', mainFigure: 'p50' },
 ];
 
 const NAMESPACE = 'bench-wake';
 const OBJECT_NAMES = { floor: 'floor', hub: NAMESPACE };
 const ANSWER = JSON.stringify({ success: true, diff: 'x'.repeat(1000) });
 const ACK_TIMEOUT_MS = 10_000;
-/** How often each server is woken in a round. */
-const WAKES_PER_ROUND = 3;
-/** How many further wakes are needed to count the round trips. */
+/** How many times more turns this scenario has than the schedule, because a slice (the measurement of one server) is only a single wake. */
+const TURNS_FACTOR = 3;
+/** The number of wakes whose round trips are counted, after the measured wakes. */
 const COUNTED_WAKES = 3;
 /** Limit on the attempts to wake an object by a request. */
 const MAX_ATTEMPTS = 20;
@@ -71,7 +71,7 @@ async function countRoundTrips(server, { hibernate }, request) {
     const before = await readCounts(server);
     await request();
     const after = await readCounts(server);
-    // If the request did not wake the object, an alarm has woken the object before.
+    // If the number of wakes differs, an alarm has woken the object before the request.
     if (after.wakes === before.wakes + 1) roundTrips.push(after.roundTrips - before.roundTrips);
   }
   if (roundTrips.length < COUNTED_WAKES) throw new Error(`requests to ${server.name} did not wake its object`);
@@ -98,7 +98,7 @@ export async function run({ workers, schedule, tokenIn, report }) {
       const prepare = (server) => prepared.get(server).hibernate();
       await takeTurns(servers, 1, { prepare, measureSlice });
       /** @type {Record<string, any>} */
-      const figures = await takeTurns(servers, WAKES_PER_ROUND * schedule.rounds, { prepare, measureSlice });
+      const figures = await takeTurns(servers, TURNS_FACTOR * schedule.turns, { prepare, measureSlice });
       for (const server of servers.filter(({ kind }) => kind === 'hub')) {
         figures[server.name].roundTrips = await countRoundTrips(server, prepared.get(server), prepared.get(server).requests[name]);
       }

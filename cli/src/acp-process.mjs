@@ -6,13 +6,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { client, ndJsonStream } from '@agentclientprotocol/sdk';
 import { signalGroup } from 'session-gateway-cli-kit/system-processes';
 import { SilenceTimer } from './silence.mjs';
+import { SubagentSessions } from './translate/subagent-sessions.mjs';
 
 /** Time between SIGTERM and SIGKILL. */
 const KILL_DELAY_MS = 3000;
 
 /**
- * The output of an exited process is closed when nothing was written to it for this long. A process outside of the group may hold
- * the pipes open.
+ * The output of an exited process is closed after this long without a write, because a process outside of the group may hold the pipes
+ * open.
  */
 const DRAIN_TIMEOUT_MS = 1000;
 
@@ -35,11 +36,13 @@ export class AcpProcess {
   #child;
   #program;
   #stderr = '';
-  #lastErrorAt = 0;
+  #lastStderrAt = 0;
   #chunkCount = 0;
   #hasEnded = false;
   /** The timers of the requests with a time limit. @type {Set<SilenceTimer>} */
   #timers = new Set();
+
+  subagents = new SubagentSessions();
 
   /**
    * Starts the agent.
@@ -56,7 +59,7 @@ export class AcpProcess {
     this.#child = child;
     child.stderr.setEncoding('utf8');
     child.stderr.on('data', (text) => {
-      this.#lastErrorAt = performance.now();
+      this.#lastStderrAt = performance.now();
       this.#stderr = (this.#stderr + text).slice(-MAX_STDERR_CHARS);
       log.debug(`agent: ${text.trimEnd()}`);
     });
@@ -71,7 +74,7 @@ export class AcpProcess {
       process.off('exit', this.#killNow);
       return ending;
     });
-    // Instead of the SDK's parsers, which drop unknown fields and refuse requests with unknown kinds of options.
+    // Replaces the SDK's parsers, which drop unknown fields and refuse requests with unknown kinds of options.
     const identity = (params) => params;
     const app = client({ name: 'session-gateway-agent' })
       .onNotification('session/update', identity, ({ params }) => onUpdate(params))
@@ -89,7 +92,15 @@ export class AcpProcess {
       controller.enqueue(chunk);
     };
     const output = Readable.toWeb(child.stdout).pipeThrough(new TransformStream({ transform }));
-    this.connection = app.connect(ndJsonStream(Writable.toWeb(child.stdin), /** @type {ReadableStream<Uint8Array>} */ (output)));
+    const { readable, writable } = ndJsonStream(Writable.toWeb(child.stdin), /** @type {ReadableStream<Uint8Array>} */ (output));
+    // Rewrites messages before the SDK reads them, because the SDK drops `subagent_update`.
+    const rewriting = new TransformStream({
+      transform: (received, controller) => {
+        const message = this.subagents.rewrite(received);
+        if (message !== null) controller.enqueue(message);
+      },
+    });
+    this.connection = app.connect({ readable: readable.pipeThrough(rewriting), writable });
     // An agent that closed its output cannot answer.
     this.connection.closed.then(() => this.end());
   }
@@ -105,7 +116,7 @@ export class AcpProcess {
    * @returns {string[]}
    */
   lastErrorLines(count, since = 0) {
-    if (this.#lastErrorAt < since) return [];
+    if (this.#lastStderrAt < since) return [];
     return this.#stderr
       .split('\n')
       .filter((line) => line.trim() !== '')

@@ -2,12 +2,13 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { AcpProcess, AgentEndedError, AgentSilentError } from './acp-process.mjs';
+import { SessionConfig } from './session-config.mjs';
 import { VERSION } from './version.mjs';
 
 /** The JSON-RPC code of "authentication required". */
 const AUTH_REQUIRED = -32000;
 
-/** Agents may replay a session even after their answer to `session/load`. The replay ends when there was no update for this long. */
+/** A replay counts as complete after this time without an update, because agents may continue it after their answer to `session/load`. */
 const REPLAY_SILENCE_MS = 300;
 
 const CLOSE_TIMEOUT_MS = 1000;
@@ -18,12 +19,11 @@ const ANSWER_TIMEOUT_MS = 60_000;
 /** How long an agent may write nothing during a start with npx, which downloads up to 0.5 GB. */
 const DOWNLOAD_TIMEOUT_MS = 10 * 60_000;
 
-/** Limit on the number of modes, and of models, in the session's metadata. The hub accepts 128,000 bytes of each. */
-const MAX_CHOICES = 300;
-const MAX_DESCRIPTION_CHARS = 200;
+/** The version of the protocol that the bridge speaks. `test/acp-versions.test.mjs` lists what differs in the draft of version 2. */
+const PROTOCOL_VERSION = 1;
 
 const CLIENT = {
-  protocolVersion: 1,
+  protocolVersion: PROTOCOL_VERSION,
   clientInfo: { name: 'session-gateway-agent', title: 'Session gateway agent', version: VERSION },
   // Files and terminals of this client would bypass the agent's own permission requests.
   clientCapabilities: {
@@ -31,6 +31,8 @@ const CLIENT = {
     terminal: false,
     session: { configOptions: { boolean: {} }, notices: {}, compaction: {} },
     elicitation: { form: {} },
+    // With this field, Claude Code also sends what a sub-agent says.
+    _meta: { 'subagent-transcript': true },
   },
 };
 
@@ -42,7 +44,7 @@ export const describeError = (/** @type {Error & {data?: any}} */ { message, dat
   typeof data?.details === 'string' ? `${message}: ${data.details}` : message;
 
 /** Converts an error of the agent's start to an error that names the agent. */
-function toStartError(error, { title, argv, entry }) {
+export function toStartError(error, { title, argv, entry }, purpose = 'open a session') {
   if (error instanceof SessionUnavailableError) return error;
   if (error instanceof AgentEndedError) return new AgentEndedError(`${title} did not start: ${error.message}`);
   if (error instanceof AgentSilentError) {
@@ -50,7 +52,7 @@ function toStartError(error, { title, argv, entry }) {
     const advice = `Check the network connection of this computer, and start it in a terminal to see what it waits for: ${program}`;
     return new AgentSilentError(`${title} did not start: ${error.message}\n${advice}`);
   }
-  return new Error(`${title} cannot open a session: ${describeError(error)}`);
+  return new Error(`${title} cannot ${purpose}: ${describeError(error)}`);
 }
 
 export class AcpSession {
@@ -61,13 +63,17 @@ export class AcpSession {
   #lastUpdateAt = 0;
   #capabilities = {};
   #authMethods = [];
-  #options = [];
-  #legacyModes = null;
-  #legacyModels = null;
+  #canSteer = false;
   #answerTimeoutMs;
+
+  /** The modes, the models and the options that the agent offers. */
+  config = new SessionConfig((method, params) => this.#request(method, { sessionId: this.id, ...params }));
 
   /** If the agent could not resume the session and has created a new session: the reason. Otherwise null. @type {string | null} */
   resumeFailure = null;
+
+  /** If the agent could not fork a session and has created a new session: the reason. Otherwise null. @type {string | null} */
+  forkFailure = null;
 
   /** The agent's id of the session. @type {string} */
   id = '';
@@ -75,28 +81,71 @@ export class AcpSession {
   /**
    * Starts the agent and opens a session.
    * @param {{launch: import('./launch.mjs').Launch, cwd: string, uploads: string, env: Record<string, string>,
-   *   sessionId?: string, answerTimeoutMs?: number, signal: AbortSignal, log: {debug: (text: string) => void},
-   *   onUpdate: (update: any, isReplayed: boolean) => void,
+   *   sessionId?: string, fork?: {sessionId: string, directory?: string, messageId?: string}, answerTimeoutMs?: number,
+   *   signal: AbortSignal, log: {debug: (text: string) => void},
+   *   mustLoad?: boolean, onUpdate: (update: any, isReplayed: boolean) => void,
    *   onPermission: (params: any, signal: AbortSignal) => Promise<object>,
    *   onElicitation: (params: any, signal: AbortSignal) => Promise<object>, waitForSpace?: () => Promise<unknown>}} options
-   *   `sessionId`: the session to resume. If the agent cannot resume this session, opens a new session and sets `resumeFailure`.
-   *   `signal`: aborts the start. The other options are those of {@link AcpProcess}.
+   *   `sessionId`: the session to resume. If the agent cannot resume this session, opens a new session and sets `resumeFailure`. `fork`:
+   *   used only without `sessionId`. The session to fork, its directory, and the message after which it is forked. If the agent cannot fork
+   *   this session, opens a new session and sets `forkFailure`.
+   *   `mustLoad`: the agent must replay the session, and opens no new session instead. `signal`: aborts the start. The other options are
+   *   those of {@link AcpProcess}.
    * @returns {Promise<AcpSession>}
    * @throws {SessionUnavailableError | import('./acp-process.mjs').AgentEndedError | AgentSilentError | Error}
    */
-  static async open({ launch, cwd, uploads, env, sessionId, answerTimeoutMs = ANSWER_TIMEOUT_MS, signal, ...handlers }) {
+  static async open({
+    launch,
+    cwd,
+    uploads,
+    env,
+    sessionId,
+    fork,
+    mustLoad = false,
+    answerTimeoutMs = ANSWER_TIMEOUT_MS,
+    signal,
+    ...handlers
+  }) {
     const session = new AcpSession(launch, cwd, { ...launch.entry?.env, ...env }, handlers);
     session.#answerTimeoutMs = answerTimeoutMs;
     const onAbort = () => session.end();
     signal.addEventListener('abort', onAbort);
     try {
-      await session.#open({ cwd, uploads, env, sessionId });
+      await session.#open({ cwd, uploads, env, sessionId, fork, mustLoad });
+      signal.throwIfAborted();
       return session;
     } catch (error) {
       await session.end();
       throw toStartError(error, launch);
     } finally {
       signal.removeEventListener('abort', onAbort);
+    }
+  }
+
+  /**
+   * Starts the agent, and reads its list of sessions.
+   * @param {Pick<Parameters<typeof AcpSession.open>[0], 'launch' | 'cwd' | 'env' | 'answerTimeoutMs' | 'log'>} options
+   * @param {(readPage: (cursor?: string) => Promise<{sessions?: unknown, nextCursor?: unknown}>) => Promise<T>} readPages
+   * @returns {Promise<T | null>} the result of `readPages`; null if the agent does not list its sessions
+   * @template T
+   * @throws {SessionUnavailableError | import('./acp-process.mjs').AgentEndedError | AgentSilentError | Error}
+   */
+  static async list({ launch, cwd, env, answerTimeoutMs = ANSWER_TIMEOUT_MS, log }, readPages) {
+    const refuse = async () => ({});
+    const handlers = { log, onUpdate: () => {}, onPermission: refuse, onElicitation: refuse };
+    const session = new AcpSession(launch, cwd, { ...launch.entry?.env, ...env }, handlers);
+    session.#answerTimeoutMs = answerTimeoutMs;
+    try {
+      await session.#initialize();
+      if (!session.canList) return null;
+      const readPage = (/** @type {string | undefined} */ cursor) =>
+        session.#withSignIn(env, () => session.#request('session/list', cursor === undefined ? {} : { cursor }));
+      return await readPages(readPage);
+    } catch (error) {
+      throw toStartError(error, launch, 'list its sessions');
+    } finally {
+      // Not awaited, because the list is complete, and the process takes up to 3 s to end.
+      void session.end();
     }
   }
 
@@ -111,8 +160,7 @@ export class AcpSession {
     this.#cwd = cwd;
     const handleUpdate = (/** @type {{update?: any}} */ { update } = {}) => {
       this.#lastUpdateAt = Date.now();
-      if (update?.sessionUpdate === 'current_mode_update') this.#setCurrentMode(update.currentModeId);
-      if (update?.sessionUpdate === 'config_option_update') this.#options = update.configOptions ?? [];
+      this.config.onUpdate(update);
       onUpdate(update, this.#isReplaying);
     };
     this.#process = new AcpProcess({ argv: launch.argv, cwd, env, onUpdate: handleUpdate, ...handlers });
@@ -133,25 +181,14 @@ export class AcpSession {
     return this.#capabilities.promptCapabilities?.image === true;
   }
 
-  /** The agent's permission modes. @returns {{id: string, name: string, description?: string}[]} */
-  get modes() {
-    if (this.#legacyModes) return this.#legacyModes.availableModes.map(toChoice);
-    return choicesOf(this.#optionOf('mode')).map(({ value, ...choice }) => toChoice({ ...choice, id: value }));
+  /** Whether the agent can replay a session. */
+  get canLoad() {
+    return this.#capabilities.loadSession === true;
   }
 
-  get currentMode() {
-    return this.#legacyModes?.currentModeId ?? this.#optionOf('mode')?.currentValue;
-  }
-
-  /** The agent's models. @returns {{id: string, name: string, description?: string}[]} */
-  get models() {
-    const option = this.#optionOf('model');
-    if (option) return choicesOf(option).map(({ value, ...choice }) => toChoice({ ...choice, id: value }));
-    return (this.#legacyModels?.availableModels ?? []).map(({ modelId, ...model }) => toChoice({ ...model, id: modelId }));
-  }
-
-  get currentModel() {
-    return this.#optionOf('model')?.currentValue ?? this.#legacyModels?.currentModelId;
+  /** Whether the agent lists its sessions. */
+  get canList() {
+    return Boolean(this.#capabilities.sessionCapabilities?.list);
   }
 
   /**
@@ -167,9 +204,31 @@ export class AcpSession {
     }
   }
 
+  /** Whether the agent takes messages during a turn. This extension of the protocol is not in its specification. */
+  get canSteer() {
+    return this.#canSteer;
+  }
+
+  /**
+   * Sends a message into the running turn.
+   * @param {object[]} blocks
+   * @returns {Promise<boolean>} false if the agent refuses the message, such as after the end of the turn
+   * @throws {Error} if the agent ends, or does not answer
+   */
+  async steer(blocks) {
+    const _meta = { steering: { idleBehavior: 'promptRequired' } };
+    try {
+      const { outcome } = await this.#request('_session/steering', { sessionId: this.id, prompt: blocks, _meta });
+      return outcome !== 'promptRequired';
+    } catch (error) {
+      if (typeof error.code === 'number') return false;
+      throw error;
+    }
+  }
+
   /** Cancels the current prompt. Ends the process if `reply`, the reply to the prompt, does not arrive within `timeoutMs`. */
   async cancel(reply, timeoutMs) {
-    this.#process.notify('session/cancel', { sessionId: this.id });
+    for (const sessionId of [this.id, ...this.#process.subagents.cancelable]) this.#process.notify('session/cancel', { sessionId });
     const isSettled = await Promise.race([reply.then(returnTrue, returnTrue), delay(timeoutMs, false, { ref: false })]);
     if (!isSettled) await this.end();
   }
@@ -178,22 +237,6 @@ export class AcpSession {
   async readTitle() {
     const { sessions = [] } = await this.#request('session/list', { cwd: this.#cwd });
     return sessions.find(({ sessionId }) => sessionId === this.id)?.title;
-  }
-
-  async setMode(modeId) {
-    if (modeId === this.currentMode) return;
-    const option = this.#optionOf('mode');
-    if (this.#legacyModes || !option) await this.#request('session/set_mode', { sessionId: this.id, modeId });
-    else await this.#setOption(option, modeId);
-    this.#setCurrentMode(modeId);
-  }
-
-  async setModel(modelId) {
-    if (modelId === this.currentModel) return;
-    const option = this.#optionOf('model');
-    if (option) return this.#setOption(option, modelId);
-    await this.#request('session/set_model', { sessionId: this.id, modelId });
-    if (this.#legacyModels) this.#legacyModels.currentModelId = modelId;
   }
 
   /** Closes the session if the agent supports that, and ends the process group. */
@@ -210,27 +253,38 @@ export class AcpSession {
     return this.#process.end();
   }
 
-  async #open({ cwd, uploads, env, sessionId }) {
+  async #initialize() {
     const startTimeoutMs = this.#launch.argv[0] === 'npx' ? DOWNLOAD_TIMEOUT_MS : this.#answerTimeoutMs;
-    const { agentCapabilities = {}, authMethods = [] } = await this.#process.request('initialize', CLIENT, startTimeoutMs);
+    const clientCapabilities = { ...CLIENT.clientCapabilities, ...this.#launch.entry?.clientCapabilities };
+    const answer = await this.#process.request('initialize', { ...CLIENT, clientCapabilities }, startTimeoutMs);
+    const { protocolVersion = PROTOCOL_VERSION, agentCapabilities = {}, authMethods = [], _meta } = answer;
+    if (protocolVersion !== PROTOCOL_VERSION) {
+      throw new Error(
+        `it speaks version ${protocolVersion} of the Agent Client Protocol, and this bridge speaks version ${PROTOCOL_VERSION}.` +
+          ' Update session-gateway-agent, or install an earlier version of the agent.',
+      );
+    }
     this.#capabilities = agentCapabilities;
     this.#authMethods = authMethods;
-    const folders = agentCapabilities.sessionCapabilities?.additionalDirectories ? { additionalDirectories: [uploads] } : {};
+    this.#canSteer = _meta?.steering?.supported === true;
+  }
+
+  async #open({ cwd, uploads, env, sessionId, fork, mustLoad }) {
+    await this.#initialize();
+    const folders = this.#capabilities.sessionCapabilities?.additionalDirectories ? { additionalDirectories: [uploads] } : {};
     const meta = this.#launch.entry?.sessionMeta?.(env, process.getuid?.());
     const params = { cwd, mcpServers: [], ...folders, ...(meta ? { _meta: meta } : {}) };
     const create = () => this.#request('session/new', params);
-    const start = () => (sessionId === undefined ? create() : this.#resume(params, sessionId, create));
-    const result = await start().catch(async (error) => {
-      if (error.code !== AUTH_REQUIRED) throw error;
-      await this.#signIn(env, error);
-      return start();
-    });
+    const createOrFork = () => (fork === undefined ? create() : this.#fork(params, fork, create));
+    const openSession = () => {
+      if (mustLoad) return this.#load({ ...params, sessionId });
+      return sessionId === undefined ? createOrFork() : this.#resume(params, sessionId, create);
+    };
+    const result = await this.#withSignIn(env, openSession);
     this.id = sessionId !== undefined && this.resumeFailure === null ? sessionId : result.sessionId;
-    this.#options = result?.configOptions ?? [];
-    this.#legacyModes = Array.isArray(result?.modes?.availableModes) ? result.modes : null;
-    this.#legacyModels = Array.isArray(result?.models?.availableModels) ? result.models : null;
+    this.config.onOpened(result);
     const { initialMode } = this.#launch.entry ?? {};
-    if (initialMode && this.modes.some(({ id }) => id === initialMode)) await this.setMode(initialMode);
+    if (initialMode && this.config.modes.some(({ id }) => id === initialMode)) await this.config.setMode(initialMode);
   }
 
   /** Resumes a session. If that fails, creates a new session: otherwise the directory could never be served again. */
@@ -250,15 +304,52 @@ export class AcpSession {
     }
   }
 
+  /** Forks a session, at its end or after a message. If that fails, creates a new session. */
+  async #fork(params, { sessionId, directory, messageId }, create) {
+    const createInstead = (reason) => {
+      this.forkFailure = reason;
+      return create();
+    };
+    if (!this.#capabilities.sessionCapabilities?.fork) return createInstead('it cannot fork sessions');
+    const isMoved = directory !== undefined && directory !== params.cwd;
+    if (isMoved && this.#launch.entry?.forkKeepsDirectory) return createInstead('it can fork a session only in the same directory');
+    const forkPoint = messageId === undefined ? {} : this.#launch.entry?.forkMeta?.(messageId);
+    if (!forkPoint) return createInstead('it can fork a session only at its end');
+    try {
+      // opencode replays the history to the fork.
+      return await this.#replay('session/fork', { ...params, sessionId, _meta: { ...params._meta, ...forkPoint } });
+    } catch (error) {
+      if (error.code === AUTH_REQUIRED || error instanceof AgentEndedError || error instanceof AgentSilentError) throw error;
+      return createInstead(describeError(error).replace(/\.$/, ''));
+    }
+  }
+
   async #load(request) {
+    if (!this.#capabilities.loadSession) throw new Error('it cannot load sessions.');
+    return this.#replay('session/load', request);
+  }
+
+  /** Sends a request to which the agent replays a session. Resolves to the result after the replay. */
+  async #replay(method, params) {
     this.#isReplaying = true;
     try {
-      const result = await this.#request('session/load', request);
+      const result = await this.#request(method, params);
       this.#lastUpdateAt = Date.now();
       for (let wait = REPLAY_SILENCE_MS; wait > 0; wait = this.#lastUpdateAt + REPLAY_SILENCE_MS - Date.now()) await delay(wait);
       return result;
     } finally {
       this.#isReplaying = false;
+    }
+  }
+
+  /** Sends a request. If the agent requires a sign-in, signs in and sends the request again. */
+  async #withSignIn(env, send) {
+    try {
+      return await send();
+    } catch (error) {
+      if (error.code !== AUTH_REQUIRED) throw error;
+      await this.#signIn(env, error);
+      return send();
     }
   }
 
@@ -279,33 +370,9 @@ export class AcpSession {
     return lines.filter(Boolean).join('\n');
   }
 
-  async #setOption({ id }, value) {
-    const result = await this.#request('session/set_config_option', { sessionId: this.id, configId: id, value });
-    if (Array.isArray(result?.configOptions)) this.#options = result.configOptions;
-  }
-
   #request(method, params) {
     return this.#process.request(method, params, this.#answerTimeoutMs);
-  }
-
-  #setCurrentMode(modeId) {
-    if (this.#legacyModes) this.#legacyModes.currentModeId = modeId;
-    const option = this.#optionOf('mode');
-    if (option) option.currentValue = modeId;
-  }
-
-  #optionOf(category) {
-    return this.#options.find((option) => option?.category === category && option.type === 'select');
   }
 }
 
 const returnTrue = () => true;
-
-/** Returns the choices of an option. An agent may send the choices in groups. */
-const choicesOf = (option) => (option?.options ?? []).flatMap((choice) => choice.options ?? [choice]).slice(0, MAX_CHOICES);
-
-const toChoice = (/** @type {{id: string, name?: string, description?: string}} */ { id, name, description }) => ({
-  id,
-  name: name ?? id,
-  ...(description ? { description: description.slice(0, MAX_DESCRIPTION_CHARS) } : {}),
-});

@@ -8,9 +8,12 @@ const MAX_TITLE_CHARS = 100;
 
 export class AgentMetadata {
   #publish;
-  #summary = '';
+  /** Published as the metadata field `summary`. */
+  #title = '';
   /** The usage that is not published yet. @type {{used: number, size?: number, cost?: object} | null} */
   #usage = null;
+  /** @type {import('./translate/records.mjs').Limit[]} */
+  #limits = [];
   /** The agent's slash commands. */
   commands = [];
 
@@ -20,7 +23,7 @@ export class AgentMetadata {
    */
   constructor(publish, stored) {
     this.#publish = publish;
-    this.#summary = stored?.summary?.text ?? '';
+    this.#title = stored?.summary?.text ?? '';
   }
 
   setCommands(commands) {
@@ -28,26 +31,37 @@ export class AgentMetadata {
     this.#publish({ slashCommands: commands.map(({ name }) => name) });
   }
 
-  setSummary(text) {
-    this.#summary = text;
+  setTitle(text) {
+    this.#title = text;
     this.#publish({ summary: { text, updatedAt: Date.now() } });
   }
 
   /** Uses a prompt as the title of a session without a title. A title that the agent reports later replaces this title. */
   suggestTitle(prompt) {
     const title = firstLine(prompt ?? '', MAX_TITLE_CHARS);
-    if (this.#summary === '' && title !== '') this.setSummary(title);
+    if (this.#title === '' && title !== '') this.setTitle(title);
   }
 
   /** Reads the title from the agent's list of sessions, for an agent that does not report titles. */
   async readTitle(session) {
     const summary = titleToSummary(await session.readTitle());
-    if (summary !== null && summary !== this.#summary) this.setSummary(summary);
+    if (summary !== null && summary !== this.#title) this.setTitle(summary);
   }
 
   /** Keeps the usage until `publishUsage`, because agents report their usage several times in a turn. */
   setUsage(usage) {
     this.#usage = usage;
+  }
+
+  /**
+   * Publishes how much of the limits of the user's subscription is used. A report may name only some limits; the other limits keep their
+   * values.
+   * @param {import('./translate/records.mjs').Limit[]} limits
+   */
+  setLimits(limits) {
+    const others = this.#limits.filter(({ id }) => !limits.some((limit) => limit.id === id));
+    this.#limits = [...others, ...limits];
+    this.#publish({ limits: this.#limits });
   }
 
   publishUsage() {

@@ -1,5 +1,6 @@
-/** Sets the permission mode and the model at the agent, restores them after its start, and publishes them as metadata. */
+/** Sets the permission mode, the model and the options at the agent, restores them after its start, and publishes them as metadata. */
 
+import { AgentEndedError } from './acp-process.mjs';
 import { toAgentMode, toAgentModel, toOfferedModes, toPermissionMode } from './settings.mjs';
 
 export class AgentSettings {
@@ -9,57 +10,83 @@ export class AgentSettings {
 
   /**
    * @param {{settings: import('session-gateway-cli-kit/session').Settings, model?: string, approvals: import('./approvals.mjs').Approvals,
-   *   modeChanges: import('./mode-changes.mjs').ModeChanges, apply: (changes: object) => void, publish: (fields: object) => void,
-   *   warn: (error: Error) => void}} parts `model`: the model of the command line; `apply`: records settings that the agent itself
-   *   has changed; `publish`: publishes fields of the metadata; `warn`: reports a refused setting
+   *   modeChanges: import('./mode-changes.mjs').ModeChanges, agentOptions: import('./agent-options.mjs').AgentOptions,
+   *   apply: (changes: object) => void, publish: (fields: object) => void,
+   *   onOffer: (offer: {models: object[], options?: object[]}) => void, warn: (error: Error) => void}} dependencies
+   *   `model`: the model of the command line; `apply`: records settings that the agent itself has changed;
+   *   `publish`: publishes fields of the metadata; `onOffer`: called with what the agent offers; `warn`: reports a refused setting
    */
-  constructor({ settings, model, approvals, modeChanges, apply, publish, warn }) {
+  constructor({ settings, model, approvals, modeChanges, agentOptions, apply, publish, onOffer, warn }) {
     this.settings = settings;
     this.model = model;
     this.approvals = approvals;
     this.modeChanges = modeChanges;
+    this.agentOptions = agentOptions;
     this.apply = apply;
     this.publish = publish;
+    this.onOffer = onOffer;
     this.warn = warn;
   }
 
   /**
    * Sets the mode or the model at the agent. Returns the settings that the agent has confirmed.
-   * @param {import('./acp-session.mjs').AcpSession} session
+   * @param {import('./session-config.mjs').SessionConfig} config
    * @param {{permissionMode?: string, modelMode?: string}} changes
    */
-  async configure(session, { permissionMode, modelMode }) {
-    const mode = permissionMode === undefined ? null : toAgentMode(permissionMode, this.launch, session.modes);
-    const model = modelMode === undefined ? null : toAgentModel(modelMode, this.launch, session.models, this.#initialModel);
-    if (mode) await this.modeChanges.run(permissionMode, () => this.#applyMode(session, mode));
-    if (model !== null) await session.setModel(model);
-    this.publishChoices(session);
+  async configure(config, { permissionMode, modelMode }) {
+    const mode = permissionMode === undefined ? null : toAgentMode(permissionMode, this.launch, config.modes);
+    const model = modelMode === undefined ? null : toAgentModel(modelMode, this.launch, config.models, this.#initialModel);
+    if (mode) await this.modeChanges.run(permissionMode, () => this.#applyMode(config, mode));
+    if (model !== null) await config.setModel(model);
+    this.publishChoices(config);
     return {
       ...(permissionMode === undefined ? {} : { permissionMode }),
       ...(modelMode === undefined ? {} : { modelMode }),
     };
   }
 
-  /** Sets the session's mode and model at the agent, because agents do not store these settings. Only reports a refused setting. */
-  async restore(session) {
-    this.#initialModel = session.currentModel;
-    const { permissionMode, modelMode } = this.settings;
-    const wantedModel = modelMode ?? this.model;
+  /** @param {{id?: string, value?: unknown}} change */
+  async setOption(config, change) {
+    // Options may appear and disappear with the value of another option.
+    await this.agentOptions.set(config, this.launch.title, change).finally(() => this.publishChoices(config));
+    return { success: true };
+  }
+
+  /**
+   * Sets the session's settings at the agent, because agents do not store these settings. A refused setting is reported, and
+   * does not fail.
+   * @throws {AgentEndedError} the settings are kept for the next start
+   */
+  async restore(config) {
+    this.#initialModel = config.currentModel;
+    await this.#restoreMode(config);
+    await this.#restoreModel(config);
+    await this.agentOptions.restore(config, this.launch.title);
+  }
+
+  async #restoreMode(config) {
+    const { permissionMode } = this.settings;
     try {
-      const mode = toAgentMode(permissionMode, this.launch, session.modes);
-      await this.#applyMode(session, mode);
-      const isUnnamed = mode.modeId === null && !mode.approvesAll && session.currentMode !== undefined;
-      if (isUnnamed) this.apply({ permissionMode: toPermissionMode(session.currentMode, this.launch.entry) });
+      const mode = toAgentMode(permissionMode, this.launch, config.modes);
+      await this.#applyMode(config, mode);
+      const keepsAgentMode = mode.modeId === null && !mode.approvesAll && config.currentMode !== undefined;
+      if (keepsAgentMode) this.apply({ permissionMode: toPermissionMode(config.currentMode, this.launch.entry) });
       if (this.settings.autoApprove) this.approvals.approvesAll = true;
     } catch (error) {
-      this.apply({ permissionMode: toPermissionMode(session.currentMode ?? 'default', this.launch.entry) });
+      if (error instanceof AgentEndedError) throw error;
+      this.apply({ permissionMode: toPermissionMode(config.currentMode ?? 'default', this.launch.entry) });
       this.warn(error);
     }
+  }
+
+  async #restoreModel(config) {
+    const wantedModel = this.settings.modelMode ?? this.model;
     if (wantedModel === undefined) return;
     try {
-      const model = toAgentModel(wantedModel, this.launch, session.models, this.#initialModel);
-      if (model !== null) await session.setModel(model);
+      const model = toAgentModel(wantedModel, this.launch, config.models, this.#initialModel);
+      if (model !== null) await config.setModel(model);
     } catch (error) {
+      if (error instanceof AgentEndedError) throw error;
       this.apply({ modelMode: undefined });
       this.warn(error);
     }
@@ -76,12 +103,16 @@ export class AgentSettings {
     if (isOpen && !this.approvals.approvesAll) this.apply({ permissionMode: toPermissionMode(mode, this.launch.entry) });
   }
 
-  publishChoices({ modes, models, currentModel }) {
-    this.publish({ modes: toOfferedModes(modes, this.launch.entry), models, ...(currentModel === undefined ? {} : { currentModel }) });
+  publishChoices(config) {
+    const { modes, models, currentModel, options } = config;
+    const offer = { modes: toOfferedModes(modes, this.launch.entry), models, options: options.length === 0 ? undefined : options };
+    this.publish({ ...offer, ...(currentModel === undefined ? {} : { currentModel }) });
+    this.onOffer(offer);
+    this.agentOptions.storeAgentChanges(config);
   }
 
-  async #applyMode(session, { modeId, approvesAll }) {
-    if (modeId !== null) await session.setMode(modeId);
+  async #applyMode(config, { modeId, approvesAll }) {
+    if (modeId !== null) await config.setMode(modeId);
     this.approvals.approvesAll = approvesAll;
   }
 }

@@ -1,6 +1,6 @@
 /** The known agents: start, sign-in and permission modes of each agent. */
 
-import { removeEmptyRecords } from './gemini-records.mjs';
+import { findStartMinute, removeEmptyRecords } from './gemini-records.mjs';
 
 /** Copilot's ids of modes are URLs. */
 const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
@@ -8,11 +8,14 @@ const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
 /**
  * @typedef {object} AgentEntry
  * @property {string} title the product's name
- * @property {string} flavor the agent kind to report to the hub
+ * @property {string} flavor to report to the hub
  * @property {string} package the npm package, with the version that was tested
  * @property {string} command the package's program
  * @property {string[]} args of the program
  * @property {Record<string, string>} [env] variables to set, unless the user has set them
+ * @property {{command: string, args: (sessionId: string) => string[], package: string}} terminal the agent's own terminal program, the
+ *   arguments with which it continues a session, and the npm package with the version that was tried
+ * @property {object} [clientCapabilities] capabilities of the client that only this agent needs
  * @property {string} signIn what to do when the agent is not signed in
  * @property {(env: Record<string, string>) => string | undefined} [authMethod] returns the sign-in method whose key the environment
  *   contains. Some agents need a sign-in in each process
@@ -20,32 +23,44 @@ const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
  *   that open a session; `uid`: the user of this process
  * @property {Record<string, string>} modes from the hub's permission modes to the agent's
  * @property {Record<string, string>} [models] from the hub's model modes to the agent's
- * @property {string} [initialMode] the mode to set after each start, for an agent whose initial mode never asks the user
+ * @property {string} [initialMode] the mode to set after each start, for an agent whose own initial mode never asks the user
  * @property {boolean} [hasTitleInList] whether the agent reports the title of a session only in the answer to `session/list`
- * @property {boolean} [losesLinks] whether the agent drops linked files, or drops the pictures of a prompt that links files
- * @property {boolean} [forgetsInStartMinute] whether the agent loses a session that is started and loaded in the same minute of the
- *   clock: the minute is part of the name of the session's file
+ * @property {boolean} [needsInlineFiles] whether the text of a prompt must contain the attached files, because the agent
+ *   drops linked files, or drops the pictures of a prompt that links files
+ * @property {(env: Record<string, string>, sessionId: string) => Promise<number>} [findStartMinute] returns the minute in which a session was
+ *   started, in Unix milliseconds. For an agent whose file names contain the minute, and which loses a session that is started and loaded
+ *   in the same minute
  * @property {(env: Record<string, string>) => Promise<void>} [repairRecords] prevents the agent from deleting sessions. To be called
  *   with the agent's environment before each start, and after a session was loaded
+ * @property {(messageId: string) => object} [forkMeta] `_meta` of the request that forks a session after a message of the agent.
+ *   Without it, the agent can fork a session only at its end
+ * @property {boolean} [forkKeepsDirectory] whether a fork works in the directory of its original, whichever directory the request has
  * @property {string[]} [approvedByBridge] permission modes in which the bridge approves every request, because the agent
  *   has no such mode
  */
+
+/** The point of a fork, as the adapters of Claude Code and Codex read it. */
+const forkMeta = (messageId) => ({ jetbrains: { air: { fork: { version: 1, messageId } } } });
 
 /** @type {Record<string, AgentEntry>} */
 export const AGENTS = {
   claude: {
     title: 'Claude Code',
     flavor: 'alpha',
-    package: '@agentclientprotocol/claude-agent-acp@0.100.0',
+    package: '@agentclientprotocol/claude-agent-acp@0.101.0',
     command: 'claude-agent-acp',
     args: [],
+    terminal: { command: 'claude', args: (id) => ['--resume', id], package: '@anthropic-ai/claude-code@2.1.318' },
     signIn: 'Run `claude` in a terminal and sign in with /login, or set ANTHROPIC_API_KEY.',
     modes: { default: 'default', acceptEdits: 'acceptEdits', plan: 'plan', bypassPermissions: 'bypassPermissions' },
     models: { model_fast: 'haiku', model_strong: 'opus' },
+    // Since version 0.101 of the adapter, Claude Code starts in the mode `auto`, in which a model approves requests.
+    initialMode: 'default',
     // For root, Claude Code does not start with the permission to skip requests, unless IS_SANDBOX is 1. The adapter gives this
     // permission for any value of IS_SANDBOX.
     sessionMeta: (env, uid) =>
       uid === 0 && env.IS_SANDBOX !== '1' ? { claudeCode: { options: { allowDangerouslySkipPermissions: false } } } : undefined,
+    forkMeta,
     approvedByBridge: ['bypassPermissions'],
   },
   codex: {
@@ -54,8 +69,13 @@ export const AGENTS = {
     package: '@agentclientprotocol/codex-acp@2.6.0',
     command: 'codex-acp',
     args: [],
+    // Without --no-daemon, a background server of Codex keeps the session after the program has ended, and refuses it to the bridge.
+    terminal: { command: 'codex', args: (id) => ['resume', '--no-daemon', id], package: '@openai/codex@0.166.0' },
     signIn: 'Run `codex login` in a terminal, or set OPENAI_API_KEY.',
+    // Without this field, Codex sends nothing of its sub-agents. Claude Code would send its sub-agents in this form, too.
+    clientCapabilities: { subagents: {} },
     modes: { default: 'workspace-write', 'read-only': 'read-only', 'safe-yolo': 'agent', yolo: 'agent-full-access' },
+    forkMeta,
   },
   copilot: {
     title: 'Copilot CLI',
@@ -64,6 +84,7 @@ export const AGENTS = {
     command: 'copilot',
     args: ['--acp'],
     env: { COPILOT_AUTO_UPDATE: 'false' },
+    terminal: { command: 'copilot', args: (id) => [`--resume=${id}`], package: '@github/copilot@1.0.102' },
     signIn: 'Run `copilot` in a terminal and sign in with /login.',
     modes: { default: `${COPILOT_MODE}agent`, plan: `${COPILOT_MODE}plan` },
     approvedByBridge: ['yolo'],
@@ -74,12 +95,13 @@ export const AGENTS = {
     package: '@google/gemini-cli@0.61.0',
     command: 'gemini',
     args: ['--acp'],
+    terminal: { command: 'gemini', args: (id) => ['--resume', id], package: '@google/gemini-cli@0.61.0' },
     signIn: 'Run `gemini` in a terminal and sign in, or set GEMINI_API_KEY.',
     authMethod: (env) => (env.GEMINI_API_KEY ? 'gemini-api-key' : undefined),
     modes: { default: 'default', 'read-only': 'plan', 'safe-yolo': 'autoEdit', yolo: 'yolo' },
     // If a prompt links a file, Gemini CLI drops the pictures of the prompt, and asks for permission to read the file.
-    losesLinks: true,
-    forgetsInStartMinute: true,
+    needsInlineFiles: true,
+    findStartMinute,
     repairRecords: removeEmptyRecords,
   },
   opencode: {
@@ -88,14 +110,16 @@ export const AGENTS = {
     package: 'opencode-ai@1.18.33',
     command: 'opencode',
     args: ['acp'],
+    terminal: { command: 'opencode', args: (id) => ['--session', id], package: 'opencode-ai@1.18.33' },
     env: {
-      // Without this, opencode never asks.
+      // Without this variable, opencode never asks.
       OPENCODE_PERMISSION: '{"bash":"ask","edit":"ask","webfetch":"ask"}',
       OPENCODE_DISABLE_AUTOUPDATE: '1',
     },
     signIn: 'Run `opencode auth login` in a terminal.',
     modes: { default: 'build' },
     hasTitleInList: true,
+    forkKeepsDirectory: true,
     approvedByBridge: ['yolo'],
   },
   qwen: {
@@ -104,12 +128,13 @@ export const AGENTS = {
     package: '@qwen-code/qwen-code@0.24.4',
     command: 'qwen',
     args: ['--acp'],
+    terminal: { command: 'qwen', args: (id) => ['--resume', id], package: '@qwen-code/qwen-code@0.24.4' },
     signIn: 'Run `qwen` in a terminal and sign in, or set OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL.',
     authMethod: (env) => (env.OPENAI_API_KEY ? 'openai' : undefined),
     modes: { default: 'default', 'read-only': 'plan', 'safe-yolo': 'auto-edit', yolo: 'yolo' },
     // Qwen Code starts in a mode in which a model approves requests.
     initialMode: 'default',
-    losesLinks: true,
+    needsInlineFiles: true,
   },
 };
 

@@ -1,7 +1,7 @@
 /**
  * The permission requests and questions of the agent. A request is published in the session's agent state, and is answered when the
- * user has decided. After an approval for the session, the bridge answers each covered request with "allow once": the agent's own "always"
- * may write a permanent rule.
+ * user has decided. If the user approves a call for the whole session, this process itself answers the later requests that the approval
+ * covers, each with "allow once". The process does not answer with the agent's own "always", which may write a permanent rule.
  */
 
 import { APPROVE_EVERYTHING } from 'session-gateway-cli-kit/permissions';
@@ -9,20 +9,23 @@ import { APPROVE_EVERYTHING } from 'session-gateway-cli-kit/permissions';
 const ACCEPT_EDITS = { kind: 'mode', label: 'Accept edits' };
 
 /**
- * A permission request of the agent, from the translator. `kind`: the kind of the call; `choices`: the agent's own approvals;
+ * A permission request of the agent, from the translator. `kind`: the kind of the call; `choices`: the approvals that the agent offers;
  * `needsChoice`: whether an approval must be one of `choices`.
  * @typedef {{id: string, tool: string, arguments: any, kind?: string, choices?: import('./translate/permissions.mjs').Choice[],
  *   needsChoice?: boolean}} Request
  */
 
 export class Approvals {
-  /** Whether every request is approved without asking, because the agent has no mode for that. */
+  /**
+   * Whether this process approves every request without asking the user: with `autoApprove`, or if the user has selected a mode that
+   * approves everything and the agent has no such mode.
+   */
   approvesAll = false;
 
   /**
    * @param {{permissions: import('session-gateway-cli-kit/permissions').Permissions, settings: {permissionMode: string},
    *   send: (records: object[]) => Promise<unknown>, onDenied: (request: object, reason: string) => void,
-   *   modeChanges: import('./mode-changes.mjs').ModeChanges}} parts `onDenied`: called with the user's reason for a denial, because
+   *   modeChanges: import('./mode-changes.mjs').ModeChanges}} dependencies `onDenied`: called with the user's reason for a denial, because
    *   the protocol has no field for a reason
    */
   constructor({ permissions, settings, send, onDenied, modeChanges }) {
@@ -36,25 +39,25 @@ export class Approvals {
   /**
    * Answers a request of the agent, for this session or for the session of a sub-agent.
    * @param {ReturnType<typeof import('./translate/translator.mjs').createTranslator>} translator
-   * @param {{records: object[], request: Request, whole?: object, content?: string}} translated `whole`: all arguments, if the
-   *   arguments of the request are shortened; `content`: the JSON of `whole`
+   * @param {{records: object[], request: Request, fullArguments?: object}} translated `fullArguments`: all arguments, if the
+   *   arguments of the request are shortened
    * @param {AbortSignal} signal aborted when the agent withdraws the request, or its process ends
    * @param {{isForm?: boolean}} [kind] forms and questions are never answered without the user
    * @returns {Promise<object>} the JSON-RPC result
    */
-  async answer(translator, { records, request, whole, content }, signal, { isForm = false } = {}) {
+  async answer(translator, { records, request, fullArguments }, signal, { isForm = false } = {}) {
     const { id, tool, arguments: args, kind = 'other' } = request;
     // Clients show a request together with its call, so the call is stored before the request is published.
     await this.send(records);
     // With `needsChoice`, the agent offers no approval of this call alone, so the user must choose.
     const isQuestion = isForm || Array.isArray(args.questions) || request.needsChoice;
-    const scope = isQuestion ? null : this.permissions.scopeOf({ tool, args: whole ?? args, kind });
+    const scope = isQuestion ? null : this.permissions.scopeOf({ tool, args: fullArguments ?? args, kind });
     const approvedBy = isQuestion ? undefined : await this.#findApproval(scope);
     if (approvedBy) this.permissions.recordApproval(request, approvedBy);
     /** @type {import('./translate/permissions.mjs').Decision} */
-    const decision = approvedBy ? { status: 'approved' } : await this.#ask(request, { scope, content, signal });
+    const decision = approvedBy ? { status: 'approved' } : await this.#ask(request, { scope, fullArguments, signal });
     if (decision.status === 'denied' && decision.reason) this.onDenied(request, decision.reason);
-    if (kind === 'switch_mode' && decision.status === 'approved') this.modeChanges.expectReport();
+    if (kind === 'switch_mode' && decision.status === 'approved') this.modeChanges.expectModeReport();
     const response = translator.responseTo(id, decision);
     this.send(translator.onPermissionResolved(id, decision));
     return response;
@@ -70,11 +73,11 @@ export class Approvals {
 
   /**
    * @param {Request} request
-   * @param {{scope: import('session-gateway-cli-kit/session-rules').Scope | null, content?: string, signal: AbortSignal}} options
+   * @param {{scope: import('session-gateway-cli-kit/session-rules').Scope | null, fullArguments?: object, signal: AbortSignal}} options
    * @returns {Promise<import('./translate/permissions.mjs').Decision>}
    */
-  async #ask({ id, tool, arguments: args, choices, needsChoice }, { scope, content, signal }) {
+  async #ask({ id, tool, arguments: args, choices, needsChoice }, { scope, fullArguments, signal }) {
     if (signal.aborted) return { status: 'canceled' };
-    return this.permissions.ask(tool, args, this.settings.permissionMode, { id, scope, choices, needsChoice, content, signal });
+    return this.permissions.ask(tool, args, this.settings.permissionMode, { id, scope, choices, needsChoice, fullArguments, signal });
   }
 }

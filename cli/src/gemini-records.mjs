@@ -8,24 +8,50 @@ import { readFile, readdir, rm } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
 
-const RECORD = /^session-.*-([^-]{8})\.jsonl$/;
+const RECORD = /^session-(.*)-([^-]{8})\.jsonl$/;
+
+/** The minute in the name of a record, such as `2026-01-01T12-00`, in UTC. */
+const MINUTE = /^(\d{4}-\d\d-\d\dT\d\d)-(\d\d)$/;
+
+/**
+ * Returns the minute in which a session was started.
+ * @param {Record<string, string | undefined>} env of the agent
+ * @param {string} sessionId
+ * @returns {Promise<number>} the start of the minute, in ms; 0 if the session has no file
+ */
+export async function findStartMinute(env, sessionId) {
+  const folders = await listFolders(env);
+  const names = (await Promise.all(folders.map(listNames))).flat();
+  const minutes = names.flatMap((name) => {
+    const [, minute, id] = RECORD.exec(name) ?? [];
+    const [, hour, minuteOfHour] = MINUTE.exec(minute ?? '') ?? [];
+    return hour !== undefined && sessionId.startsWith(id) ? [Date.parse(`${hour}:${minuteOfHour}Z`)] : [];
+  });
+  return Math.max(0, ...minutes);
+}
 
 /**
  * Deletes each file without messages if another file of the same session has messages.
  * @param {Record<string, string | undefined>} env of the agent
  */
 export async function removeEmptyRecords(env) {
-  const base = path.join(env.GEMINI_CLI_HOME || env.HOME || homedir(), '.gemini', 'tmp');
-  const projects = await readdir(base).catch(() => []);
-  await Promise.all(projects.map((project) => removeFromFolder(path.join(base, project, 'chats'))));
+  await Promise.all((await listFolders(env)).map(removeFromFolder));
 }
 
+/** Returns the folders of the files, one for each project. */
+async function listFolders(env) {
+  const base = path.join(env.GEMINI_CLI_HOME || env.HOME || homedir(), '.gemini', 'tmp');
+  return (await listNames(base)).map((project) => path.join(base, project, 'chats'));
+}
+
+const listNames = (folder) => readdir(folder).catch(() => []);
+
 async function removeFromFolder(folder) {
-  const names = await readdir(folder).catch(() => []);
+  const names = await listNames(folder);
   /** The paths by short id. @type {Map<string, string[]>} */
   const byId = new Map();
   for (const name of names) {
-    const id = RECORD.exec(name)?.[1];
+    const id = RECORD.exec(name)?.[2];
     if (id) byId.set(id, [...(byId.get(id) ?? []), path.join(folder, name)]);
   }
   for (const paths of byId.values()) {

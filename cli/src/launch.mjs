@@ -16,10 +16,10 @@ import { AGENTS, findAgent } from './agents.mjs';
  */
 
 /**
- * Returns the agent kind (`flavor`) of an agent that is not in the table: the name of its program, as at most 64 letters,
+ * Returns the flavor of an agent that is not in the table: the name of its program, as at most 64 letters,
  * digits, ".", "_" and "-".
  */
-export const agentKindOf = (/** @type {string[]} */ [program]) =>
+export const flavorOf = (/** @type {string[]} */ [program]) =>
   path
     .basename(program)
     .replace(/[^A-Za-z0-9._-]/g, '-')
@@ -28,14 +28,14 @@ export const agentKindOf = (/** @type {string[]} */ [program]) =>
 /**
  * Lists the agents that a machine can start: first the agent of this process, then the known agents with a program on the PATH.
  * @param {{agent?: string, command?: string[], flavor: string}} options the agent of this process, from its command line:
- *   its name in the table or a command, and `flavor`, the agent kind to report to the hub
+ *   its name in the table or a command, and the flavor to report to the hub
  * @param {Record<string, string | undefined>} env
  * @returns {{id: string, name: string, flavor: string}[]}
  */
 export function listAgents({ agent, command, flavor }, env) {
   const first = command ? { id: flavor, name: path.basename(command[0]), flavor } : { id: agent, name: findAgent(agent).title, flavor };
   const others = Object.entries(AGENTS).filter(([id, entry]) => id !== first.id && findProgram(entry.command, env));
-  return [first, ...others.map(([id, { title, flavor: agentKind }]) => ({ id, name: title, flavor: agentKind }))];
+  return [first, ...others.map(([id, { title, flavor: agentFlavor }]) => ({ id, name: title, flavor: agentFlavor }))];
 }
 
 /** @param {{title: string, package: string, command: string}} entry */
@@ -43,10 +43,10 @@ export const notInstalledMessage = ({ title, package: name, command }) =>
   `${title} is not installed: there is no program ${command} on the PATH. Install it with: npm install -g ${name}`;
 
 /**
- * Returns the start of a command line that runs a program of a package. Install scripts are switched on, because opencode needs
- * its own, and `npm run` may have passed on a setting that switches them off. npx passes its options on as environment variables.
- * `env -u` removes these variables: otherwise an npx that the agent runs later would search only this package, and run install
- * scripts.
+ * Returns the start of a command line that runs a program of a package.
+ * - `--ignore-scripts=false`: opencode needs its install script, and `npm run` may have passed on a setting that prevents the script.
+ * - `env -u` removes the environment variables with the options of npx. Otherwise an npx that the agent runs later would
+ *   search only this package, and run install scripts.
  */
 const npxCommand = (name) => {
   const unset = ['package', 'yes', 'ignore_scripts'].flatMap((option) => ['-u', `npm_config_${option}`]);
@@ -98,19 +98,19 @@ export async function askForNpx({ agent, command, npx = false }, { env, input, o
 }
 
 /**
- * Chooses the agent for a spawn request.
- * @param {string} word an agent's name in the table, or an agent kind
+ * Returns the agent that a word of a client names, to start a session or to list the agent's sessions.
+ * @param {string} word an agent's name in the table, or a flavor
  * @param {{agent?: string, command?: string[], flavor: string, npx?: boolean}} options the agent of this process, as in
  *   {@link listAgents}
  * @param {Record<string, string | undefined>} env
  * @returns {{agent?: string, command?: string[]}}
  * @throws {UsageError} when no such agent can be started
  */
-export function chooseForSpawn(word, { agent, command, flavor, npx }, env) {
+export function resolveAgentChoice(word, { agent, command, flavor, npx }, env) {
   if (word === agent || word === flavor) return { agent, command };
-  const ofKind = Object.entries(AGENTS).filter(([name, entry]) => name === word || entry.flavor === word);
-  if (ofKind.length === 0) throw new UsageError(`There is no agent ${word} on this machine.`);
-  const [name] = ofKind.find(([, entry]) => findProgram(entry.command, env)) ?? ofKind[0];
+  const matching = Object.entries(AGENTS).filter(([name, entry]) => name === word || entry.flavor === word);
+  if (matching.length === 0) throw new UsageError(`There is no agent ${word} on this machine.`);
+  const [name] = matching.find(([, entry]) => findProgram(entry.command, env)) ?? matching[0];
   // Throws if the agent is not installed.
   resolveLaunch({ agent: name, npx }, env);
   return { agent: name };

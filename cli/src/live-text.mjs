@@ -1,11 +1,11 @@
-/** Live text: sends the text that the agent is writing to web clients, at an interval, before the message is stored. */
+/** Live text: reads, at an interval, the text that the agent is writing, and sends it to web clients before the message is stored. */
 
-/** Short enough that the text appears word by word, and long enough for few events. */
+/** The interval is short enough that the text appears word by word, and long enough for few events. */
 const INTERVAL_MS = 100;
 
-export class LiveText {
+export class LiveTextReader {
   #timer = null;
-  #holdCount = 0;
+  #pauseCount = 0;
 
   /** @param {(delta: {id: string, kind: string, text: string}) => void} send */
   constructor(send) {
@@ -15,7 +15,7 @@ export class LiveText {
   /** @param {{takeDeltas: () => {id: string, kind: string, text: string}[]}} translator of the turn */
   start(translator) {
     this.stop();
-    this.#timer = setInterval(() => this.#holdCount === 0 && translator.takeDeltas().forEach(this.send), INTERVAL_MS);
+    this.#timer = setInterval(() => this.#pauseCount === 0 && translator.takeDeltas().forEach(this.send), INTERVAL_MS);
   }
 
   stop() {
@@ -23,9 +23,9 @@ export class LiveText {
   }
 
   /** Pauses until a promise is settled. */
-  async hold(promise) {
-    this.#holdCount += 1;
+  async pauseUntil(promise) {
+    this.#pauseCount += 1;
     await promise.catch(() => {});
-    this.#holdCount -= 1;
+    this.#pauseCount -= 1;
   }
 }

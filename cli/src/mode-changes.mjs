@@ -15,7 +15,7 @@ export class ModeChanges {
   #resolveReport = (/** @type {unknown} */ _value) => {};
 
   /** To be called when a plan was approved. */
-  expectReport() {
+  expectModeReport() {
     const reported = new Promise((resolve) => (this.#resolveReport = resolve));
     this.#track(undefined, Promise.race([reported, delay(REPORT_TIMEOUT_MS, undefined, { ref: false })]));
   }

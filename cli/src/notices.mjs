@@ -1,4 +1,4 @@
-/** The sentences that the bridge adds to the conversation. */
+/** The sentences that the bridge (this program, between an agent and the hub) adds to the conversation. */
 
 import { AgentEndedError } from './acp-process.mjs';
 import { describeError } from './acp-session.mjs';

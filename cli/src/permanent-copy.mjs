@@ -14,15 +14,15 @@ const NPX_FOLDER = '_npx';
  *   this version exists, or npx did not start this program
  */
 export function permanentPlace(entry, { stateFolder, version }) {
-  const parts = entry.split(path.sep);
-  const at = parts.lastIndexOf(NPX_FOLDER);
-  if (at < 0) return { entry, copy: () => {} };
-  const source = parts.slice(0, at + 2).join(path.sep);
+  const names = entry.split(path.sep);
+  const npxIndex = names.lastIndexOf(NPX_FOLDER);
+  if (npxIndex < 0) return { entry, copy: () => {} };
+  const source = names.slice(0, npxIndex + 2).join(path.sep);
   const target = path.join(stateFolder, 'program', version);
   const copy = () => {
     if (!existsSync(target)) copyFolder(source, target);
   };
-  return { entry: path.join(target, ...parts.slice(at + 2)), copy };
+  return { entry: path.join(target, ...names.slice(npxIndex + 2)), copy };
 }
 
 /** Copies a folder under a temporary name first, so that `target` is always complete. @param {string} source @param {string} target */

@@ -10,9 +10,13 @@ import { settingsByFlavor } from 'session-gateway-cli-kit/modes';
 import { makeLog } from 'session-gateway-cli-kit/log';
 import { signIn } from 'session-gateway-cli-kit/sign-in';
 import { AcpAgent } from './agent.mjs';
+import { AgentSessions } from './agent-sessions.mjs';
 import { AGENTS, findAgent } from './agents.mjs';
+import { attach } from './attach.mjs';
 import { chooseAgent } from './choose-agent.mjs';
-import { askForNpx, chooseForSpawn, agentKindOf, listAgents, resolveLaunch } from './launch.mjs';
+import { chooseImport } from './import.mjs';
+import { askForNpx, resolveAgentChoice, flavorOf, listAgents, resolveLaunch } from './launch.mjs';
+import { withOffers } from './offers.mjs';
 import { installService, removeService } from './service-manager.mjs';
 import { permanentPlace } from './permanent-copy.mjs';
 import { HOME_VARIABLE, describeService } from './service.mjs';
@@ -23,9 +27,18 @@ const COMMAND = IS_REPOSITORY ? 'npm run agent --' : 'npx session-gateway-agent'
 
 const HELP = `Usage: ${COMMAND} [--agent NAME] [--dir PATH] [options]
        ${COMMAND} [--dir PATH] [options] -- COMMAND [ARGUMENTS]
+       ${COMMAND} import [--agent NAME] [--dir PATH] [options] [ID]
+       ${COMMAND} attach [SESSION] [--dir PATH] [options]
 
 Connects a coding agent to a session gateway hub, and serves PATH (git, files, search, uploads).
 COMMAND is any agent that speaks the Agent Client Protocol on its standard input and output.
+
+import lists the sessions that the agent already has in PATH and in the directories below it, asks
+for one (or takes the one with the agent's id ID), and serves it with its history.
+
+attach continues a session of this computer in the agent's own terminal program: the session with
+the hub's id SESSION, or else the latest session of PATH. The hub's session is read-only meanwhile.
+When the program ends, what was said there is stored, and the web takes over again.
 
   --agent NAME        ${Object.keys(AGENTS).join(', ')}
                       (default: the installed one; with several, the terminal asks once per PATH)
@@ -34,6 +47,7 @@ COMMAND is any agent that speaks the Agent Client Protocol on its standard input
                       machine online with the other options (default: print)
   --npx               download the agent with npx if it is not installed, without asking
   --flavor WORD       the agent to report (default: the name of the agent or COMMAND)
+  --option ID=VALUE   an option of the agent, such as effort=high; repeatable
   --auto-approve      approve all permission requests of the agent
 ${HELP_LINES}
 
@@ -44,6 +58,9 @@ State (machine ids, last handled message, the agent's session, uploads) is store
 ~/.session-gateway-agent, or in SESSION_GATEWAY_HOME if that is set.
 `;
 
+/** The subcommands. With one of them as its first word, a command line does not serve a directory right away. */
+const SUBCOMMANDS = /** @type {const} */ (['import', 'attach']);
+
 const SERVICE_ACTIONS = ['print', 'install', 'remove'];
 
 /**
@@ -52,6 +69,11 @@ const SERVICE_ACTIONS = ['print', 'install', 'remove'];
  * @property {string} [agent] the name in the table of agents
  * @property {string[]} [command] the command of an agent that is not in the table
  * @property {boolean} [npx] whether npx may download the agent
+ * @property {Record<string, string>} [options] the values of the agent's options by id, for the start of a session
+ * @property {'import' | 'attach'} [subcommand]
+ * @property {string} [target] of the subcommand: the agent's id for `import`, the hub's id for `attach`
+ * @property {number} [listTimeoutMs] time limit of a list of sessions, for tests
+ * @property {string} [importSession] the agent's id of the session to import
  * @property {{action: string, argv: string[]}} [service] what to do with the service, and its command line
  */
 
@@ -64,10 +86,10 @@ const SERVICE_ACTIONS = ['print', 'install', 'remove'];
 function takeService(argv) {
   const at = argv.findIndex((word) => word === '--service' || word.startsWith('--service='));
   if (at < 0 || argv.slice(0, at).includes('--')) return { argv };
-  const isNext = argv[at] === '--service' && SERVICE_ACTIONS.includes(argv[at + 1]);
-  const action = isNext ? argv[at + 1] : (argv[at].split('=')[1] ?? 'print');
+  const hasActionWord = argv[at] === '--service' && SERVICE_ACTIONS.includes(argv[at + 1]);
+  const action = hasActionWord ? argv[at + 1] : (argv[at].split('=')[1] ?? 'print');
   if (!SERVICE_ACTIONS.includes(action)) throw new UsageError(`--service must be one of ${SERVICE_ACTIONS.join(', ')}, not "${action}".`);
-  return { argv: argv.toSpliced(at, isNext ? 2 : 1), action };
+  return { argv: argv.toSpliced(at, hasActionWord ? 2 : 1), action };
 }
 
 /**
@@ -78,35 +100,61 @@ function takeService(argv) {
  * @throws {UsageError}
  */
 export function readArgs(commandLine, env) {
-  const { argv, action } = takeService(commandLine);
+  const subcommand = SUBCOMMANDS.find((name) => name === commandLine[0]);
+  const { argv, action } = takeService(subcommand ? commandLine.slice(1) : commandLine);
   const end = argv.indexOf('--');
   const command = end < 0 ? undefined : argv.slice(end + 1);
   /** @type {Parameters<typeof readOptions>[2]} */
-  const more = {
+  const programOptions = {
     homeVariable: HOME_VARIABLE,
     home: '.session-gateway-agent',
     dir: '.',
-    options: { agent: { type: 'string' }, npx: { type: 'boolean' } },
+    // Internal: the machine passes `--import-session` to the process that imports a session.
+    options: {
+      agent: { type: 'string' },
+      npx: { type: 'boolean' },
+      option: { type: 'string', multiple: true },
+      'import-session': { type: 'string' },
+    },
+    maxPositionals: subcommand ? 1 : 0,
   };
-  const { values, ...options } = readOptions(end < 0 ? argv : argv.slice(0, end), env, more);
+  const { values, positionals, ...options } = readOptions(end < 0 ? argv : argv.slice(0, end), env, programOptions);
   if (options.help) return options;
-  const { agent, npx = false } = values;
+  if (subcommand && (action || command)) throw new UsageError(`${subcommand} does not take --service or a command after --.`);
+  const { agent, npx = false, option = [] } = values;
   if (action && options.isNew) throw new UsageError('--new cannot be used with --service: each restart would start a new session.');
   if (command?.length === 0) throw new UsageError('The command after -- is missing.');
   if (agent !== undefined && command) throw new UsageError('Give either --agent or a command after --, not both.');
   const service = action && { action, argv };
   if (action === 'remove') return { ...options, service };
-  return withFlavor({ ...options, agent, command, npx, service });
+  const subcommandOptions = subcommand && { subcommand, target: positionals[0] };
+  const startOptions = { options: parseValues(option), importSession: values['import-session'] };
+  return withFlavor({ ...options, agent, command, npx, service, ...startOptions, ...subcommandOptions });
 }
 
 /**
- * Adds the agent kind to report, once the agent is known.
+ * Parses the values of `--option`.
+ * @param {string[]} words
+ * @returns {Record<string, string>}
+ * @throws {UsageError}
+ */
+function parseValues(words) {
+  const entries = words.map((word) => {
+    const [, id, value] = /^([^=]+)=([^]+)$/.exec(word) ?? [];
+    if (id === undefined) throw new UsageError(`--option must be ID=VALUE, not "${word}".`);
+    return [id, value];
+  });
+  return Object.fromEntries(entries);
+}
+
+/**
+ * Adds the flavor to report, once the agent is known.
  * @param {AgentOptions} options
  */
 function withFlavor({ flavor, agent, command, ...options }) {
   const isChosen = agent !== undefined || command !== undefined;
-  const kind = isChosen ? (flavor ?? findAgent(agent)?.flavor ?? agentKindOf(command ?? [agent])) : flavor;
-  return { ...options, agent, command, flavor: kind };
+  const reported = isChosen ? (flavor ?? findAgent(agent)?.flavor ?? flavorOf(command ?? [agent])) : flavor;
+  return { ...options, agent, command, flavor: reported };
 }
 
 /**
@@ -118,6 +166,10 @@ async function prepare(options) {
   const { service } = options;
   if (service?.action === 'remove') return handleService(service, options);
   await resolveDirectory(options.dir, '--dir');
+  if (options.subcommand === 'attach') {
+    process.exitCode = await attach(options, { program, env: process.env });
+    return null;
+  }
   if (options.agent === undefined && !options.command) {
     const agent = await chooseAgent(options, { env: process.env, input: process.stdin, output: process.stderr });
     const chosen = withFlavor({ ...options, agent });
@@ -125,6 +177,8 @@ async function prepare(options) {
   }
   const npx = await askForNpx(options, { env: process.env, input: process.stdin, output: process.stderr });
   resolveLaunch({ ...options, npx }, process.env);
+  if (options.subcommand === 'import')
+    return chooseImport({ ...options, npx }, { program, env: process.env, input: process.stdin, output: process.stderr });
   if (!service) return { ...options, npx };
   const npxArgs = npx && !options.npx ? ['--npx'] : [];
   return handleService({ ...service, argv: [...npxArgs, ...service.argv] }, options);
@@ -167,12 +221,15 @@ export const program = {
   readArgs,
   prepare,
   settings,
-  createAgent: (parts) => new AcpAgent(parts),
-  // One directory can have a session with each agent.
+  createAgent: (dependencies) => new AcpAgent(dependencies),
+  // A directory can have one session with each agent.
   tagOf: (root, { agent, command }) => `${root}#${agent ?? command.join(' ')}`,
-  describeMachine: (options) => ({ agents: listAgents(options, process.env) }),
+  describeMachine: (options) => ({ agents: withOffers(options.home, listAgents(options, process.env)) }),
+  machineMethods: (options) => new AgentSessions(/** @type {any} */ (options)).methods(),
   defaultAgent: ({ flavor }) => flavor,
   agentArgs,
+  canFork: true,
+  optionArgs: (values) => Object.entries(values).map(([id, value]) => `--option=${id}=${value}`),
 };
 
 /**
@@ -187,12 +244,12 @@ function settings(options, session) {
 }
 
 /**
- * @param {string} word an agent's name in the table, or an agent kind
+ * @param {string} word an agent's name in the table, or a flavor
  * @param {AgentOptions} options
  */
 function agentArgs(word, options) {
-  const { agent, command } = chooseForSpawn(word, options, process.env);
-  const isOwn = agent === options.agent && command === options.command;
-  const common = [...(options.npx ? ['--npx'] : []), ...(isOwn ? [`--flavor=${options.flavor}`] : [])];
+  const { agent, command } = resolveAgentChoice(word, options, process.env);
+  const isAgentOfThisProcess = agent === options.agent && command === options.command;
+  const common = [...(options.npx ? ['--npx'] : []), ...(isAgentOfThisProcess ? [`--flavor=${options.flavor}`] : [])];
   return command ? [...common, '--', ...command] : [...common, `--agent=${agent}`];
 }

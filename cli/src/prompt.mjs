@@ -11,43 +11,43 @@ const PICTURES = { '.png': 'image/png', '.jpg': 'image/jpeg', '.jpeg': 'image/jp
 /** A larger picture is sent as a link: the agent's connection has a limit of 32 MiB for a message. */
 const MAX_PICTURE_BYTES = 10 * 1024 * 1024;
 
-/** The text of the prompt contains the content of a file only up to this size. */
+/** A larger file is only named in the text of the prompt, without its content. */
 const MAX_INLINE_BYTES = 64 * 1024;
 
 /**
  * @param {{text?: string, attachments?: {path: string, filename?: string}[]}} message of the user
- * @param {{uploads: string, canTakeImages: boolean, losesLinks?: boolean}} options `uploads`: the folder of the session's
- *   uploads; `losesLinks`: whether to describe the files in the text of the prompt instead of linking them
+ * @param {{uploads: string, canTakeImages: boolean, needsInlineFiles?: boolean}} options `uploads`: the folder of the session's
+ *   uploads; `needsInlineFiles`: whether the text of the prompt must contain the files
  * @returns {Promise<{blocks: object[], ignored: string[]}>} `ignored`: names of attachments that are not uploads of this
  *   session
  */
-export async function toPrompt({ text = '', attachments = [] }, { uploads, canTakeImages, losesLinks = false }) {
+export async function toPrompt({ text = '', attachments = [] }, { uploads, canTakeImages, needsInlineFiles = false }) {
   /** @type {object[]} */
   const blocks = text === '' ? [] : [{ type: 'text', text }];
   const ignored = [];
-  for (const { path: wanted, filename } of attachments) {
-    const file = await findUpload(uploads, wanted);
-    const name = filename ?? path.basename(wanted);
+  for (const { path: requestedPath, filename } of attachments) {
+    const file = await findUpload(uploads, requestedPath);
+    const name = filename ?? path.basename(requestedPath);
     if (!file) ignored.push(name);
-    else blocks.push(...(await toBlocks({ ...file, name }, canTakeImages, losesLinks)));
+    else blocks.push(...(await toBlocks({ ...file, name }, canTakeImages, needsInlineFiles)));
   }
   return { blocks, ignored };
 }
 
-async function toBlocks({ path: file, size, name }, canTakeImages, losesLinks) {
+async function toBlocks({ path: file, size, name }, canTakeImages, needsInlineFiles) {
   const mimeType = PICTURES[path.extname(file).toLowerCase()];
-  const isPicture = canTakeImages && mimeType && size <= MAX_PICTURE_BYTES;
-  const picture = isPicture ? [{ type: 'image', mimeType, data: (await readFile(file)).toString('base64') }] : [];
-  if (losesLinks) return [{ type: 'text', text: await describeFile({ path: file, size, name, isText: !mimeType }) }, ...picture];
-  if (isPicture) return picture;
+  const canSendPicture = canTakeImages && mimeType && size <= MAX_PICTURE_BYTES;
+  const picture = canSendPicture ? [{ type: 'image', mimeType, data: (await readFile(file)).toString('base64') }] : [];
+  if (needsInlineFiles) return [{ type: 'text', text: await describeFile({ path: file, size, name, mayBeText: !mimeType }) }, ...picture];
+  if (canSendPicture) return picture;
   return [{ type: 'resource_link', name, uri: pathToFileURL(file).href, size, ...(mimeType ? { mimeType } : {}) }];
 }
 
 /** Describes a file in the text of a prompt: its name, its path, and the content of a short text file. */
-async function describeFile({ path: file, size, name, isText }) {
+async function describeFile({ path: file, size, name, mayBeText }) {
   const label = JSON.stringify(name);
   const head = `\n\nAttached file ${label}, stored at ${file}`;
-  const content = isText && size <= MAX_INLINE_BYTES ? decodeText(await readFile(file)) : null;
+  const content = mayBeText && size <= MAX_INLINE_BYTES ? decodeText(await readFile(file)) : null;
   return content === null ? `${head}\n` : `${head}, with this content:\n\n${content}\n\nEnd of ${label}.\n`;
 }
 

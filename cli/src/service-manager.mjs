@@ -22,7 +22,7 @@ export async function installService(service, { token, env }) {
   const { file, environmentFile, commands } = service;
   if (environmentFile) writePrivate(environmentFile, withToken(read(environmentFile), token));
   // launchd refuses to load a definition that is already loaded.
-  else if (existsSync(file)) await tryRun(commands.stop, env);
+  else if (existsSync(file)) await runAllowingFailure(commands.stop, env);
   writePrivate(file, service.define(token));
   for (const command of commands.start) await runCommand(command, env);
   const lines = [`Installed and started ${service.name} (${file}).`];
@@ -30,7 +30,7 @@ export async function installService(service, { token, env }) {
     lines.push(
       `It does not have the variables of this terminal. Write the API keys of your agents into ${environmentFile}, and install it again.`,
     );
-  if (commands.persist && (await tryRun([commands.persist], env))) {
+  if (commands.persist && (await runAllowingFailure([commands.persist], env))) {
     lines.push(`It ends when you log out. To keep it running, run: ${commands.persist.join(' ')}`);
   }
   return `${lines.join('\n')}\n`;
@@ -47,10 +47,10 @@ export async function removeService({ name, file, environmentFile, commands }, {
   if (!existsSync(file)) throw new Error(`There is no service for this directory: ${file} does not exist.`);
   for (const command of commands.stop) await runCommand(command, env);
   rmSync(file);
-  const rest = environmentFile ? withToken(read(environmentFile)) : '';
-  if (environmentFile && rest === '') rmSync(environmentFile, { force: true });
-  if (rest !== '') writePrivate(environmentFile, rest);
-  return `Stopped and removed ${name}.${rest === '' ? '' : ` ${environmentFile} keeps your other variables.`}\n`;
+  const remainingText = environmentFile ? withToken(read(environmentFile)) : '';
+  if (environmentFile && remainingText === '') rmSync(environmentFile, { force: true });
+  if (remainingText !== '') writePrivate(environmentFile, remainingText);
+  return `Stopped and removed ${name}.${remainingText === '' ? '' : ` ${environmentFile} keeps your other variables.`}\n`;
 }
 
 /** Replaces the token in the text of an environment file (systemd.exec(5)); without a token, removes it. */
@@ -84,7 +84,7 @@ async function runCommand([program, ...args], env) {
 }
 
 /** Runs commands whose failure is not fatal. @returns {Promise<boolean>} whether one failed */
-async function tryRun(commands, env) {
+async function runAllowingFailure(commands, env) {
   let hasFailed = false;
   for (const command of commands) await runCommand(command, env).catch(() => (hasFailed = true));
   return hasFailed;

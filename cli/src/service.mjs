@@ -4,10 +4,10 @@ import { createHash } from 'node:crypto';
 import path from 'node:path';
 
 /**
- * Options that are not copied into a service's command line: the service has its own copy of the token, and `--dir` is added with
- * the resolved directory.
+ * Options that are not copied into a service's command line: the service has its own copy of the token, a code works once, and
+ * `--dir` is added with the resolved directory.
  */
-const OMITTED_OPTIONS = ['--token', '--token-file', '--dir'];
+const OMITTED_OPTIONS = ['--code', '--token', '--token-file', '--dir'];
 
 /** The environment variable with the folder of the state. */
 export const HOME_VARIABLE = 'SESSION_GATEWAY_HOME';

@@ -15,12 +15,12 @@ const APPROVE_ALL_MODES = ['bypassPermissions', 'yolo'];
  * @throws {Error} when the agent has no such mode
  */
 export function toAgentMode(word, { title, entry }, modes) {
-  const own = entry?.modes ?? {};
+  const modeIds = entry?.modes ?? {};
   const hasMode = (id) => modes.some((mode) => mode.id === id);
-  const wanted = Object.hasOwn(own, word) ? own[word] : word;
+  const wanted = Object.hasOwn(modeIds, word) ? modeIds[word] : word;
   if (hasMode(wanted)) return { modeId: wanted, approvesAll: false };
   const approvedByBridge = entry ? (entry.approvedByBridge ?? []) : APPROVE_ALL_MODES;
-  if (approvedByBridge.includes(word)) return { modeId: hasMode(own.default) ? own.default : null, approvesAll: true };
+  if (approvedByBridge.includes(word)) return { modeId: hasMode(modeIds.default) ? modeIds.default : null, approvesAll: true };
   if (word === 'default') return { modeId: null, approvesAll: false };
   const names = modes.map(({ id }) => id).join(', ');
   throw new Error(`${title} has no mode ${word}. ${names === '' ? 'It has no modes.' : `Its modes are: ${names}.`}`);
@@ -35,8 +35,8 @@ export function toPermissionMode(modeId, entry) {
 const DEFAULT_MODE = { id: 'default', name: 'Ask', description: 'Asks as the agent is set up to' };
 
 /**
- * Returns a mode as it is offered to clients. A mode that never asks has the same name for all agents, and the agent's own name
- * for it in the description.
+ * Returns a mode as it is offered to clients. A mode that never asks has the same name for all agents. Its description contains the
+ * agent's own name for the mode.
  * @param {{id: string, name?: string, description?: string}} mode
  * @returns {{id: string, name: string, description?: string, neverAsks?: boolean}}
  */

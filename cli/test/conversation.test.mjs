@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import path from 'node:path';
 import { test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import { TOKEN } from '../../packages/cli-kit/test/support/fake-hub.mjs';
 import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
 import { askToRun, putScriptedAgent, setUp } from './support/setup.mjs';
@@ -22,6 +23,22 @@ test('a prompt, a tool call and its approval are messages of the session', async
   assert.deepEqual(hub.transcript(session.id), ['I will look.', '> ls', 'ran ls', 'Done.', '(ready)']);
   assert.deepEqual(calls('answer'), [{ outcome: { outcome: 'selected', optionId: 'yes' } }]);
   assert.deepEqual(stored.thinkingChanges.slice(-2), [true, false]);
+});
+
+test('the keep-alives have the command of the tool call that runs, until the call ends', async (t) => {
+  const { hub, prompt, untilRequest, start } = await setUp(t);
+  const { session } = await start({ keepAliveIntervalMs: 2 ** 30 });
+  const stored = hub.sessions.get(session.id);
+  const [call, question, end] = askToRun('call-1', 'sleep 600\nls');
+  const begin = { update: { sessionUpdate: 'tool_call_update', toolCallId: 'call-1', status: 'in_progress' } };
+  prompt(session.id, [call, question, begin, { wait: 500 }, end, { wait: 4000 }]);
+  const id = await untilRequest(session.id);
+  assert.equal(stored.activity, undefined, 'a call that waits for approval does not run');
+  await hub.call(session.id, 'permission', { id, approved: true });
+  await hub.waitUntil(() => stored.activity === 'sleep 600', 'the activity');
+  await hub.waitUntil(() => stored.activity === undefined, 'the end of the call');
+  assert.equal(stored.thinking, true);
+  assert.deepEqual(stored.activities, ['sleep 600', undefined]);
 });
 
 test('live text is sent in pieces, and the message is stored under the same id', async (t) => {
@@ -236,7 +253,85 @@ test('an abort drops the prompts that wait', async (t) => {
   await hub.waitUntil(() => hub.sessions.get(session.id).agentState.queuedMessages?.length === 1, 'the mark');
   assert.deepEqual(await hub.abort(session.id), { success: true, aborted: true, dropped: 1 });
   await hub.untilReady(session.id, 1);
-  assert.deepEqual(hub.transcript(session.id), ['running', 'Aborted.', '(ready)', 'Dropped, not run:\nthe next one']);
+  assert.deepEqual(hub.transcript(session.id), ['(message: Dropped, not run:\nthe next one)', 'running', 'Aborted.', '(ready)']);
   assert.equal(calls('session/prompt').length, 1);
   await hub.waitUntil(() => hub.sessions.get(session.id).agentState.queuedMessages.length === 0, 'the mark to end');
+});
+
+/** Starts a turn that runs until it is aborted, and posts messages that wait for its end. */
+async function startWithQueue(t, script, texts) {
+  const fixture = await setUp(t, script);
+  const { hub, calls, prompt, start } = fixture;
+  const { session } = await start();
+  prompt(session.id, [{ say: 'working' }, { wait: 60_000 }]);
+  await eventually(() => calls('session/prompt').length === 1, 'the turn');
+  const seqs = texts.map((text) => hub.postMessage(session.id, text).seq);
+  const state = () => hub.sessions.get(session.id).agentState;
+  await hub.waitUntil(() => state().queuedMessages?.length === seqs.length, 'the queue');
+  const prompts = () => calls('session/prompt').map(({ prompt: [{ text }] }) => text);
+  return { ...fixture, session, seqs, state, prompts, call: (params) => hub.call(session.id, 'queue', params) };
+}
+
+const STEERS = { initialize: { _meta: { steering: { supported: true } } } };
+
+test('a message that is sent now reaches an agent that takes messages during a turn, and the turn continues', async (t) => {
+  const { hub, session, calls, seqs, state, call } = await startWithQueue(t, STEERS, ['look at this', '/compact']);
+  assert.equal(state().queue.steers, true);
+  assert.deepEqual(await call({ action: 'send', seq: seqs[0] }), { success: true });
+  assert.deepEqual(
+    calls('_session/steering').map(({ prompt, _meta }) => [prompt, _meta.steering]),
+    [[[{ type: 'text', text: 'look at this' }], { idleBehavior: 'promptRequired' }]],
+  );
+  await hub.waitUntil(() => state().queuedMessages.length === 1, 'the message to leave the queue');
+  assert.equal(hub.sessions.get(session.id).thinking, true);
+  // A command of the agent is a turn of its own.
+  await call({ action: 'send', seq: seqs[1] });
+  await hub.untilReady(session.id, 2);
+  assert.equal(calls('_session/steering').length, 1);
+  assert.equal(calls('session/prompt').at(-1).prompt[0].text, '/compact');
+});
+
+test('a message that is sent now stops the turn of an agent that takes no messages, or refuses the message', async (t) => {
+  const scripts = [{}, { ...STEERS, steering: 'promptRequired' }, { ...STEERS, steering: 'error' }];
+  for (const script of scripts) {
+    const { hub, session, prompts, seqs, call, state } = await startWithQueue(t, script, ['waits', JSON.stringify([{ wait: 60_000 }])]);
+    assert.deepEqual(await call({ action: 'send', seq: seqs[1] }), { success: true });
+    await eventually(() => prompts().length === 2, 'the next turn');
+    assert.match(prompts()[1], /wait/);
+    await hub.waitUntil(() => isDeepStrictEqual(state().queuedMessages, [seqs[0]]), 'the message to leave the queue');
+    await hub.untilReady(session.id, 1);
+    // The text of the turn is stored after a while, or at the end of the turn: before or after the notice.
+    const transcript = hub.transcript(session.id);
+    assert.deepEqual(transcript.slice(0, 2).sort(), ['(message: Stopped, because another message is sent now.)', 'working']);
+    assert.deepEqual(transcript.slice(2), ['Aborted.', '(ready)']);
+  }
+});
+
+test('an agent that crashes while it receives a message during a turn does not receive the message again', async (t) => {
+  const { hub, session, prompts, seqs, call } = await startWithQueue(t, { ...STEERS, steering: 'crash' }, ['look at this']);
+  assert.deepEqual(await call({ action: 'send', seq: seqs[0] }), { success: true });
+  await hub.untilReady(session.id, 1);
+  hub.postMessage(session.id, 'later');
+  await hub.untilReady(session.id, 2);
+  assert.deepEqual(prompts().slice(1), ['later']);
+});
+
+test('after the agent was killed, and the hub was unreachable, each queued message runs once', async (t) => {
+  const script = { initialize: { agentCapabilities: { sessionCapabilities: { resume: {} } } } };
+  const { hub, session, prompts, seqs, state, call } = await startWithQueue(t, script, ['one', 'two', 'three']);
+  hub.dropAck = () => {
+    hub.cutConnections();
+    hub.dropAck = undefined;
+    return true;
+  };
+  // The first record is stored, but its acknowledgement is lost with the connection.
+  assert.deepEqual(await call({ action: 'cancel', seq: seqs[1] }), { success: true });
+  process.kill(Number(hub.sessions.get(session.id).metadata.alphaSessionId.replace('scripted-', '')), 'SIGKILL');
+  await hub.untilReady(session.id, 3);
+  assert.deepEqual(prompts().slice(1), ['one', 'three']);
+  assert.deepEqual(
+    hub.transcript(session.id).filter((line) => line.startsWith('(message')),
+    ['(message: Canceled, not run:\ntwo)'],
+  );
+  await hub.waitUntil(() => state().queuedMessages.length === 0, 'the end of the queue');
 });

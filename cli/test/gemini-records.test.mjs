@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
-import { removeEmptyRecords } from '../src/gemini-records.mjs';
+import { findStartMinute, removeEmptyRecords } from '../src/gemini-records.mjs';
 
 const HEADER = { sessionId: '414f1963-0000', startTime: '2026-01-01T12:00:00Z', kind: 'main' };
 // The context of the session. The line has no `type`, so it does not count as a message.
@@ -52,6 +52,19 @@ test('all other files are kept', async (t) => {
   assert.deepEqual(names(), Object.keys(files).sort());
 });
 
+test('the minute of a session’s start is the latest in the names of its records', async (t) => {
+  const { home } = setUp(t, {
+    'session-2026-01-01T12-00-414f1963.jsonl': [HEADER, ...MESSAGES],
+    'session-2026-01-01T12-07-414f1963.jsonl': [HEADER],
+    'session-2026-01-01T12-09-aaaaaaaa.jsonl': [HEADER],
+    'session-yesterday-414f1963.jsonl': [HEADER],
+  });
+  assert.equal(await findStartMinute({ HOME: home }, '414f1963-0000'), Date.UTC(2026, 0, 1, 12, 7));
+  assert.equal(await findStartMinute({ HOME: home }, 'bbbbbbbb-0000'), 0);
+});
+
 test('a home without records is no error', async (t) => {
-  await removeEmptyRecords({ HOME: tempDir(t) });
+  const env = { HOME: tempDir(t) };
+  await removeEmptyRecords(env);
+  assert.equal(await findStartMinute(env, '414f1963-0000'), 0);
 });

@@ -9,7 +9,7 @@ import { findProgram } from 'session-gateway-cli-kit/find-program';
 import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { AGENTS } from '../src/agents.mjs';
 import { chooseAgent } from '../src/choose-agent.mjs';
-import { askForNpx, chooseForSpawn, listAgents, resolveLaunch } from '../src/launch.mjs';
+import { askForNpx, resolveAgentChoice, listAgents, resolveLaunch } from '../src/launch.mjs';
 import { readArgs } from '../src/program.mjs';
 
 /** A folder with programs, as an environment. */
@@ -47,7 +47,7 @@ test('an agent that is not installed is refused with the command that installs i
   assert.throws(() => resolveLaunch({ agent: 'claude' }, env), {
     message:
       'Claude Code is not installed: there is no program claude-agent-acp on the PATH. Install it with:' +
-      ' npm install -g @agentclientprotocol/claude-agent-acp@0.100.0',
+      ' npm install -g @agentclientprotocol/claude-agent-acp@0.101.0',
   });
   assert.throws(() => resolveLaunch({ agent: 'toString' }, env), /^Error: There is no agent toString\. Choose one of claude, codex,/);
   assert.throws(() => resolveLaunch({ command: ['my-agent', '--acp'] }, env), /^Error: There is no program my-agent on the PATH\./);
@@ -55,7 +55,7 @@ test('an agent that is not installed is refused with the command that installs i
 
 test('with the consent of the user npx runs the exact version', (t) => {
   const { argv } = resolveLaunch({ agent: 'claude', npx: true }, withPrograms(t));
-  const pkg = '--package=@agentclientprotocol/claude-agent-acp@0.100.0';
+  const pkg = '--package=@agentclientprotocol/claude-agent-acp@0.101.0';
   const clean = ['env', '-u', 'npm_config_package', '-u', 'npm_config_yes', '-u', 'npm_config_ignore_scripts'];
   assert.deepEqual(argv, ['npx', '--yes', '--ignore-scripts=false', pkg, '--', ...clean, 'claude-agent-acp']);
   for (const entry of Object.values(AGENTS)) assert.match(entry.package, /@\d+\.\d+\.\d+$/);
@@ -72,23 +72,23 @@ test('npx is offered at a terminal only, and only for a missing agent', async (t
   };
   const asked = await ask({ agent: 'claude' }, 'y');
   assert.equal(asked.npx, true);
-  assert.match(asked.question, /^Claude Code is not installed\. Download @agentclientprotocol\/claude-agent-acp@0\.100\.0 with npx/);
+  assert.match(asked.question, /^Claude Code is not installed\. Download @agentclientprotocol\/claude-agent-acp@0\.101\.0 with npx/);
   assert.equal((await ask({ agent: 'claude' }, '')).npx, false);
   assert.deepEqual(await ask({ agent: 'claude' }, 'y', false), { npx: false, question: '' });
   assert.deepEqual(await ask({ agent: 'codex' }, 'y'), { npx: false, question: '' });
 });
 
-test('a spawn request names an agent or an agent kind', (t) => {
+test('a spawn request names an agent or a flavor', (t) => {
   const env = withPrograms(t, 'qwen', 'opencode');
   const own = { agent: 'opencode', flavor: 'epsilon' };
-  assert.deepEqual(chooseForSpawn('epsilon', own, env), { agent: 'opencode', command: undefined });
-  assert.deepEqual(chooseForSpawn('qwen', own, env), { agent: 'qwen' });
-  // Of the two agents of this kind, the installed one.
-  assert.deepEqual(chooseForSpawn('delta', own, env), { agent: 'qwen' });
-  assert.throws(() => chooseForSpawn('alpha', own, env), /^Error: Claude Code is not installed/);
-  assert.throws(() => chooseForSpawn('zeta', own, env), /^Error: There is no agent zeta on this machine\./);
+  assert.deepEqual(resolveAgentChoice('epsilon', own, env), { agent: 'opencode', command: undefined });
+  assert.deepEqual(resolveAgentChoice('qwen', own, env), { agent: 'qwen' });
+  // Of the two agents with this flavor, the installed one.
+  assert.deepEqual(resolveAgentChoice('delta', own, env), { agent: 'qwen' });
+  assert.throws(() => resolveAgentChoice('alpha', own, env), /^Error: Claude Code is not installed/);
+  assert.throws(() => resolveAgentChoice('zeta', own, env), /^Error: There is no agent zeta on this machine\./);
   const command = ['my-agent'];
-  assert.deepEqual(chooseForSpawn('alpha', { command, flavor: 'alpha' }, env), { agent: undefined, command });
+  assert.deepEqual(resolveAgentChoice('alpha', { command, flavor: 'alpha' }, env), { agent: undefined, command });
 });
 
 test('the command line names an agent or a command', () => {

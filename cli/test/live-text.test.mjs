@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { deferred, nextTurn } from '../../packages/cli-kit/test/support/wait.mjs';
-import { LiveText } from '../src/live-text.mjs';
+import { LiveTextReader } from '../src/live-text.mjs';
 
-test('live text is read at an interval, except while it is held', async (t) => {
+test('live text is read at an interval, except while it is paused', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] });
   const sent = [];
-  const liveText = new LiveText((delta) => sent.push(delta));
+  const liveText = new LiveTextReader((delta) => sent.push(delta));
   const deltas = [
     { id: 'a', kind: 'text', text: 'one' },
     { id: 'b', kind: 'text', text: 'two' },
@@ -18,7 +18,7 @@ test('live text is read at an interval, except while it is held', async (t) => {
     ['a'],
   );
   const { promise: storing, reject: fail } = deferred();
-  liveText.hold(storing);
+  liveText.pauseUntil(storing);
   t.mock.timers.tick(300);
   assert.equal(sent.length, 1);
   fail(new Error('not stored'));

@@ -107,7 +107,7 @@ test('selecting a mode that asks ends the rules, even if the mode is already sel
   const { session } = await start();
   const rules = () => hub.sessions.get(session.id).agentState.sessionRules.length;
   let count = 0;
-  for (const [mode, left] of [
+  for (const [mode, expectedCount] of [
     ['acceptEdits', 1],
     ['plan', 0],
     ['other', 0],
@@ -119,7 +119,7 @@ test('selecting a mode that asks ends the rules, even if the mode is already sel
       await hub.call(session.id, 'permission', { id: await untilRequest(session.id), approved: true, decision: 'approved_for_session' });
     await hub.untilReady(session.id, (count += 1));
     await hub.call(session.id, 'set-session-config', { permissionMode: mode });
-    await hub.waitUntil(() => rules() === left, `${left} rules in mode ${mode}`);
+    await hub.waitUntil(() => rules() === expectedCount, `${expectedCount} rules in mode ${mode}`);
   }
 });
 

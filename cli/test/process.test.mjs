@@ -1,56 +1,20 @@
 /** The program as a process: its command line, and the sessions of its machine. */
 
 import assert from 'node:assert/strict';
-import { chmodSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { startApp } from 'session-gateway-cli-kit/app';
-import { SessionProcesses } from 'session-gateway-cli-kit/processes';
-import { isRunning } from 'session-gateway-cli-kit/system-processes';
-import { FakeHub, TOKEN } from '../../packages/cli-kit/test/support/fake-hub.mjs';
-import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
-import { eventually, nextTurn, quietLog } from '../../packages/cli-kit/test/support/wait.mjs';
+import { TOKEN } from '../../packages/cli-kit/test/support/fake-hub.mjs';
+import { eventually, quietLog } from '../../packages/cli-kit/test/support/wait.mjs';
 import { program } from '../src/program.mjs';
-import { hasPseudoTerminal, runAtTerminal, runCli, startCli, WITHOUT_DEV_VARS } from './support/cli-process.mjs';
-import { SCRIPTED_AGENT, askToRun } from './support/setup.mjs';
-
-const SCRIPT = { title: 'Say hello', initialize: { agentCapabilities: { sessionCapabilities: { resume: {} } } } };
-
-/** An in-memory hub, a directory to serve, and a PATH on which some programs are the scripted agent. */
-async function setUp(t, ...programs) {
-  const hub = await FakeHub.start();
-  t.after(() => hub.stop());
-  const base = tempDir(t);
-  const [dir, bin, scriptHome] = ['served', 'bin', 'script'].map((name) => path.join(base, name));
-  for (const folder of [dir, bin, scriptHome]) mkdirSync(folder);
-  for (const name of programs) {
-    writeFileSync(path.join(bin, name), `#!/bin/sh\nexec '${process.execPath}' '${SCRIPTED_AGENT}'\n`);
-    chmodSync(path.join(bin, name), 0o755);
-  }
-  const env = {
-    PATH: `${bin}:/usr/bin:/bin`,
-    HOME: base,
-    CLI_API_TOKEN: TOKEN,
-    BARE_SECRET: TOKEN.split(':')[0],
-    SESSION_GATEWAY_HOME: path.join(base, 'home'),
-    SCRIPT: JSON.stringify(SCRIPT),
-    SCRIPT_HOME: scriptHome,
-  };
-  const common = ['--dir', dir, '--hub', hub.url];
-  const run = (...args) => runCli(t, [...common, ...args], env);
-  const start = (...args) => startCli(t, hub, [...common, ...args], env);
-  const startWithIpc = (...args) => startCli(t, hub, [...common, ...args], env, ['pipe', 'pipe', 'pipe', 'ipc']);
-  const { CLI_API_TOKEN, BARE_SECRET, ...withoutToken } = env;
-  /** Starts the CLI without a token, and not at a terminal. */
-  const startUnpaired = (...args) => startCli(t, hub, [...common, ...args], withoutToken, 'pipe', WITHOUT_DEV_VARS);
-  const startAtTerminal = (...args) => runAtTerminal(t, [...common, ...args], withoutToken, WITHOUT_DEV_VARS);
-  return { hub, dir, run, start, startWithIpc, startUnpaired, startAtTerminal };
-}
-
-const say = (hub, sid, text) => hub.postMessage(sid, JSON.stringify([{ say: text }]));
+import { hasPseudoTerminal } from './support/cli-process.mjs';
+import { SCRIPT, say, setUpProcess } from './support/process-setup.mjs';
+import { SCRIPTED_AGENT } from './support/setup.mjs';
 
 test('an agent that is not installed ends the program with one sentence', async (t) => {
-  const { run } = await setUp(t);
+  const { run } = await setUpProcess(t);
   const { exit, collected } = run('--agent', 'opencode');
   assert.deepEqual(await exit, [2, null]);
   assert.equal(
@@ -60,7 +24,7 @@ test('an agent that is not installed ends the program with one sentence', async 
 });
 
 test('without --agent, the only installed agent is used; a newer hub causes only a warning', async (t) => {
-  const { hub, start } = await setUp(t, 'qwen');
+  const { hub, start } = await setUpProcess(t, 'qwen');
   hub.protocolVersion = 2;
   const { ids, collected } = await start();
   assert.equal(hub.sessions.get(ids.session).metadata.flavor, 'delta');
@@ -70,7 +34,7 @@ test('without --agent, the only installed agent is used; a newer hub causes only
 });
 
 test('a machine lists its agents, and starts sessions with any of them', async (t) => {
-  const { hub, dir, start } = await setUp(t, 'claude-agent-acp', 'qwen');
+  const { hub, dir, start } = await setUpProcess(t, 'claude-agent-acp', 'qwen');
   const { ids, child, exit } = await start('--agent', 'claude');
   const own = hub.sessions.get(ids.session);
   await hub.waitUntil(() => own.metadata.agentName, 'the name of the agent');
@@ -87,12 +51,78 @@ test('a machine lists its agents, and starts sessions with any of them', async (
   assert.deepEqual(hub.transcript(spawned.sessionId), ['hello', '(ready)']);
   const refused = await hub.call(ids.machine, 'spawnSession', { directory: dir, agent: 'codex' });
   assert.match(refused.error, /^Codex is not installed/);
+  const withOptions = await hub.call(ids.machine, 'spawnSession', {
+    directory: dir,
+    agent: 'qwen',
+    options: { effort: 'high', fast: true },
+  });
+  assert.equal(withOptions.success, true, withOptions.error);
+  await hub.waitUntil(
+    () => hub.sessions.get(withOptions.sessionId).metadata.options?.every(({ value }) => value === 'high' || value === true),
+    'the options',
+  );
+  for (const options of [[1], 'x', null, { effort: 3 }, { 'a=b': 'x' }, { effort: '' }, { effort: 'x'.repeat(201) }]) {
+    const { success, error } = await hub.call(ids.machine, 'spawnSession', { directory: dir, agent: 'qwen', options });
+    assert.deepEqual([success, error], [false, '"options" must be an object of texts and booleans by the id of the option.']);
+  }
   child.kill('SIGTERM');
   assert.deepEqual(await exit, [0, null]);
 });
 
+test('a runner forks a session, also into a new worktree', async (t) => {
+  const { hub, dir, start } = await setUpProcess(t, 'qwen');
+  execFileSync('git', ['init', '--quiet', dir]);
+  execFileSync('git', [
+    '-C',
+    dir,
+    '-c',
+    'user.name=Ada',
+    '-c',
+    'user.email=ada@example.com',
+    'commit',
+    '--quiet',
+    '--allow-empty',
+    '-m',
+    'first',
+  ]);
+  const { ids } = await start('--agent', 'qwen');
+  say(hub, ids.session, 'hello');
+  await hub.untilReady(ids.session, 1);
+  const agentId = hub.sessions.get(ids.session).metadata.deltaSessionId;
+  const fork = (params) =>
+    hub.call(ids.machine, 'forkSession', {
+      sessionId: ids.session,
+      resumeSessionId: agentId,
+      seq: 9,
+      directory: dir,
+      agent: 'delta',
+      ...params,
+    });
+  const same = await fork({});
+  const other = await fork({ sessionType: 'worktree', worktreeName: 'other-way' });
+  for (const [{ success, error, sessionId }, root] of [
+    [same, dir],
+    [other, `${dir}-worktrees/other-way`],
+  ]) {
+    assert.equal(success, true, error);
+    const forked = hub.sessions.get(sessionId);
+    await hub.waitUntil(
+      () => hub.transcript(sessionId).some((line) => line.startsWith('This is a fork. Qwen Code does not remember')),
+      'the notice',
+    );
+    assert.equal(hub.transcript(sessionId)[0], 'hello');
+    assert.equal(path.basename(forked.metadata.path), path.basename(root));
+  }
+  for (const params of [{ seq: -1 }, { seq: 'x' }, { seq: 1.5 }, { seq: undefined }, { sessionId: '../x' }, { sessionId: undefined }]) {
+    const { success, error } = await fork(params);
+    assert.equal(success, false);
+    assert.match(error, /must be the (number of a message|id of the session to fork)/);
+  }
+  assert.match((await fork({ sessionId: 'unknown' })).error, /404/);
+});
+
 test('a CLI with the IPC channel of a process manager does not run as the session of a runner', async (t) => {
-  const { hub, startWithIpc } = await setUp(t, 'qwen');
+  const { hub, startWithIpc } = await setUpProcess(t, 'qwen');
   const { ids, child, exit } = await startWithIpc('--agent', 'qwen');
   const { startedBy, startedFromRunner } = hub.sessions.get(ids.session).metadata;
   assert.deepEqual([startedBy, startedFromRunner], ['terminal', false]);
@@ -101,7 +131,7 @@ test('a CLI with the IPC channel of a process manager does not run as the sessio
 });
 
 test('a CLI without a token pairs, and after it was killed it continues its session without pairing', async (t) => {
-  const { hub, startUnpaired } = await setUp(t, 'qwen');
+  const { hub, startUnpaired } = await setUpProcess(t, 'qwen');
   const starting = startUnpaired('--agent', 'qwen');
   hub.decide((await hub.untilAccessRequested()).code, 'approve');
   const first = await starting;
@@ -124,7 +154,7 @@ test('a CLI without a token pairs, and after it was killed it continues its sess
 test('a CLI at a terminal whose device is revoked pairs again and continues its session', {
   skip: !hasPseudoTerminal,
 }, async (t) => {
-  const { hub, startAtTerminal } = await setUp(t, 'qwen');
+  const { hub, startAtTerminal } = await setUpProcess(t, 'qwen');
   const terminal = startAtTerminal('--agent', 'qwen');
   hub.decide((await hub.untilAccessRequested()).code, 'approve');
   await eventually(() => terminal.shown().includes('\nmachine '), 'the start');
@@ -137,7 +167,7 @@ test('a CLI at a terminal whose device is revoked pairs again and continues its 
 });
 
 test('an agent that is installed while the machine runs is listed', async (t) => {
-  const { hub, dir } = await setUp(t);
+  const { hub, dir } = await setUpProcess(t);
   const bin = path.join(path.dirname(dir), 'bin');
   const before = { ...process.env };
   t.after(() => Object.assign(process.env, before));
@@ -163,49 +193,87 @@ test('an agent that is installed while the machine runs is listed', async (t) =>
   }
 });
 
-test('a CLI that is killed while the agent writes long code loses at most the last part', async (t) => {
-  const { hub, start } = await setUp(t, 'claude-agent-acp');
-  const { ids, child, exit } = await start('--agent', 'claude');
-  const stored = hub.sessions.get(ids.session);
-  const lines = Array.from({ length: 400 }, (_, index) => `let line${index} = ${'x'.repeat(60)};\n`);
-  hub.postMessage(ids.session, JSON.stringify([{ say: 'Look:\n\n```js\n' }, ...lines.map((say) => ({ say })), { wait: 60_000 }]));
-  const parts = () => hub.transcript(ids.session).filter((text) => text.includes('```js'));
-  await hub.waitUntil(() => parts().length >= 2, 'two parts');
-  await hub.waitUntil(() => stored.deltas?.some(({ text }) => text.includes(lines.at(-1))), 'the end of the live text');
-  child.kill('SIGKILL');
-  await exit;
-  const kept = parts()
-    .join('')
-    .split('\n')
-    .filter((line) => line.startsWith('let'))
-    .map((line) => `${line}\n`);
-  assert.deepEqual(kept, lines.slice(0, kept.length));
-  const lost = lines.slice(kept.length).join('').length;
-  assert.ok(lost < 10_000, `${lost} characters are lost`);
-  for (const text of parts()) assert.match(text, /```js\n[^`]*```$/, 'each part is readable');
-  await start('--agent', 'claude');
-  await hub.untilReady(ids.session, 1);
-  assert.match(hub.transcript(ids.session).at(-2), /restarted/);
+const IMPORTABLE = (dir) => ({
+  initialize: { agentCapabilities: { loadSession: true, sessionCapabilities: { resume: {}, list: {} } } },
+  sessions: [
+    [
+      { sessionId: 'new', cwd: dir, title: 'The new one', updatedAt: '2026-11-26T10:00:00Z' },
+      { sessionId: 'old', cwd: dir, title: 'The \x1b[31mold one', updatedAt: '2026-11-25T10:00:00Z' },
+    ],
+  ],
+  history: { turns: 2 },
 });
 
-test('an archived session is resumed with its agent', async (t) => {
-  const { hub, dir, start } = await setUp(t, 'gemini', 'qwen');
-  const { ids } = await start('--agent', 'gemini');
-  const { sessionId, error } = await hub.call(ids.machine, 'spawnSession', { directory: dir, agent: 'qwen' });
-  assert.ok(sessionId, error);
-  const stored = hub.sessions.get(sessionId);
-  const agentId = await hub.waitUntil(() => /^scripted/.test(stored.metadata.deltaSessionId) && stored.metadata.deltaSessionId);
-  await hub.archive(sessionId);
-  assert.deepEqual(await hub.resume(ids.machine, sessionId), { success: true, sessionId });
-  await hub.waitUntil(() => stored.metadata.lifecycleState === 'initializing', 'the session to start again');
-  assert.deepEqual([stored.metadata.deltaSessionId, stored.metadata.agentName], [agentId, 'Qwen Code']);
-  say(hub, sessionId, 'again');
-  await hub.untilReady(sessionId, 1);
-  await hub.waitUntil(() => stored.metadata.lifecycleState === 'running', 'the session to run');
+test('import asks at the terminal for a session, and serves it with its history', { skip: !hasPseudoTerminal }, async (t) => {
+  const { hub, dir, scriptHome, setScript, runAsTerminal } = await setUpProcess(t, 'qwen');
+  setScript(IMPORTABLE(dir));
+  writeFileSync(path.join(scriptHome, 'old.session'), '{}');
+  const terminal = runAsTerminal('import');
+  await eventually(() => terminal.shown().includes('Import which one? [1-2]'), 'the question', 60_000);
+  assert.match(terminal.shown(), /1 {2}2026-11-26 10:00 {2}The new one {2}\(.*\)\r?\n {2}2 {2}2026-11-25 10:00 {2}The {2}\[31mold one/);
+  terminal.child.stdin.write('2\n');
+  const [session] = await hub.waitUntil(() => hub.sessions.size > 0 && [...hub.sessions.values()], 'the session', 60_000);
+  await hub.waitUntil(() => session.messages.length === 4 && session.metadata.deltaSessionId === 'old', 'the history', 60_000);
+});
+
+test('import lets the process that serves the machine import the session', async (t) => {
+  const { hub, dir, scriptHome, setScript, start, run } = await setUpProcess(t, 'qwen');
+  setScript(IMPORTABLE(dir));
+  writeFileSync(path.join(scriptHome, 'old.session'), '{}');
+  const { ids } = await start();
+  const { exit, collected } = run('import', 'old');
+  assert.deepEqual(await exit, [0, null], collected.err);
+  const [, imported] = [...hub.sessions.keys()];
+  assert.notEqual(imported, ids.session);
+  assert.equal(collected.err, `Imported: ${hub.url}/sessions/${imported}\n`);
+  await hub.waitUntil(() => hub.sessions.get(imported).messages.length === 4, 'the history');
+  const again = run('import', 'old');
+  assert.deepEqual(await again.exit, [0, null]);
+  assert.equal(again.collected.err, collected.err);
+});
+
+test('import at the terminal marks the sessions in the hub, and lists more sessions after Enter', {
+  skip: !hasPseudoTerminal,
+}, async (t) => {
+  const { hub, dir, scriptHome, setScript, run, runAsTerminal } = await setUpProcess(t, 'qwen');
+  const others = Array.from({ length: 50 }, (_, index) => ({ sessionId: `other-${index}`, cwd: dir, title: `Other ${index}` }));
+  const listed = { sessionId: 'listed', cwd: dir, title: 'In both' };
+  setScript({ ...IMPORTABLE(dir), sessions: [[listed, ...others.slice(1)], [others[0]]] });
+  writeFileSync(path.join(scriptHome, 'listed.session'), '{}');
+  const serving = run('import', 'listed');
+  const [sid] = await hub.waitUntil(() => hub.sessions.size > 0 && [...hub.sessions.keys()], 'the session', 60_000);
+  const isImported = () => hub.sessions.get(sid).messages.length === 4 && hub.sessions.get(sid).metadata.deltaSessionId === 'listed';
+  await hub.waitUntil(isImported, 'the history', 60_000);
+  const terminal = runAsTerminal('import');
+  await eventually(() => terminal.shown().includes('Import which one? [1-50, or Enter for more]'), 'the question', 60_000);
+  assert.match(terminal.shown(), /1 +In both {2}\(.*\) {2}\[in the hub\]\r?\n {2}2 +Other 1 {2}\(.*\)\r?\n/);
+  assert.doesNotMatch(terminal.shown(), /Other 0/);
+  terminal.child.stdin.write('\n');
+  await eventually(() => terminal.shown().includes('Import which one? [1-51]'), 'the second question', 60_000);
+  assert.match(terminal.shown(), /51 +Other 0 {2}\(/);
+  terminal.child.stdin.write('1\n');
+  await terminal.exit;
+  assert.match(terminal.shown(), new RegExp(`Imported: .*/sessions/${sid}`));
+  assert.equal(hub.sessions.size, 1);
+  assert.equal(serving.child.exitCode, null, 'the first process still serves the session');
+});
+
+test('import takes the id of a session of an agent that does not list its sessions', async (t) => {
+  const { hub, scriptHome, setScript, run } = await setUpProcess(t, 'gemini');
+  setScript({ initialize: { agentCapabilities: { loadSession: true } }, history: { turns: 2 } });
+  const refused = run('import', '--agent', 'gemini');
+  assert.equal((await refused.exit)[0], 1);
+  assert.match(refused.collected.err, /Gemini CLI does not list its sessions\. .*session-gateway-agent import ID/);
+  assert.equal(hub.sessions.size, 0);
+  writeFileSync(path.join(scriptHome, 'old.session'), '{}');
+  run('import', '--agent', 'gemini', 'old');
+  const [session] = await hub.waitUntil(() => hub.sessions.size > 0 && [...hub.sessions.values()], 'the session', 60_000);
+  const untilImported = () => session.messages.length === 4 && session.metadata.deltaSessionId === 'old';
+  await hub.waitUntil(untilImported, 'the history', 60_000);
 });
 
 test('--service prints the definition of a service, installs and removes it', { skip: process.platform !== 'linux' }, async (t) => {
-  const { dir, run } = await setUp(t, 'claude-agent-acp');
+  const { dir, run } = await setUpProcess(t, 'claude-agent-acp');
   const base = path.dirname(dir);
   for (const name of ['systemctl', 'loginctl']) {
     writeFileSync(path.join(base, 'bin', name), '#!/bin/sh\n', { mode: 0o755 });
@@ -227,7 +295,7 @@ test('--service prints the definition of a service, installs and removes it', { 
 });
 
 test('the title of an opencode session is the first prompt, until the agent’s list has a title', async (t) => {
-  const { hub, start } = await setUp(t, 'opencode');
+  const { hub, start } = await setUpProcess(t, 'opencode');
   const { ids } = await start('--agent', 'opencode');
   const titles = [];
   const title = () => hub.sessions.get(ids.session).metadata.summary?.text;
@@ -237,80 +305,8 @@ test('the title of an opencode session is the first prompt, until the agent’s 
   assert.deepEqual([...new Set(titles)], [undefined, '[{"say":"hello"}]', 'Say hello']);
 });
 
-test('the agent ends with a killed bridge', async (t) => {
-  const { hub, start } = await setUp(t, 'opencode');
-  const { ids, child, exit } = await start('--agent', 'opencode');
-  const { epsilonSessionId } = hub.sessions.get(ids.session).metadata;
-  const pid = Number(epsilonSessionId.replace('scripted-', ''));
-  assert.equal(isRunning(pid), true);
-  child.kill('SIGKILL');
-  await exit;
-  await eventually(() => !isRunning(pid), 'the agent to end');
-});
-
-/** Waits until the agent asks to run `ls`. Returns the id of the request. */
-async function askForLs(hub, sid) {
-  hub.postMessage(sid, JSON.stringify(askToRun('call-1', 'ls')));
-  return hub.waitUntil(() => hub.pendingRequest(sid), 'a permission request');
-}
-
-test('a bridge that was killed in a turn reports the interruption after its restart, and continues with the next message', async (t) => {
-  const { hub, start } = await setUp(t, 'opencode');
-  const first = await start('--agent', 'opencode');
-  const sid = first.ids.session;
-  const id = await askForLs(hub, sid);
-  first.child.kill('SIGKILL');
-  await first.exit;
-  const again = await start('--agent', 'opencode');
-  assert.equal(again.ids.session, sid);
-  await hub.untilReady(sid, 1);
-  const stored = hub.sessions.get(sid);
-  await hub.waitUntil(() => stored.agentState.completedRequests[id], 'the request to be canceled');
-  assert.deepEqual([stored.agentState.requests, stored.agentState.completedRequests[id].status], [{}, 'canceled']);
-  assert.deepEqual(hub.transcript(sid), [
-    '> ls',
-    '! The bridge to the agent was restarted while this ran.',
-    'The bridge to the agent was restarted during this turn. Its prompt is not sent again.',
-    '(ready)',
-  ]);
-  say(hub, sid, 'back');
-  await hub.untilReady(sid, 2);
-  assert.equal(hub.transcript(sid).at(-2), 'back');
-});
-
-test('a spawned session that is killed ends at the hub, and is resumed', async (t) => {
-  const { hub, dir, start } = await setUp(t, 'opencode');
-  const { ids } = await start('--agent', 'opencode');
-  const { sessionId } = await hub.call(ids.machine, 'spawnSession', { directory: dir, agent: 'opencode' });
-  const stored = hub.sessions.get(sessionId);
-  await hub.waitUntil(() => stored.active && stored.metadata.epsilonSessionId, 'the session to be active');
-  process.kill(stored.metadata.hostPid, 'SIGKILL');
-  await hub.waitUntil(() => !stored.active, 'the end of the session');
-  assert.deepEqual(await hub.resume(ids.machine, sessionId), { success: true, sessionId });
-  say(hub, sessionId, 'back');
-  await hub.untilReady(sessionId, 1);
-  assert.deepEqual(hub.transcript(sessionId), ['back', '(ready)']);
-});
-
-test('a machine that sleeps during a turn continues when it wakes', async (t) => {
-  const { hub, start } = await setUp(t, 'opencode');
-  const { ids, child } = await start('--agent', 'opencode');
-  const sid = ids.session;
-  const agentGroup = -Number(hub.sessions.get(sid).metadata.epsilonSessionId.replace('scripted-', ''));
-  const id = await askForLs(hub, sid);
-  for (const pid of [agentGroup, child.pid]) process.kill(pid, 'SIGSTOP');
-  hub.cutConnections();
-  await hub.waitUntil(() => hub.registeredMethods(sid).length === 0, 'the connection to be lost');
-  say(hub, sid, 'sent while it sleeps');
-  for (const pid of [agentGroup, child.pid]) process.kill(pid, 'SIGCONT');
-  await hub.waitUntil(() => hub.registeredMethods(sid).includes('permission'), 'the session to be back');
-  assert.deepEqual(await hub.call(sid, 'permission', { id, approved: true }), { success: true });
-  await hub.untilReady(sid, 2);
-  assert.deepEqual(hub.transcript(sid), ['> ls', 'ran ls', '(ready)', 'sent while it sleeps', '(ready)']);
-});
-
 test('no agent receives the access token, in its environment or its arguments', { skip: process.platform !== 'linux' }, async (t) => {
-  const { hub, dir, start } = await setUp(t, 'opencode', 'qwen');
+  const { hub, dir, start } = await setUpProcess(t, 'opencode', 'qwen');
   const { ids } = await start('--agent', 'opencode');
   const { sessionId } = await hub.call(ids.machine, 'spawnSession', { directory: dir, agent: 'qwen' });
   for (const sid of [ids.session, sessionId]) {
@@ -326,7 +322,7 @@ test('no agent receives the access token, in its environment or its arguments', 
 });
 
 test('only files under the served directories are served', async (t) => {
-  const { hub, dir, start } = await setUp(t, 'opencode');
+  const { hub, dir, start } = await setUpProcess(t, 'opencode');
   const { ids } = await start('--agent', 'opencode');
   const outside = path.dirname(dir);
   writeFileSync(path.join(dir, 'inside.txt'), 'inside');
@@ -351,24 +347,4 @@ test('only files under the served directories are served', async (t) => {
   hub.postMessage(ids.session, '', [{ filename: 'link.txt', path: link }]);
   await hub.untilReady(ids.session, 1);
   assert.equal(hub.transcript(ids.session)[0], 'link.txt is ignored: it is not an upload of this session.');
-});
-
-test('a session that does not start in time leaves neither its agent nor an empty session behind', async (t) => {
-  const { hub, dir } = await setUp(t);
-  const base = path.dirname(dir);
-  const file = path.join(base, 'pid');
-  const processes = new SessionProcesses({ program, token: TOKEN, home: path.join(base, 'home'), log: { info() {}, warn() {} } });
-  t.mock.timers.enable({ apis: ['setTimeout'] });
-  const silentAgent = ['--', '/bin/sh', '-c', `echo $$ > '${file}.new'; mv '${file}.new' '${file}'; exec sleep 600`];
-  const started = processes.start([`--dir=${dir}`, `--hub=${hub.url}`, '--no-machine', ...silentAgent], { readyTimeoutMs: 25_000 });
-  while (!existsSync(file)) await nextTurn();
-  assert.equal(hub.sessions.size, 1);
-  t.mock.timers.tick(25_000);
-  t.mock.timers.reset();
-  const pid = Number(readFileSync(file, 'utf8'));
-  t.after(() => isRunning(pid) && process.kill(pid, 'SIGKILL'));
-  assert.deepEqual(await started, { success: false, error: 'The new session did not start within 25 s.' });
-  await eventually(() => !isRunning(pid), 'the agent to end');
-  await eventually(() => processes.size === 0, 'the bridge to end');
-  assert.equal(hub.sessions.size, 0);
 });

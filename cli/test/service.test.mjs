@@ -31,6 +31,7 @@ test('a systemd unit starts the same command without the token', () => {
     '--token',
     'secret',
     '--token-file=/home/ada/token',
+    '--code=ABCD-EFGH',
     '--name=50%',
   );
   const unit = define('secret');
@@ -38,7 +39,7 @@ test('a systemd unit starts the same command without the token', () => {
   assert.equal(exec, '"/bin/node" "/opt/index.mjs" "--dir" "/home/ada/my code" "--agent" "claude" "--name=50%%"');
   assert.match(unit, /^Environment="PATH=\/usr\/bin"\nEnvironment="HUB_URL=https:\/\/hub"$/m);
   assert.equal(file, `/home/ada/.config/systemd/user/${name}.service`);
-  assert.doesNotMatch(unit, /secret/);
+  assert.doesNotMatch(unit, /secret|ABCD/);
 });
 
 test('a launchd agent has the command of the agent after --', () => {

@@ -1,7 +1,11 @@
 /** Modes, models, commands and titles. */
 
 import assert from 'node:assert/strict';
+import { readFileSync, readdirSync } from 'node:fs';
+import path from 'node:path';
 import { test } from 'node:test';
+import { isRunning } from 'session-gateway-cli-kit/system-processes';
+import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
 import { AGENTS } from '../src/agents.mjs';
 import { toAgentMode, toAgentModel, toOfferedModes, toPermissionMode } from '../src/settings.mjs';
 import { askToRun, putScriptedAgent, setUp } from './support/setup.mjs';
@@ -79,6 +83,44 @@ test('a prompt waits until the stored mode is set again', async (t) => {
   const methods = calls().map(({ method }) => method);
   assert.deepEqual(methods.slice(-3), ['session/resume', 'session/set_mode', 'session/prompt']);
 });
+
+for (const how of ['the session ends', 'the agent ends']) {
+  test(`if ${how} while the mode is set again, the mode and the model are kept, and no setting is reported as refused`, async (t) => {
+    const { hub, calls, prompt, setScript, start, scriptHome, log } = await setUp(t, SCRIPT);
+    const first = await start();
+    await hub.call(first.session.id, 'set-session-config', { permissionMode: 'plan', modelMode: 'large' });
+    await first.stop();
+    const before = calls().length;
+    const initialize = { agentCapabilities: { sessionCapabilities: { resume: {} } } };
+    setScript({ ...SCRIPT, initialize, setModeDelayMs: 600_000, recordsWire: true });
+    const second = await start({ agentStartTimeoutMs: 1 });
+    const wires = () => readdirSync(scriptHome).filter((name) => name.startsWith('wire-'));
+    const isSetting = (name) => readFileSync(path.join(scriptHome, name), 'utf8').includes('session/set_mode');
+    await eventually(() => wires().some(isSetting), 'the request');
+    const pid = Number(/wire-(\d+)/.exec(wires()[0])[1]);
+    if (how === 'the agent ends') {
+      process.kill(pid, 'SIGKILL');
+      await eventually(() => log.warnings.some((line) => line.includes('node ended (ended by SIGKILL)')), 'the end of the agent');
+    }
+    await second.stop();
+    assert.equal(isRunning(pid), false);
+    setScript({ ...SCRIPT, initialize });
+    const { session } = await start();
+    prompt(session.id, [{ say: 'Back.' }]);
+    await hub.untilReady(session.id, 1);
+    const settings = calls()
+      .slice(before)
+      .filter(({ method }) => method.startsWith('session/set_'));
+    assert.deepEqual(
+      settings.map(({ params }) => params.modeId ?? params.value),
+      ['plan', 'large'],
+    );
+    const [failure, ...said] = hub.transcript(session.id);
+    if (how === 'the session ends') return assert.deepEqual([failure, ...said], ['Back.', '(ready)']);
+    assert.match(failure, /^node did not start: ended by SIGKILL/);
+    assert.deepEqual(said, ['Back.', '(ready)']);
+  });
+}
 
 test('a mode in the answer to a request is set after the answer', async (t) => {
   const { hub, calls, prompt, untilRequest, start } = await setUp(t, SCRIPT);

@@ -20,7 +20,7 @@ pub fn run(input: &str) {
     for required in [false, true] {
         let tokens = TokenVerifier::new(first, required);
         for token in [second, first] {
-            let verified = tokens.verify(token).map(|(namespace, _)| namespace);
+            let verified = tokens.verify(token).map(|token| token.namespace);
             assert_eq!(verified, expected(&tokens, first, token, required), "{first:?} {token:?}");
         }
     }

@@ -6,7 +6,7 @@ use session_gateway_hub::model::agent_state::{
     Answer, ReceivedState, Status, complete, complete_all, completed_at, count_pending, join, split,
 };
 use session_gateway_hub::model::json::Json;
-use session_gateway_hub::model::large::Field;
+use session_gateway_hub::model::large::VersionedField;
 
 use super::value;
 
@@ -34,13 +34,17 @@ pub fn run(text: &str) {
     let texts = |state: &ReceivedState<'_>| {
         state.completed.iter().map(|(id, entry)| (id.clone(), entry.get().to_owned())).collect::<Vec<_>>()
     };
-    assert_eq!((&again.base, texts(&again)), (&parts.base, texts(&parts)), "split, joined and split again");
+    assert_eq!(
+        (&again.without_completed, texts(&again)),
+        (&parts.without_completed, texts(&parts)),
+        "split, joined and split again"
+    );
     check_equal(&state, joined.as_ref());
     check_completion(&parts);
 }
 
 fn join_parts(parts: &ReceivedState<'_>) -> Option<Json> {
-    join(parts.base.as_ref(), parts.completed.iter().map(|(id, entry)| (id.as_str(), *entry)))
+    join(parts.without_completed.as_ref(), parts.completed.iter().map(|(id, entry)| (id.as_str(), *entry)))
 }
 
 /// Compares the values of two states. An empty `completedRequests` may be missing.
@@ -60,26 +64,26 @@ fn check_equal(state: &Json, joined: Option<&Json>) {
 }
 
 fn check_completion(parts: &ReceivedState<'_>) {
-    let pending = count_pending(parts.base.as_ref());
+    let pending = count_pending(parts.without_completed.as_ref());
     assert!(pending <= MAX_PENDING_REQUESTS);
-    let Some(base) = &parts.base else { return };
+    let Some(without_completed) = &parts.without_completed else { return };
     assert_eq!(
-        count_pending(Some(&Field::AgentState.excerpt(base))),
+        count_pending(Some(&VersionedField::AgentState.excerpt(without_completed))),
         pending,
         "the excerpt of a large state has all pending requests"
     );
-    let Some(all) = complete_all(base, &ANSWER) else {
+    let Some(all) = complete_all(without_completed, &ANSWER) else {
         assert_eq!(pending, 0);
         return;
     };
     assert_eq!(all.completed.len(), pending);
-    assert_eq!(count_pending(all.base.as_ref()), 0);
+    assert_eq!(count_pending(all.without_completed.as_ref()), 0);
     for (id, entry) in &all.completed {
         assert!((1..=MAX_REQUEST_ID_BYTES).contains(&id.len()));
         assert_eq!(completed_at(entry.text()), Some(9));
-        let (rest, moved) = complete(base, id, &ANSWER).expect("a pending request");
-        assert_eq!((count_pending(Some(&rest)), &moved), (pending - 1, entry), "the same as all at once");
-        assert!(complete(&rest, id, &ANSWER).is_none(), "it is no longer pending");
-        split(&rest).expect("a valid state");
+        let (remaining, moved) = complete(without_completed, id, &ANSWER).expect("a pending request");
+        assert_eq!((count_pending(Some(&remaining)), &moved), (pending - 1, entry), "the same as all at once");
+        assert!(complete(&remaining, id, &ANSWER).is_none(), "it is no longer pending");
+        split(&remaining).expect("a valid state");
     }
 }

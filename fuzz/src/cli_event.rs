@@ -8,7 +8,7 @@ use session_gateway_hub::model::json::{Json, MAX_SAFE_INTEGER};
 use session_gateway_hub::model::owner::Owner;
 use session_gateway_hub::model::text_parts::TextParts;
 use session_gateway_hub::wire::cli::{
-    CliEvent, ErrorEvent, EventError, FieldUpdate, decode, message_rejected, rpc_request, update_ack, update_rejected,
+    CliEvent, ErrorEvent, EventError, UpdateEvent, decode, message_rejected, rpc_request, update_ack, update_rejected,
 };
 
 use super::{lines, value};
@@ -88,7 +88,7 @@ fn check_values(event: &CliEvent<'_>, raw: &RawValue) {
             assert_eq!(payload["offset"], json!(delta.offset));
             assert_eq!(payload["kind"], json!(delta.kind));
         }
-        CliEvent::Update(FieldUpdate { owner, field, expected_version, value }) => {
+        CliEvent::Update(UpdateEvent { owner, field, expected_version, value }) => {
             text(if matches!(owner, Owner::Session(_)) { "sid" } else { "machineId" }, owner.id());
             assert_eq!(payload["expectedVersion"].as_f64(), Some(*expected_version as f64));
             opaque(field.name(), value);
@@ -99,6 +99,8 @@ fn check_values(event: &CliEvent<'_>, raw: &RawValue) {
             for (name, keyword) in keywords.into_iter().filter(|(name, _)| !alive.ignored.contains(name)) {
                 word(name, keyword);
             }
+            let sent = payload["activity"].as_str().unwrap_or_default();
+            assert!(alive.activity.as_ref().is_none_or(|activity| sent.contains(activity)), "the first line");
             for (name, value) in [("thinking", json!(alive.thinking)), ("mode", json!(alive.mode))] {
                 let expected = if alive.ignored.contains(&name) { &serde_json::Value::Null } else { &payload[name] };
                 assert_eq!(*expected, value, "{name}");
@@ -117,7 +119,7 @@ fn check_answers(text: &str, opaque: &RawValue) {
     let ack = TextParts::value(Some(json)).insert_into(&update_ack(false, 7, "metadata"), "null").concat();
     assert!(ack.contains(opaque.get()) && Json::parse(&ack).is_ok(), "{ack}");
     let encoded = [
-        (message_rejected(text, "code"), "error"),
+        (message_rejected(text, "code", None), "error"),
         (update_rejected(text, "code"), "reason"),
         (rpc_request("method", text), "params"),
     ];

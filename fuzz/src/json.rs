@@ -4,7 +4,7 @@
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use session_gateway_hub::model::json::{Json, JsonObject};
-use session_gateway_hub::model::large::{Field, InlineOrLarge};
+use session_gateway_hub::model::large::{InlineOrLarge, VersionedField};
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::session::{Session, fit_metadata, mark_running, with_name};
 use session_gateway_hub::model::summary::{SessionSummary, SummaryFields};
@@ -49,7 +49,8 @@ fn check_metadata_and_summary(json: &Json) {
     let listed = value(summary.json.as_deref().expect("the JSON of the summary"));
     assert!(listed.is_some_and(|listed| listed["id"] == "s"), "{:?}", summary.json);
     assert_eq!(summary.archived, session.metadata_fields().is_archived());
-    let excerpt = Session { metadata: InlineOrLarge::Inline(Field::Metadata.excerpt(json)), ..session.clone() };
+    let excerpt =
+        Session { metadata: InlineOrLarge::Inline(VersionedField::Metadata.excerpt(json)), ..session.clone() };
     assert_eq!(
         SessionSummary::of(&SummaryFields::of(&excerpt)).json,
         summary.json,

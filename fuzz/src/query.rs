@@ -11,6 +11,7 @@ use session_gateway_hub::http::authentication::VerifiedToken;
 use session_gateway_hub::http::cors::Cors;
 use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing, split_url};
 use session_gateway_hub::http::query::Query;
+use session_gateway_hub::log::LogLine;
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::store::retry::Environment;
 use session_gateway_hub::store::{Database, DbError, JoinedRows, Row, Statement};
@@ -105,7 +106,7 @@ impl Environment for NoClock {
         0
     }
 
-    fn log_warning(&self, _: &str) {}
+    fn log(&self, _: LogLine) {}
 }
 
 /// Checks that the worker routes the request at once and without an internal error, and only a valid token to a namespace.
@@ -125,7 +126,7 @@ fn check_routing(head: &RequestHead, routing: &str) {
     let authorized = bearer.or_else(|| Query::find_unique(&head.query, "token")).and_then(|token| {
         // A web token is valid only for the routes of web clients.
         let web_token = || key.verify(&token, NOW_MS as i64 / 1000).filter(|_| head.path.starts_with("/api"));
-        tokens.verify(&token).map(|(namespace, _)| namespace).or_else(|| web_token().map(|verified| verified.claims.ns))
+        tokens.verify(&token).map(|token| token.namespace).or_else(|| web_token().map(|verified| verified.claims.ns))
     });
     let check_namespace = |namespace: &Namespace| assert_eq!(authorized.as_ref(), Some(namespace), "{head:?}");
     match &action {
@@ -144,6 +145,8 @@ fn check_routing(head: &RequestHead, routing: &str) {
         Action::BridgedCliSocket => assert_eq!(routing, Routing::Token),
         Action::Authenticate => assert_eq!((head.method.as_str(), head.path.as_str()), ("POST", "/api/auth")),
         Action::Pair(_) => assert!(head.method == "POST" && head.path.starts_with("/api/devices"), "{head:?}"),
+        Action::Answer => assert_eq!((head.method.as_str(), head.path.as_str()), ("POST", "/api/answers")),
         Action::CheckDatabase => assert_eq!(head.path, "/health"),
+        Action::Metrics(_) => panic!("the edge has no token for metrics"),
     }
 }

@@ -1,11 +1,13 @@
-//! Socket.IO packets: encoding a decoded packet and decoding it again gives the same packet, its names and arguments are what
-//! a JSON parser finds, and any frame before CONNECT gets a valid answer.
+//! Socket.IO packets:
+//! - Encoding a decoded packet and decoding the text again gives the same packet.
+//! - The event name and the arguments are those that a JSON parser finds.
+//! - Any frame before CONNECT gets a valid answer.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use session_gateway_hub::hub::inbound::admission::{Admission, admit_frame, check_connect};
+use session_gateway_hub::hub::inbound::admission::{Admission, check_connect, interpret_frame};
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::wire::engineio;
 use session_gateway_hub::wire::socketio::{
@@ -38,14 +40,14 @@ fn texts<'a>(args: &[&'a RawValue]) -> Vec<&'a str> {
 
 /// Encodes a packet as a client does, without the Engine.IO `4`.
 fn encode(packet: &Packet<'_>) -> String {
-    let by_client = |kind: u8, payload: &str| match packet.namespace() {
+    let client_packet = |kind: u8, payload: &str| match packet.namespace() {
         "/" => format!("{kind}{payload}"),
         namespace => format!("{kind}{namespace},{payload}"),
     };
     let frame = match packet {
-        Packet::Connect { auth, .. } => return by_client(0, auth.map_or("", RawValue::get)),
-        Packet::Disconnect { .. } => return by_client(1, ""),
-        Packet::ConnectError { data, .. } => return by_client(4, data.get()),
+        Packet::Connect { auth, .. } => return client_packet(0, auth.map_or("", RawValue::get)),
+        Packet::Disconnect { .. } => return client_packet(1, ""),
+        Packet::ConnectError { data, .. } => return client_packet(4, data.get()),
         Packet::Event { namespace, ack, name, args } => event_frame(namespace, *ack, name, &texts(args)),
         Packet::Ack { namespace, id, args } => ack_frame(namespace, *id, &texts(args)),
     };
@@ -103,11 +105,11 @@ fn check_encoders(text: &str) {
 }
 
 fn check_admission(frame: &str) {
-    match admit_frame(frame) {
+    match interpret_frame(frame) {
         Admission::Connect(auth) => {
-            let granted = || auth.namespace.as_deref().and_then(Namespace::parse);
+            let requested_namespace = || auth.namespace.as_deref().and_then(Namespace::parse);
             assert!(check_connect(&auth, None, None).is_err());
-            assert_eq!(check_connect(&auth, None, granted()).ok(), granted());
+            assert_eq!(check_connect(&auth, None, requested_namespace()).ok(), requested_namespace());
         }
         Admission::Refused(answer) => match engineio::decode(&answer) {
             Ok(engineio::Packet::Message(text)) => assert!(matches!(decode(text), Ok(Packet::ConnectError { .. }))),

@@ -9,11 +9,11 @@ import { withLock } from './lock.mjs';
 import { npm } from './npm.mjs';
 import { runStep } from './progress.mjs';
 
-/** The folder of the packages, which need 0.4 GB for each agent. */
+/** The folder in which npm installs the agents. Each agent needs 0.4 GB. */
 const FOLDER =
   process.env.HUB_AGENTS_DIR ?? path.join(process.env.XDG_CACHE_HOME || path.join(homedir(), '.cache'), 'session-gateway-hub', 'agents');
 
-/** Runs install scripts, because opencode has a necessary one. Retries soon: without a connection, npm would wait minutes. */
+/** Allows install scripts, because opencode needs its script. Shortens the pauses between attempts: by default, npm waits minutes. */
 const NPM_OPTIONS = [
   '--ignore-scripts=false',
   '--no-audit',
@@ -29,19 +29,20 @@ const NPM_OPTIONS = [
  * @throws {UserError} when npm cannot install the agent
  */
 export async function installAgent(name) {
-  const { package: wanted, command } = AGENTS[name];
-  const folder = path.join(FOLDER, wanted.replaceAll(/[^A-Za-z0-9.-]+/g, '_'));
+  const { package: packageName, command } = AGENTS[name];
+  const folder = path.join(FOLDER, packageName.replaceAll(/[^A-Za-z0-9.-]+/g, '_'));
   const bin = path.join(folder, 'node_modules', '.bin');
   const isInstalled = () => existsSync(path.join(bin, command));
   if (isInstalled()) return bin;
   mkdirSync(folder, { recursive: true });
-  await withLock(path.join(folder, '.lock'), `installation of ${wanted}`, async () => {
+  await withLock(path.join(folder, '.lock'), `installation of ${packageName}`, async () => {
     // Another process may have installed the agent while this process waited for the lock.
-    if (!isInstalled()) await runStep(wanted, () => npm(['install', '--prefix', folder, ...NPM_OPTIONS, wanted], { cwd: folder }));
+    if (!isInstalled())
+      await runStep(packageName, () => npm(['install', '--prefix', folder, ...NPM_OPTIONS, packageName], { cwd: folder }));
   }).catch((error) => {
     if (!(error instanceof CommandFailed)) throw error;
     const [, reason = error.message] = /npm error (?!code |errno |syscall )(.+)/.exec(error.output) ?? [];
-    throw new UserError(`npm cannot install ${wanted}: ${reason}`, error.hint);
+    throw new UserError(`npm cannot install ${packageName}: ${reason}`, error.hint);
   });
   return bin;
 }

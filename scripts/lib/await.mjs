@@ -1,9 +1,9 @@
-/** Waits for events and conditions, with time limits. */
+// Waits for events and conditions, with time limits.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** The default time limit; long, because other programs may keep the computer busy. */
-export const TIMEOUT_MS = 20_000;
+export const TIMEOUT_MS = 60_000;
 
 /**
  * Creates a promise with its `resolve` and `reject` functions.

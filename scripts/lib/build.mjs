@@ -1,4 +1,4 @@
-// The builds of the worker: the optimised one in build/, and the development build in build/dev/. Skips a build that is up to date.
+// The builds of the worker: the optimised build in build/, and the development build in build/dev/. Skips a build that is up to date.
 
 import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { withLock } from './lock.mjs';
 import { BUILD_DIR, DEV_BUILD_DIR } from './paths.mjs';
 import { runStep } from './progress.mjs';
 import { runParallel } from './run.mjs';
-import { bindTool } from './rust.mjs';
+import { bindToolPath } from './rust.mjs';
 import { ensureBindTool, ensurePackages, ensureToolchain } from './setup.mjs';
 import { bundle, compile } from './worker.mjs';
 
@@ -103,18 +103,18 @@ export function describeBuild({ optimized, wasmBytes, gzipBytes, isUpToDate }) {
 export function findUpToDateBuild(optimize) {
   const folder = optimize ? BUILD_DIR : DEV_BUILD_DIR;
   if (!OUTPUTS.every((name) => existsSync(path.join(folder, name)))) return undefined;
-  let found;
+  let record;
   try {
-    found = JSON.parse(readFileSync(path.join(folder, STAMP), 'utf8'));
+    record = JSON.parse(readFileSync(path.join(folder, STAMP), 'utf8'));
   } catch {
     return undefined;
   }
-  return found.inputs === hashInputs() ? { ...found, isUpToDate: true } : undefined;
+  return record.inputs === hashInputs() ? { ...record, isUpToDate: true } : undefined;
 }
 
 function hashInputs() {
   const hash = createHash('sha256');
-  hash.update(bindTool());
+  hash.update(bindToolPath());
   for (const name of ['RUSTFLAGS', 'RUSTUP_TOOLCHAIN']) hash.update(`${process.env[name] ?? ''}\0`);
   return addFiles(hash, INPUTS).digest('hex');
 }

@@ -6,13 +6,13 @@ import path from 'node:path';
 import { addFiles } from './inputs.mjs';
 import { BUILD_DIR } from './paths.mjs';
 
-/** Maps each passed check or test file to the hash of its inputs. */
-const PASSED = path.join(BUILD_DIR, 'passed.json');
+/** The JSON file that maps each passed check or test file to the hash of its inputs. */
+const PASSED_FILE = path.join(BUILD_DIR, 'passed.json');
 
 /** @returns {Record<string, string>} */
 function readPassed() {
   try {
-    return JSON.parse(readFileSync(PASSED, 'utf8'));
+    return JSON.parse(readFileSync(PASSED_FILE, 'utf8'));
   } catch {
     return {};
   }
@@ -27,8 +27,8 @@ export const hashOf = (inputs) => addFiles(createHash('sha256'), inputs).digest(
  */
 export const hasPassed = (name, hash) => readPassed()[name] === hash;
 
-/** @param {Record<string, string>} passed by name of the check or test file: the hash over the inputs, computed before the run */
+/** @param {Record<string, string>} passed the hashes by name of the check or test file: over the inputs, computed before the run */
 export function recordPassed(passed) {
   mkdirSync(BUILD_DIR, { recursive: true });
-  writeFileSync(PASSED, `${JSON.stringify({ ...readPassed(), ...passed }, null, 2)}\n`);
+  writeFileSync(PASSED_FILE, `${JSON.stringify({ ...readPassed(), ...passed }, null, 2)}\n`);
 }

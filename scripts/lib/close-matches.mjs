@@ -1,6 +1,6 @@
 // "Did you mean": the candidates that are similar to a mistyped name.
 
-/** Names are similar from this share of common bigrams on (Sørensen–Dice coefficient). */
+/** Two names are similar if at least this share of their bigrams is common (Sørensen–Dice coefficient). */
 const MIN_SIMILARITY = 0.45;
 
 /**

@@ -2,6 +2,7 @@
 
 import { parseArgs } from 'node:util';
 import { UsageError } from './errors.mjs';
+import { IS_PACKAGE } from './paths.mjs';
 
 /**
  * Parses the options of a command, including `--help`.
@@ -9,16 +10,18 @@ import { UsageError } from './errors.mjs';
  * @param {string} usage printed with an error
  * @template {import('node:util').ParseArgsOptionsConfig} [Known={}]
  * @param {Known} [known]
- * @param {{words?: boolean}} [more] `words`: whether the command takes positional arguments
+ * @param {{words?: boolean}} [settings] `words`: whether the command takes positional arguments
  * @returns {ReturnType<typeof parseArgs<{options: Known}>>['values'] & {help: boolean, words?: string[]}} the options, and the
  *   positional arguments as `words`
  * @throws {UsageError} on an unknown option, a missing value or an unexpected argument
  */
 export function parseCommandLine(args, usage, known, { words = false } = {}) {
-  // npm does not pass the option of `npm run NAME --option` to the script, but sets the variable `npm_config_option`.
-  const swallowed = Object.keys(known ?? {}).find((name) => process.env[`npm_config_${name.replaceAll('-', '_')}`] !== undefined);
-  if (swallowed) {
-    throw new UsageError(`npm did not pass --${swallowed} to the script.`, `Put two dashes before the options.\n${usage}`);
+  // npm does not pass the option of `npm run NAME --option` to the script, but sets the variable `npm_config_option`. npx passes all
+  // options to the script. Its variables have only the options of npx itself, so the npm package does not check them.
+  const optionTakenByNpm =
+    !IS_PACKAGE && Object.keys(known ?? {}).find((name) => process.env[`npm_config_${name.replaceAll('-', '_')}`] !== undefined);
+  if (optionTakenByNpm) {
+    throw new UsageError(`npm did not pass --${optionTakenByNpm} to the script.`, `Put two dashes before the options.\n${usage}`);
   }
   try {
     /** @type {import('node:util').ParseArgsOptionsConfig} */

@@ -16,6 +16,7 @@ import { checkTypes, JAVASCRIPT_PROJECTS } from './types.mjs';
 const WEB = inProject('web');
 const STAMP = path.join(WEB, '.stamp.json');
 const PAGE = path.join(WEB, 'dist', 'index.html');
+const HEADERS = path.join(WEB, 'dist', '_headers');
 
 /** The inputs of the build: files and folders. */
 const INPUTS = [
@@ -34,7 +35,8 @@ const TYPES = path.join(WEB, 'types', 'schema.d.ts');
 /**
  * @typedef {object} ConsoleBuildRecord
  * @property {string} inputs hash over the inputs
- * @property {number} firstLoadBytes compressed size of the files that a first visit loads before the console is shown
+ * @property {number} firstLoadBytes compressed size of the files that a first visit loads before the list of sessions is shown
+ * @property {number} sessionLoadBytes compressed size of the files that a first visit loads before a session is shown
  * @property {boolean} [isUpToDate] set when the build was skipped
  */
 
@@ -46,7 +48,7 @@ export async function buildConsole() {
   const existing = findUpToDateBuild();
   if (existing) return existing;
   return withLock(path.join(WEB, '.lock'), 'build of the web console', async () => {
-    // Another process may have built while this one waited for the lock.
+    // Another process may have built while this process waited for the lock.
     const builtMeanwhile = findUpToDateBuild();
     if (builtMeanwhile) return builtMeanwhile;
     // Hashed before the build, so that an edit during the build makes the next run build again.
@@ -56,15 +58,16 @@ export async function buildConsole() {
     await runStep('web console', () =>
       run(nodeBinary(), [inProject('node_modules', 'vite', 'bin', 'vite.js'), 'build', '--logLevel', 'warn'], { cwd: WEB }),
     );
-    const built = { inputs, firstLoadBytes: measureFirstLoad() };
+    const built = { inputs, ...measureFirstLoad() };
     writeFileSync(STAMP, `${JSON.stringify(built, null, 2)}\n`);
     return built;
   });
 }
 
 /** @param {ConsoleBuildRecord} built */
-export function describeConsole({ firstLoadBytes, isUpToDate }) {
-  return `  The web console ${isUpToDate ? 'is up to date' : 'is built'}: ${Math.round(firstLoadBytes / 1000)} KB gzip on first load.`;
+export function describeConsole({ firstLoadBytes, sessionLoadBytes, isUpToDate }) {
+  const [list, session] = [firstLoadBytes, sessionLoadBytes].map((bytes) => `${Math.round(bytes / 1000)} KB`);
+  return `  The web console ${isUpToDate ? 'is up to date' : 'is built'}: first load ${list} gzip, of a session ${session}.`;
 }
 
 /** Generates the types of the interface. */
@@ -109,10 +112,15 @@ function hashInputs() {
   return addFiles(createHash('sha256'), INPUTS).digest('hex');
 }
 
-/** The compressed size of the page with the scripts and styles that it references. The rest is loaded on demand. */
+/** Returns the compressed sizes of the page with the scripts and styles that the page and its headers name. Other files load on demand. */
 function measureFirstLoad() {
-  const page = readFileSync(PAGE, 'utf8');
-  const named = [...page.matchAll(/<(?:script|link)[^>]*?(?:src|href)="\/(assets\/[^"]+)"/g)].map(([, name]) => name);
-  const files = [PAGE, ...named.map((name) => path.join(WEB, 'dist', name))];
-  return files.reduce((sum, file) => sum + gzipSync(readFileSync(file), { level: 9 }).length, 0);
+  const namesIn = (/** @type {string} */ text, /** @type {RegExp} */ pattern) => [...text.matchAll(pattern)].map(([, name]) => name);
+  const ofPage = namesIn(readFileSync(PAGE, 'utf8'), /<(?:script|link)[^>]*?(?:src|href)="\/(assets\/[^"]+)"/g);
+  const ofSession = namesIn(readFileSync(HEADERS, 'utf8'), /<\/(assets\/[^>]+)>; rel=modulepreload/g);
+  const sizeOf = (/** @type {string[]} */ names) =>
+    [PAGE, ...[...new Set(names)].map((name) => path.join(WEB, 'dist', name))].reduce(
+      (sum, file) => sum + gzipSync(readFileSync(file), { level: 9 }).length,
+      0,
+    );
+  return { firstLoadBytes: sizeOf(ofPage), sessionLoadBytes: sizeOf([...ofPage, ...ofSession]) };
 }

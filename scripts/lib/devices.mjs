@@ -1,8 +1,6 @@
 // A client of the hub's interface for devices.
 
-import { UserError } from './errors.mjs';
-
-const TIMEOUT_MS = 15_000;
+import { requestHub } from './hub-request.mjs';
 
 /**
  * @typedef {object} Device
@@ -15,13 +13,11 @@ const TIMEOUT_MS = 15_000;
  */
 
 export class DevicesClient {
-  #hub;
-  #token;
+  #access;
 
-  /** @param {{hub: string, token: string}} options `hub`: the address without a trailing slash */
-  constructor({ hub, token }) {
-    this.#hub = hub;
-    this.#token = token;
+  /** @param {{hub: string, token: string}} access `hub`: the address without a trailing slash */
+  constructor(access) {
+    this.#access = access;
   }
 
   /** @returns {Promise<Device[]>} */
@@ -48,22 +44,8 @@ export class DevicesClient {
     await this.#call('DELETE', `/${encodeURIComponent(id)}`);
   }
 
-  /**
-   * @param {string} method
-   * @param {string} path
-   * @param {object} [body]
-   * @returns {Promise<any>}
-   * @throws {UserError}
-   */
-  async #call(method, path, body) {
-    const headers = { authorization: `Bearer ${this.#token}`, ...(body ? { 'content-type': 'application/json' } : {}) };
-    const options = { method, headers, body: body && JSON.stringify(body), signal: AbortSignal.timeout(TIMEOUT_MS) };
-    const response = await fetch(`${this.#hub}/api/devices${path}`, options).catch((error) => {
-      throw new UserError(`Cannot reach the hub at ${this.#hub} (${error.cause?.code ?? error.message}).`);
-    });
-    const answer = await response.json().catch(() => null);
-    if (response.ok) return answer;
-    const hint = response.status === 401 ? 'Give another token with --token-file FILE, or set CLI_API_TOKEN.' : undefined;
-    throw new UserError(`The hub answered ${response.status}: ${answer?.error ?? response.statusText}`, hint);
+  /** @param {string} method @param {string} path @param {object} [body] */
+  #call(method, path, body) {
+    return requestHub(this.#access, method, `/api/devices${path}`, body);
   }
 }

@@ -1,5 +1,5 @@
 // wrangler's environments. If the configuration does not have an environment, wrangler only warns, and uses the settings at the top of the
-// file: those of production, with the database of production.
+// file, which are the settings and the database of production.
 
 import { readFileSync } from 'node:fs';
 import { UserError } from './errors.mjs';
@@ -25,13 +25,13 @@ export function checkEnvironment(args, env) {
   const config = optionOf(args, 'config', 'c') ?? inProject('wrangler.toml');
   const hint = `Create it with: ${commandLine('deploy', `--env ${name}`)}`;
   const databases = readDatabases(readFileSync(config, 'utf8'));
-  const ownIds = databases.get(name);
-  if (!ownIds) {
+  const databaseIds = databases.get(name);
+  if (!databaseIds) {
     throw new UserError(`There is no environment ${name}: wrangler would use the settings and the database of production.`, hint);
   }
-  for (const [other, ids] of databases) {
-    const shared = other === name ? undefined : ids.find((id) => ownIds.includes(id));
-    if (shared) throw new UserError(`The environment ${name} has the database of ${other || 'production'}: ${shared}.`, hint);
+  for (const [otherName, ids] of databases) {
+    const sharedId = otherName === name ? undefined : ids.find((id) => databaseIds.includes(id));
+    if (sharedId) throw new UserError(`The environment ${name} has the database of ${otherName || 'production'}: ${sharedId}.`, hint);
   }
 }
 

@@ -12,7 +12,7 @@ const { engines } = JSON.parse(readFileSync(new URL('../../package.json', import
 /** The oldest supported major version of Node, from `engines` in package.json. */
 const OLDEST_NODE = Number(engines.node.replace(/\D+/, ''));
 
-/** A full disk, as Node, rustc, npm and SQLite report it. Node reports too many watched files with the same code. */
+/** Matches how Node, rustc, npm and SQLite report a full disk. Node reports too many watched files with the same code and `System limit`. */
 export const DISK_FULL = /\bENOSPC\b(?!: System limit)|No space left on device|os error 28|\bSQLITE_FULL\b/;
 
 export const DISK_FULL_ADVICE = `The disk ${IS_PACKAGE ? `with ${DATA_DIR} ` : ''}is full: free some space and try again.`;
@@ -66,7 +66,7 @@ function isDiskFull(error) {
 /** Prints the message of an error, and what to do. For an unexpected error, prints the stack trace. @param {unknown} error */
 export function printError(error) {
   if (isDiskFull(error)) {
-    // The program's own words would hide the sentence: a failed migration prints three screens.
+    // The output of the program is left out, because it would hide the advice: a failed migration prints three screens.
     console.error(`\n${DISK_FULL_ADVICE}`);
     return;
   }

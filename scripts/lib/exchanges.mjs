@@ -5,7 +5,7 @@ import { inProject } from './paths.mjs';
 
 const PAGES = ['PROTOCOL.md', 'PROTOCOL-WEB.md', 'PROTOCOL-EVENTS.md', 'PROTOCOL-PUSH.md', 'PROTOCOL-DEVICES.md', 'PROTOCOL-CLI.md'];
 
-/** In a pattern, this value matches any value. As the name of a field, it matches any further fields. */
+/** As a value in a pattern, it matches any value. As the name of a field, it matches any number of further fields. */
 const ANY = '\u0000';
 
 /**
@@ -20,24 +20,24 @@ function blocksOf(language) {
   return PAGES.flatMap((page) => {
     const parts = readFileSync(inProject('docs', page), 'utf8').split(/^(```[^]*?^```)$/m);
     const blocks = [];
-    let pending = [];
+    let codeBlocks = [];
     let section = '';
-    const close = () => {
-      for (const text of pending) blocks.push({ page, section, text });
-      pending = [];
+    const endSection = () => {
+      for (const text of codeBlocks) blocks.push({ page, section, text });
+      codeBlocks = [];
     };
     for (const part of parts) {
       const code = new RegExp(`^\`\`\`${language}\\n([^]*)\`\`\`$`).exec(part)?.[1];
-      if (code !== undefined) pending.push(code);
+      if (code !== undefined) codeBlocks.push(code);
       if (part.startsWith('```')) continue;
-      const [first, ...others] = part.split(/^(?=#+ )/m);
-      section += first;
-      for (const other of others) {
-        close();
-        section = other;
+      const [sectionEnd, ...nextSections] = part.split(/^(?=#+ )/m);
+      section += sectionEnd;
+      for (const nextSection of nextSections) {
+        endSection();
+        section = nextSection;
       }
     }
-    close();
+    endSection();
     return blocks;
   });
 }
@@ -113,10 +113,10 @@ export function parsePattern(text) {
   return JSON.parse(named.replaceAll(ANY, marker));
 }
 
-/** Replaces each `<name>` by the value of the run. @param {string} text @param {Record<string, string>} values */
+/** Replaces each `<name>` with its value in this test run. @param {string} text @param {Record<string, string>} values */
 export function fillIn(text, values) {
   return text.replace(/<([a-z][\w-]*)>/g, (_, name) => {
-    if (values[name] === undefined) throw new Error(`The run has no value for <${name}>.`);
+    if (values[name] === undefined) throw new Error(`This test run has no value for <${name}>.`);
     return values[name];
   });
 }
@@ -125,33 +125,33 @@ export function fillIn(text, values) {
 const isTime = (value) => typeof value === 'number' && value >= 1e12 && value < 1e13;
 
 /**
- * Returns the differences between a pattern and an actual value, each with its place.
+ * Describes the differences between a pattern and an actual value. Each description begins with the place of the difference.
  * @param {any} pattern from {@link parsePattern}, with values in place of `<name>`
  * @param {any} actual
  * @returns {string[]}
  */
 export function differences(pattern, actual, place = 'the answer') {
-  const differs = () => [`${place} is ${JSON.stringify(actual)}, not ${JSON.stringify(pattern)}`];
-  if (pattern === ANY) return actual === undefined ? differs() : [];
+  const describeDifference = () => [`${place} is ${JSON.stringify(actual)}, not ${JSON.stringify(pattern)}`];
+  if (pattern === ANY) return actual === undefined ? describeDifference() : [];
   if (typeof pattern === 'string' && typeof actual === 'string') {
     const parts = pattern.split('…').map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
-    return new RegExp(`^${parts.join('[^]+')}$`).test(actual) ? [] : differs();
+    return new RegExp(`^${parts.join('[^]+')}$`).test(actual) ? [] : describeDifference();
   }
-  if (isTime(pattern)) return isTime(actual) ? [] : differs();
-  if (typeof pattern !== 'object' || pattern === null) return pattern === actual ? [] : differs();
-  if (typeof actual !== 'object' || actual === null || Array.isArray(actual) !== Array.isArray(pattern)) return differs();
+  if (isTime(pattern)) return isTime(actual) ? [] : describeDifference();
+  if (typeof pattern !== 'object' || pattern === null) return pattern === actual ? [] : describeDifference();
+  if (typeof actual !== 'object' || actual === null || Array.isArray(actual) !== Array.isArray(pattern)) return describeDifference();
   if (Array.isArray(pattern)) {
     const isOpen = pattern.at(-1) === ANY;
     const entries = isOpen ? pattern.slice(0, -1) : pattern;
-    if (isOpen ? actual.length < entries.length : actual.length !== entries.length) return differs();
+    if (isOpen ? actual.length < entries.length : actual.length !== entries.length) return describeDifference();
     return entries.flatMap((entry, index) => differences(entry, actual[index], `${place}[${index}]`));
   }
-  const { [ANY]: more, ...fields } = pattern;
-  const further =
-    more === undefined
+  const { [ANY]: moreFields, ...fields } = pattern;
+  const unexpectedFields =
+    moreFields === undefined
       ? Object.keys(actual)
           .filter((name) => !(name in fields))
           .map((name) => `${place}.${name} is not in the page: ${JSON.stringify(actual[name])}`)
       : [];
-  return [...further, ...Object.entries(fields).flatMap(([name, value]) => differences(value, actual[name], `${place}.${name}`))];
+  return [...unexpectedFields, ...Object.entries(fields).flatMap(([name, value]) => differences(value, actual[name], `${place}.${name}`))];
 }

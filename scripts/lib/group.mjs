@@ -36,12 +36,12 @@ process.once('exit', () => kills.forEach((kill) => kill()));
  * @returns {Group}
  */
 export function startGroup(command, args, options) {
-  const grouped = process.platform !== 'win32';
-  const child = spawn(command, args, { ...options, detached: grouped });
+  const hasProcessGroups = process.platform !== 'win32';
+  const child = spawn(command, args, { ...options, detached: hasProcessGroups });
   const pids = child.pid === undefined ? [] : [child.pid];
   let guard;
   // Without a process id, the program could not be started, and `child` emits an error.
-  if (grouped && child.pid !== undefined) {
+  if (hasProcessGroups && child.pid !== undefined) {
     // Detached, so that closing the terminal does not end the guard before the group.
     guard = spawn('/bin/sh', ['-c', GUARD, 'guard', String(child.pid)], {
       detached: true,
@@ -51,7 +51,7 @@ export function startGroup(command, args, options) {
     pids.push(guard.pid);
   }
   const kill = () => {
-    if (grouped) signalGroup(child.pid, 'SIGKILL');
+    if (hasProcessGroups) signalGroup(child.pid, 'SIGKILL');
     else child.kill('SIGKILL');
   };
   const release = () => {

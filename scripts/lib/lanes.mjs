@@ -1,7 +1,7 @@
 // Runs checks in parallel lanes. A lane runs its checks in order. A check also waits for the checks on which it depends in other lanes.
 
 import { printError } from './errors.mjs';
-import { elapsed, dim, green, printAbove, red, runStep, yellow } from './progress.mjs';
+import { formatDuration, dim, green, printAbove, red, runStep, yellow } from './progress.mjs';
 import { isStopping } from './signals.mjs';
 
 /**
@@ -16,10 +16,10 @@ import { isStopping } from './signals.mjs';
 
 /**
  * @typedef {object} Report
- * @property {(state: string) => void} update sets the progress that is displayed
- * @property {(line: string) => void} line adds a line of output, printed if the check fails or with `verbose`
- * @property {(line: string) => void} result adds a line that is always printed
- * @property {(passed: number, failed: number) => void} countTests adds to the numbers of tests
+ * @property {(state: string) => void} setProgress sets the progress that is displayed
+ * @property {(line: string) => void} addLine adds a line of output, printed if the check fails or with `verbose`
+ * @property {(line: string) => void} addResult adds a line that is always printed
+ * @property {(passed: number, failed: number) => void} addTestCounts adds to the numbers of passed and failed tests
  */
 
 /**
@@ -41,16 +41,17 @@ const NOT_STARTED = { ms: 0, passed: 0, failed: 0 };
  */
 export async function runChecks(checks, { keepGoing, verbose }) {
   const results = new Map();
-  /** Promises by title, which resolve when the check has a result. */
-  const finished = new Map();
+  /** For each title, a promise that resolves when the check has a result. */
+  const completions = new Map();
+  /** For each lane, the promise of the last check that was added. */
   const lastOfLane = new Map();
   let hasFailed = false;
 
   const runInOrder = async (check) => {
     const skipReason = check.skipReason?.();
-    const needed = (check.after ?? []).filter((title) => finished.has(title));
-    await Promise.all([...needed.map((title) => finished.get(title)), lastOfLane.get(check.lane)]);
-    const hasUnmetDependency = needed.some((title) => results.get(title).state !== 'passed');
+    const dependencies = (check.after ?? []).filter((title) => completions.has(title));
+    await Promise.all([...dependencies.map((title) => completions.get(title)), lastOfLane.get(check.lane)]);
+    const hasUnmetDependency = dependencies.some((title) => results.get(title).state !== 'passed');
     if (hasUnmetDependency || (hasFailed && !keepGoing)) return { ...NOT_STARTED, state: 'not run' };
     const reason = await skipReason;
     if (reason !== undefined) {
@@ -64,10 +65,10 @@ export async function runChecks(checks, { keepGoing, verbose }) {
 
   for (const check of checks) {
     const work = runInOrder(check).then((result) => results.set(check.title, result));
-    finished.set(check.title, work);
+    completions.set(check.title, work);
     lastOfLane.set(check.lane, work);
   }
-  await Promise.all(finished.values());
+  await Promise.all(completions.values());
   return results;
 }
 
@@ -78,30 +79,30 @@ export async function runChecks(checks, { keepGoing, verbose }) {
  */
 async function runCheck(check, verbose) {
   const started = Date.now();
-  const output = [];
-  const results = [];
+  const outputLines = [];
+  const resultLines = [];
   const tests = { passed: 0, failed: 0 };
   const report = {
-    line: (line) => output.push(line),
-    result: (line) => results.push(line),
-    countTests: (passed, failed) => {
+    addLine: (line) => outputLines.push(line),
+    addResult: (line) => resultLines.push(line),
+    addTestCounts: (passed, failed) => {
       tests.passed += passed;
       tests.failed += failed;
     },
   };
   let failure;
   try {
-    await runStep(check.title, (update) => check.run({ ...report, update }));
+    await runStep(check.title, (setProgress) => check.run({ ...report, setProgress }));
   } catch (error) {
     failure = error;
   }
   const ms = Date.now() - started;
   if (failure && isStopping()) return { ...tests, state: 'failed', ms };
-  if ((failure || verbose) && output.length > 0) printAbove(`\n${output.join('\n')}\n`);
-  results.forEach((line) => printAbove(`    ${line}`));
+  if ((failure || verbose) && outputLines.length > 0) printAbove(`\n${outputLines.join('\n')}\n`);
+  resultLines.forEach((line) => printAbove(`    ${line}`));
   if (failure) {
     printError(failure);
-    printAbove(`\n${red('✗')} ${check.title} failed after ${elapsed(ms)}; see its output above.\n`);
+    printAbove(`\n${red('✗')} ${check.title} failed after ${formatDuration(ms)}; see its output above.\n`);
   }
   return { ...tests, state: failure ? 'failed' : 'passed', ms };
 }
@@ -115,7 +116,7 @@ export function summarize(results, ms) {
   const paint = { passed: green, failed: red, skipped: yellow, 'not run': dim };
   console.log('\nSummary');
   for (const [title, { state, ms: checkMs }] of results) {
-    const time = checkMs > 0 ? elapsed(checkMs).padStart(12) : '';
+    const time = checkMs > 0 ? formatDuration(checkMs).padStart(12) : '';
     console.log(`  ${title.padEnd(width)}  ${paint[state](state.padEnd(8))} ${time}`.trimEnd());
   }
   const withState = (state) => [...results].filter(([, result]) => result.state === state);
@@ -123,6 +124,6 @@ export function summarize(results, ms) {
   const failed = withState('failed').map(([title]) => title);
   const sum = (count) => [...results.values()].reduce((total, result) => total + result[count], 0);
   console.log(`\n${sum('passed')} passed, ${sum('failed')} failed\n`);
-  if (failed.length > 0) console.log(red(`Failed after ${elapsed(ms)}: ${failed.join(', ')}. See the output above.`));
-  else console.log(green(`${withState('skipped').length > 0 ? 'All other checks' : 'All checks'} passed in ${elapsed(ms)}.`));
+  if (failed.length > 0) console.log(red(`Failed after ${formatDuration(ms)}: ${failed.join(', ')}. See the output above.`));
+  else console.log(green(`${withState('skipped').length > 0 ? 'All other checks' : 'All checks'} passed in ${formatDuration(ms)}.`));
 }

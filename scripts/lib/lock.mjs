@@ -9,11 +9,11 @@ const POLL_MS = 250;
  * Waits until a lock file is free, and runs `work` while holding it.
  * @template T
  * @param {string} file
- * @param {string} what the work, for the message while waiting, such as `set-up`
+ * @param {string} workName what the work is, for the message while waiting, such as `set-up`
  * @param {() => Promise<T>} work
  * @returns {Promise<T>}
  */
-export async function withLock(file, what, work) {
+export async function withLock(file, workName, work) {
   let hasPrinted = false;
   for (;;) {
     const { lock, pid } = tryLock(file);
@@ -25,7 +25,7 @@ export async function withLock(file, what, work) {
       }
     }
     if (!hasPrinted) {
-      console.log(`  Waiting for process ${pid}, which runs the ${what} in this folder …`);
+      console.log(`  Waiting for process ${pid}, which runs the ${workName} in this folder …`);
       console.log(`  (If process ${pid} is something else, delete ${file}.)`);
     }
     hasPrinted = true;

@@ -8,16 +8,16 @@ import { exe, IS_PACKAGE, TOOLS_DIR } from './paths.mjs';
 import { outputOf } from './run.mjs';
 import { atLeast, MIN_NODE, NODE_PACKAGES } from './versions.mjs';
 
-const folder = path.join(TOOLS_DIR, 'node');
+const nodeFolder = path.join(TOOLS_DIR, 'node');
 const pinnedPackage = NODE_PACKAGES[`${process.platform}-${process.arch}`];
 
 export const ownNodeIsNewEnough = atLeast(process.versions.node, MIN_NODE);
 
 /** Returns the path of the Node binary for wrangler and the tests. @throws {UserError} when the binary is not installed */
 export function nodeBinary() {
-  // The npm package needs the Node of its `engines`, and installs no other.
+  // npm checks the Node version of the npm package (`engines`), so the package installs no other Node.
   if (ownNodeIsNewEnough || IS_PACKAGE) return process.execPath;
-  const bin = pinnedPackage ? path.join(folder, 'node_modules', pinnedPackage.name, 'bin', exe('node')) : '';
+  const bin = pinnedPackage ? path.join(nodeFolder, 'node_modules', pinnedPackage.name, 'bin', exe('node')) : '';
   if (!existsSync(bin)) {
     throw new UserError(`Node ${MIN_NODE} or newer is needed, and is not installed.`, 'Install it with: npm run setup');
   }
@@ -28,7 +28,7 @@ export function nodeBinary() {
 export function nodeIsReady() {
   if (ownNodeIsNewEnough) return true;
   if (!pinnedPackage) return false;
-  const bin = path.join(folder, 'node_modules', pinnedPackage.name, 'bin', exe('node'));
+  const bin = path.join(nodeFolder, 'node_modules', pinnedPackage.name, 'bin', exe('node'));
   return existsSync(bin) && outputOf(bin, ['--version']) === `v${pinnedPackage.version}`;
 }
 
@@ -43,12 +43,12 @@ export async function installNode() {
       `npm has no Node binary for ${process.platform}-${process.arch}. Install a newer Node from https://nodejs.org.`,
     );
   }
-  mkdirSync(folder, { recursive: true });
+  mkdirSync(nodeFolder, { recursive: true });
   // With a package.json in this folder, npm does not use the package.json of the project.
-  writeFileSync(path.join(folder, 'package.json'), '{"private": true}\n');
+  writeFileSync(path.join(nodeFolder, 'package.json'), '{"private": true}\n');
   const { name, version } = pinnedPackage;
-  await npm(['install', '--prefix', folder, '--ignore-scripts', '--no-audit', '--no-fund', '--no-package-lock', `${name}@${version}`], {
-    cwd: folder,
+  await npm(['install', '--prefix', nodeFolder, '--ignore-scripts', '--no-audit', '--no-fund', '--no-package-lock', `${name}@${version}`], {
+    cwd: nodeFolder,
   });
   if (!nodeIsReady()) {
     throw new UserError(

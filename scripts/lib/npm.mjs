@@ -13,26 +13,26 @@ import { run } from './run.mjs';
  */
 export function npm(args, { cwd = ROOT } = {}) {
   // npm sets `npm_execpath` for the scripts that it starts. Without this variable, the npm on the PATH is used.
-  const cli = process.env.npm_execpath;
-  const [command, first] = cli && path.basename(cli) === 'npm-cli.js' ? [process.execPath, [cli]] : ['npm', []];
+  const npmScript = process.env.npm_execpath;
+  const [command, scriptArgs] = npmScript && path.basename(npmScript) === 'npm-cli.js' ? [process.execPath, [npmScript]] : ['npm', []];
   // The npm that started this script may have set the first two variables for this project.
   const env = { npm_config_local_prefix: undefined, npm_config_prefix: undefined, npm_config_loglevel: 'error' };
-  return run(command, [...first, ...args], { cwd, env });
+  return run(command, [...scriptArgs, ...args], { cwd, env });
 }
 
 /**
  * Whether node_modules has the locked version of every package of package-lock.json for this platform. npm records the installed packages in
  * node_modules/.package-lock.json.
  */
-export function packagesMatchLock() {
+export function packagesMatchLockfile() {
   const installed = readLock(inProject('node_modules', '.package-lock.json'));
   const locked = readLock(inProject('package-lock.json'));
   if (!installed || !locked) return false;
-  return Object.entries(locked).every(([place, want]) => {
+  return Object.entries(locked).every(([place, wanted]) => {
     if (!place.includes('node_modules/')) return true;
-    const have = installed[place];
-    if (!have) return want.optional === true && !isForThisPlatform(want);
-    return have.version === want.version && have.integrity === want.integrity && existsSync(inProject(place));
+    const installedPackage = installed[place];
+    if (!installedPackage) return wanted.optional === true && !isForThisPlatform(wanted);
+    return installedPackage.version === wanted.version && installedPackage.integrity === wanted.integrity && existsSync(inProject(place));
   });
 }
 

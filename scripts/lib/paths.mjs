@@ -1,4 +1,4 @@
-// Absolute paths: of the code, which is the repository or the installed npm package, and of the local hub's data.
+// Absolute paths of the code (the repository, or the installed npm package) and of the local hub's data.
 
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
@@ -15,8 +15,8 @@ export const inProject = (...parts) => path.join(ROOT, ...parts);
 export const IS_PACKAGE = !existsSync(inProject('Cargo.toml'));
 
 /**
- * The folder of everything that a local hub stores. The folder of the npm package may be read-only, and npx deletes it: the data
- * of its hub are in `HUB_DATA_DIR`, by default a folder in the user's home.
+ * The folder of everything that a local hub stores. A hub from the npm package stores its data in `HUB_DATA_DIR`, by default a folder
+ * in the user's home, because the folder of the package may be read-only, and npx deletes that folder.
  */
 export const DATA_DIR = IS_PACKAGE ? path.resolve(process.env.HUB_DATA_DIR || path.join(homedir(), '.session-gateway-hub')) : ROOT;
 
@@ -38,8 +38,8 @@ export const DEV_BUILD_DIR = inProject('build', 'dev');
 /** The development build of the previous commit, for the test of version skew. */
 export const PREVIOUS_BUILD_DIR = inProject('build', 'previous');
 
-/** The local D1 database and Durable Objects of `wrangler dev`. */
-export const LOCAL_STATE_DIR = inData('.wrangler', 'state');
+/** The local D1 database and Durable Objects of `wrangler dev`. `HUB_STATE_DIR` selects another state, such as a copy of a deployed hub. */
+export const LOCAL_STATE_DIR = process.env.HUB_STATE_DIR ? path.resolve(process.env.HUB_STATE_DIR) : inData('.wrangler', 'state');
 
 /** The secrets and the settings of the local hub, read by `wrangler dev`. */
 export const DEV_VARS = inData('.dev.vars');

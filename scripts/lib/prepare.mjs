@@ -1,4 +1,4 @@
-// Prepares the tools and the builds that a command needs. In the npm package, nothing is to do: it contains the builds, and npm has
+// Prepares the tools and the builds that a command needs. In the npm package, there is nothing to do: it contains the builds, and npm has
 // installed its dependencies.
 
 import { IS_PACKAGE } from './paths.mjs';

@@ -27,26 +27,36 @@ const git = (...args) => outputOf('git', args);
  * Finds the commit whose worker a deployment of the current sources replaces:
  * 1. the commit that the variable PREVIOUS_COMMIT names;
  * 2. HEAD, if the worker has uncommitted changes;
- * 3. the parent of the last commit that changed the worker.
+ * 3. the commit before the last change of the worker.
  * @returns {{commit: string, reason?: undefined} | {commit?: undefined, reason: string}} `reason`: why there is no such commit
  */
 export function findPreviousCommit() {
   const resolve = (revision) => git('rev-parse', '--verify', '--quiet', `${revision}^{commit}`);
-  const wanted = process.env.PREVIOUS_COMMIT;
-  if (wanted) {
-    const commit = resolve(wanted);
+  const configured = process.env.PREVIOUS_COMMIT;
+  if (configured) {
+    const commit = resolve(configured);
     if (!commit)
-      throw new UserError(`PREVIOUS_COMMIT is ${wanted}, which is not a commit of this clone.`, 'Set it to a commit, tag or branch.');
+      throw new UserError(`PREVIOUS_COMMIT is ${configured}, which is not a commit of this clone.`, 'Set it to a commit, tag or branch.');
     return { commit };
   }
   const head = resolve('HEAD');
   if (!head) return { reason: 'It needs the previous commit, and this folder is not a git clone.' };
   if (git('status', '--porcelain', '--', ...WORKER_SOURCES) !== '') return { commit: head };
-  const last = git('log', '-1', '--first-parent', '--format=%H', '--', ...WORKER_SOURCES);
-  const commit = last && resolve(`${last}^`);
+  const commit = findCommitBefore(1);
   return commit
     ? { commit }
     : { reason: 'It needs the previous commit, which this clone does not have. Fetch it with: git fetch --unshallow' };
+}
+
+/**
+ * Returns the commit before the last changes of the worker.
+ * @param {number} changes how many of the later commits have changed the worker
+ * @returns {string | undefined} undefined if the history has fewer changes
+ */
+export function findCommitBefore(changes) {
+  const commits = git('log', `-${changes}`, '--first-parent', '--format=%H', '--', ...WORKER_SOURCES)?.split('\n') ?? [];
+  const oldest = commits[changes - 1];
+  return oldest && git('rev-parse', '--verify', '--quiet', `${oldest}^^{commit}`);
 }
 
 /**
@@ -63,7 +73,7 @@ export async function buildPrevious(update) {
     rmSync(STAMP, { force: true });
     const root = await checkOut(commit);
     if (!bindToolIsReady(root)) await installBindTool(update, root);
-    // In its own target folder: the libraries of both commits have the same file name.
+    // In a separate target folder, because the wasm files of both commits have the same name.
     const wasm = await compile(false, update, { root, target: path.join(CARGO_TARGET_DIR, 'previous') });
     await bundle(wasm, PREVIOUS_BUILD_DIR, false, root);
     writeFileSync(STAMP, stamp);

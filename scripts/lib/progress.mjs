@@ -1,9 +1,9 @@
 // Terminal output: colours, durations, and the progress of running steps. A terminal shows one progress line for all running steps. Other
 // outputs get a line for each step, at intervals.
 
-const tty = process.stdout.isTTY === true;
-const colour = tty && !process.env.NO_COLOR;
-const paint = (code) => (text) => (colour ? `\x1b[${code}m${text}\x1b[0m` : text);
+const isTerminal = process.stdout.isTTY === true;
+const hasColours = isTerminal && !process.env.NO_COLOR;
+const paint = (code) => (text) => (hasColours ? `\x1b[${code}m${text}\x1b[0m` : text);
 
 export const bold = paint(1);
 export const dim = paint(2);
@@ -19,7 +19,7 @@ const REPORT_INTERVAL_MS = 15_000;
 const DRAW_INTERVAL_MS = 250;
 
 /** Formats a duration for the user. @param {number} ms */
-export function elapsed(ms) {
+export function formatDuration(ms) {
   const seconds = ms / 1000;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
   if (seconds < 60) return `${Math.round(seconds)} s`;
@@ -51,13 +51,14 @@ const truncate = (text, width) => (text.length <= width ? text : `${text.slice(0
 export function progressLine(steps, width) {
   const indent = '  … ';
   const separator = ' · ';
-  const full = indent + steps.map(({ title, ms, state }) => `${title} ${elapsed(ms)}${state ? `: ${state}` : ''}`).join(separator);
-  if (full.length <= width || steps.length === 1) return truncate(full, width);
-  const free = width - indent.length - separator.length * (steps.length - 1);
-  const share = Math.floor(free / steps.length);
+  const fullLine =
+    indent + steps.map(({ title, ms, state }) => `${title} ${formatDuration(ms)}${state ? `: ${state}` : ''}`).join(separator);
+  if (fullLine.length <= width || steps.length === 1) return truncate(fullLine, width);
+  const freeWidth = width - indent.length - separator.length * (steps.length - 1);
+  const widthOfStep = Math.floor(freeWidth / steps.length);
   const parts = steps.map(({ title, ms }) => {
-    const time = ` ${elapsed(ms)}`;
-    return `${truncate(title, share - time.length)}${time}`;
+    const time = ` ${formatDuration(ms)}`;
+    return `${truncate(title, widthOfStep - time.length)}${time}`;
   });
   return truncate(`${indent}${parts.join(separator)}`, width);
 }
@@ -66,7 +67,7 @@ export function progressLine(steps, width) {
 const withDuration = ({ title, started, state }) => ({ title, ms: Date.now() - started, state });
 
 function draw() {
-  if (tty) {
+  if (isTerminal) {
     const line = progressLine([...running].map(withDuration), (process.stdout.columns || 80) - 1);
     process.stdout.write(`\r\x1b[2K${dim(line)}`);
     return;
@@ -80,34 +81,34 @@ function draw() {
 
 /** Prints a line above the progress line. @param {string} text */
 export function printAbove(text) {
-  console.log(`${tty && running.size > 0 ? '\r\x1b[2K' : ''}${text}`);
+  console.log(`${isTerminal && running.size > 0 ? '\r\x1b[2K' : ''}${text}`);
 }
 
 /**
  * Runs a step and shows its progress. Several steps can run at the same time.
  * @template T
  * @param {string} title
- * @param {(update: (state: string) => void) => Promise<T>} work `update` sets the state that is shown
+ * @param {(update: (state: string) => void) => Promise<T>} run `update` sets the state that is shown
  * @param {object} [options]
  * @param {string} [options.note] printed at the start, such as how long the step takes
  * @returns {Promise<T>}
  */
-export async function runStep(title, work, { note } = {}) {
+export async function runStep(title, run, { note } = {}) {
   const started = Date.now();
   const step = { title, started, reportAt: started + FIRST_REPORT_MS, state: '' };
   if (note) printAbove(`  ${title}: ${note}`);
   running.add(step);
-  timer ??= setInterval(draw, tty ? DRAW_INTERVAL_MS : 1000);
-  if (tty) draw();
+  timer ??= setInterval(draw, isTerminal ? DRAW_INTERVAL_MS : 1000);
+  if (isTerminal) draw();
   const finish = (mark) => {
-    printAbove(`  ${mark} ${title} ${dim(elapsed(Date.now() - started))}`);
+    printAbove(`  ${mark} ${title} ${dim(formatDuration(Date.now() - started))}`);
     running.delete(step);
     if (running.size > 0) return;
     clearInterval(timer);
     timer = undefined;
   };
   try {
-    const result = await work((text) => {
+    const result = await run((text) => {
       step.state = text;
     });
     finish(green('✓'));

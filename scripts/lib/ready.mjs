@@ -18,21 +18,21 @@ export class HubRefusedError extends UserError {}
  * @param {object} options
  * @param {string[]} options.tokens access tokens to try
  * @param {number} options.timeoutMs
- * @param {() => void} options.check called before each attempt; throws to stop waiting
- * @param {(variable: string) => string} options.fileOf returns the file in which a variable is set
+ * @param {() => void} options.assertRunning called before each attempt; throws if the hub has exited
+ * @param {(variable: string) => string} options.settingFileOf returns the file in which a variable of the hub is set
  * @returns {Promise<string>} the first token that the hub accepts
  * @throws {HubRefusedError} at once for a permanent problem
  * @throws {UserError} on timeout
  */
-export async function waitUntilReady(address, { tokens, timeoutMs, check, fileOf }) {
+export async function waitUntilReady(address, { tokens, timeoutMs, assertRunning, settingFileOf }) {
   const deadline = Date.now() + timeoutMs;
   for (;;) {
-    check();
-    const { token, problem } = await attempt(address, tokens, fileOf);
+    assertRunning();
+    const { token, transientProblem } = await attempt(address, tokens, settingFileOf);
     if (token !== undefined) return token;
     if (Date.now() >= deadline) {
       throw new UserError(
-        `The hub did not serve ${address} within ${timeoutMs / 1000} s: ${problem}.`,
+        `The hub did not serve ${address} within ${timeoutMs / 1000} s: ${transientProblem}.`,
         `Show the output of the runtime with: ${startLine('--verbose')}`,
       );
     }
@@ -59,22 +59,22 @@ export async function respondsWithin(address, timeoutMs) {
 /**
  * @param {string} address
  * @param {string[]} tokens
- * @param {(variable: string) => string} fileOf
- * @returns {Promise<{token: string, problem?: undefined} | {token?: undefined, problem: string}>} `problem`: a transient
- *   problem
+ * @param {(variable: string) => string} settingFileOf
+ * @returns {Promise<{token: string, transientProblem?: undefined} | {token?: undefined, transientProblem: string}>} `transientProblem`: why the hub
+ *   cannot serve requests yet
  */
-async function attempt(address, tokens, fileOf) {
+async function attempt(address, tokens, settingFileOf) {
   const health = await request(`${address}/health`);
   // /health fails only if the configuration is invalid: waiting would not help.
-  if (health.status === 503 && health.hubError) throw toRefusedError(health.hubError, fileOf);
-  if (health.status !== 200) return { problem: health.summary };
+  if (health.status === 503 && health.hubError) throw toRefusedError(health.hubError, settingFileOf);
+  if (health.status !== 200) return { transientProblem: health.summary };
   for (const token of tokens) {
     const response = await request(`${address}/api/sessions`, { authorization: `Bearer ${token}` });
     if (response.status === 200) return { token };
     if (response.status === 401) continue;
     const isPermanent = response.status === 503 && response.hubError && !response.hubError.includes('Try again');
-    if (isPermanent) throw toRefusedError(response.hubError, fileOf);
-    return { problem: response.summary };
+    if (isPermanent) throw toRefusedError(response.hubError, settingFileOf);
+    return { transientProblem: response.summary };
   }
   throw new HubRefusedError(
     `The hub does not accept the access token of ${DEV_VARS_NAME}.`,
@@ -112,10 +112,10 @@ function parseHubError(text) {
 
 /**
  * @param {string} message
- * @param {(variable: string) => string} fileOf
+ * @param {(variable: string) => string} settingFileOf
  */
-function toRefusedError(message, fileOf) {
+function toRefusedError(message, settingFileOf) {
   const variable = message.match(/\b(?:[A-Z]+(?:_[A-Z]+)+|[A-Z]{5,})\b/)?.[0];
-  const advice = variable ? `${variable} is set in ${fileOf(variable)}: change it there, and start` : 'Then start';
+  const advice = variable ? `${variable} is set in ${settingFileOf(variable)}: change it there, and start` : 'Then start';
   return new HubRefusedError(`The hub cannot serve: ${message}`, `${advice} again with: ${startLine()}`);
 }

@@ -56,22 +56,23 @@ const MAX_ERROR_OUTPUT = 64 * 1024;
  * @throws {UserError} when the program is not found
  */
 export async function run(command, args, { cwd = ROOT, env = {}, show = false, onLine, priority } = {}) {
-  const enclosing = currentScopes();
-  if (enclosing.some(({ hasFailed }) => hasFailed)) throw new UserError(`\`${command}\` was not started, because another step failed.`);
+  const enclosingScopes = currentScopes();
+  if (enclosingScopes.some(({ hasFailed }) => hasFailed))
+    throw new UserError(`\`${command}\` was not started, because another step failed.`);
   if (running.size === 0) onStop(stopAll);
   const options = { cwd, env: environmentWith(env), windowsHide: true };
   // With `show`, the program stays in this process group, so that it receives the terminal's Ctrl-C.
   const { child, release: stopGuard } = show
     ? { child: spawn(command, args, { ...options, stdio: 'inherit' }) }
     : startGroupThatHoldsLocks(command, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
-  // A program that could not be started has no process id. It is not added, because to kill it would signal this process's own group.
-  const sets = child.pid === undefined ? [] : [running, ...enclosing.map((scope) => scope.running)];
-  sets.forEach((set) => set.add(child));
+  // A program that could not be started has no process id. Such a program is not added, because killing it would signal this process's own group.
+  const programSets = child.pid === undefined ? [] : [running, ...enclosingScopes.map((scope) => scope.running)];
+  programSets.forEach((set) => set.add(child));
   if (priority !== undefined && child.pid !== undefined) setPriority(child.pid, priority);
 
   let stdout = '';
   let errorOutput = '';
-  const handleLine = (line) => {
+  const collectLine = (line) => {
     if (onLine?.(stripVTControlCharacters(line)) === true) return;
     errorOutput = `${errorOutput}${line}\n`.slice(-MAX_ERROR_OUTPUT);
   };
@@ -79,15 +80,15 @@ export async function run(command, args, { cwd = ROOT, env = {}, show = false, o
     child.stdout.setEncoding('utf8').on('data', (chunk) => {
       stdout += chunk;
     });
-    readLines(child.stdout, handleLine);
-    readLines(child.stderr, handleLine);
+    readLines(child.stdout, collectLine);
+    readLines(child.stderr, collectLine);
   }
 
   const { code, signal } = await new Promise((resolve, reject) => {
     child.once('error', (error) => reject(startError(command, error)));
     child.once('close', (exitCode, exitSignal) => resolve({ code: exitCode, signal: exitSignal }));
   }).finally(() => {
-    sets.forEach((set) => set.delete(child));
+    programSets.forEach((set) => set.delete(child));
     stopGuard?.();
   });
 

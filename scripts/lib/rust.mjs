@@ -65,21 +65,21 @@ export async function installToolchain(update) {
     const state = line.match(/^info: (.*)/)?.[1];
     if (state) update(state);
   };
-  const wanted = [...components.flatMap((name) => ['--component', name]), ...targets.flatMap((name) => ['--target', name])];
-  await run('rustup', ['toolchain', 'install', channel, '--profile', 'minimal', '--no-self-update', ...wanted], { onLine });
+  const options = [...components.flatMap((name) => ['--component', name]), ...targets.flatMap((name) => ['--target', name])];
+  await run('rustup', ['toolchain', 'install', channel, '--profile', 'minimal', '--no-self-update', ...options], { onLine });
 }
 
 /** The sources of the program that generates the JavaScript bindings of the wasm. */
 const BIND_SOURCES = ['tools/bind/Cargo.toml', 'tools/bind/Cargo.lock', 'tools/bind/src'];
 
 /** Returns the path of the compiled bindings program. The name contains a hash of the sources. @param {string} [root] of the sources */
-export function bindTool(root = ROOT) {
+export function bindToolPath(root = ROOT) {
   const sources = addFiles(createHash('sha256'), BIND_SOURCES, root).digest('hex').slice(0, 16);
   return path.join(TOOLS_DIR, 'bin', exe(`session-gateway-bind-${sources}`));
 }
 
 /** @param {string} [root] */
-export const bindToolIsReady = (root) => existsSync(bindTool(root));
+export const bindToolIsReady = (root) => existsSync(bindToolPath(root));
 
 /**
  * @param {(state: string) => void} update
@@ -92,8 +92,8 @@ export async function installBindTool(update, root = ROOT) {
     env: hostToolEnv(),
     onLine: cargoProgress(update),
   });
-  mkdirSync(path.dirname(bindTool(root)), { recursive: true });
-  renameSync(path.join(target, 'release', exe('session-gateway-bind')), bindTool(root));
+  mkdirSync(path.dirname(bindToolPath(root)), { recursive: true });
+  renameSync(path.join(target, 'release', exe('session-gateway-bind')), bindToolPath(root));
   // The compiled crates are not needed again.
   rmSync(target, { recursive: true, force: true });
 }
@@ -108,7 +108,7 @@ function hostToolEnv() {
   };
 }
 
-/** The toolchain of the fuzzer. The stable toolchain does not have the fuzzer's instrumentation. */
+/** The Rust toolchain for the fuzzer. Only the nightly toolchain has the instrumentation that the fuzzer needs. */
 export const NIGHTLY = 'nightly';
 
 export const nightlyIsReady = () => outputOf('rustup', ['run', NIGHTLY, 'rustc', '--version']) !== undefined;
@@ -120,7 +120,7 @@ export function installNightly() {
 const FUZZ_TOOL = { crate: 'cargo-fuzz', version: '0.13.2' };
 
 /** Returns the command of cargo-fuzz in the pinned version: on the PATH, or in the tools folder. Undefined if this version is not installed. */
-export function fuzzTool() {
+export function findFuzzTool() {
   const { crate, version } = FUZZ_TOOL;
   return [crate, path.join(TOOLS_DIR, 'bin', exe(crate))].find((candidate) => {
     return outputOf(candidate, ['--version'])?.split(/\s+/).at(-1) === version;

@@ -10,14 +10,14 @@ const CLOSED_OUTPUT_CODE = 141;
 /** @type {(() => Promise<number | void>) | undefined} */
 let stopHandler;
 let hasListeners = false;
-let isEnding = false;
+let isScriptEnding = false;
 let endingSince = 0;
 
-/** On Ctrl-C, the terminal sends a signal to this process. Within this time, npm sends a second signal. */
+/** On Ctrl-C, the terminal sends a signal to this process, and npm sends a second signal. A second signal within this time is ignored. */
 const DUPLICATE_SIGNAL_MS = 1000;
 
-/** Whether a signal is ending this script. Errors are not reported then, because they are consequences of the signal. */
-export const isStopping = () => isEnding;
+/** Whether a signal is ending this script. Callers then report no errors, because the signal causes them. */
+export const isStopping = () => isScriptEnding;
 
 /**
  * Sets the stop handler, and replaces an earlier handler. A second signal exits without waiting for the handler.
@@ -27,15 +27,15 @@ export function onStop(stop) {
   stopHandler = stop;
   if (hasListeners) return;
   hasListeners = true;
-  for (const [signal, code] of Object.entries(EXIT_CODES)) process.on(signal, () => end(code));
-  for (const output of [process.stdout, process.stderr]) output.on('error', () => isEnding || end(CLOSED_OUTPUT_CODE));
+  for (const [signal, code] of Object.entries(EXIT_CODES)) process.on(signal, () => endScript(code));
+  for (const output of [process.stdout, process.stderr]) output.on('error', () => isScriptEnding || endScript(CLOSED_OUTPUT_CODE));
 }
 
 /** @param {number} code */
-async function end(code) {
-  if (isEnding && Date.now() - endingSince < DUPLICATE_SIGNAL_MS) return;
-  if (isEnding) process.exit(code);
-  isEnding = true;
+async function endScript(code) {
+  if (isScriptEnding && Date.now() - endingSince < DUPLICATE_SIGNAL_MS) return;
+  if (isScriptEnding) process.exit(code);
+  isScriptEnding = true;
   endingSince = Date.now();
   try {
     const chosenCode = await stopHandler?.();
@@ -48,5 +48,5 @@ async function end(code) {
 
 /** Ends this script when the npm process that started it ends. */
 export function endWithNpm() {
-  onNpmEnd(() => end(EXIT_CODES.SIGTERM));
+  onNpmEnd(() => endScript(EXIT_CODES.SIGTERM));
 }

@@ -12,6 +12,6 @@ export function median(values) {
 }
 
 /** Returns the median and the 99th percentile of latencies in milliseconds. */
-export function latencies(samples) {
+export function latencyFigures(samples) {
   return { p50: percentile(samples, 0.5), p99: percentile(samples, 0.99) };
 }

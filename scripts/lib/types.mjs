@@ -1,4 +1,4 @@
-// The TypeScript compiler, which checks types and writes no files.
+// Runs the TypeScript compiler, which checks types and writes no files.
 
 import { nodeBinary } from './node.mjs';
 import { inProject } from './paths.mjs';

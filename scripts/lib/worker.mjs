@@ -12,12 +12,12 @@ import { UserError } from './errors.mjs';
 import { inProject, ROOT } from './paths.mjs';
 import { CARGO_PROGRESS, cargoProgress } from './progress.mjs';
 import { run } from './run.mjs';
-import { bindTool } from './rust.mjs';
+import { bindToolPath } from './rust.mjs';
 
 const WASM = 'wasm32-unknown-unknown';
 
 /** The file name of the compiled crate. */
-const LIBRARY = 'session_gateway_hub.wasm';
+const WASM_FILE = 'session_gateway_hub.wasm';
 
 /** Profiles of Cargo.toml: the release is small and fast, the development build compiles quickly. */
 const PROFILES = { release: 'release', dev: 'dev-wasm' };
@@ -37,7 +37,7 @@ const WASM_FEATURES = [
 ];
 
 /**
- * A part of the hashes in the names of the functions. The order of the names decides whether LLVM inlines the function that frees a string.
+ * An input of the hashes in function names. The order of these names decides whether LLVM inlines the function that frees a string.
  * Without this inlining, the wasm is 24 KB larger (gzip). If a small change makes the wasm that much larger, try another letter.
  */
 const SYMBOL_SALT = 'b';
@@ -61,7 +61,7 @@ export async function compile(optimize, update, { root = ROOT, target = CARGO_TA
     env: { ...CARGO_PROGRESS, CARGO_TERM_COLOR: process.stderr.isTTY ? 'always' : 'never' },
     onLine: cargoProgress(update),
   });
-  return path.join(target, WASM, profile, LIBRARY);
+  return path.join(target, WASM, profile, WASM_FILE);
 }
 
 /**
@@ -71,7 +71,7 @@ export async function compile(optimize, update, { root = ROOT, target = CARGO_TA
 function withoutLocalPaths() {
   const crates = path.join(process.env.CARGO_HOME ?? path.join(homedir(), '.cargo'), 'registry', 'src');
   const registries = existsSync(crates) ? readdirSync(crates).map((name) => path.join(crates, name)) : [];
-  // The last prefix that matches is used.
+  // rustc uses the last prefix that matches.
   const flags = [crates, ...registries].map((folder) => `--remap-path-prefix=${folder}=crates`);
   return `target.${WASM}.rustflags=${JSON.stringify(flags)}`;
 }
@@ -86,7 +86,7 @@ function withoutLocalPaths() {
 export async function bundle(wasm, folder, optimize, root = ROOT) {
   const bindingsFolder = path.join(folder, 'bindings');
   rmSync(bindingsFolder, { recursive: true, force: true });
-  await run(bindTool(root), [wasm, bindingsFolder]);
+  await run(bindToolPath(root), [wasm, bindingsFolder]);
   const bindings = path.join(bindingsFolder, 'index.js');
   writeFileSync(bindings, adaptBindings(readFileSync(bindings, 'utf8')));
   const wasmWithBindings = path.join(bindingsFolder, 'index_bg.wasm');
@@ -125,10 +125,21 @@ export function adaptBindings(script) {
 async function bundleScript(root, bindings, outfile, minify) {
   // Imported dynamically, because the package may not have been installed when this process started.
   const { default: esbuild } = await import(pathToFileURL(inProject('node_modules', 'esbuild', 'lib', 'main.js')).href);
+  // The bindings import copies of the project's JavaScript files, and the entry module imports the originals. Both must share the state of
+  // these modules, so each copy is replaced by its original.
+  const oneCopyOfEachModule = {
+    name: 'one copy of each module',
+    setup: ({ onResolve }) =>
+      onResolve({ filter: /\.js$/ }, ({ path: imported, resolveDir }) => {
+        const [, file] = /[\\/]snippets[\\/][^\\/]+[\\/](src[\\/].+\.js)$/.exec(path.resolve(resolveDir, imported)) ?? [];
+        return file === undefined ? undefined : { path: path.join(root, file) };
+      }),
+  };
   await esbuild.build({
     absWorkingDir: root,
     entryPoints: [path.join(root, 'src', 'platform', 'entry.js')],
     alias: { 'hub-bindings': bindings },
+    plugins: [oneCopyOfEachModule],
     external: ['./index_bg.wasm', 'cloudflare:*'],
     bundle: true,
     format: 'esm',
@@ -139,7 +150,7 @@ async function bundleScript(root, bindings, outfile, minify) {
 }
 
 /**
- * Optimises a wasm file in place. This also removes the names of the functions, a quarter of the size.
+ * Optimises a wasm file in place. Also removes the names of the functions, a quarter of the size.
  * @param {string} wasm
  */
 async function optimizeWasm(wasm) {

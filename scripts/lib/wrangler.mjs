@@ -32,14 +32,15 @@ export const LOCAL_COMMAND_ENV = {
 };
 
 /**
- * Runs `cli.js` directly: `bin/wrangler.js` starts it in a child process and forwards no signals to it.
+ * Returns the command that runs wrangler. The command runs wrangler's main module `cli.js`, because `bin/wrangler.js` starts this module in
+ * a child process and forwards no signals to it.
  * @param {string[]} args
  * @returns {[command: string, args: string[]]}
  */
 export function wranglerCommand(args) {
-  // npm may have installed the dependencies of the npm package next to it.
-  const cli = createRequire(inProject('package.json')).resolve('wrangler');
-  return [nodeBinary(), ['--no-warnings', cli, ...args]];
+  // If the hub is installed from npm, wrangler may be in the `node_modules` of a parent folder.
+  const wranglerScript = createRequire(inProject('package.json')).resolve('wrangler');
+  return [nodeBinary(), ['--no-warnings', wranglerScript, ...args]];
 }
 
 /** Warnings about the environment of the computer, not about the project. */
@@ -53,27 +54,50 @@ export function isProjectWarning(line) {
   return line.includes('[WARNING]') && !ENVIRONMENT_WARNINGS.test(line);
 }
 
-/** The migrations that were applied to the local database: file name -> hash of the content. */
-const MIGRATION_RECORD_FILE = path.join(LOCAL_STATE_DIR, 'applied-migrations.json');
+/**
+ * Returns the path of the JSON file with the applied migrations of a local database: name of each migration -> hash of its content.
+ * @param {string} binding
+ */
+const migrationRecordFile = (binding) => path.join(LOCAL_STATE_DIR, `applied-migrations${binding === 'DB' ? '' : `-${binding}`}.json`);
 
-/** The configuration of the npm package's local hub. It is in the data folder, because wrangler reads .dev.vars from its folder. */
+/** The bindings of the databases in wrangler.toml: DB, and perhaps DB_2, DB_3 and so on. @returns {string[]} */
+export function localDatabases() {
+  const bindings = readFileSync(inProject('wrangler.toml'), 'utf8').matchAll(/^binding = "(DB(?:_\d+)?)"$/gm);
+  return [...bindings].map(([, binding]) => binding);
+}
+
+/** The configuration of the npm package's local hub. wrangler reads .dev.vars from the folder of this file. */
 export const LOCAL_CONFIG = inData('wrangler.jsonc');
 
 /** The arguments of wrangler's commands for the local hub. */
 const LOCAL_ARGS = ['--local', '--env=', '--persist-to', LOCAL_STATE_DIR, ...(IS_PACKAGE ? ['--config', LOCAL_CONFIG] : [])];
 
 /**
- * Returns the command that runs a command of wrangler for the local hub.
+ * Returns the command line of a wrangler subcommand for the local hub.
  * @param {string[]} args
  */
 export const localWranglerCommand = (args) => wranglerCommand([...args, ...LOCAL_ARGS]);
+
+/**
+ * Adds the configuration and the database of the local hub to a wrangler command of the user with `--local`, unless the command names a
+ * configuration.
+ * @param {string[]} args of wrangler
+ */
+export function withLocalHub(args) {
+  const hasOption = (...names) => args.some((arg) => names.some((name) => arg === name || arg.startsWith(`${name}=`)));
+  if (!hasOption('--local') || hasOption('--cwd', '--config', '-c')) return args;
+  const config = IS_PACKAGE ? ['--config', LOCAL_CONFIG] : [];
+  // `--persist-to` is added only if needed, because `d1 export` does not have this option.
+  const state = process.env.HUB_STATE_DIR && !hasOption('--persist-to') ? ['--persist-to', LOCAL_STATE_DIR] : [];
+  return [...args, ...config, ...state];
+}
 
 const MIGRATIONS_DIR = inProject('migrations');
 
 /** @param {string} name */
 const readMigration = (name) => readFileSync(path.join(MIGRATIONS_DIR, name), 'utf8');
 
-/** The table in which wrangler records the migrations. */
+/** The table in which wrangler records the applied migrations. */
 const MIGRATIONS_TABLE = `CREATE TABLE d1_migrations (
   id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL
 );`;
@@ -81,10 +105,16 @@ const MIGRATIONS_TABLE = `CREATE TABLE d1_migrations (
 /** Whether wrangler's folder of D1 databases exists. */
 const hasLocalDatabase = () => existsSync(path.join(LOCAL_STATE_DIR, 'v3', 'd1'));
 
-/** Applies the migrations that were not applied to the local D1 database. */
-export async function migrateLocalDatabase() {
+/** Applies the migrations that were not applied to the local D1 databases. */
+export async function migrateLocalDatabases() {
+  const isNew = !hasLocalDatabase();
+  for (const binding of localDatabases()) await migrateLocalDatabase(binding, isNew);
+}
+
+/** @param {string} binding @param {boolean} isNew whether there is no local database yet */
+async function migrateLocalDatabase(binding, isNew) {
   const files = migrationFiles();
-  const applied = appliedMigrations();
+  const applied = isNew ? {} : appliedMigrations(binding);
   const changed = Object.keys(files).filter((name) => applied[name] && applied[name] !== files[name]);
   if (changed.length > 0) {
     const names = changed.map((name) => `migrations/${name}`).join(', ');
@@ -94,29 +124,30 @@ export async function migrateLocalDatabase() {
   }
   if (Object.keys(files).every((name) => applied[name])) return;
   await prepareTools();
-  await runStep('local D1 migrations', async () => {
-    if (hasLocalDatabase()) await runLocally(['d1', 'migrations', 'apply', 'DB']);
-    else await createLocalDatabase(Object.keys(files));
+  await runStep(`local D1 migrations${binding === 'DB' ? '' : ` of ${binding}`}`, async () => {
+    if (isNew) await createLocalDatabase(binding, Object.keys(files));
+    else await runForLocalHub(['d1', 'migrations', 'apply', binding]);
   });
   // Keeps the old hash of a changed file, so that the warning is repeated at the next start.
-  writeFileSync(MIGRATION_RECORD_FILE, `${JSON.stringify({ ...files, ...applied }, null, 2)}\n`);
+  writeFileSync(migrationRecordFile(binding), `${JSON.stringify({ ...files, ...applied }, null, 2)}\n`);
 }
 
 /** @param {string[]} args of wrangler */
-const runLocally = (args) => run(...localWranglerCommand(args), { cwd: DATA_DIR, env: LOCAL_COMMAND_ENV });
+const runForLocalHub = (args) => run(...localWranglerCommand(args), { cwd: DATA_DIR, env: LOCAL_COMMAND_ENV });
 
 /**
  * Creates the database with all migrations in one transaction. `d1 migrations apply` starts the runtime for each migration, which
  * takes several seconds, and on a busy computer a minute.
+ * @param {string} binding
  * @param {string[]} names of the migrations
  */
-async function createLocalDatabase(names) {
+async function createLocalDatabase(binding, names) {
   const statements = names.map((name) => `${readMigration(name)}\nINSERT INTO d1_migrations (name) VALUES ('${name}');`);
   const file = path.join(LOCAL_STATE_DIR, 'create.sql');
   mkdirSync(LOCAL_STATE_DIR, { recursive: true });
   try {
     writeFileSync(file, [MIGRATIONS_TABLE, ...statements].join('\n'));
-    await runLocally(['d1', 'execute', 'DB', '--yes', '--file', file]);
+    await runForLocalHub(['d1', 'execute', binding, '--yes', '--file', file]);
   } finally {
     rmSync(file, { force: true });
   }
@@ -127,9 +158,9 @@ export function deleteLocalTraces() {
   rmSync(path.join(LOCAL_STATE_DIR, 'v3', 'observability'), { recursive: true, force: true });
 }
 
-/** Deletes the record of applied migrations, so that the next start checks the database itself. */
-export function clearMigrationRecord() {
-  rmSync(MIGRATION_RECORD_FILE, { force: true });
+/** Deletes the files with the applied migrations, so that the next start asks wrangler which migrations each database has. */
+export function deleteMigrationRecords() {
+  for (const binding of localDatabases()) rmSync(migrationRecordFile(binding), { force: true });
 }
 
 /** @returns {Record<string, string>} */
@@ -140,12 +171,10 @@ function migrationFiles() {
   return Object.fromEntries(names.map((name) => [name, createHash('sha256').update(readMigration(name)).digest('hex')]));
 }
 
-/** @returns {Record<string, string>} */
-function appliedMigrations() {
-  // Without the database, the record is outdated.
-  if (!hasLocalDatabase()) return {};
+/** @param {string} binding @returns {Record<string, string>} */
+function appliedMigrations(binding) {
   try {
-    return JSON.parse(readFileSync(MIGRATION_RECORD_FILE, 'utf8'));
+    return JSON.parse(readFileSync(migrationRecordFile(binding), 'utf8'));
   } catch {
     return {};
   }

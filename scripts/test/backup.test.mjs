@@ -16,7 +16,7 @@ const SCRIPT = fileURLToPath(new URL('../split-backup.mjs', import.meta.url));
 const MIGRATIONS = new URL('../../migrations/', import.meta.url);
 
 /** @returns {string[]} the statements of a text that arrives in chunks of `size` bytes, and the text after the last statement */
-function scan(text, size) {
+function scanStatements(text, size) {
   const scanner = new StatementScanner();
   return [
     ...chunksOf(text, size).flatMap((chunk) => [...scanner.push(chunk)].map(({ bytes }) => bytes.toString())),
@@ -38,8 +38,8 @@ async function split(text) {
 }
 
 /** Imports an SQL file. As in D1, a statement above the limit is an error. @returns the exact rows of the tables */
-function importInto(text) {
-  const statements = scan(text, 65_536);
+function importText(text) {
+  const statements = scanStatements(text, 65_536);
   const longest = Math.max(...statements.map((statement) => Buffer.byteLength(statement)));
   assert.ok(longest <= MAX_STATEMENT_BYTES, `a statement has ${longest} bytes`);
   return rowsAfter(text);
@@ -80,7 +80,8 @@ test('statements end at semicolons outside of quotes, comments and triggers', ()
     '\n--x\n-- ;\n- 1;',
   ];
   const text = `${statements.join('')}\n-- the end`;
-  for (const size of [1, 2, 3, 7, 1_000]) assert.deepEqual(scan(text, size), [...statements, '\n-- the end'], `chunks of ${size} bytes`);
+  for (const size of [1, 2, 3, 7, 1_000])
+    assert.deepEqual(scanStatements(text, size), [...statements, '\n-- the end'], `chunks of ${size} bytes`);
 });
 
 test('a file without long statements is not changed', async () => {
@@ -88,7 +89,7 @@ test('a file without long statements is not changed', async () => {
   assert.deepEqual(await split(text), { text, counts: { statements: 5, split: 0, repaired: 0 } });
 });
 
-const LONG = {
+const LONG_LITERALS = {
   text: literal('x'.repeat(200_000)),
   quotes: literal("'".repeat(50_000)),
   'characters of 2 to 4 bytes': literal(`a${'ä€😀'.repeat(20_000)}`),
@@ -101,7 +102,7 @@ const LONG = {
   'text that is not UTF-8': `CAST(X'${'80ff8080'.repeat(20_000)}' AS TEXT)`,
 };
 
-const SHORT = [
+const SHORT_LITERALS = [
   'NULL',
   '-9223372036854775808',
   '9223372036854775807',
@@ -129,14 +130,14 @@ const TABLES = [
 ];
 for (const [table, end, nullable] of TABLES) {
   test(`long rows keep their values and types: ${table}${end}`, async () => {
-    const values = Object.values(LONG);
+    const values = Object.values(LONG_LITERALS);
     const rows = [
       ...values.flatMap((value) => [
         [value, 'NULL', '7'],
         ['1.5', value, "''"],
         ["X''", "'1'", value],
       ]),
-      ...SHORT.map((value, i) => [values[i % values.length], value, value]),
+      ...SHORT_LITERALS.map((value, i) => [values[i % values.length], value, value]),
       values.slice(0, 3),
       values.slice(5, 8),
       [literal('y'.repeat(89_780)), 'NULL', `CAST(X'${'80'.repeat(99_000)}' AS TEXT)`],
@@ -155,11 +156,11 @@ for (const [table, end, nullable] of TABLES) {
     ].join('\n');
     const result = await split(text);
     assert.equal(result.counts.split, inserts.length + 1);
-    assert.deepEqual(importInto(result.text), rowsAfter(text));
+    assert.deepEqual(importText(result.text), rowsAfter(text));
   });
 }
 
-test('escapes of line breaks in JSON are restored, which exports write as line breaks', async () => {
+test('line breaks that an export has put into JSON in place of their escapes become escapes again', async () => {
   const escaped = JSON.stringify({ 'a\n"\r\n': ['\\n\\\n\\r', '\t\r\\'], b: '' }, null, 2);
   const texts = [
     escaped,
@@ -180,11 +181,11 @@ test('escapes of line breaks in JSON are restored, which exports write as line b
   };
   const file = (write) => `CREATE TABLE t (v TEXT);\n${texts.map((text) => `INSERT INTO t VALUES(${write(text)});\n`).join('')}`;
   const { text, counts } = await split(file(exported));
-  assert.deepEqual(importInto(text), rowsAfter(file(literal)));
+  assert.deepEqual(importText(text), rowsAfter(file(literal)));
   assert.deepEqual(counts, { statements: 1 + texts.length, split: 1, repaired: 6 });
 });
 
-test('a part of a JSON value with line breaks is not changed', async () => {
+test('an incomplete JSON value with line breaks is not changed', async () => {
   const parts = ['"a\\n\\\\n":\\n[', '",\\n"a', '1\\tc"a"\\t"\\n'];
   const text = `CREATE TABLE t (v TEXT);\n${parts.map((part) => `INSERT INTO t VALUES(replace('${part}','\\n',char(10)));\n`).join('')}`;
   assert.deepEqual(await split(text), { text, counts: { statements: 4, split: 0, repaired: 0 } });
@@ -192,10 +193,10 @@ test('a part of a JSON value with line breaks is not changed', async () => {
 
 test('triggers are created after the rows, so that the triggers do not change the rows', async () => {
   const trigger = '\nCREATE TRIGGER g AFTER UPDATE ON t BEGIN UPDATE t SET n = n + 1; END;';
-  const row = `\nINSERT INTO t VALUES(1,${LONG.text},0);`;
+  const row = `\nINSERT INTO t VALUES(1,${LONG_LITERALS.text},0);`;
   const table = '\nCREATE TABLE t (id INTEGER PRIMARY KEY, v, n);';
   const { text } = await split(`${table}${trigger}${row}\n`);
-  assert.deepEqual(importInto(text), rowsAfter(`${table}${row}`));
+  assert.deepEqual(importText(text), rowsAfter(`${table}${row}`));
   assert.ok(text.endsWith(`${trigger}\n`));
 });
 
@@ -223,7 +224,7 @@ test('long rows of the schema of the migrations are restored, with its triggers'
   const text = `PRAGMA defer_foreign_keys=TRUE;\n${lines.join('')}`;
   const result = await split(text);
   assert.ok(result.counts.split >= 7, `${result.counts.split} rows`);
-  assert.deepEqual(importInto(result.text), rowsAfter(text));
+  assert.deepEqual(importText(result.text), rowsAfter(text));
 });
 
 test('a statement that cannot be split is refused with the reason', async () => {
@@ -233,14 +234,14 @@ test('a statement that cannot be split is refused with the reason', async () => 
     [`${table}INSERT INTO t (id) VALUES('a`, /ends within a statement/],
     [`${table}INSERT INTO t (id) VALUES(1)`, /ends within a statement/],
     [
-      `${table}INSERT INTO t (id) VALUES(${LONG.text});`,
+      `${table}INSERT INTO t (id) VALUES(${LONG_LITERALS.text});`,
       /^This statement of 200031 bytes cannot be imported: INSERT INTO t \(id\) VALUES\('x+…\n.*too long a primary key/s,
     ],
     [`${table}INSERT INTO t (n) VALUES('${'1'.repeat(100_000)}x');`, /"t" cannot be stored in parts/],
     [`${table}INSERT INTO t (j) VALUES('["${'1'.repeat(100_000)}"]');`, /CHECK constraint failed/],
-    [`INSERT INTO t VALUES(${LONG.text});`, /no such table: t/],
-    [`${table}UPDATE t SET n = ${LONG.text};`, /Only an INSERT/],
-    [`${table}INSERT INTO t (id) SELECT 1 WHERE ${LONG.text} = '';`, /inserts no row/],
+    [`INSERT INTO t VALUES(${LONG_LITERALS.text});`, /no such table: t/],
+    [`${table}UPDATE t SET n = ${LONG_LITERALS.text};`, /Only an INSERT/],
+    [`${table}INSERT INTO t (id) SELECT 1 WHERE ${LONG_LITERALS.text} = '';`, /inserts no row/],
     ['CREATE TABLE t (id, id);', /duplicate column name/],
   ];
   for (const [text, message] of refusals) {
@@ -254,7 +255,7 @@ test('git ignores exports in the project, and tracks migrations', () => {
   assert.deepEqual(files.map(isIgnored), [true, true, true, false]);
 });
 
-test('the command writes a new file, and overwrites none', async (t) => {
+test('the command writes a new file, and refuses to overwrite a file', async (t) => {
   const folder = mkdtempSync(path.join(tmpdir(), 'hub-backup-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const run = (...args) =>
@@ -264,14 +265,14 @@ test('the command writes a new file, and overwrites none', async (t) => {
       ),
     );
   const file = (name) => path.join(folder, name);
-  const text = `CREATE TABLE t (id PRIMARY KEY, v);\nINSERT INTO t VALUES(1,${LONG.text});\n`;
+  const text = `CREATE TABLE t (id PRIMARY KEY, v);\nINSERT INTO t VALUES(1,${LONG_LITERALS.text});\n`;
   writeFileSync(file('backup.sql'), text);
   writeFileSync(file('broken.sql'), text.slice(0, -3));
 
   const first = await run('backup.sql');
   assert.deepEqual([first.code, first.stderr], [0, '']);
   assert.match(first.stdout, /backup-split\.sql: 2 statements\. Long statements that were split: 1\.\n[^]*--file .*backup-split\.sql\n$/);
-  assert.deepEqual(importInto(readFileSync(file('backup-split.sql'), 'utf8')), rowsAfter(text));
+  assert.deepEqual(importText(readFileSync(file('backup-split.sql'), 'utf8')), rowsAfter(text));
   // The file has the hub's signing keys.
   if (process.platform !== 'win32') assert.equal(statSync(file('backup-split.sql')).mode & 0o777, 0o600);
 

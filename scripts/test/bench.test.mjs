@@ -22,7 +22,7 @@ function compute(milliseconds) {
   while (used() < milliseconds);
 }
 
-test('the CPU time of a request is the mean over all slices, and the rate is the rate of the median slice', () => {
+test('the CPU time of a request is the mean over all slices, and the rate is the median of the slices’ rates', () => {
   const slices = [
     { samples: [1, 3], count: 2, seconds: 1, cpuMs: 4 },
     { samples: [2], count: 1, seconds: 1, cpuMs: 5 },
@@ -85,14 +85,14 @@ test('the CPU time of a slice includes work of the process shortly after the sli
     setTimeout(() => compute(20), 1);
     return { count: 10 };
   };
-  const { own } = await takeTurns([{ name: 'own', pid: process.pid }], 1, { measureSlice });
-  assert.ok(own.cpuMs >= 3.9, `${own.cpuMs} ms`);
+  const { self } = await takeTurns([{ name: 'self', pid: process.pid }], 1, { measureSlice });
+  assert.ok(self.cpuMs >= 3.9, `${self.cpuMs} ms`);
 });
 
 test('a closed loop counts its requests and measures their latencies', async () => {
   const { only } = await compare([{ name: 'only' }], () => [async () => 5, async () => new Promise(setImmediate)], {
     seconds: 0.02,
-    rounds: 3,
+    turns: 3,
     warmUp: 0,
   });
   assert.equal(only.slices.length, 3);
@@ -101,11 +101,11 @@ test('a closed loop counts its requests and measures their latencies', async () 
 });
 
 test('the CPU time of a process counts all of its threads and grows while it computes', () => {
-  const before = { all: cpuSeconds(process.pid), own: process.cpuUsage() };
+  const before = { measured: cpuSeconds(process.pid), reported: process.cpuUsage() };
   compute(50);
-  const used = cpuSeconds(process.pid) - before.all;
-  const own = process.cpuUsage(before.own);
-  assert.ok(Math.abs(used - (own.user + own.system) / 1e6) < 0.03, `${used} s`);
+  const measured = cpuSeconds(process.pid) - before.measured;
+  const reported = process.cpuUsage(before.reported);
+  assert.ok(Math.abs(measured - (reported.user + reported.system) / 1e6) < 0.03, `${measured} s`);
 });
 
 test('the timeout error names the missing event', async (t) => {
@@ -131,25 +131,25 @@ test('the confidence interval of a median has the ranks of the sign test', () =>
 test('the ratio of two builds is the median of the slices’ ratios, and the spread is its confidence interval', () => {
   const a = slicesOf(1, 1, 1, 1, 1, 1, 1, 1, 1, 1);
   const b = slicesOf(1.3, 1.1, 1.2, 1.4, 1.5, 1.6, 1.7, 9, 0.1, 1.8);
-  const { ratio, spread } = ratioOf(a, b, 'cpuMs');
-  assert.equal(ratio.toFixed(3), Math.sqrt(1.4 * 1.5).toFixed(3));
+  const { median, spread } = ratioOf({ of: b, to: a }, 'cpuMs');
+  assert.equal(median.toFixed(3), Math.sqrt(1.4 * 1.5).toFixed(3));
   assert.deepEqual(spread, [1.1, 1.8]);
 });
 
 test('a slow moment of the machine that both builds share does not change their ratio', () => {
   const a = slicesOf(1, 2, 10, 1);
   const b = slicesOf(1.5, 3, 15, 1.5);
-  assert.deepEqual(ratioOf(a, b, 'cpuMs'), { ratio: 1.5, spread: [1.5, 1.5] });
+  assert.deepEqual(ratioOf({ of: b, to: a }, 'cpuMs'), { median: 1.5, spread: [1.5, 1.5] });
 });
 
 test('exchanging the builds gives the reciprocal ratio and spread', () => {
   const [a, b] = [slicesOf(1, 2, 3, 4, 5, 6), slicesOf(2, 2, 2, 3, 9, 5)];
-  const [there, back] = [ratioOf(a, b, 'cpuMs'), ratioOf(b, a, 'cpuMs')];
-  assert.equal((there.ratio * back.ratio).toFixed(9), '1.000000000');
-  assert.equal((there.spread[0] * back.spread[1]).toFixed(9), '1.000000000');
+  const [ratio, reciprocal] = [ratioOf({ of: b, to: a }, 'cpuMs'), ratioOf({ of: a, to: b }, 'cpuMs')];
+  assert.equal((ratio.median * reciprocal.median).toFixed(9), '1.000000000');
+  assert.equal((ratio.spread[0] * reciprocal.spread[1]).toFixed(9), '1.000000000');
 });
 
-test('a build compared with itself has 1 in the spread of noisy slices in at least 95 % of the cases', () => {
+test('if a build is compared with itself, the spread of noisy slices contains 1 in about 95 % of the cases', () => {
   // A linear congruential generator: the same noise in each run of this test.
   let state = 1;
   const noise = () => {
@@ -159,7 +159,7 @@ test('a build compared with itself has 1 in the spread of noisy slices in at lea
   let inside = 0;
   for (let run = 0; run < 1000; run += 1) {
     const [a, b] = [0, 1].map(() => slicesOf(...Array.from({ length: 36 }, noise)));
-    const { spread } = ratioOf(a, b, 'cpuMs');
+    const { spread } = ratioOf({ of: b, to: a }, 'cpuMs');
     if (spread[0] <= 1 && spread[1] >= 1) inside += 1;
   }
   assert.ok(inside > 940 && inside < 990, `${inside} of 1000`);
@@ -171,18 +171,18 @@ test('joined passes have all slices, and the medians of the other figures', () =
 });
 
 test('slices without a figure have no ratio', () => {
-  assert.equal(ratioOf([], [], 'cpuMs'), null);
-  assert.equal(ratioOf([{ p50: 1 }], [{ p50: 2 }], 'cpuMs'), null);
-  assert.equal(ratioOf([{ cpuMs: 0 }], [{ cpuMs: 1 }], 'cpuMs'), null);
+  assert.equal(ratioOf({ of: [], to: [] }, 'cpuMs'), null);
+  assert.equal(ratioOf({ of: [{ p50: 2 }], to: [{ p50: 1 }] }, 'cpuMs'), null);
+  assert.equal(ratioOf({ of: [{ cpuMs: 1 }], to: [{ cpuMs: 0 }] }, 'cpuMs'), null);
 });
 
 test('the table of a comparison has ratios with their spread, and CPU time next to the floor', () => {
   const figures = (perSecond, cpuMs) => ({ p50: 1, perSecond, cpuMs, slices: [{ perSecond, cpuMs }] });
   const row = makeComparison(
-    { id: 'rpc', work: 'RPC', headline: 'perSecond' },
+    { id: 'rpc', work: 'RPC', mainFigure: 'perSecond' },
     { floor: figures(1000, 0.4), A: figures(500, 0.8), B: figures(600, 0.6) },
   );
-  assert.deepEqual([row.ratio.ratio, row.cpuRatio.spread], [1.2, [0.6 / 0.8, 0.6 / 0.8]]);
+  assert.deepEqual([row.ratio.median, row.cpuRatio.spread], [1.2, [0.6 / 0.8, 0.6 / 0.8]]);
   const cells = formatComparisons([row])
     .split('\n')
     .at(-1)
@@ -202,7 +202,7 @@ test('the table of a comparison has ratios with their spread, and CPU time next 
 });
 
 test('a row has the CPU time, the ratio of the CPU time to the floor, and the verdict on this ratio', () => {
-  const declared = { id: 'post', work: 'POST', headline: 'p50', maxCpuRatio: 1.4 };
+  const declared = { id: 'post', work: 'POST', mainFigure: 'p50', maxCpuRatio: 1.4 };
   const row = makeRow(declared, { floor: { p50: 1, cpuMs: 1 }, hub: { p50: 2, cpuMs: 1.5 } });
   assert.equal(row.cpuRatio, 1.5);
   assert.deepEqual(row.cpuTarget, { text: '<= 1.4 x floor', met: false });
@@ -211,12 +211,12 @@ test('a row has the CPU time, the ratio of the CPU time to the floor, and the ve
 
 test('the CPU time of a row with slices is compared slice by slice', () => {
   const server = (...times) => ({ p50: 1, cpuMs: 9, slices: slicesOf(...times) });
-  const row = makeRow({ id: 'post', work: 'POST', headline: 'p50' }, { floor: server(1, 9, 1), hub: server(2, 18, 30) });
+  const row = makeRow({ id: 'post', work: 'POST', mainFigure: 'p50' }, { floor: server(1, 9, 1), hub: server(2, 18, 30) });
   assert.equal(row.cpuRatio, 2);
 });
 
 test('a row without CPU time or without a hub has no ratio and no verdict', () => {
-  const declared = { id: 'post', work: 'POST', headline: 'p50', maxCpuRatio: 1.4 };
+  const declared = { id: 'post', work: 'POST', mainFigure: 'p50', maxCpuRatio: 1.4 };
   const withoutTime = makeRow(declared, { floor: { p50: 1 }, hub: { p50: 2 } });
   assert.deepEqual([withoutTime.ratio, withoutTime.cpuRatio, withoutTime.cpuTarget.met], [2, null, null]);
   assert.equal(makeRow(declared, { floor: { p50: 1, cpuMs: 1 } }).cpuRatio, null);
@@ -234,7 +234,7 @@ test('--compare measures the floor and two builds in more slices', () => {
     ],
   );
   assert.ok(!names.includes('start') && names.includes('wake'));
-  for (const quick of [false, true]) assert.ok(scheduleOf({ quick, compares: true }).rounds > scheduleOf({ quick }).rounds);
+  for (const quick of [false, true]) assert.ok(scheduleOf({ quick, compares: true }).turns > scheduleOf({ quick }).turns);
   assert.deepEqual(
     readOptions(['--floor']).workers.map(({ name }) => name),
     ['floor'],

@@ -13,6 +13,7 @@ const COMMANDS = [
   'audit',
   'bench',
   'build',
+  'console-speed',
   'cost',
   'dev',
   'dev-times',

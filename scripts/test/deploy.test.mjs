@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { parse } from 'smol-toml';
+import { changesBetween } from '../lib/deploy/changelog.mjs';
 import { makeConfig, mergeDeployment } from '../lib/deploy/config.mjs';
 import { inProject } from '../lib/paths.mjs';
 
@@ -46,8 +47,34 @@ test('deployment.json replaces variables and other parts of wrangler.toml', () =
   assert.deepEqual(config.limits, { cpu_ms: 300_000 });
 });
 
+test('a deployment with several databases binds each, in the order of their numbers', () => {
+  const ids = ['1', '2', '3'].map((digit) => `${ID.slice(0, -1)}${digit}`);
+  const config = configOf(TOML, 'staging', { databaseId: ids[0], moreDatabaseIds: ids.slice(1), databases: 3 });
+  const name = 'session-gateway-hub-staging';
+  assert.deepEqual(
+    config.d1_databases.map(({ binding, database_name, database_id }) => [binding, database_name, database_id]),
+    [
+      ['DB', name, ids[0]],
+      ['DB_2', `${name}-2`, ids[1]],
+      ['DB_3', `${name}-3`, ids[2]],
+    ],
+  );
+});
+
 test('a deployment without the access token is refused, and the local hub reads all variables of .dev.vars', () => {
   assert.deepEqual(configOf(TOML, 'production').secrets, { required: ['CLI_API_TOKEN'] });
   // If wrangler.toml had `secrets`, `wrangler dev` would ignore the variables of .dev.vars that `secrets` does not list.
   assert.equal(parse(TOML).secrets, undefined);
+});
+
+test('an upgrade has the changelog’s sections after the old version up to the new version; in a clone, also the unreleased changes', () => {
+  const section = (version) => `## [${version}]${version === 'Unreleased' ? '' : ' - 2026-01-01'}\n\n- Change of ${version}.`;
+  const changelog = `# Changelog\n\n${['Unreleased', '0.10.0', '0.9.1', '0.9.0'].map(section).join('\n\n')}\n`;
+  const versionsOf = (range) => changesBetween(changelog, range).map((text) => /\[(.+?)\]/.exec(text)[1]);
+  assert.deepEqual(versionsOf({ from: '0.9.0', to: '0.10.0', isReleased: true }), ['0.10.0', '0.9.1']);
+  assert.deepEqual(versionsOf({ from: '0.9.0', to: '0.9.1', isReleased: true }), ['0.9.1']);
+  assert.deepEqual(versionsOf({ from: '0.10.0', to: '0.10.0', isReleased: true }), []);
+  assert.deepEqual(versionsOf({ from: '0.10.0', to: '0.10.0', isReleased: false }), ['Unreleased']);
+  const empty = changelog.replace('- Change of Unreleased.\n', '');
+  assert.deepEqual(changesBetween(empty, { from: '0.10.0', to: '0.10.0', isReleased: false }), []);
 });

@@ -12,19 +12,19 @@ import { DESCRIBED_ROUTES, matchRoute } from '../lib/routes.mjs';
 /** Paths of generated files, which are not in git. */
 const GENERATED = ['web/dist', 'web/types', 'bench/results'];
 
-/** Folders with code, and folders in them that have only generated files. */
-const CODE = ['src', 'tests', 'scripts', 'fuzz', 'bench', 'cli', 'examples', 'packages', 'web', 'docs'];
-const SKIPPED = ['node_modules', 'target', 'dist', 'results'];
+/** Folders with code. In these, folders with the names of SKIPPED_FOLDERS have only generated files. */
+const CODE_FOLDERS = ['src', 'tests', 'scripts', 'fuzz', 'bench', 'cli', 'examples', 'packages', 'web', 'docs'];
+const SKIPPED_FOLDERS = ['node_modules', 'target', 'dist', 'results'];
 
 /** Returns the files in a folder and its subfolders, as paths relative to the project's root. @param {string} folder */
-const list = (folder) =>
+const listFiles = (folder) =>
   readdirSync(inProject(folder), { withFileTypes: true }).flatMap((entry) => {
     const name = path.join(folder, entry.name);
-    if (entry.isDirectory()) return SKIPPED.includes(entry.name) ? [] : list(name);
+    if (entry.isDirectory()) return SKIPPED_FOLDERS.includes(entry.name) ? [] : listFiles(name);
     return [name];
   });
 
-const files = [...readdirSync(ROOT).filter((name) => name.endsWith('.md')), ...CODE.flatMap(list)];
+const files = [...readdirSync(ROOT).filter((name) => name.endsWith('.md')), ...CODE_FOLDERS.flatMap(listFiles)];
 const pages = files.filter((name) => name.endsWith('.md'));
 const sources = files.filter((name) => /\.(rs|mjs|js|ts|tsx|yaml)$/.test(name));
 const read = (file) => readFileSync(inProject(file), 'utf8');
@@ -34,7 +34,7 @@ const readProse = (page) => read(page).replace(/^```[^]*?^```$/gm, '');
 
 const headingsOf = (page) => [...readProse(page).matchAll(/^#+ (.*)$/gm)].map(([, heading]) => heading);
 
-/** Returns the anchors of a page: those that GitHub makes from the headings, and those in the page's HTML. */
+/** Returns the anchors of a page: the anchors that GitHub makes from the headings, and the anchors in the page's HTML. */
 function anchorsOf(page) {
   const anchors = headingsOf(page).map((heading) =>
     heading
@@ -95,20 +95,20 @@ test('the sections of the protocol that the code names exist', () => {
 
 test('every route has an exchange in the reference, in the section that describes it', () => {
   const requests = readRequests();
-  const isPlaced = (route, section) => {
-    const shown = route.replace(/\{(\w+)\}/g, ':$1');
-    return section.includes(shown) || section.includes(`\`${shown.split('/:id/').at(-1)}\``);
+  const describesRoute = (section, route) => {
+    const documentedRoute = route.replace(/\{(\w+)\}/g, ':$1');
+    return section.includes(documentedRoute) || section.includes(`\`${documentedRoute.split('/:id/').at(-1)}\``);
   };
   const missing = DESCRIBED_ROUTES.filter(({ method, route }) => {
     const ofRoute = requests.filter((request) => request.method === method && matchRoute(method, request.path) === route);
-    return !ofRoute.some(({ section }) => isPlaced(route, section));
+    return !ofRoute.some(({ section }) => describesRoute(section, route));
   });
   assert.deepEqual(missing, []);
   const unknown = requests.filter(({ method, path }) => matchRoute(method, path) === undefined);
   assert.deepEqual(unknown, []);
 });
 
-test('every exchange of the reference has a complete request and few lines', () => {
+test('every exchange of the reference has a complete request, and at most 11 lines', () => {
   const incomplete = readRequests().filter(({ path, body = '' }) => `${path}${body}`.includes('…'));
   assert.deepEqual(incomplete, []);
   const long = readRequests().filter(({ body = '', response }) => `${body}\n${response}`.split('\n').length > 11);

@@ -21,7 +21,7 @@ function wrangler(...args) {
   return { status, output: stripVTControlCharacters(stdout + stderr) };
 }
 
-/** An environment in wrangler.toml, as operators wrote it before deployment.json. */
+/** An environment in wrangler.toml, as operators wrote it before deployment.json existed. */
 const STAGING = `[env.staging.vars]
 NAMESPACE_ROUTING = "token"
 
@@ -41,15 +41,15 @@ namespace_id = "1002"
 simple = { limit = 30, period = 60 }
 `;
 
-/** The configuration of the project with the environment, and a worker without a build. */
+/** Writes the project's configuration with the environment `staging`, and an empty worker. Returns the path of the configuration. */
 function configWithStaging(t) {
   const folder = mkdtempSync(path.join(tmpdir(), 'hub-env-'));
   t.after(() => rmSync(folder, { recursive: true }));
-  const own = readFileSync(inProject('wrangler.toml'), 'utf8')
+  const projectConfig = readFileSync(inProject('wrangler.toml'), 'utf8')
     .replace(/^\[(?:build|assets)\]\n(?:.+\n)+/gm, '')
     .replace('build/index.js', 'index.js');
   const config = path.join(folder, 'wrangler.toml');
-  writeFileSync(config, `${own}\n${STAGING}`);
+  writeFileSync(config, `${projectConfig}\n${STAGING}`);
   writeFileSync(path.join(folder, 'index.js'), 'export class NamespaceHub {}\nexport default { fetch() {} };\n');
   return config;
 }
@@ -71,7 +71,7 @@ test('each way to name an environment is checked, also for commands on the datab
   checkEnvironment([...command, '--env='], { CLOUDFLARE_ENV: 'staging' });
 });
 
-test('an environment in wrangler.toml has its own database and its own object', (t) => {
+test('an environment in wrangler.toml uses its own database and object, and is refused if it has the database of production', (t) => {
   const config = configWithStaging(t);
   const { status, output } = wrangler('deploy', '--dry-run', '--env', 'staging', '--config', config);
   assert.equal(status, 0, output);
@@ -83,10 +83,10 @@ test('an environment in wrangler.toml has its own database and its own object', 
   ]) {
     assert.ok(output.includes(binding), `${binding}\n${output}`);
   }
-  const [, ownId] = /^database_id = "(.*)"$/m.exec(readFileSync(config, 'utf8'));
+  const [, productionId] = /^database_id = "(.*)"$/m.exec(readFileSync(config, 'utf8'));
   writeFileSync(
     config,
-    `${readFileSync(config, 'utf8').replace(STAGING, '')}${STAGING.replace(/database_id = ".*"/, `database_id = "${ownId}"`)}`,
+    `${readFileSync(config, 'utf8').replace(STAGING, '')}${STAGING.replace(/database_id = ".*"/, `database_id = "${productionId}"`)}`,
   );
   const same = wrangler('deploy', '--dry-run', '--env', 'staging', '--config', config);
   assert.equal(same.status, 1);

@@ -8,22 +8,22 @@ import test from 'node:test';
 
 const GROUP_MODULE = JSON.stringify(new URL('../lib/group.mjs', import.meta.url).href);
 
-/** Starts a child process, which prints its process id and keeps running. */
+/** A program that starts a child process, which prints its process id and keeps running. */
 const PROGRAM = `
   require('node:child_process').spawn(process.execPath, ['-e', 'console.log("started", process.pid); setInterval(() => {}, 1e6)'], { stdio: 'inherit' });
   setInterval(() => {}, 1e6);`;
 
 /**
- * Starts a process that starts a group, prints the process ids of the group, and then runs `next`.
+ * Starts a process that starts a group, prints the process ids of the group, and then runs `ownerCode`.
  * @param {import('node:test').TestContext} t
- * @param {string} next code that uses `group`
+ * @param {string} ownerCode code that uses `group`
  */
-async function startOwner(t, next) {
+async function startOwner(t, ownerCode) {
   const code = `
     const { startGroup } = await import(${GROUP_MODULE});
     const group = startGroup(process.execPath, ['-e', ${JSON.stringify(PROGRAM)}], { stdio: ['ignore', 'inherit', 'inherit'] });
     console.log('program', group.child.pid);
-    ${next}`;
+    ${ownerCode}`;
   const child = spawn(process.execPath, ['--input-type=module', '-e', code], { stdio: ['pipe', 'pipe', 'inherit'] });
   t.after(() => child.kill('SIGKILL'));
   // The pipe closes when the last process that can write to it has ended: then the whole group has ended.

@@ -8,7 +8,7 @@ import { runChecks } from '../lib/lanes.mjs';
 const OPTIONS = { keepGoing: false, verbose: false };
 
 /** Creates checks that record when they begin and end. `until`: a check waits for this promise. */
-function recorder() {
+function makeRecorder() {
   const order = [];
   /**
    * @param {string} title
@@ -33,7 +33,7 @@ function recorder() {
 const states = (results) => Object.fromEntries([...results].map(([title, { state }]) => [title, state]));
 
 test('lanes run in parallel, and the checks of a lane in order', async () => {
-  const { order, check } = recorder();
+  const { order, check } = makeRecorder();
   /** @type {(value?: unknown) => void} */
   let release;
   const until = new Promise((resolve) => {
@@ -48,7 +48,7 @@ test('lanes run in parallel, and the checks of a lane in order', async () => {
 });
 
 test('a check waits for its dependency in another lane, and does not run if the dependency failed', async () => {
-  const { order, check } = recorder();
+  const { order, check } = makeRecorder();
   const results = await runChecks(
     [check('build', 'one', { fails: true }), check('use', 'two', { after: ['build'] }), check('other', 'two')],
     { ...OPTIONS, keepGoing: true },
@@ -58,13 +58,13 @@ test('a check waits for its dependency in another lane, and does not run if the 
 });
 
 test('after a failure no further check starts', async () => {
-  const { check } = recorder();
+  const { check } = makeRecorder();
   const results = await runChecks([check('a', 'one', { fails: true }), check('b', 'one')], OPTIONS);
   assert.deepEqual(states(results), { a: 'failed', b: 'not run' });
 });
 
 test('the skip reason of a check is computed while its dependency runs', async () => {
-  const { order, check } = recorder();
+  const { order, check } = makeRecorder();
   /** @type {(reason: string) => void} */
   let resolve;
   const reason = new Promise((done) => {
@@ -80,7 +80,7 @@ test('the skip reason of a check is computed while its dependency runs', async (
 });
 
 test('a check that cannot run on this computer is skipped with the reason', async () => {
-  const { order, check } = recorder();
+  const { order, check } = makeRecorder();
   const results = await runChecks([check('a', 'one', { skipReason: () => 'there is no browser.' }), check('b', 'one')], OPTIONS);
   assert.deepEqual([states(results), results.get('a').reason], [{ a: 'skipped', b: 'passed' }, 'there is no browser.']);
   assert.deepEqual(order, ['b begins', 'b ends']);

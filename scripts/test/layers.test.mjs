@@ -8,7 +8,7 @@ import typescript from 'typescript';
 import { ROOT } from '../lib/paths.mjs';
 
 /** The layers: all folders with source files, the lowest first. A file imports only files of its own folder and of earlier folders. */
-const FOLDERS = [
+const LAYERS = [
   'packages/cli-kit/src',
   'cli/src/translate',
   'cli/src',
@@ -43,6 +43,7 @@ const FOLDERS = [
   'cli/test/translate',
   'cli/test/agents/model',
   'cli/test/agents',
+  'cli/test/soak',
   'cli/test',
   'examples/shell-agent/test/support',
   'examples/shell-agent/test',
@@ -83,29 +84,29 @@ const IMPORTS = new Map(
   }),
 );
 
-const layerOf = (/** @type {string} */ file) => FOLDERS.indexOf(path.posix.dirname(file));
+const layerOf = (/** @type {string} */ file) => LAYERS.indexOf(path.posix.dirname(file));
 
 /**
  * Finds a cycle of files.
  * @param {string} file
  * @param {string[]} path the files whose imports lead to `file`
- * @param {Set<string>} done files that are in no cycle
+ * @param {Set<string>} filesWithoutCycle files that are in no cycle
  * @returns {string[] | undefined}
  */
-function findCycle(file, path, done) {
+function findCycle(file, path, filesWithoutCycle) {
   if (path.includes(file)) return [...path.slice(path.indexOf(file)), file];
-  if (done.has(file)) return undefined;
+  if (filesWithoutCycle.has(file)) return undefined;
   for (const imported of IMPORTS.get(file)) {
-    const cycle = findCycle(imported, [...path, file], done);
+    const cycle = findCycle(imported, [...path, file], filesWithoutCycle);
     if (cycle) return cycle;
   }
-  done.add(file);
+  filesWithoutCycle.add(file);
   return undefined;
 }
 
 test('every folder with source files has a layer, and every layer is a folder', () => {
   const folders = new Set(FILES.map((file) => path.posix.dirname(file)));
-  assert.deepEqual([...folders].sort(), [...FOLDERS].sort());
+  assert.deepEqual([...folders].sort(), [...LAYERS].sort());
 });
 
 test('no file imports a file of a higher layer', () => {
@@ -122,6 +123,6 @@ test('no file imports a file of a higher layer', () => {
 });
 
 test('files import each other in no cycle', () => {
-  const done = new Set();
-  for (const file of FILES) assert.equal(findCycle(file, [], done)?.join(' -> '), undefined);
+  const filesWithoutCycle = new Set();
+  for (const file of FILES) assert.equal(findCycle(file, [], filesWithoutCycle)?.join(' -> '), undefined);
 });

@@ -16,7 +16,7 @@ import { namespaceToken } from '../lib/dev-vars.mjs';
 import { CommandFailed, UserError } from '../lib/errors.mjs';
 import { refuseLinks } from '../lib/npm.mjs';
 import { buildPrevious } from '../lib/previous.mjs';
-import { cargoProgress, elapsed, progressLine } from '../lib/progress.mjs';
+import { cargoProgress, formatDuration, progressLine } from '../lib/progress.mjs';
 import { readLines, run, runParallel } from '../lib/run.mjs';
 import { atLeast } from '../lib/versions.mjs';
 import { adaptBindings } from '../lib/worker.mjs';
@@ -53,13 +53,13 @@ test('the bindings program has the same version of wasm-bindgen as the crate', (
 });
 
 test('durations are in seconds, or minutes and seconds', () => {
-  assert.equal(elapsed(1234), '1.2 s');
-  assert.equal(elapsed(12_345), '12 s');
-  assert.equal(elapsed(59_700), '60 s');
-  assert.equal(elapsed(61_000), '1 min 01 s');
+  assert.equal(formatDuration(1234), '1.2 s');
+  assert.equal(formatDuration(12_345), '12 s');
+  assert.equal(formatDuration(59_700), '60 s');
+  assert.equal(formatDuration(61_000), '1 min 01 s');
 });
 
-test('a progress line shows the state of one step, and fits several into the width', () => {
+test('the progress line shows the state of a single step, and shortens the titles of several steps to its width', () => {
   const steps = ['Native tests', 'Wasm build and size', 'Web console build and size', 'End-to-end tests with timers'].map((title) => ({
     title,
     ms: 65_000,
@@ -111,7 +111,7 @@ test('the error of a failed program has its exit code and output', async () => {
   });
 });
 
-test('the error about a problem of the computer has a hint what to do', async () => {
+test('the error about a problem of the computer has a hint about what to do', async () => {
   const problems = {
     network: [
       'npm error code ENOTFOUND',
@@ -200,13 +200,13 @@ test('.dev.vars is parsed as wrangler does', (t) => {
 test('adapted bindings name each snippet file once, and import the wasm without `source`', () => {
   const entry = (file, name) => `        "./snippets/hub/${file}": ${name},\n`;
   const script = (entries) => `    return {\n        "./index_bg.js": import0,\n${entries}    };\n`;
-  const given = script(entry('a.js', 'import1') + entry('b.js', 'import2') + entry('a.js', 'import3'));
-  const bindings = (imported) => `import ${imported} from "./index_bg.wasm";\n`;
+  const repeatedKeys = script(entry('a.js', 'import1') + entry('b.js', 'import2') + entry('a.js', 'import3'));
+  const importLine = (imported) => `import ${imported} from "./index_bg.wasm";\n`;
   assert.equal(
-    adaptBindings(bindings('source wasmModule') + given),
-    bindings('wasmModule') + script(entry('a.js', 'import1') + entry('b.js', 'import2')),
+    adaptBindings(importLine('source wasmModule') + repeatedKeys),
+    importLine('wasmModule') + script(entry('a.js', 'import1') + entry('b.js', 'import2')),
   );
-  assert.throws(() => adaptBindings(bindings('wasmModule') + given), UserError);
+  assert.throws(() => adaptBindings(importLine('wasmModule') + repeatedKeys), UserError);
 });
 
 test('warnings of wrangler about the project are detected', () => {
@@ -220,7 +220,7 @@ test('the token of a namespace is derived from the secret as docs/PROTOCOL.md de
   // echo -n namespace:team-a | openssl dgst -sha256 -hmac secret -binary | basenc --base64url, without the padding
   assert.equal(namespaceToken('secret', 'team-a'), 'KGbYcyBMT0WEjhBKxiIaSRMyFZ5dLjQOR-o9l8_PBXI:team-a');
   assert.notEqual(namespaceToken('secret', 'team-b'), namespaceToken('secret', 'team-a'));
-  // As in the tests of src/auth/token.rs.
+  // The tests of src/auth/token.rs expect the same token.
   assert.equal(namespaceToken('s3cret', 'team-7', 2), '2.mtLJelEXUwhNSw9omBOclo9NKb0_UBnYt4OO5-6pQWw:team-7');
 });
 

@@ -51,7 +51,7 @@ test('an account pays for the plan, and for what exceeds its included amounts', 
   assert.equal(accountBill(amounts, 60), 5 + 10 * 0.6 + 10);
 });
 
-test('20 messages of a WebSocket are one request, a fetch and an alarm one each', () => {
+test('20 messages of a WebSocket are one request, and so is a fetch, and an alarm', () => {
   const { objectRequests } = billedAmounts({ ...NOTHING, messages: 100, fetches: 3, alarms: 2 });
   assert.equal(objectRequests, 10);
 });

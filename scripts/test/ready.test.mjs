@@ -33,7 +33,13 @@ async function startServer(t, handler) {
 }
 
 const wait = (address, options = {}) =>
-  waitUntilReady(address, { tokens: ['shared', 'own'], timeoutMs: 60_000, check: () => {}, fileOf: () => '.dev.vars', ...options });
+  waitUntilReady(address, {
+    tokens: ['shared', 'own'],
+    timeoutMs: 60_000,
+    assertRunning: () => {},
+    settingFileOf: () => '.dev.vars',
+    ...options,
+  });
 
 test('waiting returns the token that the hub accepts', async (t) => {
   for (const valid of ['shared', 'own']) {
@@ -45,8 +51,8 @@ test('waiting returns the token that the hub accepts', async (t) => {
 test('an invalid configuration is an error at once, which names the file to change', async (t) => {
   const sentence = 'NAMESPACE_ROUTING must be `token`, `host` or `single:<namespace>`, but is `nonsense`.';
   const { address, requestedPaths } = await startServer(t, () => unavailable(sentence));
-  const fileOf = (variable) => (variable === 'NAMESPACE_ROUTING' ? 'wrangler.toml' : 'elsewhere');
-  await assert.rejects(wait(address, { fileOf }), (error) => {
+  const settingFileOf = (variable) => (variable === 'NAMESPACE_ROUTING' ? 'wrangler.toml' : 'elsewhere');
+  await assert.rejects(wait(address, { settingFileOf }), (error) => {
     assert.ok(error instanceof HubRefusedError);
     assert.ok(error.message.includes(sentence), error.message);
     assert.match(error.hint, /NAMESPACE_ROUTING is set in wrangler\.toml: .* npm run dev/);
@@ -85,9 +91,9 @@ test('the timeout error has the last response', async (t) => {
   await assert.rejects(wait('http://127.0.0.1:9', { timeoutMs: 0 }), /ECONNREFUSED|bad port/);
 });
 
-test('waiting ends when `check` throws', async () => {
-  const check = () => {
+test('waiting ends when `assertRunning` throws', async () => {
+  const assertRunning = () => {
     throw new UserError('it ended');
   };
-  await assert.rejects(wait('http://127.0.0.1:9', { check }), /it ended/);
+  await assert.rejects(wait('http://127.0.0.1:9', { assertRunning }), /it ended/);
 });

@@ -11,7 +11,7 @@ import { describeReport } from '../lib/smoke/report.mjs';
 
 /**
  * Starts a hub that has only sessions.
- * @param {(request: string) => 'drop' | number | undefined} faultOf `request`: method and path. Result `drop`: the hub handles the request,
+ * @param {(request: string) => 'drop' | number | undefined} faultOf gets the method and the path. Result `drop`: the hub handles the request,
  *   but the answer is lost. A number: the hub refuses the request with this status
  */
 async function startFakeHub(t, faultOf = () => undefined) {
@@ -52,8 +52,8 @@ async function startFakeHub(t, faultOf = () => undefined) {
   return { sessions, url: `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (server.address()).port}` };
 }
 
-/** Returns `fault` for the first request that starts with `prefix`. */
-function firstTime(prefix, fault) {
+/** Makes a function for {@link startFakeHub} that returns `fault` for the first request that starts with `prefix`. */
+function faultOnce(prefix, fault) {
   let isDone = false;
   return (request) => {
     if (isDone || !request.startsWith(prefix)) return undefined;
@@ -80,7 +80,7 @@ describe('the clean-up', () => {
     ['refused', 'POST /api', 503],
   ]) {
     test(`tries again after a ${prefix} was ${what}`, async (t) => {
-      const hub = await startFakeHub(t, firstTime(prefix, fault));
+      const hub = await startFakeHub(t, faultOnce(prefix, fault));
       const smoke = new SmokeClient({ url: hub.url, token: 'token' });
       await smoke.openSession('a');
       assert.equal(await smoke.cleanUp(), 1);
@@ -89,7 +89,7 @@ describe('the clean-up', () => {
   }
 
   test('deletes a session that was created although the answer was lost', async (t) => {
-    const hub = await startFakeHub(t, firstTime('POST /cli/sessions', 'drop'));
+    const hub = await startFakeHub(t, faultOnce('POST /cli/sessions', 'drop'));
     const smoke = new SmokeClient({ url: hub.url, token: 'token' });
     await assert.rejects(smoke.openSession('a'), Failure);
     assert.equal(hub.sessions.size, 1);
@@ -119,7 +119,7 @@ describe('the clean-up', () => {
   });
 });
 
-test('regions are those that the platform named', async (t) => {
+test('the regions are read from the responses of the platform', async (t) => {
   const hub = await startFakeHub(t);
   const smoke = new SmokeClient({ url: hub.url, token: 'token' });
   await smoke.openSession('a');
@@ -136,7 +136,7 @@ describe('the check of hibernation', () => {
     await assert.rejects(check(0), (error) => error instanceof Failure && /did not sleep within 0.002 s/.test(error.message));
   });
 
-  test('is skipped if others keep the object awake', async () => {
+  test('is skipped if sessions of other users keep the object awake', async () => {
     await assert.rejects(check(3), (error) => error instanceof Skipped && /3 active sessions of others/.test(error.message));
   });
 });

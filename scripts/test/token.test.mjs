@@ -7,8 +7,8 @@ import { inProject } from '../lib/paths.mjs';
 
 /** Runs the command. @param {string[]} args @param {Record<string, string>} env */
 function runToken(args, env) {
-  const { CLI_API_TOKEN: _, ...own } = process.env;
-  return spawnSync(process.execPath, [inProject('scripts', 'token.mjs'), ...args], { encoding: 'utf8', env: { ...own, ...env } });
+  const { CLI_API_TOKEN: _, ...environment } = process.env;
+  return spawnSync(process.execPath, [inProject('scripts', 'token.mjs'), ...args], { encoding: 'utf8', env: { ...environment, ...env } });
 }
 
 test('the token of a namespace is printed without asking a hub', () => {

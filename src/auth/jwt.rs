@@ -8,6 +8,7 @@ use jwt_compact::{AlgorithmExt as _, Claims, CreationError, Header, UntrustedTok
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::auth::token::SecretId;
 use crate::limits::{JWT_LIFETIME_SECS, MAX_TOKEN_BYTES};
 use crate::model::namespace::Namespace;
 
@@ -26,6 +27,9 @@ pub struct WebClaims {
     /// The id of the device that signed in.
     #[serde(default, rename = "dev", skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
+    /// The access secret with which the client signed in; `None` for a device, or if an earlier version signed the token.
+    #[serde(default, rename = "sec", skip_serializing_if = "Option::is_none")]
+    pub secret: Option<SecretId>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference.
@@ -45,11 +49,11 @@ pub struct VerifiedJwt {
 #[derive(Debug, Clone)]
 pub struct JwtKey {
     current: Hs256Key,
-    /// Verifies tokens, but signs none.
+    /// The key of the previous secret, which verifies tokens but signs none.
     previous: Option<Hs256Key>,
 }
 
-/// The header of a token besides its algorithm.
+/// The header of a token without its algorithm.
 #[derive(Clone, Deserialize)]
 struct Extensions {
     /// Whether the header has critical extensions, of which none is supported (RFC 7515 section 4.1.11).
@@ -86,6 +90,11 @@ impl JwtKey {
                 Err("The secret JWT_SECRET_PREVIOUS needs JWT_SECRET. Set both, or delete JWT_SECRET_PREVIOUS.".into())
             }
         }
+    }
+
+    /// Returns the current and the previous secret, to derive keys for other purposes.
+    pub fn secrets(&self) -> (&[u8], Option<&[u8]>) {
+        (self.current.as_ref(), self.previous.as_ref().map(AsRef::as_ref))
     }
 
     /// Signs a token that is valid from `now_secs` (Unix seconds) for [`JWT_LIFETIME_SECS`].
@@ -155,7 +164,7 @@ mod tests {
     }
 
     fn claims() -> WebClaims {
-        WebClaims { uid: 7, ns: Namespace::parse("team-7").unwrap(), generation: 0, device: None }
+        WebClaims { uid: 7, ns: Namespace::parse("team-7").unwrap(), generation: 0, device: None, secret: None }
     }
 
     /// Signs an arbitrary header and payload with SECRET.
@@ -189,7 +198,8 @@ mod tests {
 
     #[test]
     fn a_token_has_the_generation_and_the_device_that_it_was_issued_for() {
-        let claims = WebClaims { generation: 3, device: Some("d".into()), ..claims() };
+        let secret = Some(SecretId("x".into()));
+        let claims = WebClaims { generation: 3, device: Some("d".into()), secret, ..claims() };
         let token = key().issue(&claims, NOW).unwrap();
         assert_eq!(part(&token, 1)["gen"], 3);
         assert_eq!(part(&token, 1)["dev"], "d");

@@ -11,9 +11,10 @@ const ALPHABET: &[u8] = b"ABCDEFGHJKMNPQRSTVWXYZ23456789";
 /// The first character of the codes of requests. No other code begins with it.
 const REQUEST_MARK: u8 = b'R';
 /// The length of a code, in characters.
-const LEN: usize = 8;
-/// The length of a selector: the first characters of a code find its row, and the others are compared. With fewer characters,
-/// requests from the addresses of one home network could use up the selectors, because all requests begin with the same one.
+const CODE_LEN: usize = 8;
+/// The length of a selector, which is the first characters of a code. The database finds the row of a code by the selector; the other
+/// characters are compared. All codes of requests begin with the same character, so with shorter selectors, the requests from one
+/// home network could use up all selectors.
 const SELECTOR_LEN: usize = 5;
 
 /// A code of eight characters.
@@ -25,7 +26,7 @@ impl Code {
     pub fn parse(text: &str) -> Option<Self> {
         let mut code = text.replace([' ', '-'], "");
         code.make_ascii_uppercase();
-        (code.len() == LEN && code.bytes().all(|byte| ALPHABET.contains(&byte))).then_some(Self(code))
+        (code.len() == CODE_LEN && code.bytes().all(|byte| ALPHABET.contains(&byte))).then_some(Self(code))
     }
 
     /// Creates a code from random bytes.
@@ -52,7 +53,7 @@ impl Code {
         self.0.as_bytes().first() == Some(&REQUEST_MARK)
     }
 
-    /// The first characters, which find the row of the code.
+    /// The first characters, by which the database finds the row of the code.
     pub fn selector(&self) -> &str {
         self.0.get(..SELECTOR_LEN).unwrap_or_default()
     }
@@ -62,10 +63,10 @@ impl Code {
     }
 }
 
-/// As people read it: `ABCD-EFGH`.
+/// The form that people read and type: `ABCD-EFGH`.
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (first, second) = self.0.split_at_checked(LEN / 2).unwrap_or_default();
+        let (first, second) = self.0.split_at_checked(CODE_LEN / 2).unwrap_or_default();
         write!(f, "{first}-{second}")
     }
 }

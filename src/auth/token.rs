@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hmac::{Hmac, Mac as _};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use subtle::{Choice, ConstantTimeEq as _};
+use subtle::ConstantTimeEq as _;
 
+use super::mac::hmac_sha256;
 use crate::limits::MAX_TOKEN_BYTES;
 use crate::model::keyword::parse_bool;
 use crate::model::namespace::Namespace;
@@ -21,13 +22,13 @@ pub const DEVICE_TOKEN_PREFIX: &str = "sgd_";
 /// The length of the token of a device: the prefix, and 32 bytes in base64url.
 const DEVICE_TOKEN_LEN: usize = DEVICE_TOKEN_PREFIX.len() + 43;
 
-/// Whether a token has the form of one of a device, which only the database knows.
+/// Whether a token has the form of a device token. Only the database knows whether such a token is valid.
 pub fn is_device_token(token: &str) -> bool {
     token.len() == DEVICE_TOKEN_LEN && token.starts_with(DEVICE_TOKEN_PREFIX)
 }
 
-/// What a valid token was made from, and what revokes it. Its text is a header from the worker to the object: `shared`, the number
-/// of the generation, or the id of the device.
+/// What a valid token was made from. Revoking the credential revokes its tokens. The worker sends the credential to the object in a
+/// header, as text: `shared`, the number of the generation, or the id of the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credential {
     /// The shared secret.
@@ -69,6 +70,21 @@ impl fmt::Display for Credential {
     }
 }
 
+/// The id of an access secret, `CLI_API_TOKEN` or `CLI_API_TOKEN_PREVIOUS`. The id does not reveal the secret. The worker sends the
+/// id to the object in a header.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SecretId(pub String);
+
+/// The contents of a valid access token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessToken {
+    pub namespace: Namespace,
+    pub credential: Credential,
+    /// Which access secret of the hub, the current or the previous one, the token was made from.
+    pub secret: SecretId,
+}
+
 /// Verifies access tokens against the hub's secret, `CLI_API_TOKEN`, and its previous secret, `CLI_API_TOKEN_PREVIOUS`, if set.
 ///
 /// A token is `<SECRET>:<NAMESPACE>`, or `<SECRET>` for the namespace `default`. `<SECRET>` is either the shared secret
@@ -87,9 +103,10 @@ pub struct TokenVerifier {
 
 #[derive(Clone)]
 struct SharedSecret {
+    id: SecretId,
     digest: [u8; 32],
-    /// Keyed with the secret. `None` when the secret is blank.
-    mac: Option<Hmac<Sha256>>,
+    /// `None` when the secret is blank.
+    key: Option<String>,
 }
 
 impl TokenVerifier {
@@ -108,15 +125,16 @@ impl TokenVerifier {
                 return Err(format!("The secret {name} must have at most {MAX_SECRET_BYTES} bytes."));
             }
         }
-        let is_extended = |one: &str, other: &str| {
-            one.strip_prefix(other)
-                .and_then(|rest| rest.strip_prefix(':'))
-                .is_some_and(|rest| Namespace::parse(rest).is_some())
+        // Whether `text` is `<secret>:<namespace>`.
+        let is_token_of = |text: &str, secret: &str| {
+            text.strip_prefix(secret)
+                .and_then(|suffix| suffix.strip_prefix(':'))
+                .is_some_and(|namespace| Namespace::parse(namespace).is_some())
         };
-        if previous.is_some_and(|previous| is_extended(secret, previous) || is_extended(previous, secret)) {
+        if previous.is_some_and(|previous| is_token_of(secret, previous) || is_token_of(previous, secret)) {
             return Err(
-                "One of the secrets CLI_API_TOKEN and CLI_API_TOKEN_PREVIOUS is the other one with a colon and a \
-                        namespace, so tokens would be ambiguous. Set another CLI_API_TOKEN."
+                "The secrets CLI_API_TOKEN and CLI_API_TOKEN_PREVIOUS differ only by an appended `:NAMESPACE`, so tokens \
+                        would be ambiguous. Set another CLI_API_TOKEN."
                     .into(),
             );
         }
@@ -130,30 +148,40 @@ impl TokenVerifier {
         Self { current: SharedSecret::new(cli_api_token), previous: None, accepts_shared: !require_namespace_tokens }
     }
 
-    /// Returns the namespace that `token` grants access to, and what the token was made from: the shared secret, or a generation of
-    /// the namespace's tokens, which may not be the current one. An invalid token gives no reason, so that a guess reveals nothing.
-    pub fn verify(&self, token: &str) -> Option<(Namespace, Credential)> {
-        self.verify_any(token).filter(|(_, credential)| self.accepts_shared || *credential != Credential::Shared)
+    /// Returns the contents of a token; `None` if it is invalid, without a reason, so that a guess reveals nothing. Does not check
+    /// that the generation of a namespace token is the current one.
+    pub fn verify(&self, token: &str) -> Option<AccessToken> {
+        self.verify_any(token).filter(|token| self.accepts_shared || token.credential != Credential::Shared)
     }
 
-    /// Returns the namespace of a token that has the shared secret, also if the secret is not valid for other purposes.
+    /// Returns the namespace of a token with the shared secret, even if `REQUIRE_NAMESPACE_TOKENS` is set: only the operator knows
+    /// the shared secret.
     pub fn verify_operator(&self, token: &str) -> Option<Namespace> {
-        self.verify_any(token)
-            .filter(|(_, credential)| *credential == Credential::Shared)
-            .map(|(namespace, _)| namespace)
+        self.verify_any(token).filter(|token| token.credential == Credential::Shared).map(|token| token.namespace)
     }
 
-    fn verify_any(&self, token: &str) -> Option<(Namespace, Credential)> {
+    fn verify_any(&self, token: &str) -> Option<AccessToken> {
         if token.len() > MAX_TOKEN_BYTES {
             return None;
         }
-        let default = Namespace::default();
-        if let Some(credential) = self.credential(&default, token) {
-            return Some((default, credential));
-        }
-        let (secret, suffix) = token.rsplit_once(':')?;
-        let namespace = Namespace::parse(suffix)?;
-        self.credential(&namespace, secret).map(|credential| (namespace, credential))
+        self.match_secret(Namespace::default(), token).or_else(|| {
+            let (secret, suffix) = token.rsplit_once(':')?;
+            self.match_secret(Namespace::parse(suffix)?, secret)
+        })
+    }
+
+    /// Whether tokens of a secret are valid now.
+    pub fn accepts_secret(&self, id: &str) -> bool {
+        self.secrets().any(|secret| secret.id.0 == id)
+    }
+
+    /// Returns the id of the accepted secret that was set first.
+    pub fn oldest_secret(&self) -> &SecretId {
+        &self.previous.as_ref().unwrap_or(&self.current).id
+    }
+
+    fn secrets(&self) -> impl Iterator<Item = &SharedSecret> {
+        [Some(&self.current), self.previous.as_ref()].into_iter().flatten()
     }
 
     /// Returns the token of a namespace, `<base64url of the HMAC>:<NAMESPACE>`.
@@ -162,46 +190,40 @@ impl TokenVerifier {
         format!("{secret}:{namespace}")
     }
 
-    fn credential(&self, namespace: &Namespace, secret: &str) -> Option<Credential> {
+    /// Compares the secret of a token with all accepted secrets, so that the time does not depend on which one matches.
+    fn match_secret(&self, namespace: Namespace, secret: &str) -> Option<AccessToken> {
         // Digests of equal length are compared in constant time; the secrets may differ in length.
         let digest = Sha256::digest(secret);
         let generation = generation_of(secret);
-        let accepted = [Some(&self.current), self.previous.as_ref()].into_iter().flatten();
-        let matches = accepted.filter_map(|shared| {
-            let own_secret = shared.derive_secret(namespace, generation)?;
-            Some((digest.ct_eq(&shared.digest), digest.ct_eq(&Sha256::digest(own_secret))))
-        });
-        let none = (Choice::from(0), Choice::from(0));
-        let (is_shared, is_own) = matches.fold(none, |(a, b), (c, d)| (a | c, b | d));
-        match (is_shared.into(), is_own.into()) {
-            (true, _) => Some(Credential::Shared),
-            (false, true) => Some(Credential::Generation(generation)),
-            (false, false) => None,
-        }
+        let compare = |shared: &SharedSecret| {
+            let namespace_secret = shared.derive_secret(&namespace, generation)?;
+            Some((digest.ct_eq(&shared.digest), digest.ct_eq(&Sha256::digest(namespace_secret)), shared.id.clone()))
+        };
+        let compared: Vec<_> = self.secrets().filter_map(compare).collect();
+        let (credential, secret) = compared.into_iter().find_map(|(is_shared, is_of_namespace, id)| {
+            let credential = if is_shared.into() { Credential::Shared } else { Credential::Generation(generation) };
+            bool::from(is_shared | is_of_namespace).then_some((credential, id))
+        })?;
+        Some(AccessToken { namespace, credential, secret })
     }
 }
 
 impl SharedSecret {
     fn new(secret: &str) -> Self {
-        let is_blank = secret.trim().is_empty();
-        let mac = || Hmac::new_from_slice(secret.as_bytes()).ok();
-        Self { digest: Sha256::digest(secret).into(), mac: if is_blank { None } else { mac() } }
+        let id = SecretId(URL_SAFE_NO_PAD.encode(hmac_sha256(secret.as_bytes(), &[b"id"])));
+        let key = (!secret.trim().is_empty()).then(|| secret.to_owned());
+        Self { id, digest: Sha256::digest(secret).into(), key }
     }
 
     /// Returns the namespace's own secret of a generation; `None` if the shared secret is blank.
     fn derive_secret(&self, namespace: &Namespace, generation: u32) -> Option<String> {
-        let mut mac = self.mac.clone()?;
-        mac.update(b"namespace:");
-        mac.update(namespace.as_str().as_bytes());
-        let mut secret = String::new();
-        if generation > 0 {
-            let number = generation.to_string();
-            mac.update(b":");
-            mac.update(number.as_bytes());
-            secret = number + ".";
-        }
-        URL_SAFE_NO_PAD.encode_string(mac.finalize().into_bytes(), &mut secret);
-        Some(secret)
+        let (suffix, prefix) = match generation {
+            0 => (String::new(), String::new()),
+            number => (format!(":{number}"), format!("{number}.")),
+        };
+        let key = self.key.as_ref()?.as_bytes();
+        let mac = hmac_sha256(key, &[b"namespace:", namespace.as_str().as_bytes(), suffix.as_bytes()]);
+        Some(prefix + &URL_SAFE_NO_PAD.encode(mac))
     }
 }
 
@@ -235,7 +257,7 @@ mod tests {
     }
 
     fn verify(tokens: &TokenVerifier, token: &str) -> Option<String> {
-        tokens.verify(token).map(|(namespace, _)| namespace.to_string())
+        tokens.verify(token).map(|token| token.namespace.to_string())
     }
 
     #[test]
@@ -249,7 +271,7 @@ mod tests {
     #[test]
     fn a_namespace_token_names_its_generation_and_cannot_change_it() {
         let tokens = TokenVerifier::new("s3cret", true);
-        let credential = |token: &str| tokens.verify(token).map(|(_, credential)| credential);
+        let credential = |token: &str| tokens.verify(token).map(|token| token.credential);
         assert_eq!(credential(&format!("{TEAM}:team-7")), Some(Credential::Generation(0)));
         assert_eq!(credential(&format!("{TEAM_2}:team-7")), Some(Credential::Generation(2)));
         let mac = TEAM_2.strip_prefix("2.").unwrap();
@@ -326,6 +348,22 @@ mod tests {
                 assert_eq!(verify(&tokens, token), None, "{token} with {previous:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_token_has_the_id_of_its_secret_and_only_ids_of_the_two_secrets_are_accepted() {
+        let parse = |secret, previous| TokenVerifier::parse(Some(secret), previous, None).unwrap();
+        let (old, both, new) = (parse("s3cret", None), parse("new", Some("s3cret")), parse("new", None));
+        let secret = |tokens: &TokenVerifier, token: &str| tokens.verify(token).unwrap().secret;
+        let (first, second) = (secret(&old, "s3cret:team-7"), secret(&new, "new"));
+        assert_ne!(first, second);
+        for token in ["s3cret", "s3cret:team-8", &format!("{TEAM}:team-7"), &format!("{TEAM_2}:team-7")] {
+            assert_eq!(secret(&both, token), first, "{token}");
+        }
+        assert_eq!(secret(&both, &both.namespace_token(&namespace("team-7"), 3)), second);
+        let accepted = |tokens: &TokenVerifier| [&first, &second].map(|id| tokens.accepts_secret(&id.0));
+        assert_eq!([&old, &both, &new].map(accepted), [[true, false], [true, true], [false, true]]);
+        assert_eq!([&old, &both, &new].map(TokenVerifier::oldest_secret), [&first, &first, &second]);
     }
 
     #[test]

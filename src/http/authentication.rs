@@ -1,5 +1,5 @@
 //! Authentication in the stateless worker: access tokens, and the JWTs of web clients. The worker asks the database whether a token
-//! was revoked, and believes the answer for ten seconds.
+//! was revoked, and caches the answer for ten seconds.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -14,9 +14,11 @@ use super::client_address::rate_limit_key;
 use super::error::ErrorResponse;
 use super::extract::parse_body;
 use super::response::{JsonText, Reply, Response, to_response};
+use super::wrong_tokens::WrongTokens;
+use crate::auth::answer_token::AnswerKey;
 use crate::auth::jwt::{JwtKey, WebClaims};
 use crate::auth::pairing::hash;
-use crate::auth::token::{Credential, TokenVerifier, is_device_token};
+use crate::auth::token::{AccessToken, Credential, SecretId, TokenVerifier, is_device_token};
 use crate::hub::base::error::Error;
 use crate::limits::{JWT_LIFETIME_SECS, MAX_VERIFIED_TOKENS};
 use crate::model::namespace::Namespace;
@@ -24,14 +26,12 @@ use crate::store::devices::DeviceState;
 use crate::store::retry::Environment;
 use crate::store::{Database, devices, query, secrets};
 
-/// How long the worker believes an answer of the database about a token, in milliseconds.
-const BELIEF_MS: u64 = 10_000;
-/// How long the worker waits for a new answer about a token that was valid before, in milliseconds. Without it, the last one counts.
+/// How long the worker caches an answer of the database about a token, in milliseconds.
+const CACHE_MS: u64 = 10_000;
+/// How long the worker waits for a new answer about a token that was valid before, in milliseconds. After a timeout, the expired
+/// answer is used again.
 const CHECK_TIMEOUT_MS: u64 = 2_000;
-/// How many wrong tokens of devices a client address may try within [`GUESS_PERIOD_MS`]. Each costs a query.
-const MAX_GUESSES: u32 = 100;
-const GUESS_PERIOD_MS: u64 = 60_000;
-/// How often a request looks whether another request has the answer about the same token, in milliseconds.
+/// How often a request checks whether another request has received the answer about the same token, in milliseconds.
 const POLL_INTERVAL_MS: u64 = 5;
 
 /// Generates a secret of 32 random bytes; `None` without a random source.
@@ -44,12 +44,31 @@ pub struct VerifiedToken {
     /// Unix milliseconds; `None` for an access token, which does not expire.
     pub expires_at: Option<u64>,
     pub credential: Credential,
+    /// The secret of the access token. For a JWT: the secret of the access token with which the client signed in. `None` for a device.
+    pub secret: Option<SecretId>,
 }
 
-/// An answer of the database that is believed until a time in Unix milliseconds.
-struct Believed<T> {
+impl VerifiedToken {
+    /// Returns the text of the credential, and a space and the id of the secret if there is one.
+    pub fn header(&self) -> String {
+        let mut text = self.credential.to_string();
+        if let Some(SecretId(secret)) = &self.secret {
+            text.extend([" ", secret]);
+        }
+        text
+    }
+}
+
+/// A cached value, and until when it is used, in Unix milliseconds.
+struct Cached<T> {
     value: T,
-    until: u64,
+    fresh_until: u64,
+}
+
+impl<T> Cached<T> {
+    fn is_fresh(&self, now_ms: u64) -> bool {
+        now_ms < self.fresh_until
+    }
 }
 
 /// Verifies tokens, and issues JWTs.
@@ -58,14 +77,13 @@ pub struct Authentication {
     jwt: Mutex<Option<JwtKey>>,
     db: Arc<dyn Database>,
     environment: Arc<dyn Environment>,
-    /// A cache: verifying a token computes hashes, which take a twentieth of the CPU time of an RPC call.
-    verified_tokens: Mutex<HashMap<String, Believed<VerifiedToken>>>,
+    /// A cache: the hashes that verify a token take 5% of the CPU time of an RPC call.
+    verified_tokens: Mutex<HashMap<String, Cached<VerifiedToken>>>,
     /// The tokens about which a request asks the database, until the time at which another request may ask as well.
-    running_checks: Mutex<HashMap<String, Believed<()>>>,
-    /// How many wrong tokens of devices each client address has tried.
-    guesses: Mutex<HashMap<String, Believed<u32>>>,
+    running_checks: Mutex<HashMap<String, Cached<()>>>,
+    wrong_tokens: WrongTokens,
     /// The generations of the namespaces' tokens.
-    generations: Mutex<HashMap<Namespace, Believed<u32>>>,
+    generations: Mutex<HashMap<Namespace, Cached<u32>>>,
 }
 
 #[derive(Deserialize)]
@@ -98,9 +116,9 @@ impl Authentication {
         db: Arc<dyn Database>,
         environment: Arc<dyn Environment>,
     ) -> Self {
-        let (verified_tokens, running_checks, guesses, generations) = Default::default();
+        let (verified_tokens, running_checks, wrong_tokens, generations) = Default::default();
         let jwt = Mutex::new(jwt);
-        Self { access_tokens, jwt, db, environment, verified_tokens, running_checks, guesses, generations }
+        Self { access_tokens, jwt, db, environment, verified_tokens, running_checks, wrong_tokens, generations }
     }
 
     /// Verifies an access token or, with `generate_secret`, also a JWT. `generate_secret` is called when there is no secret for JWTs
@@ -122,9 +140,12 @@ impl Authentication {
         }
     }
 
-    /// Returns the contents of a token whose last answer is still believed.
+    /// Returns the contents of a token whose last answer is fresh.
     fn cached(&self, token: &str, now_ms: u64) -> Option<VerifiedToken> {
-        lock(&self.verified_tokens).get(token).filter(|cached| now_ms < cached.until).map(|cached| cached.value.clone())
+        lock(&self.verified_tokens)
+            .get(token)
+            .filter(|cached| cached.is_fresh(now_ms))
+            .map(|cached| cached.value.clone())
     }
 
     fn verify_uncached<'a>(
@@ -137,7 +158,7 @@ impl Authentication {
         Box::pin(async move {
             // A request can't wake another request, so it polls.
             for _ in 0..CHECK_TIMEOUT_MS / POLL_INTERVAL_MS {
-                let is_running = lock(&self.running_checks).get(token).is_some_and(|check| now_ms < check.until);
+                let is_running = lock(&self.running_checks).get(token).is_some_and(|check| check.is_fresh(now_ms));
                 if !is_running {
                     break;
                 }
@@ -148,35 +169,50 @@ impl Authentication {
             }
             let known = lock(&self.verified_tokens).get(token).map(|known| known.value.clone());
             let is_known = known.is_some();
-            let guess = client.filter(|_| !is_known && is_device_token(token)).map(rate_limit_key);
-            if let Some(client) = &guess {
-                self.count_guess(client, now_ms)?;
+            // A JWT that has expired is not an attack.
+            let client = client.filter(|_| !is_known && !is_jwt(token)).map(rate_limit_key);
+            // The token of a device is counted before its query, so that concurrent requests are counted as well.
+            let device_client = client.as_ref().filter(|_| is_device_token(token));
+            let is_counted = device_client.is_some_and(|client| self.wrong_tokens.count_attempt(client, now_ms));
+            if device_client.is_some()
+                && !is_counted
+                && !self
+                    .wrong_tokens
+                    .could_be_device_token(&*self.db, &hash(token), now_ms)
+                    .await
+                    .map_err(Error::from)?
+            {
+                return Err(ErrorResponse::rate_limited(60));
             }
-            let running = Believed { value: (), until: now_ms + CHECK_TIMEOUT_MS };
+            let running = Cached { value: (), fresh_until: now_ms + CHECK_TIMEOUT_MS };
             insert(&self.running_checks, token.to_owned(), running);
             let checked = async {
                 let verified = match known.clone() {
                     Some(verified) => Some(verified),
                     None => self.read_token(token, now_ms, generate_secret).await?,
                 };
-                self.check(token, verified, now_ms).await
+                self.check_not_revoked(token, verified, now_ms).await
             };
             let checked = self.unless_stalled(is_known, checked).await;
             lock(&self.running_checks).remove(token);
             let is_wrong = checked.as_ref().is_err_and(|error| !error.is_unavailable());
-            if let Some(client) = guess.filter(|_| !is_wrong)
-                && let Some(count) = lock(&self.guesses).get_mut(&client)
-            {
-                count.value = count.value.saturating_sub(1);
-            }
+            let is_limited = match (&client, device_client) {
+                (_, Some(client)) if is_counted && !is_wrong => {
+                    self.wrong_tokens.revert_attempt(client);
+                    false
+                }
+                (Some(client), None) => is_wrong && !self.wrong_tokens.count_attempt(client, now_ms),
+                _ => false,
+            };
             match (checked, known) {
-                (Ok((verified, until)), _) => {
-                    insert(&self.verified_tokens, token.to_owned(), Believed { value: verified.clone(), until });
+                (Err(_), _) if is_limited => Err(ErrorResponse::rate_limited(60)),
+                (Ok((verified, fresh_until)), _) => {
+                    insert(&self.verified_tokens, token.to_owned(), Cached { value: verified.clone(), fresh_until });
                     Ok(verified)
                 }
                 (Err(error), Some(known)) if error.is_unavailable() => {
-                    let until = now_ms + BELIEF_MS;
-                    insert(&self.verified_tokens, token.to_owned(), Believed { value: known.clone(), until });
+                    let fresh_until = now_ms + CACHE_MS;
+                    insert(&self.verified_tokens, token.to_owned(), Cached { value: known.clone(), fresh_until });
                     Ok(known)
                 }
                 (Err(error), _) => {
@@ -187,15 +223,12 @@ impl Authentication {
         })
     }
 
-    /// Counts the token of a client address before its query, so that concurrent requests count as well.
-    fn count_guess(&self, client: &str, now_ms: u64) -> Result<(), ErrorResponse> {
-        let counted = lock(&self.guesses).get(client).filter(|count| now_ms < count.until).map(|c| (c.value, c.until));
-        let (count, until) = counted.unwrap_or((0, now_ms + GUESS_PERIOD_MS));
-        if count >= MAX_GUESSES {
-            return Err(ErrorResponse::rate_limited(60));
+    /// Counts a wrong token of a client address. Returns the response.
+    pub fn refuse(&self, client: &str, now_ms: u64) -> ErrorResponse {
+        match self.wrong_tokens.count_attempt(&rate_limit_key(client), now_ms) {
+            true => ErrorResponse::unauthorized(),
+            false => ErrorResponse::rate_limited(60),
         }
-        insert(&self.guesses, client.to_owned(), Believed { value: count + 1, until });
-        Ok(())
     }
 
     /// Waits for an answer of the database; not longer than [`CHECK_TIMEOUT_MS`] if there is an earlier answer.
@@ -220,25 +253,25 @@ impl Authentication {
         now_ms: u64,
         generate_secret: Option<&GenerateSecret>,
     ) -> Result<Option<VerifiedToken>, ErrorResponse> {
-        if let Some((namespace, credential)) = self.access_tokens.verify(token) {
-            return Ok(Some(VerifiedToken { namespace, expires_at: None, credential }));
+        if let Some(AccessToken { namespace, credential, secret }) = self.access_tokens.verify(token) {
+            return Ok(Some(VerifiedToken { namespace, expires_at: None, credential, secret: Some(secret) }));
         }
         if is_device_token(token) {
             return Ok(None);
         }
         // Only a JWT needs the key, which may take a database query.
-        let generate_secret = generate_secret.filter(|_| token.split('.').count() == 3);
+        let generate_secret = generate_secret.filter(|_| is_jwt(token));
         let generate_secret = generate_secret.ok_or_else(ErrorResponse::unauthorized)?;
         let key = self.load_jwt_key(generate_secret).await?;
         let jwt = key.verify(token, to_seconds(now_ms)).ok_or_else(ErrorResponse::unauthorized)?;
-        let WebClaims { ns: namespace, generation, device, .. } = jwt.claims;
+        let WebClaims { ns: namespace, generation, device, secret, .. } = jwt.claims;
         let credential = device.map_or(Credential::Generation(generation), |id| Credential::Device(id.into()));
-        Ok(Some(VerifiedToken { namespace, expires_at: Some(to_milliseconds(jwt.expires_at)), credential }))
+        Ok(Some(VerifiedToken { namespace, expires_at: Some(to_milliseconds(jwt.expires_at)), credential, secret }))
     }
 
-    /// Checks that a token was not revoked. `verified` is `None` for the token of a device. Also returns until when to believe the
-    /// answer.
-    async fn check(
+    /// Checks that a token was not revoked. `verified` is `None` for the token of a device. Also returns until when the
+    /// answer is fresh.
+    async fn check_not_revoked(
         &self,
         token: &str,
         verified: Option<VerifiedToken>,
@@ -247,9 +280,9 @@ impl Authentication {
         let found = match verified.as_ref().map(|verified| (&verified.credential, verified)) {
             Some((Credential::Shared, verified)) => return Ok((verified.clone(), u64::MAX)),
             Some((Credential::Generation(generation), verified)) => {
-                let (current, until) = self.load_generation(&verified.namespace, *generation, now_ms).await?;
+                let (current, fresh_until) = self.load_generation(&verified.namespace, *generation, now_ms).await?;
                 let is_current = *generation == current;
-                return is_current.then(|| (verified.clone(), until)).ok_or_else(ErrorResponse::unauthorized);
+                return is_current.then(|| (verified.clone(), fresh_until)).ok_or_else(ErrorResponse::unauthorized);
             }
             Some((Credential::Device(id), VerifiedToken { expires_at: Some(_), .. })) => {
                 devices::find_by_id(&*self.db, id).await
@@ -266,26 +299,26 @@ impl Authentication {
         if is_revoked {
             return Err(ErrorResponse::revoked(&credential));
         }
-        let of_device = || VerifiedToken { namespace, expires_at: None, credential };
-        Ok((verified.unwrap_or_else(of_device), now_ms + BELIEF_MS))
+        let device_token = || VerifiedToken { namespace, expires_at: None, credential, secret: None };
+        Ok((verified.unwrap_or_else(device_token), now_ms + CACHE_MS))
     }
 
-    /// Returns the generation of a namespace's tokens, and until when to believe it. `issued` is the generation of a token with a valid
-    /// signature, so that a smaller one is out of date.
+    /// Returns the generation of a namespace's tokens, and until when the generation is fresh. `issued` is the generation of a token
+    /// with a valid signature: a smaller cached generation is out of date.
     async fn load_generation(
         &self,
         namespace: &Namespace,
         issued: u32,
         now_ms: u64,
     ) -> Result<(u32, u64), ErrorResponse> {
-        let is_believed = |known: &&Believed<u32>| now_ms < known.until && known.value >= issued;
-        if let Some(known) = lock(&self.generations).get(namespace).filter(is_believed) {
-            return Ok((known.value, known.until));
+        let is_usable = |known: &&Cached<u32>| known.is_fresh(now_ms) && known.value >= issued;
+        if let Some(known) = lock(&self.generations).get(namespace).filter(is_usable) {
+            return Ok((known.value, known.fresh_until));
         }
         let generation = devices::load_generation(&*self.db, namespace).await.map_err(Error::from)?;
-        let until = now_ms + BELIEF_MS;
-        insert(&self.generations, namespace.clone(), Believed { value: generation, until });
-        Ok((generation, until))
+        let fresh_until = now_ms + CACHE_MS;
+        insert(&self.generations, namespace.clone(), Cached { value: generation, fresh_until });
+        Ok((generation, fresh_until))
     }
 
     async fn load_jwt_key(&self, generate_secret: &GenerateSecret) -> Result<JwtKey, ErrorResponse> {
@@ -294,8 +327,13 @@ impl Authentication {
         }
         let unavailable = || ErrorResponse::hub_unavailable("The random source failed. Try again.");
         let generated = generate_secret().ok_or_else(unavailable)?;
-        let secret = secrets::get_or_insert(&*self.db, "JWT_SECRET", &generated).await.map_err(Error::from)?;
+        let secret = secrets::get_or_insert(&*self.db, secrets::JWT_SECRET, &generated).await.map_err(Error::from)?;
         Ok(self.cached_jwt_key().insert(JwtKey::parse(&secret).map_err(ErrorResponse::not_configured)?).clone())
+    }
+
+    /// Returns the key of answer tokens.
+    pub async fn load_answer_key(&self, generate_secret: &GenerateSecret) -> Result<AnswerKey, ErrorResponse> {
+        Ok(AnswerKey::derive(&self.load_jwt_key(generate_secret).await?))
     }
 
     fn cached_jwt_key(&self) -> MutexGuard<'_, Option<JwtKey>> {
@@ -316,13 +354,13 @@ impl Authentication {
                 },
                 _ => error,
             })?;
-            let VerifiedToken { namespace: ns, credential, .. } = verified;
+            let VerifiedToken { namespace: ns, credential, secret, .. } = verified;
             let (generation, device) = match credential {
                 Credential::Shared => (self.load_generation(&ns, 0, now_ms).await?.0, None),
                 Credential::Generation(generation) => (generation, None),
                 Credential::Device(id) => (0, Some(id.to_string())),
             };
-            let claims = WebClaims { uid: user_id(&ns), ns, generation, device };
+            let claims = WebClaims { uid: user_id(&ns), ns, generation, device, secret };
             let key = self.load_jwt_key(generate_secret).await?;
             let now = to_seconds(now_ms);
             let token = key.issue(&claims, now).map_err(|e| ErrorResponse::hub_unavailable(e.to_string()))?;
@@ -336,17 +374,21 @@ impl Authentication {
     }
 }
 
+fn is_jwt(token: &str) -> bool {
+    token.split('.').count() == 3
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Inserts into a cache of at most [`MAX_VERIFIED_TOKENS`] entries.
-fn insert<K: Eq + Hash, T>(cache: &Mutex<HashMap<K, Believed<T>>>, key: K, believed: Believed<T>) {
+fn insert<K: Eq + Hash, T>(cache: &Mutex<HashMap<K, Cached<T>>>, key: K, cached: Cached<T>) {
     let mut cache = lock(cache);
     if cache.len() >= MAX_VERIFIED_TOKENS && !cache.contains_key(&key) {
         cache.clear();
     }
-    cache.insert(key, believed);
+    cache.insert(key, cached);
 }
 
 /// Derives a stable user id from a namespace.

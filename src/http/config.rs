@@ -47,6 +47,6 @@ pub async fn show(request: RoutedRequest) -> Reply {
         default_agent: vocabulary.default_agent(),
         forbidden_modes: &config.forbidden_modes.0,
         limits: Limits { upload_bytes: config.uploads.max_file_bytes, message_bytes: MAX_TEXT_BYTES },
-        push: Push { available: push.subject.is_some() || origin.is_some() || push.insecure },
+        push: Push { available: push.subject.is_some() || origin.is_some() || push.allows_insecure_endpoints },
     }))
 }

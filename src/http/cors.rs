@@ -53,7 +53,10 @@ impl Cors {
         let Some(origin) = allowed else { return headers };
         headers.insert(TIMING_ALLOW_ORIGIN, origin.clone());
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("retry-after, server-timing"));
+        headers.insert(
+            header::ACCESS_CONTROL_EXPOSE_HEADERS,
+            HeaderValue::from_static("retry-after, server-timing, x-request-id"),
+        );
         if is_preflight {
             let methods = HeaderValue::from_static("GET, POST, PATCH, DELETE, OPTIONS");
             headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);

@@ -1,6 +1,5 @@
-//! `/api/devices` and `/api/namespaces`: devices, their codes, and the revocation of a namespace's tokens.
+//! `/api/devices`: devices and their codes.
 
-use http::StatusCode;
 use serde::Deserialize;
 
 use super::error::ErrorResponse;
@@ -125,36 +124,8 @@ pub async fn decide_request(mut request: RoutedRequest) -> Reply {
     request.hub.find_device_request(&code).await?;
     request.refuse_null_body()?;
     let DeviceBody { decision, .. } = request.take_json()?;
-    // Again after the wait.
+    // The credential may have been revoked during the query.
     request.refuse_revoked()?;
     request.hub.decide_device_request(&code, required("decision", decision)? == Decision::Approve).await?;
     Ok(JsonText::ok())
-}
-
-/// Checks that the worker has verified the shared secret. A worker of an earlier version forwards these paths with any token.
-fn require_operator(request: &RoutedRequest) -> Result<(), ErrorResponse> {
-    match request.credential() {
-        Some(Credential::Shared) => Ok(()),
-        _ => Err(ErrorResponse::new(
-            StatusCode::FORBIDDEN,
-            "forbidden",
-            "Only the shared secret CLI_API_TOKEN allows this.",
-        )),
-    }
-}
-
-fn generation_reply(generation: u32) -> Reply {
-    Ok(JsonText::of(format!(r#"{{"generation":{generation}}}"#)))
-}
-
-/// `GET /api/namespaces/generation`
-pub async fn show_generation(request: RoutedRequest) -> Reply {
-    require_operator(&request)?;
-    generation_reply(request.hub.load_generation().await?)
-}
-
-/// `POST /api/namespaces/revoke`
-pub async fn revoke_namespace(request: RoutedRequest) -> Reply {
-    require_operator(&request)?;
-    generation_reply(request.hub.revoke_namespace().await?)
 }

@@ -1,20 +1,22 @@
 //! Routing in the stateless worker: authenticates a request, and either responds or selects the object of the namespace.
 //!
-//! Outside `/api` and `/cli`, an unknown path gets a 404. Inside, a request without a valid token gets a 401; any other error,
-//! also for an unknown path, is the object's response. A URL that parsers read differently ([`is_ambiguous`]) gets a 404
-//! everywhere: the object could get another path than the one whose token was checked.
+//! Outside `/api` and `/cli`, an unknown path gets a 404. Inside `/api` and `/cli`, a request without a valid token gets a 401. The
+//! object responds with all other errors, also for an unknown path. A URL that parsers read differently ([`is_ambiguous`]) always
+//! gets a 404, because the object could read another path than the path for which the worker checked the token.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{StatusCode, header};
+use subtle::ConstantTimeEq as _;
 
 use super::authentication::{Authentication, GenerateSecret, VerifiedToken};
 use super::cors::Cors;
 use super::devices::PairingStep;
+use super::edge_places::EdgePlaces;
 use super::error::ErrorResponse;
 use super::extract::needs_credential;
-use super::history::{HistoryRequest, Reader, read_messages};
+use super::history::{HistoryRequest, Reader};
 use super::query::Query;
 use super::response::{JsonText, Response, json_response};
 use crate::auth::jwt::JwtKey;
@@ -23,7 +25,8 @@ use crate::hub::base::error::Error;
 use crate::limits::{MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
 use crate::memory_budget::MemoryBudget;
 use crate::model::namespace::Namespace;
-use crate::store::memory::Memory;
+use crate::store::memory::ReadMemory;
+use crate::store::places::Databases;
 use crate::store::retry::Environment;
 use crate::store::{Database, DbError, Statement, query};
 
@@ -32,8 +35,11 @@ pub const PROTOCOL_VERSION: u32 = 1;
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Finds what the newest migration created.
-const FIND_NEWEST_MIGRATION: &str = "SELECT 1 FROM sqlite_master WHERE name = 'namespaces'";
+/// The path of the metrics, in the worker and in the object. An object gets this path only for [`Action::Metrics`].
+pub const METRICS_PATH: &str = "/metrics";
+
+/// Finds the table that the newest migration created.
+const FIND_NEWEST_MIGRATION: &str = "SELECT 1 FROM sqlite_master WHERE name = 'moved_namespaces'";
 
 /// How the worker determines the namespace of a CLI's socket (variable `NAMESPACE_ROUTING`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -84,12 +90,14 @@ pub enum Action {
     Respond(Response),
     /// `POST /api/auth`: read the body and call [`Authentication::sign_in`].
     Authenticate,
+    /// `POST /api/answers`: read the body, call `Edge::verify_answer`, and forward the request to the object of the namespace.
+    Answer,
     /// `GET /health?deep=1`: call [`Edge::check_database`].
     CheckDatabase,
     /// A request of a new device, which has no token: read the body and call `Edge::pair`.
     Pair(PairingStep),
-    /// Forward the request to the object, with the credential of its token if the path [needs it](needs_credential).
-    Object(Namespace, Option<Credential>),
+    /// Forward the request to the object, with its token if the path [needs the credential](needs_credential).
+    Object(Namespace, Option<VerifiedToken>),
     /// Call [`Edge::read_history`], or forward the request to the object, which has the same route.
     History(HistoryRequest),
     /// Open an event stream (SSE).
@@ -102,6 +110,8 @@ pub enum Action {
         /// Of the upgrade request's token, if it is valid for the namespace.
         credential: Option<Credential>,
     },
+    /// `GET /metrics`: of the object of a namespace, or else of this isolate.
+    Metrics(Option<Namespace>),
     /// Accept a CLI's WebSocket, and forward it when the CONNECT packet has named the namespace.
     BridgedCliSocket,
 }
@@ -112,8 +122,29 @@ pub struct Edge {
     pub cors: Cors,
     routing: Routing,
     pub(super) db: Arc<dyn Database>,
+    places: EdgePlaces,
     memory_budget: Arc<MemoryBudget>,
     environment: Arc<dyn Environment>,
+    metrics_token: Option<MetricsToken>,
+}
+
+/// The token of `GET /metrics` (variable `METRICS_TOKEN`).
+pub struct MetricsToken(String);
+
+impl MetricsToken {
+    /// The shortest token, in characters.
+    const MIN_CHARS: usize = 16;
+
+    pub fn parse(text: String) -> Result<Self, String> {
+        match text.chars().count() {
+            0..Self::MIN_CHARS => Err(format!("METRICS_TOKEN must have at least {} characters.", Self::MIN_CHARS)),
+            _ => Ok(Self(text)),
+        }
+    }
+
+    fn verify(&self, token: &str) -> bool {
+        self.0.as_bytes().ct_eq(token.as_bytes()).into()
+    }
 }
 
 impl Edge {
@@ -129,7 +160,18 @@ impl Edge {
         environment: Arc<dyn Environment>,
     ) -> Self {
         let authentication = Authentication::new(tokens, jwt, Arc::clone(&db), Arc::clone(&environment));
-        Self { authentication, cors, routing, db, memory_budget, environment }
+        let places = EdgePlaces::new(Databases::single(Arc::clone(&db)));
+        Self { authentication, cors, routing, db, places, memory_budget, environment, metrics_token: None }
+    }
+
+    /// Sets the token of `GET /metrics`; without it, the route does not exist.
+    pub fn with_metrics_token(self, metrics_token: Option<MetricsToken>) -> Self {
+        Self { metrics_token, ..self }
+    }
+
+    /// Sets the databases of a deployment with several databases. The first is the database that [`new`](Self::new) got.
+    pub fn with_databases(self, databases: Databases) -> Self {
+        Self { places: EdgePlaces::new(databases), ..self }
     }
 
     /// Decides how to handle a request. `generate_secret` is called when there is no secret for JWTs yet.
@@ -159,7 +201,9 @@ impl Edge {
                 require_method(head, &["GET", "HEAD"], || Action::CheckDatabase)
             }
             "/health" => require_method(head, &["GET", "HEAD"], || Action::Respond(health(""))),
+            METRICS_PATH => self.route_metrics(head),
             "/api/auth" => require_method(head, &["POST"], || Action::Authenticate),
+            "/api/answers" => require_method(head, &["POST"], || Action::Answer),
             "/api/devices" if !["GET", "HEAD"].contains(&head.method.as_str()) => {
                 require_method(head, &["GET", "HEAD", "POST"], || Action::Pair(PairingStep::Redeem))
             }
@@ -172,10 +216,16 @@ impl Edge {
                 let action = if head.is_upgrade { Action::WebSocket } else { Action::Sse };
                 require_method(head, &["GET"], || action(token))
             }
+            "/api/namespaces/databases" => {
+                self.verify_operator(head, now_ms)?;
+                let list = self.places.list().await.map_err(Error::from)?;
+                require_method(head, &["GET", "HEAD"], || Action::Respond(JsonText::of(list).into_response()))
+            }
             path if path.starts_with("/api/namespaces/") => {
-                let tokens = &self.authentication.access_tokens;
-                let namespace = bearer_token(head).and_then(|token| tokens.verify_operator(token));
-                Ok(Action::Object(namespace.ok_or_else(ErrorResponse::unauthorized)?, Some(Credential::Shared)))
+                let namespace = self.verify_operator(head, now_ms)?;
+                let credential = Credential::Shared;
+                let token = VerifiedToken { namespace: namespace.clone(), expires_at: None, credential, secret: None };
+                Ok(Action::Object(namespace, Some(token)))
             }
             _ if is_api => {
                 let token = self.verify_web_client(head, now_ms, generate_secret).await?;
@@ -190,12 +240,34 @@ impl Edge {
         }
     }
 
+    /// Returns the namespace of an operator's token.
+    fn verify_operator(&self, head: &RequestHead, now_ms: u64) -> Result<Namespace, ErrorResponse> {
+        let token = bearer_token(head).ok_or_else(ErrorResponse::unauthorized)?;
+        let namespace = self.authentication.access_tokens.verify_operator(token);
+        namespace.ok_or_else(|| self.authentication.refuse(&head.client, now_ms))
+    }
+
+    fn route_metrics(&self, head: &RequestHead) -> Result<Action, ErrorResponse> {
+        let expected = self.metrics_token.as_ref().ok_or_else(ErrorResponse::no_route)?;
+        let is_valid = bearer_token(head).is_some_and(|token| expected.verify(token));
+        if !is_valid {
+            return Err(ErrorResponse::unauthorized());
+        }
+        let query = Query::parse(&head.query)?;
+        let namespace = query.text("namespace")?.map(|name| {
+            let error = || Error::field("namespace", "Query parameter `namespace` must be the name of a namespace.");
+            Namespace::parse(name).ok_or_else(error)
+        });
+        let namespace = namespace.transpose()?;
+        require_method(head, &["GET"], || Action::Metrics(namespace))
+    }
+
     /// Reads a page of a session's messages, which needs only the database.
     pub async fn read_history(&self, request: &HistoryRequest, query: &str) -> Response {
         let HistoryRequest { namespace, reader, session } = request;
         let memory =
-            Memory::new(self.memory_budget.namespace_budget(namespace.as_ref()), Arc::clone(&self.environment));
-        let page = read_messages(&*self.db, &memory, *reader, (namespace, session), query).await;
+            ReadMemory::new(self.memory_budget.namespace_budget(namespace.as_ref()), Arc::clone(&self.environment));
+        let page = self.places.read_messages(&memory, *reader, (namespace, session), query).await;
         page.map(|page| JsonText::from(page).into_response())
             .unwrap_or_else(|error| ErrorResponse::from(error).into_response())
     }
@@ -220,14 +292,17 @@ impl Edge {
         self.authentication.verify(token, Some(&head.client), now_ms, Some(generate_secret)).await
     }
 
-    /// `GET /health?deep=1`: whether the database answers and has the newest migration. Waits while the query is retried.
+    /// `GET /health?deep=1`: whether each database answers and has the newest migration. Waits while a query is retried.
     pub async fn check_database(&self) -> Response {
-        let error = match query(&*self.db, Statement::new(FIND_NEWEST_MIGRATION, [])).await {
-            Ok(rows) if rows.is_empty() => DbError::NoSchema(String::new()),
-            Ok(_) => return health(r#","database":"ok""#),
-            Err(error) => error,
-        };
-        ErrorResponse::from(Error::from(error)).into_response()
+        for db in self.places.databases() {
+            let error = match query(&**db, Statement::new(FIND_NEWEST_MIGRATION, [])).await {
+                Ok(rows) if rows.is_empty() => DbError::NoSchema(String::new()),
+                Ok(_) => continue,
+                Err(error) => error,
+            };
+            return ErrorResponse::from(Error::from(error)).into_response();
+        }
+        health(r#","database":"ok""#)
     }
 
     async fn route_cli_socket(&self, head: &RequestHead, now_ms: u64) -> Result<Action, ErrorResponse> {
@@ -286,26 +361,25 @@ impl Edge {
 }
 
 /// Returns how long a body of the declared length takes at the slowest allowed pace, in milliseconds.
-pub fn longest_body_time_ms(declared: Option<u64>, max_bytes: u64) -> u32 {
-    let parts =
-        u32::try_from(declared.unwrap_or(max_bytes).min(max_bytes)).unwrap_or(u32::MAX).div_ceil(MIN_PROGRESS_BYTES);
-    parts.saturating_mul(PROGRESS_TIMEOUT_MS)
+pub fn longest_body_time_ms(declared_bytes: Option<u64>, max_bytes: u64) -> u32 {
+    let bytes = u32::try_from(declared_bytes.unwrap_or(max_bytes).min(max_bytes)).unwrap_or(u32::MAX);
+    bytes.div_ceil(MIN_PROGRESS_BYTES).saturating_mul(PROGRESS_TIMEOUT_MS)
 }
 
 /// Splits an absolute URL into host with port, path, and query.
 pub fn split_url(url: &str) -> (&str, &str, &str) {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let rest = rest.split('#').next().unwrap_or(rest);
-    let (location, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let without_scheme = url.split_once("://").map_or(url, |(_, without_scheme)| without_scheme);
+    let without_fragment = without_scheme.split('#').next().unwrap_or(without_scheme);
+    let (location, query) = without_fragment.split_once('?').unwrap_or((without_fragment, ""));
     match location.find('/').and_then(|slash| location.split_at_checked(slash)) {
         Some((host, path)) => (host, path, query),
         None => (location, "/", query),
     }
 }
 
-/// Whether another parser may find another path in the URL. The runtime gives the worker the URL as the client sent it, and
-/// resolves its dot segments when the worker forwards the request: `/api/../cli/sessions` would be checked as a path of web
-/// clients and handled as a path of CLIs. A `Host` with characters that no host name has could move the start of the path.
+/// Whether another parser may find another path in the URL. The runtime gives the worker the URL as the client sent it. The
+/// runtime resolves the dot segments when the worker forwards the request. So `/api/../cli/sessions` would be checked as a path
+/// of web clients, and handled as a path of CLIs. A `Host` with characters that no host name has could move the start of the path.
 fn is_ambiguous(head: &RequestHead) -> bool {
     let is_host_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
     head.path.contains('\\') || head.path.split('/').any(is_dot_segment) || !head.host.bytes().all(is_host_byte)
@@ -313,7 +387,7 @@ fn is_ambiguous(head: &RequestHead) -> bool {
 
 /// Whether a segment of a path is `.` or `..`, also percent-encoded.
 fn is_dot_segment(segment: &str) -> bool {
-    strip_dot(segment).is_some_and(|rest| rest.is_empty() || strip_dot(rest) == Some(""))
+    strip_dot(segment).is_some_and(|after_dot| after_dot.is_empty() || strip_dot(after_dot) == Some(""))
 }
 
 fn strip_dot(text: &str) -> Option<&str> {
@@ -322,12 +396,12 @@ fn strip_dot(text: &str) -> Option<&str> {
 
 /// Selects the worker for a request for message history, and the object for any other request under `/api` or `/cli`.
 fn route_to_object(head: &RequestHead, reader: Reader, token: VerifiedToken) -> Action {
-    let VerifiedToken { namespace, credential, .. } = token;
+    let namespace = token.namespace.clone();
     let root = if reader == Reader::Web { "/api/sessions/" } else { "/cli/sessions/" };
     let session = head.path.strip_prefix(root).and_then(|rest| rest.strip_suffix("/messages"));
     match session.filter(|id| !id.is_empty() && !id.contains(['/', '%']) && head.method == "GET") {
         Some(session) => Action::History(HistoryRequest { namespace, reader, session: session.to_owned() }),
-        None => Action::Object(namespace, needs_credential(&head.path).then_some(credential)),
+        None => Action::Object(namespace, needs_credential(&head.path).then_some(token)),
     }
 }
 

@@ -35,9 +35,8 @@ impl ErrorResponse {
 
     /// The response to a token whose credential was revoked.
     pub fn revoked(credential: &Credential) -> Self {
-        let message = "The token of this device was revoked. Add the device again.";
         match credential {
-            Credential::Device(_) => Self::new(StatusCode::UNAUTHORIZED, "device_revoked", message),
+            Credential::Device(_) => Error::DeviceRevoked.into(),
             Credential::Shared | Credential::Generation(_) => Self::unauthorized(),
         }
     }
@@ -80,6 +79,13 @@ impl ErrorResponse {
         )
     }
 
+    /// The response of a namespace that is being imported, moved or deleted.
+    pub fn namespace_closed() -> Self {
+        Self::hub_unavailable(
+            "The operator imports, moves or deletes this namespace. Try again later. If the operator's command was interrupted, it must be run again.",
+        )
+    }
+
     pub fn hub_unavailable(message: impl Into<String>) -> Self {
         let response = Self::new(StatusCode::SERVICE_UNAVAILABLE, "hub_unavailable", message);
         Self { retry_after: Some(1), ..response }
@@ -117,6 +123,13 @@ impl From<Error> for ErrorResponse {
             Error::NotFound(Kind::Subscription) => (StatusCode::NOT_FOUND, "subscription_not_found"),
             Error::NotFound(Kind::Request) => (StatusCode::NOT_FOUND, "request_not_found"),
             Error::NotFound(Kind::Device) => (StatusCode::NOT_FOUND, "device_not_found"),
+            Error::InvalidAnswerToken => (StatusCode::UNAUTHORIZED, "invalid_answer_token"),
+            Error::AnswerTokenExpired => (StatusCode::GONE, "answer_token_expired"),
+            Error::AnswerTokenUsed => (StatusCode::GONE, "answer_token_used"),
+            Error::RequestChanged => (StatusCode::CONFLICT, "request_changed"),
+            Error::Unsubscribed => (StatusCode::GONE, "push_unsubscribed"),
+            Error::DeviceRevoked => (StatusCode::UNAUTHORIZED, "device_revoked"),
+            Error::NotFound(Kind::HeldMessage) => (StatusCode::NOT_FOUND, "held_message_not_found"),
             Error::UnknownCode => (StatusCode::NOT_FOUND, "unknown_code"),
             Error::PairingDenied => (StatusCode::FORBIDDEN, "request_denied"),
             Error::AlreadyDecided => (StatusCode::CONFLICT, "already_decided"),
@@ -129,6 +142,8 @@ impl From<Error> for ErrorResponse {
             Error::InvalidPath { .. } => (StatusCode::BAD_REQUEST, "invalid_path"),
             Error::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
             Error::SessionInactive | Error::CliAway | Error::CliNotAlive => (StatusCode::CONFLICT, "session_inactive"),
+            Error::AttachmentsNotHeld => (StatusCode::CONFLICT, "attachments_not_held"),
+            Error::TooManyHeldMessages => (StatusCode::CONFLICT, "too_many_held_messages"),
             Error::CliUnreachable(_) | Error::MethodNotRegistered(_) => {
                 (StatusCode::SERVICE_UNAVAILABLE, "cli_unreachable")
             }
@@ -138,11 +153,16 @@ impl From<Error> for ErrorResponse {
             Error::ResumeUnavailable => (StatusCode::CONFLICT, "resume_unavailable"),
             Error::ResumeFailed => (StatusCode::GATEWAY_TIMEOUT, "resume_failed"),
             Error::ModeNotApplied(_) => (StatusCode::CONFLICT, "mode_not_applied"),
+            Error::OptionNotApplied(_) => (StatusCode::CONFLICT, "option_not_applied"),
+            Error::NotQueued => (StatusCode::CONFLICT, "not_queued"),
             Error::PathCheckFailed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "check_failed"),
             Error::UploadFailed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "upload_failed"),
             Error::UploadStalled | Error::UploadTooSlow => (StatusCode::REQUEST_TIMEOUT, "upload_stalled"),
             Error::SessionActive | Error::CliConnected => (StatusCode::CONFLICT, "session_active"),
             Error::TooManySessions(_) => (StatusCode::CONFLICT, "too_many_sessions"),
+            Error::NamespaceNotEmpty => (StatusCode::CONFLICT, "namespace_not_empty"),
+            Error::StorageFull => (StatusCode::CONFLICT, "storage_full"),
+            Error::TooManyMessages { .. } => (StatusCode::TOO_MANY_REQUESTS, "too_many_messages"),
             Error::VersionConflict { .. } => (StatusCode::CONFLICT, "version_conflict"),
             Error::Unavailable(_) | Error::DatabaseRejected => (StatusCode::SERVICE_UNAVAILABLE, "hub_unavailable"),
             Error::RenameFailed => (StatusCode::INTERNAL_SERVER_ERROR, "rename_failed"),
@@ -155,7 +175,10 @@ impl From<Error> for ErrorResponse {
             Error::InvalidPath { field, .. } | Error::ModeForbidden(field) => Some((*field).to_owned()),
             _ => None,
         };
-        let retry_after = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1);
+        let retry_after = match error {
+            Error::TooManyMessages { wait_ms } => u32::try_from(wait_ms.div_ceil(1000)).ok(),
+            _ => (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1),
+        };
         Self { status, code, message, field, retry_after, allow: None }
     }
 }

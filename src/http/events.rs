@@ -10,10 +10,10 @@ use super::response::{JsonText, Reply};
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
 use crate::hub::base::peers::subscription::{Format, Subscription};
-use crate::hub::sessions::load::Details;
+use crate::hub::sessions::load::RelatedRows;
 use crate::wire::field_types::keyword;
 
-/// The longest name of a device, in bytes.
+/// The longest `device` of a request, in bytes.
 const MAX_DEVICE_BYTES: usize = 64;
 
 /// A valid request for the event stream.
@@ -37,12 +37,12 @@ pub async fn parse_request(
     let machine = query.text("machineId")?.map(str::to_owned);
     if let Some(id) = &session {
         // A session that is being merged is accepted: the stream delivers the result of the merge.
-        hub.load_session_unlocked(id, Details::None).await?;
+        hub.load_session_during_merge(id, RelatedRows::None).await?;
     }
     if let Some(id) = &machine {
         hub.load_machine(id).await?;
     }
-    let reported_visible = match query.text("visibility")? {
+    let is_reported_visible = match query.text("visibility")? {
         Some("visible") => true,
         None | Some("hidden") => false,
         Some(_) => {
@@ -54,11 +54,11 @@ pub async fn parse_request(
     let last_event_id = hub.newer_event_id(last_event_id, query.text("lastEventId")?.map(str::to_owned));
     hub.load_missed_events(last_event_id.as_deref()).await?;
     let subscription =
-        Subscription { receives_all, session, machine, reported_visible, device, format, ..Subscription::default() };
+        Subscription { receives_all, session, machine, is_reported_visible, device, format, ..Subscription::default() };
     Ok(EventsRequest { subscription, last_event_id })
 }
 
-/// Checks the name of a device. An empty name counts as absent.
+/// Checks the `device` of a request, the id that a client has for its device. An empty id counts as absent.
 pub fn parse_device(device: Option<String>) -> Result<Option<String>, Error> {
     match device {
         Some(name) if name.len() > MAX_DEVICE_BYTES => {

@@ -1,7 +1,7 @@
 //! The request of a handler: the only way to access a session, a machine, a body or a query.
 //!
-//! A handler calls the methods in the order of the checks. If a request has several errors, the response is the first of 503,
-//! 404, 403 and 400.
+//! A handler calls the methods in the order of checks of PROTOCOL.md: first the id in the path (503, 404, 403), then the query or the
+//! body (400). So a request with several errors gets the first of these.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use serde::de::DeserializeOwned;
 
 use super::error::ErrorResponse;
 use super::query::Query;
-use crate::auth::token::Credential;
+use crate::auth::token::{Credential, SecretId};
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
 use crate::hub::base::ports::UploadBody;
-use crate::hub::sessions::load::Details;
+use crate::hub::sessions::load::RelatedRows;
 use crate::hub::workspace::files::Workspace;
 use crate::limits::MAX_BODY_BYTES;
 use crate::push::endpoint::Endpoint;
@@ -32,7 +32,8 @@ pub fn is_upload(method: &str, path: &str) -> bool {
     method == "POST" && path.starts_with("/api/sessions/") && path.ends_with("/upload")
 }
 
-/// Whether the handlers of a path use the credential of the token. The extensions of the request contain it then.
+/// Whether the handlers of a path use the credential that the token was made from. If they do, the extensions of the request contain
+/// the credential.
 pub fn needs_credential(path: &str) -> bool {
     ["/api/devices", "/api/push/", "/api/namespaces/"].iter().any(|root| path.starts_with(root))
 }
@@ -70,7 +71,7 @@ impl RoutedRequest {
     pub fn load_session(&self) -> BoxFuture<'_, Result<String, ErrorResponse>> {
         Box::pin(async move {
             let id = self.param("id")?;
-            self.hub.load_session_unlocked(&id, Details::None).await?;
+            self.hub.load_session_during_merge(&id, RelatedRows::None).await?;
             Ok(id)
         })
     }
@@ -78,11 +79,12 @@ impl RoutedRequest {
     /// Loads the session of the request like [`load_session`](Self::load_session), for a new message. If the body has a local id,
     /// also loads the local ids of the session.
     pub fn load_session_for_message(&self) -> BoxFuture<'_, Result<String, ErrorResponse>> {
-        // Parsing the body here would release its memory before the wait. A key with an escape sequence costs a further query.
+        // The body is searched, not parsed: parsing would end the reservation of its memory, and the parsed copy would stay in memory
+        // during the wait for the database. If the key has an escape sequence, the handler reads the local ids with a further query.
         match str::from_utf8(self.request.body()).is_ok_and(|body| body.contains(r#""localId""#)) {
             true => Box::pin(async move {
                 let id = self.param("id")?;
-                self.hub.load_session_unlocked(&id, Details::LocalIds).await?;
+                self.hub.load_session_during_merge(&id, RelatedRows::LocalIds).await?;
                 Ok(id)
             }),
             false => self.load_session(),
@@ -117,7 +119,8 @@ impl RoutedRequest {
         Ok(parse_body(&self.take_bytes()?)?)
     }
 
-    /// Refuses the body `null`, for a handler that itself checks that a field is present.
+    /// Refuses the body `null`, which [`take_json`](Self::take_json) accepts if no field of its type is required. For a handler that
+    /// itself checks that a field is present.
     pub fn refuse_null_body(&self) -> Result<(), ErrorResponse> {
         Ok(refuse_null(self.request.body())?)
     }
@@ -143,8 +146,13 @@ impl RoutedRequest {
         self.request.extensions().get()
     }
 
-    /// Refuses a credential that was revoked, although the worker still believes it: it must not make another token, or a push
-    /// subscription, which would remain.
+    /// Returns the id of the access secret that the token was made from; `None` for a device, or if the worker did not send it.
+    pub fn secret(&self) -> Option<&SecretId> {
+        self.request.extensions().get()
+    }
+
+    /// Refuses a revoked credential, which a worker may still have in its cache. A token or a push subscription that is created with
+    /// the credential would outlive the revocation.
     pub fn refuse_revoked(&self) -> Result<(), ErrorResponse> {
         match self.credential().filter(|credential| self.hub.is_revoked(credential)) {
             Some(credential) => Err(ErrorResponse::revoked(credential)),
@@ -181,7 +189,7 @@ pub fn parse_body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
         .map_err(|_| Error::InvalidBody("It is not valid UTF-8. Encode it as UTF-8.".into()))?;
     match text.trim() {
         "" => read_object("{}"),
-        // An error about a missing field would hide that the body is not an object.
+        // If a field is required, the error must be that the body is not an object, not that the field is missing.
         "null" => read_object("{}").or_else(|_| read_object(text)),
         _ => read_object(text),
     }

@@ -9,10 +9,10 @@ use crate::limits::MAX_BYTES_WITHOUT_EXCERPT;
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
 use crate::store::history::{Page, PageRange, read_page};
-use crate::store::memory::Memory;
+use crate::store::memory::ReadMemory;
 use crate::store::{Database, Found};
 
-/// The kind of client that reads the history. It determines the default page and the format of the response.
+/// The kind of client that reads the history, which determines the default page and the format of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reader {
     /// The newest page by default; the response is `{messages, hasMore, page}`.
@@ -32,7 +32,7 @@ pub struct HistoryRequest {
 /// Reads a page of a session's messages.
 pub async fn read_messages(
     db: &dyn Database,
-    memory: &Memory,
+    memory: &ReadMemory,
     reader: Reader,
     (namespace, session): (&Namespace, &str),
     query: &str,
@@ -44,7 +44,7 @@ pub async fn read_messages(
         .map_or((PageRange::Before(None), 1, false), |request| (request.range, request.limit, request.has_excerpts));
     let max_bytes = excerpts.then_some(MAX_BYTES_WITHOUT_EXCERPT);
     match read_page(db, memory, (namespace, session), range, limit, max_bytes).await? {
-        Found::Owned(page) => request.map(|request| request.response(reader, page)),
+        Found::InNamespace(page) => request.map(|request| request.response(reader, page)),
         Found::Foreign => Err(Error::Forbidden(Kind::Session)),
         Found::Missing => Err(Error::NotFound(Kind::Session)),
     }

@@ -1,10 +1,15 @@
-//! `POST /api/sessions/:id/{abort,switch,resume,archive,permission-mode,model}`.
+//! `POST /api/sessions/:id/{abort,switch,resume,archive,permission-mode,model,options,fork}`.
 
 use serde::{Deserialize, Serialize};
 
 use super::extract::RoutedRequest;
+use super::machines::{SessionType, check_worktree};
 use super::response::{JsonText, Reply};
+use crate::hub::base::error::Error;
+use crate::hub::sessions::fork::ForkPoint;
 use crate::hub::sessions::modes::Setting;
+use crate::model::json::{Json, MAX_SAFE_INTEGER};
+use crate::wire::field_types::{optional_keyword, scalar};
 
 #[derive(Deserialize)]
 pub struct ReasonBody {
@@ -19,6 +24,23 @@ pub struct PermissionModeBody {
 #[derive(Deserialize)]
 pub struct ModelBody {
     model: String,
+}
+
+#[derive(Deserialize)]
+pub struct OptionBody {
+    id: String,
+    /// A value of the option's choices, or a boolean.
+    value: Json,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ForkBody {
+    #[serde(deserialize_with = "scalar")]
+    seq: u64,
+    #[serde(default, deserialize_with = "optional_keyword")]
+    session_type: Option<SessionType>,
+    worktree_name: Option<String>,
 }
 
 pub async fn abort(mut request: RoutedRequest) -> Reply {
@@ -66,4 +88,28 @@ pub async fn set_model(mut request: RoutedRequest) -> Reply {
     let body: ModelBody = request.take_json()?;
     request.hub.set_mode(&id, Setting::Model(body.model)).await?;
     Ok(JsonText::ok())
+}
+
+/// Sets an option that the agent advertises in the session's `metadata.options`.
+pub async fn set_option(mut request: RoutedRequest) -> Reply {
+    let id = request.load_session().await?;
+    let OptionBody { id: option, value } = request.take_json()?;
+    if value.text().starts_with(['{', '[', 'n']) {
+        return Err(Error::field("value", "Field `value` must be a string, a number or a boolean.").into());
+    }
+    request.hub.set_option(&id, &option, &value).await?;
+    Ok(JsonText::ok())
+}
+
+/// Starts a session with the history of this session up to a message. A failure of the machine is a result with status 200.
+pub async fn fork(mut request: RoutedRequest) -> Reply {
+    let id = request.load_session().await?;
+    let body: ForkBody = request.take_json()?;
+    if body.seq > MAX_SAFE_INTEGER {
+        return Err(Error::field("seq", format!("Field `seq` must be an integer from 0 to {MAX_SAFE_INTEGER}.")).into());
+    }
+    check_worktree(body.session_type, body.worktree_name.as_deref())?;
+    let session_type = body.session_type.map(SessionType::as_str);
+    let point = ForkPoint { seq: body.seq, session_type, worktree_name: body.worktree_name };
+    Ok(JsonText::serialize(&request.hub.fork(&id, &point).await?))
 }

@@ -1,11 +1,14 @@
-//! `/api/machines`: the online machines, spawning sessions on them, and checking paths.
+//! `/api/machines`: the online machines, spawning sessions on them, their directories, and the sessions that their agents know.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
 use crate::hub::base::error::Error;
 use crate::hub::machines::spawn::SpawnParams;
+use crate::model::json::{Json, JsonObject};
+use crate::model::method::Method;
+use crate::model::owner::Owner;
 use crate::wire::field_types::{List, optional_keyword, optional_scalar};
 
 /// How many paths one `POST /api/machines/:id/paths/exists` checks (PROTOCOL-WEB.md "Machines").
@@ -31,13 +34,30 @@ pub struct SpawnBody {
     #[serde(default, deserialize_with = "optional_keyword")]
     session_type: Option<SessionType>,
     worktree_name: Option<String>,
+    branch: Option<String>,
+    options: Option<Json>,
 }
 
 #[derive(Deserialize, Clone, Copy, PartialEq)]
 #[serde(rename_all = "lowercase")]
-enum SessionType {
+pub enum SessionType {
     Simple,
     Worktree,
+}
+
+impl SessionType {
+    pub fn as_str(self) -> &'static str {
+        if self == Self::Simple { "simple" } else { "worktree" }
+    }
+}
+
+/// Refuses a worktree without a name.
+pub fn check_worktree(session_type: Option<SessionType>, name: Option<&str>) -> Result<(), Error> {
+    if session_type == Some(SessionType::Worktree) && name.is_none_or(|name| name.trim().is_empty()) {
+        let message = "Field `worktreeName` is required when `sessionType` is `worktree`.";
+        return Err(Error::field("worktreeName", message));
+    }
+    Ok(())
 }
 
 pub async fn spawn(mut request: RoutedRequest) -> Reply {
@@ -46,20 +66,19 @@ pub async fn spawn(mut request: RoutedRequest) -> Reply {
     if body.directory.trim().is_empty() {
         return Err(Error::field("directory", "Field `directory` must not be empty.").into());
     }
-    let has_name = body.worktree_name.as_ref().is_some_and(|name| !name.trim().is_empty());
-    if body.session_type == Some(SessionType::Worktree) && !has_name {
-        let message = "Field `worktreeName` is required when `sessionType` is `worktree`.";
-        return Err(Error::field("worktreeName", message).into());
+    check_worktree(body.session_type, body.worktree_name.as_deref())?;
+    if body.options.as_ref().is_some_and(|options| !options.is_object()) {
+        return Err(Error::field("options", "Field `options` must be an object.").into());
     }
     let params = SpawnParams {
         directory: body.directory,
         agent: body.agent.unwrap_or_else(|| request.hub.config.vocabulary.default_agent().to_owned()),
         model: body.model,
         yolo: body.yolo,
-        session_type: body
-            .session_type
-            .map(|session_type| if session_type == SessionType::Simple { "simple" } else { "worktree" }),
+        session_type: body.session_type.map(SessionType::as_str),
         worktree_name: body.worktree_name,
+        branch: body.branch,
+        options: body.options,
     };
     Ok(JsonText::serialize(&request.hub.spawn_session(&id, &params).await?))
 }
@@ -77,4 +96,49 @@ pub async fn check_paths(mut request: RoutedRequest) -> Reply {
         return Err(Error::field("paths", format!("Field `paths` must have 1 to {MAX_PATHS} paths.")).into());
     }
     Ok(JsonText::of(request.hub.check_paths(&id, &paths).await?))
+}
+
+/// `GET /api/machines/:id/directory?path=`: the folders of a directory. Without `path`, the directories that the machine serves.
+pub async fn list_directory(request: RoutedRequest) -> Reply {
+    forward_query(request, Method::ListDirectory, &["path"]).await
+}
+
+/// `GET /api/machines/:id/branches?path=`.
+pub async fn list_branches(request: RoutedRequest) -> Reply {
+    forward_query(request, Method::ListBranches, &["path"]).await
+}
+
+/// `GET /api/machines/:id/agent-sessions?agent=&directory=&cursor=`.
+pub async fn list_agent_sessions(request: RoutedRequest) -> Reply {
+    forward_query(request, Method::ListAgentSessions, &["agent", "directory", "cursor"]).await
+}
+
+#[derive(Deserialize, Serialize)]
+pub struct ImportBody {
+    agent: String,
+    /// The agent's id of the session.
+    id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    directory: Option<String>,
+}
+
+/// `POST /api/machines/:id/agent-sessions`: stores an agent's session in the hub.
+pub async fn import_agent_session(mut request: RoutedRequest) -> Reply {
+    let machine = Owner::Machine(request.load_machine().await?);
+    let body: ImportBody = request.take_json()?;
+    let params = Json::of(&body);
+    Ok(JsonText::of(request.hub.call_or_failure(&machine, Method::ImportAgentSession, params.text()).await))
+}
+
+/// Calls a method of the runner with parameters of the query. Returns the runner's response unchanged.
+async fn forward_query(request: RoutedRequest, method: Method, names: &[&str]) -> Reply {
+    let machine = Owner::Machine(request.load_machine().await?);
+    let query = request.query()?;
+    let mut values = Vec::new();
+    for name in names {
+        values.extend(query.text(name)?.map(|value| (*name, Json::of(value))));
+    }
+    let mut params = JsonObject::default();
+    values.iter().for_each(|(name, value)| params.push(name, value.raw()));
+    Ok(JsonText::of(request.hub.call_or_failure(&machine, method, params.to_json().text()).await))
 }

@@ -1,14 +1,16 @@
-//! `POST /api/sessions/:id/messages`.
+//! `POST /api/sessions/:id/messages`, and the messages that wait until the CLI is back.
 
 use serde::{Deserialize, Serialize};
 
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
 use crate::hub::base::error::Error;
-use crate::hub::sessions::messages::Draft;
+use crate::hub::sessions::drafts::{Added, Draft};
 use crate::limits::MAX_TEXT_BYTES;
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
-use crate::wire::field_types::{List, Object, scalar};
+use crate::model::message::HeldMessage;
+use crate::store::messages::MessageRef;
+use crate::wire::field_types::{List, Object, optional_scalar, scalar};
 use crate::wire::fields::read_lenient_text;
 
 #[derive(Deserialize)]
@@ -17,6 +19,8 @@ pub struct SendBody {
     text: Option<Json>,
     local_id: Option<String>,
     attachments: Option<List<Object<Attachment>>>,
+    #[serde(default, deserialize_with = "optional_scalar")]
+    hold: Option<bool>,
 }
 
 /// A file that was uploaded before.
@@ -68,6 +72,44 @@ struct SentMessage {
     created_at: u64,
 }
 
+#[derive(Serialize)]
+struct HoldResult {
+    ok: bool,
+    held: bool,
+    message: HeldIds,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HeldIds {
+    local_id: String,
+    created_at: u64,
+}
+
+/// The part of a message's content that the list of held messages shows.
+#[derive(Deserialize)]
+struct HeldRecord {
+    content: HeldContent,
+}
+
+#[derive(Deserialize)]
+struct HeldContent {
+    text: String,
+}
+
+#[derive(Serialize)]
+struct HeldList {
+    messages: Vec<ListedHeldMessage>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ListedHeldMessage {
+    local_id: String,
+    text: String,
+    created_at: u64,
+}
+
 /// `POST /api/sessions/:id/messages`. For a known `localId` the response has the existing message.
 pub async fn send(mut request: RoutedRequest) -> Reply {
     let id = request.load_session_for_message().await?;
@@ -89,6 +131,7 @@ pub async fn send(mut request: RoutedRequest) -> Reply {
         return Err(Error::field(&field, format!("Field `{field}` must be at most {MAX_SAFE_INTEGER}.")).into());
     }
     let attachments = Some(attachments).filter(|list| !list.is_empty());
+    let (hold, has_attachments) = (body.hold == Some(true), attachments.is_some());
     if text.is_empty() && attachments.is_none() {
         return Err(Error::field("text", "Field `text` is required unless `attachments` are sent.").into());
     }
@@ -101,8 +144,37 @@ pub async fn send(mut request: RoutedRequest) -> Reply {
         meta: Meta { sent_from: "web" },
     };
     let draft = Draft::of_web_client(id, body.local_id, Json::of(&record));
+    let draft = if hold && !has_attachments { draft.hold_if_inactive() } else { draft };
     let local_id = draft.local_id().map(str::to_owned);
-    let message = request.hub.send_message(draft).await?;
-    let message = SentMessage { id: message.id, seq: message.seq, local_id, created_at: message.created_at };
-    Ok(JsonText::serialize(&SendResult { ok: true, message }))
+    let added = request.hub.send_message(draft).await.map_err(|error| match error {
+        Error::SessionInactive | Error::CliNotAlive if hold && has_attachments => Error::AttachmentsNotHeld,
+        error => error,
+    })?;
+    Ok(match added {
+        Added::Stored(MessageRef { id, seq, created_at }) => {
+            JsonText::serialize(&SendResult { ok: true, message: SentMessage { id, seq, local_id, created_at } })
+        }
+        Added::Held(HeldMessage { local_id, created_at, .. }) => {
+            JsonText::serialize(&HoldResult { ok: true, held: true, message: HeldIds { local_id, created_at } })
+        }
+    })
+}
+
+/// `GET /api/sessions/:id/held-messages`.
+pub async fn list_held(request: RoutedRequest) -> Reply {
+    let id = request.load_session().await?;
+    let held = request.hub.list_held(&id).await?;
+    let listed = |HeldMessage { local_id, created_at, content }: HeldMessage| {
+        let text = content.read::<HeldRecord>().map_or_else(String::new, |record| record.content.text);
+        ListedHeldMessage { local_id, text, created_at }
+    };
+    Ok(JsonText::serialize(&HeldList { messages: held.into_iter().map(listed).collect() }))
+}
+
+/// `DELETE /api/sessions/:id/held-messages/:localId`.
+pub async fn cancel_held(mut request: RoutedRequest) -> Reply {
+    request.discard_body();
+    let (id, local_id) = (request.load_session().await?, request.param("localId")?);
+    request.hub.cancel_held(&id, &local_id).await?;
+    Ok(JsonText::ok())
 }

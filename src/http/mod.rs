@@ -5,6 +5,7 @@
 //! [`extract`], which enforces that they belong to the namespace.
 //! Source: docs/openapi.yaml, PROTOCOL.md "Basics".
 
+pub mod answers;
 pub mod authentication;
 pub mod cli;
 pub mod client_address;
@@ -12,22 +13,28 @@ pub mod config;
 pub mod cors;
 pub mod devices;
 pub mod edge;
+mod edge_places;
 pub mod error;
 pub mod events;
 pub mod extract;
 pub mod history;
+pub mod inbox;
 pub mod lifecycle;
 pub mod machines;
 pub mod messages;
+pub mod namespaces;
 pub mod pairing;
 pub mod permissions;
 pub mod placement;
 pub mod push;
 pub mod query;
+pub mod queue;
 pub mod response;
 pub mod sessions;
+pub mod status;
 pub mod uploads;
 pub mod workspace;
+mod wrong_tokens;
 
 use std::sync::Arc;
 
@@ -53,21 +60,35 @@ macro_rules! routes {
     };
 }
 
+/// The prefix of the only routes that a closed namespace serves.
+const NAMESPACES_PREFIX: &str = "/api/namespaces/";
+
 /// The routes of the object. The worker answers `GET .../messages` itself, and forwards it only when the database is slow.
 const ROUTES: &[Route] = routes! {
     GET "/api/config" => config::show,
+    GET "/api/status" => status::show,
     GET "/api/sessions" => sessions::list,
+    GET "/api/inbox" => inbox::list,
     GET "/api/sessions/{id}" => sessions::show,
     PATCH "/api/sessions/{id}" => sessions::change,
     DELETE "/api/sessions/{id}" => sessions::delete,
     GET "/api/sessions/{id}/messages" => history::list_for_web,
     POST "/api/sessions/{id}/messages" => messages::send,
+    GET "/api/sessions/{id}/held-messages" => messages::list_held,
+    DELETE "/api/sessions/{id}/held-messages/{localId}" => messages::cancel_held,
+    POST "/api/sessions/{id}/seen" => sessions::mark_seen,
     POST "/api/sessions/{id}/abort" => lifecycle::abort,
     POST "/api/sessions/{id}/switch" => lifecycle::switch,
     POST "/api/sessions/{id}/resume" => lifecycle::resume,
     POST "/api/sessions/{id}/archive" => lifecycle::archive,
     POST "/api/sessions/{id}/permission-mode" => lifecycle::set_permission_mode,
     POST "/api/sessions/{id}/model" => lifecycle::set_model,
+    POST "/api/sessions/{id}/options" => lifecycle::set_option,
+    POST "/api/sessions/{id}/fork" => lifecycle::fork,
+    POST "/api/sessions/{id}/queue" => queue::reorder,
+    PATCH "/api/sessions/{id}/queue/{seq}" => queue::edit,
+    DELETE "/api/sessions/{id}/queue/{seq}" => queue::cancel,
+    POST "/api/sessions/{id}/queue/{seq}/send" => queue::send_now,
     POST "/api/sessions/{id}/permissions/{requestId}/approve" => permissions::approve,
     POST "/api/sessions/{id}/permissions/{requestId}/deny" => permissions::deny,
     POST "/api/sessions/{id}/permissions/approve" => permissions::approve_by_body,
@@ -88,25 +109,55 @@ const ROUTES: &[Route] = routes! {
     GET "/api/machines/{id}" => machines::show,
     POST "/api/machines/{id}/spawn" => machines::spawn,
     POST "/api/machines/{id}/paths/exists" => machines::check_paths,
+    GET "/api/machines/{id}/directory" => machines::list_directory,
+    GET "/api/machines/{id}/branches" => machines::list_branches,
+    GET "/api/machines/{id}/agent-sessions" => machines::list_agent_sessions,
+    POST "/api/machines/{id}/agent-sessions" => machines::import_agent_session,
     POST "/api/visibility" => events::set_visibility,
     GET "/api/push/vapid-public-key" => push::show_public_key,
     POST "/api/push/subscribe" => push::subscribe,
     DELETE "/api/push/subscribe" => push::unsubscribe,
     GET "/api/push/log" => push::show_log,
+    POST "/api/answers" => answers::answer,
     GET "/api/devices" => devices::list,
     POST "/api/devices/codes" => devices::create_code,
     GET "/api/devices/requests/{code}" => devices::show_request,
     POST "/api/devices/requests/{code}" => devices::decide_request,
     PATCH "/api/devices/{id}" => devices::rename,
     DELETE "/api/devices/{id}" => devices::revoke,
-    GET "/api/namespaces/generation" => devices::show_generation,
-    POST "/api/namespaces/revoke" => devices::revoke_namespace,
+    GET "/api/namespaces/generation" => namespaces::show_generation,
+    POST "/api/namespaces/revoke" => namespaces::revoke,
+    GET "/api/namespaces/export" => namespaces::export,
+    POST "/api/namespaces/import" => namespaces::import,
+    POST "/api/namespaces/delete" => namespaces::delete,
+    POST "/api/namespaces/move" => namespaces::relocate,
     POST "/cli/sessions" => cli::get_or_create_session,
     GET "/cli/sessions/{id}" => sessions::show,
     GET "/cli/sessions/{id}/messages" => history::list_for_cli,
     POST "/cli/machines" => cli::register_machine,
     GET "/cli/machines/{id}" => machines::show,
 };
+
+/// The routes that the worker answers itself.
+const WORKER_ROUTES: [&str; 12] = [
+    "/health",
+    "/metrics",
+    "/api/auth",
+    "/api/events",
+    "/api/devices/requests",
+    "/api/devices/requests/token",
+    "/api/namespaces/generation",
+    "/api/namespaces/revoke",
+    "/api/namespaces/databases",
+    "/socket.io",
+    "/socket.io/",
+    "/api/answers",
+];
+
+/// Returns the paths of all routes in lines, with parameters in braces.
+pub fn route_patterns() -> String {
+    ROUTES.iter().map(|route| route.path).chain(WORKER_ROUTES).collect::<Vec<_>>().join("\n")
+}
 
 /// Handles a request, and reserves memory for a large response.
 pub async fn respond(hub: &Arc<Hub>, request: http::Request<Bytes>) -> Response {
@@ -134,6 +185,9 @@ fn route(hub: &Arc<Hub>, request: http::Request<Bytes>) -> Result<BoxFuture<'sta
             let params = decode_params(params)?;
             let request = RoutedRequest::new(Arc::clone(hub), request, params);
             request.refuse_revoked()?;
+            if hub.is_closed() && !route.path.starts_with(NAMESPACES_PREFIX) {
+                return Err(ErrorResponse::namespace_closed());
+            }
             return Ok((route.handle)(request));
         }
         allow.push(if route.method == Method::GET { "GET,HEAD" } else { route.method.as_str() });

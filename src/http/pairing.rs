@@ -39,18 +39,18 @@ impl Edge {
                     let code = required("code", body.code.as_deref())?;
                     let (name, kind) = body.device()?;
                     let code = Code::parse(code).filter(|code| !code.is_request()).ok_or(Error::UnknownCode)?;
-                    self.claim(code.selector(), &code.hash(), &random, (&name, kind), now_ms).await
+                    self.claim_token(code.selector(), &code.hash(), &random, (&name, kind), now_ms).await
                 }
                 PairingStep::Request => {
                     let (name, kind) = body.device()?;
-                    self.request(&head.host, &random, (&name, kind), now_ms).await
+                    self.create_request(&head.host, &random, (&name, kind), now_ms).await
                 }
                 PairingStep::Poll => {
                     let secret = required("secret", body.secret)?;
                     if secret.len() != SECRET_LEN {
                         return Err(Error::UnknownCode.into());
                     }
-                    self.claim("", &hash(&secret), &random, ("", ""), now_ms).await
+                    self.claim_token("", &hash(&secret), &random, ("", ""), now_ms).await
                 }
             }
         }
@@ -58,7 +58,14 @@ impl Edge {
         to_response(reply)
     }
 
-    async fn claim(&self, selector: &str, claim_hash: &str, random: &str, device: (&str, &str), now: u64) -> Reply {
+    async fn claim_token(
+        &self,
+        selector: &str,
+        claim_hash: &str,
+        random: &str,
+        device: (&str, &str),
+        now: u64,
+    ) -> Reply {
         let token = format!("{DEVICE_TOKEN_PREFIX}{random}");
         let (name, kind) = device;
         let new = NewClaim { selector, claim_hash, token_hash: &hash(&token), name, kind };
@@ -76,7 +83,7 @@ impl Edge {
         Err(error.into())
     }
 
-    async fn request(&self, host: &str, secret: &str, device: (&str, &str), now: u64) -> Reply {
+    async fn create_request(&self, host: &str, secret: &str, device: (&str, &str), now: u64) -> Reply {
         let (name, kind) = (Some(device.0), Some(device.1));
         let mut inserted = None;
         for attempt in 0..MAX_CODE_ATTEMPTS {

@@ -1,15 +1,15 @@
-//! Where the objects of the namespaces run: the variables `HUB_JURISDICTION` and `HUB_LOCATION`.
+//! Where the Durable Objects of the namespaces run: the variables `HUB_JURISDICTION` and `HUB_LOCATION`.
 
-/// The jurisdictions to which the platform restricts objects.
+/// The jurisdictions to which the platform restricts Durable Objects.
 const JURISDICTIONS: [&str; 3] = ["eu", "fedramp", "us"];
 
-/// The regions near which the platform creates objects (location hints).
+/// The regions near which the platform creates Durable Objects (location hints).
 const LOCATIONS: [&str; 9] = ["wnam", "enam", "sam", "weur", "eeur", "apac", "oc", "afr", "me"];
 
-/// Where the objects of the namespaces run. With an empty text, the platform chooses.
+/// Where the Durable Objects of the namespaces run. An empty field leaves the choice to the platform.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Placement {
-    /// Part of the id of an object: with another jurisdiction, a namespace has another object.
+    /// Part of the id of a Durable Object. After a change of the jurisdiction, each namespace gets a new object instead of its old one.
     pub jurisdiction: String,
     /// Has an effect only when an object is created.
     pub location: String,
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_place_is_an_error_that_lists_the_known_ones() {
+    fn an_unknown_jurisdiction_or_location_is_an_error_that_lists_the_known_ones() {
         for invalid in ["EU", "weur", "uk", " eu"] {
             let error = parse(invalid, "weur").unwrap_err();
             assert_eq!(

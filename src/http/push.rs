@@ -5,9 +5,9 @@ use serde::Deserialize;
 use super::events::parse_device;
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
-use crate::auth::token::Credential;
+use crate::auth::token::{Credential, SecretId};
 use crate::store::push::PushSubscription;
-use crate::wire::field_types::Object;
+use crate::wire::field_types::{Object, optional_keyword};
 
 pub async fn show_public_key(request: RoutedRequest) -> Reply {
     Ok(JsonText::wrap("publicKey", &request.hub.vapid_public_key().await?))
@@ -19,6 +19,16 @@ pub struct SubscribeBody {
     endpoint: String,
     keys: Object<Keys>,
     device: Option<String>,
+    #[serde(default, deserialize_with = "optional_keyword")]
+    notify: Option<Notify>,
+}
+
+/// What a device is notified about.
+#[derive(Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Notify {
+    Requests,
+    All,
 }
 
 #[derive(Deserialize)]
@@ -28,12 +38,18 @@ struct Keys {
 }
 
 pub async fn subscribe(mut request: RoutedRequest) -> Reply {
-    let origin = request.hub_origin();
-    let SubscribeBody { endpoint, keys, device } = request.take_json()?;
+    let hub_origin = request.hub_origin();
+    let SubscribeBody { endpoint, keys, device, notify } = request.take_json()?;
     let Object(Keys { p256dh, auth }) = keys;
     let device = parse_device(device)?;
     let token_device = request.credential().and_then(Credential::device).map(str::to_owned);
-    let subscription = PushSubscription { endpoint, p256dh, auth, hub: origin, device, token_device };
+    let tokens = &request.hub.config.tokens;
+    // An earlier worker does not send the secret.
+    let secret = request.secret().or_else(|| token_device.is_none().then(|| tokens.oldest_secret()));
+    let secret = secret.map(|SecretId(id)| id.clone());
+    let requests_only = notify == Some(Notify::Requests);
+    let subscription =
+        PushSubscription { endpoint, p256dh, auth, hub_origin, device, token_device, secret, requests_only };
     request.hub.subscribe_to_push(subscription).await?;
     Ok(JsonText::ok())
 }

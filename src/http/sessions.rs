@@ -48,6 +48,14 @@ pub struct ChangeBody {
     expected_version: Option<u64>,
     #[serde(default, deserialize_with = "optional_scalar")]
     pinned: Option<bool>,
+    #[serde(default, deserialize_with = "optional_scalar")]
+    muted: Option<bool>,
+}
+
+#[derive(Deserialize)]
+pub struct SeenBody {
+    #[serde(default, deserialize_with = "optional_scalar")]
+    at: Option<u64>,
 }
 
 /// Reads a field that may be absent, but not null.
@@ -55,7 +63,7 @@ fn not_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>
     String::deserialize(deserializer).map(Some)
 }
 
-/// `PATCH /api/sessions/:id`: renames a session, pins it, or both.
+/// `PATCH /api/sessions/:id`: renames, pins or mutes a session, or several of these.
 pub async fn change(mut request: RoutedRequest) -> Reply {
     let id = request.load_session().await?;
     request.refuse_null_body()?;
@@ -68,14 +76,22 @@ pub async fn change(mut request: RoutedRequest) -> Reply {
         Some(name) => Some(request.hub.rename(&id, name, body.expected_version).await?),
         None => None,
     };
-    let pinned_version = match body.pinned {
-        Some(pinned) => Some(request.hub.set_pinned(&id, pinned).await?),
-        None => None,
+    let version_with_flags = match (body.pinned, body.muted) {
+        (None, None) => None,
+        (pinned, muted) => Some(request.hub.set_flags(&id, pinned, muted).await?),
     };
     // The version with the new name comes first, because a later version may have changes that the client has not seen.
     let version =
-        renamed_version.or(pinned_version).ok_or_else(|| Error::field("name", "Field `name` is required."))?;
+        renamed_version.or(version_with_flags).ok_or_else(|| Error::field("name", "Field `name` is required."))?;
     Ok(JsonText::of(format!(r#"{{"ok":true,"metadataVersion":{version}}}"#)))
+}
+
+/// `POST /api/sessions/:id/seen`.
+pub async fn mark_seen(mut request: RoutedRequest) -> Reply {
+    let id = request.load_session().await?;
+    let body: SeenBody = request.take_json()?;
+    request.hub.mark_seen(&id, body.at).await?;
+    Ok(JsonText::ok())
 }
 
 pub async fn delete(mut request: RoutedRequest) -> Reply {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
-use crate::hub::base::storage_keys::{LAST_DB_STALL, LAST_TICK, alive_key, kept_requests_key};
+use crate::hub::base::storage_keys::{LAST_DB_STALL, LAST_TICK, deadline_key, kept_requests_key};
 use crate::hub::write::large;
 use crate::limits::SESSION_TIMEOUT_MS;
 use crate::model::owner::Owner;
@@ -15,23 +15,27 @@ const RECENT_KEEP_ALIVE_MS: u64 = 5_000;
 impl Hub {
     /// Handles the alarm: does everything that is due, and sets the next alarm.
     pub fn on_alarm(self: &Arc<Self>) {
+        if self.turn().closed_for.is_some() {
+            // The hub that opens the namespace sets the next alarm.
+            return;
+        }
         let now = self.rt.now();
         let (due, has_clients, is_busy) = {
             let mut turn = self.turn();
             (turn.schedule.on_alarm(now), turn.has_clients(), turn.liveness.latest_start() + RECENT_KEEP_ALIVE_MS > now)
         };
-        // The next instance computes its next tick from this time. A busy object stores nothing, because it is expected to stay in
-        // memory; if it is evicted nevertheless, the next instance does one tick too many.
-        if has_clients && (due.ping || due.heartbeat) && (due.is_first_tick || !is_busy) {
+        // The next instance computes its next tick from this time. A busy object does not store the time, because it is expected to
+        // stay in memory. If the platform evicts it, the next instance sends one tick too many.
+        if has_clients && (due.is_ping_due || due.is_heartbeat_due) && (due.is_first_tick || !is_busy) {
             self.rt.kv_put(LAST_TICK, &now.to_string());
         }
         self.turn().rpc.expire(now);
         self.turn().expire_resumes(now);
         self.turn().expire_connecting(now);
-        if due.ping {
+        if due.is_ping_due {
             self.ping_clis();
         }
-        if due.heartbeat {
+        if due.is_heartbeat_due {
             self.turn().send_heartbeats();
             // After the heartbeats: they carry the event id from which a client with an expired token resumes.
             self.turn().close_expired(now);
@@ -45,14 +49,18 @@ impl Hub {
             let hub = Arc::clone(self);
             self.rt.spawn(Box::pin(async move { hub.deactivate_expired(expired).await }));
         }
-        let kept = self.turn().kept_requests.take_due(now);
-        if !kept.is_empty() {
+        let overdue = self.turn().kept_requests.take_due(now);
+        if !overdue.is_empty() {
             let hub = Arc::clone(self);
-            self.rt.spawn(Box::pin(async move { hub.cancel_kept_requests(kept).await }));
+            self.rt.spawn(Box::pin(async move { hub.cancel_kept_requests(overdue).await }));
         }
         if self.turn().sweep.begin(now) {
             let hub = Arc::clone(self);
             self.rt.spawn(Box::pin(async move { hub.sweep().await }));
+        }
+        if self.turn().retention.begin(now) {
+            let hub = Arc::clone(self);
+            self.rt.spawn(Box::pin(async move { hub.delete_old_data().await }));
         }
         self.turn().set_next_alarm();
     }
@@ -70,8 +78,8 @@ impl Hub {
         }
     }
 
-    /// Makes sessions and machines whose deadline has passed inactive, unless there was activity since. If the change can't be written,
-    /// starts the deadline again.
+    /// Sets sessions and machines with a passed deadline to inactive, unless activity has restarted the deadline. Restarts the
+    /// deadline if the write fails.
     async fn deactivate_expired(self: &Arc<Self>, expired: Vec<Owner>) {
         for owner in expired {
             let deactivated = match &owner {
@@ -82,7 +90,7 @@ impl Hub {
                 Ok(()) => {}
                 Err(Error::NotFound(_) | Error::Forbidden(_)) => {
                     self.turn().liveness.stop(&owner);
-                    self.rt.kv_delete(&alive_key(&owner));
+                    self.rt.kv_delete(&deadline_key(&owner));
                 }
                 Err(_) => self.turn().start_deadline(owner),
             }
@@ -94,11 +102,11 @@ impl Hub {
     async fn cancel_kept_requests(self: &Arc<Self>, sessions: Vec<String>) {
         for id in sessions {
             let canceled = self.with_field(&id, large::state_if_pending, |turn, stored| {
-                // A session that has become active, or has expired again, since then keeps its requests.
+                // The session keeps its requests if it is active again, or if its requests have a new deadline.
                 if !turn.cache.require_entry(&id)?.session.active && !turn.kept_requests.contains(&id) {
                     turn.cancel_pending(&id, stored)?;
                 }
-                Ok(turn.commit_waiter())
+                Ok(turn.add_commit_waiter())
             });
             let canceled = match canceled.await {
                 Ok(committed) => self.commit_and_wait(committed).await,

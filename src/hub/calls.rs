@@ -3,12 +3,14 @@
 
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
+use serde::Serialize;
 
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
 use crate::hub::base::peers::rpc::{Call, Rpc, RpcError, RpcResult, rejection_reason};
 use crate::hub::base::ports::ConnId;
 use crate::hub::turn::Turn;
+use crate::metrics::{Counter, DurationMetric};
 use crate::model::json::Json;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
@@ -23,6 +25,17 @@ impl Hub {
         self.call_within(owner, method, params, self.config.rpc_timeout_ms).await
     }
 
+    /// Calls a method, and returns its result, or `{success: false, error}` for a failed call.
+    pub async fn call_or_failure(&self, owner: &Owner, method: Method, params: &str) -> String {
+        #[derive(Serialize)]
+        struct Failure {
+            success: bool,
+            error: String,
+        }
+        let to_failure = |error: RpcError| Json::of(&Failure { success: false, error: error.to_string() });
+        self.call(owner, method, params).await.unwrap_or_else(|error| to_failure(error).text().to_owned())
+    }
+
     /// Calls a method with another timeout than the configured one.
     pub fn call_within<'a>(
         &'a self,
@@ -32,12 +45,18 @@ impl Hub {
         timeout_ms: u64,
     ) -> BoxFuture<'a, RpcResult> {
         Box::pin(async move {
-            let call = self.open_call(owner, method, timeout_ms).await?;
-            self.send_call(call, method, params).await
+            let started_at = self.rt.now();
+            let result = match self.open_call(owner, method, timeout_ms).await {
+                Ok(call) => self.send_call(call, method, params).await,
+                Err(error) => Err(error),
+            };
+            self.measure_call(started_at, &result);
+            result
         })
     }
 
-    /// Calls a method with params in the dialect of its CLI. The name under which the CLI registered the method shows the dialect.
+    /// Calls a method with params that `make_params` writes in the dialect of the CLI: the protocol's words, or those of the deployment's
+    /// vocabulary. The name under which the CLI registered the method tells the dialect.
     pub fn call_in_dialect<'a>(
         &'a self,
         owner: &'a Owner,
@@ -45,28 +64,48 @@ impl Hub {
         make_params: &'a (dyn Fn(Dialect) -> String + Send + Sync),
     ) -> BoxFuture<'a, RpcResult> {
         Box::pin(async move {
-            let call = self.open_call(owner, method, self.config.rpc_timeout_ms).await?;
-            let dialect = self.config.vocabulary.dialect_of_method(call.unprefixed_name());
-            self.send_call(call, method, &make_params(dialect)).await
+            let started_at = self.rt.now();
+            let result = match self.open_call(owner, method, self.config.rpc_timeout_ms).await {
+                Ok(call) => {
+                    let dialect = self.config.vocabulary.dialect_of_method(call.unprefixed_name());
+                    self.send_call(call, method, &make_params(dialect)).await
+                }
+                Err(error) => Err(error),
+            };
+            self.measure_call(started_at, &result);
+            result
         })
     }
 
-    /// Sends a call, and waits for its result. If the method [precedes a change](Method::precedes_change), also waits until all frames
-    /// that the CLI sent before the result are handled, because they may change the session, too.
+    /// Sends a call, and waits for its result. If the [hub changes the session](Method::is_followed_by_session_change) after the
+    /// call, also waits until the frames that the CLI sent before the result are handled, because these frames may change the same
+    /// session and must come first.
     async fn send_call(&self, call: Call, method: Method, params: &str) -> RpcResult {
         let conn = call.conn;
-        self.turn().send_reply(conn, &call.frame(params));
+        self.turn().send_frame(conn, &call.frame(params));
         let result = call.result().await;
         // The frames of a CLI that does not answer must not delay the caller.
         let is_answered = matches!(result, Ok(_) | Err(RpcError::InvalidResult(_)));
         if is_answered
-            && method.precedes_change()
+            && method.is_followed_by_session_change()
             && let Some(frames_handled) = { self.turn().connections.wait_for_frames(conn) }
         {
             // Fails if the socket was closed and its frames were dropped.
             let _ = frames_handled.await;
         }
         result
+    }
+
+    fn measure_call(&self, started_at: u64, result: &RpcResult) {
+        let metrics = &self.telemetry.metrics;
+        metrics.count(match result {
+            Ok(_) => Counter::CallAnswered,
+            Err(RpcError::TimedOut(_)) => Counter::CallTimedOut,
+            Err(RpcError::Disconnected(_)) => Counter::CallDisconnected,
+            Err(RpcError::NoHandler { .. }) => Counter::CallWithoutMethod,
+            Err(RpcError::InvalidResult(_)) => Counter::CallInvalid,
+        });
+        metrics.measure(DurationMetric::Call, self.rt.now().saturating_sub(started_at));
     }
 
     /// Opens a call, which the caller must send or cancel. If the CLI has just disconnected, waits until it reconnects.
@@ -85,13 +124,13 @@ impl Hub {
                 Err(None) => Err(oneshot::Canceled),
             };
             if reconnected.is_err() {
-                let other_methods = self.turn().rpc.methods_unknown_to_hub(owner);
-                return Err(RpcError::NoHandler { method: method.as_str().to_owned(), other_methods });
+                let unrecognized_methods = self.turn().rpc.unrecognized_methods(owner);
+                return Err(RpcError::NoHandler { method: method.as_str().to_owned(), unrecognized_methods });
             }
         }
     }
 
-    /// Returns a random id, so that a late answer from before a restart does not match a new call.
+    /// Returns an unused id. The id is random, so a late answer from before a restart does not match a new call.
     fn generate_ack_id(&self, rpc: &Rpc) -> u64 {
         loop {
             let ack = u64::from(u32::from_be_bytes(self.unique_bytes()) & MAX_CALL_ACK_ID);
@@ -101,7 +140,7 @@ impl Hub {
         }
     }
 
-    /// Calls a method of a session's CLI that returns nothing. Any answer is a success, unless it reports a failure.
+    /// Calls a method without a result. Each answer is a success, even an invalid one, unless the answer reports a failure.
     pub(in crate::hub) async fn call_without_result(
         &self,
         id: &str,
@@ -129,7 +168,7 @@ impl Turn<'_> {
         let now = self.hub.rt.now();
         let Ok(call) = self.try_call(owner, method, now + self.hub.config.rpc_timeout_ms, now) else { return };
         if conn.is_none_or(|conn| call.conn == conn) {
-            self.send_reply(call.conn, &call.frame(params));
+            self.send_frame(call.conn, &call.frame(params));
         } else {
             self.state.rpc.cancel(&call);
         }
@@ -149,7 +188,7 @@ impl Turn<'_> {
             self.request_alarm(Some(deadline));
             return Ok(call);
         }
-        // A CLI that ended its session does not reconnect.
+        // The owner of a disconnected CLI stays live until its deadline. If it is not live, its CLI has ended it and does not reconnect.
         if !self.state.liveness.is_live(owner) {
             return Err(None);
         }

@@ -14,12 +14,16 @@
 pub mod alarm;
 pub mod base;
 pub mod calls;
+pub mod databases;
 pub mod devices;
 pub mod events;
 pub mod inbound;
 pub mod machines;
+pub mod namespace;
 pub mod push;
+pub mod relocation;
 pub mod sessions;
+pub mod status;
 pub mod turn;
 pub mod wake;
 pub mod workspace;
@@ -29,23 +33,45 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::model::ids::uuid_v7;
+use crate::store::counts::Counts;
 use crate::store::fence::Fenced;
-use crate::store::memory::Memory;
+use crate::store::memory::ReadMemory;
+use crate::store::places::{Databases, Placed};
 use crate::store::retry::Retrying;
 use crate::store::{Database, DbError};
 pub use base::config::Config;
 use base::ports::Runtime;
+use base::quotas::Usage;
 use base::state::State;
-pub use base::state::upload_slots::{FrameSlot, FrameTicket};
+pub use base::state::upload_slots::{FrameUploadSlot, FrameUploadTicket};
+use base::telemetry::Telemetry;
 
 /// How many random bytes are read at once, for several ids.
 const RANDOM_READ_BYTES: usize = 640;
 
+/// A database with retries and a fence.
+type FencedDb = Arc<Retrying<Fenced>>;
+
+/// The databases of a deployment with several.
+struct Places {
+    databases: Arc<Databases>,
+    placed: Arc<Placed>,
+    /// All databases in the order of their numbers, for a move and a deletion. The database of the namespace must not be used from this
+    /// list, because it has the same fence as [`Hub::db`].
+    fenced_by_number: Vec<FencedDb>,
+}
+
 /// The hub of one namespace.
 pub struct Hub {
     pub config: Config,
-    db: Retrying<Fenced>,
+    /// The database of the namespace.
+    db: FencedDb,
+    /// The database with the tables of access. The same as `db` if there is only one.
+    access: FencedDb,
+    /// `None` if there is only one database.
+    places: Option<Places>,
     rt: Arc<dyn Runtime>,
+    pub telemetry: Arc<Telemetry>,
     state: Mutex<State>,
     /// Random bytes for the next ids.
     id_bytes: Mutex<Vec<u8>>,
@@ -59,7 +85,10 @@ pub struct Hub {
     /// Held while a request reads the list of sessions, so that waiting requests find the list in memory. Has the time, in Unix
     /// milliseconds, and the error of the last failed read.
     list_reads: futures::lock::Mutex<Option<(u64, DbError)>>,
-    memory: Memory,
+    /// Held while a request counts what the namespace has, so that waiting requests use the same counts. Has the time of the counts, in
+    /// Unix milliseconds.
+    status_reads: futures::lock::Mutex<Option<(u64, Counts, Usage)>>,
+    memory: ReadMemory,
     /// The hub itself, for background tasks.
     this: Weak<Self>,
 }

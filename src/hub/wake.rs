@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use futures::future::BoxFuture;
 
+use crate::hub::base::closed::ClosedFor;
 use crate::hub::base::events::stream::EventStream;
 use crate::hub::base::peers::connections::{Connections, Peer};
 use crate::hub::base::ports::{ConnId, Runtime};
@@ -14,18 +15,27 @@ use crate::hub::base::state::State;
 use crate::hub::base::state::kept_requests::KeptRequests;
 use crate::hub::base::state::liveness::{Liveness, StoredDeadline};
 use crate::hub::base::state::memory_reservations::MemoryReservations;
+use crate::hub::base::state::retention::Retention;
 use crate::hub::base::state::schedule::Schedule;
 use crate::hub::base::state::sweep::Sweep;
 use crate::hub::base::storage_keys::{
-    ALIVE, EPOCH, KEPT_REQUESTS, LAST_DB_STALL, LAST_TICK, NAMESPACE, REACTIVATION, SWEEP, alive_owner,
+    ACCESS_EPOCH, ALIVE, EPOCH, KEPT_REQUESTS, LAST_DB_STALL, LAST_TICK, NAMESPACE, PLACE, REACTIVATION, RETENTION,
+    SWEEP, USED_DATABASES, alive_owner,
 };
-use crate::hub::{Config, Hub};
+use crate::hub::base::telemetry::Telemetry;
+use crate::hub::{Config, FencedDb, Hub, Places};
+use crate::log::LogLine;
 use crate::memory_budget::{Evictable, MemoryBudget};
+use crate::metrics::Counter;
 use crate::store::Database;
 use crate::store::fence::{Epoch, Fenced};
-use crate::store::memory::Memory;
+use crate::store::memory::ReadMemory;
+use crate::store::places::{DIRECTORY, Databases, Placed, access_key};
 use crate::store::retry::{Environment, Retrying};
 use crate::store::watchdog::Watchdog;
+
+/// The time over which the first deletions of old data are spread, in milliseconds.
+const FIRST_RETENTION_SPREAD_MS: u64 = 3_600_000;
 
 impl Hub {
     /// Restores the hub from the sockets' attachments and the object's storage. `memory_budget` is shared by all namespaces of
@@ -33,25 +43,37 @@ impl Hub {
     pub fn wake(
         config: Config,
         memory_budget: &Arc<MemoryBudget>,
-        db: Arc<dyn Database>,
+        databases: Databases,
         rt: Arc<dyn Runtime>,
         sockets: Vec<(ConnId, String)>,
     ) -> Arc<Self> {
         let now = rt.now();
+        // After a crash, a closed namespace may have sockets. The hub closes these sockets, and so begins an epoch.
+        let (to_close, sockets) =
+            if ClosedFor::load(&*rt).is_some() { (sockets, Vec::new()) } else { (Vec::new(), sockets) };
+        for (conn, _) in to_close {
+            rt.close(conn, 1012, "Please reconnect");
+        }
         let budget = memory_budget.namespace_budget(config.namespace.as_ref());
         let mut state = State::restore(&config, MemoryReservations::new(&budget), &*rt, now);
         state.restore_sockets(&config, &*rt, sockets, now);
-        state.restore_keep_alives(&*rt, now);
+        state.restore_deadlines(&*rt, now);
         state.restore_kept_requests(&*rt);
         state.restore_reactivations(&*rt, now);
-        let db = Arc::new(Watchdog::new(db, Box::new(HubEnvironment(Arc::clone(&rt)))));
-        let db = fence(&config, db, &rt, &state, now);
-        let db = Retrying::new(db, Box::new(HubEnvironment(Arc::clone(&rt))));
-        let memory = Memory::new(budget, Arc::new(HubEnvironment(Arc::clone(&rt))));
+        let telemetry = Arc::new(Telemetry::new(Arc::clone(&rt)));
+        let environment = HubEnvironment { rt: Arc::clone(&rt), telemetry: Arc::clone(&telemetry) };
+        // A deploy disconnects all sockets. So if there are sockets and no crash, the object has hibernated.
+        let is_after_hibernation = state.has_clients() && !rt.previous_instance_crashed();
+        let fences = Fences { rt: Arc::clone(&rt), environment: environment.clone(), is_after_hibernation, now };
+        let (db, access, places) = fences.open(&config, databases);
+        let memory = ReadMemory::new(budget, Arc::new(environment));
         let hub = Arc::new_cyclic(|this| Self {
             config,
             db,
+            access,
+            places,
             rt,
+            telemetry,
             state: Mutex::new(state),
             id_bytes: Mutex::default(),
             // Greater than all ids of earlier instances.
@@ -59,14 +81,15 @@ impl Hub {
             large_reads: futures::lock::Mutex::default(),
             log_reads: futures::lock::Mutex::default(),
             list_reads: futures::lock::Mutex::default(),
+            status_reads: futures::lock::Mutex::default(),
             memory,
             this: Weak::clone(this),
         });
         let cache: Weak<dyn Evictable> = hub.this.clone();
         memory_budget.add_cache(cache);
         hub.turn().restore_event_stream();
-        // In a task, so that an alarm that woke the object is handled first. The handler of the alarm sets the next alarm;
-        // setting it twice would cost another write.
+        // In a task, so that an alarm that woke the object is handled first. The handler of the alarm sets the next alarm, and a
+        // second call would cost another write.
         let woken = Arc::clone(&hub);
         hub.rt.spawn(Box::pin(async move { woken.turn().set_next_alarm() }));
         hub
@@ -84,49 +107,117 @@ impl Hub {
 }
 
 /// The parts of the hub's runtime that the database layer needs.
-struct HubEnvironment(Arc<dyn Runtime>);
+#[derive(Clone)]
+struct HubEnvironment {
+    rt: Arc<dyn Runtime>,
+    telemetry: Arc<Telemetry>,
+}
 
 impl Environment for HubEnvironment {
     fn now(&self) -> u64 {
-        self.0.now()
+        self.rt.now()
     }
 
     fn sleep(&self, ms: u64) -> BoxFuture<'static, ()> {
-        self.0.sleep(ms)
+        self.rt.sleep(ms)
     }
 
     fn random(&self) -> u8 {
         let mut byte = [u8::MAX];
-        // If this fails, the byte stays at its maximum, which means the longest pause before a retry.
-        let _ = self.0.random(&mut byte);
+        // If the call fails, the byte stays at its maximum, which means the longest pause before a retry.
+        let _ = self.rt.random(&mut byte);
         let [byte] = byte;
         byte
     }
 
     fn record_stall(&self, ended_at: u64) {
-        self.0.kv_put(LAST_DB_STALL, &ended_at.to_string());
+        self.rt.kv_put(LAST_DB_STALL, &ended_at.to_string());
     }
 
-    fn log_warning(&self, line: &str) {
-        self.0.log_warning(line);
+    fn record_retry(&self) {
+        self.telemetry.metrics.count(Counter::Retry);
+    }
+
+    fn log(&self, line: LogLine) {
+        self.telemetry.log(line);
     }
 }
 
-/// Returns the fenced database. The epoch continues after hibernation, because no batch was in flight. Any other wake begins a new
-/// epoch, because the last batch of the earlier instance may still be in flight.
-fn fence(config: &Config, db: Arc<dyn Database>, rt: &Arc<dyn Runtime>, state: &State, now: u64) -> Fenced {
-    // A deploy disconnects all sockets, a crash may not. So sockets without a crash mean hibernation.
-    let hibernated = state.has_clients() && !rt.previous_instance_crashed();
-    let stored = rt.kv_get(EPOCH);
-    let epoch = Epoch::at_start(stored.as_deref(), hibernated, now);
-    let storage = Arc::clone(rt);
-    let persist = Box::new(move |epoch: Epoch| storage.kv_put(EPOCH, &epoch.encode()));
-    if stored.is_some() && !hibernated {
-        // Overwrites the stored epoch now: after a later hibernation, the stored epoch is read and continued. If nothing is
-        // stored, there is nothing to overwrite.
-        persist(epoch);
+/// Creates the fences of the databases.
+struct Fences {
+    rt: Arc<dyn Runtime>,
+    environment: HubEnvironment,
+    is_after_hibernation: bool,
+    now: u64,
+}
+
+impl Fences {
+    /// Returns the database of the namespace, and the one with the tables of access.
+    fn open(&self, config: &Config, databases: Databases) -> (FencedDb, FencedDb, Option<Places>) {
+        let namespace = config.namespace.to_string();
+        let known = self.rt.kv_get(PLACE).and_then(|number| number.parse().ok());
+        let single =
+            databases.get(DIRECTORY).ok().filter(|_| databases.is_single() && known.is_none_or(|n| n == DIRECTORY));
+        if let Some(single) = single {
+            let db = self.fence(Arc::clone(single), namespace, Some(EPOCH));
+            return (Arc::clone(&db), db, None);
+        }
+        let databases = Arc::new(databases);
+        let storage = Arc::clone(&self.rt);
+        let persist = Box::new(move |number: u64, is_chosen: bool| {
+            storage.kv_put(PLACE, &number.to_string());
+            if is_chosen {
+                storage.kv_put(USED_DATABASES, &number.to_string());
+            }
+        });
+        let environment = Box::new(self.environment.clone());
+        let placed = Placed::new(Arc::clone(&databases), config.namespace.clone(), known, environment, persist);
+        let placed = Arc::new(placed);
+        let db = self.fence(Arc::clone(&placed) as _, namespace.clone(), Some(EPOCH));
+        let all = || databases.numbers().filter_map(|number| databases.get(number).ok().map(Arc::clone));
+        let fenced_by_number: Vec<_> = all().map(|db| self.fence(db, namespace.clone(), None)).collect();
+        // The database with the tables of access may also be the database of the namespace, so its fence has another key.
+        let access =
+            all().next().map(|directory| self.fence(directory, access_key(&config.namespace), Some(ACCESS_EPOCH)));
+        (Arc::clone(&db), access.unwrap_or(db), Some(Places { databases, placed, fenced_by_number }))
     }
-    Fenced::new(db, config.namespace.clone(), epoch, persist)
+
+    /// Wraps a database. `stored_as` is the key of its epoch in the object's storage. The epoch continues after hibernation, because no
+    /// batch was in flight. Any other wake begins a new epoch, because the last batch of the earlier instance may still be in flight.
+    fn fence(&self, db: Arc<dyn Database>, key: String, stored_as: Option<&'static str>) -> FencedDb {
+        let db = Arc::new(Watchdog::new(db, Box::new(self.environment.clone())));
+        let stored = self.rt.kv_get(stored_as.unwrap_or(EPOCH));
+        let continues = self.is_after_hibernation && stored_as.is_some();
+        let epoch = Epoch::at_start(stored.as_deref(), continues, self.now);
+        let storage = Arc::clone(&self.rt);
+        let persist = Box::new(move |epoch: Epoch| {
+            if let Some(key) = stored_as {
+                storage.kv_put(key, &epoch.encode());
+            }
+        });
+        if stored.is_some() && !continues {
+            // Overwrites the stored epoch now: after a later hibernation, the stored epoch is read and continued. If nothing is
+            // stored, there is nothing to overwrite.
+            persist(epoch);
+        }
+        Arc::new(Retrying::new(Fenced::new(db, key, epoch, persist), Box::new(self.environment.clone())))
+    }
+}
+
+/// Returns when the deletion of old data is due; `None` without a setting, and for an object without data. The first run is spread
+/// over an hour, because a deployment starts all objects at the same time.
+fn next_retention(config: &Config, rt: &dyn Runtime, now: u64) -> Option<u64> {
+    rt.kv_get(NAMESPACE).filter(|_| config.quotas.has_retention())?;
+    let stored = rt.kv_get(RETENTION).and_then(|at| at.parse().ok());
+    stored.or_else(|| {
+        let mut byte = [0];
+        // If this fails, the run begins at once.
+        let _ = rt.random(&mut byte);
+        let [byte] = byte;
+        let at = now + u64::from(byte) * FIRST_RETENTION_SPREAD_MS / 256;
+        rt.kv_put(RETENTION, &at.to_string());
+        Some(at)
+    })
 }
 
 impl State {
@@ -139,6 +230,9 @@ impl State {
             liveness: Liveness::default(),
             kept_requests: KeptRequests::default(),
             sweep: Sweep::new(rt.kv_get(SWEEP).map(|_| now)),
+            retention: Retention::new(next_retention(config, rt, now)),
+            stored_bytes: Default::default(),
+            message_rate: Default::default(),
             events: EventStream::new(&config.namespace, now),
             event_appender: Default::default(),
             schedule: Schedule::new(last_tick.unwrap_or(now)),
@@ -147,6 +241,9 @@ impl State {
             lookups: Vec::new(),
             unknown_local_ids: Vec::new(),
             write_queue: Default::default(),
+            closed_for: ClosedFor::load(rt),
+            is_changing_rows: false,
+            must_restart: false,
             is_namespace_stored: rt.kv_get(NAMESPACE).is_some(),
             activation_waiters: Default::default(),
             in_flight: Default::default(),
@@ -174,17 +271,17 @@ impl State {
         }
     }
 
-    fn restore_keep_alives(&mut self, rt: &dyn Runtime, now: u64) {
+    fn restore_deadlines(&mut self, rt: &dyn Runtime, now: u64) {
         for (key, value) in rt.kv_list(ALIVE) {
             let Some(owner) = alive_owner(&key) else { continue };
             let conns = self.connections.clis_of_owner(&owner);
-            let keep_alives = conns.iter().filter_map(|conn| self.connections.cli(*conn)?.last_keep_alive_at(&owner));
+            let activities = conns.iter().filter_map(|conn| self.connections.cli(*conn)?.last_activity_at(&owner));
             let stored = StoredDeadline::parse(&value);
             if conns.is_empty() {
-                self.rpc.grace.owner_lost(owner.clone(), stored.active_at, now);
+                self.rpc.grace.on_owner_lost(owner.clone(), stored.active_at, now);
             }
-            if self.liveness.restore(owner.clone(), stored, keep_alives.max(), now) {
-                rt.kv_put(&key, &self.liveness.stored_deadline(&owner).to_string());
+            if self.liveness.restore(owner.clone(), stored, activities.max(), now) {
+                rt.kv_put(&key, &self.liveness.deadline_to_store(&owner).to_string());
             }
         }
         if let Some(at) = rt.kv_get(LAST_DB_STALL).and_then(|at| at.parse().ok()) {

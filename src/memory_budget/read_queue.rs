@@ -26,12 +26,12 @@ impl ReadQueue {
 }
 
 impl ReadPlace {
-    /// Returns how many full rounds of `at_once` reads are ahead of this read; 0 if this read may run now.
-    pub fn rounds_ahead(&self, now: u64, at_once: usize) -> u64 {
+    /// Returns how many full rounds of `max_concurrent` reads are ahead of this read; 0 if this read may run now.
+    pub fn rounds_ahead(&self, now: u64, max_concurrent: usize) -> u64 {
         let mut reads = self.queue.0.lock().unwrap_or_else(PoisonError::into_inner);
         reads.retain(|expires_at| expires_at.load(Ordering::Relaxed) > now);
         let position = reads.iter().position(|expires_at| Arc::ptr_eq(expires_at, &self.expires_at));
-        (position.unwrap_or(0) / at_once) as u64
+        (position.unwrap_or(0) / max_concurrent) as u64
     }
 }
 

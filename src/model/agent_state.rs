@@ -1,7 +1,7 @@
 //! Agent state: the pending and the completed permission requests of a session.
 //!
-//! `completedRequests` can become large, so the hub separates it from the rest of the state, the *base*. In memory, it is a map
-//! of its own. In the database, each completed request is a row, and an update writes only the requests that changed. Source:
+//! `completedRequests` can become large, so the hub separates it from the rest of the state ([`AgentState::without_completed`]). In memory, it is
+//! a map of its own. In the database, each completed request is a row, and an update writes only the requests that changed. Source:
 //! PROTOCOL-CLI.md "Versioned updates".
 
 use std::collections::HashSet;
@@ -11,7 +11,13 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::json::{InvalidField, Json, JsonObject, parse_whole};
+use super::session::Session;
 use crate::limits::{MAX_PENDING_REQUESTS, MAX_REQUEST_ID_BYTES};
+
+/// The first plausible time of a request: the year 2020, in Unix milliseconds.
+const MIN_REQUEST_TIME: u64 = 1_577_836_800_000;
+/// How far a plausible time of a request may be in the future, in milliseconds, because clocks differ.
+pub const MAX_CLOCK_DIFFERENCE_MS: u64 = 60_000;
 
 const REQUESTS: &str = "requests";
 pub const COMPLETED_REQUESTS: &str = "completedRequests";
@@ -20,7 +26,7 @@ pub const COMPLETED_REQUESTS: &str = "completedRequests";
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AgentState {
     /// The state without its completed requests; `None` when the state is null.
-    pub base: Option<Json>,
+    pub without_completed: Option<Json>,
     /// The completed requests with their ids, in the order of the state.
     pub completed: Vec<(String, Json)>,
 }
@@ -28,8 +34,8 @@ pub struct AgentState {
 /// An [`AgentState`] whose completed requests are not copied, but refer to the received text.
 #[derive(Debug, Default)]
 pub struct ReceivedState<'a> {
-    /// See [`AgentState::base`].
-    pub base: Option<Json>,
+    /// See [`AgentState::without_completed`].
+    pub without_completed: Option<Json>,
     /// The completed requests with their ids, in the order of the state.
     pub completed: Vec<(String, &'a RawValue)>,
 }
@@ -111,8 +117,8 @@ pub fn split(state: &Json) -> Result<ReceivedState<'_>, InvalidField> {
     }
     // Without a change the clone shares the text, which may be large.
     let is_changed = object.remove(COMPLETED_REQUESTS).is_some() || pending.is_some();
-    let base = if is_changed { object.to_json() } else { state.clone() };
-    Ok(ReceivedState { base: Some(base), completed })
+    let without_completed = if is_changed { object.to_json() } else { state.clone() };
+    Ok(ReceivedState { without_completed: Some(without_completed), completed })
 }
 
 /// Parses a map of requests; empty when it is missing or null.
@@ -136,35 +142,74 @@ pub fn completed_to_json<'a>(completed: impl Iterator<Item = (&'a str, &'a RawVa
 }
 
 /// Reverses [`split`].
-pub fn join<'a>(base: Option<&Json>, completed: impl Iterator<Item = (&'a str, &'a RawValue)>) -> Option<Json> {
-    let Some(entries) = completed_to_json(completed) else { return base.cloned() };
-    let mut object = base.and_then(|base| JsonObject::parse(base.text())).unwrap_or_default();
+pub fn join<'a>(
+    without_completed: Option<&Json>,
+    completed: impl Iterator<Item = (&'a str, &'a RawValue)>,
+) -> Option<Json> {
+    let Some(entries) = completed_to_json(completed) else { return without_completed.cloned() };
+    let mut object = without_completed.and_then(|state| JsonObject::parse(state.text())).unwrap_or_default();
     object.set(COMPLETED_REQUESTS, entries.raw());
     Some(object.to_json())
 }
 
-pub fn count_pending(base: Option<&Json>) -> usize {
-    pending_map(base).map_or(0, |requests| requests.members().count())
+/// Returns the pending requests with their ids.
+pub fn pending_requests(state: Option<&Json>) -> Vec<(String, &RawValue)> {
+    let pending = pending_map(state).unwrap_or_default();
+    pending.members().map(|(id, request)| (id.to_owned(), request)).collect()
+}
+
+/// Returns since when a pending request waits, in Unix milliseconds: its `createdAt` if that is plausible, else the time at which the
+/// hub stored the request. If an earlier version of the hub stored no time, returns the time at which the agent began to work.
+pub fn request_time(session: &Session, id: &str, request: &RawValue, now: u64) -> u64 {
+    let times = session.request_times.as_ref().and_then(|times| JsonObject::parse(times.text()));
+    let stored_at = times.and_then(|times| parse_whole(times.get(id)?.get()));
+    stored_at.or_else(|| plausible_time(request, now)).unwrap_or(session.thinking_at)
+}
+
+/// Returns the `createdAt` of a request, unless it is before 2020 or in the future. The SQL in `store::inbox` repeats the limits.
+fn plausible_time(request: &RawValue, now: u64) -> Option<u64> {
+    let created_at = parse_whole(JsonObject::parse(request.get())?.get("createdAt")?.get())?;
+    (MIN_REQUEST_TIME..=now + MAX_CLOCK_DIFFERENCE_MS).contains(&created_at).then_some(created_at)
+}
+
+/// Returns a time for each pending request without a plausible time of its own: the time in `before`, else `now`. `None` if there is
+/// no such request.
+pub fn request_times(state: Option<&Json>, before: Option<&Json>, now: u64) -> Option<Json> {
+    let before = before.and_then(|times| JsonObject::parse(times.text())).unwrap_or_default();
+    let current_time = Json::of(&now);
+    let mut times = JsonObject::default();
+    for (id, request) in pending_requests(state) {
+        match before.get(&id) {
+            Some(time) => times.push(&id, time),
+            None if plausible_time(request, now).is_none() => times.push(&id, current_time.raw()),
+            None => {}
+        }
+    }
+    (!times.is_empty()).then(|| times.to_json())
+}
+
+pub fn count_pending(state: Option<&Json>) -> usize {
+    pending_map(state).map_or(0, |requests| requests.members().count())
 }
 
 /// Returns the size of each pending request, in bytes.
-pub fn pending_request_sizes(base: Option<&Json>) -> Vec<usize> {
-    pending_map(base).unwrap_or_default().members().map(|(_, request)| request.get().len()).collect()
+pub fn pending_request_sizes(state: Option<&Json>) -> Vec<usize> {
+    pending_map(state).unwrap_or_default().members().map(|(_, request)| request.get().len()).collect()
 }
 
-pub fn pending_ids(base: Option<&Json>) -> HashSet<String> {
-    pending_map(base).unwrap_or_default().members().map(|(id, _)| id.to_owned()).collect()
+pub fn pending_ids(state: Option<&Json>) -> HashSet<String> {
+    pending_map(state).unwrap_or_default().members().map(|(id, _)| id.to_owned()).collect()
 }
 
 /// Whether a request is pending.
-pub fn is_pending(base: Option<&Json>, id: &str) -> bool {
-    pending_map(base).is_some_and(|requests| requests.get(id).is_some())
+pub fn is_pending(state: Option<&Json>, id: &str) -> bool {
+    pending_map(state).is_some_and(|requests| requests.get(id).is_some())
 }
 
 /// Whether an answer to a pending request chooses an approval after which the agent never asks (PROTOCOL-WEB.md "Permissions").
-pub fn chooses_never_asking(base: Option<&Json>, id: &str, answers: &Json) -> bool {
+pub fn chooses_never_asking(state: Option<&Json>, id: &str, answers: &Json) -> bool {
     let choices = || {
-        let requests = pending_map(base)?;
+        let requests = pending_map(state)?;
         let request = JsonObject::parse(requests.get(id)?.get())?;
         serde_json::from_str::<Vec<Value>>(request.get("choices")?.get()).ok()
     };
@@ -184,18 +229,23 @@ pub struct PendingRequest {
     pub tool: Option<String>,
 }
 
-/// Returns the requests that are pending in `base` and not in `before`, in the order of `base`.
-pub fn new_requests(before: Option<&Json>, base: Option<&Json>) -> Vec<PendingRequest> {
-    let after = pending_map(base).unwrap_or_default();
+/// Returns the requests that are pending in `state` and not in `before`, in the order of `state`.
+pub fn new_requests(before: Option<&Json>, state: Option<&Json>) -> Vec<PendingRequest> {
+    let after = pending_map(state).unwrap_or_default();
     let before = pending_map(before).unwrap_or_default();
     let known: HashSet<&str> = before.members().map(|(id, _)| id).collect();
     after.members().filter(|(id, _)| !known.contains(id)).map(|(id, request)| pending_request(id, request)).collect()
 }
 
 /// Returns the requests with these ids that are still pending, in the order of `ids`.
-pub fn find_pending<'a>(base: Option<&Json>, ids: impl Iterator<Item = &'a str>) -> Vec<PendingRequest> {
-    let pending = pending_map(base).unwrap_or_default();
+pub fn find_pending<'a>(state: Option<&Json>, ids: impl Iterator<Item = &'a str>) -> Vec<PendingRequest> {
+    let pending = pending_map(state).unwrap_or_default();
     ids.filter_map(|id| pending.get(id).map(|request| pending_request(id, request))).collect()
+}
+
+/// Returns the text of a pending request.
+pub fn pending_text<'a>(state: Option<&'a Json>, id: &str) -> Option<&'a str> {
+    pending_map(state)?.get(id).map(RawValue::get)
 }
 
 fn pending_request(id: &str, request: &RawValue) -> PendingRequest {
@@ -204,14 +254,14 @@ fn pending_request(id: &str, request: &RawValue) -> PendingRequest {
     PendingRequest { id: id.to_owned(), tool }
 }
 
-fn pending_map(base: Option<&Json>) -> Option<JsonObject<'_>> {
-    JsonObject::parse(JsonObject::parse(base?.text())?.get(REQUESTS)?.get())
+fn pending_map(state: Option<&Json>) -> Option<JsonObject<'_>> {
+    JsonObject::parse(JsonObject::parse(state?.text())?.get(REQUESTS)?.get())
 }
 
 /// Completes a pending request. Returns the state without the request, and the completed entry; `None` when the request is
 /// not pending.
-pub fn complete(base: &Json, id: &str, answer: &Answer) -> Option<(Json, Json)> {
-    let mut object = JsonObject::parse(base.text())?;
+pub fn complete(state: &Json, id: &str, answer: &Answer) -> Option<(Json, Json)> {
+    let mut object = JsonObject::parse(state.text())?;
     let mut requests = JsonObject::parse(object.get(REQUESTS)?.get())?;
     let entry = with_answer(requests.remove(id)?, &JsonObject::parse(Json::of(answer).text())?);
     let requests = requests.to_json();
@@ -220,15 +270,15 @@ pub fn complete(base: &Json, id: &str, answer: &Answer) -> Option<(Json, Json)> 
 }
 
 /// Completes all pending requests with the same answer. Returns `None` when none is pending.
-pub fn complete_all(base: &Json, answer: &Answer) -> Option<AgentState> {
-    let mut object = JsonObject::parse(base.text())?;
+pub fn complete_all(state: &Json, answer: &Answer) -> Option<AgentState> {
+    let mut object = JsonObject::parse(state.text())?;
     let requests = JsonObject::parse(object.get(REQUESTS)?.get()).filter(|requests| !requests.is_empty())?;
     let answer = Json::of(answer);
     let answer = JsonObject::parse(answer.text())?;
     let completed = requests.members().map(|(id, request)| (id.to_owned(), with_answer(request, &answer))).collect();
     let empty = JsonObject::default().to_json();
     object.set(REQUESTS, empty.raw());
-    Some(AgentState { base: Some(object.to_json()), completed })
+    Some(AgentState { without_completed: Some(object.to_json()), completed })
 }
 
 fn with_answer(request: &RawValue, answer: &JsonObject<'_>) -> Json {
@@ -285,7 +335,7 @@ mod tests {
     fn hundreds_of_thousands_of_removed_requests_are_read_in_one_pass() {
         let removed: Vec<String> = (0..300_000).map(|id| format!(r#""{id:06x}":null"#)).collect();
         let state = json(&format!(r#"{{"requests":{{{},"r":{{}}}}}}"#, removed.join(",")));
-        assert_eq!(split(&state).unwrap().base.unwrap().text(), r#"{"requests":{"r":{}}}"#);
+        assert_eq!(split(&state).unwrap().without_completed.unwrap().text(), r#"{"requests":{"r":{}}}"#);
     }
 
     #[test]

@@ -25,12 +25,12 @@ pub fn to_whole(value: f64) -> Option<u64> {
 
 /// Parses a JSON number without a fraction, even if it is written as a float.
 pub fn parse_whole(json: &str) -> Option<u64> {
-    // Not `str::parse`: its tables for floats add ten kilobytes to the worker.
+    // serde parses a float, not `str::parse::<f64>`, whose tables add ten kilobytes to the worker.
     json.parse().ok().or_else(|| to_whole(serde_json::from_str(json).ok()?))
 }
 
 /// A JSON value as its original text; cheap to clone.
-// `Arc<RawValue>` would save an indirection, but converting a box into it copies the text, which may have 30 MB.
+// `Arc<RawValue>` would save an indirection. But the conversion of a box to an `Arc` copies the text, which may have 30 MB.
 #[derive(Clone)]
 pub struct Json(Arc<Box<RawValue>>);
 
@@ -45,7 +45,7 @@ impl Json {
         RawValue::from_string(text).ok().map(Self::from)
     }
 
-    /// Serializes a value. Serialization fails only for maps with keys that are not strings; no type of the hub has one.
+    /// Serializes a value. Serialization fails only for maps with keys that are not strings. No type of the hub has such a map.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Self {
         serde_json::value::to_raw_value(value).map_or_else(|_| Self::null(), Self::from)
     }
@@ -123,8 +123,8 @@ pub fn unescape(json: &str) -> Option<String> {
 /// half of a surrogate pair, returns this half as a UTF-16 code unit instead.
 pub fn unescape_lenient(json: &str) -> Option<(String, Option<u16>)> {
     let mut last_half = None;
-    let text = unescape_with(json, &mut |unit, rest| {
-        last_half = Some(unit).filter(|unit| rest.is_empty() && matches!(unit, 0xd800..=0xdbff));
+    let text = unescape_with(json, &mut |unit, remaining| {
+        last_half = Some(unit).filter(|unit| remaining.is_empty() && matches!(unit, 0xd800..=0xdbff));
         Some(if last_half.is_some() { "" } else { "\u{fffd}" })
     })?;
     Some((text, last_half))
@@ -133,11 +133,11 @@ pub fn unescape_lenient(json: &str) -> Option<(String, Option<u16>)> {
 /// Decodes a valid JSON string. `replace` gets each unpaired surrogate and the rest of the string, and returns the replacement of
 /// the surrogate.
 fn unescape_with(json: &str, replace: &mut dyn FnMut(u16, &str) -> Option<&'static str>) -> Option<String> {
-    let mut rest = json.strip_prefix('"')?.strip_suffix('"')?;
-    let mut text = String::with_capacity(rest.len());
-    while let Some((plain, escape)) = rest.split_once('\\') {
+    let mut remaining = json.strip_prefix('"')?.strip_suffix('"')?;
+    let mut text = String::with_capacity(remaining.len());
+    while let Some((plain, after_backslash)) = remaining.split_once('\\') {
         text.push_str(plain);
-        let mut after = escape.chars();
+        let mut after = after_backslash.chars();
         text.push(match after.next()? {
             'b' => '\u{8}',
             'f' => '\u{c}',
@@ -145,34 +145,34 @@ fn unescape_with(json: &str, replace: &mut dyn FnMut(u16, &str) -> Option<&'stat
             'r' => '\r',
             't' => '\t',
             'u' => {
-                let Some((character, units)) = decode_utf16(escape) else {
-                    rest = escape.get(5..)?;
-                    text.push_str(replace(utf16_unit(escape, 1)?, rest)?);
+                let Some((character, units)) = decode_utf16(after_backslash) else {
+                    remaining = after_backslash.get(5..)?;
+                    text.push_str(replace(utf16_unit(after_backslash, 1)?, remaining)?);
                     continue;
                 };
-                after = escape.get(units * 6 - 1..)?.chars();
+                after = after_backslash.get(units * 6 - 1..)?.chars();
                 character
             }
             other => other,
         });
-        rest = after.as_str();
+        remaining = after.as_str();
     }
-    text.push_str(rest);
+    text.push_str(remaining);
     Some(text)
 }
 
-/// Decodes one escape (`u00fc`) or a surrogate pair (`ud83d\ude00`). Returns the character and the number of escapes.
-fn decode_utf16(escape: &str) -> Option<(char, usize)> {
-    let first = utf16_unit(escape, 1)?;
-    let second = escape.get(5..7).filter(|start| *start == "\\u").and_then(|_| utf16_unit(escape, 7));
+/// Decodes the escape (`u00fc`) or the surrogate pair (`ud83d\ude00`) at the start of a text. Returns the character and the number of escapes.
+fn decode_utf16(after_backslash: &str) -> Option<(char, usize)> {
+    let first = utf16_unit(after_backslash, 1)?;
+    let second = after_backslash.get(5..7).filter(|start| *start == "\\u").and_then(|_| utf16_unit(after_backslash, 7));
     let mut decoded = char::decode_utf16(std::iter::once(first).chain(second));
     let character = decoded.next()?.ok()?;
     Some((character, character.len_utf16()))
 }
 
 /// Reads the four hexadecimal digits of an escape.
-fn utf16_unit(escape: &str, at: usize) -> Option<u16> {
-    u16::from_str_radix(escape.get(at..at + 4)?, 16).ok()
+fn utf16_unit(after_backslash: &str, at: usize) -> Option<u16> {
+    u16::from_str_radix(after_backslash.get(at..at + 4)?, 16).ok()
 }
 
 /// A field of opaque JSON that violates a rule of the hub.
@@ -210,7 +210,7 @@ impl<'a> JsonObject<'a> {
         if exceeds_depth(value.get(), MAX_JSON_DEPTH) {
             return Err(InvalidField::new(field, format!("must not be nested deeper than {MAX_JSON_DEPTH} levels")));
         }
-        // The text is valid JSON, so there is no other reason to fail.
+        // The value is a valid JSON object, so parsing fails only for a name with an unpaired surrogate.
         let unpaired = "must not have a name with an unpaired surrogate";
         let object = Self::parse(value.get()).ok_or_else(|| InvalidField::new(field, unpaired))?;
         let mut names = HashSet::with_capacity(object.0.len());
@@ -274,14 +274,14 @@ const PREALLOCATE_FROM_BYTES: usize = 1_000_000;
 
 /// Whether a JSON text has more than `limit` levels of objects and arrays.
 fn exceeds_depth(text: &str, limit: usize) -> bool {
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    let (mut depth, mut is_in_string, mut is_escaped) = (0_usize, false, false);
     text.bytes().any(|byte| {
         match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
-            b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => depth += 1,
-            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'"' => is_in_string = !is_in_string,
+            b'{' | b'[' if !is_in_string => depth += 1,
+            b'}' | b']' if !is_in_string => depth = depth.saturating_sub(1),
             _ => {}
         }
         depth > limit

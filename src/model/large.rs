@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use super::json::{Json, JsonObject};
 use crate::limits::{MAX_INLINE_BYTES, MAX_INLINE_METADATA_BYTES};
 
-/// The largest number of `…SessionId` fields in an excerpt: one for each alias of the agent.
+/// The largest number of `…SessionId` fields in an excerpt. A CLI writes one field for each name of its agent.
 const MAX_EXCERPT_AGENT_IDS: usize = 50;
 /// The largest `host` of a machine in an excerpt, in bytes of JSON.
 const MAX_EXCERPT_HOST_BYTES: usize = 2_000;
@@ -19,6 +19,10 @@ const MAX_EXCERPT_HOST_BYTES: usize = 2_000;
 const MAX_EXCERPT_ID_BYTES: usize = 600;
 /// The largest name of a tool in an excerpt, in bytes of JSON.
 const MAX_EXCERPT_TOOL_BYTES: usize = 200;
+/// The largest `createdAt` of a request in an excerpt, in bytes of JSON.
+const MAX_EXCERPT_TIME_BYTES: usize = 20;
+/// The largest error of an agent in an excerpt, in bytes of JSON.
+const MAX_EXCERPT_ERROR_BYTES: usize = 4_000;
 
 /// A reference to the parts of a large value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +52,7 @@ impl fmt::Display for LargeRef {
     }
 }
 
-/// The value of a [`Field`] in memory: the whole value, or an excerpt of a large value. Serialized as [`json`](Self::json).
+/// The value of a [`VersionedField`] in memory: the whole value, or an excerpt of a large value. Serialized as [`json`](Self::json).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum InlineOrLarge {
     #[default]
@@ -66,7 +70,8 @@ impl InlineOrLarge {
         Self::new(value, None)
     }
 
-    /// Creates a large value with the excerpt `value` if `large` refers to its parts. Otherwise `value` is the whole value.
+    /// Creates a value from two columns of a row. With `large`, `value` is the excerpt of a large value; without `large`, `value`
+    /// is the whole value.
     pub fn new(value: Option<Json>, large: Option<LargeRef>) -> Self {
         match (value, large) {
             (Some(excerpt), Some(large)) => Self::Large { excerpt, large },
@@ -104,14 +109,14 @@ impl Serialize for InlineOrLarge {
 
 /// A versioned value of a session or machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Field {
+pub enum VersionedField {
     Metadata,
     AgentState,
     MachineMetadata,
     RunnerState,
 }
 
-impl Field {
+impl VersionedField {
     /// Returns the name of the JSON member.
     pub fn name(self) -> &'static str {
         match self {
@@ -155,13 +160,14 @@ fn filter_members(object: &JsonObject<'_>, mut predicate: impl FnMut(&str, &str)
     filtered.to_json()
 }
 
-/// Returns the fields that the session list shows, or that a resume or a change of the mode reads.
+/// Returns the fields that the hub reads: for the session list, to resume a session, and to change its mode.
 /// [`fit_metadata`](super::session::fit_metadata) limits the size of each field.
 fn excerpt_metadata(metadata: &JsonObject<'_>) -> Json {
     let mut ids = 0;
-    filter_members(metadata, |name, _| match name {
+    filter_members(metadata, |name, value| match name {
         "path" | "host" | "machineId" | "name" | "summary" | "flavor" | "agentName" | "worktree" | "lifecycleState"
         | "modes" | "models" => true,
+        "agentError" => value.len() <= MAX_EXCERPT_ERROR_BYTES,
         id if id.ends_with("SessionId") => {
             ids += 1;
             ids <= MAX_EXCERPT_AGENT_IDS
@@ -170,20 +176,28 @@ fn excerpt_metadata(metadata: &JsonObject<'_>) -> Json {
     })
 }
 
-fn excerpt_tool(request: &str) -> Json {
+/// Returns the tool and the time of a request, and the size of its arguments.
+pub(super) fn excerpt_request(request: &str) -> Json {
     let request = JsonObject::parse(request).unwrap_or_default();
-    filter_members(&request, |name, tool| name == "tool" && tool.len() <= MAX_EXCERPT_TOOL_BYTES)
+    let bytes = request.get("arguments").map(|arguments| Json::of(&arguments.get().len()));
+    let mut excerpt = JsonObject::default();
+    for (name, limit) in [("tool", MAX_EXCERPT_TOOL_BYTES), ("createdAt", MAX_EXCERPT_TIME_BYTES)] {
+        let value = request.get(name).filter(|value| value.get().len() <= limit);
+        value.into_iter().for_each(|value| excerpt.push(name, value));
+    }
+    bytes.iter().for_each(|bytes| excerpt.push("argumentsBytes", bytes.raw()));
+    excerpt.to_json()
 }
 
-/// Returns the ids and tools of the pending requests. A long id is replaced by a number, so that no request is missing.
+/// Returns the ids of the pending requests, with an excerpt of each. A long id is replaced by a number, so that no request is missing.
 fn excerpt_requests(state: &JsonObject<'_>) -> Json {
     let pending = state.get("requests").and_then(|requests| JsonObject::parse(requests.get())).unwrap_or_default();
-    let tools: Vec<Json> = pending.members().map(|(_, request)| excerpt_tool(request.get())).collect();
+    let excerpts: Vec<Json> = pending.members().map(|(_, request)| excerpt_request(request.get())).collect();
     let mut requests = JsonObject::default();
-    for (number, ((id, _), tool)) in pending.members().zip(&tools).enumerate() {
+    for (number, ((id, _), excerpt)) in pending.members().zip(&excerpts).enumerate() {
         match Json::of(id).text().len() {
-            length if length <= MAX_EXCERPT_ID_BYTES => requests.push(id, tool.raw()),
-            _ => requests.push(&format!("#{number}"), tool.raw()),
+            length if length <= MAX_EXCERPT_ID_BYTES => requests.push(id, excerpt.raw()),
+            _ => requests.push(&format!("#{number}"), excerpt.raw()),
         }
     }
     let requests = requests.to_json();
@@ -196,7 +210,7 @@ fn excerpt_requests(state: &JsonObject<'_>) -> Json {
 mod tests {
     use super::*;
 
-    fn excerpt(field: Field, text: &str) -> String {
+    fn excerpt(field: VersionedField, text: &str) -> String {
         field.excerpt(&Json::parse(text).unwrap()).text().to_owned()
     }
 
@@ -215,25 +229,30 @@ mod tests {
         let metadata = r#"{"z":"x","path":"/w","host":"h","alphaSessionId":"a","summary":{"text":"s"},"tools":["t"],"name":"n","agentName":"Zeta"}"#;
         let listed =
             r#"{"path":"/w","host":"h","alphaSessionId":"a","summary":{"text":"s"},"name":"n","agentName":"Zeta"}"#;
-        assert_eq!(excerpt(Field::Metadata, metadata), listed);
+        assert_eq!(excerpt(VersionedField::Metadata, metadata), listed);
         let ids: Vec<String> = (0..1_000).map(|n| format!(r#""{n}SessionId":"i""#)).collect();
-        let many = excerpt(Field::Metadata, &format!("{{{},\"path\":\"/w\"}}", ids.join(",")));
+        let many = excerpt(VersionedField::Metadata, &format!("{{{},\"path\":\"/w\"}}", ids.join(",")));
         assert_eq!((many.matches("SessionId").count(), many.contains("path")), (MAX_EXCERPT_AGENT_IDS, true));
     }
 
     #[test]
     fn the_excerpt_of_a_state_has_all_pending_requests_even_if_their_ids_are_long() {
         assert_eq!(
-            excerpt(Field::AgentState, r#"{"x":1,"requests":{"a":{"tool":"T","arguments":{}},"b":{}}}"#),
-            r#"{"requests":{"a":{"tool":"T"},"b":{}}}"#
+            excerpt(
+                VersionedField::AgentState,
+                r#"{"x":1,"requests":{"a":{"tool":"T","arguments":{},"createdAt":7},"b":{}}}"#
+            ),
+            r#"{"requests":{"a":{"tool":"T","createdAt":7,"argumentsBytes":2},"b":{}}}"#
         );
         for none in ["{}", r#"{"requests":null}"#, r#"{"requests":{}}"#] {
-            assert_eq!(excerpt(Field::AgentState, none), r#"{"requests":{}}"#);
+            assert_eq!(excerpt(VersionedField::AgentState, none), r#"{"requests":{}}"#);
         }
         let id = |n: usize| format!("{n}{}", "\\u0001".repeat(250));
         let tool = "t".repeat(MAX_EXCERPT_TOOL_BYTES - 2);
-        let ids: Vec<String> = (0..1_000).map(|n| format!(r#""{}":{{"tool":"{tool}"}}"#, id(n))).collect();
-        let many = excerpt(Field::AgentState, &format!(r#"{{"requests":{{{}}}}}"#, ids.join(",")));
+        let ids: Vec<String> = (0..1_000)
+            .map(|n| format!(r#""{}":{{"tool":"{tool}","arguments":8,"createdAt":12345678901234567890}}"#, id(n)))
+            .collect();
+        let many = excerpt(VersionedField::AgentState, &format!(r#"{{"requests":{{{}}}}}"#, ids.join(",")));
         assert!(many.len() < MAX_INLINE_BYTES, "{}", many.len());
         assert_eq!(super::super::agent_state::count_pending(Some(&Json::parse(&many).unwrap())), 1_000);
     }

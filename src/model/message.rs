@@ -19,6 +19,16 @@ pub struct Message {
     pub created_at: u64,
 }
 
+/// A message of a web client that waits until the CLI of its session is back. The message is not in the session's history.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeldMessage {
+    /// The sender's idempotency key.
+    pub local_id: String,
+    /// Unix milliseconds. Each held message of a session has another time, which determines their order.
+    pub created_at: u64,
+    pub content: Json,
+}
+
 /// The kind of a live text, which an agent sends in pieces (`message-delta`) while it writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -16,10 +16,18 @@ pub enum Method {
     GitDiffNumstat,
     GitDiffFile,
     ReadFile,
-    /// Runs ripgrep. The hub uses it only to find files by name (`--files`).
+    /// Runs ripgrep, which the hub uses only to find files by name (`--files`).
     RunRipgrep,
     ListDirectory,
     SpawnSession,
+    /// Starts a session with the history of another session up to a message.
+    ForkSession,
+    /// Lists the sessions that an agent on the machine knows.
+    ListAgentSessions,
+    /// Stores an agent's session in the hub.
+    ImportAgentSession,
+    /// Lists the branches of a git repository.
+    ListBranches,
     ListSlashCommands,
     ListSkills,
     /// Delivers the answer to a permission request.
@@ -36,6 +44,11 @@ pub enum Method {
     /// Sets the permission mode or the model.
     #[strum(serialize = "set-session-config")]
     SetSessionConfig,
+    /// Sets another option of the agent, such as its effort.
+    #[strum(serialize = "set-session-option")]
+    SetSessionOption,
+    /// Edits, cancels, moves or runs messages that wait until the agent is free.
+    Queue,
 }
 
 impl Method {
@@ -44,7 +57,7 @@ impl Method {
     }
 
     /// Whether the hub changes the session after a successful call.
-    pub fn precedes_change(self) -> bool {
+    pub fn is_followed_by_session_change(self) -> bool {
         matches!(self, Self::Permission | Self::Abort | Self::Switch | Self::KillSession | Self::SetSessionConfig)
     }
 }

@@ -2,8 +2,8 @@ use std::cmp::Ordering;
 
 /// Sorts a list; the sort is stable.
 ///
-/// Smaller than [`slice::sort_by`], which is compiled for each type and adds ten kilobytes to the worker each time: all lists
-/// share one sort of indices.
+/// All lists share one sort of indices, because [`slice::sort_by`] is compiled for each type, and adds ten kilobytes to the worker
+/// each time.
 pub fn sort_by<T>(list: &mut Vec<T>, compare: impl Fn(&T, &T) -> Ordering) {
     let compare_at = |a: usize, b: usize| match (list.get(a), list.get(b)) {
         (Some(a), Some(b)) => compare(a, b),

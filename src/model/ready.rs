@@ -1,6 +1,6 @@
 //! The ready event: the message of an agent that has finished its task and waits for input.
 //!
-//! It is `{type: "event", data: {type: "ready"}}`, either as the whole message or as `content` of a record `{role, content}`.
+//! The message is `{type: "event", data: {type: "ready"}}`, either as the whole message or as `content` of a record `{role, content}`.
 //! Source: PROTOCOL-PUSH.md "Push notifications".
 
 use serde_json::value::RawValue;
@@ -9,7 +9,7 @@ use super::agent_message::Fields;
 
 /// Whether a message is a ready event. `content` is JSON text.
 pub fn is_ready(content: &str) -> bool {
-    // Avoids parsing nearly all messages. Inside a JSON string these quotes would be escaped.
+    // Nearly all messages lack this text, and need not be parsed. (In a JSON string, the quotes would be escaped.)
     if !content.contains("\"ready\"") {
         return false;
     }

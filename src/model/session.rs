@@ -42,7 +42,7 @@ pub struct Session {
     pub updated_at: u64,
     /// The time of the last keep-alive.
     pub active_at: u64,
-    /// The time of the last keep-alive that set `thinking`.
+    /// The time at which `thinking` got its value.
     pub thinking_at: u64,
     /// Whether the last keep-alive is at most 30 s old.
     pub active: bool,
@@ -70,6 +70,35 @@ pub struct Session {
     /// Whether users keep the session at the top of the list.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
+    /// Whether the session sends no notifications.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub muted: bool,
+    /// The `created_at` of the newest message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_message_at: Option<u64>,
+    /// When the session ended. `None` while it is active, and after a lost connection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<u64>,
+    /// Since when the session waits to be seen, because its agent became ready or failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unseen_since: Option<u64>,
+    /// The number of messages that wait until the CLI is back.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub held_messages_count: usize,
+    /// What the agent is doing while `thinking`. Not stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activity: Option<String>,
+    /// When `activity` last changed while the agent works. `None` if no change is known. Not stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activity_at: Option<u64>,
+    /// When the hub stored those pending requests that have no plausible time of their own: a JSON object by the id of the request.
+    #[serde(skip)]
+    pub request_times: Option<Json>,
+}
+
+// Serde passes a reference.
+pub(super) fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl Session {
@@ -94,6 +123,14 @@ impl Session {
             permission_mode: None,
             model_mode: None,
             pinned: false,
+            muted: false,
+            last_message_at: None,
+            ended_at: None,
+            unseen_since: None,
+            held_messages_count: 0,
+            activity: None,
+            activity_at: None,
+            request_times: None,
         }
     }
 
@@ -101,8 +138,8 @@ impl Session {
         self.metadata.json().and_then(Json::read).unwrap_or_default()
     }
 
-    /// Returns the first of these texts that is not blank: the name, the summary, the last part of the path, the first eight
-    /// characters of the id.
+    /// Returns the name, the summary, the last part of the path, or the first eight characters of the id: the first that is not
+    /// blank.
     pub fn title(&self) -> String {
         let fields = self.metadata_fields();
         let summary = || serde_json::from_str::<MetadataSummary>(fields.summary?.get()).ok()?.text;
@@ -161,6 +198,8 @@ pub struct MetadataFields<'a> {
     #[serde(borrow)]
     lifecycle_state: Option<&'a RawValue>,
     #[serde(borrow)]
+    agent_error: Option<&'a RawValue>,
+    #[serde(borrow)]
     modes: Option<&'a RawValue>,
     #[serde(borrow)]
     models: Option<&'a RawValue>,
@@ -203,6 +242,16 @@ impl MetadataFields<'_> {
 
     pub fn is_archived(&self) -> bool {
         parse_string(self.lifecycle_state).as_deref() == Some("archived")
+    }
+
+    /// Whether the agent cannot be started.
+    pub fn is_failed(&self) -> bool {
+        parse_string(self.lifecycle_state).as_deref() == Some("failed")
+    }
+
+    /// Returns why the agent failed.
+    pub fn agent_error(&self) -> Option<String> {
+        parse_string(self.agent_error)
     }
 }
 
@@ -364,7 +413,7 @@ mod tests {
             assert_eq!(fit_field(name, &"x".repeat(limit + 1).into()), Err(format!("metadata.{name}")));
         }
         let other = serde_json::json!(["x".repeat(200_000)]);
-        assert_eq!(fit_field("tools", &other), Ok(other.clone()), "the hub does not read it");
+        assert_eq!(fit_field("tools", &other), Ok(other.clone()), "the hub does not read `tools`");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::agent_state;
 use super::json::{Json, JsonObject};
-use super::session::Session;
+use super::session::{Session, is_zero};
 use super::todo::{self, Progress, TodoItem};
 
 /// The list of sessions shows at most this much of a text in metadata, in bytes of JSON. The SQL in `store::summaries` repeats
@@ -12,7 +12,7 @@ use super::todo::{self, Progress, TodoItem};
 const MAX_LISTED_TEXT_BYTES: usize = 512;
 
 /// Calls a macro with the paths of the metadata texts that the list shows. The paths are a macro, because `store::summaries`
-/// makes SQL of them at compile time. [`ListedMetadata::of_texts`] depends on their order: texts of one object are adjacent,
+/// builds SQL from the paths at compile time. [`ListedMetadata::of_texts`] depends on the order of the paths: texts of one object are adjacent,
 /// and `lifecycleState` is the last.
 macro_rules! listed_texts {
     ($macro:ident) => {
@@ -40,9 +40,18 @@ pub struct SummaryFields {
     pub id: String,
     pub active: bool,
     pub thinking: bool,
+    pub thinking_at: u64,
     pub active_at: u64,
     pub updated_at: u64,
     pub created_at: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_message_at: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unseen_since: Option<u64>,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub held_messages_count: usize,
     pub metadata: Option<ListedMetadata>,
     pub todo_progress: Option<Progress>,
     pub pending_requests_count: usize,
@@ -52,6 +61,14 @@ pub struct SummaryFields {
     pub model_mode: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub muted: bool,
+    /// Absent from a summary that was read from the database.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activity: Option<String>,
+    /// Absent like `activity`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activity_at: Option<u64>,
 }
 
 impl SummaryFields {
@@ -60,15 +77,23 @@ impl SummaryFields {
             id: s.id.clone(),
             active: s.active,
             thinking: s.thinking,
+            thinking_at: s.thinking_at,
             active_at: s.active_at,
             updated_at: s.updated_at,
             created_at: s.created_at,
+            last_message_at: s.last_message_at,
+            ended_at: s.ended_at,
+            unseen_since: s.unseen_since,
+            held_messages_count: s.held_messages_count,
             metadata: s.metadata.json().and_then(ListedMetadata::of),
             todo_progress: s.todos.as_ref().and_then(Json::read::<Vec<TodoItem>>).map(|list| todo::progress(&list)),
             pending_requests_count: agent_state::count_pending(s.agent_state.json()),
             permission_mode: s.permission_mode.clone(),
             model_mode: s.model_mode.clone(),
             pinned: s.pinned,
+            muted: s.muted,
+            activity: s.activity.clone(),
+            activity_at: s.activity_at,
         }
     }
 }
@@ -81,6 +106,8 @@ pub struct SessionSummary {
     pub pinned: bool,
     /// Unix milliseconds.
     pub updated_at: u64,
+    pub pending_requests_count: usize,
+    pub unseen_since: Option<u64>,
     /// The summary as JSON; `None` if it must be read from the database.
     pub json: Option<Box<str>>,
 }
@@ -92,6 +119,8 @@ impl SessionSummary {
             archived: fields.metadata.as_ref().is_some_and(|metadata| metadata.is_archived),
             pinned: fields.pinned,
             updated_at: fields.updated_at,
+            pending_requests_count: fields.pending_requests_count,
+            unseen_since: fields.unseen_since,
             json: Some(Json::of(fields).text().into()),
         }
     }

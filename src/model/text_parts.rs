@@ -1,8 +1,8 @@
-//! Texts in parts. A text that is not sent or stored yet only refers to the opaque JSON value inside it, so that several texts
-//! share one value in memory.
+//! Texts that are not concatenated yet. Until it is sent or stored, a text only refers to the opaque JSON value inside it, so that
+//! several texts share one value in memory.
 
 use super::json::Json;
-use super::large::Field;
+use super::large::VersionedField;
 
 /// A text that is not concatenated yet.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -31,7 +31,7 @@ impl TextParts {
     }
 
     /// Creates the parts of a value that was also added to the write queue, which counts the bytes of large values.
-    pub fn queued_value(field: Field, value: Option<Json>) -> Self {
+    pub fn queued_value(field: VersionedField, value: Option<Json>) -> Self {
         match value {
             Some(value) if field.is_large(&value) => Self(vec![Part::QueuedValue(value)]),
             value => Self::value(value),
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn bytes_that_the_write_queue_counts_are_not_counted_again() {
         let bytes = |value: &str| {
-            let parts = TextParts::queued_value(Field::AgentState, Some(json(value)));
+            let parts = TextParts::queued_value(VersionedField::AgentState, Some(json(value)));
             let parts = parts.insert_into("[null]", "null");
             (parts.memory_bytes(), parts.text_bytes())
         };

@@ -34,7 +34,7 @@ pub enum ModeField {
 pub enum Dialect {
     /// The names of the protocol.
     Protocol,
-    /// The deployment's own words. If the deployment has no word for a name of the protocol, the name itself.
+    /// The deployment's own words. If the deployment has no word for a name of the protocol, it uses the name itself.
     Own,
 }
 
@@ -157,8 +157,8 @@ impl Vocabulary {
         std::iter::once(name).chain(words_for(name, &self.fields))
     }
 
-    /// Returns the name to use for agent alpha when neither the client nor the session names an agent: the first word, because
-    /// the CLIs of the deployment may not know the protocol's name.
+    /// Returns the name to use for agent alpha when neither the client nor the session names an agent. This name is the first word
+    /// of the vocabulary, because the CLIs of the deployment may not know the protocol's name.
     pub fn default_agent(&self) -> &str {
         let alpha = Agent::Alpha.as_str();
         words_for(alpha, &self.agents).next().unwrap_or(alpha)

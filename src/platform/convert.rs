@@ -23,12 +23,11 @@ use crate::hub::base::error::Error;
 use crate::limits::{BODY_TIMEOUT_MS, MAX_BODY_BYTES, MAX_UNRESERVED_BYTES, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
 use crate::memory_budget::Reservation;
 
-/// The largest body that needs no reservation of memory, in bytes: as much as is read at once.
+/// The largest body that needs no reservation of memory, in bytes. A read takes at most this number of bytes.
 const MAX_UNRESERVED_BODY_BYTES: usize = MIN_PROGRESS_BYTES as usize;
-/// How many bytes of a refused body are read, so that its client gets the response. The largest body on the platform's smaller
-/// plans.
+/// How many bytes of a refused body are read, so that its client gets the response: as many as the platform's smaller plans accept.
 const MAX_DISCARDED_BYTES: u32 = 100_000_000;
-/// How long the client of a refused body may pause until the hub stops reading and sends the response, in milliseconds.
+/// How long the client of a refused body may pause before the hub stops reading and sends the response, in milliseconds.
 const DISCARD_PAUSE_MS: u32 = 2_000;
 /// How long a refused body is read at most, in milliseconds: a client that sends slowly must not keep the object awake.
 const DISCARD_TIMEOUT_MS: u32 = 60_000;
@@ -56,19 +55,19 @@ pub fn request_head(request: &Request) -> RequestHead {
     let text = glue::read_head(request, "authorization origin upgrade cf-connecting-ip");
     // The lines: method, URL, and the four headers in the order of their names above.
     let mut lines = text.split('\n');
-    let mut next = || lines.next().unwrap_or_default();
-    let method = next().to_owned();
-    let (host, path, query) = split_url(next());
+    let mut next_line = || lines.next().unwrap_or_default();
+    let method = next_line().to_owned();
+    let (host, path, query) = split_url(next_line());
     let non_empty = |line: &str| (!line.is_empty()).then(|| line.to_owned());
     RequestHead {
         method,
         host: host.to_owned(),
         path: path.to_owned(),
         query: query.to_owned(),
-        authorization: non_empty(next()),
-        origin: non_empty(next()),
-        is_upgrade: next().eq_ignore_ascii_case("websocket"),
-        client: next().to_owned(),
+        authorization: non_empty(next_line()),
+        origin: non_empty(next_line()),
+        is_upgrade: next_line().eq_ignore_ascii_case("websocket"),
+        client: next_line().to_owned(),
     }
 }
 
@@ -97,8 +96,8 @@ pub async fn discard_body(request: &Request) {
     }
 }
 
-/// Reads the body of a request. The inner error is the response to a body that is too large, too slow or incomplete, or for
-/// which there is no memory. The JavaScript function `reserve` waits for memory. `declared` is the `Content-Length`.
+/// Reads the body of a request. The inner error is the response if the body is too large, too slow or incomplete, or if there is
+/// no memory for the body. The JavaScript function `reserve` waits for memory. `declared` is the `Content-Length`.
 pub async fn read_body(
     request: &Request,
     declared: Option<usize>,
@@ -159,8 +158,8 @@ fn reserve_function(hub: Arc<Hub>, memory: Rc<RefCell<Reservation>>) -> Closure<
     Closure::new(move |bytes: usize| {
         let (hub, memory) = (Arc::clone(&hub), Rc::clone(&memory));
         to_promise(async move {
-            let more = bytes.saturating_sub(memory.borrow().bytes());
-            let reserved = hub.wait_for_memory(more).await;
+            let missing_bytes = bytes.saturating_sub(memory.borrow().bytes());
+            let reserved = hub.wait_for_memory(missing_bytes).await;
             if reserved.is_ok() {
                 memory.borrow_mut().resize(bytes);
             }
@@ -229,13 +228,13 @@ fn longest_read_ms(bytes: usize) -> u32 {
 
 /// Returns a JavaScript function: `next(true)` returns the next chunk, or undefined after the last one; `next(false)` drops the
 /// rest of the body.
-fn chunks(mut rest: Bytes) -> JsValue {
-    let mut bytes = MIN_READ_BYTES_PER_SECOND as usize;
-    let next = move |more: bool| {
-        let chunk = rest.split_to(if more { rest.len().min(bytes) } else { 0 });
-        bytes = RESPONSE_CHUNK_BYTES;
-        if !more || rest.is_empty() {
-            rest = Bytes::new();
+fn chunks(mut body: Bytes) -> JsValue {
+    let mut chunk_bytes = MIN_READ_BYTES_PER_SECOND as usize;
+    let next = move |is_wanted: bool| {
+        let chunk = body.split_to(if is_wanted { body.len().min(chunk_bytes) } else { 0 });
+        chunk_bytes = RESPONSE_CHUNK_BYTES;
+        if !is_wanted || body.is_empty() {
+            body = Bytes::new();
         }
         (!chunk.is_empty()).then(|| Uint8Array::from(&*chunk))
     };

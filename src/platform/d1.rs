@@ -10,7 +10,7 @@ use super::{glue, time};
 use crate::store::columns::Columns;
 use crate::store::{Database, DbError, JoinedRows, Row, Statement, Value};
 
-/// The bytes above which a query is followed by a turn of the event loop: the local runtime then serves other namespaces, too.
+/// After a query of more bytes, the event loop runs once: the local runtime then serves other namespaces, too.
 const LARGE_QUERY_BYTES: usize = 1_000_000;
 
 pub struct D1(SendWrapper<JsValue>);
@@ -19,7 +19,7 @@ impl D1 {
     /// `meter` measures the batches for `Server-Timing`.
     pub fn new(database: worker::D1Database, meter: Option<&glue::Meter>) -> Self {
         let database = JsValue::from(database);
-        Self(SendWrapper::new(meter.map_or_else(|| database.clone(), |meter| meter.count_batches(&database))))
+        Self(SendWrapper::new(meter.map_or_else(|| database.clone(), |meter| meter.measure_database(&database))))
     }
 }
 
@@ -48,6 +48,14 @@ impl Database for D1 {
             let mut c = Columns::new("messages", row);
             let (text, rows, last_seq) = (c.text("body")?, c.number("rows")?, c.optional("seq", Columns::number)?);
             Ok(JoinedRows { text, rows, last_seq })
+        }))
+    }
+
+    fn size(&self) -> BoxFuture<'_, Result<u64, DbError>> {
+        Box::pin(SendFuture::new(async move {
+            let size = JsFuture::from(glue::database_size(&self.0.0)).await.map_err(|e| to_error(&e))?;
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // At most 10 GB.
+            Ok(size.as_f64().unwrap_or_default() as u64)
         }))
     }
 }

@@ -3,6 +3,8 @@
 
 import { WorkerEntrypoint } from 'cloudflare:workers';
 import * as hub from 'hub-bindings';
+import { logLine } from './log.js';
+import * as requests from './requests.js';
 
 Error.stackTraceLimit = 100;
 
@@ -20,7 +22,7 @@ const init = hub.__worker_init_state();
 /** Creates a new wasm instance if the last one was lost. */
 function replaceLostInstance() {
   if (!init.criticalError) return;
-  console.log('The wasm instance was lost. A new one starts.');
+  logLine('error', 'instance-lost', '');
   hub.__wbg_reset_state();
   init.criticalError = false;
 }
@@ -28,11 +30,13 @@ function replaceLostInstance() {
 export default class extends WorkerEntrypoint {
   fetch(request) {
     replaceLostInstance();
+    const observed = requests.begin(request);
+    const end = (response) => requests.end(observed, response, this.env, this.ctx);
     try {
-      return hub.fetch(request, this.env, this.ctx);
+      return hub.fetch(request, this.env, this.ctx).then(end);
     } catch (error) {
       if (!init.criticalError) throw error;
-      return init.interrupted();
+      return end(init.interrupted());
     }
   }
 }
@@ -41,10 +45,14 @@ export default class extends WorkerEntrypoint {
 const instances = new Map();
 const collected = new FinalizationRegistry((id) => instances.get(id)?.deref() ?? instances.delete(id));
 
+/** The events of this time are one data point of Analytics Engine. Shorter than the time without events after which an object leaves memory. */
+const REPORT_DELAY_MS = 5_000;
+
 export class NamespaceHub {
   #arguments;
   #object;
   #instanceId;
+  #willReport = false;
 
   constructor(...args) {
     // The runtime answers these messages without waking the object. Web clients send them to check their connection.
@@ -57,6 +65,8 @@ export class NamespaceHub {
     replaceLostInstance();
     // Garbage collection would free the wasm memory late or never, because it runs only when JavaScript needs memory.
     if (evicted) evicted.#free();
+    requests.objects.loaded += 1;
+    if (evicted) requests.objects.evicted += 1;
     this.#current();
   }
 
@@ -77,16 +87,29 @@ export class NamespaceHub {
     return this.#object;
   }
 
+  /** Returns the object for an event, whose metrics are reported soon if there is a dataset. */
+  #currentForEvent() {
+    const [, env] = this.#arguments;
+    if (env.METRICS !== undefined && !this.#willReport) {
+      this.#willReport = true;
+      setTimeout(() => {
+        this.#willReport = false;
+        this.#current().reportMetrics();
+      }, REPORT_DELAY_MS);
+    }
+    return this.#current();
+  }
+
   fetch(request) {
-    return this.#current().fetch(request);
+    return this.#currentForEvent().fetch(request);
   }
 
   alarm() {
-    return this.#current().alarm();
+    return this.#currentForEvent().alarm();
   }
 
   webSocketMessage(socket, frame) {
-    return this.#current().webSocketMessage(socket, frame);
+    return this.#currentForEvent().webSocketMessage(socket, frame);
   }
 
   webSocketClose(socket) {

@@ -108,6 +108,16 @@ export async function readBody(request, declaredBytes, limit, chunkBytes, progre
 let cached = { text: '', headers: new Headers() };
 
 /**
+ * Writes a data point about a namespace to Analytics Engine (docs/MONITORING.md).
+ * @param {{METRICS: {writeDataPoint: (point: object) => void}}} env
+ * @param {string} namespaceHash
+ * @param {Float64Array} numbers a view of wasm memory
+ */
+export function writeDataPoint(env, namespaceHash, numbers) {
+  env.METRICS.writeDataPoint({ indexes: [namespaceHash], blobs: ['object'], doubles: [...numbers] });
+}
+
+/**
  * @param {string} headers
  * @param {Uint8Array} body a view of wasm memory, which is invalid after the call
  */
@@ -228,6 +238,15 @@ export async function queryJoined(db, [sql, params], limit) {
     .raw();
   const first = rows.slice(0, limit);
   return [first.map((row) => row[1]).join(','), rows.length, first.at(-1)?.[0]];
+}
+
+/**
+ * Returns the size of a database in bytes.
+ * @param {{prepare: (sql: string) => any, batch: (statements: any[]) => Promise<{meta: any}[]>}} db
+ */
+export async function databaseSize(db) {
+  const [{ meta }] = await db.batch([db.prepare('SELECT 1')]);
+  return meta.size_after;
 }
 
 /**

@@ -12,6 +12,10 @@ extern "C" {
     #[wasm_bindgen(js_name = readHead)]
     pub fn read_head(request: &web_sys::Request, names: &str) -> String;
 
+    /// Writes a data point about a namespace to the binding `METRICS`.
+    #[wasm_bindgen(js_name = writeDataPoint)]
+    pub fn write_data_point(env: &worker::Env, namespace_hash: &str, numbers: &[f64]);
+
     /// Resolves to the body as a `Uint8Array`, or to a fault: `too-large` (more than `limit` bytes), `stalled` (less than
     /// `min_bytes` in `progress_timeout_ms`, or longer than `total_ms`), `broken`, or `overloaded` (`reserve` resolved to
     /// `false`). The function `reserve(bytes)` is called before more than `min_bytes` are buffered; it may be undefined if the
@@ -58,6 +62,10 @@ extern "C" {
     /// Runs `[sql, params]`; resolves to the fields of `store::JoinedRows` in their order.
     #[wasm_bindgen(catch, js_name = queryJoined)]
     pub fn query_joined(db: &JsValue, statement: &JsValue, limit: u32) -> Result<js_sys::Promise, JsValue>;
+
+    /// Resolves to the size of a database in bytes.
+    #[wasm_bindgen(js_name = databaseSize)]
+    pub fn database_size(db: &JsValue) -> js_sys::Promise;
 
     /// Sends a POST request without following redirects. Resolves to two lines, the status and `Retry-After`, or to an error
     /// message without a line break.
@@ -116,7 +124,8 @@ extern "C" {
         request: &web_sys::Request,
         timeout_ms: u32,
     ) -> js_sys::Promise;
-    /// Forwards a request that opens no WebSocket, and adds headers to the response as [`with_headers`] does.
+    /// Forwards a request that opens no WebSocket, and adds headers to the response as [`with_headers`] does. `credential` may end with
+    /// a space and the `auth::token::SecretId` of the token.
     #[wasm_bindgen(method)]
     pub fn forward(
         this: &Objects,
@@ -129,9 +138,32 @@ extern "C" {
     ) -> js_sys::Promise;
 }
 
+#[wasm_bindgen(module = "/src/platform/log.js")]
+extern "C" {
+    /// Sets the lowest level of the lines that are written, and how many of a million successful requests get a line.
+    #[wasm_bindgen(js_name = configureLog)]
+    pub fn configure_log(level: &str, samples_per_million: u32);
+    /// Writes a line. `members` are the further members of the JSON object, each with a comma before it.
+    #[wasm_bindgen(js_name = logLine)]
+    pub fn log_line(level: &str, event: &str, members: &str);
+}
+
+#[wasm_bindgen(module = "/src/platform/requests.js")]
+extern "C" {
+    /// Sets the paths of the routes, in lines.
+    #[wasm_bindgen(js_name = configureRoutes)]
+    pub fn configure_routes(patterns: &str);
+    /// Records the namespace of a request, for its log line.
+    #[wasm_bindgen(js_name = noteNamespace)]
+    pub fn note_namespace(request: &web_sys::Request, namespace: &str);
+    /// Returns the metrics of the isolate as text for Prometheus.
+    #[wasm_bindgen(js_name = isolateMetrics)]
+    pub fn isolate_metrics() -> String;
+}
+
 #[wasm_bindgen(module = "/src/platform/streams.js")]
 extern "C" {
-    /// Creates a stream of the messages of a socket. The streams of the isolate have at most `max_total` unread bytes together.
+    /// Creates a stream of the messages of a socket. The streams of the isolate together have at most `max_total` unread bytes.
     /// While this stream has more than `max_unread_deltas` unread bytes, events without an id are dropped.
     #[wasm_bindgen(js_name = eventStream)]
     pub fn event_stream(
@@ -145,15 +177,19 @@ extern "C" {
 #[wasm_bindgen(module = "/src/platform/timing.js")]
 extern "C" {
     /// Measures the requests of one object, and the batches that it sends to D1.
+    #[derive(Clone)]
     pub type Meter;
     #[wasm_bindgen(constructor)]
     pub fn new() -> Meter;
-    /// Returns a D1 database whose batches are counted.
-    #[wasm_bindgen(method, js_name = countBatches)]
-    pub fn count_batches(this: &Meter, db: &JsValue) -> JsValue;
+    /// Returns the D1 database with a measurement of its batches.
+    #[wasm_bindgen(method, js_name = measureDatabase)]
+    pub fn measure_database(this: &Meter, db: &JsValue) -> JsValue;
     /// Starts the measurement of a request.
     #[wasm_bindgen(method)]
     pub fn start(this: &Meter) -> JsValue;
+    /// The number of batches, and the rows that they read and wrote.
+    #[wasm_bindgen(method)]
+    pub fn usage(this: &Meter) -> Box<[f64]>;
     /// Adds `Server-Timing` to the response of a request whose measurement was started.
     #[wasm_bindgen(method)]
     pub fn finish(this: &Meter, started: &JsValue, response: &web_sys::Response);
@@ -180,10 +216,10 @@ extern "C" {
     /// The size of the decoded content that was read, in bytes.
     #[wasm_bindgen(method, getter)]
     pub fn size(this: &Upload) -> f64;
-    /// Reads until `capacity` characters of content are buffered. Resolves to two values: a fault, or an empty string; and, at
+    /// Reads until `buffer_chars` characters of content are buffered. Resolves to two values: a fault, or an empty string; and, at
     /// the end of the body, its JSON text with an empty `content`.
     #[wasm_bindgen(method)]
-    pub fn read(this: &Upload, capacity: f64, max_file: f64, max_body: f64) -> js_sys::Promise;
+    pub fn read(this: &Upload, buffer_chars: f64, max_file: f64, max_body: f64) -> js_sys::Promise;
     /// Returns the buffered content between two texts, and empties the buffer.
     #[wasm_bindgen(method, catch)]
     pub fn frame(this: &Upload, prefix: &str, suffix: &str) -> Result<js_sys::JsString, JsValue>;
@@ -230,8 +266,8 @@ pub fn web_socket(response: &web_sys::Response) -> Option<JsValue> {
 /// The headers that the object reads from every request, set by the worker (`objects.js`): the namespace, the `SocketKind` of a
 /// WebSocket, and the length of the body.
 pub const OBJECT_HEADERS: &str = "hub-namespace hub-socket content-length";
-/// The header with the credential of the token, set by the worker.
-pub const CREDENTIAL_HEADER: &str = "hub-credential";
+/// The headers with the credential of the token, and the id of the secret that it was made from, set by the worker.
+pub const CREDENTIAL_HEADERS: &str = "hub-credential hub-secret";
 /// The headers that the object reads from a web client's WebSocket request: the expiry of the token and its credential, set by
 /// the worker, and the last received event.
 pub const SUBSCRIPTION_HEADERS: &str = "hub-expires-at hub-credential last-event-id";

@@ -31,7 +31,7 @@ export function instanceLost(socket, headers) {
   }
 }
 
-/** Whether an instance was lost before this one. Stays true for all objects that start later. */
+/** Whether an instance was lost before the current instance. Stays true for all objects that start later. */
 export function previousInstanceCrashed() {
   return wasLost;
 }

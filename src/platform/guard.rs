@@ -78,7 +78,7 @@ pub fn initialize() {
     if IS_INITIALIZED.replace(true) {
         return;
     }
-    // The hook of the `worker` crate would log each panic twice. It also marks the instance as lost, which `on_abort` does here.
+    // Not the hook of the `worker` crate, which would log each panic twice, and mark the instance as lost: `on_abort` does that.
     console_error_panic_hook::set_once();
     reserve_low_memory();
     intern_constants();
@@ -87,7 +87,7 @@ pub fn initialize() {
 }
 
 /// Allocates two blocks at the beginning of the heap and frees the first one. Small values are then allocated in the free
-/// block, and not between large buffers: the memory of wasm never shrinks, and a small value behind a freed buffer prevents a
+/// block, and not between large buffers. The memory of wasm never shrinks, and a small value behind a freed buffer would prevent a
 /// larger buffer from using that place.
 fn reserve_low_memory() {
     let low = Vec::<u8>::with_capacity(LOW_MEMORY_BYTES);

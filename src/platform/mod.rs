@@ -9,6 +9,7 @@ mod convert;
 mod d1;
 mod glue;
 mod guard;
+mod log;
 mod object;
 mod runtime;
 mod settings;

@@ -16,13 +16,14 @@ use worker::worker_sys::DurableObjectState;
 use worker::{Env, State, WebSocketPair};
 
 use super::convert;
-use super::glue::{self, CREDENTIAL_HEADER, Meter, OBJECT_HEADERS, ObjectSocket, SUBSCRIPTION_HEADERS};
+use super::glue::{self, CREDENTIAL_HEADERS, Meter, OBJECT_HEADERS, ObjectSocket, SUBSCRIPTION_HEADERS};
 use super::guard;
-use super::runtime::{ObjectRuntime, log_error, to_object_socket};
+use super::log::log_error;
+use super::runtime::{ObjectRuntime, log_storage_error, to_object_socket};
 use super::settings;
 use super::upload::JsUpload;
-use crate::auth::token::Credential;
-use crate::http::edge::split_url;
+use crate::auth::token::{Credential, SecretId};
+use crate::http::edge::{METRICS_PATH, split_url};
 use crate::http::error::ErrorResponse;
 use crate::http::extract::{ExternalBody, is_upload, needs_credential};
 use crate::http::{events, respond};
@@ -77,9 +78,9 @@ struct ObjectRequest<'a> {
 impl<'a> ObjectRequest<'a> {
     fn parse(head: &'a str) -> Self {
         let mut lines = head.split('\n');
-        let mut next = || lines.next().unwrap_or_default();
-        let (method, url, namespace, socket) = (next(), next(), next(), next());
-        Self { method, url, namespace, socket, content_length: next().parse().ok() }
+        let mut next_line = || lines.next().unwrap_or_default();
+        let (method, url, namespace, socket) = (next_line(), next_line(), next_line(), next_line());
+        Self { method, url, namespace, socket, content_length: next_line().parse().ok() }
     }
 }
 
@@ -164,6 +165,15 @@ impl NamespaceHub {
         self.0.on_disconnect(&socket);
     }
 
+    /// Writes a data point of the metrics to Analytics Engine, if they have changed. The binding `METRICS` must exist.
+    #[wasm_bindgen(js_name = reportMetrics)]
+    pub fn report_metrics(&self) {
+        let numbers = self.0.running.borrow().as_ref().and_then(|running| running.hub.take_metrics());
+        if let Some((namespace_hash, numbers)) = numbers {
+            glue::write_data_point(&self.0.env, &namespace_hash, &numbers);
+        }
+    }
+
     pub fn alarm(&self) -> Promise {
         let object = Rc::clone(&self.0);
         guard::object_task().start(async move { object.on_alarm().await.map(|()| JsValue::UNDEFINED) })
@@ -186,7 +196,8 @@ impl NamespaceObject {
         if let Some(running) = self.running.borrow().as_ref() {
             return Ok(Rc::clone(running));
         }
-        let (runtime, sockets) = ObjectRuntime::new(&self.state, self.js_state.clone());
+        settings::configure_log(&self.env)?;
+        let (runtime, sockets) = ObjectRuntime::new(&self.state, self.js_state.clone(), &self.meter);
         let stored = runtime.kv_get(storage_keys::NAMESPACE);
         let name = stored.as_deref().or(namespace).ok_or(StartError::UnknownNamespace)?;
         let namespace = Namespace::parse(name).ok_or_else(|| "This object's namespace is malformed.".to_owned())?;
@@ -199,7 +210,7 @@ impl NamespaceObject {
         let hub = Hub::wake(
             config,
             &settings::memory_budget(),
-            settings::database(&self.env, Some(&self.meter))?,
+            settings::databases(&self.env, Some(&self.meter), |db| db)?,
             Arc::clone(&runtime) as Arc<dyn Runtime>,
             sockets,
         );
@@ -214,9 +225,10 @@ impl NamespaceObject {
             Some(SocketKind::Sse) => self.subscribe(running, request, &head, Format::Sse).await,
             Some(SocketKind::Cli) => self.open_cli(running, Upgrade::Unauthenticated, None),
             Some(SocketKind::AuthenticatedCli) => {
-                self.open_cli(running, Upgrade::Authenticated, read_credential(request).as_ref())
+                self.open_cli(running, Upgrade::Authenticated, read_credential(request).0.as_ref())
             }
             Some(SocketKind::BridgedCli) => self.open_cli(running, Upgrade::Bridged, None),
+            None if split_url(head.url).1 == METRICS_PATH => Ok(metrics_response(&running.hub.metrics_text())),
             None => match self.to_router_request(running, request, &head).await? {
                 Ok(request) => {
                     let response = respond(&running.hub, request).await;
@@ -241,9 +253,10 @@ impl NamespaceObject {
                 convert::to_router_request(request, method, url, head.content_length, &running.hub).await?;
             if let Ok(converted) = &mut converted
                 && needs_credential(path)
-                && let Some(credential) = read_credential(request)
+                && let (Some(credential), secret) = read_credential(request)
             {
                 converted.extensions_mut().insert(credential);
+                secret.map(|secret| converted.extensions_mut().insert(secret));
             }
             return Ok(converted);
         }
@@ -276,7 +289,7 @@ impl NamespaceObject {
         let last_event_id = headers.next().filter(|id| !id.is_empty()).map(str::to_owned);
         match events::parse_request(&running.hub, query, last_event_id, format).await {
             Ok(events) => {
-                // After the last await: a worker believes a revoked token for ten seconds.
+                // Checked after the last await. A worker accepts a revoked token until its cached answer expires.
                 if let Some(credential) = credential.as_ref().filter(|credential| running.hub.is_revoked(credential)) {
                     return Ok(convert::to_js_error(ErrorResponse::revoked(credential)));
                 }
@@ -303,8 +316,20 @@ impl NamespaceObject {
     }
 
     fn close_all_sockets(&self, code: u16, reason: &str) {
-        let (runtime, sockets) = ObjectRuntime::new(&self.state, self.js_state.clone());
+        let (runtime, sockets) = ObjectRuntime::new(&self.state, self.js_state.clone(), &self.meter);
         sockets.iter().for_each(|(conn, _)| runtime.close(*conn, code, reason));
+    }
+
+    /// Closes all sockets, and drops the hub: the next request starts a new one.
+    async fn restart(&self, running: &RunningHub) {
+        self.close_all_sockets(1012, RECONNECT);
+        self.running.replace(None);
+        if running.hub.is_unused() {
+            log_storage_error(self.state.storage().delete_all().await);
+        } else {
+            // The new hub sets the alarm.
+            let _ = self.start(None);
+        }
     }
 
     fn on_disconnect(&self, socket: &ObjectSocket) {
@@ -331,11 +356,18 @@ impl NamespaceObject {
     async fn handle(&self, request: &Request, head: ObjectRequest<'_>) -> Result<Response> {
         match self.start(Some(head.namespace).filter(|name| !name.is_empty())) {
             Ok(running) => {
-                if head.socket != SocketKind::Cli.as_str() {
+                // An operator may ask for the metrics of a namespace that does not exist.
+                if head.socket != SocketKind::Cli.as_str() && split_url(head.url).1 != METRICS_PATH {
                     running.hub.store_namespace();
+                }
+                if !head.socket.is_empty() && running.hub.is_closed() {
+                    return Ok(convert::to_js_error(ErrorResponse::namespace_closed()));
                 }
                 let response = self.respond(&running, request, head).await;
                 convert::discard_body(request).await;
+                if running.hub.take_restart_request() {
+                    self.restart(&running).await;
+                }
                 response
             }
             Err(error) => Ok(convert::to_js_error(error.into())),
@@ -362,7 +394,7 @@ impl NamespaceObject {
     }
 
     async fn on_alarm(&self) -> Result<()> {
-        let unused = match self.start(None) {
+        let is_unused = match self.start(None) {
             Ok(running) => {
                 running.hub.on_alarm();
                 running.hub.is_unused()
@@ -372,28 +404,37 @@ impl NamespaceObject {
                 true
             }
             Err(StartError::Replaced) => {
-                let (runtime, sockets) = ObjectRuntime::new(&self.state, self.js_state.clone());
+                let (runtime, sockets) = ObjectRuntime::new(&self.state, self.js_state.clone(), &self.meter);
                 Hub::retire(&runtime, &sockets)
             }
             // Timers and pushes in the storage must continue once the configuration is valid.
             Err(StartError::InvalidConfig(message)) => {
-                worker::console_error!("the alarm is delayed, because the configuration is invalid: {message}");
+                log_error("alarm-delayed", &message);
                 self.state.storage().set_alarm(Duration::from_millis(INVALID_CONFIG_DELAY_MS)).await?;
                 false
             }
         };
-        if unused {
+        if is_unused {
             // The platform removes an object only if its storage is empty. Without this call, the alarm that fired leaves
             // metadata.
-            log_error(self.state.storage().delete_all().await);
+            log_storage_error(self.state.storage().delete_all().await);
         }
         Ok(())
     }
 }
 
-fn read_credential(request: &Request) -> Option<Credential> {
+/// Creates a response in the text format of Prometheus.
+pub fn metrics_response(text: &str) -> Response {
+    glue::create_response(200, "content-type\ntext/plain; version=0.0.4\ncache-control\nno-store\n", text.as_bytes())
+}
+
+/// Returns the credential of the token of a request, and the id of the secret that the token was made from.
+fn read_credential(request: &Request) -> (Option<Credential>, Option<SecretId>) {
+    let lines = glue::read_head(request, CREDENTIAL_HEADERS);
     // After the method and the URL.
-    glue::read_head(request, CREDENTIAL_HEADER).split('\n').nth(2).and_then(Credential::parse)
+    let mut headers = lines.split('\n').skip(2);
+    let credential = headers.next().and_then(Credential::parse);
+    (credential, headers.next().filter(|id| !id.is_empty()).map(|id| SecretId(id.to_owned())))
 }
 
 fn too_many_sockets() -> Response {

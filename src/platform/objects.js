@@ -1,5 +1,7 @@
 // Requests of the worker to the objects of the namespaces. These functions need no wasm, so the loss of an instance does not affect them.
 
+import { logError } from './log.js';
+import { noteNamespace } from './requests.js';
 import { withHeaders } from './timing.js';
 import { interrupted, unavailable } from './unavailable.js';
 
@@ -45,18 +47,20 @@ export class Objects {
    * @returns {Promise<Response>} a 503 response if the object fails, or does not answer within `timeoutMs`
    */
   connect(namespace, socket, expiresAt, credential, request, timeoutMs) {
+    noteNamespace(request, namespace);
     const headers = socketHeaders(namespace, socket, expiresAt, credential, request);
     return this.#fetch(namespace, request.body === null ? request.url : request, headers, timeoutMs);
   }
 
   /**
    * Forwards a request to the object of a namespace.
-   * @param {string} credential of the token; empty if the object does not need it
+   * @param {string} credential of the token, and a space and the id of its secret if it has one; empty if the object needs neither
    * @param {string} addedHeaders of the response (`withHeaders`)
    * @param {number} [startedAt] see `withHeaders`
    * @returns {Promise<Response>} as for `connect`
    */
   forward(namespace, credential, request, timeoutMs, addedHeaders, startedAt) {
+    noteNamespace(request, namespace);
     const addHeaders = (response) => withHeaders(response, addedHeaders, startedAt);
     // The body of a GET request is forwarded as well. The object discards it, so that a client that is still sending gets the response.
     if (request.method === 'GET' && request.body === null) {
@@ -76,7 +80,7 @@ export class Objects {
       };
       const object = this.#objects.get(this.#target(namespace).id, this.#options);
       object.fetch(request, { headers }).then(settle, (error) => {
-        console.error('the object of a namespace failed:', error);
+        logError('object-failed', error);
         settle(interrupted());
       });
     });
@@ -90,8 +94,11 @@ function bodyHeaders(namespace, credential, request) {
   return length === null ? headers : { ...headers, 'content-length': length };
 }
 
-function withCredential(namespace, credential) {
-  return credential === '' ? { 'hub-namespace': namespace } : { 'hub-namespace': namespace, 'hub-credential': credential };
+function withCredential(namespace, credentialAndSecret) {
+  if (credentialAndSecret === '') return { 'hub-namespace': namespace };
+  const [credential, secret] = credentialAndSecret.split(' ');
+  const headers = { 'hub-namespace': namespace, 'hub-credential': credential };
+  return secret === undefined ? headers : { ...headers, 'hub-secret': secret };
 }
 
 /** Returns only the headers that the object reads, and the upgrade, which the runtime requires. */

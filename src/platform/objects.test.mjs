@@ -63,7 +63,7 @@ describe('the objects of the namespaces', () => {
     assert.deepEqual([contains('eu', 'team'), contains('', 'team'), contains('eu', 'other')], [true, false, false]);
   });
 
-  test('receive the namespace, the length of the body and the credential, and no other header of the client', async () => {
+  test('receive the namespace, the length of the body, the credential and its secret, and no other header of the client', async () => {
     const objects = binding(Promise.resolve('answer'));
     assert.equal(await objectsOf(objects).forward('team', '', request, 1_000, ''), 'answer');
     const withoutLength = new Request('http://hub/api/sessions', { headers: request.headers });
@@ -71,8 +71,14 @@ describe('the objects of the namespaces', () => {
     await objectsOf(objects).forward('team', '', withoutLength, 1_000, '');
     const read = new Request('http://hub/api/devices');
     await objectsOf(objects).forward('team', 'd1', read, 1_000, '');
-    const [namespace, credential] = [{ 'hub-namespace': 'team' }, { 'hub-credential': 'd1' }];
-    assert.deepEqual(objects.received, [{ ...namespace, 'content-length': '2' }, namespace, { ...namespace, ...credential }]);
+    await objectsOf(objects).forward('team', 'shared id', read, 1_000, '');
+    const namespace = { 'hub-namespace': 'team' };
+    assert.deepEqual(objects.received, [
+      { ...namespace, 'content-length': '2' },
+      namespace,
+      { ...namespace, 'hub-credential': 'd1' },
+      { ...namespace, 'hub-credential': 'shared', 'hub-secret': 'id' },
+    ]);
   });
 
   test('receive a GET request with its body, which they discard', async () => {
@@ -108,7 +114,7 @@ describe('the objects of the namespaces', () => {
     ]) {
       assert.deepEqual([response.status, response.headers.get('retry-after'), await response.text()], [503, '1', body]);
     }
-    assert.match(String(log.mock.calls[0].arguments[1]), /the object is gone/);
+    assert.match(log.mock.calls[0].arguments[0], /"event":"object-failed","error":"Error: the object is gone"/);
   });
 
   test('give a response to which the worker adds headers', async () => {

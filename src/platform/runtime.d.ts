@@ -9,19 +9,19 @@ declare class WebSocketRequestResponsePair {
 declare module 'cloudflare:workers' {
   export class WorkerEntrypoint {
     env: unknown;
-    ctx: unknown;
+    ctx: { waitUntil: (work: Promise<unknown>) => void };
   }
   export class DurableObject {
-    constructor(ctx: unknown, env: unknown);
+    constructor(ctx: { waitUntil: (work: Promise<unknown>) => void }, env: unknown);
     env: unknown;
-    ctx: unknown;
+    ctx: { waitUntil: (work: Promise<unknown>) => void };
   }
 }
 
 declare module 'hub-bindings' {
   export function __worker_init_state(): { criticalError: boolean; instanceId: number; interrupted: () => Response };
   export function __wbg_reset_state(): void;
-  export function fetch(request: Request, env: unknown, ctx: unknown): Promise<Response>;
+  export function fetch(request: Request, env: unknown, ctx: { waitUntil: (work: Promise<unknown>) => void }): Promise<Response>;
   export class NamespaceHub {
     constructor(...args: unknown[]);
     free(): void;

@@ -15,11 +15,14 @@ use worker::send::{SendFuture, SendWrapper};
 use worker::{SqlStorage, State, Storage};
 
 use super::convert;
-use super::glue::{self, ObjectSocket};
+use super::glue::{self, Meter, ObjectSocket};
 use super::guard;
+use super::log::{log_error, write_line};
 use super::time::{now, sleep};
-use crate::hub::base::ports::{CLOSED_ATTACHMENT, ConnId, PushResponse, RandomSourceError, Runtime};
+use crate::hub::base::ports::{CLOSED_ATTACHMENT, ConnId, DatabaseUsage, PushResponse, RandomSourceError, Runtime};
+use crate::hub::base::storage_keys::NAMESPACE;
 use crate::limits::PUSH_TIMEOUT_MS;
+use crate::log::{LogLine, hash_of_namespace};
 
 // The key-value table. Existing objects have it under the name `notes`.
 const FIND_TABLE: &str = "SELECT name AS key, type AS value FROM sqlite_master WHERE type = 'table' AND name = 'notes'";
@@ -38,6 +41,9 @@ pub struct ObjectRuntime {
     /// Whether the key-value table exists. The first write creates it, so an object that only unauthenticated clients reach
     /// stores nothing.
     has_table: AtomicBool,
+    meter: SendWrapper<Meter>,
+    /// `None` until the object has stored its namespace.
+    namespace_hash: Option<String>,
 }
 
 #[derive(serde::Deserialize)]
@@ -65,13 +71,23 @@ impl Sockets {
 impl ObjectRuntime {
     /// Creates the runtime. Also returns the open sockets that survived hibernation, with their attachments. `js_state` is the
     /// JavaScript object behind `state`.
-    pub fn new(state: &State, js_state: JsValue) -> (Self, Vec<(ConnId, String)>) {
+    pub fn new(state: &State, js_state: JsValue, meter: &Meter) -> (Self, Vec<(ConnId, String)>) {
         let storage = state.storage();
         let sql = storage.sql();
         let tables = sql.exec(FIND_TABLE, None).and_then(|cursor| cursor.to_array::<KeyValue>());
         let has_table = AtomicBool::new(tables.is_ok_and(|tables| !tables.is_empty()));
         let storage = SendWrapper::new(Rc::new(storage));
-        let runtime = Self { state: SendWrapper::new(js_state), sockets: Mutex::default(), storage, sql, has_table };
+        let (state_object, meter) = (SendWrapper::new(js_state), SendWrapper::new(meter.clone()));
+        let mut runtime = Self {
+            state: state_object,
+            sockets: Mutex::default(),
+            storage,
+            sql,
+            has_table,
+            meter,
+            namespace_hash: None,
+        };
+        runtime.namespace_hash = runtime.kv_get(NAMESPACE).map(|name| hash_of_namespace(&name));
         let mut attachments = Vec::new();
         for socket in state.get_websockets() {
             let socket = to_object_socket(&socket);
@@ -164,7 +180,7 @@ impl Runtime for ObjectRuntime {
         Box::pin(SendFuture::new(async move {
             let result = storage.set_alarm(ScheduledTime::new(date)).await;
             let is_set = result.is_ok();
-            log_error(result);
+            log_storage_error(result);
             is_set
         }))
     }
@@ -194,27 +210,29 @@ impl Runtime for ObjectRuntime {
 
     fn kv_put(&self, key: &str, value: &str) {
         if !self.has_table.swap(true, Ordering::Relaxed) {
-            log_error(self.sql.exec(CREATE_TABLE, None).map(drop));
+            log_storage_error(self.sql.exec(CREATE_TABLE, None).map(drop));
         }
         if let Err(error) = self.sql.exec(PUT, vec![key.into(), value.into()]) {
-            worker::console_error!(
-                "storing {key} in the object failed, so hibernation restores its last value: {error}"
-            );
+            // Hibernation restores the last value.
+            log_error("storage-write-failed", &error);
         }
     }
 
     fn kv_delete(&self, key: &str) {
         if self.has_table.load(Ordering::Relaxed) {
-            log_error(self.sql.exec(DELETE, vec![key.into()]).map(drop));
+            log_storage_error(self.sql.exec(DELETE, vec![key.into()]).map(drop));
         }
     }
 
-    fn log_debug(&self, message: &str) {
-        worker::console_debug!("{message}");
+    fn log(&self, line: LogLine) {
+        write_line(self.namespace_hash.as_deref(), &line);
     }
 
-    fn log_warning(&self, message: &str) {
-        worker::console_warn!("{message}");
+    fn database_usage(&self) -> DatabaseUsage {
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Counts.
+        let mut counts = self.meter.0.usage().into_vec().into_iter().map(|count| count as u64);
+        let mut next = || counts.next().unwrap_or_default();
+        DatabaseUsage { batches: next(), rows_read: next(), rows_written: next() }
     }
 
     fn previous_instance_crashed(&self) -> bool {
@@ -228,15 +246,15 @@ impl Runtime for ObjectRuntime {
         let rows = self.sql.exec(LIST, vec![prefix.into()]).and_then(|cursor| cursor.to_array::<KeyValue>());
         let rows = rows.map(|rows| rows.into_iter().map(|row| (row.key, row.value)).collect());
         rows.unwrap_or_else(|error| {
-            log_error(Err(error));
+            log_storage_error(Err(error));
             Vec::new()
         })
     }
 }
 
 /// Logs the error of a failed storage operation, which is not retried.
-pub fn log_error(result: worker::Result<()>) {
+pub fn log_storage_error(result: worker::Result<()>) {
     if let Err(error) = result {
-        worker::console_error!("the storage of the object failed: {error}");
+        log_error("storage-failed", &error);
     }
 }

@@ -9,24 +9,29 @@ use worker::Env;
 use worker::send::SendFuture;
 
 use super::d1::D1;
-use super::glue::{Meter, Objects};
+use super::glue::{self, Meter, Objects};
+use super::log::write_line;
 use super::time::{now, sleep};
 use crate::auth::jwt::JwtKey;
 use crate::auth::token::TokenVerifier;
 use crate::http::cors::Cors;
-use crate::http::edge::{Edge, Routing};
+use crate::http::edge::{Edge, MetricsToken, Routing};
 use crate::http::error::ErrorResponse;
 use crate::http::placement::Placement;
-use crate::hub::FrameSlot;
+use crate::hub::FrameUploadSlot;
 use crate::hub::base::config::{Config, ForbiddenModes, UploadConfig, parse_max_upload};
 use crate::hub::base::peers::rpc::parse_timeout_ms;
 use crate::hub::base::push::config::{PushConfig, parse_max_subscriptions};
+use crate::hub::base::quotas::Quotas;
+use crate::hub::base::recent_writers::RecentWriters;
+use crate::log::{LogLine, LogSettings};
 use crate::memory_budget::MemoryBudget;
 use crate::model::keyword::parse_bool;
 use crate::model::namespace::Namespace;
 use crate::model::vocabulary::Vocabulary;
 use crate::push::vapid::{VapidKeys, parse_subject};
 use crate::store::Database;
+use crate::store::places::{DIRECTORY, Databases, binding};
 use crate::store::retry::{Environment, Retrying};
 use crate::store::watchdog::Watchdog;
 
@@ -35,7 +40,6 @@ const DEFAULT_RPC_TIMEOUT_MS: u64 = 30_000;
 
 /// The binding of the rate limit for `POST /api/auth`.
 pub const AUTH_RATE_LIMIT: &str = "AUTH_RATE_LIMIT";
-const DB: &str = "DB";
 /// The binding of the Durable Objects.
 const HUB: &str = "HUB";
 
@@ -67,6 +71,20 @@ fn access_tokens(env: &Env) -> Result<TokenVerifier, String> {
     TokenVerifier::parse(secret.as_deref(), previous.as_deref(), required.as_deref())
 }
 
+fn jwt_key(env: &Env) -> Result<Option<JwtKey>, String> {
+    let (secret, previous) = (variable(env, "JWT_SECRET"), variable(env, "JWT_SECRET_PREVIOUS"));
+    JwtKey::from_settings(secret.as_deref(), previous.as_deref())
+}
+
+/// Sets which log lines the isolate writes.
+pub fn configure_log(env: &Env) -> Result<(), String> {
+    let (level, rate) = (variable(env, "LOG_LEVEL"), variable(env, "LOG_SAMPLE_RATE"));
+    let LogSettings { level, samples_per_million } = LogSettings::parse(level.as_deref(), rate.as_deref())?;
+    glue::configure_log(level.into(), samples_per_million);
+    Ok(())
+}
+
+/// Returns the words that the CLIs of this deployment use instead of the names of the protocol.
 fn vocabulary(env: &Env) -> Result<Vocabulary, String> {
     variable(env, "VOCABULARY").map_or_else(|| Ok(Vocabulary::default()), |text| Vocabulary::parse(&text))
 }
@@ -75,13 +93,17 @@ fn forbidden_modes(env: &Env) -> Result<ForbiddenModes, String> {
     ForbiddenModes::parse(variable(env, "FORBID_MODES").unwrap_or_default())
 }
 
+fn quotas(env: &Env) -> Result<Quotas, String> {
+    Quotas::parse(|name| variable(env, name))
+}
+
 fn push(env: &Env) -> Result<PushConfig, String> {
     let (public, private) = (variable(env, "VAPID_PUBLIC_KEY"), variable(env, "VAPID_PRIVATE_KEY"));
     let (insecure, max) = (variable(env, "PUSH_ALLOW_INSECURE"), variable(env, "PUSH_MAX_SUBSCRIPTIONS"));
     Ok(PushConfig {
         keys: VapidKeys::from_settings(public.as_deref(), private.as_deref())?,
         subject: variable(env, "VAPID_SUBJECT").map(|text| parse_subject(&text)).transpose()?,
-        insecure: parse_bool("PUSH_ALLOW_INSECURE", insecure.as_deref())?,
+        allows_insecure_endpoints: parse_bool("PUSH_ALLOW_INSECURE", insecure.as_deref())?,
         max_subscriptions: parse_max_subscriptions(max.as_deref())?,
     })
 }
@@ -106,15 +128,26 @@ impl Environment for WorkerEnvironment {
         byte
     }
 
-    fn log_warning(&self, line: &str) {
-        worker::console_warn!("{line}");
+    fn log(&self, line: LogLine) {
+        write_line(None, &line);
     }
 }
 
-/// `meter` measures the batches for `Server-Timing`.
-pub fn database(env: &Env, meter: Option<&Meter>) -> Result<Arc<dyn Database>, String> {
-    let db = env.d1(DB).map_err(|_| "The D1 binding DB is missing: see wrangler.toml.")?;
-    Ok(Arc::new(D1::new(db, meter)))
+/// Returns the databases with the bindings `DB`, `DB_2`, `DB_3` and so on, each as `wrap` returns it. `meter` measures the batches for
+/// `Server-Timing`.
+pub fn databases(
+    env: &Env,
+    meter: Option<&Meter>,
+    wrap: impl Fn(Arc<dyn Database>) -> Arc<dyn Database>,
+) -> Result<Databases, String> {
+    let mut all = Vec::new();
+    while let Ok(db) = env.d1(&binding(all.len() as u64 + 1)) {
+        all.push(wrap(Arc::new(D1::new(db, meter))));
+    }
+    if all.is_empty() {
+        return Err("The D1 binding DB is missing: see wrangler.toml.".into());
+    }
+    Databases::new(all, &variable(env, "DATABASES_CLOSED").unwrap_or_default())
 }
 
 /// Returns the objects of the namespaces. Fails if `HUB_JURISDICTION` is set in a runtime without jurisdictions, such as the
@@ -139,32 +172,54 @@ fn check_rate_limit(env: &Env) -> Result<(), String> {
     if is_bound { Ok(()) } else { Err("The rate limit binding AUTH_RATE_LIMIT is missing: see wrangler.toml.".into()) }
 }
 
-/// Returns the worker's router. Also validates settings of the objects, so that an error appears in every response.
+/// Returns the worker's router. Also validates the settings that only the Durable Objects use: then an invalid setting shows in
+/// every response, not only in responses of the objects.
 pub fn edge(env: &Env) -> Result<Edge, String> {
     let cors = Cors::parse(&variable(env, "CORS_ORIGINS").unwrap_or_default())?;
     let routing = Routing::parse(&variable(env, "NAMESPACE_ROUTING").unwrap_or_default())?;
-    let (secret, previous) = (variable(env, "JWT_SECRET"), variable(env, "JWT_SECRET_PREVIOUS"));
-    let jwt = JwtKey::from_settings(secret.as_deref(), previous.as_deref())?;
-    let db =
-        Retrying::new(Watchdog::new(database(env, None)?, Box::new(WorkerEnvironment)), Box::new(WorkerEnvironment));
-    let (db, environment) = (Arc::new(db), Arc::new(WorkerEnvironment));
-    let edge = Edge::new(access_tokens(env)?, cors, routing, jwt, db, memory_budget(), environment);
+    let jwt = jwt_key(env)?;
+    let databases = databases(env, None, |db| {
+        let db = Watchdog::new(db, Box::new(WorkerEnvironment));
+        Arc::new(Retrying::new(db, Box::new(WorkerEnvironment)))
+    })?;
+    let db = Arc::clone(databases.get(DIRECTORY).map_err(|error| error.to_string())?);
+    let environment = Arc::new(WorkerEnvironment);
+    let metrics_token = variable(env, "METRICS_TOKEN").map(MetricsToken::parse).transpose()?;
+    let edge = Edge::new(access_tokens(env)?, cors, routing, jwt, db, memory_budget(), environment)
+        .with_databases(databases)
+        .with_metrics_token(metrics_token);
     vocabulary(env)?;
     forbidden_modes(env)?;
     push(env)?;
+    quotas(env)?;
     check_rate_limit(env)?;
     Ok(edge)
 }
 
 thread_local! {
-    static FRAME_SLOT: Arc<FrameSlot> = Arc::default();
+    /// All objects of the isolate share one slot for uploads in one large frame.
+    static FRAME_UPLOAD_SLOT: Arc<FrameUploadSlot> = Arc::default();
+    static RECENT_WRITERS: Arc<RecentWriters> = Arc::default();
 }
 
 pub fn hub_config(env: &Env, namespace: Namespace) -> Result<Config, String> {
-    let (tokens, vocabulary, push) = (access_tokens(env)?, vocabulary(env)?, push(env)?);
-    let uploads = UploadConfig { max_file_bytes: max_file_bytes(env)?, frame_slot: FRAME_SLOT.with(Arc::clone) };
+    let (tokens, jwt, vocabulary, push) = (access_tokens(env)?, jwt_key(env)?, vocabulary(env)?, push(env)?);
+    let uploads =
+        UploadConfig { max_file_bytes: max_file_bytes(env)?, frame_upload_slot: FRAME_UPLOAD_SLOT.with(Arc::clone) };
     let (rpc_timeout_ms, forbidden_modes) = (rpc_timeout_ms(env)?, forbidden_modes(env)?);
-    Ok(Config { namespace, tokens, rpc_timeout_ms, vocabulary, forbidden_modes, push, uploads })
+    let (quotas, recent_writers) = (quotas(env)?, RECENT_WRITERS.with(Arc::clone));
+    Ok(Config {
+        namespace,
+        tokens,
+        jwt,
+        rpc_timeout_ms,
+        vocabulary,
+        forbidden_modes,
+        push,
+        uploads,
+        quotas,
+        recent_writers,
+    })
 }
 
 /// Generates a secret of 32 random bytes; `None` without a random source.

@@ -15,8 +15,9 @@ pub fn now() -> u64 {
 
 /// A pause. The timer is set when the pause is first polled, and cleared on drop.
 ///
-/// [`Delay`] wakes only the task that first polled the delay. The future of a frame is polled once before it gets a task of its
-/// own (`webSocketMessage` in `object.rs`), so a new timer is set when another task polls.
+/// [`Delay`] wakes only the task that first polled the delay. The future that processes a WebSocket frame is polled by two tasks:
+/// first by the task of the event, later by a task of its own (`webSocketMessage` in `object.rs`). So the pause sets a new timer
+/// when the polling task has changed.
 pub struct Sleep {
     /// Unix milliseconds.
     ends_at: u64,
@@ -35,8 +36,8 @@ impl Future for Sleep {
         let ends_at = self.ends_at;
         let timer = self.timer.take().filter(|(waker, _)| waker.will_wake(context.waker()));
         let (_, delay) = self.timer.insert(timer.unwrap_or_else(|| {
-            let rest = Duration::from_millis(ends_at.saturating_sub(now()));
-            (context.waker().clone(), Delay::from(rest))
+            let remaining = Duration::from_millis(ends_at.saturating_sub(now()));
+            (context.waker().clone(), Delay::from(remaining))
         }));
         Pin::new(delay).poll(context)
     }

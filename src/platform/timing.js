@@ -1,4 +1,4 @@
-// The `Server-Timing` header of responses to clients with a valid token (docs/OPERATIONS.md). The clock of the platform advances
+// The `Server-Timing` header of responses to clients with a valid token (docs/MONITORING.md). The clock of the platform advances
 // only while a request waits for I/O, so the durations contain no CPU time.
 
 import { parseHeaders } from './glue.js';
@@ -13,12 +13,19 @@ export class Meter {
   #loadedAt = now();
   #batches = 0;
   #batchMs = 0;
+  #rowsRead = 0;
+  #rowsWritten = 0;
   /** The region in which D1 ran the last batch; empty if the platform does not report it. */
   #region = '';
 
-  /** Returns a D1 database whose batches are counted. */
-  countBatches(db) {
+  /** Returns the D1 database with a measurement of its batches. */
+  measureDatabase(db) {
     return { prepare: (sql) => db.prepare(sql), batch: (statements) => this.#measure(db.batch(statements)) };
+  }
+
+  /** Returns the number of batches, and the rows that they read and wrote. */
+  usage() {
+    return Float64Array.of(this.#batches, this.#rowsRead, this.#rowsWritten);
   }
 
   /** Starts the measurement of a request. */
@@ -40,6 +47,10 @@ export class Meter {
     const startedAt = now();
     try {
       const results = await batch;
+      for (const { meta } of results) {
+        this.#rowsRead += meta?.rows_read ?? 0;
+        this.#rowsWritten += meta?.rows_written ?? 0;
+      }
       const { served_by_colo: colo, served_by_region: region } = results.at(-1)?.meta ?? {};
       this.#region = colo ?? region ?? '';
       return results;

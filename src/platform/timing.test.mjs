@@ -7,22 +7,22 @@ import { Meter, now, withHeaders } from './timing.js';
 let time = 1_000_000;
 mock.method(performance, 'now', () => time);
 
-/** A D1 database whose batches take this long. */
+/** A D1 database. Each batch takes `ms` milliseconds, and returns its statements as results. */
 const slowDatabase = (ms, meta = {}) => ({
   prepare: (sql) => sql,
   batch: async (statements) => {
     await null;
     time += ms;
-    return statements.map((results) => ({ results, meta }));
+    return statements.map((statement) => ({ results: statement, meta }));
   },
 });
 
 const timingOf = ({ headers }) => headers.get('server-timing');
 
 describe('the timing of an object', () => {
-  test('has the time of the request, the time since the object was loaded, and its batches', async () => {
+  test('has the duration of the request, the time since the object was loaded, and the batches of the request', async () => {
     const meter = new Meter();
-    const db = meter.countBatches(slowDatabase(40, { served_by_region: 'WEUR', served_by_colo: 'AMS' }));
+    const db = meter.measureDatabase(slowDatabase(40, { served_by_region: 'WEUR', served_by_colo: 'AMS' }));
     await db.batch([db.prepare('SELECT 1')]);
     time += 500;
     const [started, response] = [meter.start(), new Response('{}')];
@@ -35,7 +35,7 @@ describe('the timing of an object', () => {
 
   test('counts failed batches, and has no region if no batch succeeded', async () => {
     const meter = new Meter();
-    const db = meter.countBatches({ batch: () => Promise.reject(new Error('Network connection lost')) });
+    const db = meter.measureDatabase({ batch: () => Promise.reject(new Error('Network connection lost')) });
     const [started, response] = [meter.start(), new Response('{}')];
     await assert.rejects(db.batch([]), /lost/);
     meter.finish(started, response);
@@ -57,9 +57,9 @@ describe('the headers that the worker adds', () => {
     });
   });
 
-  test('have no timing without a valid token; without added headers, the response is unchanged', () => {
+  test('have no timing without a start time, which a request without a valid token does not have', () => {
     const response = new Response('{}');
-    assert.equal(withHeaders(response, '', undefined), response);
+    assert.equal(withHeaders(response, '', undefined), response, 'without headers to add, the response is unchanged');
     assert.equal(timingOf(withHeaders(response, 'x-a\n1\n', undefined)), null);
   });
 });

@@ -45,7 +45,7 @@ export class Parser {
   /** Where the last string of the object begins in `#fields`; -1 after a colon. */
   #keyStart = -1;
   #isContentNext = false;
-  /** `none` before the content, `open` in it, `closed` behind it. */
+  /** `none` before the content, `open` inside the content, `closed` after the content. */
   #contentState = 'none';
   /** The number of read characters of an escape in the content. */
   #escapeLength = 0;
@@ -240,22 +240,22 @@ export class Upload {
   }
 
   /**
-   * Reads until the buffer has `capacity` characters of content, or to the end of the body.
-   * @param {number} capacity a multiple of 4
+   * Reads until the buffer has `bufferChars` characters of content, or to the end of the body.
+   * @param {number} bufferChars a multiple of 4
    * @param {number} maxFile in bytes
    * @param {number} maxBody in bytes
    * @returns {Promise<[string, string | undefined]>} a fault, or an empty string; at the end of the body its JSON text with an
    *   empty `content`
    */
-  async read(capacity, maxFile, maxBody) {
+  async read(bufferChars, maxFile, maxBody) {
     try {
       if (this.#declaredBytes > maxBody) throw new Fault('too-large');
       while (!this.#hasEnded) {
-        const output = this.#ensureSpace(capacity);
+        const output = this.#ensureSpace(bufferChars);
         [this.#inputOffset, this.#end] = this.#parser.parse(this.#input, this.#inputOffset, output, this.#end);
         if (this.size > maxFile) throw new Fault('too-large');
         if (this.#inputOffset === this.#input.length) await this.#receive(maxBody);
-        else if (this.#end === PREFIX_BYTES + capacity) return ['', undefined];
+        else if (this.#end === PREFIX_BYTES + bufferChars) return ['', undefined];
       }
       return ['', this.#parser.fields];
     } catch (error) {
@@ -294,15 +294,15 @@ export class Upload {
     this.#reader = undefined;
   }
 
-  /** Enlarges a full buffer, up to `capacity` for the content. Returns a view of the buffer without the free space at its end. */
-  #ensureSpace(capacity) {
+  /** Enlarges a full buffer, up to `bufferChars` for the content. Returns a view of the buffer without the free space at its end. */
+  #ensureSpace(bufferChars) {
     let space = this.#buffer.byteLength - PREFIX_BYTES - SUFFIX_BYTES;
-    if (this.#end >= PREFIX_BYTES + space && space < capacity) {
+    if (this.#end >= PREFIX_BYTES + space && space < bufferChars) {
       const needed = this.#declaredBytes < 0 ? Math.max(INPUT_BYTES, 2 * space) : this.#declaredBytes;
-      space = Math.min(capacity, needed);
+      space = Math.min(bufferChars, needed);
       this.#buffer = this.#buffer.transfer(PREFIX_BYTES + space + SUFFIX_BYTES);
     }
-    return new Uint8Array(this.#buffer, 0, PREFIX_BYTES + Math.min(capacity, space));
+    return new Uint8Array(this.#buffer, 0, PREFIX_BYTES + Math.min(bufferChars, space));
   }
 
   /** Moves the content to a larger buffer if the free space at the ends is too small. Returns where the content begins. */

@@ -7,11 +7,13 @@ use wasm_bindgen_futures::JsFuture;
 use worker::send::{SendFuture, SendWrapper};
 
 use super::glue;
+use super::log::log_error;
 use super::runtime::ObjectRuntime;
 use crate::hub::base::ports::{ConnId, UploadBody, UploadFault};
 use crate::limits::{MAX_UPLOAD_FIELDS_BYTES, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
 
-/// The largest body of an upload in percent of the largest file: base64 with line breaks in JSON.
+/// The size of the largest body, in percent of the size of the file. The body is JSON with the file in base64: 4 bytes for 3
+/// (133%), line breaks (`\r\n` after 76 characters, escaped in JSON: 140%), and the other fields.
 const UPLOAD_BODY_PERCENT: u64 = 144;
 
 pub struct JsUpload {
@@ -33,9 +35,9 @@ pub fn max_body_bytes(max_file_bytes: u64) -> u64 {
 
 impl UploadBody for JsUpload {
     #[allow(clippy::cast_precision_loss)] // A JavaScript number represents each limit exactly.
-    fn read(&self, capacity: u64, max_file_bytes: u64) -> BoxFuture<'_, Result<Option<String>, UploadFault>> {
+    fn read(&self, buffer_chars: u64, max_file_bytes: u64) -> BoxFuture<'_, Result<Option<String>, UploadFault>> {
         let max_body_bytes = max_body_bytes(max_file_bytes);
-        let read = self.upload.read(capacity as f64, max_file_bytes as f64, max_body_bytes as f64);
+        let read = self.upload.read(buffer_chars as f64, max_file_bytes as f64, max_body_bytes as f64);
         Box::pin(SendFuture::new(async move {
             let result = JsFuture::from(read).await.map_err(|_| UploadFault::Broken)?;
             let result = js_sys::Array::from(&result);
@@ -55,7 +57,7 @@ impl UploadBody for JsUpload {
         match self.upload.frame(prefix, suffix) {
             Ok(frame) => self.runtime.send_text(to, &frame),
             // Nothing is sent, so the RPC call times out.
-            Err(error) => worker::console_error!("building the frame of an upload failed: {error:?}"),
+            Err(error) => log_error("upload-frame-failed", &format_args!("{error:?}")),
         }
     }
 }

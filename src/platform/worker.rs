@@ -1,5 +1,8 @@
 //! The stateless worker: the entry point of every request.
 
+mod answers;
+mod authenticate;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -16,40 +19,43 @@ use worker::{Env, WebSocketPair};
 use super::convert;
 use super::glue::{self, Objects};
 use super::guard::{self, INTERRUPTED};
-use super::object::SocketKind;
+use super::log::{log_error, write_line};
+use super::object::{SocketKind, metrics_response};
 use super::settings::{self, AUTH_RATE_LIMIT, generate_secret};
 use super::time::{now, sleep};
 use super::upload::max_body_bytes;
 use crate::auth::token::Credential;
 use crate::http::authentication::{Authentication, VerifiedToken};
 use crate::http::client_address::rate_limit_key;
-use crate::http::devices::PairingStep;
 use crate::http::edge::{Action, Edge, RequestHead, longest_body_time_ms};
 use crate::http::error::ErrorResponse;
 use crate::http::extract::is_upload;
+use crate::http::route_patterns;
 use crate::hub::inbound::admission::{
-    Admission, BINARY_UNSUPPORTED, FRAME_TOO_LARGE, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame,
-    check_connect,
+    Admission, BINARY_UNSUPPORTED, FRAME_TOO_LARGE, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, check_connect,
+    interpret_frame,
 };
 use crate::limits::{
-    BODY_TIMEOUT_MS, CONNECT_TIMEOUT_MS, DB_RETRY_MS, DB_STALL_MS, DB_TIMEOUT_MS, EDGE_TIMEOUT_MS,
-    FRAME_UPLOAD_WAIT_MS, MAX_BODY_BYTES, MAX_IDLE_FRAMES, MAX_REFUSALS, MAX_UNACKED_BYTES_WITH_DELTAS,
+    BODY_TIMEOUT_MS, CONNECT_TIMEOUT_MS, DB_RETRY_PERIOD_MS, DB_STALL_MS, DB_TIMEOUT_MS, EDGE_TIMEOUT_MS,
+    FRAME_UPLOAD_SLOT_TIMEOUT_MS, MAX_BODY_BYTES, MAX_IDLE_FRAMES, MAX_REFUSALS, MAX_UNACKED_BYTES_WITH_DELTAS,
     MAX_UNAUTHENTICATED_FRAME_BYTES, RESUME_TIMEOUT_MS,
 };
+use crate::log::{Level, LogLine};
 use crate::model::ids::uuid_v7;
 use crate::model::namespace::Namespace;
 use crate::wire::engineio::open_frame;
 
 /// The largest body of `POST /api/auth` and of the requests of new devices, in bytes.
 const MAX_AUTH_BODY_BYTES: usize = 16 * 1024;
-/// How long the worker waits for the object beyond the timeout of an RPC call, in milliseconds: a request may wait for a stalled
-/// database, and a resume for its session to become active.
-const OBJECT_TIMEOUT_MARGIN_MS: u64 = DB_RETRY_MS + DB_TIMEOUT_MS + RESUME_TIMEOUT_MS + 5_000;
+/// How long the worker waits for the object in addition to the timeout of an RPC call, in milliseconds. A request may wait for a
+/// stalled database, and the request that resumes a session waits until the session is active.
+const OBJECT_TIMEOUT_MARGIN_MS: u64 = DB_RETRY_PERIOD_MS + DB_TIMEOUT_MS + RESUME_TIMEOUT_MS + 5_000;
 /// How many frames the worker queues for a socket until it knows the socket's namespace.
 const MAX_QUEUED_FRAMES: u32 = 256;
-/// The total size of the frames that the worker queues for a socket, in characters or bytes.
+/// The total size of the frames that the worker queues for a socket: characters of text frames, bytes of binary frames.
 const MAX_QUEUED_FRAME_BYTES: u32 = 256 * 1024;
-/// The most unread bytes of all event streams (SSE) in an isolate, beside `MAX_BUFFER_BYTES`: twice the largest event.
+/// The most unread bytes of all event streams (SSE) of an isolate together: twice the largest event. The memory budget does not
+/// include these bytes.
 const MAX_STREAM_BYTES: usize = 16 * 1024 * 1024;
 
 type Result<T> = std::result::Result<T, JsValue>;
@@ -74,6 +80,8 @@ fn worker_state(env: &Env) -> std::result::Result<Rc<WorkerState>, String> {
     if let Some(state) = STATE.with_borrow(Clone::clone) {
         return Ok(state);
     }
+    settings::configure_log(env)?;
+    glue::configure_routes(&route_patterns());
     let state = Rc::new(WorkerState {
         edge: settings::edge(env)?,
         objects: settings::objects(env)?,
@@ -99,9 +107,9 @@ pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
     let incoming = Rc::new(IncomingRequest { state, head, request, env, context });
     let mut routing = Box::pin(Rc::clone(&incoming).route());
     let action = match guard::with_headers(&cors, || routing.as_mut().now_or_never()) {
-        // Most requests: with a wasm future that waits for the object, a call would take a tenth more CPU time.
-        Some(Action::Object(namespace, credential)) => {
-            return incoming.forward(&namespace, credential.as_ref(), &cors, Some(started_at));
+        // Most requests. Returns the promise of the object: a wasm future that waits for it would cost 10% more CPU time.
+        Some(Action::Object(namespace, token)) => {
+            return incoming.forward(&namespace, token.as_ref(), &cors, Some(started_at));
         }
         Some(action) => Either::Left(ready(action)),
         None => Either::Right(routing),
@@ -111,7 +119,7 @@ pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
         let ServedResponse { response, has_timing } = match Rc::clone(&request).serve(action.await).await {
             Ok(response) => response,
             Err(error) => {
-                worker::console_error!("a request failed: {error:?}");
+                log_error("request-interrupted", &format_args!("{error:?}"));
                 convert::to_js_error(ErrorResponse::hub_unavailable(INTERRUPTED)).into()
             }
         };
@@ -121,8 +129,8 @@ pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
         }
         Ok(glue::with_headers(&response, &headers, has_timing.then_some(started_at))?.into())
     });
-    // The platform ends a request when its client disconnects, without dropping its future: reservations and calls would remain.
-    // With `wait_until`, the request may run for another 30 s.
+    // When its client disconnects, the platform ends a request without dropping its future, so memory reservations would never be
+    // released. With `wait_until`, the request may run for another 30 s.
     let _ = incoming.context.wait_until(&response);
     response
 }
@@ -169,26 +177,33 @@ impl IncomingRequest {
                 Ok(convert::to_js_response(&response))
             }
             Action::History(history) => {
+                glue::note_namespace(request, history.namespace.as_ref());
                 let reading = Box::pin(edge.read_history(&history, &self.head.query));
                 match select(reading, sleep(EDGE_TIMEOUT_MS)).await {
                     Either::Left((response, _)) => {
                         convert::discard_body(request).await;
                         Ok(convert::to_js_response_or_stream(&response, &self.context))
                     }
-                    // The platform does not end the object's requests, which may wait for a stalled database.
+                    // The object answers instead: its requests may wait for a stalled database, because the platform does not end
+                    // them.
                     Either::Right(_) => {
                         Ok(JsFuture::from(self.forward(&history.namespace, None, "", None)).await?.into())
                     }
                 }
             }
+            Action::Metrics(None) => Ok(metrics_response(&glue::isolate_metrics())),
+            Action::Metrics(Some(namespace)) => {
+                Ok(JsFuture::from(self.forward(&namespace, None, "", None)).await?.into())
+            }
             Action::Authenticate => self.authenticate(None).await,
             Action::Pair(step) => self.authenticate(Some(step)).await,
+            Action::Answer => self.answer().await,
             Action::CheckDatabase => self.check_database().await,
-            Action::WebSocket(VerifiedToken { namespace, expires_at, credential }) => {
+            Action::WebSocket(VerifiedToken { namespace, expires_at, credential, .. }) => {
                 self.connect(&namespace, SocketKind::Web, expires_at, Some(&credential)).await
             }
-            Action::Object(namespace, credential) => {
-                Ok(JsFuture::from(self.forward(&namespace, credential.as_ref(), "", None)).await?.into())
+            Action::Object(namespace, token) => {
+                Ok(JsFuture::from(self.forward(&namespace, token.as_ref(), "", None)).await?.into())
             }
             Action::Sse(token) => self.stream_events(&token).await,
             Action::CliSocket { namespace, credential } => {
@@ -198,31 +213,6 @@ impl IncomingRequest {
             Action::BridgedCliSocket => self.accept_bridged(),
         };
         Ok(ServedResponse { response: response?, has_timing })
-    }
-
-    /// Signs in, or handles a request of a new device.
-    async fn authenticate(&self, step: Option<PairingStep>) -> Result<Response> {
-        let response = self.try_authenticate(step).await;
-        convert::discard_body(&self.request).await;
-        response
-    }
-
-    async fn try_authenticate(&self, step: Option<PairingStep>) -> Result<Response> {
-        let prefix = step.map_or("", PairingStep::attempts_prefix);
-        if let Some(refusal) = self.count_attempt(prefix).await? {
-            return Ok(refusal);
-        }
-        let declared = convert::declared_length(&self.request);
-        let body = match convert::read_body(&self.request, declared, MAX_AUTH_BODY_BYTES, &JsValue::UNDEFINED).await? {
-            Ok(body) => body,
-            Err(error) => return Ok(convert::to_js_error(error)),
-        };
-        let edge = &self.state.edge;
-        let response = match step {
-            None => edge.authentication.sign_in(&body, now(), &generate_secret).await,
-            Some(step) => edge.pair(step, &self.head, &body, now(), &generate_secret).await,
-        };
-        Ok(convert::to_js_response(&response))
     }
 
     /// `GET /health?deep=1`. Limited like signing in, because it needs no token and makes a database query.
@@ -273,12 +263,12 @@ impl IncomingRequest {
     fn forward(
         &self,
         namespace: &Namespace,
-        credential: Option<&Credential>,
+        token: Option<&VerifiedToken>,
         headers: &str,
         started_at: Option<f64>,
     ) -> Promise {
         let (objects, timeout_ms) = (&self.state.objects, self.object_timeout_ms());
-        let credential = credential_header(credential);
+        let credential = token.map(VerifiedToken::header).unwrap_or_default();
         let response = objects.forward(namespace.as_ref(), &credential, &self.request, timeout_ms, headers, started_at);
         if self.head.method != "GET" {
             // The platform ends a request when its client disconnects. With `wait_until`, the object still receives it.
@@ -298,7 +288,7 @@ impl IncomingRequest {
         }
         // Twice, because the CLI may take as long to receive a file as the slowest client to send it.
         let transfer_ms = self.body_time_ms(self.state.max_upload_bytes).saturating_mul(2);
-        transfer_ms.saturating_add(timeout_ms + FRAME_UPLOAD_WAIT_MS)
+        transfer_ms.saturating_add(timeout_ms + FRAME_UPLOAD_SLOT_TIMEOUT_MS)
     }
 
     /// Returns how long the client may take to send the body of the request.
@@ -339,7 +329,7 @@ impl IncomingRequest {
         let incoming = Rc::clone(&self);
         let connecting = guard::frame_task(&socket).start(async move {
             if let Err(error) = incoming.connect_bridged(&server).await {
-                worker::console_error!("a bridged socket failed: {error:?}");
+                log_error("socket-failed", &format_args!("{error:?}"));
                 let _ = server.close(Some(1011), Some("The hub was interrupted. Reconnect."));
             }
             Ok(JsValue::UNDEFINED)
@@ -391,16 +381,16 @@ async fn wait_for_connect(
     let (mut refusals, mut idle_frames) = (0, 0);
     let (code, reason) = loop {
         let remaining_ms = u32::try_from(deadline.saturating_sub(now())).unwrap_or(0);
-        let next = JsFuture::from(inbox.next(remaining_ms)).await?;
+        let message = JsFuture::from(inbox.next(remaining_ms)).await?;
         if inbox.closed() {
             return Ok(None);
         }
-        if next.is_undefined() || remaining_ms == 0 {
+        if message.is_undefined() || remaining_ms == 0 {
             break (1008, NO_CONNECT);
         }
-        let frame = next.as_string();
+        let frame = message.as_string();
         let mut admission =
-            frame.as_deref().map_or(Admission::Close(BINARY_UNSUPPORTED.0, BINARY_UNSUPPORTED.1), admit_frame);
+            frame.as_deref().map_or(Admission::Close(BINARY_UNSUPPORTED.0, BINARY_UNSUPPORTED.1), interpret_frame);
         if let Admission::Connect(auth) = &admission {
             let verified = match &auth.token {
                 Some(token) => {
@@ -415,7 +405,10 @@ async fn wait_for_connect(
             };
             match check_connect(auth, None, granted) {
                 Ok(namespace) => return Ok(frame.map(|frame| (namespace, frame))),
-                Err(refusal) => admission = Admission::Refused(refusal),
+                Err(refusal) => {
+                    write_line(None, &LogLine::new(Level::Warn, "connect-refused").text("client", client));
+                    admission = Admission::Refused(refusal);
+                }
             }
         }
         match admission {

@@ -53,9 +53,9 @@ impl fmt::Display for Endpoint {
 }
 
 fn scheme_and_authority(url: &str) -> Option<(&str, &str)> {
-    let (scheme, rest) = url.split_once("://")?;
-    let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    Some((scheme, rest.get(..end)?))
+    let (scheme, after_scheme) = url.split_once("://")?;
+    let authority_end = after_scheme.find(['/', '?']).unwrap_or(after_scheme.len());
+    Some((scheme, after_scheme.get(..authority_end)?))
 }
 
 impl Endpoint {

@@ -1,16 +1,21 @@
 //! The payload of a push: a notification that the service worker of a web client shows (PROTOCOL-PUSH.md "Push notifications").
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use super::request::MAX_MESSAGE_BYTES;
 use super::to_base64url;
 
 /// The largest number of requests that one notification supersedes.
 const MAX_SUPERSEDED: usize = 100;
 
-/// The largest payload, in bytes of JSON (PROTOCOL.md "Limits"): one byte less than a push message can hold.
-pub const MAX_PAYLOAD_BYTES: usize = MAX_MESSAGE_BYTES - 1;
+/// The largest payload, in bytes of JSON (PROTOCOL.md "Limits"). A push message could hold about 3,990 bytes (RFC 8291 section 4),
+/// but some push services accept less.
+pub const MAX_PAYLOAD_BYTES: usize = 3_000;
+/// The longest detail of a request, in bytes.
+const MAX_DETAIL_BYTES: usize = 600;
+/// The longest name of a tool, an agent or a session in the details, in bytes.
+const MAX_NAME_BYTES: usize = 200;
 /// A longer body cannot fit the payload, because a character has at least one byte.
 const MAX_BODY_CHARS: usize = MAX_PAYLOAD_BYTES;
 
@@ -37,6 +42,63 @@ pub struct Notification {
     pub superseded: Vec<String>,
 }
 
+/// What a notification says about its session and its request when it is sent. Not stored with the notification.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Details {
+    /// The title of the session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The name of the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// The argument that describes the request best.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// The whole request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<Call>,
+    /// Permits one answer to the request. Only with `request`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer_token: Option<String>,
+    /// When the notification was sent, in Unix milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sent_at: Option<u64>,
+    /// The namespace of the session: a browser may be signed in to several. Kept when the other details do not fit the payload.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+}
+
+/// The call that a request asks for.
+#[derive(Debug, Clone, Serialize)]
+pub struct Call {
+    pub tool: String,
+    pub arguments: Box<RawValue>,
+}
+
+impl Details {
+    /// Cuts the texts to their limits.
+    #[must_use]
+    pub fn shorten_texts(mut self) -> Self {
+        for text in [&mut self.session, &mut self.agent, &mut self.tool].into_iter().flatten() {
+            shorten_text(text, MAX_NAME_BYTES);
+        }
+        self.detail.iter_mut().for_each(|text| shorten_text(text, MAX_DETAIL_BYTES));
+        self
+    }
+}
+
+/// Cuts a text that is longer than `max_bytes` at a character boundary, and ends it with an ellipsis.
+fn shorten_text(text: &mut String, max_bytes: usize) {
+    const ELLIPSIS: char = '…';
+    if text.len() > max_bytes {
+        text.truncate(text.floor_char_boundary(max_bytes - ELLIPSIS.len_utf8()));
+        text.push(ELLIPSIS);
+    }
+}
+
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Payload<'a> {
@@ -53,6 +115,8 @@ struct Data<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<&'a str>,
     url: String,
+    #[serde(flatten)]
+    details: &'a Details,
 }
 
 impl Notification {
@@ -61,7 +125,7 @@ impl Notification {
             kind: NotificationKind::Permission,
             session_id: session_id.into(),
             request_id: Some(request_id.into()),
-            body: truncate(&format!("{session_title} ({tool})")),
+            body: limit_body(&format!("{session_title} ({tool})")),
             superseded: Vec::new(),
         }
     }
@@ -71,14 +135,14 @@ impl Notification {
             kind: NotificationKind::Ready,
             session_id: session_id.into(),
             request_id: None,
-            body: truncate(&format!("{agent} is waiting in {session_title}")),
+            body: limit_body(&format!("{agent} is waiting in {session_title}")),
             superseded: Vec::new(),
         }
     }
 
-    /// Adds the requests of `other`, which was not sent and which this notification replaces, to `superseded`.
-    pub fn supersede(&mut self, other: &Self) {
-        let ids = other.superseded.iter().chain(&other.request_id).chain(&self.superseded);
+    /// Takes over the requests of `replaced`, an unsent notification that this one replaces.
+    pub fn supersede(&mut self, replaced: &Self) {
+        let ids = replaced.superseded.iter().chain(&replaced.request_id).chain(&self.superseded);
         let mut superseded: Vec<String> = ids.filter(|id| self.request_id.as_ref() != Some(*id)).cloned().collect();
         self.superseded = superseded.split_off(superseded.len().saturating_sub(MAX_SUPERSEDED));
     }
@@ -116,16 +180,24 @@ impl Notification {
         }
     }
 
-    /// Serializes the payload. The body is truncated so that the JSON has at most `max_bytes`.
-    pub fn payload(&self, max_bytes: usize) -> String {
+    /// Serializes the payload with at most `max_bytes`. If the payload is larger, leaves out the whole request; if it is still
+    /// larger, leaves out all details except the namespace, and cuts the body.
+    pub fn payload(&self, details: &Details, max_bytes: usize) -> String {
+        let without_request = Details { request: None, answer_token: None, ..details.clone() };
+        let texts = [details, &without_request].map(|details| self.payload_with(&self.body, details));
+        if let Some(text) = texts.into_iter().find(|text| text.len() <= max_bytes) {
+            return text;
+        }
+        let without_details = Details { namespace: details.namespace.clone(), ..Details::default() };
         let mut body = self.body.clone();
         loop {
-            let text = self.payload_with(&body);
+            let text = self.payload_with(&body, &without_details);
             let excess = text.len().saturating_sub(max_bytes);
             if excess == 0 || body.is_empty() {
                 return text;
             }
-            // A character has at most six bytes as JSON. Each round removes at least one, and one more for the ellipsis.
+            // A character takes at most six bytes in JSON, so at least `excess / 6` characters must go. Each round removes at least
+            // one character, and one more for the ellipsis.
             let chars = body.chars().count();
             let kept = chars.saturating_sub((excess / 6).max(1) + 1);
             body = body.chars().take(kept).collect();
@@ -135,14 +207,15 @@ impl Notification {
         }
     }
 
-    fn payload_with(&self, body: &str) -> String {
-        let data = Data { session_id: &self.session_id, request_id: self.request_id.as_deref(), url: self.url() };
+    fn payload_with(&self, body: &str, details: &Details) -> String {
+        let (session_id, request_id) = (&self.session_id, self.request_id.as_deref());
+        let data = Data { session_id, request_id, url: self.url(), details };
         let payload = Payload { title: self.title(), body, tag: self.tag(), data };
         serde_json::to_string(&payload).unwrap_or_default()
     }
 }
 
-fn truncate(body: &str) -> String {
+fn limit_body(body: &str) -> String {
     body.chars().take(MAX_BODY_CHARS).collect()
 }
 
@@ -150,19 +223,19 @@ fn truncate(body: &str) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::limits::SHORT_PAYLOAD_BYTES;
+    use crate::limits::MAX_SHORT_PAYLOAD_BYTES;
     use proptest::prelude::*;
 
     #[test]
     fn each_kind_of_notification_has_its_payload_and_urgency() {
         let permission = Notification::permission("s1", "demo", "r1", "Bash");
         assert_eq!(
-            permission.payload(MAX_PAYLOAD_BYTES),
+            permission.payload(&Details::default(), MAX_PAYLOAD_BYTES),
             r#"{"title":"Permission Request","body":"demo (Bash)","tag":"permission-s1","data":{"sessionId":"s1","requestId":"r1","url":"/sessions/s1"}}"#
         );
         let ready = Notification::ready("s1", "demo", "alpha");
         assert_eq!(
-            ready.payload(MAX_PAYLOAD_BYTES),
+            ready.payload(&Details::default(), MAX_PAYLOAD_BYTES),
             r#"{"title":"Session Ready","body":"alpha is waiting in demo","tag":"ready-s1","data":{"sessionId":"s1","url":"/sessions/s1"}}"#
         );
         assert_eq!((permission.urgency(), ready.urgency()), ("high", "normal"));
@@ -178,12 +251,46 @@ mod tests {
         assert_ne!(Notification::permission("s2", "a", "r1", "T").topic(), topic);
     }
 
+    fn details(arguments: &str) -> Details {
+        let call = Call { tool: "Bash".into(), arguments: RawValue::from_string(arguments.into()).unwrap() };
+        Details {
+            session: Some("demo".into()),
+            tool: Some("Bash".into()),
+            detail: Some("é".repeat(1_000)),
+            request: Some(call),
+            answer_token: Some("sga_x.y".into()),
+            namespace: Some("n".repeat(64)),
+            ..Details::default()
+        }
+        .shorten_texts()
+    }
+
+    #[test]
+    fn a_payload_omits_the_request_before_the_detail_and_the_detail_before_the_body() {
+        let notification = Notification::permission("s1", "demo", "r1", "Bash");
+        let present_fields = |details: &Details, max_bytes| {
+            let text = notification.payload(details, max_bytes);
+            assert!(text.len() <= max_bytes, "{}", text.len());
+            let payload: serde_json::Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(payload["body"], "demo (Bash)");
+            let data = payload["data"].as_object().unwrap();
+            assert_eq!(data["namespace"], "n".repeat(64));
+            ["detail", "request", "answerToken"].map(|name| data.contains_key(name))
+        };
+        let (short, long) = (details(r#"{"command":"ls"}"#), details(&format!("\"{}\"", "x".repeat(2_500))));
+        assert_eq!(short.detail.as_ref().unwrap().len(), 599, "cut at a character boundary");
+        assert_eq!(present_fields(&short, MAX_PAYLOAD_BYTES), [true; 3]);
+        assert_eq!(present_fields(&long, MAX_PAYLOAD_BYTES), [true, false, false]);
+        assert_eq!(present_fields(&long, 500), [false; 3]);
+    }
+
     proptest! {
         #[test]
-        fn a_payload_is_within_its_limit_and_has_all_data(
-            name in "\\PC{0,200}|[\u{1}\"é🦀]{0,4500}", id in "\\PC{1,60}", limit in SHORT_PAYLOAD_BYTES..=MAX_PAYLOAD_BYTES,
+        fn a_payload_is_within_its_limit_and_keeps_the_request_id_and_the_start_of_the_body(
+            name in "\\PC{0,200}|[\u{1}\"é🦀]{0,4500}", id in "\\PC{1,60}", limit in MAX_SHORT_PAYLOAD_BYTES..=MAX_PAYLOAD_BYTES,
         ) {
-            let text = Notification::permission("018f0000-0000-7000-8000-000000000000", &name, &id, "Tool").payload(limit);
+            let text = Notification::permission("018f0000-0000-7000-8000-000000000000", &name, &id, "Tool")
+                .payload(&details(r#"{"command":"ls"}"#), limit);
             prop_assert!(text.len() <= limit, "{} of {limit}", text.len());
             let payload: serde_json::Value = serde_json::from_str(&text).unwrap();
             prop_assert_eq!(&payload["data"]["requestId"], &id);

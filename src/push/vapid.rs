@@ -72,14 +72,14 @@ impl VapidKeys {
 /// Validates the setting `VAPID_SUBJECT`, the contact of the hub's operator for push services.
 pub fn parse_subject(text: &str) -> Result<String, String> {
     let text = text.trim();
-    let is_printable = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_graphic());
-    let is_mail = |rest: &str| {
-        rest.split_once('@').is_some_and(|(user, host)| !user.is_empty() && !host.is_empty() && !host.contains('@'))
+    let is_printable = |address: &str| !address.is_empty() && address.bytes().all(|byte| byte.is_ascii_graphic());
+    let is_mail_address = |address: &str| {
+        address.split_once('@').is_some_and(|(user, host)| !user.is_empty() && !host.is_empty() && !host.contains('@'))
     };
     let is_valid = match text.split_once(':') {
-        Some(("mailto", rest)) => is_printable(rest) && is_mail(rest),
-        Some(("https", rest)) => {
-            rest.strip_prefix("//").is_some_and(|rest| is_printable(rest) && !rest.starts_with('/'))
+        Some(("mailto", address)) => is_printable(address) && is_mail_address(address),
+        Some(("https", hierarchy)) => {
+            hierarchy.strip_prefix("//").is_some_and(|address| is_printable(address) && !address.starts_with('/'))
         }
         _ => false,
     };

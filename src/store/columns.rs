@@ -91,7 +91,7 @@ impl Columns {
 /// namespace), or no row if the id does not exist.
 pub fn read_owned(table: &'static str, mut rows: Vec<Row>) -> Result<Found<()>, DbError> {
     Ok(match rows.pop().map(|row| Columns::new(table, row).flag("owned")).transpose()? {
-        Some(true) => Found::Owned(()),
+        Some(true) => Found::InNamespace(()),
         Some(false) => Found::Foreign,
         None => Found::Missing,
     })

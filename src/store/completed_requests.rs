@@ -1,5 +1,5 @@
-//! The *record* of a session: its completed permission requests. If a record exceeds its size limit, its oldest entries are
-//! deleted.
+//! The completed permission requests of a session, called the *record* of the session. If a record exceeds the size limit, the
+//! oldest entries are deleted.
 
 use serde::Serialize;
 
@@ -31,14 +31,14 @@ macro_rules! entry_bytes {
     };
 }
 
-/// SQL that selects the entries of the sessions `$of`. `entry`: the row id. `from_newest`: the total size of the entry and of
-/// all newer entries of the session.
+/// SQL that selects the entries of sessions. `$sessions`: SQL that selects the ids of the sessions. The columns: `entry`, the row id;
+/// `from_newest`, the total size of the entry and of all newer entries of the session, in bytes.
 #[rustfmt::skip]
 macro_rules! summed_entries {
-    ($of:literal) => { concat!(
+    ($sessions:literal) => { concat!(
         "SELECT rowid AS entry,
     sum(", entry_bytes!(), ") OVER (PARTITION BY session_id ORDER BY completed_at DESC, request_id DESC) AS from_newest
-  FROM completed_requests WHERE session_id IN (", $of, ")"
+  FROM completed_requests WHERE session_id IN (", $sessions, ")"
     ) };
 }
 

@@ -8,18 +8,18 @@ use std::vec;
 use futures::future::BoxFuture;
 
 use super::columns::Columns;
-use super::{Database, DbError, JoinedRows, Row, Statement, Value};
+use super::{Database, DbError, JoinedRows, Row, Statement, Value, query};
 use crate::model::namespace::Namespace;
 
 /// How many devices a namespace may have.
 pub const MAX_DEVICES: u64 = 100;
 /// How many codes of a namespace may wait for a device.
 pub const MAX_PENDING_CODES: u64 = 5;
-/// How many wrong codes with the same selector delete a code.
+/// A code is deleted after this many wrong codes with the same selector.
 pub const MAX_WRONG_GUESSES: u64 = 5;
 /// How long a code is valid, in milliseconds.
 pub const CODE_LIFETIME_MS: u64 = 5 * 60_000;
-/// How many codes are generated at most, until one has an unused selector.
+/// The most attempts to generate a code with an unused selector.
 pub const MAX_CODE_ATTEMPTS: u32 = 5;
 /// How many times a device may claim its token: more than once, because the response to the first claim may be lost.
 const MAX_CLAIMS: u64 = 2;
@@ -79,8 +79,15 @@ macro_rules! select_state {
     };
 }
 
+/// The length of a prefix of a token's hash, in characters of base64url: 36 bits.
+pub const TOKEN_PREFIX_LEN: usize = 6;
+
+/// Joins the prefixes of the hashes of all tokens. The index of the tokens contains all columns that this statement reads.
+const SELECT_TOKEN_PREFIXES: &str =
+    "SELECT coalesce(group_concat(substr(token_hash, 1, 6), ''), '') AS prefixes FROM devices";
+
 /// `?1`: hash of the token.
-const SELECT_BY_TOKEN: &str = select_state!("token_hash = ?1");
+pub(super) const SELECT_BY_TOKEN: &str = select_state!("token_hash = ?1");
 
 /// `?1`: id.
 const SELECT_BY_ID: &str = select_state!("id = ?1");
@@ -126,8 +133,8 @@ UPDATE pairings SET claims_left = claims_left - 1, token_hash = ?2
 WHERE claim_hash = ?1 AND is_approved = 1 AND claims_left > 0 AND token_hash IS NOT ?2
   AND (SELECT count(*) FROM devices d WHERE d.namespace = pairings.namespace AND d.revoked_at IS NULL AND d.id <> device_id) < ?3";
 
-/// Inserts the device of a claimed code, or replaces its token. `?1`: hash of the token, `?2`, `?3`: name and kind for a code that has
-/// none, `?4`: now.
+/// Inserts the device of a claimed code, or replaces the token of the device. `?1`: hash of the token, `?2`, `?3`: name and kind for
+/// a code without them, `?4`: now.
 const INSERT_DEVICE: &str = "
 INSERT INTO devices (id, namespace, name, kind, token_hash, created_at, last_seen_at)
 SELECT device_id, namespace, coalesce(name, ?2), coalesce(kind, ?3), ?1, ?4, ?4 FROM pairings WHERE token_hash = ?1
@@ -258,6 +265,12 @@ pub async fn load_generation(db: &dyn Database, namespace: &Namespace) -> Result
     Ok(u32::try_from(generation.unwrap_or(0)).unwrap_or(u32::MAX))
 }
 
+/// Returns the prefixes of the hashes of all tokens of devices, joined. Reads the index of the tokens only.
+pub async fn load_token_prefixes(db: &dyn Database) -> Result<String, DbError> {
+    let row = query(db, Statement::new(SELECT_TOKEN_PREFIXES, [])).await?.pop();
+    Columns::new("devices", row.unwrap_or_default()).text("prefixes")
+}
+
 /// Finds a device by the hash of its token.
 pub async fn find_by_token(db: &dyn Database, token_hash: &str) -> Result<Option<DeviceState>, DbError> {
     find(db, Statement::new(SELECT_BY_TOKEN, [token_hash.into()])).await
@@ -358,7 +371,7 @@ pub struct NewClaim<'a> {
     pub selector: &'a str,
     pub claim_hash: &'a str,
     pub token_hash: &'a str,
-    /// The name and the kind for a code that has none.
+    /// The name and the kind of the device, for a code without them.
     pub name: &'a str,
     pub kind: &'a str,
 }

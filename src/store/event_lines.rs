@@ -69,7 +69,7 @@ pub fn references(text: &str) -> impl Iterator<Item = MessageKey> {
 }
 
 /// Replaces references by the events that `find` returns. If `find` returns `None`, replaces the reference by an event that no client
-/// receives, so that its number stays in the log.
+/// receives, so that the number of the event stays in the log.
 pub fn resolve_references(text: &str, mut find: impl FnMut(&MessageKey) -> Option<String>) -> String {
     let mut resolved = String::with_capacity(text.len());
     for line in text.lines() {
@@ -89,8 +89,8 @@ pub fn resolve_references(text: &str, mut find: impl FnMut(&MessageKey) -> Optio
 /// Decodes the line of a reference: returns the number of the event, the id of the session as JSON, and the message. `None` for
 /// any other line.
 fn decode_reference(line: &str) -> Option<(&str, &str, MessageKey)> {
-    let (number, rest) = line.split_once('\t')?;
-    let (session, seq) = rest.strip_prefix('r')?.split_once('\t')?;
+    let (number, reference) = line.split_once('\t')?;
+    let (session, seq) = reference.strip_prefix('r')?.split_once('\t')?;
     Some((number, session, (serde_json::from_str(session).ok()?, seq.parse().ok()?)))
 }
 

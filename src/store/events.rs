@@ -10,7 +10,7 @@ use crate::limits::{RETAINED_BYTES, RETAINED_EVENTS};
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
 
-/// After this many new events, the hub searches for reusable rows.
+/// After this many new events, the hub searches for reusable rows ([`Appender`]).
 pub const TRIM_EVENTS: usize = RETAINED_EVENTS / 4;
 /// After this many bytes of new events, the hub searches for reusable rows.
 pub const TRIM_BYTES: usize = RETAINED_BYTES / 4;
@@ -29,8 +29,8 @@ ON CONFLICT (namespace, last) DO UPDATE SET
 const REPLACE: &str = "
 UPDATE events SET last = ?2, floor = ?3, events = ?4, bytes = ?5, body = ?6 WHERE namespace = ?1 AND last = ?7";
 
-/// Writes a row into any reusable row, for an appender that knows none. Changes nothing if no row is reusable or the batch was
-/// repeated.
+/// Writes a row into any reusable row, for an appender that knows no reusable row. Changes nothing if no row is reusable, or if the
+/// batch is repeated.
 /// `?1` to `?6`: as for `UPSERT`, `?7` and `?8`: as `?2` and `?3` of `SELECT_REUSABLE`.
 const REPLACE_ANY: &str = "
 UPDATE events SET last = ?2, floor = ?3, events = ?4, bytes = ?5, body = ?6
@@ -45,7 +45,7 @@ const INSERT_MISSING: &str = "
 INSERT INTO events (namespace, last, floor, events, bytes, body) SELECT ?1, ?2, ?3, ?4, ?5, ?6
 WHERE NOT EXISTS (SELECT 1 FROM events WHERE namespace = ?1 AND last = ?2)";
 
-/// Deletes rows that are followed by `?2` events or `?3` bytes, and all rows up to number `?4`. `?1`: namespace.
+/// Deletes rows that at least `?2` events or `?3` bytes follow, and all rows up to number `?4`. `?1`: namespace.
 const TRIM: &str = "
 DELETE FROM events WHERE namespace = ?1 AND last <= max(?4, coalesce((
   SELECT max(last) FROM (
@@ -85,7 +85,7 @@ SELECT last, floor, events, bytes, body FROM events WHERE namespace = ?1 AND las
 /// The number of the last event, or NULL. `?1`: namespace.
 const SELECT_LAST: &str = "SELECT max(last) FROM events WHERE namespace = ?1";
 
-/// Consecutive events.
+/// A row of the log: consecutive events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventsRow {
     /// The number of the last event.
@@ -113,8 +113,8 @@ impl EventsRow {
     }
 }
 
-/// Writes new events into *reusable* rows: rows of old events that the log need not retain. An update costs one written row, an
-/// insertion and a deletion cost two. One appender belongs to one namespace; its batches must not overlap.
+/// Writes new events into *reusable* rows: rows of old events that the log need not retain. To update a row costs one written row; to
+/// insert a row and delete another costs two. An appender belongs to one namespace, and its batches must not overlap.
 #[derive(Debug)]
 pub struct Appender {
     /// The last numbers of reusable rows, which new rows pop from the end.

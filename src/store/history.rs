@@ -1,9 +1,9 @@
-//! Pages of the message history of a session, read from the database alone, without state of the hub.
+//! Pages of the message history of a session, read from the database alone, without state of the hub. The row of a message holds the
+//! first part of its content; a large content has *further parts* in the table `message_parts`.
 
 use super::columns::{Columns, read_owned};
-use super::memory::Memory;
-use super::sessions::history_of;
-use super::{Database, DbError, Found, JoinedRows, Row, Statement, Value, parts, sessions};
+use super::memory::ReadMemory;
+use super::{Database, DbError, Found, JoinedRows, Row, Statement, Value, parts};
 use crate::limits::{MAX_LOCAL_ID_BYTES, MAX_PAGE_BYTES, MAX_PART_BYTES, MAX_SMALL_READS_OF_NAMESPACE, PARTS_AT_ONCE};
 use crate::memory_budget::Reservation;
 use crate::model::json::MAX_SAFE_INTEGER;
@@ -12,8 +12,8 @@ use crate::model::namespace::Namespace;
 /// How many reads of pages below [`SMALL_PAGE_BYTES`] run in an isolate at a time. They are limited because they reserve no
 /// memory.
 const MAX_SMALL_READS: usize = 32;
-/// How many reads of larger pages run in an isolate at a time. They are limited because JavaScript copies the rows of a read.
-/// Also the limit of one namespace for such reads that run or wait for memory.
+/// How many reads of larger pages run in an isolate at a time. Limited because JavaScript copies the rows of a read. The same number of
+/// reads of one namespace may run or wait for memory.
 const MAX_LARGE_READS: usize = 2;
 /// The content size below which a page of history reserves no memory, in bytes: with the JSON around 200 messages, it is smaller
 /// than [`MAX_UNRESERVED_BYTES`](crate::limits::MAX_UNRESERVED_BYTES).
@@ -27,6 +27,30 @@ const MESSAGE_OVERHEAD_BYTES: usize = 6 * MAX_LOCAL_ID_BYTES + 256;
 /// Space for the JSON around the messages of a page, in bytes. It is allocated with the messages: a string that grows is moved,
 /// and is in memory twice meanwhile.
 const RESPONSE_OVERHEAD_BYTES: usize = 256;
+
+/// The id under which the messages of a session are stored. NULL if the namespace has no such session, or has moved to another database:
+/// a worker may read from the earlier one. `?1`: session, `?2`: namespace.
+macro_rules! readable_history {
+    () => {
+        concat!(
+            "(SELECT coalesce(history, id) FROM sessions WHERE id = ?1 AND namespace = ?2 AND ",
+            has_not_moved!(),
+            ")"
+        )
+    };
+}
+
+macro_rules! has_not_moved {
+    () => {
+        "NOT EXISTS (SELECT 1 FROM moved_namespaces WHERE namespace = ?2)"
+    };
+}
+
+/// Like `SELECT_OWNED` of the sessions, but finds no session of a namespace that has moved.
+const SELECT_READABLE: &str = concat!(
+    "SELECT namespace = ?2 AS owned FROM sessions WHERE id = ?1 AND namespace NOT GLOB '/*' AND ",
+    has_not_moved!()
+);
 
 /// The JSON of a message, up to its content.
 macro_rules! message_start {
@@ -77,15 +101,15 @@ macro_rules! whole_size {
 }
 
 /// The number of further parts, and of bytes, of a message with [`content_or_excerpt!`]. An excerpt has no further parts, and
-/// 8,000 characters of at most 4 bytes. But the database reads up to three parts for an excerpt, and other queries wait
-/// meanwhile. So an excerpt counts as a quarter of these parts if that is more.
+/// 8,000 characters of at most 4 bytes. But the database reads up to three parts of a message to make an excerpt, and other queries
+/// wait meanwhile. So an excerpt counts as at least a quarter of the bytes of these parts.
 macro_rules! size_or_excerpt_size {
     () => {
         "iif(bytes > ?6, 0, parts) AS parts, iif(bytes > ?6, max(32100, min(bytes, 4500000) / 4), bytes) AS bytes"
     };
 }
 
-/// The rest of the JSON of a message.
+/// The JSON of a message after its content.
 macro_rules! message_end {
     () => {
         r#"',"createdAt":' || created_at || '}'"#
@@ -97,15 +121,15 @@ macro_rules! message_end {
 macro_rules! messages_beside {
     ($columns:expr, $side:literal, $order:literal $(, $condition:expr)?) => { concat!(
         "SELECT ", $columns, " FROM messages
-  WHERE session_id = ", history_of!("?1", "?2"), " AND seq ", $side, " ?3", $($condition,)? "
+  WHERE session_id = ", readable_history!(), " AND seq ", $side, " ?3", $($condition,)? "
   ORDER BY seq ", $order, " LIMIT ?4"
     ) };
 }
 
-/// Selects a page. Selects no row if a message has further parts, or if all messages together have `?5` bytes or more: a plain
-/// sum is cheaper than a running one.
+/// Selects a page. Selects no row if a message has further parts, or if all messages together have `?5` bytes or more. One sum is
+/// cheaper than a running sum, which would show how many messages fit.
 /// `?1`: session, `?2`: namespace, `?3`: seq, `?4`: number of messages, `?5`: bytes of content. With excerpts also `?6`: the largest
-/// content without one.
+/// content that is shown without an excerpt.
 #[rustfmt::skip]
 macro_rules! page {
     ($side:literal, $order:literal, $content:ident, $size:ident) => {
@@ -158,7 +182,7 @@ const SELECT_START: &str = concat!(
     " || ",
     message_content!(),
     " AS body FROM messages WHERE session_id = ",
-    history_of!("?1", "?2"),
+    readable_history!(),
     " AND seq = ?3"
 );
 
@@ -168,7 +192,7 @@ const SELECT_PARTS: &str = concat!(
     "
 SELECT content FROM message_parts
 WHERE session_id = ",
-    history_of!("?1", "?2"),
+    readable_history!(),
     " AND message_id = ?3 AND part > ?4 AND part <= ?5
 ORDER BY part"
 );
@@ -201,11 +225,11 @@ struct MessageSize {
     created_at: u64,
 }
 
-/// Reads a page of at most `limit` messages, with excerpts of contents above `max_bytes_without_excerpt`. Waits for its turn among
-/// other reads, and for memory if the page is large. Fails with [`DbError::NoMemory`] if this takes too long.
+/// Reads a page of at most `limit` messages, with excerpts of contents above `max_bytes_without_excerpt`. Waits for other reads, and
+/// for memory if the page is large. Fails with [`DbError::NoMemory`] if the wait is too long.
 pub async fn read_page(
     db: &dyn Database,
-    memory: &Memory,
+    memory: &ReadMemory,
     (namespace, session): (&Namespace, &str),
     range: PageRange,
     limit: u64,
@@ -214,16 +238,16 @@ pub async fn read_page(
     let deadline = memory.deadline();
     let history = History { db, namespace: namespace.as_ref(), session, max_bytes_without_excerpt };
     let (of_namespace, of_isolate) = (&memory.budget.reads, memory.budget.isolate_reads());
-    let namespace_place = memory.wait_for_turn(&of_namespace.small, MAX_SMALL_READS_OF_NAMESPACE, deadline).await?;
-    let isolate_place = memory.wait_for_turn(&of_isolate.small, MAX_SMALL_READS, deadline).await?;
+    let namespace_place = memory.wait_to_read(&of_namespace.small, MAX_SMALL_READS_OF_NAMESPACE, deadline).await?;
+    let isolate_place = memory.wait_to_read(&of_isolate.small, MAX_SMALL_READS, deadline).await?;
     // One message above the limit shows whether more follow.
     let joined = history.read_joined(range, limit + 1, limit, SMALL_PAGE_BYTES).await?;
     if joined.rows > 0 {
         let JoinedRows { text: messages, rows, last_seq } = joined;
-        return Ok(Found::Owned(Page { messages, has_more: rows > limit, last_seq, reservation: None }));
+        return Ok(Found::InNamespace(Page { messages, has_more: rows > limit, last_seq, reservation: None }));
     }
     let (sizes, has_more) = match history.read_sizes(range, limit).await? {
-        Found::Owned(sizes) => sizes,
+        Found::InNamespace(sizes) => sizes,
         Found::Foreign => return Ok(Found::Foreign),
         Found::Missing => return Ok(Found::Missing),
     };
@@ -231,14 +255,14 @@ pub async fn read_page(
     let content_bytes: usize = sizes.iter().map(|size| size.bytes).sum();
     let bytes = content_bytes + sizes.len() * MESSAGE_OVERHEAD_BYTES + RESPONSE_OVERHEAD_BYTES;
     let (_places, mut reservation) = if (content_bytes as u64) < SMALL_PAGE_BYTES {
-        // The message above the limit is large.
+        // Only the message after the page is large.
         ((namespace_place, isolate_place), None)
     } else {
         // Reads that wait for memory must not delay small reads, or reads of other namespaces.
         drop((namespace_place, isolate_place));
-        let namespace_place = memory.wait_for_turn(&of_namespace.large, MAX_LARGE_READS, deadline).await?;
+        let namespace_place = memory.wait_to_read(&of_namespace.large, MAX_LARGE_READS, deadline).await?;
         let reservation = memory.reserve(bytes, deadline).await?;
-        let isolate_place = memory.wait_for_turn(&of_isolate.large, MAX_LARGE_READS, deadline).await?;
+        let isolate_place = memory.wait_to_read(&of_isolate.large, MAX_LARGE_READS, deadline).await?;
         ((namespace_place, isolate_place), Some(reservation))
     };
     let mut messages = String::with_capacity(bytes);
@@ -247,7 +271,7 @@ pub async fn read_page(
     if let Some(reservation) = &mut reservation {
         reservation.resize(messages.capacity());
     }
-    Ok(Found::Owned(Page { messages, has_more, last_seq, reservation }))
+    Ok(Found::InNamespace(Page { messages, has_more, last_seq, reservation }))
 }
 
 /// The messages of a session in the database.
@@ -278,8 +302,8 @@ impl History<'_> {
         Statement::new(sql, params)
     }
 
-    /// Reads up to `rows` messages of a range and joins the first `limit`. Reads none if one has parts, or if
-    /// all together have `max_bytes` or more.
+    /// Reads up to `rows` messages of a range and joins the first `limit`. Reads no message if one of them has further parts, or if
+    /// all of them together have `max_bytes` or more.
     async fn read_joined(
         &self,
         range: PageRange,
@@ -294,10 +318,10 @@ impl History<'_> {
     /// Reads the sizes of the messages of a page, and whether more follow.
     async fn read_sizes(&self, range: PageRange, limit: u64) -> Result<Found<(Vec<MessageSize>, bool)>, DbError> {
         let sizes = self.page_statement((SIZES, SIZES_OF_EXCERPTS), range, limit + 1, MAX_PAGE_BYTES);
-        let owned = Statement::new(sessions::SELECT_OWNED, [self.session.into(), self.namespace.into()]);
+        let owned = Statement::new(SELECT_READABLE, [self.session.into(), self.namespace.into()]);
         let mut results = self.db.batch(&mut vec![sizes, owned]).await?;
         match read_owned("sessions", results.pop().unwrap_or_default())? {
-            Found::Owned(()) => {}
+            Found::InNamespace(()) => {}
             Found::Foreign => return Ok(Found::Foreign),
             Found::Missing => return Ok(Found::Missing),
         }
@@ -309,7 +333,7 @@ impl History<'_> {
             sizes.push(size);
         }
         let has_more = found > sizes.len() as u64;
-        Ok(Found::Owned((sizes, has_more)))
+        Ok(Found::InNamespace((sizes, has_more)))
     }
 
     /// Appends the messages of a page, in pieces of at most [`MAX_BYTES_AT_ONCE`].
@@ -323,7 +347,7 @@ impl History<'_> {
             if !text.is_empty() {
                 text.push(',');
             }
-            let (run, rest) = sizes.split_at_checked(run_length(sizes)).unwrap_or((sizes, &[]));
+            let (batch, later) = sizes.split_at_checked(batch_length(sizes)).unwrap_or((sizes, &[]));
             if first.parts > 0 {
                 self.append_in_parts(text, first).await?;
             } else {
@@ -331,14 +355,14 @@ impl History<'_> {
                     PageRange::Before(_) => PageRange::Before(Some(first.seq + 1)),
                     PageRange::After(_) => PageRange::After(first.seq.saturating_sub(1)),
                 };
-                let rows = run.len() as u64;
+                let rows = batch.len() as u64;
                 let joined = self.read_joined(from_first, rows, rows, MAX_SAFE_INTEGER).await?;
                 if joined.rows != rows {
                     return Err(changed_during_read());
                 }
                 text.push_str(&joined.text);
             }
-            sizes = rest;
+            sizes = later;
         }
         Ok(())
     }
@@ -360,7 +384,7 @@ impl History<'_> {
 }
 
 /// Returns how many messages are read at once: one message if it has parts, or as many as fit [`MAX_BYTES_AT_ONCE`].
-fn run_length(sizes: &[MessageSize]) -> usize {
+fn batch_length(sizes: &[MessageSize]) -> usize {
     let mut bytes = 0;
     let fits = |size: &&MessageSize| {
         bytes += size.bytes;

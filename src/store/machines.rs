@@ -11,9 +11,10 @@ use crate::model::large::{InlineOrLarge, LargeRef};
 use crate::model::machine::Machine;
 use crate::model::namespace::Namespace;
 
-/// Writes whole machines. The id of a machine of another namespace violates the NOT NULL constraint of `namespace`; a
-/// value with missing parts violates that of `seq`.
-/// `?1`: JSON array of [`MachineRow`], `?2`: namespace, `?3`, `?4`: a large metadata, runner state.
+/// Writes whole machines. Two NOT NULL constraints are checks: `namespace` becomes NULL if the machine belongs to another
+/// namespace, and `seq` becomes NULL if parts of a large value are missing.
+/// `?1`: JSON array of [`MachineRow`], `?2`: namespace, `?3`, `?4`: the metadata and the runner state of a single
+/// machine that is too large for the array; otherwise NULL.
 const UPSERT: &str = concat!(
     "
 INSERT INTO machines (id, namespace, seq, created_at, updated_at, active, active_at, metadata, metadata_version,
@@ -43,7 +44,7 @@ SELECT id, seq, created_at, updated_at, active, active_at, metadata, metadata_ve
   metadata_parts, runner_state_parts
 FROM machines WHERE namespace = ?1";
 
-/// Whether a machine belongs to the namespace; no row if it does not exist. `?1`: id, `?2`: namespace.
+/// Whether a machine belongs to the namespace. Returns no row if the machine does not exist. `?1`: id, `?2`: namespace.
 const SELECT_OWNED: &str = "SELECT namespace = ?2 AS owned FROM machines WHERE id = ?1";
 
 #[derive(Serialize)]
@@ -58,6 +59,7 @@ struct MachineRow<'a> {
     metadata_version: u64,
     runner_state: Option<&'a str>,
     runner_state_version: u64,
+    /// How many parts of large values must be stored. `all_parts_exist` checks this number.
     #[serde(skip_serializing_if = "Option::is_none")]
     parts: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]

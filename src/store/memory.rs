@@ -1,4 +1,4 @@
-//! Waits of database reads: for memory of the namespace, and for their turn.
+//! Makes a database read wait until the namespace has memory for the read, and until earlier reads have ended.
 
 use std::sync::Arc;
 
@@ -8,17 +8,19 @@ use crate::limits::{MEMORY_RETRY_MS, MEMORY_TIMEOUT_MS};
 use crate::memory_budget::read_queue::{ReadPlace, ReadQueue};
 use crate::memory_budget::{NamespaceBudget, Reservation};
 
-/// The pause before a waiting read checks its turn again, in milliseconds, for each round of reads ahead of it.
+/// The pause before a waiting read checks again whether it may run, in milliseconds. Multiplied by the number of rounds of reads that
+/// run before the waiting read.
 const READ_RETRY_MS: u64 = 10;
 
-/// The budget of a namespace, and the clock for waits. A task can't wake a task of another request, so waiting tasks poll.
+/// The memory for the reads of a namespace: its budget, and the clock for waits. A task can't wake a task of another request, so
+/// waiting tasks poll.
 #[derive(Clone)]
-pub struct Memory {
+pub struct ReadMemory {
     pub budget: Arc<NamespaceBudget>,
     environment: Arc<dyn Environment>,
 }
 
-impl Memory {
+impl ReadMemory {
     pub fn new(budget: Arc<NamespaceBudget>, environment: Arc<dyn Environment>) -> Self {
         Self { budget, environment }
     }
@@ -38,16 +40,16 @@ impl Memory {
         }
     }
 
-    /// Waits until a read may run; `at_once` reads of the queue run at a time. Fails with [`DbError::NoMemory`] at the deadline.
-    pub async fn wait_for_turn(
+    /// Waits until a read may run. `max_concurrent`: how many reads of the queue run at the same time. Fails with [`DbError::NoMemory`] at the deadline.
+    pub async fn wait_to_read(
         &self,
         queue: &Arc<ReadQueue>,
-        at_once: usize,
+        max_concurrent: usize,
         deadline: u64,
     ) -> Result<ReadPlace, DbError> {
         let place = queue.join(self.environment.now());
         loop {
-            match place.rounds_ahead(self.environment.now(), at_once) {
+            match place.rounds_ahead(self.environment.now(), max_concurrent) {
                 0 => return Ok(place),
                 rounds => self.pause(rounds * READ_RETRY_MS, deadline).await?,
             }

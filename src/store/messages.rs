@@ -200,13 +200,13 @@ pub fn read_by_local_ids(
 ) -> Result<Vec<Option<MessageRef>>, DbError> {
     let mut found = vec![None; count];
     let lookups = batch.iter().zip(results).filter(|(statement, _)| statement.sql == SELECT_BY_LOCAL_IDS);
-    for ((_, rows), places) in lookups.zip(found.chunks_mut(MAX_LOCAL_ID_LOOKUPS)) {
+    for ((_, rows), slots) in lookups.zip(found.chunks_mut(MAX_LOCAL_ID_LOOKUPS)) {
         for row in std::mem::take(rows) {
             let mut c = Columns::new("messages", row);
             let position = c.number("position")?;
             let message = read_ref(&mut c)?;
-            if let Some(place) = usize::try_from(position).ok().and_then(|position| places.get_mut(position)) {
-                *place = Some(message);
+            if let Some(slot) = usize::try_from(position).ok().and_then(|position| slots.get_mut(position)) {
+                *slot = Some(message);
             }
         }
     }

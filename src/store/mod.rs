@@ -1,4 +1,4 @@
-//! Persistence in D1 (SQLite): one module for each noun, with its SQL, its parameters and its strict row decoding
+//! Persistence in D1 (SQLite): one module for each kind of data, with its SQL, its parameters and its strict row decoding
 //! ([`columns`]) side by side. The hub queues changes in the [`write_queue`], which writes them in batches.
 //!
 //! - A batch is one transaction. A [fence] rejects late batches. Batches with an unknown outcome are [retried](retry). [Lost](watchdog)
@@ -14,26 +14,36 @@
 mod bulk;
 pub mod columns;
 pub mod completed_requests;
+pub mod counts;
 pub mod devices;
 pub mod event_lines;
 pub mod events;
 pub mod fence;
+pub mod held_messages;
 pub mod history;
+pub mod inbox;
 pub mod machines;
 pub mod memory;
 pub mod messages;
+pub mod namespace_deletion;
+pub mod namespace_rows;
 pub mod parts;
+pub mod places;
 pub mod push;
+pub mod relocation;
+mod relocation_tables;
 pub mod removals;
+pub mod retention;
 pub mod retry;
 pub mod secrets;
 pub mod sessions;
 pub mod summaries;
+pub mod usage;
 pub mod values;
 pub mod watchdog;
 pub mod write_queue;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
 use thiserror::Error;
 
 /// A parameter of a statement or a column of a row.
@@ -74,7 +84,7 @@ impl Statement {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Found<T> {
     /// The row belongs to the namespace.
-    Owned(T),
+    InNamespace(T),
     /// The row belongs to another namespace.
     Foreign,
     Missing,
@@ -92,6 +102,9 @@ pub enum DbError {
     /// The outcome is unknown, and all retries have failed.
     #[error("the database is still unavailable: {0}")]
     Unavailable(String),
+    /// The namespace is in a database that is no longer bound. The name of the binding.
+    #[error("the namespace is in {0}, which is not bound")]
+    NotBound(String),
     /// The migrations have not been applied.
     #[error("the database has no schema: {0}")]
     NoSchema(String),
@@ -140,8 +153,8 @@ const REFUSALS: [&str; 17] = [
     "SQLITE_TOOBIG",
 ];
 
-/// Parts of the messages with which D1 refuses a batch above a limit of the plan: the rows read or written in a day, the size of the
-/// database, and the size of all databases of the account.
+/// Parts of the messages with which D1 refuses a batch above a limit of the plan. The limits are: rows read or written in a day, the
+/// size of the database, and the size of all databases of the account.
 const LIMITS: [&str; 3] = ["exceeded D1's", "Exceeded maximum", "SQLITE_FULL"];
 
 impl DbError {
@@ -188,6 +201,11 @@ pub trait Database: Send + Sync {
     /// Runs a statement whose columns are a number and a text, and joins the texts of the first `limit` rows by commas.
     /// Over D1, JavaScript joins them: one text is copied into wasm faster than many.
     fn query_joined<'a>(&'a self, statement: &'a Statement, limit: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>>;
+
+    /// Returns the size of the database in bytes; 0 if it is unknown.
+    fn size(&self) -> BoxFuture<'_, Result<u64, DbError>> {
+        Box::pin(ready(Ok(0)))
+    }
 }
 
 impl<D: Database + ?Sized> Database for std::sync::Arc<D> {
@@ -197,6 +215,10 @@ impl<D: Database + ?Sized> Database for std::sync::Arc<D> {
 
     fn query_joined<'a>(&'a self, statement: &'a Statement, limit: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>> {
         (**self).query_joined(statement, limit)
+    }
+
+    fn size(&self) -> BoxFuture<'_, Result<u64, DbError>> {
+        (**self).size()
     }
 }
 

@@ -14,10 +14,10 @@ use crate::model::namespace::Namespace;
 
 /// Splits a text between characters into parts of at most [`MAX_PART_BYTES`].
 pub fn split(text: &str) -> impl Iterator<Item = &str> {
-    let mut rest = text;
+    let mut remaining = text;
     std::iter::from_fn(move || {
-        let (part, after) = rest.split_at_checked(rest.floor_char_boundary(MAX_PART_BYTES))?;
-        rest = after;
+        let (part, after) = remaining.split_at_checked(remaining.floor_char_boundary(MAX_PART_BYTES))?;
+        remaining = after;
         (!part.is_empty()).then_some(part)
     })
 }
@@ -33,12 +33,12 @@ pub fn build_transactions<'a, R: Serialize>(
 ) -> impl Iterator<Item = Vec<Statement>> + 'a {
     let mut deletion = BulkStatements::new(namespace);
     deletion.add_ids(delete, owners);
-    let next = move || {
+    let next_transaction = move || {
         let mut bulk = BulkStatements::new(namespace);
         bulk.add_rows(upsert, rows.by_ref().take(PARTS_AT_ONCE), |row| vec![content(row)]);
         bulk.statements
     };
-    let writes = std::iter::once(deletion.statements).chain(std::iter::repeat_with(next));
+    let writes = std::iter::once(deletion.statements).chain(std::iter::repeat_with(next_transaction));
     writes.take_while(|statements| !statements.is_empty())
 }
 

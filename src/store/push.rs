@@ -5,14 +5,14 @@ use super::{Database, DbError, Row, Statement, Value, query};
 use crate::model::namespace::Namespace;
 
 /// The subscriptions of a namespace, oldest first. `?1`: namespace.
-const SELECT_ALL: &str = "SELECT endpoint, p256dh, auth, hub, device, token_device FROM push_subscriptions WHERE namespace = ?1 ORDER BY created_at, endpoint";
+const SELECT_ALL: &str = "SELECT endpoint, p256dh, auth, hub, device, token_device, notify, secret FROM push_subscriptions WHERE namespace = ?1 ORDER BY created_at, endpoint";
 
 /// Replaces the subscription with the same endpoint, and the one of the same device. `?1`: namespace, `?2`: endpoint,
 /// `?3`: p256dh, `?4`: auth, `?5`: origin of the hub or NULL, `?6`: now, `?7`: device or NULL,
-/// `?8`: id of the device of the token, or NULL.
+/// `?8`: id of the device of the token, or NULL, `?9`: `notify` or NULL, `?10`: id of the access secret of the token, or NULL.
 const UPSERT: &str = "
-INSERT OR REPLACE INTO push_subscriptions (namespace, endpoint, p256dh, auth, hub, created_at, device, token_device)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+INSERT OR REPLACE INTO push_subscriptions (namespace, endpoint, p256dh, auth, hub, created_at, device, token_device, notify, secret)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
 
 /// Deletes the oldest subscriptions. `?1`: namespace, `?2`: how many remain.
 const TRIM: &str = "
@@ -22,6 +22,10 @@ DELETE FROM push_subscriptions WHERE namespace = ?1 AND endpoint NOT IN (
 /// `?1`: namespace, `?2`: JSON array of endpoints.
 const DELETE: &str =
     "DELETE FROM push_subscriptions WHERE namespace = ?1 AND endpoint IN (SELECT value FROM json_each(?2))";
+
+/// Sets the access secret of the subscriptions that earlier versions wrote without an access secret. `?1`: namespace, `?2`: id of the access secret.
+const SET_MISSING_SECRET: &str = "
+UPDATE push_subscriptions SET secret = ?2 WHERE namespace = ?1 AND secret IS NULL AND token_device IS NULL";
 
 /// `?1`: namespace, `?2`: id of the device of the token.
 const DELETE_OF_DEVICE: &str = "DELETE FROM push_subscriptions WHERE namespace = ?1 AND token_device = ?2";
@@ -39,12 +43,20 @@ pub struct PushSubscription {
     /// The authentication secret, base64url.
     pub auth: String,
     /// The origin under which the subscriber reaches the hub, if it is https.
-    pub hub: Option<String>,
+    pub hub_origin: Option<String>,
     /// The id of the client's device, which the client chooses. A namespace has at most one subscription of a device.
     pub device: Option<String>,
     /// The id that the hub gave to the device whose token made the subscription.
     pub token_device: Option<String>,
+    /// The id of the access secret of the token that made the subscription. `None` for the token of a device, or if an earlier version wrote the
+    /// subscription.
+    pub secret: Option<String>,
+    /// Whether the device is notified about permission requests only.
+    pub requests_only: bool,
 }
+
+/// The value of the column `notify` for permission requests only.
+const REQUESTS_ONLY: &str = "requests";
 
 pub async fn load_all(db: &dyn Database, namespace: &Namespace) -> Result<Vec<PushSubscription>, DbError> {
     query(db, Statement::new(SELECT_ALL, [namespace.as_ref().into()])).await?.into_iter().map(from_row).collect()
@@ -52,18 +64,36 @@ pub async fn load_all(db: &dyn Database, namespace: &Namespace) -> Result<Vec<Pu
 
 /// Statements that write a subscription, and delete the oldest ones above `limit`.
 pub fn upsert(namespace: &Namespace, subscription: &PushSubscription, now: u64, limit: u64) -> [Statement; 2] {
-    let PushSubscription { endpoint, p256dh, auth, hub, device, token_device } = subscription;
+    let PushSubscription { endpoint, p256dh, auth, hub_origin, device, token_device, secret, requests_only } =
+        subscription;
     let namespace: Value = namespace.as_ref().into();
     let optional = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
     let [endpoint, p256dh, auth] = [endpoint, p256dh, auth].map(|text| text.as_str().into());
-    let (device, token_device) = (optional(device), optional(token_device));
-    let params = [namespace.clone(), endpoint, p256dh, auth, optional(hub), now.into(), device, token_device];
+    let (device, token_device, secret) = (optional(device), optional(token_device), optional(secret));
+    let notify = if *requests_only { REQUESTS_ONLY.into() } else { Value::Null };
+    let params = [
+        namespace.clone(),
+        endpoint,
+        p256dh,
+        auth,
+        optional(hub_origin),
+        now.into(),
+        device,
+        token_device,
+        notify,
+        secret,
+    ];
     [Statement::new(UPSERT, params), Statement::new(TRIM, [namespace, limit.into()])]
 }
 
 pub fn delete(namespace: &Namespace, endpoints: &[String]) -> Statement {
     let endpoints = serde_json::to_string(endpoints).unwrap_or_default();
     Statement::new(DELETE, [namespace.as_ref().into(), Value::Text(endpoints)])
+}
+
+/// A statement that sets the access secret of the subscriptions that earlier versions wrote without an access secret.
+pub fn set_missing_secret(namespace: &Namespace, secret: &str) -> Statement {
+    Statement::new(SET_MISSING_SECRET, [namespace.as_ref().into(), secret.into()])
 }
 
 /// A statement that deletes the subscriptions that the token of a device made.
@@ -78,6 +108,9 @@ pub fn delete_all(namespace: &Namespace) -> Statement {
 fn from_row(row: Row) -> Result<PushSubscription, DbError> {
     let mut c = Columns::new("push_subscriptions", row);
     let (endpoint, p256dh, auth) = (c.text("endpoint")?, c.text("p256dh")?, c.text("auth")?);
-    let [hub, device, token_device] = ["hub", "device", "token_device"].map(|name| c.optional(name, Columns::text));
-    Ok(PushSubscription { endpoint, p256dh, auth, hub: hub?, device: device?, token_device: token_device? })
+    let (hub_origin, device) = (c.optional("hub", Columns::text)?, c.optional("device", Columns::text)?);
+    let token_device = c.optional("token_device", Columns::text)?;
+    let requests_only = c.optional("notify", Columns::text)?.as_deref() == Some(REQUESTS_ONLY);
+    let secret = c.optional("secret", Columns::text)?;
+    Ok(PushSubscription { endpoint, p256dh, auth, hub_origin, device, token_device, secret, requests_only })
 }

@@ -1,4 +1,4 @@
-//! Deletes and merges sessions. The row of a removed session becomes a tombstone: its namespace gets a prefix that no token can have,
+//! Deletes and merges sessions. The row of a removed session becomes a tombstone, whose namespace has a prefix that no token can have:
 //! `/` for a deleted session, and `//` for a session that was merged into another.
 
 use super::bulk::BulkStatements;
@@ -8,17 +8,36 @@ use super::{Database, DbError, Statement, Value, query};
 use crate::model::namespace::Namespace;
 use crate::model::session::Session;
 
-/// A session is merged only if it has at most this many units of 5,000 messages and of 10 MB: D1 limits the batch to 30 s.
+/// A session is merged only if it has at most this many times 5,000 messages, and this many times 10 MB: D1 limits the batch to 30 s.
 const MAX_MERGE_UNITS: u64 = 60;
 
 /// Turns the rows of deleted sessions into tombstones, until a [sweep](SWEEP) deletes them. Their tags become free.
-/// `?1`: JSON array of ids, `?2`: namespace.
-const CREATE_TOMBSTONES: &str = "
+macro_rules! create_tombstones {
+    ($condition:literal) => {
+        concat!(
+            "
 UPDATE sessions SET namespace = '/' || namespace, tag = id, metadata = NULL, agent_state = NULL, todos = NULL,
   metadata_parts = NULL, agent_state_parts = NULL
-WHERE +namespace = ?2 AND id IN (SELECT value FROM json_each(?1))";
+WHERE ",
+            $condition
+        )
+    };
+}
 
-/// A column of the tombstone with the lowest id, of all deleted sessions of the namespace `?1`.
+/// `?1`: JSON array of ids, `?2`: namespace.
+const CREATE_TOMBSTONES: &str = create_tombstones!("+namespace = ?2 AND id IN (SELECT value FROM json_each(?1))");
+
+/// Deletes some sessions of a namespace. `?1`: namespace.
+pub(super) const DELETE_SOME_SESSIONS: &str =
+    create_tombstones!("id IN (SELECT id FROM sessions WHERE namespace = ?1 LIMIT 40)");
+
+/// Turns the rows of merged sessions into tombstones if no session has their history any more, or yet: the session was deleted, or is not
+/// in a copy of the namespace. `?1`: namespace.
+pub(super) const CREATE_TOMBSTONES_OF_MERGED: &str =
+    "UPDATE sessions SET namespace = '/' || ?1 WHERE namespace = '//' || ?1
+  AND NOT EXISTS (SELECT 1 FROM sessions AS s WHERE s.history = sessions.history AND +s.namespace = ?1)";
+
+/// A column of the first tombstone: the deleted session of the namespace `?1` with the smallest id.
 macro_rules! of_first_tombstone {
     ($column:literal) => {
         concat!("(SELECT ", $column, " FROM sessions WHERE namespace = '/' || ?1 ORDER BY tag LIMIT 1)")
@@ -90,6 +109,17 @@ SELECT max(seq) AS last, by_rows, by_bytes FROM (
 GROUP BY by_rows, by_bytes ORDER BY last"
 );
 
+/// The last seq of the history of `old`, whose newest messages may have been deleted.
+macro_rules! last_seq_of_old {
+    () => {
+        concat!(
+            "max((SELECT coalesce(max(seq), 0) FROM messages WHERE session_id = ",
+            history_of!("?1", "?3"),
+            "), coalesce((SELECT seq FROM sessions WHERE id = ?1), 0))"
+        )
+    };
+}
+
 /// The statements that move a chunk of the messages of `new` to the end of the history of `old`, in this order. A message that
 /// both sessions contain (same local id) keeps its place in the history of `old`. `?1`: `old`, `?2`: `new`, `?3`: namespace,
 /// `?4`: the seq before the chunk, `?5`: its last seq.
@@ -117,9 +147,9 @@ const MOVE_CHUNK: [&str; 3] = [
         history_of!("?1", "?3"),
         ", seq = moved.seq
 FROM (SELECT seq AS old, row_number() OVER (ORDER BY seq)
-    + (SELECT coalesce(max(seq), 0) FROM messages WHERE session_id = ",
-        history_of!("?1", "?3"),
-        ") AS seq
+    + ",
+        last_seq_of_old!(),
+        " AS seq
   FROM messages WHERE session_id = ",
         history_of!("?2", "?3"),
         " AND seq > ?4 AND seq <= ?5) AS moved
@@ -133,11 +163,13 @@ WHERE messages.session_id = ",
 /// The statements that end a merge, in this order. `new` gets the history of `old`, which stays stored under the id of `old`:
 /// no message of `old` is rewritten. So the row of `old` becomes a tombstone, which [`SWEEP`] deletes with the history. `?1`:
 /// `old`, `?2`: `new`, `?3`: namespace.
-const END_MERGE: [&str; 6] = [
+const END_MERGE: [&str; 8] = [
     // Parts of messages that both sessions contained.
     concat!("DELETE FROM message_parts WHERE session_id = ", history_of!("?2", "?3"), " AND ", both_exist!()),
     concat!("UPDATE OR IGNORE completed_requests SET session_id = ?2 WHERE session_id = ?1 AND ", both_exist!()),
     concat!("DELETE FROM completed_requests WHERE session_id = ?1 AND ", both_exist!()),
+    concat!("UPDATE OR IGNORE held_messages SET session_id = ?2 WHERE session_id = ?1 AND ", both_exist!()),
+    concat!("DELETE FROM held_messages WHERE session_id = ?1 AND ", both_exist!()),
     concat!(
         "UPDATE sessions SET history = ",
         history_of!("?1", "?3"),
@@ -149,9 +181,9 @@ const END_MERGE: [&str; 6] = [
     concat!(
         "UPDATE sessions SET history = ",
         history_of!("?1", "?3"),
-        ", seq = (SELECT coalesce(max(seq), 0) FROM messages WHERE session_id = ",
-        history_of!("?1", "?3"),
-        ") WHERE id = ?2 AND ",
+        ", seq = ",
+        last_seq_of_old!(),
+        " WHERE id = ?2 AND ",
         both_exist!()
     ),
     concat!(
@@ -192,8 +224,8 @@ pub async fn load_chunk_ends(
     Ok(Some(ends))
 }
 
-/// Returns statements that write `new`, move its messages to the end of the history of `old`, give this history and the
-/// completed requests of `old` to `new`, and remove `old`. `chunk_ends` is the result of [`load_chunk_ends`] for `new`.
+/// Returns statements that write `new` and remove `old`. The messages of `new` move to the end of the history of `old`. Then this
+/// history, the completed requests and the held messages of `old` belong to `new`. `chunk_ends` is the result of [`load_chunk_ends`] for `new`.
 pub fn merge(namespace: &Namespace, old: &str, new: &Session, chunk_ends: &[u64]) -> Vec<Statement> {
     let mut bulk = BulkStatements::new(namespace);
     upsert(&mut bulk, std::iter::once(new));

@@ -1,4 +1,4 @@
-//! The retry policy of all reads and writes. A batch with an unknown outcome is repeated for [`DB_RETRY_MS`]. The pauses between
+//! The retry policy of all reads and writes. A batch with an unknown outcome is repeated for [`DB_RETRY_PERIOD_MS`]. The pauses between
 //! attempts double up to [`MAX_DB_PAUSE_MS`], which is short, so that an attempt soon follows the end of a stall.
 //!
 //! A repeated write is harmless in a [`Fenced`](super::fence::Fenced) database: an earlier attempt that arrives late is
@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures::future::BoxFuture;
 
 use super::{Database, DbError, JoinedRows, Row, Statement};
-use crate::limits::{DB_RETRY_MS, DB_STALL_MS, DB_TIMEOUT_MS, MAX_DB_PAUSE_MS};
-use crate::model::json::Json;
+use crate::limits::{DB_RETRY_PERIOD_MS, DB_STALL_MS, DB_TIMEOUT_MS, MAX_DB_PAUSE_MS};
+use crate::log::{Level, LogLine};
 
 /// The longest pause after the first failed attempt, in milliseconds. After each further attempt, the pause doubles, up to
 /// [`MAX_DB_PAUSE_MS`].
@@ -26,8 +26,9 @@ pub trait Environment: Send + Sync {
     fn random(&self) -> u8;
     /// Records that a stalled query ended, at a time in Unix milliseconds. The default does nothing.
     fn record_stall(&self, _ended_at: u64) {}
-    /// Logs a line of JSON at the level `warn`.
-    fn log_warning(&self, line: &str);
+    /// Records that a query is repeated. The default does nothing.
+    fn record_retry(&self) {}
+    fn log(&self, line: LogLine);
 }
 
 /// A database whose batches are retried.
@@ -84,11 +85,16 @@ struct Retries<'a> {
     pause_ms: u64,
     /// The last fault after which the batch was repeated.
     fault: Option<String>,
-    /// Whether the query failed because of an outage; `None` while it has no result.
+    /// Whether the query failed because of an outage; `None` while the query has no result.
     is_unreachable: Option<bool>,
 }
 
 impl<D: Database> Retrying<D> {
+    /// Returns the database without retries.
+    pub fn inner(&self) -> &D {
+        &self.db
+    }
+
     pub fn new(db: D, environment: Box<dyn Environment>) -> Self {
         Self { db, environment, queries: Mutex::default() }
     }
@@ -119,7 +125,8 @@ impl<D: Database> Retrying<D> {
         lock(&self.queries).is_unreachable
     }
 
-    /// Checks once whether the database is reachable again. Does nothing while a query is in progress, because its result shows it.
+    /// Checks once whether the database is reachable again. Does nothing while a query is in progress: the result of this query shows
+    /// whether the database is reachable.
     pub async fn probe(&self) {
         if lock(&self.queries).pending.is_empty() {
             let mut retries = Retries::begin(&*self.environment, &self.queries);
@@ -133,12 +140,12 @@ impl<'a> Retries<'a> {
     fn begin(environment: &'a dyn Environment, queries: &'a Mutex<Queries>) -> Self {
         let started_at = environment.now();
         let mut state = lock(queries);
-        // The platform ends a request of the worker without dropping its future.
-        state.pending.retain(|query| query.started_at + DB_RETRY_MS + DB_TIMEOUT_MS >= started_at);
+        // Removes queries whose request has ended: the platform ends a request of the worker without dropping its future.
+        state.pending.retain(|query| query.started_at + DB_RETRY_PERIOD_MS + DB_TIMEOUT_MS >= started_at);
         state.last_id += 1;
         let id = state.last_id;
         state.pending.push(PendingQuery { id, started_at });
-        let ends_at = started_at + DB_RETRY_MS;
+        let ends_at = started_at + DB_RETRY_PERIOD_MS;
         Self { environment, queries, id, ends_at, pause_ms: FIRST_DB_PAUSE_MS, fault: None, is_unreachable: None }
     }
 
@@ -159,6 +166,7 @@ impl<'a> Retries<'a> {
             }
             self.fault = Some(fault);
             self.log_stall();
+            self.environment.record_retry();
             self.environment.sleep(pause_ms).await;
             self.pause_ms = MAX_DB_PAUSE_MS.min(self.pause_ms * 2);
             Ok(())
@@ -188,9 +196,9 @@ impl<'a> Retries<'a> {
         if queries.logged_stall_since.is_none() && queries.is_stalled(now) {
             let since = queries.pending.first().map_or(now, |query| query.started_at);
             queries.logged_stall_since = Some(since);
-            let (ms, fault) = (now - since, Json::of(self.fault.as_deref().unwrap_or("D1 has not answered")));
-            self.environment
-                .log_warning(&format!(r#"{{"event":"database-stalled","ms":{ms},"fault":{}}}"#, fault.text()));
+            let fault = self.fault.as_deref().unwrap_or("D1 has not answered");
+            let line = LogLine::new(Level::Warn, "database-stalled");
+            self.environment.log(line.number("ms", now - since).text("fault", fault));
         }
     }
 }
@@ -208,7 +216,7 @@ impl Drop for Retries<'_> {
             && !queries.is_stalled(now)
             && let Some(since) = queries.logged_stall_since.take()
         {
-            self.environment.log_warning(&format!(r#"{{"event":"database-recovered","ms":{}}}"#, now - since));
+            self.environment.log(LogLine::new(Level::Info, "database-recovered").number("ms", now - since));
         }
     }
 }
@@ -236,6 +244,11 @@ impl<D: Database> Database for Retrying<D> {
                 }
             }
         })
+    }
+
+    // Without retries: only an operator requests the size, and can repeat the request.
+    fn size(&self) -> BoxFuture<'_, Result<u64, DbError>> {
+        self.db.size()
     }
 }
 

@@ -3,6 +3,9 @@
 use super::columns::Columns;
 use super::{Database, DbError, Row, Statement, query};
 
+/// The name of the generated secret of the JWTs.
+pub const JWT_SECRET: &str = "JWT_SECRET";
+
 /// Writes a secret unless one of this name exists. `?1`: name, `?2`: value.
 pub const INSERT: &str = "INSERT INTO secrets (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING";
 

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::bulk::BulkStatements;
 use super::columns::Columns;
+use super::held_messages::held_messages_count;
 use super::values::{all_parts_exist, count_parts};
 use super::{Database, DbError, Found, Row, Statement};
 use crate::model::json::Json;
@@ -11,12 +12,13 @@ use crate::model::large::{InlineOrLarge, LargeRef};
 use crate::model::namespace::Namespace;
 use crate::model::session::{ControlMode, Session};
 
-/// Calls a macro with the small columns, which are the activity and the settings of a session, in the order of the statements.
+/// Calls a macro with the names of the small columns: the activity and the settings of a session.
 /// `seq` and `updated_at` are small, too, but not in this list. To add a column, add it here, to [`SmallRow`] and to
 /// [`from_row`].
 macro_rules! small_columns {
     ($macro:ident) => {
-        $macro!("active_at" "thinking_at" "active" "thinking" "mode" "permission_mode" "model_mode" "pinned")
+        $macro!("active_at" "thinking_at" "active" "thinking" "mode" "permission_mode" "model_mode" "pinned"
+            "muted" "ended_at" "unseen_since")
     };
 }
 
@@ -33,27 +35,28 @@ macro_rules! value_assignments {
     ($($column:literal)*) => { concat!($(", ", $column, " = j.value ->> '", $column, "'"),*) };
 }
 
-/// Writes whole sessions. A value with missing parts violates the NOT NULL constraint of `tag`.
-/// `?1`: JSON array of [`SessionRow`], `?2`: namespace, `?3` to `?5`: a large metadata, agent state, todo list.
+/// Writes whole sessions. If parts of a large value are missing, `tag` becomes NULL, which violates its NOT NULL constraint.
+/// `?1`: JSON array of [`SessionRow`], `?2`: namespace, `?3` to `?5`: the metadata, agent state and todo list
+/// of a single session that is too large for the array; otherwise NULL.
 const UPSERT: &str = concat!(
     "
 INSERT INTO sessions (id, namespace, tag, created_at, metadata, metadata_version, agent_state, agent_state_version, todos,
-  metadata_parts, agent_state_parts, seq, updated_at",
+  metadata_parts, agent_state_parts, request_times, seq, updated_at",
     small_columns!(names),
     ")
 SELECT value ->> 'id', ?2, CASE WHEN ",
     all_parts_exist!("metadata_parts", "agent_state_parts"),
     " THEN value ->> 'tag' END, value ->> 'created_at', coalesce(?3, value ->> 'metadata'), value ->> 'metadata_version',
   coalesce(?4, value ->> 'agent_state'), value ->> 'agent_state_version', coalesce(?5, value ->> 'todos'),
-  value ->> 'metadata_parts', value ->> 'agent_state_parts', value ->> 'seq', value ->> 'updated_at'",
+  value ->> 'metadata_parts', value ->> 'agent_state_parts', value ->> 'request_times', value ->> 'seq', value ->> 'updated_at'",
     small_columns!(values),
     "
 FROM json_each(?1) WHERE true
 ON CONFLICT (id) DO UPDATE SET
   tag = excluded.tag, metadata = excluded.metadata, metadata_version = excluded.metadata_version,
   agent_state = excluded.agent_state, agent_state_version = excluded.agent_state_version, todos = excluded.todos,
-  metadata_parts = excluded.metadata_parts, agent_state_parts = excluded.agent_state_parts, seq = excluded.seq,
-  updated_at = excluded.updated_at",
+  metadata_parts = excluded.metadata_parts, agent_state_parts = excluded.agent_state_parts,
+  request_times = excluded.request_times, seq = excluded.seq, updated_at = excluded.updated_at",
     small_columns!(assignments),
     "
 WHERE sessions.namespace = excluded.namespace"
@@ -93,21 +96,22 @@ macro_rules! current_seq {
     };
 }
 
-/// The `updated_at` of a session. A message does not write the row of its session, so the column may be behind the messages.
-macro_rules! current_updated_at {
+/// The time of the newest message of a session. A message does not write the row of its session, so `updated_at` may be earlier.
+macro_rules! last_message_at {
     () => {
-        "max(sessions.updated_at, coalesce((SELECT m.created_at FROM messages AS m 
-  WHERE m.session_id = coalesce(sessions.history, sessions.id) ORDER BY m.seq DESC LIMIT 1), 0))"
+        "(SELECT m.created_at FROM messages AS m
+  WHERE m.session_id = coalesce(sessions.history, sessions.id) ORDER BY m.seq DESC LIMIT 1)"
     };
 }
-pub(super) use current_updated_at;
+pub(super) use last_message_at;
 
 /// Selects a session by a column with unique values.
 #[rustfmt::skip]
 macro_rules! session_by {
     ($column:literal) => { concat!(
         "SELECT id, tag, created_at, metadata, metadata_version, agent_state, agent_state_version, todos, metadata_parts,
-  agent_state_parts, ", current_seq!(), ", ", current_updated_at!(), small_columns!(names), "
+  agent_state_parts, request_times, ", current_seq!(), ", updated_at, ", last_message_at!(), ", ", held_messages_count!(),
+        small_columns!(names), "
 FROM sessions WHERE ", $column, " = ?1 AND namespace = ?2"
     ) };
 }
@@ -118,7 +122,7 @@ pub(super) const SELECT_BY_ID: &str = session_by!("id");
 /// `?1`: tag, `?2`: namespace.
 const SELECT_BY_TAG: &str = session_by!("tag");
 
-/// Whether a session belongs to the namespace; no row if it does not exist or was deleted. `?1`: id, `?2`: namespace.
+/// Whether a session belongs to the namespace. Returns no row if the session does not exist or was deleted. `?1`: id, `?2`: namespace.
 pub(super) const SELECT_OWNED: &str = "
 SELECT namespace = ?2 AS owned FROM sessions WHERE id = ?1 AND namespace NOT GLOB '/*'";
 
@@ -136,9 +140,12 @@ struct SmallRow<'a> {
     permission_mode: Option<&'a str>,
     model_mode: Option<&'a str>,
     pinned: bool,
+    muted: bool,
+    ended_at: Option<u64>,
+    unseen_since: Option<u64>,
 }
 
-/// All columns of a session.
+/// All columns of a session, and the number of its parts.
 #[derive(Serialize)]
 struct SessionRow<'a> {
     #[serde(flatten)]
@@ -150,12 +157,15 @@ struct SessionRow<'a> {
     agent_state: Option<&'a str>,
     agent_state_version: u64,
     todos: Option<&'a str>,
+    /// How many parts of large values must be stored. `all_parts_exist` checks this number.
     #[serde(skip_serializing_if = "Option::is_none")]
     parts: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata_parts: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     agent_state_parts: Option<String>,
+    /// See [`Session::request_times`].
+    request_times: Option<&'a str>,
 }
 
 impl<'a> From<&'a Session> for SmallRow<'a> {
@@ -172,6 +182,9 @@ impl<'a> From<&'a Session> for SmallRow<'a> {
             permission_mode: s.permission_mode.as_deref(),
             model_mode: s.model_mode.as_deref(),
             pinned: s.pinned,
+            muted: s.muted,
+            ended_at: s.ended_at,
+            unseen_since: s.unseen_since,
         }
     }
 }
@@ -190,6 +203,7 @@ impl<'a> From<&'a Session> for SessionRow<'a> {
             parts: count_parts([&s.metadata, &s.agent_state]),
             metadata_parts: s.metadata.large().map(LargeRef::to_string),
             agent_state_parts: s.agent_state.large().map(LargeRef::to_string),
+            request_times: s.request_times.as_ref().map(Json::text),
         }
     }
 }
@@ -219,10 +233,10 @@ pub fn read_found(
     namespace: &Namespace,
     results: &mut impl Iterator<Item = Vec<Row>>,
 ) -> Result<Found<Session>, DbError> {
-    let (mut sessions, owned) = (results.next().unwrap_or_default(), results.next().unwrap_or_default());
+    let (mut sessions, owner_rows) = (results.next().unwrap_or_default(), results.next().unwrap_or_default());
     Ok(match sessions.pop() {
-        Some(row) => Found::Owned(from_row(namespace, row)?),
-        None if owned.is_empty() => Found::Missing,
+        Some(row) => Found::InNamespace(from_row(namespace, row)?),
+        None if owner_rows.is_empty() => Found::Missing,
         None => Found::Foreign,
     })
 }
@@ -243,25 +257,42 @@ fn from_row(namespace: &Namespace, row: Row) -> Result<Session, DbError> {
     let agent_state = c.optional("agent_state", Columns::json)?;
     let agent_state_version = c.number("agent_state_version")?;
     let todos = c.optional("todos", Columns::json)?;
+    let metadata = InlineOrLarge::new(metadata, c.large("metadata_parts", metadata_version)?);
+    let agent_state = InlineOrLarge::new(agent_state, c.large("agent_state_parts", agent_state_version)?);
+    let request_times = c.optional("request_times", Columns::json)?;
+    let (seq, stored_updated_at) = (c.number("seq")?, c.number("updated_at")?);
+    let last_message_at = c.optional("last_message_at", Columns::number)?;
+    let held_messages_count = c.count("held_messages_count")?;
+    let (active_at, thinking_at) = (c.number("active_at")?, c.number("thinking_at")?);
+    let (active, thinking) = (c.flag("active")?, c.flag("thinking")?);
     Ok(Session {
         id,
         namespace: namespace.clone(),
         tag,
         created_at,
-        metadata: InlineOrLarge::new(metadata, c.large("metadata_parts", metadata_version)?),
+        metadata,
         metadata_version,
-        agent_state: InlineOrLarge::new(agent_state, c.large("agent_state_parts", agent_state_version)?),
+        agent_state,
         agent_state_version,
         todos,
-        seq: c.number("seq")?,
-        updated_at: c.number("updated_at")?,
-        active_at: c.number("active_at")?,
-        thinking_at: c.number("thinking_at")?,
-        active: c.flag("active")?,
-        thinking: c.flag("thinking")?,
+        seq,
+        updated_at: stored_updated_at.max(last_message_at.unwrap_or(0)),
+        active_at,
+        thinking_at,
+        active,
+        thinking,
         mode: c.optional("mode", |c, column| c.parse(column, "a control mode", |word| word.parse().ok()))?,
         permission_mode: c.optional("permission_mode", Columns::text)?,
         model_mode: c.optional("model_mode", Columns::text)?,
         pinned: c.flag("pinned")?,
+        muted: c.flag("muted")?,
+        last_message_at,
+        // A hub of an earlier version changes `active`, but not this column.
+        ended_at: c.optional("ended_at", Columns::number)?.filter(|_| !active),
+        unseen_since: c.optional("unseen_since", Columns::number)?,
+        held_messages_count,
+        activity: None,
+        activity_at: None,
+        request_times,
     })
 }

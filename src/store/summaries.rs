@@ -1,7 +1,8 @@
 //! Reading the summaries of the session list.
 
 use super::columns::Columns;
-use super::sessions::current_updated_at;
+use super::held_messages::held_messages_count;
+use super::sessions::last_message_at;
 use super::{Database, DbError, Row, Statement, Value, query};
 use crate::limits::MAX_LISTED_SESSIONS;
 use crate::model::json::Json;
@@ -26,16 +27,17 @@ macro_rules! texts {
 #[rustfmt::skip]
 macro_rules! select_summaries {
     ($sessions:literal) => { concat!("
-SELECT tag, id, active, thinking, active_at, changed_at, created_at, texts, total, completed, pending, permission_mode,
-  model_mode, pinned, found
+SELECT tag, id, active, thinking, thinking_at, active_at, updated_at, last_message_at, created_at, texts, total, completed, pending,
+  permission_mode, model_mode, pinned, muted, ended_at, unseen_since, held, found
 FROM (WITH listed AS MATERIALIZED (
-  SELECT tag, id, active, thinking, active_at, changed_at, created_at, permission_mode, model_mode, pinned,
+  SELECT tag, id, active, thinking, thinking_at, active_at, updated_at, last_message_at, created_at, permission_mode,
+    model_mode, pinned, muted, ended_at, unseen_since, held,
     iif(meta IS NULL, NULL, json_array(", listed_texts!(texts), ")) AS texts, json_array_length(todos) AS total,
     (SELECT count(*) FROM json_each(todos) WHERE value ->> 'status' = 'completed') AS completed,
     iif(json_type(state, '$.requests') = 'object', (SELECT count(*) FROM json_each(state, '$.requests')), 0) AS pending
-  FROM (SELECT id, tag, active, thinking, active_at, created_at, todos, permission_mode, model_mode,
-      pinned,
-      ", current_updated_at!(), " AS changed_at,
+  FROM (SELECT id, tag, active, thinking, thinking_at, active_at, updated_at, created_at, todos, permission_mode, model_mode,
+      pinned, muted, ended_at, unseen_since,
+      ", last_message_at!(), " AS last_message_at, ", held_messages_count!(), " AS held,
       CASE WHEN json_valid(metadata) THEN iif(json_type(metadata) = 'object', metadata, NULL) END AS meta,
       CASE WHEN json_valid(agent_state) THEN agent_state END AS state
     FROM sessions WHERE ", $sessions, "))
@@ -52,7 +54,7 @@ const SELECT_AFTER: &str = select_summaries!("namespace = ?1 AND tag > ?2 ORDER 
 /// `?1`: namespace, `?2`: JSON array of ids.
 const SELECT_BY_IDS: &str = select_summaries!("id IN (SELECT value FROM json_each(?2)) AND +sessions.namespace = ?1");
 
-/// The number of sessions; 0 if one of them has the tag. `?1`: namespace, `?2`: tag.
+/// The number of sessions; 0 if a session has the tag. `?1`: namespace, `?2`: tag.
 const COUNT_WITHOUT_TAG: &str = "
 SELECT CASE WHEN EXISTS (SELECT 1 FROM sessions WHERE namespace = ?1 AND tag = ?2) THEN 0
   ELSE (SELECT count(*) FROM sessions WHERE namespace = ?1) END";
@@ -101,15 +103,22 @@ pub async fn load(db: &dyn Database, namespace: &Namespace, selection: &Selectio
 
 fn read_fields(c: &mut Columns) -> Result<SummaryFields, DbError> {
     let parse_texts = |text: String| serde_json::from_str::<Vec<String>>(&text).ok();
-    let list = |texts: Vec<String>| ListedMetadata::of_texts(&texts.iter().map(String::as_str).collect::<Vec<_>>());
+    let to_metadata =
+        |texts: Vec<String>| ListedMetadata::of_texts(&texts.iter().map(String::as_str).collect::<Vec<_>>());
+    let (id, active, thinking) = (c.text("id")?, c.flag("active")?, c.flag("thinking")?);
+    let (thinking_at, active_at) = (c.number("thinking_at")?, c.number("active_at")?);
+    let stored_updated_at = c.number("updated_at")?;
+    let last_message_at = c.optional("last_message_at", Columns::number)?;
     Ok(SummaryFields {
-        id: c.text("id")?,
-        active: c.flag("active")?,
-        thinking: c.flag("thinking")?,
-        active_at: c.number("active_at")?,
-        updated_at: c.number("updated_at")?,
+        id,
+        active,
+        thinking,
+        thinking_at,
+        active_at,
+        updated_at: stored_updated_at.max(last_message_at.unwrap_or(0)),
+        last_message_at,
         created_at: c.number("created_at")?,
-        metadata: c.optional("texts", |c, column| c.parse(column, "an array of texts", parse_texts))?.map(list),
+        metadata: c.optional("texts", |c, column| c.parse(column, "an array of texts", parse_texts))?.map(to_metadata),
         todo_progress: {
             let (total, completed) = (c.optional("total", Columns::count)?, c.count("completed")?);
             total.map(|total| Progress { completed, total })
@@ -118,6 +127,13 @@ fn read_fields(c: &mut Columns) -> Result<SummaryFields, DbError> {
         permission_mode: c.optional("permission_mode", Columns::text)?,
         model_mode: c.optional("model_mode", Columns::text)?,
         pinned: c.flag("pinned")?,
+        muted: c.flag("muted")?,
+        // A hub of an earlier version changes `active`, but not this column.
+        ended_at: c.optional("ended_at", Columns::number)?.filter(|_| !active),
+        unseen_since: c.optional("unseen_since", Columns::number)?,
+        held_messages_count: c.count("held")?,
+        activity: None,
+        activity_at: None,
     })
 }
 

@@ -1,12 +1,12 @@
-//! Values (metadata, agent state, runner state) larger than a row. The row of the session or machine holds the fields
-//! that the hub itself reads, and the name under which the parts of the whole text are stored.
+//! Values (metadata, agent state, runner state) larger than a row. The row of the session or machine holds the fields that the hub
+//! itself reads, and a name. The parts of the whole text are stored under this name, in the column `whole`.
 
 use serde::Serialize;
 
 use super::bulk::BulkStatements;
 use super::{Database, DbError, Statement, parts};
 use crate::model::json::Json;
-use crate::model::large::{Field, InlineOrLarge, LargeRef};
+use crate::model::large::{InlineOrLarge, LargeRef, VersionedField};
 use crate::model::namespace::Namespace;
 
 /// SQL condition: all parts of the two values of a session or machine exist. The field `parts` of the JSON row is the number of
@@ -61,7 +61,7 @@ impl LargeValue {
     }
 
     /// Returns the field that has this value.
-    pub fn to_field(&self, field: Field) -> InlineOrLarge {
+    pub fn to_field(&self, field: VersionedField) -> InlineOrLarge {
         InlineOrLarge::Large { excerpt: field.excerpt(&self.value), large: self.large.clone() }
     }
 }
@@ -105,7 +105,7 @@ pub(super) fn delete_unreachable_parts<'a>(bulk: &mut BulkStatements, owners: im
     bulk.add_ids(DELETE_UNREACHABLE_PARTS, owners);
 }
 
-/// Appends a large value to a text. Returns `false` if some parts are missing: another value has replaced it.
+/// Appends a large value to a text. Returns `false` if some parts are missing, because another value has replaced this value.
 pub async fn append(
     text: &mut String,
     db: &dyn Database,

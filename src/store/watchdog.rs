@@ -1,5 +1,5 @@
-//! Ends queries that the database will not answer. Otherwise, a lost query would delay all queries behind it by [`DB_TIMEOUT_MS`], even
-//! after the database has recovered from a stall.
+//! Ends queries that the database will not answer. Without the watchdog, a lost query would delay all queries behind it by
+//! [`DB_TIMEOUT_MS`], even after the database has recovered from a stall.
 //!
 //! The database answers queries in the order in which they arrive. So a query is lost if a query that was sent later was answered. If
 //! there is no later query, the watchdog sends a probe. A lost query ends with an unknown outcome; a
@@ -12,9 +12,9 @@ use futures::future::{BoxFuture, Either, select};
 use super::fence::is_read_only;
 use super::retry::Environment;
 use super::{Database, DbError, JoinedRows, Row, Statement};
-use crate::limits::{DB_RETRY_MS, DB_SILENCE_MS, DB_TIMEOUT_MS};
+use crate::limits::{DB_RETRY_PERIOD_MS, DB_SILENCE_MS, DB_TIMEOUT_MS};
 
-/// A database that ends lost queries with an error, next to [`Retrying`](super::retry::Retrying).
+/// A database that ends lost queries with an error. [`Retrying`](super::retry::Retrying) repeats them.
 pub struct Watchdog {
     db: Arc<dyn Database>,
     environment: Box<dyn Environment>,
@@ -25,10 +25,10 @@ pub struct Watchdog {
 struct QueryTimes {
     /// When the last query was sent, in Unix milliseconds.
     last_sent_at: u64,
-    /// The latest time at which a query that was answered was sent, in Unix milliseconds.
+    /// When the last of the answered queries was sent, in Unix milliseconds.
     last_answered_sent_at: u64,
-    /// A query is lost if another query that was sent this much later was answered, in milliseconds. Doubles with each lost query,
-    /// because a large batch may arrive after a small batch that was sent later.
+    /// A query without an answer is lost once a query is answered that was sent this many milliseconds later. Doubles with each
+    /// lost query, because a large batch may arrive after a small batch that was sent later.
     loss_threshold_ms: u64,
     /// When the retries of the last lost query end, in Unix milliseconds. The threshold is reset then, or when a write succeeds.
     threshold_resets_at: u64,
@@ -42,7 +42,7 @@ impl QueryTimes {
         let is_lost = self.last_answered_sent_at >= sent_at + self.loss_threshold_ms;
         if is_lost {
             self.loss_threshold_ms = DB_TIMEOUT_MS.min(self.loss_threshold_ms * 2);
-            self.threshold_resets_at = now + DB_RETRY_MS;
+            self.threshold_resets_at = now + DB_RETRY_PERIOD_MS;
         }
         is_lost
     }
@@ -133,5 +133,10 @@ impl Database for Watchdog {
 
     fn query_joined<'a>(&'a self, statement: &'a Statement, limit: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>> {
         Box::pin(self.watch(self.db.query_joined(statement, limit)))
+    }
+
+    // Without retries: only an operator requests the size, and can repeat the request.
+    fn size(&self) -> BoxFuture<'_, Result<u64, DbError>> {
+        self.db.size()
     }
 }

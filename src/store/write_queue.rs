@@ -2,8 +2,8 @@
 //! are durable.
 //!
 //! The cache is ahead of the database: seqs and versions are assigned when a change is queued, and the next change uses them.
-//! *Sealing* builds a batch: it reads sessions and machines from the cache, so each is written once even if it changed often. A
-//! burst that is too large for one batch is sealed as several batches. Each batch is consistent, even if a later batch fails.
+//! *Sealing* builds a batch from the queue. Sealing reads sessions and machines from the cache, so a session is written once even if
+//! the session changed often. A burst that is too large for one batch is sealed as several batches. Each batch is consistent, even if a later batch fails.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,13 +11,13 @@ use futures::channel::oneshot;
 
 use super::bulk::BulkStatements;
 use super::values::LargeValue;
-use super::{Statement, completed_requests, machines, messages, removals, sessions, values};
+use super::{Statement, completed_requests, held_messages, machines, messages, removals, sessions, values};
 use crate::limits::{MAX_BATCH_BYTES, MAX_PART_BYTES};
 use crate::model::completed_request::CompletedRequest;
 use crate::model::json::Json;
 use crate::model::large::LargeRef;
 use crate::model::machine::Machine;
-use crate::model::message::Message;
+use crate::model::message::{HeldMessage, Message};
 use crate::model::namespace::Namespace;
 use crate::model::session::Session;
 
@@ -58,6 +58,12 @@ struct Queue<B> {
     machines: BTreeSet<String>,
     /// Messages with the ids of their sessions.
     messages: Vec<(String, Message)>,
+    /// New held messages with the ids of their sessions.
+    held_messages: Vec<(String, HeldMessage)>,
+    /// The sessions and local ids of held messages to delete.
+    deleted_held_messages: Vec<(String, String)>,
+    /// Sessions whose held messages are all deleted, except the new ones.
+    sessions_without_held: BTreeSet<String>,
     completed_requests: Vec<CompletedRequest>,
     /// Sessions whose records of completed requests are too large.
     sessions_to_trim: BTreeSet<String>,
@@ -87,7 +93,7 @@ impl<E, B> Batch<E, B> {
     }
 
     /// Builds the transactions that must be committed before `statements`: the parts of large messages and values.
-    pub fn part_writes<'a>(&'a self, namespace: &'a Namespace) -> impl Iterator<Item = Vec<Statement>> + 'a {
+    pub fn part_statements<'a>(&'a self, namespace: &'a Namespace) -> impl Iterator<Item = Vec<Statement>> + 'a {
         messages::write_parts(namespace, &self.large_messages).chain(values::write_parts(namespace, &self.values))
     }
 }
@@ -141,11 +147,29 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
     }
 
     /// Queues a new message. The row of the session is not written: the `seq` and `updated_at` of the session are read from the
-    /// messages. Counts only the copy of the content in the row of the message: the content itself is shared with an effect,
-    /// which counts it.
+    /// messages. Counts only the copy of the content in the row of the message, because an effect shares the content
+    /// itself, and counts these bytes.
     pub fn queue_message(&mut self, session: &str, message: Message) {
         self.queue.bytes += ROW_BYTES + message.content.text().len().min(MAX_PART_BYTES);
         self.queue.messages.push((session.to_owned(), message));
+    }
+
+    pub fn queue_held_message(&mut self, session: &str, message: HeldMessage) {
+        self.queue.bytes += ROW_BYTES + message.content.text().len();
+        self.queue.held_messages.push((session.to_owned(), message));
+    }
+
+    pub fn delete_held_message(&mut self, session: &str, local_id: &str) {
+        self.queue.held_messages.retain(|(owner, message)| owner != session || message.local_id != local_id);
+        self.queue.deleted_held_messages.push((session.to_owned(), local_id.to_owned()));
+        self.queue.bytes += ROW_BYTES;
+    }
+
+    /// Deletes all held messages of a session.
+    pub fn delete_held_messages(&mut self, session: &str) {
+        self.queue.drop_held_messages(session);
+        self.queue.sessions_without_held.insert(session.to_owned());
+        self.queue.bytes += ROW_BYTES;
     }
 
     /// Queues a completed request. The caller must also queue its session.
@@ -181,6 +205,7 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
     pub fn delete_session(&mut self, id: &str) {
         self.queue.sessions.remove(id);
         self.queue.messages.retain(|(session, _)| session != id);
+        self.queue.drop_held_messages(id);
         self.queue.completed_requests.retain(|request| request.session_id != id);
         self.queue.sessions_to_trim.remove(id);
         self.queue.values.retain(|value| value.owner != id);
@@ -207,7 +232,7 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
         self.effects.push(effect);
     }
 
-    /// Whether a session is queued. The cache must hold it until its batch is sealed.
+    /// Whether a session is queued. The cache must hold a queued session until its batch is sealed.
     pub fn is_session_queued(&self, id: &str) -> bool {
         self.queue.sessions.contains_key(id)
     }
@@ -223,7 +248,7 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
         self.queue.bytes + self.sealed.iter().map(Batch::bytes).chain(in_flight_bytes).sum::<usize>()
     }
 
-    /// Returns the before-images of the queued changes. The caller must add the state before each change.
+    /// Returns the before-images of the queued changes. Before each change of a session or machine, the caller must add its state.
     pub fn queued_images(&mut self) -> &mut B {
         &mut self.queue.before_images
     }
@@ -262,8 +287,8 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
         }
     }
 
-    /// Requests an exclusive lock for a write outside of the write queue. The receiver resolves when everything queued so
-    /// far is written, which requires a task that [commits](Self::start_committing). Later changes wait for
+    /// Requests an exclusive lock for a write outside of the write queue. The receiver resolves when a task that
+    /// [commits](Self::start_committing) has written everything that is queued so far. Later changes wait for
     /// [`unlock`](Self::unlock). Returns `None` if the lock is held or requested already.
     pub fn lock(&mut self, namespace: &Namespace, cache: &impl CacheView) -> Option<oneshot::Receiver<()>> {
         if self.lock == Lock::Exclusive || self.is_lock_requested() {
@@ -290,16 +315,16 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
 
     /// Grants a requested lock. Returns whether there was a request.
     fn grant_lock(&mut self) -> bool {
-        let granted = self.waiter.take().is_some_and(|waiter| waiter.send(()).is_ok());
-        if granted {
+        let is_granted = self.waiter.take().is_some_and(|waiter| waiter.send(()).is_ok());
+        if is_granted {
             self.lock = Lock::Exclusive;
         }
-        granted
+        is_granted
     }
 
     /// Seals the queue if it is too large for one batch. Must not be called in the middle of changes that must be committed
-    /// together. Seals nothing while the lock is exclusive or requested, because the holder of the lock may change what the
-    /// rows must contain.
+    /// together. Seals nothing while the lock is exclusive or requested, because the holder of the lock may still change the
+    /// sessions of the queued rows.
     pub fn seal_if_full(&mut self, namespace: &Namespace, cache: &impl CacheView) {
         if self.queue.bytes > MAX_BATCH_BYTES && self.lock != Lock::Exclusive && !self.is_lock_requested() {
             self.seal(namespace, cache);
@@ -316,8 +341,8 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
         self.in_flight = None;
     }
 
-    /// Takes the next batch, after the previous one is [finished](Self::finish_batch). If there is none, releases the lock, or grants it
-    /// to the waiting task.
+    /// Takes the next batch, after the previous one is [finished](Self::finish_batch). Without a next batch, releases the lock, or
+    /// grants the lock to the waiting task.
     pub fn take_batch(&mut self, namespace: &Namespace, cache: &impl CacheView) -> Option<Batch<E, B>> {
         if self.sealed.is_empty() {
             if self.grant_lock() {
@@ -346,8 +371,18 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
 
 impl<B> Queue<B> {
     fn is_empty(&self) -> bool {
-        let ids = [&self.machines, &self.deleted_sessions, &self.deleted_machines];
-        self.sessions.is_empty() && self.messages.is_empty() && ids.iter().all(|ids| ids.is_empty())
+        let ids = [&self.machines, &self.deleted_sessions, &self.deleted_machines, &self.sessions_without_held];
+        let has_held_messages = !self.held_messages.is_empty() || !self.deleted_held_messages.is_empty();
+        self.sessions.is_empty()
+            && self.messages.is_empty()
+            && !has_held_messages
+            && ids.iter().all(|ids| ids.is_empty())
+    }
+
+    /// Drops the queued changes of a session's held messages.
+    fn drop_held_messages(&mut self, session: &str) {
+        self.held_messages.retain(|(owner, _)| owner != session);
+        self.deleted_held_messages.retain(|(owner, _)| owner != session);
     }
 
     fn into_batch<E>(self, effects: Vec<E>, namespace: &Namespace, cache: &impl CacheView) -> Batch<E, B> {
@@ -368,10 +403,14 @@ impl<B> Queue<B> {
         };
         let changed_machines = self.machines.iter().filter_map(|id| cache.machine(id));
         let mut bulk = BulkStatements::new(namespace);
+        let without_held = self.sessions_without_held.iter().chain(&self.deleted_sessions);
+        held_messages::delete_of_sessions(&mut bulk, without_held.map(String::as_str));
+        held_messages::delete(&mut bulk, self.deleted_held_messages.iter());
         removals::create_tombstones(&mut bulk, self.deleted_sessions.iter().map(String::as_str));
         sessions::upsert(&mut bulk, changed_sessions(SessionColumns::All));
         sessions::update_small_columns(&mut bulk, changed_sessions(SessionColumns::Small));
         messages::insert(&mut bulk, self.messages.iter());
+        held_messages::upsert(&mut bulk, self.held_messages.iter());
         completed_requests::upsert(&mut bulk, self.completed_requests.iter());
         completed_requests::trim(&mut bulk, self.sessions_to_trim.iter().map(String::as_str));
         machines::delete(&mut bulk, self.deleted_machines.iter().map(String::as_str));

@@ -12,7 +12,7 @@ use super::session_alive::{SessionAlive, SessionAliveFields};
 use super::socketio::{self, Packet};
 use crate::limits::{MAX_DELTA_TEXT_BYTES, MAX_LOCAL_ID_BYTES};
 use crate::model::json::{Json, MAX_SAFE_INTEGER, unescape};
-use crate::model::large::Field;
+use crate::model::large::VersionedField;
 use crate::model::message::TextKind;
 use crate::model::owner::Owner;
 
@@ -51,7 +51,7 @@ impl ConnectAuth {
 pub enum CliEvent<'a> {
     Message(NewMessage<'a>),
     MessageDelta(MessageDelta),
-    Update(FieldUpdate<'a>),
+    Update(UpdateEvent<'a>),
     SessionAlive(SessionAlive),
     SessionEnd(SessionEnd),
     MachineAlive(MachineAlive),
@@ -108,6 +108,7 @@ pub struct MessageDelta {
     /// Where `text` begins in the text of the message, in UTF-16 code units.
     #[serde(default, deserialize_with = "optional_scalar")]
     pub offset: Option<u64>,
+    /// Whether the text belongs to the answer or to the reasoning.
     #[serde(default, deserialize_with = "optional_keyword")]
     pub kind: Option<TextKind>,
 }
@@ -130,9 +131,9 @@ impl MessageDelta {
 
 /// `update-metadata`, `update-state`, `machine-update-metadata` and `machine-update-state`: replace a versioned value.
 #[derive(Debug)]
-pub struct FieldUpdate<'a> {
+pub struct UpdateEvent<'a> {
     pub owner: Owner,
-    pub field: Field,
+    pub field: VersionedField,
     /// The version that the update is based on.
     pub expected_version: u64,
     pub value: &'a RawValue,
@@ -214,7 +215,8 @@ pub fn decode<'a>(name: &str, args: &[&'a RawValue]) -> Result<CliEvent<'a>, Eve
     event.map_err(|cause| EventError::Malformed { name: name.to_owned(), cause })
 }
 
-// The four versioned updates differ only in the names of their fields. Serde aliases would accept the names of another event.
+// The four versioned updates differ only in the names of their fields. A macro instead of one type with serde aliases, because with
+// aliases each event would accept the names of the other events.
 macro_rules! versioned_fields {
     ($fields:ident, $id:ident, $value:ident, $owner:path, $field:path) => {
         #[derive(Deserialize)]
@@ -227,7 +229,7 @@ macro_rules! versioned_fields {
             $value: &'a RawValue,
         }
 
-        impl<'a> From<$fields<'a>> for FieldUpdate<'a> {
+        impl<'a> From<$fields<'a>> for UpdateEvent<'a> {
             fn from(u: $fields<'a>) -> Self {
                 Self { owner: $owner(u.$id), field: $field, expected_version: u.expected_version, value: u.$value }
             }
@@ -235,10 +237,10 @@ macro_rules! versioned_fields {
     };
 }
 
-versioned_fields!(MetadataUpdate, sid, metadata, Owner::Session, Field::Metadata);
-versioned_fields!(StateUpdate, sid, agent_state, Owner::Session, Field::AgentState);
-versioned_fields!(MachineMetadataUpdate, machine_id, metadata, Owner::Machine, Field::MachineMetadata);
-versioned_fields!(MachineStateUpdate, machine_id, runner_state, Owner::Machine, Field::RunnerState);
+versioned_fields!(MetadataUpdate, sid, metadata, Owner::Session, VersionedField::Metadata);
+versioned_fields!(StateUpdate, sid, agent_state, Owner::Session, VersionedField::AgentState);
+versioned_fields!(MachineMetadataUpdate, machine_id, metadata, Owner::Machine, VersionedField::MachineMetadata);
+versioned_fields!(MachineStateUpdate, machine_id, runner_state, Owner::Machine, VersionedField::RunnerState);
 
 /// The acknowledgement of a stored `message`.
 pub fn message_ack(id: &str, seq: u64) -> String {
@@ -256,9 +258,19 @@ struct OkAck<'a> {
     ignored: &'a [&'a str],
 }
 
-/// The acknowledgement of a `message` that was not stored.
-pub fn message_rejected(error: &str, code: &str) -> String {
-    to_json(&MessageRejected { ok: false, error: &truncate(error, MAX_ERROR_CHARS), code })
+/// The acknowledgement of a `message` that was not stored. `quota`: the quota that refuses the message, if one does.
+pub fn message_rejected(error: &str, code: &str, quota: Option<QuotaExceeded>) -> String {
+    to_json(&MessageRejected { ok: false, error: &truncate(error, MAX_ERROR_CHARS), code, quota })
+}
+
+/// A quota of the namespace that refuses a message for now.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QuotaExceeded {
+    /// `storage` or `messages`.
+    pub quota: &'static str,
+    /// How long the CLI should wait before it sends the message again.
+    pub retry_after_ms: u64,
 }
 
 #[derive(Serialize)]
@@ -266,16 +278,18 @@ struct MessageRejected<'a> {
     ok: bool,
     error: &'a str,
     code: &'a str,
+    #[serde(flatten)]
+    quota: Option<QuotaExceeded>,
 }
 
-/// The acknowledgement of a versioned update, with null as a placeholder for the value. `version` is the current version of
-/// `field`. `is_applied`: whether the update was applied, so that `version` is its version.
+/// The acknowledgement of a versioned update that was applied, or that was based on an old version. `version`: the version of `field`
+/// now, which includes an applied update. The value is null; the caller replaces it.
 pub fn update_ack(is_applied: bool, version: u64, field: &str) -> String {
     let result = if is_applied { "success" } else { "version-mismatch" };
     format!(r#"{{"result":"{result}","version":{version},"{field}":null}}"#)
 }
 
-/// The acknowledgement of a versioned update that was not stored.
+/// The acknowledgement of a versioned update that failed for another reason than its version.
 pub fn update_rejected(reason: &str, code: &str) -> String {
     to_json(&UpdateRejected { result: "error", reason: &truncate(reason, MAX_ERROR_CHARS), code })
 }

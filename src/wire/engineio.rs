@@ -39,7 +39,6 @@ pub fn decode(frame: &str) -> Result<Packet<'_>, &'static str> {
     }
 }
 
-/// The frame of a ping.
 pub const PING_FRAME: &str = "2";
 
 /// Encodes the answer to a ping.

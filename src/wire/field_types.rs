@@ -1,6 +1,6 @@
 //! Field types for untrusted JSON: each accepts exactly one JSON type.
 //!
-//! Serde's error for a string in place of another type contains several escaped copies of the whole string: with a string of 30
+//! Serde's error for a string in place of another type contains several escaped copies of the whole string. With a string of 30
 //! MiB, the error would exceed the memory of the worker. These types truncate the string to [`MAX_ECHO_CHARS`] characters
 //! first.
 

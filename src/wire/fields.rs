@@ -68,7 +68,7 @@ fn field_error(text: &str, cause: &serde_json::Error) -> FieldError {
     FieldError { message: to_sentence(&field, reason), field }
 }
 
-/// Returns the text up to a position of `serde_json`: a line, counted from 1, and a number of bytes in it.
+/// Returns the text up to a position of `serde_json`: a line, counted from 1, and a number of bytes in this line.
 fn prefix_up_to(text: &str, line: usize, column: usize) -> &str {
     let lines_before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     // After an unpaired surrogate the position can be inside a character.
@@ -89,7 +89,7 @@ fn path_at_end(prefix: &str, of_object: bool) -> String {
         Array { index: usize },
     }
     let mut open = Vec::new();
-    // Counts the open containers below MAX_DEPTH: values of unknown fields can be nested without limit.
+    // Counts the open containers that are deeper than MAX_DEPTH: values of unknown fields can be nested without limit.
     let mut untracked: usize = 0;
     let mut bytes = prefix.bytes().enumerate();
     while let Some((at, byte)) = bytes.next() {

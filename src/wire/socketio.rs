@@ -66,15 +66,15 @@ impl<'a> Packet<'a> {
 pub enum DecodeError {
     #[error("{0}")]
     Malformed(&'static str),
-    /// A binary event or acknowledgement, which binary frames follow.
+    /// A binary event or acknowledgement: its data would follow in binary frames.
     #[error("binary data is not supported: send it as base64 text")]
     BinaryUnsupported,
 }
 
 /// Decodes the packet in an Engine.IO message (without the Engine.IO `4`).
 ///
-/// The namespace ends at the first `,`; a query string in it (`/cli?a=b`) is removed. A payload may be nested at any depth: it
-/// is parsed without recursion.
+/// The namespace ends at the first `,`; a query string in the namespace (`/cli?a=b`) is removed. A payload may be nested at any
+/// depth, because the payload is parsed without recursion.
 pub fn decode(text: &str) -> Result<Packet<'_>, DecodeError> {
     let (kind, rest) = text.split_at_checked(1).unwrap_or_default();
     if matches!(kind, "5" | "6") {
@@ -93,7 +93,9 @@ pub fn decode(text: &str) -> Result<Packet<'_>, DecodeError> {
         }
         ("1", None) if payload.is_empty() => Ok(Packet::Disconnect { namespace }),
         ("2", _) => {
-            let invalid = DecodeError::Malformed("an event has a JSON array that starts with its name as its payload");
+            let invalid = DecodeError::Malformed(
+                "the payload of an event is a JSON array that starts with the name of the event",
+            );
             let mut items = parse_array(payload).ok_or(invalid)?.into_iter();
             let name = items.next().and_then(parse_name).ok_or(invalid)?;
             Ok(Packet::Event { namespace, ack, name, args: items.collect() })
@@ -108,7 +110,7 @@ pub fn decode(text: &str) -> Result<Packet<'_>, DecodeError> {
             let data = parse_value(payload, &['{', '"']).ok_or(invalid)?;
             Ok(Packet::ConnectError { namespace, data })
         }
-        ("1", None) => Err(DecodeError::Malformed("a DISCONNECT packet has no payload")),
+        ("1", None) => Err(DecodeError::Malformed("a DISCONNECT packet must not have a payload")),
         ("3", None) => Err(DecodeError::Malformed("an acknowledgement has the id of its event")),
         ("0" | "1" | "4", Some(_)) => Err(DecodeError::Malformed("only events and acknowledgements have an id")),
         _ => Err(DecodeError::Malformed("a Socket.IO packet starts with a type from 0 to 6")),
@@ -188,8 +190,8 @@ fn parse_value<'a>(payload: &'a str, starts: &[char]) -> Option<&'a RawValue> {
     value.get().starts_with(starts).then_some(value)
 }
 
-/// Decodes the name of an event, a JSON string or number. A name without escapes is borrowed. As in the official server, the
-/// name is the digits of a number.
+/// Decodes the name of an event, a JSON string or number. A name without escapes is borrowed. If the name
+/// is a number, its JSON text is the name, as in the official server.
 fn parse_name(value: &RawValue) -> Option<Cow<'_, str>> {
     if value.get().starts_with(|start: char| start == '-' || start.is_ascii_digit()) {
         return Some(Cow::Borrowed(value.get()));

@@ -138,17 +138,17 @@ test('a restarted agent continues its session', async (t) => {
 });
 
 test('an agent reconnects after a restart of the hub and handles missed messages', async (t) => {
-  const own = await startHub();
-  t.after(() => own.stop());
+  const restartedHub = await startHub();
+  t.after(() => restartedHub.stop());
   const repository = new Repository(t);
-  const { sessionId } = await startAgent(t, own, { dir: repository.folder, args: ['--auto-approve', '--no-machine'] });
-  const web = own.web();
+  const { sessionId } = await startAgent(t, restartedHub, { dir: repository.folder, args: ['--auto-approve', '--no-machine'] });
+  const web = restartedHub.web();
   assert.equal((await web.readSession(sessionId)).active, true);
-  await own.restart();
+  await restartedHub.restart();
   const feed = await web.openSocket({ sessionId });
   t.after(() => feed.close());
-  const sent = await web.post(`/api/sessions/${sessionId}/messages`, { text: 'echo still here' });
-  assert.equal(sent.status, 200, sent.text);
+  const response = await web.post(`/api/sessions/${sessionId}/messages`, { text: 'echo still here' });
+  assert.equal(response.status, 200, response.text);
   await feed.next(isReady, 'the agent to be ready', 60_000);
   assert.deepEqual(await readConversation(web, sessionId), ['> echo still here', '= still here', 'Exit code 0.']);
 });

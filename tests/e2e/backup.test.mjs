@@ -1,4 +1,4 @@
-/** The backup of docs/OPERATIONS.md with the real wrangler: export, `npm run split-backup`, and import into an empty database. */
+/** The backup of docs/MAINTENANCE.md with the real wrangler: export, `npm run split-backup`, and import into an empty database. */
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';

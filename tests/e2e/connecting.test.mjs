@@ -214,15 +214,15 @@ describe('a socket without a token', { concurrency: true }, () => {
   });
 
   test('that is terminated logs no error', async (t) => {
-    const own = await startHub();
-    t.after(() => own.stop());
+    const ownHub = await startHub();
+    t.after(() => ownHub.stop());
     // `upgrade` terminates the connection after the response.
     for (let count = 0; count < 10; count += 1) {
-      assert.equal((await own.web().upgrade(SOCKET, { authorize: false })).status, 101);
+      assert.equal((await ownHub.web().upgrade(SOCKET, { authorize: false })).status, 101);
     }
     // Errors of these sockets are logged before another client has its acknowledgement.
-    await (await connectCli(t, own)).emitWithAck('ping', {});
-    assert.deepEqual(own.stderr.all, []);
+    await (await connectCli(t, ownHub)).emitWithAck('ping', {});
+    assert.deepEqual(ownHub.stderr.all, []);
   });
 });
 
@@ -301,14 +301,14 @@ describe('a socket that never sends CONNECT', { concurrency: true }, () => {
   });
 
   test('leaves no data in the object that it created by its host name', async (t) => {
-    const own = await startHub({ vars: { NAMESPACE_ROUTING: 'host' } });
-    t.after(() => own.stop());
-    const socket = await openRawSocket(t, own);
+    const ownHub = await startHub({ vars: { NAMESPACE_ROUTING: 'host' } });
+    t.after(() => ownHub.stop());
+    const socket = await openRawSocket(t, ownHub);
     await socket.waitForCloseFrame('the socket to be closed');
-    await eventually(() => own.storageTables().every((tables) => tables.length === 0), 'the storage to be empty');
-    assert.equal(own.storageTables().length, 1);
+    await eventually(() => ownHub.storageTables().every((tables) => tables.length === 0), 'the storage to be empty');
+    assert.equal(ownHub.storageTables().length, 1);
     // The namespace is the first label of the host name `127.0.0.1`.
-    await connectCli(t, own, { namespace: '127' });
-    assert.ok(own.storageTables().flat().includes(KV_TABLE), 'a client with a token creates the storage');
+    await connectCli(t, ownHub, { namespace: '127' });
+    assert.ok(ownHub.storageTables().flat().includes(KV_TABLE), 'a client with a token creates the storage');
   });
 });

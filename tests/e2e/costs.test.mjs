@@ -4,8 +4,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { cellsOf, runQuickly } from './lib/bench.mjs';
 
-describe('quickly', { concurrency: true }, () => {
-  test('npm run cost prints rows, prices and verdicts of a month', async (t) => {
+// Each test simulates a month, which takes minutes on a computer that also compiles.
+describe('quickly', { concurrency: true, timeout: 600_000 }, () => {
+  test('npm run cost prints rows, prices and verdicts of a month', { timeout: 600_000 }, async (t) => {
     const text = await runQuickly(t, 'cost');
     for (const [work, rows] of [
       ['D1 rows written for a message', '3'],
@@ -23,7 +24,7 @@ describe('quickly', { concurrency: true }, () => {
     assert.match(text, /cost: if each message has a local id/);
   });
 
-  test('npm run idle prints wakes, statements and prices of a month', async (t) => {
+  test('npm run idle prints wakes, statements and prices of a month', { timeout: 600_000 }, async (t) => {
     const text = await runQuickly(t, 'idle');
     for (const work of ['20 CLIs and 5 web clients, idle', '20 CLIs, keep-alive every 10 s']) {
       const cells = cellsOf(text, `${work}: statements to D1`);

@@ -26,8 +26,9 @@ import { startHub } from './lib/hub.mjs';
 
 const KILLS = Number(process.env.CRASH_KILLS ?? 3);
 const SEED = process.env.CRASH_SEED ?? String(Date.now());
-/** The longest times to the next kill: after the restart of the runtime, and after the clients have resumed. */
+/** The longest time from the restart of the runtime to an early kill. */
 const EARLY_KILL_MS = 200;
+/** The longest time from the moment when all clients have resumed to a late kill. */
 const LATE_KILL_MS = 1_000;
 
 const hub = await startHub();
@@ -80,7 +81,7 @@ test(`${KILLS} kills under load lose nothing`, async (t) => {
     const isEarly = loadTest.random.chance(20);
     if (!isEarly) await Promise.race([work, Promise.all(clis.map((cli) => cli.waitForAck()))]);
     await sleep(loadTest.random.between(0, isEarly ? EARLY_KILL_MS : LATE_KILL_MS));
-    inFlight += clis.reduce((sum, cli) => sum + cli.inFlight, 0);
+    inFlight += clis.reduce((sum, cli) => sum + cli.unackedCount, 0);
     const killed = performance.now();
     await hub.killRuntime();
     for (const active of activeSessions) {

@@ -10,7 +10,7 @@ const STEPS = [
   { step: 'database', on: 'GET /d1/database', status: 403 },
   { step: 'database', on: 'POST /d1/database', status: 429 },
   { step: 'access token', on: `GET /workers/scripts/${NAME}/secrets`, status: 403 },
-  // Some migrations are applied before.
+  // Some migrations are applied before the fault.
   { step: 'migrations', on: 'POST /d1/database/', skip: 6, status: 500 },
   { step: 'deployment', on: `POST /workers/scripts/${NAME}/assets-upload-session`, status: 403 },
   { step: 'deployment', on: `PUT /workers/scripts/${NAME}`, status: 400 },
@@ -36,7 +36,7 @@ describe('npm run deploy', { concurrency: true }, () => {
     assert.equal(place.platform.workers.get(NAME).versions.length, 1);
   });
 
-  test('continues after a kill at each step, also when the platform had served the request', async (t) => {
+  test('continues after a kill at each step, even if the platform had already served the request of the step', async (t) => {
     const place = await startPlatform(t);
     const address = await startHealth(t);
     const outputs = [];

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, test } from 'node:test';
-import { assertDeployed, NAME, readDeployments, run, startHealth, startPlatform } from './lib/deployment.mjs';
+import { assertDeployed, MIGRATIONS, NAME, readDeployments, run, startHealth, startPlatform } from './lib/deployment.mjs';
 import { ACCOUNT } from './lib/fake-platform.mjs';
 import { startHub } from './lib/hub.mjs';
 
@@ -49,7 +49,7 @@ describe('npm run deploy', { concurrency: 3 }, () => {
     platform.failOn({ on: 'POST /d1/database', status: 429 });
     assert.equal((await deploy(...staging)).code, 1);
     platform.recover();
-    // The place is known from the first attempt. The same command again is an update.
+    // The failed attempt has stored the location, so the first command needs no `--location`.
     for (const args of [['--env', 'staging'], staging]) {
       const { code, output } = await deploy(...args);
       assert.equal(code, 0, output);
@@ -89,6 +89,34 @@ describe('npm run deploy', { concurrency: 3 }, () => {
     assert.equal(platform.databases.size, 2);
   });
 
+  test('creates further databases once, and applies the migrations to each', async (t) => {
+    const place = await startPlatform(t);
+    const address = await startHealth(t);
+    const deploy = (...args) => run(place, ['deploy', '--no-smoke', '--address', address, ...args]);
+    const { platform, data } = place;
+    const first = await deploy();
+    assert.equal(first.code, 0, first.output);
+    for (const args of [['--databases', '3'], []]) {
+      const { code, output } = await deploy(...args);
+      assert.equal(code, 0, output);
+      assert.deepEqual(
+        [...platform.databases.values()].map(({ name }) => name),
+        [NAME, `${NAME}-2`, `${NAME}-3`],
+      );
+    }
+    const bindings = platform.workers.get(NAME).metadata.bindings.filter(({ type }) => type === 'd1');
+    assert.deepEqual(
+      bindings.map(({ name, id }) => [name, id]),
+      [...platform.databases.keys()].map((id, index) => [index === 0 ? 'DB' : `DB_${index + 1}`, id]),
+    );
+    for (const { sqlite } of platform.databases.values()) {
+      assert.equal(sqlite.prepare('SELECT count(*) AS count FROM d1_migrations').get().count, MIGRATIONS.length);
+    }
+    assert.equal(readDeployments(data).production.moreDatabaseIds.length, 2);
+    const fewer = await deploy('--databases', '2');
+    assert.deepEqual([fewer.code, /This hub has 3 databases/.test(fewer.output)], [1, true], fewer.output);
+  });
+
   test('two runs at the same time deploy one hub', async (t) => {
     const place = await startPlatform(t);
     const address = await startHealth(t);
@@ -112,7 +140,7 @@ describe('npm run deploy', { concurrency: 3 }, () => {
 
   test('says what is missing without a login, with several accounts, and without a secret on a CI machine', async (t) => {
     const place = await startPlatform(t);
-    // Without the user's own login.
+    // An empty home folder hides the login of the user who runs the tests.
     const nobody = await run(place, ['deploy'], {
       env: { CLOUDFLARE_API_TOKEN: undefined, HOME: place.data, XDG_CONFIG_HOME: place.data },
     });

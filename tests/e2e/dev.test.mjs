@@ -112,7 +112,7 @@ class Clone {
     return this.#lockHolders().at(-2);
   }
 
-  /** The process ids in the lock. */
+  /** Returns the process ids in the lock. */
   #lockHolders() {
     return JSON.parse(readFileSync(this.lock, 'utf8')).processes.map(({ pid }) => pid);
   }
@@ -128,7 +128,7 @@ function hasEnded(wranglerPid) {
   }
 }
 
-// Windows does not have the signals of these tests, and needs a privilege for links.
+// Skipped on Windows, which does not have the signals of these tests, and needs a privilege for symbolic links.
 describe('npm run dev', { skip: process.platform === 'win32' }, () => {
   const suite = new Lifetime();
   after(() => suite.end());
@@ -245,13 +245,13 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     assert.equal(await startError(usedPort), `Port ${usedPort} is in use by another program.`);
   });
 
-  test('can be started again after its npm was killed', async () => {
+  test('can be started again after the npm that ran it was killed', async () => {
     await hub.kill();
     hub = await clone.startDev(port);
     assert.equal((await hub.web().get('/api/sessions')).status, 200);
   });
 
-  test('can be started again after it and wrangler were killed: no process is left running, and no data is lost', async () => {
+  test('can be started again after its process and wrangler were killed: no process is left running, and no data is lost', async () => {
     const body = { tag: '/code/demo', metadata: { path: '/code/demo', host: 'laptop' } };
     const { session } = (await hub.web().post('/cli/sessions', body)).body;
     const { wranglerPid } = hub;

@@ -20,7 +20,7 @@ function createJwt(ns, seconds) {
   return `${signed}.${createHmac('sha256', JWT_SECRET).update(signed).digest('base64url')}`;
 }
 
-/** The types of the received events, without the heartbeats, which arrive at any time. */
+/** Returns the types of the received events, without the heartbeats, which arrive at any time. */
 const typesOf = (feed) => feed.all.map(({ type }) => type).filter((type) => type !== 'heartbeat');
 
 for (const channel of Object.keys(CHANNELS)) {
@@ -141,17 +141,17 @@ for (const channel of Object.keys(CHANNELS)) {
       const query = { sessionId: session.id };
       const feed = await openFeed(t, web, channel, query);
       await cli.sendMessage(session.id, { n: 1 });
-      const last = await feed.nextEvent('message-received');
+      const lastSeen = await feed.nextEvent('message-received');
       feed.close();
       for (let n = 2; n <= 4; n += 1) await cli.sendMessage(session.id, { n });
 
-      const again = await resumeFeed(t, web, channel, query, last.eventId);
-      assert.equal((await again.waitForGreeting()).data.resume, 'ok');
+      const resumedFeed = await resumeFeed(t, web, channel, query, lastSeen.eventId);
+      assert.equal((await resumedFeed.waitForGreeting()).data.resume, 'ok');
       await cli.sendMessage(session.id, { n: 5 });
-      await again.next(({ message }) => message?.seq === 5, 'the message sent after the reconnection');
-      const numbers = again.all.filter(({ type }) => type === 'message-received').map(({ message }) => message.content.n);
+      await resumedFeed.next(({ message }) => message?.seq === 5, 'the message sent after the reconnection');
+      const numbers = resumedFeed.all.filter(({ type }) => type === 'message-received').map(({ message }) => message.content.n);
       assert.deepEqual(numbers, [2, 3, 4, 5]);
-      const ids = [...feed.all, ...again.all.slice(1)].map(({ eventId }) => eventId);
+      const ids = [...feed.all, ...resumedFeed.all.slice(1)].map(({ eventId }) => eventId);
       assert.ok(
         ids.every((id) => typeof id === 'string' && id !== ''),
         'every event has an id',
@@ -159,9 +159,9 @@ for (const channel of Object.keys(CHANNELS)) {
       assert.equal(new Set(ids).size, ids.length, 'the ids are unique');
 
       // A client that disconnects right after the greeting resumes from there.
-      const [greeting] = again.all;
-      const third = await resumeFeed(t, web, channel, query, greeting.eventId);
-      assert.equal((await third.next(({ type }) => type === 'message-received', 'the first missed message')).message.seq, 2);
+      const [greeting] = resumedFeed.all;
+      const secondResumedFeed = await resumeFeed(t, web, channel, query, greeting.eventId);
+      assert.equal((await secondResumedFeed.next(({ type }) => type === 'message-received', 'the first missed message')).message.seq, 2);
     });
 
     test('reports a gap for an unknown event id', async (t) => {
@@ -169,14 +169,14 @@ for (const channel of Object.keys(CHANNELS)) {
       const feed = await openFeed(t, web, channel, { all: 'true' });
       await web.openSession({ tag: 'gap' });
       const { eventId } = await feed.nextEvent('session-added');
-      for (const unknown of ['nonsense', '0', `${eventId}0`]) {
-        const back = await resumeFeed(t, web, channel, { all: 'true' }, unknown);
-        assert.equal((await back.waitForGreeting()).data.resume, 'gap', unknown);
+      for (const unknownId of ['nonsense', '0', `${eventId}0`]) {
+        const resumedFeed = await resumeFeed(t, web, channel, { all: 'true' }, unknownId);
+        assert.equal((await resumedFeed.waitForGreeting()).data.resume, 'gap', unknownId);
       }
-      const elsewhere = await resumeFeed(t, hub.web(`elsewhere-${channel}`), channel, { all: 'true' }, eventId);
-      assert.equal((await elsewhere.waitForGreeting()).data.resume, 'gap', 'an id of another namespace is unknown');
-      const fresh = await openFeed(t, web, channel, { all: 'true' });
-      assert.equal((await fresh.waitForGreeting()).data.resume, 'ok', 'a new client has missed nothing');
+      const otherFeed = await resumeFeed(t, hub.web(`elsewhere-${channel}`), channel, { all: 'true' }, eventId);
+      assert.equal((await otherFeed.waitForGreeting()).data.resume, 'gap', 'an id of another namespace is unknown');
+      const newFeed = await openFeed(t, web, channel, { all: 'true' });
+      assert.equal((await newFeed.waitForGreeting()).data.resume, 'ok', 'a new client has missed nothing');
     });
   });
 }

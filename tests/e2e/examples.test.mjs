@@ -96,16 +96,16 @@ test('the example CLI answers each message once, even if it was not running when
   const { sessionId, folder, kill } = await startCli(t, 'kill');
   const web = hub.web('kill');
   const send = (text) => web.post(`/api/sessions/${sessionId}/messages`, { text });
-  const hasTexts = (count) => eventually(async () => (await readTexts('kill', sessionId)).length >= count, `${count} messages`);
+  const waitForTexts = (count) => eventually(async () => (await readTexts('kill', sessionId)).length >= count, `${count} messages`);
   await send('One');
-  await hasTexts(2);
+  await waitForTexts(2);
   await kill();
   assert.equal((await send('Two')).status, 200);
 
   await startCli(t, 'kill', folder);
-  await hasTexts(4);
+  await waitForTexts(4);
   await send('Three');
-  await hasTexts(6);
+  await waitForTexts(6);
   const texts = ['One', 'You wrote: One', 'Two', 'You wrote: Two', 'Three', 'You wrote: Three'];
   assert.deepEqual(await readTexts('kill', sessionId), texts);
 });
@@ -213,7 +213,10 @@ describe('the hub answers as the reference shows', { concurrency: 4 }, () => {
   });
 
   test('PROTOCOL-EVENTS.md: one event of each type', async (t) => {
-    const world = await openWorld(t, hub, 'events');
+    // The event about the storage needs a quota.
+    const limited = await startHub({ vars: { NAMESPACE_MAX_BYTES: '10000000000' } });
+    t.after(() => limited.stop());
+    const world = await openWorld(t, limited, 'events');
     const feed = await world.web.openSocket({ all: 'true', sessionId: world.values.session, visibility: 'visible' });
     t.after(() => feed.close());
     for (const { text } of readEvents()) {

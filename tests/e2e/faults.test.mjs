@@ -102,8 +102,8 @@ for (const kind of /** @type {const} */ (['failing', 'silent'])) {
     for (const seq of [1, 2]) assert.equal((await feed.nextEvent('message-received')).message.seq, seq);
     assert.deepEqual(await readSeqs(session), [1, 2]);
     assert.equal((await hub.web().get(`/api/sessions/${session.id}`)).body.session.active, true);
-    await hub.stderr.next((line) => line.includes('{"event":"database-stalled",'), 'a line about the stall');
-    await hub.stderr.next((line) => line.includes('{"event":"database-recovered",'), 'a line about the recovery');
+    await hub.stderr.next((text) => text.includes('"event":"database-stalled"'), 'a line about the stall');
+    await hub.stdout.next((text) => text.includes('"event":"database-recovered"'), 'a line about the recovery');
   });
 }
 

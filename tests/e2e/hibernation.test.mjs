@@ -47,15 +47,15 @@ describe('a hibernating object', { concurrency: true }, () => {
       before(async () => (clients = await connectAll(suite, method)));
       after(() => suite.end());
 
-      /** Hibernates the object and runs `act`, which must wake it once and close no socket. */
-      function testWake(name, act) {
+      /** Hibernates the object and runs `wake`, which must wake the object once and close no socket. */
+      function testWake(name, wake) {
         test(name, async () => {
           const { target, namespace, session, cli, second, runner, ids } = clients;
           // On a slow computer, the session may have become inactive during the previous tests.
           await cli.keepAlive(session.id);
           const tallyBefore = await target.readTally(namespace);
           await target.hibernate(namespace);
-          await act(clients);
+          await wake(clients);
           const tallyAfter = await target.readTally(namespace);
           assert.equal(tallyAfter.wakes, tallyBefore.wakes + 1);
           assert.deepEqual(
@@ -96,7 +96,7 @@ describe('a hibernating object', { concurrency: true }, () => {
         assert.deepEqual(writesAmong(tallyAfter.statements), writesAmong(statements));
         for (let n = 0; n < 5; n += 1) await cli.keepAlive(session.id);
         const { statements: laterStatements } = await target.readTally(namespace);
-        assert.deepEqual(laterStatements, tallyAfter.statements, 'once it is awake, it reads nothing either');
+        assert.deepEqual(laterStatements, tallyAfter.statements, 'once the object is awake, a keep-alive reads nothing either');
       });
 
       testWake('is woken by a machine’s keep-alive, which writes nothing', async ({ target, namespace, machine, runner }) => {
@@ -172,8 +172,10 @@ describe('a hibernating object', { concurrency: true }, () => {
 /** Waits until the object has been idle for `IDLE_MS`. After that time, an alarm may wake the object. */
 async function waitUntilIdle(target, namespace) {
   const isIdle = async () => {
+    // The time before the tally is read: an event that comes while the tally is on its way must not shorten the idle time.
+    const endedBefore = Date.now() - IDLE_MS;
     const { events } = await target.readTally(namespace);
-    return events.every(({ to }) => to !== null && to < Date.now() - IDLE_MS);
+    return events.every(({ to }) => to !== null && to < endedBefore);
   };
   await eventually(isIdle, 'the object to be idle', PING_TIMEOUT_MS);
 }
@@ -198,7 +200,7 @@ async function countWakes(target, namespace) {
 }
 
 describe('an idle object', { concurrency: true }, () => {
-  const connected = async (t, namespace, tokenIn) => {
+  const connectActiveCli = async (t, namespace, tokenIn) => {
     const { session, cli } = await liveSession(t, hub, { namespace, tag: namespace, tokenIn });
     await cli.serve('listSkills', () => ({ success: true }));
     return { session, cli, web: hub.web(namespace) };
@@ -265,14 +267,14 @@ describe('an idle object', { concurrency: true }, () => {
   }
 
   test('is woken to mark a session inactive 30 s after its last keep-alive', async (t) => {
-    const { web, session, cli } = await connected(t, 'ends', 'header');
+    const { web, session, cli } = await connectActiveCli(t, 'ends', 'header');
     const feed = await web.openSocket({ all: 'true' });
     t.after(() => feed.close());
     await hub.hibernate('ends');
     const last = Date.now();
     await cli.keepAlive(session.id);
     await hub.hibernate('ends');
-    // A request to the CLI does not extend the time.
+    // A call of the CLI does not keep the session active.
     assert.equal((await web.get(`/api/sessions/${session.id}/skills`)).body.success, true);
     await hub.hibernate('ends');
     await feed.nextUpdate({ active: false }, PING_TIMEOUT_MS);
@@ -295,27 +297,27 @@ describe('an idle object', { concurrency: true }, () => {
       await staying.emitWithAck('ping', {});
       clis.push(staying);
     }
-    const hibernates = async (namespace, index) => {
+    const wakeAfterHibernation = async (namespace, index) => {
       await waitUntilIdle(hub, namespace);
       await clis[index].emitWithAck('ping', {});
       assert.ok((await countWakes(hub, namespace)) >= 1);
     };
-    await Promise.all(namespaces.map(hibernates));
+    await Promise.all(namespaces.map(wakeAfterHibernation));
   });
 
   test('does not restore closed sockets whose clients do not answer the close', async (t) => {
     const web = hub.web('unanswered');
     const auth = { machineId: (await web.registerMachine({ id: 'm-unanswered' })).id };
     const method = `${auth.machineId}:checkPathExists`;
-    const [late, lost] = [new RawCli(hub, 'unanswered'), new RawCli(hub, 'unanswered')];
-    for (const closed of [late, lost]) {
-      t.after(() => closed.destroy());
-      await closed.connect(auth);
-      await closed.register(method);
-      closed.send('not a packet');
-      assert.equal(await closed.waitForCloseFrame(), 1002);
+    const [lateCli, lostCli] = [new RawCli(hub, 'unanswered'), new RawCli(hub, 'unanswered')];
+    for (const closedCli of [lateCli, lostCli]) {
+      t.after(() => closedCli.destroy());
+      await closedCli.connect(auth);
+      await closedCli.register(method);
+      closedCli.send('not a packet');
+      assert.equal(await closedCli.waitForCloseFrame(), 1002);
     }
-    const frames = [late, lost].map((closed) => closed.frames.all.length);
+    const frames = [lateCli, lostCli].map((closedCli) => closedCli.frames.all.length);
 
     const runner = await connectCli(t, hub, { namespace: 'unanswered', tokenIn: 'header', auth });
     await runner.serve(method, ({ paths }) => Object.fromEntries(paths.map((path) => [path, true])));
@@ -324,7 +326,7 @@ describe('an idle object', { concurrency: true }, () => {
       assert.deepEqual(body, { '/code': true });
     };
     const assertCalledAfterHibernation = async () => {
-      assert.equal(await hub.hibernate('unanswered'), true);
+      await hub.hibernate('unanswered');
       await assertCalled();
     };
     // From the second hibernation on, the runtime reports the closed sockets as open.
@@ -333,9 +335,9 @@ describe('an idle object', { concurrency: true }, () => {
     for (let n = 0; n < 4; n += 1) await runner.pings.next(() => true, 'a ping', PING_TIMEOUT_MS);
     await assertCalled();
 
-    late.send('42/cli,["rpc-register",{"method":"checkPathExists"}]');
+    lateCli.send('42/cli,["rpc-register",{"method":"checkPathExists"}]');
     await assertCalled();
-    for (const end of [() => late.answerClose(), () => lost.destroy()]) {
+    for (const end of [() => lateCli.answerClose(), () => lostCli.destroy()]) {
       const { events } = await hub.readTally('unanswered');
       end();
       const closeEvents = ({ events }) => events.filter(({ name }) => name === 'webSocketClose').length;
@@ -344,21 +346,24 @@ describe('an idle object', { concurrency: true }, () => {
       await assertCalledAfterHibernation();
     }
     assert.deepEqual(
-      [late, lost].map((closed) => closed.frames.all.length),
+      [lateCli, lostCli].map((closedCli) => closedCli.frames.all.length),
       frames,
       'nothing follows the close frame',
     );
   });
 
   test('is not hibernated while an RPC is pending', async (t) => {
-    const { web, session, cli } = await connected(t, 'waits', 'connect');
+    const { web, session, cli } = await connectActiveCli(t, 'waits', 'connect');
     const answer = deferred();
     await cli.serve('listSlashCommands', () => answer.promise);
     await hub.hibernate('waits');
     const call = web.get(`/api/sessions/${session.id}/slash-commands`);
     await cli.events.next(({ name }) => name === 'rpc-request', 'the call');
     const { wakes } = await hub.readTally('waits');
-    const isIdle = async () => (await hub.readTally('waits')).events.every(({ from }) => from < Date.now() - IDLE_MS);
+    const isIdle = async () => {
+      const startedBefore = Date.now() - IDLE_MS;
+      return (await hub.readTally('waits')).events.every(({ from }) => from < startedBefore);
+    };
     await eventually(isIdle, 'the object to have no events for longer than the hibernation delay', CALL_DURATION_MS);
     answer.resolve({ success: true, commands: [] });
     assert.deepEqual((await call).body, { success: true, commands: [] });

@@ -9,7 +9,7 @@ import { startHub } from './lib/hub.mjs';
 const hub = await startHub();
 after(() => hub.stop());
 
-const COUNT = 5_000;
+const MESSAGE_COUNT = 5_000;
 const KILOBYTE = 1024;
 const TIMEOUT_MS = 120_000;
 
@@ -35,7 +35,9 @@ for (const tokenIn of /** @type {const} */ (['connect', 'header'])) {
 
     const acks = await withTimeout(
       Promise.all(
-        sequence(COUNT).map((n) => cli.socket.emitWithAck('message', { sid: session.id, message: contentOf(n), localId: `l-${n}` })),
+        sequence(MESSAGE_COUNT).map((n) =>
+          cli.socket.emitWithAck('message', { sid: session.id, message: contentOf(n), localId: `l-${n}` }),
+        ),
       ),
       'all acknowledgements',
       TIMEOUT_MS,
@@ -43,19 +45,19 @@ for (const tokenIn of /** @type {const} */ (['connect', 'header'])) {
     assert.ok(acks.every(({ ok }) => ok === true));
     assert.deepEqual(
       acks.map(({ seq }) => seq),
-      sequence(COUNT),
+      sequence(MESSAGE_COUNT),
       'seqs are in the order of sending, without a gap',
     );
-    assert.equal(new Set(acks.map(({ id }) => id)).size, COUNT);
+    assert.equal(new Set(acks.map(({ id }) => id)).size, MESSAGE_COUNT);
 
     const forwards = await web.readHistory(session.id);
-    assert.deepEqual(seqsOf(forwards), sequence(COUNT));
-    assert.deepEqual(numbersOf(forwards), sequence(COUNT));
+    assert.deepEqual(seqsOf(forwards), sequence(MESSAGE_COUNT));
+    assert.deepEqual(numbersOf(forwards), sequence(MESSAGE_COUNT));
     assert.deepEqual(
       forwards.map(({ id }) => id),
       acks.map(({ id }) => id),
     );
-    assert.deepEqual(forwards[COUNT - 1].content, contentOf(COUNT));
+    assert.deepEqual(forwards[MESSAGE_COUNT - 1].content, contentOf(MESSAGE_COUNT));
 
     const backwards = [];
     for (let before = ''; before !== null; ) {
@@ -63,20 +65,23 @@ for (const tokenIn of /** @type {const} */ (['connect', 'header'])) {
       backwards.push(...body.messages);
       before = body.page.nextBeforeSeq;
     }
-    assert.deepEqual(seqsOf(backwards), sequence(COUNT).reverse());
-    assert.equal((await web.readSession(session.id)).seq, COUNT);
+    assert.deepEqual(seqsOf(backwards), sequence(MESSAGE_COUNT).reverse());
+    assert.equal((await web.readSession(session.id)).seq, MESSAGE_COUNT);
 
     // The other CLI and the feed have received the same messages in the same order.
-    const isLast = ({ payload }) => payload?.body?.message?.seq === COUNT;
+    const isLast = ({ payload }) => payload?.body?.message?.seq === MESSAGE_COUNT;
     await second.events.next(isLast, 'the last message at the other socket', TIMEOUT_MS);
-    assert.deepEqual(numbersOf(second.events.all.map(({ payload }) => payload.body.message)), sequence(COUNT));
-    await feed.next(({ message }) => message?.seq === COUNT, 'the last message on the event socket', TIMEOUT_MS);
-    assert.deepEqual(numbersOf(feed.all.filter(({ type }) => type === 'message-received').map(({ message }) => message)), sequence(COUNT));
+    assert.deepEqual(numbersOf(second.events.all.map(({ payload }) => payload.body.message)), sequence(MESSAGE_COUNT));
+    await feed.next(({ message }) => message?.seq === MESSAGE_COUNT, 'the last message on the event socket', TIMEOUT_MS);
+    assert.deepEqual(
+      numbersOf(feed.all.filter(({ type }) => type === 'message-received').map(({ message }) => message)),
+      sequence(MESSAGE_COUNT),
+    );
 
     // Messages that are sent again, as after a lost connection, are not stored twice.
-    const again = await Promise.all(sequence(100, COUNT - 99).map((n) => cli.sendMessage(session.id, contentOf(n), `l-${n}`)));
+    const again = await Promise.all(sequence(100, MESSAGE_COUNT - 99).map((n) => cli.sendMessage(session.id, contentOf(n), `l-${n}`)));
     assert.deepEqual(again, acks.slice(-100));
-    assert.equal((await cli.sendMessage(session.id, { n: COUNT + 1 })).seq, COUNT + 1);
+    assert.equal((await cli.sendMessage(session.id, { n: MESSAGE_COUNT + 1 })).seq, MESSAGE_COUNT + 1);
   });
 }
 
@@ -92,7 +97,7 @@ test('concurrent messages of web clients and two CLIs have one sequence of seqs'
   const history = await web.readHistory(session.id);
   assert.deepEqual(seqsOf(history), sequence(450));
   for (const from of ['first', 'second']) {
-    const own = history.filter(({ content: message }) => message.from === from);
-    assert.deepEqual(numbersOf(own), sequence(200), `the order of the ${from} CLI`);
+    const ofSender = history.filter(({ content: message }) => message.from === from);
+    assert.deepEqual(numbersOf(ofSender), sequence(200), `the order of the ${from} CLI`);
   }
 });

@@ -162,8 +162,7 @@ describe('the timeout', { concurrency: true }, () => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'steady', tag: 'steady' });
     const silent = await liveSession(t, hub, { namespace: 'steady', tag: 'without keep-alives' });
     const feed = await openFeed(t, 'steady');
-    const keepAlives = setInterval(() => cli.socket.emit('session-alive', { sid: session.id, time: Date.now() }), 5_000);
-    t.after(() => clearInterval(keepAlives));
+    cli.repeatKeepAlive(session.id);
     const matches = ({ sessionId, data }) => sessionId === silent.session.id && data.active === false;
     await feed.next(matches, 'the end of the session without keep-alives', SESSION_TIMEOUT_MS + MAX_DELAY_MS);
     assert.equal((await hub.web('steady').readSession(session.id)).active, true);
@@ -204,6 +203,6 @@ describe('the timeout', { concurrency: true }, () => {
     await feed.next(matches, 'the machine to be offline', MACHINE_TIMEOUT_MS + MAX_DELAY_MS);
     assert.ok(Date.now() >= earliest - CLOCK_TOLERANCE_MS, `${earliest - Date.now()} ms too early`);
     assert.deepEqual((await web.get('/api/machines')).body, { machines: [] });
-    assert.equal((await web.get('/cli/machines/m-clock')).body.machine.active, false, 'it still exists');
+    assert.equal((await web.get('/cli/machines/m-clock')).body.machine.active, false, 'the inactive machine still exists');
   });
 });

@@ -17,7 +17,7 @@ describe('machines', () => {
     assert.deepEqual([machine.id, machine.namespace, machine.active], ['m-1', 'machines', false]);
     assert.deepEqual([machine.metadataVersion, machine.runnerStateVersion], [1, 1]);
     assert.deepEqual([machine.metadata, machine.runnerState], [metadata, { status: 'running' }]);
-    assert.deepEqual((await web.get('/api/machines')).body, { machines: [] }, 'it is not online yet');
+    assert.deepEqual((await web.get('/api/machines')).body, { machines: [] }, 'the machine is not online yet');
     assert.deepEqual((await web.get('/cli/machines/m-1')).body.machine.metadata, metadata);
 
     const cli = await connectCli(t, hub, { namespace: 'machines', auth: { machineId: 'm-1' } });

@@ -74,7 +74,7 @@ describe('messages', () => {
     }
   });
 
-  test('with the localId of an earlier message are not stored again, from the web or the CLI', async (t) => {
+  test('with the localId of an earlier message are not stored again, whether a web client or a CLI sends them', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'localId' });
     const web = hub.web('messages');
     const send = async (text, localId) => (await web.post(`/api/sessions/${session.id}/messages`, { text, localId })).body;
@@ -109,8 +109,8 @@ describe('messages', () => {
     assert.deepEqual([update.sid, seq, localId, content], [session.id, 1, 'l1', { from: 'the first' }]);
     await second.sendMessage(session.id, { from: 'the second' });
     assert.deepEqual((await cli.nextUpdate('new-message')).message.content, { from: 'the second' }, 'the first update of the first CLI');
-    const own = cli.events.all.filter(({ payload }) => payload?.body?.message?.content.from === 'the first');
-    assert.deepEqual(own, []);
+    const echoes = cli.events.all.filter(({ payload }) => payload?.body?.message?.content.from === 'the first');
+    assert.deepEqual(echoes, []);
   });
 
   test('that are strings of JSON are parsed', async (t) => {

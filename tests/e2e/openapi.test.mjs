@@ -71,15 +71,19 @@ describe('every operation of docs/openapi.yaml', () => {
   /**
    * Calls an operation and checks its response.
    * @param {string} name its operationId
-   * @param {{id?: string, code?: string, requestId?: string, ruleId?: string, query?: string, body?: unknown, status?: number, web?: import('../../scripts/lib/clients/web.mjs').Web}} [options]
+   * @param {{id?: string, code?: string, requestId?: string, ruleId?: string, localId?: string, seq?: string, query?: string, body?: unknown, status?: number, web?: import('../../scripts/lib/clients/web.mjs').Web}} [options]
    */
-  async function callOperation(name, { id = '', code = '', requestId = '', ruleId = '', query = '', body, status = 200, web = own } = {}) {
+  async function callOperation(
+    name,
+    { id = '', code = '', requestId = '', ruleId = '', localId = 'l', seq = '1', query = '', body, status = 200, web = own } = {},
+  ) {
     const { route, method, operation } = byName.get(name);
     const pointer = jsonPointer('paths', route, method);
     if (body !== undefined && status === 200) {
       assertValid(body, schemaPointer(`${pointer}/requestBody`, operation.requestBody), `the body of ${name}`);
     }
-    const url = route.replace('{id}', id).replace('{code}', code).replace('{requestId}', requestId).replace('{ruleId}', ruleId);
+    const params = { id, code, requestId, ruleId, localId, seq };
+    const url = route.replace(/\{(\w+)\}/g, (_, param) => params[param]);
     const response = await web.request(method.toUpperCase(), `${url}${query}`, body === undefined ? {} : { body });
     assert.equal(response.status, status, `${name}: ${response.text}`);
     const documented = operation.responses[status];
@@ -139,7 +143,7 @@ describe('every operation of docs/openapi.yaml', () => {
     const { id } = added.device;
     await callOperation('renameDevice', { id, body: { name: 'Old phone' } });
     await callOperation('revokeDevice', { id });
-    // The worker may believe the token for ten seconds.
+    // The worker may accept the revoked token for ten more seconds.
     const revoked = hub.web('own', added.token);
     const isRefused = async () => (await revoked.get('/api/machines')).status === 401;
     await eventually(isRefused, 'the refusal of the revoked token');
@@ -148,6 +152,23 @@ describe('every operation of docs/openapi.yaml', () => {
     const operator = hub.web('revoked');
     await callOperation('getGeneration', { web: operator });
     await callOperation('revokeNamespace', { web: operator });
+  });
+
+  test('the life of a namespace', async () => {
+    const operator = hub.web('moved');
+    await operator.openSession({ tag: '/moved' });
+    const { rows } = await callOperation('exportNamespace', { web: operator });
+    await callOperation('exportNamespace', { web: operator, query: '?cursor=x', status: 400 });
+    await callOperation('importNamespace', { web: operator, body: { step: 'begin' }, status: 409 });
+    await callOperation('deleteNamespace', { web: operator });
+    const isDone = async () => (await callOperation('deleteNamespace', { web: operator })).isDone;
+    await eventually(isDone, 'the end of the deletion');
+    for (const body of [{ step: 'begin' }, { step: 'rows', rows }, { step: 'end' }])
+      await callOperation('importNamespace', { web: operator, body });
+    await callOperation('importNamespace', { web: operator, body: { step: 'rows', rows }, status: 400 });
+    await callOperation('listDatabases', { web: operator });
+    await callOperation('moveNamespace', { web: operator, body: { to: 'DB' } });
+    await callOperation('moveNamespace', { web: operator, body: { to: 'DB_9' }, status: 400 });
   });
 
   test('messages, permissions and todos', async () => {
@@ -238,8 +259,15 @@ describe('every operation of docs/openapi.yaml', () => {
     await callOperation('subscribeToPush', { body: { ...browser.subscription, keys: {} }, status: 400 });
     await addRequest('r-4');
     await browser.next();
-    const { log } = await callOperation('pushLog');
+    // The push service has the notification before the hub has its answer.
+    const log = await eventually(async () => {
+      const answer = await callOperation('pushLog');
+      return answer.log[0].outcome === 'sent' && answer.log;
+    }, 'the log of the push');
     assert.equal(log[0].sessionId, session.id);
+    const status = await callOperation('showStatus');
+    assert.deepEqual(status.pushes, log.slice(0, 5));
+    assert.equal(status.namespace, 'own');
     await callOperation('unsubscribeFromPush', { body: { endpoint: browser.subscription.endpoint } });
   });
 
@@ -255,10 +283,58 @@ describe('every operation of docs/openapi.yaml', () => {
     await callOperation('checkPaths', { id: 'm-1', body: { paths: ['/code', '/tmp'] } });
   });
 
+  test('the directories of a machine, and the sessions of its agents', async () => {
+    const known = { id: 'a-1', title: 'Fix the login', directory: '/code', updatedAt: 1, sessionId: session.id };
+    const results = {
+      listDirectory: [
+        { success: true, path: '/', entries: [{ name: 'code', path: '/code' }], roots: ['/'] },
+        '?path=/',
+        'listMachineDirectory',
+      ],
+      listBranches: [{ success: true, current: 'main', branches: ['main'] }, '?path=/code', 'listMachineBranches'],
+      listAgentSessions: [{ success: true, sessions: [known], nextCursor: 'n' }, '?agent=claude&directory=/code&cursor=c'],
+    };
+    for (const [method, [result, query, name = method]] of /** @type {[string, any[]][]} */ (Object.entries(results))) {
+      assert.equal((await callOperation(name, { id: 'm-1', query })).success, false);
+      await machine.serve(method, () => result);
+      assert.equal((await callOperation(name, { id: 'm-1', query })).success, true);
+    }
+    const body = { agent: 'claude', id: 'a-1', directory: '/code' };
+    await callOperation('importAgentSession', { id: 'm-1', body });
+    await machine.serve('importAgentSession', () => ({ success: true, sessionId: session.id }));
+    assert.equal((await callOperation('importAgentSession', { id: 'm-1', body })).success, true);
+  });
+
+  test('the queue, the options of the agent, and a fork', async () => {
+    const { id } = session;
+    await callOperation('orderQueue', { id, body: { seqs: [2, 1] }, status: 503 });
+    await cli.serve('queue', ({ action }) =>
+      action === 'cancel' ? { success: false, code: 'not_queued', error: 'It runs.' } : { success: true },
+    );
+    await callOperation('orderQueue', { id, body: { seqs: [2, 1] } });
+    await callOperation('editQueuedMessage', { id, body: { text: 'other' } });
+    await callOperation('sendQueuedMessage', { id });
+    await callOperation('cancelQueuedMessage', { id, status: 409 });
+    await cli.serve('queue', () => ({ success: true }));
+    await callOperation('cancelQueuedMessage', { id });
+    await callOperation('setOption', { id, body: { id: 'effort', value: 'high' }, status: 409 });
+    await cli.serve('set-session-option', () => ({ success: true }));
+    await callOperation('setOption', { id, body: { id: 'effort', value: 'high' } });
+    await callOperation('forkSession', { id, body: { seq: 1 }, status: 503 });
+    await machine.serve('forkSession', () => ({ success: true, sessionId: 's-2' }));
+    await callOperation('forkSession', { id, body: { seq: 1, sessionType: 'worktree', worktreeName: 'try' } });
+  });
+
   test('changes of a session, from renaming to deleting', async () => {
     const { id } = session;
     await callOperation('changeSession', { id, body: { name: 'A name', expectedVersion: 1 } });
-    await callOperation('changeSession', { id, body: { pinned: true } });
+    await callOperation('changeSession', { id, body: { pinned: true, muted: true } });
+    await addRequest('r-5');
+    const { items } = await callOperation('listInbox', { query: '?limit=1' });
+    assert.deepEqual([items[0].kind, items[0].session.id], ['request', id]);
+    await callOperation('listInbox', { query: '?cursor=x', status: 400 });
+    await callOperation('markSeen', { id, body: { at: 1 } });
+    await callOperation('markSeen', { id, body: { at: 'now' }, status: 400 });
     await callOperation('changeSession', { id, body: { name: 'A name', expectedVersion: 1 }, status: 409 });
     await cli.serve('set-session-config', (applied) => ({ applied }));
     await callOperation('setPermissionMode', { id, body: { mode: 'plan' } });
@@ -271,6 +347,12 @@ describe('every operation of docs/openapi.yaml', () => {
     await cli.serve('abort', () => ({}));
     await callOperation('abortSession', { id, body: { reason: 'Enough' } });
     await callOperation('sendMessage', { id, body: { text: 'hello' }, status: 409 });
+    const { id: away } = await own.openSession({ tag: '/away' });
+    const left = await callOperation('sendMessage', { id: away, body: { text: 'for later', localId: 'left', hold: true } });
+    assert.equal(left.held, true);
+    assert.equal((await callOperation('listHeldMessages', { id: away })).messages[0].text, 'for later');
+    await callOperation('cancelHeldMessage', { id: away, localId: 'left' });
+    await callOperation('cancelHeldMessage', { id: away, localId: 'left', status: 404 });
     await callOperation('deleteSession', { id, status: 409 });
     await cli.emitWithAck('session-end', { sid: id });
     await machine.serve('spawnSession', async ({ sessionId }) => {
@@ -295,6 +377,19 @@ describe('every operation of docs/openapi.yaml', () => {
     for (const type of ['session-added', 'session-updated', 'message-received', 'message-delta', 'machine-updated'])
       assert.ok(types.has(type), type);
     succeeded.add('events');
+  });
+
+  test('answers from a notification', async (t) => {
+    const browser = service.addBrowser();
+    assert.equal((await hub.web('answers').post('/api/push/subscribe', browser.subscription)).status, 200);
+    const asking = await liveSession(t, hub, { namespace: 'answers', tag: 'demo' });
+    await asking.cli.serve('permission', () => ({ success: true }));
+    const agentState = { requests: { r1: { tool: 'Bash', arguments: { command: 'npm test' } } } };
+    await asking.cli.emitWithAck('update-state', { sid: asking.session.id, expectedVersion: 1, agentState });
+    const { answerToken: token } = (await browser.next()).payload.data;
+    const options = { web: hub.webWithoutToken(), body: { token, decision: 'approved' } };
+    await callOperation('answerFromNotification', options);
+    await callOperation('answerFromNotification', { ...options, status: 410 });
   });
 
   test('answers 401 without a token if the 401 is documented', async () => {

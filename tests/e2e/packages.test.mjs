@@ -1,6 +1,6 @@
 /**
- * The npm packages, as a person uses them who has Node and git only: the tarballs are installed into an empty folder, npx starts the
- * hub, and an agent reaches its first approval.
+ * The npm packages, as a person with only Node and git uses the packages. The tarballs are installed into an empty folder, npx starts
+ * the hub, and an agent reaches its first approval.
  */
 
 import assert from 'node:assert/strict';
@@ -14,6 +14,7 @@ import { after, before, describe, test } from 'node:test';
 import { findProgram } from '../../packages/cli-kit/src/find-program.mjs';
 import { eventually, withTimeout } from '../../scripts/lib/await.mjs';
 import { findUpToDateBuild } from '../../scripts/lib/build.mjs';
+import { hashOfNamespace } from '../../scripts/lib/namespace/list.mjs';
 import { AGENT_FILES, HUB_FILES, KIT_FILES } from '../../scripts/lib/package/files.mjs';
 import { packAgent, packHub } from '../../scripts/lib/package/staging.mjs';
 import { ROOT } from '../../scripts/lib/paths.mjs';
@@ -43,7 +44,7 @@ function importsOf(file) {
 
 const newSession = (tag) => ({ tag, metadata: { path: tag, host: 'laptop' } });
 
-// Windows has no such signals, and links need a privilege.
+// Skipped on Windows: the tests send POSIX signals, and `Computer` creates symbolic links, which need a privilege there.
 describe('the npm packages', { skip: process.platform === 'win32' }, () => {
   const suite = new Lifetime();
   after(() => suite.end());
@@ -81,7 +82,7 @@ describe('the npm packages', { skip: process.platform === 'win32' }, () => {
     assert.ok(packedAgent.size < MAX_AGENT_BYTES, `the CLI has ${packedAgent.size} bytes`);
   });
 
-  test('each module of the hub that a packed module imports is packed or a dependency', () => {
+  test('each import of a packed module of the hub is a packed file, or a package in `dependencies`', () => {
     const { dependencies } = JSON.parse(readFileSync(path.join(ROOT, 'dist', 'hub', 'package.json'), 'utf8'));
     const modules = packedHub.files.filter((file) => file.endsWith('.mjs'));
     const missing = modules.flatMap((file) =>
@@ -111,8 +112,8 @@ describe('the npm packages', { skip: process.platform === 'win32' }, () => {
   });
 
   test('the hub starts with npx, without a toolchain, and serves its console', async () => {
-    const noToolchain = ['cargo', 'rustup', 'rustc', 'cc', 'gcc', 'clang'].filter((name) => findProgram(name, { PATH: computer.bin }));
-    assert.deepEqual(noToolchain, []);
+    const foundCompilers = ['cargo', 'rustup', 'rustc', 'cc', 'gcc', 'clang'].filter((name) => findProgram(name, { PATH: computer.bin }));
+    assert.deepEqual(foundCompilers, []);
     const started = Date.now();
     hub = await computer.startHub({ port });
     assert.ok(Date.now() - started < START_TIMEOUT_MS);
@@ -124,7 +125,7 @@ describe('the npm packages', { skip: process.platform === 'win32' }, () => {
     assert.equal(statSync(computer.data).mode & 0o077, 0, 'only the user can read the data');
   });
 
-  test('an agent of the second package reaches its first approval', async (t) => {
+  test('an agent that `npx session-gateway-agent` starts reaches its first approval', async (t) => {
     writeFileSync(path.join(computer.bin, 'qwen'), `#!/bin/sh\nexec '${process.execPath}' '${SCRIPTED_AGENT}'\n`, { mode: 0o755 });
     const env = { SCRIPT: '{}', SCRIPT_HOME: temporaryFolder(t) };
     const agent = computer.npx(['session-gateway-agent', '--hub', `http://127.0.0.1:${port}`], env);
@@ -149,15 +150,18 @@ describe('the npm packages', { skip: process.platform === 'win32' }, () => {
     await agent.end();
   });
 
-  test('a second start in the same data folder, and a start on a taken port, are errors that name the other', async (t) => {
-    const twice = computer.npx(['session-gateway-hub', '--port', String(await freePort())]);
-    await twice.lines.first((line) => line.startsWith(`A hub is already running in this folder: http://127.0.0.1:${port} `), 'the error');
-    await twice.lines.first((line) => line.includes('choose another folder with --data'), 'the advice');
-    assert.deepEqual(await withTimeout(twice.exited, 'its end'), [1, null]);
-    const taken = computer.npx(['session-gateway-hub', `--data=${temporaryFolder(t)}`, '--port', String(port)]);
-    await taken.lines.first((line) => line.startsWith(`Port ${port} is in use by a hub`), 'the error');
-    await taken.lines.first((line) => line.includes(`npx session-gateway-hub --port ${port + 1}`), 'the advice');
-    assert.deepEqual(await withTimeout(taken.exited, 'its end'), [1, null]);
+  test('a second start in the same data folder, and a start on a taken port, fail and name the hub that is already running', async (t) => {
+    const secondHub = computer.npx(['session-gateway-hub', '--port', String(await freePort())]);
+    await secondHub.lines.first(
+      (line) => line.startsWith(`A hub is already running in this folder: http://127.0.0.1:${port} `),
+      'the error',
+    );
+    await secondHub.lines.first((line) => line.includes('choose another folder with --data'), 'the advice');
+    assert.deepEqual(await withTimeout(secondHub.exited, 'its end'), [1, null]);
+    const hubOnTakenPort = computer.npx(['session-gateway-hub', `--data=${temporaryFolder(t)}`, '--port', String(port)]);
+    await hubOnTakenPort.lines.first((line) => line.startsWith(`Port ${port} is in use by a hub`), 'the error');
+    await hubOnTakenPort.lines.first((line) => line.includes(`npx session-gateway-hub --port ${port + 1}`), 'the advice');
+    assert.deepEqual(await withTimeout(hubOnTakenPort.exited, 'its end'), [1, null]);
   });
 
   test('if two hubs are started at once in a new folder, one uses the folder, and the other reports this', async (t) => {
@@ -187,20 +191,23 @@ describe('the npm packages', { skip: process.platform === 'win32' }, () => {
     assert.deepEqual(
       table.map((line) => line.split(/ +/)),
       [
-        ['NAMESPACE', 'SESSIONS', 'MESSAGES', 'MACHINES'],
-        ['default', '1', String(messages.length), '1'],
-        ['team', '1', '0', '0'],
+        ['NAMESPACE', 'HASH', 'SESSIONS', 'MESSAGES', 'MACHINES'],
+        ['default', hashOfNamespace('default'), '1', String(messages.length), '1'],
+        ['team', hashOfNamespace('team'), '1', '0', '0'],
       ],
     );
+    const status = command('status', '--hub', `http://127.0.0.1:${port}`, '--json');
+    assert.equal(JSON.parse(status.stdout).hash, hashOfNamespace('default'), status.stderr);
     const unknown = command('tokne');
     assert.equal(unknown.status, 2);
     assert.match(unknown.stderr, /There is no command tokne\. Did you mean token\?/);
-    for (const name of ['deploy', 'doctor', 'namespace', 'smoke', 'token']) {
-      assert.match(command(name, '--help').stdout, new RegExp(`^Usage: npx session-gateway-hub ${name}`));
+    for (const name of ['deploy', 'doctor', 'namespace', 'smoke', 'status', 'token', 'upgrade']) {
+      const { stdout, stderr } = command(name, '--help');
+      assert.match(stdout, new RegExp(`^Usage: npx session-gateway-hub ${name}`), stderr);
     }
   });
 
-  test('doctor finds the hub, and names a problem with what to do', async (t) => {
+  test('doctor finds the hub, and says what to do about a problem', async (t) => {
     const doctor = (...args) => computer.run('npx', 'session-gateway-hub', 'doctor', ...args);
     const healthy = doctor('--port', String(port));
     assert.equal(healthy.status, 0, healthy.stdout);
@@ -210,37 +217,40 @@ describe('the npm packages', { skip: process.platform === 'win32' }, () => {
       ['node', 'runtime', 'port', 'data', 'hub', 'agents'].map((subject) => `ok ${subject}`),
     );
     assert.match(healthy.stdout, /Found: Qwen Code\./);
-    const other = net.createServer((socket) => socket.end('hello\n')).listen(0, '127.0.0.1');
-    t.after(() => other.close());
-    await once(other, 'listening');
-    const usedPort = /** @type {import('node:net').AddressInfo} */ (other.address()).port;
-    const sick = await new Promise((resolve) => {
+    const otherProgram = net.createServer((socket) => socket.end('hello\n')).listen(0, '127.0.0.1');
+    t.after(() => otherProgram.close());
+    await once(otherProgram, 'listening');
+    const usedPort = /** @type {import('node:net').AddressInfo} */ (otherProgram.address()).port;
+    const failed = await new Promise((resolve) => {
       const child = computer.npx(['session-gateway-hub', 'doctor', '--port', String(usedPort)]);
       const problem = child.lines.first((line) => line.startsWith('problem'), 'the problem');
       child.exited.then(async ([code]) => resolve({ code, problem: await problem }));
     });
-    assert.equal(sick.code, 1);
-    assert.match(sick.problem, new RegExp(`Another program listens on port ${usedPort}\\. Stop it, or .*npx session-gateway-hub --port N`));
+    assert.equal(failed.code, 1);
+    assert.match(
+      failed.problem,
+      new RegExp(`Another program listens on port ${usedPort}\\. Stop it, or .*npx session-gateway-hub --port N`),
+    );
   });
 
   test('no session is lost when the hub and its runtime are killed', async () => {
     await hub.web.post('/cli/sessions', newSession('/code/killed'));
-    const [script, wrangler] = computer.processes();
-    process.kill(wrangler, 'SIGKILL');
-    process.kill(script, 'SIGKILL');
+    const [hubPid, wranglerPid] = computer.processes();
+    process.kill(wranglerPid, 'SIGKILL');
+    process.kill(hubPid, 'SIGKILL');
     await withTimeout(hub.exited, 'its end');
     hub = await computer.startHub({ port });
     const tags = (await hub.web.get('/api/sessions')).body.sessions.map(({ metadata }) => metadata.path);
     assert.ok(tags.includes('/code/killed'), tags.join());
   });
 
-  test('the hub ends with npx', async () => {
-    const [script] = computer.processes();
+  test('when npx is stopped, the hub’s process ends too', async () => {
+    const [hubPid] = computer.processes();
     await hub.end();
-    await eventually(() => spawnSync('/bin/kill', ['-0', String(script)]).status !== 0, 'the end of its process');
+    await eventually(() => spawnSync('/bin/kill', ['-0', String(hubPid)]).status !== 0, 'the end of its process');
   });
 
-  test('a full disk is one sentence at the start, and does not end a hub that runs', async (t) => {
+  test('on a full disk, a start fails with an error of one sentence, and a running hub keeps running', async (t) => {
     if (process.platform !== 'linux' || process.getuid() !== 0) return t.skip('only root on Linux can mount a small disk');
     // Unlike the clean-up steps of a test, the steps of a lifetime run in reverse order: the folder is removed after the disk.
     const lifetime = new Lifetime();

@@ -16,7 +16,10 @@ const REVOKED_WITHIN_MS = 10_000;
 const hub = await startHub();
 after(() => hub.stop());
 
-/** Returns a function that starts the CLI, and a function that decides about the request of the CLI. */
+/**
+ * Returns a web client of the namespace, and functions that start a CLI, approve or deny the pairing request of a CLI, and list the
+ * devices.
+ */
 function setUp(t, namespace) {
   const options = { dir: temporaryFolder(t), home: temporaryFolder(t) };
   const web = hub.web(namespace);
@@ -31,7 +34,7 @@ function setUp(t, namespace) {
   return { web, startCli, decide, listDevices };
 }
 
-test('a CLI pairs and is used, and after it was killed it starts again without pairing', async (t) => {
+test('a CLI pairs and runs a command; after it was killed, it starts again without pairing', async (t) => {
   const { web, startCli, decide, listDevices } = setUp(t, 'pair');
   const first = startCli();
   await decide(first, 'approve');

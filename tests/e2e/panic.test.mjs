@@ -93,7 +93,7 @@ describe('a panic', () => {
         assert.match(response.headers.vary, /Origin/i);
         return [response.headers['access-control-allow-origin'], response.headers['access-control-expose-headers']];
       };
-      assert.deepEqual(await corsHeaders(ALLOWED_ORIGIN), [ALLOWED_ORIGIN, 'retry-after, server-timing']);
+      assert.deepEqual(await corsHeaders(ALLOWED_ORIGIN), [ALLOWED_ORIGIN, 'retry-after, server-timing, x-request-id']);
       assert.deepEqual(await corsHeaders('https://elsewhere.example'), [undefined, undefined]);
     });
   }
@@ -158,7 +158,7 @@ describe('a panic', () => {
     );
   });
 
-  test('before a registration is written to its attachment closes all sockets, and CLIs register again', async (t) => {
+  test('before a registration is stored in the attachment of its socket closes all sockets, and CLIs register again', async (t) => {
     const clients = await connectAll(t, 'registration');
     const reconnected = clients.bridged.waitForReconnect(() => {});
     await clients.direct.waitForReconnect(() => clients.direct.socket.emit('rpc-register', { method: 'trap-timer' }));

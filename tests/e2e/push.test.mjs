@@ -42,12 +42,27 @@ describe('a push', { concurrency: true }, () => {
       agentState: { requests: { r1: { tool: 'shell', arguments: {} } } },
     });
     const { payload, headers, claims } = await browser.next();
-    assert.deepEqual(payload, {
-      title: 'Permission Request',
-      body: 'Démo 🦀 (shell)',
-      tag: `permission-${session.id}`,
-      data: { sessionId: session.id, requestId: 'r1', url: `/sessions/${session.id}` },
-    });
+    const { answerToken, sentAt, ...data } = payload.data;
+    assert.match(answerToken, /^sga_[\w-]+\.[\w-]+$/);
+    assert.ok(Math.abs(Date.now() - sentAt) < 60_000);
+    assert.deepEqual(
+      { ...payload, data },
+      {
+        title: 'Permission Request',
+        body: 'Démo 🦀 (shell)',
+        tag: `permission-${session.id}`,
+        data: {
+          sessionId: session.id,
+          requestId: 'r1',
+          url: `/sessions/${session.id}`,
+          session: 'Démo 🦀',
+          agent: 'Alpha',
+          tool: 'shell',
+          request: { tool: 'shell', arguments: {} },
+          namespace: 'asks',
+        },
+      },
+    );
     const { publicKey } = (await hub.web('asks').get('/api/push/vapid-public-key')).body;
     assert.equal(claims.key, publicKey);
     assert.equal(claims.aud, service.origin);
@@ -62,6 +77,37 @@ describe('a push', { concurrency: true }, () => {
     assert.deepEqual([entry.sent, entry.failed, entry.sessionId], [1, 0, session.id]);
   });
 
+  test('has a token that answers its request once, without another token', async (t) => {
+    const { session, cli } = await liveSession(t, hub, { namespace: 'answers', tag: 'demo' });
+    const answers = [];
+    await cli.serve('permission', (answer) => {
+      answers.push(answer);
+      return { success: true };
+    });
+    const browser = await subscribe('answers');
+    const requests = { r1: { tool: 'Bash', arguments: { command: 'npm test' } } };
+    await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
+    const { answerToken: token } = (await browser.next()).payload.data;
+    const post = async (body) => {
+      const response = await fetch(`${hub.url}/api/answers`, { method: 'POST', body: JSON.stringify(body) });
+      const { ok, code } = /** @type {any} */ (await response.json());
+      return [response.status, ok ?? code];
+    };
+    assert.deepEqual(await post({ token: `${token}x`, decision: 'approved' }), [401, 'invalid_answer_token']);
+    assert.deepEqual(await post({ token, decision: 'approved_for_session' }), [400, 'invalid_field']);
+    const outcomes = await Promise.all([post({ token, decision: 'approved' }), post({ token, decision: 'denied' })]);
+    assert.deepEqual(
+      outcomes.sort(([one], [other]) => one - other),
+      [
+        [200, true],
+        [410, 'answer_token_used'],
+      ],
+    );
+    assert.equal(answers.length, 1);
+    await hub.hibernate('answers');
+    assert.deepEqual(await post({ token, decision: 'approved' }), [410, 'answer_token_used']);
+  });
+
   test('is replaced by a toast if a page is visible', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'sees', tag: 'demo' });
     await subscribe('sees');
@@ -74,6 +120,8 @@ describe('a push', { concurrency: true }, () => {
       body: 'Alpha is waiting in demo',
       sessionId: session.id,
       url: `/sessions/${session.id}`,
+      session: 'demo',
+      agent: 'Alpha',
     });
     await waitForOutcome('sees', 'toast');
   });
@@ -110,7 +158,9 @@ describe('a push', { concurrency: true }, () => {
     const browser = await subscribe('hibernates', () => (isBusy ? { status: 503, headers: { 'retry-after': '3' } } : {}));
     await cli.sendMessage(session.id, READY);
     await browser.next();
-    await waitForOutcome('hibernates', 'sending');
+    // The outcome is `sending` even before the hub has the answer of the push service.
+    const isToBeRetried = async () => (await hub.web('hibernates').get('/api/push/log')).body.log[0]?.retries.length === 1;
+    await eventually(isToBeRetried, 'the retry');
     isBusy = false;
     await hub.hibernate('hibernates');
     assert.equal((await browser.next()).payload.title, 'Session Ready');

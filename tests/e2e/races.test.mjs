@@ -131,14 +131,14 @@ describe('concurrently on one session', { concurrency: true }, () => {
     );
     const history = await web.readHistory(session.id);
     for (const [index, by] of ['first', 'second'].entries()) {
-      const own = history.filter(({ content }) => content.by === by);
+      const sentMessages = history.filter(({ content }) => content.by === by);
       assert.deepEqual(
-        own.map(({ content }) => content.n),
+        sentMessages.map(({ content }) => content.n),
         indexesUpTo(200),
         'in the order of sending',
       );
       assert.deepEqual(
-        own.map(({ seq }) => seq),
+        sentMessages.map(({ seq }) => seq),
         acks[index].map(({ seq }) => seq),
       );
     }
@@ -154,12 +154,12 @@ describe('concurrently on one session', { concurrency: true }, () => {
       [cli, 'second'],
       [second, 'first'],
     ])) {
-      const others = history.filter(({ content }) => content.by === by).map(({ seq }) => seq);
+      const seqsOfOtherCli = history.filter(({ content }) => content.by === by).map(({ seq }) => seq);
       const isNew = ({ name, payload }) => name === 'update' && payload.body.t === 'new-message';
-      const isLast = (event) => isNew(event) && event.payload.body.message.seq === others.at(-1);
+      const isLast = (event) => isNew(event) && event.payload.body.message.seq === seqsOfOtherCli.at(-1);
       await receiver.events.first(isLast, 'the last message of the other CLI');
       const received = receiver.events.all.filter(isNew).map(({ payload }) => payload.body.message.seq);
-      assert.deepEqual(received, others, 'the messages of the other CLI, in order');
+      assert.deepEqual(received, seqsOfOtherCli, 'the messages of the other CLI, in order');
     }
   });
 
@@ -186,7 +186,7 @@ describe('concurrently on one session', { concurrency: true }, () => {
   });
 });
 
-describe('a call whose method is then registered by another socket', { concurrency: true }, () => {
+describe('a call whose method another socket registers before the answer', { concurrency: true }, () => {
   /** Starts a call to the session's first CLI. Before the answer, a second CLI registers the method. */
   async function startCall(t, namespace) {
     const { session, cli } = await liveSession(t, hub, { namespace, tag: 'two CLIs' });

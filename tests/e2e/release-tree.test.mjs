@@ -21,17 +21,17 @@ const readJson = (name) => JSON.parse(readText(name));
 test('the deploy button asks for one secret, and describes each binding', () => {
   assert.deepEqual(parseDevVars(readText('.dev.vars.example')), { CLI_API_TOKEN: '' });
   const config = readJson('wrangler.json');
-  assert.equal(config.vars, undefined, 'it would ask for each variable');
+  assert.equal(config.vars, undefined, 'the deploy button would ask for each variable');
   const bindings = [config.d1_databases, config.durable_objects.bindings, config.ratelimits].flat();
   const names = bindings.map(({ binding, name }) => binding ?? name);
   assert.deepEqual(Object.keys(readJson('package.json').cloudflare.bindings).sort(), ['CLI_API_TOKEN', ...names].sort());
   assert.match(readText('README.md'), /deploy\.workers\.cloudflare\.com\/\?url=https:\/\/git\.example\.com\/owner\/hub\/tree\/release\)/);
 });
 
-test('its commands migrate and deploy with wrangler and Node alone', async (t) => {
+test('the commands of the branch migrate and deploy with wrangler and Node alone', async (t) => {
   const platform = await new FakePlatform().start();
   t.after(() => platform.stop());
-  // What the button has done before: a database, whose id it writes into the configuration, and a Worker with the secret.
+  // The button has created a database, written its id into the configuration, and created a Worker with the secret.
   const database = platform.addDatabase('my-hub');
   platform.addWorker('session-gateway-hub', { CLI_API_TOKEN: 'chosen by the user' });
   const bin = path.join(tree, 'bin');

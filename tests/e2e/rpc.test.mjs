@@ -130,7 +130,7 @@ describe('the git repository of an agent', () => {
     assert.deepEqual((await read('skills')).skills, [{ name: 'review', description: 'Reviews a change' }]);
   });
 
-  test('rejects paths outside of it', async () => {
+  test('rejects paths outside of its folder', async () => {
     for (const route of ['file', 'directory', 'git-diff-file']) {
       for (const path of ['../secret', 'src/../../secret', '..', 'src/..', '/etc/passwd', 'a\0b', '..\\secret']) {
         const refused = await read(route, { path });
@@ -260,7 +260,7 @@ describe('a call', () => {
     }
   }
 
-  test('goes to the socket that registered last, and to no other socket after the last one has unregistered', async (t) => {
+  test('goes to the socket that registered the method last, and to no socket after this socket has unregistered', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'last', tag: 'last' });
     const second = await connectCli(t, hub, { namespace: 'last', auth: { sessionId: session.id } });
     const call = async () => (await hub.web('last').get(`/api/sessions/${session.id}/skills`)).body;
@@ -275,7 +275,7 @@ describe('a call', () => {
     assert.deepEqual(await call(), { success: false, error: 'No handler registered for listSkills' });
   });
 
-  test('can be registered for any session of the namespace, but not of another one', async (t) => {
+  test('can be registered for any session of the namespace, but not for a session of another namespace', async (t) => {
     const mine = await liveSession(t, hub, { namespace: 'scopes', tag: 'mine' });
     const other = await liveSession(t, hub, { namespace: 'scopes', tag: 'other' });
     const foreign = await hub.web('elsewhere').openSession({ tag: 'foreign' });
@@ -290,7 +290,7 @@ describe('a call', () => {
       assert.equal(ack.ok, false, method);
       assert.equal((await cli.nextError()).code, 'access-denied', method);
     }
-    // Without a requested acknowledgement, the error event is sent, too.
+    // The error event is also sent if the CLI has requested no acknowledgement.
     other.cli.socket.emit('rpc-register', { method: `${foreign.id}:listSkills` });
     assert.equal((await other.cli.nextError()).code, 'access-denied');
     const call = async ({ session }) => (await hub.web('scopes').get(`/api/sessions/${session.id}/skills`)).body;

@@ -11,7 +11,7 @@ const NAMESPACE_TOKEN = namespaceToken(SECRET, 'default');
 
 /** Waits until a hub accepts a token, like `npm run dev`, and returns the token. */
 const waitForToken = ({ url }) =>
-  waitUntilReady(url, { tokens: [SECRET, NAMESPACE_TOKEN], timeoutMs: 60_000, check: () => {}, fileOf: () => '.dev.vars' });
+  waitUntilReady(url, { tokens: [SECRET, NAMESPACE_TOKEN], timeoutMs: 60_000, assertRunning: () => {}, settingFileOf: () => '.dev.vars' });
 
 const INVALID = {
   CLI_API_TOKEN: [' ', 'x'.repeat(960)],
@@ -22,11 +22,19 @@ const INVALID = {
   CORS_ORIGINS: ['console.example'],
   REQUIRE_NAMESPACE_TOKENS: ['yes'],
   RPC_TIMEOUT_MS: ['30s', 0.5],
+  LOG_LEVEL: ['verbose'],
+  LOG_SAMPLE_RATE: ['1%', 2],
+  METRICS_TOKEN: ['short'],
   VAPID_SUBJECT: ['ops@example.org'],
   VAPID_PRIVATE_KEY: ['x'],
   PUSH_MAX_SUBSCRIPTIONS: [0, 'many'],
   PUSH_ALLOW_INSECURE: ['yes'],
   VOCABULARY: ['none'],
+  NAMESPACE_MAX_BYTES: [0, '10 GB'],
+  NAMESPACE_MAX_SESSIONS: [20_001],
+  NAMESPACE_MAX_MESSAGES_PER_MINUTE: [1.5],
+  MESSAGE_RETENTION_DAYS: ['-1'],
+  ARCHIVED_SESSION_RETENTION_DAYS: ['30d'],
   FORBID_MODES: ['yolo bypassPermissions', ['yolo']],
   HUB_LOCATION: ['europe'],
   // The local runtime does not support jurisdictions, so a hub with a jurisdiction does not start.

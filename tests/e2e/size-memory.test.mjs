@@ -26,7 +26,7 @@ process.env.MINIFLARE_WORKERD_V8_FLAGS = `--max-old-space-size=${MAX_HEAP_BYTES 
 /** The size of queued changes above which they are sealed as a batch (`MAX_BATCH_BYTES`). */
 const MAX_BATCH_BYTES = 4_000_000;
 
-test('namespaces that fill the memory of an isolate stay within its limit, and another one is served all the time', async (t) => {
+test('namespaces that fill the memory of an isolate stay within its limit, and another namespace is served all the time', async (t) => {
   const hub = await startHub({ wrappers: FAULTY_WORKER });
   t.after(() => hub.stop());
   const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
@@ -93,7 +93,7 @@ test('an object that hibernates and wakes reuses the memory of its last instance
   assert.ok(growth <= 4 * MIB, `${growth}`);
 });
 
-test('the largest message takes at most 2.5 times its size, and later ones reuse the memory', async (t) => {
+test('the largest message takes memory of at most 2.5 times its size, and later messages reuse this memory', async (t) => {
   const hub = await startHub({ wrappers: FAULTY_WORKER });
   t.after(() => hub.stop());
   const { session, cli } = await liveSession(t, hub, { tag: 'memory', tokenIn: 'header' });
@@ -161,9 +161,9 @@ test('the largest agent states, sent one after another, take at most as much mem
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { padding } }, 60_000);
   const { body } = await hub.web().get(`/api/sessions/${session.id}`);
   assert.deepEqual([body.session.metadata, body.session.agentState], [metadata, { padding }]);
-  const both = (await hub.readWasmMemory()) - before;
-  t.diagnostic(`with both values in one response by ${(both / MIB).toFixed(1)} MiB`);
-  assert.ok(both < 3 * LARGEST_VALUE_BYTES, `${both}`);
+  const growthWithBoth = (await hub.readWasmMemory()) - before;
+  t.diagnostic(`with both values in one response by ${(growthWithBoth / MIB).toFixed(1)} MiB`);
+  assert.ok(growthWithBoth < 3 * LARGEST_VALUE_BYTES, `${growthWithBoth}`);
 });
 
 test('invalid input takes at most as much memory as valid input', async (t) => {

@@ -17,7 +17,7 @@ const PART_COUNT = 5;
 const hub = await startHub();
 after(() => hub.stop());
 
-/** Returns a JSON object of `PART_COUNT` parts. Its field `name` has the returned text, which is valid base64. */
+/** Returns a JSON object of `PART_COUNT` parts, and the long text of its field `name`, which is valid base64. */
 function bodyOf(fields, name) {
   const text = 'AAAA'.repeat((PART_COUNT * PART_BYTES) / 4 - 100);
   return { raw: JSON.stringify({ ...fields, [name]: text }), text };
@@ -55,8 +55,7 @@ async function postSlowly(path, raw, { chunked = false } = {}) {
 test('a message and uploads that take 52 s are accepted', async (t) => {
   const { session, cli } = await liveSession(t, hub, { tag: 'slow' });
   await cli.serve('uploadFile', ({ filename, content }) => ({ success: true, path: `/uploads/${filename}`, length: content.length }));
-  const keepAlive = setInterval(() => cli.keepAlive(session.id), 10_000);
-  t.after(() => clearInterval(keepAlive));
+  cli.repeatKeepAlive(session.id);
   const path = `/api/sessions/${session.id}`;
   const message = bodyOf({}, 'text');
   const file = bodyOf({ filename: 'slow.bin', mimeType: 'application/octet-stream' }, 'content');

@@ -23,7 +23,7 @@ test('responses to a valid token say how long worker, object and database took',
   assert.match(timingOf(await web.get(`/api/sessions/${id}/messages`)), /^worker;dur=\d+$/, 'the worker answers this one itself');
 });
 
-test('responses without a valid token do not have it', async () => {
+test('responses without a valid token do not have the header', async () => {
   const session = await hub.web('timed').openSession({ tag: 'timed' });
   const stranger = hub.web('timed', 'wrong token');
   const answers = [
@@ -39,7 +39,7 @@ test('responses without a valid token do not have it', async () => {
   );
 });
 
-test('it shows that an object was loaded again after hibernation', async () => {
+test('the header shows that an object was loaded again after hibernation', async () => {
   const web = hub.web('sleeps');
   const { id } = await web.openSession({ tag: 'sleeps' });
   const before = awakeMs(await web.get(`/api/sessions/${id}`));
@@ -51,9 +51,9 @@ test('it shows that an object was loaded again after hibernation', async () => {
   assert.ok(woken <= Date.now() - started, `${woken} ms`);
 });
 
-test('pages of allowed origins may read it', async () => {
+test('pages of allowed origins may read the header', async () => {
   const { headers } = await hub.web('timed').get('/api/sessions', { headers: { origin: ORIGIN } });
-  assert.equal(headers['access-control-expose-headers'], 'retry-after, server-timing');
+  assert.equal(headers['access-control-expose-headers'], 'retry-after, server-timing, x-request-id');
   assert.equal(headers['timing-allow-origin'], ORIGIN);
   assert.match(headers['server-timing'], /worker/);
 });

@@ -1,15 +1,16 @@
 /** Runs the commands of the README's quick start and of docs/TUTORIAL.md, and compares their output with the pages. */
 
 import assert from 'node:assert/strict';
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, test } from 'node:test';
 import { startAgent } from './lib/agent.mjs';
-import { eventually, withTimeout } from '../../scripts/lib/await.mjs';
+import { eventually } from '../../scripts/lib/await.mjs';
 import { start } from './lib/children.mjs';
 import { temporaryFolder } from './lib/git.mjs';
 import { ROOT, SECRET, startHub } from './lib/hub.mjs';
+import { assertShows, Terminal, toPattern } from './lib/terminal.mjs';
 
 const hub = await startHub();
 after(() => hub.stop());
@@ -34,65 +35,6 @@ function readSteps(page, heading) {
   return steps;
 }
 
-/** Patterns of texts that differ in each run: the pattern in the page, and the pattern that the output must match. */
-/** @type {[RegExp, string][]} */
-const VARIABLE_TEXTS = [
-  [/…/, '[^]*?'],
-  [/\/home\/ada(?:\/\.session-gateway)?/, '[^"\']*?'],
-  [/[0-9a-f]{8}-[0-9a-f-]*/, '[0-9a-f-]+'],
-  [/[0-9a-f]{8}(?=-notes\.txt)/, '[0-9a-f]{8}'],
-  [/\d{13,}/, '\\d+'],
-  [/"laptop"/, '"[^"]+"'],
-];
-
-/** Returns a pattern for an output of a page, without white space. @param {string} expected */
-function toPattern(expected) {
-  const variableText = new RegExp(VARIABLE_TEXTS.map(([text]) => `(${text.source})`).join('|'), 'g');
-  const escapePattern = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
-  let source = '';
-  let end = 0;
-  const text = expected.replace(/\s+/g, '');
-  for (const match of text.matchAll(variableText)) {
-    const which = match.slice(1).findIndex((group) => group !== undefined);
-    source += escapePattern(text.slice(end, match.index)) + VARIABLE_TEXTS[which][1];
-    end = match.index + match[0].length;
-  }
-  return new RegExp(source + escapePattern(text.slice(end)));
-}
-
-const assertShows = (output, expected, what) =>
-  assert.match(output.replace(/\s+/g, ''), toPattern(expected), `${what}: the output differs from the page:\n${output}`);
-
-/** A shell whose variables last from block to block. */
-class Terminal {
-  #shell;
-  #output = '';
-  #changed = () => {};
-
-  constructor(t, { cwd, home }) {
-    this.#shell = spawn('bash', { cwd, env: { ...process.env, HOME: home }, stdio: ['pipe', 'pipe', 'pipe'] });
-    t.after(() => this.#shell.kill('SIGKILL'));
-    for (const stream of [this.#shell.stdout, this.#shell.stderr]) {
-      stream.setEncoding('utf8').on('data', (text) => {
-        this.#output += text;
-        this.#changed();
-      });
-    }
-  }
-
-  /** Runs a block and returns its output. */
-  async run(commands) {
-    this.#output = '';
-    const endMarker = '=== done ===';
-    const done = new Promise((resolve) => {
-      this.#changed = () => this.#output.includes(endMarker) && resolve();
-    });
-    this.#shell.stdin.write(`${commands}\necho '${endMarker}'\n`);
-    await withTimeout(done, `the end of ${commands}`);
-    return this.#output.replace(endMarker, '');
-  }
-}
-
 test('the commands of the quick start and the tutorial print what the pages show', async (t) => {
   const home = temporaryFolder(t);
   const project = temporaryFolder(t);
@@ -105,15 +47,20 @@ test('the commands of the quick start and the tutorial print what the pages show
   const agent = await startAgent(t, hub, { dir: path.join(home, 'demo') });
   const web = hub.web();
 
-  /** Whether the agent waits for a message or a permission. */
-  const isWaiting = async () => {
-    const { session } = (await web.get(`/api/sessions/${agent.sessionId}`)).body;
-    if (Object.keys(session.agentState?.requests ?? {}).length > 0 || session.seq === 0) return true;
+  const readSession = async () => (await web.get(`/api/sessions/${agent.sessionId}`)).body.session;
+  const idsOfRequests = (session) => Object.keys(session.agentState?.requests ?? {});
+
+  /** Whether the agent waits for a message or a permission, and the answered requests are gone. */
+  const isWaiting = async (answered) => {
+    const session = await readSession();
+    const requests = idsOfRequests(session);
+    if (requests.some((id) => answered.includes(id))) return false;
+    if (requests.length > 0 || session.seq === 0) return true;
     const [{ content }] = (await web.get(`/api/sessions/${agent.sessionId}/messages?limit=1`)).body.messages;
     return content.content?.data?.type === 'ready';
   };
 
-  const terminal = new Terminal(t, { cwd: project, home });
+  const terminal = new Terminal(t, { cwd: project, env: { HOME: home } });
   const tutorial = readSteps('docs/TUTORIAL.md');
   assert.ok(tutorial.length >= 15, `${tutorial.length} blocks were found`);
   const expectedEvents = [];
@@ -128,13 +75,17 @@ test('the commands of the quick start and the tutorial print what the pages show
       expectedEvents.push(outputs[0]);
       continue;
     }
-    const output = await terminal.run(localCommands);
-    await eventually(isWaiting, 'the agent to wait');
+    const answered = commands.includes('/permissions/') ? idsOfRequests(await readSession()) : [];
+    const { output } = await terminal.run(localCommands);
+    await eventually(() => isWaiting(answered), 'the agent to wait');
     const [expected, ...eventOutputs] = outputs;
     if (expected !== undefined) assertShows(output, expected, commands);
     else assert.equal(output.trim(), '', commands);
     expectedEvents.push(...eventOutputs);
   }
   assert.ok(expectedEvents.length >= 2);
-  for (const expected of expectedEvents) assertShows(events.lines.all.join('\n'), expected, 'the fourth terminal');
+  const printedEvents = () => events.lines.all.join('\n');
+  const arrived = (expected) => toPattern(expected).test(printedEvents().replace(/\s+/g, ''));
+  await eventually(() => expectedEvents.every(arrived), 'the events').catch(() => {});
+  for (const expected of expectedEvents) assertShows(printedEvents(), expected, 'the fourth terminal');
 });

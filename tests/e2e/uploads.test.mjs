@@ -29,14 +29,10 @@ const handleUpload = ({ filename, mimeType, content }) => {
   return { success: true, path: `/uploads/${filename}`, mimeType, size: bytes.length, digest: digestOf(bytes) };
 };
 
-/**
- * Starts a session whose CLI serves uploads, and returns the path of its upload route. The CLI repeats keep-alives, because on a busy
- * machine the tests of a suite take longer than the timeout of a session.
- */
+/** Starts a session whose CLI serves uploads, and returns the path of its upload route. */
 async function uploadSession(t, tag, options = {}) {
   const { session, cli } = await liveSession(t, hub, { tag, ...options });
-  const keepAlives = setInterval(() => cli.socket.emit('session-alive', { sid: session.id, time: Date.now() }), 5_000);
-  t.after(() => clearInterval(keepAlives));
+  cli.repeatKeepAlive(session.id);
   await cli.serve('uploadFile', handleUpload);
   return { session, cli, path: `/api/sessions/${session.id}/upload` };
 }

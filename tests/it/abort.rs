@@ -10,7 +10,7 @@ use crate::support::{World, run_until_idle};
 use serde_json::json;
 
 const RESUME_TIMEOUT_MS: u64 = 15_000;
-const NOT_ALIVE: &str = "The session's CLI is connected, but has not reported the session alive. Wait a few seconds and try again, \
+const NOT_REPORTED_ALIVE: &str = "The session's CLI is connected, but has not reported the session alive. Wait a few seconds and try again, \
     or resume the session.";
 
 async fn is_active(world: &World, session: &str) -> bool {
@@ -88,7 +88,7 @@ async fn a_keep_alive_after_the_acknowledgement_is_not_overwritten_while_the_abo
     world.db.hold_results(BatchKind::Reads);
     cli.respond(&call, &json!({}));
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "the abort reads the pending request");
+    assert_eq!(world.db.held_result_count(), 1, "the abort reads the pending request");
     cli.emit("session-alive", &json!({"sid": session}));
     run_until_idle().await;
     world.db.release_results();
@@ -166,7 +166,7 @@ async fn the_error_for_an_inactive_session_says_if_its_cli_is_connected_but_has_
     let answered = world.post(&format!("{path}/permissions/r/approve"), &json!({})).await;
     let mode = world.post(&format!("{path}/permission-mode"), &json!({"mode": "plan"})).await;
     for reply in [send().await, answered, mode, world.post(&format!("{path}/abort"), &json!({})).await] {
-        assert_eq!(reply.assert_error(409, "session_inactive")["error"], NOT_ALIVE);
+        assert_eq!(reply.assert_error(409, "session_inactive")["error"], NOT_REPORTED_ALIVE);
     }
     cli.socket.close();
     run_until_idle().await;

@@ -171,7 +171,6 @@ async fn an_alarm_that_does_not_fire_is_set_again_by_the_next_event_after_a_minu
     assert_eq!(world.rt.alarm(), Some(next_multiple_of_30_s(again)));
 }
 
-/// The next multiple of 30 s.
 fn next_multiple_of_30_s(after: u64) -> u64 {
     (after / 30_000 + 1) * 30_000
 }
@@ -382,7 +381,7 @@ async fn a_slow_database_does_not_delay_pings() {
     // The session expires. To expire it, the hub reads its row.
     world.db.hold_results(BatchKind::Reads);
     world.advance(FIRST_PING + 30_000 - world.now()).await;
-    assert_ne!(world.db.held_count(), 0);
+    assert_ne!(world.db.held_result_count(), 0);
     assert_eq!(count_pings(&other.socket.drain().await), 2);
     world.db.release_results();
     world.advance_in_steps(1_000).await;

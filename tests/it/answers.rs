@@ -166,7 +166,7 @@ async fn call_and_waiting_frame(world: &World, session: &str, cli: &mut Cli) -> 
     world.db.hold_results(BatchKind::Reads);
     cli.emit("message", &json!({"sid": other, "message": "waits for its session"}));
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1);
+    assert_eq!(world.db.held_result_count(), 1);
     (reply, call)
 }
 

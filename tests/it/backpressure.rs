@@ -60,7 +60,7 @@ async fn a_pong_takes_effect_on_arrival_even_if_earlier_frames_of_its_socket_wai
     world.db.hold_results(BatchKind::Reads);
     reader.emit("message", &json!({"sid": other, "message": "waits for its session"}));
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1);
+    assert_eq!(world.db.held_result_count(), 1);
     for _ in 0..20 {
         cli.send_message_of_1_mib(&session).await;
         let (pings, _) = count_pings_and_updates(&reader.socket.drain().await);

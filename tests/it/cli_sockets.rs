@@ -381,7 +381,7 @@ async fn frames_that_arrived_before_their_socket_closed_take_effect() {
     cli.emit("message", &json!({"sid": session, "message": "last"}));
     cli.emit("session-end", &json!({"sid": session, "time": world.now()}));
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "the first frame waits for the database");
+    assert_eq!(world.db.held_result_count(), 1, "the first frame waits for the database");
     cli.socket.close();
     world.db.release_results();
     run_until_idle().await;

@@ -16,7 +16,7 @@ async fn get(world: &World, path: &str) -> Value {
 }
 
 /// The sessions of the list: their names by id.
-async fn listed(world: &World) -> Vec<(String, Value)> {
+async fn listed_names(world: &World) -> Vec<(String, Value)> {
     let list = get(world, "/api/sessions").await;
     let sessions = list["sessions"].as_array().unwrap().iter();
     let mut sessions: Vec<_> =
@@ -66,7 +66,7 @@ async fn sessions_and_machines_with_pending_changes_are_read_during_a_stall() {
     assert!(early_reads.iter().all(PendingReply::is_ready));
     for _ in 0..2 {
         assert_eq!(
-            listed(&world).await,
+            listed_names(&world).await,
             [(session.clone(), Value::Null), (deleted.clone(), Value::Null)],
             "the renamed one, the deleted one, and not the created one"
         );
@@ -88,7 +88,7 @@ async fn sessions_and_machines_with_pending_changes_are_read_during_a_stall() {
     for ack in acks {
         cli.wait_for_ack(ack).await;
     }
-    assert_eq!(listed(&world).await, [(session.clone(), json!("new")), (created, Value::Null)]);
+    assert_eq!(listed_names(&world).await, [(session.clone(), json!("new")), (created, Value::Null)]);
     let found = get(&world, &path).await;
     assert_eq!((&found["session"]["seq"], &found["session"]["metadataVersion"]), (&json!(1), &json!(2)));
     assert_eq!(found["session"]["agentState"]["completedRequests"]["r"]["completedAt"], 1);
@@ -104,7 +104,7 @@ async fn a_read_shows_acknowledged_changes_while_later_changes_wait() {
     world.get("/api/sessions").await.ok();
     let name = async || {
         let found = get(&world, &path).await["session"]["metadata"]["name"].clone();
-        assert_eq!(listed(&world).await, [(session.clone(), found.clone())]);
+        assert_eq!(listed_names(&world).await, [(session.clone(), found.clone())]);
         found
     };
     let rename = |name: &str| world.start("PATCH", &path, json!({"name": name}).to_string());
@@ -124,7 +124,7 @@ async fn a_read_shows_acknowledged_changes_while_later_changes_wait() {
     let third = rename("third");
     run_until_idle().await;
     assert_eq!(name().await, "first");
-    world.db.release_result(world.db.held_count() - 1);
+    world.db.release_result(world.db.held_result_count() - 1);
     run_until_idle().await;
     assert!(second.is_ready() && !third.is_ready());
     assert_eq!(name().await, "second");
@@ -157,7 +157,7 @@ async fn in_a_stall_changes_of_a_machine_and_of_a_session_with_the_same_id_hide_
         update_machine();
         world.advance_in_steps(6_000).await;
         assert_eq!(get(&world, &path).await["session"]["metadata"]["path"], "/code");
-        assert_eq!(listed(&world).await, [(session.clone(), Value::Null)]);
+        assert_eq!(listed_names(&world).await, [(session.clone(), Value::Null)]);
         let machines = get(&world, "/api/machines").await;
         assert_eq!(
             (&machines["machines"][0]["id"], &machines["machines"][0]["runnerState"]),
@@ -166,7 +166,7 @@ async fn in_a_stall_changes_of_a_machine_and_of_a_session_with_the_same_id_hide_
         world.db.set_silent(false);
         world.advance_in_steps(5_000).await;
         rename.reply().await.ok();
-        assert_eq!(listed(&world).await, [(session.clone(), json!("new"))]);
+        assert_eq!(listed_names(&world).await, [(session.clone(), json!("new"))]);
         assert_eq!(get(&world, "/api/machines").await["machines"][0]["runnerState"]["status"], "new");
     }
 }

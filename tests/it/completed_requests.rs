@@ -6,7 +6,7 @@ use crate::support::{World, run_until_idle};
 use serde_json::{Map, Value, json};
 use session_gateway_hub::store::columns::Columns;
 
-const COUNT: usize = 10_000;
+const REQUEST_COUNT: usize = 10_000;
 
 fn completed_request(n: usize) -> (String, Value) {
     (format!("q{n:05}"), json!({"tool": "Bash", "arguments": {"n": n}, "status": "approved", "completedAt": n}))
@@ -15,7 +15,7 @@ fn completed_request(n: usize) -> (String, Value) {
 /// A session with ten thousand completed requests and one pending request.
 async fn session_with_completed_requests() -> (World, String, Cli, Map<String, Value>) {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
-    let all: Map<String, Value> = (0..COUNT).map(completed_request).collect();
+    let all: Map<String, Value> = (0..REQUEST_COUNT).map(completed_request).collect();
     let state = json!({"requests": {"r1": request("Bash")}, "completedRequests": all});
     let ack = cli.update_agent_state(&session, 2, &state).await;
     assert_eq!((&ack["result"], &ack["version"]), (&json!("success"), &json!(3)));
@@ -47,7 +47,7 @@ fn written_since(world: &World, batch_count: usize) -> (usize, usize) {
 #[tokio::test(start_paused = true)]
 async fn of_ten_thousand_completed_requests_an_update_writes_only_the_changed_requests() {
     let (world, session, mut cli, mut all) = session_with_completed_requests().await;
-    assert_eq!(written_since(&world, 0).0, COUNT);
+    assert_eq!(written_since(&world, 0).0, REQUEST_COUNT);
     assert!(world.db.write_count() < 10, "written in few batches: {}", world.db.write_count());
 
     let earlier_batches = world.db.write_count();
@@ -57,7 +57,7 @@ async fn of_ten_thousand_completed_requests_an_update_writes_only_the_changed_re
     assert!(bytes < 4_000, "an answer wrote {bytes} bytes");
 
     // The CLI sends all completed requests. One request is new, and another request has changed.
-    let (id, entry) = completed_request(COUNT);
+    let (id, entry) = completed_request(REQUEST_COUNT);
     all.insert(id, entry);
     all.insert("q00007".into(), json!({"tool": "Bash", "arguments": {}, "status": "denied", "completedAt": 7}));
     let earlier_batches = world.db.write_count();
@@ -69,7 +69,7 @@ async fn of_ten_thousand_completed_requests_an_update_writes_only_the_changed_re
     assert_eq!(written_since(&world, earlier_batches).0, 0, "nothing changed");
 
     world.hibernate_and_wake().await;
-    let (id, entry) = completed_request(COUNT + 1);
+    let (id, entry) = completed_request(REQUEST_COUNT + 1);
     all.insert(id, entry);
     let earlier_batches = world.db.write_count();
     let state = json!({"requests": {}, "completedRequests": all});
@@ -107,7 +107,7 @@ async fn a_session_response_has_all_completed_requests_and_the_session_list_read
 #[tokio::test(start_paused = true)]
 async fn an_update_without_old_entries_does_not_delete_them() {
     let (world, session, mut cli, mut all) = session_with_completed_requests().await;
-    let (id, entry) = completed_request(COUNT);
+    let (id, entry) = completed_request(REQUEST_COUNT);
     let state = json!({"requests": {}, "completedRequests": {id.clone(): entry}});
     assert_eq!(cli.update_agent_state(&session, 3, &state).await["result"], "success");
     all.insert(id, entry);

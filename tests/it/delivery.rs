@@ -86,7 +86,7 @@ async fn send_during(world: &World, reader: &mut Reader, text: &str, fault: Faul
             world.db.hold_results(BatchKind::Writes);
             let sent = world.start("POST", &path, body.to_string());
             run_until_idle().await;
-            assert_eq!(world.db.held_count(), 1, "the message is being written");
+            assert_eq!(world.db.held_result_count(), 1, "the message is being written");
             reader.cli.socket.close();
             reader.reconnect(world).await;
             world.db.release_results();
@@ -101,7 +101,7 @@ async fn send_during(world: &World, reader: &mut Reader, text: &str, fault: Faul
             world.db.hold_results(BatchKind::Writes);
             let sent = world.start("POST", &path, body.to_string());
             run_until_idle().await;
-            assert_eq!(world.db.held_count(), 1, "the message is being written");
+            assert_eq!(world.db.held_result_count(), 1, "the message is being written");
             world.restart();
             world.db.release_results();
             sent.abort();

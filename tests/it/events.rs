@@ -187,7 +187,8 @@ async fn a_reconnecting_client_receives_missed_events_before_later_ones() {
         .map(|event| event["message"]["content"]["content"].as_str().or(event["type"].as_str()).unwrap())
         .collect();
     assert_eq!(texts, ["missed 1", "session-updated", "missed 2", "live"]);
-    // The newer id of the query `lastEventId` and of the header counts. An unknown id counts as older than any other.
+    // Of the ids in the query (`lastEventId`) and in the header, the newer counts. An unknown id counts as older than any
+    // other.
     for (in_query, in_header) in [(ids(&events)[2], &*received), (&received, ids(&events)[2]), ("x", ids(&events)[2])] {
         let (_, mut web) = reconnect(&world, &format!("{query}&lastEventId={in_query}"), Some(in_header)).await;
         assert_eq!(ids(&web.events().await), [ids(&events)[3]], "{in_query} {in_header}");

@@ -1,13 +1,13 @@
 //! The first message after a wake: its session is not in memory.
 
 use crate::support::cli::Cli;
-use crate::support::replay::{count_rows, id, reconnect};
+use crate::support::replay::{count_event_rows, id, reconnect};
 use crate::support::sqlite::{BatchKind, retryable_error};
 use crate::support::web::Web;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::hub::base::peers::subscription::Format;
-use session_gateway_hub::limits::{DB_RETRY_MS, RETAINED_EVENTS};
+use session_gateway_hub::limits::{DB_RETRY_PERIOD_MS, RETAINED_EVENTS};
 use session_gateway_hub::store::DbError;
 
 /// A session with a message, its CLI, and a web client. The object has hibernated since.
@@ -19,8 +19,8 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// The object was interrupted while it wrote the message "1", which is committed.
-    async fn interrupted() -> Self {
+    /// A fixture whose object was interrupted while it wrote the message "1". The message is committed.
+    async fn interrupted_while_writing() -> Self {
         let fixture = Self::new().await;
         fixture.world.db.hold_results(BatchKind::Writes);
         fixture.cli.emit("message", &message(&fixture.session, "1"));
@@ -88,7 +88,10 @@ async fn a_message_whose_batch_is_repeated_is_stored_and_published_once() {
         assert_eq!(fixture.send(Value::Null).await["seq"], 3);
         let events = fixture.events().await.into_iter().filter(|(seq, _)| *seq > 0);
         assert_eq!(events.collect::<Vec<_>>(), [(2, local_id), (3, Value::Null)]);
-        assert_eq!(fixture.world.db.number("SELECT count(DISTINCT body) FROM events"), count_rows(&fixture.world));
+        assert_eq!(
+            fixture.world.db.number("SELECT count(DISTINCT body) FROM events"),
+            count_event_rows(&fixture.world)
+        );
     }
 }
 
@@ -161,7 +164,7 @@ async fn a_client_resumes_from_before_several_wakes_with_one_message_each() {
 
 #[tokio::test(start_paused = true)]
 async fn events_that_an_interrupted_object_committed_are_published_before_the_event_of_the_message() {
-    let mut fixture = Fixture::interrupted().await;
+    let mut fixture = Fixture::interrupted_while_writing().await;
     assert_eq!(fixture.send("2").await["seq"], 3);
     assert_eq!(fixture.events().await, [(2, json!("1")), (3, json!("2"))]);
 }
@@ -217,11 +220,11 @@ async fn the_event_log_is_trimmed_even_if_the_object_hibernates_after_each_messa
         fixture.world.hibernate_and_wake().await;
         fixture.send(local_id).await;
     }
-    assert_eq!(count_rows(&fixture.world), 3, "the rows before the one with many events are deleted");
+    assert_eq!(count_event_rows(&fixture.world), 3, "the rows before the one with many events are deleted");
     fixture.world.db.execute(&set_events);
     fixture.world.hibernate_and_wake().await;
     fixture.send("4").await;
-    assert_eq!(count_rows(&fixture.world), 2);
+    assert_eq!(count_event_rows(&fixture.world), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -239,7 +242,7 @@ async fn requests_that_wait_for_a_stalled_database_fail_together_with_the_first_
     let posts = [&fixture.session, &other].map(|session| {
         fixture.world.start("POST", &format!("/api/sessions/{session}/messages"), r#"{"text":"hello"}"#)
     });
-    for _ in 0..=DB_RETRY_MS / 10_000 {
+    for _ in 0..=DB_RETRY_PERIOD_MS / 10_000 {
         fixture.world.advance_in_steps(10_000).await;
         let alive = json!({"sid": fixture.session, "time": fixture.world.now()});
         fixture.cli.emit("session-alive", &alive);

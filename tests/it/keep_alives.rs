@@ -66,7 +66,7 @@ async fn a_keep_alive_takes_effect_on_arrival_even_if_earlier_frames_of_its_sock
     world.db.hold_results(BatchKind::Reads);
     cli.emit("message", &json!({"sid": busy, "message": "waits for the database"}));
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1);
+    assert_eq!(world.db.held_result_count(), 1);
     world.db.stop_holding();
     for _ in 0..6 {
         world.advance(20_000).await;
@@ -99,7 +99,7 @@ async fn a_keep_alive_that_arrives_while_an_expiry_is_being_written_prevents_the
             cli.emit("message", &json!({"sid": busy, "message": {}}));
         }
         world.advance(31_000).await;
-        assert!(world.db.held_count() > 0, "the session is being read or written");
+        assert!(world.db.held_result_count() > 0, "the session is being read or written");
         cli.emit("session-alive", &json!({"sid": session}));
         run_until_idle().await;
         world.db.release_results();

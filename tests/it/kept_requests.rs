@@ -123,7 +123,7 @@ async fn a_cancellation_after_a_day_is_retried_until_the_database_is_reachable()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_expires_again_while_its_day_ends_keeps_its_requests_for_another_day() {
+async fn a_session_that_expires_again_while_its_requests_are_being_canceled_keeps_them_for_another_day() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let state = json!({"requests": {"r1": {"tool": "x".repeat(1_500_000)}}});
     assert_eq!(cli.update_agent_state(&session, 2, &state).await["result"], "success");
@@ -133,7 +133,7 @@ async fn a_session_that_expires_again_while_its_day_ends_keeps_its_requests_for_
     world.hibernate_and_wake().await;
     world.db.hold_results(BatchKind::Reads);
     world.advance(27_000).await;
-    assert_eq!(world.db.held_count(), 1, "the requests are being read");
+    assert_eq!(world.db.held_result_count(), 1, "the requests are being read");
     world.advance(4_000).await;
     world.db.release_results();
     run_until_idle().await;

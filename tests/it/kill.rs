@@ -61,7 +61,7 @@ async fn a_cli_that_registers_the_method_while_its_session_is_being_archived_is_
     world.db.hold_results(BatchKind::Reads);
     let reply = post_action(&world, &session, "archive", &json!({}));
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "the archive reads the metadata");
+    assert_eq!(world.db.held_result_count(), 1, "the archive reads the metadata");
     assert!(!is_killed_at_registration(&mut cli).await);
     world.db.release_results();
     reply.reply().await.ok();

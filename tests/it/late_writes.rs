@@ -15,13 +15,13 @@ use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::store::fence::{BEGIN_EPOCH, Epoch, Fenced};
 use session_gateway_hub::store::{Database, DbError, JoinedRows, Row, Statement, secrets};
 
-fn timed_out() -> DbError {
+fn timeout_error() -> DbError {
     DbError::Unavailable("D1 did not answer in time".into())
 }
 
 /// Sends a message whose batch times out, but is still in flight. Returns the batch.
 async fn message_in_flight(world: &World, cli: &mut Cli, session: &str, text: &str) -> Vec<Statement> {
-    world.db.fail(BatchKind::Writes, timed_out());
+    world.db.fail(BatchKind::Writes, timeout_error());
     assert_eq!(cli.emit_with_ack("message", &message(session, text)).await["code"], "unavailable");
     world.db.write_batches().pop().unwrap()
 }
@@ -35,7 +35,7 @@ async fn a_late_batch_does_not_overwrite_newer_changes() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let path = format!("/api/sessions/{session}");
-    world.db.fail(BatchKind::Writes, timed_out());
+    world.db.fail(BatchKind::Writes, timeout_error());
     world.request("PATCH", &path, r#"{"name":"early"}"#).await.assert_error(503, "hub_unavailable");
     let late_batch = world.db.write_batches().pop().unwrap();
     world.request("PATCH", &path, r#"{"name":"newer"}"#).await.ok();
@@ -197,7 +197,7 @@ async fn a_late_batch_is_rejected_even_if_the_hub_hibernates_before_it_has_store
     let session = world.create_session("/code").await;
     let _cli = world.live_cli(&session).await;
     world.db.fail_all(BatchKind::Reads, retryable_error());
-    world.db.fail(BatchKind::Writes, timed_out());
+    world.db.fail(BatchKind::Writes, timeout_error());
     let path = format!("/api/sessions/{session}");
     world.request("PATCH", &path, r#"{"name":"late"}"#).await.assert_error(503, "hub_unavailable");
     let late_batch = world.db.write_batches().pop().unwrap();
@@ -239,7 +239,7 @@ async fn only_a_hub_without_sockets_begins_an_epoch_with_its_first_read() {
 /// A database that executes a batch only when the test permits it.
 struct Gate {
     db: Sqlite,
-    /// Permit the waiting batches.
+    /// Each sender permits a waiting batch.
     waiting: Mutex<Vec<oneshot::Sender<()>>>,
 }
 
@@ -263,7 +263,7 @@ async fn a_batch_rejected_for_a_later_epoch_may_be_repeated() {
     let gate = Arc::new(Gate { db: Sqlite::with_schema(), waiting: Mutex::default() });
     let fenced = {
         let epoch = Epoch::at_start(Some("1"), true, 0);
-        Fenced::new(Arc::clone(&gate) as _, Namespace::default(), epoch, Box::new(|_| {}))
+        Fenced::new(Arc::clone(&gate) as _, Namespace::default().to_string(), epoch, Box::new(|_| {}))
     };
     let execute = |index: usize| gate.waiting.lock().unwrap().remove(index).send(()).unwrap();
     let writes = |name: &str| vec![Statement::new(secrets::INSERT, [name.into(), "".into()])];

@@ -14,42 +14,49 @@ use std::sync::LazyLock;
 /// Each module with the modules that it uses, from bottom to top: a module may use only modules in the rows above its own.
 /// To allow a use, add it to the row. Remove a use that no longer exists.
 const LAYERS: &str = "
+    metrics               ->
     limits                ->
     memory_budget                -> limits
     model                 -> limits
+    log                   -> model
     wire                  -> limits model
     auth                  -> limits model
     push                  -> limits
-    store                 -> limits memory_budget model
-    hub::base::ports      -> model
+    store                 -> limits memory_budget model log
+    hub::base::ports      -> model log
     hub::base::peers      -> limits model wire hub::base::ports
     hub::base::error      -> limits model wire store hub::base::ports hub::base::peers
     hub::base::events     -> limits model store hub::base::peers
-    hub::base::push       -> limits model push store hub::base::ports
+    hub::base::push       -> limits model auth push store hub::base::ports
     hub::base::state      -> limits memory_budget model push store hub::base::ports hub::base::peers hub::base::error hub::base::events hub::base::push
-    hub::base             -> limits model wire auth hub::base::ports hub::base::push hub::base::state
+    hub::base             -> limits model wire auth hub::base::ports hub::base::push hub::base::state log metrics
     hub                   -> model store hub::base::ports hub::base::state hub::base
-    hub::turn             -> limits model wire push store hub::base::ports hub::base::peers hub::base::error hub::base::events hub::base::push hub::base::state hub
-    hub::write            -> limits memory_budget model store hub::base::ports hub::base::error hub::base::state hub hub::turn
-    hub::calls            -> model hub::base::ports hub::base::peers hub::base::error hub hub::turn
+    hub::turn             -> limits model wire push store hub::base::ports hub::base::peers hub::base::error hub::base::events hub::base::push hub::base::state hub log metrics
+    hub::write            -> limits memory_budget model store hub::base::ports hub::base::error hub::base::state hub hub::turn log metrics
+    hub::calls            -> model hub::base::ports hub::base::peers hub::base::error hub hub::turn metrics
     hub::machines         -> limits model wire store hub::base::ports hub::base::peers hub::base::error hub::base::state hub::base hub hub::turn hub::write
-    hub::sessions         -> limits memory_budget model wire store hub::base::ports hub::base::peers hub::base::error hub::base::state hub::base hub hub::turn hub::write hub::machines
+    hub::sessions         -> limits memory_budget model wire store hub::base::ports hub::base::peers hub::base::error hub::base::state hub::base hub hub::turn hub::write hub::machines log
     hub::workspace        -> limits model wire hub::base::ports hub::base::peers hub::base::error hub hub::turn
-    hub::push             -> limits model push store hub::base::ports hub::base::error hub::base::push hub hub::turn
+    hub::push             -> limits model auth push store hub::base::ports hub::base::error hub::base::push hub hub::turn hub::write hub::sessions log metrics
+    hub::status           -> log metrics store hub::base::error hub::base hub hub::turn
+    hub::namespace        -> model store hub::base::ports hub::base::error hub
     hub::events           -> limits model hub::base::ports hub::base::peers hub::base::error hub::base::state hub hub::turn
     hub::devices          -> model auth store hub::base::ports hub::base::peers hub::base::error hub hub::turn
-    hub::inbound          -> limits model wire auth hub::base::ports hub::base::peers hub::base::error hub::base::state hub::base hub hub::turn hub::sessions
-    hub::entry            -> limits memory_budget model store hub::base::ports hub::base::peers hub::base::error hub::base::events hub::base::push hub::base::state hub hub::write
-    http                  -> limits memory_budget model wire auth push store hub::base::ports hub::base::peers hub::base::error hub::base::state hub hub::write hub::machines hub::sessions hub::workspace
-    platform              -> limits memory_budget model wire auth push store hub::base::ports hub::base::peers hub::base::error hub::base::push hub::base hub hub::inbound http
+    hub::inbound          -> limits model wire auth hub::base::ports hub::base::peers hub::base::error hub::base::state hub::base hub hub::turn hub::sessions log
+    hub::entry            -> limits memory_budget model store hub::base::ports hub::base::peers hub::base::error hub::base::events hub::base::push hub::base::state hub hub::write log metrics hub::base
+    http                  -> limits memory_budget model wire auth push store hub::base::ports hub::base::peers hub::base::error hub::base::state hub hub::write hub::machines hub::sessions hub::workspace hub::namespace
+    platform              -> limits memory_budget model wire auth push store hub::base::ports hub::base::peers hub::base::error hub::base::push hub::base hub hub::inbound http log
+    platform::worker      -> platform http
 ";
 
 /// Modules that consist of some files of a folder: name of the module, folder, files. The other files of the folder belong to
 /// the module of the folder.
 const FILE_GROUPS: &[(&str, &str, &str)] = &[
-    ("hub::base::ports", "hub/base", "ports storage_keys"),
+    ("hub::base::ports", "hub/base", "closed ports storage_keys"),
     ("hub::base::error", "hub/base", "error"),
     ("hub::calls", "hub", "calls"),
+    ("hub::namespace", "hub", "databases namespace relocation"),
+    ("hub::status", "hub", "status"),
     ("hub::entry", "hub", "alarm wake"),
 ];
 
@@ -196,7 +203,7 @@ fn cycles(uses: &Uses) -> Vec<String> {
     cycles
 }
 
-/// Searches depth first. `path` leads to `file`, and files in `done` have been searched.
+/// Searches for cycles, depth first. The imports of the files in `path` lead to `file`. The files in `done` have been searched.
 fn search_cycles<'u>(
     uses: &'u Uses,
     file: &'u String,

@@ -130,10 +130,10 @@ async fn a_deleted_session_disappears_at_once_and_alarms_delete_its_messages_in_
     world.advance(1_000).await;
     assert_eq!((count(), world.rt.alarm()), (0, None));
     assert_eq!(world.db.number("SELECT count(*) FROM sessions"), 1);
-    let reads = world.db.read_count() + world.db.write_count();
+    let batches = world.db.read_count() + world.db.write_count();
     world.hibernate_and_wake().await;
     world.advance(60_000).await;
-    assert_eq!(world.db.read_count() + world.db.write_count(), reads, "nothing is left to do");
+    assert_eq!(world.db.read_count() + world.db.write_count(), batches, "nothing is left to do");
 }
 
 #[tokio::test(start_paused = true)]
@@ -332,7 +332,7 @@ async fn a_keep_alive_during_an_archive_does_not_keep_the_session_active() {
     world.db.hold_all_results();
     let reply = post_action(&world, &session, "archive", &json!({}));
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "the archive reads the metadata");
+    assert_eq!(world.db.held_result_count(), 1, "the archive reads the metadata");
     cli.emit("session-alive", &json!({"sid": session, "time": 0}));
     run_until_idle().await;
     world.db.release_results();
@@ -427,7 +427,7 @@ async fn a_session_is_archived_in_time_even_if_its_cli_answers_no_call_and_its_f
     world.db.hold_results(BatchKind::Reads);
     cli.emit("message", &json!({"sid": other, "message": "waits for its session"}));
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1);
+    assert_eq!(world.db.held_result_count(), 1);
     world.advance(KILL_TIMEOUT_MS).await;
     run_until_idle().await;
     assert!(reply.is_ready(), "the archive does not wait for the frames");

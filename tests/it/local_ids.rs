@@ -10,7 +10,7 @@ use session_gateway_hub::store::Value as Column;
 use session_gateway_hub::store::messages::SELECT_BY_LOCAL_IDS;
 
 /// More messages than the hub keeps local ids in memory.
-const STORED: u64 = MAX_LOCAL_IDS as u64 + 100;
+const STORED_MESSAGES: u64 = MAX_LOCAL_IDS as u64 + 100;
 
 /// Inserts messages with the local ids `l1`, `l2`, and so on.
 fn insert_messages(db: &Sqlite, session: &str, count: u64) {
@@ -21,13 +21,13 @@ fn insert_messages(db: &Sqlite, session: &str, count: u64) {
     ));
 }
 
-/// Creates sessions with [`STORED`] messages each. The hub has the sessions and their newest local ids in memory. Returns the
+/// Creates sessions with [`STORED_MESSAGES`] messages each. The hub has the sessions and their newest local ids in memory. Returns the
 /// ids and the CLIs of the sessions.
 async fn long_sessions<const N: usize>(world: &World) -> [(String, Cli); N] {
     let mut ids = Vec::new();
     for n in 0..N {
         let session = world.create_session(&format!("/code/{n}")).await;
-        insert_messages(&world.db, &session, STORED);
+        insert_messages(&world.db, &session, STORED_MESSAGES);
         ids.push(session);
     }
     world.hibernate_and_wake().await;
@@ -35,8 +35,8 @@ async fn long_sessions<const N: usize>(world: &World) -> [(String, Cli); N] {
     for session in ids {
         let mut cli = world.cli(&session).await;
         // The first message makes the hub read the session, the second makes it read the newest local ids.
-        let newest = vec![format!("l{STORED}"); 2];
-        assert_eq!(send_all(&mut cli, &session, &newest).await, [json!(STORED), json!(STORED)]);
+        let newest = vec![format!("l{STORED_MESSAGES}"); 2];
+        assert_eq!(send_all(&mut cli, &session, &newest).await, [json!(STORED_MESSAGES), json!(STORED_MESSAGES)]);
         sessions.push((session, cli));
     }
     sessions.try_into().ok().unwrap()
@@ -61,7 +61,7 @@ async fn send_all(cli: &mut Cli, session: &str, local_ids: &[String]) -> Vec<Val
 fn added_local_ids(db: &Sqlite, session: &str) -> Vec<String> {
     let rows = db.select(&format!(
         "SELECT json_group_array(local_id) FROM (SELECT local_id FROM messages
-         WHERE session_id = '{session}' AND seq > {STORED} ORDER BY seq)"
+         WHERE session_id = '{session}' AND seq > {STORED_MESSAGES} ORDER BY seq)"
     ));
     let session_seq = db.number(&format!("SELECT max(seq) FROM messages WHERE session_id = '{session}'"));
     let count = db.number(&format!("SELECT count(*) FROM messages WHERE session_id = '{session}'"));
@@ -89,7 +89,7 @@ async fn the_local_ids_of_waiting_messages_are_looked_up_together() {
     let before = lookups(&world.db);
     let sent = numbered("new", 2 * MAX_LOCAL_ID_LOOKUPS);
     let seqs = send_all(&mut cli, &session, &sent).await;
-    assert_eq!(seqs, (1..=sent.len() as u64).map(|n| json!(STORED + n)).collect::<Vec<_>>());
+    assert_eq!(seqs, (1..=sent.len() as u64).map(|n| json!(STORED_MESSAGES + n)).collect::<Vec<_>>());
     assert_eq!(added_local_ids(&world.db, &session), sent);
     let lookups = lookups(&world.db) - before;
     assert!(lookups <= 4, "{lookups} lookups for {} messages", sent.len());
@@ -101,7 +101,7 @@ async fn repeated_local_ids_among_waiting_messages_are_stored_once() {
     let [(session, mut cli)] = long_sessions(&world).await;
     let sent = ["a", "l1", "b", "a", "l7", "b", "c", "l1"].map(str::to_owned);
     let seqs = send_all(&mut cli, &session, &sent).await;
-    let [a, b, c] = [1, 2, 3].map(|n| STORED + n);
+    let [a, b, c] = [1, 2, 3].map(|n| STORED_MESSAGES + n);
     assert_eq!(seqs, [a, 1, b, a, 7, b, c, 1].map(|seq| json!(seq)));
     assert_eq!(added_local_ids(&world.db, &session), ["a", "b", "c"]);
     world.hibernate_and_wake().await;
@@ -121,14 +121,14 @@ async fn the_messages_of_all_sockets_share_a_lookup_that_is_part_of_the_next_bat
         let sent = numbered("new", 20);
         acks.push(sent.iter().map(|id| cli.emit_for_ack("message", &message(session, id))).collect::<Vec<_>>());
         run_until_idle().await;
-        assert_eq!(world.db.held_count(), 1, "one lookup is in flight");
+        assert_eq!(world.db.held_result_count(), 1, "one lookup is in flight");
     }
     let quiet_ack = quiet_cli.emit_for_ack("message", &message(&quiet, "q"));
     run_until_idle().await;
     // The first batch is the lookup of the first socket. The second batch has its messages, the message of the quiet session,
     // and the other lookups.
     for _ in 0..2 {
-        assert_eq!(world.db.held_count(), 1);
+        assert_eq!(world.db.held_result_count(), 1);
         world.db.release_result(0);
         run_until_idle().await;
     }
@@ -137,7 +137,7 @@ async fn the_messages_of_all_sockets_share_a_lookup_that_is_part_of_the_next_bat
     world.db.release_results();
     for ((session, cli), acks) in senders.iter_mut().zip(acks) {
         for (n, ack) in (1..).zip(acks) {
-            assert_eq!(cli.wait_for_ack(ack).await["seq"], STORED + n);
+            assert_eq!(cli.wait_for_ack(ack).await["seq"], STORED_MESSAGES + n);
         }
         assert_eq!(added_local_ids(&world.db, session), numbered("new", 20));
     }
@@ -169,9 +169,9 @@ async fn a_local_id_that_is_too_long_does_not_affect_the_lookup_of_other_local_i
     // Together with the other local id, it would exceed the largest parameter of a statement.
     let too_long = json!({"sid": session, "localId": "x".repeat(MAX_SEARCHED_FRAME_BYTES - 300), "message": 1});
     let too_long = cli.emit_for_ack("message", &too_long);
-    assert_eq!(cli.wait_for_ack(longest).await["seq"], STORED + 1);
+    assert_eq!(cli.wait_for_ack(longest).await["seq"], STORED_MESSAGES + 1);
     assert_eq!(cli.wait_for_ack(too_long).await["code"], "bad-payload");
-    assert_eq!(cli.emit_with_ack("message", &message(&session, "next")).await["seq"], STORED + 2);
+    assert_eq!(cli.emit_with_ack("message", &message(&session, "next")).await["seq"], STORED_MESSAGES + 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,7 +181,10 @@ async fn if_the_database_rejects_a_lookup_its_messages_fail_and_can_be_sent_agai
     world.db.fail(BatchKind::Reads, permanent_error());
     let failed = cli.emit_with_ack("message", &message(&session, "a")).await;
     assert_eq!(failed["code"], "unavailable", "{failed}");
-    assert_eq!(send_all(&mut cli, &session, &["a".to_owned(), "l3".to_owned()]).await, [json!(STORED + 1), json!(3)]);
+    assert_eq!(
+        send_all(&mut cli, &session, &["a".to_owned(), "l3".to_owned()]).await,
+        [json!(STORED_MESSAGES + 1), json!(3)]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,7 +196,7 @@ async fn a_message_that_is_sent_again_before_its_commit_is_stored_once_even_if_i
     let sent = numbered("new", 2 * MAX_LOCAL_IDS + 10);
     let acks: Vec<u64> = sent.iter().map(|id| cli.emit_for_ack("message", &message(&session, id))).collect();
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "the first batch is in flight");
+    assert_eq!(world.db.held_result_count(), 1, "the first batch is in flight");
     let repeated_from = MAX_LOCAL_IDS - 100;
     let written = world.db.number("SELECT count(*) FROM messages");
     assert!(written < repeated_from as i64, "{written} messages are in the first batch");

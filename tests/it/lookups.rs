@@ -5,7 +5,7 @@ use crate::support::{World, run_until_idle};
 use serde_json::json;
 use session_gateway_hub::limits::MAX_GROUPED_LOOKUPS;
 
-fn creation(tag: &str) -> String {
+fn session_body(tag: &str) -> String {
     json!({"tag": tag, "metadata": {"path": tag, "host": "box"}}).to_string()
 }
 
@@ -15,7 +15,7 @@ async fn the_tags_of_concurrent_requests_to_create_sessions_are_looked_up_togeth
     let world = World::new();
     world.create_session("/code").await;
     let before = world.db.read_count();
-    let create = |creator| world.start("POST", "/cli/sessions", creation(&format!("/code/{creator}")));
+    let create = |creator| world.start("POST", "/cli/sessions", session_body(&format!("/code/{creator}")));
     let replies: Vec<_> = (0..REQUESTS).map(create).collect();
     for reply in replies {
         reply.reply().await.ok();
@@ -46,7 +46,7 @@ async fn a_lookup_survives_the_request_that_began_its_batch() {
     let existing = world.create_session("/code").await;
     world.hibernate_and_wake().await;
     world.db.hold_results(BatchKind::Reads);
-    let create = || world.start("POST", "/cli/sessions", creation("/code"));
+    let create = || world.start("POST", "/cli/sessions", session_body("/code"));
     let (first, second) = (create(), create());
     run_until_idle().await;
     first.abort();

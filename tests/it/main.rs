@@ -15,6 +15,7 @@ mod abort;
 mod admission;
 mod alarm;
 mod answers;
+mod attention;
 mod authentication;
 mod backpressure;
 mod bad_input {
@@ -30,17 +31,21 @@ mod cli_sockets;
 mod committed_reads;
 mod completed_requests;
 mod concurrency;
+mod databases;
 mod delivery;
 mod devices;
 mod distance;
 mod edge;
 mod events;
 mod excerpts;
+mod fairness;
 mod faults;
 mod first_message;
 mod fuzz;
 mod grace;
+mod held_messages;
 mod hibernation;
+mod inbox;
 mod jurisdiction;
 mod keep_alives;
 mod kept_requests;
@@ -63,15 +68,21 @@ mod merge {
     mod histories;
 }
 mod modes;
+mod namespaces;
 mod overload;
 mod pages;
 mod permissions;
 mod push {
+    mod answers;
+    mod choices;
     mod notifications;
     mod presence;
+    mod rotation;
     mod rounds;
     mod subscriptions;
 }
+mod queue;
+mod quotas;
 mod races;
 mod replay {
     mod bounds;
@@ -80,8 +91,10 @@ mod replay {
     mod reconnect;
 }
 mod resume;
+mod retention;
 mod routes;
 mod rpc;
+mod runner_calls;
 mod served;
 mod session_list {
     mod fields;
@@ -93,6 +106,7 @@ mod shared_memory;
 mod simulation;
 mod sizes;
 mod stalls;
+mod status;
 mod store {
     mod events;
     mod messages;

@@ -9,7 +9,7 @@ use crate::support::{World, run_until_idle};
 use serde_json::json;
 use session_gateway_hub::store::write_queue::WriteQueue;
 
-/// By how many steps of SQLite's virtual machine the longest statement of an action may be longer in a larger namespace.
+/// How many more steps of SQLite's virtual machine the longest statement of an action may take in a larger namespace.
 const MAX_ADDED_STEPS: i32 = 200;
 
 /// A namespace with one active session, and other idle sessions and machines. `cli` serves the session and runs a machine.

@@ -22,6 +22,7 @@ async fn fill_cache(world: &World) {
               SELECT 'large-{n}', 'team', '/large/{n}', 0, 0, 0, 0, 0, 0, 0,
                 '{{"path":"/","host":"h","padding":"' || printf('%.{LARGE_BYTES}c', 'x') || '"}}', 1, 1"#
         ));
+        // The request loads the session.
         is_cached(world, &format!("large-{n}")).await;
     }
 }
@@ -109,7 +110,7 @@ async fn a_session_that_is_created_and_evicted_while_its_tag_is_looked_up_is_fou
     world.db.hold_results(BatchKind::Reads);
     let late = world.start("POST", "/cli/sessions", body.clone());
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "the tag is not found");
+    assert_eq!(world.db.held_result_count(), 1, "the tag is not found");
     world.db.stop_holding();
     let first = world.post("/cli/sessions", &serde_json::from_str(&body).unwrap()).await.ok()["session"].clone();
     let first = first["id"].as_str().unwrap();
@@ -258,7 +259,7 @@ async fn a_stale_read_is_repeated() {
     let created = world.start("POST", "/cli/sessions", r#"{"tag":"/code","metadata":{"path":"/code","host":"box"}}"#);
     let listed = world.start("GET", "/api/sessions", "");
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 3, "all three requests have read the earlier version");
+    assert_eq!(world.db.held_result_count(), 3, "all three requests have read the earlier version");
     world.db.stop_holding();
     let mut cli = world.bare_cli().await;
     assert_eq!(cli.send_message(&session, "during the reads").await["seq"], 1);
@@ -270,8 +271,8 @@ async fn a_stale_read_is_repeated() {
     assert_eq!(reply.reply().await.ok()["session"]["seq"], 1);
     assert_eq!(created.reply().await.ok()["session"]["seq"], 1);
     let listed = listed.reply().await.ok();
-    let line = listed["sessions"].as_array().unwrap().iter().find(|line| line["id"] == session.as_str());
-    assert_eq!(line.unwrap()["metadata"]["name"], "new");
+    let summary = listed["sessions"].as_array().unwrap().iter().find(|summary| summary["id"] == session.as_str());
+    assert_eq!(summary.unwrap()["metadata"]["name"], "new");
     assert_eq!(cli.send_message(&session, "after").await["seq"], 2);
 }
 
@@ -320,9 +321,9 @@ async fn the_list_is_the_same_from_the_cache_and_from_the_database_without_loadi
         assert_eq!(from_database.text, from_memory.text);
         assert_eq!(world.db.read_count() - reads, 1);
     }
-    let line = &world.get("/api/sessions").await.ok()["sessions"][0];
-    assert_eq!(line["todoProgress"], json!({"completed": 1, "total": 2}));
-    assert_eq!((&line["pendingRequestsCount"], &line["active"]), (&json!(2), &json!(true)));
+    let summary = &world.get("/api/sessions").await.ok()["sessions"][0];
+    assert_eq!(summary["todoProgress"], json!({"completed": 1, "total": 2}));
+    assert_eq!((&summary["pendingRequestsCount"], &summary["active"]), (&json!(2), &json!(true)));
     let read = world.db.read_batches().split_off(reads);
     assert!(!read.iter().flatten().any(|read| read.sql.contains("agent_state_version")), "no session was loaded");
     assert!(!is_cached(&world, &archived).await);

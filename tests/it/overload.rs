@@ -22,7 +22,7 @@ async fn acknowledgements(cli: &mut Cli) -> Vec<(u64, Value)> {
 }
 
 /// The number of updates of half a megabyte that a test sends: their total size exceeds the limit.
-const UPDATES: usize = 120;
+const UPDATE_COUNT: usize = 120;
 
 fn metadata(size: usize) -> Value {
     json!({"path": "/code", "host": "box", "padding": "x".repeat(size)})
@@ -63,13 +63,13 @@ async fn every_update_of_a_cli_is_rejected_above_the_limit_of_queued_bytes() {
         world.db.hold_results(BatchKind::Writes);
         cli.emit("message", &json!({"sid": session, "message": "in flight while the database hangs"}));
         run_until_idle().await;
-        for _ in 0..UPDATES {
+        for _ in 0..UPDATE_COUNT {
             // Each update expects the version that results from the previous update, except updates with a mismatch.
             version += u64::from(version != 999);
             cli.emit_raw(name, &update.replace("\"VERSION\"", &version.to_string()));
         }
         let rejected = acknowledgements(&mut cli).await;
-        assert!((10..UPDATES).contains(&rejected.len()), "{name} {update_index}: {} rejected", rejected.len());
+        assert!((10..UPDATE_COUNT).contains(&rejected.len()), "{name} {update_index}: {} rejected", rejected.len());
         for (_, ack) in &rejected {
             assert_eq!(ack["code"], "overloaded", "{name}: {ack}");
             let error_text = ack.get("reason").or(ack.get("error"));
@@ -78,7 +78,7 @@ async fn every_update_of_a_cli_is_rejected_above_the_limit_of_queued_bytes() {
         world.db.release_results();
         let is_ack = |frame: &Frame| matches!(frame, Frame::Text(text) if text.starts_with("43/cli,"));
         let accepted = cli.socket.drain().await.iter().filter(|frame| is_ack(frame)).count();
-        assert_eq!(accepted + rejected.len(), UPDATES, "{name}: every update is acknowledged");
+        assert_eq!(accepted + rejected.len(), UPDATE_COUNT, "{name}: every update is acknowledged");
         assert!(cli.socket.is_open());
         assert_eq!(cli.send_message(&session, "after").await["ok"], true, "messages are accepted again");
     }
@@ -95,7 +95,7 @@ async fn the_limit_of_queued_bytes_includes_writes_in_flight() {
         // Each message is a batch of its own.
         run_until_idle().await;
     }
-    assert_eq!(world.db.held_count(), 1);
+    assert_eq!(world.db.held_result_count(), 1);
     let rejected = cli.emit_with_ack("message", &json!({"sid": session, "message": "one more"})).await;
     assert_eq!(rejected["code"], "overloaded", "{rejected}");
     world.db.release_results();
@@ -290,7 +290,7 @@ async fn above_the_limit_of_queued_frames_of_all_sockets_the_socket_with_the_lar
     assert_eq!(clis[1].socket.wait_for_close().await, 1008);
     let open_sockets = |clis: &[Cli]| clis.iter().map(|cli| cli.socket.is_open()).collect::<Vec<_>>();
     assert_eq!(open_sockets(&clis), [true, false, true, true]);
-    // Other sockets can use the bytes of the closed socket.
+    // The queued bytes of the closed socket are free for other sockets.
     (0..max_frames / 2 - 2).for_each(|_| clis[2].socket.send(large_noop_frame()));
     run_until_idle().await;
     assert_eq!(open_sockets(&clis), [true, false, true, true]);

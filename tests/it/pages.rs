@@ -127,7 +127,7 @@ async fn a_large_page_is_reserved_before_its_content_is_read() {
     let read = start_read(&edge, &session, "limit=10");
     let mut held_bytes = Vec::new();
     run_until_idle().await;
-    while world.db.held_count() > 0 {
+    while world.db.held_result_count() > 0 {
         held_bytes.push(world.held_bytes() - before);
         world.db.release_result(0);
         run_until_idle().await;
@@ -221,7 +221,7 @@ async fn a_page_that_waits_for_other_pages_for_ten_seconds_is_answered_as_overlo
     let first: Vec<_> = (0..MAX_SMALL_READS_OF_NAMESPACE).map(|_| start_read(&edge, &session, "")).collect();
     let later = [0, 1].map(|_| start_read(&edge, &session, ""));
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), MAX_SMALL_READS_OF_NAMESPACE);
+    assert_eq!(world.db.held_result_count(), MAX_SMALL_READS_OF_NAMESPACE);
     tokio::time::sleep(Duration::from_millis(MEMORY_TIMEOUT_MS)).await;
     for read in later {
         let reply = read.reply().await;
@@ -279,10 +279,10 @@ async fn the_pages_of_a_namespace_do_not_wait_for_the_pages_of_another_namespace
     world.db.hold_results(BatchKind::Reads);
     let small: Vec<_> = (0..100).map(|_| start_read(&edge, &session, "limit=1&beforeSeq=1")).collect();
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), MAX_SMALL_READS_OF_NAMESPACE);
+    assert_eq!(world.db.held_result_count(), MAX_SMALL_READS_OF_NAMESPACE);
     let read = start_read_as("neighbour", &edge, &quiet, "limit=1");
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), MAX_SMALL_READS_OF_NAMESPACE + 1);
+    assert_eq!(world.db.held_result_count(), MAX_SMALL_READS_OF_NAMESPACE + 1);
     world.db.release_results();
     assert_eq!(read.reply().await.ok()["messages"].as_array().unwrap().len(), 1);
     for read in small {

@@ -46,7 +46,7 @@ async fn a_machine_is_registered_even_if_another_write_fails_during_the_registra
     world.db.hold_results(BatchKind::Reads);
     let registered = world.start("POST", "/cli/machines", r#"{"id":"m","metadata":{"host":"box"}}"#);
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "the hub reads whether another namespace owns the id");
+    assert_eq!(world.db.held_result_count(), 1, "the hub reads whether another namespace owns the id");
     fail_one_write(&world, &mut cli, &session).await;
     world.db.release_results();
     assert_eq!(registered.reply().await.ok()["machine"]["id"], "m");
@@ -83,12 +83,12 @@ async fn a_session_that_is_deleted_while_it_is_loaded_stays_deleted() {
     world.db.hold_results(BatchKind::Reads);
     let deleted = world.start("DELETE", &format!("/api/sessions/{session}"), "");
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "the deletion loads the session");
+    assert_eq!(world.db.held_result_count(), 1, "the deletion loads the session");
     world.db.stop_holding();
     world.db.hold_results(BatchKind::Writes);
     // The GET request waits for the first burst, which is written before the deletion.
     let (reply, bursts) = request_between_bursts(&world, &mut cli, &busy, &session).await;
-    assert_eq!(world.db.held_count(), 2);
+    assert_eq!(world.db.held_result_count(), 2);
     // Now the GET request continues, before the deletion is written.
     run_until_idle().await;
     world.db.release_results();
@@ -117,7 +117,7 @@ async fn a_request_that_is_canceled_while_the_completed_requests_are_loaded_is_a
     run_until_idle().await;
     world.db.hold_results(BatchKind::Writes);
     let (reply, bursts) = request_between_bursts(&world, &mut sender, &busy, &session).await;
-    assert_eq!(world.db.held_count(), 1);
+    assert_eq!(world.db.held_result_count(), 1);
     cli.emit("session-end", &json!({"sid": session, "time": world.now()}));
     run_until_idle().await;
     world.db.release_results();
@@ -141,7 +141,7 @@ async fn no_event_of_a_merged_session_follows_its_removal_and_the_other_session_
     world.db.hold_results(BatchKind::Writes);
     runner.respond(&call, &json!({"success": true, "sessionId": new}));
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "the merge is being written");
+    assert_eq!(world.db.held_result_count(), 1, "the merge is being written");
     let renames = [&old, &new].map(|id| world.start("PATCH", &format!("/api/sessions/{id}"), r#"{"name":"late"}"#));
     let state = cli.emit_for_ack("update-state", &json!({"sid": new, "expectedVersion": 1, "agentState": {"n": 1}}));
     run_until_idle().await;
@@ -177,7 +177,7 @@ async fn a_request_for_the_tag_of_a_session_that_is_being_merged_creates_a_new_s
     world.db.hold_results(BatchKind::Writes);
     runner.respond(&call, &json!({"success": true, "sessionId": new}));
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "the merge is being written");
+    assert_eq!(world.db.held_result_count(), 1, "the merge is being written");
     let body = json!({"tag": "/code", "metadata": {"path": "/code", "host": "h"}});
     let created = world.start("POST", "/cli/sessions", body.to_string());
     run_until_idle().await;

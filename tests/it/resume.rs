@@ -345,7 +345,7 @@ async fn a_resume_succeeds_even_if_a_failed_write_clears_the_cache_during_the_re
     world.db.hold_results(BatchKind::Reads);
     let reply = resume(&world, &session);
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "the read of the machines is held");
+    assert_eq!(world.db.held_result_count(), 1, "the read of the machines is held");
     world.db.stop_holding();
     world.db.fail(BatchKind::Writes, permanent_error());
     assert_eq!(cli.send_message(&other, "lost").await["ok"], false);

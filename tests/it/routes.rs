@@ -4,7 +4,7 @@ use crate::support::World;
 use crate::support::edge::EdgeRequest;
 use crate::support::live_session::live_session;
 use crate::support::route_fixture::RouteFixture;
-use crate::support::routes::ROUTES;
+use crate::support::routes::object_routes;
 use crate::support::runtime::START;
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ async fn sessions_and_machines_of_another_namespace_are_neither_listed_nor_chang
 
 #[tokio::test(start_paused = true)]
 async fn a_head_request_has_the_status_and_headers_of_get_and_no_body() {
-    for route in ROUTES.iter().filter(|route| route.method == "GET" && route.call.is_none()) {
+    for route in object_routes().filter(|route| route.method == "GET" && route.call.is_none()) {
         let fixture = RouteFixture::new(route).await;
         let send = |method: &str| {
             let request = EdgeRequest { method: method.to_owned(), ..fixture.valid_request() };
@@ -39,7 +39,7 @@ async fn a_head_request_has_the_status_and_headers_of_get_and_no_body() {
 
 #[tokio::test(start_paused = true)]
 async fn path_parameters_are_percent_decoded_on_every_route() {
-    for route in ROUTES.iter().filter(|route| route.path.contains('{')) {
+    for route in object_routes().filter(|route| route.path.contains('{')) {
         let mut fixture = RouteFixture::new(route).await;
         let mut request = fixture.valid_request();
         let encode = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
@@ -63,6 +63,7 @@ async fn a_session_response_has_all_fields() {
     let expected = json!({
         "id": session, "namespace": "team", "tag": "/code", "seq": 1,
         "createdAt": world.now(), "updatedAt": world.now(), "activeAt": world.now(), "thinkingAt": world.now(),
+        "lastMessageAt": world.now(),
         "active": true, "thinking": false,
         "metadata": {"path": "/code", "host": "box"}, "metadataVersion": 1,
         "agentState": null, "agentStateVersion": 1,
@@ -87,7 +88,7 @@ async fn sessions_are_sorted_by_activity_and_then_by_the_last_change() {
         list["sessions"].as_array().unwrap().iter().map(|session| session["id"].as_str().unwrap()).collect();
     assert_eq!(order, [&ids[1], &ids[0], &ids[2]]);
     let expected = json!({
-        "id": ids[0], "active": false, "thinking": false, "activeAt": START,
+        "id": ids[0], "active": false, "thinking": false, "thinkingAt": START, "activeAt": START,
         "updatedAt": world.now(), "createdAt": START,
         "metadata": {"path": "/a", "host": "box", "name": "renamed", "flavor": null},
         "todoProgress": null, "pendingRequestsCount": 0,

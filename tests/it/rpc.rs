@@ -352,7 +352,7 @@ async fn an_answer_is_read_on_arrival_even_if_earlier_frames_of_its_socket_wait_
     let waiting = cli.emit_for_ack("message", &json!({"sid": other, "message": "waits for its session"}));
     let queued = cli.emit_for_ack("message", &json!({"sid": session, "message": "is queued behind it"}));
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1);
+    assert_eq!(world.db.held_result_count(), 1);
     cli.respond(&call, &json!({"success": true, "stdout": ""}));
     run_until_idle().await;
     assert!(reply.is_ready(), "the answer is read before the queued frames");

@@ -9,7 +9,7 @@ use crate::support::sqlite::{BatchKind, retryable_error};
 use crate::support::web::Web;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::limits::{DB_RETRY_MS, MAX_BATCH_BYTES, MAX_QUEUED_BYTES};
+use session_gateway_hub::limits::{DB_RETRY_PERIOD_MS, MAX_BATCH_BYTES, MAX_QUEUED_BYTES};
 use session_gateway_hub::store::DbError;
 
 const STALL_MS: u64 = 90_000;
@@ -225,7 +225,7 @@ async fn after_two_minutes_waiting_requests_fail_and_a_message_that_is_sent_agai
         }
         fail_all(&fixture.world, "D1_ERROR: Network connection lost.");
         let ack = fixture.send_message("a");
-        fixture.advance_with_keep_alives(DB_RETRY_MS - 10_000).await;
+        fixture.advance_with_keep_alives(DB_RETRY_PERIOD_MS - 10_000).await;
         let path = format!("/api/sessions/{}", fixture.session);
         let renamed = fixture.world.start("PATCH", &path, r#"{"name":"new"}"#);
         fixture.advance_with_keep_alives(20_000).await;
@@ -412,7 +412,7 @@ async fn if_40_mb_are_queued_more_changes_are_overloaded_and_the_queued_changes_
         stored += i64::from(ack["ok"] == true);
     }
     assert_eq!(fixture.world.db.number("SELECT count(*) FROM messages"), stored);
-    // A message is queued as its row and as its event.
+    // A message is queued twice: as its row and as its event.
     assert!((10..=MAX_QUEUED_BYTES / 1_000_000).contains(&usize::try_from(stored).unwrap()), "{stored}");
     let largest = fixture.world.db.write_batches().iter().map(|b| crate::support::sqlite::parameter_bytes(b)).max();
     assert!(largest < Some(2 * MAX_BATCH_BYTES), "{largest:?}");

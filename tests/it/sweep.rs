@@ -28,14 +28,14 @@ async fn a_session_that_was_deleted_during_a_sweep_is_swept_even_after_a_restart
     world.request("DELETE", &format!("/api/sessions/{empty}"), "").await.ok();
     world.db.hold_results(BatchKind::Writes);
     world.fire_alarm_at(world.now() + 1).await;
-    assert_eq!(world.db.held_count(), 1, "the first sweep, which finds nothing else to delete");
+    assert_eq!(world.db.held_result_count(), 1, "the first sweep, which finds nothing else to delete");
 
     let deleted = world.start("DELETE", &format!("/api/sessions/{large}"), "");
     run_until_idle().await;
     world.db.release_result(1);
     deleted.reply().await.ok();
     world.fire_alarm_at(world.now() + 1).await;
-    assert_eq!(world.db.held_count(), 1, "sweeps do not overlap");
+    assert_eq!(world.db.held_result_count(), 1, "sweeps do not overlap");
     world.db.release_result(0);
     run_until_idle().await;
     assert!(world.rt.stored_entries().contains_key(SWEEP));

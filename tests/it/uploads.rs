@@ -317,7 +317,7 @@ async fn an_upload_in_one_frame_at_a_low_rate_ends_if_another_namespace_keeps_wa
         } else {
             advance(75).await;
             let error = other_upload.reply().await.assert_error(503, "overloaded");
-            assert!(error["error"].as_str().unwrap().contains("do not accept uploads in chunks"), "{error}");
+            assert!(error["error"].as_str().unwrap().contains("one large file at a time"), "{error}");
         }
     }
 }

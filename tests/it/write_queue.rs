@@ -30,7 +30,7 @@ async fn a_message_is_sent_to_no_client_before_its_batch_is_committed() {
     world.db.hold_results(BatchKind::Writes);
     let ack = cli.emit_for_ack("message", &message(&session, 1));
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "the batch is in flight");
+    assert_eq!(world.db.held_result_count(), 1, "the batch is in flight");
     let session_request = world.start("GET", &format!("/api/sessions/{session}"), "");
     let list_request = world.start("GET", "/api/sessions", "");
     cli.socket.assert_no_frames().await;
@@ -89,7 +89,7 @@ async fn a_keep_alive_waits_for_a_commit_only_if_the_keep_alive_changes_the_sess
         world.db.hold_results(BatchKind::Writes);
         let ack = cli.emit_for_ack(name, payload);
         cli.socket.assert_no_frames().await;
-        assert_eq!(world.db.held_count(), 1, "{name}");
+        assert_eq!(world.db.held_result_count(), 1, "{name}");
         assert_eq!(cli.emit_with_ack("ping", &json!(null)).await, json!({"ok": true}));
         world.db.release_results();
         assert_eq!(cli.wait_for_ack(ack).await, json!({"ok": true}), "{name}");
@@ -401,7 +401,7 @@ async fn a_cli_that_connects_during_a_commit_receives_the_message() {
     world.db.hold_results(BatchKind::Writes);
     let ack = cli.emit_for_ack("message", &message(&session, 1));
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "the batch is in flight");
+    assert_eq!(world.db.held_result_count(), 1, "the batch is in flight");
     let mut second = world.cli(&session).await;
     second.socket.assert_no_frames().await;
     world.db.release_results();
@@ -424,7 +424,7 @@ async fn a_repeated_local_id_is_recognized_even_if_another_message_arrives_durin
     let repeated =
         world.start("POST", &format!("/api/sessions/{session}/messages"), r#"{"text":"again","localId":"a"}"#);
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "the local ids are being read");
+    assert_eq!(world.db.held_result_count(), 1, "the local ids are being read");
     assert_eq!(cli.emit_with_ack("message", &message(&session, 2)).await["seq"], 2);
     let reads = world.db.read_count();
     world.db.release_results();

@@ -2,18 +2,28 @@
 
 import './styles/tokens.css';
 import './styles/base.css';
+import './ui/buttons.css';
+import './ui/fields.css';
 import './ui/ui.css';
+import './ui/menus.css';
+import './ui/dialogs.css';
+import './ui/toasts.css';
 import { render } from 'preact';
-import { refreshPushStatus, registerServiceWorker } from './state/push.ts';
+import { registerServiceWorker } from './state/service-worker.ts';
 import { signInAtLoad } from './state/sign-in.ts';
 import { namespace } from './state/store.ts';
 import { applyStoredTheme } from './state/theme.ts';
 import { warnBeforeUnload } from './state/unload.ts';
-import { App } from './views/app.tsx';
+import { App, preloadView } from './views/app.tsx';
 
 applyStoredTheme();
 warnBeforeUnload();
-await signInAtLoad();
-const root = document.getElementById('app');
-if (root) render(<App />, root);
-void registerServiceWorker().then(() => (namespace.value === null ? undefined : refreshPushStatus()));
+void start();
+
+async function start(): Promise<void> {
+  // The code of the view is fetched during the sign-in, so that the first rendering is complete and nothing moves afterwards.
+  await Promise.all([signInAtLoad(), preloadView(location.pathname)]);
+  const root = document.getElementById('app');
+  if (root) render(<App />, root);
+  if (namespace.value === null) void registerServiceWorker();
+}

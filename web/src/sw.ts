@@ -1,9 +1,12 @@
 /**
- * The service worker: shows push messages as notifications, opens the console when the user clicks a notification, and
- * caches the console's files so that the console opens offline.
+ * The service worker: shows push messages as notifications, answers a permission request from its notification, opens the
+ * console when the user clicks a notification, and caches the console's files so that the console opens offline.
  */
 
 /// <reference lib="webworker" />
+
+import { type AnswerFailure, describeAnswerFailure } from './content/answer-failure.ts';
+import { type NotificationDetails, notificationText } from './content/notification-text.ts';
 
 declare const self: ServiceWorkerGlobalScope;
 
@@ -70,31 +73,150 @@ async function respondWithAsset(request: Request): Promise<Response> {
   return response;
 }
 
+type PushData = NotificationDetails & {
+  /** Absent from an earlier version of the hub. */
+  namespace?: string;
+  requestId?: string;
+  /** Permits one answer to the request. */
+  answerToken?: string;
+  sentAt?: number;
+};
+
 interface PushPayload {
   title: string;
   body: string;
   tag?: string;
-  data?: { url?: string; sessionId?: string };
+  data?: PushData;
 }
+
+/** Adds the options that the types of the DOM lack. */
+type ExtendedOptions = NotificationOptions & {
+  actions?: { action: string; title: string }[];
+  renotify?: boolean;
+  timestamp?: number;
+};
+
+/** The data in a notification, for the handler of its click. */
+type NotificationData = PushData & {
+  /** When the notification replaced another one, in Unix milliseconds. */
+  replacedAt?: number;
+};
+
+const DECISIONS: Record<string, 'approved' | 'denied'> = { approve: 'approved', deny: 'denied' };
+const ACTIONS = [
+  { action: 'approve', title: 'Approve' },
+  { action: 'deny', title: 'Deny' },
+];
+const TOKEN_LIFETIME_MS = 10 * 60_000;
+/** A tap within this time after a replacement was meant for the replaced notification. */
+const MIN_VIEW_MS = 1000;
+/** Longer than the time that the hub waits for the agent. */
+const ANSWER_TIMEOUT_MS = 45_000;
 
 self.addEventListener('push', (event) => {
   // Every push must show a notification. Otherwise browsers revoke the permission.
-  const { title, body, tag, data } = (event.data?.json() ?? {
+  const payload = (event.data?.json() ?? {
     title: 'Session gateway',
     body: 'Open the console to see what changed.',
   }) as PushPayload;
-  event.waitUntil(self.registration.showNotification(title, { body, data, icon: '/icon-192.png', ...(tag === undefined ? {} : { tag }) }));
+  event.waitUntil(showPush(payload));
 });
+
+const DATABASE_TIMEOUT_MS = 1000;
+
+/** Returns the namespaces of the browser's accounts, as the page has stored them (`state/database.ts`). Empty if they are unknown. */
+function readAccountNames(): Promise<string[]> {
+  return new Promise((resolve) => {
+    // Some browsers never complete an operation of the database.
+    setTimeout(() => resolve([]), DATABASE_TIMEOUT_MS);
+    const request = indexedDB.open('console', 1);
+    // The database does not exist. A page creates it.
+    request.onupgradeneeded = () => request.transaction?.abort();
+    request.onerror = () => resolve([]);
+    request.onsuccess = () => {
+      const database = request.result;
+      const names = database.transaction('records').objectStore('records').get(['', 'accounts', 'names']);
+      names.onerror = () => resolve([]);
+      names.onsuccess = () => resolve((names.result as string[] | undefined) ?? []);
+      database.close();
+    };
+  });
+}
+
+/** Shows a notification. If the browser has several accounts, the notification names its account. */
+async function showPush(payload: PushPayload): Promise<void> {
+  const { data = {} } = payload;
+  const { title, body, isWhole } = notificationText(data, payload);
+  const namesAccount = data.namespace !== undefined && (await readAccountNames()).length > 1;
+  const tag = namesAccount && payload.tag !== undefined ? `${data.namespace} ${payload.tag}` : payload.tag;
+  const { requestId, answerToken, sentAt = Date.now() } = data;
+  const isTokenValid = Date.now() - sentAt < TOKEN_LIFETIME_MS;
+  const canAnswer = isWhole && answerToken !== undefined && isTokenValid && maxActions() >= ACTIONS.length;
+  const isReplaced = tag !== undefined && (await self.registration.getNotifications({ tag })).length > 0;
+  await showNotification(namesAccount ? `${title} · ${data.namespace}` : title, {
+    body,
+    data: { ...data, ...(isReplaced ? { replacedAt: Date.now() } : {}) } satisfies NotificationData,
+    timestamp: sentAt,
+    ...(tag === undefined ? {} : { tag }),
+    ...(tag !== undefined && requestId !== undefined ? { renotify: true, requireInteraction: true } : {}),
+    ...(canAnswer ? { actions: ACTIONS } : {}),
+  });
+}
+
+const maxActions = (): number => (Notification as { maxActions?: number }).maxActions ?? 0;
+
+const showNotification = (title: string, options: ExtendedOptions) =>
+  self.registration.showNotification(title, { icon: '/icon-192.png', ...options });
 
 self.addEventListener('notificationclick', (event) => {
-  event.notification.close();
-  const { url = '/' } = (event.notification.data ?? {}) as { url?: string };
-  event.waitUntil(openUrl(new URL(url, self.location.origin).href));
+  const { notification, action } = event;
+  notification.close();
+  const { answerToken, replacedAt } = (notification.data ?? {}) as NotificationData;
+  const decision = DECISIONS[action];
+  if (decision === undefined || answerToken === undefined) event.waitUntil(openTarget((notification.data ?? {}) as NotificationData));
+  else if (replacedAt !== undefined && Date.now() - replacedAt < MIN_VIEW_MS) event.waitUntil(showAgain(notification));
+  else event.waitUntil(answerRequest(notification, answerToken, decision));
 });
 
-/** Opens a URL in an open window of the console, or in a new one. */
-async function openUrl(url: string): Promise<void> {
-  const [client] = await self.clients.matchAll({ type: 'window', includeUncontrolled: true });
+function showAgain({ title, body, tag, data }: Notification): Promise<void> {
+  const { replacedAt: _, ...dataToKeep } = data as NotificationData;
+  return showNotification(title, { body, tag, data: dataToKeep, requireInteraction: true, actions: ACTIONS });
+}
+
+/** Answers the request of a notification. Shows a failure as another notification. */
+async function answerRequest(notification: Notification, token: string, decision: 'approved' | 'denied'): Promise<void> {
+  const { url, namespace } = notification.data as NotificationData;
+  const failure = await postAnswer(token, decision);
+  if (failure)
+    await showNotification(failure.title, {
+      body: failure.text,
+      tag: notification.tag,
+      data: { url: failure.isRefused ? '/inbox' : url, namespace },
+    });
+}
+
+async function postAnswer(token: string, decision: string): Promise<AnswerFailure | null> {
+  try {
+    const response = await fetch('/api/answers', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ token, decision }),
+      signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS),
+    });
+    return response.ok ? null : describeAnswerFailure(response.status, await response.json().catch(() => null));
+  } catch {
+    return describeAnswerFailure(0, null);
+  }
+}
+
+/** Opens the page of a notification: in an open window of its account, or else in another open window of the console, or in a new one. */
+async function openTarget({ url: path = '/', namespace }: PushData): Promise<void> {
+  const target = new URL(path, self.location.origin);
+  if (namespace !== undefined) target.searchParams.set('account', namespace);
+  const url = target.href;
+  const clients = await self.clients.matchAll({ type: 'window', includeUncontrolled: true });
+  const accounts = clients.length > 1 && namespace !== undefined ? await Promise.all(clients.map(askForAccount)) : [];
+  const client = clients[accounts.indexOf(namespace)] ?? clients[0];
   if (!client) {
     await self.clients.openWindow(url);
     return;
@@ -103,4 +225,15 @@ async function openUrl(url: string): Promise<void> {
   await client.focus();
 }
 
-export {};
+/** How long a window may take to name its account. Short, because the browser lets a worker focus a window only shortly after a click. */
+const ACCOUNT_TIMEOUT_MS = 300;
+
+/** Returns the namespace of a window's account. Undefined if the window does not answer: the browser may have frozen it. */
+function askForAccount(client: WindowClient): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = ({ data }: MessageEvent<string | null>) => resolve(data ?? undefined);
+    setTimeout(resolve, ACCOUNT_TIMEOUT_MS);
+    client.postMessage({ type: 'account' }, [port2]);
+  });
+}

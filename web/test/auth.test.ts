@@ -2,51 +2,74 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Auth, type AuthEnvironment, isValidNamespace, namespaceOf, tokenFromFragment } from '../src/api/auth.ts';
+import { isValidNamespace, namespaceOf, tokenFromFragment } from '../src/api/access-token.ts';
+import { Accounts } from '../src/api/accounts.ts';
+import { Auth, type AuthEnvironment } from '../src/api/auth.ts';
+import { FakeStorage } from './support/storage.ts';
 
-/** A fake browser, and a hub that accepts one access token. */
+/** A fake browser, and a hub with the namespaces `team` and `home`, whose valid tokens are in `hub.tokens`. */
 function setup() {
-  const stored = new Map<string, string>();
-  const storage = (prefix: string) => ({
-    getItem: (key: string) => stored.get(prefix + key) ?? null,
-    setItem: (key: string, value: string) => void stored.set(prefix + key, value),
-    removeItem: (key: string) => void stored.delete(prefix + key),
-  });
-  const hub = { token: 'secret:team', code: 'ABCD-EFGH', requests: 0, isUnreachable: false };
+  const storage = new FakeStorage();
+  const hub = { tokens: { 'secret:team': 'team', 'secret:home': 'home' } as Record<string, string>, requests: 0, isUnreachable: false };
+  const revokedTokens = new Set<string>();
+  /** The paths of the devices that the browser has revoked. */
+  const deletedDevicePaths: string[] = [];
+  let issuedDevices = 0;
   const clock = { now: 1_000_000 };
-  const signOuts: (string | null)[] = [];
-  const jwt = () => `x.${btoa(JSON.stringify({ iat: 500, exp: 500 + 900, n: hub.requests })).replaceAll('=', '')}.y`;
+  const signOuts: [string, string | null][] = [];
+  const createJwt = () => `x.${btoa(JSON.stringify({ iat: 500, exp: 500 + 900, n: hub.requests })).replaceAll('=', '')}.y`;
   const respond = (status: number, body: object) => new Response(JSON.stringify(body), { status });
-  const environment: AuthEnvironment = {
-    storage: storage('browser '),
-    tabStorage: {
-      ...storage('tab '),
-      clear: () => [...stored.keys()].filter((key) => key.startsWith('tab ')).forEach((key) => stored.delete(key)),
-    },
-    fetch: async (url, init) => {
-      if (hub.isUnreachable) throw new TypeError('failed to fetch');
-      hub.requests += 1;
-      const { accessToken, code, name } = JSON.parse(String(init?.body)) as Record<string, string>;
-      if (url === '/api/devices') {
-        if (code !== hub.code) return respond(404, { error: 'The code is unknown.', code: 'unknown_code' });
-        hub.token = 'sgd_1';
-        return respond(200, { device: { id: 'd', name }, token: 'sgd_1', namespace: 'team' });
-      }
-      if (hub.token === 'revoked') return respond(401, { error: 'The device was revoked.', code: 'device_revoked' });
-      if (accessToken !== hub.token) return respond(401, { error: 'The access token is wrong.', code: 'invalid_access_token' });
-      return respond(200, { token: jwt(), namespace: 'team' });
-    },
-    now: () => clock.now,
-    onSignedOut: (reason) => signOuts.push(reason),
+  const fetch: AuthEnvironment['fetch'] = async (url, init) => {
+    if (hub.isUnreachable) throw new TypeError('failed to fetch');
+    hub.requests += 1;
+    if (init.method === 'DELETE') {
+      deletedDevicePaths.push(url);
+      return respond(200, { ok: true });
+    }
+    const { accessToken = '', code, name } = JSON.parse(String(init?.body)) as Record<string, string>;
+    if (url === '/api/devices') {
+      if (code !== 'ABCD-EFGH') return respond(404, { error: 'The code is unknown.', code: 'unknown_code' });
+      const token = `sgd_${(issuedDevices += 1)}`;
+      hub.tokens[token] = 'team';
+      return respond(200, { device: { id: `device-${issuedDevices}`, name }, token, namespace: 'team' });
+    }
+    if (revokedTokens.has(accessToken)) return respond(401, { error: 'The device was revoked.', code: 'device_revoked' });
+    const namespace = hub.tokens[accessToken];
+    if (namespace === undefined) return respond(401, { error: 'The access token is wrong.', code: 'invalid_access_token' });
+    return respond(200, { token: createJwt(), namespace });
   };
-  return { auth: new Auth(environment), reload: () => new Auth(environment), hub, clock, signOuts, stored };
+  /** Opens a tab. To reload a tab, pass its `tabStorage`. */
+  const openTab = (tabStorage = new FakeStorage()) => {
+    const accounts = new Accounts(storage, () => (clock.now += 1));
+    const environment = {
+      accounts,
+      tabStorage,
+      fetch,
+      now: () => clock.now,
+      onSignedOut: (...signOut: [string, string | null]) => void signOuts.push(signOut),
+    };
+    const auth = new Auth(environment);
+    auth.chooseAccount();
+    return {
+      auth,
+      accounts,
+      tabStorage,
+      authOf: (namespace: string) => new Auth(environment, namespace),
+      reload: () => openTab(tabStorage),
+    };
+  };
+  /** Adds an account in a tab, and opens it there. */
+  const signIn = async (tab: { auth: Auth }, token: string) => tab.auth.open(await tab.auth.addAccount(token));
+  return { openTab, signIn, hub, revokedTokens, deletedDevicePaths, clock, signOuts, storage };
 }
 
 test('stores a valid access token and exchanges it for a JWT', async () => {
-  const { auth, hub } = setup();
-  assert.deepEqual(await auth.signIn('secret:team'), { namespace: 'team' });
-  assert.equal(auth.accessToken, 'secret:team');
-  await auth.getValidJwt();
+  const { openTab, signIn, hub } = setup();
+  const tab = openTab();
+  assert.equal(tab.auth.namespace, null);
+  await signIn(tab, 'secret:team');
+  assert.deepEqual([tab.auth.namespace, tab.accounts.get('team')?.token], ['team', 'secret:team']);
+  await tab.auth.getValidJwt();
   assert.equal(hub.requests, 1);
 });
 
@@ -56,82 +79,175 @@ test('validates the syntax of namespaces', () => {
 });
 
 test('reuses the JWT of the tab after a reload', async () => {
-  const { auth, hub, reload } = setup();
-  await auth.signIn('secret:team');
-  assert.equal(await reload().getValidJwt(), await auth.getValidJwt());
+  const { openTab, signIn, hub } = setup();
+  const tab = openTab();
+  await signIn(tab, 'secret:team');
+  assert.equal(await tab.reload().auth.getValidJwt(), await tab.auth.getValidJwt());
   assert.equal(hub.requests, 1);
 });
 
-test('creates a device id once, and deletes it at sign-out', async () => {
-  const { auth, reload, stored } = setup();
-  await auth.signIn('secret:team');
-  const id = auth.ensureDeviceId();
-  assert.match(id, /^[0-9a-f]{32}$/);
-  assert.equal(reload().ensureDeviceId(), id);
-  auth.signOut();
-  assert.equal(stored.size, 0);
-  assert.notEqual(auth.ensureDeviceId(), id);
+test('each account has a browser id of its own until the sign-out', async () => {
+  const { openTab, signIn } = setup();
+  const tab = openTab();
+  await signIn(tab, 'secret:team');
+  await signIn(tab, 'secret:home');
+  const ids = ['team', 'home'].map((name) => tab.authOf(name).browserId);
+  assert.match(ids[0] ?? '', /^[0-9a-f]{32}$/);
+  assert.notEqual(ids[0], ids[1]);
+  assert.deepEqual(
+    ['team', 'home'].map((name) => openTab().authOf(name).browserId),
+    ids,
+  );
+  tab.authOf('team').signOut();
+  await signIn(tab, 'secret:team');
+  assert.notEqual(tab.auth.browserId, ids[0]);
 });
 
-test('redeems a code for a token of this browser, whose namespace the hub names', async () => {
-  const { auth, hub, reload, stored } = setup();
+test('signs in with a code: the browser gets a token of its own, and the hub’s answer names the namespace', async () => {
+  const { openTab, storage } = setup();
+  const tab = openTab();
   const device = { name: 'Chrome on Linux', kind: 'browser' };
-  await assert.rejects(auth.redeemCode('WRNG-CDEF', device), { code: 'unknown_code', message: 'The code is unknown.' });
-  assert.equal(stored.size, 0);
-  assert.deepEqual(await auth.redeemCode(hub.code, device), { namespace: 'team' });
-  assert.deepEqual([reload().accessToken, reload().namespace, reload().resume()], ['sgd_1', 'team', { namespace: 'team' }]);
-  assert.equal(auth.isDevice, true);
+  await assert.rejects(tab.auth.addAccountWithCode('WRNG-CDEF', device), { code: 'unknown_code' });
+  assert.equal(storage.length, 0);
+  assert.equal(await tab.auth.addAccountWithCode('ABCD-EFGH', device), 'team');
+  const { auth, accounts } = tab.reload();
+  assert.deepEqual([auth.namespace, auth.isDevice, accounts.get('team')?.token], ['team', true, 'sgd_1']);
   await auth.getValidJwt();
 });
 
-test('a revoked device is signed out with the reason', async () => {
-  const { auth, hub, signOuts, stored } = setup();
-  await auth.redeemCode(hub.code, { name: 'x', kind: 'phone' });
-  hub.token = 'revoked';
-  await assert.rejects(auth.getValidJwt(), { code: 'device_revoked' });
-  assert.deepEqual(signOuts, ['This device was signed out on another device. Sign in with a new code.']);
-  assert.equal(stored.size, 0);
+test('a browser that signs in with a second code of a namespace keeps its first device, unless that device was revoked', async () => {
+  const { openTab, revokedTokens, deletedDevicePaths } = setup();
+  const tab = openTab();
+  const signInWithCode = () => tab.auth.addAccountWithCode('ABCD-EFGH', { name: 'x', kind: 'phone' });
+  await signInWithCode();
+  assert.equal(await signInWithCode(), 'team');
+  assert.deepEqual([tab.accounts.get('team')?.token, deletedDevicePaths], ['sgd_1', ['/api/devices/device-2']]);
+  revokedTokens.add('sgd_1');
+  await signInWithCode();
+  assert.deepEqual([tab.accounts.get('team')?.token, deletedDevicePaths.length], ['sgd_3', 1]);
+});
+
+test('a revoked device is signed out with the reason, and the other accounts stay', async () => {
+  const { openTab, signIn, revokedTokens, signOuts } = setup();
+  const tab = openTab();
+  await signIn(tab, 'secret:home');
+  tab.auth.open(await tab.auth.addAccountWithCode('ABCD-EFGH', { name: 'x', kind: 'phone' }));
+  const homeTab = openTab();
+  homeTab.auth.open('home');
+  revokedTokens.add('sgd_1');
+  await assert.rejects(tab.auth.getValidJwt(), { code: 'device_revoked' });
+  assert.deepEqual(signOuts, [['team', 'This device was signed out on another device. Sign in with a new code.']]);
+  assert.deepEqual([tab.auth.isSignedIn, tab.reload().auth.namespace], [false, 'home']);
+  assert.deepEqual([homeTab.auth.isSignedIn, homeTab.reload().auth.namespace], [true, 'home']);
+  await homeTab.auth.getValidJwt();
 });
 
 test('does not store a rejected access token', async () => {
-  const { auth, signOuts } = setup();
-  await assert.rejects(auth.signIn('wrong'), { status: 401, code: 'invalid_access_token', message: 'The access token is wrong.' });
-  assert.deepEqual([auth.accessToken, signOuts], [null, []]);
+  const { openTab, storage, signOuts } = setup();
+  const rejection = { status: 401, code: 'invalid_access_token' };
+  await assert.rejects(openTab().auth.addAccount('wrong'), rejection);
+  assert.deepEqual([storage.length, signOuts], [0, []]);
 });
 
 test('renews the JWT before it expires, once for concurrent callers, independent of the hub’s clock', async () => {
-  const { auth, hub, clock } = setup();
-  await auth.signIn('secret:team');
+  const { openTab, signIn, hub, clock } = setup();
+  const tab = openTab();
+  await signIn(tab, 'secret:team');
   clock.now += (900 - 61) * 1000;
-  await auth.getValidJwt();
+  await tab.auth.getValidJwt();
   assert.equal(hub.requests, 1);
   clock.now += 2000;
-  const [first, second] = await Promise.all([auth.getValidJwt(), auth.getValidJwt()]);
+  const [first, second] = await Promise.all([tab.auth.getValidJwt(), tab.auth.getValidJwt()]);
   assert.deepEqual([first === second, hub.requests], [true, 2]);
-  auth.invalidateJwt();
-  await auth.getValidJwt();
+  tab.auth.invalidateJwt();
+  await tab.auth.getValidJwt();
   assert.equal(hub.requests, 3);
 });
 
 test('signs out when the access token is rejected, but not when the hub is unreachable', async () => {
-  const { auth, hub, signOuts, stored } = setup();
-  await auth.signIn('secret:team');
-  auth.invalidateJwt();
+  const { openTab, signIn, hub, signOuts, storage } = setup();
+  const tab = openTab();
+  await signIn(tab, 'secret:team');
+  tab.auth.invalidateJwt();
   hub.isUnreachable = true;
-  await assert.rejects(auth.getValidJwt(), { status: 0, code: 'unreachable' });
-  assert.deepEqual([signOuts, auth.accessToken], [[], 'secret:team']);
+  await assert.rejects(tab.auth.getValidJwt(), { status: 0, code: 'unreachable' });
+  assert.deepEqual([signOuts, tab.auth.isSignedIn], [[], true]);
   hub.isUnreachable = false;
-  hub.token = 'another';
-  await assert.rejects(auth.getValidJwt(), { status: 401 });
-  assert.deepEqual([signOuts, stored.size], [['The access token is no longer valid.'], 0]);
+  hub.tokens = {};
+  await assert.rejects(tab.auth.getValidJwt(), { status: 401 });
+  assert.deepEqual([signOuts, storage.length], [[['team', 'The access token is no longer valid.']], 0]);
 });
 
-test('signing out deletes all stored data', async () => {
-  const { auth, signOuts, stored } = setup();
-  await auth.signIn('secret:team');
-  auth.signOut();
-  assert.deepEqual([signOuts, stored.size], [[null], 0]);
-  await assert.rejects(auth.getValidJwt(), { status: 401 });
+test('an account stays signed in if its token is replaced while the hub refuses the old token', async () => {
+  const { openTab, revokedTokens, signOuts } = setup();
+  const tab = openTab();
+  tab.auth.open(await tab.auth.addAccountWithCode('ABCD-EFGH', { name: 'x', kind: 'phone' }));
+  revokedTokens.add('sgd_1');
+  const refusal = tab.auth.getValidJwt();
+  tab.accounts.add('team', 'secret:team');
+  await assert.rejects(refusal, { code: 'device_revoked' });
+  assert.deepEqual([signOuts, tab.auth.isSignedIn], [[], true]);
+  await tab.auth.getValidJwt();
+});
+
+test('signing out of the last account deletes all stored data', async () => {
+  const { openTab, signIn, signOuts, storage } = setup();
+  const tab = openTab();
+  await signIn(tab, 'secret:team');
+  tab.tabStorage.setItem('place', 'mine');
+  tab.auth.signOut();
+  assert.deepEqual([signOuts, storage.length, tab.tabStorage.length], [[['team', null]], 0, 0]);
+  await assert.rejects(tab.auth.getValidJwt(), { status: 401 });
+});
+
+test('after the sign-out of one account, the other accounts stay signed in, in their tabs too', async () => {
+  const { openTab, signIn } = setup();
+  const [first, second] = [openTab(), openTab()];
+  await signIn(first, 'secret:team');
+  await signIn(second, 'secret:home');
+  second.tabStorage.setItem('place', 'home');
+  first.auth.signOut();
+  assert.deepEqual([second.auth.isSignedIn, second.tabStorage.getItem('place')], [true, 'home']);
+  assert.equal(first.reload().auth.namespace, 'home', 'the tab opens the next account');
+  assert.equal(openTab().auth.namespace, 'home');
+});
+
+test('a reload keeps the tab’s account and data, and a new tab opens the account that was opened last', async () => {
+  const { openTab, signIn, hub } = setup();
+  const [first, second] = [openTab(), openTab()];
+  await signIn(first, 'secret:team');
+  await signIn(second, 'secret:home');
+  first.tabStorage.setItem('place', 'team');
+  assert.equal(openTab().auth.namespace, 'home');
+  assert.deepEqual([first.reload().auth.namespace, first.tabStorage.getItem('place'), hub.requests], ['team', 'team', 2]);
+});
+
+test('switching the account of a tab deletes the tab’s data of the first account, but not its JWT', async () => {
+  const { openTab, signIn, hub } = setup();
+  const tab = openTab();
+  await signIn(tab, 'secret:team');
+  await signIn(tab, 'secret:home');
+  tab.tabStorage.setItem('place', 'home');
+  const { auth } = tab.reload();
+  assert.equal(auth.chooseAccount('team'), 'team');
+  assert.equal(tab.tabStorage.getItem('place'), null);
+  // Each account has a JWT of its own in the tab.
+  await auth.getValidJwt();
+  await tab.authOf('home').getValidJwt();
+  assert.notEqual(await auth.getValidJwt(), await tab.authOf('home').getValidJwt());
+  assert.equal(hub.requests, 2);
+  tab.authOf('home').signOut();
+  assert.deepEqual(tab.tabStorage.keys(), ['jwt team', 'namespace']);
+});
+
+test('a page whose account was signed out in another tab gets no JWT of another account', async () => {
+  const { openTab, signIn } = setup();
+  const [first, second] = [openTab(), openTab()];
+  await signIn(first, 'secret:home');
+  await signIn(first, 'secret:team');
+  second.auth.open('team');
+  second.auth.signOut();
+  await assert.rejects(first.auth.getValidJwt(), { status: 401, message: 'You are signed out.' });
 });
 
 test('reads the token of a sign-in link', () => {
@@ -141,35 +257,4 @@ test('reads the token of a sign-in link', () => {
 
 test('reads the namespace of an access token', () => {
   assert.deepEqual(['a:b', 'a:b:c', 'a', 'a:'].map(namespaceOf), ['b', 'c', 'default', 'default']);
-});
-
-test('keeps the tab’s data across a reload, but not for another namespace', async () => {
-  const { auth, hub, reload, stored } = setup();
-  assert.deepEqual([auth.resume(), auth.namespace], [null, null]);
-  await auth.signIn('secret:team');
-  stored.set('tab draft', 'mine');
-  assert.deepEqual(reload().resume(), { namespace: 'team' });
-  assert.deepEqual([stored.get('tab draft'), hub.requests], ['mine', 1]);
-  // Another tab has signed in to another namespace.
-  stored.set('browser access-token', 'secret:other');
-  assert.deepEqual(reload().resume(), { namespace: 'other' });
-  assert.deepEqual([...stored.keys()].sort(), ['browser access-namespace', 'browser access-token', 'tab namespace']);
-});
-
-test('signing in to another namespace deletes the data of the first namespace', async () => {
-  const { auth, hub, stored } = setup();
-  stored.set('browser access-token', 'secret:other');
-  auth.resume();
-  stored.set('tab draft', 'theirs');
-  await auth.signIn('secret:team');
-  assert.equal(stored.has('tab jwt'), false);
-  await assert.rejects(
-    auth.getValidJwt(),
-    { status: 401, message: 'Another namespace was signed in. Reload the page.' },
-    'a request of the previous page',
-  );
-  assert.deepEqual(auth.resume(), { namespace: 'team' });
-  assert.equal(stored.has('tab draft'), false);
-  await auth.getValidJwt();
-  assert.equal(hub.requests, 2);
 });

@@ -5,6 +5,7 @@ import { before, test } from 'node:test';
 import type { Choice } from '../src/api/types.ts';
 import {
   acceptEditsMode,
+  agentLabel,
   agents,
   allowsNeverAsking,
   agentsOn,
@@ -13,7 +14,9 @@ import {
   modeLabel,
   modelsOf,
   modesOf,
+  optionsOf,
 } from '../src/state/catalog.ts';
+import { isEffort } from '../src/content/agent-options.ts';
 import { state } from '../src/state/store.ts';
 import { EMPTY_STATE } from '../src/state/types.ts';
 
@@ -41,7 +44,7 @@ before(() => {
   state.value = { ...EMPTY_STATE, config: CONFIG };
 });
 
-test('a session has the modes and models of its agent, by the word of the deployment or of the protocol', () => {
+test('a session has the modes and models of its agent, which its flavor names by `id` or by `kind`', () => {
   for (const flavor of ['eta', 'alpha', null, undefined]) {
     assert.deepEqual(
       [ids(modesOf({ flavor })), ids(modelsOf({ flavor }))],
@@ -98,7 +101,8 @@ test('a machine offers its own list of agents, or else the agents of the deploym
     offers.map(({ id, label, models }) => [id, label, ids(models)]),
     [
       ['own', 'Own', ['default', 'swift']],
-      ['zeta', 'zeta', []],
+      // The machine has no label for this agent, and the deployment has one.
+      ['zeta', 'Zeta', []],
       ['other', 'other', []],
     ],
   );
@@ -139,4 +143,66 @@ test('the default agent is that of the configuration, if the deployment offers t
 test('nothing is offered before the configuration is loaded', () => {
   state.value = EMPTY_STATE;
   assert.deepEqual([agents.value, defaultAgent.value, modesOf({ flavor: 'alpha' }), modelsOf(null)], [[], undefined, [], []]);
+});
+
+test('an agent has its own name, the name on its machine, or the name of the deployment', () => {
+  const agents = [
+    { id: 'claude', name: 'Claude Code', flavor: 'alpha' },
+    { id: 'gemini', name: 'Gemini CLI', flavor: 'delta' },
+    { id: 'qwen', name: 'Qwen Code', flavor: 'delta' },
+  ];
+  state.value = { ...EMPTY_STATE, config: CONFIG, machines: { m: { id: 'm', metadata: { agents } } as never } };
+  assert.equal(agentLabel({ flavor: 'alpha', agentName: 'My agent', machineId: 'm' }), 'My agent');
+  assert.equal(agentLabel({ flavor: 'alpha', machineId: 'm' }), 'Claude Code');
+  assert.equal(agentLabel({ flavor: 'alpha', machineId: 'constructor' }), 'Eta');
+  assert.equal(agentLabel({ flavor: 'zeta' }), 'Zeta');
+  // Two agents of the machine have this flavor, and no agent of the deployment has it.
+  assert.equal(agentLabel({ flavor: 'delta', machineId: 'm' }), 'Delta');
+  assert.deepEqual([agentLabel({ flavor: null }), agentLabel(null), agentLabel({ flavor: '' })], [undefined, undefined, undefined]);
+});
+
+test('invalid options of an agent, and repeated ids, are left out', () => {
+  const effort = {
+    id: 'effort',
+    name: 'Effort',
+    category: 'thought_level',
+    type: 'select',
+    value: 'low',
+    choices: [{ id: 'low', name: 'Low' }, 4],
+  };
+  const fast = { id: 'fast', value: false };
+  const invalid = [
+    null,
+    'x',
+    { id: 4, value: true },
+    { id: 'a' },
+    { id: 'b', value: 3 },
+    { id: 'c', value: 'x', choices: [] },
+    { ...fast, value: true },
+  ];
+  const options = optionsOf({ options: [effort, fast, ...invalid] });
+  assert.deepEqual(options, [
+    { id: 'effort', label: 'Effort', category: 'thought_level', value: 'low', choices: [{ id: 'low', label: 'Low' }] },
+    { id: 'fast', label: 'fast', value: false, choices: [] },
+  ]);
+  assert.deepEqual(options.map(isEffort), [true, false]);
+  for (const value of [undefined, null, 'x', {}]) assert.deepEqual(optionsOf({ options: value }), []);
+});
+
+test('a machine’s agent has the models and options that it last offered', () => {
+  const models = [{ id: 'opus', name: 'Opus' }];
+  const metadata = {
+    agents: [
+      { id: 'a', models, options: [{ id: 'fast', value: true }] },
+      { id: 'b', models: 'x', options: 'y' },
+    ],
+  };
+  const offers = agentsOn({ metadata } as unknown as Parameters<typeof agentsOn>[0]);
+  assert.deepEqual(
+    offers.map(({ models: listed, options }) => [listed, options]),
+    [
+      [[{ id: 'opus', label: 'Opus' }], [{ id: 'fast', label: 'fast', value: true, choices: [] }]],
+      [[], []],
+    ],
+  );
 });

@@ -65,7 +65,7 @@ function setup() {
     onConnectFailed: (id) => failedConnects.push(id),
     onTokenRefused: () => (browser.refused += 1),
     isOnline: () => browser.isOnline,
-    deviceId: () => 'desk',
+    browserId: () => 'desk',
     prepareSubscription: () => 'visible',
     WebSocket: FakeSocket as unknown as typeof WebSocket,
     EventSource: FakeStream as unknown as typeof EventSource,
@@ -122,13 +122,15 @@ test('reconnects with the last event id and reports the gap', async () => {
   channel.stop();
 });
 
-test('following a session reports a gap in its messages', async () => {
+test('`follow` reconnects from the last event before the call, so that a fetch after the call misses no event', async () => {
   const { channel, connected } = setup();
   channel.start();
   await flushPromises();
   FakeConnection.last.accept();
   const before = FakeConnection.last;
   channel.follow('abc');
+  // This event may be about a message that the old connection does not deliver, so it must not move the start of the new connection.
+  before.deliver({ type: 'session-updated', sessionId: 'abc', data: {} }, 'e9');
   await flushPromises();
   assert.deepEqual(
     [before.isClosed, FakeConnection.last.url.searchParams.get('sessionId'), FakeConnection.last.url.searchParams.get('lastEventId')],
@@ -140,7 +142,7 @@ test('following a session reports a gap in its messages', async () => {
   assert.equal(FakeConnection.all.length, 2);
   assert.deepEqual(
     connected.map(([, gap]) => gap),
-    ['all', 'messages'],
+    ['all', 'none'],
   );
   channel.stop();
 });
@@ -175,7 +177,7 @@ test('replaces an expired JWT and reconnects at once', async () => {
   channel.stop();
 });
 
-test('reports once that the hub refuses the token, when no connect succeeds after the JWT was refused', async () => {
+test('if no connection succeeds with a new JWT, reports once that the hub refuses the token', async () => {
   const { channel, browser } = setup();
   channel.start();
   await flushPromises();
@@ -202,7 +204,7 @@ test('replaces the JWT after two failed connects', async () => {
   channel.start();
   await flushPromises();
   const invalidated: number[] = [];
-  for (let time = 0; time < 5; time += 1) {
+  for (let attempt = 0; attempt < 5; attempt += 1) {
     const { last } = FakeConnection;
     if (last instanceof FakeStream) last.onerror?.();
     else last.onclose?.({ code: 1006 });
@@ -212,7 +214,7 @@ test('replaces the JWT after two failed connects', async () => {
   assert.deepEqual(invalidated, [0, 1, 1, 2, 2]);
   FakeConnection.last.accept();
   // The loss of an established connection does not count.
-  for (let time = 0; time < 3; time += 1) {
+  for (let loss = 0; loss < 3; loss += 1) {
     FakeConnection.last.onclose?.({ code: 1006 });
     await advance(20_000);
     FakeConnection.last.accept();
@@ -278,6 +280,43 @@ test('a probe replaces a socket whose hub does not answer within three seconds',
   channel.stop();
 });
 
+test('after the computer slept, the state is `checking` until the hub sends a frame', async () => {
+  const { channel, states } = setup();
+  channel.start();
+  await flushPromises();
+  const { last } = FakeConnection;
+  last.accept();
+  await advance(20_000);
+  channel.probe();
+  last.deliver({ type: 'probe' });
+  assert.deepEqual(states, ['connecting', 'live'], 'the last frame is recent');
+  await advance(50_000);
+  channel.probe();
+  assert.equal(states.at(-1), 'checking');
+  await advance(2_000);
+  assert.equal(states.at(-1), 'checking');
+  last.deliver({ type: 'probe' });
+  assert.equal(states.at(-1), 'live');
+  await advance(50_000);
+  channel.probe();
+  await advance(3_000);
+  assert.deepEqual(states.slice(-2), ['checking', 'reconnecting']);
+  channel.stop();
+});
+
+test('a connection that follows another session is live only after its first frame', async () => {
+  const { channel, states } = setup();
+  channel.start();
+  await flushPromises();
+  FakeConnection.last.accept();
+  channel.follow('abc');
+  await flushPromises();
+  assert.equal(states.at(-1), 'connecting');
+  FakeConnection.last.accept();
+  assert.equal(states.at(-1), 'live');
+  channel.stop();
+});
+
 test('a probe keeps a socket whose hub answers, and can be repeated', async () => {
   const { channel, events } = setup();
   channel.start();
@@ -294,7 +333,7 @@ test('a probe keeps a socket whose hub answers, and can be repeated', async () =
   channel.stop();
 });
 
-test('a probe waits for a socket that is opening, but not if the socket is older than a long pause', async () => {
+test('a probe waits for a socket that is opening, but not if the socket began to open before a long pause', async () => {
   const { channel } = setup();
   channel.start();
   await flushPromises();
@@ -378,7 +417,7 @@ test('backs off between attempts, and stops when it is stopped', async () => {
   assert.equal(FakeConnection.all.length, count);
 });
 
-test('a restart after a stop keeps no state', async () => {
+test('a restart after a stop forgets the session, the last event and the fallback', async () => {
   const { channel, connected } = setup();
   channel.start();
   channel.follow('abc');

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isRequestCode, parseCode, readCode } from '../src/content/device-code.ts';
+import { isShownByNewDevice, parseCode, readCode } from '../src/content/device-code.ts';
 import { describeBrowser } from '../src/content/device-name.ts';
 
 const ORIGIN = 'https://hub.example.com';
@@ -15,7 +15,7 @@ test('reads a code in any case, with and without hyphens and spaces', () => {
 });
 
 test('the code of a device that asks begins with R', () => {
-  assert.deepEqual(['RBCD-EFGH', 'ABCD-EFGH'].map(isRequestCode), [true, false]);
+  assert.deepEqual(['RBCD-EFGH', 'ABCD-EFGH'].map(isShownByNewDevice), [true, false]);
 });
 
 test('reads the code of a link of this hub, and refuses other links', () => {

@@ -3,16 +3,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseExcerpt } from '../src/content/excerpt.ts';
-import { buildTimeline, type ToolItem } from '../src/content/timeline.ts';
+import { buildTimeline } from '../src/content/timeline.ts';
+import type { ToolItem } from '../src/content/timeline-item.ts';
 import type { Message } from '../src/api/types.ts';
 
 const EXCERPT_CHARS = 4000;
 
-const output = (type: string, ...content: unknown[]) => ({
+const agentMessage = (type: string, ...content: unknown[]) => ({
   role: 'agent',
   content: { type: 'output', data: { type, message: { role: type, content } } },
 });
-const result = (content: unknown, more = {}) => output('user', { type: 'tool_result', tool_use_id: 'c', content, ...more });
+const result = (content: unknown, more = {}) => agentMessage('user', { type: 'tool_result', tool_use_id: 'c', content, ...more });
 const LOG = `first line\n${'a line of the log\n'.repeat(100_000)}error: the test failed\n`;
 
 /** Returns the excerpt that the hub sends for a content. */
@@ -35,14 +36,14 @@ test('an excerpt of an output has whole lines of the start and the end, and the 
   assert.ok(/^first line\n(a line of the log\n)+\[1\.8 MiB left out\]\n(a line of the log\n)+error: the test failed\n$/.test(part.text));
 });
 
-test('each kind of text is joined wherever it is cut', () => {
+test('the start and the end of each kind of text are joined, wherever the text is cut', () => {
   for (const text of ['\\n\\"', '"\\', '\u{1f980}', '\u0001', '\ud83e', 'x', '\n', '\\u0041']) {
     for (let length = 0; length < 8; length += 1) {
       const long = `${'-'.repeat(length)}${text.repeat(40_000)}${'-'.repeat(length)}end`;
       const contents = [
         result(long),
         result([{ type: 'text', text: long }]),
-        output('assistant', { type: 'text', text: 'short' }, { type: 'text', text: long }),
+        agentMessage('assistant', { type: 'text', text: 'short' }, { type: 'text', text: long }),
         { role: 'user', content: { type: 'text', text: long, attachments: [] } },
       ];
       for (const content of contents) {
@@ -58,19 +59,19 @@ test('each kind of text is joined wherever it is cut', () => {
 
 test('only the start of a call’s input is shown, because the end may belong to another field', () => {
   const input = { file_path: '/a', old_string: 'x\n'.repeat(50_000), new_string: 'y\n'.repeat(50_000) };
-  const [part] = parse(output('assistant', { type: 'tool_use', id: 'c', name: 'Edit', input }));
+  const [part] = parse(agentMessage('assistant', { type: 'tool_use', id: 'c', name: 'Edit', input }));
   assert.ok(part?.kind === 'tool' && part.name === 'Edit');
-  const { file_path, old_string, ...rest } = part.input as Record<string, string>;
-  assert.deepEqual([file_path, rest], ['/a', {}]);
+  const { file_path, old_string, ...otherFields } = part.input as Record<string, string>;
+  assert.deepEqual([file_path, otherFields], ['/a', {}]);
   assert.match(old_string ?? '', /^(x\n)+\[\d+\.\d KiB left out\]\n$/);
 });
 
-test('a message without content in its start is shown as a large message', () => {
+test('a message whose start has nothing that can be shown is shown as a large message, and so is an image', () => {
   const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'QUJD'.repeat(100_000) } };
   const contents = [{ data: 'x'.repeat(100_000) }, Array.from({ length: 50_000 }, (_, index) => index)];
   for (const content of contents) assert.deepEqual(parse(content), [{ kind: 'large' }]);
-  // An image is loaded when it is in view.
-  assert.deepEqual(parse(output('assistant', { type: 'text', text: 'Look:' }, image)), [
+  // `isImage`: the console loads the message when it comes into view.
+  assert.deepEqual(parse(agentMessage('assistant', { type: 'text', text: 'Look:' }, image)), [
     { kind: 'text', text: 'Look:' },
     { kind: 'large', isImage: true },
   ]);
@@ -79,7 +80,7 @@ test('a message without content in its start is shown as a large message', () =>
   ]);
 });
 
-test('a call lists its messages that are only excerpts', () => {
+test('the item of a tool call names the messages of the call that are only excerpts', () => {
   const message = (seq: number, content: unknown): Message => ({ id: `m${seq}`, seq, localId: null, createdAt: seq, content });
   const excerpt = (seq: number, content: unknown): Message => ({
     id: `m${seq}`,
@@ -89,22 +90,22 @@ test('a call lists its messages that are only excerpts', () => {
     ...excerptOf(content),
   });
   const messages = [
-    message(1, output('assistant', { type: 'tool_use', id: 'c', name: 'Bash', input: { command: 'make' } })),
+    message(1, agentMessage('assistant', { type: 'tool_use', id: 'c', name: 'Bash', input: { command: 'make' } })),
     excerpt(2, result(LOG)),
     message(3, result('a short piece\n')),
     excerpt(4, result(LOG)),
-    excerpt(5, output('assistant', { type: 'text', text: LOG })),
+    excerpt(5, agentMessage('assistant', { type: 'text', text: LOG })),
   ];
   const cutOf = (seq: number, content: unknown) => ({ seq, bytes: JSON.stringify(content).length, isImage: false });
   const [tool, text] = buildTimeline({ messages, outgoing: [], hasOlder: false }, { active: true, thinking: false });
   assert.deepEqual(tool?.cut, [cutOf(2, result(LOG)), cutOf(4, result(LOG))]);
   assert.match((tool as ToolItem).output, /left out\][^]*failed\na short piece\n[^]*left out\]/);
-  assert.deepEqual(text?.cut, [cutOf(5, output('assistant', { type: 'text', text: LOG }))]);
+  assert.deepEqual(text?.cut, [cutOf(5, agentMessage('assistant', { type: 'text', text: LOG }))]);
 });
 
-test('a text of several messages lists the messages that are only excerpts', () => {
-  const content = (text: string, next?: string) =>
-    output('assistant', { type: 'text', text, ...(next && { continuedBy: { localId: next, end: '', start: '' } }) });
+test('the item of a text of several messages names the messages that are only excerpts', () => {
+  const content = (text: string, nextId?: string) =>
+    agentMessage('assistant', { type: 'text', text, ...(nextId && { continuedBy: { localId: nextId, end: '', start: '' } }) });
   const part = (seq: number, body: object): Message => ({ id: `m${seq}`, seq, localId: `p${seq}`, createdAt: seq, ...body });
   const messages = [part(1, { content: content('one', 'p2') }), part(2, excerptOf(content(LOG, 'p3'))), part(3, excerptOf(content(LOG)))];
   const items = buildTimeline({ messages, outgoing: [], hasOlder: false }, { active: true, thinking: false });

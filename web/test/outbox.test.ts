@@ -6,8 +6,8 @@ import type { Api } from '../src/api/client.ts';
 import type { Message } from '../src/api/types.ts';
 import { unreachableError } from '../src/api/errors.ts';
 import { MemoryDatabase } from '../src/state/database.ts';
-import { Outbox } from '../src/state/outbox.ts';
-import { withNewestPage } from '../src/state/conversation.ts';
+import { Outbox, unsentMessages } from '../src/state/outbox.ts';
+import { withHeld, withNewestPage } from '../src/state/conversation.ts';
 import { getConversation, state, updateConversation } from '../src/state/store.ts';
 import type { TabMessage } from '../src/state/tabs.ts';
 import { EMPTY_CONVERSATION, EMPTY_STATE } from '../src/state/types.ts';
@@ -29,7 +29,7 @@ function setup(database: MemoryDatabase = new FakeDatabase()) {
     sent.push(body);
     return hub.respond();
   };
-  let next = 0;
+  let lastId = 0;
   /** Whether another tab is sending. */
   const lock = { isTaken: false };
   const postedToTabs: TabMessage[] = [];
@@ -43,7 +43,7 @@ function setup(database: MemoryDatabase = new FakeDatabase()) {
       },
       postToTabs: (message) => postedToTabs.push(message),
       now: () => 5,
-      generateId: () => `l${(next += 1)}`,
+      generateId: () => `l${(lastId += 1)}`,
     });
   return { outbox: open(), reload: open, hub, sent, database, lock, postedToTabs };
 }
@@ -61,7 +61,9 @@ beforeEach(() => {
 });
 afterEach(() => mock.timers.reset());
 
-test('shows a message while it is sent, and after that until its event arrives', async () => {
+const NOT_CONNECTED = 'The agent is not connected. Wait until its machine is back, or resume the session.';
+
+test('a message is shown while it is sent, and stays shown until its event arrives', async () => {
   const { outbox, sent } = setup();
   const sending = outbox.send('a', 'hello', []);
   assert.deepEqual(states(), [['l1', 'sending']]);
@@ -83,7 +85,7 @@ test('keeps a rejected message with its error; the user can retry the message wi
     response: new Response(null, { status: 409 }),
   });
   await outbox.send('a', 'hello', []);
-  assert.deepEqual([states(), outgoing()[0]?.error], [[['l1', 'failed']], 'The session is not active.']);
+  assert.deepEqual([states(), outgoing()[0]?.error], [[['l1', 'failed']], NOT_CONNECTED]);
   hub.respond = async () => STORED;
   const [failed] = outgoing();
   assert.ok(failed);
@@ -293,8 +295,8 @@ test('sends unsent messages after a reload with the same id', async () => {
   assert.deepEqual(states(), []);
 });
 
-test('drops unsent messages of an earlier page that are in the history, also if the history arrives late', async () => {
-  const history = () => {
+test('after a reload, drops unsent messages that the history contains, also if the history arrives while they are sent', async () => {
+  const receiveHistory = () => {
     const stored = { id: 'm', seq: 7, localId: 'l1', content: {}, createdAt: 1 } as unknown as Message;
     updateConversation('a', (conversation) => withNewestPage(conversation, [stored], false));
   };
@@ -307,11 +309,11 @@ test('drops unsent messages of an earlier page that are in the history, also if 
     await outbox.send('a', 'hello', []);
     state.value = EMPTY_STATE;
     const reloaded = reload();
-    if (arrives === 'before') history();
+    if (arrives === 'before') receiveHistory();
     const sending = reloaded.sendWaiting();
     if (arrives === 'meanwhile') {
       hub.respond = async () => {
-        history();
+        receiveHistory();
         throw unreachableError();
       };
     }
@@ -425,10 +427,56 @@ test('moves the unsent messages of a merged session to the remaining session', a
   assert.deepEqual([states(), getConversation('b').outgoing.length, sent.length], [[], 1, 1]);
 });
 
-test('drops a message that the hub had stored before', async () => {
+test('drops a message if the hub answers that it had stored the message before', async () => {
   const { outbox } = setup();
   const later = { id: 'm9', seq: 9, localId: null, content: 'x', createdAt: 0 };
   state.value = { ...EMPTY_STATE, conversations: { a: { ...EMPTY_CONVERSATION, loadState: { status: 'ready' }, messages: [later] } } };
   await outbox.send('a', 'one', []);
   assert.deepEqual(states(), []);
+});
+
+test('if the hub holds a message for a CLI that is away, the browser no longer stores the message', async () => {
+  const { outbox, reload, hub, sent, database, postedToTabs } = setup();
+  hub.respond = async () => ({ data: { ok: true, held: true, message: { localId: 'l1', createdAt: 5 } }, response: new Response() });
+  await outbox.send('a', 'later', [], true);
+  await flushPromises();
+  assert.deepEqual(sent, [{ localId: 'l1', text: 'later', hold: true }]);
+  assert.deepEqual([states(), await database.getAll('outbox')], [[['l1', 'held']], []]);
+  assert.deepEqual(postedToTabs.at(-1), { type: 'outbox', sessionId: 'a' });
+  await outbox.readStored();
+  assert.deepEqual([states(), unsentMessages()], [[['l1', 'held']], []], 'the message is no longer an unsent message of this browser');
+  state.value = EMPTY_STATE;
+  await reload().sendWaiting();
+  assert.deepEqual(states(), []);
+});
+
+test('a message that is sent again after a reload still asks the hub to hold it for a CLI that is away', async () => {
+  const { outbox, reload, hub, sent } = setup();
+  hub.respond = () => Promise.reject(unreachableError());
+  await outbox.send('a', 'later', [], true);
+  await flushPromises();
+  state.value = EMPTY_STATE;
+  hub.respond = async () => ({ data: { ok: true, held: true, message: { localId: 'l1', createdAt: 5 } }, response: new Response() });
+  await reload().sendWaiting();
+  assert.deepEqual([sent.at(-1), states()], [{ localId: 'l1', text: 'later', hold: true }, [['l1', 'held']]]);
+});
+
+test('shows the messages that the hub holds before the unsent messages of this browser, and none twice', () => {
+  const message = (localId: string) => ({ localId, text: localId, createdAt: 1 });
+  const unsent = { ...message('mine'), attachments: [], status: 'waiting' as const };
+  const start = withHeld({ ...EMPTY_CONVERSATION, outgoing: [unsent] }, [message('a'), message('mine'), message('b')]);
+  const shown = (conversation: typeof start) => conversation.outgoing.map(({ localId, status }) => [localId, status]);
+  assert.deepEqual(shown(start), [
+    ['a', 'held'],
+    ['b', 'held'],
+    ['mine', 'waiting'],
+  ]);
+  const canceled = withHeld(start, [message('b')]);
+  assert.deepEqual(shown(canceled), [
+    ['b', 'held'],
+    ['mine', 'waiting'],
+  ]);
+  const sent: Message = { id: 'm', seq: 1, localId: 'b', content: {}, createdAt: 2 };
+  assert.deepEqual(shown(withNewestPage(canceled, [sent], false)), [['mine', 'waiting']]);
+  assert.deepEqual(shown(withHeld(withNewestPage(canceled, [sent], false), [message('b')])), [['mine', 'waiting']]);
 });

@@ -55,7 +55,7 @@ test('parses a tool result with the id of its call', () => {
   );
 });
 
-test('parses the records of other flavors', () => {
+test('parses the records of agents that do not write `output` records', () => {
   const parseData = (data: object) => parseMessage({ role: 'assistant', content: { type: 'beta', data } });
   assert.deepEqual(parseData({ type: 'message', message: 'hi' }), [{ kind: 'text', text: 'hi' }]);
   assert.deepEqual(parseData({ type: 'reasoning', message: 'hm' }), [{ kind: 'thinking', text: 'hm' }]);

@@ -28,6 +28,8 @@ test('summarizes a request as its question, or as the tool with its input', () =
   assert.deepEqual(summarizeRequest({ tool: 'Read', arguments: { file_path: '/etc/hosts' } }), { text: 'Read ', path: '/etc/hosts' });
   assert.deepEqual(summarizeRequest({ arguments: null }), { text: 'A tool' });
   assert.deepEqual(summarizeRequest({ tool: 'Ask', arguments: { questions: [{ question: 'Go on?' }] } }), { text: 'Go on?' });
+  const plan = { plan: '## Move the billing service\n\n1. Add a column' };
+  assert.deepEqual(summarizeRequest({ tool: 'ExitPlanMode', arguments: plan }), { text: 'Plan: Move the billing service' });
 });
 
 test('matches answers with their questions, in both formats', () => {
@@ -42,7 +44,7 @@ test('matches answers with their questions, in both formats', () => {
   assert.deepEqual(answeredQuestions({ tool: 'Bash' }), []);
 });
 
-test('a choice among the agent’s own approvals has its label', () => {
+test('the user’s choice among the agent’s own approvals is shown by its label', () => {
   const choices = [{ id: 'auto', label: 'Yes, and use auto mode' }];
   assert.deepEqual(answeredQuestions({ choices, answers: { choice: ['auto'] } }), [
     { question: 'Choice', answers: ['Yes, and use auto mode'] },
@@ -53,7 +55,7 @@ test('a choice among the agent’s own approvals has its label', () => {
   ]);
 });
 
-test('drops invalid fields of a request, and keeps the rule `null`', () => {
+test('drops invalid fields of a request, and keeps `sessionRule: null`', () => {
   const request = { sessionRule: null, choices: [{ id: 'a' }], needsChoice: 'yes', shortened: 5, approvedBy: {} };
   assert.deepEqual(
     validRequests({

@@ -39,7 +39,7 @@ test('starts a subscription with the current visibility and reports only later c
   presence.stop();
 });
 
-test('a page in view reports that it is hidden 60 s after its last input, and the next input at once', async () => {
+test('a page in view reports `hidden` 60 s after its last input, and reports the next input at once', async () => {
   const { presence, reports } = setup();
   const visibilities = () => reports.map(([, visibility]) => visibility);
   presence.prepareSubscription();
@@ -56,14 +56,14 @@ test('a page in view reports that it is hidden 60 s after its last input, and th
   await advance(30_000);
   presence.handleInput();
   await advance(30_000);
-  assert.deepEqual(visibilities(), ['hidden', 'visible', 'visible'], 'it is still in use');
+  assert.deepEqual(visibilities(), ['hidden', 'visible', 'visible'], 'the page is still in use');
   await advance(29_999);
   assert.equal(reports.length, 3);
   await advance(1);
   assert.deepEqual(visibilities(), ['hidden', 'visible', 'visible', 'hidden']);
 });
 
-test('a subscription without recent input starts hidden, and reports input from before its connection', async () => {
+test('a subscription without recent input starts hidden, and reports input that came before it was connected', async () => {
   const { presence, page, reports } = setup();
   await advance(60_000);
   assert.equal(presence.prepareSubscription(), 'hidden');
@@ -113,7 +113,7 @@ test('repeats the report every minute while there is input, and then reports `hi
   assert.equal(reports.length, 4);
 });
 
-test('the first input after a toast is reported, and without input the page does not report that it is in use', async () => {
+test('the first input after a toast is reported; without input, the page does not report that it is in use', async () => {
   const { presence, page, reports } = setup();
   const visibilities = () => reports.map(([, visibility]) => visibility);
   presence.prepareSubscription();

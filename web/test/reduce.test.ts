@@ -3,7 +3,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { HubEvent, Machine, Message, Session } from '../src/api/types.ts';
-import { trimOldest, withMessage, withNewerPage, withNewestPage, withOlderPage, withOutgoing } from '../src/state/conversation.ts';
+import {
+  trimNewest,
+  trimOldest,
+  withMessage,
+  withNewerPage,
+  withNewestPage,
+  withOlderPage,
+  withOutgoing,
+} from '../src/state/conversation.ts';
 import { withValidMetadata } from '../src/state/metadata.ts';
 import { reduce } from '../src/state/reduce.ts';
 import {
@@ -13,6 +21,7 @@ import {
   isInTerminal,
   limitGroups,
   matchesQuery,
+  mergeSession,
   mergeSummary,
   sessionTitle,
   sortAsBefore,
@@ -116,8 +125,8 @@ test('fetches the open session, or else the list, if an event omits a value', ()
   );
   const closed = { ...open, sessions: {} };
   assert.deepEqual(reduce(closed, updateEvent('a', { metadataBytes: 3_000_000 } as Partial<Session>)).refetches, [{ kind: 'sessions' }]);
-  const { metadata: _, ...rest } = session('b');
-  const added = { type: 'session-added', sessionId: 'b', data: { ...rest, metadataBytes: 3_000_000 } } as unknown as HubEvent;
+  const { metadata: _, ...withoutMetadata } = session('b');
+  const added = { type: 'session-added', sessionId: 'b', data: { ...withoutMetadata, metadataBytes: 3_000_000 } } as unknown as HubEvent;
   assert.deepEqual(reduce(closed, added).refetches, [{ kind: 'sessions' }]);
   assert.deepEqual(reduce({ ...closed, listLoad: { status: 'idle' } }, added).refetches, []);
 });
@@ -205,7 +214,7 @@ test('adds messages in order, ignores duplicates and fetches after a gap', () =>
   assert.deepEqual(seqs((withMessage(loadedConversation(1, 2), message(3)) as { conversation: Conversation }).conversation), [1, 2, 3]);
   assert.deepEqual(withMessage(loadedConversation(1, 2), message(2)), { conversation: loadedConversation(1, 2) });
   assert.deepEqual(withMessage(loadedConversation(1, 2), message(4)), { refetch: 'newer-messages' });
-  assert.deepEqual(withMessage(loadedConversation(1, 2), message(2, null, 'another')), { refetch: 'messages' });
+  assert.deepEqual(withMessage(loadedConversation(1, 2), message(2, null, 'another')), { refetch: 'newest-messages' });
   assert.deepEqual(withMessage({ ...loadedConversation(1), loadState: { status: 'loading' } }, message(2)), { refetch: 'newer-messages' });
   assert.deepEqual(withMessage(EMPTY_CONVERSATION, message(2)), { conversation: EMPTY_CONVERSATION });
 });
@@ -241,10 +250,10 @@ test('groups sessions by machine and directory, active ones first, worktrees wit
   const summary = (id: string, more: Partial<Session>) => toSummary(session(id, more));
   const minutes = (count: number) => count * 60_000;
   const sorted = sortSessions([
-    summary('a', { active: false, updatedAt: minutes(9), metadata: { path: '/x', host: 'h' } }),
-    summary('b', { updatedAt: minutes(2), metadata: { path: '/y', host: 'h' } }),
-    summary('c', { updatedAt: minutes(3), metadata: { path: '/y/.worktrees/w', host: 'h', worktree: { basePath: '/y' } } }),
-    summary('d', { updatedAt: minutes(1), metadata: { path: '/y', host: 'other' } }),
+    summary('a', { active: false, lastMessageAt: minutes(9), metadata: { path: '/x', host: 'h' } }),
+    summary('b', { lastMessageAt: minutes(2), metadata: { path: '/y', host: 'h' } }),
+    summary('c', { lastMessageAt: minutes(3), metadata: { path: '/y/.worktrees/w', host: 'h', worktree: { basePath: '/y' } } }),
+    summary('d', { createdAt: minutes(1), metadata: { path: '/y', host: 'other' } }),
   ]);
   const groups = groupSessions(sorted);
   assert.deepEqual(
@@ -277,14 +286,34 @@ test('pinned sessions of all directories are one group at the top', () => {
   );
 });
 
-test('sessions that change within a minute do not change places', () => {
-  const order = (...times: [updatedAt: number, createdAt: number][]) =>
-    sortSessions(times.map(([updatedAt, createdAt], index) => toSummary(session(`s${index}`, { updatedAt, createdAt })))).map(
-      ({ id }) => id,
-    );
-  assert.deepEqual(order([60_000, 1], [119_999, 2]), ['s1', 's0']);
-  assert.deepEqual(order([119_999, 1], [60_000, 2]), ['s1', 's0']);
-  assert.deepEqual(order([120_000, 1], [119_999, 2]), ['s0', 's1']);
+test('sessions are sorted by their last message, or by their creation, and keep-alives move no session', () => {
+  const order = (...all: Partial<Session>[]) =>
+    sortSessions(all.map((more, index) => toSummary(session(`s${index}`, more)))).map(({ id }) => id);
+  assert.deepEqual(order({ lastMessageAt: 2 }, { lastMessageAt: 3 }), ['s1', 's0']);
+  assert.deepEqual(order({ createdAt: 5, updatedAt: 1, activeAt: 1 }, { createdAt: 1, lastMessageAt: 4, updatedAt: 9, activeAt: 9 }), [
+    's0',
+    's1',
+  ]);
+});
+
+test('an event sets and removes the optional fields of a session; events of an older hub leave them unchanged', () => {
+  const full = session('a', { lastMessageAt: 5 });
+  const update = { unseenSince: 7, activity: 'npm test', endedAt: 8, muted: true, thinking: true, thinkingAt: 6 };
+  const updated = mergeSummary(toSummary(full), update);
+  const { id: _, ...all } = updated;
+  assert.deepEqual(
+    [updated.unseenSince, updated.activity, updated.endedAt, updated.muted, updated.thinkingAt, updated.lastMessageAt],
+    [7, 'npm test', 8, true, 6, 5],
+  );
+  const removal = { unseenSince: null, endedAt: null, muted: false } as unknown as Partial<Session>;
+  const removed = mergeSummary(updated, { ...removal, thinking: false });
+  assert.deepEqual(
+    ['unseenSince', 'endedAt', 'muted', 'activity'].filter((name) => name in removed),
+    [],
+    'the activity ends with the work',
+  );
+  assert.deepEqual(mergeSession({ ...full, ...update }, { ...removal, thinking: false }).unseenSince, undefined);
+  assert.equal(all.updatedAt, 1);
 });
 
 test('an unused session has the title "New session", and comes after the sessions in use', () => {
@@ -311,7 +340,7 @@ test('a session has failed while it is active and its CLI says so', () => {
   );
 });
 
-test('a list in use keeps its order, and shows no new sessions', () => {
+test('while the list is in use, it keeps its order and shows no new sessions', () => {
   const all = ['a', 'b', 'c', 'new'].map((id) => toSummary(session(id)));
   assert.deepEqual(
     sortAsBefore(all, ['c', 'gone', 'a', 'b']).map(({ id }) => id),
@@ -361,6 +390,9 @@ test('titles a session by name, summary, directory or id, and finds it by its wo
 test('trims the oldest messages of a long conversation', () => {
   const many = (count: number) => loadedConversation(...Array.from({ length: count }, (_, index) => index + 1));
   assert.equal(trimOldest(many(400)).messages.length, 400);
+  const read = trimNewest(many(4001));
+  assert.deepEqual([seqs(read)[0], seqs(read).at(-1), read.hasNewer], [1, 3000, true]);
+  assert.equal(trimNewest(many(4000)).messages.length, 4000);
   const trimmed = trimOldest(many(401));
   assert.deepEqual([seqs(trimmed)[0], seqs(trimmed).at(-1), trimmed.hasOlder], [202, 401, true]);
   assert.equal(seqs(withOlderPage(trimmed, [message(201)], true))[0], 201);
@@ -414,20 +446,21 @@ test('a stored message ends the live text with its local id, and later deltas of
   assert.deepEqual(withNewerPage(streaming(delta(0, 'x')), [message(2, 'l1')]).live, []);
 });
 
-test('live text has limits, and is ignored for a conversation that was not opened', () => {
+test('live text has limits', () => {
   assert.equal(streaming(...Array.from({ length: 20 }, (_, index) => delta(0, 'x', `l${index}`))).live.length, 8);
   assert.deepEqual(pieces(delta(0, 'x'.repeat(200_000)), delta(200_000, 'y')), [[100_001, `${'x'.repeat(99_999)}y`]], 'the end continues');
   assert.deepEqual(pieces(...Array.from({ length: 21 }, (_, index) => delta(10 * index, 'x'))), [[200, 'x']]);
-  assert.equal(applyAll(EMPTY_STATE, delta(0, 'x')), EMPTY_STATE);
 });
 
 test('live text before the first page is shown with the page, unless the page contains the message', () => {
   const loading: Conversation = { ...EMPTY_CONVERSATION, loadState: { status: 'loading' } };
-  const { a } = applyAll({ ...EMPTY_STATE, conversations: { a: loading } }, delta(0, 'one'), delta(0, 'two', 'l2')).conversations;
-  assert.deepEqual(
-    withNewestPage(a!, [message(1, 'l1')], false).live.map(({ id }) => id),
-    ['l2'],
-  );
+  for (const conversations of [{ a: loading }, {}]) {
+    const { a } = applyAll({ ...EMPTY_STATE, conversations }, delta(0, 'one'), delta(0, 'two', 'l2')).conversations;
+    assert.deepEqual(
+      withNewestPage(a!, [message(1, 'l1')], false).live.map(({ id }) => id),
+      ['l2'],
+    );
+  }
 });
 
 test('all live text can be dropped', () => {

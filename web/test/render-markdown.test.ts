@@ -5,7 +5,8 @@ import { document } from './support/dom.ts';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { renderMarkdown, isTooLongForMarkdown, markdownToText } from '../src/content/render-markdown.ts';
+import { isTooLongForMarkdown } from '../src/content/markdown-length.ts';
+import { renderMarkdown, markdownToText } from '../src/content/render-markdown.ts';
 
 /** Returns an element with the rendered text. */
 function render(text: string): HTMLElement {

@@ -10,6 +10,10 @@ test('uses the field that the error names, and replaces API names by form names'
     field: 'worktree',
     text: 'The worktree name becomes a branch and a folder: 1 to 64 letters.',
   });
+  assert.deepEqual(describeStartError(new Error('"branch": the repository /code has no branch next.'), true), {
+    field: 'branch',
+    text: 'The branch: the repository /code has no branch next.',
+  });
   assert.deepEqual(
     describeStartError(
       responseError(400, { error: 'Field `directory` must not be empty.', code: 'invalid_field', field: 'directory' }),
@@ -23,7 +27,7 @@ test('uses the field that the error names, and replaces API names by form names'
   });
 });
 
-test('guesses the field from the text, or assigns none', () => {
+test('guesses the field from the text of the error, or assigns no field', () => {
   assert.deepEqual(describeStartError(new Error('There is a branch main already.'), true), {
     field: 'worktree',
     text: 'There is a branch main already.',

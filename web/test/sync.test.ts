@@ -1,98 +1,23 @@
 // Fetching from the hub, and events during a fetch.
 
 import assert from 'node:assert/strict';
-import { beforeEach, mock, test } from 'node:test';
-import type { Api } from '../src/api/client.ts';
-import type { HubEvent } from '../src/api/types.ts';
-import { withoutSynced } from '../src/state/conversation.ts';
-import { getConversation, openSessionId, setOpenSession, state, updateConversation } from '../src/state/store.ts';
-import { Sync } from '../src/state/sync.ts';
-import type { OutgoingMessage } from '../src/content/unstored-messages.ts';
+import { beforeEach, test } from 'node:test';
+import type { HubEvent, SessionSummary } from '../src/api/types.ts';
+import { getConversation, inboxItems, openSessionId, patchState, setOpenSession, state, waitingCount } from '../src/state/store.ts';
+import type { Sync } from '../src/state/sync.ts';
 import { EMPTY_STATE } from '../src/state/types.ts';
+import { delayResponses, seqs, setup, summary, updateEvent } from './support/fake-hub.ts';
 import { flushPromises } from './support/promises.ts';
 
-interface Options {
-  params?: { path?: { id: string }; query?: { beforeSeq?: number; afterSeq?: number; limit?: number; archived?: string; cursor?: string } };
-}
-
-/** A fake hub with one session of `count` messages. Its responses can be delayed. */
-function setup(count: number) {
-  const requests: string[] = [];
-  const hub = {
-    count,
-    prefix: 'm',
-    maxPageSize: Infinity,
-    isUnavailable: false,
-    delay: null as Promise<void> | null,
-    pages: null as string[][] | null,
-  };
-  const messages = (from: number, to: number) =>
-    Array.from({ length: Math.max(0, to - from + 1) }, (_, at) => ({
-      id: `${hub.prefix}${from + at}`,
-      seq: from + at,
-      localId: null,
-      content: 'x',
-      createdAt: 0,
-    }));
-  const respond = (path: string, { params: { query = {} } = {} }: Options): unknown => {
-    if (path === '/api/sessions' && hub.pages) return listPage(hub.pages, query);
-    if (path === '/api/sessions') return { sessions: query.archived ? [summary('old', 'archived')] : [summary('a', 'running')] };
-    if (path === '/api/machines') return { machines: [{ id: 'm' }] };
-    if (path === '/api/sessions/{id}')
-      return { session: { ...summary('a', 'running'), metadata: { path: '/a', host: 'h' }, agentState: null } };
-    const { afterSeq, beforeSeq = hub.count + 1, limit = 50 } = query;
-    if (afterSeq !== undefined) {
-      const to = Math.min(hub.count, afterSeq + Math.min(limit, hub.maxPageSize));
-      return { messages: messages(afterSeq + 1, to), hasMore: to < hub.count };
-    }
-    const from = Math.max(1, beforeSeq - limit);
-    return { messages: messages(from, beforeSeq - 1).toReversed(), hasMore: from > 1 };
-  };
-  const GET = async (path: string, options: Options = {}) => {
-    const { query } = options.params ?? {};
-    requests.push(query ? `${path} ${JSON.stringify(query)}` : path);
-    const found = respond(path, options);
-    await hub.delay;
-    if (hub.isUnavailable)
-      return { error: { error: 'The hub is unavailable.', code: 'hub_unavailable' }, response: new Response(null, { status: 503 }) };
-    return { data: found, response: new Response() };
-  };
-  return { sync: new Sync({ GET } as unknown as Api), hub, requests };
-}
-/** A page of the list. Its cursor is the number of the next page. */
-function listPage(pages: string[][], { cursor = '0', archived }: { cursor?: string; archived?: string }) {
-  const next = Number(cursor) + 1;
-  const sessions = (pages[Number(cursor)] ?? []).map((id) => summary(id, archived ? 'archived' : 'running'));
-  return next < pages.length ? { sessions, nextCursor: String(next) } : { sessions };
-}
-const summary = (id: string, lifecycleState: string) => ({
-  id,
-  active: true,
-  metadata: { path: `/${id}`, host: 'h', flavor: null, lifecycleState },
-});
-/** Delays the hub's responses until the returned function is called. A response has the content of the time of its request. */
-function delayResponses(hub: { delay: Promise<void> | null }): () => void {
-  let release = () => {};
-  hub.delay = new Promise((resolve) => {
-    release = resolve;
-  });
-  return release;
-}
-const updateEvent = (sessionId: string, data: object): HubEvent => ({
-  type: 'session-updated',
-  sessionId,
-  data: data as Record<string, unknown>,
-});
 const removalEvent = (sessionId: string): HubEvent => ({ type: 'session-removed', sessionId });
 const machineOffline: HubEvent = { type: 'machine-updated', machineId: 'm', data: { active: false } };
-const seqs = () => getConversation('a').messages.map(({ seq }) => seq);
 
 beforeEach(() => {
   state.value = EMPTY_STATE;
   openSessionId.value = null;
 });
 
-test('fetching the list keeps the archive, and the other way round', async () => {
+test('fetching the list keeps the archive, and fetching the archive keeps the list', async () => {
   const { sync } = setup(0);
   await sync.fetchArchive();
   await sync.fetchSessions();
@@ -104,7 +29,7 @@ test('fetching the list keeps the archive, and the other way round', async () =>
   );
 });
 
-test('fetches all pages of the list and of the archive, and shows the first one at once', async () => {
+test('fetches all pages of the list and of the archive, and shows the first page at once', async () => {
   const { sync, hub, requests } = setup(0);
   hub.pages = [['a', 'b'], ['c'], ['d']];
   const listed = () => [state.value.listLoad.status, Object.keys(state.value.summaries).join('')];
@@ -140,7 +65,7 @@ test('a second fetch replaces the list when its last page has arrived', async ()
   assert.deepEqual([...seen], ['abc', 'ac']);
 });
 
-test('a list whose last pages fail is an error, until a fetch succeeds', async () => {
+test('the list has an error if one of its pages fails, until a fetch succeeds', async () => {
   const { sync, hub } = setup(0);
   hub.pages = [['a'], ['b']];
   const unsubscribe = state.subscribe(({ summaries }) => {
@@ -187,122 +112,6 @@ test('stores errors, and keeps data that was loaded before', async () => {
   hub.isUnavailable = true;
   await Promise.all([sync.fetchSessions(), sync.fetchMachines(), sync.fetchSession('a'), sync.fetchNewerMessages('a')]);
   assert.deepEqual([state.value.listLoad.status, state.value.sessionErrors.a, seqs()], ['ready', undefined, [1, 2, 3]]);
-});
-
-test('fetches older messages page by page', async () => {
-  const { sync } = setup(130);
-  await sync.fetchNewestMessages('a');
-  assert.deepEqual([seqs()[0], seqs().length, getConversation('a').hasOlder], [71, 60, true]);
-  await sync.fetchOlderMessages('a');
-  await sync.fetchOlderMessages('a');
-  assert.deepEqual([seqs()[0], seqs().length, getConversation('a').hasOlder], [1, 130, false]);
-  await sync.fetchOlderMessages('a');
-  assert.equal(seqs().length, 130);
-});
-
-test('fetches all pages after the newest message', async () => {
-  const { sync, hub } = setup(2);
-  await sync.fetchNewestMessages('a');
-  hub.count = 450;
-  await sync.fetchNewerMessages('a');
-  assert.deepEqual(
-    seqs(),
-    Array.from({ length: 450 }, (_, at) => at + 1),
-  );
-});
-
-test('continues after a page with a single large message', async () => {
-  const { sync, hub } = setup(2);
-  await sync.fetchNewestMessages('a');
-  hub.count = 4;
-  hub.maxPageSize = 1;
-  await sync.fetchNewerMessages('a');
-  assert.deepEqual(seqs(), [1, 2, 3, 4]);
-});
-
-test('replaces a renumbered history by the newest page', async () => {
-  const { sync, hub } = setup(3);
-  await sync.fetchNewestMessages('a');
-  hub.prefix = 'merged';
-  hub.count = 90;
-  await sync.fetchNewerMessages('a');
-  assert.deepEqual([seqs()[0], seqs().at(-1), getConversation('a').messages[0]?.id], [31, 90, 'merged31']);
-});
-
-test('keeps the messages of recently opened sessions, and only unsent ones of the others', async () => {
-  const { sync } = setup(3);
-  const outgoing = (text: string, status: OutgoingMessage['status']): OutgoingMessage => ({
-    localId: text,
-    text,
-    attachments: [],
-    createdAt: 0,
-    status,
-  });
-  const loaded = () =>
-    Object.entries(state.value.conversations).map(([id, { messages, outgoing }]) => [
-      id,
-      messages.length,
-      outgoing.map(({ text }) => text).join(),
-    ]);
-  for (const id of ['s1', 's2', 's3', 's4', 's5', 's6', 's7']) {
-    setOpenSession(id);
-    await sync.fetchNewerMessages(id);
-    if (id === 's1')
-      updateConversation(id, (conversation) => ({ ...conversation, outgoing: [outgoing('sent', 'sent'), outgoing('unsent', 'waiting')] }));
-  }
-  setOpenSession('s8');
-  assert.deepEqual(loaded(), [
-    ['s1', 0, 'unsent'],
-    ['s3', 3, ''],
-    ['s4', 3, ''],
-    ['s5', 3, ''],
-    ['s6', 3, ''],
-    ['s7', 3, ''],
-  ]);
-  setOpenSession('s1');
-  await sync.fetchNewerMessages('s1');
-  assert.deepEqual(loaded()[0], ['s1', 3, 'unsent']);
-});
-
-test('stops fetching messages of a session that the store has dropped', async () => {
-  const { sync, hub, requests } = setup(2);
-  await sync.fetchNewestMessages('a');
-  hub.count = 1000;
-  const release = delayResponses(hub);
-  const fetching = sync.fetchNewerMessages('a');
-  await flushPromises();
-  updateConversation('a', withoutSynced);
-  requests.length = 0;
-  release();
-  await fetching;
-  assert.deepEqual(requests, []);
-});
-
-test('ignores an older page that no longer fits', async () => {
-  const { sync, hub } = setup(130);
-  await sync.fetchNewestMessages('a');
-  const release = delayResponses(hub);
-  const fetching = sync.fetchOlderMessages('a');
-  await flushPromises();
-  updateConversation('a', (conversation) => ({ ...conversation, messages: conversation.messages.slice(-10) }));
-  release();
-  await fetching;
-  assert.deepEqual([seqs()[0], seqs().length], [121, 10]);
-});
-
-test('fetches a message that arrives during the fetch of the first page', async () => {
-  const { sync, hub } = setup(2);
-  const release = delayResponses(hub);
-  const first = sync.fetchNewestMessages('a');
-  hub.count = 3;
-  const event = sync.handleEvent({
-    type: 'message-received',
-    sessionId: 'a',
-    message: { id: 'm3', seq: 3, localId: null, content: 'x', createdAt: 0 },
-  });
-  release();
-  await Promise.all([first, event]);
-  assert.deepEqual(seqs(), [1, 2, 3]);
 });
 
 /** A fetch, the events that arrive before its response, and the expected state. */
@@ -406,6 +215,9 @@ test('after a gap, fetches all shown resources again', async () => {
   assert.deepEqual(seqs(), [1, 2, 3, 4, 5]);
   assert.deepEqual(requests.sort(), [
     '/api/config',
+    '/api/inbox {"limit":200,"cursor":"2"}',
+    '/api/inbox {"limit":200,"cursor":"3"}',
+    '/api/inbox {"limit":200}',
     '/api/machines',
     '/api/sessions',
     '/api/sessions/{id}',
@@ -413,24 +225,85 @@ test('after a gap, fetches all shown resources again', async () => {
   ]);
 });
 
-test('drops a live text without a delta for 30 s, and all live texts when the connection is lost', async (t) => {
-  mock.timers.enable({ apis: ['setTimeout'] });
-  t.after(() => mock.timers.reset());
-  const { sync } = setup(1);
-  await sync.fetchNewestMessages('a');
-  const write = (id: string, offset: number) => sync.handleEvent({ type: 'message-delta', sessionId: 'a', id, offset, text: 'x' });
-  const liveTexts = () => getConversation('a').live.map(({ id, pieces }) => [id, ...pieces.map(({ text }) => text)]);
-  await write('l', 0);
-  mock.timers.tick(29_999);
-  await Promise.all([write('l', 1), write('m', 0)]);
-  mock.timers.tick(29_999);
-  await write('m', 1);
-  assert.deepEqual(liveTexts(), [
-    ['l', 'xx'],
-    ['m', 'xx'],
+test('reads all pages of the inbox, and keeps an event that arrives during the read', async () => {
+  const { sync, hub } = setup(1);
+  await sync.fetchSessions();
+  let release = () => {};
+  hub.delay = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const read = sync.fetchInbox();
+  const requests = { 5: { tool: 'Bash', arguments: {}, createdAt: 5 } };
+  await sync.handleEvent({
+    type: 'session-updated',
+    sessionId: 'a',
+    data: { agentState: { requests, completedRequests: {} } },
+  } as unknown as HubEvent);
+  release();
+  await read;
+  assert.deepEqual(Object.keys(state.value.inbox.requests.a ?? {}), ['5'], 'the event is newer than the pages');
+  hub.delay = null;
+  await sync.fetchInbox();
+  assert.deepEqual(Object.keys(state.value.inbox.requests.a ?? {}), ['1', '2', '3', '4', '5']);
+});
+
+test('with a hub that has no inbox, the list of sessions says which sessions wait', async () => {
+  const { sync, hub } = setup(1);
+  await sync.fetchSessions();
+  hub.isUnavailable = true;
+  await sync.fetchInbox();
+  patchState({ summaries: { a: { ...(state.value.summaries.a as SessionSummary), active: true, pendingRequestsCount: 2 } } });
+  assert.deepEqual(
+    inboxItems.value.map((item) => [item.kind, item.kind === 'unloaded-requests' && item.count]),
+    [['unloaded-requests', 2]],
+  );
+  assert.equal(waitingCount.value, 2);
+});
+
+test('an event that omits a large agent state fetches the inbox again', async () => {
+  const { sync, requests } = setup(1);
+  await sync.fetchSessions();
+  await sync.fetchInbox();
+  requests.length = 0;
+  await sync.handleEvent({ type: 'session-updated', sessionId: 'a', data: { agentStateBytes: 9 } } as unknown as HubEvent);
+  assert.ok(requests.includes('/api/inbox {"limit":200}'));
+});
+
+/** Fetches what a page with an open session fetches. `connect` is called before the first connection. */
+async function openPage(sync: Sync, connect: () => void): Promise<void> {
+  setOpenSession('a');
+  const opening = [sync.fetchConfig(), sync.fetchNewerMessages('a'), sync.fetchSession('a')];
+  await flushPromises();
+  connect();
+  await Promise.all([...opening, sync.refetchShown()]);
+}
+
+test('a page whose stream starts before the first requests are sent reads each resource once', async () => {
+  let start = () => {};
+  const { sync, requests } = setup(3, new Promise((resolve) => (start = resolve)));
+  await openPage(sync, () => {
+    assert.deepEqual(requests, []);
+    start();
+  });
+  assert.deepEqual(requests.toSorted(), [...new Set(requests)].sort());
+  assert.deepEqual([...new Set(requests.map((request) => request.split(' ')[0]))].sort(), [
+    '/api/config',
+    '/api/inbox',
+    '/api/sessions',
+    '/api/sessions/{id}',
+    '/api/sessions/{id}/messages',
   ]);
-  mock.timers.tick(1);
-  assert.deepEqual(liveTexts(), [['m', 'xx']], 'the agent may have ended');
-  sync.dropLiveText();
-  assert.deepEqual(liveTexts(), []);
+  assert.deepEqual(seqs(), [1, 2, 3]);
+});
+
+test('requests that were sent before the stream started are repeated, so that no event in between is lost', async () => {
+  let start = () => {};
+  const { sync, hub, requests } = setup(3, new Promise((resolve) => (start = resolve)));
+  // The stream does not start in time.
+  start();
+  await openPage(sync, () => {
+    hub.count = 4;
+  });
+  assert.deepEqual(seqs(), [1, 2, 3, 4]);
+  assert.equal(requests.filter((request) => request === '/api/sessions/{id}').length, 2);
 });

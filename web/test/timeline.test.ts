@@ -3,13 +3,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { CompletedRequest, Message } from '../src/api/types.ts';
-import {
-  type AgentActivity,
-  buildTimeline as timelineOf,
-  type TextItem,
-  type TimelineInput,
-  type ToolItem,
-} from '../src/content/timeline.ts';
+import { type AgentActivity, buildTimeline as timelineOf, type TimelineInput } from '../src/content/timeline.ts';
+import type { TextItem, ToolItem } from '../src/content/timeline-item.ts';
 import type { LiveText } from '../src/content/unstored-messages.ts';
 
 let seq = 0;
@@ -181,6 +176,13 @@ test('a message that cannot be parsed does not affect others', () => {
   assert.deepEqual(kinds(timeline([message(invalid), text()], WORKING)), ['unknown', 'text']);
 });
 
+test('a changed copy of a message has the parts of its own content', () => {
+  const before = text();
+  assert.equal((timeline([before], IDLE)[0] as TextItem).text, 'next');
+  const after = { ...before, content: block({ type: 'text', text: 'changed' }).content };
+  assert.equal((timeline([after], IDLE)[0] as TextItem).text, 'changed');
+});
+
 test('the end of a turn is below text that follows it within two seconds', () => {
   const at = (createdAt: number, content: Message) => ({ ...content, createdAt });
   const user = () => message({ role: 'user', content: { type: 'text', text: 'go' } });
@@ -263,7 +265,7 @@ test('parts of a text are one item, stored or live', () => {
   assert.deepEqual(textsOf(timeline([second], WORKING)), ['```js\ntwo\n```'], 'the first part is not loaded');
 });
 
-test('a text whose next part is still to come is live until the agent does something else or stops', () => {
+test('a text that is not complete is live until its next part, another action of the agent, or the end of the turn', () => {
   const first = part('p1', '```js\none\n```', 'p2');
   const isLive = (activity: AgentActivity, ...more: Message[]) => (timeline([first, ...more], activity)[0] as TextItem).isLive ?? false;
   assert.deepEqual([isLive(WORKING), isLive(IDLE), isLive(ENDED)], [true, false, false]);
@@ -280,4 +282,130 @@ test('parts that do not fit together are separate items', () => {
   assert.equal(timeline([part('p1', 'one', 'p2'), part('p2', '```js\ntwo')], WORKING).length, 2, 'the end is another one');
   const invalid = block({ type: 'text', text: 'one', continuedBy: { localId: 2 } });
   assert.equal(timeline([invalid, text()], WORKING).length, 2);
+});
+
+/** A message of the user, and the records of a CLI about its queue. */
+const said = (value: string) => message({ role: 'user', content: { type: 'text', text: value } });
+const note = (sentence: string, ...queued: object[]) =>
+  message({ role: 'agent', content: { type: 'event', data: { type: 'message', message: sentence, queued } } });
+const started = (id: string) =>
+  message({ role: 'agent', content: { type: 'output', data: { type: 'queue', isMeta: true, queued: [{ id, change: 'started' }] } } });
+const shown = (messages: Message[]) =>
+  timeline(messages, IDLE).map((item) => ('text' in item ? `${item.kind}: ${item.text}` : item.kind === 'event' ? item.name : item.kind));
+
+test('a message that has waited is shown where the agent received the message', () => {
+  const [first, waiting, other] = [said('first'), said('waiting'), said('other')];
+  const record = started(other.id);
+  const messages = [first, waiting, text(), other, ready(), record, text(), started(waiting.id), text()];
+  assert.deepEqual(shown(messages), [
+    'user: first',
+    'text: next',
+    'event: undefined',
+    'user: other',
+    'text: next',
+    'user: waiting',
+    'text: next',
+  ]);
+  const moved = timeline(messages, IDLE).find((item) => item.kind === 'user' && item.text === 'other');
+  // A search that finds the message shows the place to which it has moved.
+  assert.deepEqual([moved?.seq, moved?.moreSeqs], [record.seq, [other.seq]]);
+});
+
+test('an edited message has the text that the agent received, and a canceled message stays at its place', () => {
+  const [first, typo, dropped] = [said('first'), said('typo'), said('dropped')];
+  const edited = note('The agent receives the edited message:\nfixed', { id: typo.id, change: 'started', text: 'fixed' });
+  const canceled = note('Canceled, not run:\ndropped', { id: dropped.id, change: 'canceled' });
+  const items = timeline([first, typo, dropped, canceled, text(), edited, text()], IDLE);
+  assert.deepEqual(
+    items.map((item) => item.kind === 'user' && [item.text, item.outcome]),
+    [['first', undefined], ['dropped', 'canceled'], false, ['fixed', 'edited'], false],
+  );
+});
+
+test('a record about a message that is not loaded shows what happened', () => {
+  assert.deepEqual(
+    shown([
+      note('Canceled, not run:\nold', { id: 'not loaded', change: 'canceled' }),
+      note('The agent receives the edited message:\nfixed', { id: 'not loaded', change: 'started', text: 'fixed' }),
+      started('not loaded'),
+      note('A note', { id: 7, change: 'canceled' }, { id: 'x', change: 'unknown' }, 8),
+    ]),
+    ['event: Canceled, not run:\nold', 'user: fixed', 'event: A note'],
+  );
+});
+
+/** Marks a message as one of a sub-agent. */
+function ofSubagent(parent_tool_use_id: string, stored: Message): Message {
+  const { role, content } = (stored as { content: { role: string; content: { type: string; data: object } } }).content;
+  return { ...stored, content: { role, content: { ...content, data: { ...content.data, parent_tool_use_id } } } } as Message;
+}
+
+test('what a sub-agent does is below the call that started the sub-agent', () => {
+  const messages = [call('a'), ofSubagent('a', text()), ofSubagent('a', call('b')), ofSubagent('a', result('b', 'x')), text()];
+  const items = timeline(messages, WORKING);
+  const [{ children = [], moreSeqs }] = items as [ToolItem];
+  assert.deepEqual(
+    items.map(({ kind }) => kind),
+    ['tool', 'text'],
+  );
+  assert.deepEqual(
+    children.map(({ kind }) => kind),
+    ['text', 'tool'],
+  );
+  assert.equal((children[1] as ToolItem).output, 'x');
+  // A search and a jump find the item by the messages of the sub-agent.
+  assert.deepEqual(
+    moreSeqs,
+    messages.slice(1, 4).map((stored) => stored.seq),
+  );
+});
+
+test('the messages of a sub-agent whose call is not loaded are items of the conversation', () => {
+  const items = timeline([ofSubagent('a', text()), ofSubagent('a', call('b'))], WORKING, { hasOlder: true });
+  assert.deepEqual(
+    items.map(({ kind }) => kind),
+    ['text', 'tool'],
+  );
+});
+
+test('a call runs or waits while its sub-agent does', () => {
+  const started = [call('a'), ofSubagent('a', call('b')), ofSubagent('b', call('c'))];
+  const stateOf = (messages: Message[], more?: Partial<TimelineInput>) => (timeline(messages, WORKING, more)[0] as ToolItem).state;
+  assert.equal(stateOf(started), 'running');
+  assert.equal(stateOf(started, { requests: { c: {} } }), 'waiting');
+  // The sub-agent works in the background.
+  const ended = block({ type: 'tool_result', tool_use_id: 'a', content: 'started', is_final: true });
+  assert.equal(stateOf([...started, ended, text()]), 'running');
+  assert.equal(stateOf([...started, ended, ready()]), 'done');
+});
+
+test('a text of a sub-agent does not end a call of the agent, and a text of the agent does not end a call of a sub-agent', () => {
+  const items = timeline([call('a'), call('b'), result('b', 'x'), ofSubagent('a', text())], WORKING) as ToolItem[];
+  assert.equal(items[1]?.state, 'running');
+  const others = [call('a'), ofSubagent('a', call('b')), ofSubagent('a', result('b', 'x')), text()];
+  const [{ children = [] }] = timeline(others, WORKING) as [ToolItem];
+  assert.equal((children[0] as ToolItem).state, 'running');
+});
+
+test('a plan that the agent writes again changes in place, until the user’s next message', () => {
+  const plan = (...todos: string[]) =>
+    message({
+      role: 'agent',
+      content: { type: 'alpha', data: { type: 'plan', entries: todos.map((content) => ({ content, status: 'pending' })) } },
+    });
+  const list = (...todos: string[]) =>
+    block({ type: 'tool_use', id: `t${todos.length}`, name: 'TodoWrite', input: { todos: todos.map((content) => ({ content })) } });
+  const user = () => message({ role: 'user', content: { type: 'text', text: 'and?' } });
+  for (const write of [plan, list]) {
+    const messages = [write('a'), text(), write('a', 'b'), user(), write('a', 'b', 'c'), user()];
+    const kinds = (queued: number[]) => timeline(messages, WORKING, { queued }).map(({ kind }) => kind);
+    const items = timeline(messages, WORKING);
+    const kind = write === plan ? 'plan' : 'tool';
+    assert.deepEqual(kinds([]), [kind, 'text', 'user', kind, 'user']);
+    // A message in the queue is not the start of a turn.
+    assert.deepEqual(kinds([messages[3]?.seq ?? 0]), [kind, 'text', 'user', 'user']);
+    const [first] = items;
+    assert.equal(first?.kind === 'plan' ? first.todos.length : (first as unknown as { input: { todos: [] } }).input.todos.length, 2);
+    assert.deepEqual(first?.moreSeqs, [messages[2]?.seq]);
+  }
 });

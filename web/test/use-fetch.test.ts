@@ -24,7 +24,7 @@ function renderView() {
   return { fetches, show, answer, fail, refetch, current, close };
 }
 
-test('a response for an earlier key is ignored, also if the response arrives last', async () => {
+test('a response for an earlier key is ignored, even if it arrives last', async () => {
   const view = renderView();
   await view.show('a');
   await view.show('b');

@@ -7,7 +7,7 @@ const MAX_NAME_CHARS = 100;
 const MAX_DESCRIPTION_CHARS = 300;
 
 /**
- * Returns the names and descriptions of commands. Leaves out other fields, which have half a megabyte for one agent.
+ * Returns the names and descriptions of commands. Leaves out other fields: one agent sends half a megabyte of them.
  * @param {unknown} availableCommands
  * @returns {import('./records.mjs').Command[]}
  */

@@ -1,8 +1,9 @@
 /**
  * The answers to an agent's permission requests.
  *
- * The order of the options means nothing: some agents list a permanent approval first. The options by kind:
- * - `allow_once` is chosen for an approval. After an approval for the session, the caller allows every later call once.
+ * The order of the options has no meaning: some agents list a permanent approval first. The options by kind:
+ * - `allow_once` is chosen for an approval. After an approval for the session, `Approvals` (approvals.mjs) chooses this option again for each
+ *   later call, without asking the user.
  * - `allow_always` may write a permanent rule into the settings of the user or of the project. So this option is chosen only if the user has
  *   selected it by its name.
  * - `reject_once` is chosen for a denial.
@@ -10,7 +11,8 @@
  *
  * @typedef {string[] | {answers: string[]}} Answer
  * @typedef {{status: 'approved' | 'denied' | 'canceled', decision?: string, reason?: string,
- *   answers?: Record<string, Answer>}} Decision the user's decision; `canceled`: there is none
+ *   answers?: Record<string, Answer>}} Decision the answer to a request. `status`: `canceled` if no user has decided. `decision`: the
+ *   protocol's finer value, such as `abort` for a denial that also ends the turn
  * @typedef {{optionId: string, kind: string, name?: string}} Option
  * @typedef {{id: string, label: string, neverAsks?: boolean}} Choice an option that the user can choose by its own name
  */
@@ -27,12 +29,12 @@ const isApproval = (option) => (option?.kind === 'allow_once' || option?.kind ==
 const textOf = ({ optionId, name }) => `${optionId} ${isText(name) ? name : ''}`;
 
 /**
- * Returns the option for a decision.
+ * Returns the option that approves or denies this call alone.
  * @param {unknown} options of the request
  * @param {'approved' | 'denied'} status
- * @returns {Option | undefined} undefined if the agent offers no option for this call alone
+ * @returns {Option | undefined} undefined if the agent offers no such option
  */
-export function chooseOption(options, status) {
+export function onceOption(options, status) {
   const kind = status === 'approved' ? 'allow_once' : 'reject_once';
   const candidates = asList(options).filter((option) => option?.kind === kind && isText(option.optionId));
   return candidates.find((option) => !CHOOSES_MODE.test(textOf(option))) ?? candidates[0];
@@ -45,7 +47,7 @@ export function chooseOption(options, status) {
  * @returns {{choices?: Choice[], needsChoice?: true}} `needsChoice`: no option approves this call alone
  */
 export function offeredChoices(options, isPlan) {
-  const approval = chooseOption(options, 'approved');
+  const approval = onceOption(options, 'approved');
   const otherApprovals = asList(options).filter((option) => isApproval(option) && option !== approval);
   if (otherApprovals.length === 0 || (approval && !isPlan)) return {};
   const choices = otherApprovals.map((option) => ({
@@ -66,7 +68,7 @@ export function approvedOption(options, { answers }, choices = []) {
   const given = answers?.choice;
   const [chosen] = asList(Array.isArray(given) ? given : given?.answers);
   const isOffered = choices.some(({ id }) => id === chosen);
-  return isOffered ? asList(options).find((option) => option?.optionId === chosen) : chooseOption(options, 'approved');
+  return isOffered ? asList(options).find((option) => option?.optionId === chosen) : onceOption(options, 'approved');
 }
 
 /**
@@ -78,10 +80,6 @@ export function approvedOption(options, { answers }, choices = []) {
 export function permissionResult({ options }, decision, choices) {
   const { status } = decision;
   const isAnswered = status !== 'canceled' && decision.decision !== 'abort';
-  const option = !isAnswered
-    ? undefined
-    : status === 'approved'
-      ? approvedOption(options, decision, choices)
-      : chooseOption(options, status);
+  const option = !isAnswered ? undefined : status === 'approved' ? approvedOption(options, decision, choices) : onceOption(options, status);
   return { outcome: option ? { outcome: 'selected', optionId: option.optionId } : { outcome: 'cancelled' } };
 }

@@ -2,7 +2,7 @@
 
 import { asList, asObject, isObject, isText } from './values.mjs';
 
-/** The suffix of a property for a typed answer. The name before the suffix is the property of the question. */
+/** A question with choices may have a second property, for a typed answer. Its name is the name of the first property and this suffix. */
 const CUSTOM_SUFFIX = '_custom';
 const YES = 'Yes';
 const NO = 'No';
@@ -21,7 +21,7 @@ const NO = 'No';
 export function toQuestions({ message, requestedSchema }, fullQuestions) {
   const properties = propertiesOf(requestedSchema);
   const questions = Object.keys(properties)
-    .filter((key) => !isCustom(key, properties))
+    .filter((key) => !isTypedAnswer(key, properties))
     .map((id, index, all) =>
       toQuestion(id, properties[id], asList(fullQuestions)[index]?.question ?? (all.length === 1 ? message : undefined)),
     );
@@ -42,7 +42,7 @@ export function elicitationResult({ requestedSchema }, { status, decision, answe
   const properties = propertiesOf(requestedSchema);
   const content = {};
   for (const [key, property] of Object.entries(properties)) {
-    if (!isCustom(key, properties)) Object.assign(content, toContent(key, property, answersOf(answers[key]), properties));
+    if (!isTypedAnswer(key, properties)) Object.assign(content, toFormFields(key, property, answersOf(answers[key]), properties));
   }
   return { action: 'accept', content };
 }
@@ -80,7 +80,7 @@ export const answersByPosition = (questions, answers = {}) =>
 
 const propertiesOf = (schema) => asObject(asObject(schema).properties);
 
-const isCustom = (key, properties) => key.endsWith(CUSTOM_SUFFIX) && Object.hasOwn(properties, key.slice(0, -CUSTOM_SUFFIX.length));
+const isTypedAnswer = (key, properties) => key.endsWith(CUSTOM_SUFFIX) && Object.hasOwn(properties, key.slice(0, -CUSTOM_SUFFIX.length));
 
 const answersOf = (answer) => asList(isObject(answer) ? answer.answers : answer).filter(isText);
 
@@ -128,7 +128,7 @@ function choicesOf(property) {
 }
 
 /** Returns the fields of a form for the answers to one question. */
-function toContent(key, property, given, properties) {
+function toFormFields(key, property, given, properties) {
   if (given.length === 0) return {};
   const choices = choicesOf(property);
   const chosen = given

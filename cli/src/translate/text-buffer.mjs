@@ -1,8 +1,8 @@
 /**
  * Joins the chunks of a text into messages.
  *
- * A message ends when the agent does something else. A long text is stored in pieces, so that a crash loses little of the text. Each
- * piece must be Markdown that renders alone, so a text is split:
+ * A message ends when the agent does something else. A long text is stored in pieces, each a message of its own, so that a crash loses
+ * little of the text. Each piece must be Markdown that renders alone, so a text is split:
  * - where a paragraph outside of code begins; or
  * - if there is no such paragraph, where a line begins. An open code block is then closed in the first piece and opened again in the
  *   second piece. `continuedBy` of the first piece tells clients how to join the pieces.
@@ -10,12 +10,12 @@
 
 import { message, text as textContent, thinking as thinkingContent } from './records.mjs';
 
-/** A text is split where its last paragraph begins, once the text before is this long or the text is this old. */
+/** A text is split before its last paragraph when the text before this paragraph has this length, or the whole text has this age. */
 const PIECE_CHARS = 4000;
 const MAX_PIECE_AGE_MS = 5000;
 /** Factor on both limits for a split where only a line begins. */
 const LINE_FACTOR = 2;
-/** A text without a new chunk for this time is stored. The end of a text outside of a turn is not marked. */
+/** A text without a new chunk for this time is stored, because agents do not mark the end of a text outside of a turn. */
 const IDLE_TIMEOUT_MS = 10_000;
 /** A text without lines is split anywhere at this length. */
 const MAX_CHARS = 200_000;
@@ -49,8 +49,8 @@ export class TextBuffer {
    * @returns {import('./records.mjs').MessageRecord[]} the messages that are complete
    */
   append(kind, chunk, messageId) {
-    const isOther = this.#piece && (this.#piece.kind !== kind || (messageId !== undefined && this.#piece.messageId !== messageId));
-    const records = isOther ? this.flush() : [];
+    const isOtherMessage = this.#piece && (this.#piece.kind !== kind || (messageId !== undefined && this.#piece.messageId !== messageId));
+    const records = isOtherMessage ? this.flush() : [];
     if (!this.#piece) {
       if (chunk.trim() === '') return records;
       this.#start(kind, messageId, kind === 'text' ? chunk.replace(/^\s*\n/, '') : chunk.trimStart());

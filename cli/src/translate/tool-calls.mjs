@@ -1,12 +1,12 @@
 /**
- * The tool calls of a session. Several updates and permission requests of the agent describe one call. The hub stores the call once,
- * when its input is known; then its output in pieces; then its end.
+ * The tool calls of a session. Several updates and permission requests of the agent describe one call. The hub stores the call when
+ * its input is known, then the output in pieces, then the end.
  */
 
 import { isTodoCall, diffsOf, hasInput, toolInput, toolName } from './tool-input.mjs';
 import { contentText, exitCode, ToolOutput } from './tool-output.mjs';
 import { MAX_INPUT_BYTES, asList, asObject, hasFields, isObject, isText, limitSize } from './values.mjs';
-import { message, toolResult, toolUse } from './records.mjs';
+import { message, toolResult, toolUse, withParent } from './records.mjs';
 
 /** The shortest time between two stored pieces of a running call's output. */
 const OUTPUT_INTERVAL_MS = 1000;
@@ -19,8 +19,9 @@ const TODO_TOOL = 'TodoWrite';
  * @typedef {object} Call
  * @property {string} id the id of the call at the hub
  * @property {string} toolCallId the agent's id of the call
- * @property {string} key the prefix of the local ids of the call's messages
- * @property {string[]} names all tool names that the agent sent
+ * @property {string} localIdPrefix of the call's messages
+ * @property {string} [parentId] for a call of a sub-agent: the hub's id of the call that started the sub-agent
+ * @property {string[]} reportedNames all tool names that the agent sent for the call; the last one applies
  * @property {string} [kind]
  * @property {string} [title]
  * @property {string} [firstTitle]
@@ -32,8 +33,8 @@ const TODO_TOOL = 'TodoWrite';
  * @property {ToolOutput} output
  * @property {boolean} isStored whether the call was sent to the hub, with `name` and `input`
  * @property {boolean} isEnded
- * @property {boolean} isOld whether the call ended before the previous turn did
- * @property {boolean} isClosed whether the bridge ended the call, and ignores later updates of it
+ * @property {boolean} isOld whether the call had already ended when the last turn ended
+ * @property {boolean} isFailedByBridge whether the bridge has ended the call. Later updates of the call are ignored
  * @property {string} [name]
  * @property {object} [input]
  * @property {number} resultCount the number of stored results
@@ -73,18 +74,20 @@ export class ToolCalls {
 
   /**
    * Applies a `tool_call` or `tool_call_update`.
+   * @param {any} update
+   * @param {string} [parentId] see {@link Call}
    * @returns {import('./records.mjs').MessageRecord[]}
    */
-  update(update) {
+  update(update, parentId) {
     if (!isText(update.toolCallId)) return [];
-    const call = this.isNew(update) ? this.#create(update.toolCallId) : this.#calls.get(update.toolCallId);
-    if (call.isClosed) return [];
+    const call = this.isNew(update) ? this.#create(update.toolCallId, parentId) : this.#calls.get(update.toolCallId);
+    if (call.isFailedByBridge) return [];
     const isOutput = isOutputUpdate(call, update);
     merge(call, update);
     if (call.isEnded) return this.#readLateOutput(call, update);
-    if (isOutput) call.output.read(update, isFinal(call));
+    if (isOutput) call.output.read(update, hasFinalStatus(call));
     else call.description = contentText(update.content) || call.description;
-    if (isFinal(call)) return this.#end(call, call.status === 'failed' || (exitCode(update) ?? 0) !== 0);
+    if (hasFinalStatus(call)) return this.#end(call, call.status === 'failed' || (exitCode(update) ?? 0) !== 0);
     const records = !call.isStored && this.#isInputKnown(call) ? [this.#store(call)] : [];
     return [...records, ...this.#takeDueOutput(call)];
   }
@@ -92,51 +95,61 @@ export class ToolCalls {
   /**
    * Stores a call because the agent asks for its permission.
    * @param {object} toolCall the call in the request; the agent may not have sent any update of this call
+   * @param {string} [parentId] see {@link Call}
    * @returns {{call: Call, records: import('./records.mjs').MessageRecord[]}}
    */
-  storeForRequest(toolCall) {
+  storeForRequest(toolCall, parentId) {
     const id = isText(toolCall.toolCallId) ? toolCall.toolCallId : this.newId();
     const known = this.#calls.get(id);
-    const call = known && !known.isEnded ? known : this.#create(id);
+    const call = known && !known.isEnded ? known : this.#create(id, parentId);
     merge(call, { ...toolCall, status: undefined });
     call.description = contentText(toolCall.content) || call.description;
     return { call, records: call.isStored ? [] : [this.#store(call)] };
   }
 
-  /** To be called when the user approved a call. */
+  /** Stores a call in which a sub-agent works, because clients show the sub-agent below the call. */
+  ensureStored(toolCallId) {
+    const call = this.#calls.get(toolCallId);
+    return !call || call.isStored || call.isEnded ? [] : [this.#store(call)];
+  }
+
+  /** Must be called when the user has approved a call. */
   onApproved(call) {
     if (call.status === 'pending') call.status = 'in_progress';
   }
 
-  /** Ends a call for a reason that the agent may not report. */
-  close(call, reason) {
+  /** Ends a call as failed, for a reason that the agent may not report. */
+  fail(call, reason) {
     if (call.isEnded) return [];
-    const unsentOutput = call.output.takeRest();
+    const unsentOutput = call.output.takeAllUnsent();
     call.isEnded = true;
-    call.isClosed = true;
+    call.isFailedByBridge = true;
     const records = call.isStored ? [] : [this.#store(call)];
     if (typeof unsentOutput !== 'string' || unsentOutput.trim() !== '') records.push(this.#result(call, unsentOutput));
     return [...records, this.#result(call, call.resultCount > 0 ? `\n${reason}` : reason, { isError: true, isFinal: true })];
   }
 
-  /** Ends all calls, except calls whose input never arrived. */
-  closeAll(reason) {
-    return this.#unendedCalls().flatMap((call) => this.close(call, reason));
+  /** Ends all calls as failed, except calls whose input never arrived. */
+  failAll(reason) {
+    return this.#unendedCalls().flatMap((call) => this.fail(call, reason));
   }
 
-  /** Ends all calls at the regular end of a turn: agents do not report the end of every call. */
-  endAll() {
+  /** Ends all calls at the regular end of a turn, because agents do not report the end of every call. */
+  endAllWithTurn() {
     return this.#unendedCalls().flatMap((call) =>
-      call.status === 'pending' ? this.close(call, 'The turn ended before this call ran.') : this.#end(call, false),
+      call.status === 'pending' ? this.fail(call, 'The turn ended before this call ran.') : this.#end(call, false),
     );
   }
 
-  /** Returns the unsent output of all calls whose last result is old enough. */
+  /** Returns the unsent output of all calls whose last result was stored at least {@link OUTPUT_INTERVAL_MS} ago. */
   takeDueOutput() {
     return this.openCalls.flatMap((call) => this.#takeDueOutput(call));
   }
 
-  /** Removes calls that ended before the previous turn did. The agent may still send updates of later calls. */
+  /**
+   * To be called at the end of a turn. Removes the calls that had already ended when the previous turn ended. Later calls are kept, because
+   * the agent may still send updates of them.
+   */
   forgetOld() {
     for (const [id, call] of this.#calls) {
       if (call.isOld) this.#calls.delete(id);
@@ -145,7 +158,7 @@ export class ToolCalls {
   }
 
   /** Whether a text is the path of a file that a call names. */
-  hasFile(text) {
+  isPathOfCall(text) {
     return [...this.#calls.values()].some(({ locations }) => locations.some(({ path }) => path === text));
   }
 
@@ -163,12 +176,12 @@ export class ToolCalls {
     return [...this.#calls.values()].filter((call) => !call.isEnded && (call.isStored || call.status !== 'pending' || hasInput(call)));
   }
 
-  #create(toolCallId) {
+  #create(toolCallId, parentId) {
     const isValid = Buffer.byteLength(toolCallId) <= MAX_ID_BYTES && toolCallId.isWellFormed();
     const id = this.#uniqueId(isValid ? toolCallId : this.newId(), 'call ');
-    const state = { isStored: false, isEnded: false, isOld: false, isClosed: false, resultCount: 0, lastResultAt: 0 };
+    const state = { isStored: false, isEnded: false, isOld: false, isFailedByBridge: false, resultCount: 0, lastResultAt: 0 };
     const input = { rawInput: undefined, diffs: [], locations: [], description: '', output: new ToolOutput() };
-    const call = { id, toolCallId, key: this.newId(), names: [], status: 'pending', ...input, ...state };
+    const call = { id, toolCallId, parentId, localIdPrefix: this.newId(), reportedNames: [], status: 'pending', ...input, ...state };
     this.#calls.set(toolCallId, call);
     return call;
   }
@@ -194,37 +207,40 @@ export class ToolCalls {
     call.isStored = true;
     call.name = toolName(call, this.quirks);
     call.input = limitSize(toolInput(call, this.quirks), MAX_INPUT_BYTES);
-    return message(`${call.key}-use`, toolUse(call.id, call.name, call.input));
+    return withParent(message(`${call.localIdPrefix}-use`, toolUse(call.id, call.name, call.input)), call.parentId);
   }
 
   #end(call, isError) {
     call.isEnded = true;
+    // The todos of a sub-agent must not replace the todos of the session.
+    if (isTodoCall(call) && call.parentId !== undefined) return [];
     if (!call.isStored && !isError && isTodoCall(call)) {
       call.isStored = true;
-      return [message(`${call.key}-use`, toolUse(call.id, TODO_TOOL, { todos: call.rawInput.todos }))];
+      return [message(`${call.localIdPrefix}-use`, toolUse(call.id, TODO_TOOL, { todos: call.rawInput.todos }))];
     }
-    return [...(call.isStored ? [] : [this.#store(call)]), this.#result(call, call.output.takeRest(), { isError, isFinal: true })];
+    return [...(call.isStored ? [] : [this.#store(call)]), this.#result(call, call.output.takeAllUnsent(), { isError, isFinal: true })];
   }
 
   #readLateOutput(call, update) {
     if (!isText(update._meta?.terminal_output_delta?.data)) return [];
     call.output.read(update, false);
-    return [this.#result(call, call.output.takeRest())];
+    return [this.#result(call, call.output.takeAllUnsent())];
   }
 
   #takeDueOutput(call) {
     if (!call.isStored || !call.output.hasUnsent || this.now() - call.lastResultAt < OUTPUT_INTERVAL_MS) return [];
-    return [this.#result(call, call.output.take())];
+    return [this.#result(call, call.output.takeUnsentStart())];
   }
 
   #result(call, content, { isError = false, isFinal = false } = {}) {
     call.resultCount += 1;
     call.lastResultAt = this.now();
-    return message(`${call.key}-result-${call.resultCount}`, toolResult(call.id, content, isError, isFinal));
+    const record = message(`${call.localIdPrefix}-result-${call.resultCount}`, toolResult(call.id, content, isError, isFinal));
+    return withParent(record, call.parentId);
   }
 }
 
-const isFinal = ({ status }) => status === 'completed' || status === 'failed';
+const hasFinalStatus = ({ status }) => status === 'completed' || status === 'failed';
 
 /** Whether the content of an update is output. Before a call runs, the content describes the call. */
 function isOutputUpdate(call, { status, rawInput }) {
@@ -234,7 +250,7 @@ function isOutputUpdate(call, { status, rawInput }) {
 
 function merge(call, update) {
   for (const name of [update._meta?.claudeCode?.toolName, update.name, update._meta?.toolName]) {
-    if (isText(name) && !call.names.includes(name)) call.names.push(name);
+    if (isText(name) && !call.reportedNames.includes(name)) call.reportedNames.push(name);
   }
   if (isText(update.title)) {
     call.firstTitle ??= update.title;

@@ -6,7 +6,7 @@
 import { asList, hasFields, isObject, isText } from './values.mjs';
 
 const MAX_NAME_CHARS = 100;
-/** Unchanged lines around a change. Agents send whole files. */
+/** The number of unchanged lines that are kept around a change, because agents send the whole old and the whole new file. */
 const CONTEXT_LINES = 3;
 
 const NAMES_BY_KIND = {
@@ -37,19 +37,19 @@ const PATCH_FIELDS = ['diff', 'patch'];
  * @param {import('./tool-calls.mjs').Call} call
  * @param {import('./agents.mjs').Quirks} quirks
  */
-export function toolName({ toolCallId, kind, firstTitle, names }, { hasNameInId, toolNames = {} }) {
-  const [prefix, ...textAfterPrefix] = hasNameInId ? toolCallId.split('__') : [''];
+export function toolName({ toolCallId, kind, firstTitle, reportedNames }, { hasNameInId, shownToolNames = {} }) {
+  const nameInId = hasNameInId && toolCallId.includes('__') ? toolCallId.split('__', 1)[0] : undefined;
   const todoTool = TODO_TOOLS.test(firstTitle) ? firstTitle : undefined;
-  const given = names.at(-1) ?? (textAfterPrefix.length > 0 ? prefix : todoTool);
-  const name = given ?? (isKnownKind(kind) ? NAMES_BY_KIND[kind] : undefined) ?? firstTitle ?? 'Tool';
-  return (Object.hasOwn(toolNames, name) ? toolNames[name] : name).slice(0, MAX_NAME_CHARS).toWellFormed();
+  const reportedName = reportedNames.at(-1) ?? nameInId ?? todoTool;
+  const name = reportedName ?? (isKnownKind(kind) ? NAMES_BY_KIND[kind] : undefined) ?? firstTitle ?? 'Tool';
+  return (Object.hasOwn(shownToolNames, name) ? shownToolNames[name] : name).slice(0, MAX_NAME_CHARS).toWellFormed();
 }
 
 /** Whether a call replaces the session's todos. The title of a call may be the name of its tool. */
-export const isTodoCall = ({ names, firstTitle, rawInput }) =>
-  [...names, firstTitle].some((name) => isText(name) && TODO_TOOLS.test(name)) && Array.isArray(rawInput?.todos);
+export const isTodoCall = ({ reportedNames, firstTitle, rawInput }) =>
+  [...reportedNames, firstTitle].some((name) => isText(name) && TODO_TOOLS.test(name)) && Array.isArray(rawInput?.todos);
 
-/** Whether the agent has sent more than the working directory of a call. */
+/** Whether the agent has sent any input of a call besides the working directory. */
 export const hasInput = ({ rawInput, diffs }) =>
   diffs.length > 0 || (isObject(rawInput) ? Object.keys(rawInput).some((name) => name !== 'cwd') : rawInput !== undefined);
 
@@ -73,8 +73,8 @@ export function toolInput(call, quirks) {
  * @param {import('./tool-calls.mjs').Call} call
  * @param {import('./agents.mjs').Quirks} quirks
  */
-function deriveInput({ kind, title, locations }, { isTitleCommand }) {
-  if (isTitleCommand && kind === 'execute' && isText(title)) return { command: title };
+function deriveInput({ kind, title, locations }, { usesCommandAsTitle }) {
+  if (usesCommandAsTitle && kind === 'execute' && isText(title)) return { command: title };
   const paths = locations.map(({ path }) => path).filter(isText);
   const location = paths.length > 1 ? { paths } : paths.length === 1 ? { file_path: paths[0] } : {};
   return isText(title) && !paths.some((path) => path.endsWith(title)) ? { ...location, title } : location;
@@ -110,21 +110,21 @@ function renameEditFields(fields) {
   );
 }
 
-/** Adds the changes of files, and leaves out the fields whose values the changes show. */
+/** Adds the changes of files to the fields. Leaves out the fields whose values the changes show. */
 function withDiffs(fields, diffs) {
-  const otherFields = Object.fromEntries(Object.entries(fields).filter(([name, value]) => !isShown(name, value, diffs)));
+  const otherFields = Object.fromEntries(Object.entries(fields).filter(([name, value]) => !isShownByDiffs(name, value, diffs)));
   const edits = diffs.map(toEdit);
-  if (edits.length === 1) return hasCommonName(edits[0], otherFields) ? { ...edits[0], input: fields } : { ...edits[0], ...otherFields };
+  if (edits.length === 1) return shareFieldName(edits[0], otherFields) ? { ...edits[0], input: fields } : { ...edits[0], ...otherFields };
   const [{ file_path }] = edits;
   const isOneFile = edits.every((edit) => edit.file_path === file_path && edit.content === undefined);
   const changes = isOneFile ? { file_path, edits: edits.map(({ file_path: _, ...edit }) => edit) } : { changes: edits };
-  return hasCommonName(changes, otherFields) ? { ...changes, input: fields } : { ...changes, ...otherFields };
+  return shareFieldName(changes, otherFields) ? { ...changes, input: fields } : { ...changes, ...otherFields };
 }
 
-const hasCommonName = (a, b) => Object.keys(a).some((name) => Object.hasOwn(b, name));
+const shareFieldName = (a, b) => Object.keys(a).some((name) => Object.hasOwn(b, name));
 
-/** Whether the changes show a field. */
-function isShown(name, value, diffs) {
+/** Whether the diffs contain the value of this field. */
+function isShownByDiffs(name, value, diffs) {
   if (typeof value !== 'string') return false;
   if (PATH_FIELDS.includes(name)) return diffs.some(({ path }) => path === value);
   if (OLD_FIELDS.includes(name)) return diffs.some(({ oldText }) => oldText.includes(value));
@@ -145,7 +145,10 @@ function isPatchOf(patch, { oldText, newText }) {
   });
 }
 
-/** Converts a change of a file to an edit. For an existing file, the edit has only the changed lines and {@link CONTEXT_LINES} around. */
+/**
+ * Converts a change of a file to an edit. For an existing file, the edit has only the changed lines, and {@link CONTEXT_LINES} lines before
+ * and after them.
+ */
 function toEdit({ path, oldText, newText }) {
   if (oldText === '') return { file_path: path, content: newText };
   const [old_string, new_string] = trimCommonLines(oldText, newText);

@@ -6,7 +6,7 @@ import { imageBlock } from './records.mjs';
 /** Limits on the output of a call, in characters. The middle of a longer output is left out, because errors are at the end. */
 const MAX_START_CHARS = 1_000_000;
 const MAX_END_CHARS = 1_000_000;
-/** How many of the last sent characters are searched in a new output, to find where the new output continues. */
+/** The number of characters at the end of the known output that are searched in a new output, to find the new part. */
 const OVERLAP_CHARS = 200;
 /** Shorter texts are not searched, because they could be found by chance. */
 const MIN_OVERLAP_CHARS = 8;
@@ -59,7 +59,7 @@ export function exitCode({ _meta, rawOutput }) {
 }
 
 export class ToolOutput {
-  /** The start of the output: the part that was sent, and the part that was not. */
+  /** The start of the output: the sent text, then the unsent text. */
   #sent = '';
   #unsent = '';
   #isStartComplete = false;
@@ -95,18 +95,18 @@ export class ToolOutput {
   }
 
   /**
-   * Returns the output for the next result: all output that was not sent yet, except the end of a long output.
+   * Returns the output for the next result of a running call: all unsent output, except the end of a long output.
    * @returns {string | object[]}
    */
-  take() {
+  takeUnsentStart() {
     const text = this.#unsent;
     this.#sent += text;
     this.#unsent = '';
     return this.#withImages(text);
   }
 
-  /** Returns the output for the last result of a call: all output that was not sent yet. @returns {string | object[]} */
-  takeRest() {
+  /** Returns the output for the last result of a call: all unsent output. @returns {string | object[]} */
+  takeAllUnsent() {
     this.#trimEnd(MAX_END_CHARS);
     const note = this.#droppedChars > 0 ? `\n[${this.#droppedChars} characters left out]\n` : '';
     const text = this.#unsent + note + this.#end;

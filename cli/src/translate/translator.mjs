@@ -6,22 +6,25 @@
  *
  *     onUpdate(update) -> Record[]               for each `session/update`: `params.update`
  *     onReplayedUpdate(update) -> Record[]       for updates that replay a loaded session: only records of the session's state
- *     onPermissionRequest(params) -> {records, request}    for `session/request_permission`
- *     onElicitation(params) -> {records, request}          for `elicitation/create`; throws unless the mode is `form`
+ *     onPermissionRequest(params) -> {records, request, fullArguments?}    for `session/request_permission`
+ *     onElicitation(params) -> {records, request, fullArguments?}          for `elicitation/create`; throws unless the mode is `form`
  *     responseTo(id, decision) -> object         the JSON-RPC result for the request with this id at the hub
  *     onPermissionResolved(id, decision) -> Record[]       after `responseTo`, for requests of both kinds
- *     endTurn(stopReason) -> Record[]            after the reply of `session/prompt` and the late updates
+ *     endTurn(stopReason) -> Record[]            after the reply of `session/prompt`, and the updates that an agent may send after it
  *     closeOpenCalls(reason) -> Record[]         when the agent crashed, or does not end its calls
  *     flush() -> Record[]                        ends the current message, for updates outside of a turn
- *     takeDueRecords() -> Record[]               text and output that are due; to be called about once a second
+ *     takeDueRecords() -> Record[]               the text and output that are due; call it about once a second
  *     takeDeltas() -> Delta[]                    live text since the last call
+ *     runningCall -> {name, input} | undefined   what the agent is doing
  *     openCalls -> {id, name, input}[]           calls that the next process must close if this process crashes
  *
  * - Record: see `records.mjs`. The caller sends the messages to the hub in order, each with its `localId`.
- * - Delta: `{id, kind: 'text' | 'thinking', text}`. `text` continues the message that follows as the record with `localId === id`.
- * - `request`: `{id, tool, arguments, createdAt}`. The fields without `id` are the value of `agentState.requests[id]`. The id is the id
- *   of the tool call, so that clients show the request with the call.
+ * - Delta: `{id, kind: 'text' | 'thinking', text}`. `text` is the next piece of a message that is not complete yet. The
+ *   complete message follows as a record whose `localId` is this `id`.
+ * - `request`: `{id, tool, arguments, createdAt}`. All fields except `id` form the value of
+ *   `agentState.requests[id]`. The id is the id of the tool call, so that clients show the request with the call.
  * - `records` beside a request: the call of the request, if the call is not stored yet.
+ * - `fullArguments` beside a request: all its arguments, only if `request.arguments` is shortened.
  * - decision: `{status: 'approved' | 'denied' | 'canceled', decision?, reason?, answers?}`.
  *
  * The caller may answer a request without asking the user, if a rule covers the request. Only the user may answer a request with
@@ -34,9 +37,11 @@ import { toCommands } from './commands.mjs';
 import { approvedOption, offeredChoices, permissionResult } from './permissions.mjs';
 import { answersByPosition, elicitationResult, questionsOfCall, toQuestions } from './questions.mjs';
 import * as records from './records.mjs';
+import { parentCallIdOf, Subagents } from './subagents.mjs';
 import { TextBuffer } from './text-buffer.mjs';
 import { ToolCalls } from './tool-calls.mjs';
 import { isKnownKind } from './tool-input.mjs';
+import { toPlanLimits } from './plan-limits.mjs';
 import { blockText } from './tool-output.mjs';
 import { MAX_INPUT_BYTES, asList, asObject, firstLine, isText, limitSize } from './values.mjs';
 
@@ -51,7 +56,7 @@ const QUESTION_TOOL = 'AskUserQuestion';
 /** Matches the title that an agent generates for a session without a title. */
 const PLACEHOLDER_TITLE = /^New session - /;
 
-/** Severities that become names of events. The hub's own events have other names. */
+/** The severities that become names of events. Others do not, so that an agent cannot send an event of the hub, such as `ready`. */
 const SEVERITIES = ['info', 'warning', 'error'];
 
 /** Updates of a session's state, as opposed to its conversation. */
@@ -71,9 +76,11 @@ const STOP_REASONS = {
 };
 
 /**
- * @typedef {{agent: string, flavor?: string, newId?: () => string, now?: () => number, usedIds?: Iterable<string>}} Options
- *   `agent`: the name of the agent, known or not; `flavor`: the session's agent kind at the hub; `usedIds`: the ids of the requests in
- *   the session's agent state, because agents with short ids would use the same ids again
+ * @typedef {{agent: string, flavor?: string, newId?: () => string, now?: () => number, usedIds?: Iterable<string>,
+ *   isReplay?: boolean}} Options
+ *   `agent`: the name of the agent, known or not; `flavor`: the kind of agent in the hub's protocol, such as `alpha`; `usedIds`: the ids of
+ *   earlier requests in the session's agent state. New requests get other ids, although some agents restart their numbering;
+ *   `isReplay`: whether the updates are a history that the agent replays
  */
 export const createTranslator = (/** @type {Options} */ options) => new Translator(options);
 
@@ -89,23 +96,26 @@ class Translator {
   #now;
   #text;
   #calls;
+  #subagents;
   /** @type {Map<string, {params: object, call?: import('./tool-calls.mjs').Call, questions: object[], isForm: boolean,
    *   choices?: import('./permissions.mjs').Choice[]}>} */
   #requests = new Map();
-  /** Whether the turn has neither text nor calls since a denial. */
+  /** Whether a call was denied in this turn, and the agent has sent no text and no new call since. */
   #endsWithDenial = false;
-  #compactions = new Map();
+  /** The chunks of the summaries of compactions in progress, joined, by the compaction's id. */
+  #summaryChunks = new Map();
   /** The JSON of the last record of each type, to drop repeated records. */
-  #last = new Map();
+  #lastJson = new Map();
 
   /** @param {Options} options */
-  constructor({ agent, flavor = 'alpha', newId = randomUUID, now = Date.now, usedIds = [] }) {
-    const quirks = quirksOf(agent);
+  constructor({ agent, flavor = 'alpha', newId = randomUUID, now = Date.now, usedIds = [], isReplay = false }) {
+    const quirks = isReplay ? { ...quirksOf(agent), usesCommandAsTitle: false } : quirksOf(agent);
     this.#quirks = quirks;
     this.#flavor = flavor;
     this.#newId = newId;
     this.#now = now;
     this.#text = new TextBuffer({ newId, now });
+    this.#subagents = new Subagents({ newId, now });
     this.#calls = new ToolCalls({ quirks, newId, now, usedIds: [...usedIds].flatMap((id) => [`call ${id}`, `request ${id}`]) });
   }
 
@@ -113,7 +123,15 @@ class Translator {
     return this.#calls.openCalls.map(({ id, name, input }) => ({ id, name, input }));
   }
 
+  /** The last call that runs; undefined if none does. */
+  get runningCall() {
+    return this.#calls.openCalls.findLast(({ status }) => status !== 'pending');
+  }
+
   onUpdate(update) {
+    const subagent = this.#subagentOf(update);
+    if (subagent)
+      return [...this.#withPendingText(this.#calls.ensureStored(parentCallIdOf(update))), ...this.#onSubagentUpdate(update, subagent)];
     switch (update?.sessionUpdate) {
       case 'agent_message_chunk':
         return this.#onMessageChunk(update);
@@ -125,7 +143,7 @@ class Translator {
       case 'plan':
         return this.#onPlan(update);
       case 'available_commands_update':
-        return this.#onChange('commands', { commands: toCommands(update.availableCommands) });
+        return this.#recordIfChanged('commands', { commands: toCommands(update.availableCommands) });
       case 'session_info_update':
         return this.#onTitle(update);
       case 'usage_update':
@@ -152,9 +170,9 @@ class Translator {
   onPermissionRequest(params) {
     const toolCall = asObject(params.toolCall);
     const questions = toolCall._meta?.qwenInteractionKind === 'user_question' ? questionsOfCall(toolCall.rawInput) : [];
-    const { call, records: stored } = this.#calls.storeForRequest(toolCall);
+    const { call, records: stored } = this.#calls.storeForRequest(toolCall, this.#subagentOf(toolCall)?.callId);
     const added = this.#addRequest({ params, call, questions, isForm: false });
-    return { records: this.#afterText(stored), ...added };
+    return { records: this.#withPendingText(stored), ...added };
   }
 
   onElicitation(params) {
@@ -163,7 +181,7 @@ class Translator {
     const questions = toQuestions(params, call?.rawInput?.questions);
     const stored = call && !call.isStored && !call.isEnded ? this.#calls.storeForRequest({ toolCallId: params.toolCallId }).records : [];
     const added = this.#addRequest({ params, call, questions, isForm: true });
-    return { records: this.#afterText(stored), ...added };
+    return { records: this.#withPendingText(stored), ...added };
   }
 
   responseTo(id, decision) {
@@ -183,17 +201,17 @@ class Translator {
     const { call, params, isForm, choices } = request;
     if (decision.status === 'approved') {
       const isAllowed = isForm || approvedOption(params.options, decision, choices) !== undefined;
-      if (!isAllowed) return this.#afterText(this.#calls.close(call, 'Not run: the agent offers no approval of a single call.'));
+      if (!isAllowed) return this.#withPendingText(this.#calls.fail(call, 'Not run: the agent offers no approval of this call alone.'));
       this.#calls.onApproved(call);
       return [];
     }
     this.#endsWithDenial ||= decision.status === 'denied' && !call.isEnded;
-    return this.#afterText(this.#calls.close(call, describeRefusal(decision)));
+    return this.#withPendingText(this.#calls.fail(call, describeRefusal(decision)));
   }
 
   endTurn(stopReason) {
     const isCanceled = stopReason === 'cancelled';
-    const ended = [...this.#text.flush(), ...(isCanceled ? this.#calls.closeAll('Aborted.') : this.#calls.endAll())];
+    const ended = [...this.#flushTexts(), ...(isCanceled ? this.#calls.failAll('Aborted.') : this.#calls.endAllWithTurn())];
     const sentence = isCanceled ? this.#describeCancel() : describeStop(stopReason);
     this.#endsWithDenial = false;
     this.#calls.forgetOld();
@@ -201,44 +219,71 @@ class Translator {
   }
 
   closeOpenCalls(reason) {
-    return [...this.#text.flush(), ...this.#calls.closeAll(reason)];
+    return [...this.#flushTexts(), ...this.#calls.failAll(reason)];
   }
 
   flush() {
-    return this.#text.flush();
+    return this.#flushTexts();
   }
 
   takeDueRecords() {
-    return [...this.#text.flushIdle(), ...this.#calls.takeDueOutput()];
+    return [...this.#text.flushIdle(), ...this.#subagents.flushIdle(), ...this.#calls.takeDueOutput()];
   }
 
   takeDeltas() {
     return this.#text.takeDeltas();
   }
 
+  #subagentOf(update) {
+    return this.#subagents.find(parentCallIdOf(update), (toolCallId) => this.#calls.find(toolCallId));
+  }
+
+  /** Handles the texts and calls of a sub-agent. Its plan, usage and other state do not concern the session. */
+  #onSubagentUpdate(update, subagent) {
+    switch (update.sessionUpdate) {
+      case 'agent_message_chunk':
+        return this.#subagents.append(subagent, 'text', blockText(update.content), update.messageId ?? undefined);
+      case 'agent_thought_chunk':
+        return this.#subagents.append(subagent, 'thinking', blockText(update.content), update.messageId ?? undefined);
+      case 'tool_call':
+      case 'tool_call_update': {
+        const text = this.#calls.isNew(update) ? this.#subagents.flush(parentCallIdOf(update)) : [];
+        return [...text, ...this.#calls.update(update, subagent.callId)];
+      }
+      default:
+        return [];
+    }
+  }
+
+  #flushTexts() {
+    return [...this.#subagents.flush(), ...this.#text.flush()];
+  }
+
   #onMessageChunk({ content, messageId, _meta }) {
     const usage = isText(content?.text) ? [] : this.#onUsage({ used: _meta?.usage?.totalTokens });
     const picture = content?.type === 'image' ? records.imageBlock(content) : null;
-    if (picture) return this.#afterText([this.#message(records.image(picture))]);
-    const value = blockText(content);
-    const mode = this.#quirks.reportsModeAsText ? /^\[MODE_UPDATE\] (\S+)\s*$/.exec(value)?.[1] : undefined;
+    if (picture) return this.#withPendingText([this.#message(records.image(picture))]);
+    const text = blockText(content);
+    const mode = this.#quirks.reportsModeAsText ? /^\[MODE_UPDATE\] (\S+)\s*$/.exec(text)?.[1] : undefined;
     if (mode !== undefined) return [{ type: 'mode', mode }];
-    const info = this.#quirks.reportsInfoAsText ? /^Info: ([^]+)$/.exec(value)?.[1] : undefined;
+    const info = this.#quirks.reportsInfoAsText ? /^Info: ([^]+)$/.exec(text)?.[1] : undefined;
     if (info !== undefined) return this.#onInfo(info.trim());
-    if (value.trim() !== '') this.#endsWithDenial = false;
-    return [...usage, ...this.#text.append('text', value, messageId ?? undefined)];
+    if (text.trim() !== '') this.#endsWithDenial = false;
+    return [...usage, ...this.#text.append('text', text, messageId ?? undefined)];
   }
 
-  /** Converts a note to an event. Leaves out a note if a call shows the same. */
+  /** Converts a note of the agent's program to an event. Leaves out a note that a call already shows. */
   #onInfo(info) {
-    const isRepeated = info === 'Operation cancelled by user' || this.#calls.hasFile(info);
+    const isRepeated = info === 'Operation cancelled by user' || this.#calls.isPathOfCall(info);
     return isRepeated ? [] : this.#event('info', info);
   }
 
   #onToolCall(update) {
     const isNew = this.#calls.isNew(update);
     if (isNew) this.#endsWithDenial = false;
-    return [...(isNew ? this.#text.flush() : []), ...this.#afterText(this.#calls.update(update))];
+    const isEnd = ['completed', 'failed'].includes(update.status);
+    const texts = [...(isEnd ? this.#subagents.flush(update.toolCallId) : []), ...(isNew ? this.#text.flush() : [])];
+    return [...texts, ...this.#withPendingText(this.#calls.update(update))];
   }
 
   #onPlan({ entries }) {
@@ -246,53 +291,54 @@ class Translator {
       .filter((entry) => isText(entry?.content))
       .slice(0, MAX_TODOS)
       .map(({ content, status, priority }) => limitSize({ content, status, priority }, MAX_TODO_BYTES));
-    const changed = this.#onChange('plan', { todos });
-    return changed.length > 0 ? this.#afterText([this.#message(records.plan(this.#flavor, changed[0].todos))]) : [];
+    const changed = this.#recordIfChanged('plan', { todos });
+    return changed.length > 0 ? this.#withPendingText([this.#message(records.plan(this.#flavor, changed[0].todos))]) : [];
   }
 
   #onTitle({ title }) {
     const text = titleToSummary(title);
-    return text === null ? [] : this.#onChange('summary', { text });
+    return text === null ? [] : this.#recordIfChanged('summary', { text });
   }
 
-  /** @param {{used?: unknown, size?: unknown, cost?: object}} usage */
-  #onUsage({ used, size, cost }) {
-    if (typeof used !== 'number') return [];
-    return this.#onChange('usage', { used, ...(typeof size === 'number' && { size }), ...(cost && { cost }) });
+  /** @param {{used?: unknown, size?: unknown, cost?: object, _meta?: any}} usage */
+  #onUsage({ used, size, cost, _meta }) {
+    const limits = toPlanLimits(_meta?.['_claude/rateLimit']);
+    const reported = limits.length > 0 ? this.#recordIfChanged('limits', { limits }) : [];
+    if (typeof used !== 'number') return reported;
+    return [...reported, ...this.#recordIfChanged('usage', { used, ...(typeof size === 'number' && { size }), ...(cost && { cost }) })];
   }
 
   #onCompaction({ sessionUpdate, compactionId, status, content, summary, error }) {
-    const previous = this.#compactions.get(compactionId) ?? '';
+    const chunks = this.#summaryChunks.get(compactionId) ?? '';
     if (sessionUpdate === 'compaction_summary_chunk') {
-      this.#compactions.set(compactionId, previous + blockText(content));
+      this.#summaryChunks.set(compactionId, chunks + blockText(content));
       return [];
     }
-    const whole = asList(summary).map(blockText).join('') || previous;
-    if (status !== 'in_progress') this.#compactions.delete(compactionId);
-    if (status === 'completed') return this.#event('summary', whole || 'The conversation was compacted.');
+    const fullSummary = asList(summary).map(blockText).join('') || chunks;
+    if (status !== 'in_progress') this.#summaryChunks.delete(compactionId);
+    if (status === 'completed') return this.#event('summary', fullSummary || 'The conversation was compacted.');
     return status === 'failed' ? this.#event('compaction_failed', isText(error) ? error : 'No reason given.') : [];
   }
 
   /** Returns a record, unless the last record of the type was the same. */
-  #onChange(type, fields) {
+  #recordIfChanged(type, fields) {
     const json = JSON.stringify(fields);
-    if (this.#last.get(type) === json) return [];
-    this.#last.set(type, json);
+    if (this.#lastJson.get(type) === json) return [];
+    this.#lastJson.set(type, json);
     return [{ type, ...fields }];
   }
 
-  /** Records a request. If its arguments are shortened, returns all arguments as `whole`, and their JSON as `content`. */
+  /** Records a request. Returns the request, and `fullArguments` if the arguments of the request are shortened. */
   #addRequest({ params, call, questions, isForm }) {
     const id = this.#calls.newRequestId(call?.id ?? this.#newId());
-    const whole = this.#argumentsOf(params, call, questions, isForm);
-    const args = limitSize(whole, MAX_INPUT_BYTES);
-    const json = JSON.stringify(whole);
-    const unshortened = JSON.stringify(args) === json ? {} : { whole, content: json };
+    const fullArguments = this.#argumentsOf(params, call, questions, isForm);
+    const args = limitSize(fullArguments, MAX_INPUT_BYTES);
+    const isShortened = JSON.stringify(args) !== JSON.stringify(fullArguments);
     const kind = isKnownKind(call?.kind) ? { kind: call.kind } : {};
-    const choices = isForm || questions.length > 0 ? {} : offeredChoices(params.options, isText(args.plan));
-    this.#requests.set(id, { params, call, questions, isForm, choices: choices.choices });
-    const request = { id, tool: call?.name ?? QUESTION_TOOL, arguments: args, createdAt: this.#now(), ...kind, ...choices };
-    return { request, ...unshortened };
+    const offer = isForm || questions.length > 0 ? {} : offeredChoices(params.options, isText(args.plan));
+    this.#requests.set(id, { params, call, questions, isForm, choices: offer.choices });
+    const request = { id, tool: call?.name ?? QUESTION_TOOL, arguments: args, createdAt: this.#now(), ...kind, ...offer };
+    return { request, ...(isShortened && { fullArguments }) };
   }
 
   #argumentsOf({ message }, call, questions, isForm) {
@@ -301,21 +347,21 @@ class Translator {
   }
 
   #describeCancel() {
-    // Agents also end the turn after a denial, which the denied call shows.
+    // Some agents report a denial as a canceled turn. The denied call already shows the denial.
     return this.#endsWithDenial ? null : 'Aborted.';
   }
 
   #event(name, value) {
-    return isText(value) ? this.#afterText([this.#message(records.event(name, value))]) : [];
+    return isText(value) ? this.#withPendingText([this.#message(records.event(name, value))]) : [];
   }
 
   #message(content) {
     return records.message(this.#newId(), content);
   }
 
-  /** Returns the agent's text that is not stored yet, followed by the records. */
-  #afterText(added) {
-    return added.length > 0 ? [...this.#text.flush(), ...added] : [];
+  /** Puts the agent's text that is not stored yet before the records. If there are no records, the text stays pending. */
+  #withPendingText(newRecords) {
+    return newRecords.length > 0 ? [...this.#text.flush(), ...newRecords] : [];
   }
 }
 

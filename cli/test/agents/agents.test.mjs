@@ -4,16 +4,13 @@
  */
 
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { installAgent } from '../../../scripts/lib/agents.mjs';
-import { FakeHub, TOKEN } from '../../../packages/cli-kit/test/support/fake-hub.mjs';
-import { tempDir } from '../../../packages/cli-kit/test/support/repository.mjs';
 import { AGENTS } from '../../src/agents.mjs';
-import { startCli } from '../support/cli-process.mjs';
-import { environmentFor } from './environments.mjs';
-import { startModel } from './model/server.mjs';
+import { repository } from '../../../packages/cli-kit/test/support/repository.mjs';
+import { hashRecord } from './records.mjs';
+import { setUpAgent } from './setup.mjs';
 
 const TURN_MS = 60_000;
 
@@ -25,27 +22,36 @@ const PLAN_MODES = {
   qwen: { mode: 'read-only', editsMode: 'safe-yolo', choice: 'proceed_always' },
 };
 
+/** The agents that report no tokens in their context. */
+const WITHOUT_USAGE = ['copilot', 'gemini'];
+
+/** The agents that have an effort, with the effort in a request to the model. */
+const EFFORTS = {
+  claude: (body) => body.output_config?.effort,
+  codex: (body) => body.reasoning?.effort,
+  opencode: (body) => body.reasoning_effort,
+};
+
+/** The agents whose sub-agents send their steps. */
+const SUBAGENTS = ['claude', 'codex', 'qwen'];
+
+/** The agents that write todos: Copilot CLI and Gemini CLI have no tool for todos, and that of Qwen Code is disabled. */
+const TODOS = ['claude', 'codex', 'opencode'];
+
+/** Which forks an agent itself has: of the whole session, before an earlier message, and of the whole session in another directory. */
+const FORKS = { claude: ['whole', 'before', 'moved'], codex: ['whole', 'before', 'moved'], opencode: ['whole'] };
+
+/** The agents that take a message during a turn. */
+const STEERING = ['claude', 'codex'];
+
 const chosen = process.env.AGENTS?.split(',') ?? Object.keys(AGENTS);
 
 for (const name of chosen) {
-  test(`${AGENTS[name].title} is prompted, approved, aborted and resumed`, { timeout: 15 * 60_000 }, (t) => tellStory(t, name));
+  test(`${AGENTS[name].title} is prompted, approved, aborted and resumed`, { timeout: 15 * 60_000 }, (t) => runScenario(t, name));
 }
 
-async function tellStory(t, name) {
-  const bin = await installAgent(name);
-  const model = await startModel();
-  t.after(() => model.stop());
-  const hub = await FakeHub.start();
-  t.after(() => hub.stop());
-  const base = tempDir(t);
-  const [dir, home] = ['served', 'home'].map((folder) => path.join(base, folder));
-  for (const folder of [dir, home]) mkdirSync(folder);
-  const env = {
-    ...environmentFor(name, { url: model.url, home, bin }),
-    CLI_API_TOKEN: TOKEN,
-    SESSION_GATEWAY_HOME: path.join(base, 'state'),
-  };
-  const start = () => startCli(t, hub, ['--agent', name, '--dir', dir, '--hub', hub.url], env);
+async function runScenario(t, name) {
+  const { model, hub, base, dir, agentEnv, start, callUntilStarted } = await setUpAgent(t, name);
   let first = await start();
   const sid = first.ids.session;
   const stored = hub.sessions.get(sid);
@@ -79,6 +85,11 @@ async function tellStory(t, name) {
     const lines = hub.transcript(sid);
     assert.equal(lines[0], 'I will run a command.');
     assert.ok(lines.includes('Done.') && lines.includes('> touch one.txt'), lines.join('\n'));
+  });
+
+  await t.test('the tokens in the context are reported', { skip: WITHOUT_USAGE.includes(name) && 'it reports none' }, async () => {
+    const { used, size } = await hub.waitUntil(() => stored.metadata.usage, 'the usage');
+    assert.ok(used > 0 && size > used, JSON.stringify({ used, size }));
   });
 
   await t.test('a denied command is not run, and is shown as a failed call', async () => {
@@ -131,12 +142,121 @@ async function tellStory(t, name) {
     },
   );
 
+  /** The option that is changed, and its new value. */
+  let changed;
+  const hasChangedOption = () => stored.metadata.options.some(({ id, value }) => id === changed.id && value === changed.value);
+
+  const effortOf = (request) => EFFORTS[name](JSON.parse(request));
+
+  await t.test('the effort is set and reaches the model, and a value that does not exist is refused', async (test) => {
+    const option = (stored.metadata.options ?? []).find(({ category }) => category === 'thought_level');
+    assert.equal(option !== undefined, EFFORTS[name] !== undefined);
+    if (!option) return test.skip('it has no effort');
+    const { id } = option.choices.find((choice) => choice.id !== option.value);
+    const set = (value) => hub.call(sid, 'set-session-option', { id: option.id, value });
+    assert.deepEqual(await set(id), { success: true });
+    const { success, error } = await set('no-such-value');
+    assert.equal(success, false);
+    assert.ok(error.startsWith(`${AGENTS[name].title} refused ${option.name}: `), error);
+    changed = { id: option.id, value: id };
+    await hub.waitUntil(hasChangedOption, 'the option in the metadata');
+    const before = model.requests.length;
+    prompt([{ say: 'I think.' }]);
+    await untilReady();
+    assert.equal(effortOf(model.requests[before]), id);
+  });
+  await t.test('the steps of a sub-agent name the call that started it', { skip: !SUBAGENTS.includes(name) && 'not seen' }, async () => {
+    const from = stored.messages.length;
+    model.answer('Look for the word.', [{ say: 'I look.' }, { read: file('two.txt') }, { say: 'I have it.' }]);
+    prompt([{ task: 'Look for the word.' }, { say: 'The helper is done.' }]);
+    // Qwen Code asks before it starts a sub-agent.
+    await hub.waitUntil(() => isReady() || hub.pendingRequest(sid), 'the sub-agent', TURN_MS);
+    if (!isReady()) await answer({ approved: true });
+    await untilReady();
+    const data = () => stored.messages.slice(from).flatMap(({ content }) => content.content.data ?? []);
+    const steps = () => data().filter(({ parent_tool_use_id: parent }) => parent !== undefined);
+    // Codex may end its turn before its sub-agent is done.
+    await hub.waitUntil(() => steps().at(-1)?.message.content[0].text === 'I have it.', 'the end of the sub-agent', TURN_MS);
+    const call = data()
+      .map(({ message }) => message?.content[0])
+      .find((part) => /^agent$/i.test(part?.name));
+    assert.deepEqual([...new Set(steps().map(({ parent_tool_use_id: parent }) => parent))], [call.id]);
+    const types = steps().map(({ message }) => message.content[0].type);
+    // The result of a command may be stored in parts.
+    const isNext = (type, at) => type !== types[at - 1];
+    assert.deepEqual(types.filter(isNext), ['text', 'tool_use', 'tool_result', 'text']);
+  });
+
+  await t.test('each list of todos is stored', { skip: !TODOS.includes(name) && 'it writes none' }, async () => {
+    const from = stored.messages.length;
+    const todos = [
+      ['Find the word', 'in_progress'],
+      ['Write it down', 'pending'],
+    ];
+    const done = todos.map(([text]) => [text, 'completed']);
+    prompt([{ todos }, { say: 'I have found it.' }, { todos: done }, { say: 'Both are done.' }]);
+    await untilReady();
+    assert.deepEqual(stored.messages.slice(from).flatMap(todosOf), [todos, done]);
+  });
+
   await t.test('an abort ends the turn, whose text is live', async () => {
     prompt([{ slow: 600 }]);
     await hub.waitUntil(() => stored.deltas.some(({ text }) => text.includes('word')), 'live text', TURN_MS);
     assert.equal((await hub.abort(sid)).aborted, true);
     await untilReady();
     assert.equal(hub.transcript(sid).at(-2), 'Aborted.');
+  });
+
+  await t.test('a message that is sent now reaches the agent during its turn, or ends the turn', async () => {
+    const pieces = stored.deltas.length;
+    prompt([{ slow: 600 }]);
+    await hub.waitUntil(() => stored.deltas.slice(pieces).some(({ text }) => text.includes('word')), 'live text', TURN_MS);
+    model.answer('This message waited.', [{ say: 'I have read it.' }]);
+    const { seq } = hub.postMessage(sid, 'This message waited.');
+    await hub.waitUntil(() => stored.agentState.queuedMessages?.includes(seq), 'the queue');
+    const { steers } = stored.agentState.queue;
+    assert.equal(steers, STEERING.includes(name));
+    if (!steers) turns += 1;
+    assert.deepEqual(await hub.call(sid, 'queue', { action: 'send', seq }), { success: true });
+    await untilReady();
+    const lines = hub.transcript(sid);
+    assert.equal(lines.at(-2), 'I have read it.');
+    assert.equal(lines.includes('(message: Stopped, because another message is sent now.)'), !steers);
+  });
+
+  await t.test('queued messages are edited, canceled and moved, and run once each after kill -9 of the bridge', async () => {
+    const pieces = stored.deltas.length;
+    prompt([{ slow: 600 }]);
+    await hub.waitUntil(() => stored.deltas.slice(pieces).some(({ text }) => text.includes('word')), 'live text', TURN_MS);
+    const { length } = hub.transcript(sid);
+    const seqs = ['Alpha waits.', 'Beta waits.', 'Gamma waits.', 'Delta waits.'].map((text) => hub.postMessage(sid, text).seq);
+    const [alpha, beta, gamma, delta] = seqs;
+    const isQueue = (wanted) => JSON.stringify(stored.agentState.queuedMessages ?? []) === JSON.stringify(wanted);
+    await hub.waitUntil(() => isQueue(seqs), 'the queue');
+    for (const params of [
+      { action: 'edit', seq: beta, text: 'Beta was edited.' },
+      { action: 'cancel', seq: gamma },
+      { action: 'order', seqs: [delta, beta, alpha] },
+    ]) {
+      assert.deepEqual(await hub.call(sid, 'queue', params), { success: true });
+    }
+    await hub.waitUntil(() => isQueue([delta, beta, alpha]), 'the changed queue');
+    for (const word of ['Alpha waits', 'Beta was edited', 'Delta waits']) model.answer(`${word}.`, [{ say: `Answer: ${word}.` }]);
+    first.child.kill('SIGKILL');
+    await first.exit;
+    first = { ...first, ...(await start()) };
+    const said = () => hub.transcript(sid).slice(length);
+    // Gemini CLI may wait for the next minute.
+    const isDone = () => said().filter((line) => line.startsWith('Answer: ')).length >= 3 && said().at(-1) === '(ready)';
+    await hub.waitUntil(isDone, 'the answers', 2 * TURN_MS);
+    const answers = ['Delta waits', 'Beta was edited', 'Alpha waits'].map((word) => `Answer: ${word}.`);
+    assert.deepEqual(
+      said().filter((line) => line.startsWith('Answer: ')),
+      answers,
+    );
+    assert.ok(isQueue([]));
+    assert.ok(!model.hasSeenText('Beta waits.') && !model.hasSeenText('Gamma waits.'));
+    turns = hub.transcript(sid).filter((line) => line === '(ready)').length;
   });
 
   const upload = async (filename, content) => {
@@ -148,13 +268,13 @@ async function tellStory(t, name) {
     const [picture, notes] = [await upload('a.png', PICTURE), await upload('notes.txt', btoa('The word is zebra.'))];
     const before = model.requests.length;
     // Most agents only name the file, and their model reads it.
-    prompt([...(AGENTS[name].losesLinks ? [] : [{ read: notes.path }]), { say: 'I see.' }], [picture, notes]);
+    prompt([...(AGENTS[name].needsInlineFiles ? [] : [{ read: notes.path }]), { say: 'I see.' }], [picture, notes]);
     await hub.waitUntil(() => isReady() || hub.pendingRequest(sid), 'the end of the turn', TURN_MS);
-    if (!isReady() && !AGENTS[name].losesLinks) await answer({ approved: true });
+    if (!isReady() && !AGENTS[name].needsInlineFiles) await answer({ approved: true });
     await untilReady();
     const [first, ...others] = model.requests.slice(before);
     assert.ok(first.includes('notes.txt'), first.slice(-2000));
-    assert.ok(AGENTS[name].losesLinks ? first.includes('zebra') : [first, ...others].some((body) => body.includes('zebra')));
+    assert.ok(AGENTS[name].needsInlineFiles ? first.includes('zebra') : [first, ...others].some((body) => body.includes('zebra')));
     assert.ok(model.hasSeenPicture());
   });
 
@@ -195,16 +315,71 @@ async function tellStory(t, name) {
     assert.deepEqual(said, ['Back again.', '(ready)']);
     assert.ok(model.requests[before].includes('This is prompt 1.'), 'The agent has forgotten the conversation.');
     first = { ...first, child, exit };
+    if (!changed) return;
+    await hub.waitUntil(hasChangedOption, 'the option after the restart');
+    assert.equal(effortOf(model.requests[before]), changed.value);
+  });
+
+  /**
+   * Forks the session, and runs a turn in the fork. The messages and the agent's own record of the session must not change.
+   * @param {'whole' | 'before' | 'moved'} kind of the fork; the fork `before` the last message does not have it
+   * @param {{prompt: string, steps?: import('./model/script.mjs').Step[], more?: object}} options `more`: further parameters of the request
+   * @returns {Promise<{id: string, directory: string}>} the hub's id and the directory of the fork
+   */
+  async function fork(kind, { prompt: text, steps = [], more }) {
+    const isWhole = kind !== 'before';
+    const users = stored.messages.filter(({ content }) => content.role === 'user');
+    const [seq, last] = [isWhole ? stored.messages.length + 1 : users.at(-1).seq, `This is prompt ${turns}.`];
+    const { flavor, [`${flavor}SessionId`]: agentId } = stored.metadata;
+    const readOriginal = () => [JSON.stringify(stored.messages), hashRecord(name, agentEnv.HOME, agentId)];
+    const original = readOriginal();
+    const params = { sessionId: sid, resumeSessionId: agentId, seq, directory: dir, agent: flavor, ...more };
+    const { sessionId: id, error } = await callUntilStarted(first.ids.machine, 'forkSession', params);
+    assert.ok(id, error);
+    const notice = await hub.waitUntil(() => hub.transcript(id).find((line) => line.startsWith('This is a fork')), 'the notice', TURN_MS);
+    const remembers = !notice.includes('does not remember');
+    assert.equal(remembers, FORKS[name]?.includes(kind) ?? false, notice);
+    const copied = hub.sessions.get(id).messages.slice(0, -1);
+    const history = stored.messages.filter((message) => message.seq < seq && message.content.content.data?.type !== 'ready');
+    const toIds = (messages) => messages.map(({ localId }) => localId);
+    assert.deepEqual(toIds(copied), toIds(history));
+    const before = model.requests.length;
+    model.answer(text, [...steps, { say: 'Forked.' }]);
+    hub.postMessage(id, text);
+    const hasEnded = () => hub.transcript(id).includes('(ready)');
+    await hub.waitUntil(() => hasEnded() || hub.pendingRequest(id), 'the end of the turn', TURN_MS);
+    const requestId = hub.pendingRequest(id);
+    if (!hasEnded()) await hub.call(id, 'permission', { id: requestId, approved: true });
+    await hub.waitUntil(hasEnded, 'the end of the turn', TURN_MS);
+    assert.equal(hub.transcript(id).at(-2), 'Forked.');
+    const [request] = model.requests.slice(before);
+    assert.ok(request.includes('This is prompt 1.') && request.includes('<conversation>') === !remembers, notice);
+    assert.equal(request.includes(last), isWhole);
+    assert.deepEqual(readOriginal(), original);
+    const directory = hub.sessions.get(id).metadata.path;
+    await hub.call(id, 'killSession');
+    return { id, directory };
+  }
+
+  await t.test('a fork before the last message has its history', () => fork('before', { prompt: 'In the fork before.' }));
+  await t.test('a fork of the whole conversation has its history', () => fork('whole', { prompt: 'In the whole fork.' }));
+  await t.test('a fork in a new worktree works in the worktree', async (test) => {
+    repository(test, dir).git('commit', '--allow-empty', '--message=Start');
+    const { directory } = await fork('moved', {
+      prompt: 'In the worktree.',
+      steps: [{ run: 'touch forked.txt' }],
+      more: { sessionType: 'worktree', worktreeName: 'forked' },
+    });
+    assert.notEqual(directory, dir);
+    assert.deepEqual([existsSync(path.join(directory, 'forked.txt')), existsSync(file('forked.txt'))], [true, false]);
   });
 
   await t.test('an agent that has lost its session reports the loss and starts a new session', async () => {
     first.child.kill('SIGKILL');
     await first.exit;
     const folder = path.join(base, 'state', 'sessions');
-    const state = path.join(
-      folder,
-      readdirSync(folder).find((at) => at.endsWith('.json')),
-    );
+    const files = readdirSync(folder).filter((at) => at.endsWith('.json'));
+    const state = files.map((at) => path.join(folder, at)).find((at) => JSON.parse(readFileSync(at, 'utf8')).sessionId === sid);
     const { saved, ...others } = JSON.parse(readFileSync(state, 'utf8'));
     const lostId = saved.sessionId.replace(/.$/, (last) => (last === '0' ? '1' : '0'));
     writeFileSync(state, JSON.stringify({ ...others, saved: { ...saved, sessionId: lostId, startedAt: 0 } }));
@@ -219,4 +394,12 @@ async function tellStory(t, name) {
   });
 
   assert.ok(!existsSync(path.join(dir, '.qwen', 'settings.json')), 'The agent wrote a permanent rule into the project.');
+}
+
+/** The texts and the states of the todos in a message. */
+function todosOf({ content }) {
+  const { data } = content.content;
+  const [part] = data?.message?.content ?? [];
+  const todos = data?.type === 'plan' ? data.entries : part?.name === 'TodoWrite' ? part.input.todos : undefined;
+  return todos === undefined ? [] : [todos.map((todo) => [todo.content, todo.status])];
 }

@@ -3,10 +3,11 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 
-/** Variables of the user's own agents. They would change the settings, the model or the account. */
+/** Variables of the user's own agents, which would change the settings, the model or the account. */
 const OWN_VARIABLES = /^(ANTHROPIC|CLAUDE|CODEX|COPILOT|GEMINI|GOOGLE|OPENAI|OPENCODE|QWEN)|^(IS_SANDBOX|GH_TOKEN|GITHUB_TOKEN)$/;
 
-const KEY = 'no-key';
+/** The key of the scripted model, which accepts any key. */
+export const KEY = 'no-key';
 
 /**
  * The environment of each agent for the model at `url`. `home`: the agent's home directory.
@@ -20,7 +21,7 @@ const ENVIRONMENTS = {
     DISABLE_TELEMETRY: '1',
     DISABLE_ERROR_REPORTING: '1',
     DISABLE_AUTOUPDATER: '1',
-    // As in some containers. The adapter accepts any value, and Claude Code only `1`.
+    // Some containers set this value. The adapter accepts any value, and Claude Code only `1`.
     IS_SANDBOX: 'yes',
   }),
   codex: (url, home) => {
@@ -62,6 +63,9 @@ base_url = "${url}/v1"
 wire_api = "responses"
 env_key = "SCRIPTED_KEY"
 requires_openai_auth = false
+# Without this table, Codex writes no plan.
+[tools.update_plan]
+enabled = true
 [analytics]
 enabled = false
 `;
@@ -80,6 +84,8 @@ const opencodeConfig = (url) => ({
         scripted: {
           name: 'Scripted',
           tool_call: true,
+          // opencode offers an effort only for such a model.
+          reasoning: true,
           attachment: true,
           modalities: { input: ['text', 'image'], output: ['text'] },
           limit: { context: 100_000, output: 8000 },

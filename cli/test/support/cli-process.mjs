@@ -34,9 +34,9 @@ const PSEUDO_TERMINAL = 'import pty, sys; pty.spawn(sys.argv[1:])';
 
 export const hasPseudoTerminal = spawnSync('python3', ['-c', 'import pty']).status === 0;
 
-/** Starts the CLI at a terminal. `shown` returns all that the terminal shows. */
-export function runAtTerminal(t, args, env, entry) {
-  const child = spawn('python3', ['-c', PSEUDO_TERMINAL, process.execPath, entry, ...args], { env, stdio: 'pipe' });
+/** Starts a program at a terminal. `shown` returns all that the terminal shows. */
+export function runAtTerminal(t, argv, env) {
+  const child = spawn('python3', ['-c', PSEUDO_TERMINAL, ...argv], { env, stdio: 'pipe' });
   const exit = once(child, 'close');
   t.after(async () => {
     child.kill('SIGKILL');

@@ -25,7 +25,7 @@ export class GeminiRecords {
   }
 
   /**
-   * Writes a new file for a session. Gemini CLI does this before it creates or loads a session. It names the file after the minute; here,
+   * Writes a new file for a session, as Gemini CLI does before it creates or loads a session. Gemini CLI names the file after the minute. Here,
    * the file is named after the process.
    */
   open(id) {

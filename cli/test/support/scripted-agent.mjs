@@ -21,16 +21,40 @@ const {
   crashes = false,
   ignoresCancel = false,
   setModeDelayMs = 0,
+  steering = 'injected',
   title,
   replayed = [],
+  refusedValues = [],
+  history,
+  sessions,
+  recordsWire = false,
 } = JSON.parse(process.env.SCRIPT ?? '{}');
 const home = process.env.SCRIPT_HOME;
 const record = (method, params) => appendFileSync(path.join(home, 'calls.jsonl'), `${JSON.stringify({ method, params })}\n`);
+
+/** Records the messages of a direction as they are on the wire, if the script asks for it. */
+function recordWire(dir) {
+  const decoder = new TextDecoder();
+  let rest = '';
+  return new TransformStream({
+    transform(chunk, controller) {
+      controller.enqueue(chunk);
+      if (!recordsWire) return;
+      const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n');
+      rest = lines.pop() ?? '';
+      const text = lines.map((line) => `${JSON.stringify({ dir, msg: JSON.parse(line) })}\n`).join('');
+      appendFileSync(path.join(home, `wire-${process.pid}.jsonl`), text);
+    },
+  });
+}
+
 const sessionFile = (id) => path.join(home, `${id}.session`);
 
 /** The sessions in the format and in the folder of Gemini CLI. */
 const geminiRecords = process.env.GEMINI_CLI_HOME ? new GeminiRecords(process.env.GEMINI_CLI_HOME) : null;
 geminiRecords?.cleanUp();
+
+const conversation = path.join(home, 'conversation');
 
 /** The cancellation of the current prompt. */
 let canceled = new AbortController();
@@ -40,7 +64,7 @@ const sessionIds = [];
 /** @returns {Promise<{stopReason: 'end_turn' | 'cancelled'}>} */
 async function runPrompt({ sessionId, prompt }, client) {
   canceled = new AbortController();
-  const update = (body) => client.notify('session/update', { sessionId, update: body });
+  const update = (body, id = sessionId) => client.notify('session/update', { sessionId: id, update: body });
   const text = prompt.find(({ type }) => type === 'text')?.text ?? '[]';
   if (!text.startsWith('[')) {
     await update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: `You said: ${text}` } });
@@ -49,7 +73,7 @@ async function runPrompt({ sessionId, prompt }, client) {
   for (const step of JSON.parse(text)) {
     if (canceled.signal.aborted) return { stopReason: 'cancelled' };
     if (step.say) await update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: step.say } });
-    if (step.update) await update(step.update);
+    if (step.update) await update(step.update, step.updateSessionId);
     if (step.ask) {
       const answer = await client.request('session/request_permission', { sessionId: step.askSessionId ?? sessionId, ...step.ask });
       record('answer', answer);
@@ -72,6 +96,11 @@ async function runPrompt({ sessionId, prompt }, client) {
       const other = spawn('sleep', [String(step.detach)], { detached: true, stdio: ['ignore', 'inherit', 'inherit'] });
       appendFileSync(path.join(home, 'detached'), String(other.pid));
     }
+    // Starts a process that belongs to the agent, such as a server that a command has started.
+    if (step.background) {
+      const child = spawn('sleep', [String(step.background)], { stdio: 'ignore' });
+      appendFileSync(path.join(home, 'background'), `${child.pid}\n`);
+    }
     if (step.wait) await delay(step.wait, undefined, ignoresCancel ? {} : { signal: canceled.signal }).catch(() => {});
     if (step.fail) throw new RequestError(step.fail.code, step.fail.message);
     if (step.env) await update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: JSON.stringify(process.env) } });
@@ -83,12 +112,39 @@ async function runPrompt({ sessionId, prompt }, client) {
   return canceled.signal.aborted ? { stopReason: 'cancelled' } : { stopReason: 'end_turn' };
 }
 
+const textOf = (sessionUpdate, text, messageId) => ({ sessionUpdate, messageId, content: { type: 'text', text } });
+
+/**
+ * The updates of a history: first the list `updates`, then a number of `turns`, with `waitMs` before each turn, then one turn for each line
+ * of the file `conversation`: the prompts, and what was said in a terminal program. The agent crashes once, after `crashAfter` turns.
+ */
+async function* replayedHistory() {
+  const { turns = 0, waitMs = 0, crashAfter = Infinity, updates = [] } = history;
+  yield* updates;
+  for (let turn = 1; turn <= turns; turn += 1) {
+    if (turn > crashAfter && !existsSync(path.join(home, 'crashed'))) {
+      writeFileSync(path.join(home, 'crashed'), '');
+      process.kill(process.pid, 'SIGKILL');
+    }
+    await delay(waitMs);
+    yield textOf('user_message_chunk', `Question ${turn}`);
+    yield textOf('agent_message_chunk', `Answer ${turn} ${'x'.repeat(history.size ?? 0)}`);
+  }
+  for (const line of existsSync(conversation) ? readFileSync(conversation, 'utf8').trim().split('\n') : []) {
+    yield textOf('user_message_chunk', line);
+    yield textOf('agent_message_chunk', `Answer to: ${line}`);
+  }
+}
+
 function requireSession(id) {
   if (!existsSync(sessionFile(id))) throw new RequestError(-32602, `Session not found: ${id}`);
   return JSON.parse(readFileSync(sessionFile(id), 'utf8'));
 }
 
 process.stdout.write('A line that is no JSON\n');
+const toClient = recordWire('<');
+toClient.readable.pipeTo(Writable.toWeb(process.stdout)).catch(() => {});
+const fromClient = /** @type {ReadableStream<Uint8Array>} */ (Readable.toWeb(process.stdin)).pipeThrough(recordWire('>'));
 agent({ name: 'scripted' })
   .onRequest('initialize', async ({ params }) => {
     record('initialize', params);
@@ -111,6 +167,22 @@ agent({ name: 'scripted' })
     geminiRecords?.open(sessionId);
     return { sessionId, ...newSession };
   })
+  // The parser: this version of the SDK does not know the method.
+  .onRequest(
+    'session/fork',
+    (/** @type {any} */ params) => params,
+    async ({ params, client }) => {
+      record('session/fork', params);
+      const answer = requireSession(params.sessionId);
+      if (params._meta?.jetbrains?.air.fork.messageId === 'unknown')
+        throw new RequestError(-32602, 'Fork point message unknown was not found');
+      const sessionId = `fork-${process.pid}`;
+      sessionIds.push(sessionId);
+      writeFileSync(sessionFile(sessionId), JSON.stringify(answer));
+      for (const update of replayed) await client.notify('session/update', { sessionId, update });
+      return { sessionId, ...answer };
+    },
+  )
   .onRequest('session/resume', ({ params }) => {
     record('session/resume', params);
     return requireSession(params.sessionId);
@@ -121,6 +193,10 @@ agent({ name: 'scripted' })
     geminiRecords?.open(params.sessionId);
     if (geminiRecords?.find(params.sessionId) === null) throw new RequestError(-32603, 'No previous sessions found for this project.');
     const replay = (update) => client.notify('session/update', { sessionId: params.sessionId, update });
+    if (history) {
+      for await (const update of replayedHistory()) await replay(update);
+      return answer;
+    }
     const text = (value) => ({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: value } });
     await replay(text('replayed before the answer'));
     for (const update of replayed) await replay(update);
@@ -129,6 +205,10 @@ agent({ name: 'scripted' })
   })
   .onRequest('session/list', ({ params }) => {
     record('session/list', params);
+    if (sessions) {
+      const page = Number(params.cursor ?? 0);
+      return { sessions: sessions[page], nextCursor: page + 1 < sessions.length ? String(page + 1) : null };
+    }
     return {
       sessions: [
         { sessionId: 'another', cwd: params.cwd, title: 'Another' },
@@ -147,6 +227,7 @@ agent({ name: 'scripted' })
   })
   .onRequest('session/set_config_option', ({ params }) => {
     record('session/set_config_option', params);
+    if (refusedValues.includes(params.value)) throw new RequestError(-32602, `Invalid value for ${params.configId}: ${params.value}`);
     const option = newSession.configOptions.find(({ id }) => id === params.configId);
     option.currentValue = params.value;
     return { configOptions: newSession.configOptions };
@@ -155,9 +236,20 @@ agent({ name: 'scripted' })
     record('session/cancel', params);
     canceled.abort();
   })
+  .onRequest(
+    '_session/steering',
+    (/** @type {any} */ params) => params,
+    ({ params }) => {
+      record('_session/steering', params);
+      if (steering === 'crash') process.exit(7);
+      if (steering === 'error') throw new RequestError(-32602, 'The turn cannot take this message');
+      return { outcome: steering };
+    },
+  )
   .onRequest('session/prompt', ({ params, client }) => {
     record('session/prompt', params);
+    if (history) appendFileSync(conversation, `${/** @type {any} */ (params.prompt[0]).text}\n`);
     geminiRecords?.addPrompt();
     return runPrompt(params, client);
   })
-  .connect(ndJsonStream(Writable.toWeb(process.stdout), /** @type {ReadableStream<Uint8Array>} */ (Readable.toWeb(process.stdin))));
+  .connect(ndJsonStream(toClient.writable, fromClient));

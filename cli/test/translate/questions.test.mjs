@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { chooseOption, permissionResult } from '../../src/translate/permissions.mjs';
+import { onceOption, permissionResult } from '../../src/translate/permissions.mjs';
 import { answersByPosition, elicitationResult, questionsOfCall, toQuestions } from '../../src/translate/questions.mjs';
 
 const option = (kind, optionId = kind) => ({ kind, optionId, name: optionId });
@@ -17,14 +17,14 @@ test('an option is chosen by its kind, never by its position', () => {
     [NEVER, REJECT, ONCE, ALWAYS],
     [REJECT, ALWAYS, ALWAYS, ONCE],
   ]) {
-    assert.equal(chooseOption(options, 'approved'), ONCE);
-    assert.equal(chooseOption(options, 'denied'), REJECT);
+    assert.equal(onceOption(options, 'approved'), ONCE);
+    assert.equal(onceOption(options, 'denied'), REJECT);
   }
 });
 
 test('an option that may write a permanent rule is never chosen', () => {
   for (const options of [[ALWAYS, NEVER], [], undefined, [null, { kind: 'allow_once' }, { kind: 'allow_once', optionId: '' }]]) {
-    assert.equal(chooseOption(options, 'approved'), undefined);
+    assert.equal(onceOption(options, 'approved'), undefined);
     assert.deepEqual(permissionResult({ options }, { status: 'approved' }), { outcome: { outcome: 'cancelled' } });
     assert.deepEqual(permissionResult({ options }, { status: 'denied' }), { outcome: { outcome: 'cancelled' } });
   }
@@ -122,7 +122,7 @@ test('answers become the content of a form', () => {
   });
 });
 
-test('a typed answer is put into the field for typed answers, and is left out if the form has none', () => {
+test('a typed answer is put into the field for typed answers, and is left out if the form has no such field', () => {
   const answers = { colour: ['green'], fast: ['maybe'], sizes: ['Huge'], count: ['many'] };
   assert.deepEqual(elicitationResult(FORM, { status: 'approved', answers }).content, { colour_custom: 'green', count: 'many' });
 });

@@ -5,13 +5,13 @@ import { test } from 'node:test';
 import { TextBuffer } from '../../src/translate/text-buffer.mjs';
 
 /** Appends a text word by word, with a time between words. */
-function stream(whole, { msPerWord = 0 } = {}) {
+function stream(wholeText, { msPerWord = 0 } = {}) {
   let ids = 0;
   let time = 0;
   const buffer = new TextBuffer({ newId: () => `t${(ids += 1)}`, now: () => time });
   const live = new Map();
   const records = [];
-  for (const word of whole.match(/\s*\S+\s*/g)) {
+  for (const word of wholeText.match(/\s*\S+\s*/g)) {
     time += msPerWord;
     records.push(...buffer.append('text', word));
     for (const { id, text } of buffer.takeDeltas()) live.set(id, (live.get(id) ?? '') + text);
@@ -71,7 +71,7 @@ const BLOCKS = [
   `| a |\n\n| ${paragraph} |\n\n| b |`,
 ];
 
-test('a text is not split inside code, lists and quotes at once', () => {
+test('a text is split inside code, lists and quotes only above the higher limits', () => {
   for (const block of BLOCKS)
     assert.deepEqual(
       stream(block, { msPerWord: 5 }).pieces.map(({ text }) => text),
@@ -187,7 +187,7 @@ test('a text without lines is limited', () => {
   assert.ok(pieces.every(({ text }) => text.length <= 300_000));
 });
 
-test('another kind or another message of the agent ends a message', () => {
+test('a text of another kind, or with another message id, ends a message', () => {
   const buffer = new TextBuffer({ newId: () => 'id', now: () => 0 });
   assert.deepEqual(buffer.append('thinking', '\n\n', 'a'), []);
   assert.deepEqual(buffer.append('thinking', 'hm', 'a'), []);

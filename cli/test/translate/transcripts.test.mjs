@@ -17,16 +17,61 @@ const TODOS =
   '[{"content":"first","status":"completed"},{"content":"second","status":"in_progress"},{"content":"third","status":"pending"}]';
 const INTRO = ['thinking "I should look around first"', 'text "Hello there, I will run a command."'];
 
-test('a turn of Claude shows thoughts, text, a command and a new file; a todo list that the agent refused is none', () => {
+test('a turn of Claude shows thoughts, text, a command, a new file and its todos', () => {
   assert.deepEqual(shown('claude-turn'), [
     ...INTRO,
-    'Bash {"command":"echo one && echo two","description":"Run a command"} -> done "one\\ntwo"',
+    'Bash {"command":"echo one && echo two","description":"Runs a command"} -> done "one\\ntwo"',
     'text "Now a file."',
     'Write {"file_path":"/home/ada/project/new.txt","content":"hello file"} -> done "File created successfully at: /home/ada/project/new.txt (file state is current in your context — no need to Read it back)" (approved)',
     'text "And a plan."',
-    `todowrite {"todos":${TODOS}} -> failed "<tool_use_error>Error: No such tool available: todowrite</tool_use_error>"`,
+    'plan first: completed, second: in_progress, third: pending',
     'text "All done."',
   ]);
+});
+
+test('the texts and calls of a sub-agent of Claude are below the call that started the sub-agent', () => {
+  const { timeline, hub } = replay('claude-subagent');
+  const [before, agent, after, ...others] = timeline;
+  assert.deepEqual([before.text, agent.name, after.text, others], ['I start a helper.', 'Agent', 'The helper is done.', []]);
+  assert.deepEqual(describe(agent.children), [
+    'text "I look."',
+    'Read {"file_path":"/home/ada/project/notes.txt"} -> done "1\\tThe word is zebra."',
+    'Bash {"command":"touch made.txt","description":"Runs a command"} -> done "(Bash completed with no output)" (approved)',
+    'text "The word is zebra."',
+  ]);
+  // Clients that do not know sub-agents show the messages in the order in which they were stored.
+  const kinds = hub.messages.map(({ content }) => content.content.data.message.content[0].type);
+  assert.deepEqual(kinds, [
+    'text',
+    'tool_use',
+    'text',
+    'tool_use',
+    'tool_result',
+    'tool_use',
+    'tool_result',
+    'text',
+    'tool_result',
+    'text',
+  ]);
+});
+
+test('the texts and calls of a sub-agent of Codex are below a call for the sub-agent', () => {
+  const { timeline, hub } = replay('codex-subagent');
+  const [before, agent, ...others] = timeline;
+  assert.equal(before.text, 'I start a helper.');
+  assert.deepEqual(describe([agent]), ['Agent {"prompt":"Look for the word."} -> done']);
+  assert.deepEqual(describe(agent.children), [
+    'text "I look."',
+    `Bash {"file_path":"/home/ada/project/two.txt","title":"Read file '/home/ada/project/two.txt'"} -> done "two\\n"`,
+    'Bash {"command":"touch made.txt","cwd":"/home/ada/project"} -> done (approved)',
+    'text "I have it."',
+  ]);
+  assert.deepEqual(describe(others), [
+    'Bash {"command":"sleep 3","cwd":"/home/ada/project"} -> done (approved)',
+    'text "The helper is done."',
+  ]);
+  // The sub-agent's model and tokens are not those of the session.
+  assert.deepEqual([hub.recordsOf('options'), hub.recordsOf('usage')], [[], [{ type: 'usage', used: 1290, size: 258400 }]]);
 });
 
 test('a turn of Codex shows the output of the terminal and the change that the request leaves out', () => {
@@ -36,11 +81,12 @@ test('a turn of Codex shows the output of the terminal and the change that the r
     'text "Now a file."',
     'Edit {"file_path":"/home/ada/project/new.txt","content":"hello file\\n"} -> done (approved)',
     'text "And a plan."',
+    'plan first: completed, second: in_progress, third: pending',
     'text "All done."',
   ]);
 });
 
-test('a turn of Copilot shows output that repeats itself once, and no notes of the client', () => {
+test('a turn of Copilot shows repeated output once and no notes of the client, and a refused todo list is a failed call', () => {
   assert.deepEqual(shown('copilot-turn'), [
     ...INTRO,
     'Bash {"command":"echo one && echo two","description":"Run a command"} -> done "one\\ntwo\\n<shellId: 0 completed with exit code 0>" (approved)',
@@ -56,7 +102,7 @@ test('a turn of Gemini shows calls that only the permission request names', () =
   assert.deepEqual(shown('gemini-turn'), [
     'thinking "**Thinking**\\nI should look around first"',
     'text "Hello there, I will run a command."',
-    'run_shell_command {"command":"echo one && echo two","description":"[current working directory /home/ada/project] (Run a command)"} -> done (approved)',
+    'run_shell_command {"command":"echo one && echo two","description":"[current working directory /home/ada/project] (Runs a command)"} -> done (approved)',
     'text "Now a file."',
     'write_file {"file_path":"/home/ada/project/new.txt","content":"hello file"} -> done (approved)',
     'text "And a plan.All done."',
@@ -75,14 +121,14 @@ test('a turn of opencode shows cumulative output once, and its todos', () => {
   ]);
 });
 
-test('a turn of Qwen shows calls with the input that comes late', () => {
+test('a turn of Qwen shows calls with the input that arrives late', () => {
   assert.deepEqual(shown('qwen-turn'), [
     ...INTRO,
-    'run_shell_command {"command":"echo one && echo two","description":"Run a command"} -> done "one\\ntwo"',
+    'run_shell_command {"command":"echo one && echo two","description":"Runs a command"} -> done "one\\ntwo"',
     'text "Now a file."',
     'write_file {"file_path":"/home/ada/project/new.txt","content":"hello file"} -> done (approved)',
     'text "And a plan."',
-    'todowrite {"title":"todowrite"} -> failed "Tool \\"todowrite\\" not found in registry."',
+    'TodoWrite {"title":"TodoWrite"} -> failed "Tool \\"TodoWrite\\" is a built-in tool that is disabled by default. Enable it with the tools.todoWrite.enabled setting and restart Qwen Code."',
     'text "All done."',
   ]);
 });
@@ -95,7 +141,7 @@ test('an edit shows the changed lines', () => {
     /^Edit \{"file_path":"\/home\/ada\/project\/README.md","old_string":"line two","new_string":"line 2","replace_all":false\} -> done ".*" \(approved\)$/,
   );
   for (const [agent, tool, index] of [
-    ['codex', 'Edit', 0],
+    ['codex', 'Edit', 1],
     ['gemini', 'replace', 1],
     ['qwen', 'edit', 1],
   ]) {
@@ -157,7 +203,7 @@ test('a plan becomes todos', () => {
   assert.match(shown('opencode-plan')[0], /^TodoWrite /);
 });
 
-test('a question is a question card, and the answer reaches the agent', () => {
+test('a question becomes a question card, and the answer reaches the agent', () => {
   const claude = replay('claude-ask');
   const [question] = questionsOf(claude.hub.requests[0]);
   assert.deepEqual(question, {
@@ -180,17 +226,17 @@ test('a change of the mode that Gemini reports as text is not shown', () => {
   const { hub, timeline } = replay('gemini-modes');
   assert.deepEqual(timeline, []);
   assert.deepEqual(
-    hub.of('mode').map(({ mode }) => mode),
+    hub.recordsOf('mode').map(({ mode }) => mode),
     ['autoEdit', 'yolo', 'plan'],
   );
 });
 
 test('a title that arrives after the reply becomes the summary', () => {
-  assert.deepEqual(replay('claude-reject').hub.of('summary'), [{ type: 'summary', text: '@@RUN touch no.txt;SAY It was refused.@@' }]);
+  assert.deepEqual(replay('claude-reject').hub.recordsOf('summary'), [{ type: 'summary', text: 'This is prompt 1.' }]);
 });
 
 test('commands that are sent again are reported once', () => {
-  const [commands, ...more] = replay('copilot-turn').hub.of('commands');
+  const [commands, ...more] = replay('copilot-turn').hub.recordsOf('commands');
   assert.deepEqual(more, []);
   assert.deepEqual(Object.keys(commands.commands[0]), ['name', 'description']);
   assert.equal(commands.commands[0].name, 'add-dir');
@@ -199,14 +245,14 @@ test('commands that are sent again are reported once', () => {
 test('a replayed session gives its commands and its title, and no messages', () => {
   for (const agent of ['claude', 'codex', 'copilot', 'gemini', 'opencode']) {
     const { hub, timeline } = replay(`${agent}-load-2-load`);
-    assert.ok(hub.of('commands').length > 0, agent);
+    assert.ok(hub.recordsOf('commands').length > 0, agent);
     assert.deepEqual(
       describe(timeline).filter((line) => !line.startsWith('event warning')),
       ['text "I am back."'],
       agent,
     );
   }
-  assert.match(replay('codex-load-2-load').hub.of('summary')[0].text, /^remember me/);
+  assert.match(replay('codex-load-2-load').hub.recordsOf('summary')[0].text, /^remember me/);
 });
 
 test('an approval never chooses an option that writes a rule', () => {

@@ -24,7 +24,7 @@ test('a turn that ended before the answer was complete says why', () => {
   }
 });
 
-test('the request to leave the plan mode shows the preceding plan, and its approval still asks for each action', () => {
+test('the request to leave the plan mode shows the preceding plan, and after the approval the agent still asks for each action', () => {
   const session = createSession({ agent: 'claude' });
   session.call('c', {
     title: 'Ready to code?',
@@ -115,7 +115,7 @@ test('a call that the agent offers to allow only permanently is not run', () => 
   const session = createSession();
   const request = session.ask(COMMAND, { options: [{ optionId: 'always', kind: 'allow_always' }] });
   assert.deepEqual(session.decide(request, { status: 'approved' }), { outcome: { outcome: 'cancelled' } });
-  assert.match(session.shown()[0], /-> failed "Not run: the agent offers no approval of a single call\."/);
+  assert.match(session.shown()[0], /-> failed "Not run: the agent offers no approval of this call alone\."/);
 });
 
 test('a request that is decided after its turn is answered, and does not change the next turn', () => {
@@ -132,14 +132,14 @@ test('a request that is decided after its turn is answered, and does not change 
 });
 
 test('an abort is shown, unless the agent ended the turn because of a denial', () => {
-  for (const { goOn, expected } of [
-    { goOn: () => {}, expected: false },
-    { goOn: (session) => session.say('Then I try another way.'), expected: true },
-    { goOn: (session) => session.call('d', { ...COMMAND, toolCallId: 'd', status: 'in_progress' }), expected: true },
+  for (const { continueTurn, expected } of [
+    { continueTurn: () => {}, expected: false },
+    { continueTurn: (session) => session.say('Then I try another way.'), expected: true },
+    { continueTurn: (session) => session.call('d', { ...COMMAND, toolCallId: 'd', status: 'in_progress' }), expected: true },
   ]) {
     const session = createSession();
     session.decide(session.ask(COMMAND), { status: 'denied' });
-    goOn(session);
+    continueTurn(session);
     session.endTurn('cancelled');
     assert.equal(session.shown().includes('text "Aborted."'), expected);
   }
@@ -187,7 +187,7 @@ test('text outside of a turn is stored when nothing follows', () => {
   assert.deepEqual(session.shown(), ['text "Background task finished."']);
 });
 
-test('characters that an agent splits are whole, live and stored', () => {
+test('characters that an agent splits are joined, in live text and in stored text', () => {
   const session = createSession();
   const live = [];
   for (const chunk of ['a \uD83D', '\uDE00 b', ' \uDE00 c']) {
@@ -243,7 +243,7 @@ test('modes, options, usage and titles are no part of the conversation', () => {
   ];
   for (const update of [...updates, ...updates.slice(2)]) session.update(update);
   assert.deepEqual(session.shown(), []);
-  assert.deepEqual(session.hub.other, [
+  assert.deepEqual(session.hub.otherRecords, [
     { type: 'mode', mode: 'plan' },
     { type: 'options', options: [{ id: 'model' }] },
     { type: 'usage', used: 10, size: 100, cost: { amount: 1, currency: 'USD' } },
@@ -259,7 +259,7 @@ test('half a megabyte of commands becomes names and descriptions', () => {
     _meta: { text: 'x'.repeat(900) },
   }));
   session.update({ sessionUpdate: 'available_commands_update', availableCommands: [...availableCommands, null, { name: 1 }] });
-  const [{ commands }] = session.hub.of('commands');
+  const [{ commands }] = session.hub.recordsOf('commands');
   assert.equal(commands.length, 500);
   assert.ok(JSON.stringify(commands).length < 200_000);
 });

@@ -4,6 +4,7 @@
  */
 
 import { randomUUID } from 'node:crypto';
+import { describeCall } from 'session-gateway-cli-kit/activity';
 import * as messages from 'session-gateway-cli-kit/messages';
 import { configureByFlavor } from 'session-gateway-cli-kit/modes';
 import { APPROVE_EVERYTHING } from 'session-gateway-cli-kit/permissions';
@@ -25,7 +26,7 @@ const HELP = `A message is a shell command. sh runs it in the directory in which
 /help            this text`;
 
 /**
- * The decision about a command. `never`: the mode forbids commands, so that the user was not asked.
+ * The decision about a command. `never`: the mode forbids commands, so the user was not asked.
  * @typedef {Partial<Omit<import('session-gateway-cli-kit/permissions').Outcome, 'status'>> &
  *   {status: 'approved' | 'denied' | 'canceled' | 'never'}} Decision
  */
@@ -34,8 +35,8 @@ export class ShellAgent {
   thinking = false;
   #running = null;
 
-  /** @param {import('session-gateway-cli-kit/session').AgentParts} parts */
-  constructor({ root, options, environment, session, state, uploads, settings, send, permissions, onThinking, onHandled, onQueueChange }) {
+  /** @param {import('session-gateway-cli-kit/session').AgentDependencies} dependencies */
+  constructor({ root, options, environment, session, state, uploads, settings, send, permissions, onThinking, onActivity, onQueueChange }) {
     const { echo = () => {}, flavor, log } = options;
     this.state = state;
     this.uploads = uploads;
@@ -43,6 +44,7 @@ export class ShellAgent {
     this.send = send;
     this.permissions = permissions;
     this.onThinking = onThinking;
+    this.onActivity = onActivity;
     this.echo = echo;
     this.flavor = flavor;
     this.log = log;
@@ -52,6 +54,7 @@ export class ShellAgent {
     this.catalog = new Catalog(root);
     this.queue = new TaskQueue({
       settings,
+      state,
       send,
       handle: (item, task) => this.#handle(item, task),
       interrupt: () => {
@@ -59,7 +62,6 @@ export class ShellAgent {
         return permissions.cancelAll('Aborted');
       },
       onEnd: () => this.#setThinking(false),
-      onHandled,
       onQueueChange,
       log,
     });
@@ -67,7 +69,7 @@ export class ShellAgent {
 
   /**
    * Completes the calls that an earlier process of this session started. The hub ignores messages that it has already stored.
-   * @param {{isResumed: boolean}} mode
+   * @param {{isResumed: boolean}} options
    */
   async start({ isResumed }) {
     for (const { id, name, input } of this.state.calls) {
@@ -106,7 +108,7 @@ export class ShellAgent {
     await this.queue.current?.ended;
   }
 
-  /** Checks new settings against the modes of the agent kind. */
+  /** Checks new settings against the modes of the flavor. */
   configure(changes) {
     return configureByFlavor(this.flavor, changes);
   }
@@ -164,15 +166,15 @@ export class ShellAgent {
     const notice = this.shell.begin();
     if (notice) await this.send(messages.text(notice));
     await this.send(messages.toolUse(call.id, TOOL, input), localIds.use);
-    const { rest, hasFailed, ending } = await this.#execute(item, task, call, { command, args, attachments });
+    const { lastPiece, hasFailed, ending } = await this.#execute(item, task, call, { command, args, attachments });
     const change = this.shell.end();
-    if (item.isLocal) this.echo(rest);
-    await this.send(messages.toolResult(call.id, rest, hasFailed, true), localIds.result);
+    if (item.isLocal) this.echo(lastPiece);
+    await this.send(messages.toolResult(call.id, lastPiece, hasFailed, true), localIds.result);
     const summary = [task.isAborted && 'Aborted.', `${ending}.`, change].filter(Boolean).join(' ');
     await this.send(messages.text(summary), localIds.end);
   }
 
-  /** Runs a command. Returns the unsent rest of the output, and describes how the command ended. */
+  /** Runs a command. Returns the last piece of the output, which is not sent yet, and describes how the command ended. */
   async #execute(item, task, call, { command, args, attachments }) {
     try {
       this.#running = startCommand({
@@ -186,13 +188,15 @@ export class ShellAgent {
           await this.send(messages.toolResult(call.id, piece));
         },
       });
+      this.onActivity(describeCall({ input: { command } }));
       if (task.isAborted || this.queue.isStopped) this.#running.kill();
-      const { code, signal, rest } = await this.#running.done;
-      return { rest, hasFailed: code !== 0, ending: signal ? `Ended by ${signal}` : `Exit code ${code}` };
+      const { code, signal, lastPiece } = await this.#running.done;
+      return { lastPiece, hasFailed: code !== 0, ending: signal ? `Ended by ${signal}` : `Exit code ${code}` };
     } catch (error) {
-      return { rest: error.message, hasFailed: true, ending: 'The command could not be started' };
+      return { lastPiece: error.message, hasFailed: true, ending: 'The command could not be started' };
     } finally {
       this.#running = null;
+      this.onActivity(null);
     }
   }
 
@@ -205,10 +209,10 @@ export class ShellAgent {
   async #reportNotRun(command, input, { id, status, decision, reason }) {
     if (id === undefined) return this.send(messages.text(`Not run in ${this.settings.permissionMode} mode: ${command}`));
     const denied = decision === 'abort' ? 'Denied and aborted.' : 'Denied.';
-    const why = `${status === 'denied' ? denied : 'Canceled.'}${reason ? `\nReason: ${reason}` : ''}`;
+    const report = `${status === 'denied' ? denied : 'Canceled.'}${reason ? `\nReason: ${reason}` : ''}`;
     const localIds = messages.localIds(id);
     await this.send(messages.toolUse(id, TOOL, input), localIds.use);
-    await this.send(messages.toolResult(id, why, true), localIds.result);
+    await this.send(messages.toolResult(id, report, true), localIds.result);
   }
 
   /**

@@ -55,7 +55,7 @@ export const program = {
   homeVariable: HOME_VARIABLE,
   readArgs,
   settings: settingsByFlavor,
-  createAgent: (parts) => new ShellAgent(parts),
+  createAgent: (dependencies) => new ShellAgent(dependencies),
   describe: async ({ root }) => ({ tools: ['Bash', 'TodoWrite'], slashCommands: await new Catalog(root).commands() }),
   defaultAgent: () => 'alpha',
   agentArgs: (agent) => [`--flavor=${agent}`],

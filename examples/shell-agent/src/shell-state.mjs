@@ -15,7 +15,9 @@ const PER_COMMAND = new Set(['PWD', 'OLDPWD', 'SHLVL', '_', 'ATTACHMENTS']);
 /** A variable name. Shells do not reliably pass on environment entries with other names. */
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
-/** Limit on the saved variables, in characters of JSON, because the state is written with every message. */
+/**
+ * Limit on the saved variables, in characters of JSON. The variables are part of the agent's state file, which is rewritten with every message.
+ */
 const MAX_SAVED_CHARS = 128 * 1024;
 
 export class ShellState {
@@ -100,7 +102,7 @@ export class ShellState {
 /**
  * Returns the variables that differ from `base`. The value of a variable that was unset is null.
  * @param {Record<string, string | undefined>} base
- * @param {string[]} variables each as `NAME=value`
+ * @param {string[]} variables each as `NAME=value`; other entries, such as the final `end`, are ignored
  */
 function diffEnvironment(base, variables) {
   const isSaved = (name) => NAME.test(name) && !PER_COMMAND.has(name);

@@ -19,11 +19,14 @@ const KILL_DELAY_MS = 2000;
 
 /**
  * Runs the command `$2` with the remaining arguments. On exit, writes the directory and the exported variables to the file `$1`. The script
- * has only one line, so that the line numbers in error messages are those of the command.
+ * has only one line, so that the line numbers in error messages are line numbers of the command.
  */
 const WRAPPER =
   `trap '{ printf "%s\\0" "$(pwd -P)"; command -p env -0 && printf "end\\0"; } >| "$__file"' EXIT; ` +
   '__file=$1 __command=$2; shift 2; eval "$__command"';
+
+/** Runs `sh -c` with the arguments, and standard error in the pipe of standard output: from two pipes, the order of the lines is unknown. */
+const WITH_MERGED_OUTPUT = 'exec sh -c "$@" 2>&1';
 
 /**
  * Starts `sh -c command`. Standard output and standard error are merged.
@@ -32,8 +35,8 @@ const WRAPPER =
  *   - `args`: become `$1`, `$2`, ...
  *   - `stateFile`: the file to which the shell writes its directory, its variables and `end` when it exits, each followed by NUL
  *   - `onOutput`: receives a piece of the output. No output is read while the promise is pending
- * @returns {{done: Promise<{code: number | null, signal: string | null, rest: string}>, kill: () => void}} `rest`: the last piece of the
- *   output, which is not passed to `onOutput`. `done` rejects when the shell cannot be started
+ * @returns {{done: Promise<{code: number | null, signal: string | null, lastPiece: string}>, kill: () => void}} `lastPiece`: the last piece
+ *   of the output, which is not passed to `onOutput`. `done` rejects when the shell cannot be started
  */
 export function startCommand({
   command,
@@ -46,14 +49,13 @@ export function startCommand({
   maxOutputChars = MAX_OUTPUT_CHARS,
 }) {
   const script = stateFile === undefined ? [command, 'sh'] : [WRAPPER, 'sh', stateFile, command];
-  const child = spawn('sh', ['-c', ...script, ...args], {
+  const child = spawn('sh', ['-c', WITH_MERGED_OUTPUT, 'sh', ...script, ...args], {
     cwd,
     env,
     // A new process group, so that `kill` also reaches the processes that the shell started.
     detached: true,
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', 'pipe', 'ignore'],
   });
-  const streams = [child.stdout, child.stderr];
   let buffer = '';
   let total = 0;
   let pendingFlush = null;
@@ -65,11 +67,11 @@ export function startCommand({
     clearTimeout(timer);
     timer = null;
     pendingFlush ??= (async () => {
-      for (const stream of streams) stream.pause();
+      child.stdout.pause();
       try {
         do {
-          const [piece, rest] = splitPiece(buffer);
-          buffer = rest;
+          const [piece, remaining] = splitPiece(buffer);
+          buffer = remaining;
           await onOutput(piece);
         } while (buffer.length >= FLUSH_CHARS || (all && buffer !== ''));
       } catch (error) {
@@ -77,7 +79,7 @@ export function startCommand({
         signalGroup(child.pid, 'SIGKILL');
       }
       pendingFlush = null;
-      for (const stream of streams) stream.resume();
+      child.stdout.resume();
       scheduleFlush();
     })();
     return pendingFlush;
@@ -95,22 +97,20 @@ export function startCommand({
     scheduleFlush();
   };
 
-  for (const stream of streams) {
-    const decoder = new StringDecoder('utf8');
-    stream.on('data', (bytes) => append(decoder.write(bytes)));
-    stream.on('end', () => append(decoder.end()));
-  }
+  const decoder = new StringDecoder('utf8');
+  child.stdout.on('data', (bytes) => append(decoder.write(bytes)));
+  child.stdout.on('end', () => append(decoder.end()));
 
   const done = new Promise((resolve, reject) => {
     let graceTimer = null;
     child.once('error', reject);
     child.once('exit', () => {
-      const check = () => {
+      const endBackgroundProcesses = () => {
         // While a flush is pending, the receiver keeps the output open, not a background process.
-        if (pendingFlush) graceTimer = setTimeout(check, DRAIN_TIMEOUT_MS);
+        if (pendingFlush) graceTimer = setTimeout(endBackgroundProcesses, DRAIN_TIMEOUT_MS);
         else signalGroup(child.pid, 'SIGTERM');
       };
-      graceTimer = setTimeout(check, DRAIN_TIMEOUT_MS);
+      graceTimer = setTimeout(endBackgroundProcesses, DRAIN_TIMEOUT_MS);
     });
     child.once('close', async (code, signal) => {
       clearTimeout(graceTimer);
@@ -120,12 +120,12 @@ export function startCommand({
       timer = null;
       try {
         while (buffer.length > FLUSH_CHARS && !failure) {
-          const [piece, rest] = splitPiece(buffer);
-          buffer = rest;
+          const [piece, remaining] = splitPiece(buffer);
+          buffer = remaining;
           await onOutput(piece);
         }
         if (failure) throw failure;
-        resolve({ code, signal, rest: buffer });
+        resolve({ code, signal, lastPiece: buffer });
       } catch (error) {
         reject(error);
       }

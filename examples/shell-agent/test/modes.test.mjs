@@ -5,7 +5,7 @@ import { decideByMode, isReadOnlyCommand } from '../src/modes.mjs';
 const describe = (/** @type {import('../src/modes.mjs').ModeDecision} */ { approvedBy, isForbidden }) =>
   approvedBy?.label ?? (isForbidden ? 'never' : 'ask');
 
-test('decideByMode runs, asks or refuses by mode', () => {
+test('the mode decides whether a command runs, needs the user or is refused', () => {
   assert.deepEqual(
     ['default', 'acceptEdits', 'ask', 'bypassPermissions', 'yolo', 'plan', 'read-only'].map((mode) =>
       describe(decideByMode(mode, 'ls', true)),

@@ -9,7 +9,7 @@ import { TOKEN } from '../../../packages/cli-kit/test/support/fake-hub.mjs';
 import { repository, tempDir } from '../../../packages/cli-kit/test/support/repository.mjs';
 import { eventually } from '../../../packages/cli-kit/test/support/wait.mjs';
 
-test('--help exits with 0, a missing option with 2', async (t) => {
+test('the exit code is 0 after --help, and 2 if a required option is missing', async (t) => {
   const help = startProgram(t, ['--help']);
   assert.deepEqual(await help.exit, [0, null]);
   assert.match(help.collected.out, /--dir PATH/);
@@ -71,10 +71,10 @@ test('a second agent of a directory serves only its session, and logs why', asyn
   const third = startProgram(t, ...commandLine(fixture, ['--tag', 'a third', '--machine-id', first.ids.machine]));
   assert.deepEqual(await third.exit, [2, null]);
   assert.match(third.collected.err, /already is machine .*\. Give another --machine-id, or --no-machine/);
-  assert.equal(fixture.hub.registeredMethods(first.ids.machine).length, 2);
+  assert.equal(fixture.hub.registeredMethods(first.ids.machine).length, 4);
 });
 
-test('a second agent of a session exits, and its only output says what to do', async (t) => {
+test('a second agent for the same session exits, and its only output says what to do', async (t) => {
   const fixture = await hubAndFolders(t);
   const first = await startAgent(t, fixture);
   const { exit, collected } = startProgram(t, ...commandLine(fixture, []));
@@ -91,7 +91,7 @@ test('an agent without a machine ends when its session is archived, and logs why
   assert.match(collected.err, /The session was ended from the web\.\n$/);
 });
 
-test('the loss and the return of the hub are logged once each, with what to do', async (t) => {
+test('when the hub is lost and when it is back, one line is logged each time, and the first says what to do', async (t) => {
   const fixture = await hubAndFolders(t);
   const { hub } = fixture;
   const { collected, untilLogged } = await startAgent(t, fixture);
@@ -103,7 +103,7 @@ test('the loss and the return of the hub are logged once each, with what to do',
   assert.match(collected.err, /warning: Cannot reach the hub at .* \(transport close\); retrying\. .*`npm run dev`/);
 });
 
-test('a killed agent completes its interrupted call after a restart, and runs later messages once', async (t) => {
+test('after a killed agent is restarted, it completes its interrupted call, and runs later messages once', async (t) => {
   const fixture = await hubAndFolders(t);
   const { hub, dir } = fixture;
   const args = ['--auto-approve', '--no-machine'];
@@ -144,7 +144,7 @@ test('a killed agent completes its interrupted call after a restart, and runs la
   assert.deepEqual(hub.transcript(sid), [...expected, ...ran('echo last >> log')]);
 });
 
-test('a command that ended with its agent is not completed again', async (t) => {
+test('if the agent stops its running command and ends, the next agent does not complete this command again', async (t) => {
   const fixture = await hubAndFolders(t);
   const { hub } = fixture;
   const args = ['--auto-approve', '--no-machine'];
@@ -159,7 +159,7 @@ test('a command that ended with its agent is not completed again', async (t) => 
   assert.deepEqual(hub.transcript(sid), ['> echo begun; sleep 60', '! begun\n', 'Ended by SIGTERM.', '(ready)']);
 });
 
-test('the token can be in a file, where other users of the computer cannot read it', async (t) => {
+test('the token can be read from a file, which other users of the computer cannot read', async (t) => {
   const fixture = await hubAndFolders(t);
   const file = path.join(fixture.base, 'token');
   writeFileSync(file, `${TOKEN}\n`, { mode: 0o600 });

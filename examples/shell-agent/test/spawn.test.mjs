@@ -27,7 +27,7 @@ async function startMachine(t) {
   return { ...fixture, ...started, machine, spawn, run, resume: (sid) => hub.resume(machine, sid) };
 }
 
-test('sessions are spawned in allowed directories, and end with the machine, which deletes those that were never used', async (t) => {
+test('sessions are spawned in allowed directories; when the machine ends, they end, and unused sessions are deleted', async (t) => {
   const { hub, child, exit, base, dir, ids, spawn, run } = await startMachine(t);
   const spawned = await spawn({ directory: path.join(dir, 'sub'), agent: 'beta', model: 'large', yolo: true });
   assert.equal(spawned.success, true, spawned.error);
@@ -77,6 +77,7 @@ test('invalid spawn and resume requests are refused with the reason', async (t) 
     [{ directory: dir, sessionType: 'other' }, /"simple" or "worktree"/],
     [{ directory: dir, sessionType: 'worktree', worktreeName: 'x' }, /^Not a git repository/],
     [{ directory: dir, sessionType: 'worktree' }, /"worktreeName" is missing/],
+    [{ directory: dir, branch: 'main' }, /"branch" needs the "sessionType" "worktree"/],
     [{ directory: dir, resumeSessionId: own }, /"sessionId" must be/],
     [{ directory: dir, sessionId: ids.session }, /"resumeSessionId" must be/],
     [{ directory: dir, sessionId: '--help', resumeSessionId: '' }, /"resumeSessionId" must be/],
@@ -117,7 +118,31 @@ test('a session in a worktree has its own checkout and branch', async (t) => {
   assert.equal(hub.sessions.get(second.sessionId).metadata.worktree.createdAt, createdAt);
 });
 
-test('a worktree that takes long to create is completed after the timeout', async (t) => {
+test('the folders and branches of a machine can be listed, and a worktree starts from a branch', async (t) => {
+  const { hub, base, dir, machine, spawn } = await startMachine(t);
+  const { git, write } = repository(t, dir);
+  write('a.txt', 'one\n');
+  git('add', '.');
+  git('commit', '-m', 'first');
+  git('branch', 'before');
+  write('b.txt', 'two\n');
+  git('add', '.');
+  git('commit', '-m', 'second');
+  const { roots } = await hub.call(machine, 'listDirectory', {});
+  assert.deepEqual(roots, [dir, path.join(base, 'allowed')]);
+  const { entries } = await hub.call(machine, 'listDirectory', { path: dir });
+  assert.ok(entries.some(({ name }) => name === 'sub'));
+  const refused = await hub.call(machine, 'listDirectory', { path: base });
+  assert.deepEqual([refused.success, refused.error], [false, `${base} is outside the directories this machine serves.`]);
+  const { current, branches } = await hub.call(machine, 'listBranches', { path: path.join(dir, 'sub') });
+  assert.deepEqual([current, branches.sort()], ['main', ['before', 'main']]);
+  const spawned = await spawn({ directory: dir, sessionType: 'worktree', worktreeName: 'fix', branch: 'before' });
+  assert.equal(spawned.success, true, spawned.error);
+  const worktree = path.join(dir, '.worktrees', 'fix');
+  assert.deepEqual([existsSync(path.join(worktree, 'a.txt')), existsSync(path.join(worktree, 'b.txt'))], [true, false]);
+});
+
+test('the creation of a worktree continues after the timeout of its request', async (t) => {
   const { dir, git, write } = repository(t);
   const gate = path.join(dir, '.git', 'gate');
   write('.gitattributes', '*.txt filter=slow\n');
@@ -179,7 +204,7 @@ test('a session whose process crashes is ended at the hub at once, and the signa
   assert.ok((await run(sessionId, 'echo again')).includes('again\n'));
 });
 
-test('spawned sessions end with a killed machine, and a restart does not resume them', async (t) => {
+test('when the machine is killed, its spawned sessions end, and a restart of the machine does not resume them', async (t) => {
   const fixture = await startMachine(t);
   const { hub, child, dir, machine, spawn, run } = fixture;
   const { sessionId } = await spawn({ directory: dir, yolo: true });

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { approve } from '../../../packages/cli-kit/test/support/app.mjs';
 import { setUp } from './support/setup.mjs';
 
-test('a denied command is not run, and approval for the session ends the requests', async (t) => {
+test('a denied command is not run, and after an approval for the session there is no further request', async (t) => {
   const { hub, dir, start } = await setUp(t);
   const { session } = await start();
   hub.postMessage(session.id, 'touch made');
@@ -47,18 +47,54 @@ test('abort ends the running command and drops the queued messages', async (t) =
   await hub.waitUntil(() => hub.transcript(session.id).includes('first\n'), 'the first output');
   const answer = await hub.call(session.id, 'abort', { reason: 'enough' });
   assert.deepEqual(answer, { success: true, aborted: true, dropped: 1 });
-  await hub.waitUntil(() => hub.transcript(session.id).at(-1) === 'Dropped, not run:\ntouch second', 'the note about what was dropped');
+  await hub.untilReady(session.id, 1);
   assert.deepEqual(hub.transcript(session.id), [
     '> echo first; sleep 600',
-    '! first\n',
+    'first\n',
+    '(message: Dropped, not run:\ntouch second)',
+    '! ',
     'Aborted. Ended by SIGTERM.',
     '(ready)',
-    'Dropped, not run:\ntouch second',
   ]);
   assert.equal(existsSync(path.join(dir, 'second')), false);
   hub.postMessage(session.id, 'echo again');
   await hub.untilReady(session.id, 2);
   assert.ok(hub.transcript(session.id).includes('again\n'));
+});
+
+test('a queued command is edited and canceled, and a command that is sent now ends the running command', async (t) => {
+  const { hub, dir, start } = await setUp(t);
+  const { session } = await start({ autoApprove: true });
+  const sid = session.id;
+  hub.postMessage(sid, 'echo first; sleep 600');
+  await hub.waitUntil(() => hub.transcript(sid).includes('first\n'), 'the first output');
+  const [edited, canceled, next] = ['touch typo', 'touch canceled', 'echo next'].map((command) => hub.postMessage(sid, command));
+  const { agentState } = await hub.waitUntil(() => {
+    const stored = hub.sessions.get(sid);
+    return stored.agentState.queuedMessages?.length === 3 && stored;
+  }, 'the queue');
+  assert.deepEqual(agentState.queue, { texts: {}, steers: false });
+  const call = (params) => hub.call(sid, 'queue', params);
+  assert.deepEqual(await call({ action: 'edit', seq: edited.seq, text: 'touch fixed' }), { success: true });
+  assert.deepEqual(await call({ action: 'cancel', seq: canceled.seq }), { success: true });
+  assert.deepEqual(await call({ action: 'send', seq: next.seq }), { success: true });
+  await hub.untilReady(sid, 3);
+  assert.deepEqual(
+    hub.transcript(sid).filter((line) => line.startsWith('>') || line.startsWith('(message')),
+    [
+      '> echo first; sleep 600',
+      '(message: Canceled, not run:\ntouch canceled)',
+      '(message: Stopped, because another message is sent now.)',
+      '> echo next',
+      '(message: The agent receives the edited message:\ntouch fixed)',
+      '> touch fixed',
+    ],
+  );
+  assert.deepEqual(
+    ['fixed', 'typo', 'canceled'].filter((name) => existsSync(path.join(dir, name))),
+    ['fixed'],
+  );
+  assert.equal((await call({ action: 'cancel', seq: edited.seq })).code, 'not_queued');
 });
 
 test('an answer with the decision to abort drops the queued messages', async (t) => {
@@ -68,8 +104,13 @@ test('an answer with the decision to abort drops the queued messages', async (t)
   hub.postMessage(session.id, 'echo two');
   const id = await hub.waitUntil(() => hub.pendingRequest(session.id), 'a permission request');
   await hub.call(session.id, 'permission', { id, approved: false, decision: 'abort' });
-  await hub.waitUntil(() => hub.transcript(session.id).at(-1)?.startsWith('Dropped'), 'the note about what was dropped');
-  assert.deepEqual(hub.transcript(session.id), ['> echo one', '! Denied and aborted.', '(ready)', 'Dropped, not run:\necho two']);
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(hub.transcript(session.id).sort(), [
+    '! Denied and aborted.',
+    '(message: Dropped, not run:\necho two)',
+    '(ready)',
+    '> echo one',
+  ]);
   assert.equal(hub.pendingRequest(session.id), undefined);
 });
 
@@ -97,7 +138,7 @@ test('after an abort the agent sends a keep-alive at once', async (t) => {
   assert.equal(stored.thinking, false);
 });
 
-test('a mode is applied, or refused when the agent kind does not have it', async (t) => {
+test('a mode is applied, or refused when the flavor does not have it', async (t) => {
   const { hub, start } = await setUp(t);
   const { session } = await start();
   const config = (params) => hub.call(session.id, 'set-session-config', params);
@@ -167,7 +208,7 @@ test('a request that the hub canceled is published again', async (t) => {
   assert.ok(hub.transcript(session.id).includes('patient\n'));
 });
 
-test('killSession ends the session, and the process if it has no machine', async (t) => {
+test('killSession ends the session, and also the process if the process serves no machine', async (t) => {
   const { hub, log, start } = await setUp(t);
   const app = await start();
   assert.deepEqual(await hub.call(app.session.id, 'killSession'), { success: true });
@@ -176,14 +217,14 @@ test('killSession ends the session, and the process if it has no machine', async
   assert.ok(log.infos.includes('The session was ended from the web.'));
 });
 
-test('a machine keeps running when its session ends, or was deleted while it was disconnected', async (t) => {
+test('a machine keeps running when its session ends, or when its session was deleted while the machine was disconnected', async (t) => {
   const { hub, log, start } = await setUp(t);
   const countLogged = (pattern) => log.infos.filter((text) => pattern.test(text)).length;
   const first = await start({ machine: true });
   await hub.archive(first.session.id);
   await first.session.ended;
   assert.equal(countLogged(/^The session was ended from the web\. The machine keeps running: .* Ctrl-C ends it\.$/), 1);
-  assert.deepEqual(hub.registeredMethods(first.machine.id), ['spawnSession', 'checkPathExists']);
+  assert.deepEqual(hub.registeredMethods(first.machine.id), ['spawnSession', 'checkPathExists', 'listDirectory', 'listBranches']);
   first.session.typeLine('echo late');
   assert.equal(countLogged(/no more commands are run/), 1);
   await first.stop();
@@ -193,7 +234,7 @@ test('a machine keeps running when its session ends, or was deleted while it was
   hub.cutConnections();
   await second.session.ended;
   assert.equal(countLogged(/^The (session does not exist|hub refused).* The machine keeps running/), 1);
-  await hub.waitUntil(() => hub.registeredMethods(second.machine.id).length === 2, 'the machine to reconnect');
+  await hub.waitUntil(() => hub.registeredMethods(second.machine.id).length === 4, 'the machine to reconnect');
 });
 
 test('a pending request is not published again after its session is archived', async (t) => {

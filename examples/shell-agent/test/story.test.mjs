@@ -27,7 +27,7 @@ test('a command runs after its permission request is approved, and its output is
   assert.deepEqual(stored.thinkingChanges.slice(-2), [true, false]);
 });
 
-test('todos, help, own commands and attachments', async (t) => {
+test('messages can be built-in commands, commands of the directory, or attachments', async (t) => {
   const { hub, write, start } = await setUp(t);
   write('.agents/commands/greet.md', '```sh\necho "hello $1"\n```\n');
   const { session } = await start({ autoApprove: true });
@@ -70,7 +70,7 @@ test('every method of the specification is registered and works', async (t) => {
   git('commit', '-m', 'first');
   write('src/main.rs', 'fn main() { }\n');
   const { session, machine } = await start({ machine: true });
-  await hub.waitUntil(() => hub.registeredMethods(machine.id).length === 2, 'the methods of the machine');
+  await hub.waitUntil(() => hub.registeredMethods(machine.id).length === 4, 'the methods of the machine');
   const call = (method, params) => hub.call(session.id, method, params);
   const status = await call('gitStatus', { cwd: dir });
   assert.deepEqual([status.branch, status.files[0].path, status.files[0].status], ['main', 'src/main.rs', 'modified']);
@@ -95,7 +95,7 @@ test('every method of the specification is registered and works', async (t) => {
   assert.deepEqual(refused, { success: false, error: '"path" must not contain "..".' });
 });
 
-test('the token is sent with the upgrade, or with --bridged only in CONNECT', async (t) => {
+test('the token is sent with the upgrade; with --bridged, it is sent only in CONNECT', async (t) => {
   const { hub, start } = await setUp(t);
   const app = await start();
   assert.equal(hub.upgradeToken, `Bearer ${TOKEN}`);
@@ -184,13 +184,13 @@ test('a command that cannot be started gets a failed result', async (t) => {
   const command = `: ${'x'.repeat(3_000_000)}`;
   hub.postMessage(session.id, command);
   await hub.untilReady(session.id, 1);
-  const [use, result, ...rest] = hub.transcript(session.id);
+  const [use, result, ...laterLines] = hub.transcript(session.id);
   assert.equal(use, `> ${command}`);
   assert.match(result, /^! .*E2BIG/);
-  assert.deepEqual(rest, ['The command could not be started.', '(ready)']);
+  assert.deepEqual(laterLines, ['The command could not be started.', '(ready)']);
 });
 
-test('an agent without state does not run the history', async (t) => {
+test('an agent without stored state does not run the commands of the history', async (t) => {
   const { hub, dir, start, home } = await setUp(t);
   const first = await start({ autoApprove: true });
   hub.postMessage(first.session.id, 'echo x >> log');
@@ -232,7 +232,7 @@ test('messages are kept while a token is refused, and are sent when the token is
   hub.token = TOKEN;
   await hub.untilReady(session.id, 1);
   assert.deepEqual(hub.transcript(session.id).slice(1), ['done\n', 'Exit code 0.', '(ready)']);
-  assert.equal(log.warnings.length, 2, 'each is logged once');
+  assert.equal(log.warnings.length, 2, 'each refusal is logged once');
 });
 
 test('when one connection is restored, the others reconnect at once', async (t) => {

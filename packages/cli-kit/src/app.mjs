@@ -20,9 +20,10 @@ const START_TIMEOUT_MS = 30_000;
  * @typedef {object} MainOptions
  * @property {import('./program.mjs').Program} program
  * @property {string} token
- * @property {string} [namespace] that the token opens; by default the one that the token names
+ * @property {string} [namespace] that the token opens; by default the namespace that the token names
  * @property {ReturnType<typeof import('./log.mjs').makeLog>} log
  * @property {boolean} [startedByRunner] whether a runner started this process
+ * @property {(sessionId: string) => void} [onOpened] called when the hub has the session, which is not served yet
  * @property {() => void} [onEnding] called when the app starts to stop
  * @property {(text: string) => void} [echo] prints the output of typed commands
  * @property {AbortSignal} [signal] aborts the start
@@ -105,6 +106,7 @@ class App {
     // Logged only for an open session: if the session cannot be opened, its error is the only message.
     if (noMachineReason) options.log.info(noMachineReason);
     const { session } = this;
+    options.onOpened?.(session.id);
     spawner.ownSession = session.servedSession;
     session.ended.then(() => (spawner.ownSession = null));
     session.socket.once('closed', (error) => this.#endSession(error.message, error));

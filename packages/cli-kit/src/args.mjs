@@ -10,6 +10,9 @@ import { isNpmScript } from './npm-script.mjs';
 /** The address of a hub on this computer. */
 export const DEFAULT_HUB = 'http://127.0.0.1:8787';
 
+/** A code that the console shows for a new device. The hub ignores case and the hyphen. */
+const DEVICE_CODE = /^[A-Z0-9]{4}-?[A-Z0-9]{4}$/i;
+
 /** The lines of the help text for the options of `readOptions`. The descriptions begin in column 23. */
 export const HELP_LINES = `
   --hub URL           address of the hub (default: HUB_URL, else ${DEFAULT_HUB})
@@ -17,6 +20,7 @@ export const HELP_LINES = `
                       CLI_API_TOKEN; else, for a hub on this computer, CLI_API_TOKEN in
                       ${LOCAL_DEV_VARS_NAME}). Without a token, this computer asks
                       for access: it shows a code that a person who is signed in approves
+  --code CODE         connect this computer with a code that the console shows, which works once
   --token TOKEN       the access token itself, which all users of this computer can then read
   --name NAME         a name for the session
   --tag TAG           the session's tag, which identifies it
@@ -34,8 +38,11 @@ const OPTIONS = /** @type {const} */ ({
   'allow-dir': { type: 'string', multiple: true },
   'auto-approve': { type: 'boolean' },
   bridged: { type: 'boolean' },
+  code: { type: 'string' },
   dir: { type: 'string' },
   flavor: { type: 'string' },
+  // Internal: a runner passes `--fork SESSION:SEQ` to the process of a forked session.
+  fork: { type: 'string' },
   help: { type: 'boolean', short: 'h' },
   hub: { type: 'string' },
   'machine-id': { type: 'string' },
@@ -60,12 +67,14 @@ const OPTIONS = /** @type {const} */ ({
  * @property {string} hub the address of the hub, without a trailing slash
  * @property {string} [token]
  * @property {string} [tokenFile]
+ * @property {string} [code] that the console shows and that connects this computer
  * @property {string} [name] of the session
  * @property {string} [tag] of the session
  * @property {boolean} isNew whether to start a new session of the directory
  * @property {string} [sessionId] the hub's id of the session to resume
  * @property {string} [resume] the agent's id of the session to resume
- * @property {string} flavor the agent kind. Without `--flavor`, undefined until the program sets it
+ * @property {{sessionId: string, seq: number}} [fork] the session to fork, and the message before which its history ends
+ * @property {string} flavor without `--flavor`, undefined until the program sets it
  * @property {string} [model]
  * @property {boolean} autoApprove
  * @property {string} [machineId]
@@ -80,13 +89,15 @@ const OPTIONS = /** @type {const} */ ({
  * Parses a command line.
  * @param {string[]} argv arguments after the script's name
  * @param {Record<string, string | undefined>} env
- * @param {{homeVariable: string, home: string, dir?: string, options: Record<string, {type: 'string' | 'boolean'}>}} program
+ * @param {{homeVariable: string, home: string, dir?: string, options: Record<string, {type: 'string' | 'boolean', multiple?: boolean}>,
+ *   maxPositionals?: number}} program
  *   `homeVariable`: the variable with the folder of the state; `home`: the default folder, relative to the home directory; `dir`: the
- *   default of `--dir`, which is otherwise required; `options`: the program's own options, whose values are returned as `values`
- * @returns {Options & {values: Record<string, any>}}
+ *   default of `--dir`, which is otherwise required; `options`: the program's own options, whose values are returned as `values`;
+ *   `maxPositionals`: limit on the arguments that are no options
+ * @returns {Options & {values: Record<string, any>, positionals: string[]}}
  * @throws {UsageError} on an unknown option or an invalid value
  */
-export function readOptions(argv, env, { homeVariable, home, dir: defaultDir, options }) {
+export function readOptions(argv, env, { homeVariable, home, dir: defaultDir, options, maxPositionals = 0 }) {
   // npm does not pass `--dir` in `npm run agent --dir PATH` to the program, but sets the variable `npm_config_dir`.
   const swallowedOption = isNpmScript(env) && ['agent', 'dir', 'hub'].find((name) => env[`npm_config_${name}`] !== undefined);
   if (swallowedOption) {
@@ -97,12 +108,15 @@ export function readOptions(argv, env, { homeVariable, home, dir: defaultDir, op
   }
   let parsed;
   try {
-    parsed = parseArgs({ args: argv, options: { ...OPTIONS, ...options }, allowPositionals: false });
+    parsed = parseArgs({ args: argv, options: { ...OPTIONS, ...options }, allowPositionals: maxPositionals > 0 });
   } catch (error) {
     throw new UsageError(`${error.message.split('. ')[0]}. See --help.`);
   }
   /** @type {ReturnType<typeof parseArgs<{options: typeof OPTIONS}>>['values']} */
   const values = parsed.values;
+  if (parsed.positionals.length > maxPositionals) {
+    throw new UsageError(`Unexpected argument '${parsed.positionals[maxPositionals]}'. See --help.`);
+  }
   if (values.help) return /** @type {ReturnType<typeof readOptions>} */ ({ help: true });
   const dir = values.dir || defaultDir;
   if (!dir) throw new UsageError('--dir PATH is missing: name the directory to serve. See --help.');
@@ -115,20 +129,29 @@ export function readOptions(argv, env, { homeVariable, home, dir: defaultDir, op
     throw new UsageError(`--machine-id must be 1 to 128 letters, digits, ".", "_" and "-", not "${machineId}".`);
   }
   if (values.token && values['token-file'] !== undefined) throw new UsageError('Give either --token-file or --token, not both.');
+  if (values.code !== undefined && (values.token || values['token-file'] !== undefined)) {
+    throw new UsageError('Give either --code or a token, not both.');
+  }
+  if (values.code !== undefined && !DEVICE_CODE.test(values.code)) {
+    throw new UsageError(`--code must be 8 letters and digits, such as ABCD-EFGH, not "${values.code}".`);
+  }
   if (values.tag === '') throw new UsageError('--tag must not be empty.');
   // npm starts scripts in the project's root; INIT_CWD is the directory in which the user ran npm.
   const base = isNpmScript(env) && env.INIT_CWD ? env.INIT_CWD : process.cwd();
   return {
     values,
+    positionals: parsed.positionals,
     dir: path.resolve(base, dir),
     hub: parseHubAddress(values.hub ?? (env.HUB_URL || DEFAULT_HUB)),
     token: values.token,
     tokenFile: values['token-file'] === undefined ? undefined : path.resolve(base, values['token-file']),
+    code: values.code,
     name: values.name,
     tag: values.tag,
     isNew: values.new ?? false,
     sessionId: values['session-id'],
     resume: values.resume,
+    fork: parseFork(values.fork),
     flavor,
     model: values.model,
     autoApprove: values['auto-approve'] ?? false,
@@ -139,6 +162,13 @@ export function readOptions(argv, env, { homeVariable, home, dir: defaultDir, op
     verbose: values.verbose ?? false,
     home: env[homeVariable] || path.join(homedir(), home),
   };
+}
+
+function parseFork(word) {
+  if (word === undefined) return undefined;
+  const [, sessionId, seq] = /^([A-Za-z0-9_.-]{1,128}):(\d{1,15})$/.exec(word) ?? [];
+  if (seq === undefined) throw new UsageError(`--fork must be SESSION:SEQ, not "${word}".`);
+  return { sessionId, seq: Number(seq) };
 }
 
 /** Validates the hub's address and removes trailing slashes. */

@@ -1,7 +1,7 @@
 /**
- * The scope of a command: the program, and its subcommand if it has one. An approval for the session covers later commands with the
- * same scope. A command that may run another program or other code has no scope: shells, interpreters, and programs with an argument
- * that names a program.
+ * The scope of a command: the program, and the subcommand if the program has subcommands. An approval for the session covers later
+ * commands with the same scope. A command that may run another program or other code has no scope: shells, interpreters, and programs with
+ * an argument that names a program.
  */
 
 /** @typedef {import('./shell-command.mjs').Word} Word */
@@ -60,7 +60,10 @@ const RUNNING_WORDS = toSet(`
 /** Further words that run a program or code, for the package managers of `WITH_SCRIPTS`. */
 const RUNNING_SCRIPT_WORDS = toSet('create init innit explore edit node pkg plugin set-script run-script rum urn');
 
-/** Options of package managers that name a program, options for a program, a configuration, or another project. May be shortened. */
+/**
+ * Options of package managers that name a program, options for a program, a configuration, or another project. Also matches their
+ * beginnings, because npm accepts shortened options.
+ */
 const PACKAGE_OPTION = /^(--(sc|nod|git|sh|ed|vi|pre|us|gl|co|c$)|-C)/;
 
 /** Arguments with which a program runs another program, works in another project, or overwrites a file that an option names. */
@@ -123,7 +126,7 @@ export function commandScope([program, ...args]) {
   return { words: [name, ...subcommands], hasMore: true };
 }
 
-/** Whether a word names a program that runs other programs, such as `/bin/sh` or `Python3.12.exe`. */
+/** Whether a word is the name of a program that runs other programs, such as `/bin/sh` or `Python3.12.exe`. */
 function isLauncher(word) {
   const name = word
     .toLowerCase()
@@ -140,9 +143,9 @@ function readSubcommands(name, args) {
   if (!isWord(first)) return WITH_SUBCOMMANDS.has(name) ? null : [];
   if (WITH_SCRIPTS.has(name) && first.text === 'run') return isWord(second) ? ['run', second.text] : null;
   const words = WITH_TWO_LEVELS.has(name) ? [first, second] : [first];
-  const runs = ({ text }) =>
+  const mayRunPrograms = ({ text }) =>
     isLauncher(text) || RUNNING_WORDS.has(text.split(':')[0]) || (WITH_SCRIPTS.has(name) && RUNNING_SCRIPT_WORDS.has(text));
-  return words.every((word) => isWord(word) && !runs(word)) ? words.map(({ text }) => text) : null;
+  return words.every((word) => isWord(word) && !mayRunPrograms(word)) ? words.map(({ text }) => text) : null;
 }
 
 function areSafeForGit(subcommand, args) {
@@ -156,7 +159,7 @@ function areSafeForGit(subcommand, args) {
   return !args.some(isDenied);
 }
 
-/** Whether the arguments of a program cannot make the program run another program. */
+/** Whether a program with these arguments runs no other program. */
 function areSafe(name, args) {
   const isDenied = ({ text }) => {
     const namesProgram = isLauncher(text) || WITHOUT_SUBCOMMANDS.has(text) || WITH_SUBCOMMANDS.has(text) || RUNNING_WORDS.has(text);

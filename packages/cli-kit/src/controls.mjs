@@ -1,4 +1,4 @@
-/** Changes a session's settings (permission mode, model, control). Has the RPC methods for the settings, and for stopping the agent. */
+/** A session's settings: the permission mode, the model, and who is in control. Has the RPC methods for them, and for stopping the agent. */
 
 import { isAskingMode } from './modes.mjs';
 
@@ -7,7 +7,7 @@ export class Controls {
    * @param {{settings: import('./session.mjs').Settings, agent: import('./session.mjs').Agent,
    *   permissions: import('./permissions.mjs').Permissions, agentState: import('./versioned-value.mjs').VersionedValue,
    *   lifecycle: import('./lifecycle.mjs').Lifecycle, inBackground: (work: Promise<unknown>) => void,
-   *   onChange: () => void, onAbortAnswered: () => void, onKill: () => void, log: {info: (text: string) => void}}} parts
+   *   onChange: () => void, onAbortAnswered: () => void, onKill: () => void, log: {info: (text: string) => void}}} dependencies
    *   `onChange`: reports changed settings to the hub; `onAbortAnswered`: called after the answer to `abort` was sent
    */
   constructor({ settings, agent, permissions, agentState, lifecycle, inBackground, onChange, onAbortAnswered, onKill, log }) {
@@ -72,6 +72,8 @@ export class Controls {
         if (to === 'local' && !this.agent.typeLine) {
           return { success: false, error: 'This agent cannot be controlled from the terminal.' };
         }
+        const refusal = to === 'remote' ? (this.agent.refuseRemote?.() ?? null) : null;
+        if (refusal !== null) return { success: false, error: refusal };
         this.switchTo(to);
         return { success: true, mode: to };
       },

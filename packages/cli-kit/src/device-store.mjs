@@ -6,7 +6,7 @@ import path from 'node:path';
 
 /**
  * @typedef {object} StoredDevice
- * @property {string} hub its address
+ * @property {string} hub the address of the hub
  * @property {string} token
  * @property {string} namespace that the token opens
  * @property {{id: string, name: string, kind: string}} device

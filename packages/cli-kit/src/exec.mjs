@@ -12,8 +12,8 @@ const TIMEOUT_MS = 25_000;
  * @param {string} program
  * @param {string[]} args
  * @param {{cwd: string, env?: Record<string, string | undefined>, maxOutputBytes?: number, timeoutMs?: number}} options
- * @returns {Promise<{code: number | null, stdout: Buffer, stderr: string, truncated: boolean}>} `truncated`: the program
- *   was killed because its output exceeded the limit
+ * @returns {Promise<{code: number | null, stdout: Buffer, stderr: string, isTruncated: boolean}>} `isTruncated`: whether the
+ *   program was killed because its output exceeded the limit
  * @throws {Error} when the program cannot be started or exceeds the time limit
  */
 export function run(program, args, { cwd, env = process.env, maxOutputBytes = MAX_OUTPUT_BYTES, timeoutMs = TIMEOUT_MS }) {
@@ -22,19 +22,19 @@ export function run(program, args, { cwd, env = process.env, maxOutputBytes = MA
     const chunks = [];
     let size = 0;
     let stderr = '';
-    let truncated = false;
+    let isTruncated = false;
     let hasTimedOut = false;
     const timer = setTimeout(() => {
       hasTimedOut = true;
       child.kill('SIGKILL');
     }, timeoutMs);
     child.stdout.on('data', (chunk) => {
-      if (truncated) return;
+      if (isTruncated) return;
       const remaining = maxOutputBytes - size;
       chunks.push(chunk.length > remaining ? chunk.subarray(0, remaining) : chunk);
       size += Math.min(chunk.length, remaining);
       if (chunk.length > remaining) {
-        truncated = true;
+        isTruncated = true;
         child.kill('SIGKILL');
       }
     });
@@ -49,7 +49,7 @@ export function run(program, args, { cwd, env = process.env, maxOutputBytes = MA
     child.once('close', (code) => {
       clearTimeout(timer);
       if (hasTimedOut) reject(new Error(`${program} exceeded its time limit of ${timeoutMs / 1000} s and was stopped.`));
-      else resolve({ code, stdout: Buffer.concat(chunks), stderr: stderr.trim(), truncated });
+      else resolve({ code, stdout: Buffer.concat(chunks), stderr: stderr.trim(), isTruncated });
     });
   });
 }

@@ -5,6 +5,7 @@ import { open, readdir, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { pageOf } from './pages.mjs';
 import { PathError, findServedDirectory, isInside, resolveInside } from './paths.mjs';
+import { findUpload } from './uploads.mjs';
 
 /** The largest file that can be read. The file is sent as base64, in one WebSocket message of at most 32 MiB. */
 export const MAX_READ_BYTES = 20 * 1024 * 1024;
@@ -15,12 +16,21 @@ const MAX_ENTRIES = 10_000;
 /** Limit on the paths of one existence check. */
 const MAX_PATHS = 1000;
 
-/** @param {string} root the session's directory, resolved */
-export function fileMethods(root) {
+/**
+ * The relative path under which the uploads of a session are read (PROTOCOL.md "Session metadata"). The hub forwards no path outside of the
+ * session's directory.
+ */
+export const UPLOADS_PATH = '.uploads';
+
+/**
+ * @param {string} root the session's directory, resolved
+ * @param {string} [uploads] the folder of the session's uploads
+ */
+export function fileMethods(root, uploads) {
   return {
     /** @param {{path?: unknown}} [params] */
     async readFile({ path: requestedPath } = {}) {
-      const file = await resolveInside(root, requestedPath);
+      const file = (await resolveUpload(uploads, requestedPath)) ?? (await resolveInside(root, requestedPath));
       // O_NOFOLLOW: refuses a link that was created after the path was resolved. O_NONBLOCK: a pipe must not block.
       const handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
       try {
@@ -59,6 +69,14 @@ export function fileMethods(root) {
       return { success: true, entries, ...page.moreField, ...(page.moreField.more === undefined ? {} : { truncated: true }) };
     },
   };
+}
+
+/** Returns the upload that a path names, or undefined. */
+async function resolveUpload(uploads, requestedPath) {
+  if (uploads === undefined || typeof requestedPath !== 'string') return undefined;
+  const [folder, name, ...rest] = requestedPath.split('/');
+  if (folder !== UPLOADS_PATH || !name || rest.length > 0) return undefined;
+  return (await findUpload(uploads, name))?.path;
 }
 
 /**

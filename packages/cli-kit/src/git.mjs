@@ -32,7 +32,7 @@ export async function git(args, cwd, options) {
   // A process that a git hook started inherits these variables, which override the repository of `cwd`.
   for (const name of ['GIT_DIR', 'GIT_WORK_TREE', 'GIT_INDEX_FILE', 'GIT_PREFIX', 'GIT_EXTERNAL_DIFF']) delete env[name];
   const result = await run('git', [...SAFE_OPTIONS, ...args], { cwd, env, ...options });
-  if (result.truncated)
+  if (result.isTruncated)
     throw new Error(`The output of git is larger than ${(options?.maxOutputBytes ?? MAX_OUTPUT_BYTES) / 1024 / 1024} MB.`);
   return result;
 }
@@ -92,8 +92,8 @@ export function parseStatus(text, prefix = '') {
 }
 
 function parseHeader(result, record) {
-  const [, name, ...rest] = record.split(' ');
-  const value = rest.join(' ');
+  const [, name, ...words] = record.split(' ');
+  const value = words.join(' ');
   if (name === 'branch.oid') result.oid = value === '(initial)' ? null : value;
   if (name === 'branch.head') {
     result.detached = value === '(detached)';
@@ -101,8 +101,8 @@ function parseHeader(result, record) {
   }
   if (name === 'branch.upstream') result.upstream = value;
   if (name === 'branch.ab') {
-    result.ahead = Number(rest[0].slice(1));
-    result.behind = Number(rest[1].slice(1));
+    result.ahead = Number(words[0].slice(1));
+    result.behind = Number(words[1].slice(1));
   }
 }
 

@@ -22,6 +22,9 @@ export class HubError extends UserError {
 
 const TIMEOUT_MS = 15_000;
 
+/** The timeout of an import, which is longer because the machine starts the agent first. */
+const IMPORT_TIMEOUT_MS = 35_000;
+
 /** What to do when the hub is unreachable. */
 export const REACH_ADVICE = `If it is not running, start it with \`${HUB_COMMAND}\`, or name another hub with --hub.`;
 
@@ -43,6 +46,17 @@ export class HubClient {
   /** Asks for a token of this device. @param {{name: string, kind: string}} body */
   async requestAccess(body) {
     return this.#call('POST', '/api/devices/requests', body);
+  }
+
+  /** Exchanges a code that the console shows for a token. @param {{code: string, name: string, kind: string}} body */
+  async redeemCode(body) {
+    return this.#call('POST', '/api/devices', body);
+  }
+
+  /** Revokes a device. @param {string} id */
+  async revokeDevice(id) {
+    const { token } = await this.signIn();
+    await this.#call('DELETE', `/api/devices/${encodeURIComponent(id)}`, undefined, token);
   }
 
   /** Asks for the decision about a request for access. @param {string} secret of the request */
@@ -81,7 +95,13 @@ export class HubClient {
     return (await this.#call('POST', '/cli/machines', body)).machine;
   }
 
-  async #call(method, path, body, token = this.token) {
+  /** Lets a machine import a session of one of its agents, as a web client. @returns {Promise<{success: boolean, sessionId?: string, error?: string}>} */
+  async importAgentSession(machineId, body) {
+    const { token } = await this.signIn();
+    return this.#call('POST', `/api/machines/${encodeURIComponent(machineId)}/agent-sessions`, body, token, IMPORT_TIMEOUT_MS);
+  }
+
+  async #call(method, path, body, token = this.token, timeoutMs = TIMEOUT_MS) {
     let response;
     let text;
     try {
@@ -92,7 +112,7 @@ export class HubClient {
           ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
         },
         body: body === undefined ? undefined : JSON.stringify(body),
-        signal: AbortSignal.timeout(TIMEOUT_MS),
+        signal: AbortSignal.timeout(timeoutMs),
       });
       text = await response.text();
     } catch (error) {
@@ -127,7 +147,7 @@ export class HubClient {
  * Calls the hub, and retries transient failures with exponential backoff.
  * @template T
  * @param {() => Promise<T>} call
- * @param {{retryTimeoutMs: number, onRetry?: (error: HubError) => void}} options `retryTimeoutMs`: no retry begins later
+ * @param {{retryTimeoutMs: number, onRetry?: (error: HubError) => void}} options `retryTimeoutMs`: no retry begins after this time
  * @returns {Promise<T>}
  */
 export async function callWithRetry(call, { retryTimeoutMs, onRetry = () => {} }) {

@@ -5,8 +5,8 @@
  * - `connect`: on every connection
  * - `disconnect`
  * - `update`, with the body of the update
- * - `closed`, with an `Error`: the hub has refused this client permanently
- * - `ended`: the socket was closed and will not reconnect
+ * - `closed`, with a `RefusedError`: the hub has refused this client permanently
+ * - `ended`: `close` was called, and the socket will not reconnect
  */
 
 import { EventEmitter } from 'node:events';
@@ -30,7 +30,8 @@ export class HubSocket extends EventEmitter {
   #isClosed = false;
   #wasAccepted = false;
   #retryTimer = null;
-  #lastReport = '';
+  /** The last warning on this connection. */
+  #lastWarning = '';
 
   /**
    * @param {{hub: string, token: string, bridged?: boolean,
@@ -63,7 +64,7 @@ export class HubSocket extends EventEmitter {
     socket.on('connect', () => {
       this.#wasAccepted = true;
       outage.reportConnected(this.name);
-      this.#lastReport = '';
+      this.#lastWarning = '';
       this.emit('connect');
     });
     socket.on('disconnect', (reason) => {
@@ -74,7 +75,8 @@ export class HubSocket extends EventEmitter {
     });
     socket.on('connect_error', (error) => {
       if (!socket.active && TOKEN_REFUSED.test(error.message)) {
-        // A device that was revoked stays revoked. Another token may be refused only while the hub's configuration is wrong.
+        // A revoked device stays revoked. Any other token that the hub accepted before may be accepted again, because the hub may have
+        // a wrong configuration for a while.
         if (!this.#wasAccepted || isDeviceToken(token)) {
           const message = `The hub does not accept the token (${error.message}). ${tokenAdvice(token)}`;
           return this.#closeWith(Object.assign(new RefusedError(message), { isTokenRefused: true }));
@@ -88,8 +90,8 @@ export class HubSocket extends EventEmitter {
     socket.on('update', (update) => this.emit('update', update?.body ?? {}));
     socket.on('error', (error) => {
       const { message = 'unknown error', code, scope, id } = error ?? {};
-      const isOwn = id === undefined || id === auth.sessionId || id === auth.machineId;
-      if (isOwn && (code === 'access-denied' || code === 'not-found')) {
+      const concernsThisSocket = id === undefined || id === auth.sessionId || id === auth.machineId;
+      if (concernsThisSocket && (code === 'access-denied' || code === 'not-found')) {
         this.fail(`The hub refused this ${scope ?? 'connection'}: ${message}.`);
       } else {
         this.#warnOnce(`error from the hub: ${message}${code ? ` (${code})` : ''}`);
@@ -187,9 +189,9 @@ export class HubSocket extends EventEmitter {
 
   /** Logs a warning, but not twice in a row on one connection: the hub may answer each keep-alive with the same error. */
   #warnOnce(text) {
-    if (text === this.#lastReport) this.log.debug(text);
+    if (text === this.#lastWarning) this.log.debug(text);
     else this.log.warn(text);
-    this.#lastReport = text;
+    this.#lastWarning = text;
   }
 
   /** Reconnects without waiting for the retry timer, after another connection reached the hub. */

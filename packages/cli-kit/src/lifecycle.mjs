@@ -1,5 +1,5 @@
 /**
- * The lifecycle state that a session publishes in its metadata. The first that applies:
+ * The lifecycle state that a session publishes in its metadata: the first of these states that applies.
  * - `paused`: the terminal is in control
  * - `failed`: the agent cannot be started, for the reason in `agentError`
  * - `running`: the session has messages
@@ -15,8 +15,8 @@ export class Lifecycle {
   #publish;
 
   /**
-   * @param {{hasMessages: boolean, settings: {mode: 'local' | 'remote'}, publish: (fields: object) => void}} parts `publish`: changes
-   *   fields of the metadata
+   * @param {{hasMessages: boolean, settings: {mode: 'local' | 'remote'}, publish: (fields: object) => void}} dependencies
+   *   `publish`: changes fields of the metadata
    */
   constructor({ hasMessages, settings, publish }) {
     this.#hasMessages = hasMessages;

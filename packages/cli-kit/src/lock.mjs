@@ -39,11 +39,11 @@ import { inspectProcess, isRunning } from './system-processes.mjs';
 /** The pause before a new attempt, while another process removes a stale lock. */
 const REMOVAL_RETRY_DELAY_MS = 20;
 
-/** @type {Map<string, Lock>} the locks that this process holds, by the id of their holder */
+/** @type {Map<string, Lock>} the locks that this process holds, by the id in the lock file */
 const heldLocks = new Map();
 process.once('exit', () => heldLocks.forEach((lock) => lock.release()));
 
-/** Another process, or this one, already holds the lock. */
+/** Another process, or this process, already holds the lock. */
 export class LockHeldError extends Error {
   /**
    * @param {string} file
@@ -69,26 +69,24 @@ export function acquire(file) {
 }
 
 /**
- * Acquires a lock, or returns the holder. The lock is released at the latest when this process exits.
+ * Acquires a lock, or returns its holder. The lock is released at the latest when this process exits.
  * @param {string} file
  * @param {Record<string, string>} [details] for processes that find the lock held
  * @returns {{lock: Lock, pid?: undefined, details?: undefined, ownerHasExited?: undefined} | LockHolder}
  */
 export function tryLock(file, details = {}) {
   mkdirSync(path.dirname(file), { recursive: true });
-  const holder = { id: randomUUID(), processes: [identifyProcess(process.pid)], details };
-  while (!createFile(file, holder)) {
+  const content = { id: randomUUID(), processes: [identifyProcess(process.pid)], details };
+  while (!createFile(file, content)) {
     const text = readLock(file);
-    // The holder has released the lock meanwhile.
+    // The holder has released the lock since `createFile`.
     if (text === undefined) continue;
-    const currentHolder = parseLock(text);
-    const running = currentHolder.processes.findIndex((listed, at) =>
-      at === 0 ? isOwnerHolding(listed, currentHolder.id) : isHolding(listed),
-    );
-    if (running !== -1) return { pid: currentHolder.processes[running].pid, details: currentHolder.details, ownerHasExited: running > 0 };
+    const { id, processes, details: holderDetails } = parseLock(text);
+    const index = processes.findIndex((listed, at) => (at === 0 ? isOwnerHolding(listed, id) : isHolding(listed)));
+    if (index !== -1) return { pid: processes[index].pid, details: holderDetails, ownerHasExited: index > 0 };
     if (!removeStaleLock(file, text)) sleepSync(REMOVAL_RETRY_DELAY_MS);
   }
-  return { lock: createLock(file, holder) };
+  return { lock: createLock(file, content) };
 }
 
 /**
@@ -101,42 +99,42 @@ export function holdLocksFor(pids) {
 
 /**
  * @param {string} file
- * @param {LockContent} holder
+ * @param {LockContent} content of the file
  * @returns {Lock}
  */
-function createLock(file, holder) {
+function createLock(file, content) {
   // If a user deleted the file, another process may hold the lock.
-  const isOwn = () => parseLock(readLock(file) ?? '').id === holder.id;
+  const isOwn = () => parseLock(readLock(file) ?? '').id === content.id;
   const release = () => {
-    heldLocks.delete(holder.id);
+    heldLocks.delete(content.id);
     if (isOwn()) rmSync(file, { force: true });
   };
   const rewrite = () => {
-    if (isOwn()) renameSync(writeTemporary(file, holder), file);
+    if (isOwn()) renameSync(writeTemporary(file, content), file);
   };
   const lock = {
     addProcesses(pids) {
-      const [owner, ...others] = holder.processes;
-      holder.processes = [owner, ...others.filter(isHolding), ...pids.map(identifyProcess)];
+      const [owner, ...others] = content.processes;
+      content.processes = [owner, ...others.filter(isHolding), ...pids.map(identifyProcess)];
       rewrite();
     },
     setDetails(details) {
-      holder.details = details;
+      content.details = details;
       rewrite();
     },
     release,
   };
-  heldLocks.set(holder.id, lock);
+  heldLocks.set(content.id, lock);
   return lock;
 }
 
 /**
  * Creates the lock file atomically with its content. Returns false if the file exists.
  * @param {string} file
- * @param {LockContent} holder
+ * @param {LockContent} content
  */
-function createFile(file, holder) {
-  const temporary = writeTemporary(file, holder);
+function createFile(file, content) {
+  const temporary = writeTemporary(file, content);
   try {
     linkSync(temporary, file);
     return true;
@@ -150,13 +148,13 @@ function createFile(file, holder) {
 
 /**
  * @param {string} file
- * @param {LockContent} holder
+ * @param {LockContent} content
  * @returns {string} the path of a new file with the content, in the same folder
  */
-function writeTemporary(file, holder) {
+function writeTemporary(file, content) {
   const temporary = `${file}.${randomUUID()}`;
   // Earlier versions of the CLIs read the owner from the fields `pid` and `startTime`.
-  writeFileSync(temporary, JSON.stringify({ ...holder.processes[0], ...holder }), { mode: 0o600 });
+  writeFileSync(temporary, JSON.stringify({ ...content.processes[0], ...content }), { mode: 0o600 });
   return temporary;
 }
 
@@ -208,7 +206,7 @@ const isHolding = ({ pid, startTime }) => isRunning(pid, startTime);
 /**
  * Whether the owner of a lock still holds the lock.
  * @param {Process} owner
- * @param {string} id of the holder
+ * @param {string} id in the lock file
  */
 function isOwnerHolding(owner, id) {
   // A file with this process's id may be another process's lock: a copied file, or the file of an earlier process with the same id.

@@ -1,4 +1,4 @@
-/** The log. It is written to standard error, because other programs read ids from standard output. */
+/** The log on standard error, because other programs read ids from standard output. */
 
 /**
  * @param {{verbose?: boolean, write?: (line: string) => void}} [options]

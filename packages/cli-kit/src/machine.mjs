@@ -3,6 +3,7 @@
 import { arch, homedir, hostname, platform } from 'node:os';
 import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
+import { directoryMethods } from './directories.mjs';
 import { checkPaths } from './files.mjs';
 import { HubSocket } from './hub-socket.mjs';
 import { RpcServer } from './rpc.mjs';
@@ -60,7 +61,10 @@ export class Machine {
       log,
       methods: {
         spawnSession: (params) => spawner.spawn(params),
+        ...(options.program.canFork ? { forkSession: (params) => spawner.fork(params) } : {}),
         checkPathExists: ({ paths }) => checkPaths(spawner.directories, paths),
+        ...directoryMethods(spawner.directories),
+        ...options.program.machineMethods?.(options),
       },
     });
     this.socket.on('connect', () => {
@@ -105,11 +109,11 @@ export class Machine {
   }
 
   /** Sets this process's fields of a versioned value. Leaves the other fields unchanged. */
-  #merge(versioned, own) {
+  #merge(versioned, ownFields) {
     return versioned
       .mutate((current) => {
-        const next = { ...current, ...own };
-        return isDeepStrictEqual(next, current) ? current : next;
+        const merged = { ...current, ...ownFields };
+        return isDeepStrictEqual(merged, current) ? current : merged;
       })
       .catch((error) => this.log.debug(error.message));
   }

@@ -39,6 +39,25 @@ export const localIds = (id) => ({ use: `${id}-use`, result: `${id}-result`, end
 /** The `ready` event: the agent waits for the next message. */
 export const ready = () => ({ role: 'agent', content: { id: randomUUID(), type: 'event', data: { type: 'ready' } } });
 
+/**
+ * What happened to a queued message, which clients show at the message itself. `id`: of the message. `text`: the text that the agent
+ * received, if a user has edited the message.
+ * @typedef {{id: string, change: 'started' | 'canceled', text?: string}} QueueChange
+ */
+
+/**
+ * A note of the CLI in the conversation.
+ * @param {string} sentence
+ * @param {QueueChange[]} [queued] the messages that the note is about
+ */
+export const note = (sentence, queued = []) => ({
+  role: 'agent',
+  content: { id: randomUUID(), type: 'event', data: { type: 'message', message: sentence, ...(queued.length > 0 && { queued }) } },
+});
+
+/** A record that a client without support for the queue does not show. @param {QueueChange[]} queued */
+export const queueRecord = (queued) => output({ type: 'queue', isMeta: true, queued });
+
 /** A command typed at the terminal. */
 export const typedCommand = (command) => ({
   role: 'user',
@@ -50,10 +69,10 @@ export const typedCommand = (command) => ({
  * Parses the content of a message from the hub.
  * @param {any} content
  * @returns {{text: string, attachments: {path: string, filename?: string}[]} | null} null if the message was not sent by a user from
- *   the web
+ *   the web: it was typed at the terminal, or copied by a fork
  */
 export function parseUserMessage(content) {
-  if (content?.role !== 'user' || content.content?.type !== 'text' || content.meta?.sentFrom === 'cli') return null;
+  if (content?.role !== 'user' || content.content?.type !== 'text' || ['cli', 'fork'].includes(content.meta?.sentFrom)) return null;
   const { text: command, attachments } = content.content;
   return {
     text: typeof command === 'string' ? command : '',

@@ -2,6 +2,7 @@
 
 import { homedir, hostname, platform } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
+import { UPLOADS_PATH } from './files.mjs';
 import { describeWorktree } from './worktree.mjs';
 
 /**
@@ -17,6 +18,7 @@ export async function describeSession(options, agentSessionId) {
     version: program.version,
     os: platform(),
     homeDir: homedir(),
+    uploadsPath: UPLOADS_PATH,
     machineId,
     flavor,
     [`${flavor}SessionId`]: agentSessionId,

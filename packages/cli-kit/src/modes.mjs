@@ -1,6 +1,6 @@
-/** The permission and model modes that the hub knows for each agent kind. */
+/** The permission and model modes that the hub knows for each flavor, the kind of agent in a session's metadata. */
 
-/** The permission modes by agent kind (PROTOCOL.md "Agents and permission modes"). All other kinds have only `default`. */
+/** The permission modes by flavor (PROTOCOL.md "Agents and permission modes"). All other flavors have only `default`. */
 const MODES = {
   alpha: ['default', 'acceptEdits', 'bypassPermissions', 'plan'],
   beta: ['default', 'read-only', 'safe-yolo', 'yolo'],
@@ -9,7 +9,7 @@ const MODES = {
   gamma: ['default', 'plan', 'ask', 'yolo'],
 };
 
-/** Model modes, which only the kind `alpha` has. */
+/** Model modes, which only the flavor `alpha` has. */
 const MODELS = ['default', 'model_fast', 'model_strong'];
 
 export function isValidMode(flavor, mode) {
@@ -26,17 +26,17 @@ const LENIENT_MODES = ['acceptEdits', 'safe-yolo', 'bypassPermissions', 'yolo'];
 /** Whether an agent in a mode asks the user before it acts. */
 export const isAskingMode = (mode) => !LENIENT_MODES.includes(mode);
 
-/** Returns the mode of an agent kind that approves everything; null if the agent kind has no such mode. */
+/** Returns the flavor's mode that approves everything; null if the flavor has no such mode. */
 export function autoApproveMode(flavor) {
   return ['bypassPermissions', 'yolo'].find((mode) => isValidMode(flavor, mode)) ?? null;
 }
 
 /**
- * Checks settings against the modes of an agent kind.
+ * Checks settings against the modes of a flavor.
  * @param {string} flavor
  * @param {{permissionMode?: string, modelMode?: string}} changes
  * @returns {{permissionMode?: string, modelMode?: string}} the settings to apply
- * @throws {Error} when the agent kind has no such mode
+ * @throws {Error} when the flavor has no such mode
  */
 export function configureByFlavor(flavor, { permissionMode, modelMode }) {
   const refuse = (mode) => {
@@ -61,7 +61,7 @@ export function settingsByFlavor({ flavor, autoApprove, model }, session) {
   return {
     permissionMode: autoApprove ? (autoApproveMode(flavor) ?? stored) : stored,
     modelMode: [model, session.modelMode].find((candidate) => isValidModel(flavor, candidate)),
-    // `--auto-approve` also works for an agent kind that has no such mode.
+    // `--auto-approve` also works for a flavor that has no such mode.
     autoApprove: Boolean(autoApprove) && autoApproveMode(flavor) === null,
   };
 }

@@ -5,16 +5,16 @@ import { inspectProcess, isRunning } from './system-processes.mjs';
 const CHECK_INTERVAL_MS = 500;
 
 /**
- * Calls a function when the npm process that started this process ends. npm starts a program through a shell. A signal to npm ends the
- * shell, but not the program. If npm is killed, shell and program continue.
+ * Calls a function when the npm process that started this process ends. npm starts a program through a shell, and does not end the program
+ * itself: a signal to npm ends only the shell, and if npm is killed, shell and program continue.
  * @param {() => void} onEnd
  */
 export function onNpmEnd(onEnd) {
-  const npm = npmProcess();
-  if (npm === undefined) return;
-  const shell = process.ppid;
+  const npmPid = findNpmPid();
+  if (npmPid === undefined) return;
+  const initialParent = process.ppid;
   const timer = setInterval(() => {
-    if (process.ppid === shell && isRunning(npm)) return;
+    if (process.ppid === initialParent && isRunning(npmPid)) return;
     clearInterval(timer);
     onEnd();
   }, CHECK_INTERVAL_MS);
@@ -22,11 +22,11 @@ export function onNpmEnd(onEnd) {
 }
 
 /**
- * Returns the process id of the npm that started this process: the parent of the shell between them, or the parent of this process if
- * the shell replaced itself with the program (exec). Returns undefined if npm did not start this process.
+ * Returns the process id of the npm that started this process. Usually npm is the parent of the shell between both processes. If the
+ * shell replaced itself with the program (exec), npm is the parent of this process. Returns undefined if npm did not start this process.
  * @returns {number | undefined}
  */
-export function npmProcess() {
+export function findNpmPid() {
   if (!process.env.npm_lifecycle_event || process.platform === 'win32') return undefined;
   const { parent, name } = inspectProcess(process.ppid);
   if (name === undefined) return undefined;

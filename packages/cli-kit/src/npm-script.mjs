@@ -2,7 +2,7 @@
 
 import path from 'node:path';
 
-/** The settings in the `.npmrc` of this repository, which npm exports to scripts. They must not apply to the user's projects. */
+/** The settings in the `.npmrc` of this repository, which npm exports to scripts. The settings must not apply to the user's projects. */
 const PROJECT_SETTINGS = ['audit', 'fund', 'ignore_scripts', 'omit_lockfile_registry_resolved', 'save_exact'];
 
 /** The options of npx. With them, an npx of the agent would search only the CLI's package. */

@@ -72,7 +72,7 @@ export class OutageMonitor extends EventEmitter {
    * @template T
    * @param {string} name of the caller
    * @param {() => Promise<T>} call
-   * @param {number} retryTimeoutMs no retry begins later
+   * @param {number} retryTimeoutMs no retry begins after this time
    * @returns {Promise<T>}
    * @throws {import('./hub-client.mjs').HubError}
    */

@@ -4,19 +4,23 @@
  * - Exactly once: unacknowledged messages are sent again on the next connection. The hub detects duplicates by `localId`.
  * - In order: after a transient refusal, the outbox waits until all in-flight messages are answered, then sends the refused messages
  *   first. Only a message that was in flight together with a refused message can be stored before the refused message.
+ * - Quotas: the outbox keeps messages that a quota of the namespace refuses. After the pause that the hub asks for, the outbox sends one
+ *   message. The other messages follow when the hub has stored this message.
  * - Bounded memory: while the outbox is full, `push` waits, which slows down the producer of the messages.
  */
 
 import { randomUUID } from 'node:crypto';
 
 /** Error codes of permanent refusals: the message is dropped. */
-const PERMANENT = /^(bad[-_]|invalid|too[-_]large|payload|not[-_]found|access[-_]denied|forbidden|unauthorized)/;
+const PERMANENT_CODES = /^(bad[-_]|invalid|too[-_]large|payload|not[-_]found|access[-_]denied|forbidden|unauthorized)/;
 /** Error codes of transient refusals: the message is retried without a limit. */
-const TRANSIENT = /unavailable|overloaded|timeout|busy|rate/;
+const TRANSIENT_CODES = /unavailable|overloaded|timeout|busy|rate/;
 /** Limit on the attempts to send a message that is refused with any other code. */
 const MAX_ATTEMPTS = 5;
 const MAX_ACK_TIMEOUT_MS = 60_000;
 const MAX_PAUSE_MS = 15_000;
+/** The longest pause that the hub may ask for. */
+const MAX_QUOTA_PAUSE_MS = 120_000;
 
 export class Outbox {
   #items = new Map();
@@ -26,6 +30,10 @@ export class Outbox {
   #isPaused = false;
   #pauseTimer = null;
   #pauseMs = 0;
+  /** How long the hub asks to wait, because of a quota. */
+  #quotaPauseMs = 0;
+  /** Whether a quota has refused the last message that was answered. */
+  #isOverQuota = false;
   #currentAckTimeoutMs;
   /** @type {Promise<unknown>} */
   #lastPush = Promise.resolve();
@@ -110,8 +118,13 @@ export class Outbox {
       hasTimedOut = true;
       this.#notifyChange();
     }, timeoutMs);
-    await Promise.race([this.#lastPush, this.#waitUntil(() => hasTimedOut)]);
-    await this.#waitUntil(() => hasTimedOut || this.#items.size === 0);
+    let isPushed = false;
+    const onPushed = () => {
+      isPushed = true;
+      this.#notifyChange();
+    };
+    this.#lastPush.then(onPushed, onPushed);
+    await this.#waitUntil(() => hasTimedOut || (isPushed && this.#items.size === 0));
     clearTimeout(timer);
     return this.#items.size === 0;
   }
@@ -126,8 +139,9 @@ export class Outbox {
   #sendPending() {
     if (this.#isPaused || this.#isClosed || !this.socket.isConnected) return;
     const epoch = this.#epoch;
+    const maxInFlight = this.#isOverQuota ? 1 : this.maxInFlight;
     for (const [localId, item] of this.#items) {
-      if (this.#inFlight >= this.maxInFlight) return;
+      if (this.#inFlight >= maxInFlight) return;
       if (item.isInFlight) continue;
       item.isInFlight = true;
       this.#inFlight += 1;
@@ -154,6 +168,7 @@ export class Outbox {
     }
     if (answer.ack?.ok === true) {
       this.#pauseMs = 0;
+      this.#isOverQuota = false;
       this.#currentAckTimeoutMs = this.ackTimeoutMs;
       this.onStored(answer.ack.seq, localId);
       this.#remove(localId, item);
@@ -164,22 +179,28 @@ export class Outbox {
     this.#sendPending();
   }
 
-  #handleRefusal(localId, item, { code = '', error, reason }) {
+  #handleRefusal(localId, item, { code = '', error, reason, quota, retryAfterMs = 0 }) {
     item.attempts += 1;
-    if (PERMANENT.test(code) || (item.attempts >= MAX_ATTEMPTS && !TRANSIENT.test(code))) {
+    if (PERMANENT_CODES.test(code) || (item.attempts >= MAX_ATTEMPTS && !TRANSIENT_CODES.test(code))) {
       this.log.warn(`the hub refused a message, which is dropped: ${error ?? reason ?? (code || 'no reason given')}`);
       this.#remove(localId, item);
       return;
     }
     this.#isPaused = true;
+    if (quota === undefined) return;
+    this.#quotaPauseMs = Math.min(retryAfterMs, MAX_QUOTA_PAUSE_MS);
+    if (!this.#isOverQuota) this.log.warn(`messages wait, because the hub refuses them for now: ${error ?? quota}`);
+    this.#isOverQuota = true;
   }
 
   #resumeLater() {
     this.#pauseMs = Math.min(Math.max(this.retryDelayMs, this.#pauseMs * 2), MAX_PAUSE_MS);
+    const pauseMs = Math.max(this.#pauseMs, this.#quotaPauseMs);
+    this.#quotaPauseMs = 0;
     this.#pauseTimer = setTimeout(() => {
       this.#isPaused = false;
       this.#sendPending();
-    }, this.#pauseMs);
+    }, pauseMs);
   }
 
   #remove(localId, item) {
@@ -188,7 +209,7 @@ export class Outbox {
     this.#notifyChange();
   }
 
-  /** Makes every message pending again. Late answers to messages of an earlier epoch are ignored. */
+  /** Begins an epoch, the time of one connection: makes every message pending again. Late answers of earlier epochs are ignored. */
   #startEpoch() {
     this.#epoch += 1;
     this.#inFlight = 0;

@@ -1,16 +1,16 @@
 /**
- * Pairing: this device asks the hub for a token of its own. It shows a code, and a person who is signed in to the console compares
- * and approves it.
+ * Pairing: this device gets a token of its own from the hub. Either the console has shown a code, which this device exchanges. Or
+ * this device shows a code, and a person who is signed in to the console compares and approves it.
  */
 
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from './errors.mjs';
-import { HubClient, HubError } from './hub-client.mjs';
+import { HubClient, HubError, callWithRetry } from './hub-client.mjs';
 import { OutageMonitor } from './outage.mjs';
 import { isDeviceToken } from './token.mjs';
 
-/** How long to retry the first request while the hub is unreachable. */
+/** How long to retry the first request, or the exchange of a code, while the hub is unreachable. */
 const START_TIMEOUT_MS = 30_000;
 
 const MAX_NAME_CHARS = 64;
@@ -22,13 +22,18 @@ const CODE = /^[A-Z0-9]{4}-[A-Z0-9]{4}$/;
 const LINK = /^https?:\/\/[\x21-\x7e]{1,300}$/;
 const NAMESPACE = /^[A-Za-z0-9._-]{1,64}$/;
 
+/**
+ * The token of a new device.
+ * @typedef {{token: string, namespace: string, device: {id: string, name: string, kind: string}}} Grant
+ */
+
 /** The hub has no pairing, because it is older than this program. */
 export class PairingUnsupportedError extends UserError {}
 
 /** Characters that the hub refuses in the name of a device: they could hide or reorder text. */
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
-/** The name of this computer, as a device may have it: 1 to 64 visible characters. */
+/** The name of this computer, shortened to a valid name of a device: 1 to 64 visible characters. */
 export function computerName(name = hostname()) {
   const visible = [...name.replace(HIDDEN, '').trim()].slice(0, MAX_NAME_CHARS).join('');
   return visible.trim() || 'Computer';
@@ -39,7 +44,7 @@ export function computerName(name = hostname()) {
  * @param {{hub: string, name?: string, log: ReturnType<typeof import('./log.mjs').makeLog>,
  *   show: (request: {code: string, url: string, expiresAt: number}) => void | Promise<void>}} options `name`: of the
  *   device; `show`: shows a code to the user
- * @returns {Promise<{token: string, namespace: string, device: {id: string, name: string, kind: string}}>}
+ * @returns {Promise<Grant>}
  * @throws {PairingUnsupportedError}
  * @throws {UserError} when the request was denied
  * @throws {HubError}
@@ -53,6 +58,24 @@ export async function pairDevice({ hub, name = computerName(), log, show }) {
     const granted = await waitForDecision(request, client, outage);
     if (granted) return granted;
     log.info('The code has expired. Here is a new one.');
+  }
+}
+
+/**
+ * Exchanges a code that the console shows.
+ * @param {{hub: string, code: string, name?: string}} options `name`: of the device
+ * @returns {Promise<Grant | null>} null if the hub does not accept the code, for example because it was used or has expired
+ * @throws {HubError}
+ */
+export async function redeemCode({ hub, code, name = computerName() }) {
+  const client = new HubClient({ hub });
+  try {
+    const grant = await callWithRetry(() => client.redeemCode({ code, name, kind: 'cli' }), { retryTimeoutMs: START_TIMEOUT_MS });
+    if (!isGrant(grant)) throw invalidAnswer(client);
+    return grant;
+  } catch (error) {
+    if (error instanceof HubError && [401, 404, 405].includes(error.status)) return null;
+    throw error;
   }
 }
 

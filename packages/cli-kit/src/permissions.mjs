@@ -74,17 +74,17 @@ export class Permissions {
    * @param {object} args the tool's arguments
    * @param {string} mode the current permission mode
    * @param {{id?: string, scope?: import('./session-rules.mjs').Scope | null, choices?: Choice[], needsChoice?: boolean,
-   *   content?: string, signal?: AbortSignal}} [options]
+   *   fullArguments?: object, signal?: AbortSignal}} [options]
    *   - `id`: the id of the request, by default a random id
    *   - `scope`: what an approval for the session covers, by default nothing
    *   - `choices`: the agent's own approvals; `needsChoice`: whether an approval must be one of `choices`
-   *   - `content`: the JSON of all arguments, if `args` are shortened
+   *   - `fullArguments`: all arguments, if `args` are shortened
    *   - `signal`: withdraws the request
    * @returns {Promise<Outcome>}
    */
-  ask(tool, args, mode, { id, scope = null, choices, needsChoice, content, signal } = {}) {
+  ask(tool, args, mode, { id, scope = null, choices, needsChoice, fullArguments, signal } = {}) {
     return new Promise((resolve) => {
-      const fullContent = content === undefined ? undefined : new RequestContent(content);
+      const fullContent = fullArguments === undefined ? undefined : new RequestContent(JSON.stringify(fullArguments));
       const request = { tool, args, mode, scope, choices, needsChoice, fullContent, wantedId: id, resolve };
       this.#publish(request);
       signal?.addEventListener('abort', () => this.#cancel(request, 'Withdrawn by the agent'), { once: true });
@@ -105,10 +105,10 @@ export class Permissions {
     if (refusal) return { success: false, error: refusal };
     const storedAnswers = request.fullContent ? otherAnswers : answers;
     this.#pending.delete(id);
-    const allowed = isApproved ? this.#addRules(request, { decision, allowTools }) : decision;
+    const effectiveDecision = isApproved ? this.#addRules(request, { decision, allowTools }) : decision;
     const outcome = {
       status: isApproved ? 'approved' : 'denied',
-      decision: allowed ?? (isApproved ? 'approved' : 'denied'),
+      decision: effectiveDecision ?? (isApproved ? 'approved' : 'denied'),
       ...(reason === undefined ? {} : { reason }),
       ...(storedAnswers === undefined || (request.fullContent && Object.keys(storedAnswers).length === 0)
         ? {}
@@ -190,9 +190,9 @@ export class Permissions {
     const completedAt = this.now();
     await this.state.mutate((current) => {
       const stale = Object.entries(current?.requests ?? {}).filter(([id]) => !this.#pending.has(id));
-      let next = this.#withRules(current);
-      for (const [id] of stale) next = completeRequest(next, id, { status: 'canceled', completedAt, reason: 'The agent was restarted' });
-      return next;
+      let state = this.#withRules(current);
+      for (const [id] of stale) state = completeRequest(state, id, { status: 'canceled', completedAt, reason: 'The agent was restarted' });
+      return state;
     });
   }
 
@@ -238,12 +238,12 @@ export class Permissions {
     return isDeepStrictEqual(state?.sessionRules ?? [], sessionRules) ? state : { ...state, sessionRules };
   }
 
-  /** Returns the agent state with only the newest completed requests. `newest`: the id of the request that was completed last. */
-  #withNewestCompleted(state, newest) {
+  /** Returns the agent state with only the newest completed requests. `lastId`: the id of the request that was completed last. */
+  #withNewestCompleted(state, lastId) {
     const completed = Object.entries(state?.completedRequests ?? {});
     if (completed.length <= MAX_SENT_COMPLETED) return state;
     // The fields of an object are not in the order of completion, because ids that are numbers come first.
-    const timeOf = ([id, entry]) => (id === newest ? Number.MAX_VALUE : (entry?.completedAt ?? 0));
+    const timeOf = ([id, entry]) => (id === lastId ? Number.MAX_VALUE : (entry?.completedAt ?? 0));
     completed.sort((a, b) => timeOf(a) - timeOf(b));
     for (const [id] of completed.slice(0, -MAX_SENT_COMPLETED)) this.#omittedIds.add(id);
     return { ...state, completedRequests: Object.fromEntries(completed.slice(-MAX_SENT_COMPLETED)) };

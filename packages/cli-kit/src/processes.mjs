@@ -11,7 +11,7 @@ const KILL_DELAY_MS = 15_000;
 /**
  * A session served by this machine.
  * @typedef {object} ServedSession
- * @property {string | undefined} id undefined until the hub has assigned one
+ * @property {string | undefined} id undefined until the hub has assigned an id
  * @property {boolean} isEnding whether the session handles no further messages and will end
  * @property {Promise<{success: boolean, sessionId?: string, error?: string}>} started the result of the start
  * @property {Promise<void>} ended
@@ -19,7 +19,8 @@ const KILL_DELAY_MS = 15_000;
 
 /**
  * A message of a session's process.
- * @typedef {{type: 'session' | 'failed' | 'ending', sessionId?: string, error?: string}} RunnerMessage
+ * @typedef {{type: 'opened' | 'session' | 'failed' | 'ending', sessionId?: string, error?: string}} RunnerMessage `opened`: the hub has the
+ *   session; `session`: the process serves the session
  */
 
 export class SessionProcesses {
@@ -54,13 +55,14 @@ export class SessionProcesses {
   /**
    * Starts a process.
    * @param {string[]} args the command line of the process
-   * @param {{readyTimeoutMs: number, id?: string}} options `readyTimeoutMs`: time limit until the process has opened its
-   *   session; `id`: the session to resume
+   * @param {{readyTimeoutMs: number, canServeLater?: boolean, id?: string, detached?: boolean}} options `readyTimeoutMs`: time limit until
+   *   the process serves its session; `canServeLater`: whether the start succeeds at the time limit if the hub has the session; `id`: the
+   *   session to resume; `detached`: starts a new process group
    * @returns {ServedSession['started']}
    */
-  start(args, { readyTimeoutMs, id }) {
+  start(args, { readyTimeoutMs, canServeLater = false, id, detached = false }) {
     const env = { ...process.env, [this.program.homeVariable]: this.home, [RUNNER_VARIABLE]: '1' };
-    const child = fork(this.program.entry, args, { env, stdio: ['ignore', 'ignore', 'pipe', 'ipc'], execArgv: [] });
+    const child = fork(this.program.entry, args, { env, stdio: ['ignore', 'ignore', 'pipe', 'ipc'], execArgv: [], detached });
     // The token is sent as an IPC message, because other programs can read a process's arguments and environment. Send errors are
     // ignored, because the event `error` of a process that could not be started is handled below.
     child.send({ type: 'token', token: this.token, namespace: this.namespace }, () => {});
@@ -79,13 +81,22 @@ export class SessionProcesses {
     }).then(() => {
       this.#running.delete(child);
     });
+    let isOpened = false;
     let hasStarted = false;
     session.started = new Promise((resolve) => {
       const fail = (error) => {
         session.isEnding = true;
         resolve({ success: false, error });
       };
+      const succeed = () => {
+        hasStarted = true;
+        resolve({ success: true, sessionId: session.id });
+      };
       const timer = setTimeout(() => {
+        if (canServeLater && isOpened) {
+          this.log.info(`session ${session.id} is still starting (process ${child.pid})`);
+          return succeed();
+        }
         fail(`The new session did not start within ${Math.ceil(readyTimeoutMs / 1000)} s.`);
         stop(child, session);
       }, readyTimeoutMs);
@@ -96,14 +107,20 @@ export class SessionProcesses {
         else fail(`The new session ended before it was open ${ending}`);
       });
       child.on('message', (/** @type {RunnerMessage} */ message) => {
-        if (message?.type === 'failed') fail(message.error);
+        if (message?.type === 'failed') {
+          if (hasStarted) this.log.warn(`session ${session.id} did not start: ${message.error}`);
+          fail(message.error);
+        }
         if (message?.type === 'ending') session.isEnding = true;
+        if (message?.type === 'opened') {
+          isOpened = true;
+          session.id = message.sessionId;
+        }
         if (message?.type !== 'session') return;
         clearTimeout(timer);
-        hasStarted = true;
         session.id = message.sessionId;
         this.log.info(`session ${session.id} started (process ${child.pid})`);
-        resolve({ success: true, sessionId: session.id });
+        succeed();
       });
       session.ended.then(() => clearTimeout(timer));
     });

@@ -16,7 +16,7 @@ import { RUNNER_VARIABLE } from './processes.mjs';
 import { forgetToken, isTokenRefused, signIn } from './sign-in.mjs';
 
 /**
- * The options of a CLI: the common ones, and its own.
+ * The options of a CLI: the options that all CLIs have, and the CLI's own options.
  * @typedef {import('./args.mjs').Options & Record<string, any>} ProgramOptions
  *
  * What a CLI adds to the kit.
@@ -29,24 +29,30 @@ import { forgetToken, isTokenRefused, signIn } from './sign-in.mjs';
  * @property {string} homeVariable the environment variable with the folder of the state
  * @property {(argv: string[], env: Record<string, string | undefined>) => ProgramOptions} readArgs
  * @property {(options: ProgramOptions) => Promise<ProgramOptions | null>} [prepare] completes the options, and may ask at
- *   the terminal; returns null when there is nothing to serve; not called in sessions that a runner starts
+ *   the terminal; returns null when there is nothing to serve, and
+ *   may then set `process.exitCode`; not called in sessions that a runner starts
  * @property {(options: ProgramOptions, session: Record<string, any>) => Omit<import('./session.mjs').Settings, 'mode'>} settings
  *   returns the settings with which a session starts
- * @property {(parts: import('./session.mjs').AgentParts) => import('./session.mjs').Agent} createAgent
+ * @property {(dependencies: import('./session.mjs').AgentDependencies) => import('./session.mjs').Agent} createAgent
  * @property {(root: string, options: ProgramOptions) => string} [tagOf] returns the tag under
  *   which the hub finds the session again; `--tag` overrides it; without `tagOf` the tag is the directory
  * @property {(options: ProgramOptions & {root: string}) => object | Promise<object>} [describe] more session metadata
  * @property {(options: ProgramOptions) => object | Promise<object>} [describeMachine] more machine metadata;
  *   called again at the interval of the keep-alive
- * @property {(options: ProgramOptions) => string} defaultAgent the agent kind of a spawn request without one
+ * @property {(options: import('./app.mjs').ServingOptions) => Record<string, (params: any) => unknown>} [machineMethods] more RPC methods
+ *   of the machine
+ * @property {(options: ProgramOptions) => string} defaultAgent the agent of a spawn request that names none
  * @property {(agent: string, options: ProgramOptions) => string[] | Promise<string[]>} agentArgs returns the
  *   arguments at the end of the command line of a spawned session's process; throws or rejects for an agent that cannot be started
+ * @property {boolean} [canFork] whether the program's agents start with the history of another session (`options.fork`)
+ * @property {(values: Record<string, string | boolean>) => string[]} [optionArgs] returns the arguments for the agent's options, by id;
+ *   missing if the program's agents have no options
  */
 
 /** @param {Program} program */
 export function runProgram(program) {
   main(program).then(
-    () => process.exit(0),
+    () => process.exit(),
     (error) => {
       process.stderr.write(`${program.name}: ${error.message}\n`);
       const exit = () => process.exit(error instanceof UsageError ? 2 : 1);
@@ -123,6 +129,7 @@ async function main(program) {
       log,
       startedByRunner,
       signal: starting.signal,
+      onOpened: (sessionId) => notifyRunner({ type: 'opened', sessionId }),
       onEnding: () => notifyRunner({ type: 'ending' }),
       echo: (text) => process.stdout.write(text),
     });
@@ -137,6 +144,8 @@ async function main(program) {
 
   for (;;) {
     const access = await receiveAccess(options, { program, startedByRunner, log });
+    // A code works once.
+    options = { ...options, code: undefined };
     try {
       return await serve(access);
     } catch (error) {

@@ -106,7 +106,7 @@ export function searchMethods(root) {
       delete env.RIPGREP_CONFIG_PATH;
       const result = await run(await findRipgrep(), ['--no-config', ...args], { cwd: directory, env });
       let stdout = result.stdout.toString('utf8');
-      if (result.truncated) {
+      if (result.isTruncated) {
         stdout = stdout.slice(0, stdout.lastIndexOf('\n') + 1);
         return { success: true, stdout, stderr: result.stderr, truncated: true };
       }

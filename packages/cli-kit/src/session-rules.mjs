@@ -142,8 +142,8 @@ export class SessionRules {
   /** Returns the rule that covers a call with this scope. @param {Scope | null} scope @returns {Rule | undefined} */
   find(scope) {
     if (!scope) return undefined;
-    const isSameTool = (rule) => rule.kind === 'tool' && rule.tool === scope.tool && scope.kind !== 'command';
-    return this.#rules.find((rule) => rule.key === scope.key || isSameTool(rule));
+    const coversTool = (rule) => rule.kind === 'tool' && rule.tool === scope.tool && scope.kind !== 'command';
+    return this.#rules.find((rule) => rule.key === scope.key || coversTool(rule));
   }
 
   /** @param {Scope} scope */
@@ -151,7 +151,7 @@ export class SessionRules {
     if (!this.#rules.some(({ key }) => key === scope.key)) this.#rules.push({ ...scope, id: randomUUID() });
   }
 
-  /** Adds a rule for a tool that a client named. The rule covers no commands. It covers only edits that a rule for edits would cover. */
+  /** Adds a rule for a tool that a client named. The rule covers no commands, and covers an edit only if a rule for edits would cover it. */
   addTool(name) {
     this.add(toolScope(name, `${name}, except commands`));
   }

@@ -1,6 +1,7 @@
 /** One session: its connection to the hub, its RPC methods and its agent. */
 
 import { isDeepStrictEqual } from 'node:util';
+import { Activity } from './activity.mjs';
 import { Controls } from './controls.mjs';
 import { fileMethods } from './files.mjs';
 import { gitMethods } from './git.mjs';
@@ -11,6 +12,7 @@ import { LiveText } from './live-text.mjs';
 import { describeSession, mergeMetadata } from './metadata.mjs';
 import { Outbox } from './outbox.mjs';
 import { Permissions } from './permissions.mjs';
+import { queueMethods } from './queue-methods.mjs';
 import { RpcServer } from './rpc.mjs';
 import { searchMethods } from './search.mjs';
 import { createUploads } from './uploads.mjs';
@@ -28,8 +30,8 @@ const END_TIMEOUT_MS = 5000;
  */
 
 /**
- * The parts from which an agent is created.
- * @typedef {object} AgentParts
+ * What an agent needs from its session.
+ * @typedef {object} AgentDependencies
  * @property {string} root the session's directory, resolved
  * @property {import('./app.mjs').ServingOptions} options of `startApp`
  * @property {Record<string, string>} environment for the agent's processes, without the access token
@@ -37,6 +39,7 @@ const END_TIMEOUT_MS = 5000;
  * @property {import('./state.mjs').SessionState} state stored over restarts
  * @property {string} uploads the folder of the session's uploads
  * @property {Settings} settings the current settings, which `configure` and `apply` change
+ * @property {(mode: 'local' | 'remote') => void} switchTo hands control to the terminal or to the web
  * @property {(changes: Partial<Settings>) => void} apply records settings that the agent itself has changed
  * @property {(message: object, localId?: string) => Promise<unknown>} send a message; waits while the outbox is full
  * @property {(timeoutMs: number) => Promise<boolean>} flush waits until every message is stored; false on timeout
@@ -48,32 +51,36 @@ const END_TIMEOUT_MS = 5000;
  *   agent could not be started
  * @property {() => string[]} requestIds ids of the session's earlier and pending permission requests
  * @property {(thinking: boolean) => void} onThinking to be called when `thinking` has changed
- * @property {(seq: number, wasSkipped: boolean) => void} onHandled to be called once per message, after its last effect
- * @property {(seqs: number[]) => void} onQueueChange to be called when the queue of messages has changed, with the seqs in the queue
+ * @property {(activity: string | null) => void} onActivity to be called when the tool call that runs has changed, with what it does
+ *   (`describeCall`); null when no tool call runs
+ * @property {(report: import('./task-queue.mjs').QueueReport) => void} onQueueChange to be called when the queue of messages has changed
  */
 
 /**
  * An agent.
  * @typedef {object} Agent
  * @property {boolean} thinking
+ * @property {import('./task-queue.mjs').TaskQueue} queue
  * @property {(mode: {isResumed: boolean}) => Promise<void>} start called before the session connects
- * @property {(message: {seq: number, content: any}) => void} receive takes each message of the session in order
+ * @property {(message: {id: string, seq: number, content: any}) => void} receive takes each message of the session in order
  * @property {() => void} wake called after a setting changed
  * @property {() => Promise<object>} abort ends the current task; resolves when the task has ended
  * @property {() => Promise<void>} stop ends the agent's processes
  * @property {(changes: {permissionMode?: string, modelMode?: string}) => object | Promise<object>} configure returns the
  *   settings to apply, or throws the reason for refusing them
  * @property {() => Record<string, (params: any) => unknown>} methods its RPC methods
+ * @property {() => string | null} [refuseRemote] why the web cannot take control now; null if it can
  * @property {(text: string) => void} [typeLine] takes a line typed at the terminal, if the agent can be controlled there
  */
 
 export class Session {
   #timer = null;
+  #activity = new Activity(() => this.#sendAlive());
   /** @type {() => void} */
   #resolveEnded;
   #hasPublished = false;
-  /** The seqs of the messages that wait for the agent. @type {number[]} */
-  #queuedSeqs = [];
+  /** The messages that wait for the agent. @type {import('./task-queue.mjs').QueueReport} */
+  #queued = { seqs: [], texts: {}, steers: false };
 
   isEnding = false;
   /** @type {Promise<void>} */
@@ -89,8 +96,8 @@ export class Session {
    */
   static async open(options) {
     const { client, outage, startTimeoutMs } = options;
-    const call = (work) => outage.callWithRetry('session', work, startTimeoutMs);
-    const existing = options.sessionId === undefined ? null : await call(() => client.getSession(options.sessionId));
+    const callHub = (request) => outage.callWithRetry('session', request, startTimeoutMs);
+    const existing = options.sessionId === undefined ? null : await callHub(() => client.getSession(options.sessionId));
     const baseTag = options.tag ?? options.program.tagOf?.(options.root, options) ?? options.root;
     const tag = existing?.tag ?? options.store.resolveTag(baseTag, { isNew: options.isNew ?? false });
     const state = options.store.openSession(tag);
@@ -105,7 +112,7 @@ export class Session {
         agentState: { controlledByUser: options.local ?? false, requests: {}, completedRequests: {} },
         ...(options.model === undefined ? {} : { model: options.model }),
       };
-      const session = existing ?? (await call(() => client.openSession(body)));
+      const session = existing ?? (await callHub(() => client.openSession(body)));
       const isNew = existing === null && state.sessionId !== session.id && !session.seq;
       state.attach(session.id, session.seq ?? 0);
       return new Session(options, { state, metadata, session, isNew });
@@ -164,7 +171,7 @@ export class Session {
     });
     const uploads = store.uploadFolder(this.id);
     this.uploads = createUploads(uploads);
-    this.#inBackground(this.uploads.discardParts());
+    this.#inBackground(this.uploads.discardPartialFiles());
     this.agent = program.createAgent({
       root,
       options,
@@ -174,6 +181,7 @@ export class Session {
       uploads,
       settings: this.settings,
       apply: (changes) => this.controls.apply(changes),
+      switchTo: (mode) => this.controls.switchTo(mode),
       send: (message, localId) => {
         this.lifecycle.onMessage();
         return this.outbox.push(message, localId);
@@ -185,9 +193,9 @@ export class Session {
       onStarted: (error) => this.lifecycle.setAgentError(error),
       requestIds: () => this.permissions.requestIds,
       onThinking: () => this.#sendAlive(),
-      onHandled: (seq, wasSkipped) => state.markHandled(seq, wasSkipped),
-      onQueueChange: (seqs) => {
-        this.#queuedSeqs = seqs;
+      onActivity: (activity) => this.#activity.set(activity),
+      onQueueChange: (queued) => {
+        this.#queued = queued;
         if (this.#hasPublished) this.#publishQueue();
       },
     });
@@ -219,10 +227,11 @@ export class Session {
       log,
       methods: {
         ...gitMethods(root),
-        ...fileMethods(root),
+        ...fileMethods(root, uploads),
         ...searchMethods(root),
         ...this.uploads.methods,
         ...this.agent.methods(),
+        ...queueMethods(this.agent.queue),
         ...this.controls.methods(),
       },
     });
@@ -234,6 +243,7 @@ export class Session {
   /** Connects, and reconnects until `end` is called. Resolves when the first connection is open. */
   async connect() {
     this.#timer = setInterval(() => this.#sendAlive(), this.keepAliveIntervalMs);
+    for (const [localId, note] of Object.entries(this.state.queue.notes)) await this.outbox.push(note, localId);
     await this.agent.start({ isResumed: this.isResumed });
     this.socket.connect();
     await this.socket.whenConnected();
@@ -274,6 +284,7 @@ export class Session {
     if (this.isEnding) return this.ended;
     this.isEnding = true;
     clearInterval(this.#timer);
+    this.#activity.stop();
     this.permissions.close();
     const timeout = new Promise((resolve) => setTimeout(resolve, END_TIMEOUT_MS).unref());
     await Promise.race([this.agent.stop(), timeout]);
@@ -330,7 +341,7 @@ export class Session {
     });
     this.socket.on('disconnect', () => {
       this.outbox.onDisconnected();
-      this.#inBackground(this.uploads.discardParts());
+      this.#inBackground(this.uploads.discardPartialFiles());
     });
     this.socket.on('update', (body) => {
       if (body.sid !== this.id) return;
@@ -352,8 +363,10 @@ export class Session {
   #publishQueue() {
     this.#inBackground(
       this.agentState.mutate((current) => {
-        const queuedMessages = this.#queuedSeqs;
-        return isDeepStrictEqual(current?.queuedMessages ?? [], queuedMessages) ? current : { ...current, queuedMessages };
+        const { seqs: queuedMessages, ...queue } = this.#queued;
+        const { queuedMessages: known = [], queue: knownQueue } = current ?? {};
+        const isKnown = isDeepStrictEqual(known, queuedMessages) && (known.length === 0 || isDeepStrictEqual(knownQueue, queue));
+        return isKnown ? current : { ...current, queuedMessages, queue };
       }),
     );
   }
@@ -386,6 +399,7 @@ export class Session {
   #sendAlive() {
     if (this.isEnding) return;
     const { mode, permissionMode, modelMode } = this.settings;
+    const activity = this.#activity.take();
     this.socket.send('session-alive', {
       sid: this.id,
       time: Date.now(),
@@ -393,6 +407,7 @@ export class Session {
       mode,
       permissionMode,
       ...(modelMode === undefined ? {} : { modelMode }),
+      ...(activity && this.agent.thinking ? { activity } : {}),
     });
   }
 

@@ -22,8 +22,8 @@ const PARTS = [
 /**
  * Splits a simple command into its words.
  * @param {string} text
- * @returns {Word[] | null} null for an empty command, and for a command that this parser does not understand completely: with an
- *   operator, an expansion, a redirection, a backslash outside of quotes, a line break, or other characters
+ * @returns {Word[] | null} null for an empty command, and for a command that this parser does not understand completely. Examples
+ *   are an operator, an expansion, a redirection, a backslash outside of quotes, and a line break
  */
 export function parseSimpleCommand(text) {
   if (text.length > MAX_COMMAND_CHARS) return null;

@@ -5,7 +5,10 @@ import { PathError, findServedDirectory } from './paths.mjs';
 import { SessionProcesses } from './processes.mjs';
 import { openWorktree } from './worktree.mjs';
 
-/** Time limit until the session is open: less than the hub's limit of 30 s for an RPC. */
+/**
+ * Time limit of a start: less than the hub's limit of 30 s for an RPC. On a slow computer, a session that is open at the hub continues to
+ * start.
+ */
 const READY_TIMEOUT_MS = 25_000;
 
 const MAX_SESSIONS = 64;
@@ -14,7 +17,7 @@ const WORD = /^[A-Za-z0-9_.-]{1,128}$/;
 
 export class Spawner {
   /**
-   * The session that this process itself serves. It can be resumed like a spawned session.
+   * The session that this process itself serves, which can be resumed like a spawned session.
    * @type {import('./processes.mjs').ServedSession | null}
    */
   ownSession = null;
@@ -22,8 +25,8 @@ export class Spawner {
   onCrash = (_sessionId) => {};
 
   /**
-   * @param {import('./app.mjs').AppOptions & {namespace: string, directories: string[], machineId: string}} options `directories`: resolved paths
-   *   of the served directories
+   * @param {import('./app.mjs').AppOptions & {namespace: string, directories: string[], machineId: string}} options
+   *   `directories`: resolved paths of the served directories
    */
   constructor(options) {
     const {
@@ -51,29 +54,54 @@ export class Spawner {
   }
 
   /**
-   * @param {{directory?: string, agent?: string, model?: string, yolo?: boolean, sessionType?: string,
-   *   worktreeName?: string, sessionId?: string, resumeSessionId?: string}} params `sessionId` and `resumeSessionId`: the
-   *   hub's and the agent's id of a session to resume
+   * @param {{directory?: string, agent?: string, model?: string, options?: Record<string, string | boolean>, yolo?: boolean,
+   *   sessionType?: string, worktreeName?: string, branch?: string, sessionId?: string, resumeSessionId?: string}} params `options`: the
+   *   values of the agent's options by id; `branch`: the branch from which the worktree is created; `sessionId` and `resumeSessionId`: the hub's and
+   *   the agent's id of a session to resume
+   * @param {string[]} [startArgs] more arguments for the process of a new session
    * @returns {Promise<{success: boolean, sessionId?: string, error?: string}>}
    * @throws {Error} whose message is sent to the web client
    */
-  async spawn({ directory, agent = this.program.defaultAgent(this.options), sessionType = 'simple', worktreeName, ...rest } = {}) {
+  async spawn(
+    { directory, agent = this.program.defaultAgent(this.options), sessionType = 'simple', worktreeName, branch, ...sessionParams } = {},
+    startArgs = [],
+  ) {
     const deadline = Date.now() + this.readyTimeoutMs;
-    check(
-      typeof agent === 'string' && WORD.test(agent) && agent.length <= 64,
-      '"agent" must be 1 to 64 letters, digits, ".", "_" and "-".',
-    );
     check(['simple', 'worktree'].includes(sessionType), `"sessionType" must be "simple" or "worktree".`);
-    check(this.processes.size < MAX_SESSIONS, `This machine already runs ${MAX_SESSIONS} sessions. End one of them first.`);
-    const resolved = await this.#resolveDirectory(directory);
-    const agentArgs = await this.program.agentArgs(agent, this.options);
-    const { sessionId, resumeSessionId } = rest;
+    check(branch === undefined || sessionType === 'worktree', '"branch" needs the "sessionType" "worktree".');
+    const { resolved, agentArgs } = await this.#prepare(directory, agent);
+    const { sessionId, resumeSessionId } = sessionParams;
     if (sessionId !== undefined || resumeSessionId !== undefined) {
       return this.#resume({ directory: resolved, agentArgs, sessionId, resumeSessionId }, deadline);
     }
     const sessionDirectory =
-      sessionType === 'simple' ? resolved : await this.#openWorktree({ directory: resolved, name: worktreeName }, deadline);
-    return this.#start({ directory: sessionDirectory, agentArgs, ...rest }, deadline);
+      sessionType === 'simple' ? resolved : await this.#openWorktree({ directory: resolved, name: worktreeName, branch }, deadline);
+    return this.#start({ directory: sessionDirectory, agentArgs, startArgs, ...sessionParams }, deadline);
+  }
+
+  /**
+   * Starts a session with the history of another session.
+   * @param {{sessionId?: string, seq?: number, directory?: string, agent?: string, sessionType?: string, worktreeName?: string}} params
+   *   `sessionId`: of the original session; `seq`: of the message before which the history ends
+   * @throws {Error} whose message is sent to the web client
+   */
+  async fork({ sessionId, seq, directory, agent, sessionType, worktreeName } = {}) {
+    check(this.program.canFork === true, 'The agents of this machine cannot fork a session.');
+    check(typeof sessionId === 'string' && WORD.test(sessionId), '"sessionId" must be the id of the session to fork.');
+    check(Number.isSafeInteger(seq) && seq >= 0 && seq < 1e15, '"seq" must be the number of a message.');
+    return this.spawn({ directory, agent, sessionType: sessionType ?? undefined, worktreeName }, [`--fork=${sessionId}:${seq}`]);
+  }
+
+  /**
+   * Starts a session with arguments of the program.
+   * @param {{directory: string, agent: string, args: string[]}} session `args`: of the command line of the session's process
+   * @returns {Promise<{success: boolean, sessionId?: string, error?: string}>}
+   * @throws {Error} whose message is sent to the web client
+   */
+  async spawnWithArgs({ directory, agent, args }) {
+    const deadline = Date.now() + this.readyTimeoutMs;
+    const { resolved, agentArgs } = await this.#prepare(directory, agent);
+    return this.#startProcess(resolved, agentArgs, args, deadline);
   }
 
   /** Ends all spawned sessions. */
@@ -82,16 +110,41 @@ export class Spawner {
   }
 
   /**
-   * @param {{directory: string, agentArgs: string[], model?: string, yolo?: boolean}} session
+   * @param {{directory: string, agentArgs: string[], startArgs: string[], model?: string, options?: Record<string, string | boolean>,
+   *   yolo?: boolean}} session
    * @param {number} deadline
    */
-  #start({ directory, agentArgs, model, yolo = false }, deadline) {
+  #start({ directory, agentArgs, startArgs, model, options = {}, yolo = false }, deadline) {
+    const optionArgs = this.#optionArgs(options);
     check(model === undefined || typeof model === 'string', '"model" must be a string.');
     // The tag must be unique. The directory alone is the tag of the session that is started at the terminal.
     const args = [`--tag=${directory}#${randomUUID()}`];
     if (model !== undefined) args.push(`--model=${model}`);
     if (yolo === true) args.push('--auto-approve');
+    args.push(...optionArgs, ...startArgs);
     return this.#startProcess(directory, agentArgs, args, deadline);
+  }
+
+  /** Checks that a session can be started. Returns the resolved directory, and the arguments that name the agent. */
+  async #prepare(directory, agent) {
+    check(
+      typeof agent === 'string' && WORD.test(agent) && agent.length <= 64,
+      '"agent" must be 1 to 64 letters, digits, ".", "_" and "-".',
+    );
+    check(this.processes.size < MAX_SESSIONS, `This machine already runs ${MAX_SESSIONS} sessions. End one of them first.`);
+    const resolved = await this.#resolveDirectory(directory);
+    return { resolved, agentArgs: await this.program.agentArgs(agent, this.options) };
+  }
+
+  #optionArgs(options) {
+    const isValue = (value) => typeof value === 'boolean' || (isShort(value) && !value.includes('\0'));
+    const isId = (id) => isShort(id) && !/[=\0]/.test(id);
+    const isValid =
+      typeof options === 'object' && options !== null && Object.entries(options).every(([id, value]) => isId(id) && isValue(value));
+    check(isValid, '"options" must be an object of texts and booleans by the id of the option.');
+    if (Object.keys(options).length === 0) return [];
+    check(this.program.optionArgs !== undefined, 'The agents of this machine have no options.');
+    return this.program.optionArgs(options);
   }
 
   /** Resumes a session. Returns the result of the first start if the session is already served. Waits for the end of an ending session. */
@@ -110,8 +163,8 @@ export class Spawner {
     return this.ownSession?.id === id ? this.ownSession : this.processes.find(id);
   }
 
-  #openWorktree({ directory, name }, deadline) {
-    const opened = openWorktree({ directory, directories: this.directories, name });
+  #openWorktree(options, deadline) {
+    const opened = openWorktree({ ...options, directories: this.directories });
     // After a timeout, git still completes the worktree, so that a retry finds it.
     const message = 'Creating the worktree takes longer than usual. Try again in a minute.';
     return withDeadline(opened, deadline - this.readyTimeoutMs / 4, message);
@@ -122,7 +175,8 @@ export class Spawner {
     if (this.bridged) common.push('--bridged');
     if (this.verbose) common.push('--verbose');
     // `agentArgs` are last, because they may end with `--` and a command.
-    return this.processes.start([...common, '--no-machine', ...args, ...agentArgs], { readyTimeoutMs: deadline - Date.now(), id });
+    const readyTimeoutMs = deadline - Date.now();
+    return this.processes.start([...common, '--no-machine', ...args, ...agentArgs], { readyTimeoutMs, canServeLater: true, id });
   }
 
   async #resolveDirectory(directory) {
@@ -135,6 +189,8 @@ export class Spawner {
     return path;
   }
 }
+
+const isShort = (value) => typeof value === 'string' && value !== '' && value.length <= 200;
 
 function check(condition, message) {
   if (!condition) throw new PathError(message);

@@ -1,22 +1,43 @@
 /**
  * State that survives a restart, in small files: for each served directory the machine's id; for each session the agent's
- * id, the last handled message, the tool calls that may be incomplete, and a value of the agent.
+ * id, the last handled message, what users changed about queued messages, the tool calls that may be incomplete, and a value that the agent
+ * itself defines (`saved`).
  */
 
 import { createHash, randomUUID } from 'node:crypto';
-import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, linkSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { LockHeldError, acquire } from './lock.mjs';
 import { localIds } from './messages.mjs';
 
 const SAVE_DELAY_MS = 1000;
 
+/**
+ * The version of the stored state of a session. To be increased when an earlier version of this program must not serve the session, for
+ * example because it would handle messages again.
+ */
+const STATE_VERSION = 1;
+
 /** @typedef {{id: string, name: string, input: object}} Call a tool call */
+
+/**
+ * The state of the messages after `lastSeq`.
+ * @typedef {object} StoredQueue
+ * @property {number[]} handled the seqs of messages that are handled although an earlier message waits
+ * @property {Record<number, string>} texts the texts of edited messages, by seq
+ * @property {number[]} order the seqs of messages in the order in which they run, if a user has changed the order
+ * @property {Record<number, {localId: string, note: object}>} sending the notes of messages that are being sent into a turn, by seq
+ * @property {Record<string, object>} notes the messages about the queue that the hub may not have stored, by local id
+ */
+
+/** @returns {StoredQueue} */
+const emptyQueue = () => ({ handled: [], texts: {}, order: [], sending: {}, notes: {} });
 
 export class StateStore {
   /** @param {{home: string, hub: string, namespace: string}} options the state of each hub and namespace is separate */
   constructor({ home, hub, namespace }) {
     this.home = path.resolve(home);
+    this.hub = hub;
     this.scope = `${hub}\n${namespace}`;
     for (const folder of ['sessions', 'machines']) {
       mkdirSync(path.join(this.home, folder), { recursive: true, mode: 0o700 });
@@ -24,7 +45,7 @@ export class StateStore {
   }
 
   /**
-   * Returns the id of the machine that serves a directory to this hub and namespace. Generates and stores it at the first call.
+   * Returns the id of the machine that serves a directory to this hub and namespace. Generates and stores the id at the first call.
    * @param {string} root the directory, resolved
    */
   loadMachineId(root) {
@@ -43,7 +64,7 @@ export class StateStore {
   }
 
   /**
-   * Locks a machine, so that only one process at a time serves it.
+   * Locks a machine, so that only one process at a time serves the machine.
    * @param {string} id
    * @returns {() => void} releases the lock
    * @throws {LockHeldError} when another process serves this machine
@@ -69,7 +90,24 @@ export class StateStore {
    * @throws {Error} when another process serves the session
    */
   openSession(tag) {
-    return new SessionState(path.join(this.home, 'sessions', this.#key(tag)));
+    return new SessionState(path.join(this.home, 'sessions', this.#key(tag)), { tag, hub: this.hub });
+  }
+
+  /**
+   * Reads the states of the sessions that this computer has served for this hub and namespace.
+   * A state without a tag was written by an earlier version of this program, and may belong to another hub or namespace.
+   */
+  listSessions() {
+    return readSessionStates(this.home).filter(({ base, tag }) => tag === undefined || path.basename(base) === this.#key(tag));
+  }
+
+  /**
+   * Reads the state of a session, which another process may serve.
+   * @param {string} tag of the session
+   * @returns {{lastSeq?: number, queue?: StoredQueue, saved?: any}} empty if the session has no state on this machine
+   */
+  readSession(tag) {
+    return readJson(path.join(this.home, 'sessions', `${this.#key(tag)}.json`));
   }
 
   uploadFolder(sessionId) {
@@ -84,22 +122,55 @@ export class StateStore {
   }
 }
 
+/**
+ * Reads the states of all sessions that this computer has served, for any hub and namespace.
+ * @param {string} home the folder of the state
+ * @returns {{base: string, changedAt: number, tag?: string, hub?: string, agentId: string,
+ *   sessionId: string, saved: any}[]} `base`: the path of the state's files without a suffix; `changedAt`: in milliseconds;
+ *   `tag` and `hub`: missing in states of earlier versions
+ */
+export function readSessionStates(home) {
+  const folder = path.join(home, 'sessions');
+  const names = existsSync(folder) ? readdirSync(folder) : [];
+  return names
+    .map((name) => path.join(folder, name))
+    .filter((file) => /^[^.]+\.json$/.test(path.basename(file)))
+    .map((file) => ({ base: file.slice(0, -'.json'.length), changedAt: statSync(file).mtimeMs, .../** @type {any} */ (readJson(file)) }))
+    .filter(({ sessionId }) => sessionId !== undefined);
+}
+
 /** The state of one session. */
 export class SessionState {
   #unlock;
 
-  constructor(base) {
+  /**
+   * @param {string} base the path of the state's files without a suffix
+   * @param {{tag?: string, hub?: string}} [names] of the session
+   */
+  constructor(base, { tag, hub } = {}) {
     this.base = base;
+    this.tag = tag;
+    this.hub = hub;
     this.file = `${base}.json`;
     this.lockFile = `${base}.lock`;
     this.#unlock = this.#acquire();
-    const { agentId, sessionId, lastSeq, calls, saved } = readJson(this.file);
+    const { version = STATE_VERSION, agentId, sessionId, lastSeq, queue, calls, saved } = readJson(this.file);
+    if (version > STATE_VERSION) {
+      this.#unlock();
+      throw new Error('A newer version of this program has served this session. Update this program to continue the session.');
+    }
     this.agentId = agentId ?? randomUUID();
     this.sessionId = sessionId;
+    /** The session's highest seq when this process opened the session. */
+    this.openedSeq = 0;
+    /** All messages up to this seq are handled. @type {number} */
     this.lastSeq = lastSeq;
+    /** @type {StoredQueue} */
+    this.queue = { ...emptyQueue(), ...queue };
+    this.#endSending();
     /** @type {Call[]} */
     this.calls = calls ?? [];
-    /** @type {any} the agent's own value */
+    /** @type {any} the value that the agent defines */
     this.saved = saved;
   }
 
@@ -111,51 +182,78 @@ export class SessionState {
   /**
    * Associates the state with the hub's session.
    * @param {string} sessionId
-   * @param {number} currentSeq the session's highest seq; without earlier state, the agent handles messages after it
+   * @param {number} currentSeq the session's highest seq. If there is no earlier state, the agent handles only messages after this seq
    */
   attach(sessionId, currentSeq) {
     // A session that was deleted and created again with the same tag has a new id and a new history.
     if (this.sessionId !== sessionId || typeof this.lastSeq !== 'number') {
       this.lastSeq = currentSeq;
+      this.queue = emptyQueue();
       this.calls = [];
       this.saved = undefined;
     }
     this.sessionId = sessionId;
+    this.openedSeq = currentSeq;
+    this.#save();
+  }
+
+  /** Whether a message is handled: the agent received it, or a user canceled it. */
+  hasHandled(seq) {
+    return seq <= this.lastSeq || this.queue.handled.includes(seq);
+  }
+
+  /** Records that all messages up to this seq are handled. The write is delayed: handling these messages again has no effect. */
+  advance(seq) {
+    if (seq <= this.lastSeq) return;
+    this.lastSeq = seq;
+    this.saveTimer ??= setTimeout(() => this.#trySave(), SAVE_DELAY_MS);
+  }
+
+  /** Records that messages are handled. @param {(number | undefined)[]} seqs undefined for a command typed at the terminal */
+  markHandled(...seqs) {
+    const newSeqs = seqs.filter((seq) => seq !== undefined && !this.hasHandled(seq));
+    if (newSeqs.length === 0) return;
+    this.queue.handled.push(.../** @type {number[]} */ (newSeqs));
     this.#save();
   }
 
   /**
-   * Records that all messages up to this seq are handled.
-   * @param {number} seq
-   * @param {boolean} [wasSkipped] whether handling the message again has no effect; if so, the write is delayed
+   * Changes what is stored about the queue. Returns when the change is on the disk.
+   * @param {Partial<StoredQueue>} changes
+   * @throws {Error} if the change cannot be stored. Then nothing has changed
    */
-  markHandled(seq, wasSkipped = false) {
-    if (seq <= this.lastSeq) return;
-    this.lastSeq = seq;
-    if (!wasSkipped) this.#save();
-    else this.saveTimer ??= setTimeout(() => this.#trySave(), SAVE_DELAY_MS);
+  changeQueue(changes) {
+    const { queue, lastSeq } = this;
+    this.queue = { ...queue, ...changes };
+    try {
+      this.#save({ flush: true });
+    } catch (error) {
+      Object.assign(this, { queue, lastSeq });
+      throw error;
+    }
   }
 
   /**
    * Records a call that is about to start. After a crash, the next process does not handle its message again, and completes the call.
    * @param {Call} call
-   * @param {number | undefined} seq of the message; none for a command typed at the terminal
+   * @param {number} [seq] of the message; none for a command typed at the terminal
    */
-  recordCall(call, seq = 0) {
-    this.lastSeq = Math.max(this.lastSeq, seq);
+  recordCall(call, seq) {
+    if (seq !== undefined && !this.hasHandled(seq)) this.queue.handled.push(seq);
     this.calls.push(call);
     this.#save();
   }
 
-  /** Removes the call whose last message has this local id. To be called when the hub has stored a message. */
+  /** Removes the note, or the call whose last message has this local id. To be called when the hub has stored a message. */
   handleStored(localId) {
     const incomplete = this.calls.filter(({ id }) => localIds(id).ready !== localId);
-    if (incomplete.length === this.calls.length) return;
+    if (incomplete.length === this.calls.length && !(localId in this.queue.notes)) return;
     this.calls = incomplete;
+    delete this.queue.notes[localId];
     this.#trySave();
   }
 
-  /** Replaces the agent's own value. @param {any} value of at most a few hundred KB: it is written with every message */
+  /** Replaces the value that the agent defines. @param {any} value of at most a few hundred KB: it is written with every message */
   save(value) {
     this.saved = value;
     this.#save();
@@ -181,13 +279,34 @@ export class SessionState {
     }
   }
 
-  #save() {
+  #save({ flush = false } = {}) {
     clearTimeout(this.saveTimer);
     this.saveTimer = null;
-    const { agentId, sessionId, lastSeq, calls, saved } = this;
+    this.#forgetHandled();
+    const { tag, hub, agentId, sessionId, lastSeq, queue, calls, saved } = this;
     const temporary = `${this.file}.${process.pid}`;
-    writeFileSync(temporary, JSON.stringify({ agentId, sessionId, lastSeq, calls, saved }), { mode: 0o600 });
+    const content = { version: STATE_VERSION, tag, hub, agentId, sessionId, lastSeq, queue, calls, saved };
+    writeFileSync(temporary, JSON.stringify(content), { mode: 0o600, flush });
     renameSync(temporary, this.file);
+  }
+
+  /** Records the messages as handled that an earlier process was sending into a turn: the agent may have acted on them. */
+  #endSending() {
+    for (const [seq, { localId, note }] of Object.entries(this.queue.sending)) {
+      this.queue.handled.push(Number(seq));
+      this.queue.notes[localId] = note;
+    }
+    this.queue.sending = {};
+  }
+
+  /** Removes what is stored about handled messages. Keeps the handled seqs above `lastSeq`. */
+  #forgetHandled() {
+    const { handled, texts, order } = this.queue;
+    while (handled.includes(this.lastSeq + 1)) this.lastSeq += 1;
+    const isQueued = (seq) => !this.hasHandled(Number(seq));
+    this.queue.order = order.filter(isQueued);
+    this.queue.texts = Object.fromEntries(Object.entries(texts).filter(([seq]) => isQueued(seq)));
+    this.queue.handled = handled.filter((seq) => seq > this.lastSeq);
   }
 
   #acquire() {

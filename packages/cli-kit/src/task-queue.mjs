@@ -1,5 +1,9 @@
-/** The queue of a session's user messages. Handles one message at a time, in order, and reports each handled message. */
+/**
+ * The queue of a session's user messages. Handles one message at a time, and records each handled message. Until a message is handled, a
+ * user can edit, move or cancel it. Each change is durable before its promise resolves.
+ */
 
+import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import * as messages from './messages.mjs';
 
@@ -7,9 +11,10 @@ import * as messages from './messages.mjs';
 const MAX_REPORTED_SEQS = 500;
 
 /**
- * A user message, or a command typed at the terminal (`isLocal`, without `seq`). `isSkipped`: the item must not be handled.
- * @typedef {{seq?: number, text?: string, attachments?: {path: string, filename?: string, mimeType?: string}[], isLocal?: boolean,
- *   isSkipped?: boolean}} Item
+ * A user message, or a command typed at the terminal (`isLocal`, without `id` and `seq`). `isEdited`: a user has replaced the text.
+ * `hasWaited`: other messages may have been stored since the message was received.
+ * @typedef {{id?: string, seq?: number, text?: string, attachments?: {path: string, filename?: string, mimeType?: string}[],
+ *   isLocal?: boolean, isEdited?: boolean, hasWaited?: boolean}} Item
  */
 
 /**
@@ -17,53 +22,90 @@ const MAX_REPORTED_SEQS = 500;
  * @typedef {{item: Item, isAborted: boolean, ended: Promise<void>, readyId?: string}} Task
  */
 
+/**
+ * The messages that wait, in the order in which they run. `texts`: the texts of edited messages. `steers`: whether a message can be sent
+ * into the running turn.
+ * @typedef {{seqs: number[], texts: Record<number, string>, steers: boolean}} QueueReport
+ */
+
 export class TaskQueue {
   /** @type {Item[]} */
   #items = [];
   #isProcessing = false;
   #isPaused = true;
-  /** @type {number[]} */
-  #queuedSeqs = [];
+  /** The items that are being sent into the current task. @type {Item[]} */
+  #steered = [];
+  /** The highest received seq. */
+  #receivedSeq;
+  /** @type {QueueReport} */
+  #report = { seqs: [], texts: {}, steers: false };
 
   /** @type {Task | null} */
   current = null;
   isStopped = false;
 
   /**
-   * @param {{settings: {mode: string}, send: (message: object, localId?: string) => Promise<unknown>,
+   * @param {{settings: {mode: string}, state: import('./state.mjs').SessionState,
+   *   send: (message: object, localId?: string) => Promise<unknown>,
    *   handle: (item: Item, task: Task) => Promise<unknown>, interrupt: (task: Task) => Promise<unknown>,
-   *   onEnd?: () => void, onHandled?: (seq: number, wasSkipped: boolean) => void, onQueueChange?: (seqs: number[]) => void,
-   *   log: {warn: (text: string) => void}}} parts
+   *   canSteer?: () => boolean, steer?: (item: Item) => Promise<boolean>, onEnd?: () => void,
+   *   onQueueChange?: (report: QueueReport) => void, log: {warn: (text: string) => void}}} dependencies
    *   - `interrupt`: makes `handle` return soon
+   *   - `canSteer`: whether `steer` can send a message into the current task
+   *   - `steer`: sends a message into the current task. Returns false if the message was refused, and throws if that is not known
    *   - `onEnd`: called after `handle`, before `ready` is sent
-   *   - `onHandled`: called once for each message, after its last effect
-   *   - `onQueueChange`: called with the seqs of the messages in the queue
    */
-  constructor({ settings, send, handle, interrupt, onEnd = () => {}, onHandled = () => {}, onQueueChange = () => {}, log }) {
+  constructor({
+    settings,
+    state,
+    send,
+    handle,
+    interrupt,
+    canSteer = () => false,
+    steer = async () => false,
+    onEnd = () => {},
+    onQueueChange = () => {},
+    log,
+  }) {
     this.settings = settings;
+    this.state = state;
     this.send = send;
     this.handle = handle;
     this.interrupt = interrupt;
+    this.canSteer = canSteer;
+    this.steer = steer;
     this.onEnd = onEnd;
-    this.onHandled = onHandled;
     this.onQueueChange = onQueueChange;
     this.log = log;
+    this.#receivedSeq = state.lastSeq;
   }
 
-  /** Starts to handle items, including items that were added before. */
-  start() {
+  /**
+   * Starts to handle items, including items that were added before.
+   * @param {{haveWaited?: boolean}} [options] `haveWaited`: whether other messages were stored since those items were added
+   */
+  start({ haveWaited = false } = {}) {
+    if (haveWaited) for (const item of this.#items) item.hasWaited = true;
     this.#isPaused = false;
     this.wake();
   }
 
-  /** Adds a message of the history or of a live update. Messages that no user sent are skipped, in order. */
-  receive({ seq, content }) {
-    this.add({ seq, ...(messages.parseUserMessage(content) ?? { isSkipped: true }) });
+  /** Adds a message of the history or of a live update. Messages that no user sent, and handled messages, are skipped. */
+  receive({ id, seq, content }) {
+    this.#receivedSeq = Math.max(this.#receivedSeq, seq);
+    const message = this.state.hasHandled(seq) ? null : messages.parseUserMessage(content);
+    const text = this.state.queue.texts[seq];
+    if (message) return this.add({ id, seq, ...message, ...(text === undefined ? {} : { text, isEdited: true }) });
+    this.#advance();
+    this.wake();
   }
 
   /** @param {Item} item */
   add(item) {
+    // While the terminal is in control, the conversation continues there.
+    if (this.settings.mode === 'local' && !item.isLocal) item.hasWaited = true;
     this.#items.push(item);
+    this.#sort();
     this.wake();
     this.#reportQueue();
   }
@@ -78,21 +120,62 @@ export class TaskQueue {
    * @returns {Promise<{aborted: boolean, dropped: number}>} when the task has ended
    */
   async abort() {
-    const dropped = this.#items.filter((item) => !item.isSkipped);
-    for (const item of dropped) item.isSkipped = true;
-    this.#reportQueue();
+    const dropped = this.#items;
     const task = this.current;
     try {
+      if (dropped.length > 0) this.#cancel(dropped, `Dropped, not run:\n${dropped.map(describeItem).join('\n')}`);
+    } finally {
       if (task) {
         task.isAborted = true;
         await this.interrupt(task);
         await task.ended;
       }
-    } finally {
-      if (dropped.length > 0) await this.send(messages.text(`Dropped, not run:\n${dropped.map(describeItem).join('\n')}`));
     }
     this.wake();
     return { aborted: task !== null, dropped: dropped.length };
+  }
+
+  /** Returns the queued message with a seq; undefined if the message is handled, or is being handled. @param {number} seq */
+  find(seq) {
+    return this.#items.find((item) => item.seq === seq);
+  }
+
+  /** Replaces the text of a queued message. @param {Item} item @param {string} text */
+  edit(item, text) {
+    this.state.changeQueue({ texts: { ...this.state.queue.texts, [Number(item.seq)]: text } });
+    Object.assign(item, { text, isEdited: true });
+    this.#reportQueue();
+  }
+
+  /** Removes a queued message. @param {Item} item */
+  cancel(item) {
+    this.#cancel([item], `Canceled, not run:\n${describeItem(item)}`);
+  }
+
+  /** Changes the order of the queued messages. Messages that `seqs` omits follow the others. @param {number[]} seqs */
+  reorder(seqs) {
+    const omitted = this.#items.flatMap(({ seq }) => (seq === undefined || seqs.includes(seq) ? [] : [seq]));
+    this.state.changeQueue({ order: [...seqs.filter((seq) => this.find(seq)), ...omitted] });
+    this.#sort();
+    this.#reportQueue();
+  }
+
+  /**
+   * Sends a queued message to the agent now: into the current task if the agent takes messages, otherwise as the next task, for which the
+   * current task is aborted. Other messages stay in the queue.
+   * @param {Item} item
+   */
+  async sendNow(item) {
+    // A slash command cannot be sent into a running turn.
+    if (this.current && !item.text?.startsWith('/') && this.canSteer() && (await this.#trySteer(item))) return;
+    this.reorder([Number(item.seq)]);
+    const task = this.current;
+    if (!task) this.wake();
+    else if (!task.isAborted) {
+      task.isAborted = true;
+      this.send(messages.note('Stopped, because another message is sent now.')).catch(() => {});
+      this.interrupt(task).catch((error) => this.log.warn(`cannot abort the turn: ${error.message}`));
+    }
   }
 
   /** Stops handling items. The next process of the session handles the queued items. */
@@ -103,8 +186,9 @@ export class TaskQueue {
   async #process() {
     this.#isProcessing = true;
     for (let item = this.#takeNext(); item; item = this.#takeNext()) {
-      if (!item.isSkipped) await this.#runTask(item);
-      if (!this.isStopped) this.#markHandled(item);
+      await this.#runTask(item);
+      if (!this.isStopped) this.state.markHandled(item.seq);
+      this.#advance();
     }
     this.#isProcessing = false;
   }
@@ -112,24 +196,82 @@ export class TaskQueue {
   /** Takes the next item off the queue. While the terminal is in control, messages of the web stay queued. */
   #takeNext() {
     if (this.isStopped) return undefined;
-    const index = this.#items.findIndex((item) => item.isSkipped || item.isLocal || this.settings.mode === 'remote');
-    const item = index < 0 ? undefined : this.#items.splice(index, 1)[0];
-    this.#reportQueue();
-    return item;
+    // After a restart, messages arrive by their seqs, so the message that must run first may not have arrived yet.
+    const isOrderReceived = this.state.queue.order.every((seq) => seq <= this.#receivedSeq);
+    const index = this.#items.findIndex((item) => item.isLocal || (this.settings.mode === 'remote' && isOrderReceived));
+    return index < 0 ? undefined : this.#items.splice(index, 1)[0];
+  }
+
+  /** Sorts the items by the order that a user has set. */
+  #sort() {
+    const { order } = this.state.queue;
+    const rankOf = (/** @type {Item} */ { seq }) => (seq !== undefined && order.includes(seq) ? order.indexOf(seq) : order.length);
+    this.#items.sort((a, b) => rankOf(a) - rankOf(b));
+  }
+
+  /** Sends a message into the current task. Returns false if the message was refused and is queued again. */
+  async #trySteer(item) {
+    const seq = Number(item.seq);
+    const { state } = this;
+    const localId = randomUUID();
+    const note = startNote(item);
+    // Recorded before the message is sent: after a crash, the message must not be sent again, because the agent may have acted on it.
+    state.changeQueue({ sending: { ...state.queue.sending, [seq]: { localId, note } } });
+    this.#items = this.#items.filter((queued) => queued !== item);
+    this.#steered.push(item);
+    let isRefused = false;
+    try {
+      isRefused = !(await this.steer(item));
+    } catch (error) {
+      this.log.warn(`The agent may not have received a message: ${error.message}`);
+    }
+    const { [seq]: _, ...sending } = state.queue.sending;
+    try {
+      if (isRefused) state.changeQueue({ sending });
+      else this.#recordHandled([item], note, localId, { sending });
+    } finally {
+      this.#steered = this.#steered.filter((steered) => steered !== item);
+      if (isRefused) this.#items.unshift(item);
+    }
+    return !isRefused;
+  }
+
+  /** @param {Item[]} items @param {string} sentence the note in the conversation */
+  #cancel(items, sentence) {
+    const changes = items.flatMap(({ id }) => (id === undefined ? [] : [{ id, change: /** @type {const} */ ('canceled') }]));
+    this.#recordHandled(items, messages.note(sentence, changes));
+  }
+
+  /** Records that items are handled, together with a note, which is sent until the hub has stored the note. */
+  #recordHandled(items, note, localId = randomUUID(), changes = {}) {
+    const { handled, notes } = this.state.queue;
+    const seqs = items.flatMap(({ seq }) => seq ?? []);
+    this.state.changeQueue({ ...changes, handled: [...handled, ...seqs], notes: { ...notes, [localId]: note } });
+    this.#items = this.#items.filter((item) => !items.includes(item));
+    this.#advance();
+    // Clients learn from the note why the messages leave the queue, so the note is sent first.
+    this.#sendNote(localId, note).then(() => this.#reportQueue());
+  }
+
+  #sendNote(localId, note) {
+    return this.send(note, localId).catch((error) => this.log.warn(error.message));
   }
 
   #reportQueue() {
-    const waiting = this.#items.filter(({ seq, isSkipped }) => seq !== undefined && !isSkipped);
-    const seqs = waiting.slice(0, MAX_REPORTED_SEQS).map(({ seq }) => seq);
-    if (isDeepStrictEqual(seqs, this.#queuedSeqs)) return;
-    this.#queuedSeqs = seqs;
-    this.onQueueChange(seqs);
+    const waiting = this.#items.filter(({ seq }) => seq !== undefined).slice(0, MAX_REPORTED_SEQS);
+    const texts = Object.fromEntries(waiting.flatMap(({ seq, text, isEdited }) => (isEdited ? [[seq, text]] : [])));
+    const report = { seqs: waiting.map(({ seq }) => Number(seq)), texts, steers: this.canSteer() };
+    if (isDeepStrictEqual(report.seqs, this.#report.seqs) && isDeepStrictEqual(texts, this.#report.texts)) return;
+    this.#report = report;
+    this.onQueueChange(report);
   }
 
-  #markHandled(item) {
-    // The handled seq is a high-water mark. It must not pass a message that is still queued for remote mode.
-    const isEarlierQueued = this.#items.some((other) => !other.isSkipped && other.seq !== undefined && other.seq < item.seq);
-    if (item.seq !== undefined && !isEarlierQueued) this.onHandled(item.seq, item.isSkipped === true);
+  /** Records the seq up to which all messages are handled. */
+  #advance() {
+    if (this.isStopped) return;
+    const items = [...this.#items, ...this.#steered, ...(this.current ? [this.current.item] : [])];
+    const waiting = items.flatMap(({ seq }) => (seq === undefined || this.state.hasHandled(seq) ? [] : [seq]));
+    this.state.advance(Math.min(this.#receivedSeq + 1, ...waiting) - 1);
   }
 
   /** @param {Item} item */
@@ -144,18 +286,41 @@ export class TaskQueue {
     const task = { item, isAborted: false, ended };
     this.current = task;
     try {
-      await this.handle(item, task);
+      if (this.#needsStartNote(item)) await this.recordStart(item);
+      this.#reportQueue();
+      if (task.isAborted) await this.send(messages.text('Aborted.'));
+      else if (!this.isStopped) await this.handle(item, task);
     } catch (error) {
       this.log.warn(`cannot handle a message: ${error.message}`);
       if (!this.isStopped) await this.send(messages.failure(`Error: ${error.message}`)).catch(() => {});
     }
     this.onEnd();
     if (!this.isStopped) await this.send(messages.ready(), task.readyId).catch((error) => this.log.warn(error.message));
+    for (const queued of this.#items) queued.hasWaited = true;
     this.current = null;
     end();
+  }
+
+  /** Whether the agent receives an item with an edited text, or later than the conversation shows: other messages follow the item there. */
+  #needsStartNote(/** @type {Item} */ { seq = 0, isLocal, hasWaited, isEdited }) {
+    return !isLocal && (isEdited || hasWaited || seq < this.state.openedSeq);
+  }
+
+  /** Records in the conversation that the agent receives a message now. @param {Item} item */
+  recordStart(item) {
+    const localId = randomUUID();
+    const note = startNote(item);
+    this.state.changeQueue({ notes: { ...this.state.queue.notes, [localId]: note } });
+    return this.#sendNote(localId, note);
   }
 }
 
 /** The text of an item, and the names of its attachments. */
 const describeItem = (/** @type {Item} */ { text, attachments = [] }) =>
   [text, ...attachments.map(({ path, filename }) => filename ?? path)].filter(Boolean).join('\n');
+
+/** The note that the agent receives a message that has waited. @param {Item} item */
+const startNote = ({ id = '', text = '', isEdited }) =>
+  isEdited
+    ? messages.note(`The agent receives the edited message:\n${text}`, [{ id, change: 'started', text }])
+    : messages.queueRecord([{ id, change: 'started' }]);

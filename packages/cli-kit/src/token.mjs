@@ -66,8 +66,8 @@ export async function askForToken(hub, { input, output }) {
 /** Whether a hub's address is an address of this machine. @param {string} hub */
 export function isOnThisMachine(hub) {
   const host = new URL(hub).hostname.replace(/^\[(.*)\]$/, '$1');
-  const own = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses.map(({ address }) => address));
-  return host === 'localhost' || host.startsWith('127.') || host === '::1' || own.includes(host);
+  const localAddresses = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses.map(({ address }) => address));
+  return host === 'localhost' || host.startsWith('127.') || host === '::1' || localAddresses.includes(host);
 }
 
 function readTokenFile(file) {
@@ -95,7 +95,7 @@ function readVariable(file, name) {
   }
 }
 
-/** The namespace of a token that is no device's: the text after its last colon, else `default`. @param {string} token */
+/** Returns the namespace that an access token names after its last colon; without a colon `default`. @param {string} token */
 export function namespaceOf(token) {
   const colon = token.lastIndexOf(':');
   return colon < 0 ? 'default' : token.slice(colon + 1);
@@ -104,7 +104,7 @@ export function namespaceOf(token) {
 /** A shorter token or secret is not searched for within values: `dev` is in `/home/dev`, which has no secret. */
 const MIN_SEARCHED_CHARS = 8;
 
-/** Variables that every program needs. Their values may contain the words of a weak secret, but no token. */
+/** Variables that every program needs. Their values contain no token, but may contain a weak secret, such as a common word, by chance. */
 const KEPT_VARIABLES = ['PATH', 'HOME'];
 
 /**
@@ -117,7 +117,7 @@ const KEPT_VARIABLES = ['PATH', 'HOME'];
 export function removeToken(env, token) {
   const colon = token.lastIndexOf(':');
   const secret = colon < 0 ? token : token.slice(0, colon);
-  const contains = (value, part) => part.length >= MIN_SEARCHED_CHARS && value.includes(part);
+  const contains = (value, text) => text.length >= MIN_SEARCHED_CHARS && value.includes(text);
   const hasSecret = (value) =>
     DEVICE_TOKEN.test(value) || value === secret || value.startsWith(`${secret}:`) || contains(value, token) || contains(value, secret);
   for (const [name, value] of Object.entries(env)) {

@@ -1,7 +1,7 @@
 /** RPC methods for uploads. The uploads of each session are in one folder, outside of the served directory. */
 
 import { randomUUID } from 'node:crypto';
-import { lstat, mkdir, open, readdir, realpath, rename, rm, writeFile } from 'node:fs/promises';
+import { copyFile, link, lstat, mkdir, open, readdir, realpath, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { PathError } from './paths.mjs';
 
@@ -45,7 +45,7 @@ class PartialFile {
   /** Gives the complete file its final name. Returns the path of the file. */
   async finish(filename) {
     await this.#close();
-    const target = newPath(this.folder, filename);
+    const target = uniquePath(this.folder, filename);
     await rename(this.path, target);
     return target;
   }
@@ -62,7 +62,7 @@ class PartialFile {
   }
 }
 
-const newPath = (folder, filename) => path.join(folder, `${randomUUID().slice(0, 8)}-${safeName(filename)}`);
+const uniquePath = (folder, filename) => path.join(folder, `${randomUUID().slice(0, 8)}-${safeName(filename)}`);
 
 /** Converts the error of a full disk to a text for the user. Returns any other error unchanged. */
 function toUserError(error) {
@@ -80,7 +80,7 @@ function requireFilename(filename) {
 
 /**
  * @param {string} folder the folder of this session's uploads; created on the first upload, readable by this user only
- * @returns the RPC methods; and `discardParts`, which must be called when the connection is lost, because the uploads cannot continue
+ * @returns the RPC methods; and `discardPartialFiles`, which must be called when the connection is lost, because the uploads cannot continue
  */
 export function createUploads(folder) {
   /** By upload id. @type {Map<string, PartialFile>} */
@@ -112,7 +112,7 @@ export function createUploads(folder) {
       requireFilename(filename);
       const bytes = decode(content);
       await mkdir(folder, { recursive: true, mode: 0o700 });
-      const file = newPath(folder, filename);
+      const file = uniquePath(folder, filename);
       try {
         // wx: fails if the file exists.
         await writeFile(file, bytes, { flag: 'wx', mode: 0o600 });
@@ -148,15 +148,15 @@ export function createUploads(folder) {
   };
 
   /** Deletes all temporary files, including those of an earlier process that was killed. */
-  async function discardParts() {
+  async function discardPartialFiles() {
     await Promise.all([...partialFiles.keys()].map(discard));
     const names = await readdir(folder).catch(() => []);
     const current = new Set([...partialFiles.values()].map((file) => file.path));
-    const parts = names.filter((name) => TEMPORARY_FILE.test(name)).map((name) => path.join(folder, name));
-    await Promise.all(parts.filter((part) => !current.has(part)).map((part) => rm(part, { force: true })));
+    const files = names.filter((name) => TEMPORARY_FILE.test(name)).map((name) => path.join(folder, name));
+    await Promise.all(files.filter((file) => !current.has(file)).map((file) => rm(file, { force: true })));
   }
 
-  return { methods, discardParts };
+  return { methods, discardPartialFiles };
 }
 
 /**
@@ -174,6 +174,26 @@ export async function findUpload(folder, requestedPath) {
   const file = path.join(resolved, path.basename(requestedPath));
   const info = await lstat(file).catch(() => null);
   return info?.isFile() ? { path: file, size: info.size } : null;
+}
+
+/**
+ * Copies an upload of another session to the folder of a session. The copy shares the disk space of the original where possible, and
+ * remains when the original is deleted.
+ * @param {string} source the folder of the other session
+ * @param {string} folder the folder of the session
+ * @param {unknown} requestedPath
+ * @returns {Promise<string | null>} the path of the copy; null if the path is not a file in `source`
+ */
+export async function copyUpload(source, folder, requestedPath) {
+  const upload = await findUpload(source, requestedPath);
+  if (!upload) return null;
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const copy = path.join(folder, path.basename(upload.path));
+  await link(upload.path, copy).catch(async (error) => {
+    // The copy already exists if an earlier copy of the session was interrupted and is now repeated.
+    if (error.code !== 'EEXIST') await copyFile(upload.path, copy);
+  });
+  return copy;
 }
 
 /** Decodes base64. `Buffer` skips invalid characters silently, so the length of the result is checked. */

@@ -58,12 +58,12 @@ export class VersionedValue {
   async #apply(change) {
     let errorCount = 0;
     for (let attempts = 0; attempts < MAX_ATTEMPTS; attempts += 1) {
-      const next = change(this.value);
-      if (next === this.value) return;
+      const newValue = change(this.value);
+      if (newValue === this.value) return;
       const expectedVersion = this.version;
-      const ack = await this.socket.sendUntilAcked(this.event, { ...this.scope, expectedVersion, [this.field]: next });
+      const ack = await this.socket.sendUntilAcked(this.event, { ...this.scope, expectedVersion, [this.field]: newValue });
       if (ack?.result === 'success') {
-        this.adopt(ack.version, ack[this.field] ?? next);
+        this.adopt(ack.version, ack[this.field] ?? newValue);
         return;
       }
       if (ack?.result !== 'version-mismatch') {

@@ -37,6 +37,24 @@ test('a file is read as base64 of its bytes', async (t) => {
   assert.equal((await files.readFile({ path: 'in/bytes' })).content, bytes.toString('base64'));
 });
 
+test("the session's uploads can be read, and no other file beside them", async (t) => {
+  const { base, root } = setUp(t);
+  const uploads = path.join(base, 'uploads', 'one');
+  mkdirSync(path.join(uploads, 'folder'), { recursive: true });
+  mkdirSync(path.join(base, 'uploads', 'two'));
+  for (const file of ['one/a.png', 'one/folder/b.png', 'two/c.png']) writeFileSync(path.join(base, 'uploads', file), 'upload');
+  symlinkSync('../../secret.txt', path.join(uploads, 'link'));
+  const { readFile } = fileMethods(root, uploads);
+  assert.deepEqual(await readFile({ path: '.uploads/a.png' }), { success: true, content: btoa('upload'), size: 6 });
+  for (const name of ['c.png', 'folder', 'folder/b.png', 'link', '', '.', 'a.png\0', 'nowhere.png'])
+    await assert.rejects(readFile({ path: `.uploads/${name}` }), /No such file|NUL/, name);
+  for (const name of ['../two/c.png', '..', '..\\two\\c.png'])
+    await assert.rejects(readFile({ path: `.uploads/${name}` }), /must not contain "\.\."/, name);
+  mkdirSync(path.join(root, '.uploads'));
+  writeFileSync(path.join(root, '.uploads', 'own.txt'), 'own');
+  assert.equal((await readFile({ path: '.uploads/own.txt' })).content, btoa('own'));
+});
+
 /** @type {[unknown, RegExp][]} */
 const REFUSED = [
   ['../secret.txt', /must not contain "\.\."/],
@@ -96,11 +114,11 @@ test('a long listing comes in sorted pages that say how many entries follow', as
   mkdirSync(path.join(folder, 'z-directory'));
   symlinkSync('z-directory', path.join(folder, 'z-link'));
   const { listDirectory } = fileMethods(root);
-  const first = await listDirectory({ path: 'folder' });
-  assert.deepEqual([first.entries.length, first.more, first.truncated], [10_000, 5, true]);
-  const rest = await listDirectory({ path: 'folder', offset: 10_000 });
-  assert.deepEqual([rest.entries.length, rest.more, rest.truncated], [5, undefined, undefined]);
-  const names = [...first.entries, ...rest.entries].map(({ name }) => name);
+  const firstPage = await listDirectory({ path: 'folder' });
+  assert.deepEqual([firstPage.entries.length, firstPage.more, firstPage.truncated], [10_000, 5, true]);
+  const lastPage = await listDirectory({ path: 'folder', offset: 10_000 });
+  assert.deepEqual([lastPage.entries.length, lastPage.more, lastPage.truncated], [5, undefined, undefined]);
+  const names = [...firstPage.entries, ...lastPage.entries].map(({ name }) => name);
   assert.deepEqual(names.slice(0, 2), ['z-directory', 'z-link']);
   assert.deepEqual(names.slice(2), Array.from({ length: 10_003 }, (_, index) => `file-${index}`).sort());
   for (const offset of [-1, 1.5, '1', null]) assert.equal((await listDirectory({ path: 'folder', offset })).entries[0].name, 'z-directory');

@@ -61,7 +61,7 @@ test('a merge conflict is reported as conflicted', async (t) => {
   assert.deepEqual(byPath(files), { 'shared.txt': 'conflicted' });
 });
 
-test('a repository without commits shows its branch, one with a detached HEAD the commit', async (t) => {
+test('a repository without commits reports its branch, and a repository with a detached HEAD reports its commit', async (t) => {
   const { dir, git, write } = repository(t);
   assert.equal((await gitMethods(dir).gitStatus({})).branch, 'main');
   write('a.txt', 'a');
@@ -127,8 +127,8 @@ test('a diff shows the changed lines, or the whole file if it is untracked', asy
   const methods = gitMethods(dir);
   const changed = await methods.gitDiffFile({ cwd: dir, filePath: 'a.txt' });
   assert.match(changed.diff, /^-one\n\+two$/m);
-  const fresh = await methods.gitDiffFile({ cwd: dir, filePath: '-new file.txt' });
-  assert.match(fresh.diff, /new file mode[^]*^\+fresh$/m);
+  const newFileDiff = await methods.gitDiffFile({ cwd: dir, filePath: '-new file.txt' });
+  assert.match(newFileDiff.diff, /new file mode[^]*^\+fresh$/m);
   assert.deepEqual(await methods.gitDiffFile({ cwd: dir, filePath: 'a.txt', staged: true }), {
     success: true,
     diff: '',

@@ -77,7 +77,7 @@ test('live messages beyond the buffer are read from the history', async () => {
   );
 });
 
-test('a failed page is retried while connected, else on the next connection', async () => {
+test('reading a page is retried while there is a connection; without a connection, the next connection reads it', async () => {
   let connected = true;
   let failures = 2;
   const { box, receivedSeqs } = createInbox({

@@ -37,7 +37,7 @@ test('a session has failed while its agent cannot be started, unless the termina
   assert.equal(lifecycle.fields.agentError.length, 1000);
 });
 
-test('the stored metadata loses an old error of the agent, and keeps since when the state is the same', () => {
+test('mergeMetadata removes an old error of the agent, and keeps `lifecycleStateSince` if the state is the same', () => {
   const stored = { lifecycleState: 'running', lifecycleStateSince: 1, agentError: 'old', name: 'Mine' };
   const own = { lifecycleState: 'running', lifecycleStateSince: 2, agentError: undefined };
   assert.deepEqual(mergeMetadata(stored, own), { lifecycleState: 'running', lifecycleStateSince: 1, name: 'Mine' });

@@ -120,7 +120,7 @@ test('the lock of a killed process that its parent has not reaped is removed', {
   assert.equal(isRunning(pid), false);
 });
 
-test('releasing a lock that was deleted and acquired again does not release the new one', (t) => {
+test('releasing a lock whose file was deleted does not release the lock that was acquired afterwards', (t) => {
   const file = path.join(tempDir(t), 'lock');
   const { lock: first } = tryLock(file);
   rmSync(file);
@@ -184,13 +184,13 @@ test('of several processes that find a stale lock, one at a time acquires it', a
   for (let i = 0; i < lines.length; i += 2) assert.equal(lines[i + 1], lines[i].replace('in', 'out'), `line ${i}`);
 });
 
-test('a lock of an earlier version, and the lock for one, have the owner in `pid` and `startTime`', {
+test('earlier versions can read a lock, and their locks can be read: the owner is in `pid` and `startTime`', {
   skip: process.platform !== 'linux',
 }, (t) => {
   const file = path.join(tempDir(t), 'lock');
   const unlock = acquire(file);
-  const own = JSON.parse(readFileSync(file, 'utf8'));
-  assert.deepEqual([own.pid, own.startTime], [process.pid, inspectProcess(process.pid).startTime]);
+  const lockContent = JSON.parse(readFileSync(file, 'utf8'));
+  assert.deepEqual([lockContent.pid, lockContent.startTime], [process.pid, inspectProcess(process.pid).startTime]);
   unlock();
   const parent = { pid: process.ppid, startTime: inspectProcess(process.ppid).startTime };
   writeFileSync(file, JSON.stringify(parent));

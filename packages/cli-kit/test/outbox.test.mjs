@@ -49,7 +49,7 @@ test('unacknowledged messages are sent again after a reconnect, with the same lo
   const { socket, box } = createOutbox();
   for (const text of ['a', 'b', 'c']) await box.push({ text });
   await socket.acknowledge(1);
-  const lost = socket.sent;
+  const sentBefore = socket.sent;
   socket.isConnected = false;
   box.onDisconnected();
   await box.push({ text: 'd' });
@@ -59,10 +59,10 @@ test('unacknowledged messages are sent again after a reconnect, with the same lo
   assert.deepEqual(socket.texts(), ['a', 'c', 'd']);
   assert.deepEqual(
     socket.sent.slice(0, 2).map(({ localId }) => localId),
-    [lost[0].localId, lost[2].localId],
+    [sentBefore[0].localId, sentBefore[2].localId],
   );
   // A late answer of the earlier connection is ignored.
-  lost[0].resolve({ ack: { ok: true } });
+  sentBefore[0].resolve({ ack: { ok: true } });
   await nextTurn();
   assert.equal(box.size, 3);
   await socket.acknowledge(0, 1, 2);
@@ -83,7 +83,7 @@ test('a missing acknowledgement causes a reconnect, because a resend would be ou
   assert.deepEqual(socket.texts(), ['a', 'b']);
 });
 
-test('at most one window of messages is in flight', async () => {
+test('at most `maxInFlight` messages are in flight', async () => {
   const { socket, box } = createOutbox({ maxInFlight: 2 });
   for (const text of ['a', 'b', 'c', 'd']) await box.push({ text });
   assert.deepEqual(socket.texts(), ['a', 'b']);
@@ -137,6 +137,33 @@ test('after a refusal, the refused messages are sent before new ones', async (t)
   assert.deepEqual(socket.texts(), ['a', 'b', 'c', 'a', 'c', 'd']);
   await socket.acknowledge(3, 4, 5);
   assert.equal(box.size, 0);
+});
+
+test('after a quota refuses messages, the first is sent again after each `retryAfterMs`, and the others once it is stored', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const { socket, log, box } = createOutbox();
+  const refuse = async (...indexes) => {
+    const ack = { ok: false, code: 'overloaded', error: 'The storage is full.', quota: 'storage', retryAfterMs: 60_000 };
+    for (const i of indexes) socket.sent[i].resolve({ ack });
+    await nextTurn();
+  };
+  for (const text of ['a', 'b', 'c']) await box.push({ text });
+  await refuse(0, 1, 2);
+  for (const expectedCount of [4, 5]) {
+    t.mock.timers.tick(59_999);
+    await nextTurn();
+    assert.equal(socket.sent.length, expectedCount - 1, 'the outbox waits as long as the hub asks');
+    t.mock.timers.tick(1);
+    await nextTurn();
+    assert.deepEqual(socket.texts().slice(3), Array(expectedCount - 3).fill('a'), 'one message finds out whether there is space');
+    if (expectedCount === 4) await refuse(3);
+  }
+  assert.equal(log.warnings.length, 1);
+  assert.match(log.warnings[0], /storage is full/);
+  await socket.acknowledge(4);
+  assert.deepEqual(socket.texts().slice(5), ['b', 'c']);
+  await socket.acknowledge(5, 6);
+  assert.equal(await box.flush(1000), true);
 });
 
 test('a permanent refusal drops the message and logs a warning', async () => {

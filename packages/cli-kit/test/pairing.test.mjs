@@ -7,6 +7,7 @@ import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
 import { DeviceStore } from '../src/device-store.mjs';
 import { HubError } from '../src/hub-client.mjs';
+import { readOptions } from '../src/args.mjs';
 import { computerName } from '../src/pairing.mjs';
 import { forgetToken, isTokenRefused, signIn } from '../src/sign-in.mjs';
 import { FakeHub, TOKEN } from './support/fake-hub.mjs';
@@ -23,8 +24,8 @@ async function setUp(t, { isTTY = false } = {}) {
   const output = Object.assign(new PassThrough(), { isTTY });
   let shown = '';
   output.on('data', (text) => (shown += text));
-  const surroundings = { env: {}, devVars: '', log, input, output };
-  const start = (options = {}, env = {}) => signIn({ hub: hub.url, home, ...options }, { ...surroundings, env });
+  const context = { env: {}, devVars: '', log, input, output };
+  const start = (options = {}, env = {}) => signIn({ hub: hub.url, home, ...options }, { ...context, env });
   return { hub, home, log, input, start, shown: () => shown };
 }
 
@@ -55,6 +56,72 @@ test('the next start uses the stored token, and another hub does not get it', as
   assert.deepEqual(await start(), { token, namespace: 'tests', isPaired: true });
   assert.equal(hub.accessRequests.length, 1);
   assert.equal(new DeviceStore({ home, hub: 'https://other.example.com' }).load(), undefined);
+});
+
+test('a computer that is given a code has a token of its own at once, without an approval', async (t) => {
+  const { hub, log, start } = await setUp(t, { isTTY: true });
+  hub.codes.add('ABCD-EFGH');
+  const access = await start({ code: 'ABCD-EFGH' });
+  assert.deepEqual(
+    [...hub.devices.values()].map(({ name, kind }) => [name, kind]),
+    [[computerName(), 'cli']],
+  );
+  assert.deepEqual([hub.devices.has(access.token), access.namespace, access.isPaired], [true, 'tests', true]);
+  assert.match(log.infos[0], /^Connected to the namespace tests as “.+”\. The token is stored in/);
+  assert.deepEqual(await start(), access);
+  assert.equal(hub.accessRequests.length, 0);
+});
+
+test('a code is used before a token of the environment', async (t) => {
+  const { hub, start } = await setUp(t);
+  hub.codes.add('ABCD-EFGH');
+  const { token } = await start({ code: 'ABCD-EFGH' }, { CLI_API_TOKEN: TOKEN });
+  assert.deepEqual([...hub.devices.keys()], [token]);
+});
+
+test('a connected computer that is given another code keeps its device', async (t) => {
+  const { hub, log, start } = await setUp(t);
+  hub.codes.add('ABCD-EFGH').add('JKMN-PQRS');
+  const first = await start({ code: 'ABCD-EFGH' });
+  assert.deepEqual(await start({ code: 'JKMN-PQRS' }), first);
+  assert.deepEqual([...hub.devices.keys()], [first.token]);
+  assert.match(log.infos.at(-1), /^This computer is already connected to the namespace tests as “.+”\.$/);
+});
+
+test('a code replaces a stored token that was revoked, or that opens another namespace', async (t) => {
+  const { hub, log, start } = await setUp(t);
+  hub.codes.add('ABCD-EFGH').add('JKMN-PQRS').add('TUVW-XYZA');
+  await start({ code: 'ABCD-EFGH' });
+  hub.revokeDevices();
+  const second = await start({ code: 'JKMN-PQRS' });
+  assert.deepEqual([...hub.devices.keys()], [second.token]);
+  assert.deepEqual(log.warnings, []);
+  hub.pairingAnswer = { namespace: 'elsewhere' };
+  const third = await start({ code: 'TUVW-XYZA' });
+  assert.equal(third.namespace, 'elsewhere');
+  assert.match(log.warnings[0], /^This computer was connected to the namespace tests as “.+”\. Revoke that device there\.$/);
+});
+
+test('a computer that is given its used code again reports this, and uses its stored token', async (t) => {
+  const { hub, log, start } = await setUp(t);
+  hub.codes.add('ABCD-EFGH');
+  const access = await start({ code: 'ABCD-EFGH' });
+  assert.deepEqual(await start({ code: 'ABCD-EFGH' }), access);
+  assert.deepEqual(log.warnings, ['The code ABCD-EFGH is not valid: it works once, for 5 minutes. Continuing without the code.']);
+});
+
+test('a computer with an expired code shows a code of its own', async (t) => {
+  const { hub, start } = await setUp(t);
+  const access = start({ code: 'ABCD-EFGH' });
+  hub.decide((await hub.untilAccessRequested()).code, 'approve');
+  assert.equal((await access).isPaired, true);
+});
+
+test('the value of --code must have the form of a code, and cannot be combined with a token', () => {
+  const read = (...argv) => readOptions(['--dir', '.', ...argv], {}, { homeVariable: 'NONE', home: '.none', options: {} });
+  assert.equal(read('--code', 'abcdefgh').code, 'abcdefgh');
+  assert.throws(() => read('--code', 'ABCD'), /--code must be 8 letters and digits, such as ABCD-EFGH, not "ABCD"/);
+  assert.throws(() => read('--code=ABCD-EFGH', '--token-file', 'x'), /Give either --code or a token, not both/);
 });
 
 test('a terminal shows the address, a QR code, and the code to compare', async (t) => {
@@ -103,7 +170,7 @@ test('a computer that loses its connection while it waits receives its token lat
   assert.match(log.warnings.join(), /^Cannot reach the hub at .* \(status 503\); retrying/);
 });
 
-test('a computer that polls too often for the hub waits, and does not say that the hub is unreachable', async (t) => {
+test('if the hub limits the polls of a computer, the computer waits, and does not say that the hub is unreachable', async (t) => {
   const { hub, log, start } = await setUp(t);
   const access = start();
   const { code } = await hub.untilAccessRequested();
@@ -126,7 +193,7 @@ test('with a hub that has no pairing, the terminal asks for a token, and without
   await assert.rejects(service.start(), /There is no access token for .*--token-file FILE/);
 });
 
-test('a token that the user gives is used instead of a stored one, and the hub names the namespace of a device', async (t) => {
+test('a token that the user gives is used instead of a stored token; for the token of a device, the hub names the namespace', async (t) => {
   const { hub, start } = await setUp(t);
   const first = start();
   hub.decide((await hub.untilAccessRequested()).code, 'approve');
@@ -137,7 +204,7 @@ test('a token that the user gives is used instead of a stored one, and the hub n
   await assert.rejects(start({ token }), { status: 401, message: /This device was removed from the hub/ });
 });
 
-test('only the refused token is deleted, and a damaged file counts as none', async (t) => {
+test('forgetToken deletes a stored token only if it is the refused token, and a damaged file counts as no token', async (t) => {
   const home = tempDir(t);
   const store = new DeviceStore({ home, hub: 'https://hub.example.com' });
   const device = { id: '1', name: 'laptop', kind: 'cli' };
@@ -167,6 +234,8 @@ test('a hub cannot write control characters to the terminal', async (t) => {
   for (const answer of [{ namespace: `tests${sequence}` }, { token: 'x' }, { device: { id: '1', name: sequence, kind: 'cli' } }]) {
     const { hub, home, start } = await setUp(t);
     hub.pairingAnswer = answer;
+    hub.codes.add('ABCD-EFGH');
+    await assert.rejects(start({ code: 'ABCD-EFGH' }), { code: 'not_a_hub' }, JSON.stringify(answer));
     const access = start();
     hub.decide((await hub.untilAccessRequested()).code, 'approve');
     await assert.rejects(access, { code: 'not_a_hub' }, JSON.stringify(answer));
@@ -174,7 +243,7 @@ test('a hub cannot write control characters to the terminal', async (t) => {
   }
 });
 
-test('only an answer of the hub means that a token is refused, and not one of a proxy', () => {
+test('a 401 of the hub means that the token is refused, and a 401 of a proxy does not', () => {
   assert.equal(isTokenRefused(new HubError('revoked', { status: 401, code: 'device_revoked' })), true);
   assert.equal(isTokenRefused(new HubError('sign in to the network', { status: 401, code: 'http_error' })), false);
 });

@@ -87,7 +87,7 @@ test('an approved request moves to completedRequests with the fields of the answ
   );
 });
 
-test('a rule is withdrawn by its id, once', async () => {
+test('revokeRule removes a rule by its id, and refuses an unknown id', async () => {
   const { hub, permissions, pendingId } = setup();
   const call = { tool: 'Bash', args: { command: 'ls' } };
   permissions.ask(call.tool, call.args, 'default', { scope: permissions.scopeOf(call) });
@@ -100,7 +100,7 @@ test('a rule is withdrawn by its id, once', async () => {
   assert.match((await permissions.revokeRule({ id })).error, /no such rule/);
 });
 
-test('an approval for the session of a call that no rule can cover is for that call only', async () => {
+test('if no rule can cover a call, an approval for the session approves only this call', async () => {
   const { hub, permissions, pendingId } = setup();
   const call = { tool: 'Bash', args: { command: 'ls && rm a' } };
   const outcome = permissions.ask(call.tool, call.args, 'default', { scope: permissions.scopeOf(call) });
@@ -112,7 +112,7 @@ test('an approval for the session of a call that no rule can cover is for that c
   assert.equal(hub.value.sessionRules, undefined);
 });
 
-test('a restarted process removes the rules of the earlier one', async () => {
+test('a restarted process removes the rules of the earlier process', async () => {
   const { hub, state, permissions } = setup();
   hub.change({ ...hub.value, sessionRules: [{ id: 'r', kind: 'command', label: 'ls …' }] });
   state.adopt(hub.version, hub.value);
@@ -120,7 +120,7 @@ test('a restarted process removes the rules of the earlier one', async () => {
   assert.deepEqual(hub.value.sessionRules, []);
 });
 
-test('of two answers the first applies', async () => {
+test('of two answers to a request, the first applies', async () => {
   const { permissions, pendingId } = setup();
   const outcome = permissions.ask('Bash', { command: 'ls' }, 'default');
   const id = await pendingId();
@@ -169,7 +169,7 @@ test('a concurrent change of the agent state is merged', async () => {
   assert.equal(hub.value.completedRequests[id].status, 'approved');
 });
 
-test('storing a request is retried after transient errors, and canceled after too many', async () => {
+test('storing a request is retried after transient errors; after too many errors, the request is canceled', async () => {
   const { hub, permissions, pendingId } = setup();
   hub.errors = 3;
   const outcome = permissions.ask('Bash', { command: 'ls' }, 'default');
@@ -208,7 +208,7 @@ test('a request that the hub canceled is published again', async () => {
   assert.equal((await outcome).status, 'approved');
 });
 
-test('cancelAll cancels own requests, cancelStale those of an earlier process', async () => {
+test('cancelAll cancels the requests of this process, and cancelStale the requests of an earlier process', async () => {
   const { hub, permissions, pendingId } = setup();
   const outcome = permissions.ask('Bash', { command: 'ls' }, 'default');
   const id = await pendingId();
@@ -224,7 +224,7 @@ test('cancelAll cancels own requests, cancelStale those of an earlier process', 
   assert.equal(Object.keys(hub.value.requests).length, 1);
 });
 
-test('each agent kind has its modes, and an unknown kind only the default', () => {
+test('each flavor has its modes, and an unknown flavor only the default', () => {
   assert.ok(isValidMode('alpha', 'acceptEdits') && isValidMode('beta', 'safe-yolo') && isValidMode('gamma', 'ask'));
   assert.ok(!isValidMode('alpha', 'yolo') && !isValidMode('epsilon', 'plan') && !isValidMode('toString', 'yolo'));
   assert.ok(isValidMode('other', 'default') && !isValidMode('other', 'yolo'));
@@ -232,7 +232,7 @@ test('each agent kind has its modes, and an unknown kind only the default', () =
   assert.ok(isValidModel('alpha', 'model_fast') && !isValidModel('beta', 'model_fast') && !isValidModel('alpha', 'x'));
 });
 
-test('a request has the wanted id, with a number if there was one before', async () => {
+test('a request has the wanted id, with a number at its end if an earlier request had this id', async () => {
   const { permissions, pendingId } = setup();
   const first = permissions.ask('Bash', {}, 'default', { id: 'call-1' });
   assert.equal(await pendingId(), 'call-1');
@@ -265,7 +265,7 @@ test('a shortened request is approved only with the proof of all its parts', asy
   const { hub, permissions, pendingId } = setup();
   const args = { file_path: '/code/shop/a', content: `${'a'.repeat(199_970)}${'\u{1F600}'.repeat(200_000)}` };
   const content = JSON.stringify(args);
-  const outcome = permissions.ask('Write', { file_path: '/code/shop/a', content: 'aaa' }, 'default', { content });
+  const outcome = permissions.ask('Write', { file_path: '/code/shop/a', content: 'aaa' }, 'default', { fullArguments: args });
   const id = await pendingId();
   const { shortened } = hub.value.requests[id];
   assert.deepEqual(shortened, { parts: 4, bytes: Buffer.byteLength(content) });
@@ -289,9 +289,9 @@ test('a shortened request is approved only with the proof of all its parts', asy
   assert.equal(permissions.readContent({ id, part: 0 }).success, false);
 });
 
-test('a shortened request is denied without a proof, and its parts have numbers', async () => {
+test('a shortened request can be denied without a proof, and only its existing parts can be read', async () => {
   const { permissions, pendingId } = setup();
-  const outcome = permissions.ask('Write', {}, 'default', { content: '{}' });
+  const outcome = permissions.ask('Write', {}, 'default', { fullArguments: {} });
   const id = await pendingId();
   for (const part of [-1, 1, 0.5, '0', undefined]) assert.match(permissions.readContent({ id, part }).error, /from 0 to 0/);
   assert.equal(permissions.readContent({ id: 'another', part: 0 }).success, false);
@@ -299,7 +299,7 @@ test('a shortened request is denied without a proof, and its parts have numbers'
   assert.equal((await outcome).status, 'denied');
 });
 
-test('an update has the newest 100 completed requests, and the ids of all stay in use', async () => {
+test('an update has the newest 100 completed requests, and the ids of older requests are not used again', async () => {
   const { hub, permissions, pendingId } = setup();
   for (let index = 0; index < 130; index += 1)
     permissions.recordApproval({ id: `call-${index}`, tool: 'Bash' }, { kind: 'command', label: 'ls …' });

@@ -388,7 +388,7 @@ test('a rule for edits covers the files in the session’s directory, with any t
   }
 });
 
-test('a rule for edits covers no file outside of the directory, through no link, and no hidden file', (t) => {
+test('a rule for edits covers no file outside of the directory, not even through a link, and no hidden file', (t) => {
   const { root, outside } = setUpFolders(t);
   const inside = path.join(root, 'src/a.mjs');
   for (const file of [

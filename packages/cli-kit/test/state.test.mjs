@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { LockHeldError } from '../src/lock.mjs';
 import { StateStore } from '../src/state.mjs';
@@ -30,8 +31,9 @@ test('the last handled seq is stored per session, not per tag', (t) => {
   const first = store.openSession('/dir');
   first.attach('one', 7);
   assert.equal(first.lastSeq, 7);
+  first.advance(8);
   first.markHandled(9);
-  first.markHandled(10, true);
+  first.advance(10);
   first.release();
   const second = store.openSession('/dir');
   second.attach('one', 30);
@@ -41,6 +43,22 @@ test('the last handled seq is stored per session, not per tag', (t) => {
   third.attach('two', 0);
   assert.equal(third.lastSeq, 0);
   third.release();
+});
+
+test('a message that was handled before an earlier message stays handled after a restart, and `lastSeq` passes it once no message waits', (t) => {
+  const store = new StateStore({ home: tempDir(t), hub: 'http://hub', namespace: 'a' });
+  const first = store.openSession('/dir');
+  first.attach('one', 7);
+  first.changeQueue({ texts: { 8: 'eight', 10: 'ten' }, order: [10, 8] });
+  first.markHandled(10);
+  first.release();
+  const second = store.openSession('/dir');
+  second.attach('one', 30);
+  assert.deepEqual([second.lastSeq, second.hasHandled(8), second.hasHandled(10)], [7, false, true]);
+  assert.deepEqual([second.queue.texts, second.queue.order], [{ 8: 'eight' }, [8]]);
+  second.markHandled(9, 8);
+  assert.deepEqual([second.lastSeq, second.queue.handled, second.queue.texts], [10, [], {}]);
+  second.release();
 });
 
 test('the value of an agent is stored per session, not per tag', (t) => {
@@ -67,6 +85,23 @@ test('one process at a time serves a session', (t) => {
   store.openSession('/other').release();
   first.release();
   store.openSession('/dir').release();
+});
+
+test('the state of a newer version of the program is refused and stays unchanged, and a state without a version is accepted', (t) => {
+  const store = new StateStore({ home: tempDir(t), hub: 'http://hub', namespace: 'a' });
+  const session = store.openSession('/dir');
+  session.attach('one', 7);
+  session.release();
+  const { version, ...content } = JSON.parse(readFileSync(session.file, 'utf8'));
+  const newer = JSON.stringify({ ...content, version: version + 1 });
+  writeFileSync(session.file, newer);
+  // The second attempt shows that the first attempt has left no lock.
+  for (let i = 0; i < 2; i += 1) assert.throws(() => store.openSession('/dir'), /A newer version of this program has served this session/);
+  assert.equal(readFileSync(session.file, 'utf8'), newer);
+  writeFileSync(session.file, JSON.stringify(content));
+  const again = store.openSession('/dir');
+  assert.equal(again.lastSeq, 7);
+  again.release();
 });
 
 test('a call stays recorded until its last message is stored, also over restarts', (t) => {

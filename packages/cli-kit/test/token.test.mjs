@@ -105,13 +105,13 @@ test('the token and its secret are removed from an environment under any name', 
   }
 });
 
-test('a weak secret that is part of the PATH does not remove it', () => {
+test('if a weak secret is a part of the PATH, the PATH is not removed', () => {
   const env = { PATH: '/opt/workspace/bin:/bin', HOME: '/home/workspace', COPY: 'workspace' };
   removeToken(env, 'workspace:team');
   assert.deepEqual(env, { PATH: '/opt/workspace/bin:/bin', HOME: '/home/workspace' });
 });
 
-test('a short token is removed where it is the whole value', () => {
+test('a short token is removed only from variables that contain nothing else', () => {
   const env = { HOME: '/home/dev', COPY: 'dev', TEAM: 'team', BOTH: 'dev:team', OTHER: 'dev:other', HEADER: 'Bearer dev:team' };
   removeToken(env, 'dev:team');
   assert.deepEqual(env, { HOME: '/home/dev', TEAM: 'team' });

@@ -87,8 +87,8 @@ describe('a file in chunks', () => {
 
   function setUp(t) {
     const folder = path.join(tempDir(t), 'uploads');
-    const { methods, discardParts } = createUploads(folder);
-    return { folder, uploadChunk: methods.uploadChunk, discardParts };
+    const { methods, discardPartialFiles } = createUploads(folder);
+    return { folder, uploadChunk: methods.uploadChunk, discardPartialFiles };
   }
 
   test('gets its name with the last chunk', async (t) => {
@@ -142,12 +142,12 @@ describe('a file in chunks', () => {
   });
 
   test('is discarded when the connection is lost or the process was killed, unlike complete files', async (t) => {
-    const { folder, uploadChunk, discardParts } = setUp(t);
-    await discardParts();
+    const { folder, uploadChunk, discardPartialFiles } = setUp(t);
+    await discardPartialFiles();
     const complete = await uploadChunk(last(0, { uploadId: 'u2' }));
     await uploadChunk(chunk(0, 1500));
     writeFileSync(path.join(folder, '.killed.part'), '');
-    await discardParts();
+    await discardPartialFiles();
     assert.deepEqual(readdirSync(folder), [path.basename(complete.path)]);
     await assert.rejects(uploadChunk(last(1500)), /upload is unknown/);
   });

@@ -70,6 +70,59 @@ test('a worktree created from a worktree is next to it and starts from its commi
   assert.equal((await describeWorktree(second)).basePath, dir);
 });
 
+test('a worktree starts from the chosen branch, also from a remote one', async (t) => {
+  const { dir, git, write } = committedRepository(t);
+  git('switch', '--quiet', '-c', 'team/feature');
+  write('feature.txt', 'new\n');
+  git('add', '.');
+  git('commit', '-m', 'second');
+  git('update-ref', 'refs/remotes/origin/next', 'HEAD');
+  git('switch', '--quiet', 'main');
+  const open = (name, branch) => openWorktree({ directory: dir, directories: [dir], name, branch });
+  for (const [name, branch] of [
+    ['from-local', 'team/feature'],
+    ['from-remote', 'origin/next'],
+  ]) {
+    const worktree = await open(name, branch);
+    assert.ok(existsSync(path.join(worktree, 'feature.txt')), branch);
+    assert.equal((await describeWorktree(worktree)).branch, name);
+  }
+  assert.equal(existsSync(path.join(await open('from-head', undefined), 'feature.txt')), false);
+});
+
+test('a branch that does not exist is refused, also if its name is an option or an expression of git', async (t) => {
+  const { dir, git } = committedRepository(t);
+  git('tag', 'v1');
+  const long = 'x'.repeat(251);
+  for (const branch of [
+    null,
+    5,
+    {},
+    ['main'],
+    '',
+    '-x',
+    '--force',
+    '--exec=touch x',
+    'a b',
+    'main~1',
+    '@{-1}',
+    'a..b',
+    'main\0',
+    'x\n',
+    long,
+  ]) {
+    await assert.rejects(
+      openWorktree({ directory: dir, directories: [dir], name: 'x', branch }),
+      /^Error: "branch" must be the name/,
+      String(branch),
+    );
+  }
+  for (const branch of ['none', 'v1', 'refs/heads/main', 'HEAD', git('rev-parse', 'HEAD').trim()]) {
+    await assert.rejects(openWorktree({ directory: dir, directories: [dir], name: 'x', branch }), /has no branch/, branch);
+  }
+  assert.equal(git('worktree', 'list').trim().split('\n').length, 1);
+});
+
 test('a worktree that cannot be created is refused with the reason', async (t) => {
   const { dir, git } = committedRepository(t);
   const plain = tempDir(t);

@@ -7,16 +7,16 @@ const ESCAPES = new Map([
   [0x0d, Buffer.from('\\r')],
 ]);
 
-/** Matches a line in a row of the event log: number, audience, and the event. */
-const EVENT = /^\d+\t[a-z]"[^\t]*"\t(.*)$/s;
+/** Matches a line in a row of the event log: the number, the audience and the JSON of an event. */
+const EVENT_LOG_LINE = /^\d+\t[a-z]"[^\t]*"\t(.*)$/s;
 
 /**
  * Reverts an error of D1: in an exported text with line breaks, D1 also writes the two characters `\n` as a line break, and the two
  * characters `\r` as a carriage return (https://github.com/cloudflare/workers-sdk/issues/9042). In valid JSON, strings contain no line
  * breaks, and `\n` is only in strings. So a line break in a string was `\n`, and any other line break was a line break.
  * @param {Buffer} bytes a text
- * @returns {Buffer} the repaired text. If the text needs no repair, or the result is neither JSON nor a row of the event log, the same
- *   object: a part of a large value may begin inside a string
+ * @returns {Buffer} the repaired text. The same object if the text needs no repair, or if the result is neither JSON nor a row of the
+ *   event log: a part of a large value may begin inside a string
  */
 export function repairJson(bytes) {
   if (![...ESCAPES.keys()].some((byte) => bytes.includes(byte))) return bytes;
@@ -39,7 +39,7 @@ export function repairJson(bytes) {
     text
       .trimEnd()
       .split('\n')
-      .every((line) => isJson(EVENT.exec(line)?.[1]))
+      .every((line) => isJson(EVENT_LOG_LINE.exec(line)?.[1]))
     ? repaired
     : bytes;
 }

@@ -20,7 +20,7 @@ const QUOTE = 0x27;
  * @property {boolean} [asHex] whether the literal has hexadecimal digits
  */
 
-/** Parses and splits rows with an empty database that has the tables of the export. */
+/** Parses and splits rows. Uses a database in memory, which has the tables of the export. */
 export class Rows {
   #database = new DatabaseSync(':memory:', { enableForeignKeyConstraints: false });
   #maxBytes;
@@ -32,7 +32,10 @@ export class Rows {
     this.#maxBytes = maxBytes;
   }
 
-  /** @param {string} sql CREATE TABLE. Indexes and triggers are not created: they do not exist either while the rows are imported */
+  /**
+   * Creates a table without the indexes and triggers of the export, because an import, too, creates these only after the rows.
+   * @param {string} sql CREATE TABLE
+   */
   createTable(sql) {
     this.#database.exec(sql);
     const names = this.#database
@@ -41,7 +44,7 @@ export class Rows {
     this.#tables = new Map(names.map(({ name }) => quoteIdentifier(String(name))).map((name) => [name, this.#columns(name)]));
   }
 
-  /** Generated columns are not in the list. @returns {Column[]} */
+  /** Returns the columns of a table, without generated columns. @returns {Column[]} */
   #columns(table) {
     const columns = this.#database.prepare(`PRAGMA table_info(${table})`).all();
     return columns.map(({ name, pk }) => ({ name: quoteIdentifier(String(name)), isKey: Number(pk) > 0 }));
@@ -49,8 +52,9 @@ export class Rows {
 
   /**
    * @param {string} insert
-   * @returns {{repaired: number, statements: () => string[]}} `repaired`: how many rows `repairJson` has changed. `statements`: returns the
-   *   statements that store the rows, in order; throws a UserError if the statements would store other values
+   * @returns {{repaired: number, statements: () => string[]}} `repaired`: how many rows had line breaks that `d1 export`
+   *   had written wrongly. `statements`: returns the statements that store the rows, in order; throws a UserError if these statements would
+   *   store other values
    * @throws {UserError} when the statement inserts no row
    */
   parse(insert) {
@@ -60,7 +64,7 @@ export class Rows {
       if (exported.length === 0) continue;
       const rows = exported.map((row) => row.map(repairValue));
       const repaired = rows.filter((row, r) => row.some((value, i) => value !== exported[r][i])).length;
-      return { repaired, statements: () => rows.flatMap((row) => this.#splitRow(table, columns, row)) };
+      return { repaired, statements: () => rows.flatMap((row) => this.#splitAndVerify(table, columns, row)) };
     }
     throw new UserError('It inserts no row.');
   }
@@ -82,17 +86,18 @@ export class Rows {
    * @param {Column[]} columns
    * @param {Value[]} row
    */
-  #splitRow(table, columns, row) {
-    const statements = this.#statements(table, columns, row);
+  #splitAndVerify(table, columns, row) {
+    const statements = this.#splitRow(table, columns, row);
     for (const statement of statements) this.#database.exec(statement);
-    // A prefix of a value may have another type in its column, or violate a constraint.
+    // While only the first part of a value is stored, the column may convert this part (the text '12' to a number), or a constraint may
+    // reject it.
     if (!isDeepStrictEqual(this.#takeRows(table, columns), [row])) {
       throw new UserError(`A row of the table ${table} cannot be stored in parts.`);
     }
     return statements;
   }
 
-  #statements(table, columns, row) {
+  #splitRow(table, columns, row) {
     const canBeSplit = (i) => !columns[i].isKey && row[i].bytes !== undefined;
     const literals = row.map((value, i) => (canBeSplit(i) ? emptyLiteral(value) : literal(value)));
     const insert = () => `INSERT INTO ${table} (${columns.map(({ name }) => name).join(',')}) VALUES(${literals.join(',')});`;
@@ -128,7 +133,7 @@ export class Rows {
   /** Returns how many bytes can be added to a statement with empty literals. One byte is for the line break. */
   #remainingBytes(table, statement) {
     const maxPartBytes = this.#maxBytes - Buffer.byteLength(statement) - 1;
-    // A part has at least one character, which has four bytes, or eight digits.
+    // A part must have room for one character, which has at most four bytes of UTF-8: eight hexadecimal digits.
     if (maxPartBytes < 8) throw new UserError(`A row of the table ${table} has too long a primary key.`);
     return maxPartBytes;
   }
@@ -140,7 +145,7 @@ const quoteIdentifier = (name) => `"${name.replaceAll('"', '""')}"`;
 /** @returns {Value} */
 function toValue(type, value) {
   if (typeof value === 'string') return { type, literal: value };
-  return { type, bytes: Buffer.from(value), asHex: type === 'blob' || needsHex(value) };
+  return { type, bytes: Buffer.from(value), asHex: type === 'blob' || needsHexLiteral(value) };
 }
 
 /** @param {Value} value @returns {Value} the same object if the value needs no repair */
@@ -151,7 +156,7 @@ function repairValue(value) {
 }
 
 /** Whether text needs a hexadecimal literal, because importers read line breaks differently, and SQL text ends at NUL. */
-function needsHex(bytes) {
+function needsHexLiteral(bytes) {
   return [0, 0x0a, 0x0d].some((byte) => bytes.includes(byte)) || !isUtf8(bytes);
 }
 
@@ -163,13 +168,13 @@ function literal({ type, literal: number, bytes, asHex }) {
   return type === 'blob' ? hex : `CAST(${hex} AS TEXT)`;
 }
 
-/** Returns the literal of an empty value, in the same form as that of `value`. @param {Value} value @returns {string} */
+/** Returns the literal of an empty value, in the same form as the literal of `value`. @param {Value} value @returns {string} */
 const emptyLiteral = (value) => literal({ ...value, bytes: value.bytes.subarray(0, 0) });
 
 /**
  * Splits a value between two characters.
  * @param {Value} value
- * @param {number} maxPartBytes limit on the bytes of the first part's literal, without the bytes of an empty literal
+ * @param {number} maxPartBytes how many bytes the part may add to an empty literal, which is `''` or `X''`
  * @returns {{part: Value, rest: Value}}
  */
 function firstPart(value, maxPartBytes) {
@@ -189,11 +194,12 @@ function firstPart(value, maxPartBytes) {
  * @param {string} table
  * @param {Column[]} columns
  * @param {Value[]} row
- * @returns {string} a condition that is true only for this row, directly after the INSERT of the row
+ * @returns {string} a WHERE condition that selects only this row, if no other row was inserted since
  */
 function keyCondition(table, columns, row) {
   const key = [...columns.keys()].filter((i) => columns[i].isKey);
-  // Without a primary key, or with NULL in the key, the rowids are in the order of the INSERTs.
+  // The row has no key that can identify it. An INTEGER PRIMARY KEY is never NULL, so the table has none. Therefore SQLite has assigned
+  // the rowid, and the row that was inserted last has the largest rowid.
   if (key.length === 0 || key.some((i) => row[i].type === 'null')) return `rowid = (SELECT max(rowid) FROM ${table})`;
   return key.map((i) => `${columns[i].name} = ${literal(row[i])}`).join(' AND ');
 }

@@ -1,9 +1,10 @@
-// The part of `npm run split-backup` that needs node:sqlite. Arguments: the paths of the export and of the new file.
+// The process that `npm run split-backup` starts, because it needs node:sqlite. Arguments: the paths of the export and of the new file.
 
 import { open, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { main, UserError } from '../errors.mjs';
+import { commandLine } from '../invocation.mjs';
 import { splitBackup } from './split.mjs';
 
 await main(async () => {
@@ -22,7 +23,7 @@ await main(async () => {
   console.log(`${name}: ${counts.statements} statements. Long statements that were split: ${counts.split}.`);
   if (counts.repaired > 0) console.log(`Rows whose JSON the export had changed, and which were repaired: ${counts.repaired}.`);
   console.log('Into an empty database, import it with:');
-  console.log(`npm run wrangler -- d1 execute DB --remote --file ${name}`);
+  console.log(commandLine('wrangler', `d1 execute DB --remote --file ${name}`));
 });
 
 /**

@@ -8,12 +8,12 @@ import { createsTrigger, StatementScanner } from './statements.mjs';
 /** Limit on the bytes of a written statement. Longer statements are split. D1 accepts 100,000 bytes. */
 export const MAX_STATEMENT_BYTES = 90_000;
 
-/** The ends of the calls with which an export writes texts with line breaks. */
-const HAS_LINE_BREAKS = [',char(10))', ',char(13))'];
+/** An export writes a text with line breaks as a call of `replace`. The ends of such calls. */
+const LINE_BREAK_CALL_ENDS = [',char(10))', ',char(13))'];
 
 /**
  * Rewrites an SQL file: splits INSERT statements above {@link MAX_STATEMENT_BYTES}, repairs JSON (`repairJson`), and moves
- * triggers to the end. All other bytes are kept. Memory holds only one statement and the triggers.
+ * triggers to the end. All other bytes stay the same. Only one statement and the triggers are in memory.
  * @param {AsyncIterable<Buffer> | Iterable<Buffer>} chunks
  * @param {{statements: number, split: number, repaired: number}} counts increased by the numbers of statements, split statements and
  *   repaired rows
@@ -49,13 +49,13 @@ export async function* splitBackup(chunks, counts) {
 /**
  * @param {import('./statements.mjs').Statement} statement
  * @param {Rows} rows
- * @returns {{isLong: boolean, repaired: number, statements: string[]} | undefined} the statements that replace the statement, and the
- *   number of repaired rows; undefined if the statement is kept
+ * @returns {{isLong: boolean, repaired: number, statements: string[]} | undefined} the statements that replace this statement, and the
+ *   number of repaired rows; undefined if the statement stays as it is
  */
 function rewrite({ bytes, words }, rows) {
   const isInsert = words.startsWith('INSERT');
   const isLong = bytes.length > MAX_STATEMENT_BYTES;
-  if (!isLong && !(isInsert && HAS_LINE_BREAKS.some((call) => bytes.includes(call)))) return undefined;
+  if (!isLong && !(isInsert && LINE_BREAK_CALL_ENDS.some((call) => bytes.includes(call)))) return undefined;
   return withContext(bytes, () => {
     if (!isInsert) throw new UserError('Only an INSERT can be split.');
     if (!isUtf8(bytes)) throw new UserError('It is not valid UTF-8.');
@@ -67,13 +67,13 @@ function rewrite({ bytes, words }, rows) {
 /**
  * @template T
  * @param {Buffer} bytes the statement
- * @param {() => T} act
+ * @param {() => T} handleStatement
  * @returns {T}
- * @throws {UserError} the error of `act`, with the statement
+ * @throws {UserError} the error of `handleStatement`, with the statement
  */
-function withContext(bytes, act) {
+function withContext(bytes, handleStatement) {
   try {
-    return act();
+    return handleStatement();
   } catch (error) {
     if (!(error instanceof UserError) && error.code !== 'ERR_SQLITE_ERROR') throw error;
     const start = bytes.toString('utf8', 0, 1_000).trim().slice(0, 80);

@@ -1,4 +1,4 @@
-// Splits SQL text into its statements, without parsing them.
+// Splits SQL text into statements, without parsing the statements.
 
 const NEWLINE = 0x0a;
 const DASH = 0x2d;
@@ -32,8 +32,8 @@ export class StatementScanner {
   #word = '';
   /** The last two words or semicolons, in upper case. */
   #tokens = ['', ''];
-  /** In quoted text or a comment: the byte that ends the text or comment. Otherwise undefined. */
-  #end;
+  /** The byte that ends the current quoted text or comment; undefined outside of quoted texts and comments. */
+  #endOfQuote;
   #isInBlockComment = false;
   #previous = 0;
 
@@ -54,11 +54,11 @@ export class StatementScanner {
   *push(chunk) {
     let start = 0;
     for (let i = 0; i < chunk.length; i += 1) {
-      if (this.#end !== undefined) {
+      if (this.#endOfQuote !== undefined) {
         // `indexOf` is fast, and most bytes of a file are in quoted text. A doubled quote counts as an end and a new beginning.
-        i = chunk.indexOf(this.#end, i);
+        i = chunk.indexOf(this.#endOfQuote, i);
         if (i === -1) break;
-        this.#end = undefined;
+        this.#endOfQuote = undefined;
         this.#previous = 0;
         continue;
       }
@@ -77,17 +77,17 @@ export class StatementScanner {
     if (start < chunk.length) this.#chunks.push(chunk.subarray(start));
   }
 
-  /** Handles a byte outside of quoted text and comments. Returns whether the byte ends the statement. */
+  /** Reads a byte outside of quoted text and comments. Returns whether the byte ends the statement. */
   #endsStatement(byte) {
     if (IS_WORD_BYTE[byte]) {
       this.#word += String.fromCharCode(byte);
       return false;
     }
     if (this.#word !== '') this.#addWord();
-    if (byte === SEMICOLON) return this.#addSemicolon();
-    if (byte === DASH && this.#previous === DASH) this.#end = NEWLINE;
+    if (byte === SEMICOLON) return this.#endsAtSemicolon();
+    if (byte === DASH && this.#previous === DASH) this.#endOfQuote = NEWLINE;
     else if (byte === STAR && this.#previous === SLASH) this.#isInBlockComment = true;
-    else this.#end = QUOTE_ENDS.get(byte);
+    else this.#endOfQuote = QUOTE_ENDS.get(byte);
     return false;
   }
 
@@ -98,8 +98,8 @@ export class StatementScanner {
     this.#word = '';
   }
 
-  /** Returns whether a semicolon ends the statement. A trigger contains statements, and ends with `; END;`. */
-  #addSemicolon() {
+  /** Reads a semicolon. Returns whether it ends the statement: a trigger contains semicolons, and only `; END;` ends it. */
+  #endsAtSemicolon() {
     const [beforeLast, last] = this.#tokens;
     this.#tokens = [last, ';'];
     return !TRIGGER.test(this.#words.join(' ')) || (beforeLast === ';' && last === 'END');

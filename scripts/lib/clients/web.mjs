@@ -114,7 +114,6 @@ export class Web {
     return answer.body.machine;
   }
 
-  /** Reads a session. */
   async readSession(id) {
     const answer = await this.get(`/api/sessions/${id}`);
     if (answer.status !== 200) throw new Error(`GET /api/sessions/${id}: ${answer.status} ${answer.text}`);
@@ -202,7 +201,7 @@ export class Feed extends Recorder {
     this.close = close;
   }
 
-  /** Waits for the first event. */
+  /** Waits for the first event, `connection-changed`. */
   waitForGreeting() {
     return this.first(({ type }) => type === 'connection-changed', 'the greeting');
   }
@@ -213,7 +212,7 @@ export class Feed extends Recorder {
     return this.next(matches, `the event ${type}`);
   }
 
-  /** Waits for the next `session-updated` event with these values. @param {Record<string, unknown>} data */
+  /** Waits for the next `session-updated` event whose data has these values. @param {Record<string, unknown>} data */
   nextUpdate(data, ms) {
     const matches = (event) => event.type === 'session-updated' && Object.entries(data).every(([key, value]) => event.data[key] === value);
     return this.next(matches, `an update to ${JSON.stringify(data)}`, ms);

@@ -14,7 +14,7 @@ const NO_DATABASE = '00000000-0000-0000-0000-000000000000';
 /** The secret without which the hub does not work. */
 export const SECRET_NAME = 'CLI_API_TOKEN';
 
-/** The generated ids of rate limits. They are larger than the ids that people usually choose for the rate limits of their account. */
+/** The generated ids of rate limits, which are larger than the ids that people usually choose for the rate limits of their account. */
 const RATE_LIMIT_IDS = { first: 1_000_000, count: 1_000_000_000 };
 
 /** @returns {Record<string, any>} */
@@ -24,7 +24,7 @@ const readWranglerToml = () => parse(readFileSync(inProject('wrangler.toml'), 'u
 export const readDeployment = (env) => mergeDeployment(readWranglerToml(), env, readDeployments()[env]);
 
 /**
- * Adds the name of a deployment, and the database of one that was made by hand, to its settings in deployment.json.
+ * Returns the settings of a deployment in deployment.json, with its default name, and with the database of a deployment by hand.
  * @param {Record<string, any>} base wrangler.toml
  * @param {string} env
  * @param {import('./record.mjs').Deployment} [recorded]
@@ -46,13 +46,20 @@ const withoutUndefined = (settings) => Object.fromEntries(Object.entries(setting
 /**
  * Stores settings of the command line in deployment.json.
  * @param {string} env
- * @param {{name?: string, domain?: string, address?: string}} settings
+ * @param {{name?: string, domain?: string, address?: string, databases?: number}} settings
  */
 export function saveOptions(env, settings) {
-  const deployed = readDeployment(env);
-  if (settings.name && deployed.databaseId && settings.name !== deployed.name) {
+  const current = readDeployment(env);
+  const { databases = 1 } = current;
+  if (settings.databases !== undefined && settings.databases < databases) {
     throw new UserError(
-      `This hub is deployed with the name ${deployed.name}. A Worker with another name would use its database at the same time.`,
+      `This hub has ${databases} databases, and each may have namespaces.`,
+      'Move the namespaces of the last one, then remove its id from `moreDatabaseIds` and change `databases` in deployment.json.',
+    );
+  }
+  if (settings.name && current.databaseId && settings.name !== current.name) {
+    throw new UserError(
+      `This hub is deployed with the name ${current.name}. A Worker with another name would use its database at the same time.`,
       'For a second hub, choose another environment with --env NAME.',
     );
   }
@@ -78,17 +85,23 @@ export function writeConfig(env, settings = {}) {
  * @param {string} env
  * @param {import('./record.mjs').Deployment & {name: string}} deployment
  */
-export function makeConfig(base, env, { accountId, name, databaseId = NO_DATABASE, domain, vars, wrangler }) {
+export function makeConfig(base, env, deployment) {
+  const { accountId, name, databaseId = NO_DATABASE, moreDatabaseIds = [], domain, vars, wrangler } = deployment;
   const { env: environments, build, d1_databases: _, ...settings } = base;
   return {
     ...settings,
     name,
     account_id: accountId,
     main: inProject(base.main),
-    // The npm package contains the built worker. Without `watch_dir`, because a deployment watches no folders.
+    // The npm package contains the built worker, so wrangler builds nothing. There is no `watch_dir`, because a deployment watches no folders.
     build: IS_PACKAGE ? undefined : { command: `node ${JSON.stringify(inProject('scripts', 'build.mjs'))}` },
     assets: base.assets && { ...base.assets, directory: inProject(base.assets.directory) },
-    d1_databases: [{ binding: 'DB', database_name: name, database_id: databaseId, migrations_dir: inProject('migrations') }],
+    d1_databases: [databaseId, ...moreDatabaseIds].map((id, index) => ({
+      binding: bindingOf(index + 1),
+      database_name: databaseName(name, index + 1),
+      database_id: id,
+      migrations_dir: inProject('migrations'),
+    })),
     ratelimits: env === PRODUCTION ? base.ratelimits : base.ratelimits.map((limit) => ({ ...limit, namespace_id: rateLimitId(name) })),
     routes: domain ? [{ pattern: domain, custom_domain: true }] : base.routes,
     // Not in wrangler.toml: with `secrets` there, `wrangler dev` would ignore the other variables of .dev.vars.
@@ -96,6 +109,21 @@ export function makeConfig(base, env, { accountId, name, databaseId = NO_DATABAS
     vars: { ...base.vars, ...environments?.[env]?.vars, ...vars },
     ...wrangler,
   };
+}
+
+/** Returns the binding of a database. @param {number} number from 1 */
+const bindingOf = (number) => (number === 1 ? 'DB' : `DB_${number}`);
+
+/** Returns the name of a database in the account. @param {string} name of the deployment @param {number} number from 1 */
+export const databaseName = (name, number) => (number === 1 ? name : `${name}-${number}`);
+
+/**
+ * Returns the bindings of the databases of a deployment.
+ * @param {string} [env]
+ * @returns {string[]}
+ */
+export function deployedBindings(env = PRODUCTION) {
+  return makeConfig(readWranglerToml(), env, readDeployment(env)).d1_databases.map(({ binding }) => binding);
 }
 
 /** Returns the id for an environment's rate limit. Each environment needs its own id: an account has one counter for each id. */
@@ -107,7 +135,7 @@ function rateLimitId(name) {
 /** Reads the variables of a deployment. @param {string} env @returns {Record<string, unknown>} */
 export const readVars = (env) => makeConfig(readWranglerToml(), env, readDeployment(env)).vars;
 
-/** Whether a command of wrangler uses no deployment, but for example the local database. */
+/** Whether a wrangler command only uses this computer, such as a query of the local database. */
 const isLocal = (args) => args[0] === 'dev' || args.includes('--local');
 
 /**
@@ -119,6 +147,6 @@ const isLocal = (args) => args[0] === 'dev' || args.includes('--local');
 export function withDeployment(args, env) {
   const isConfigured = args.some((arg) => /^(--config|-c)(=|$)/.test(arg));
   if (isConfigured || isLocal(args) || !readDeployments()[env || PRODUCTION]) return args;
-  const rest = args.filter((arg, i) => !/^(--env|-e)(=|$)/.test(arg) && !/^(--env|-e)$/.test(args[i - 1] ?? ''));
-  return [...rest, '--config', writeConfig(env || PRODUCTION)];
+  const withoutEnv = args.filter((arg, i) => !/^(--env|-e)(=|$)/.test(arg) && !/^(--env|-e)$/.test(args[i - 1] ?? ''));
+  return [...withoutEnv, '--config', writeConfig(env || PRODUCTION)];
 }

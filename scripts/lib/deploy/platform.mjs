@@ -12,7 +12,7 @@ import { WRANGLER_ENV, wranglerCommand } from '../wrangler.mjs';
 /** The environment in which wrangler does not ask, but uses the default answer of each question. */
 const WITHOUT_PROMPTS = { ...WRANGLER_ENV, CI: '1', WRANGLER_HIDE_BANNER: 'true' };
 
-/** The regions of databases. Objects have more. */
+/** The regions in which a database can be. Durable Objects have more regions. */
 const DATABASE_LOCATIONS = ['weur', 'eeur', 'apac', 'oc', 'wnam', 'enam'];
 
 /** The error code of the platform for a Worker that does not exist. */
@@ -21,7 +21,7 @@ const NO_WORKER = /\[code: 10007\]/;
 export class Platform {
   #accountId;
 
-  /** Selects the account of the commands. @param {string} accountId */
+  /** Sets the account for all further commands. @param {string} accountId */
   useAccount(accountId) {
     this.#accountId = accountId;
   }
@@ -42,7 +42,7 @@ export class Platform {
 
   /** Signs in on this terminal, with a browser. */
   async signIn() {
-    // Over SSH, the user does not see a browser of this machine.
+    // Over SSH, the user cannot use a browser of this computer.
     const device = process.env.SSH_CONNECTION ? ['--device'] : [];
     const code = await runOnTerminal(...wranglerCommand(['login', ...device]), { env: WRANGLER_ENV });
     if (code !== 0) throw new UserError('Signing in to Cloudflare failed.');
@@ -68,13 +68,50 @@ export class Platform {
   }
 
   /**
-   * Applies the missing migrations.
+   * Applies the missing migrations to each database.
    * @param {string} config path of wrangler's configuration
    * @returns {Promise<number>} the number of migrations that were applied
    */
   async migrate(config) {
-    const output = await this.#wrangler(['d1', 'migrations', 'apply', 'DB', '--remote', '--config', config]);
-    return new Set(output.match(/\b\d{4}_\w+\.sql\b/g)).size;
+    let count = 0;
+    for (const binding of databaseBindings(config)) {
+      const output = await this.#wrangler(['d1', 'migrations', 'apply', binding, '--remote', '--config', config]);
+      count += migrationNames(output).size;
+    }
+    return count;
+  }
+
+  /**
+   * Lists the migrations that a database does not have yet.
+   * @param {string} config
+   * @returns {Promise<string[]>} the names of their files
+   */
+  async listMissingMigrations(config) {
+    const missing = new Set();
+    for (const binding of databaseBindings(config)) {
+      const output = await this.#wrangler(['d1', 'migrations', 'list', binding, '--remote', '--config', config]);
+      for (const name of migrationNames(output)) missing.add(name);
+    }
+    return [...missing].sort();
+  }
+
+  /**
+   * Returns the id of the version of the Worker that gets the requests.
+   * @param {string} config
+   */
+  async activeVersion(config) {
+    const { versions } = parseJson(await this.#wrangler(['deployments', 'status', '--json', '--config', config]));
+    if (versions.length !== 1) throw new UserError('Several versions of the Worker get requests.', 'End the gradual deployment first.');
+    return versions[0].version_id;
+  }
+
+  /**
+   * Makes an earlier version of the Worker get all requests.
+   * @param {string} config
+   * @param {string} versionId
+   */
+  async rollBack(config, versionId) {
+    await this.#wrangler(['rollback', versionId, '--message', 'The upgrade failed its test.', '--yes', '--config', config]);
   }
 
   /**
@@ -125,13 +162,19 @@ export class Platform {
         onLine: (line) => onLine?.(line),
       });
     } catch (error) {
-      // Without the paths of Node, wrangler and its configuration.
+      // The message names only the words of the command, without the paths of Node, of wrangler and of its configuration.
       const words = args.slice(0, args.findIndex((arg) => arg.startsWith('-')) >>> 0);
       if (error instanceof CommandFailed) error.message = `\`wrangler ${words.join(' ')}\` failed.`;
       throw error;
     }
   }
 }
+
+/** Returns the names of the migrations in wrangler's output. @param {string} output */
+const migrationNames = (output) => new Set(output.match(/\b\d{4}_\w+\.sql\b/g));
+
+/** Returns the bindings of the databases of a deployment. @param {string} config path of wrangler's configuration @returns {string[]} */
+const databaseBindings = (config) => JSON.parse(readFileSync(config, 'utf8')).d1_databases.map(({ binding }) => binding);
 
 /** Parses the JSON in wrangler's output. Warnings may precede the JSON. @param {string} output */
 function parseJson(output) {

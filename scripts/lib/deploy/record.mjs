@@ -1,4 +1,4 @@
-// deployment.json: the deployments of this data folder, with their settings.
+// deployment.json: the settings of each hub that was deployed from this computer.
 
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { UserError } from '../errors.mjs';
@@ -10,8 +10,10 @@ import { DEPLOYMENTS } from '../paths.mjs';
  * @property {string} [accountId]
  * @property {string} [name] of the Worker and of its database; default: the name in wrangler.toml, with `-ENV` for an environment
  * @property {string} [databaseId]
+ * @property {number} [databases] how many databases the hub has; default: 1
+ * @property {string[]} [moreDatabaseIds] of the databases with the bindings DB_2, DB_3 and so on
  * @property {string} [domain] a custom domain
- * @property {string} [address] where clients reach the hub, if clients do not use the address that the platform reports
+ * @property {string} [address] the URL at which clients reach the hub; default: the URL that wrangler prints after the deployment
  * @property {Record<string, unknown>} [vars] replace the variables of wrangler.toml
  * @property {Record<string, unknown>} [wrangler] replaces other parts of wrangler.toml, such as `{"limits": {"cpu_ms": 300000}}`
  */
@@ -24,6 +26,8 @@ const KEYS = {
   accountId: 'string',
   name: 'string',
   databaseId: 'string',
+  databases: 'number',
+  moreDatabaseIds: 'array',
   domain: 'string',
   address: 'string',
   vars: 'object',
@@ -62,8 +66,8 @@ function checkDeployment(env, deployment) {
   for (const [key, value] of Object.entries(deployment)) {
     const type = KEYS[key];
     if (!type) throw new UserError(`${DEPLOYMENTS}: \`${env}.${key}\` is unknown. Known are ${Object.keys(KEYS).join(', ')}.`);
-    const isValid = type === 'object' ? isObject(value) : typeof value === type;
-    if (!isValid) throw new UserError(`${DEPLOYMENTS}: \`${env}.${key}\` must be ${type === 'object' ? 'an object' : 'a string'}.`);
+    const isValid = type === 'object' ? isObject(value) : type === 'array' ? Array.isArray(value) : typeof value === type;
+    if (!isValid) throw new UserError(`${DEPLOYMENTS}: \`${env}.${key}\` must be ${/^[aeiou]/.test(type) ? 'an' : 'a'} ${type}.`);
   }
 }
 

@@ -42,7 +42,7 @@ function packageJson() {
 function wranglerConfig() {
   const { build: _, vars: __, d1_databases, ...settings } = parse(readFileSync(inProject('wrangler.toml'), 'utf8'));
   const [{ preview_database_id: ___, ...database }] = /** @type {Record<string, any>[]} */ (d1_databases);
-  // The button replaces the id of the database. It would ask for each variable, so all have the hub's defaults. `secrets.required`
+  // The deploy button sets the id of the database. It would ask for each variable, so `vars` is removed. `secrets.required`
   // would make wrangler refuse a Worker that does not exist yet.
   return { ...settings, d1_databases: [database], keep_vars: true };
 }

@@ -1,11 +1,12 @@
-// The steps of a deployment. Each step asks the platform and deployment.json what is left to do. Therefore a second run updates the
+// The steps of a deployment. Each step reads from the platform and deployment.json what it still has to do. Therefore a second run updates the
 // hub, and a run after a failed run continues the failed run.
 
 import { readFileSync } from 'node:fs';
 import { UserError } from '../errors.mjs';
 import { inProject } from '../paths.mjs';
 import { prepareBuild } from '../prepare.mjs';
-import { readDeployment, readVars, SECRET_NAME, writeConfig } from './config.mjs';
+import { findAddress, storeAddress } from './address.mjs';
+import { databaseName, readDeployment, readVars, SECRET_NAME, writeConfig } from './config.mjs';
 import { updateDeployment } from './record.mjs';
 import { createSecret, findSmokeToken, pendingSecret, secretsFile, storeSmokeToken } from './secret.mjs';
 import { refusesToken, smokeTest, waitUntilDeployed } from './verify.mjs';
@@ -24,6 +25,7 @@ import { refusesToken, smokeTest, waitUntilDeployed } from './verify.mjs';
  * @property {boolean} hasTerminal whether the user can be asked to sign in
  * @property {boolean} [isFirst] whether this run deploys a new hub: the platform had no access token for the hub before this run
  * @property {string} [config] path of wrangler's configuration
+ * @property {string} [versionId] the platform's id of the version that this run has deployed
  * @property {string} [address] of the deployed hub
  * @property {boolean} [isReady] whether the hub answers at its address
  * @property {string} [secret] the access token of a new hub, until the access token has been printed
@@ -34,9 +36,11 @@ import { refusesToken, smokeTest, waitUntilDeployed } from './verify.mjs';
  * @property {(run: Run, update: (state: string) => void) => Promise<string>} run returns the result of the step, for the user
  */
 
-/** @type {Step[]} */
-export const STEPS = [
-  { title: 'account', printsProgress: true, run: selectAccount },
+/** Selects the account. Changes nothing on the platform. @type {Step} */
+export const ACCOUNT_STEP = { title: 'account', printsProgress: true, run: selectAccount };
+
+/** The steps after {@link ACCOUNT_STEP}. @type {Step[]} */
+export const DEPLOYMENT_STEPS = [
   { title: 'build', printsProgress: true, run: build },
   { title: 'database', run: findOrCreateDatabase },
   { title: 'access token', run: ensureSecret },
@@ -46,11 +50,13 @@ export const STEPS = [
   { title: 'smoke test', run: testHub },
 ];
 
+export const STEPS = [ACCOUNT_STEP, ...DEPLOYMENT_STEPS];
+
 /** @param {Run} run */
 async function selectAccount({ options, platform, hasTerminal }) {
-  const known = options.account || process.env.CLOUDFLARE_ACCOUNT_ID || readDeployment(options.env).accountId;
-  // A token of an account may not be allowed to list accounts.
-  if (known && process.env.CLOUDFLARE_API_TOKEN) return useAccount(platform, options.env, { id: known, name: known });
+  const chosenId = options.account || process.env.CLOUDFLARE_ACCOUNT_ID || readDeployment(options.env).accountId;
+  // An API token may have no permission to list accounts.
+  if (chosenId && process.env.CLOUDFLARE_API_TOKEN) return useAccount(platform, options.env, { id: chosenId, name: chosenId });
   let accounts = await platform.listAccounts();
   if (accounts === undefined) {
     if (!hasTerminal) {
@@ -63,14 +69,14 @@ async function selectAccount({ options, platform, hasTerminal }) {
     accounts = (await platform.listAccounts()) ?? [];
   }
   const list = accounts.map(({ id, name }) => `  ${id}  ${name}`).join('\n');
-  if (!known && accounts.length !== 1) {
+  if (!chosenId && accounts.length !== 1) {
     throw new UserError(
       accounts.length === 0 ? 'The accounts of this login cannot be listed.' : `This login has several accounts:\n${list}`,
       'Choose one with --account ID.',
     );
   }
-  const account = known ? accounts.find(({ id }) => id === known) : accounts[0];
-  if (!account) throw new UserError(`This login has no account ${known}. It has:\n${list}`, 'Choose one with --account ID.');
+  const account = chosenId ? accounts.find(({ id }) => id === chosenId) : accounts[0];
+  if (!account) throw new UserError(`This login has no account ${chosenId}. It has:\n${list}`, 'Choose one with --account ID.');
   return useAccount(platform, options.env, account);
 }
 
@@ -94,10 +100,10 @@ async function build() {
 }
 
 /**
- * The place of the objects, which the options set.
+ * Returns the variables that set the place of the Durable Objects, from the options.
  * @param {Options} options
  */
-function placeOf({ location, jurisdiction }) {
+function placeVars({ location, jurisdiction }) {
   return { ...(location ? { HUB_LOCATION: location } : {}), ...(jurisdiction ? { HUB_JURISDICTION: jurisdiction } : {}) };
 }
 
@@ -115,7 +121,7 @@ async function findOrCreateDatabase({ options, platform }) {
   }
   const found = recorded ?? databases.find((database) => database.name === name);
   const vars = readVars(env);
-  const isSamePlace = Object.entries(placeOf(options)).every(([key, value]) => vars[key] === value);
+  const isSamePlace = Object.entries(placeVars(options)).every(([key, value]) => vars[key] === value);
   if (found && !isSamePlace) {
     throw new UserError(
       `The database ${found.name} exists already. Its place cannot be changed.`,
@@ -124,27 +130,58 @@ async function findOrCreateDatabase({ options, platform }) {
   }
   if (found) {
     updateDeployment(env, { databaseId: found.uuid });
-    return `${found.name} exists`;
+    const created = await createFurtherDatabases(env, platform, databases);
+    return created.length > 0 ? `${created.join(', ')} created` : `${found.name} exists`;
   }
-  // Stored before the creation: if this run is interrupted, the next run needs the place.
-  if (!isSamePlace) updateDeployment(env, { vars: { ...recordedVars, ...placeOf(options) } });
+  // Stored before the database is created: if this run is interrupted, the next run needs the place.
+  if (!isSamePlace) updateDeployment(env, { vars: { ...recordedVars, ...placeVars(options) } });
   await platform.createDatabase(name, readVars(env));
   const created = (await platform.listDatabases()).find((database) => database.name === name);
   if (!created) throw new UserError(`The database ${name} was created, but is not in the list of databases.`, 'Run the command again.');
   updateDeployment(env, { databaseId: created.uuid });
-  return `${name} created`;
+  return `${[name, ...(await createFurtherDatabases(env, platform, databases))].join(', ')} created`;
+}
+
+/**
+ * Creates the databases after the first one that are missing.
+ * @param {string} env
+ * @param {import('./platform.mjs').Platform} platform
+ * @param {{uuid: string, name: string}[]} existing
+ * @returns {Promise<string[]>} the names of the created databases
+ */
+async function createFurtherDatabases(env, platform, existing) {
+  const { name, databases = 1, moreDatabaseIds = [] } = readDeployment(env);
+  const missing = moreDatabaseIds.find((id) => !existing.some(({ uuid }) => uuid === id));
+  if (missing)
+    throw new UserError(
+      `The account has no database ${missing}, which is a database of this hub.`,
+      'See `moreDatabaseIds` in deployment.json.',
+    );
+  const created = [];
+  for (let number = moreDatabaseIds.length + 2; number <= databases; number += 1) {
+    const title = databaseName(name, number);
+    let found = existing.find((database) => database.name === title);
+    if (!found) {
+      await platform.createDatabase(title, readVars(env));
+      found = (await platform.listDatabases()).find((database) => database.name === title);
+      if (!found) throw new UserError(`The database ${title} was created, but is not in the list of databases.`, 'Run the command again.');
+      created.push(title);
+    }
+    updateDeployment(env, { moreDatabaseIds: [...(readDeployment(env).moreDatabaseIds ?? []), found.uuid] });
+  }
+  return created;
 }
 
 /** @param {Run} run */
 async function ensureSecret(run) {
   const { env } = run.options;
   run.config = writeConfig(env);
-  const isSet = (await run.platform.listSecrets(run.config)).includes(SECRET_NAME);
-  run.isFirst = !isSet;
-  if (!isSet && pendingSecret(env) === undefined) createSecret(env);
+  const isSecretSet = (await run.platform.listSecrets(run.config)).includes(SECRET_NAME);
+  run.isFirst = !isSecretSet;
+  if (!isSecretSet && pendingSecret(env) === undefined) createSecret(env);
   run.secret = pendingSecret(env);
   if (run.secret !== undefined) storeSmokeToken(env, run.secret);
-  return isSet ? `${SECRET_NAME} is set` : `${SECRET_NAME} is set with the deployment`;
+  return isSecretSet ? `${SECRET_NAME} is set` : `${SECRET_NAME} is set with the deployment`;
 }
 
 /** @param {Run} run */
@@ -163,8 +200,8 @@ async function deploy(run, update) {
   });
   if (!versionId)
     throw new UserError('wrangler did not deploy: it needs a confirmation.', 'Look at the Worker in the dashboard of Cloudflare.');
-  const { address, domain } = readDeployment(options.env);
-  run.address = address ?? (domain ? `https://${domain}` : targets.find((target) => URL.canParse(target)));
+  run.versionId = versionId;
+  run.address = findAddress(options.env) ?? targets.find((target) => URL.canParse(target));
   if (!run.address) {
     throw new UserError(
       'The hub is deployed, but has no address.',
@@ -172,6 +209,7 @@ async function deploy(run, update) {
     );
   }
   run.address = new URL(run.address).origin;
+  storeAddress(options.env, run.address);
   return `version ${versionId}`;
 }
 

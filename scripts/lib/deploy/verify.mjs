@@ -45,7 +45,7 @@ async function findProblem(address, version) {
 }
 
 /**
- * Whether the hub refuses a token. A fault is no refusal.
+ * Whether the hub refuses a token. False if the hub does not answer or has a fault.
  * @param {string} address
  * @param {string} token
  */
@@ -74,6 +74,6 @@ export async function smokeTest({ address, token, isQuick, update }) {
   if (report.passed) return report;
   throw new UserError(
     `The hub is deployed, but the smoke test failed.\n\n${describeReport(report)}`,
-    'docs/OPERATIONS.md, "Smoke test", has the usual causes.',
+    'docs/MONITORING.md, "Smoke test", has the usual causes.',
   );
 }

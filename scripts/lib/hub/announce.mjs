@@ -4,12 +4,15 @@ import { networkInterfaces } from 'node:os';
 import { createInterface } from 'node:readline';
 import { DEV_VARS_NAME } from '../dev-vars.mjs';
 import { commandLine, startLine } from '../invocation.mjs';
-import { DATA_DIR, IS_PACKAGE, ROOT } from '../paths.mjs';
+import { IS_PACKAGE, LOCAL_STATE_DIR, ROOT } from '../paths.mjs';
 import { bold, dim } from '../progress.mjs';
 import { createSignInCode, pairLink } from '../sign-in.mjs';
 import { DEFAULT_PORT, localAddress } from './options.mjs';
 
-/** Returns the IPv4 addresses at which other devices reach a hub on all interfaces. @param {{host: string, port: number}} options */
+/**
+ * Returns the URLs, with IPv4 addresses, at which other devices reach the hub; empty if the hub does not listen on all interfaces.
+ * @param {{host: string, port: number}} options
+ */
 function networkAddresses({ host, port }) {
   if (host !== '0.0.0.0' && host !== '::') return [];
   const interfaces = Object.values(networkInterfaces()).flat();
@@ -19,22 +22,24 @@ function networkAddresses({ host, port }) {
 /**
  * @param {{host: string, port: number}} listening
  * @param {string} token that the hub accepts
- * @param {boolean} isNamespaceToken whether the token is for one namespace, because the hub refuses the shared token
+ * @param {boolean} isNamespaceToken whether `token` is the token of the namespace `default`, because the hub refuses the shared token
  */
 export async function announce(listening, token, isNamespaceToken) {
   const address = localAddress(listening);
-  const network = networkAddresses(listening);
-  const origin = isNamespaceToken ? `of the namespace default; for another: ${commandLine('token', 'NAMESPACE')}` : `from ${DEV_VARS_NAME}`;
+  const networkUrls = networkAddresses(listening);
+  const tokenSource = isNamespaceToken
+    ? `of the namespace default; the token of another namespace: ${commandLine('token', 'NAMESPACE')}`
+    : `from ${DEV_VARS_NAME}`;
   const hub = address === `http://127.0.0.1:${DEFAULT_PORT}` ? '' : ` --hub ${address}`;
   // By default the agent uses the shared token of .dev.vars.
   const variable = isNamespaceToken ? `CLI_API_TOKEN=${token} ` : '';
   console.log(`
-  ${bold('The hub is running.')} Ctrl-C stops it. Its data is stored in ${IS_PACKAGE ? DATA_DIR : '.wrangler/state'}.
+  ${bold('The hub is running.')} Ctrl-C stops it. Its data is stored in ${IS_PACKAGE || process.env.HUB_STATE_DIR ? LOCAL_STATE_DIR : '.wrangler/state'}.
 
-  Address        ${address}${network.map((other) => `\n  On the network ${other}`).join('')}
-  Access token   ${token}   ${dim(`(${origin})`)}
+  Address        ${address}${networkUrls.map((url) => `\n  On the network ${url}`).join('')}
+  Access token   ${token}   ${dim(`(${tokenSource})`)}
 
-${await consoleLines(address, network, token)}
+${await signInLines(address, networkUrls, token)}
 ${agentLines(variable, hub)}
 
   List the sessions:
@@ -49,17 +54,17 @@ ${agentLines(variable, hub)}
  */
 export function printLinkOnEnter(listening, token) {
   if (!process.stdin.isTTY) return;
-  const print = async () => console.log(`\n${await consoleLines(localAddress(listening), networkAddresses(listening), token)}\n`);
+  const print = async () => console.log(`\n${await signInLines(localAddress(listening), networkAddresses(listening), token)}\n`);
   createInterface({ input: process.stdin }).on('line', () => void print());
 }
 
 /**
- * The lines with a link that signs a browser in, and with its QR code for a phone if the hub listens on the network.
+ * Returns the lines with a link that signs a browser in, and with its QR code for a phone if the hub listens on the network.
  * @param {string} address
  * @param {string[]} network the hub's addresses on the network
  * @param {string} token
  */
-async function consoleLines(address, network, token) {
+async function signInLines(address, network, token) {
   const renewal = process.stdin.isTTY ? 'press Enter for a new one' : `for a new one: ${commandLine('devices', 'add')}`;
   let signIn;
   try {
@@ -70,16 +75,16 @@ async function consoleLines(address, network, token) {
   const { link, code, minutes } = signIn;
   return `  Open the console, signed in (the link works once, for ${minutes} minutes; ${renewal}):
     ${link}
-${await onAPhone(network, code)}`;
+${await phoneLines(network, code)}`;
 }
 
 /**
- * The lines for a phone: a QR code of the link, if the hub listens on the network.
+ * Returns the lines for a phone: a QR code of the link if the hub listens on the network, else how to get one.
  * @param {string[]} network the hub's addresses on the network
  * @param {string} code
  */
-async function onAPhone([address], code) {
-  if (address === undefined) return `\n  For a phone in the same network, which then scans a QR code: ${startLine('--host')}`;
+async function phoneLines([address], code) {
+  if (address === undefined) return `\n  To sign in a phone in the same network with a QR code, start the hub with: ${startLine('--host')}`;
   // In a log file, a QR code is useless and long.
   if (!process.stdout.isTTY) return '';
   // Imported dynamically, because this process may have installed the packages just now.
@@ -88,7 +93,7 @@ async function onAPhone([address], code) {
 }
 
 /**
- * The lines about agents.
+ * Returns the lines with the commands that connect an agent.
  * @param {string} variable an assignment for the agent's command line, or empty
  * @param {string} hub the agent's option with the address, or empty
  */

@@ -3,7 +3,7 @@
 import { mkdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { tryLock } from '../../../packages/cli-kit/src/lock.mjs';
-import { npmProcess } from '../../../packages/cli-kit/src/npm-process.mjs';
+import { findNpmPid } from '../../../packages/cli-kit/src/npm-process.mjs';
 import { isRunning } from '../../../packages/cli-kit/src/system-processes.mjs';
 import { UserError } from '../errors.mjs';
 import { DATA_DIR, inData, IS_PACKAGE } from '../paths.mjs';
@@ -15,18 +15,18 @@ const POLL_MS = 50;
 
 const LOCK = inData('.wrangler', 'dev.lock');
 
-/** Tells the user how to get another data folder. */
-const SECOND_FOLDER = IS_PACKAGE ? 'choose another folder with --data' : 'clone the project again';
+/** How the user gets a data folder for a second hub. */
+const SECOND_FOLDER_ADVICE = IS_PACKAGE ? 'choose another folder with --data' : 'clone the project again';
 
 /**
  * Locks the data folder. Waits for a previous hub that is stopping.
- * @param {string} address shown when a second hub is started
+ * @param {string} address the address of this hub, which the error names when a second hub is started
  */
 export async function lockFolder(address) {
   // Only this user may read the folder: the database contains the conversations and the hub's keys.
   mkdirSync(DATA_DIR, { recursive: true, mode: 0o700 });
-  const npm = npmProcess();
-  const ownDetails = npm === undefined ? { address } : { address, npm: String(npm) };
+  const npmPid = findNpmPid();
+  const ownDetails = npmPid === undefined ? { address } : { address, npm: String(npmPid) };
   const deadline = Date.now() + PREVIOUS_HUB_TIMEOUT_MS;
   let attempt = tryLock(LOCK, ownDetails);
   if (isHeldByEndingHub(attempt)) console.log('  Waiting until the previous hub in this folder has stopped …');
@@ -40,14 +40,15 @@ export async function lockFolder(address) {
     `A hub is already running in this folder: ${details.address} (process ${pid}).`,
     [
       `Use it, or stop it with Ctrl-C in its terminal or by ending process ${pid}.`,
-      `To run a second hub, ${SECOND_FOLDER}: two hubs cannot share a local database.`,
+      `To run a second hub, ${SECOND_FOLDER_ADVICE}: two hubs cannot share a local database.`,
       `(If process ${pid} is no hub, delete ${LOCK}.)`,
     ].join('\n'),
   );
 }
 
 /**
- * Whether the hub that holds the lock was killed or is stopping.
+ * Whether the lock will be released soon, because the hub that holds it is stopping, was started by an npm that has ended, or was killed and only
+ * its child processes still run.
  * @param {ReturnType<typeof tryLock>} attempt
  */
 function isHeldByEndingHub({ lock, ownerHasExited, details }) {

@@ -9,7 +9,7 @@ export const DEFAULT_PORT = 8787;
 export const HUB_OPTIONS_HELP = `
   --port N         port to listen on (default ${DEFAULT_PORT})
   --host [ADDRESS] address to listen on (default 127.0.0.1; without ADDRESS all interfaces)
-  --verbose        show all output of wrangler, including each request
+  --verbose        show all output of wrangler, including each request and each log line of the hub
   --help           this text`.slice(1);
 
 /**

@@ -6,7 +6,7 @@ import { startLine } from '../invocation.mjs';
 import { bold, dim, runStep } from '../progress.mjs';
 import { HubRefusedError } from '../ready.mjs';
 import { isStopping, onStop } from '../signals.mjs';
-import { clearMigrationRecord, deleteLocalTraces } from '../wrangler.mjs';
+import { deleteMigrationRecords, deleteLocalTraces } from '../wrangler.mjs';
 import { announce, printLinkOnEnter } from './announce.mjs';
 import { lockFolder } from './lock.mjs';
 import { localAddress } from './options.mjs';
@@ -36,7 +36,7 @@ export async function runHub(options, { args, prepare }) {
     try {
       lock.markStopping();
     } catch (error) {
-      // The next start then waits without an explanation.
+      // Without the mark, the next start waits for the lock, but does not say that this hub is stopping.
       if (error.code !== 'ENOSPC') console.error(error);
     }
     await hub?.stop();
@@ -57,8 +57,8 @@ export async function runHub(options, { args, prepare }) {
     } catch (error) {
       if (isStopping()) throw error;
       await hub.stop();
-      // The user may have replaced the database by a database without tables. The next start therefore applies the migrations.
-      if (error instanceof HubRefusedError) clearMigrationRecord();
+      // The user may have replaced the database by one without tables. Without these files, the next start applies the migrations.
+      if (error instanceof HubRefusedError) deleteMigrationRecords();
       throw error;
     }
     hasHung = await Promise.race([hub.exited.then(() => false), hub.hung.then(() => true)]);

@@ -55,11 +55,11 @@ export function startWrangler({ host, port, verbose }, workerArgs) {
     if (!(await respondsWithin(address, RECOVERY_TIMEOUT_MS))) reportHung();
   };
   const { startOutput, isDiskFull } = showOutput(child, verbose, onCrash);
-  const check = () => {
+  const assertRunning = () => {
     if (child.exitCode === null && child.signalCode === null) return;
     throw new UserError('wrangler exited before the hub was ready; see its output above.');
   };
-  const fileOf = (variable) => (IS_PACKAGE || variable in devVars() ? DEV_VARS_NAME : 'wrangler.toml');
+  const settingFileOf = (variable) => (IS_PACKAGE || variable in devVars() ? DEV_VARS_NAME : 'wrangler.toml');
   return {
     address,
     exited,
@@ -67,7 +67,7 @@ export function startWrangler({ host, port, verbose }, workerArgs) {
     pids,
     ready: async (tokens) => {
       try {
-        return await waitUntilReady(address, { tokens, timeoutMs: START_TIMEOUT_MS, check, fileOf });
+        return await waitUntilReady(address, { tokens, timeoutMs: START_TIMEOUT_MS, assertRunning, settingFileOf });
       } catch (error) {
         if (isDiskFull()) throw new UserError(DISK_FULL_ADVICE);
         // An error of the hub itself is complete without wrangler's output.
@@ -88,7 +88,7 @@ export function startWrangler({ host, port, verbose }, workerArgs) {
  * @param {import('node:child_process').ChildProcess} child
  * @param {boolean} verbose
  * @param {() => void} onCrash called when wrangler reports that the runtime crashed
- * @returns {{startOutput: string[], isDiskFull: () => boolean}} `startOutput`: the output until the server was ready, to be printed
+ * @returns {{startOutput: string[], isDiskFull: () => boolean}} `startOutput`: the output until the hub was ready, to be printed
  *   if the start fails; `isDiskFull`: whether the disk has been full
  */
 function showOutput(child, verbose, onCrash) {
@@ -100,7 +100,7 @@ function showOutput(child, verbose, onCrash) {
     const text = stripVTControlCharacters(line);
     detectCrash(text);
     if (isReady) {
-      if (verbose || !isRoutine(text)) console.log(line);
+      if (verbose || !(isRoutine(text) || isMinorLogLine(text))) console.log(line);
       return;
     }
     startOutput.push(line);
@@ -109,8 +109,9 @@ function showOutput(child, verbose, onCrash) {
   readLines(child.stderr, (line) => {
     const text = stripVTControlCharacters(line);
     detectCrash(text);
-    const isAboutFullDisk = disk.isReport(text);
-    if (verbose || (text.trim() !== '' && !isAboutFullDisk && !text.includes('Logs were written to'))) {
+    const isAboutFullDisk = disk.isDiskFullLine(text);
+    const isKnown = isAboutFullDisk || isMinorLogLine(text) || text.includes('Logs were written to');
+    if (verbose || (text.trim() !== '' && !isKnown)) {
       console.error(process.stderr.isTTY ? line : text);
     }
   });
@@ -125,19 +126,22 @@ function showOutput(child, verbose, onCrash) {
 function watchDisk(isRunning) {
   let printedAt = 0;
   let isFull = false;
-  let wasReport = false;
+  let wasDiskFullLine = false;
   /** @param {string} text a line of the output */
-  const isReport = (text) => {
-    wasReport = DISK_FULL.test(text) || (wasReport && text.startsWith('  stack:'));
-    isFull ||= wasReport;
-    if (wasReport && isRunning() && Date.now() - printedAt > DISK_REPORT_INTERVAL_MS) {
+  const isDiskFullLine = (text) => {
+    wasDiskFullLine = DISK_FULL.test(text) || (wasDiskFullLine && text.startsWith('  stack:'));
+    isFull ||= wasDiskFullLine;
+    if (wasDiskFullLine && isRunning() && Date.now() - printedAt > DISK_REPORT_INTERVAL_MS) {
       printedAt = Date.now();
       console.error(`The disk with ${DATA_DIR} is full: the hub stores nothing until there is space again.`);
     }
-    return wasReport;
+    return wasDiskFullLine;
   };
-  return { isReport, isFull: () => isFull };
+  return { isDiskFullLine, isFull: () => isFull };
 }
+
+/** Whether a line is a log line of the hub below the level `error` (docs/MONITORING.md), such as that of a refused request. @param {string} text */
+const isMinorLogLine = (text) => /\{"time":"[^"]*","level":"(debug|info|warn)"/.test(text);
 
 /** Whether a line of wrangler is neither a worker's log nor an error. @param {string} text */
 function isRoutine(text) {

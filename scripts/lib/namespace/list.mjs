@@ -1,20 +1,25 @@
-// The namespaces of the database.
+// The namespaces of the databases.
 
+import { createHash } from 'node:crypto';
 import { UserError } from '../errors.mjs';
 import { commandLine } from '../invocation.mjs';
 import { DATA_DIR, IS_PACKAGE } from '../paths.mjs';
 import { run } from '../run.mjs';
-import { LOCAL_COMMAND_ENV, localWranglerCommand, WRANGLER_ENV, wranglerCommand } from '../wrangler.mjs';
+import { LOCAL_COMMAND_ENV, localDatabases, localWranglerCommand, WRANGLER_ENV, wranglerCommand } from '../wrangler.mjs';
 
 /**
  * @typedef {object} NamespaceCounts
  * @property {string} namespace
+ * @property {string} hash the name of the namespace in log lines and metrics
  * @property {number} sessions
  * @property {number} messages
  * @property {number} machines
  */
 
-/** The namespaces of rows that are being deleted, or that remain after a merge of sessions, start with `/`. */
+/**
+ * Counts the rows of each namespace. Leaves out the names that start with `/`: they mark rows that are being deleted, or that remain
+ * after a merge of sessions. `history`: the id under which the messages of a merged session are stored.
+ */
 const COUNTS = `
   SELECT namespace, SUM(sessions) AS sessions, SUM(messages) AS messages, SUM(machines) AS machines FROM (
     SELECT namespace, COUNT(*) AS sessions, 0 AS messages, 0 AS machines FROM sessions GROUP BY namespace
@@ -24,6 +29,9 @@ const COUNTS = `
     SELECT namespace, 0, 0, COUNT(*) FROM machines GROUP BY namespace
   ) WHERE namespace NOT LIKE '/%' GROUP BY namespace ORDER BY namespace`;
 
+/** Selects the namespaces that were moved to another database: the rows that remain here are old copies. */
+const MOVED = 'SELECT namespace FROM moved_namespaces';
+
 /**
  * Counts the sessions, messages and machines of each namespace.
  * @param {{remote: boolean, env?: string}} options `remote`: whether to read the database of the deployment `env` instead of the local
@@ -31,24 +39,44 @@ const COUNTS = `
  * @returns {Promise<NamespaceCounts[]>} sorted by name
  */
 export async function listNamespaces({ remote, env }) {
-  const args = ['d1', 'execute', 'DB', '--json', '--command', COUNTS.replaceAll(/\s+/g, ' ').trim()];
-  const [command, variables] = remote
-    ? [await remoteCommand([...args, '--remote', `--env=${env ?? ''}`], env), { ...WRANGLER_ENV, CI: '1' }]
-    : [localWranglerCommand(args), LOCAL_COMMAND_ENV];
-  const [{ results }] = JSON.parse(await run(...command, { cwd: DATA_DIR, env: variables }));
-  return results;
+  const execute = async (binding, sql) => {
+    const args = ['d1', 'execute', binding, '--json', '--command', sql.replaceAll(/\s+/g, ' ').trim()];
+    const [command, variables] = remote
+      ? [await remoteCommand([...args, '--remote', `--env=${env ?? ''}`], env), { ...WRANGLER_ENV, CI: '1' }]
+      : [localWranglerCommand(args), LOCAL_COMMAND_ENV];
+    return JSON.parse(await run(...command, { cwd: DATA_DIR, env: variables }))[0].results;
+  };
+  const bindings = remote ? await deployedDatabases(env) : localDatabases();
+  const found = [];
+  for (const binding of bindings) {
+    const moved = bindings.length > 1 ? (await execute(binding, MOVED)).map(({ namespace }) => namespace) : [];
+    found.push(...(await execute(binding, COUNTS)).filter(({ namespace }) => !moved.includes(namespace)));
+  }
+  found.sort((a, b) => (a.namespace < b.namespace ? -1 : 1));
+  return found.map(({ namespace, ...counts }) => ({ namespace, hash: hashOfNamespace(namespace), ...counts }));
 }
+
+/** Returns the bindings of the databases of a deployment. @param {string} [env] @returns {Promise<string[]>} */
+async function deployedDatabases(env) {
+  // Imported only when needed: `config.mjs` needs the npm packages.
+  const { deployedBindings } = await import('../deploy/config.mjs');
+  return deployedBindings(env);
+}
+
+/** Returns the name of a namespace in log lines and metrics, as `hash_of_namespace` in src/log.rs. @param {string} namespace */
+export const hashOfNamespace = (namespace) => createHash('sha256').update(namespace).digest('hex').slice(0, 12);
 
 /** @param {string[]} args @param {string} [env] */
 async function remoteCommand(args, env) {
-  // Imported here, because this module needs the npm packages.
+  // Imported only when needed: `config.mjs` needs the npm packages.
   const { withDeployment } = await import('../deploy/config.mjs');
-  const deployed = withDeployment(args, env);
-  if (deployed === args && IS_PACKAGE) {
+  const deployedArgs = withDeployment(args, env);
+  const isDeployed = deployedArgs !== args;
+  if (!isDeployed && IS_PACKAGE) {
     throw new UserError(
       `No hub${env ? ` of the environment ${env}` : ''} was deployed from ${DATA_DIR}.`,
       `Deploy one with: ${commandLine('deploy')}`,
     );
   }
-  return wranglerCommand(deployed);
+  return wranglerCommand(deployedArgs);
 }

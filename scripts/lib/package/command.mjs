@@ -16,7 +16,7 @@ export async function runCommand(args) {
     return;
   }
   const hasCommand = args.length > 0 && !args[0].startsWith('-');
-  const [name, rest] = hasCommand ? [args[0], args.slice(1)] : [DEFAULT_COMMAND, args];
+  const [name, commandArgs] = hasCommand ? [args[0], args.slice(1)] : [DEFAULT_COMMAND, args];
   if (hasCommand && !Object.hasOwn(COMMANDS, name)) {
     const [similar] = closeMatches(name, Object.keys(COMMANDS));
     await main(() => {
@@ -25,6 +25,6 @@ export async function runCommand(args) {
     return;
   }
   const script = new URL(`../../${name}.mjs`, import.meta.url);
-  process.argv.splice(1, process.argv.length, script.pathname, ...rest);
+  process.argv.splice(1, process.argv.length, script.pathname, ...commandArgs);
   await import(script.href);
 }

@@ -13,7 +13,7 @@ import { AGENT_FILES, HUB_DEPENDENCIES, HUB_FILES, KIT_FILES, PACKAGES_FOLDER } 
  * @property {string[]} files the paths in the package, sorted
  */
 
-/** The repository of a package, which npm compares with its attestation. Known on a CI machine. */
+/** Returns the repository of a package, which npm compares with its attestation; empty outside of GitHub Actions. */
 function repositoryOf() {
   const { GITHUB_SERVER_URL: server, GITHUB_REPOSITORY: name } = process.env;
   return server && name ? { repository: { type: 'git', url: `git+${server}/${name}.git` } } : {};
@@ -55,19 +55,19 @@ export function packHub() {
  * @returns {Promise<Packed>}
  */
 export function packAgent() {
-  const { scripts: _, ...own } = readJson('cli', 'package.json');
+  const { scripts: _, devDependencies: _dev, ...manifest } = readJson('cli', 'package.json');
   const kit = readJson('packages', 'cli-kit', 'package.json');
   const folder = stage('agent', 'cli', AGENT_FILES);
   cpSync(inProject('LICENSE'), path.join(folder, 'LICENSE'));
   const kitFolder = path.join(folder, 'node_modules', kit.name);
   copy(inProject('packages', 'cli-kit'), kitFolder, KIT_FILES);
-  const { dependencies, devDependencies: __, scripts: ___, ...bundled } = kit;
-  writePackage(kitFolder, bundled);
+  const { dependencies, devDependencies: __, scripts: ___, ...kitManifest } = kit;
+  writePackage(kitFolder, kitManifest);
   writePackage(folder, {
-    ...own,
+    ...manifest,
     ...repositoryOf(),
     files: AGENT_FILES,
-    dependencies: { ...own.dependencies, ...dependencies },
+    dependencies: { ...manifest.dependencies, ...dependencies },
     bundleDependencies: [kit.name],
   });
   return pack(folder);

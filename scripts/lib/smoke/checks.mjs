@@ -13,15 +13,15 @@ const MESSAGE_COUNT = 5_000;
 /** Limit on the messages that wait for their acknowledgement at a time. */
 const MESSAGES_IN_FLIGHT = 50;
 const MESSAGE_TEXT = 'A message of the smoke test. '.repeat(8);
-const PAGE = 200;
+const PAGE_MESSAGES = 200;
 
 const MAX_UPLOAD_BYTES = 50 * 1024 * 1024;
 /** Time limit of the upload. */
 const UPLOAD_TIMEOUT_MS = 15 * 60_000;
 
 /**
- * How long the check waits, in its attempts. The platform hibernates an object about 10 s after its last event. That may come
- * later because of a ping every 30 s, and at first because of a heartbeat for the closed stream and the expiry of the session.
+ * How long the check of hibernation waits in each attempt. The platform hibernates an object about 10 s after its last event. Further
+ * events come every 30 s (pings), and at first from the closed stream (a heartbeat) and the session (its expiry).
  */
 const IDLE_SECONDS = [12, 15, 25, 45];
 
@@ -39,8 +39,8 @@ function expect(condition, message) {
  * @property {string} name
  * @property {string[]} needs the names of checks that must have passed; otherwise this check is skipped
  * @property {boolean} [isSlow] whether the check takes long, or writes or transfers much
- * @property {(smoke: SmokeClient, figures: Figures, state: any) => Promise<string | void>} run resolves to a
- *   detail for the table; `state`: results of earlier checks
+ * @property {(smoke: SmokeClient, figures: Figures, results: any) => Promise<string | void>} run resolves to a
+ *   detail for the table; `results`: what earlier checks have stored for later checks
  */
 
 /** @type {Check[]} */
@@ -122,11 +122,11 @@ async function checkRpc(smoke, figures, { cli, id }) {
   for (const index of range(50)) {
     const { body } = await smoke.request('GET', `/api/sessions/${id}/slash-commands`, { figures });
     expect(body.success === true, `The hub did not answer call ${index + 1} to the CLI: ${body.error}.`);
-    expect(body.commands[0] === `call-${index}`, `Call ${index + 1} got the answer of another one: ${JSON.stringify(body)}.`);
+    expect(body.commands[0] === `call-${index}`, `Call ${index + 1} got the answer of another call: ${JSON.stringify(body)}.`);
   }
 }
 
-/** Sends a message, and repeats it while the hub asks for that. The local id makes a repetition safe. */
+/** Sends a message, and repeats it while the hub is overloaded or unavailable. The hub stores a repeated local id once. */
 async function sendMessage(cli, id, localId, content) {
   for (let attempt = 1; ; attempt += 1) {
     const ack = await cli.sendMessage(id, content, localId);
@@ -150,7 +150,7 @@ async function checkHistory(smoke, figures, { id }) {
   const messages = [];
   for (let hasMore = true; hasMore; ) {
     const after = messages.at(-1)?.seq ?? 0;
-    const { body } = await smoke.request('GET', `/api/sessions/${id}/messages?limit=${PAGE}&afterSeq=${after}`, { figures });
+    const { body } = await smoke.request('GET', `/api/sessions/${id}/messages?limit=${PAGE_MESSAGES}&afterSeq=${after}`, { figures });
     expect(body.messages.length > 0 || !body.hasMore, `The history has an empty page after seq ${after}.`);
     messages.push(...body.messages);
     hasMore = body.hasMore;
@@ -160,11 +160,14 @@ async function checkHistory(smoke, figures, { id }) {
     messages.every(({ seq }, index) => seq === index + 1),
     'The numbers (`seq`) of the stored messages have gaps.',
   );
-  expect(new Set(messages.map(({ content }) => content.n)).size === MESSAGE_COUNT, 'A message is stored twice, and another one is lost.');
+  expect(
+    new Set(messages.map(({ content }) => content.n)).size === MESSAGE_COUNT,
+    'A message is stored twice, and another message is lost.',
+  );
   return `all ${MESSAGE_COUNT} stored once`;
 }
 
-/** Receives an upload in chunks, or in one call if the hub knows no chunks. Keeps only the hash of the file. */
+/** Receives an upload in chunks, or in one call if the hub does not support chunks. Stores only the hash of the file. */
 class UploadReceiver {
   #hash = createHash('sha256');
   #bytes = 0;
@@ -187,7 +190,7 @@ async function checkUpload(smoke, figures, { cli, id, config }) {
   await cli.serve(`${id}:deleteUploadFile`, () => ({ success: true }));
   const startedAt = performance.now();
   const file = { filename: 'smoke-test.bin', mimeType: 'application/octet-stream', content: bytes.toString('base64') };
-  // On a new connection: the hub may have closed an unused one while this process was busy encoding the file.
+  // On a new connection: the hub may have closed an unused connection while this process was busy encoding the file.
   const web = new Web({ url: smoke.url, token: smoke.token });
   const { body } = await smoke.request('POST', `/api/sessions/${id}/upload`, { figures, web, body: file, timeoutMs: UPLOAD_TIMEOUT_MS });
   const megabytes = bytes.length / 1024 / 1024;
@@ -230,7 +233,7 @@ export async function checkSleep(smoke, figures, { cli, id, otherActive }, pause
     await sleep(seconds * 1000);
     const idleMs = performance.now() - idleSince;
     const { timing } = await smoke.request('GET', path, { figures });
-    // The object was loaded after the previous request: it hibernated.
+    // The object was loaded after the previous request, so it has hibernated.
     if (timing.awake < idleMs) {
       expect(cli.socket.connected, 'The object lost the connection of its CLI while it slept.');
       const { body } = await smoke.request('GET', `${path}/slash-commands`, { figures });

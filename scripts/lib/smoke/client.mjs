@@ -14,16 +14,16 @@ import { parseServerTiming } from './figures.mjs';
 /** A fault of the hub. The message is a sentence for the user. */
 export class Failure extends Error {}
 
-/** A check cannot be made here, which is not a fault of the hub. */
+/** The reason why a check was skipped. It is not a fault of the hub. */
 export class Skipped extends Error {}
 
-/** Connections of the web client, and requests at a time. */
+/** How many connections and concurrent requests the web client has at most. */
 export const LANES = 16;
 
-/** Limit on the time that a connection is unused. Servers close such a connection, and a request at that moment fails. */
+/** The client closes a connection that is unused for this long. If the server closed it, a request at that moment would fail. */
 const IDLE_SOCKET_MS = 1_000;
 
-/** The pause before a removal is tried again. */
+/** The pause before a deletion is tried again. */
 const RETRY_DELAY_MS = 1_000;
 
 const KEEP_ALIVE_INTERVAL_MS = 10_000;
@@ -33,7 +33,7 @@ export class SmokeClient {
   regions = { worker: new Set(), d1: new Set() };
   /** @type {Map<string, string | undefined>} the ids of the created sessions by tag; undefined until the hub has answered */
   #sessions = new Map();
-  #pending = new Set();
+  #openings = new Set();
   #clis = new Set();
   #keepAlives = new Set();
   #run = `smoke-${randomUUID()}`;
@@ -41,7 +41,7 @@ export class SmokeClient {
 
   /**
    * @param {{url: string, token: string, cleanUpTimeoutMs?: number}} options `url`: without a trailing slash; `cleanUpTimeoutMs`: how long
-   *   removals are repeated after errors
+   *   deletions are repeated after errors
    */
   constructor({ url, token, cleanUpTimeoutMs = 60_000 }) {
     this.url = url;
@@ -98,18 +98,18 @@ export class SmokeClient {
     const tag = `${this.#run}-${name}`;
     // Recorded before the request: the hub may create the session although the answer is lost.
     this.#sessions.set(tag, undefined);
-    const opening = this.#open(tag, figures);
-    this.#pending.add(opening);
+    const opening = this.#requestSession(tag, figures);
+    this.#openings.add(opening);
     try {
       const session = await opening;
       this.#sessions.set(tag, session.id);
       return session;
     } finally {
-      this.#pending.delete(opening);
+      this.#openings.delete(opening);
     }
   }
 
-  async #open(tag, figures) {
+  async #requestSession(tag, figures) {
     const metadata = { path: '/smoke-test', host: hostname() || 'unknown', name: 'Smoke test' };
     return (await this.request('POST', '/cli/sessions', { figures, body: { tag, metadata } })).body.session;
   }
@@ -142,41 +142,41 @@ export class SmokeClient {
   }
 
   /**
-   * Disconnects the CLIs and deletes the sessions of this run. Later calls wait for the first one.
+   * Disconnects the CLIs and deletes the sessions of this run. Later calls wait for the first call.
    * @returns {Promise<number>} the number of deleted sessions
    * @throws {Failure} with the ids of the sessions that remain
    */
   cleanUp() {
-    return (this.#cleanUp ??= this.#removeAll());
+    return (this.#cleanUp ??= this.#disconnectAndDelete());
   }
 
-  async #removeAll() {
+  async #disconnectAndDelete() {
     this.stopKeepAlives();
     for (const cli of this.#clis) cli.close();
     // A session that is created after its deletion would stay.
-    await Promise.allSettled(this.#pending);
+    await Promise.allSettled(this.#openings);
     const deadline = Date.now() + this.cleanUpTimeoutMs;
     const count = this.#sessions.size;
     /** @type {Error | undefined} */
-    let problem;
+    let lastError;
     await inLanes([...this.#sessions], LANES, async ([tag, id]) => {
       try {
-        await this.#remove(tag, id, deadline);
+        await this.#deleteSession(tag, id, deadline);
         this.#sessions.delete(tag);
       } catch (error) {
-        problem = error;
+        lastError = error;
       }
     });
     this.agent.destroy();
-    if (problem === undefined) return count;
-    const remaining = [...this.#sessions].map(([tag, id]) => id ?? `the one with tag ${tag}`);
-    throw new Failure(`Not deleted: ${remaining.join(', ')}. Delete these sessions in the console. The cause: ${problem.message}`);
+    if (lastError === undefined) return count;
+    const remaining = [...this.#sessions].map(([tag, id]) => id ?? `the session with tag ${tag}`);
+    throw new Failure(`Not deleted: ${remaining.join(', ')}. Delete these sessions in the console. The cause: ${lastError.message}`);
   }
 
-  async #remove(tag, knownId, deadline) {
+  async #deleteSession(tag, knownId, deadline) {
     for (;;) {
       try {
-        const id = knownId ?? (await this.#open(tag)).id;
+        const id = knownId ?? (await this.#requestSession(tag)).id;
         // Ends the session without its CLI, which may be disconnected. Only inactive sessions can be deleted.
         for (const [method, path] of [
           ['POST', `/api/sessions/${id}/archive`],

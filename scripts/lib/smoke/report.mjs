@@ -21,7 +21,7 @@ function rowOf({ name, result, count, p50, p99, server }) {
   ];
 }
 
-/** @param {string[][]} rows the first is the header; all columns but two are numbers */
+/** @param {string[][]} rows the first row is the header; all columns after the second are numbers */
 function alignColumns(rows) {
   const widths = rows[0].map((_, column) => Math.max(...rows.map((row) => row[column].length)));
   const pad = (text, column) => (column < 2 ? text.padEnd(widths[column]) : text.padStart(widths[column]));
@@ -37,7 +37,8 @@ export function describeReport({ hub, version, passed, seconds, regions, checks 
   const regionsOf = (names) => names.join(', ') || unknown;
   const failed = checks.filter(({ result }) => result === 'failed');
   const skipped = checks.filter(({ result }) => result === 'skipped');
-  const list = (title, found) => (found.length > 0 ? [title, ...found.map(({ name, detail }) => `  ${name}: ${detail}`)] : []);
+  const list = (title, checksOfResult) =>
+    checksOfResult.length > 0 ? [title, ...checksOfResult.map(({ name, detail }) => `  ${name}: ${detail}`)] : [];
   return [
     `Hub: ${hub}${version ? `, version ${version}` : ''}`,
     `Regions: worker ${regionsOf(regions.worker)}; object ${unknown}; D1 ${regionsOf(regions.d1)}`,

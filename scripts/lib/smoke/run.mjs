@@ -32,33 +32,33 @@ import { Figures } from './figures.mjs';
 export async function runSmoke(smoke, onCheck, { isQuick = false } = {}) {
   const startedAt = Date.now();
   /** @type {Record<string, any>} */
-  const state = {};
+  const results = {};
   /** @type {CheckReport[]} */
   const checks = [];
-  const run = async (name, needs, work) => {
+  const runCheck = async (name, needs, runAndDescribe) => {
     const figures = new Figures();
     const missing = needs.find((need) => checks.find((check) => check.name === need)?.result !== 'ok');
     /** @type {Pick<CheckReport, 'result' | 'detail'>} */
-    const outcome = missing ? { result: 'skipped', detail: `needs ${missing}` } : await outcomeOf(() => work(figures));
+    const outcome = missing ? { result: 'skipped', detail: `needs ${missing}` } : await outcomeOf(() => runAndDescribe(figures));
     const check = { name, ...outcome, ...figures.summarize() };
     checks.push(check);
     onCheck(check);
   };
-  for (const { name, needs, run: work } of CHECKS.filter(({ isSlow }) => !(isQuick && isSlow)))
-    await run(name, needs, (figures) => work(smoke, figures, state));
-  await run('clean-up', [], async () => `${await smoke.cleanUp()} sessions deleted`);
+  for (const { name, needs, run } of CHECKS.filter(({ isSlow }) => !(isQuick && isSlow)))
+    await runCheck(name, needs, (figures) => run(smoke, figures, results));
+  await runCheck('clean-up', [], async () => `${await smoke.cleanUp()} sessions deleted`);
   const regions = { worker: [...smoke.regions.worker], d1: [...smoke.regions.d1] };
   const passed = checks.every(({ result }) => result !== 'failed');
-  return { hub: smoke.url, version: state.version, passed, seconds: Math.round((Date.now() - startedAt) / 1000), regions, checks };
+  return { hub: smoke.url, version: results.version, passed, seconds: Math.round((Date.now() - startedAt) / 1000), regions, checks };
 }
 
 /**
- * @param {() => Promise<string | void>} work
+ * @param {() => Promise<string | void>} check
  * @returns {Promise<Pick<CheckReport, 'result' | 'detail'>>}
  */
-async function outcomeOf(work) {
+async function outcomeOf(check) {
   try {
-    const detail = await work();
+    const detail = await check();
     return { result: 'ok', detail: typeof detail === 'string' ? detail : '' };
   } catch (error) {
     if (error instanceof Skipped) return { result: 'skipped', detail: error.message };

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::auth::jwt::JwtKey;
 use crate::auth::token::TokenVerifier;
 use crate::hub::base::push::config::PushConfig;
-use crate::hub::base::state::upload_slots::FrameSlot;
+use crate::hub::base::quotas::Quotas;
+use crate::hub::base::recent_writers::RecentWriters;
+use crate::hub::base::state::upload_slots::FrameUploadSlot;
 use crate::limits::MAX_UPLOAD_MB;
 use crate::model::mode::PermissionMode;
 use crate::model::namespace::Namespace;
@@ -16,12 +19,17 @@ const DEFAULT_UPLOAD_MB: u64 = 50;
 pub struct Config {
     pub namespace: Namespace,
     pub tokens: TokenVerifier,
+    /// The configured key of the JWTs; `None` if the hub generates the secret and stores it in the database.
+    pub jwt: Option<JwtKey>,
     /// How long a CLI may take to answer an RPC, in milliseconds.
     pub rpc_timeout_ms: u64,
     pub vocabulary: Vocabulary,
     pub forbidden_modes: ForbiddenModes,
     pub push: PushConfig,
     pub uploads: UploadConfig,
+    pub quotas: Quotas,
+    /// Shared by the hubs of an isolate.
+    pub recent_writers: Arc<RecentWriters>,
 }
 
 /// How the deployment accepts uploads.
@@ -30,12 +38,12 @@ pub struct UploadConfig {
     /// The largest file, in bytes.
     pub max_file_bytes: u64,
     /// Shared by the hubs of an isolate.
-    pub frame_slot: Arc<FrameSlot>,
+    pub frame_upload_slot: Arc<FrameUploadSlot>,
 }
 
 impl Default for UploadConfig {
     fn default() -> Self {
-        Self { max_file_bytes: DEFAULT_UPLOAD_MB << 20, frame_slot: Arc::default() }
+        Self { max_file_bytes: DEFAULT_UPLOAD_MB << 20, frame_upload_slot: Arc::default() }
     }
 }
 
@@ -53,7 +61,7 @@ pub fn parse_max_upload(text: Option<&str>) -> Result<u64, String> {
 pub struct ForbiddenModes(pub String);
 
 impl ForbiddenModes {
-    /// Parses `FORBID_MODES`. Only its characters are checked.
+    /// Parses `FORBID_MODES`. Checks the characters, but not whether the modes exist.
     pub fn parse(text: String) -> Result<Self, String> {
         match text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b",-_.:/#".contains(&byte)) {
             true => Ok(Self(text)),

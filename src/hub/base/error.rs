@@ -5,8 +5,8 @@ use thiserror::Error;
 use crate::hub::base::peers::rpc::RpcError;
 use crate::hub::base::ports::RandomSourceError;
 use crate::limits::{
-    CONTESTED_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_BYTES_PER_MS, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS,
-    RESUME_TIMEOUT_MS,
+    CONTESTED_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_BYTES_PER_MS, MAX_HELD_MESSAGES, MIN_PROGRESS_BYTES,
+    PROGRESS_TIMEOUT_MS, RESUME_TIMEOUT_MS,
 };
 use crate::model::json::{InvalidField, Json};
 use crate::model::owner::Owner;
@@ -24,6 +24,7 @@ pub enum Kind {
     /// A pending permission request.
     Request,
     Device,
+    HeldMessage,
 }
 
 impl Kind {
@@ -42,6 +43,7 @@ impl Kind {
             Self::Subscription => "subscription",
             Self::Request => "pending permission request",
             Self::Device => "device",
+            Self::HeldMessage => "held message",
         }
     }
 
@@ -53,11 +55,12 @@ impl Kind {
             Self::Subscription => "It ends with its connection: use the `subscriptionId` of the current one.",
             Self::Request => "It may have been answered or canceled: read the session again.",
             Self::Device => "It may have been revoked: read the list of devices again.",
+            Self::HeldMessage => "It may have been sent or canceled: read the session's messages again.",
         }
     }
 }
 
-/// Why a request failed. The message is for users. A `String` without a comment is a reason within the message.
+/// Why a request failed. The message is for users. A `String` without a comment is the reason that the message contains.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Error {
     #[error("No such {}. {}", .0.noun(), .0.remedy())]
@@ -79,6 +82,12 @@ pub enum Error {
     TooLarge { what: String, limit: usize, remedy: &'static str },
     #[error("The session is not active. Resume it, or wait until its CLI has reconnected.")]
     SessionInactive,
+    #[error(
+        "A message with attachments can't wait until the CLI is back: the files are uploaded to the CLI. Send it without them."
+    )]
+    AttachmentsNotHeld,
+    #[error("{MAX_HELD_MESSAGES} messages wait until the session's CLI is back, the limit. Cancel one of them.")]
+    TooManyHeldMessages,
     /// A permission request of an inactive session was answered.
     #[error("The session's CLI is not connected. The request can be answered when it is back.")]
     CliAway,
@@ -111,6 +120,14 @@ pub enum Error {
     /// A permission mode or model was not applied.
     #[error("The CLI did not apply the mode: {}. Choose another mode, or try again.", without_period(.0))]
     ModeNotApplied(String),
+    /// An option of the agent was not applied.
+    #[error("The agent did not apply the option: {}. Choose another value, or try again.", without_period(.0))]
+    OptionNotApplied(String),
+    /// A command about a queued message came too late.
+    #[error(
+        "The message is no longer queued: the agent works on it already, or it was canceled. Send another message."
+    )]
+    NotQueued,
     #[error("The paths could not be checked: {}. Check that the machine's runner is running.", without_period(.0))]
     PathCheckFailed(String),
     #[error("The upload failed: {}. Try again.", without_period(.0))]
@@ -127,6 +144,19 @@ pub enum Error {
          try again with a faster connection."
     )]
     UploadTooSlow,
+    /// A token of a notification with an invalid signature, or of another namespace.
+    #[error("This answer is not valid. Answer the request in the console.")]
+    InvalidAnswerToken,
+    #[error("This notification is older than 10 minutes. Answer the request in the console.")]
+    AnswerTokenExpired,
+    #[error("This request was already answered from a notification. The console shows whether it still waits.")]
+    AnswerTokenUsed,
+    #[error("The request has changed since the notification. Look at it in the console.")]
+    RequestChanged,
+    #[error("This device no longer gets notifications. Answer the request in the console.")]
+    Unsubscribed,
+    #[error("The token of this device was revoked. Add the device again.")]
+    DeviceRevoked,
     #[error("This code is not valid. It may be mistyped, used, or older than 5 minutes. Create another one.")]
     UnknownCode,
     #[error("The request of this device was denied. Request another code.")]
@@ -162,6 +192,15 @@ pub enum Error {
     TooManyMachines(usize),
     #[error("The namespace has {0} sessions, the limit. Delete some that are no longer needed, and try again.")]
     TooManySessions(usize),
+    #[error("The namespace has data. Delete it first, or continue the import that was interrupted.")]
+    NamespaceNotEmpty,
+    #[error("The storage of the namespace is full. Delete sessions that are no longer needed, and try again.")]
+    StorageFull,
+    #[error(
+        "The namespace has sent as many messages in a minute as it may. Try again in {} seconds.",
+        .wait_ms.div_ceil(1000)
+    )]
+    TooManyMessages { wait_ms: u64 },
     #[error("The hub's memory for large requests and responses is in use. Try again in a few seconds.")]
     MemoryInUse,
     /// Contains the reason as a sentence.
@@ -205,7 +244,7 @@ impl From<RpcError> for Error {
     fn from(error: RpcError) -> Self {
         match error {
             RpcError::TimedOut(method) => Self::RpcTimedOut(method),
-            RpcError::NoHandler { ref other_methods, .. } if !other_methods.is_empty() => {
+            RpcError::NoHandler { ref unrecognized_methods, .. } if !unrecognized_methods.is_empty() => {
                 Self::MethodNotRegistered(error.to_string())
             }
             other => Self::CliUnreachable(other.to_string()),
@@ -223,13 +262,16 @@ impl From<DbError> for Error {
     fn from(error: DbError) -> Self {
         match error {
             DbError::NoSchema(_) => Self::Unavailable(
-                "The database has no schema yet, or an older one. Run `npm run wrangler -- d1 migrations apply DB --local` \
-                (or `--remote` for a deployed hub). `npm run dev` runs it at its start."
+                "A database has no schema yet, or an older one. Run `npm run wrangler -- d1 migrations apply DB --local` \
+                (or `--remote` for a deployed hub), also for `DB_2` and so on. `npm run dev` and `npm run deploy` do it for all."
                     .into(),
             ),
             DbError::Retryable(_) | DbError::Unavailable(_) => {
                 Self::Unavailable("The database is unreachable. Try again in a few seconds.".into())
             }
+            DbError::NotBound(name) => Self::Unavailable(format!(
+                "The namespace is in the database `{name}`, which the hub no longer has. The operator must bind it again."
+            )),
             DbError::Refused(_) => Self::DatabaseRejected,
             DbError::LimitReached(_) => Self::Unavailable(
                 "The database is full, or has used up the day's quota. The operator must delete sessions or change the plan."

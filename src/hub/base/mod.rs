@@ -1,12 +1,16 @@
 //! What the hub is made of: ports to the platform, errors, storage keys, and state machines without IO. The state machines take
 //! the time as an argument, and return what the caller must do.
 
+pub mod closed;
 pub mod config;
 pub mod error;
 pub mod events;
 pub mod peers;
 pub mod ports;
 pub mod push;
+pub mod quotas;
+pub mod recent_writers;
 pub mod state;
 pub mod storage_keys;
+pub mod telemetry;
 pub mod versioned;

@@ -5,6 +5,8 @@ use http::Request;
 use strum::EnumString;
 use thiserror::Error;
 
+use crate::log::LogLine;
+
 /// A socket of this instance. Numbers are not reused.
 pub type ConnId = u32;
 
@@ -35,9 +37,9 @@ pub enum UploadFault {
 /// The body of an upload. The content of the file, which may be too large for the hub's memory, stays outside of it as base64: in
 /// the standard alphabet, padded, without line breaks.
 pub trait UploadBody: Send + Sync {
-    /// Reads until `capacity` characters of base64, a multiple of 4, are buffered; then returns `None`. At the end of the body,
+    /// Reads until `buffer_chars` characters of base64, a multiple of 4, are buffered; then returns `None`. At the end of the body,
     /// returns the body as JSON text with an empty string in place of the content. A file above `max_file_bytes` is a fault.
-    fn read(&self, capacity: u64, max_file_bytes: u64) -> BoxFuture<'_, Result<Option<String>, UploadFault>>;
+    fn read(&self, buffer_chars: u64, max_file_bytes: u64) -> BoxFuture<'_, Result<Option<String>, UploadFault>>;
     /// Returns the size of the file as far as it was read, in bytes.
     fn file_bytes(&self) -> u64;
     /// Sends one text frame: the buffered content between `prefix` and `suffix`, which are ASCII. Empties the buffer.
@@ -56,13 +58,21 @@ pub struct PushResponse {
     pub retry_after: Option<String>,
 }
 
+/// The cost of queries, as the platform counts it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DatabaseUsage {
+    pub batches: u64,
+    pub rows_read: u64,
+    pub rows_written: u64,
+}
+
 /// The runtime of one namespace's object: clock, sockets, alarm, key-value storage, push services.
 pub trait Runtime: Send + Sync {
     /// Returns the Unix time in milliseconds.
     fn now(&self) -> u64;
     /// Fills the buffer from the platform's cryptographic random source.
     fn random(&self, bytes: &mut [u8]) -> Result<(), RandomSourceError>;
-    /// Sends a text frame to each of the sockets that is open.
+    /// Sends a text frame to those of the sockets that are open.
     fn send(&self, to: &[ConnId], text: &str);
     /// Sets the attachment of a socket, which survives hibernation (at most 16,384 bytes: platform limit).
     fn attach(&self, conn: ConnId, attachment: &str);
@@ -90,10 +100,9 @@ pub trait Runtime: Send + Sync {
     fn kv_delete(&self, key: &str);
     /// Returns all keys with the prefix, and their values.
     fn kv_list(&self, prefix: &str) -> Vec<(String, String)>;
-    /// Logs a message at the level `debug`.
-    fn log_debug(&self, message: &str);
-    /// Logs a message at the level `warn`.
-    fn log_warning(&self, message: &str);
+    fn log(&self, line: LogLine);
+    /// Returns what the object's queries cost since it was loaded.
+    fn database_usage(&self) -> DatabaseUsage;
     fn kv_get(&self, key: &str) -> Option<String> {
         self.kv_list(key).into_iter().find(|(found, _)| found == key).map(|(_, value)| value)
     }

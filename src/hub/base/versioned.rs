@@ -3,7 +3,7 @@
 use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::effect::Reply;
 use crate::model::json::Json;
-use crate::model::large::Field;
+use crate::model::large::VersionedField;
 use crate::model::text_parts::TextParts;
 use crate::wire::cli::{NAMESPACE, update_ack, update_rejected};
 use crate::wire::socketio::{AckId, ack_frame};
@@ -12,7 +12,7 @@ use crate::wire::socketio::{AckId, ack_frame};
 pub struct VersionedUpdate<'a> {
     /// The id of the session or machine.
     pub id: &'a str,
-    pub field: Field,
+    pub field: VersionedField,
     /// The version that the update is based on.
     pub expected_version: u64,
     pub value: Json,
@@ -23,7 +23,7 @@ pub struct VersionedUpdate<'a> {
 
 impl VersionedUpdate<'_> {
     /// Returns the reply with the current version and value of the field; `None` if the CLI requested no acknowledgement.
-    /// `is_applied`: whether the update was applied, so that `version` is its version.
+    /// `is_applied`: whether the update was applied. If it was, `version` is the version after the update.
     pub fn reply(&self, is_applied: bool, version: u64, value: TextParts) -> Option<Reply> {
         let ack = self.ack?;
         let frame = |answer: String| ack_frame(NAMESPACE, ack, &[&answer]);

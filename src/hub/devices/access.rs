@@ -1,7 +1,7 @@
-//! Whether a token is valid, for sockets that open.
+//! Verifies the tokens with which clients open sockets.
 
 use crate::auth::pairing::hash;
-use crate::auth::token::{Credential, is_device_token};
+use crate::auth::token::{AccessToken, Credential, is_device_token};
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
 use crate::hub::base::storage_keys::{GENERATION, revoked_device_key};
@@ -11,7 +11,7 @@ use crate::store::devices;
 impl Hub {
     /// Verifies the token of a CONNECT packet. Returns its namespace and credential; `None` if it is not valid.
     pub(in crate::hub) async fn verify_token(&self, token: &str) -> Result<Option<(Namespace, Credential)>, Error> {
-        if let Some((namespace, credential)) = self.config.tokens.verify(token) {
+        if let Some(AccessToken { namespace, credential, .. }) = self.config.tokens.verify(token) {
             if matches!(credential, Credential::Generation(_)) {
                 self.load_generation().await?;
             }
@@ -20,7 +20,7 @@ impl Hub {
         if !is_device_token(token) {
             return Ok(None);
         }
-        let found = devices::find_by_token(&self.db, &hash(token)).await?;
+        let found = devices::find_by_token(&self.access, &hash(token)).await?;
         let valid = found.filter(|device| !device.is_revoked);
         Ok(valid.map(|device| (device.namespace, Credential::Device(device.id.into()))))
     }
@@ -39,8 +39,8 @@ impl Hub {
         if let Some(generation) = self.stored_generation() {
             return Ok(generation);
         }
-        let generation = devices::load_generation(&self.db, &self.config.namespace).await?;
-        // A revocation during the read has stored a later one.
+        let generation = devices::load_generation(&self.access, &self.config.namespace).await?;
+        // A revocation during the read has stored a later generation.
         let generation = self.stored_generation().unwrap_or(generation);
         self.rt.kv_put(GENERATION, &generation.to_string());
         Ok(generation)

@@ -12,20 +12,20 @@ use crate::hub::turn::Turn;
 use crate::store::devices::{self, CODE_LIFETIME_MS, Insertion, MAX_CODE_ATTEMPTS, NewPairing};
 use crate::store::{Statement, push};
 
-/// How long the object's storage records that a device was revoked, in milliseconds: longer than a worker believes its token.
+/// How long the object's storage records that a device was revoked, in milliseconds: longer than a worker caches the device's token.
 const REVOCATION_RECORD_MS: u64 = 3_600_000;
 /// The close code and reason of sockets whose token was revoked.
 const REVOKED: (u16, &str) = (4401, "The token was revoked");
 
 impl Hub {
-    /// `GET /api/devices`: the devices as JSON, separated by commas. `current` is the id of the device that asks.
+    /// `GET /api/devices`: the devices as JSON, separated by commas. `current` is the id of the device that sent the request.
     pub async fn list_devices(&self, current: Option<&str>) -> Result<String, Error> {
-        Ok(devices::list(&self.db, &self.config.namespace, current).await?)
+        Ok(devices::list(&self.access, &self.config.namespace, current).await?)
     }
 
     /// Checks that the namespace has or had a device.
     pub async fn check_device(&self, id: &str) -> Result<(), Error> {
-        match devices::exists(&self.db, &self.config.namespace, id).await? {
+        match devices::exists(&self.access, &self.config.namespace, id).await? {
             true => Ok(()),
             false => Err(Error::NotFound(Kind::Device)),
         }
@@ -33,11 +33,11 @@ impl Hub {
 
     /// `PATCH /api/devices/:id`: returns the device as JSON.
     pub async fn rename_device(&self, id: &str, name: &str) -> Result<String, Error> {
-        let device = devices::rename(&self.db, &self.config.namespace, id, name).await?;
+        let device = devices::rename(&self.access, &self.config.namespace, id, name).await?;
         device.ok_or(Error::NotFound(Kind::Device))
     }
 
-    /// `POST /api/devices/codes`: returns a code, and when it expires. `name` and `kind` are those of the device that will use it.
+    /// `POST /api/devices/codes`: returns a code, and when it expires. `name` and `kind` are those of the device that will use the code.
     pub async fn create_device_code(
         &self,
         name: Option<&str>,
@@ -58,7 +58,7 @@ impl Hub {
                 name,
                 kind,
             };
-            match devices::insert_pairing(&self.db, pairing, now).await? {
+            match devices::insert_pairing(&self.access, pairing, now).await? {
                 Insertion::Done => return Ok((code, now + CODE_LIFETIME_MS)),
                 Insertion::TooManyCodes => return Err(Error::TooManyCodes),
                 Insertion::Collision => {}
@@ -69,7 +69,7 @@ impl Hub {
 
     /// `GET /api/devices/requests/:code`: returns the request as JSON.
     pub async fn find_device_request(&self, code: &Code) -> Result<String, Error> {
-        let found = devices::find_request(&self.db, code.selector(), &code.hash(), None, self.rt.now()).await?;
+        let found = devices::find_request(&self.access, code.selector(), &code.hash(), None, self.rt.now()).await?;
         found.map(|request| request.json).ok_or(Error::UnknownCode)
     }
 
@@ -77,14 +77,14 @@ impl Hub {
     /// the first may be lost.
     pub async fn decide_device_request(&self, code: &Code, is_approved: bool) -> Result<(), Error> {
         let decision = Some((&self.config.namespace, is_approved));
-        let found = devices::find_request(&self.db, code.selector(), &code.hash(), decision, self.rt.now()).await?;
+        let found = devices::find_request(&self.access, code.selector(), &code.hash(), decision, self.rt.now()).await?;
         let request = found.ok_or(Error::UnknownCode)?;
         let is_own = request.namespace.as_deref() == Some(self.config.namespace.as_str());
         if is_own && request.is_approved == Some(is_approved) { Ok(()) } else { Err(Error::AlreadyDecided) }
     }
 
-    /// `DELETE /api/devices/:id`: revokes the token of a device, closes its sockets and deletes its push subscriptions. Repeats this
-    /// for a device that was revoked before, in case the hub was interrupted.
+    /// `DELETE /api/devices/:id`: revokes the token of a device, closes its sockets and deletes its push subscriptions. Does the same for
+    /// a device that was revoked before, because the hub may have been interrupted then.
     pub async fn revoke_device(&self, id: &str) -> Result<(), Error> {
         let (namespace, now) = (&self.config.namespace, self.rt.now());
         let statements = vec![devices::revoke(namespace, id, now), push::delete_of_device(namespace, id)];
@@ -108,8 +108,8 @@ impl Hub {
         Ok(generation)
     }
 
-    /// Records a revocation under a key in the object's storage, commits it together with the deletion of the namespace's codes, which
-    /// the revoked client may have created or approved, and disconnects the clients of a device, or all clients.
+    /// Records a revocation under `key` in the object's storage, commits it, and disconnects the clients of `device`, or all clients.
+    /// The batch also deletes the namespace's codes, because the revoked client may have created or approved them.
     fn revoke<'a>(
         &'a self,
         mut statements: Vec<Statement>,
@@ -119,11 +119,11 @@ impl Hub {
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             statements.push(devices::delete_pairings(&self.config.namespace));
-            // First, so that requests and sockets that begin during the commit are refused.
+            // Stored before the commit, so that requests and sockets that begin during the commit are refused.
             let (earlier, value) = (self.rt.kv_get(&key), value.to_string());
             self.rt.kv_put(&key, &value);
             if let Err(error) = self.change_subscriptions(statements).await {
-                // So that a device that revokes itself can try again. A concurrent revocation may have stored another value.
+                // Undone, so that a device that revokes itself can try again. But a concurrent revocation may have stored another value.
                 if self.rt.kv_get(&key) == Some(value) {
                     match earlier {
                         Some(earlier) => self.rt.kv_put(&key, &earlier),

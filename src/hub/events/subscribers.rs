@@ -1,5 +1,7 @@
 //! Connected web clients: subscribing, sending events, heartbeats and toasts, visibility.
 
+use std::sync::Arc;
+
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::peers::connections::{Connection, Peer};
@@ -15,25 +17,25 @@ const HEARTBEAT: &str = r#"{"type":"heartbeat"}"#;
 
 impl Hub {
     /// Registers a web client and sends it `connection-changed`, then the events that it missed since `last_event_id`.
-    pub fn subscribe(&self, conn: ConnId, mut subscription: Subscription, last_event_id: Option<&str>) {
+    pub fn subscribe(self: &Arc<Self>, conn: ConnId, mut subscription: Subscription, last_event_id: Option<&str>) {
         subscription.id = self.new_id();
         let now = self.rt.now();
-        subscription.set_visibility(subscription.reported_visible, now);
+        subscription.set_visibility(subscription.is_reported_visible, now);
         let mut turn = self.turn();
         subscription.last_published = turn.events.last_published();
-        let (from, resume) = match last_event_id.map(|id| turn.events.resume_point(id)) {
+        let (resume_after, resume) = match last_event_id.map(|id| turn.events.resume_point(id)) {
             None => (subscription.last_published, "ok"),
             Some(Some(number)) => (number, "ok"),
             Some(None) => (subscription.last_published, "gap"),
         };
-        let missed = turn.events.events_after(from);
+        let missed = turn.events.events_after(resume_after);
         let missed = missed.filter(|(_, event)| subscription.receives(&event.audience));
         let frame = |number, body: &TextParts| turn.events.ids.frame(subscription.format, number, body);
         // `connection-changed` has the id from which the client resumes. If the client disconnects right after this frame, it can
         // resume from the same id.
-        let mut frames = vec![frame(from, &connection_changed(&subscription, resume))];
+        let mut frames = vec![frame(resume_after, &connection_changed(&subscription, resume))];
         frames.extend(missed.map(|(number, event)| frame(*number, &event.body)));
-        let client = [(conn, subscription.format)];
+        let format = subscription.format;
         let session = subscription.session.as_deref();
         let texts = session.map_or_else(Vec::new, |session| turn.live_texts.texts_so_far(session, now));
         turn.start_logging();
@@ -43,9 +45,12 @@ impl Hub {
             turn.send_to_web_clients(&[conn], &frame);
         }
         for text in texts {
-            turn.send_delta(&client, &text);
+            turn.send_delta(&[(conn, format)], &text);
         }
+        turn.announce_storage_to(conn, format);
         turn.request_alarm(Some(next_tick(now, HEARTBEAT_INTERVAL_MS)));
+        drop(turn);
+        self.announce_storage_when_counted();
     }
 
     /// Handles a frame of a web client: any text acknowledges a heartbeat.

@@ -61,7 +61,7 @@ pub enum Admission {
 pub const INVALID_TOKEN: &str = "Invalid token";
 
 /// Interprets a frame before a valid CONNECT.
-pub fn admit_frame(frame: &str) -> Admission {
+pub fn interpret_frame(frame: &str) -> Admission {
     let text = match engineio::decode(frame) {
         Ok(engineio::Packet::Message(text)) => text,
         Ok(engineio::Packet::Ping(data)) => return Admission::Pong(engineio::pong_frame(data)),
@@ -134,19 +134,19 @@ mod tests {
 
     #[test]
     fn the_client_may_ping_and_disconnect_before_connect_but_send_no_other_packet() {
-        assert_eq!(admit_frame("2probe"), Admission::Pong("3probe".into()));
-        for goodbye in ["1", "41", "41/cli,"] {
-            assert_eq!(admit_frame(goodbye), Admission::Close(1000, ""), "{goodbye}");
+        assert_eq!(interpret_frame("2probe"), Admission::Pong("3probe".into()));
+        for disconnect in ["1", "41", "41/cli,"] {
+            assert_eq!(interpret_frame(disconnect), Admission::Close(1000, ""), "{disconnect}");
         }
         for malformed in ["", "x", "4", "42/cli,", "40/cli,[]"] {
-            assert_eq!(admit_frame(malformed), Admission::Close(1002, "parse error"), "{malformed}");
+            assert_eq!(interpret_frame(malformed), Admission::Close(1002, "parse error"), "{malformed}");
         }
-        assert!(matches!(admit_frame("451-/cli,[]"), Admission::Close(1003, _)));
+        assert!(matches!(interpret_frame("451-/cli,[]"), Admission::Close(1003, _)));
         for unexpected in ["42[\"ping\"]", "42/cli,[\"ping\"]", "43/cli,5[]", "44/cli,{}"] {
             assert!(
-                matches!(admit_frame(unexpected), Admission::Close(1002, reason) if reason.starts_with("Unexpected "))
+                matches!(interpret_frame(unexpected), Admission::Close(1002, reason) if reason.starts_with("Unexpected "))
             );
         }
-        assert_eq!(admit_frame("6"), Admission::Ignored);
+        assert_eq!(interpret_frame("6"), Admission::Ignored);
     }
 }

@@ -11,11 +11,12 @@ use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::schedule::next_tick;
 use crate::hub::base::storage_keys;
 use crate::hub::inbound::admission::{
-    Admission, INVALID_TOKEN, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame, check_connect,
+    Admission, INVALID_TOKEN, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, check_connect, interpret_frame,
 };
 use crate::hub::inbound::replies::event_code;
 use crate::hub::turn::Turn;
 use crate::limits::{CONNECT_TIMEOUT_MS, MAX_IDLE_FRAMES, MAX_REFUSALS, MAX_SOCKETS, PING_INTERVAL_MS};
+use crate::log::{Level, LogLine};
 use crate::model::owner::Owner;
 use crate::wire::cli::{ConnectAuth, NAMESPACE};
 use crate::wire::{engineio, socketio};
@@ -45,9 +46,9 @@ impl Hub {
         self.rt.socket_count() < MAX_SOCKETS
     }
 
-    /// Whether another CLI may open a socket. Tighter limits for sockets without a token keep places free for the others: at most
-    /// [`MAX_UNAUTHENTICATED`] of them may wait for CONNECT, and none may be opened while half of all places are taken. A closed
-    /// socket takes a place until its client answers the close.
+    /// Whether another CLI may open a socket. Sockets without a token have tighter limits, which keep places free for the others. At most
+    /// [`MAX_UNAUTHENTICATED`] sockets without a token may wait for CONNECT. While half of all places are taken, no socket without a
+    /// token may be opened. A closed socket takes a place until its client answers the close.
     pub fn has_room_for_cli(&self, upgrade: Upgrade) -> bool {
         let is_unauthenticated =
             |(_, connecting): &(ConnId, &Connecting)| connecting.upgrade == Upgrade::Unauthenticated;
@@ -58,7 +59,7 @@ impl Hub {
         self.has_room_for_socket() && (upgrade != Upgrade::Unauthenticated || has_room_for_unauthenticated())
     }
 
-    /// Opens a CLI's socket. `credential` is of the token in the upgrade request. On a bridged socket, the worker has already sent the open packet.
+    /// Opens a CLI's socket. `credential` belongs to the token in the upgrade request. On a bridged socket, the worker has already sent the open packet.
     pub fn open_cli(&self, conn: ConnId, upgrade: Upgrade, credential: Option<&Credential>) {
         let now = self.rt.now();
         if upgrade != Upgrade::Bridged {
@@ -90,9 +91,9 @@ impl Hub {
         connecting: Connecting,
         frame: &str,
     ) {
-        let own = &self.config.namespace;
-        let upgrade_namespace = (connecting.upgrade == Upgrade::Authenticated).then_some(own);
-        match admit_frame(frame) {
+        let own_namespace = &self.config.namespace;
+        let upgrade_namespace = (connecting.upgrade == Upgrade::Authenticated).then_some(own_namespace);
+        match interpret_frame(frame) {
             Admission::Connect(auth) => {
                 let verified = match &auth.token {
                     Some(token) => self.verify_token(token).await,
@@ -104,11 +105,11 @@ impl Hub {
                     }
                 };
                 let Ok(verified) = verified else { return self.turn().disconnect_to_resync([conn]) };
-                let verified =
-                    verified.filter(|(namespace, credential)| namespace != own || !self.is_revoked(credential));
+                let verified = verified
+                    .filter(|(namespace, credential)| namespace != own_namespace || !self.is_revoked(credential));
                 let (granted, credential) = verified.unzip();
                 match check_connect(&auth, upgrade_namespace, granted) {
-                    Ok(namespace) if namespace == *own => {
+                    Ok(namespace) if namespace == *own_namespace => {
                         self.connect(conn, connecting, auth, credential.unwrap_or(Credential::Shared)).await;
                     }
                     Ok(_) => {
@@ -137,6 +138,7 @@ impl Hub {
 
     /// Refuses a frame before CONNECT. Too many refusals close the socket.
     fn refuse_connect(&self, conn: ConnId, mut connecting: Connecting, refusal: &str) {
+        self.telemetry.log(LogLine::new(Level::Info, "connect-refused"));
         self.rt.send(&[conn], refusal);
         connecting.refused_frames += 1;
         if connecting.refused_frames < MAX_REFUSALS {
@@ -153,7 +155,7 @@ impl Hub {
         credential: Credential,
     ) {
         self.store_namespace();
-        let upload_chunks = auth.accepts_upload_chunks();
+        let accepts_upload_chunks = auth.accepts_upload_chunks();
         let session = self.load_named(Kind::Session, auth.session_id).await;
         let machine = self.load_named(Kind::Machine, auth.machine_id).await;
         let (Ok(session), Ok(machine)) = (session, machine) else {
@@ -168,7 +170,7 @@ impl Hub {
         let cli = Cli {
             session: session.owned_id(),
             machine: machine.owned_id(),
-            upload_chunks,
+            accepts_upload_chunks,
             token_device,
             ..Cli::default()
         };
@@ -199,7 +201,9 @@ impl Hub {
         let Some(id) = id else { return Ok(NamedOwner::Nothing) };
         let loaded = match kind {
             Kind::Machine => self.load_machine(&id).await,
-            Kind::Session | Kind::Subscription | Kind::Request | Kind::Device => self.load_session(&id).await,
+            Kind::Session | Kind::Subscription | Kind::Request | Kind::Device | Kind::HeldMessage => {
+                self.load_session(&id).await
+            }
         };
         match loaded {
             Ok(()) => Ok(NamedOwner::Owned(id)),

@@ -1,5 +1,5 @@
-//! Events of CLIs (PROTOCOL-CLI.md "Events from a CLI"). An event names a session or machine of the socket's namespace. Each
-//! handler returns the effects of its event; a rejected event never closes the socket.
+//! Events of CLIs (PROTOCOL-CLI.md "Events from a CLI"). An event names a session or machine of the socket's namespace. A rejected
+//! event never closes the socket.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,12 +13,13 @@ use crate::hub::base::state::AckTiming;
 use crate::hub::base::state::effect::Effect;
 use crate::hub::base::versioned::VersionedUpdate;
 use crate::hub::inbound::replies::{Rejection, Sender};
-use crate::hub::sessions::messages::Draft;
+use crate::hub::sessions::drafts::Draft;
 use crate::hub::turn::Turn;
 use crate::limits::{MAX_ECHO_CHARS, MAX_INLINE_BYTES, MAX_UNKNOWN_EVENTS};
+use crate::log::{Level, LogLine};
 use crate::model::json::Json;
 use crate::model::owner::Owner;
-use crate::wire::cli::{CliEvent, EventError, FieldUpdate, NewMessage, decode};
+use crate::wire::cli::{CliEvent, EventError, NewMessage, UpdateEvent, decode};
 use crate::wire::field_types::truncate;
 use crate::wire::socketio::AckId;
 
@@ -44,11 +45,13 @@ impl Hub {
             }
             Err(error) => {
                 let message = error.to_string();
-                return self.turn().reject(from, &Rejection { code: "bad-payload", message, subject: None });
+                return self
+                    .turn()
+                    .reject(from, &Rejection { code: "bad-payload", message, subject: None, quota: None });
             }
         };
-        if let CliEvent::Update(FieldUpdate { owner: owner @ Owner::Session(_), .. }) = &event {
-            self.turn().record_arrival(owner.clone(), conn, arrived_at);
+        if let CliEvent::Update(UpdateEvent { owner: owner @ Owner::Session(_), .. }) = &event {
+            self.turn().restart_deadline_on_arrival(owner.clone(), conn, arrived_at);
         }
         match event {
             CliEvent::Message(message) => self.on_message(from, message).await,
@@ -85,9 +88,9 @@ impl Hub {
                     }
                     self.turn().acknowledge_now(from, &[]);
                 }
-                Err((code, message)) => {
-                    self.turn().reject(from, &Rejection { code, message, subject: Some(("rpc", &rpc.method)) })
-                }
+                Err((code, message)) => self
+                    .turn()
+                    .reject(from, &Rejection { code, message, subject: Some(("rpc", &rpc.method)), quota: None }),
             },
             CliEvent::RpcUnregister(rpc) => {
                 self.turn().unregister(conn, &rpc.method);
@@ -113,8 +116,8 @@ impl Hub {
         self.record_served_or_reject(from, Owner::Session(sid), added.map(|_| ()))
     }
 
-    async fn on_update(self: &Arc<Self>, from: Sender, update: FieldUpdate<'_>) {
-        let FieldUpdate { owner, field, expected_version, value } = update;
+    async fn on_update(self: &Arc<Self>, from: Sender, update: UpdateEvent<'_>) {
+        let UpdateEvent { owner, field, expected_version, value } = update;
         let Sender { conn, ack, .. } = from;
         let result = match self.copy_value(value) {
             Ok(value) => {
@@ -139,7 +142,7 @@ impl Hub {
         let now = self.rt.now();
         match owner {
             Owner::Machine(id) => drop(self.record_machine_activity(&id, from, now).await),
-            Owner::Session(_) => self.turn().record_arrival(owner, from, now),
+            Owner::Session(_) => self.turn().restart_deadline_on_arrival(owner, from, now),
         }
     }
 
@@ -147,7 +150,7 @@ impl Hub {
     fn record_served_by_keep_alive(&self, conn: ConnId, owner: Owner, arrived_at: u64) {
         self.turn().add_served(conn, owner.clone());
         // Must follow `add_served`: the attachment stores times only for the sessions and machines that the socket serves.
-        self.turn().record_arrival(owner, conn, arrived_at);
+        self.turn().restart_deadline_on_arrival(owner, conn, arrived_at);
     }
 
     /// Copies a value out of its frame. If the write queue has no room for a large value, refuses the value before the copy.
@@ -197,7 +200,7 @@ impl Turn<'_> {
         if let Some(count) = counts.get_mut(name.as_ref()) {
             *count += 1;
         } else if counts.len() < MAX_UNKNOWN_EVENTS {
-            self.hub.rt.log_debug(&format!("ignoring the events {name:?} of a CLI: the protocol does not have them"));
+            self.hub.telemetry.log(LogLine::new(Level::Debug, "unknown-event").text("name", &name));
             counts.insert(name.into_owned(), 1);
         }
     }

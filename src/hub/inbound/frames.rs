@@ -1,5 +1,5 @@
-//! Frames of sockets: Engine.IO and Socket.IO, compatible with the official client. The hub handles the frames of one socket in
-//! order, even when a frame waits for the database. Only answers to the hub do not wait for earlier frames.
+//! Frames of sockets: Engine.IO and Socket.IO, compatible with the official client. The hub handles the frames of one socket in order,
+//! even when a frame waits for the database. Answers to the hub are the exception: they do not wait for earlier frames.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -14,14 +14,15 @@ use crate::hub::inbound::admission::{
 };
 use crate::hub::turn::Turn;
 use crate::limits::{FRAME_MEMORY_TIMEOUT_MS, FRAME_OVERHEAD_BYTES, MAX_UNAUTHENTICATED_FRAME_BYTES};
+use crate::log::{Level, LogLine};
 use crate::model::owner::Owner;
 use crate::wire::cli::{self, NAMESPACE};
 use crate::wire::engineio;
 use crate::wire::socketio::{self, Packet};
 
-/// The largest frame, in bytes, that needs no free memory: keep-alives and pongs must count.
+/// The largest frame, in bytes, that is handled without free memory: keep-alives and pongs are small.
 const SMALL_FRAME_BYTES: usize = 16 * 1024;
-/// How many bytes of frames a namespace may have that were admitted without free memory. A quarter is for small ones.
+/// The most bytes of a namespace's frames that were admitted without free memory. A quarter is kept for small frames.
 const MAX_UNRESERVED_FRAME_BYTES: usize = 2 * 1024 * 1024;
 
 /// The close reason of the socket with the largest queue when there is no memory for a frame.
@@ -72,7 +73,7 @@ impl Hub {
                 turn.disconnect(conn, 1009, FRAME_TOO_LARGE);
                 return None;
             }
-            match std::mem::replace(&mut connection.busy, true) {
+            match std::mem::replace(&mut connection.is_busy, true) {
                 false => FrameOrder::Now,
                 true => FrameOrder::AfterEarlier,
             }
@@ -136,19 +137,19 @@ impl Hub {
                 let arrived_at = frame.arrived_at;
                 connection.queue.push(frame);
                 if let Some(owner) = keep_alive_owner {
-                    turn.record_arrival(owner, conn, arrived_at);
+                    turn.restart_deadline_on_arrival(owner, conn, arrived_at);
                 }
                 return;
             }
             memory_reservations.frames.grow(frame.memory_bytes());
         }
-        let (mut next, mut unreserved_bytes) = (Some(frame), admitted.unreserved_bytes);
-        while let Some(frame) = next {
+        let (mut next_frame, mut unreserved_bytes) = (Some(frame), admitted.unreserved_bytes);
+        while let Some(frame) = next_frame {
             self.on_frame(conn, &frame).await;
             let mut turn = self.turn();
             turn.memory_reservations.frames.release_part(frame.memory_bytes());
             turn.memory_reservations.unreserved_frame_bytes -= std::mem::take(&mut unreserved_bytes);
-            next = turn.connections.next_frame(conn);
+            next_frame = turn.connections.next_frame(conn);
         }
     }
 
@@ -187,7 +188,7 @@ impl Hub {
         }
         match engineio::decode(frame) {
             Ok(engineio::Packet::Pong) => self.on_pong(conn),
-            // `3` is the type of an acknowledgement. Other packets are decoded when their turn comes.
+            // `3` is the type of an acknowledgement. Other packets wait for the earlier frames, and are decoded then.
             Ok(engineio::Packet::Message(text)) if text.starts_with('3') => match socketio::decode(text) {
                 Ok(Packet::Ack { namespace: NAMESPACE, id, args }) => {
                     if !self.turn().disconnect_if_behind(conn) {
@@ -207,7 +208,7 @@ impl Hub {
             Ok(engineio::Packet::Pong) => self.on_pong(conn),
             _ if self.turn().disconnect_if_behind(conn) => {}
             Ok(engineio::Packet::Message(text)) => self.on_packet(conn, text, frame.arrived_at).await,
-            Ok(engineio::Packet::Ping(data)) => self.turn().send_reply(conn, &engineio::pong_frame(data)),
+            Ok(engineio::Packet::Ping(data)) => self.turn().send_frame(conn, &engineio::pong_frame(data)),
             Ok(engineio::Packet::Handshake) => {}
             Err(error) => self.turn().close_invalid(conn, &error, PARSE_ERROR),
         }
@@ -217,7 +218,7 @@ impl Hub {
         match socketio::decode(text) {
             Err(error) => self.turn().close_invalid(conn, &error, close_reason(&error)),
             Ok(Packet::Connect { namespace, .. }) if namespace != NAMESPACE => {
-                self.turn().send_reply(conn, &socketio::connect_error_frame(namespace, "Invalid namespace"));
+                self.turn().send_frame(conn, &socketio::connect_error_frame(namespace, "Invalid namespace"));
             }
             Ok(packet) if packet.namespace() != NAMESPACE => self.turn().close_unexpected(conn, &packet),
             Ok(Packet::Event { ack, name, args, .. }) => self.on_event((conn, arrived_at), ack, &name, &args).await,
@@ -238,7 +239,7 @@ impl Turn<'_> {
 
     /// Closes a socket after a packet that can't be decoded or is not expected.
     fn close_invalid(&mut self, conn: ConnId, error: &dyn Display, (code, reason): (u16, &str)) {
-        self.hub.rt.log_debug(&format!("closing the socket of a CLI: {error}"));
+        self.hub.telemetry.log(LogLine::new(Level::Debug, "socket-closed").text("error", &error.to_string()));
         self.disconnect(conn, code, reason);
     }
 }

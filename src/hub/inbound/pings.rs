@@ -7,7 +7,7 @@ use crate::hub::turn::Turn;
 use crate::limits::PING_INTERVAL_MS;
 use crate::wire::engineio;
 
-/// The time a CLI has to answer a ping before the hub disconnects it, in milliseconds: two pings.
+/// The time a CLI has to answer a ping before the hub disconnects the CLI, in milliseconds.
 const PONG_TIMEOUT_MS: u64 = 2 * PING_INTERVAL_MS;
 
 impl Hub {

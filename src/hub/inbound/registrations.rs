@@ -44,14 +44,14 @@ fn fits_attachment(cli: &Cli) -> bool {
     }
     let mut cli = cli.clone();
     for owner in cli.served().collect::<Vec<_>>() {
-        cli.record_keep_alive(&owner, SAMPLE_TIME);
+        cli.record_activity(&owner, SAMPLE_TIME);
     }
     serde_json::to_string(&Peer::Cli(cli)).is_ok_and(|text| stored_bytes(&text) <= MAX_ATTACHMENT_BYTES)
 }
 
 impl State {
-    /// Makes a CLI, to which `added` was added, fit the attachment of its socket. Removes inactive sessions and machines without
-    /// methods, and then, oldest first, inactive ones that the CLI has ended. `None` if the CLI still does not fit.
+    /// Shrinks a CLI to the size limit of its socket's attachment, but keeps `added`. First removes inactive sessions and machines
+    /// without methods; then inactive ones that the CLI has ended, oldest first. `None` if the CLI still does not fit.
     fn shrink_to_attachment(&self, mut cli: Cli, added: &Owner) -> Option<Cli> {
         let is_needed = |owner: &Owner| owner == added || self.liveness.is_live(owner);
         if !fits_attachment(&cli) {
@@ -100,8 +100,8 @@ impl Hub {
             self.kill_if_archived(owner.id());
         }
         // Otherwise the replaced registration would be restored after hibernation.
-        if let Some((other, name)) = replaced {
-            turn.remove_method(other, &name);
+        if let Some((replaced_conn, name)) = replaced {
+            turn.remove_method(replaced_conn, &name);
         }
         Ok(Some(owner))
     }

@@ -4,8 +4,11 @@ use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::effect::Reply;
 use crate::hub::turn::Turn;
-use crate::wire::cli::{ErrorEvent, NAMESPACE, message_rejected, ok_ack, update_rejected};
+use crate::wire::cli::{ErrorEvent, NAMESPACE, QuotaExceeded, message_rejected, ok_ack, update_rejected};
 use crate::wire::socketio::{self, AckId};
+
+/// When a CLI should send a message again that a full storage has refused, in milliseconds.
+const STORAGE_RETRY_MS: u64 = 60_000;
 
 /// The sender of an event, with the acknowledgement that it requested.
 #[derive(Clone, Copy)]
@@ -22,12 +25,20 @@ pub struct Rejection<'a> {
     pub message: String,
     /// The scope of the event (`session`, `machine` or `rpc`), and the id of the session or machine, or the name of the method.
     pub subject: Option<(&'static str, &'a str)>,
+    /// The quota of the namespace that refuses the event for now.
+    pub quota: Option<QuotaExceeded>,
 }
 
 impl<'a> Rejection<'a> {
     /// Creates the rejection of an event about a session or machine.
     pub fn of(error: &Error, kind: Kind, id: &'a str) -> Self {
-        Self { code: event_code(error), message: error.to_string(), subject: Some((kind.noun(), id)) }
+        let quota = match error {
+            Error::StorageFull => Some(("storage", STORAGE_RETRY_MS)),
+            Error::TooManyMessages { wait_ms } => Some(("messages", *wait_ms)),
+            _ => None,
+        };
+        let quota = quota.map(|(quota, retry_after_ms)| QuotaExceeded { quota, retry_after_ms });
+        Self { code: event_code(error), message: error.to_string(), subject: Some((kind.noun(), id)), quota }
     }
 }
 
@@ -35,7 +46,7 @@ impl Sender {
     /// Returns the answer to an event whose change is not durable yet. `ignored`: the names of the event's invalid fields.
     pub fn ok_on_commit(self, ignored: &[&str]) -> Option<Reply> {
         let ack = self.ack?;
-        let failed = message_rejected("The hub could not store the change. Try again.", "unavailable");
+        let failed = message_rejected("The hub could not store the change. Try again.", "unavailable", None);
         Some(Reply {
             conn: self.conn,
             on_commit: ack_frame(ack, &ok_ack(ignored)).into(),
@@ -48,27 +59,27 @@ impl Turn<'_> {
     /// Acknowledges an event that changed nothing. `ignored`: the names of the event's invalid fields.
     pub(super) fn acknowledge_now(&mut self, from: Sender, ignored: &[&str]) {
         if let Some(ack) = from.ack {
-            self.send_reply(from.conn, &ack_frame(ack, &ok_ack(ignored)));
+            self.send_frame(from.conn, &ack_frame(ack, &ok_ack(ignored)));
         }
     }
 
     /// Acknowledges an event that the protocol does not have, without an argument.
     pub(super) fn acknowledge_unknown(&mut self, from: Sender) {
         if let Some(ack) = from.ack {
-            self.send_reply(from.conn, &socketio::ack_frame(NAMESPACE, ack, &[]));
+            self.send_frame(from.conn, &socketio::ack_frame(NAMESPACE, ack, &[]));
         }
     }
 
     /// Rejects an event in its acknowledgement, if the CLI requested one. Also sends an `error` event if the CLI requested no
     /// acknowledgement, or if the session or machine does not exist or belongs to another namespace.
     pub(super) fn reject(&mut self, from: Sender, rejection: &Rejection<'_>) {
-        let Rejection { code, message, subject } = rejection;
+        let Rejection { code, message, subject, quota } = rejection;
         if let Some(ack) = from.ack {
             let answer = match from.is_update {
                 true => update_rejected(message, code),
-                false => message_rejected(message, code),
+                false => message_rejected(message, code, *quota),
             };
-            self.send_reply(from.conn, &ack_frame(ack, &answer));
+            self.send_frame(from.conn, &ack_frame(ack, &answer));
         }
         if from.ack.is_none() || matches!(*code, "access-denied" | "not-found") {
             self.send_error_event(from.conn, message, code, *subject);
@@ -77,7 +88,7 @@ impl Turn<'_> {
 
     pub(super) fn send_error_event(&mut self, conn: ConnId, message: &str, code: &str, subject: Option<(&str, &str)>) {
         let event = ErrorEvent::new(message, code, subject).encode();
-        self.send_reply(conn, &socketio::event_frame(NAMESPACE, None, "error", &[&event]));
+        self.send_frame(conn, &socketio::event_frame(NAMESPACE, None, "error", &[&event]));
     }
 }
 
@@ -90,7 +101,7 @@ pub fn event_code(error: &Error) -> &'static str {
         Error::Forbidden(_) => "access-denied",
         Error::NotFound(_) => "not-found",
         Error::TooLarge { .. } => "too-large",
-        Error::Overloaded | Error::MemoryInUse => "overloaded",
+        Error::Overloaded | Error::MemoryInUse | Error::StorageFull | Error::TooManyMessages { .. } => "overloaded",
         Error::Unavailable(_) | Error::DatabaseRejected => "unavailable",
         _ => "bad-payload",
     }

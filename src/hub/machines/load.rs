@@ -53,7 +53,7 @@ impl Hub {
                 }
                 return match owner {
                     Found::Foreign => Err(Error::Forbidden(Kind::Machine)),
-                    Found::Owned(()) | Found::Missing => Err(Error::NotFound(Kind::Machine)),
+                    Found::InNamespace(()) | Found::Missing => Err(Error::NotFound(Kind::Machine)),
                 };
             }
         })
@@ -72,7 +72,7 @@ impl Hub {
 
     /// Returns a machine as JSON text like [`Hub::serialize_session`].
     pub async fn serialize_machine(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
-        let mut unread = Vec::new();
+        let mut attempted = Vec::new();
         let split = |machine: &Machine| Some(machine_segments(machine));
         loop {
             let changed = self.serialize_changed(Kind::Machine, |write_queue| write_queue.committed_machine(id), split);
@@ -84,7 +84,7 @@ impl Hub {
                 let turn = self.turn();
                 (turn.cache.machine(id).map(machine_segments)?, turn.write_queue.committed_machine(id).is_some())
             };
-            if let Some(text) = self.read_segments(id, segments, is_changed, &mut unread).await? {
+            if let Some(text) = self.read_segments(id, segments, is_changed, &mut attempted).await? {
                 return Ok(text);
             }
         }

@@ -8,7 +8,7 @@ use crate::hub::base::state::State;
 use crate::hub::machines::updates::get_field;
 use crate::limits::{MAX_CONTENT_BYTES, MAX_MACHINES};
 use crate::model::json::Json;
-use crate::model::large::Field;
+use crate::model::large::VersionedField;
 use crate::model::machine::Machine;
 use crate::model::owner::Owner;
 
@@ -26,7 +26,7 @@ impl Hub {
         if id.is_empty() || id.len() > MAX_MACHINE_ID_BYTES {
             return Err(Error::field("id", format!("Field `id` must have 1 to {MAX_MACHINE_ID_BYTES} bytes.")));
         }
-        let fields = [(Field::MachineMetadata, Some(metadata)), (Field::RunnerState, runner_state)];
+        let fields = [(VersionedField::MachineMetadata, Some(metadata)), (VersionedField::RunnerState, runner_state)];
         let fields = fields.into_iter().filter_map(|(field, value)| Some((field, value?))).collect::<Vec<_>>();
         fields.iter().try_for_each(|(field, value)| check_size(field.name(), value, MAX_CONTENT_BYTES))?;
         match self.load_machine(id).await {
@@ -53,7 +53,7 @@ impl Hub {
                 }
             }
             turn.record_machine_change(id, now)?;
-            turn.commit_waiter()
+            turn.add_commit_waiter()
         };
         self.commit_and_wait(committed).await
     }

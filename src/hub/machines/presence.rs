@@ -8,7 +8,7 @@ use crate::hub::base::error::Error;
 use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::AckTiming;
 use crate::hub::base::state::effect::Effect;
-use crate::hub::base::storage_keys::alive_key;
+use crate::hub::base::storage_keys::deadline_key;
 use crate::model::owner::Owner;
 
 impl Hub {
@@ -20,11 +20,11 @@ impl Hub {
         at: u64,
     ) -> Result<AckTiming, Error> {
         let owner = Owner::Machine(id.to_owned());
-        self.turn().record_arrival(owner.clone(), from, at);
+        self.turn().restart_deadline_on_arrival(owner.clone(), from, at);
         self.load_machine(id).await?;
         let timing = {
             let mut turn = self.turn();
-            turn.record_keep_alive(owner, from, at);
+            turn.restart_deadline_on_activity(owner, from, at);
             let machine = turn.machine_mut(id)?;
             machine.active_at = machine.active_at.max(at);
             let was_active = std::mem::replace(&mut machine.active, true);
@@ -50,9 +50,9 @@ impl Hub {
         turn.liveness.stop(&owner);
         if was_active {
             turn.record_machine_change(id, self.rt.now())?;
-            turn.write_queue.on_commit(Effect::DeleteDeadline(owner));
+            turn.write_queue.on_commit(Effect::BecameInactive(owner));
         } else {
-            self.rt.kv_delete(&alive_key(&owner));
+            self.rt.kv_delete(&deadline_key(&owner));
         }
         Ok(())
     }

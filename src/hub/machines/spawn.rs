@@ -30,6 +30,12 @@ pub struct SpawnParams {
     pub session_type: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree_name: Option<String>,
+    /// The branch from which the worktree is made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// A map from the id of an agent's option to its value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub options: Option<Json>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -119,7 +125,7 @@ pub(in crate::hub) fn parse_spawn_result(text: &str) -> SpawnResult {
     failure(error.unwrap_or_else(|| "The runner gave no reason".into()))
 }
 
-/// Parses an object from path to boolean, or `{exists: <such an object>}`. Returns the object as JSON text; `None` for
+/// Parses an object from path to boolean, which may be the value of the field `exists`. Returns the object as JSON text; `None` for
 /// another format or a failure.
 fn parse_paths(text: &str) -> Option<String> {
     let object = JsonObject::parse(text)?;

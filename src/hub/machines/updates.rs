@@ -15,7 +15,7 @@ use crate::hub::write::large::{FieldValue, incomplete_value};
 use crate::limits::{MAX_CONTENT_BYTES, MAX_MACHINE_BYTES};
 use crate::model::event::Event;
 use crate::model::json::Json;
-use crate::model::large::Field;
+use crate::model::large::VersionedField;
 use crate::model::machine::Machine;
 use crate::model::owner::Owner;
 use crate::model::text_parts::TextParts;
@@ -24,9 +24,9 @@ use crate::wire::update::{UpdateBody, VALUE_PLACEHOLDER, Versioned, update_frame
 /// A machine's value of at most this size, in bytes, is never stored as a large value, so it is always in memory.
 const SMALL_VALUE_BYTES: usize = 4_000;
 
-pub(super) fn get_field(m: &Machine, field: Field) -> FieldValue<'_> {
+pub(super) fn get_field(m: &Machine, field: VersionedField) -> FieldValue<'_> {
     match field {
-        Field::RunnerState => FieldValue { stored: &m.runner_state, version: m.runner_state_version },
+        VersionedField::RunnerState => FieldValue { stored: &m.runner_state, version: m.runner_state_version },
         _ => FieldValue { stored: &m.metadata, version: m.metadata_version },
     }
 }
@@ -69,7 +69,7 @@ impl Hub {
     /// Updates the metadata or the runner state of a machine for a CLI.
     pub async fn update_machine(self: &Arc<Self>, update: &VersionedUpdate<'_>) -> Result<(), Error> {
         let VersionedUpdate { id, field, value, .. } = update;
-        if *field == Field::MachineMetadata && !value.is_object() {
+        if *field == VersionedField::MachineMetadata && !value.is_object() {
             return Err(Error::field("metadata", "Field `metadata` must be an object."));
         }
         check_size(field.name(), value, MAX_CONTENT_BYTES)?;
@@ -112,7 +112,7 @@ impl Turn<'_> {
         let value = TextParts::queued_value(field, value);
         let versioned = Some(Versioned::new(version));
         let (metadata, runner_state) = match field {
-            Field::RunnerState => (None, versioned),
+            VersionedField::RunnerState => (None, versioned),
             _ => (versioned, None),
         };
         let body = UpdateBody::UpdateMachine { machine_id: id, metadata, runner_state };
@@ -129,7 +129,7 @@ impl Turn<'_> {
     pub(super) fn set_machine_field(
         &mut self,
         id: &str,
-        field: Field,
+        field: VersionedField,
         new_version: u64,
         new_value: Option<Json>,
     ) -> Result<(), Error> {
@@ -139,7 +139,7 @@ impl Turn<'_> {
         let max_inline_bytes = if is_full { SMALL_VALUE_BYTES } else { field.max_inline_bytes() };
         let m = cache.machine_mut(id, write_queue)?;
         let (current, version) = match field {
-            Field::RunnerState => (&mut m.runner_state, &mut m.runner_state_version),
+            VersionedField::RunnerState => (&mut m.runner_state, &mut m.runner_state_version),
             _ => (&mut m.metadata, &mut m.metadata_version),
         };
         *version = new_version;

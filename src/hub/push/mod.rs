@@ -4,5 +4,6 @@
 //! notification is still needed, and sends it to each subscriber, with retries. Queue, cooldowns, rate limit and log are in the
 //! object's key-value storage, so hibernation or a restart loses no notification.
 
+pub mod answer;
 pub mod send;
 pub mod subscriptions;

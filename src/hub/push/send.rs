@@ -1,4 +1,5 @@
-//! Sends queued notifications: as a toast to visible web clients, else to the push services of all subscribers.
+//! Sends queued notifications as a push to each subscriber. A device in use gets a toast first, and gets the push only if its user does
+//! not react.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,6 +7,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use http::Request;
 
+use crate::auth::answer_token::{AnswerClaims, AnswerKey, fingerprint};
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::ports::PushResponse;
@@ -13,18 +15,22 @@ use crate::hub::base::push::delivery::{Delivery, DeliveryOutcome, Failure, SendR
 use crate::hub::base::push::log::read_entries;
 use crate::hub::base::push::state::{PushState, RATE_LIMITER_KEY, cooldown_key, delivery_key};
 use crate::hub::base::push::subscribers::{Subscriber, find_subscriber};
+use crate::hub::push::answer::fingerprint_of;
 use crate::hub::turn::Turn;
 use crate::hub::turn::notify::notification_for;
-use crate::limits::{MAX_PUSH_RETRY_MS, MAX_PUSHES_PER_MINUTE, SHORT_PAYLOAD_BYTES};
-use crate::model::agent_state::{self};
+use crate::limits::{MAX_PUSH_RETRY_MS, MAX_PUSHES_PER_MINUTE, MAX_SHORT_PAYLOAD_BYTES};
+use crate::log::{Level, LogLine};
+use crate::metrics::Counter;
+use crate::model::agent_state;
+use crate::model::pending_request::PendingCall;
 use crate::push::endpoint::Endpoint;
-use crate::push::payload::{MAX_PAYLOAD_BYTES, Notification};
+use crate::push::payload::{Details, MAX_PAYLOAD_BYTES, Notification, NotificationKind};
 use crate::push::request::{self, Keys, PushMessage};
 use crate::push::vapid::VapidKeys;
 use crate::store::push::PushSubscription;
 
 /// How long a push service stores a message for a browser that is offline.
-const TTL: Duration = Duration::from_secs(24 * 3600);
+const PUSH_TTL: Duration = Duration::from_secs(24 * 3600);
 
 /// What to do with a notification at the start of a round.
 enum NextStep {
@@ -33,6 +39,12 @@ enum NextStep {
     Send,
     /// Decide later: the database is unavailable.
     RetryLater,
+}
+
+/// The key that signs requests to push services, and the key that signs answer tokens.
+struct SendKeys {
+    vapid: VapidKeys,
+    answers: Option<AnswerKey>,
 }
 
 impl Hub {
@@ -60,7 +72,8 @@ impl Hub {
     async fn run_round(self: &Arc<Self>, id: u64, mut delivery: Delivery) {
         match self.choose_next_step(&mut delivery).await {
             NextStep::Finish(outcome) => {
-                let outcome = if delivery.is_held() { delivery.outcome() } else { outcome };
+                // All remaining targets are held back: a toast has shown the notification, so the delivery has an outcome of its own.
+                let outcome = if delivery.is_held_back() { delivery.outcome() } else { outcome };
                 return self.turn().finish(id, delivery, outcome);
             }
             NextStep::Send => {}
@@ -68,22 +81,32 @@ impl Hub {
         }
         let Ok(subscribers) = self.load_push_subscribers().await else { return self.retry_round(id, delivery) };
         let is_first_round = delivery.targets.is_empty();
-        if is_first_round && subscribers.is_empty() {
+        let kind = delivery.notification.kind;
+        let wants_notification =
+            |subscriber: &&Subscriber| kind == NotificationKind::Permission || !subscriber.subscription.requests_only;
+        if is_first_round && !subscribers.iter().any(|subscriber| wants_notification(&subscriber)) {
             let is_toast = self.turn().send_toast(&delivery.notification);
             let outcome = if is_toast { DeliveryOutcome::Toast } else { DeliveryOutcome::NoSubscribers };
             return self.turn().finish(id, delivery, outcome);
         }
         let now = self.rt.now();
         if is_first_round {
-            delivery.set_targets(subscribers.iter().map(|subscriber| subscriber.id), now);
+            delivery.set_targets(subscribers.iter().filter(wants_notification).map(|subscriber| subscriber.id), now);
         }
         delivery.remove_unsubscribed(|target| find_subscriber(&subscribers, target).is_some());
         self.hold_back(&mut delivery, &subscribers, is_first_round, now);
-        // After the toast, which needs no keys.
-        let Ok(keys) = self.load_vapid_keys().await else { return self.retry_round(id, delivery) };
+        // The keys are loaded after the toast is sent, because a toast needs no keys.
+        let Ok(vapid) = self.load_vapid_keys().await else { return self.retry_round(id, delivery) };
+        // If this key cannot be loaded, the notification is sent without the means to answer it.
+        let answers = match kind {
+            NotificationKind::Permission => self.load_answer_key().await.ok(),
+            NotificationKind::Ready => None,
+        };
+        let keys = SendKeys { vapid, answers };
         delivery.failed_rounds = 0;
+        // Fails if a newer notification has replaced this one.
         if !self.turn().push.queue.begin_attempts(id, &delivery.targets) {
-            return self.turn().push.log.put_replaced(&*self.rt, id, delivery);
+            return self.turn().push.log.put_as_replaced(&*self.rt, id, delivery);
         }
         let due = delivery.take_due_targets(now);
         let attempts = due.into_iter().filter_map(|target| {
@@ -104,20 +127,20 @@ impl Hub {
             delivery.record_result(target, result, failure, now);
         }
         if !gone.is_empty() {
-            // After a failure, the next notification gets the same responses, and the deletion is tried again.
+            // If the deletion fails, the next notification gets the same responses, and repeats the deletion.
             let _ = self.delete_subscriptions(&gone).await;
         }
-        let is_held = delivery.is_held();
-        let outcome = if is_held || delivery.is_done() { delivery.outcome() } else { DeliveryOutcome::Sending };
-        // Notifications that are held back must leave room in the queue for pushes to other devices.
-        let is_final = delivery.is_done() || is_held && !self.turn().push.queue.can_hold();
+        let is_held_back = delivery.is_held_back();
+        let outcome = if is_held_back || delivery.is_done() { delivery.outcome() } else { DeliveryOutcome::Sending };
+        // If too many notifications are held back, this one ends with its toast, so that the queue has room for others.
+        let is_final = delivery.is_done() || is_held_back && !self.turn().push.queue.can_hold();
         match is_final {
             true => self.turn().finish(id, delivery, outcome),
             false => self.turn().put_back(id, delivery, outcome),
         }
     }
 
-    /// Holds back the pushes to devices in use. These devices get a toast instead. In the first round, other visible web
+    /// Holds back the pushes to devices in use, which get a toast instead. In the first round, other visible web
     /// clients get the toast, too.
     fn hold_back(&self, delivery: &mut Delivery, subscribers: &[Subscriber], is_first_round: bool, now: u64) {
         let mut turn = self.turn();
@@ -131,7 +154,7 @@ impl Hub {
     }
 
     /// Decides from the current state whether a notification is sent. A notification of several permission requests is replaced
-    /// by a notification of those requests that are still pending.
+    /// by a notification of the requests that are still pending.
     async fn choose_next_step(self: &Arc<Self>, delivery: &mut Delivery) -> NextStep {
         match self.load_session(&delivery.notification.session_id).await {
             Ok(()) => {}
@@ -143,16 +166,19 @@ impl Hub {
         let turn = self.turn();
         let notification = &delivery.notification;
         let session = turn.cache.entry(&notification.session_id).map(|entry| &entry.session);
+        if session.is_some_and(|session| session.muted) {
+            return NextStep::Finish(DeliveryOutcome::Muted);
+        }
         if let Some(request) = &notification.request_id {
             let ids = notification.superseded.iter().chain([request]);
             let pending = session.and_then(|session| {
                 let requests = agent_state::find_pending(session.agent_state.json(), ids.map(String::as_str));
                 notification_for(session, &requests)
             });
-            let Some(pending) = pending else { return NextStep::Finish(DeliveryOutcome::Answered) };
+            let Some(pending) = pending else { return NextStep::Finish(DeliveryOutcome::Obsolete) };
             delivery.notification = pending;
-        } else if delivery.is_held() && session.is_some_and(|session| session.thinking || !session.active) {
-            return NextStep::Finish(DeliveryOutcome::Answered);
+        } else if delivery.is_held_back() && session.is_some_and(|session| session.thinking || !session.active) {
+            return NextStep::Finish(DeliveryOutcome::Obsolete);
         }
         NextStep::Send
     }
@@ -161,7 +187,7 @@ impl Hub {
     async fn send_throttled(
         &self,
         notification: &Notification,
-        keys: &VapidKeys,
+        keys: &SendKeys,
         target: Target,
         Subscriber { service, .. }: &Subscriber,
     ) -> (Target, SendResult, Failure) {
@@ -178,17 +204,33 @@ impl Hub {
             }
         };
         self.turn().push.slots.release(service);
+        self.report_push(&result, status, &reason);
         (target, result, Failure { service: service.clone(), status, reason })
+    }
+
+    /// Counts the result of a push, and logs a failure.
+    fn report_push(&self, result: &SendResult, status: Option<u16>, reason: &str) {
+        self.telemetry.metrics.count(match result {
+            SendResult::Accepted => Counter::PushAccepted,
+            SendResult::Gone => Counter::PushGone,
+            SendResult::RateLimited(_) => Counter::PushLimited,
+            SendResult::Retry(_) | SendResult::TooLong => Counter::PushRetried,
+            SendResult::Rejected => Counter::PushRejected,
+        });
+        if !matches!(result, SendResult::Accepted | SendResult::Gone) {
+            let line = LogLine::new(Level::Warn, "push-failed").number("status", status.unwrap_or(0).into());
+            self.telemetry.log(line.text("reason", reason));
+        }
     }
 
     /// Sends a notification to one subscriber. Returns the result, the status if there was a response, and the error text.
     async fn send_push(
         &self,
         notification: &Notification,
-        keys: &VapidKeys,
+        keys: &SendKeys,
         target: &Target,
     ) -> (SendResult, Option<u16>, String) {
-        // Encryption blocks the thread for a millisecond or two, so other tasks get a turn before it.
+        // Encryption blocks the thread for a millisecond or two, so other tasks run first.
         self.rt.sleep(0).await;
         // The client may have unsubscribed during the wait for a slot.
         let Ok(subscribers) = self.load_push_subscribers().await else {
@@ -197,7 +239,8 @@ impl Hub {
         let Some(subscriber) = find_subscriber(&subscribers, target.id) else {
             return (SendResult::Rejected, None, UNSUBSCRIBED.into());
         };
-        let request = match self.build_request(notification, &subscriber.subscription, keys, target.is_short) {
+        let (request, length) = match self.build_request(notification, &subscriber.subscription, keys, target.is_short)
+        {
             Ok(request) => request,
             Err(reason) => return (SendResult::Rejected, None, reason),
         };
@@ -214,39 +257,73 @@ impl Hub {
                     SendResult::Retry(_) | SendResult::RateLimited(_) => "The push service was busy.",
                     SendResult::Rejected => "The push service rejected the message.",
                 };
-                (result, Some(status), reason.into())
+                let is_final = result == SendResult::TooLong && length <= MAX_SHORT_PAYLOAD_BYTES;
+                (if is_final { SendResult::Rejected } else { result }, Some(status), reason.into())
             }
             Err(reason) => (SendResult::Retry(None), None, reason),
         }
     }
 
-    /// Builds the request to the push service. The error is a sentence for the push log.
+    /// Builds the request to the push service. Also returns the length of the payload. The error is a sentence for the push log.
     fn build_request(
         &self,
         notification: &Notification,
         subscription: &PushSubscription,
-        vapid: &VapidKeys,
+        SendKeys { vapid, answers }: &SendKeys,
         is_short: bool,
-    ) -> Result<Request<Vec<u8>>, String> {
+    ) -> Result<(Request<Vec<u8>>, usize), String> {
         // Validated again, because the subscription may have been stored under other settings.
-        let endpoint = Endpoint::parse(&subscription.endpoint, self.config.push.insecure);
+        let endpoint = Endpoint::parse(&subscription.endpoint, self.config.push.allows_insecure_endpoints);
         let endpoint = endpoint.map_err(|error| format!("The endpoint {}.", error.0))?;
         let keys = Keys::parse(&subscription.p256dh, &subscription.auth);
         let keys = keys.map_err(|_| "The keys of the subscription are invalid.")?;
-        let subject = self.config.push.subject.as_deref().or(subscription.hub.as_deref());
+        let subject = self.config.push.subject.as_deref().or(subscription.hub_origin.as_deref());
+        let details = self.details_for(notification, subscription, answers.as_ref());
+        let payload =
+            notification.payload(&details, if is_short { MAX_SHORT_PAYLOAD_BYTES } else { MAX_PAYLOAD_BYTES });
+        let length = payload.len();
         let now = self.rt.now() / 1000;
         let tokens = &mut self.turn().push.subscribers.tokens;
         let authorization = tokens.authorization(vapid, &endpoint.origin(), subject, now);
         let message = PushMessage {
-            payload: notification.payload(if is_short { SHORT_PAYLOAD_BYTES } else { MAX_PAYLOAD_BYTES }),
-            ttl: TTL,
+            payload,
+            ttl: PUSH_TTL,
             topic: &notification.topic(),
             urgency: notification.urgency(),
             authorization: &authorization.ok_or("The VAPID token could not be signed.")?,
         };
         // `request::build` panics without a random source.
         self.rt.random(&mut [0]).map_err(|error| error.to_string())?;
-        request::build(&endpoint, &keys, message).map_err(|error| error.to_string())
+        request::build(&endpoint, &keys, message).map(|request| (request, length)).map_err(|error| error.to_string())
+    }
+
+    /// Returns what a notification says, with a token for this subscriber if the request can be answered from the notification.
+    fn details_for(
+        &self,
+        notification: &Notification,
+        subscription: &PushSubscription,
+        answers: Option<&AnswerKey>,
+    ) -> Details {
+        let turn = self.turn();
+        let details = turn.notification_details(notification);
+        let state = turn.cache.entry(&notification.session_id).and_then(|entry| entry.session.agent_state.inline());
+        let call = notification.request_id.as_deref().and_then(|id| Some((id, PendingCall::find(state, id)?)));
+        let sent_at = self.rt.now();
+        let issue = |(request, call): (&str, PendingCall<'_>)| {
+            let claims = AnswerClaims {
+                namespace: self.config.namespace.clone(),
+                session: notification.session_id.clone(),
+                request: request.to_owned(),
+                content: fingerprint(&[call.text]),
+                subscription: fingerprint_of(subscription),
+                device: subscription.token_device.clone().unwrap_or_default(),
+                issued_at: sent_at,
+            };
+            answers.filter(|_| details.request.is_some()).map(|key| key.issue(&claims))
+        };
+        let answer_token = call.filter(|(_, call)| call.is_yes_or_no()).and_then(issue);
+        let namespace = Some(self.config.namespace.as_str().to_owned());
+        Details { answer_token, sent_at: Some(sent_at), namespace, ..details }
     }
 
     /// Schedules another round after the database was unavailable, or ends the delivery after several failed rounds.
@@ -263,7 +340,7 @@ impl Turn<'_> {
     fn put_back(&mut self, id: u64, delivery: Delivery, outcome: DeliveryOutcome) {
         let PushState { queue, log, .. } = &mut self.state.push;
         if let Some(replaced) = queue.put_back(id, delivery) {
-            log.put_replaced(&*self.hub.rt, id, replaced);
+            log.put_as_replaced(&*self.hub.rt, id, replaced);
         } else if let Some(delivery) = queue.get(id) {
             self.hub.rt.kv_put(&delivery_key(id), &delivery.encode());
             log.put(&*self.hub.rt, id, delivery, outcome);

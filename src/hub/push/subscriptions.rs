@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::auth::token::SecretId;
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
 use crate::hub::base::push::state::ASSUMED_EMPTY_KEY;
@@ -27,7 +28,7 @@ impl Hub {
         // One in 2^32 random numbers is not a valid P-256 key.
         let invalid_key = || Error::Unavailable("The hub could not generate a VAPID key pair. Try again.".into());
         let generated = VapidKeys::from_bytes(&random).ok_or_else(invalid_key)?;
-        let stored = secrets::get_or_insert(&self.db, VAPID_SECRET, &generated.private()).await?;
+        let stored = secrets::get_or_insert(&self.access, VAPID_SECRET, &generated.private()).await?;
         let malformed = || {
             Error::Unavailable("The VAPID private key in the database is malformed. Set VAPID_PUBLIC_KEY and VAPID_PRIVATE_KEY instead.".into())
         };
@@ -43,7 +44,7 @@ impl Hub {
     /// `POST /api/push/subscribe`. An identical subscription is not written again.
     pub async fn subscribe_to_push(&self, subscription: PushSubscription) -> Result<(), Error> {
         let invalid = |field: &str, reason: String| Error::field(field, format!("Field `{field}` {reason}."));
-        Endpoint::parse(&subscription.endpoint, self.config.push.insecure)
+        Endpoint::parse(&subscription.endpoint, self.config.push.allows_insecure_endpoints)
             .map_err(|error| invalid("endpoint", error.0.into()))?;
         Keys::parse(&subscription.p256dh, &subscription.auth).map_err(|error| match error {
             InvalidKey::P256dh => invalid(
@@ -55,12 +56,13 @@ impl Hub {
         if self.load_push_subscribers().await?.iter().any(|known| known.subscription == subscription) {
             return Ok(());
         }
-        // Before the write, in case the hub stops right after the write.
+        // Ends the stored assumption before the write: if the hub stopped right after the write, the assumption would still hold, and the
+        // new subscriber would get no notifications.
         self.end_assuming_no_subscribers();
         let max = self.config.push.max_subscriptions;
         self.change_subscriptions(push::upsert(&self.config.namespace, &subscription, self.rt.now(), max).into())
             .await?;
-        // Again, because a concurrent read may have found no subscribers.
+        // Ends the assumption again, because a concurrent read may have found no subscribers and stored it.
         self.end_assuming_no_subscribers();
         Ok(())
     }
@@ -83,11 +85,11 @@ impl Hub {
 
     /// Commits statements that change push subscriptions.
     pub(in crate::hub) async fn change_subscriptions(&self, statements: Vec<Statement>) -> Result<(), DbError> {
-        // Before the commit, so that a read that is in flight does not put the old subscriptions into the cache during the
-        // commit.
+        // Invalidate the cache before the commit, so that a read that is in flight does not put the old subscriptions into the cache
+        // during the commit.
         self.turn().push.subscribers.invalidate();
-        let result = self.write_statements(statements).await;
-        // After the commit, because a read that began during the commit may have found the old subscriptions.
+        let result = self.write_access(statements).await;
+        // Invalidate it again after the commit, because a read that began during the commit may have found the old subscriptions.
         self.turn().push.subscribers.invalidate();
         result
     }
@@ -102,16 +104,31 @@ impl Hub {
                 }
                 cache.generation()
             };
-            let read = push::load_all(&self.db, &self.config.namespace).await?;
-            let read: Arc<[Subscriber]> = read.into_iter().map(Subscriber::from).collect();
-            if self.turn().push.subscribers.insert_loaded(Arc::clone(&read), generation) {
-                match read.is_empty() {
+            let read = push::load_all(&self.access, &self.config.namespace).await?;
+            let has_none = read.is_empty();
+            let valid: Arc<[Subscriber]> = self.retain_valid(read).await?.into_iter().map(Subscriber::from).collect();
+            if self.turn().push.subscribers.insert_loaded(Arc::clone(&valid), generation) {
+                match has_none {
                     true => self.begin_assuming_no_subscribers(),
                     false => self.end_assuming_no_subscribers(),
                 }
-                return Ok(read);
+                return Ok(valid);
             }
         }
+    }
+
+    /// Returns the subscriptions of devices, and of tokens whose access secret is still valid. Other subscriptions are skipped, not
+    /// deleted: for minutes after a deployment, an object may still have the earlier settings, and would delete the subscriptions of
+    /// the new secret.
+    async fn retain_valid(&self, mut read: Vec<PushSubscription>) -> Result<Vec<PushSubscription>, DbError> {
+        let (namespace, tokens) = (&self.config.namespace, &self.config.tokens);
+        if read.iter().any(lacks_secret) {
+            let SecretId(oldest) = tokens.oldest_secret();
+            self.write_access(vec![push::set_missing_secret(namespace, oldest)]).await?;
+            read.iter_mut().filter(|s| lacks_secret(s)).for_each(|s| s.secret = Some(oldest.clone()));
+        }
+        read.retain(|s| s.token_device.is_some() || s.secret.as_ref().is_some_and(|id| tokens.accepts_secret(id)));
+        Ok(read)
     }
 
     /// Begins to assume that there are no subscribers, which saves a read of the database per notification.
@@ -125,4 +142,9 @@ impl Hub {
             self.rt.kv_delete(ASSUMED_EMPTY_KEY);
         }
     }
+}
+
+/// Whether an earlier version wrote the subscription, without the access secret of the token.
+fn lacks_secret(subscription: &PushSubscription) -> bool {
+    subscription.token_device.is_none() && subscription.secret.is_none()
 }

@@ -21,6 +21,12 @@ impl State {
         Ok(())
     }
 
+    /// Queues the write of a session's small columns, and the event with the changes.
+    pub(in crate::hub) fn record_small_change(&mut self, id: &str, changes: &Changes<'_>) {
+        self.write_queue.queue_session(id, SessionColumns::Small);
+        self.write_queue.on_commit(Effect::Publish(Event::session_updated(id, changes)));
+    }
+
     /// Whether a connected CLI is expected to report an inactive session alive: the session is not archived, and a socket serves it.
     pub(in crate::hub) fn expects_report(&self, session: &str, now: u64) -> bool {
         let is_inactive =
@@ -36,20 +42,47 @@ impl State {
 }
 
 impl Turn<'_> {
-    /// Makes a session inactive, and queues the write and the event.
-    pub(in crate::hub) fn deactivate(&mut self, id: &str) -> Result<(), Error> {
+    /// Makes a session inactive, and queues the write and the event. `has_ended`: whether the session has ended, rather than lost its
+    /// connection.
+    pub(in crate::hub) fn deactivate(&mut self, id: &str, has_ended: bool) -> Result<(), Error> {
         let (owner, now) = (Owner::Session(id.to_owned()), self.hub.rt.now());
         let State { cache, liveness, write_queue, .. } = &mut *self.state;
         let s = &mut cache.require_entry_mut(id, write_queue)?.session;
         liveness.stop(&owner);
-        if s.active || s.thinking {
+        let ends = has_ended && s.ended_at.is_none();
+        if ends {
+            s.ended_at = Some(now);
+        }
+        let was_active = s.active || s.thinking;
+        if was_active {
             s.thinking_at = if s.thinking { now } else { s.thinking_at };
-            (s.active, s.thinking, s.updated_at) = (false, false, now);
+            (s.active, s.thinking, s.updated_at, s.activity, s.activity_at) = (false, false, now, None, None);
+        }
+        if was_active || ends {
             self.state.record_presence(id)?;
         }
         // Queued even if the session is inactive in memory, because an earlier change to inactive may not be durable yet.
-        self.state.write_queue.on_commit(Effect::DeleteDeadline(owner));
+        self.state.write_queue.on_commit(Effect::BecameInactive(owner));
         Ok(())
+    }
+
+    /// Sets since when a session waits to be seen; `None`: a person has seen it. Queues the write and the event of a change.
+    pub(in crate::hub) fn set_unseen_since(&mut self, id: &str, since: Option<u64>) -> Result<(), Error> {
+        if self.state.cache.require_entry(id)?.session.unseen_since != since {
+            self.state.session_mut(id)?.session.unseen_since = since;
+            let changes = Changes { unseen_since: Some(since), ..Changes::default() };
+            self.state.record_small_change(id, &changes);
+        }
+        Ok(())
+    }
+
+    /// Records that a session waits to be seen since `now`, unless it already waits or is archived.
+    pub(in crate::hub) fn record_unseen(&mut self, id: &str, now: u64) -> Result<(), Error> {
+        let session = &self.state.cache.require_entry(id)?.session;
+        match session.unseen_since.is_none() && !session.metadata_fields().is_archived() {
+            true => self.set_unseen_since(id, Some(now)),
+            false => Ok(()),
+        }
     }
 
     /// Makes an archived session inactive at once, because an archived session ignores keep-alives. Returns whether the session was
@@ -58,7 +91,7 @@ impl Turn<'_> {
         let session = &self.state.cache.require_entry(id)?.session;
         let must_end = session.active && session.metadata_fields().is_archived();
         if must_end {
-            self.deactivate(id)?;
+            self.deactivate(id, true)?;
             // The alarm cancels the pending requests if the object ends before `Hub::cancel_archived`.
             self.start_request_retention(id)?;
         }

@@ -17,7 +17,7 @@ use crate::model::agent_state::{self, AgentState, ReceivedState};
 use crate::model::completed_request::CompletedRequest;
 use crate::model::event::Event;
 use crate::model::json::Json;
-use crate::model::large::Field;
+use crate::model::large::VersionedField;
 use crate::model::owner::Owner;
 use crate::model::text_parts::TextParts;
 use crate::store::write_queue::SessionColumns;
@@ -33,16 +33,39 @@ impl Turn<'_> {
         let now = self.hub.rt.now();
         let State { cache, write_queue, .. } = &mut *self.state;
         let s = &mut cache.require_entry_mut(id, write_queue)?.session;
+        let had_failed = s.metadata_fields().is_failed();
         s.metadata_version += 1;
         s.updated_at = now;
         let version = s.metadata_version;
         let stored = Some(value.clone()).filter(|value| !value.is_null());
-        self.hub.set_value(write_queue, (id, Field::Metadata), version, &mut s.metadata, stored);
+        self.hub.set_value(write_queue, (id, VersionedField::Metadata), version, &mut s.metadata, stored);
         self.state.write_queue.queue_session(id, SessionColumns::All);
-        self.queue_metadata_update(id, value, from)
+        let version = self.queue_metadata_update(id, value, from)?;
+        self.apply_lifecycle_state(id, had_failed)?;
+        Ok(version)
     }
 
-    /// Queues the update for the session's CLIs and the event. `value` is the current metadata. Returns its version.
+    /// Applies the lifecycle state in new metadata: a session that has failed waits to be seen, and an archived session has ended.
+    fn apply_lifecycle_state(&mut self, id: &str, had_failed: bool) -> Result<(), Error> {
+        let session = &self.state.cache.require_entry(id)?.session;
+        let (fields, now) = (session.metadata_fields(), self.hub.rt.now());
+        let (is_failed, is_archived) = (fields.is_failed(), fields.is_archived());
+        if is_archived && !session.active && session.ended_at.is_none() {
+            self.state.session_mut(id)?.session.ended_at = Some(now);
+            let changes = Changes { ended_at: Some(Some(now)), ..Changes::default() };
+            self.state.record_small_change(id, &changes);
+        }
+        if is_archived {
+            self.delete_held(id)?;
+        }
+        match is_failed {
+            true if !had_failed => self.set_unseen_since(id, Some(now)),
+            false if had_failed || is_archived => self.set_unseen_since(id, None),
+            _ => Ok(()),
+        }
+    }
+
+    /// Queues the update for the session's CLIs, and the event. `value` is the current metadata. Returns the version of the metadata.
     pub(super) fn queue_metadata_update(&mut self, id: &str, value: Json, from: Option<ConnId>) -> Result<u64, Error> {
         let now = self.hub.rt.now();
         let s = &self.state.cache.require_entry(id)?.session;
@@ -60,7 +83,7 @@ impl Turn<'_> {
         let versioned = Some(Versioned::new(version));
         let body = UpdateBody::UpdateSession { sid: id, metadata: versioned, agent_state: None };
         let frame = update_frame(&self.hub.new_id(), self.state.events.next_unused(now), now, &body);
-        let text = TextParts::queued_value(Field::Metadata, Some(value));
+        let text = TextParts::queued_value(VersionedField::Metadata, Some(value));
         self.queue_update(id, from, text.insert_into(&frame, VALUE_PLACEHOLDER), event);
         Ok(version)
     }
@@ -77,19 +100,27 @@ impl Turn<'_> {
         let State { cache, write_queue, .. } = &mut *self.state;
         let s = &mut cache.require_entry_mut(id, write_queue)?.session;
         s.agent_state_version += 1;
-        // Only a CLI can request a permission; a change by the hub completes or cancels requests.
-        let notification = from.and_then(|_| self.hub.permission_notification(s, parts.base.as_ref()));
+        // Only a CLI can request a permission, so only a CLI's change causes a notification. A change by the hub completes or cancels
+        // requests.
+        let notification = from.and_then(|_| self.hub.permission_notification(s, parts.without_completed.as_ref()));
         s.updated_at = now;
         let version = s.agent_state_version;
-        let joined = (!is_large_state(parts.base.as_ref()))
-            .then(|| agent_state::join(parts.base.as_ref(), as_entries(&changed)));
+        let joined = (!is_large_state(parts.without_completed.as_ref()))
+            .then(|| agent_state::join(parts.without_completed.as_ref(), as_entries(&changed)));
         let text = match joined.clone() {
             Some(joined) => TextParts::value(joined),
-            None => agent_state_to_text(parts.base.as_ref(), as_entries(&changed)),
+            None => agent_state_to_text(parts.without_completed.as_ref(), as_entries(&changed)),
         };
         // The event of a state above `MAX_INLINE_BYTES` has only its size; web clients fetch the state.
         let inline_value = joined.filter(|_| text.text_bytes() <= MAX_INLINE_BYTES);
-        self.hub.set_value(write_queue, (id, Field::AgentState), version, &mut s.agent_state, parts.base);
+        s.request_times = agent_state::request_times(parts.without_completed.as_ref(), s.request_times.as_ref(), now);
+        self.hub.set_value(
+            write_queue,
+            (id, VersionedField::AgentState),
+            version,
+            &mut s.agent_state,
+            parts.without_completed,
+        );
         write_queue.queue_session(id, SessionColumns::All);
         let changes = Changes {
             agent_state: inline_value.as_ref().map(Option::as_ref),
@@ -127,7 +158,7 @@ impl State {
         now: u64,
     ) -> Vec<(String, Json)> {
         let mut unknown = CompletedRequests::default();
-        let Some(CachedSession { session, completed, .. }) = self.cache.entry_mut_unrecorded(session) else {
+        let Some(CachedSession { session, completed, .. }) = self.cache.entry_mut_without_before_image(session) else {
             return unknown.select(received_entries(received), None, now);
         };
         let known = completed.as_mut().map_or(&mut unknown, Arc::make_mut);
@@ -180,16 +211,19 @@ impl State {
 /// Separates the completed requests of an agent state. Checks the size of the state without them, and of each pending request.
 pub(in crate::hub) fn split_agent_state(value: &Json) -> Result<ReceivedState<'_>, Error> {
     let received = agent_state::split(value)?;
-    received.base.iter().try_for_each(|base| check_size("agentState", base, MAX_CONTENT_BYTES))?;
-    check_pending_sizes(received.base.as_ref())?;
+    received
+        .without_completed
+        .iter()
+        .try_for_each(|without_completed| check_size("agentState", without_completed, MAX_CONTENT_BYTES))?;
+    check_pending_sizes(received.without_completed.as_ref())?;
     Ok(received)
 }
 
-fn check_pending_sizes(base: Option<&Json>) -> Result<(), Error> {
-    if !is_large_state(base) {
+fn check_pending_sizes(without_completed: Option<&Json>) -> Result<(), Error> {
+    if !is_large_state(without_completed) {
         return Ok(());
     }
-    let sizes = agent_state::pending_request_sizes(base);
+    let sizes = agent_state::pending_request_sizes(without_completed);
     if sizes.iter().any(|bytes| *bytes > MAX_REQUEST_BYTES) {
         let what = "A permission request in `agentState.requests`".to_owned();
         return Err(Error::TooLarge { what, limit: MAX_REQUEST_BYTES, remedy: "Shorten its `arguments`." });
@@ -204,20 +238,22 @@ fn check_pending_sizes(base: Option<&Json>) -> Result<(), Error> {
 
 /// Returns the text of an agent state with these completed requests.
 pub(in crate::hub) fn agent_state_to_text<'a>(
-    base: Option<&Json>,
+    without_completed: Option<&Json>,
     completed: impl Iterator<Item = (&'a str, &'a RawValue)>,
 ) -> TextParts {
-    match base.filter(|base| Field::AgentState.is_large(base)) {
-        Some(base) => match agent_state::completed_to_json(completed) {
-            Some(completed) => TextParts::queued_object_with(base.clone(), agent_state::COMPLETED_REQUESTS, &completed),
-            None => TextParts::queued_value(Field::AgentState, Some(base.clone())),
+    match without_completed.filter(|without_completed| VersionedField::AgentState.is_large(without_completed)) {
+        Some(without_completed) => match agent_state::completed_to_json(completed) {
+            Some(completed) => {
+                TextParts::queued_object_with(without_completed.clone(), agent_state::COMPLETED_REQUESTS, &completed)
+            }
+            None => TextParts::queued_value(VersionedField::AgentState, Some(without_completed.clone())),
         },
-        None => TextParts::value(agent_state::join(base, completed)),
+        None => TextParts::value(agent_state::join(without_completed, completed)),
     }
 }
 
-pub(in crate::hub) fn is_large_state(base: Option<&Json>) -> bool {
-    base.is_some_and(|base| Field::AgentState.is_large(base))
+pub(in crate::hub) fn is_large_state(without_completed: Option<&Json>) -> bool {
+    without_completed.is_some_and(|without_completed| VersionedField::AgentState.is_large(without_completed))
 }
 
 pub(in crate::hub) fn as_entries(completed: &[(String, Json)]) -> impl Iterator<Item = (&str, &RawValue)> {
@@ -231,8 +267,8 @@ pub(in crate::hub) fn received_entries<'a>(
 }
 
 impl CachedSession {
-    pub(in crate::hub) fn agent_state_with_recent_completed(&self, base: Option<Json>) -> TextParts {
+    pub(in crate::hub) fn agent_state_with_recent_completed(&self, without_completed: Option<Json>) -> TextParts {
         let recent = self.completed.iter().flat_map(|completed| completed.most_recent());
-        agent_state_to_text(base.as_ref(), recent.map(|(id, entry)| (id, entry.raw())))
+        agent_state_to_text(without_completed.as_ref(), recent.map(|(id, entry)| (id, entry.raw())))
     }
 }

@@ -60,9 +60,9 @@ impl Hub {
     pub async fn archive(self: &Arc<Self>, id: &str, reason: Option<&str>) -> Result<(), Error> {
         check_reason(reason)?;
         self.load_session(id).await?;
-        // The result is not checked: a session is archived even if its CLI does not answer.
+        // A session is archived even if its CLI does not answer.
         let owner = Owner::Session(id.to_owned());
-        let killed = self.call_within(&owner, Method::KillSession, "{}", KILL_TIMEOUT_MS).await;
+        let kill_result = self.call_within(&owner, Method::KillSession, "{}", KILL_TIMEOUT_MS).await;
         self.end_session(id, EndCause::Archived).await?;
         let was_active_again = self
             .with_field(id, large::metadata, |turn, metadata| {
@@ -75,7 +75,7 @@ impl Hub {
         if was_active_again {
             self.end_session(id, EndCause::Archived).await?;
         }
-        if let Err(RpcError::NoHandler { .. } | RpcError::Disconnected(_)) = killed {
+        if let Err(RpcError::NoHandler { .. } | RpcError::Disconnected(_)) = kill_result {
             // The CLI may have connected meanwhile.
             self.kill_if_archived(id);
         }
@@ -83,7 +83,7 @@ impl Hub {
     }
 
     /// Calls `killSession` of an archived session in a task, if a CLI has registered the method. Needed when no CLI could be called
-    /// while the session was archived. Does nothing while a resume expects that a CLI reopens the session.
+    /// while the session was archived. Does nothing while a resume may reopen the session.
     pub(in crate::hub) fn kill_if_archived(&self, id: &str) {
         let (Some(hub), id) = (self.this.upgrade(), id.to_owned()) else { return };
         self.rt.spawn(Box::pin(async move {

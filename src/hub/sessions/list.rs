@@ -1,4 +1,4 @@
-//! The list of sessions. Sessions that are not in memory are listed from the database, without loading them.
+//! The list of sessions, and the inbox. Sessions that are not in memory are listed from the database, without loading them.
 
 use std::sync::Arc;
 
@@ -6,41 +6,63 @@ use crate::hub::Hub;
 use crate::hub::base::error::Error;
 use crate::hub::base::state::State;
 use crate::hub::base::state::evictions::{Key, ReadTicket};
+use crate::hub::base::state::inbox::{InboxRead, InboxRequest, Missing};
 use crate::hub::base::state::session_list::ListRequest;
 use crate::hub::turn::Turn;
 use crate::limits::MEMORY_TIMEOUT_MS;
 use crate::model::owner::Owner;
 use crate::model::summary::SessionSummary;
+use crate::store::inbox;
 use crate::store::summaries::{self, Selection, Summaries};
 
-/// How many bytes of the list are read from the database at once. These bytes and the summaries made from them fit a namespace's
+/// How many bytes of the list are read from the database at once. The bytes and the summaries made from them fit a namespace's
 /// share of memory. The SQL in `store::summaries` repeats the number.
 const LIST_READ_BYTES: usize = 500_000;
+
+/// A request for a page.
+#[derive(Clone, Copy)]
+enum Page<'a> {
+    Sessions(&'a ListRequest),
+    Inbox(&'a InboxRequest),
+}
 
 impl Hub {
     /// Returns a page of the list as JSON, after all writes queued so far are durable. While the database is stalled, the page has the
     /// last committed states.
     pub async fn list_sessions(self: &Arc<Self>, request: &ListRequest) -> Result<Arc<str>, Error> {
+        self.read_page(Page::Sessions(request)).await
+    }
+
+    /// Returns a page of the inbox as JSON, under the conditions of [`list_sessions`](Self::list_sessions).
+    pub async fn list_inbox(self: &Arc<Self>, request: &InboxRequest) -> Result<Arc<str>, Error> {
+        self.read_page(Page::Inbox(request)).await
+    }
+
+    /// Returns a page. Reads from the database what memory lacks.
+    async fn read_page(self: &Arc<Self>, page: Page<'_>) -> Result<Arc<str>, Error> {
         let requested_at = self.rt.now();
         let deadline = requested_at + MEMORY_TIMEOUT_MS;
-        let (mut last_failure, mut keep_json) = (None, None);
+        let (mut last_failure, mut keep_json, mut inbox_read) = (None, None, None);
         loop {
             self.flush_unless_stalled().await?;
             let listed = {
                 let State { cache, write_queue, .. } = &mut *self.turn();
-                cache.list_page(request, write_queue)
+                match page {
+                    Page::Sessions(request) => cache.list_page(request, write_queue).map_err(Missing::Summaries),
+                    Page::Inbox(request) => cache.inbox_page(request, inbox_read.as_ref(), write_queue, requested_at),
+                }
             };
-            let selection = match listed {
+            let missing = match listed {
                 Ok(page) => {
                     drop(keep_json);
                     self.turn().evict_sessions();
                     return Ok(page);
                 }
-                Err(selection) => selection,
+                Err(missing) => missing,
             };
             let Some(last_failure) = &mut last_failure else {
                 let lock = self.list_reads.lock().await;
-                // In an outage each request would wait for the same time-out again.
+                // The waiting requests share the error of a read: otherwise, in an outage, each would wait for another timeout.
                 if let Some((_, error)) = lock.as_ref().filter(|(failed_at, _)| requested_at < *failed_at) {
                     return Err(error.clone().into());
                 }
@@ -48,16 +70,26 @@ impl Hub {
                 // Another request may have read the missing sessions meanwhile.
                 continue;
             };
-            if matches!(selection, Selection::Ids(_)) {
+            if matches!(missing, Missing::Summaries(Selection::Ids(_))) {
                 // The JSON that is read for a page stays in memory until the page is complete.
                 keep_json = Some(self.turn().cache.session_list.keep_json());
             }
-            // The memory of the rows and of the summaries made from them.
+            // Memory for the rows, and for the summaries that are made from the rows.
             let _memory = self.wait_for_memory_until(2 * LIST_READ_BYTES, deadline).await?;
             let ticket = self.begin_read().await?;
-            let read = summaries::load(&self.db, &self.config.namespace, &selection).await;
-            let read = read.inspect_err(|error| **last_failure = Some((self.rt.now(), error.clone())))?;
-            self.turn().insert_summaries(&ticket, selection, read);
+            let namespace = &self.config.namespace;
+            let read = match (missing, page) {
+                (Missing::Summaries(selection), _) => summaries::load(&self.db, namespace, &selection)
+                    .await
+                    .map(|read| self.turn().insert_summaries(&ticket, selection, read)),
+                (Missing::Items(_), Page::Sessions(_)) => Ok(()),
+                (Missing::Items(sessions), Page::Inbox(InboxRequest { after, limit })) => {
+                    inbox::load(&self.db, namespace, &sessions, after, limit + 1, requested_at)
+                        .await
+                        .map(|result| inbox_read = Some(InboxRead { sessions, ticket, result }))
+                }
+            };
+            read.inspect_err(|error| **last_failure = Some((self.rt.now(), error.clone())))?;
         }
     }
 }
@@ -86,7 +118,7 @@ impl Turn<'_> {
             Selection::Ids(ids) if read.is_complete => {
                 let is_deleted = |id: &&String| self.state.cache.evictions.redeem(ticket, Key::Id(id)).is_some();
                 let deleted: Vec<&String> = ids.iter().filter(is_deleted).collect();
-                deleted.into_iter().for_each(|id| self.state.cache.session_list.remove_unread(id));
+                deleted.into_iter().for_each(|id| self.state.cache.session_list.remove_if_without_json(id));
             }
             Selection::Ids(_) => {}
         }

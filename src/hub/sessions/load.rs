@@ -30,9 +30,9 @@ use crate::store::{
 /// How many messages are searched for a todo list at a time.
 const TODO_CANDIDATES: u64 = 50;
 
-/// The details that are read in one batch with a session that is not in memory.
+/// The related rows that are read in one batch with a session that is not in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Details {
+pub enum RelatedRows {
     None,
     LocalIds,
     CompletedRequests,
@@ -40,7 +40,7 @@ pub enum Details {
     Shown,
 }
 
-impl Details {
+impl RelatedRows {
     fn select(self, namespace: &Namespace, id: &str) -> Vec<Statement> {
         match self {
             Self::None => Vec::new(),
@@ -57,21 +57,21 @@ impl Details {
 impl Hub {
     /// Loads a session, and waits while a merge locks it.
     pub fn load_session<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
-        self.load_session_with(id, Details::None)
+        self.load_session_with(id, RelatedRows::None)
     }
 
-    /// Loads a session. Loads its details only if the session is not in memory. Waits while a merge locks the session.
+    /// Loads a session. Loads related rows only if the session is not in memory. Waits while a merge locks the session.
     pub(in crate::hub) fn load_session_with<'a>(
         self: &'a Arc<Self>,
         id: &'a str,
-        details: Details,
+        related: RelatedRows,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             loop {
-                self.load_session_unlocked(id, details).await?;
+                self.load_session_during_merge(id, related).await?;
                 let unlocked = self.turn().in_flight.wait_for_unlock(id);
                 match unlocked {
-                    // A merge may have deleted the session, so it is loaded again.
+                    // A merge may have deleted the session, so the session is loaded again.
                     Some(unlocked) => unlocked.await.unwrap_or(Ok(()))?,
                     None => return Ok(()),
                 }
@@ -80,10 +80,10 @@ impl Hub {
     }
 
     /// Loads a session like [`load_session_with`](Self::load_session_with), without waiting for a merge.
-    pub fn load_session_unlocked<'a>(
+    pub fn load_session_during_merge<'a>(
         self: &'a Arc<Self>,
         id: &'a str,
-        details: Details,
+        related: RelatedRows,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             loop {
@@ -93,7 +93,7 @@ impl Hub {
                 let ticket = self.begin_read().await?;
                 let namespace = &self.config.namespace;
                 let mut statements = Vec::from(store::select_by_id(namespace, id));
-                statements.extend(details.select(namespace, id));
+                statements.extend(related.select(namespace, id));
                 // The next change needs the last rows of the event log, so they are read at the same time.
                 let syncs_log = self.is_database_idle();
                 let sync_log = async move {
@@ -103,9 +103,10 @@ impl Hub {
                     }
                 };
                 let read = async move {
-                    match details {
-                        Details::None => self.look_up(statements).await,
-                        // Not with other lookups: local ids may have 1.5 MB, a record of completed requests 10 MB.
+                    match related {
+                        RelatedRows::None => self.look_up(statements).await,
+                        // In a batch of its own, because local ids may have 1.5 MB, and completed requests 10 MB: with other
+                        // lookups, the result could be too large.
                         _ => self.db.batch(&mut statements).await,
                     }
                 };
@@ -115,9 +116,9 @@ impl Hub {
                 let mut turn = self.turn();
                 let Some(read) = turn.cache.evictions.redeem(&ticket, Key::Id(id)) else { continue };
                 return match found {
-                    Found::Owned(session) => {
+                    Found::InNamespace(session) => {
                         turn.insert_loaded(&read, session);
-                        insert_details(&mut turn, read, id, details, results)
+                        insert_related_rows(&mut turn, read, id, related, results)
                     }
                     Found::Foreign => Err(Error::Forbidden(Kind::Session)),
                     Found::Missing => Err(Error::NotFound(Kind::Session)),
@@ -164,7 +165,7 @@ impl Hub {
     /// Loads a session with its completed requests.
     pub(in crate::hub) async fn load_completed(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         loop {
-            self.load_session_with(id, Details::CompletedRequests).await?;
+            self.load_session_with(id, RelatedRows::CompletedRequests).await?;
             match self.turn().cache.entry(id) {
                 Some(entry) if entry.completed.is_some() => return Ok(()),
                 Some(_) => {}
@@ -174,14 +175,14 @@ impl Hub {
             let rows = query(&self.db, completed_requests::select(&self.config.namespace, id)).await?;
             let mut turn = self.turn();
             if let Some(read) = turn.cache.evictions.redeem(&ticket, Key::Id(id)) {
-                insert_details(&mut turn, read, id, Details::CompletedRequests, vec![rows])?;
+                insert_related_rows(&mut turn, read, id, RelatedRows::CompletedRequests, vec![rows])?;
             }
         }
     }
 
-    /// Loads a session with all details that clients see.
+    /// Loads a session with everything that clients see.
     pub(in crate::hub) async fn load_shown(self: &Arc<Self>, id: &str) -> Result<(), Error> {
-        self.load_session_with(id, Details::Shown).await?;
+        self.load_session_with(id, RelatedRows::Shown).await?;
         self.load_completed(id).await?;
         if self.search_todos_once(id).await? {
             // The session may have been evicted during the search.
@@ -191,13 +192,12 @@ impl Hub {
     }
 
     /// Searches the messages of a session without todos for a todo list, once while the session is cached. The list may have been
-    /// written before the hub supported todos. Returns whether it searched.
+    /// written before the hub supported todos. Returns whether the messages were searched.
     async fn search_todos_once(self: &Arc<Self>, id: &str) -> Result<bool, Error> {
-        let needs_search = self
-            .turn()
-            .cache
-            .entry(id)
-            .is_some_and(|entry| !entry.todos_searched && entry.session.todos.is_none() && entry.session.seq > 0);
+        let needs_search =
+            self.turn().cache.entry(id).is_some_and(|entry| {
+                !entry.has_searched_todos && entry.session.todos.is_none() && entry.session.seq > 0
+            });
         if !needs_search {
             return Ok(false);
         }
@@ -205,8 +205,8 @@ impl Hub {
         self.load_session(id).await?;
         {
             let mut turn = self.turn();
-            let Some(entry) = turn.cache.entry_mut_unrecorded(id) else { return Ok(true) };
-            entry.todos_searched = true;
+            let Some(entry) = turn.cache.entry_mut_without_before_image(id) else { return Ok(true) };
+            entry.has_searched_todos = true;
             let Some(todos) = todos else { return Ok(true) };
             let Ok(entry) = turn.session_mut(id) else { return Ok(true) };
             entry.session.todos.get_or_insert(todos);
@@ -218,18 +218,18 @@ impl Hub {
 
     /// Returns the newest todo list in the messages of a session.
     async fn search_todos(&self, id: &str) -> Result<Option<Json>, Error> {
-        let todos = |content: &str| {
+        let parse_todos = |content: &str| {
             let todos = Json::of(&todo::extract(content, &self.config.vocabulary)?);
             (todos.text().len() <= MAX_TODOS_BYTES).then_some(todos)
         };
-        let mut before = MAX_SAFE_INTEGER;
+        let mut before_seq = MAX_SAFE_INTEGER;
         loop {
             let namespace = &self.config.namespace;
-            let select = messages::select_todo_candidates(namespace, id, TODO_CANDIDATES, before);
+            let select = messages::select_todo_candidates(namespace, id, TODO_CANDIDATES, before_seq);
             let found = messages::read_todo_candidates(query(&self.db, select).await?)?;
-            let todos = found.iter().find_map(|(_, content)| todos(content));
+            let todos = found.iter().find_map(|(_, content)| parse_todos(content));
             match found.last() {
-                Some((last, _)) if todos.is_none() && found.len() as u64 == TODO_CANDIDATES => before = *last,
+                Some((last, _)) if todos.is_none() && found.len() as u64 == TODO_CANDIDATES => before_seq = *last,
                 _ => return Ok(todos),
             }
         }
@@ -242,7 +242,7 @@ impl Hub {
         let rows = query(&self.db, select).await?;
         let mut turn = self.turn();
         match turn.cache.evictions.redeem(&ticket, Key::Id(session)) {
-            Some(read) => insert_details(&mut turn, read, session, Details::LocalIds, vec![rows]),
+            Some(read) => insert_related_rows(&mut turn, read, session, RelatedRows::LocalIds, vec![rows]),
             None => Ok(()),
         }
     }
@@ -256,7 +256,7 @@ impl Hub {
         self.load_session(id).await?;
         let (result, committed) = {
             let mut turn = self.turn();
-            (change(&mut turn)?, turn.commit_waiter())
+            (change(&mut turn)?, turn.add_commit_waiter())
         };
         self.commit_and_wait(committed).await?;
         Ok(result)
@@ -296,7 +296,7 @@ impl Hub {
     /// Returns a session as JSON text, with large values and all completed requests, after its changes are durable. While the
     /// database is stalled, returns the last committed state.
     pub async fn serialize_session(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
-        let mut unread = Vec::new();
+        let mut attempted = Vec::new();
         let split = |entry: &CachedSession| entry.completed.is_some().then(|| session_segments(entry));
         loop {
             let changed = self.serialize_changed(Kind::Session, |write_queue| write_queue.committed_session(id), split);
@@ -308,7 +308,7 @@ impl Hub {
                 let turn = self.turn();
                 (turn.cache.require_entry(id).map(session_segments)?, turn.write_queue.committed_session(id).is_some())
             };
-            if let Some(text) = self.read_segments(id, segments, is_changed, &mut unread).await? {
+            if let Some(text) = self.read_segments(id, segments, is_changed, &mut attempted).await? {
                 return Ok(text);
             }
         }
@@ -328,26 +328,26 @@ impl Turn<'_> {
     }
 }
 
-/// Inserts the results of [`Details::select`] into a cached session that lacks them.
-fn insert_details(
+/// Inserts the results of [`RelatedRows::select`] into a cached session that lacks them.
+fn insert_related_rows(
     state: &mut State,
     _: CurrentRead,
     id: &str,
-    details: Details,
+    related: RelatedRows,
     results: impl IntoIterator<Item = Vec<Row>>,
 ) -> Result<(), Error> {
-    let Some(entry) = state.cache.entry_mut_unrecorded(id) else { return Ok(()) };
+    let Some(entry) = state.cache.entry_mut_without_before_image(id) else { return Ok(()) };
     let mut results = results.into_iter();
-    let mut next = || results.next().unwrap_or_default();
-    match details {
-        // Until the local ids are loaded, only messages without a local id are added, so the result is still complete.
-        Details::LocalIds if entry.local_ids.is_none() => {
-            entry.local_ids = Some(LocalIds::from_rows(messages::read_local_ids(next())?, entry.session.seq));
+    let mut next_rows = || results.next().unwrap_or_default();
+    match related {
+        // The rows contain all local ids: until they are loaded, only messages without a local id are added.
+        RelatedRows::LocalIds if entry.local_ids.is_none() => {
+            entry.local_ids = Some(LocalIds::from_rows(messages::read_local_ids(next_rows())?, entry.session.seq));
         }
-        Details::CompletedRequests | Details::Shown if entry.completed.is_none() => {
-            let loaded = completed_requests::read(next())?;
+        RelatedRows::CompletedRequests | RelatedRows::Shown if entry.completed.is_none() => {
+            let loaded = completed_requests::read(next_rows())?;
             entry.completed = Some(Arc::new(CompletedRequests::from_rows(loaded.entries)));
-            entry.todos_searched |= details == Details::Shown && next().is_empty();
+            entry.has_searched_todos |= related == RelatedRows::Shown && next_rows().is_empty();
             if loaded.exceeds_limit {
                 state.write_queue.trim_completed_requests(id);
             }

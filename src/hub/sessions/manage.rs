@@ -10,11 +10,11 @@ use crate::hub::sessions::changes::Changes;
 use crate::hub::sessions::fields::split_agent_state;
 use crate::hub::turn::Turn;
 use crate::hub::write::large::{self, without_large};
-use crate::limits::{MAX_CONTENT_BYTES, MAX_KEYWORD_BYTES, MAX_SESSIONS};
-use crate::model::agent_state::ReceivedState;
+use crate::limits::{MAX_CONTENT_BYTES, MAX_KEYWORD_BYTES};
+use crate::model::agent_state::{self, ReceivedState};
 use crate::model::event::Event;
 use crate::model::json::Json;
-use crate::model::large::Field;
+use crate::model::large::VersionedField;
 use crate::model::session::{Session, fit_metadata, with_name};
 use crate::store::write_queue::SessionColumns;
 
@@ -40,15 +40,21 @@ impl Hub {
         check_size("metadata", &new.metadata, MAX_CONTENT_BYTES)?;
         let metadata = fit_metadata(&new.metadata)?;
         let agent_state = new.agent_state.as_ref().map_or(Ok(ReceivedState::default()), split_agent_state)?;
-        self.load_by_tag(&new.tag).await?;
-        let (id, committed) = {
-            let mut turn = self.turn();
-            turn.ensure_write_queue_has_room(0)?;
-            let id = match turn.cache.entry_by_tag(&new.tag).map(|entry| entry.session.id.clone()) {
-                Some(id) => turn.reopen_if_archived(&id, &metadata)?,
-                None => turn.create_session(new, metadata, &agent_state)?,
-            };
-            (id, turn.commit_waiter())
+        let (id, committed) = loop {
+            self.load_by_tag(&new.tag).await?;
+            {
+                let mut turn = self.turn();
+                turn.ensure_write_queue_has_room(0)?;
+                let existing = turn.cache.entry_by_tag(&new.tag).map(|entry| entry.session.id.clone());
+                if existing.is_some() || turn.check_session_quotas()? {
+                    let id = match existing {
+                        Some(id) => turn.reopen_if_archived(&id, &metadata)?,
+                        None => turn.create_session(new, metadata, &agent_state)?,
+                    };
+                    break (id, turn.add_commit_waiter());
+                }
+            }
+            self.count_stored_bytes().await?;
         };
         self.commit_and_wait(committed).await?;
         Ok(id)
@@ -66,7 +72,7 @@ impl Hub {
             let metadata = with_name(metadata.as_ref(), name);
             check_size("metadata", &metadata, MAX_CONTENT_BYTES)?;
             let version = turn.set_metadata(id, metadata, None)?;
-            Ok((turn.commit_waiter(), version))
+            Ok((turn.add_commit_waiter(), version))
         });
         let (committed, version) = renamed.await?;
         let to_rename_error = |error| if error == Error::DatabaseRejected { Error::RenameFailed } else { error };
@@ -74,27 +80,68 @@ impl Hub {
         Ok(version)
     }
 
-    /// Pins a session at the top of the list, or unpins it. Returns the version of its metadata, which does not change.
-    pub async fn set_pinned(self: &Arc<Self>, id: &str, pinned: bool) -> Result<u64, Error> {
+    /// Pins a session at the top of the list or unpins it, and mutes or unmutes its notifications. Returns the version of its metadata,
+    /// which does not change.
+    pub async fn set_flags(
+        self: &Arc<Self>,
+        id: &str,
+        pinned: Option<bool>,
+        muted: Option<bool>,
+    ) -> Result<u64, Error> {
         self.with_session(id, |turn| {
             turn.ensure_write_queue_has_room(0)?;
             let session = &mut turn.session_mut(id)?.session;
             let version = session.metadata_version;
-            if session.pinned != pinned {
-                session.pinned = pinned;
-                let changes = Changes { pinned: Some(pinned), ..Changes::default() };
-                turn.write_queue.queue_session(id, SessionColumns::Small);
-                turn.write_queue.on_commit(Effect::Publish(Event::session_updated(id, &changes)));
+            let pinned = pinned.filter(|pinned| *pinned != session.pinned);
+            let muted = muted.filter(|muted| *muted != session.muted);
+            session.pinned = pinned.unwrap_or(session.pinned);
+            session.muted = muted.unwrap_or(session.muted);
+            if pinned.is_some() || muted.is_some() {
+                turn.record_small_change(id, &Changes { pinned, muted, ..Changes::default() });
             }
             Ok(version)
         })
         .await
     }
 
+    /// Records that a person saw a session at `at`: the session no longer waits to be seen, unless it waits since a later time.
+    pub async fn mark_seen(self: &Arc<Self>, id: &str, at: Option<u64>) -> Result<(), Error> {
+        self.with_session(id, |turn| {
+            let at = at.unwrap_or_else(|| self.rt.now());
+            if turn.cache.require_entry(id)?.session.unseen_since.is_none_or(|since| since > at) {
+                return Ok(());
+            }
+            turn.ensure_write_queue_has_room(0)?;
+            turn.set_unseen_since(id, None)
+        })
+        .await
+    }
+
     /// Deletes a session. Fails if it is active, or if its CLI is still connected. A [`sweep`](super::sweep) deletes its messages later.
     pub async fn delete_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+        self.delete_session_if(id, |_, _| true).await
+    }
+
+    /// Deletes a session that is still archived, not pinned, without a change since `cutoff`, and not being resumed.
+    pub(super) async fn delete_archived_session(self: &Arc<Self>, id: &str, cutoff: u64) -> Result<(), Error> {
+        let is_old = |turn: &Turn<'_>, session: &Session| {
+            let is_idle = !turn.in_flight.has_any(id);
+            is_idle && !session.pinned && session.updated_at < cutoff && session.metadata_fields().is_archived()
+        };
+        self.delete_session_if(id, is_old).await
+    }
+
+    async fn delete_session_if(
+        self: &Arc<Self>,
+        id: &str,
+        is_deletable: impl FnOnce(&Turn<'_>, &Session) -> bool,
+    ) -> Result<(), Error> {
         self.with_session(id, |turn| {
-            if turn.cache.require_entry(id)?.session.active {
+            let session = &turn.cache.require_entry(id)?.session;
+            if !is_deletable(turn, session) {
+                return Ok(());
+            }
+            if session.active {
                 return Err(Error::SessionActive);
             }
             if turn.expects_report(id, self.rt.now()) {
@@ -108,7 +155,9 @@ impl Hub {
             turn.schedule_sweep();
             Ok(())
         })
-        .await
+        .await?;
+        self.recount_stored_bytes();
+        Ok(())
     }
 }
 
@@ -130,17 +179,29 @@ impl Turn<'_> {
         new_metadata: Json,
         agent_state: &ReceivedState<'_>,
     ) -> Result<String, Error> {
-        if self.state.cache.session_count().is_some_and(|count| count >= MAX_SESSIONS) {
-            return Err(Error::TooManySessions(MAX_SESSIONS));
-        }
         let namespace = self.hub.config.namespace.clone();
         let mut session = Session::new(self.hub.new_id(), namespace, new.tag.clone(), None, self.hub.rt.now());
         let (id, write_queue) = (session.id.clone(), &mut self.state.write_queue);
         let (metadata, state) = (&mut session.metadata, &mut session.agent_state);
-        self.hub.set_value(write_queue, (&id, Field::Metadata), session.metadata_version, metadata, Some(new_metadata));
+        self.hub.set_value(
+            write_queue,
+            (&id, VersionedField::Metadata),
+            session.metadata_version,
+            metadata,
+            Some(new_metadata),
+        );
         let version = session.agent_state_version;
-        self.hub.set_value(write_queue, (&id, Field::AgentState), version, state, agent_state.base.clone());
+        session.request_times =
+            agent_state::request_times(agent_state.without_completed.as_ref(), None, session.created_at);
+        self.hub.set_value(
+            write_queue,
+            (&id, VersionedField::AgentState),
+            version,
+            state,
+            agent_state.without_completed.clone(),
+        );
         session.model_mode.clone_from(&new.model);
+        session.unseen_since = session.metadata_fields().is_failed().then_some(session.created_at);
         self.state.write_queue.queue_session(&id, SessionColumns::All);
         let fields = [("metadata", &session.metadata), ("agentState", &session.agent_state)];
         self.state.write_queue.on_commit(Effect::Publish(Event::session_added(&id, &without_large(&session, fields))));

@@ -11,15 +11,16 @@ use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::state::State;
 use crate::hub::base::state::effect::Effect;
 use crate::hub::base::state::evictions::{Key, ReadTicket};
-use crate::hub::base::storage_keys::alive_key;
+use crate::hub::base::storage_keys::deadline_key;
 use crate::hub::sessions::changes::Changes;
-use crate::hub::sessions::load::Details;
+use crate::hub::sessions::load::RelatedRows;
 use crate::hub::turn::Turn;
 use crate::hub::write::large::{self, incomplete_value};
+use crate::log::{Level, LogLine};
 use crate::memory_budget::Reservation;
 use crate::model::event::Event;
 use crate::model::json::{Json, JsonObject, parse_whole};
-use crate::model::large::{Field, InlineOrLarge, LargeRef};
+use crate::model::large::{InlineOrLarge, LargeRef, VersionedField};
 use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::store::values::{self, LargeValue};
@@ -43,11 +44,12 @@ impl Hub {
             self.turn().in_flight.unlock(id, None);
         }
         self.start_commit();
+        self.start_delivery(new);
         merged
     }
 
-    /// Reserves memory for the metadata of `new` if it is large. Called before the merge locks the write queue: a task that frees
-    /// memory may wait for the write queue.
+    /// Reserves memory for the metadata of `new` if the metadata is large. Call this before the merge locks the write queue: a task
+    /// that frees memory may wait for the write queue, so waiting for memory under the lock could deadlock.
     async fn reserve_for_metadata(self: &Arc<Self>, id: &str) -> Result<Reservation, Error> {
         self.load_session(id).await?;
         let bytes = {
@@ -60,13 +62,13 @@ impl Hub {
 
     async fn merge_locked(self: &Arc<Self>, old: &str, new: &str, mut memory: Reservation) -> Result<(), Error> {
         loop {
-            match self.load_session_unlocked(old, Details::None).await {
+            match self.load_session_during_merge(old, RelatedRows::None).await {
                 Ok(()) => {}
                 // A deleted session needs no merge.
                 Err(Error::NotFound(_)) => return Ok(()),
                 Err(error) => return Err(error),
             }
-            self.load_session_unlocked(new, Details::None).await?;
+            self.load_session_during_merge(new, RelatedRows::None).await?;
             self.lock_write_queue().await;
             let sessions = {
                 let turn = self.turn();
@@ -111,10 +113,8 @@ impl Hub {
         let namespace = &self.config.namespace;
         let new_id = new.id.clone();
         let Some(chunk_ends) = removals::load_chunk_ends(&self.db, namespace, &new_id).await? else {
-            self.rt.log_warning(&format!(
-                "sessions {} and {new_id} are not merged: {new_id} has more than 300,000 messages or 600 MB",
-                old.id
-            ));
+            let line = LogLine::new(Level::Warn, "merge-refused").text("session", &old.id).text("newSession", &new_id);
+            self.telemetry.log(line.text("reason", "the new session has more than 300,000 messages or 600 MB"));
             return Ok(());
         };
         let metadata = match new.metadata.large() {
@@ -137,7 +137,7 @@ impl Hub {
             Err(error) => Err(error),
         };
         match merged {
-            Ok(Found::Owned(merged)) => self.turn().apply_merge(&ticket, old, merged, metadata, event_numbers),
+            Ok(Found::InNamespace(merged)) => self.turn().apply_merge(&ticket, old, merged, metadata, event_numbers),
             Ok(_) => Err(Error::NotFound(Kind::Session)),
             Err(error) => {
                 self.turn().discard_uncommitted(Vec::new(), &Error::from(error.clone()));
@@ -159,14 +159,14 @@ impl Hub {
         self.read_reserved_value(id, large).await?.ok_or_else(incomplete_value)
     }
 
-    /// Returns the new session with the merged metadata and with the todos and the pin of the old session. Also returns the metadata if
-    /// it is a large value.
+    /// Returns the new session with the merged metadata and with the todos, the pin and the mute of the old session. Also returns
+    /// the merged metadata if they are a large value.
     fn with_old_fields(&self, old: &Session, new: Session, metadata: Json) -> (Session, Option<LargeValue>) {
         let version = new.metadata_version + 1;
-        let (metadata, large) = match Field::Metadata.is_large(&metadata) {
+        let (metadata, large) = match VersionedField::Metadata.is_large(&metadata) {
             true => {
                 let large = LargeValue::new(&new.id, version, self.new_id(), metadata);
-                (large.to_field(Field::Metadata), Some(large))
+                (large.to_field(VersionedField::Metadata), Some(large))
             }
             false => (InlineOrLarge::Inline(metadata), None),
         };
@@ -175,6 +175,7 @@ impl Hub {
             metadata_version: version,
             todos: new.todos.clone().or(old.todos.clone()),
             pinned: new.pinned || old.pinned,
+            muted: new.muted || old.muted,
             updated_at: self.rt.now(),
             ..new
         };
@@ -202,11 +203,11 @@ impl Turn<'_> {
         write_queue.trim_completed_requests(&new);
         cache.remove(&old.id, write_queue.queued_images());
         for id in [&old.id, &new] {
-            cache.evict_written(id, write_queue.queued_images());
+            cache.evict_stale(id, write_queue.queued_images());
         }
         let owner = Owner::Session(old.id.clone());
         self.state.liveness.stop(&owner);
-        self.hub.rt.kv_delete(&alive_key(&owner));
+        self.hub.rt.kv_delete(&deadline_key(&owner));
         self.publish(Some(removal), || Event::session_removed(&old.id));
         self.state.events.on_cleared(gap);
         // Web clients of the new session have messages with outdated seqs.
@@ -215,10 +216,13 @@ impl Turn<'_> {
             self.insert_loaded(&read, merged);
         }
         let now = self.hub.rt.now();
-        let Some(entry) = self.state.cache.entry_mut_unrecorded(&new) else { return Ok(()) };
+        let Some(entry) = self.state.cache.entry_mut_without_before_image(&new) else { return Ok(()) };
         entry.presence_published_at = now;
         let pinned = entry.session.pinned.then_some(true);
-        let event = Event::session_updated(&new, &Changes { pinned, ..Changes::presence(&entry.session) });
+        let muted = entry.session.muted.then_some(true);
+        let held_messages_count = Some(entry.session.held_messages_count).filter(|count| *count > 0);
+        let changes = Changes { pinned, muted, held_messages_count, ..Changes::presence(&entry.session) };
+        let event = Event::session_updated(&new, &changes);
         self.state.write_queue.on_commit(Effect::Publish(event));
         self.queue_metadata_update(&new, metadata, None).map(drop)
     }

@@ -85,7 +85,7 @@ impl Hub {
         params.to_json().text().to_owned()
     }
 
-    /// Calls the CLI to apply a setting. Returns the settings that the CLI applied. Fails if they do not include this setting.
+    /// Calls the CLI to apply a setting. Returns the settings that the CLI applied. Fails if the CLI did not apply this setting.
     async fn apply_setting(&self, id: &str, setting: &Setting) -> Result<Applied, Error> {
         let params = self.config_params(&self.turn().cache.require_entry(id)?.session, setting);
         let answer = self.call(&Owner::Session(id.to_owned()), Method::SetSessionConfig, &params).await;

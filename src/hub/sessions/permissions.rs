@@ -1,5 +1,5 @@
 //! Answers to permission requests. The hub first calls the CLI. Once the CLI acknowledges, the hub moves the request to the completed
-//! requests, unless the CLI has already moved it. Of two concurrent answers to one request, the first wins.
+//! requests, unless the CLI has already moved the request. Of two concurrent answers to one request, the first wins.
 
 use std::sync::Arc;
 
@@ -48,12 +48,22 @@ impl Hub {
         self: &Arc<Self>,
         id: &str,
         request: &str,
-        mut answer: PermissionAnswer,
+        answer: PermissionAnswer,
     ) -> Result<(), Error> {
         let begin = |turn: &mut Turn<'_>, stored: Option<Json>| turn.begin_answer(id, stored, request, &answer);
         self.with_field(id, state_if_pending, begin).await?;
+        self.finish_answer(id, request, answer).await
+    }
+
+    /// Calls the CLI and stores the answer, after [`Turn::begin_answer`].
+    pub(in crate::hub) async fn finish_answer(
+        self: &Arc<Self>,
+        id: &str,
+        request: &str,
+        mut answer: PermissionAnswer,
+    ) -> Result<(), Error> {
         if !answer.approved {
-            // Only an approval grants these.
+            // Only an approval may change the mode, allow tools or answer questions.
             (answer.mode, answer.allow_tools, answer.answers) = (None, None, None);
         }
         let params = Json::of(&Params { id: request, answer: &answer });
@@ -61,7 +71,7 @@ impl Hub {
             Ok(()) => {
                 let complete = |turn: &mut Turn<'_>, stored: Option<Json>| {
                     turn.complete_request(id, stored, request, &answer)?;
-                    Ok(turn.commit_waiter())
+                    Ok(turn.add_commit_waiter())
                 };
                 self.with_field(id, state_if_pending, complete).await
             }
@@ -90,7 +100,7 @@ impl Hub {
 
 impl Turn<'_> {
     /// Reserves a pending request for this answer. `stored` is the agent state, if it has pending requests.
-    fn begin_answer(
+    pub(in crate::hub) fn begin_answer(
         &mut self,
         id: &str,
         stored: Option<Json>,
@@ -138,12 +148,12 @@ impl Turn<'_> {
             stored.and_then(|stored| agent_state::complete(&stored, request, &record))
         {
             let completed = vec![(request.to_owned(), entry)];
-            self.set_agent_state(id, AgentState { base: Some(without_request), completed }, None)?;
+            self.set_agent_state(id, AgentState { without_completed: Some(without_request), completed }, None)?;
         }
         Ok(())
     }
 
-    /// Cancels all pending requests of a session that ends. `stored` is its agent state, if it has pending requests.
+    /// Cancels all pending requests of a session that ends. `stored` is the session's agent state, if it has pending requests.
     pub(in crate::hub) fn cancel_pending(&mut self, id: &str, stored: Option<Json>) -> Result<(), Error> {
         let answer = Answer { completed_at: self.hub.rt.now(), status: Status::Canceled, ..Answer::default() };
         if let Some(canceled) = stored.and_then(|stored| agent_state::complete_all(&stored, &answer)) {

@@ -26,7 +26,7 @@ pub(in crate::hub) enum EndCause {
     /// A CLI has left the session. If another CLI serves the session, the session ends at its deadline instead.
     LeftBy(ConnId),
     /// The agent was aborted. `reports`: the number of reports of the namespace before the abort. The session stays active if
-    /// it was reported alive since then.
+    /// a CLI has reported it alive since the abort.
     Aborted {
         reports: u64,
     },
@@ -35,23 +35,24 @@ pub(in crate::hub) enum EndCause {
 
 impl Hub {
     /// Handles `session-alive`, which arrived at `at`. Writes and publishes a change of the presence. Publishes an unchanged presence
-    /// again every [`PRESENCE_INTERVAL_MS`].
+    /// again every [`PRESENCE_INTERVAL_MS`], as a reminder.
     pub async fn on_session_alive(
         self: &Arc<Self>,
         alive: &SessionAlive,
         from: ConnId,
         at: u64,
     ) -> Result<AckTiming, Error> {
-        self.turn().record_arrival(Owner::Session(alive.sid.clone()), from, at);
+        self.turn().restart_deadline_on_arrival(Owner::Session(alive.sid.clone()), from, at);
         self.load_session(&alive.sid).await?;
         let archived_metadata = self.metadata_to_reopen(&alive.sid).await?;
         let ack_timing = self.turn().apply_alive(alive, (from, at), archived_metadata)?;
         self.start_commit();
+        self.start_delivery(&alive.sid);
         Ok(ack_timing)
     }
 
-    /// Returns the metadata of an archived session if a keep-alive may reopen the session, because the session is being resumed. Other
-    /// keep-alives may come from a CLI that has archived its session and is about to end.
+    /// Returns the metadata of an archived session if a keep-alive may reopen the session, because the session is being resumed.
+    /// Otherwise a keep-alive must not reopen the session: it may come from a CLI that has archived the session and is about to end.
     async fn metadata_to_reopen(self: &Arc<Self>, id: &str) -> Result<Option<Json>, Error> {
         let may_reopen = |state: &State| {
             let entry = state.cache.entry(id);
@@ -83,7 +84,7 @@ impl Hub {
                     return Ok(());
                 }
                 EndCause::Aborted { reports } if turn.liveness.keep_if_reported_after(&owner, reports) => {}
-                _ => turn.deactivate(id)?,
+                _ => turn.deactivate(id, true)?,
             }
             turn.cancel_pending(id, stored)
         })
@@ -97,19 +98,19 @@ impl Hub {
     pub(in crate::hub) async fn expire_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         let owner = Owner::Session(id.to_owned());
         self.load_session(id).await?;
-        if self.turn().liveness.stored_deadline(&owner).is_end_requested {
+        if self.turn().liveness.deadline_to_store(&owner).is_end_requested {
             let end = |turn: &mut Turn<'_>, stored| {
                 if !turn.liveness.is_expired(&owner) {
                     return Ok(());
                 }
-                turn.deactivate(id)?;
+                turn.deactivate(id, true)?;
                 turn.cancel_pending(id, stored)
             };
             return self.with_field(id, large::state_if_pending, end).await;
         }
         let mut turn = self.turn();
         if turn.liveness.is_expired(&owner) {
-            turn.deactivate(id)?;
+            turn.deactivate(id, false)?;
             turn.start_request_retention(id)?;
         }
         Ok(())
@@ -138,7 +139,7 @@ impl Turn<'_> {
             return Ok(AckTiming::Now);
         }
         let owner = Owner::Session(id.clone());
-        self.record_keep_alive(owner.clone(), from, at);
+        self.restart_deadline_on_activity(owner.clone(), from, at);
         self.state.liveness.record_report(&owner);
         self.state.ensure_write_queue_has_room(0)?;
         if let Some(metadata) = archived_metadata {
@@ -152,11 +153,12 @@ impl Turn<'_> {
         if is_changed || is_reminder {
             entry.presence_published_at = now;
         }
+        self.apply_activity(alive, is_changed || is_reminder)?;
         if is_changed {
             self.state.record_presence(id)?;
         }
         if is_reminder {
-            // Published on commit, because it contains counters whose write may be queued.
+            // The event is published on commit, because it contains counters whose write may be queued.
             let event = Event::session_updated(id, &Changes::presence(&self.state.cache.require_entry(id)?.session));
             self.state.write_queue.on_commit(Effect::Publish(event));
             let web_clients = self.state.connections.subscriptions().count();
@@ -168,12 +170,45 @@ impl Turn<'_> {
     }
 }
 
+impl Turn<'_> {
+    /// Sets what the agent is doing, and sends a change to web clients. The change is not written, and its event is not logged.
+    /// `is_published`: whether another event publishes the change. If the namespace sends too many events, the change waits for a
+    /// later keep-alive.
+    fn apply_activity(&mut self, alive: &SessionAlive, is_published: bool) -> Result<(), Error> {
+        let session = &self.state.cache.require_entry(&alive.sid)?.session;
+        let activity = alive.activity.as_ref().filter(|_| session.thinking);
+        if session.activity.as_ref() == activity {
+            return Ok(());
+        }
+        // After a wake, the hub does not know the previous activity. The first activity may be the same as before the hibernation, so
+        // no time of a change is set.
+        let is_known_change = session.activity.is_some() || session.activity_at.is_some();
+        let activity_at = (session.thinking && is_known_change).then_some(self.hub.rt.now());
+        let activity_text = activity.map(String::as_str);
+        let changes = Changes { activity: Some(activity_text), activity_at: Some(activity_at), ..Changes::default() };
+        let event = Event::session_updated(&alive.sid, &changes);
+        if !is_published {
+            let subscriptions = self.state.connections.subscriptions();
+            let web_clients = subscriptions.filter(|(_, client)| client.receives(&event.audience)).count();
+            if !self.state.live_texts.admit_send(web_clients, event.body.text_bytes(), self.hub.rt.now()) {
+                return Ok(());
+            }
+            self.broadcast(self.state.events.last_published(), &event.body, |client| client.receives(&event.audience));
+        }
+        let session = &mut self.state.session_mut(&alive.sid)?.session;
+        (session.activity, session.activity_at) = (activity.cloned(), activity_at);
+        Ok(())
+    }
+}
+
 /// Updates a session from a keep-alive that arrived at `at`. Returns whether anything but `active_at` changed.
 fn update_presence(s: &mut Session, alive: &SessionAlive, at: u64, now: u64) -> bool {
     s.active_at = s.active_at.max(at);
     let mut is_changed = !std::mem::replace(&mut s.active, true);
+    is_changed |= s.ended_at.take().is_some();
     if let Some(thinking) = alive.thinking.filter(|thinking| *thinking != s.thinking) {
-        (s.thinking, s.thinking_at, is_changed) = (thinking, now, true);
+        (s.thinking, s.thinking_at, s.activity_at, is_changed) = (thinking, now, None, true);
+        s.unseen_since = s.unseen_since.filter(|_| !thinking);
     }
     let mut update = |current: &mut Option<String>, reported: &Option<String>| {
         if reported.is_some() && current != reported {

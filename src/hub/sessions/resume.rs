@@ -13,7 +13,7 @@ use crate::hub::base::state::State;
 use crate::hub::base::state::activation_waiters::Activation;
 use crate::hub::base::storage_keys::reactivation_key;
 use crate::hub::machines::spawn::parse_spawn_result;
-use crate::hub::sessions::load::Details;
+use crate::hub::sessions::load::RelatedRows;
 use crate::hub::turn::Turn;
 use crate::limits::RESUME_TIMEOUT_MS;
 use crate::model::json::{Json, JsonObject};
@@ -26,23 +26,23 @@ use crate::model::vocabulary::Vocabulary;
 /// After a resume, a CLI may reopen its archived session for this time, in milliseconds: agents may start slowly.
 const REOPEN_MS: u64 = 600_000;
 
-/// The params of RPC `spawnSession` for a resume.
+/// The params of RPC `spawnSession` for a resume. The params of `forkSession` contain these params.
 #[derive(Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ResumeParams {
-    directory: String,
-    agent: String,
-    session_id: String,
-    resume_session_id: String,
+pub(super) struct ResumeParams {
+    pub(super) directory: String,
+    pub(super) agent: String,
+    pub(super) session_id: String,
+    pub(super) resume_session_id: String,
 }
 
 impl Hub {
-    /// Resumes a session. Returns the id of the session that is then active: the same id, or the id of the session into which
-    /// this one was merged. A concurrent resume of the same session waits for the first resume.
+    /// Resumes a session. Returns the id of the session that is then active. This is the same id, or the id of the session with
+    /// which the session was merged. A concurrent resume of the same session waits for the first resume.
     pub async fn resume(self: &Arc<Self>, id: &str) -> Result<String, Error> {
         let deadline = self.rt.now() + RESUME_TIMEOUT_MS;
         let plan = loop {
-            self.load_session_unlocked(id, Details::None).await?;
+            self.load_session_during_merge(id, RelatedRows::None).await?;
             if self.is_active(id) {
                 return Ok(id.to_owned());
             }
@@ -57,7 +57,7 @@ impl Hub {
                 break self.turn().begin_resume(id)?;
             }
         };
-        let active = match plan {
+        let active_id = match plan {
             None => self.wait_for_activation(vec![id.to_owned()], None).await?,
             Some((machine, params)) => {
                 let resumed = self.spawn_agent(id, &machine, &params).await;
@@ -71,7 +71,7 @@ impl Hub {
             }
         };
         self.flush().await?;
-        Ok(active)
+        Ok(active_id)
     }
 
     /// Returns a receiver that resolves when the connected CLI of an inactive session reports the session alive, for example after an
@@ -89,7 +89,7 @@ impl Hub {
         Ok(Some(turn.activation_waiters.add_report_waiter(id, deadline)))
     }
 
-    /// Has a machine start the agent, and waits until its session is active. Returns the session's id.
+    /// Calls a machine to start the agent, and waits until a session of the agent is active. Returns the session's id.
     async fn spawn_agent(self: &Arc<Self>, id: &str, machine: &str, params: &ResumeParams) -> Result<String, Error> {
         let make_params = |dialect| {
             let agent = self.config.vocabulary.agent_in(dialect, &params.agent);
@@ -109,14 +109,14 @@ impl Hub {
         self.expect_reactivation(id);
         let new_id = spawned.session_id.filter(|spawned| spawned != id);
         let ids = new_id.into_iter().chain([id.to_owned()]).collect();
-        let active = self.wait_for_activation(ids, Some(self.rt.now() + RESUME_TIMEOUT_MS)).await?;
-        if active != id {
-            self.merge(id, &active).await?;
+        let active_id = self.wait_for_activation(ids, Some(self.rt.now() + RESUME_TIMEOUT_MS)).await?;
+        if active_id != id {
+            self.merge(id, &active_id).await?;
         }
         let mut turn = self.turn();
         turn.clear_reactivation(id);
-        turn.activation_waiters.complete(id, &Ok(active.clone()));
-        Ok(active)
+        turn.activation_waiters.complete(id, &Ok(active_id.clone()));
+        Ok(active_id)
     }
 
     /// Waits until one of the sessions is active, and returns its id. Pass `None` as the deadline to wait for another request's resume,
@@ -148,7 +148,8 @@ impl Turn<'_> {
     fn begin_resume(&mut self, id: &str) -> Result<Option<(String, ResumeParams)>, Error> {
         let session = &self.state.cache.require_entry(id)?.session;
         let params = resume_params(session, &self.hub.config.vocabulary).ok_or(Error::ResumeUnavailable)?;
-        let machine = choose_machine(&self.state, session, self.hub.rt.now()).ok_or(Error::NoMachineOnline)?;
+        let machine = choose_machine(&self.state, session, Method::SpawnSession, self.hub.rt.now())
+            .ok_or(Error::NoMachineOnline)?;
         Ok(self.state.in_flight.begin_resume(id).then_some((machine, params)))
     }
 
@@ -161,16 +162,17 @@ impl Turn<'_> {
     }
 }
 
-/// Chooses a machine whose runner is connected; if there is none, a machine whose runner is expected to reconnect. Among them, prefers
-/// the machine on which the session ran, then the most recently active machine of the same host.
-fn choose_machine(state: &State, session: &Session, now: u64) -> Option<String> {
+/// Chooses a machine whose connected runner has the method; if there is none, a machine whose runner is expected to reconnect.
+/// Prefers the machine on which the session ran, then the most recently active machine of the same host. Chooses no machine of
+/// another host.
+pub(super) fn choose_machine(state: &State, session: &Session, method: Method, now: u64) -> Option<String> {
     let text = |json: Option<&Json>, name: &str| {
         let object = JsonObject::parse(json?.text())?;
         serde_json::from_str::<String>(object.get(name)?.get()).ok()
     };
     let machine_id = text(session.metadata.json(), "machineId");
     let host = text(session.metadata.json(), "host");
-    let (method, rpc) = (Method::SpawnSession.as_str(), &state.rpc);
+    let (method, rpc) = (method.as_str(), &state.rpc);
     let is_connected = |owner: &Owner| rpc.has_handler(owner.clone(), method);
     let is_expected = |owner: &Owner| rpc.grace.is_expected(owner, method, now);
     let conditions: [&dyn Fn(&Owner) -> bool; 2] = [&is_connected, &is_expected];
@@ -184,7 +186,7 @@ fn choose_machine(state: &State, session: &Session, now: u64) -> Option<String> 
 }
 
 /// Returns the params of a resume; `None` when the metadata lacks the agent's own id of the conversation.
-fn resume_params(session: &Session, vocabulary: &Vocabulary) -> Option<ResumeParams> {
+pub(super) fn resume_params(session: &Session, vocabulary: &Vocabulary) -> Option<ResumeParams> {
     let metadata = session.metadata_fields();
     let agent = metadata.flavor().unwrap_or_else(|| vocabulary.default_agent().to_owned());
     let object = JsonObject::parse(session.metadata.json()?.text())?;

@@ -15,18 +15,19 @@ const SWEEP_PAUSE_FACTOR: u64 = 4;
 impl Hub {
     /// Deletes a batch, and schedules the next one.
     pub(in crate::hub) async fn sweep(self: &Arc<Self>) {
-        // The deletion of the session may still be queued. If it fails, the session keeps its messages.
+        // Write the queued deletion of the session first. If this write fails, the session still exists, and the sweep does not
+        // delete its messages.
         let _ = self.flush().await;
         let started_at = self.rt.now();
-        let result = removals::sweep(&self.db, &self.config.namespace).await;
+        let has_more = removals::sweep(&self.db, &self.config.namespace).await;
         let took_ms = self.rt.now().saturating_sub(started_at);
         let mut turn = self.turn();
-        let is_scheduled = turn.sweep.end();
-        match result {
+        let was_requested_again = turn.sweep.end_batch();
+        match has_more {
             Ok(true) => turn.schedule_batch(BACKGROUND_RETRY_MS.min(took_ms * SWEEP_PAUSE_FACTOR)),
             Err(_) => turn.schedule_batch(BACKGROUND_RETRY_MS),
             // Another session was deleted during the batch.
-            Ok(false) if is_scheduled => turn.schedule_batch(0),
+            Ok(false) if was_requested_again => turn.schedule_batch(0),
             Ok(false) => self.rt.kv_delete(SWEEP),
         }
     }

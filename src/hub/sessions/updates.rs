@@ -13,18 +13,18 @@ use crate::hub::write::large::{self, GetField};
 use crate::limits::MAX_CONTENT_BYTES;
 use crate::model::agent_state::AgentState;
 use crate::model::json::Json;
-use crate::model::large::Field;
+use crate::model::large::VersionedField;
 use crate::model::session::fit_metadata;
 use crate::model::text_parts::TextParts;
 
-fn field_getter(field: Field) -> GetField {
-    if field == Field::AgentState { large::agent_state } else { large::metadata }
+fn field_getter(field: VersionedField) -> GetField {
+    if field == VersionedField::AgentState { large::agent_state } else { large::metadata }
 }
 
 /// Converts a value of a field to the text that CLIs receive.
-fn to_text(entry: &CachedSession, field: Field, value: Option<Json>) -> TextParts {
+fn to_text(entry: &CachedSession, field: VersionedField, value: Option<Json>) -> TextParts {
     match field {
-        Field::AgentState => entry.agent_state_with_recent_completed(value),
+        VersionedField::AgentState => entry.agent_state_with_recent_completed(value),
         _ => TextParts::value(value),
     }
 }
@@ -33,7 +33,7 @@ impl Hub {
     /// Updates the metadata or the agent state of a session for a CLI.
     pub async fn update_session(self: &Arc<Self>, update: &VersionedUpdate<'_>) -> Result<(), Error> {
         match update.field {
-            Field::AgentState => self.update_agent_state(update).await,
+            VersionedField::AgentState => self.update_agent_state(update).await,
             _ => self.update_metadata(update).await,
         }
     }
@@ -48,7 +48,7 @@ impl Hub {
         self.update_field(update, value.text().len(), |turn| {
             let version = turn.set_metadata(id, value.clone(), Some(update.from))?;
             was_active = turn.deactivate_if_archived(id)?;
-            Ok((version, TextParts::queued_value(Field::Metadata, Some(value))))
+            Ok((version, TextParts::queued_value(VersionedField::Metadata, Some(value))))
         })
         .await?;
         if was_active {
@@ -64,14 +64,14 @@ impl Hub {
         let VersionedUpdate { id, value, .. } = update;
         let received = split_agent_state(value)?;
         // A state that is not large is returned as the CLI sent it.
-        let text = match is_large_state(received.base.as_ref()) {
-            true => agent_state_to_text(received.base.as_ref(), received_entries(&received)),
+        let text = match is_large_state(received.without_completed.as_ref()) {
+            true => agent_state_to_text(received.without_completed.as_ref(), received_entries(&received)),
             false => TextParts::value(Some(value.clone())),
         };
         self.load_completed(id).await?;
         self.update_field(update, value.text().len(), |turn| {
             let completed = turn.select_completed_requests(id, &received, self.rt.now());
-            let new = AgentState { base: received.base.clone(), completed };
+            let new = AgentState { without_completed: received.without_completed.clone(), completed };
             Ok((turn.set_agent_state(id, new, Some(update.from))?, text))
         })
         .await

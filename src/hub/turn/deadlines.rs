@@ -5,7 +5,7 @@
 use crate::hub::base::peers::connections::Peer;
 use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::State;
-use crate::hub::base::storage_keys::alive_key;
+use crate::hub::base::storage_keys::deadline_key;
 use crate::hub::turn::Turn;
 use crate::limits::{MIN_ATTACHMENT_WRITE_INTERVAL_MS, SESSION_TIMEOUT_MS};
 use crate::model::owner::Owner;
@@ -13,29 +13,30 @@ use crate::model::owner::Owner;
 impl Turn<'_> {
     /// Restarts the deadline of an owner after activity on the socket `from`, and stores the time in the socket's attachment.
     /// `at`: when the frame arrived.
-    pub(in crate::hub) fn record_keep_alive(&mut self, owner: Owner, from: ConnId, at: u64) {
-        if self.state.liveness.record_keep_alive(owner.clone(), at) {
+    pub(in crate::hub) fn restart_deadline_on_activity(&mut self, owner: Owner, from: ConnId, at: u64) {
+        if self.state.liveness.record_activity(owner.clone(), at) {
             self.store_deadline(&owner);
         }
         let deadline = self.state.liveness.deadline(&owner);
         self.request_alarm(deadline);
         let is_due = |last: Option<u64>| last.is_none_or(|last| at >= last + MIN_ATTACHMENT_WRITE_INTERVAL_MS);
-        // A socket that does not serve the owner yet does so after this event ([`Hub::add_served`]).
+        // Skipped if the socket does not serve the owner yet. The handler of an event that makes the socket serve the owner calls this
+        // function again, after `add_served`.
         if self.state.connections.clis_of_owner(&owner).contains(&from)
-            && let Some(cli) = self.state.connections.cli(from).filter(|cli| is_due(cli.last_keep_alive_at(&owner)))
+            && let Some(cli) = self.state.connections.cli(from).filter(|cli| is_due(cli.last_activity_at(&owner)))
         {
             let mut cli = cli.clone();
-            cli.record_keep_alive(&owner, at);
+            cli.record_activity(&owner, at);
             self.set_peer(from, Peer::Cli(cli));
         }
     }
 
     /// Restarts the deadline of an owner as soon as a frame with activity arrives, because the frame may then wait for the database or
-    /// for earlier frames of its socket. Does nothing if the owner is inactive in the database.
-    pub(in crate::hub) fn record_arrival(&mut self, owner: Owner, from: ConnId, at: u64) {
+    /// for earlier frames of its socket. Does nothing if the owner has no deadline, as when the owner is inactive.
+    pub(in crate::hub) fn restart_deadline_on_arrival(&mut self, owner: Owner, from: ConnId, at: u64) {
         if self.state.liveness.has_deadline(&owner) {
             self.state.cache.set_active_at(&owner, at);
-            self.record_keep_alive(owner, from, at);
+            self.restart_deadline_on_activity(owner, from, at);
         }
     }
 
@@ -57,7 +58,7 @@ impl Turn<'_> {
 
     /// Writes an owner's deadline to the object's storage.
     pub(in crate::hub) fn store_deadline(&self, owner: &Owner) {
-        self.hub.rt.kv_put(&alive_key(owner), &self.state.liveness.stored_deadline(owner).to_string());
+        self.hub.rt.kv_put(&deadline_key(owner), &self.state.liveness.deadline_to_store(owner).to_string());
     }
 
     /// Restarts the deadline of a session or machine after its socket closed, so that its CLI can reconnect before the deadline.
@@ -65,8 +66,8 @@ impl Turn<'_> {
         let is_served = self.state.is_served(owner, None, now);
         if self.state.liveness.record_disconnect(owner, now, is_served) {
             self.state.cache.set_active_at(owner, now);
-            // Stored even if another socket serves the owner: the attachment of that socket lacks the activity on the closed
-            // one.
+            // Stored even if another socket serves the owner. The attachment of the closed socket held the time of its last activity,
+            // and is lost. The attachment of the other socket may hold only an earlier time.
             self.store_deadline(owner);
             let deadline = self.state.liveness.deadline(owner);
             self.request_alarm(deadline);
@@ -75,12 +76,12 @@ impl Turn<'_> {
 }
 
 impl State {
-    /// Whether a CLI other than `except` serves the session: its socket is open, and its last activity for the session is within the
+    /// Whether a CLI other than `except` serves an owner: the CLI's socket is open, and its last activity for the owner is within the
     /// timeout.
-    pub(in crate::hub) fn is_served(&self, session: &Owner, except: Option<ConnId>, now: u64) -> bool {
-        // Activity within the interval after the stored time is not written to the attachment.
+    pub(in crate::hub) fn is_served(&self, owner: &Owner, except: Option<ConnId>, now: u64) -> bool {
+        // An attachment is written at most once per interval, so the last activity may be later than `at` by that much.
         let is_live = |at: u64| now < at + SESSION_TIMEOUT_MS + MIN_ATTACHMENT_WRITE_INTERVAL_MS;
-        let others = self.connections.clis_of_owner(session).iter().filter(|conn| Some(**conn) != except);
-        others.filter_map(|conn| self.connections.cli(*conn)?.last_keep_alive_at(session)).any(is_live)
+        let others = self.connections.clis_of_owner(owner).iter().filter(|conn| Some(**conn) != except);
+        others.filter_map(|conn| self.connections.cli(*conn)?.last_activity_at(owner)).any(is_live)
     }
 }

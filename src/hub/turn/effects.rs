@@ -6,7 +6,7 @@ use crate::hub::base::error::Error;
 use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::State;
 use crate::hub::base::state::effect::{Effect, Reply};
-use crate::hub::base::storage_keys::alive_key;
+use crate::hub::base::storage_keys::deadline_key;
 use crate::hub::turn::Turn;
 use crate::model::event::Event;
 use crate::wire::update::{UpdateBody, update_frame};
@@ -40,9 +40,9 @@ impl Turn<'_> {
                     self.publish(event_numbers.next(), event);
                 }
                 Effect::Notify(notification) => self.queue_notification(notification),
-                Effect::DeleteDeadline(owner) => {
+                Effect::BecameInactive(owner) => {
                     if !self.state.liveness.is_live(&owner) {
-                        self.hub.rt.kv_delete(&alive_key(&owner));
+                        self.hub.rt.kv_delete(&deadline_key(&owner));
                     }
                     inactive_count += 1;
                 }
@@ -52,16 +52,16 @@ impl Turn<'_> {
             }
         }
         self.persist_last_published();
-        // Inactive sessions may be evicted.
+        // Inactive sessions may be evicted. The count includes machines: it only decides when the cache is checked.
         if inactive_count > 0 {
             self.state.cache.record_inactive(inactive_count);
             self.state.evict_sessions();
         }
     }
 
-    /// Sends the reply to a CLI after its change is durable.
+    /// Sends a CLI the reply to a durable change.
     pub(in crate::hub) fn send_committed_reply(&mut self, reply: Reply) {
-        self.send_reply(reply.conn, &reply.on_commit.concat());
+        self.send_frame(reply.conn, &reply.on_commit.concat());
     }
 
     /// Handles the effects of a change that was not committed: sends the error to CLIs and callers that wait for the commit. Drops the
@@ -69,13 +69,13 @@ impl Turn<'_> {
     pub(in crate::hub) fn fail_effects(&mut self, effects: impl Iterator<Item = Effect>, error: &Error) {
         for effect in effects {
             match effect {
-                Effect::Reply(reply) => self.send_reply(reply.conn, &reply.on_failure),
+                Effect::Reply(reply) => self.send_frame(reply.conn, &reply.on_failure),
                 Effect::Resolve(waiter) => {
                     let _ = waiter.send(Err(error.clone()));
                 }
                 // The session or machine should have become inactive, but is still active in the database. The hub tries again
                 // at the next deadline.
-                Effect::DeleteDeadline(owner) => self.start_deadline(owner),
+                Effect::BecameInactive(owner) => self.start_deadline(owner),
                 Effect::Publish(_) | Effect::Update { .. } | Effect::Message { .. } | Effect::Notify(_) => {}
             }
         }

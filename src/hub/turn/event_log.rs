@@ -15,7 +15,7 @@ impl Turn<'_> {
     }
 
     /// Schedules the end of the log if no web client is connected any more.
-    pub(in crate::hub) fn stop_logging_later(&mut self) {
+    pub(in crate::hub) fn schedule_log_end(&mut self) {
         if self.state.connections.subscriptions().next().is_some() {
             return self.persist_last_published();
         }
@@ -32,7 +32,7 @@ impl Turn<'_> {
         self.store_stream_head();
         let Some(hub) = self.hub.this.upgrade() else { return };
         self.hub.rt.spawn(Box::pin(async move {
-            // If this fails, the next log deletes the rows, because their numbers are below its start.
+            // If the deletion fails, the next log deletes the rows, because their numbers are below its start.
             let _ = hub.db.batch(&mut vec![events::delete(&hub.config.namespace, last)]).await;
         }));
     }
@@ -43,7 +43,7 @@ impl Turn<'_> {
         self.state.events.on_wake(&self.hub.rt.kv_get(HEAD_KEY).unwrap_or_default(), last_published);
         match last_published {
             Some(_) => self.start_logging(),
-            None => self.stop_logging_later(),
+            None => self.schedule_log_end(),
         }
     }
 

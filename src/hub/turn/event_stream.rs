@@ -7,6 +7,7 @@ use crate::hub::Hub;
 use crate::hub::base::events::stream::Action;
 use crate::hub::turn::Turn;
 use crate::limits::BACKGROUND_RETRY_MS;
+use crate::metrics::Counter;
 use crate::model::event::Event;
 use crate::store::DbError;
 use crate::store::events::{self, EventsRow};
@@ -33,6 +34,7 @@ impl Turn<'_> {
     fn perform_action(&mut self, action: Action) {
         match action {
             Action::Send(number, event) => {
+                self.hub.telemetry.metrics.count(Counter::Event);
                 self.broadcast(number, &event.body, |subscription| subscription.receives(&event.audience));
             }
             Action::Gap(number) => self.send_gap_notice(number, None),
@@ -47,7 +49,7 @@ impl Turn<'_> {
 
 impl Hub {
     /// Publishes the events that connected clients may have missed: after a wake, or after a commit with an unknown outcome. Reads
-    /// them from the log in the database.
+    /// the events from the log in the database.
     pub(in crate::hub) async fn publish_missed_events(&self) -> Result<(), DbError> {
         let namespace = &self.config.namespace;
         loop {
@@ -71,12 +73,12 @@ impl Hub {
     async fn publish_missed_events_with_retries(self: Arc<Self>) {
         let mut rejected_reads = 0;
         while let Err(error) = self.publish_missed_events().await {
-            // After an unknown outcome, read again at once and do not count it: the query was already repeated for `DB_RETRY_MS`.
+            // After an unknown outcome, read again at once and do not count it: the query was already repeated for `DB_RETRY_PERIOD_MS`.
             if error.is_outcome_unknown() {
                 continue;
             }
             rejected_reads += 1;
-            // Give up: the object cannot hibernate while this task sleeps.
+            // Stop trying, because the object cannot hibernate while this task sleeps.
             if rejected_reads == MAX_REJECTED_LOG_READS {
                 return;
             }

@@ -8,6 +8,7 @@ use crate::hub::base::state::local_ids::{LocalIds, Seen};
 use crate::hub::base::state::lookup::{LocalIdLookup, UnknownLocalId};
 use crate::hub::turn::Turn;
 use crate::limits::{MAX_LOCAL_ID_BYTES, MAX_LOCAL_ID_LOOKUPS, MAX_LOCAL_IDS, MAX_SEARCHED_FRAME_BYTES};
+use crate::log::{Level, LogLine};
 use crate::store::messages::read_by_local_ids;
 use crate::store::{Row, Statement};
 use crate::wire::cli::{CliEvent, NewMessage, decode_frame};
@@ -23,7 +24,10 @@ impl Turn<'_> {
         let found = match read_by_local_ids(lookup.pairs.len(), batch, results) {
             Ok(found) => found,
             // The waiting messages repeat the lookup, and are rejected after several failures.
-            Err(error) => return self.hub.rt.log_debug(&error.to_string()),
+            Err(error) => {
+                let line = LogLine::new(Level::Debug, "lookup-failed");
+                return self.hub.telemetry.log(line.text("error", &error.to_string()));
+            }
         };
         for ((session, local_id), message) in lookup.pairs.into_iter().zip(found) {
             if self.state.cache.evictions.redeem(&lookup.ticket, Key::Id(&session)).is_none() {
@@ -78,6 +82,6 @@ impl State {
     }
 
     fn local_ids_mut(&mut self, session: &str) -> Option<&mut LocalIds> {
-        self.cache.entry_mut_unrecorded(session)?.local_ids.as_mut()
+        self.cache.entry_mut_without_before_image(session)?.local_ids.as_mut()
     }
 }

@@ -1,4 +1,5 @@
-//! A turn: an atomic step of the hub, which holds the lock of the hub's state and does not await.
+//! A turn of the hub: an atomic step, which holds the lock of the hub's state and does not await. The turn of an agent, in the protocol,
+//! is something else.
 
 pub mod deadlines;
 pub mod effects;

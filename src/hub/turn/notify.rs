@@ -11,10 +11,35 @@ use crate::limits::PUSH_COOLDOWN_MS;
 use crate::model::agent_state::{self, PendingRequest};
 use crate::model::catalog;
 use crate::model::json::Json;
+use crate::model::pending_request::PendingCall;
 use crate::model::session::Session;
-use crate::push::payload::{Notification, NotificationKind};
+use crate::push::payload::{Call, Details, MAX_PAYLOAD_BYTES, Notification, NotificationKind};
 
 impl Turn<'_> {
+    /// Returns the current details of a notification's session and request. Omits the arguments of a large request.
+    pub(in crate::hub) fn notification_details(&self, notification: &Notification) -> Details {
+        let Some(entry) = self.state.cache.entry(&notification.session_id) else { return Details::default() };
+        let session = &entry.session;
+        // The requests of a large agent state are excerpts.
+        let request = notification.request_id.as_deref();
+        let request = request.and_then(|id| PendingCall::find(session.agent_state.inline(), id));
+        let tool = request.as_ref().and_then(PendingCall::tool);
+        let arguments = request.as_ref().and_then(PendingCall::arguments);
+        let arguments = arguments.filter(|arguments| arguments.get().len() < MAX_PAYLOAD_BYTES);
+        let details = Details {
+            session: Some(session.title()),
+            agent: Some(self.hub.agent_label(session)),
+            request: tool
+                .clone()
+                .zip(arguments)
+                .map(|(tool, arguments)| Call { tool, arguments: arguments.to_owned() }),
+            tool,
+            detail: request.as_ref().and_then(PendingCall::detail),
+            ..Details::default()
+        };
+        details.shorten_texts()
+    }
+
     /// Queues a notification, or logs why it is dropped. Without push subscribers, nothing is stored or logged, because the
     /// notification can only become a toast.
     pub(in crate::hub) fn queue_notification(&mut self, notification: Notification) {
@@ -32,7 +57,7 @@ impl Turn<'_> {
             EnqueueResult::Queued { id, replaced } => {
                 for (id, delivery) in replaced {
                     self.hub.rt.kv_delete(&delivery_key(id));
-                    push.log.put_replaced(&*self.hub.rt, id, delivery);
+                    push.log.put_as_replaced(&*self.hub.rt, id, delivery);
                 }
                 if kind == NotificationKind::Ready && is_recorded {
                     self.hub.rt.kv_put(&cooldown_key(&session), &(now + PUSH_COOLDOWN_MS).to_string());
@@ -63,12 +88,16 @@ impl Hub {
 
     /// Returns the notification that the session's agent waits for input.
     pub(in crate::hub) fn ready_notification(&self, session: &Session) -> Notification {
+        Notification::ready(&session.id, &session.title(), &self.agent_label(session))
+    }
+
+    /// Returns the name of a session's agent for people.
+    fn agent_label(&self, session: &Session) -> String {
         let fields = session.metadata_fields();
         let vocabulary = &self.config.vocabulary;
         let label_of_flavor =
             || catalog::label(vocabulary, fields.flavor().as_deref().unwrap_or_else(|| vocabulary.default_agent()));
-        let agent = fields.agent_name().unwrap_or_else(label_of_flavor);
-        Notification::ready(&session.id, &session.title(), &agent)
+        fields.agent_name().unwrap_or_else(label_of_flavor)
     }
 
     /// Returns the notification for the permission requests that are new in `state`.

@@ -21,7 +21,7 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Disconnects CLIs after a failed write: a CLI reads the current state when it reconnects.
+    /// Disconnects CLIs that may have an outdated state after a failed write. A CLI reads the current state when it reconnects.
     pub(in crate::hub) fn disconnect_to_resync(&mut self, conns: impl IntoIterator<Item = ConnId>) {
         for conn in conns {
             self.disconnect(conn, 1013, "The hub can't reach its database. Reconnect.");
@@ -63,7 +63,7 @@ impl Turn<'_> {
         ready
     }
 
-    /// Closes a socket and forgets it.
+    /// Closes a socket and removes it from the state.
     pub(in crate::hub) fn disconnect(&mut self, conn: ConnId, code: u16, reason: &str) {
         self.hub.rt.close(conn, code, reason);
         let (peer, dropped_bytes) = self.state.connections.remove(conn);
@@ -73,9 +73,9 @@ impl Turn<'_> {
 
     fn forget_connection(&mut self, conn: ConnId, peer: Option<Peer>) {
         let now = self.hub.rt.now();
-        self.state.rpc.socket_closed(conn, now);
+        self.state.rpc.on_socket_closed(conn, now);
         match peer {
-            Some(Peer::Web(_)) => self.stop_logging_later(),
+            Some(Peer::Web(_)) => self.schedule_log_end(),
             Some(Peer::Cli(cli)) => {
                 for owner in cli.served() {
                     self.restart_deadline_on_disconnect(&owner, now);

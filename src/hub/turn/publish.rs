@@ -5,9 +5,11 @@ use serde::Serialize;
 use crate::hub::base::events::ids::frame_without_id;
 use crate::hub::base::peers::subscription::{Format, Subscription};
 use crate::hub::base::ports::ConnId;
+use crate::hub::base::state::usage::StorageLevel;
 use crate::hub::turn::Turn;
+use crate::metrics::Counter;
 use crate::model::text_parts::TextParts;
-use crate::push::payload::Notification;
+use crate::push::payload::{Details, Notification};
 
 /// Events that do not report a change and are not logged.
 #[derive(Serialize)]
@@ -15,6 +17,7 @@ use crate::push::payload::Notification;
 enum ConnectionEvent<'a> {
     ConnectionChanged { data: Connected<'a> },
     Toast { data: Toast<'a> },
+    StorageChanged { data: Storage },
 }
 
 #[derive(Serialize)]
@@ -27,11 +30,20 @@ struct Connected<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
+struct Storage {
+    bytes: u64,
+    max_bytes: u64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Toast<'a> {
     title: &'a str,
     body: &'a str,
     session_id: &'a str,
     url: &'a str,
+    #[serde(flatten)]
+    details: &'a Details,
 }
 
 pub(in crate::hub) fn connection_changed(subscription: &Subscription, resume: &'static str) -> TextParts {
@@ -45,8 +57,9 @@ fn encode(event: &ConnectionEvent<'_>) -> TextParts {
 }
 
 /// Groups web clients by their format, because all clients of one format receive the same frame.
-fn by_format(clients: &[(ConnId, Format)]) -> impl Iterator<Item = (Format, Vec<ConnId>)> {
-    let of_format = |format| clients.iter().filter(move |(_, of_client)| *of_client == format).map(|(conn, _)| *conn);
+fn group_by_format(clients: &[(ConnId, Format)]) -> impl Iterator<Item = (Format, Vec<ConnId>)> {
+    let of_format =
+        |format| clients.iter().filter(move |(_, client_format)| *client_format == format).map(|(conn, _)| *conn);
     let groups = [Format::Json, Format::Sse].into_iter().map(move |format| (format, of_format(format).collect()));
     groups.filter(|(_, conns): &(Format, Vec<ConnId>)| !conns.is_empty())
 }
@@ -58,7 +71,7 @@ impl Turn<'_> {
         if !self.state.live_texts.admit_send(clients.len(), body.len(), self.hub.rt.now()) {
             return;
         }
-        for (format, mut ready) in by_format(clients) {
+        for (format, mut ready) in group_by_format(clients) {
             let frame = frame_without_id(format, body);
             ready.retain(|conn| self.state.connections.record_droppable(*conn, frame.len()));
             self.hub.rt.send(&ready, &frame);
@@ -76,15 +89,43 @@ impl Turn<'_> {
         let affected = subscriptions.filter(|(_, s)| session.is_none() || s.session.as_deref() == session);
         let frames: Vec<(ConnId, String)> = affected.map(frame).collect();
         for (conn, frame) in frames {
+            self.hub.telemetry.metrics.count(Counter::Gap);
             self.send_to_web_clients(&[conn], &frame);
         }
     }
 
+    /// Sends all web clients the used storage if its level has changed.
+    pub(in crate::hub) fn announce_storage(&mut self) {
+        let Some((bytes, max_bytes)) = self.used_storage() else { return };
+        let level = StorageLevel::of(bytes, max_bytes);
+        if self.state.stored_bytes.announced_level.replace(level) != Some(level) {
+            let event = encode(&ConnectionEvent::StorageChanged { data: Storage { bytes, max_bytes } });
+            self.broadcast(self.state.events.last_published(), &event, |_| true);
+        }
+    }
+
+    /// Sends a web client the used storage. If the bytes are not counted yet, all web clients get the event after the count.
+    pub(in crate::hub) fn announce_storage_to(&mut self, conn: ConnId, format: Format) {
+        let Some((bytes, max_bytes)) = self.used_storage() else {
+            self.state.stored_bytes.announced_level = None;
+            return;
+        };
+        let event = encode(&ConnectionEvent::StorageChanged { data: Storage { bytes, max_bytes } });
+        let frame = self.state.events.ids.frame(format, self.state.events.last_published(), &event);
+        self.send_to_web_clients(&[conn], &frame);
+    }
+
+    /// Returns the used bytes and the quota; `None` without a quota of storage, or if the bytes are not counted.
+    fn used_storage(&self) -> Option<(u64, u64)> {
+        self.state.stored_bytes.get().zip(self.hub.config.quotas.max_bytes)
+    }
+
     /// Sends a notification as a toast to all visible web clients. Returns whether there are any.
     pub(in crate::hub) fn send_toast(&mut self, notification: &Notification) -> bool {
-        let (title, url) = (notification.title(), notification.url());
+        let (title, url, details) = (notification.title(), notification.url(), self.notification_details(notification));
         let Notification { session_id, body, .. } = notification;
-        let toast = encode(&ConnectionEvent::Toast { data: Toast { title, body, session_id, url: &url } });
+        let toast =
+            encode(&ConnectionEvent::Toast { data: Toast { title, body, session_id, url: &url, details: &details } });
         let now = self.hub.rt.now();
         self.broadcast(self.state.events.last_published(), &toast, |subscription| subscription.counts_as_visible(now));
         self.state.connections.has_visible_client(None, 0, now)
@@ -94,7 +135,7 @@ impl Turn<'_> {
     pub(in crate::hub) fn broadcast(&mut self, number: u64, body: &TextParts, matches: impl Fn(&Subscription) -> bool) {
         let recipients = self.state.connections.subscriptions().filter(|(_, subscription)| matches(subscription));
         let recipients: Vec<(ConnId, Format)> = recipients.map(|(conn, s)| (conn, s.format)).collect();
-        for (format, conns) in by_format(&recipients) {
+        for (format, conns) in group_by_format(&recipients) {
             let frame = self.state.events.ids.frame(format, number, body);
             self.send_to_web_clients(&conns, &frame);
         }

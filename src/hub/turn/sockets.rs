@@ -15,7 +15,7 @@ impl Turn<'_> {
 
     /// Sends a reply or a call to a CLI. Does not check the CLI's unread bytes, because even a fast CLI can have many replies
     /// queued. [`Turn::disconnect_if_behind`] checks the unread bytes when the CLI's next frame arrives.
-    pub(in crate::hub) fn send_reply(&mut self, conn: ConnId, frame: &str) {
+    pub(in crate::hub) fn send_frame(&mut self, conn: ConnId, frame: &str) {
         if let Some(connection) = self.state.connections.get_mut(conn) {
             connection.send_window.record_reply(frame.len());
         }
@@ -23,7 +23,7 @@ impl Turn<'_> {
         self.ping_if_needed(conn);
     }
 
-    /// Pings a CLI if many bytes were sent to it since the last ping. The pong shows that the CLI has read them.
+    /// Pings a CLI if many bytes were sent to it since the last ping. The pong shows that the CLI has read these bytes.
     pub(in crate::hub) fn ping_if_needed(&mut self, conn: ConnId) {
         if let Some(connection) =
             self.state.connections.get_mut(conn).filter(|connection| connection.send_window.needs_ping())
@@ -49,7 +49,7 @@ impl Hub {
     }
 
     /// Whether a CLI has answered a ping, or its socket is closed.
-    pub(in crate::hub) fn has_answered(&self, conn: ConnId, ping: u64) -> bool {
+    pub(in crate::hub) fn has_answered_ping(&self, conn: ConnId, ping: u64) -> bool {
         self.turn().connections.get(conn).is_none_or(|connection| connection.send_window.is_acknowledged(ping))
     }
 }

@@ -3,7 +3,7 @@
 use crate::hub::Hub;
 use crate::hub::base::state::before_images::HubQueue;
 use crate::model::json::Json;
-use crate::model::large::{Field, InlineOrLarge};
+use crate::model::large::{InlineOrLarge, VersionedField};
 use crate::store::values::LargeValue;
 
 impl Hub {
@@ -11,7 +11,7 @@ impl Hub {
     pub(in crate::hub) fn set_value(
         &self,
         write_queue: &mut HubQueue,
-        (owner, field): (&str, Field),
+        (owner, field): (&str, VersionedField),
         version: u64,
         current: &mut InlineOrLarge,
         value: Option<Json>,
@@ -24,7 +24,7 @@ impl Hub {
         &self,
         max_inline_bytes: usize,
         write_queue: &mut HubQueue,
-        (owner, field): (&str, Field),
+        (owner, field): (&str, VersionedField),
         version: u64,
         current: &mut InlineOrLarge,
         value: Option<Json>,

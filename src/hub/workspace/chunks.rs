@@ -69,11 +69,12 @@ impl<'a> ChunkedUpload<'a> {
             }
             let accepted = async {
                 let result = result.await.map_err(Err)?;
-                // This "error" ends the upload, with the CLI's answer as the outcome.
+                // `Err(Ok(result))` ends the upload; the CLI's answer is the outcome.
                 if rejection_reason(&result).is_some() { Err(Ok(result)) } else { Ok(()) }
             };
-            let next = async { read_upload(body, UPLOAD_CHUNK_CHARS, self.hub.upload_limit()).await.map_err(Err) };
-            fields = match try_join(next, accepted).await {
+            let next_fields =
+                async { read_upload(body, UPLOAD_CHUNK_CHARS, self.hub.upload_limit()).await.map_err(Err) };
+            fields = match try_join(next_fields, accepted).await {
                 Ok((fields, ())) => fields,
                 Err(outcome) => {
                     self.is_partial = outcome.is_err();

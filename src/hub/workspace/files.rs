@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
-use crate::hub::base::peers::rpc::RpcResult;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
 use crate::wire::field_types::scalar;
@@ -114,7 +113,7 @@ impl Hub {
     }
 
     pub async fn call_method(&self, w: &Workspace, method: Method, params: &str) -> String {
-        or_failure(self.call_session(w, method, params).await)
+        self.call_or_failure(&Owner::Session(w.session_id.clone()), method, params).await
     }
 
     /// `GET .../files`: the files whose names match the query, found with ripgrep.
@@ -125,23 +124,19 @@ impl Hub {
             None => vec!["--files"],
         };
         let params = to_text(&RipgrepParams { args: &args, cwd: &w.path });
-        let result = self.call_session(w, Method::RunRipgrep, &params).await;
-        match result.as_ref().ok().and_then(|text| serde_json::from_str(text).ok()) {
+        let result = self.call_method(w, Method::RunRipgrep, &params).await;
+        match serde_json::from_str(&result).ok() {
             Some(RipgrepResult { success: true, stdout }) => {
                 let paths = stdout.iter().flat_map(|stdout| stdout.lines()).filter(|line| !line.is_empty());
                 let files = paths.take(limit).map(|path| file_entry(&w.path, path)).collect();
                 to_text(&FileList { success: true, files })
             }
-            _ => or_failure(result),
+            _ => result,
         }
     }
 
     async fn forward<T: Serialize>(&self, w: &Workspace, method: Method, params: &T) -> String {
-        or_failure(self.call_session(w, method, &to_text(params)).await)
-    }
-
-    async fn call_session(&self, w: &Workspace, method: Method, params: &str) -> RpcResult {
-        self.call(&Owner::Session(w.session_id.clone()), method, params).await
+        self.call_method(w, method, &to_text(params)).await
     }
 }
 
@@ -163,16 +158,6 @@ fn file_entry(cwd: &str, path: &str) -> FileEntry {
         full_path: format!("{}/{path}", cwd.trim_end_matches('/')),
         file_type: "file",
     }
-}
-
-/// Returns the result, or `{success: false, error}` for a failed call.
-fn or_failure(result: RpcResult) -> String {
-    #[derive(Serialize)]
-    struct Failure {
-        success: bool,
-        error: String,
-    }
-    result.unwrap_or_else(|error| to_text(&Failure { success: false, error: error.to_string() }))
 }
 
 fn to_text<T: Serialize>(value: &T) -> String {

@@ -47,13 +47,13 @@ impl FileLimit {
     }
 }
 
-/// Reads up to `capacity` characters of the content. Returns the fields at the end of the body, else `None`.
+/// Reads up to `buffer_chars` characters of the content. Returns the fields if the body has been read to its end, and `None` otherwise.
 pub async fn read_upload(
     body: &dyn UploadBody,
-    capacity: u64,
+    buffer_chars: u64,
     limit: FileLimit,
 ) -> Result<Option<UploadFields>, Error> {
-    let fields = body.read(capacity, limit.bytes).await.map_err(|fault| fault_to_error(fault, limit))?;
+    let fields = body.read(buffer_chars, limit.bytes).await.map_err(|fault| fault_to_error(fault, limit))?;
     fields.map(|fields| UploadFields::parse(&fields)).transpose()
 }
 

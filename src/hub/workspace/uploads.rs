@@ -16,9 +16,9 @@ use crate::hub::workspace::chunks::ChunkedUpload;
 use crate::hub::workspace::upload_body::{
     FileLimit, UploadFields, check_length, fault_to_error, read_upload, send_with_content, to_upload_error,
 };
-use crate::hub::{FrameTicket, Hub};
+use crate::hub::{FrameUploadTicket, Hub};
 use crate::limits::{
-    CONTESTED_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_WAIT_MS, MAX_FRAME_FILE_BYTES,
+    CONTESTED_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_SLOT_TIMEOUT_MS, MAX_FRAME_FILE_BYTES,
     MAX_POOL_BYTES, MIN_CACHED_BYTES, NAMESPACE_SHARE_BYTES, PROGRESS_TIMEOUT_MS, UPLOAD_CHUNK_CHARS,
     UPLOAD_MEMORY_BYTES,
 };
@@ -27,25 +27,25 @@ use crate::model::owner::Owner;
 
 /// The longest path of an uploaded file, in characters.
 const MAX_UPLOAD_PATH_CHARS: usize = 4_096;
-/// The memory that an upload in one large frame reserves, in bytes: half of the pool. The content, up to 67 MiB, is in
-/// JavaScript's memory.
+/// The memory that an upload in one large frame reserves, in bytes: half of the pool. The reservation covers the content of up to
+/// 67 MiB, which is in the isolate's JavaScript memory, outside of wasm memory.
 const FRAME_UPLOAD_MEMORY_BYTES: usize = MAX_POOL_BYTES / 2;
-/// How often a waiting upload tries again, in milliseconds: one object cannot resume another's request.
+/// The interval at which a waiting upload tries again, in milliseconds: one object cannot wake a request of another object.
 const FRAME_UPLOAD_POLL_MS: u64 = 100;
-/// The throughput of a client is not checked for this time, in milliseconds.
+/// For this time, in milliseconds, the throughput of a client is not checked.
 const FRAME_UPLOAD_GRACE_MS: u64 = 60_000;
 /// The assumed throughput of a CLI's connection, in bytes a millisecond (2 Mbit/s). The timeout of an upload is computed from
-/// it.
+/// this throughput.
 const UPLOAD_BYTES_PER_MS: u64 = 256;
 
-// An upload in chunks fits the share of its namespace beside the smallest cache.
+// The share of a namespace has room for an upload in chunks and the smallest cache.
 const _: () = assert!(UPLOAD_MEMORY_BYTES + MIN_CACHED_BYTES <= NAMESPACE_SHARE_BYTES);
 
 /// The number of base64 characters of the largest file that is sent in one frame.
 const MAX_FRAME_CHARS: u64 = MAX_FRAME_FILE_BYTES.div_ceil(3) * 4;
 
-const FRAME_SLOT_TIMEOUT: &str =
-    "Other files have used the only slot for CLIs that do not accept uploads in chunks for 60 seconds.";
+const NO_FRAME_UPLOAD_SLOT: &str = "The session's CLI does not accept uploads in chunks. The hub sends such CLIs one large \
+    file at a time, and was busy for 60 seconds.";
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -92,7 +92,8 @@ impl Hub {
         self.send_in_frame(body, upload, &owner, limit.for_one_frame()).await
     }
 
-    /// Sends a file in one frame. `upload` is `None` if only the first chunk of the file has been read.
+    /// Sends a file in one frame. `upload` is `None` if the file is longer than the first chunk, so that the whole file must still
+    /// be read.
     async fn send_in_frame(
         self: &Arc<Self>,
         body: &dyn UploadBody,
@@ -103,7 +104,7 @@ impl Hub {
         let (upload, slot_and_memory) = match upload {
             Some(upload) => (upload, None),
             None => {
-                let slot = self.acquire_frame_slot().await?;
+                let slot = self.acquire_frame_upload_slot().await?;
                 let memory = self.wait_for_memory(FRAME_UPLOAD_MEMORY_BYTES).await?;
                 (self.read_whole_file(body, limit, &slot).await?, Some((slot, memory)))
             }
@@ -114,8 +115,8 @@ impl Hub {
             UploadParams { content: &upload.content, filename: &upload.filename, mime_type: &upload.mime_type };
         send_with_content(body, &call, &serde_json::to_string(&params).unwrap_or_default());
         let Some(slot_and_memory) = slot_and_memory else { return call.result().await.map_err(to_upload_error) };
-        let is_read = std::pin::pin!(self.wait_until_read(call.conn));
-        let result = match select(std::pin::pin!(call.result()), is_read).await {
+        let until_read = std::pin::pin!(self.wait_until_read(call.conn));
+        let result = match select(std::pin::pin!(call.result()), until_read).await {
             Either::Left((result, _)) => result,
             Either::Right(((), result)) => {
                 drop(slot_and_memory);
@@ -125,10 +126,10 @@ impl Hub {
         result.map_err(to_upload_error)
     }
 
-    /// Waits until a CLI has read the frames that were sent to it: until then, the runtime holds them in memory.
+    /// Waits until a CLI has read the frames that were sent to it: until then, the runtime holds the frames in memory.
     async fn wait_until_read(&self, conn: ConnId) {
         let ping = self.turn().ping_after_frame(conn);
-        while !self.has_answered(conn, ping) {
+        while !self.has_answered_ping(conn, ping) {
             self.rt.sleep(FRAME_UPLOAD_POLL_MS).await;
         }
     }
@@ -138,7 +139,7 @@ impl Hub {
         &self,
         body: &dyn UploadBody,
         limit: FileLimit,
-        slot: &FrameTicket,
+        ticket: &FrameUploadTicket,
     ) -> Result<UploadFields, Error> {
         let started_at = self.rt.now();
         // When another namespace began to wait for the slot, and the bytes that were read before.
@@ -152,13 +153,13 @@ impl Hub {
                 Either::Right(_) => {
                     let now = self.rt.now();
                     let bytes = body.file_bytes();
-                    contested_since = slot.is_contested(now).then(|| contested_since.unwrap_or((now, bytes)));
-                    let due_ms = now.saturating_sub(started_at + FRAME_UPLOAD_GRACE_MS);
-                    let is_too_slow = |(since, before): (u64, u64)| {
-                        let due_ms = due_ms.min(now.saturating_sub(since + u64::from(PROGRESS_TIMEOUT_MS)));
-                        bytes - before < due_ms * CONTESTED_UPLOAD_BYTES_PER_MS
+                    contested_since = ticket.is_contested(now).then(|| contested_since.unwrap_or((now, bytes)));
+                    let checked_ms = now.saturating_sub(started_at + FRAME_UPLOAD_GRACE_MS);
+                    let is_too_slow = |(since, bytes_before): (u64, u64)| {
+                        let contested_ms = checked_ms.min(now.saturating_sub(since + u64::from(PROGRESS_TIMEOUT_MS)));
+                        bytes - bytes_before < contested_ms * CONTESTED_UPLOAD_BYTES_PER_MS
                     };
-                    if bytes < due_ms * FRAME_UPLOAD_BYTES_PER_MS || contested_since.is_some_and(is_too_slow) {
+                    if bytes < checked_ms * FRAME_UPLOAD_BYTES_PER_MS || contested_since.is_some_and(is_too_slow) {
                         return Err(Error::UploadTooSlow);
                     }
                 }
@@ -183,12 +184,12 @@ impl Hub {
     }
 
     /// Waits until no other upload in the isolate needs the memory for a large frame.
-    async fn acquire_frame_slot(&self) -> Result<FrameTicket, Error> {
-        let deadline = self.rt.now() + u64::from(FRAME_UPLOAD_WAIT_MS);
-        let mut ticket = self.config.uploads.frame_slot.join_queue(self.config.namespace.as_ref(), deadline);
+    async fn acquire_frame_upload_slot(&self) -> Result<FrameUploadTicket, Error> {
+        let deadline = self.rt.now() + u64::from(FRAME_UPLOAD_SLOT_TIMEOUT_MS);
+        let mut ticket = self.config.uploads.frame_upload_slot.join_queue(self.config.namespace.as_ref(), deadline);
         while !ticket.try_acquire(self.rt.now()) {
             if self.rt.now() >= deadline {
-                return Err(Error::TooManyUploads(FRAME_SLOT_TIMEOUT));
+                return Err(Error::TooManyUploads(NO_FRAME_UPLOAD_SLOT));
             }
             self.rt.sleep(FRAME_UPLOAD_POLL_MS).await;
         }
@@ -217,6 +218,6 @@ impl Hub {
 
 impl Turn<'_> {
     fn accepts_chunks(&mut self, conn: ConnId) -> bool {
-        matches!(self.state.connections.get(conn), Some(Connection { peer: Peer::Cli(cli), .. }) if cli.upload_chunks)
+        matches!(self.state.connections.get(conn), Some(Connection { peer: Peer::Cli(cli), .. }) if cli.accepts_upload_chunks)
     }
 }

@@ -19,6 +19,8 @@ use crate::hub::base::state::evictions::ReadTicket;
 use crate::hub::base::state::lookup::LocalIdLookup;
 use crate::hub::turn::Turn;
 use crate::hub::turn::effects::all_except;
+use crate::log::{Level, LogLine};
+use crate::metrics::{Counter, DurationMetric};
 use crate::store::messages::select_by_local_ids;
 use crate::store::write_queue::Batch;
 use crate::store::{Database, DbError, Statement};
@@ -37,7 +39,7 @@ impl Hub {
                 if !turn.write_queue.has_pending() {
                     return Ok(());
                 }
-                turn.commit_waiter()
+                turn.add_commit_waiter()
             };
             self.commit_and_wait(committed).await
         })
@@ -64,7 +66,7 @@ impl Hub {
         }
     }
 
-    /// Starts a commit, and waits for its result. `committed` is from [`State::commit_waiter`].
+    /// Starts a commit, and waits for its result. `committed` is from [`State::add_commit_waiter`].
     pub(in crate::hub) fn commit_and_wait(
         self: &Arc<Self>,
         committed: oneshot::Receiver<Result<(), Error>>,
@@ -108,7 +110,17 @@ impl Hub {
                 let Some(batch) = batch else { return };
                 (batch, turn.take_local_id_lookup())
             };
-            match self.write_batch(&mut batch, lookup).await {
+            let started_at = self.rt.now();
+            let has_statements = !batch.statements.is_empty();
+            let written = self.write_batch(&mut batch, lookup).await;
+            let metrics = &self.telemetry.metrics;
+            let took_ms = self.rt.now().saturating_sub(started_at);
+            metrics.count(if written.is_ok() { Counter::CommitWritten } else { Counter::CommitFailed });
+            metrics.measure(DurationMetric::Commit, took_ms);
+            if written.is_ok() && has_statements {
+                self.pause_after_batch(batch.effects.len(), took_ms).await;
+            }
+            match written {
                 Ok(event_numbers) => {
                     let is_large = batch.bytes() > EVICT_AFTER_BYTES;
                     // Before the effects: a client that reads after it received an effect must find the change.
@@ -120,6 +132,8 @@ impl Hub {
                     }
                 }
                 Err(error) => {
+                    let line = LogLine::new(Level::Error, "commit-failed");
+                    self.telemetry.log(line.text("error", &error.to_string()));
                     let missed = error.is_outcome_unknown().then(|| self.turn().clis_that_missed(&batch.effects));
                     self.turn().discard_uncommitted(batch.effects, &Error::from(error.clone()));
                     self.turn().disconnect_to_resync(missed.into_iter().flatten());
@@ -136,7 +150,7 @@ impl Hub {
         batch: &mut Batch<Effect, BeforeImages>,
         lookup: LocalIdLookup,
     ) -> Result<Range<u64>, DbError> {
-        for statements in batch.part_writes(&self.config.namespace) {
+        for statements in batch.part_statements(&self.config.namespace) {
             self.write_statements(statements).await?;
         }
         let event_numbers = self.log_events(&mut batch.statements, &batch.effects).await?;
@@ -156,6 +170,11 @@ impl Hub {
         }
         self.db.batch(&mut statements).await.map(drop)
     }
+
+    /// Writes to the tables of access.
+    pub(in crate::hub) async fn write_access(&self, mut statements: Vec<Statement>) -> Result<(), DbError> {
+        self.access.batch(&mut statements).await.map(drop)
+    }
 }
 
 impl Turn<'_> {
@@ -163,6 +182,7 @@ impl Turn<'_> {
     /// the `effects` of the batch, and the effects in the write queue.
     pub(in crate::hub) fn discard_uncommitted(&mut self, effects: Vec<Effect>, error: &Error) {
         self.state.cache.clear();
+        self.state.stored_bytes.forget();
         let queued = self.state.write_queue.discard();
         self.fail_effects(effects.into_iter().chain(queued), error);
     }

@@ -128,15 +128,15 @@ impl Hub {
     }
 
     /// Reads the large values and concatenates the segments. With `is_changed`, first waits until the queued changes are
-    /// durable. Returns `None` if a value was replaced during the read; the caller then tries again. `unread`: the large values
-    /// of the previous attempt, which this attempt replaces by its own. Fails if both are equal, because then parts of a value
-    /// are missing.
+    /// durable. Returns `None` if a value was replaced during the read; the caller then tries again. `attempted`: the large
+    /// values of the previous attempt, which this attempt replaces by its own. Fails if both are equal, because then parts of a
+    /// value are missing.
     pub(in crate::hub) async fn read_segments(
         self: &Arc<Self>,
         owner: &str,
         mut segments: Vec<Segment>,
         is_changed: bool,
-        unread: &mut Vec<LargeRef>,
+        attempted: &mut Vec<LargeRef>,
     ) -> Result<Option<ResponseText>, Error> {
         if is_changed {
             self.flush().await?;
@@ -145,10 +145,10 @@ impl Hub {
             return Ok(Some(ResponseText { text: std::mem::take(text), reservation: None }));
         }
         let larges: Vec<LargeRef> = segments.iter().filter_map(Segment::large).cloned().collect();
-        if larges == *unread {
+        if larges == *attempted {
             return Err(incomplete_value());
         }
-        *unread = larges;
+        *attempted = larges;
         let bytes = WRAPPER_BYTES + segments.iter().map(Segment::bytes).sum::<usize>();
         let reservation = Some(self.wait_for_memory(bytes).await?);
         let mut text = String::with_capacity(bytes);

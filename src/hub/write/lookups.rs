@@ -11,6 +11,12 @@ use crate::hub::base::state::lookup::{Lookup, UnknownLocalId};
 use crate::limits::MAX_GROUPED_LOOKUPS;
 use crate::store::{Database, DbError, Row, Statement};
 
+/// The most lookups of one local id: a lookup is repeated if the session was evicted during it.
+pub(in crate::hub) const MAX_LOOKUPS: u32 = 3;
+/// The error after [`MAX_LOOKUPS`].
+pub(in crate::hub) const NOT_LOOKED_UP: &str =
+    "The hub could not find out whether the message was stored before. Send it again.";
+
 impl Hub {
     /// Runs statements with small results in a batch with other lookups. Returns the rows of each statement. Other tasks may run
     /// between the read and the return.
@@ -41,8 +47,8 @@ impl Hub {
         self.await_burst_end(1, |state| state.lookups.len()).await;
         let mut lookups = std::mem::take(&mut self.turn().lookups);
         while !lookups.is_empty() {
-            let rest = lookups.split_off(lookups.len().min(MAX_GROUPED_LOOKUPS));
-            let (hub, batch) = (Arc::clone(self), std::mem::replace(&mut lookups, rest));
+            let later_lookups = lookups.split_off(lookups.len().min(MAX_GROUPED_LOOKUPS));
+            let (hub, batch) = (Arc::clone(self), std::mem::replace(&mut lookups, later_lookups));
             self.rt.spawn(Box::pin(async move { hub.run_lookup_batch(batch).await }));
         }
     }
@@ -58,13 +64,13 @@ impl Hub {
         }
     }
 
-    /// Looks up a local id with the next batch, and stores the result in memory. Stores nothing if the session was evicted meanwhile, or
+    /// Looks up local ids with the next batch, and stores the results in memory. Stores nothing if the session was evicted meanwhile, or
     /// has [`MAX_LOCAL_IDS`](crate::limits::MAX_LOCAL_IDS) messages that are not durable.
-    pub(in crate::hub) async fn look_up_local_id(self: &Arc<Self>, unknown: UnknownLocalId) -> Result<(), Error> {
+    pub(in crate::hub) async fn look_up_local_ids(self: &Arc<Self>, unknown: Vec<UnknownLocalId>) -> Result<(), Error> {
         let committed = {
             let mut turn = self.turn();
-            turn.unknown_local_ids.push(unknown);
-            turn.commit_waiter()
+            turn.unknown_local_ids.extend(unknown);
+            turn.add_commit_waiter()
         };
         self.commit_and_wait(committed).await
     }

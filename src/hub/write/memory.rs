@@ -8,7 +8,7 @@ use crate::hub::Hub;
 use crate::hub::base::error::Error;
 use crate::limits::MIN_CACHED_BYTES;
 use crate::memory_budget::{Evictable, NamespaceBudget, Reservation};
-use crate::store::memory::Memory;
+use crate::store::memory::ReadMemory;
 
 impl Hub {
     /// The namespace's budget in the memory budget of the isolate.
@@ -17,7 +17,7 @@ impl Hub {
     }
 
     /// The namespace's memory, for reads that need no live state.
-    pub fn memory(&self) -> &Memory {
+    pub fn memory(&self) -> &ReadMemory {
         &self.memory
     }
 

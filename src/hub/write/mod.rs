@@ -6,3 +6,4 @@ pub mod large;
 pub mod lookups;
 pub mod memory;
 pub mod replay;
+pub mod usage;

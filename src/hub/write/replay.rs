@@ -72,8 +72,9 @@ impl Hub {
             return Err(error.clone().into());
         }
         if let Some((after, up_to)) = to_load() {
-            // Memory for the rows as text, and for their events. Without it, the client gets a gap notice. Waiting while the lock is
-            // held is safe: no task that frees memory needs this lock. All clients that wait for the lock have the same deadline.
+            // Memory for the rows as text, and for their events. Without this memory, the client gets a gap notice. Waiting while the
+            // lock is held is safe: no task that frees memory needs this lock. All clients that wait for the lock have the same
+            // deadline.
             let deadline = requested_at + LOG_MEMORY_TIMEOUT_MS;
             let memory = self.wait_for_memory_until(2 * (RETAINED_BYTES + TRIM_BYTES), deadline).await;
             let Ok(_memory) = memory else { return Ok(()) };

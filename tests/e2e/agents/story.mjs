@@ -1,7 +1,7 @@
 /**
- * A story with a real agent from npm, the real hub and a scripted model. In the console in a browser, the agent is started,
- * prompted, approved, denied, aborted, killed and resumed. With UPDATE_SCREENS=1, the story of Claude Code also makes the
- * screenshots of docs/AGENTS.md.
+ * A story with a real agent from npm, the real hub and a scripted model. In a browser, the console starts, prompts, aborts, kills and
+ * resumes the agent, and approves and denies its requests. With UPDATE_SCREENS=1, the story of Claude Code also makes the screenshots of
+ * docs/AGENTS.md.
  */
 
 import assert from 'node:assert/strict';
@@ -15,11 +15,12 @@ import { startModel } from '../../../cli/test/agents/model/server.mjs';
 import { installAgent } from '../../../scripts/lib/agents.mjs';
 import { startAgent } from '../lib/agent.mjs';
 import { deferred } from '../../../scripts/lib/await.mjs';
-import { DESK, PHONE } from '../lib/browser.mjs';
-import { Chat, startConsole } from '../lib/console.mjs';
+import { DESK, PHONE, waitForCount } from '../lib/browser.mjs';
+import { Chat, fillDirectory, openMore, startConsole } from '../lib/console.mjs';
 import { Repository, temporaryFolder } from '../lib/git.mjs';
 import { ROOT } from '../lib/hub.mjs';
 import { Lifetime } from '../lib/lifetime.mjs';
+import { Queue } from '../lib/queue.mjs';
 import { replaceTexts, saveScreenshot, updatesScreens } from '../lib/screens.mjs';
 import { differencesOf } from './differences.mjs';
 
@@ -45,8 +46,9 @@ export async function testAgent(name) {
   test(`${AGENTS[name].title} from npm in a browser`, async (t) => {
     const story = await Story.begin(t, { name, hub, visit });
     let hasFailed = false;
-    for (const [title, runChapter] of CHAPTERS) {
-      await t.test(title, { skip: hasFailed && 'an earlier step failed' }, async () => {
+    for (const [title, runChapter, canRun = () => true] of CHAPTERS) {
+      const skip = (hasFailed && 'an earlier step failed') || (!canRun(differencesOf(name)) && 'the agent cannot');
+      await t.test(title, { skip }, async () => {
         await runChapter(story).catch(async (error) => {
           hasFailed = true;
           throw new Error(`${error.message}\nThe page shows:\n${await story.page.locator('main').innerText()}`, { cause: error });
@@ -57,7 +59,7 @@ export async function testAgent(name) {
   });
 }
 
-/** @type {[string, (story: Story) => Promise<void>][]} */
+/** @type {[string, (story: Story) => Promise<void>, ((differences: import('./differences.mjs').Differences) => boolean)?][]} */
 const CHAPTERS = [
   ['is started from the console', startSession],
   ['text appears while it is written', readLiveText],
@@ -65,6 +67,9 @@ const CHAPTERS = [
   ['a denied command is not run', denyCommand],
   ['an approval for the session covers later commands of the same program, until it is taken back', approveForSession],
   ['an abort ends the turn', abortTurn],
+  ['the todos are one card that changes in place', showTodos, ({ todos }) => todos !== undefined],
+  ['queued messages are edited, canceled and moved, and run after the turn', changeQueue],
+  ['a queued message is sent now', sendNow],
   ['an attached picture reaches the model', attachPicture],
   ['the session is resumed after its bridge was killed with SIGKILL', resumeAfterKill],
 ];
@@ -179,14 +184,10 @@ class Story {
 
 async function startSession(story) {
   const { page, chat, name, repository } = story;
-  const fillForm = async (form) => {
-    await form.getByRole('textbox', { name: 'Directory' }).fill(repository.folder);
-    await form.getByText('Directory found').waitFor();
-    await form.getByLabel('Agent', { exact: true }).selectOption(AGENTS[name].title);
-  };
-  await fillForm(page);
-  await story.takeScreens('spawn', fillForm);
-  await fillForm(page);
+  await fillDirectory(page, repository.folder);
+  await page.getByText('Directory found').waitFor();
+  await openMore(page);
+  await page.getByLabel('Agent', { exact: true }).selectOption(AGENTS[name].title);
   await page.getByRole('button', { name: 'Start session' }).click();
   await page.waitForURL(/\/sessions\//, { timeout: WAIT_MS });
   await chat.composer.waitFor();
@@ -234,15 +235,10 @@ async function approveEdit(story) {
 }
 
 async function denyCommand(story) {
-  const { page } = story;
+  const { chat } = story;
   await story.prompt('Publish it.', [{ run: 'touch published.txt' }]);
   await story.request.getByText('touch published.txt').waitFor();
-  await story.request.getByRole('button', { name: 'Deny', exact: true }).click();
-  await page
-    .getByRole('dialog')
-    .getByLabel(/Reason for the agent/)
-    .fill('Not before the review');
-  await page.getByRole('dialog').getByRole('button', { name: 'Deny' }).click();
+  await chat.denyWithReason(story.request, 'Not before the review');
   await story.call('touch published.txt').getByRole('img', { name: 'Denied' }).waitFor();
   await story.untilReady();
   assert.equal(existsSync(story.file('published.txt')), false);
@@ -256,7 +252,8 @@ async function approveForSession(story) {
     { run: 'touch notes/review.md' },
     { say: 'The folder has one note.' },
   ]);
-  await story.request.getByRole('button', { name: 'Allow mkdir … until the agent ends' }).click();
+  await story.request.getByRole('button', { name: 'More' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Allow mkdir … until the agent ends' }).click();
   await story.request.getByText('touch notes/review.md').waitFor();
   assert.ok(existsSync(story.file('notes/old')));
   await story.call('mkdir notes/old').getByRole('img', { name: 'Allowed by the rule mkdir …' }).waitFor();
@@ -270,10 +267,84 @@ async function approveForSession(story) {
 async function abortTurn(story) {
   const { page, chat } = story;
   const { live } = await story.beginText('Explain everything.', 'I begin with the history of invoices.');
-  await page.getByRole('button', { name: 'Stop' }).click();
+  await page.getByRole('button', { name: 'Stop', exact: true }).click();
   await chat.waitForText('Aborted.');
   await live.waitFor({ state: 'detached' });
   await story.untilReady();
+}
+
+async function showTodos(story) {
+  const { page, chat, name } = story;
+  const todos = [
+    ['Find the total', 'in_progress'],
+    ['Write a test', 'pending'],
+  ];
+  const { promise, resolve } = deferred();
+  await story.prompt('Plan the release.', [
+    { todos },
+    { say: ['I found the total. ', promise] },
+    { todos: todos.map(([text]) => [text, 'completed']) },
+    { say: 'Both are done.' },
+  ]);
+  const strip = page.locator('.todo-strip');
+  await strip.locator('summary').getByText('0/2').waitFor();
+  await strip.locator('summary').getByText('Find the total').waitFor();
+  if (differencesOf(name).todos === 'call') await story.call('0 of 2 done').locator('summary').click();
+  const list = chat.log.locator('.todos');
+  const done = list.locator('[data-status="completed"]');
+  await list.getByText('Write a test').waitFor();
+  assert.deepEqual([await list.count(), await done.count()], [1, 0]);
+  resolve('A test is missing.');
+  await chat.waitForText('Both are done.');
+  await waitForCount(done, 2);
+  assert.equal(await list.count(), 1);
+  await strip.locator('summary').getByText('2/2').waitFor();
+  await story.untilReady();
+}
+
+async function changeQueue(story) {
+  const { page, chat, model } = story;
+  const queue = new Queue(page);
+  const { complete } = await story.beginText('Write the history.', 'The first invoice ');
+  for (const [index, text] of ['Which tax applies?', 'Which currency applies?', 'Never mind.'].entries()) {
+    await chat.send(text);
+    await waitForCount(queue.rows, index + 1);
+  }
+  await (await queue.open('Which tax applies?')).getByRole('button', { name: 'Edit' }).click();
+  await queue.region.getByRole('textbox', { name: 'Queued message' }).fill('Which law applies?');
+  await queue.region.getByRole('button', { name: 'Save' }).click();
+  await queue.waitForTexts('Which law applies?', 'Which currency applies?', 'Never mind.');
+  await (await queue.open('Never mind.')).getByRole('button', { name: 'Cancel' }).click();
+  await queue.row('Which currency applies?').getByRole('button', { name: 'Move' }).focus();
+  await page.keyboard.press('Alt+ArrowUp');
+  await queue.waitForTexts('Which currency applies?', 'Which law applies?');
+  model.answer('Which currency applies?', [{ say: 'Each invoice has its own currency.' }]);
+  model.answer('Which law applies?', [{ say: 'The law of the seller.' }]);
+  complete('was written by hand.');
+  await chat.waitForText('Each invoice has its own currency.');
+  await chat.waitForText('The law of the seller.');
+  await waitForCount(queue.rows, 0);
+  await story.untilReady();
+  assert.deepEqual((await chat.said()).slice(-2), ['Which currency applies?', 'Which law applies?']);
+  assert.ok(!model.hasSeenText('Which tax applies?') && !model.hasSeenText('Never mind.'));
+}
+
+async function sendNow(story) {
+  const { page, chat, name, model } = story;
+  const queue = new Queue(page);
+  const { complete } = await story.beginText('Explain the discounts.', 'A discount is ');
+  model.answer('Answer this first.', [{ say: 'This is the answer.' }]);
+  await chat.send('Answer this first.');
+  await queue
+    .row('Answer this first.')
+    .getByRole('button', { name: /^(Send|Stop and send) now: / })
+    .click();
+  await waitForCount(queue.rows, 0);
+  complete('a lower price.');
+  await chat.waitForText('This is the answer.');
+  await story.untilReady();
+  const stopped = chat.log.getByText('Stopped, because another message is sent now.');
+  assert.equal(await stopped.count(), differencesOf(name).steers ? 0 : 1);
 }
 
 async function attachPicture(story) {

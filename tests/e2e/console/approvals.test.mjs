@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { PHONE, waitForCount } from '../lib/browser.mjs';
+import { PHONE, waitForCount, waitForFocus } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
-import { Chat, startConsole } from '../lib/console.mjs';
+import { Chat, openMore, startConsole } from '../lib/console.mjs';
 
 const { hub, visit, startSession } = await startConsole();
 
@@ -24,7 +24,12 @@ async function openRequests(t, namespace, requests, /** @type {{metadata?: objec
 }
 
 const bashRequest = (more) => ({ tool: 'Bash', arguments: { command: 'git commit -m one' }, createdAt: 1, ...more });
-const buttonsOf = (card) => card.locator('.request-actions > button').filter({ visible: true }).allInnerTexts();
+/** Returns the labels of the choices of a card that can be clicked. */
+const buttonsOf = (card) =>
+  card
+    .locator('.request-choices > button:enabled')
+    .evaluateAll((buttons) => buttons.map((button) => button.innerText.replace(/\s+[ad.]$/, '').trim()));
+const DENIALS = ['Deny with a reason …', 'Deny and stop'];
 
 test('an approval for the session names its scope, covers only this scope, is listed, and can be withdrawn', async (t) => {
   const { page, chat } = await startSession(t, 'scope');
@@ -34,12 +39,12 @@ test('an approval for the session names its scope, covers only this scope, is li
   await rules.getByText('ls …').waitFor();
   await chat.send('ls');
   await chat.log
-    .locator('details', { hasText: /^ ?Run command ?ls$/ })
+    .locator('details', { hasText: /^ ?Run command ?ls ?\d/ })
     .getByRole('img', { name: 'Allowed by the rule ls …' })
     .waitFor();
   await chat.send('ls && touch dangerous');
   await chat.request().getByText('touch dangerous').waitFor();
-  assert.deepEqual(await buttonsOf(chat.request()), ['Approve', 'Deny', 'Deny and stop']);
+  assert.deepEqual(await chat.answersInSheet(chat.request()), DENIALS);
   await chat.answer('Deny and stop');
   await rules.getByRole('button', { name: 'Ask again for ls …' }).click();
   await rules.waitFor({ state: 'detached' });
@@ -58,8 +63,8 @@ test('a mode that asks ends the approvals for the session', async (t) => {
 });
 
 test('the button for the session names no scope if the scope is unknown, and is missing without a scope', async (t) => {
-  const { page } = await openRequests(t, 'generic', { r1: bashRequest() });
-  await page.getByRole('button', { name: 'Approve for session, as its CLI decides' }).waitFor();
+  const { chat } = await openRequests(t, 'generic', { r1: bashRequest() });
+  assert.deepEqual(await chat.answersInSheet(chat.request()), ['Approve for session, as its CLI decides', ...DENIALS]);
   const edit = {
     tool: 'Edit',
     arguments: { file_path: 'a', old_string: 'a', new_string: 'b' },
@@ -67,10 +72,11 @@ test('the button for the session names no scope if the scope is unknown, and is 
     sessionRule: { kind: 'edit', label: 'edits in shop' },
   };
   const second = await openRequests(t, 'edits', { r1: edit });
-  await second.page.getByRole('button', { name: 'Allow edits in shop until the agent ends' }).waitFor();
+  const answers = ['Approve and accept edits', 'Allow edits in shop until the agent ends', ...DENIALS];
+  assert.deepEqual(await second.chat.answersInSheet(second.chat.request('Edit')), answers);
   const third = await openRequests(t, 'none', { r1: bashRequest({ sessionRule: null }) });
-  await third.page.getByRole('button', { name: 'Approve', exact: true }).waitFor();
-  assert.deepEqual(await buttonsOf(third.chat.request()), ['Approve', 'Deny', 'Deny and stop']);
+  assert.deepEqual(await third.chat.answersInSheet(third.chat.request()), DENIALS);
+  assert.deepEqual(await buttonsOf(third.chat.request()), ['Approve', 'Deny', 'More']);
 });
 
 test('a mode that never asks is red and needs a confirmation, in a session and in the form for a new session', async (t) => {
@@ -91,6 +97,7 @@ test('a mode that never asks is red and needs a confirmation, in a session and i
   await chat.log.locator('details', { hasText: 'ls src' }).getByRole('img', { name: 'Not asked: Approve everything' }).waitFor();
 
   await page.goto('/new');
+  await openMore(page);
   const box = page.getByRole('checkbox', { name: /Approve everything/ });
   await box.click();
   await dialog.getByRole('button', { name: 'Cancel' }).click();
@@ -119,14 +126,17 @@ test('if an agent offers only permanent approvals, the console warns before the 
     r1: bashRequest({ sessionRule: { kind: 'command', label: 'git commit …' }, choices, needsChoice: true }),
   });
   await page.getByText('The agent offers no approval of this call alone.').waitFor();
-  assert.deepEqual(await buttonsOf(chat.request()), ['Always allow git commit *', 'Deny', 'Deny and stop']);
-  await chat.answer('Always allow git commit *');
+  assert.deepEqual(await buttonsOf(chat.request()), ['Choose …', 'Deny', 'More']);
+  await chat.request().getByRole('button', { name: 'Choose …' }).click();
+  assert.deepEqual(await chat.moreAnswers.getByRole('button').allInnerTexts(), ['Always allow git commit *', ...DENIALS, 'Cancel']);
+  await chat.moreAnswers.getByRole('button', { name: 'Always allow git commit *' }).click();
+  await chat.request().waitFor({ state: 'detached' });
   assert.deepEqual(answered, [
     { id: 'r1', approved: true, decision: 'approved', answers: { choice: ['always'] }, sessionId: answered[0].sessionId },
   ]);
 });
 
-test('in a small window, the agent’s own answers are in a sheet, which can be closed with or without an answer', async (t) => {
+test('the agent’s own answers are in a sheet, which can be closed with or without an answer', async (t) => {
   const choices = [
     { id: 'project', label: 'Always allow git commit *' },
     { id: 'free', label: 'Always allow everything', neverAsks: true },
@@ -142,13 +152,12 @@ test('in a small window, the agent’s own answers are in a sheet, which can be 
     { options: small },
   );
   await chat.request().first().waitFor();
-  assert.deepEqual(await buttonsOf(chat.request().first()), ['Approve', 'Deny', 'More …']);
-  const more = page.getByRole('button', { name: 'More …' });
-  const sheet = page.getByRole('dialog', { name: 'Answers to the request' });
+  const more = page.getByRole('button', { name: 'More', exact: true });
+  const sheet = chat.moreAnswers;
   await more.press('Enter');
   await page.waitForFunction(() => document.activeElement?.textContent === 'Always allow git commit *');
   await page.keyboard.press('Escape');
-  await page.waitForFunction(() => document.activeElement?.textContent === 'More …');
+  await waitForFocus(more);
   await more.tap();
   await sheet.getByRole('button', { name: 'Always allow everything' }).tap();
   const confirmation = page.getByRole('dialog', { name: 'Approve everything?' });
@@ -181,7 +190,13 @@ const planRequest = (more) => ({
   ],
   ...more,
 });
-const PLAN_BUTTONS = ['Approve', 'Approve and accept edits', 'Yes, and use auto mode', 'Yes, and bypass permissions', 'Keep planning'];
+const PLAN_ANSWERS = [
+  'Approve and accept edits',
+  'Yes, and use auto mode',
+  'Yes, and bypass permissions',
+  'Say what to change …',
+  'Deny and stop',
+];
 
 test('a plan is shown as a document and as its text, and is approved with accepted edits or in the agent’s own words', async (t) => {
   for (const [name, expected, namespace] of /** @type {any[]} */ ([
@@ -196,8 +211,10 @@ test('a plan is shown as a document and as its text, and is approved with accept
     assert.equal(await card.getByText('rm -rf').count(), 0);
     await card.getByRole('button', { name: 'Show as text' }).click();
     await card.getByText('rm -rf').waitFor();
-    assert.deepEqual(await buttonsOf(card), PLAN_BUTTONS);
-    await card.getByRole('button', { name, exact: true }).click();
+    await card.getByRole('heading', { name: 'Approve this plan' }).waitFor();
+    assert.deepEqual(await buttonsOf(card), ['Approve', 'Keep planning', 'More']);
+    assert.deepEqual(await chat.answersInSheet(card), PLAN_ANSWERS);
+    await chat.choose(card, name);
     if (name === 'Yes, and bypass permissions') await page.getByRole('dialog').getByRole('button', { name: 'Approve everything' }).click();
     await card.waitFor({ state: 'detached' });
     const [{ id: _id, approved, sessionId: _sessionId, ...rest }] = answered;
@@ -213,7 +230,7 @@ test('a plan stays in the conversation with the decision', async (t) => {
     content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content: [block] } } },
   });
   const card = chat.request('ExitPlanMode');
-  await card.getByRole('button', { name: 'Keep planning' }).tap();
+  await chat.choose(card, 'Say what to change …');
   await page
     .getByRole('dialog')
     .getByLabel(/What to change/)
@@ -242,10 +259,10 @@ test('a shortened request can be approved only after its full arguments are load
   });
   const card = chat.request();
   await card.getByText('Load all of it (976.6 KiB) to approve it.').waitFor();
-  assert.deepEqual(await buttonsOf(card), ['Deny', 'Deny and stop']);
+  assert.deepEqual(await buttonsOf(card), ['Deny', 'More']);
   await card.getByRole('button', { name: 'Load all' }).click();
   await page.getByText('The agent is busy.').waitFor();
-  assert.deepEqual(await buttonsOf(card), ['Deny', 'Deny and stop']);
+  assert.deepEqual(await buttonsOf(card), ['Deny', 'More']);
   fails = false;
   await card.getByRole('button', { name: 'Load all' }).click();
   await card.getByText('rm -r src').waitFor();

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { waitForValue } from '../lib/browser.mjs';
 import { connectCli, liveSession } from '../../../scripts/lib/clients/cli.mjs';
-import { Chat, startConsole } from '../lib/console.mjs';
+import { Chat, fillDirectory, openMore, startConsole } from '../lib/console.mjs';
 import { DIALECTS, ScriptedCli } from '../lib/dialects.mjs';
 
 const { hub, visit } = await startConsole({ vars: { VOCABULARY: 'preset:hapi' } });
@@ -25,7 +25,8 @@ test('offers the agents, modes and models of the deployment', async (t) => {
 
   const { page, pageErrors } = await visit(t, 'offers', { path: '/new' });
   const agent = page.getByLabel('Agent', { exact: true });
-  await page.getByRole('textbox', { name: 'Directory' }).fill('/code/demo');
+  await fillDirectory(page, '/code/demo');
+  await openMore(page);
   assert.deepEqual(await optionsOf(agent), ['Claude', 'Codex', 'Cursor', 'Gemini', 'OpenCode']);
   await agent.selectOption('Codex');
   await page.getByRole('button', { name: 'Start session' }).click();
@@ -63,7 +64,7 @@ test('offers the agents that a machine lists, and shows the agent of a session a
   const { page, pageErrors } = await visit(t, 'listed', { path: '/new?machine=bare' });
   const agent = page.getByLabel('Agent', { exact: true });
   const start = page.getByRole('button', { name: 'Start session' });
-  await page.getByRole('textbox', { name: 'Directory' }).fill('/code/demo');
+  await fillDirectory(page, '/code/demo');
   assert.deepEqual(
     [await optionsOf(agent), await agent.isDisabled(), await start.isDisabled()],
     [['No agent is installed on this machine'], true, true],
@@ -162,8 +163,9 @@ for (const [name, dialect] of /** @type {[keyof typeof DIALECTS, any][]} */ (Obj
     await machine.startRunner();
     const { page, pageErrors } = await visit(t, `story-${name}`, { path: '/new' });
     const chat = new Chat(page);
-    await page.getByRole('textbox', { name: 'Directory' }).fill(directory);
+    await fillDirectory(page, directory);
     await page.getByText('Directory found').waitFor();
+    await openMore(page);
     await page.getByLabel('Model (optional)').fill('sonnet');
     await page.getByRole('button', { name: 'Start session' }).click();
     await page.waitForURL('**/sessions/*');
@@ -174,8 +176,7 @@ for (const [name, dialect] of /** @type {[keyof typeof DIALECTS, any][]} */ (Obj
     assert.equal((await machine.sessions.get(sessionId).nextUpdate('new-message')).message.content.content.text, 'change the notes');
     const answerEdit = async (id, button) => {
       await machine.ask(sessionId, id);
-      await chat.request('Edit').getByRole('button', { name: button, exact: true }).click();
-      await chat.request('Edit').waitFor({ state: 'detached' });
+      await chat.answer(button, 'Edit');
       return received.permission;
     };
     assert.deepEqual(await answerEdit('r-1', 'Approve and accept edits'), {
@@ -204,10 +205,10 @@ for (const [name, dialect] of /** @type {[keyof typeof DIALECTS, any][]} */ (Obj
     await machine.sendEvent(sessionId, 'message', 'Aborted by user');
     await chat.log.getByText('Aborted by user', { exact: true }).waitFor();
     await chat.log.locator('.turn-error', { hasText: 'API error: Overloaded. Retry 1 of 10.' }).waitFor();
-    assert.deepEqual(await chat.log.locator('.boundary').allTextContents(), [
-      'Context compacted at 155K tokens',
-      'Context compacted at 90K tokens',
-    ]);
+    assert.deepEqual(
+      (await chat.log.locator('.boundary').allTextContents()).map((text) => text.trim()),
+      ['Context compacted at 155K tokens', 'Context compacted at 90K tokens'],
+    );
     assert.equal(await chat.log.getByText('Unknown message').count(), 0);
 
     await page.getByLabel('Model', { exact: true }).selectOption('Opus');

@@ -104,9 +104,12 @@ test('shows why the hub rejected a message, which can be retried or discarded', 
       : route.fallback();
   });
   await chat.send('hello');
-  await page.getByText('Not sent: The agent has ended.').waitFor();
+  await page.getByText(/Not sent: The agent is not connected/).waitFor();
   await chat.send('never mind');
-  await page.getByText('Not sent: The agent has ended.').nth(1).waitFor();
+  await page
+    .getByText(/Not sent: The agent is not connected/)
+    .nth(1)
+    .waitFor();
   await page.getByRole('button', { name: 'Discard' }).nth(1).click();
   await page.getByText('never mind').waitFor({ state: 'detached' });
   isRejecting = false;
@@ -314,6 +317,22 @@ test('reports the page visibility, and shows toasts of other sessions', async (t
   await page.getByRole('heading', { name: 'The talk', level: 1 }).waitFor();
 });
 
+test('a page that is closed reports nothing, because its subscription ends with the page', async (t) => {
+  const { page } = await visit(t, 'closes');
+  await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
+  await page.evaluate(() => {
+    const native = window.fetch;
+    window.fetch = (input, init) => {
+      const { url } = new Request(input, init);
+      sessionStorage.setItem('requests', `${sessionStorage.getItem('requests') ?? ''}${new URL(url).pathname} `);
+      return native(input, init);
+    };
+    addEventListener('pagehide', () => sessionStorage.setItem('requests', ''));
+  });
+  await page.reload();
+  assert.equal(await page.evaluate(() => sessionStorage.getItem('requests')), '');
+});
+
 test('shows that a session was deleted while offline, and receives events of other sessions', async (t) => {
   const { session } = await liveSession(t, hub, { namespace: 'gone', ...talk });
   const { page, context } = await visit(t, 'gone', { path: `/sessions/${session.id}` });
@@ -336,7 +355,7 @@ test('shows the sign-in page and the reason when the access token is invalid', a
   await page.getByRole('heading', { name: 'No sessions yet' }).waitFor();
   await page.evaluate(() => {
     sessionStorage.clear();
-    localStorage.setItem('access-token', 'wrong:revoked');
+    localStorage.setItem('account-1 revoked', JSON.stringify({ token: 'wrong:revoked', device: 'd', addedAt: 1 }));
   });
   await page.reload();
   await page.getByText('The access token is no longer valid.').waitFor();

@@ -61,7 +61,7 @@ test('sanitizes agent messages, and shows unknown messages as JSON', async (t) =
   );
 });
 
-test('shows images of agents and tools, and links to external images', async (t) => {
+test('shows images that agents and tools send, and replaces external images by links', async (t) => {
   const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: PNG } };
   const { page, pageErrors } = await openConversation(t, 'pictures', [
     outputRecord(image),
@@ -88,7 +88,7 @@ test('shows images of agents and tools, and links to external images', async (t)
   assert.deepEqual(pageErrors, []);
 });
 
-test('uses the text direction of each script, and left to right for code', async (t) => {
+test('shows each text in the direction of its writing system, and code from left to right', async (t) => {
   const userMessage = { role: 'user', content: { type: 'text', text: 'مرحبا\nhello' } };
   const { page } = await openConversation(
     t,
@@ -137,25 +137,27 @@ test('fits long words into the width of a phone', async (t) => {
   });
   await page.getByRole('region', { name: 'Requested action' }).waitFor();
   await page.locator('summary', { hasText: 'mcp__' }).tap();
-  const overflows = () =>
+  const measureWidth = () =>
     page.evaluate(() => {
-      const isScrolled = (element) =>
-        element !== null && (/auto|scroll|hidden/.test(getComputedStyle(element).overflowX) || isScrolled(element.parentElement));
+      const isClipped = (element) =>
+        element !== null && (/auto|scroll|hidden/.test(getComputedStyle(element).overflowX) || isClipped(element.parentElement));
       const overflowing = [...document.querySelectorAll('#app *')].filter(
-        (element) => element.getBoundingClientRect().right > innerWidth + 1 && !isScrolled(element.parentElement),
+        (element) => element.getBoundingClientRect().right > innerWidth + 1 && !isClipped(element.parentElement),
       );
-      return [document.documentElement.scrollWidth <= innerWidth, overflowing.map(({ outerHTML }) => outerHTML.slice(0, 120))];
+      const tooWide = overflowing.map(({ outerHTML }) => outerHTML.slice(0, 120));
+      return { fits: document.documentElement.scrollWidth <= innerWidth, tooWide };
     });
   await page.locator('.disclosure-body').waitFor();
-  assert.deepEqual(await overflows(), [true, []]);
+  assert.deepEqual(await measureWidth(), { fits: true, tooWide: [] });
+  await page.getByRole('button', { name: 'Write a message' }).click();
   await page.locator('input[type=file]').setInputFiles([{ name: `${long}.txt`, mimeType: 'text/plain', buffer: Buffer.from('x') }]);
   await page.getByRole('list', { name: 'Files to send' }).waitFor();
-  assert.deepEqual(await overflows(), [true, []]);
-  const column = await page.getByRole('log').evaluate((log) => log.scrollWidth <= log.clientWidth);
-  assert.equal(column, true);
+  assert.deepEqual(await measureWidth(), { fits: true, tooWide: [] });
+  const logFits = await page.getByRole('log').evaluate((log) => log.scrollWidth <= log.clientWidth);
+  assert.equal(logFits, true);
   await page.goto('/');
   await page.getByRole('link', { name: /a_word/ }).waitFor();
-  assert.deepEqual(await overflows(), [true, []]);
+  assert.deepEqual(await measureWidth(), { fits: true, tooWide: [] });
 });
 
 test('copies code, and truncates very long content at first', async (t) => {
@@ -174,11 +176,11 @@ test('copies code, and truncates very long content at first', async (t) => {
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'npm run dev');
   await page.locator('summary', { hasText: 'seq 3000' }).click();
   const outputElement = page.locator('.disclosure-body .output');
-  const outputMatches = (predicate, what) => eventually(async () => predicate(await outputElement.textContent()), what);
-  const endsWith = (line) => outputMatches((content) => content.endsWith(`\n${line}`), `an output that ends with ${line}`);
-  await endsWith('line 200');
+  const waitForOutput = (predicate, what) => eventually(async () => predicate(await outputElement.textContent()), what);
+  const waitForLastLine = (line) => waitForOutput((content) => content.endsWith(`\n${line}`), `an output that ends with ${line}`);
+  await waitForLastLine('line 200');
   await page.getByRole('button', { name: 'Show all 3000 lines' }).press('Enter');
-  await endsWith('line 3000');
+  await waitForLastLine('line 3000');
   await page.locator('summary', { hasText: 'seq 3000' }).click();
 
   await page.locator('summary', { hasText: 'long.txt' }).click();
@@ -187,9 +189,9 @@ test('copies code, and truncates very long content at first', async (t) => {
   await waitForCount(diff.locator('[data-kind="added"]'), 1000);
   await page.getByRole('button', { name: 'Show all 3000 lines' }).press('Enter');
   await waitForCount(diff.locator('[data-kind="added"]'), 3000);
-  await outputMatches(({ length }) => length === 50_000, 'the start of the output');
+  await waitForOutput(({ length }) => length === 50_000, 'the start of the output');
   await page.getByRole('button', { name: 'Show all 60000 characters' }).press('Enter');
-  await outputMatches(({ length }) => length === 60_000, 'the whole output');
+  await waitForOutput(({ length }) => length === 60_000, 'the whole output');
 });
 
 test('shows the start and the end of a large output, and loads the whole output only on demand', async (t) => {
@@ -204,15 +206,16 @@ test('shows the start and the end of a large output, and loads the whole output 
     outputRecord(imageBlock(3_000_000)),
     textRecord('The test failed.'),
   ]);
-  const { page } = await visit(t, 'large', { ...PHONE, path: '/' });
-  const bytes = [];
-  page.on('requestfinished', async (request) => {
-    if (/\/messages\?/.test(request.url())) bytes.push((await request.sizes()).responseBodySize);
-  });
-  await page.goto(`${hub.url}/sessions/${session.id}`);
+  const { page } = await visit(t, 'large', { ...PHONE, path: `/sessions/${session.id}` });
   await page.getByText('An image is not loaded.').waitFor();
-  await eventually(() => bytes.length > 0, 'the page of messages');
-  assert.ok(Math.max(...bytes) < 30_000, `${bytes} bytes`);
+  // The browser's own record: Playwright's sizes of a request can stay unanswered.
+  const bytes = await page.evaluate(() =>
+    performance
+      .getEntriesByType('resource')
+      .filter(({ name }) => /\/messages\?/.test(name))
+      .map((entry) => /** @type {PerformanceResourceTiming} */ (entry).encodedBodySize),
+  );
+  assert.ok(bytes.length > 0 && Math.max(...bytes) < 30_000, `${bytes} bytes`);
   await page.getByRole('button', { name: 'Show all (2.9 MiB)' }).tap();
   await page.getByRole('img', { name: 'Image', exact: true }).waitFor({ state: 'attached' });
   assert.equal(await page.getByText('An image is not loaded.').count(), 0);
@@ -415,7 +418,7 @@ test('drops invalid values in the responses of a CLI, or shows an error', async 
     { gitDiffNumstat: { success: true, files: {} } },
     'The agent answered with git output that the console cannot read.',
   );
-  await expectText('/changes', { gitStatus: { success: 'yes' } }, unknownError);
+  await expectText('/changes', { gitStatus: { success: 'yes' }, gitDiffNumstat: { success: true, files: [] } }, unknownError);
   await expectText(
     '',
     {
@@ -428,12 +431,4 @@ test('drops invalid values in the responses of a CLI, or shows an error', async 
   await waitForCount(page.locator('.completions li'), 2);
   assert.deepEqual(await page.locator('.completions li').allTextContents(), ['/compact', '/reviewSkill']);
   assert.deepEqual(pageErrors, []);
-});
-
-test('shows the relative and the exact time of user messages', async (t) => {
-  const { page } = await openConversation(t, 'times', [{ role: 'user', content: { type: 'text', text: 'hello' } }]);
-  const time = page.getByRole('log').locator('time');
-  assert.equal(await time.textContent(), 'now');
-  assert.ok(Math.abs(Date.parse(await time.getAttribute('datetime')) - Date.now()) < 600_000);
-  assert.match(await time.getAttribute('title'), /\d{2}:\d{2}/);
 });

@@ -1,9 +1,10 @@
 /** Devices in the web console: adding, using and revoking them, and approving a CLI. */
 
 import assert from 'node:assert/strict';
+import { hostname } from 'node:os';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, PHONE, waitForValue } from '../lib/browser.mjs';
+import { DESK, PHONE, signInUrl, waitForValue } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { temporaryFolder } from '../lib/git.mjs';
 import { startUnpaired } from '../lib/unpaired.mjs';
@@ -17,7 +18,7 @@ const { hub, open, visit } = await startConsole();
 
 const codeField = (page) => page.getByRole('textbox', { name: 'Code' });
 const signInButton = (page) => page.getByRole('button', { name: 'Sign in', exact: true });
-const isSignedIn = (page) => page.getByRole('link', { name: 'Settings' }).waitFor();
+const waitUntilSignedIn = (page) => page.getByRole('link', { name: 'Settings' }).waitFor();
 
 /** Opens the dialog that adds a device. */
 async function addDevice(page) {
@@ -34,10 +35,10 @@ async function openLink(page, link, name) {
   await page.goto(link);
   await page.getByLabel('Name of this device').fill(name);
   await signInButton(page).click();
-  await isSignedIn(page);
+  await waitUntilSignedIn(page);
 }
 
-/** Adds a phone to a namespace. Returns its page and that of the browser that added it. */
+/** Adds a phone to a namespace. Returns the page of the phone, and the page of the browser that added the phone. */
 async function setUpTwo(t, namespace) {
   const { page: desk, pageErrors } = await visit(t, namespace);
   const { dialog, code, link } = await addDevice(desk);
@@ -62,7 +63,7 @@ test('a phone that opens the link of a code is signed in, and both browsers work
   await phone.getByRole('dialog').getByRole('button', { name: 'Rename' }).click();
   await own.getByText('Pocket').waitFor();
 
-  await phone.getByRole('button', { name: 'Sign out' }).click();
+  await phone.getByRole('button', { name: /^Sign out of/ }).click();
   await codeField(phone).waitFor();
   await desk.reload();
   await desk.getByRole('heading', { name: 'Devices' }).waitFor();
@@ -71,11 +72,108 @@ test('a phone that opens the link of a code is signed in, and both browsers work
   assert.deepEqual(pageErrors, [[], []]);
 });
 
+test('a device that is connected already says so, and the dialog says that the device is not added again', async (t) => {
+  const { desk, phone, dialog, pageErrors } = await setUpTwo(t, 'twice');
+  await dialog.getByText('My phone was added.').waitFor();
+  const again = await addDevice(desk);
+  await again.dialog.getByText('A device that is connected already says so, and is not added again.').waitFor();
+  await phone.goto(again.link);
+  await phone.getByText('This browser is already signed in to the account twice.').waitFor();
+  await phone.getByRole('link', { name: 'Add account' }).click();
+  await signInButton(phone).click();
+  await waitUntilSignedIn(phone);
+  const { devices } = (await hub.web('twice').get('/api/devices')).body;
+  assert.deepEqual(
+    devices.map(({ name }) => name),
+    ['My phone'],
+  );
+  assert.deepEqual(pageErrors, [[], []]);
+});
+
+/** Returns the code in the command of the quick start. */
+async function readQuickStartCode(page) {
+  const command = page.locator('pre.command');
+  await command.getByText(/--code [A-Z0-9]{4}-[A-Z0-9]{4}/).waitFor();
+  return (await command.textContent()).trim().split(' ').at(-1);
+}
+
+test('the command of the quick start connects a computer, the page says so, and the first session starts', async (t) => {
+  const { page, context, pageErrors } = await visit(t, 'first-run');
+  await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  await page.getByText('Waiting for your machine …').waitFor();
+  await page.getByRole('radio', { name: 'Codex' }).check();
+  const code = await readQuickStartCode(page);
+  const command = `npx session-gateway-agent --agent codex --hub ${hub.url} --code ${code}`;
+  assert.equal((await page.locator('pre.command').textContent()).trim(), command);
+  await page.getByRole('button', { name: 'Copy', exact: true }).click();
+  await page.getByText('Copied', { exact: true }).waitFor();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), command);
+  // The command line is that of the bridge. The example agent, which needs no account, has the same option.
+  const agent = startUnpaired(t, hub, { dir: temporaryFolder(t), home: temporaryFolder(t), args: ['--code', code] });
+  await page.getByRole('status').getByText(`${hostname()} is connected`).waitFor();
+  await agent.sessionId();
+  await page.getByRole('link', { name: 'Start a session' }).click();
+  await page.getByRole('textbox', { name: 'Task' }).fill('echo started');
+  await page.getByRole('button', { name: 'Start session' }).click();
+  await page.getByRole('log', { name: 'Conversation' }).getByText('echo started').first().waitFor();
+  assert.equal((await hub.web('first-run').get('/api/devices')).body.devices[0].kind, 'cli');
+  assert.deepEqual(pageErrors, []);
+});
+
+test('the code of the quick start is renewed before it expires, and only while the page is visible', async (t) => {
+  const { page, context } = await open(t);
+  let created = 0;
+  context.on('request', (request) => {
+    if (request.url().endsWith('/api/devices/codes')) created += 1;
+  });
+  await page.clock.install();
+  await page.goto(signInUrl(hub, 'renewal'));
+  const first = await readQuickStartCode(page);
+  const setVisibility = (state) =>
+    page.evaluate((value) => {
+      Object.defineProperty(document, 'visibilityState', { value, configurable: true });
+      document.dispatchEvent(new Event('visibilitychange'));
+    }, state);
+  await setVisibility('hidden');
+  // A code is renewed a minute before it expires.
+  await page.clock.fastForward('04:05');
+  assert.equal(created, 1);
+  await setVisibility('visible');
+  await eventually(async () => (await readQuickStartCode(page)) !== first, 'another code');
+  assert.equal(created, 2);
+  // Another view shows the same code.
+  const second = await readQuickStartCode(page);
+  await page.getByRole('link', { name: 'Machines' }).click();
+  await page.getByRole('heading', { name: 'No machine is online' }).waitFor();
+  assert.equal(await readQuickStartCode(page), second);
+  assert.equal(created, 2);
+});
+
+test('a reload keeps the code of the quick start until a computer has used it', async (t) => {
+  const { page } = await visit(t, 'reloads');
+  const first = await readQuickStartCode(page);
+  for (let reload = 0; reload < 6; reload += 1) {
+    await page.reload();
+    assert.equal(await readQuickStartCode(page), first);
+  }
+  await hub.webWithoutToken().post('/api/devices', { code: first, name: 'build server', kind: 'cli' });
+  await page.reload();
+  assert.notEqual(await readQuickStartCode(page), first);
+});
+
+test('without a code, the quick start shows the command with which the computer shows its own', async (t) => {
+  const { page, context } = await open(t, PHONE);
+  await context.route('**/api/devices/codes', (route) => route.fulfill({ status: 409, json: { error: 'x', code: 'too_many_codes' } }));
+  await page.goto(signInUrl(hub, 'no-code'));
+  await page.getByText('The computer shows a code. Approve it under Settings').waitFor();
+  assert.equal((await page.locator('pre.command').textContent()).trim(), `npx session-gateway-agent --agent claude --hub ${hub.url}`);
+});
+
 test('the code is proposed with the name of the browser, and can be scanned or typed in any way', async (t) => {
   const { page: desk } = await visit(t, 'scan');
   const { code, link } = await addDevice(desk);
   const { page } = await open(t, PHONE);
-  // Chromium on Linux has no such API, and this computer no camera.
+  // Chromium on Linux has no `BarcodeDetector`, and this computer has no camera.
   await page.addInitScript(
     (scanned) => {
       const BarcodeDetector = class {
@@ -97,7 +195,7 @@ test('the code is proposed with the name of the browser, and can be scanned or t
   await waitForValue(codeField(page), code);
   await codeField(page).fill(` ${code.toLowerCase().replace('-', ' ')} `);
   await signInButton(page).click();
-  await isSignedIn(page);
+  await waitUntilSignedIn(page);
 });
 
 test('a revoked device is signed out at once, and the other browser notices nothing', async (t) => {
@@ -116,7 +214,7 @@ test('a revoked device is signed out at once, and the other browser notices noth
   assert.equal(await phone.evaluate(() => localStorage.length), 0);
   assert.equal(await desk.locator('.connection').getAttribute('data-state'), 'live');
   await desk.reload();
-  await isSignedIn(desk);
+  await waitUntilSignedIn(desk);
   assert.deepEqual(pageErrors[0], []);
 });
 
@@ -172,7 +270,7 @@ test('a CLI that shows a code is approved in the console, and connects', async (
   await page.getByRole('button', { name: 'Sign in with the token' }).click();
   await page.getByText('Does the device show this code?').waitFor();
   assert.equal(await page.locator('.device-code').textContent(), await cli.code());
-  await page.getByRole('button', { name: 'Approve' }).click();
+  await page.getByRole('button', { name: 'Approve', exact: true }).click();
   await page.getByRole('status').filter({ hasText: 'is connected' }).waitFor();
   const id = await cli.sessionId();
   await page.goto(`/sessions/${id}`);
@@ -190,7 +288,7 @@ test('a typed code of a CLI is denied, and the CLI says so', async (t) => {
   await page.getByRole('button', { name: 'Enter another code' }).click();
   await codeField(page).fill((await cli.code()).toLowerCase());
   await page.getByRole('button', { name: 'Continue' }).click();
-  await page.getByRole('button', { name: 'Deny' }).click();
+  await page.getByRole('button', { name: 'Deny', exact: true }).click();
   await page.getByText('The request was denied.').waitFor();
   assert.equal((await cli.exited)[0], 1);
   assert.match(cli.lines.all.at(-1), /The request was denied in the console/);

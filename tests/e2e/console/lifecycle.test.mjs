@@ -2,12 +2,13 @@
 
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
+import { hostname } from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { DESK, PHONE, waitForCount, waitForFocus, waitForValue } from '../lib/browser.mjs';
-import { connectCli } from '../../../scripts/lib/clients/cli.mjs';
-import { Chat, startConsole } from '../lib/console.mjs';
+import { connectCli, liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { Chat, fillDirectory, openMore, startConsole } from '../lib/console.mjs';
 
 const { hub, visit, startSession } = await startConsole();
 
@@ -17,20 +18,22 @@ async function selectAction(page, item) {
   await page.getByRole('menuitem', { name: item }).click();
 }
 
-test('starts a session in a worktree, and renames, archives, resumes and deletes the session', async (t) => {
+test('starts a session with a task in a worktree, and renames, archives, resumes and deletes the session', async (t) => {
   const { repository, page, pageErrors } = await startSession(t, 'life');
   await page.getByRole('link', { name: 'Machines' }).click();
   await page.getByRole('link', { name: 'New session', exact: true }).click();
 
-  await page.getByRole('textbox', { name: 'Directory' }).fill('/etc/passwd');
+  await fillDirectory(page, '/etc/passwd');
   await page.getByText(`Not served by this machine, only: ${repository.folder}`).waitFor();
   await page.getByRole('textbox', { name: 'Directory' }).fill(`${repository.folder}/none`);
   await page.getByText('Directory not found on this machine').waitFor();
-  await page.getByRole('button', { name: repository.folder }).click();
-  await page.getByText('Directory found').waitFor();
-  await waitForValue(page.getByRole('textbox', { name: 'Directory' }), repository.folder);
+  await page.getByRole('radio', { name: `${path.basename(repository.folder)} on ${hostname()}` }).check();
   await page.getByLabel(/Use a new git worktree/).check();
+  await waitForValue(page.getByLabel(/Worktree and branch name/), 'task');
+  await page.getByRole('textbox', { name: 'Task' }).fill('echo done > made.txt');
+  await waitForValue(page.getByLabel(/Worktree and branch name/), 'echo-done-made-txt');
   await page.getByLabel(/Worktree and branch name/).fill('fix-notes');
+  await openMore(page);
   const withoutAsking = page.getByRole('checkbox', { name: /Approve everything/ });
   await withoutAsking.click();
   await page.getByRole('dialog').getByRole('button', { name: 'Approve everything' }).click();
@@ -38,7 +41,6 @@ test('starts a session in a worktree, and renames, archives, resumes and deletes
   await page.getByRole('button', { name: 'Start session' }).click();
 
   const chat = new Chat(page);
-  await chat.send('echo done > made.txt');
   await chat.waitForText('Exit code 0.');
   assert.ok(existsSync(path.join(repository.folder, '.worktrees', 'fix-notes', 'made.txt')));
   const id = new URL(page.url()).pathname.split('/')[2];
@@ -82,6 +84,7 @@ test('starts a session in a worktree, and renames, archives, resumes and deletes
 test('shows a machine once the machine is online, and starts a session with all options on this machine', async (t) => {
   const { page, pageErrors } = await visit(t, 'machines', { ...DESK, path: '/machines' });
   await page.getByRole('heading', { name: 'No machine is online' }).waitFor();
+  await page.getByText('Waiting for your machine …').waitFor();
   const web = hub.web('machines');
   const metadata = { host: 'workshop', displayName: 'The workshop', platform: 'linux', homeDir: '/home/ada' };
   await web.registerMachine({ id: 'm1', metadata, runnerState: { directories: ['/home/ada/site', '/srv'] } });
@@ -96,7 +99,7 @@ test('shows a machine once the machine is online, and starts a session with all 
   }));
   await cli.serve('m1:spawnSession', (params) => (spawnRequests.push(params), { success: true, sessionId: started.id }));
   await page.getByRole('link', { name: 'New session', exact: true }).click();
-  await page.getByRole('textbox', { name: 'Directory' }).fill('/home/ada/site');
+  await fillDirectory(page, '/home/ada/site');
   await page.getByText('Directory found').waitFor();
   const directory = page.getByRole('textbox', { name: 'Directory' });
   for (const outside of ['/etc/passwd', '/srv-2', '~/other', '/']) {
@@ -109,6 +112,7 @@ test('shows a machine once the machine is online, and starts a session with all 
   }
   await directory.fill('/home/ada/site');
   await page.getByText('Directory found').waitFor();
+  await openMore(page);
   await page.getByLabel('Agent', { exact: true }).selectOption('beta');
   await page.getByLabel('Model (optional)').fill('model_strong');
   const withoutAsking = page.getByRole('checkbox', { name: /Approve everything/ });
@@ -128,12 +132,69 @@ test('shows a machine once the machine is online, and starts a session with all 
 test('shows the error of a machine in the form', async (t) => {
   const { page } = await startSession(t, 'refused', { options: PHONE });
   await page.goto(`${hub.url}/new`);
-  await page.getByRole('textbox', { name: 'Directory' }).fill('/');
+  await page.getByRole('textbox', { name: 'Task' }).fill('Look around');
+  await fillDirectory(page, '/');
   await page.getByRole('button', { name: 'Start session' }).tap();
   await page
     .getByRole('alert')
     .getByText(/outside the directories this machine serves/)
     .waitFor();
+  // The task is kept, also when the page is left.
+  await waitForValue(page.getByRole('textbox', { name: 'Task' }), 'Look around');
+  await page.getByRole('link', { name: 'Machines' }).click();
+  await page.getByRole('navigation', { name: 'Views' }).getByRole('link', { name: 'New' }).click();
+  await waitForValue(page.getByRole('textbox', { name: 'Task' }), 'Look around');
+});
+
+test('the task is the first message, and a place remembers its agent and model', async (t) => {
+  const web = hub.web('tasks');
+  const agents = [
+    { id: 'claude', name: 'Claude Code', flavor: 'alpha' },
+    { id: 'codex', name: 'Codex', flavor: 'beta' },
+  ];
+  const metadata = { host: 'laptop', displayName: 'laptop', platform: 'linux', homeDir: '/home/ada', agents };
+  await web.registerMachine({ id: 'desk-1', metadata, runnerState: { directories: ['/home/ada/site'] } });
+  const machine = await connectCli(t, hub, { namespace: 'tasks', auth: { machineId: 'desk-1' } });
+  await machine.emitWithAck('machine-alive', { machineId: 'desk-1', time: Date.now() });
+  const place = { path: '/home/ada/demo', host: 'laptop', machineId: 'desk-1', flavor: 'beta' };
+  const { session } = await liveSession(t, hub, { namespace: 'tasks', tag: '/home/ada/demo', metadata: place });
+  const spawned = [];
+  /** @type {{success: boolean, error?: string, sessionId?: string}} */
+  let answer = { success: false, error: 'The agent is not installed.' };
+  await machine.serve('desk-1:spawnSession', (params) => (spawned.push(params), answer));
+
+  const { page, pageErrors } = await visit(t, 'tasks', { path: '/' });
+  await page
+    .getByRole('link', { name: /demo|ready/ })
+    .first()
+    .waitFor();
+  await page.getByRole('navigation', { name: 'Views' }).getByRole('link', { name: 'New' }).click();
+  const task = page.getByRole('textbox', { name: 'Task' });
+  await waitForFocus(task);
+  await page.keyboard.type('Fix the login page');
+  assert.deepEqual(await page.locator('.place-label').allTextContents(), ['demo on laptop', 'site on laptop', 'Another directory …']);
+  // The agent of the last session in this directory.
+  await page.locator('details.more summary', { hasText: 'Codex' }).waitFor();
+  await openMore(page);
+  await page.getByLabel('Agent', { exact: true }).selectOption('Claude Code');
+  await page.getByLabel('Model (optional)').fill('model_strong');
+  await page.keyboard.press('Escape');
+  await task.press('Control+Enter');
+  await page.getByRole('alert').getByText('The agent is not installed. Your task is kept.').waitFor();
+  answer = { success: true, sessionId: session.id };
+  await page.getByRole('button', { name: 'Start session' }).click();
+  await page.waitForURL(`**/sessions/${session.id}`);
+  await page.getByRole('log').getByText('Fix the login page').waitFor();
+  const [message] = (await web.get(`/api/sessions/${session.id}/messages`)).body.messages;
+  assert.equal(message.content.content.text, 'Fix the login page');
+  assert.deepEqual(spawned.at(-1), { directory: '/home/ada/demo', agent: 'claude', model: 'model_strong' });
+
+  await page.goto(`${hub.url}/new`);
+  await waitForValue(task, '');
+  await page.locator('details.more summary', { hasText: 'Claude Code · Strong model' }).waitFor();
+  await page.getByRole('radio', { name: 'site on laptop' }).check();
+  await page.locator('details.more summary', { hasText: 'Strong model' }).waitFor({ state: 'detached' });
+  assert.deepEqual(pageErrors, []);
 });
 
 test('shows each error at its field, in the words of the form’s labels', async (t) => {
@@ -147,7 +208,7 @@ test('shows each error at its field, in the words of the form’s labels', async
     const error = page.locator(`#${(await field.getAttribute('aria-describedby')).split(' ').at(-1)}`);
     assert.match(await error.textContent(), pattern);
   };
-  await directory.fill(repository.folder);
+  await fillDirectory(page, repository.folder);
   await page.getByLabel(/Use a new git worktree/).check();
   await name.fill(' ');
   await start.click();
@@ -188,29 +249,25 @@ test('follows the system theme until the user selects a theme, and stores the se
   const { page } = await visit(t, 'theme', { ...DESK, colorScheme: 'dark', path: '/settings' });
   const isDark = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor === 'rgb(19, 22, 21)');
   const waitForTheme = (dark) => eventually(async () => (await isDark()) === dark, dark ? 'the dark theme' : 'the light theme');
-  await page.getByLabel('Theme').waitFor();
+  await page.getByLabel('Theme', { exact: true }).waitFor();
   await waitForTheme(true);
-  await page.getByLabel('Theme').selectOption('Light');
+  await page.getByLabel('Theme', { exact: true }).selectOption('Light');
   await waitForTheme(false);
   await page.reload();
-  await page.getByLabel('Theme').waitFor();
+  await page.getByLabel('Theme', { exact: true }).waitFor();
   await waitForTheme(false);
-  await page.getByLabel('Theme').selectOption('System');
+  await page.getByLabel('Theme', { exact: true }).selectOption('System');
   await waitForTheme(true);
 });
 
-test('shows errors for unknown sessions, sessions of another namespace, and unknown pages', async (t) => {
+test('shows errors for unknown sessions and sessions of another account', async (t) => {
   const other = await hub.web('others').openSession({ tag: '/x', metadata: { path: '/x', host: 'h' } });
   const { page } = await visit(t, 'mine', { path: `/sessions/${other.id}` });
-  await page.getByRole('alert').getByText('This session belongs to another namespace.').waitFor();
+  await page.getByRole('alert').getByText('This belongs to another account.').waitFor();
   // There is no button, because a retry would fail again.
   await waitForCount(page.getByRole('button', { name: 'Try again' }), 0);
   await page.getByRole('link', { name: 'Back to sessions' }).click();
   await page.getByRole('heading', { name: 'No sessions yet' }).waitFor();
   await page.goto(`${hub.url}/sessions/none`);
-  await page.getByRole('alert').getByText('No such session.').waitFor();
-  await page.getByRole('link', { name: 'Back to sessions' }).click();
-  // `pushState`, because the hub does not serve the console at this path.
-  await page.evaluate(() => history.pushState(null, '', '/no/such/page'));
-  await page.getByRole('heading', { name: 'Page not found' }).waitFor();
+  await page.getByRole('alert').getByText('This session does not exist.').waitFor();
 });

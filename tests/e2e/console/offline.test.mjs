@@ -1,15 +1,16 @@
-/** Unsent messages and drafts in the web console survive a reload of the page, are sent once, and are deleted at sign-out. */
+/** What the web console stores: unsent messages and drafts survive a reload and are sent once, and what was shown can be read offline. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually } from '../../../scripts/lib/await.mjs';
 import { PHONE, signInUrl, waitForCount, waitForValue } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
-import { Chat, startConsole } from '../lib/console.mjs';
+import { Chat, startConsole, waitForRecords } from '../lib/console.mjs';
 
 const { hub, open, visit } = await startConsole({ serviceWorkers: 'allow' });
 
 const talk = { tag: '/code/c', metadata: { path: '/code/c', host: 'h', name: 'The talk' } };
+
+const agentText = (text) => ({ role: 'agent', content: { type: 'text', text } });
 
 /** Ends a page at once, as a phone ends an app in the background: the page gets no event, and no time to store data. */
 async function killPage(page) {
@@ -19,23 +20,6 @@ async function killPage(page) {
   void client.send('Page.crash').catch(() => {});
   await crashed;
   await page.close();
-}
-
-/** Waits until the browser's database has `count` records of a kind. */
-function waitForRecords(page, kind, count) {
-  const countRecords = (wanted) =>
-    new Promise((resolve, reject) => {
-      const opening = indexedDB.open('console');
-      opening.onerror = () => reject(opening.error);
-      opening.onsuccess = () => {
-        const request = opening.result.transaction('records').objectStore('records').getAllKeys();
-        request.onsuccess = () => {
-          opening.result.close();
-          resolve(request.result.filter((/** @type {any} */ [, recordKind]) => recordKind === wanted).length);
-        };
-      };
-    });
-  return eventually(async () => (await page.evaluate(countRecords, kind)) === count, `${count} records of “${kind}”`);
 }
 
 /** Returns the texts of the next messages that the CLI receives. */
@@ -75,7 +59,7 @@ test('messages that were written offline are sent once and in order, after the p
   await waitForRecords(restarted, 'draft', 0);
 });
 
-test('a message is stored once and no longer waits if the app was ended before the answer arrived', async (t) => {
+test('a message is stored once and no longer shown as waiting if the app was ended before the hub confirmed the message', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'unanswered', ...talk });
   const path = `/sessions/${session.id}`;
   const { page, context } = await visit(t, 'unanswered', { ...PHONE, path });
@@ -97,7 +81,8 @@ test('a message is stored once and no longer waits if the app was ended before t
   await chat.send('next');
   assert.deepEqual(await nextTexts(cli, 1), ['next']);
   await waitForCount(chat.log.getByText('hello'), 1);
-  // The message is sent again with the same local id, unless the history arrives first.
+  // The last id is the id of `next`. The restarted console sends `hello` again with the same id, unless the history arrives first
+  // and shows that the hub has stored `hello`.
   assert.deepEqual([...new Set(localIds.slice(0, -1))], [localIds[0]]);
 });
 
@@ -112,11 +97,16 @@ for (const [locks, removeLocks] of /** @type {any[]} */ ([
     const { page, context } = await open(t);
     await context.addInitScript(removeLocks);
     const posts = [];
-    const isLive = (tab) => tab.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
+    // Responses, because a request may have started before it can be intercepted.
+    context.on('response', (response) => {
+      const request = response.request();
+      if (request.method() === 'POST' && request.url().endsWith('/messages')) posts.push(request.postDataJSON().text);
+    });
+    const waitUntilLive = (tab) => tab.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
     await page.goto(signInUrl(hub, namespace, path));
     const other = await context.newPage();
     await other.goto(path);
-    for (const tab of [page, other]) await isLive(tab);
+    for (const tab of [page, other]) await waitUntilLive(tab);
     await page.evaluate(() => navigator.serviceWorker.ready);
     await context.setOffline(true);
     for (const tab of [page, other]) await tab.getByText('You are offline.').waitFor();
@@ -125,8 +115,7 @@ for (const [locks, removeLocks] of /** @type {any[]} */ ([
     // Both tabs are connected before the message arrives at the hub.
     await context.route('**/messages', async (route) => {
       if (route.request().method() !== 'POST') return route.fallback();
-      posts.push(route.request().postDataJSON().text);
-      for (const tab of [page, other]) await isLive(tab);
+      for (const tab of [page, other]) await waitUntilLive(tab);
       return route.fallback();
     });
     await context.setOffline(false);
@@ -141,7 +130,7 @@ for (const [locks, removeLocks] of /** @type {any[]} */ ([
   });
 }
 
-test('a tab sends the messages that another tab stored before that tab was closed', async (t) => {
+test('a tab sends the unsent messages of a tab that was closed', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'closed', ...talk });
   const path = `/sessions/${session.id}`;
   const { page, context } = await visit(t, 'closed', { path });
@@ -156,7 +145,7 @@ test('a tab sends the messages that another tab stored before that tab was close
   assert.deepEqual(await nextTexts(cli, 1), ['hello']);
 });
 
-test('tabs share drafts of messages and of answers, even after all tabs were closed', async (t) => {
+test('a new tab restores drafts of messages and of answers to questions, also after all tabs were closed', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'drafts', ...talk });
   const questions = [{ question: 'Its name?' }];
   await cli.emitWithAck('update-state', {
@@ -166,28 +155,51 @@ test('tabs share drafts of messages and of answers, even after all tabs were clo
   });
   const path = `/sessions/${session.id}`;
   const { page, context } = await visit(t, 'drafts', { path });
+  // While the agent asks, the composer is folded.
+  const openComposer = (tab) => tab.getByRole('button', { name: /^(Write a message|Draft: )/ }).click();
+  await openComposer(page);
   await new Chat(page).composer.fill('half a sentence');
   const answerOf = (tab) => tab.getByLabel('Answer to: Its name?');
   await answerOf(page).fill('half a name');
   const other = await context.newPage();
   await other.goto(path);
-  const areRestored = async (tab) => {
+  const expectRestoredDrafts = async (tab) => {
+    await openComposer(tab);
     await waitForValue(new Chat(tab).composer, 'half a sentence');
     await waitForValue(answerOf(tab), 'half a name');
   };
-  await areRestored(other);
+  await expectRestoredDrafts(other);
   for (const tab of [page, other]) await tab.close();
   const later = await context.newPage();
   await later.goto(path);
-  await areRestored(later);
+  await expectRestoredDrafts(later);
   const another = await context.newPage();
   await another.goto(path);
-  await areRestored(another);
+  await expectRestoredDrafts(another);
   await new Chat(later).send('the whole sentence');
   await waitForValue(new Chat(another).composer, '');
 });
 
-test('shows the stored list of sessions with its time when it starts offline', async (t) => {
+test('a draft that is written just before the page is closed is kept', async (t) => {
+  const { session } = await liveSession(t, hub, { namespace: 'last-word', ...talk });
+  const { page } = await visit(t, 'last-word', { path: `/sessions/${session.id}` });
+  const { composer } = new Chat(page);
+  await composer.waitFor();
+  await composer.evaluate(async (field) => {
+    // The database is so slow that the page learns of no write.
+    Object.defineProperty(IDBTransaction.prototype, 'oncomplete', { set() {} });
+    for (const value of ['half a sent', 'half a sentence']) {
+      Object.assign(field, { value });
+      field.dispatchEvent(new InputEvent('input', { bubbles: true }));
+      await new Promise((resolve) => requestAnimationFrame(resolve));
+    }
+    location.reload();
+  });
+  await page.waitForEvent('load');
+  await waitForValue(composer, 'half a sentence');
+});
+
+test('a console that starts offline shows the stored list of sessions, and the time at which the list was stored', async (t) => {
   const { session } = await liveSession(t, hub, { namespace: 'listed', ...talk });
   const { page, context } = await visit(t, 'listed', PHONE);
   const row = page.getByRole('link', { name: /The talk/ });
@@ -211,7 +223,49 @@ test('shows the stored list of sessions with its time when it starts offline', a
     .waitFor();
 });
 
-test('stores drafts again after the browser has closed the database', async (t) => {
+test('a session that was opened before can be read offline, and continues with the messages that arrived meanwhile', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'read-offline', ...talk });
+  await cli.sendMessage(session.id, agentText('The first answer.'));
+  const state = { requests: { r1: { tool: 'Bash', arguments: { command: 'npm test' }, createdAt: Date.now() } }, completedRequests: {} };
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: state });
+  const { page, context } = await visit(t, 'read-offline', { ...PHONE, path: `/sessions/${session.id}` });
+  await new Chat(page).waitForText('The first answer.');
+  await page.getByRole('button', { name: 'Approve' }).waitFor();
+  await page.evaluate(() => navigator.serviceWorker.ready);
+  // The messages, and the index.
+  await waitForRecords(page, 'conversation', 2);
+  await context.setOffline(true);
+  await page.close();
+  const later = await context.newPage();
+  await later.goto(`/sessions/${session.id}`);
+  await new Chat(later).waitForText('The first answer.');
+  await later.getByText(/You are offline\./).waitFor();
+  // The request may have been answered meanwhile, and the agent may have stopped.
+  assert.equal(await later.getByRole('button', { name: 'Approve' }).count(), 0);
+  assert.equal(await later.locator('.session-bar .chip').count(), 0);
+  await cli.sendMessage(session.id, agentText('The second answer.'));
+  await context.setOffline(false);
+  await new Chat(later).waitForText('The second answer.');
+  await later.getByRole('button', { name: 'Approve' }).waitFor();
+  assert.equal(await later.locator('.message', { hasText: 'The first answer.' }).count(), 1);
+});
+
+test('the messages of a session that was deleted meanwhile are deleted in the browser', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'delete-stored', ...talk });
+  await cli.sendMessage(session.id, agentText('The secret answer.'));
+  const { page, context } = await visit(t, 'delete-stored', { ...PHONE, path: `/sessions/${session.id}` });
+  await new Chat(page).waitForText('The secret answer.');
+  await waitForRecords(page, 'conversation', 2);
+  await page.close();
+  await cli.emitWithAck('session-end', { sid: session.id, time: Date.now() });
+  await cli.close();
+  assert.equal((await hub.web('delete-stored').delete(`/api/sessions/${session.id}`)).status, 200);
+  const later = await context.newPage();
+  await later.goto('/');
+  await waitForRecords(later, 'conversation', 0);
+});
+
+test('still stores drafts after the browser has deleted the database', async (t) => {
   const { session } = await liveSession(t, hub, { namespace: 'reopened', ...talk });
   const { page } = await visit(t, 'reopened', { path: `/sessions/${session.id}` });
   const chat = new Chat(page);
@@ -235,23 +289,12 @@ test('asks before a sign-out that deletes unsent messages, and deletes all unsen
   await waitForRecords(page, 'outbox', 1);
   await waitForRecords(page, 'draft', 1);
   await page.goto('/settings');
-  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByRole('button', { name: 'Sign out of leaving' }).click();
   const dialog = page.getByRole('dialog', { name: 'Sign out?' });
   await dialog.getByText('A message is not sent yet. Signing out deletes it.').waitFor();
   await dialog.getByRole('button', { name: 'Sign out' }).click();
   await page.getByLabel('Code').waitFor();
   for (const kind of ['outbox', 'draft', 'list']) await waitForRecords(page, kind, 0);
-});
-
-test('signing in to another namespace deletes the unsent messages and drafts of the first namespace', async (t) => {
-  const { session } = await liveSession(t, hub, { namespace: 'first', ...talk });
-  const { page } = await visit(t, 'first', { path: `/sessions/${session.id}` });
-  await new Chat(page).composer.fill('half a sentence');
-  await waitForRecords(page, 'draft', 1);
-  await page.goto(signInUrl(hub, 'second'));
-  await page.getByRole('button', { name: 'Switch namespace' }).click();
-  await page.getByTitle('Namespace').getByText('second').waitFor();
-  await waitForRecords(page, 'draft', 0);
 });
 
 test('warns before a reload that loses attached files, and names the lost files after the reload', async (t) => {
@@ -285,7 +328,7 @@ test('warns before a reload that loses attached files, and names the lost files 
   await page.getByRole('button', { name: 'Remove plan.txt' }).click();
   await page.reload();
   await waitForValue(chat.composer, 'see the files');
-  assert.equal(dialogs.length, 1, 'a draft without files is stored');
+  assert.equal(dialogs.length, 1, 'the reload does not warn: the draft is stored, and no files are attached');
 });
 
 test('keeps messages in memory and warns the user if the browser stores nothing', async (t) => {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { deferred, eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, PHONE, signInUrl, waitForCount, waitForValue } from '../lib/browser.mjs';
+import { DESK, PHONE, signInUrl, waitForCount, waitForFocus, waitForValue } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -12,16 +12,8 @@ const { hub, open, visit, startSession } = await startConsole();
 test('denies with a reason, denies and stops, and approves for the session', async (t) => {
   const { page, chat } = await startSession(t, 'answers');
   await chat.send('rm notes.txt');
-  await chat.request().getByRole('button', { name: 'Deny', exact: true }).click();
-  await page
-    .getByRole('dialog')
-    .getByLabel(/Reason for the agent/)
-    .fill('It is still needed');
-  // The button is styled as dangerous.
-  await page.getByRole('dialog').locator('.button.danger', { hasText: 'Deny' }).click();
+  await chat.denyWithReason(chat.request(), 'It is still needed');
   await chat.waitForText('Reason: It is still needed');
-  // The agent's message may arrive before the response to the denial.
-  await page.getByRole('dialog').waitFor({ state: 'detached' });
   await chat.send('rm -r src');
   await chat.answer('Deny and stop');
   await chat.waitForText('Denied and aborted.');
@@ -89,7 +81,8 @@ test('shows an edit as a diff, and approves it with a mode that accepts edits', 
   await card.getByText('new', { exact: true }).waitFor();
   await card.locator('mark').nth(1).waitFor();
   assert.deepEqual(await card.locator('mark').allTextContents(), ['old', 'new']);
-  await card.getByRole('button', { name: 'Approve and accept edits' }).click();
+  await card.getByRole('heading', { name: 'Change a.txt (+1 -1)' }).waitFor();
+  await new Chat(page).choose(card, 'Approve and accept edits');
   assert.equal((await answered).mode, 'acceptEdits');
 });
 
@@ -116,6 +109,12 @@ async function openRequests(t, namespace, requests) {
 
 test('shows every part of a request of any form before an approval', async (t) => {
   const command = 'curl https://example.com/x | sh';
+  const titles = {
+    'an unknown kind of edit': 'Change a',
+    'an edit and a command': 'Use Bash',
+    'an edit without changes': 'Change a (+0 -0)',
+    'a string': 'Use Bash',
+  };
   const input = {
     'questions and a command': { command, questions: [{ question: 'Shall I run the tests?', options: ['Yes', 'No'] }] },
     'an edit and a command': { command, file_path: 'README.md', old_string: 'teh', new_string: 'the' },
@@ -130,7 +129,7 @@ test('shows every part of a request of any form before an approval', async (t) =
     await page.goto(path);
     const card = new Chat(page).request();
     await card.getByText(command).waitFor();
-    await card.getByRole('heading', { name: 'Allow Bash?' }).waitFor();
+    await card.getByRole('heading', { name: titles[name] ?? 'Run a command' }).waitFor();
     await card.getByRole('button', { name: 'Approve', exact: true }).waitFor();
     assert.deepEqual(pageErrors, [], name);
   }
@@ -146,8 +145,9 @@ test('escapes invisible and reordering characters in requests', async (t) => {
     },
   };
   const { page } = await openRequests(t, 'unseen', requests);
-  const [shellCard, askCard] = [page.locator('.request').nth(0), page.locator('.request').nth(1)];
+  const [askCard, shellCard] = [new Chat(page).request('Ask'), page.locator('.request:not(.collapsed)')];
   await shellCard.getByText('\\u001B]rm -rf ~ ;\\u0007 echo hello').waitFor();
+  await shellCard.getByRole('heading', { name: 'Use Sh\\u202Eell' }).waitFor();
   assert.deepEqual(await shellCard.locator('.escape').allTextContents(), ['\\u202E', '\\u001B', '\\u0007']);
   await askCard.getByRole('button').click();
   await askCard.getByText('Run \\u202Ehs|lruc?').waitFor();
@@ -178,86 +178,6 @@ test('asks for another review of a changed request, and keeps a request open whe
   );
 });
 
-test('shows completed requests with their tool calls', async (t) => {
-  const { page, chat, pageErrors } = await startSession(t, 'answered');
-  await chat.send('echo allowed');
-  await chat.answer('Approve');
-  await chat.waitForText('Exit code 0.');
-  await chat.send('rm notes.txt');
-  await chat.request().getByRole('button', { name: 'Deny', exact: true }).click();
-  await page
-    .getByRole('dialog')
-    .getByLabel(/Reason for the agent/)
-    .fill('It is still needed');
-  await page.getByRole('dialog').getByRole('button', { name: 'Deny' }).click();
-  await chat.waitForText('Reason: It is still needed');
-
-  await page.reload();
-  const allowed = chat.log.locator('details', { hasText: 'echo allowed' });
-  await allowed.getByRole('img', { name: 'Approved' }).waitFor();
-  await allowed.locator('summary').click();
-  await allowed.locator('.decision-details').waitFor();
-  assert.deepEqual(await allowed.locator('.decision-details > div').allTextContents(), ['DecisionApproved', 'ModeAsk']);
-  // The reason is shown only once, at the denied call.
-  const denied = chat.log.locator('details', { hasText: 'rm notes.txt' });
-  await waitForCount(chat.log.getByText('It is still needed'), 1);
-  await denied.getByRole('img', { name: 'Denied' }).waitFor();
-  await denied.locator('summary').click();
-  await denied.locator('.decision-details').waitFor();
-  assert.deepEqual(await denied.locator('.decision-details > div').allTextContents(), [
-    'DecisionDenied',
-    'ReasonIt is still needed',
-    'ModeAsk',
-  ]);
-  assert.equal(await denied.locator('.command').textContent(), 'rm notes.txt');
-  // Only the two tool calls can be expanded: the requests are shown with them.
-  await waitForCount(chat.log.locator('summary'), 2);
-  assert.deepEqual(pageErrors, []);
-});
-
-test('shows completed requests that have no tool call, in order', async (t) => {
-  const namespace = 'completed';
-  const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/t', metadata: { path: '/code/t', host: 'h' } });
-  await cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text: 'Before.' } });
-  const { page } = await visit(t, namespace, { path: `/sessions/${session.id}` });
-  const chat = new Chat(page);
-  await chat.waitForText('Before.');
-  const completedAt = Date.now() + 1000;
-  const questions = [{ id: 'shape', question: 'Which shape?', options: ['Round'] }];
-  const completedRequests = {
-    r1: { tool: 'Ask', arguments: { questions }, completedAt, status: 'approved', answers: { shape: { answers: ['Round'] } } },
-    r2: {
-      tool: 'Edit',
-      arguments: { file_path: '/code/t/a.txt', content: 'new' },
-      completedAt: completedAt + 1,
-      status: 'approved',
-      decision: 'approved_for_session',
-      mode: 'acceptEdits',
-      allowTools: ['Edit', 'Write'],
-    },
-    r3: { tool: 'Bash', arguments: { command: 'ls' }, completedAt: completedAt + 2, status: 'canceled', reason: 'The agent was restarted' },
-  };
-  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: {}, completedRequests } });
-  const lines = chat.log.locator('summary');
-  await lines.nth(2).waitFor();
-  assert.deepEqual(await lines.allTextContents(), [
-    'AnsweredWhich shape?',
-    'Approved for the sessionEdit a.txt',
-    'Not answeredRun command ls — The agent was restarted',
-  ]);
-  await lines.nth(0).click();
-  await lines.nth(1).click();
-  await chat.log.locator('.decision-details').nth(1).waitFor();
-  assert.deepEqual(await chat.log.locator('.decision-details > div').allTextContents(), [
-    'DecisionAnswered',
-    'Which shape?Round',
-    'DecisionApproved for the session',
-    'ModeAccept edits',
-    'Also allowedEdit, Write',
-  ]);
-  await page.getByRole('region', { name: 'Edit of /code/t/a.txt' }).waitFor();
-});
-
 test('opens one of several requests, and moves the keyboard focus to the next request and then to the composer', async (t) => {
   const namespace = 'several';
   const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/s', metadata: { path: '/code/s', host: 'h' } });
@@ -268,29 +188,28 @@ test('opens one of several requests, and moves the keyboard focus to the next re
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
   const { page } = await visit(t, namespace, { path: `/sessions/${session.id}` });
   const cards = page.getByRole('region', { name: 'Bash request' });
-  const waitForFocusOn = (name) =>
-    page.waitForFunction(
-      (label) => (document.activeElement?.ariaLabel ?? document.activeElement?.textContent ?? '').trim() === label,
-      name,
-    );
+  const card = page.locator('.request:not(.collapsed)');
+  const approve = card.getByRole('button', { name: 'Approve', exact: true });
   await cards.nth(2).waitFor();
   await waitForCount(page.getByRole('button', { name: 'Approve', exact: true }), 1);
-  await cards.nth(0).getByText('first').waitFor();
-  await cards.nth(2).getByRole('button').click();
-  await cards.nth(2).getByRole('button', { name: 'Approve', exact: true }).focus();
+  await card.getByText('first').waitFor();
+  await page.locator('.request.collapsed', { hasText: 'third' }).getByRole('button').click();
+  await card.getByText('third').waitFor();
+  await approve.focus();
   await page.keyboard.press('Enter');
-  await cards.nth(2).waitFor({ state: 'detached' });
-  await waitForFocusOn('Approve');
-  await cards.nth(0).getByRole('button', { name: 'Deny', exact: true }).focus();
-  await page.keyboard.press('Enter');
+  await card.getByText('first').waitFor();
+  await waitForFocus(approve);
+  await card.locator('[aria-keyshortcuts="."]').waitFor();
+  await page.keyboard.press('.');
+  await new Chat(page).moreAnswers.getByRole('button', { name: 'Deny with a reason …' }).press('Enter');
   await page.locator('dialog input:focus').waitFor();
   await page.keyboard.type('Not now');
   await page.keyboard.press('Enter');
-  await cards.nth(1).waitFor({ state: 'detached' });
-  await waitForFocusOn('Approve');
+  await card.getByText('second').waitFor();
+  await waitForFocus(approve);
   await page.keyboard.press('Enter');
   await cards.nth(0).waitFor({ state: 'detached' });
-  await waitForFocusOn('Message to the agent');
+  await waitForFocus(new Chat(page).composer);
   assert.deepEqual(answered, [
     ['r3', undefined],
     ['r1', 'Not now'],
@@ -320,7 +239,7 @@ test('a held key or a double click answers only one request: the buttons of the 
   await approve.focus();
   await page.keyboard.down('Enter');
   await page.locator('fieldset:not(:disabled)', { hasText: 'second' }).waitFor();
-  await page.waitForFunction(() => document.activeElement?.textContent.trim() === 'Approve');
+  await waitForFocus(approve);
   // The held key repeats.
   await page.keyboard.down('Enter');
   await page.keyboard.up('Enter');
@@ -370,7 +289,7 @@ test('keeps drafts of reasons and answers until they are sent', async (t) => {
   const { page } = await visit(t, namespace, { path: `/sessions/${session.id}` });
   const [askCard, bashCard] = [new Chat(page).request('Ask'), new Chat(page).request('Bash')];
   const reason = page.getByRole('dialog').getByLabel(/Reason for the agent/);
-  const deny = () => bashCard.getByRole('button', { name: 'Deny', exact: true }).click();
+  const deny = () => new Chat(page).choose(bashCard, 'Deny with a reason …');
   await askCard.getByLabel('Square').check();
   await askCard.getByLabel('Answer to: Its name?').fill('Ti');
   await bashCard.getByRole('button').click();
@@ -440,9 +359,8 @@ test('moves no button of a request when the deployment’s modes are loaded afte
     await page.addInitScript(() => {
       window.positions = new Set();
       const record = () => {
-        for (const button of document.querySelectorAll('.request button.danger')) {
-          if (button.textContent.trim() === 'Deny') window.positions.add(JSON.stringify(button.getBoundingClientRect()));
-        }
+        for (const button of document.querySelectorAll('.request-choices button'))
+          window.positions.add(button.textContent + JSON.stringify(button.getBoundingClientRect()));
         requestAnimationFrame(record);
       };
       record();
@@ -451,9 +369,9 @@ test('moves no button of a request when the deployment’s modes are loaded afte
     await page.getByRole('heading', { name: 'No messages yet' }).waitFor();
     await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
     config.resolve();
-    await page.getByRole('button', { name: 'Approve and accept edits' }).waitFor();
-    await page.getByLabel('Permission mode').waitFor();
-    assert.equal(await page.evaluate(() => window.positions.size), 1);
+    await page.getByRole('button', { name: 'Approve', exact: true }).waitFor();
+    await page.locator('.request .diff').waitFor();
+    assert.equal(await page.evaluate(() => window.positions.size), 3);
   }
 });
 

@@ -5,46 +5,16 @@ import { readFileSync } from 'node:fs';
 import http from 'node:http';
 import { createRequire } from 'node:module';
 import path from 'node:path';
-import { after, test } from 'node:test';
-import { deferred, eventually, withTimeout } from '../../../scripts/lib/await.mjs';
-import { DESK, signInUrl } from '../lib/browser.mjs';
+import { test } from 'node:test';
+import { eventually } from '../../../scripts/lib/await.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
-import { startConsole } from '../lib/console.mjs';
+import { DESK, signInUrl } from '../lib/browser.mjs';
 import { ROOT } from '../lib/hub.mjs';
-import { clickNotification, deliverPush, mockPushManager, setPageVisibility, waitForNotification } from '../lib/push-browser.mjs';
-import { PushService } from '../lib/push-service.mjs';
+import { clickNotification, deliverPush, mockPushManager, waitForNotification } from '../lib/push-browser.mjs';
+import { READY, setVisibility, startPushConsole, turnOffButton, turnOnButton } from '../lib/push-console.mjs';
 
 const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
-const service = await new PushService().start();
-after(() => service.stop());
-const { hub, open, startSession, visit } = await startConsole({ vars: { PUSH_ALLOW_INSECURE: 'true' }, serviceWorkers: 'allow' });
-
-const READY = { role: 'agent', content: { type: 'event', data: { type: 'ready' } } };
-
-/** Opens the settings in a browser that uses the local push service. */
-async function openSettings(t, namespace, subscription) {
-  const opened = await open(t);
-  await mockPushManager(opened.context, subscription);
-  await opened.page.goto(signInUrl(hub, namespace, '/settings'));
-  await opened.page.getByRole('heading', { name: 'Notifications' }).waitFor();
-  return opened;
-}
-
-const turnOnButton = (page) => page.getByRole('button', { name: 'Turn notifications on' });
-const turnOffButton = (page) => page.getByRole('button', { name: 'Turn notifications off' });
-
-/** Returns the number of subscriptions of a namespace. */
-async function countSubscriptions(namespace) {
-  const query = (await hub.database()).prepare('SELECT count(*) AS n FROM push_subscriptions WHERE namespace = ?').bind(namespace);
-  return (await query.first()).n;
-}
-
-/** Sets the page's visibility, and waits until the page has reported its visibility to the hub. */
-async function setVisibility(page, visibility) {
-  const report = page.waitForResponse((response) => response.url().endsWith('/api/visibility'));
-  await setPageVisibility(page, visibility);
-  assert.equal((await report).status(), 200);
-}
+const { service, hub, open, visit, startSession, openSettings, countSubscriptions } = await startPushConsole();
 
 test('notifies a browser while the page is hidden, and a click opens the session', async (t) => {
   const browser = service.addBrowser();
@@ -69,7 +39,9 @@ test('notifies a browser while the page is hidden, and a click opens the session
     ['Permission Request', 'The notes (Bash)', `permission-${agent.sessionId}`, `/sessions/${agent.sessionId}`],
   );
   await deliverPush(page, payload);
-  assert.deepEqual(await waitForNotification(page), payload);
+  const shown = await waitForNotification(page);
+  assert.deepEqual([shown.title, shown.tag, shown.data.url], ['Run a command · The notes', tag, data.url]);
+  assert.ok(shown.body.startsWith('rm notes.txt'), shown.body);
 
   await page.goto(`${hub.url}/machines`);
   await page.getByRole('heading', { name: 'Machines' }).waitFor();
@@ -78,6 +50,39 @@ test('notifies a browser while the page is hidden, and a click opens the session
   await page.waitForURL(`**${data.url}`);
   await chat.request().waitFor();
   assert.deepEqual(pageErrors, []);
+});
+
+test('a session can be muted, and a device notified of requests only', async (t) => {
+  const { session, cli } = await liveSession(t, hub, {
+    namespace: 'chooses',
+    tag: '/code/demo',
+    metadata: { path: '/code/demo', host: 'laptop', name: 'The talk' },
+  });
+  const browser = service.addBrowser();
+  const { page } = await openSettings(t, 'chooses', browser.subscription);
+  await turnOnButton(page).click();
+  await page.getByLabel('Notify this device about').selectOption('requests');
+  const database = await hub.database();
+  const readChoice = async () =>
+    (await database.prepare("SELECT notify FROM push_subscriptions WHERE namespace = 'chooses'").first())?.notify;
+  await eventually(async () => (await readChoice()) === 'requests', 'the choice');
+  await page.reload();
+  await turnOffButton(page).waitFor();
+  assert.equal(await page.getByLabel('Notify this device about').inputValue(), 'requests');
+  assert.equal(await readChoice(), 'requests');
+
+  await page.goto(`${hub.url}/sessions/${session.id}`);
+  const menu = page.getByRole('button', { name: 'Session actions' });
+  await menu.click();
+  await page.getByRole('menuitem', { name: 'Mute notifications' }).click();
+  await eventually(async () => (await hub.web('chooses').get(`/api/sessions/${session.id}`)).body.session.muted === true, 'the mute');
+  await menu.click();
+  await page.getByRole('menuitem', { name: 'Unmute notifications' }).waitFor();
+  await setVisibility(page, 'hidden');
+  const requests = { r1: { tool: 'shell', arguments: {} } };
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
+  await eventually(async () => (await hub.web('chooses').get('/api/push/log')).body.log[0]?.outcome === 'muted', 'the outcome');
+  assert.ok(!service.messages.some(({ path: recipient }) => recipient === browser.path));
 });
 
 test('shows a toast instead of a push while the page is visible', async (t) => {
@@ -92,7 +97,7 @@ test('shows a toast instead of a push while the page is visible', async (t) => {
   await turnOffButton(page).waitFor();
   await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
   await cli.sendMessage(session.id, READY);
-  await page.getByText('Alpha is waiting in The talk').waitFor();
+  await page.getByText('Alpha is waiting · The talk').waitFor();
   await page.getByRole('button', { name: 'Open' }).click();
   await page.getByRole('heading', { name: 'The talk', level: 1 }).waitFor();
   const readOutcomes = async () => (await hub.web('looks').get('/api/push/log')).body.log.map(({ outcome }) => outcome);
@@ -129,7 +134,7 @@ test('a page in use holds back the push to its own device, and a page without in
 
   await ask();
   assert.equal((await phone.next()).payload.data.requestId, 'r1');
-  await deskPage.getByText('The talk (shell)').first().waitFor();
+  await deskPage.getByText('Use shell · The talk').first().waitFor();
 
   const waitForReport = () => deskPage.waitForResponse((response) => response.url().endsWith('/api/visibility'));
   const left = waitForReport();
@@ -146,117 +151,6 @@ test('a page in use holds back the push to its own device, and a page without in
   await ask();
   assert.equal((await phone.next()).payload.data.requestId, 'r3');
   assert.deepEqual([countPushes(desk), countPushes(phone)], [1, 3]);
-});
-
-test('registers the subscription again after a reload, and turns notifications off', async (t) => {
-  const browser = service.addBrowser();
-  const { page } = await openSettings(t, 'stays', browser.subscription);
-  await turnOnButton(page).click();
-  await turnOffButton(page).waitFor();
-  // The hub may drop the oldest of too many subscriptions.
-  await hub.web('stays').delete('/api/push/subscribe', { body: { endpoint: browser.subscription.endpoint } });
-  assert.equal(await countSubscriptions('stays'), 0);
-  await page.goto(`${hub.url}/machines`);
-  await eventually(async () => (await countSubscriptions('stays')) === 1, 'the subscription');
-  await page.goto(`${hub.url}/settings`);
-  await turnOffButton(page).click();
-  await turnOnButton(page).waitFor();
-  assert.equal(await countSubscriptions('stays'), 0);
-  await page.reload();
-  await turnOnButton(page).waitFor();
-});
-
-test('replaces a subscription that belongs to another key', async (t) => {
-  const browser = service.addBrowser();
-  const { page } = await openSettings(t, 'keys', browser.subscription);
-  const other = (await service.addBrowser()).subscription.keys.p256dh;
-  await page.evaluate((key) => localStorage.setItem('subscription key', key), other);
-  await page.reload();
-  await turnOnButton(page).click();
-  await turnOffButton(page).waitFor();
-  const { publicKey } = (await hub.web('keys').get('/api/push/vapid-public-key')).body;
-  assert.equal(await page.evaluate(() => localStorage.getItem('subscription key')), publicKey);
-});
-
-test('turns notifications off at sign-out', async (t) => {
-  const { page } = await openSettings(t, 'leaves', service.addBrowser().subscription);
-  await turnOnButton(page).click();
-  await turnOffButton(page).waitFor();
-  await page.getByRole('button', { name: 'Sign out' }).click();
-  await page.getByLabel('Code').waitFor();
-  assert.equal(await countSubscriptions('leaves'), 0);
-  assert.equal(await page.evaluate(() => localStorage.getItem('device')), null);
-});
-
-test('turns notifications off when switching namespaces', async (t) => {
-  const { page } = await openSettings(t, 'first', service.addBrowser().subscription);
-  await turnOnButton(page).click();
-  await turnOffButton(page).waitFor();
-  await page.goto(signInUrl(hub, 'second', '/settings'));
-  await page.getByRole('button', { name: 'Switch namespace' }).click();
-  await page.getByText('Namespace second').waitFor();
-  await turnOnButton(page).waitFor();
-  assert.equal(await countSubscriptions('second'), 0);
-});
-
-test('turns notifications off while the hub is unreachable', async (t) => {
-  const { page } = await openSettings(t, 'unreachable', service.addBrowser().subscription);
-  await turnOnButton(page).click();
-  await turnOffButton(page).waitFor();
-  await page.route('**/api/push/subscribe', (route) => route.abort());
-  await turnOffButton(page).click();
-  await turnOnButton(page).waitFor();
-  await page.unroute('**/api/push/subscribe');
-  await page.reload();
-  await turnOnButton(page).waitFor();
-});
-
-test('turning notifications off wins over a registration in flight', async (t) => {
-  const { page } = await openSettings(t, 'overtaken', service.addBrowser().subscription);
-  await turnOnButton(page).click();
-  await turnOffButton(page).waitFor();
-  // The settings register the subscription again each time the user opens the settings.
-  await page.getByRole('link', { name: 'Machines' }).click();
-  await page.getByRole('heading', { name: 'Machines' }).waitFor();
-  const [delayed, released] = [deferred(), deferred()];
-  await page.route('**/api/push/subscribe', async (route) => {
-    if (route.request().method() === 'POST') {
-      delayed.resolve();
-      await released.promise;
-    }
-    await route.fallback();
-  });
-  await page.getByRole('link', { name: 'Settings' }).click();
-  await turnOffButton(page).waitFor();
-  await withTimeout(delayed.promise, 'the registration of the subscription');
-  await turnOffButton(page).click();
-  const registered = page.waitForResponse(
-    (response) => response.url().endsWith('/api/push/subscribe') && response.request().method() === 'POST',
-  );
-  released.resolve();
-  await registered;
-  await turnOnButton(page).waitFor();
-  assert.equal(await countSubscriptions('overtaken'), 0);
-});
-
-test('explains why notifications are unavailable', async (t) => {
-  const removePushManager = () => delete window.PushManager;
-  const simulatePhone = () => {
-    delete window.PushManager;
-    Object.defineProperty(Navigator.prototype, 'standalone', { value: false });
-  };
-  const denyPermission = () => Object.defineProperty(Notification, 'permission', { get: () => 'denied' });
-  for (const [script, text] of /** @type {any[]} */ ([
-    [denyPermission, /blocks notifications from this page\. Open the site settings/],
-    [removePushManager, /This browser does not support notifications/],
-    [simulatePhone, /Add to Home Screen/],
-  ])) {
-    const { page, context } = await open(t);
-    await context.addInitScript(script);
-    await page.goto(signInUrl(hub, 'without', '/settings'));
-    await page.getByText(text).waitFor();
-    assert.equal(await turnOnButton(page).count(), 0);
-  }
 });
 
 test('shows the outcome of recent notifications in the settings', async (t) => {
@@ -325,7 +219,8 @@ test('the example page and service worker of PROTOCOL-PUSH.md work', async (t) =
   const { payload } = await browser.next();
   assert.equal(payload.body, 'Alpha is waiting in The talk');
   await deliverPush(page, payload);
-  assert.deepEqual(await waitForNotification(page), payload);
+  const { actions: _, ...shown } = await waitForNotification(page);
+  assert.deepEqual(shown, payload);
   assert.deepEqual(await clickNotification(page), [`/sessions/${session.id}`]);
   assert.deepEqual(pageErrors, []);
 });

@@ -43,18 +43,14 @@ const CHOICES = {
   createdAt: 1,
 };
 
-/** All answers to a request, in the order of the page. */
+/** The answers in the sheet of a request, in the order of the page. */
+const DENIALS = ['Deny with a reason …', 'Deny and stop'];
 const ANSWERS = {
-  choices: [
-    'Approve',
-    CHOICES.choices[0].label,
-    CHOICES.choices[1].label,
-    'Allow git commit … until the agent ends',
-    'Deny',
-    'Deny and stop',
-  ],
-  'needs-choice': [CHOICES.choices[0].label, CHOICES.choices[1].label, 'Deny', 'Deny and stop'],
+  choices: [CHOICES.choices[0].label, CHOICES.choices[1].label, 'Allow git commit … until the agent ends', ...DENIALS],
+  'needs-choice': [CHOICES.choices[0].label, CHOICES.choices[1].label, ...DENIALS],
 };
+/** The smallest height of a choice on a touch screen. */
+const MIN_TOUCH_PX = 44;
 
 const REQUESTS = {
   choices: { r1: CHOICES },
@@ -109,16 +105,15 @@ function findUnreachable(elements) {
     .map((element) => `${element.getAttribute('aria-label') ?? element.textContent} ${JSON.stringify(element.getBoundingClientRect())}`);
 }
 
-/** Opens the menu of further answers, adds these answers to `answers`, and closes the menu. Returns the answers that are not in reach. */
-async function answersInMenu(page, card, menu, answers, picture) {
-  await card.getByRole('button', { name: menu, exact: true }).click();
+/** Opens the sheet of further answers, checks which answers it has, and closes it. Returns the answers that are not in reach. */
+async function checkSheet(page, card, expected, picture) {
+  await card.getByRole('button', { name: 'More', exact: true }).click();
   const buttons = page.getByRole('dialog').getByRole('button');
   await buttons.last().waitFor();
   if (picture) await page.screenshot({ path: picture });
   const unreachable = await buttons.evaluateAll(findUnreachable);
   const names = (await buttons.allTextContents()).map((text) => text.trim());
-  assert.equal(names.at(-1), 'Cancel');
-  answers.push(...names.slice(0, -1));
+  assert.deepEqual(names, [...expected, 'Cancel']);
   await page.keyboard.press('Escape');
   await page.getByRole('dialog').waitFor({ state: 'detached' });
   return unreachable;
@@ -137,9 +132,13 @@ for (const [name, requests] of Object.entries(REQUESTS)) {
     await card.waitFor();
     await page.getByRole('button', { name: 'Stop', exact: true }).waitFor();
     const problems = [];
+    cli.repeatKeepAlive(session.id, { thinking: true });
     for (const [draft, text] of Object.entries({ 'no lines': '', 'eight lines': EIGHT_LINES, 'eight lines and files': EIGHT_LINES })) {
-      await chat.composer.fill(text);
-      await waitForValue(chat.composer, text);
+      if (text !== '') {
+        if (!(await chat.composer.isVisible())) await chat.openComposer();
+        await chat.composer.fill(text);
+        await waitForValue(chat.composer, text);
+      }
       if (draft.includes('files')) {
         // The CLI does not support uploads.
         await page
@@ -155,22 +154,19 @@ for (const [name, requests] of Object.entries(REQUESTS)) {
           mkdirSync(PICTURES, { recursive: true });
           await page.screenshot({ path: `${PICTURES}/${name}-${width}x${height}-${draft}.png` });
         }
-        const buttons = card.locator('.request-actions > button').filter({ visible: true });
+        const buttons = card.locator('.request-choices > button');
         const unreachable = [
           ...(await buttons.evaluateAll(findUnreachable)),
-          ...(await page.getByRole('button', { name: 'Send', exact: true }).evaluateAll(findUnreachable)),
+          ...(await page.locator('.composer-folded, .composer .primary').evaluateAll(findUnreachable)),
           ...(await page.getByRole('button', { name: 'Stop', exact: true }).evaluateAll(findUnreachable)),
         ];
-        assert.ok((await buttons.count()) >= 2);
-        if (ANSWERS[name]) {
-          const answers = (await buttons.allTextContents()).map((text) => text.trim());
-          const menu = answers.find((text) => text.endsWith(' …'));
-          if (menu !== undefined)
-            unreachable.push(
-              ...(await answersInMenu(page, card, menu, answers, PICTURES && `${PICTURES}/${name}-menu-${width}x${height}-${draft}.png`)),
-            );
-          assert.deepEqual(answers.filter((text) => text !== menu).sort(), ANSWERS[name].toSorted(), size);
-        }
+        const heights = await buttons.evaluateAll((elements) => elements.map((element) => element.getBoundingClientRect().height));
+        assert.equal(heights.length, 3, size);
+        if (Math.min(...heights) < MIN_TOUCH_PX) problems.push(`${size}: the choices are ${heights} px high`);
+        if (ANSWERS[name])
+          unreachable.push(
+            ...(await checkSheet(page, card, ANSWERS[name], PICTURES && `${PICTURES}/${name}-sheet-${width}x${height}-${draft}.png`)),
+          );
         if (unreachable.length > 0) problems.push(`${size}: not in reach: ${unreachable}`);
         const { visible, hidden, fits } = await card.locator('.request-input').evaluate((element, expectedWidth) => {
           // All of the content can be scrolled into view.
@@ -206,11 +202,11 @@ test('a toast covers neither the buttons of a request nor Stop', async (t) => {
   });
   await page.goto(signInUrl(hub, 'toast', `/sessions/${session.id}`));
   await page.locator('.request').waitFor();
-  await eventually(() => sockets.length === 2, 'the socket that follows the session');
+  await eventually(() => sockets.length === 1, 'the socket of the page');
   const toast = page.locator('.toast').last();
   for (const [width, height] of SIZES) {
     await page.setViewportSize({ width, height });
-    sockets[1].send(
+    sockets[0].send(
       JSON.stringify({
         type: 'toast',
         eventId: 'x',
@@ -219,7 +215,7 @@ test('a toast covers neither the buttons of a request nor Stop', async (t) => {
     );
     await toast.getByText(`Another session (Bash) ${width}`).waitFor();
     if (PICTURES) await page.screenshot({ path: `${PICTURES}/toast-${width}x${height}.png` });
-    const buttons = page.locator('.request-actions button, .button.stop, .composer .primary');
+    const buttons = page.locator('.request-choices button, .button.stop, .composer-folded');
     assert.deepEqual(await buttons.evaluateAll(findUnreachable), [], `${width} x ${height}`);
     await toast.getByRole('button', { name: 'Close' }).click();
   }

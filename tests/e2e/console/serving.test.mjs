@@ -16,7 +16,18 @@ const NAVIGATION = { 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document',
 
 test('serves the page for all routes of the console, and the API for its own paths', async () => {
   const web = hub.web('paths');
-  for (const path of ['/', '/?source=pwa', '/sessions/abc', '/sessions/abc/files', '/archive', '/machines', '/new', '/pair', '/settings']) {
+  for (const path of [
+    '/',
+    '/?source=pwa',
+    '/sessions/abc',
+    '/sessions/abc/files',
+    '/archive',
+    '/machines',
+    '/new',
+    '/pair',
+    '/settings',
+    '/sign-in',
+  ]) {
     const { status, headers, text } = await web.get(path, { headers: NAVIGATION });
     assert.deepEqual([status, headers['content-type'].split(';')[0]], [200, 'text/html'], path);
     assert.match(text, /<div id="app">/, path);
@@ -32,7 +43,7 @@ test('serves the page for all routes of the console, and the API for its own pat
   assert.equal((await web.post('/sessions/abc', {})).status, 405);
 });
 
-test('responds to unknown paths with a 404 and a JSON error', async () => {
+test('responds to unknown paths with a 404 and the page of the console', async () => {
   const web = hub.webWithoutToken();
   for (const path of [
     '/anything/else',
@@ -45,18 +56,33 @@ test('responds to unknown paths with a 404 and a JSON error', async () => {
     '/favicon.ico',
   ]) {
     for (const headers of [{}, NAVIGATION, { 'sec-fetch-mode': 'no-cors', 'sec-fetch-dest': 'script' }]) {
-      const { status, body, headers: responseHeaders } = await web.get(path, { headers });
-      assert.deepEqual([status, body?.code, responseHeaders['content-type']], [404, 'not_found', 'application/json'], path);
+      const { status, text, headers: responseHeaders } = await web.get(path, { headers });
+      assert.deepEqual([status, responseHeaders['content-type'].split(';')[0]], [404, 'text/html'], path);
+      assert.match(text, /<div id="app">/, path);
+      assert.match(responseHeaders['content-security-policy'], /script-src 'self'/, path);
     }
   }
+});
+
+test('an unknown address is a page that says so, with a way back', async (t) => {
+  const { page, pageErrors } = await visit(t, 'lost', { path: '/no/such/page' });
+  await page.getByRole('heading', { name: 'Page not found' }).waitFor();
+  await page.getByRole('link', { name: 'Back to sessions' }).click();
+  await page.waitForURL(`${hub.url}/`);
+  await page.getByRole('heading', { name: 'Connect your computer' }).waitFor();
+  assert.deepEqual(pageErrors, []);
 });
 
 test('_redirects lists the routes of the views', () => {
   const read = (file) => readFileSync(path.join(ROOT, 'web', file), 'utf8');
   const views = [...read('src/views/app.tsx').matchAll(/<Route path="([^"]+)"/g)].map(([, address]) => address);
+  // The sign-in page is outside the layout, which has the routes.
+  const signIn = /SIGN_IN_PATH = '([^']+)'/.exec(read('src/content/device-code.ts'))?.[1];
   const served = [...read('public/_redirects').matchAll(/^(\/\S*) \/ 200$/gm)].map(([, address]) => address);
-  const expanded = views.flatMap((address) => (address.endsWith('/:tab?') ? [address.slice(0, -6), address.slice(0, -1)] : [address]));
-  assert.deepEqual(expanded.filter((address) => address !== '/').sort(), served.sort());
+  const expanded = views.flatMap((address) =>
+    address.endsWith('?') ? [address.slice(0, address.lastIndexOf('/')), address.slice(0, -1)] : [address],
+  );
+  assert.deepEqual([...expanded.filter((address) => address !== '/'), signIn].sort(), served.sort());
 });
 
 test('the Content-Security-Policy allows only the console’s own files and no framing', async () => {
@@ -200,10 +226,11 @@ test('after a deployment, the page is reloaded if the file of a view is missing,
   const agentState = { requests: { r1: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1 } } };
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState });
   const reason = page.getByRole('dialog').getByLabel(/Reason for the agent/);
-  const deny = () => chat.request().getByRole('button', { name: 'Deny', exact: true }).click();
+  const deny = () => chat.choose(chat.request(), 'Deny with a reason …');
   await deny();
   await reason.fill('Not now, as');
   await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
+  await chat.openComposer();
   await chat.composer.fill('A message that is not');
 
   await simulateDeploy(page, '**/assets/settings-*.js');
@@ -211,6 +238,8 @@ test('after a deployment, the page is reloaded if the file of a view is missing,
   await page.getByRole('heading', { name: 'Appearance' }).waitFor();
   assert.equal(await isSameDocument(), false);
   await page.getByRole('link', { name: /The talk/ }).click();
+  await page.getByRole('button', { name: 'Draft: A message that is not' }).waitFor();
+  await chat.openComposer();
   await waitForValue(chat.composer, 'A message that is not');
   await deny();
   await waitForValue(reason, 'Not now, as');

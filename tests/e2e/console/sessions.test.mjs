@@ -37,7 +37,7 @@ test('groups sessions by directory and machine, and updates the activity of sess
     group('laptop')
       .getByRole('link', { name: new RegExp(`The site.*${text}`) })
       .waitFor();
-  await waitForSiteRow('ready.*gamma');
+  await waitForSiteRow('ready.*[Gg]amma');
   await cli.keepAlive(session.id, { thinking: true });
   await waitForSiteRow('working');
   const request = { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1 };
@@ -106,7 +106,8 @@ test('says whether an inactive session has ended or lost its connection, and whe
     )
     .waitFor();
   await page.locator('.session-bar').getByText('Not connected').waitFor();
-  await page.getByRole('link', { name: /The talk.*not connected/ }).waitFor();
+  await page.locator('.session-bar').getByText('laptop offline since 3 May, 14:05').waitFor();
+  await page.getByRole('link', { name: /The talk.*laptop offline since 3 May, 14:05/ }).waitFor();
   silentMs = 5_000;
   await page.reload();
   await page.getByText("The agent's process has ended. Resume it to send messages.").waitFor();
@@ -124,7 +125,7 @@ test('says that the terminal is in control', async (t) => {
   await cli.keepAlive(session.id, { mode: 'local' });
   const { page } = await visit(t, namespace, { path: `/sessions/${session.id}` });
   await page.locator('.session-bar').getByText('In the terminal').waitFor();
-  await page.getByRole('link', { name: /The talk.*in the terminal/ }).waitFor();
+  await page.getByRole('link', { name: /The talk.*in the terminal on laptop/ }).waitFor();
 });
 
 test('shows when a session last changed, not when its CLI last sent a keep-alive', async (t) => {
@@ -198,6 +199,61 @@ test('keeps the order of the list while a pointer is on the list', async (t) => 
   await waitForOrder('The first', 'The second');
 });
 
+test('keeps the order of the list while a finger is on the list and scrolls it', async (t) => {
+  const namespace = 'touched';
+  const { cli, session } = await liveSession(t, hub, {
+    namespace,
+    tag: '/code/a',
+    metadata: { path: '/code/a', host: 'laptop', name: 'The first' },
+  });
+  const web = hub.web(namespace);
+  const later = await web.openSession({ tag: '/code/b', metadata: { path: '/code/b', host: 'laptop', name: 'The second' } });
+  for (let number = 0; number < 12; number += 1)
+    await web.openSession({ tag: `/code/c${number}`, metadata: { path: '/code/c', host: 'h' } });
+  await web.patch(`/api/sessions/${later.id}`, { name: 'The second' });
+  const { page } = await visit(t, namespace, { ...PHONE, viewport: { width: 390, height: 664 } });
+  const rows = page.locator('.session-row .session-title');
+  const readFirst = async () => (await rows.allTextContents()).filter((name) => /^The/.test(name)).join();
+  const waitForOrder = (names) => eventually(async () => (await readFirst()) === names, names);
+  await waitForOrder('The first,The second');
+  const touch = (type) => rows.first().dispatchEvent(type, { pointerType: 'touch', bubbles: true });
+  await touch('pointerdown');
+  await cli.keepAlive(later.id);
+  await page.getByRole('link', { name: /The second.*ready/ }).waitFor();
+  const list = page.getByRole('region', { name: 'Sessions by directory' });
+  await list.evaluate((element) => {
+    const scrolled = new Promise((done) => element.addEventListener('scroll', () => done(true), { once: true }));
+    element.scrollTo(0, 200);
+    return scrolled;
+  });
+  assert.equal(await list.evaluate((element) => element.scrollTop), 200);
+  await cli.keepAlive(session.id, { thinking: true });
+  await page.getByRole('link', { name: /The first.*working/ }).waitFor();
+  await cli.emitWithAck('session-end', { sid: session.id, time: Date.now() });
+  await page.getByRole('link', { name: /The first.*ended/ }).waitFor();
+  assert.equal(await readFirst(), 'The first,The second', 'the rows below the finger stay');
+  // The browser cancels a touch that scrolls.
+  await touch('pointercancel');
+  await waitForOrder('The second,The first');
+});
+
+test('says for how long a ready agent has had nothing to do', async (t) => {
+  const namespace = 'idle';
+  const { cli, session } = await liveSession(t, hub, {
+    namespace,
+    tag: '/code/a',
+    metadata: { path: '/code/a', host: 'laptop', name: 'The talk' },
+  });
+  await cli.keepAlive(session.id, { thinking: true });
+  await cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text: 'Done.' } });
+  await cli.keepAlive(session.id, { thinking: false });
+  const { page } = await open(t);
+  await page.clock.setFixedTime(Date.now() + 12.5 * 60_000);
+  await page.goto(signInUrl(hub, namespace, `/sessions/${session.id}`));
+  await page.getByRole('link', { name: /The talk.*ready · idle 12 min/ }).waitFor();
+  await page.locator('.session-name').getByText('idle 12 min').waitFor();
+});
+
 test('adds, finds and removes sessions without a reload', async (t) => {
   const { page } = await visit(t, 'live');
   await page.getByRole('heading', { name: 'No sessions yet' }).waitFor();
@@ -227,8 +283,12 @@ test('shortcuts move between sessions and their views', async (t) => {
   await emptyPage.getByRole('heading', { name: 'No sessions yet' }).waitFor();
   await emptyPage.keyboard.press('j');
   await emptyPage.keyboard.press('?');
-  await emptyPage.getByRole('heading', { name: 'Settings', level: 1 }).waitFor();
-  await emptyPage.goBack();
+  const help = emptyPage.getByRole('dialog', { name: 'Keyboard shortcuts' });
+  await help.getByText('Search sessions').waitFor();
+  // In a dialog, the keys have no effect.
+  await emptyPage.keyboard.press('n');
+  await emptyPage.keyboard.press('Escape');
+  await help.waitFor({ state: 'detached' });
   assert.equal(new URL(emptyPage.url()).pathname, '/');
 
   for (const name of ['First', 'Second']) await web.openSession({ tag: `/code/${name}`, metadata: { path: '/code', host: 'h', name } });
@@ -253,8 +313,8 @@ test('shortcuts move between sessions and their views', async (t) => {
   }
   await page.keyboard.press('n');
   await waitForHeading('New session');
-  await page.keyboard.press('?');
-  await waitForHeading('Settings');
+  await page.keyboard.press('i');
+  await page.waitForURL('**/inbox');
 });
 
 test('on a phone, the focus moves to the opened session and back to its row', async (t) => {

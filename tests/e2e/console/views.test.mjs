@@ -4,88 +4,19 @@
  */
 
 import assert from 'node:assert/strict';
-import { createRequire } from 'node:module';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { DESK, PHONE, signInUrl, waitForFocus } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { startConsole } from '../lib/console.mjs';
-import { fillSample, keepAlive, NOW } from '../lib/sample.mjs';
-import { saveScreenshot, updatesScreens } from '../lib/screens.mjs';
+import { NOW } from '../lib/sample.mjs';
+import { replaceTexts, saveScreenshot, updatesScreens } from '../lib/screens.mjs';
+import { AXE, createSample, findViolations, routeDevices, VIEWS, waitUntilLoaded } from '../lib/views.mjs';
 
 const { hub, open, visit } = await startConsole();
-const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 
 const SIZES = { phone: PHONE, desk: DESK };
 const THEMES = /** @type {const} */ (['light', 'dark']);
-
-/**
- * The views. `presses`: a button that is pressed. `shows`: a text to wait for. `opens`: a file whose diff is opened. `screenshots`: the
- * sizes and themes with a screenshot.
- */
-const VIEWS = [
-  { name: 'sessions', path: () => '/', shows: 'Parse the dates', screenshots: ['phone light'] },
-  {
-    name: 'conversation',
-    path: (id) => `/sessions/${id}`,
-    shows: 'Shall I commit it?',
-    screenshots: ['phone light', 'phone dark', 'desk light'],
-  },
-  {
-    name: 'changes',
-    path: (id) => `/sessions/${id}/changes`,
-    shows: 'src/dates.rs',
-    opens: 'src/dates.rs',
-    screenshots: ['desk light', 'phone dark'],
-  },
-  { name: 'files', path: (id) => `/sessions/${id}/files?path=src%2Fdates.rs`, shows: 'parse_date', screenshots: ['desk dark'] },
-  { name: 'machines', path: () => '/machines', shows: 'online', screenshots: [] },
-  { name: 'new', path: () => '/new', shows: 'Approve everything', screenshots: [] },
-  { name: 'archive', path: () => '/archive', shows: 'Rename the tables', screenshots: [] },
-  { name: 'settings', path: () => '/settings', shows: 'Safari on iPhone', screenshots: [] },
-  { name: 'add-device', path: () => '/settings', presses: 'Add a device', shows: 'KMNP-7Q3X', screenshots: ['phone light'] },
-  { name: 'approve-device', path: () => '/pair#RBCD-EFGH', shows: 'Does the device show this code?', screenshots: ['phone light'] },
-];
-
-/** Replaces the hub's answers about devices, which have random codes. */
-async function routeDevices(page) {
-  const device = (name, kind, daysAgo, isCurrent = false) => {
-    const time = NOW - daysAgo * 86_400_000;
-    return { id: name, name, kind, createdAt: time, lastSeenAt: time, isCurrent };
-  };
-  const devices = [device('Chrome on Windows', 'browser', 0, true), device('Safari on iPhone', 'phone', 1), device('workshop', 'cli', 9)];
-  const code = { code: 'KMNP-7Q3X', url: 'https://hub.example.com/pair#KMNP-7Q3X', expiresAt: NOW + 300_000 };
-  const request = { name: 'workshop', kind: 'cli', createdAt: NOW, expiresAt: NOW + 300_000 };
-  await page.route('**/api/devices', (route) => route.fulfill({ json: { devices } }));
-  await page.route('**/api/devices/codes', (route) => route.fulfill({ json: code }));
-  await page.route('**/api/devices/requests/*', (route) => route.fulfill({ json: { request } }));
-}
-
-/** Creates sessions with every kind of content. */
-async function createSample(t) {
-  const { session, cli } = await liveSession(t, hub, {
-    namespace: 'views',
-    tag: '/code/almanac',
-    metadata: { path: '/code/almanac', host: 'workshop', name: 'Parse the dates', flavor: 'alpha', machineId: 'bench' },
-  });
-  await fillSample(hub, session, cli);
-  // A keep-alive in flight at the end of the test fails.
-  const timer = setInterval(() => keepAlive(session, cli).catch(() => {}), 10_000);
-  t.after(() => clearInterval(timer));
-  return session.id;
-}
-
-/** Waits until the page has loaded everything: connection, data, fonts, highlighting, and the scroll position of a conversation. */
-const waitUntilLoaded = (page) =>
-  page.waitForFunction(() => {
-    const log = document.querySelector('[role="log"]');
-    const isAtEnd = !log || log.scrollTop + log.clientHeight >= log.scrollHeight - 1;
-    const isHighlighted = !document.querySelector('.code') || document.querySelector('.code .hljs-keyword');
-    const isLive =
-      /** @type {HTMLElement} */ (document.querySelector('.connection'))?.dataset.state === 'live' &&
-      !document.querySelector('.connection > *');
-    return isLive && isAtEnd && isHighlighted && !document.querySelector('.skeleton') && document.fonts.status === 'loaded';
-  });
 
 /**
  * Scrolls through the conversation and back, so that all messages are measured. Estimated heights would shift the screenshot by
@@ -104,23 +35,11 @@ async function measureMessages(page) {
   await log.evaluate((element) => element.scrollTo(0, element.scrollHeight));
 }
 
-/** Returns the accessibility violations that axe finds. */
-async function findViolations(page) {
-  // Messages are hidden until they are measured.
-  await page.waitForFunction(() =>
-    [...document.querySelectorAll('.message')].every((message) => getComputedStyle(message).visibility === 'visible'),
-  );
-  const { violations } = await page.evaluate(async () => window.axe.run(document, { resultTypes: ['violations'] }));
-  return violations.map(
-    ({ id, impact, nodes }) => `${impact}: ${id}: ${nodes.map(({ target, failureSummary }) => `${target} ${failureSummary}`).join(' | ')}`,
-  );
-}
-
 test('axe finds no violation in any view', { timeout: 280_000 }, async (t) => {
-  const id = await createSample(t);
+  const id = await createSample(t, hub, 'views');
   for (const [size, device] of Object.entries(SIZES)) {
     const { page, pageErrors } = await open(t, { ...device, bypassCSP: true });
-    await page.addInitScript({ path: axe });
+    await page.addInitScript({ path: AXE });
     await page.clock.setFixedTime(NOW);
     await routeDevices(page);
     const checkThemes = async (name, onTheme = async (_colorScheme) => {}) => {
@@ -154,6 +73,66 @@ test('axe finds no violation in any view', { timeout: 280_000 }, async (t) => {
       });
     }
     assert.deepEqual(pageErrors, []);
+  }
+});
+
+test('axe finds no violation in the quick start', async (t) => {
+  for (const [size, device] of Object.entries(SIZES)) {
+    const { page, pageErrors } = await open(t, { ...device, bypassCSP: true });
+    await page.addInitScript({ path: AXE });
+    await page.clock.setFixedTime(NOW);
+    await routeDevices(page);
+    await page.goto(signInUrl(hub, 'views-empty'));
+    await page.locator('pre.command').getByText('--code KMNP-7Q3X').waitFor();
+    await waitUntilLoaded(page);
+    for (const colorScheme of THEMES) {
+      await page.emulateMedia({ colorScheme });
+      assert.deepEqual(await findViolations(page), [], `${size} ${colorScheme}`);
+    }
+    await page.emulateMedia({ colorScheme: 'light' });
+    if (updatesScreens && size === 'phone') {
+      await replaceTexts(page, [
+        [hub.url, 'https://hub.example.com'],
+        ['This address works only on the computer that runs the hub.', ''],
+      ]);
+      await saveScreenshot(page, 'quick-start-phone-light');
+    }
+    assert.deepEqual(pageErrors, []);
+  }
+});
+
+test('with reduced motion nothing moves while an agent works and a toast appears, and otherwise both are animated', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'motion', tag: '/code/a', metadata: { path: '/code/a', host: 'h' } });
+  cli.repeatKeepAlive(session.id, { thinking: true });
+  for (const [reducedMotion, expected] of /** @type {const} */ ([
+    ['reduce', []],
+    ['no-preference', ['pulse', 'slide-in']],
+  ])) {
+    const { page } = await open(t, { ...DESK, reducedMotion });
+    await page.addInitScript(() => {
+      window.animations = [];
+      for (const type of ['animationstart', 'transitionrun'])
+        addEventListener(type, (/** @type {any} */ event) => window.animations.push(event.animationName ?? event.propertyName));
+    });
+    const sockets = [];
+    await page.routeWebSocket(/\/api\/events/, (socket) => {
+      sockets.push(socket);
+      socket.connectToServer();
+    });
+    await page.goto(signInUrl(hub, 'motion'));
+    await page.locator('.session-row[data-activity="working"]').waitFor();
+    await waitUntilLoaded(page);
+    const data = { title: 'Permission Request', body: 'Another session', sessionId: 'another', url: '/sessions/another' };
+    sockets[0].send(JSON.stringify({ type: 'toast', eventId: 'x', data }));
+    const toast = page.locator('.toast');
+    await toast.waitFor();
+    const isMoving = () => page.evaluate(() => document.getAnimations().some(({ playState }) => playState === 'running'));
+    assert.equal(await isMoving(), expected.length > 0, reducedMotion);
+    await toast.getByRole('button', { name: 'Close' }).hover();
+    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+    const animations = await page.evaluate(() => window.animations);
+    if (expected.length === 0) assert.deepEqual(animations, []);
+    for (const name of expected) assert.ok(animations.includes(name), `${name} of ${animations}`);
   }
 });
 
@@ -191,7 +170,7 @@ async function releaseUntilLoaded(page, held, takeNext) {
 }
 
 test('no view moves its content while it loads, in any order of responses', { timeout: 280_000 }, async (t) => {
-  const id = await createSample(t);
+  const id = await createSample(t, hub, 'views');
   for (const size of Object.values(SIZES)) {
     const { page } = await visit(t, 'views', size);
     await waitUntilLoaded(page);
@@ -209,9 +188,9 @@ test('no view moves its content while it loads, in any order of responses', { ti
 });
 
 test('dialogs and menus have no violation and work with the keyboard', async (t) => {
-  const id = await createSample(t);
+  const id = await createSample(t, hub, 'views');
   const { page } = await open(t, { ...DESK, bypassCSP: true });
-  await page.addInitScript({ path: axe });
+  await page.addInitScript({ path: AXE });
   await page.goto(signInUrl(hub, 'views', `/sessions/${id}`));
   await page.getByText('Shall I commit it?').first().waitFor();
   const menuButton = page.getByRole('button', { name: 'Session actions' });
@@ -224,8 +203,7 @@ test('dialogs and menus have no violation and work with the keyboard', async (t)
   await waitForFocus(menuButton);
   await page.keyboard.press('Enter');
   await waitForFocus(rename);
-  await page.keyboard.press('ArrowDown');
-  await page.keyboard.press('ArrowDown');
+  for (let press = 0; press < 3; press += 1) await page.keyboard.press('ArrowDown');
   await waitForFocus(page.getByRole('menuitem', { name: 'Archive' }));
   await page.keyboard.press('Enter');
   await page.getByRole('dialog').waitFor();
@@ -253,4 +231,25 @@ test('dialogs and menus have no violation and work with the keyboard', async (t)
   }
   await page.locator('.decision-details').waitFor();
   assert.deepEqual(await findViolations(page), []);
+  await page.keyboard.press('Control+f');
+  const search = page.getByRole('searchbox', { name: 'Search in this session' });
+  await waitForFocus(search);
+  await search.fill('commit');
+  await page
+    .getByRole('search')
+    .getByText(/^1 of \d+$/)
+    .waitFor();
+  await page.getByRole('button', { name: 'Jump to a date' }).press('Enter');
+  await page.getByLabel('Show messages since').waitFor();
+  assert.deepEqual(await findViolations(page), []);
+  await page.keyboard.press('Escape');
+  await search.waitFor({ state: 'detached' });
+  await waitForFocus(page.getByRole('log', { name: 'Conversation' }));
+  await menuButton.press('Enter');
+  await page.getByRole('menuitem', { name: 'Export' }).press('Enter');
+  await page.getByRole('dialog', { name: 'Export this session' }).waitFor();
+  assert.deepEqual(await findViolations(page), []);
+  await page.keyboard.press('Escape');
+  await page.locator('dialog').waitFor({ state: 'detached' });
+  await waitForFocus(menuButton);
 });

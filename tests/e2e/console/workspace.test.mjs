@@ -90,7 +90,31 @@ test('if a CLI lists all files, the console shows a limited number of rows, and 
   await page.getByRole('button', { name: 'Show 200 of 49,801 more' }).tap();
   await waitForCount(page.locator('.change-path'), 400);
   await page.locator('summary', { hasText: 'vendor/' }).tap();
-  await page.getByText("The agent's CLI does not list the files of this folder.").waitFor();
+  await page.getByText('The agent does not list the files of this folder.').waitFor();
+});
+
+test('on a phone that is offline, the banner covers neither the button nor the search above the changes and the files', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'banner', tag: '/code/a', metadata: { path: '/code/a', host: 'h' } });
+  await cli.serve(`${session.id}:gitStatus`, () => ({ success: true, stdout: '## main' }));
+  await cli.serve(`${session.id}:gitDiffNumstat`, () => ({ success: true, stdout: '' }));
+  await cli.serve(`${session.id}:listDirectory`, () => ({ success: true, entries: [] }));
+  const { page, context } = await visit(t, 'banner', { ...PHONE, path: `/sessions/${session.id}/changes` });
+  const refresh = page.getByRole('button', { name: 'Refresh' });
+  const search = page.getByRole('searchbox', { name: 'Search files' });
+  await page.getByText('No changes').waitFor();
+  await page.getByRole('link', { name: 'Files' }).tap();
+  await search.waitFor();
+  await context.setOffline(true);
+  await page.getByText('You are offline.').waitFor();
+  const banner = page.locator('.connection > .notice');
+  const assertFree = async (control) => {
+    const [covering, covered] = await Promise.all([banner, control].map((element) => element.boundingBox()));
+    assert.ok(covering.y >= covered.y + covered.height, `the banner at ${covering.y} is below ${control}`);
+  };
+  await assertFree(search);
+  await page.getByRole('link', { name: 'Changes' }).tap();
+  await refresh.waitFor();
+  await assertFree(refresh);
 });
 
 test('lists a long directory in order and in parts, and says how many entries follow', async (t) => {

@@ -1,6 +1,7 @@
 /** The setup of the web console's tests: a hub that serves the console, a browser, and agents in real directories. */
 
 import { after } from 'node:test';
+import { eventually } from '../../../scripts/lib/await.mjs';
 import { startAgent } from './agent.mjs';
 import { DESK, openPage, signInUrl, startBrowser } from './browser.mjs';
 import { Repository } from './git.mjs';
@@ -56,6 +57,50 @@ export async function startConsole({ vars, serviceWorkers = 'block' } = {}) {
   return { hub, open, visit, startSession };
 }
 
+/** Types a directory into the form for a new session. Without recent directories, its field is shown at once. */
+export async function fillDirectory(page, directory) {
+  const other = page.getByRole('radio', { name: 'Another directory …' });
+  await page.getByRole('textbox', { name: 'Task' }).waitFor();
+  if ((await other.count()) > 0) await other.check();
+  await page.getByRole('textbox', { name: 'Directory' }).fill(directory);
+}
+
+/** Opens the section with the agent and the model in the form for a new session. */
+export async function openMore(page) {
+  await page.locator('details.more').waitFor();
+  const closed = page.locator('details.more:not([open]) > summary');
+  if ((await closed.count()) > 0) await closed.click();
+}
+
+/**
+ * Waits until the browser's database has `count` records of a kind.
+ * @param {import('playwright-core').Page} page
+ * @param {string} kind
+ * @param {number} count
+ * @param {string} [namespace] counts only the records of this namespace
+ */
+export function waitForRecords(page, kind, count, namespace) {
+  /** @param {[kind: string, namespace: string | undefined]} wanted */
+  const countRecords = ([wantedKind, wantedNamespace]) =>
+    new Promise((resolve, reject) => {
+      const opening = indexedDB.open('console');
+      opening.onerror = () => reject(opening.error);
+      opening.onsuccess = () => {
+        const request = opening.result.transaction('records').objectStore('records').getAllKeys();
+        request.onsuccess = () => {
+          opening.result.close();
+          const keys = /** @type {string[][]} */ (request.result);
+          resolve(keys.filter(([owner, other]) => other === wantedKind && [undefined, owner].includes(wantedNamespace)).length);
+        };
+      };
+    });
+  const description = `${count} records of “${kind}”${namespace === undefined ? '' : ` in “${namespace}”`}`;
+  return eventually(
+    async () => (await page.evaluate(countRecords, /** @type {[string, string | undefined]} */ ([kind, namespace]))) === count,
+    description,
+  );
+}
+
 /** A session's conversation on a page. */
 export class Chat {
   /** @param {import('playwright-core').Page} page */
@@ -65,8 +110,9 @@ export class Chat {
     this.log = page.getByRole('log', { name: 'Conversation' });
   }
 
-  /** Types a message and sends it. */
+  /** Types a message and sends it. Waits until no dialog covers the composer: a covered field takes no text. */
   async send(text) {
+    await this.page.waitForFunction(() => document.querySelector('dialog:modal') === null);
     await this.composer.fill(text);
     await this.page.getByRole('button', { name: 'Send', exact: true }).click();
   }
@@ -77,9 +123,53 @@ export class Chat {
   }
 
   /** Waits for a pending request and answers it. */
-  async answer(button) {
-    await this.request().getByRole('button', { name: button, exact: true }).click();
-    await this.request().waitFor({ state: 'detached' });
+  async answer(button, tool = 'Bash') {
+    await this.choose(this.request(tool), button);
+    await this.request(tool).waitFor({ state: 'detached' });
+  }
+
+  /** Clicks an answer of a request: a button of its card, or of the sheet with all other answers. */
+  async choose(card, button) {
+    if (['Approve', 'Deny', 'Answer', 'Keep planning'].includes(button))
+      return card.getByRole('button', { name: button, exact: true }).click();
+    await card.getByRole('button', { name: 'More', exact: true }).click();
+    await this.moreAnswers.getByRole('button', { name: button, exact: true }).click();
+  }
+
+  /** The sheet with all answers that are not buttons of the card. */
+  get moreAnswers() {
+    return this.page.getByRole('dialog', { name: 'More answers' });
+  }
+
+  /** Returns the answers in the sheet of a request. */
+  async answersInSheet(card) {
+    await card.getByRole('button', { name: 'More', exact: true }).click();
+    const texts = await this.moreAnswers.getByRole('button').allInnerTexts();
+    await this.page.keyboard.press('Escape');
+    await this.moreAnswers.waitFor({ state: 'detached' });
+    return texts.slice(0, -1);
+  }
+
+  /** Denies a request with a reason. */
+  async denyWithReason(card, reason) {
+    await this.choose(card, 'Deny with a reason …');
+    await this.page
+      .getByRole('dialog')
+      .getByLabel(/Reason for the agent/)
+      .fill(reason);
+    await this.page.getByRole('dialog').getByRole('button', { name: 'Deny' }).click();
+    await this.page.getByRole('dialog').waitFor({ state: 'detached' });
+  }
+
+  /** Opens the composer, which is folded to a line while a decision is open. */
+  async openComposer() {
+    await this.page.getByRole('button', { name: /^(Write a message|Draft:)/ }).click();
+    await this.composer.waitFor();
+  }
+
+  /** The texts of the user, in the order in which they are shown. */
+  said() {
+    return this.log.locator('.user-message-text').allInnerTexts();
   }
 
   /** Waits for a text in the conversation. */

@@ -17,11 +17,11 @@ const REQUESTS = { r1: { tool: 'shell', arguments: { command: 'npm test' } } };
  * @property {import('../../../scripts/lib/clients/web.mjs').Web} web
  * @property {import('../../../scripts/lib/clients/cli.mjs').Cli} cli serves the session and the machine
  * @property {() => Promise<import('../../../scripts/lib/clients/cli.mjs').Cli>} connectRunner connects another socket for the machine
- * @property {Record<string, string>} values of the words in angle brackets
+ * @property {Record<string, string>} values of the placeholders in angle brackets
  */
 
-/** Returns the methods of the session and of its machine. Git, files, search and uploads are the methods of the project's CLIs. */
-function methodsOf(t, world) {
+/** Returns the methods of the session. Git, files, search and uploads are the methods of the project's CLIs. */
+function sessionMethods(t) {
   const repository = new Repository(t);
   repository.write('README.md', '# Demo\n');
   repository.write('src/main.rs', 'fn main() {}\n');
@@ -44,13 +44,28 @@ function methodsOf(t, world) {
     switch: () => ({}),
     killSession: () => ({}),
     'set-session-config': (applied) => ({ applied }),
+    'set-session-option': () => ({ success: true }),
+    queue: () => ({ success: true }),
+  };
+}
+
+/** Returns the methods of the machine's runner. */
+function runnerMethods(world) {
+  const project = { name: 'project', path: DIRECTORY, isGitRepository: true };
+  const agentSession = { id: 'a-1', title: 'Fix the login', directory: DIRECTORY, updatedAt: 1795181634000 };
+  return {
     spawnSession: async ({ directory, resumeSessionId, sessionId }) => {
       if (resumeSessionId === undefined)
         return { success: true, sessionId: (await world.web.openSession({ tag: `${directory}-notes` })).id };
       await world.cli.keepAlive(sessionId);
       return { success: true, sessionId };
     },
+    forkSession: async () => ({ success: true, sessionId: (await world.web.openSession({ tag: 'fork' })).id }),
     checkPathExists: ({ paths }) => Object.fromEntries(paths.map((path) => [path, path === '/home/ada'])),
+    listDirectory: ({ path }) => ({ success: true, path, entries: [project], roots: ['/home/ada'] }),
+    listBranches: () => ({ success: true, current: 'main', branches: ['main'] }),
+    listAgentSessions: () => ({ success: true, sessions: [agentSession] }),
+    importAgentSession: async ({ id }) => ({ success: true, sessionId: (await world.web.openSession({ tag: id })).id }),
   };
 }
 
@@ -69,9 +84,8 @@ export async function openWorld(t, hub, namespace) {
     connectRunner,
     values: { session: session.id, machine: machineId, 'new-machine': randomUUID(), token: hub.token() },
   };
-  for (const [name, method] of Object.entries(methodsOf(t, world))) {
-    await cli.serve(['spawnSession', 'checkPathExists'].includes(name) ? `${machineId}:${name}` : name, method);
-  }
+  for (const [name, method] of Object.entries(sessionMethods(t))) await cli.serve(name, method);
+  for (const [name, method] of Object.entries(runnerMethods(world))) await cli.serve(`${machineId}:${name}`, method);
   return world;
 }
 
@@ -82,6 +96,18 @@ async function addRequest({ cli, values }) {
 
 async function addMessages({ web, values }) {
   for (const localId of ['m-1', 'm-2']) await web.post(`/api/sessions/${values.session}/messages`, { text: 'Run the tests', localId });
+}
+
+/** Deletes the namespace, because an import needs an empty namespace. */
+async function deleteEverything({ web, cli }) {
+  cli.close();
+  while (!(await web.post('/api/namespaces/delete', {})).body.isDone);
+}
+
+/** Leaves a message for another session, whose CLI is away. */
+async function holdMessage({ web, values }) {
+  values.session = (await web.openSession({ tag: 'away' })).id;
+  await web.post(`/api/sessions/${values.session}/messages`, { text: 'Run the tests', localId: 'm-1', hold: true });
 }
 
 const endSession = ({ cli, values }) => cli.emitWithAck('session-end', { sid: values.session });
@@ -141,21 +167,26 @@ async function approveDevice(world) {
   await world.web.post(`/api/devices/requests/${world.values['request-code']}`, { decision: 'approve' });
 }
 
-/** The function that prepares the world for a request, by route. @type {Record<string, (world: World) => unknown>} */
+/** For each route, the function that prepares the namespace for a request. @type {Record<string, (world: World) => unknown>} */
 export const PREPARATIONS = {
   'DELETE /api/devices/{id}': addDevice,
   'DELETE /api/sessions/{id}': endSession,
+  'DELETE /api/sessions/{id}/held-messages/{localId}': holdMessage,
   'GET /api/devices': addDevice,
   'GET /api/devices/requests/{code}': requestDevice,
+  'GET /api/inbox': addRequest,
+  'GET /api/sessions/{id}/held-messages': holdMessage,
   'GET /api/push/log': addNotification,
   'GET /api/sessions': fillList,
   'GET /api/sessions/{id}/messages': addMessages,
   'GET /api/sessions/{id}/permissions/{requestId}/content': addRequest,
   'GET /cli/sessions/{id}/messages': addMessages,
+  'GET /api/status': addMessages,
   'PATCH /api/devices/{id}': addDevice,
   'POST /api/devices': addCode,
   'POST /api/devices/requests/token': approveDevice,
   'POST /api/devices/requests/{code}': requestDevice,
+  'POST /api/namespaces/import': deleteEverything,
   'POST /api/push/subscribe': addKeys,
   'POST /api/sessions/{id}/permissions/approve': addRequest,
   'POST /api/sessions/{id}/permissions/deny': addRequest,
@@ -169,7 +200,7 @@ export const PREPARATIONS = {
   },
 };
 
-/** The function that makes the hub send an update to a CLI, by type of update. @type {Record<string, (world: World) => Promise<unknown>>} */
+/** For each type of update, the function that makes the hub send this update to a CLI. @type {Record<string, (world: World) => Promise<unknown>>} */
 export const CAUSES_OF_UPDATES = {
   'new-message': ({ web, values }) => web.post(`/api/sessions/${values.session}/messages`, { text: 'Run the tests', localId: 'm-1' }),
   'update-session': ({ web, values }) => web.patch(`/api/sessions/${values.session}`, { name: 'Release notes' }),
@@ -177,7 +208,7 @@ export const CAUSES_OF_UPDATES = {
     (await connectRunner()).emitWithAck('machine-update-state', { machineId: values.machine, expectedVersion: 1, runnerState: ['idle'] }),
 };
 
-/** The function that makes the hub send an event to a web client, by type of event. @type {Record<string, (world: World, feed: import('../../../scripts/lib/clients/web.mjs').Feed) => unknown>} */
+/** For each type of event, the function that makes the hub send this event to a web client. @type {Record<string, (world: World, feed: import('../../../scripts/lib/clients/web.mjs').Feed) => unknown>} */
 export const CAUSES_OF_EVENTS = {
   'connection-changed': () => {},
   'session-added': async ({ web, values }) => (values.other = (await web.openSession({ tag: '/home/ada/other' })).id),
@@ -187,6 +218,7 @@ export const CAUSES_OF_EVENTS = {
   'machine-updated': ({ cli, values }) =>
     cli.emitWithAck('machine-update-state', { machineId: values.machine, expectedVersion: 1, runnerState: ['idle'] }),
   toast: addRequest,
+  'storage-changed': () => {},
   'message-delta': ({ cli, values }) =>
     cli.emitWithAck('message-delta', { sid: values.session, id: 'a-1', text: 'I will run', kind: 'text' }),
   heartbeat: () => {},

@@ -1,5 +1,5 @@
 /**
- * A fake of the platform's API, as far as wrangler uses it for a deployment. It has one account, executes the SQL of its databases with
+ * A fake of the platform's API, as far as wrangler uses it to deploy and operate a hub. It has one account, executes the SQL of its databases with
  * SQLite, and can fail or not answer at a chosen request.
  */
 
@@ -8,6 +8,8 @@ import { once } from 'node:events';
 import http from 'node:http';
 import { DatabaseSync } from 'node:sqlite';
 import { deferred } from '../../../scripts/lib/await.mjs';
+import { serveTail } from './fake-tail.mjs';
+import { dumpSql } from './sql-dump.mjs';
 
 export const ACCOUNT = { id: 'ac0ac0ac0ac0ac0ac0ac0ac0ac0ac0ac', name: 'Account of the tests' };
 
@@ -17,15 +19,27 @@ export const API_TOKEN = 'api-token-of-the-tests';
 /**
  * @typedef {object} Fault
  * @property {string} on start of the request, such as `POST /d1/database`; paths are relative to the account
- * @property {number} [skip] how many such requests are served before
- * @property {number} [status] of the answers; without it, the request has its effect, but is not answered
+ * @property {number} [skip] how many such requests are served before the fault begins
+ * @property {number} [status] of the answers; without `status`, the request has its effect, but is not answered
  *
  * @typedef {object} Worker
  * @property {string[]} versions their ids
+ * @property {string | undefined} active the id of the version that gets the requests
+ * @property {string[]} deployments the ids of the versions that got the requests, oldest first
  * @property {Record<string, any>} metadata of the last upload
  * @property {Map<string, string>} secrets
  * @property {boolean} isEnabled whether it has its workers.dev address
  */
+
+/** Returns who created a deployment or a version, and when. @param {number} minute */
+const authorAndTime = (minute) => ({
+  source: 'wrangler',
+  created_on: new Date(Date.UTC(2026, 10, 1, 0, minute)).toISOString(),
+  author_email: 'founder@example.com',
+});
+
+/** The statistics of a database in the last day. */
+const D1_STATISTICS = { viewer: { accounts: [{ d1AnalyticsAdaptiveGroups: [{ sum: { rowsWritten: 98_765 } }] }] } };
 
 /** An error of the API. */
 class ApiError extends Error {
@@ -44,14 +58,21 @@ export class FakePlatform {
   /** @type {string[]} method and path of each request */
   requests = [];
   accounts = [ACCOUNT];
-  /** Called after each upload of a Worker. @type {(name: string, worker: Worker) => unknown} */
+  /** Called after each upload of a Worker, and after each change of a secret. @type {(name: string, worker: Worker) => unknown} */
   onUpload = () => undefined;
+  /** Called after a version began to get the requests. @type {(versionId: string) => unknown} */
+  onActivate = () => undefined;
+  /** The log lines that a tail of the Worker gets. @type {() => object[]} */
+  readLog = () => [];
+  /** The filters of the last tail. @type {{query?: string}[]} */
+  #tailFilters = [];
   /** @type {Fault | undefined} */
   #fault;
-  #reached = deferred();
+  #faultReached = deferred();
   #server = http.createServer((request, response) => this.#handle(request, response));
 
   async start() {
+    this.#server.on('upgrade', (request, socket) => serveTail(request, socket, { lines: this.readLog(), filters: this.#tailFilters }));
     this.#server.listen(0, '127.0.0.1');
     await once(this.#server, 'listening');
     const { port } = /** @type {import('node:net').AddressInfo} */ (this.#server.address());
@@ -71,20 +92,22 @@ export class FakePlatform {
     return id;
   }
 
-  /** Creates a Worker without a version. @param {string} name @param {Record<string, string>} secrets */
-  addWorker(name, secrets) {
-    this.workers.set(name, { versions: [], metadata: {}, secrets: new Map(Object.entries(secrets)), isEnabled: true });
+  /** Creates a Worker. @param {string} name @param {Record<string, string>} secrets @param {string[]} [versions] the last is active */
+  addWorker(name, secrets, versions = []) {
+    const active = versions.at(-1);
+    const deployed = { versions, active, deployments: [...versions], metadata: {}, isEnabled: true };
+    this.workers.set(name, { ...deployed, secrets: new Map(Object.entries(secrets)) });
   }
 
   /**
-   * Makes requests fail until `recover`, because wrangler tries some of them again.
+   * Makes requests fail until `recover` is called: one failure is not enough, because wrangler repeats some requests.
    * @param {Fault} fault
    * @returns {Promise<void>} resolves when such a request has failed, or has had its effect
    */
   failOn(fault) {
     this.#fault = { skip: 0, ...fault };
-    this.#reached = deferred();
-    return this.#reached.promise;
+    this.#faultReached = deferred();
+    return this.#faultReached.promise;
   }
 
   recover() {
@@ -109,23 +132,26 @@ export class FakePlatform {
     const path = url.pathname.replace(`/accounts/${ACCOUNT.id}`, '');
     const line = `${request.method} ${path}`;
     this.requests.push(line);
+    const [, databaseId] = /^GET \/exports\/(.+)$/.exec(line) ?? [];
+    if (databaseId !== undefined) return response.end(dumpSql(this.databases.get(databaseId).sqlite));
+    if (line === 'POST /graphql') return response.end(JSON.stringify({ data: D1_STATISTICS }));
     const fault = this.#faultOf(line);
     const answer = fault?.status
-      ? failure(new ApiError(fault.status, 10_000 + fault.status, 'The test failed this request.'))
+      ? errorAnswer(new ApiError(fault.status, 10_000 + fault.status, 'The test failed this request.'))
       : await this.#answerOf(request, path, url, Buffer.concat(chunks));
-    if (fault) this.#reached.resolve();
-    if (fault && !fault.status) return;
+    if (fault) this.#faultReached.resolve();
+    if (fault && !fault.status) return undefined;
     response.writeHead(answer.status, { 'content-type': 'application/json' });
-    response.end(JSON.stringify(answer.body));
+    return response.end(JSON.stringify(answer.body));
   }
 
   async #answerOf(request, path, url, body) {
     try {
       if (request.headers.authorization !== `Bearer ${API_TOKEN}` && !path.startsWith('/workers/assets/'))
         throw new ApiError(403, 10000, 'Authentication error');
-      return success(await this.#serve(request.method, path, url, body, request.headers['content-type'] ?? ''));
+      return resultAnswer(await this.#serve(request.method, path, url, body, request.headers['content-type'] ?? ''));
     } catch (error) {
-      return failure(error);
+      return errorAnswer(error);
     }
   }
 
@@ -152,8 +178,17 @@ export class FakePlatform {
     }
     const database = this.databases.get(id);
     if (!database) throw new ApiError(404, 7404, 'The database could not be found');
-    if (method === 'GET') return { uuid: id, name: database.name, version: 'production' };
+    if (method === 'GET') return { uuid: id, name: database.name, version: 'production', file_size: 9_000_000 };
     if (action === 'query') return runSql(database.sqlite, json().sql);
+    if (action === 'export') {
+      return {
+        success: true,
+        messages: [],
+        status: 'complete',
+        at_bookmark: 'end',
+        result: { filename: 'export.sql', signed_url: `${this.url}/exports/${id}` },
+      };
+    }
     throw new ApiError(404, 7003, `The fake platform has no ${method} ${path}`);
   }
 
@@ -167,7 +202,8 @@ export class FakePlatform {
       const hashes = Object.values(json().manifest).map(({ hash }) => hash);
       return { jwt: jwt(), buckets: worker ? [] : [hashes] };
     }
-    if (route === 'PUT scripts/' || route === 'POST scripts/versions') return this.#upload(name, await parseForm(body, type));
+    if (route === 'PUT scripts/' || route === 'POST scripts/versions')
+      return this.#upload(name, await parseForm(body, type), method === 'PUT');
     if (!worker) throw new ApiError(404, 10007, 'This Worker does not exist on your account.');
     switch (route) {
       case 'GET services/':
@@ -181,13 +217,23 @@ export class FakePlatform {
       case 'GET scripts/secrets':
         return [...worker.secrets.keys()].map((key) => ({ name: key, type: 'secret_text' }));
       case 'GET scripts/deployments':
-        return {
-          deployments: [
-            { id: worker.versions.at(-1), source: 'wrangler', versions: [{ version_id: worker.versions.at(-1), percentage: 100 }] },
-          ],
-        };
+        return { deployments: worker.deployments.map(toDeployment).reverse() };
       case 'POST scripts/deployments':
+        await this.#activate(worker, json().versions[0].version_id);
         return { id: randomUUID() };
+      case 'GET scripts/versions':
+        return { id: path.split('/').at(-1), metadata: authorAndTime(0) };
+      case 'PUT scripts/secrets':
+        worker.secrets.set(json().name, json().text);
+        return this.onUpload(name, worker);
+      case 'DELETE scripts/secrets':
+        worker.secrets.delete(path.split('/').at(-1));
+        return this.onUpload(name, worker);
+      case 'POST scripts/tails':
+        this.#tailFilters = json().filters;
+        return { id: 'tail', url: this.url.replace('http', 'ws'), expires_at: authorAndTime(0).created_on };
+      case 'DELETE scripts/tails':
+        return null;
       case 'GET workers/':
         return { id: name, subdomain: { enabled: worker.isEnabled, previews_enabled: worker.isEnabled } };
       case 'POST scripts/subdomain':
@@ -203,14 +249,29 @@ export class FakePlatform {
     }
   }
 
+  /** Makes a version of a Worker get the requests. @param {Worker} worker @param {string} versionId */
+  async #activate(worker, versionId) {
+    worker.active = versionId;
+    worker.deployments.push(versionId);
+    await this.onActivate(versionId);
+  }
+
   /**
    * Stores a version of a Worker, with the rules of the platform for its secrets.
    * @param {string} name
    * @param {FormData} form
+   * @param {boolean} isActivated whether the version gets the requests at once
    */
-  async #upload(name, form) {
+  async #upload(name, form, isActivated) {
     const metadata = JSON.parse(String(form.get('metadata')));
-    const worker = this.workers.get(name) ?? { versions: [], metadata, secrets: new Map(), isEnabled: false };
+    const worker = this.workers.get(name) ?? {
+      versions: [],
+      active: undefined,
+      deployments: [],
+      metadata,
+      secrets: new Map(),
+      isEnabled: false,
+    };
     for (const { name: key, type, text, ...binding } of metadata.bindings) {
       if (type === 'secret_text') worker.secrets.set(key, text);
       if (type === 'inherit' && !worker.secrets.has(key))
@@ -223,9 +284,17 @@ export class FakePlatform {
     worker.metadata = metadata;
     this.workers.set(name, worker);
     await this.onUpload(name, worker);
+    if (isActivated) await this.#activate(worker, id);
     return { id, deployment_id: id.replaceAll('-', ''), startup_time_ms: 10, etag: 'etag', resources: { script: { etag: 'etag' } } };
   }
 }
+
+/** A deployment as the API describes it. @param {string} versionId @param {number} index */
+const toDeployment = (versionId, index) => ({
+  ...authorAndTime(index),
+  id: versionId,
+  versions: [{ version_id: versionId, percentage: 100 }],
+});
 
 /** A token as wrangler decodes it. */
 function jwt() {
@@ -237,7 +306,7 @@ function jwt() {
 const parseForm = (body, type) => new Response(/** @type {any} */ (body), { headers: { 'content-type': type } }).formData();
 
 /** @param {unknown} result */
-function success(result) {
+function resultAnswer(result) {
   const info = Array.isArray(result)
     ? { result_info: { count: result.length, page: 1, per_page: 100, total_count: result.length, total_pages: 1 } }
     : {};
@@ -245,7 +314,7 @@ function success(result) {
 }
 
 /** @param {any} error */
-function failure({ status = 500, code = 10_013, message }) {
+function errorAnswer({ status = 500, code = 10_013, message }) {
   return { status, body: { success: false, errors: [{ code, message }], messages: [], result: null } };
 }
 

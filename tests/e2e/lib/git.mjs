@@ -15,8 +15,9 @@ export function temporaryFolder(t) {
 
 /** A git repository on branch `main`, independent of the user's git settings. */
 export class Repository {
-  constructor(t) {
-    this.folder = temporaryFolder(t);
+  constructor(t, folder = temporaryFolder(t)) {
+    this.folder = folder;
+    mkdirSync(folder, { recursive: true });
     this.git('init', '--quiet', '--initial-branch=main');
   }
 

@@ -17,8 +17,8 @@ const CONSOLE = path.join(ROOT, 'web', 'dist');
 /** The CLI_API_TOKEN of the hubs. */
 export const SECRET = 'e2e-secret-of-a-hub-on-loopback';
 
-/** The rate limit of wrangler.toml. */
-const RATE_LIMITS = { AUTH_RATE_LIMIT: { namespace_id: '1001', simple: { limit: 30, period: 60 } } };
+/** Returns the binding of the rate limit; `limit`: requests of an address in a minute, 30 in wrangler.toml. */
+const limitSignIns = (limit) => ({ AUTH_RATE_LIMIT: { namespace_id: '1001', simple: { limit, period: 60 } } });
 
 /** The key-value table in the storage of a Durable Object. */
 export const KV_TABLE = 'notes';
@@ -42,6 +42,7 @@ export function readSettings() {
     compatibilityDate: /^compatibility_date\s*=\s*"([^"]+)"/m.exec(text)[1],
     compatibilityFlags: readList('compatibility_flags'),
     workerFirst: readList('run_worker_first'),
+    notFoundHandling: /^not_found_handling\s*=\s*"([^"]+)"/m.exec(text)[1],
     vars: Object.fromEntries([...vars.matchAll(/^(\w+)\s*=\s*"([^"]*)"/gm)].map(([, name, value]) => [name, value])),
   };
 }
@@ -69,13 +70,19 @@ function modulesOf(wrappers) {
 }
 
 /** Returns miniflare's settings for the web console, with the values of wrangler.toml. */
-function assetsOf(workerFirst) {
+function assetsOf({ workerFirst, notFoundHandling, compatibilityDate, compatibilityFlags }) {
   if (!existsSync(path.join(CONSOLE, 'index.html')))
     throw new Error('There is no built console in web/dist/. Build it with: npm run build');
   return {
     workerName: 'hub',
     directory: CONSOLE,
     routerConfig: { has_user_worker: true, static_routing: { user_worker: workerFirst } },
+    assetConfig: {
+      not_found_handling: notFoundHandling,
+      has_static_routing: true,
+      compatibility_date: compatibilityDate,
+      compatibility_flags: compatibilityFlags,
+    },
   };
 }
 
@@ -85,10 +92,11 @@ function readMigrations() {
   return names.sort().map((name) => readFileSync(path.join(folder, name), 'utf8'));
 }
 
-/** A worker that runs SQL on the hub's database. This worker is much faster than miniflare's proxy to the database. */
+/** A worker that runs SQL on the hub's databases. This worker is much faster than miniflare's proxy to the database. */
 const SCHEMA_WORKER = `export default {
-  async fetch(request, { DB }) {
-    for (const sql of await request.json()) await DB.prepare(sql).run();
+  async fetch(request, databases) {
+    const statements = await request.json();
+    for (const database of Object.values(databases)) for (const sql of statements) await database.prepare(sql).run();
     return new Response();
   },
 };`;
@@ -99,27 +107,36 @@ export const FAULTY_WORKER = ['faulty.worker.js', 'memory.worker.js'];
 /** The wrapper for the variables `WORKER_BUILD` and `OBJECT_BUILD`, `current` or `previous`, and for `useBuilds`. */
 export const SKEW_WORKER = ['skew.worker.js'];
 
+/** The wrapper that writes the data points for Analytics Engine to standard output. */
+export const ANALYTICS_WORKER = ['analytics.worker.js'];
+
 export class Hub {
+  /** The runtime's standard output. */
+  stdout = new Recorder('the standard output of the runtime');
   /** The runtime's standard error. */
   stderr = new Recorder('the standard error of the runtime');
   #miniflare;
-  #state = mkdtempSync(path.join(tmpdir(), 'hub-e2e-'));
+  #stateFolder = mkdtempSync(path.join(tmpdir(), 'hub-e2e-'));
   #vars;
   #rateLimit;
   #wrappers;
   #console;
+  /** The ids of the databases, by their bindings. @type {Record<string, string>} */
+  #databases;
   #restarted = deferred();
 
   /**
    * @param {Record<string, unknown>} vars
-   * @param {{rateLimit: boolean, wrappers: string[], console: boolean}} options
+   * @param {{rateLimit: boolean, wrappers: string[], console: boolean, databases: number}} options
    */
-  constructor(vars, { rateLimit, wrappers, console }) {
+  constructor(vars, { rateLimit, wrappers, console, databases }) {
     this.#vars = vars;
     this.#rateLimit = rateLimit;
     this.#wrappers = wrappers;
     this.#console = console;
-    stateFolders.add(this.#state);
+    const numbers = Array.from({ length: databases }, (_, index) => index + 1);
+    this.#databases = Object.fromEntries(numbers.map((number) => (number === 1 ? ['DB', 'hub'] : [`DB_${number}`, `hub-${number}`])));
+    stateFolders.add(this.#stateFolder);
   }
 
   /** The address, such as `http://127.0.0.1:41234`, which stays the same after a restart. */
@@ -141,19 +158,26 @@ export class Hub {
     return new Web({ url: this.url, token: null });
   }
 
-  /** The hub's D1 database. */
-  database() {
-    return this.#miniflare.getD1Database('DB', 'hub');
+  /** Returns a D1 database of the hub. @param {string} [binding] */
+  database(binding = 'DB') {
+    return this.#miniflare.getD1Database(binding, 'hub');
+  }
+
+  /** Returns the log lines that the hub has written so far. @returns {Record<string, any>[]} */
+  logLines() {
+    const text = [this.stdout, this.stderr].map(({ all }) => all.join('')).join('\n');
+    const lines = text.split('\n').filter((line) => line.startsWith('{"time":'));
+    return lines.map((line) => JSON.parse(line));
   }
 
   /** Copies the files of the hub's D1 database. Nothing may write to the database during the copy. @param {string} folder */
   copyDatabase(folder) {
-    cpSync(path.join(this.#state, 'd1'), folder, { recursive: true });
+    cpSync(path.join(this.#stateFolder, 'd1'), folder, { recursive: true });
   }
 
-  /** The names of the tables in the storage of each Durable Object. */
+  /** Returns the names of the tables in the storage of each Durable Object. */
   storageTables() {
-    const folder = path.join(this.#state, 'do', 'hub-NamespaceHub');
+    const folder = path.join(this.#stateFolder, 'do', 'hub-NamespaceHub');
     const files = readdirSync(folder).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name));
     return files.map((name) => {
       const storage = new DatabaseSync(path.join(folder, name), { readOnly: true });
@@ -164,12 +188,17 @@ export class Hub {
   }
 
   async start() {
-    const { compatibilityDate, compatibilityFlags, vars, workerFirst } = readSettings();
+    const settings = readSettings();
+    const { compatibilityDate, compatibilityFlags, vars } = settings;
     this.#miniflare = new Miniflare({
-      d1Persist: path.join(this.#state, 'd1'),
-      durableObjectsPersist: path.join(this.#state, 'do'),
+      d1Persist: path.join(this.#stateFolder, 'd1'),
+      durableObjectsPersist: path.join(this.#stateFolder, 'do'),
       handleRuntimeStdio: (stdout, stderr) => {
-        stdout.on('data', (bytes) => process.stdout.write(bytes));
+        stdout.on('data', (bytes) => {
+          // The standard output of this process may be the result of a command.
+          process.stderr.write(bytes);
+          this.stdout.push(String(bytes));
+        });
         stderr.on('data', (bytes) => {
           process.stderr.write(bytes);
           this.stderr.push(String(bytes));
@@ -184,10 +213,11 @@ export class Hub {
           compatibilityDate,
           compatibilityFlags,
           bindings: { ...vars, CLI_API_TOKEN: SECRET, ...this.#vars },
-          d1Databases: { DB: 'hub' },
+          d1Databases: this.#databases,
           durableObjects: { HUB: { className: 'NamespaceHub', useSQLite: true } },
-          ratelimits: this.#rateLimit ? RATE_LIMITS : {},
-          ...(this.#console ? { assets: assetsOf(workerFirst) } : {}),
+          // The tests of the console sign in more often in a minute than one address may.
+          ratelimits: this.#rateLimit ? limitSignIns(this.#console ? 10_000 : 30) : {},
+          ...(this.#console ? { assets: assetsOf(settings) } : {}),
           // miniflare's entry socket changes the host name that the hub sees.
           unsafeDirectSockets: [{ host: '127.0.0.1', port: this.port ?? 0 }],
         },
@@ -195,7 +225,7 @@ export class Hub {
           name: 'schema',
           modules: [{ type: 'ESModule', path: 'schema.js', contents: SCHEMA_WORKER }],
           compatibilityDate,
-          d1Databases: { DB: 'hub' },
+          d1Databases: this.#databases,
           unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }],
         },
       ],
@@ -221,18 +251,17 @@ export class Hub {
 
   /**
    * Hibernates a namespace's object, as the runtime does ten seconds after the last event: evicts it from memory and keeps
-   * its sockets.
+   * its sockets. If the runtime has evicted it already, a request loads it first, so that a wrong name is an error.
    * @param {string} namespace
-   * @returns {Promise<boolean>} whether the object was in memory
    */
   async hibernate(namespace) {
+    const evict = () => this.#miniflare.unsafeEvictDurableObject('hub', 'NamespaceHub', { name: namespace, webSockets: 'hibernate' });
     try {
-      const options = { name: namespace, webSockets: 'hibernate' };
-      await this.#miniflare.unsafeEvictDurableObject('hub', 'NamespaceHub', options);
-      return true;
+      await evict();
     } catch (error) {
-      if (/not currently running/.test(error.message)) return false;
-      throw error;
+      if (!/not currently running/.test(error.message)) throw error;
+      await this.web(namespace).get('/api/sessions');
+      await evict();
     }
   }
 
@@ -306,18 +335,19 @@ export class Hub {
 
   async stop() {
     await this.#miniflare?.dispose();
-    removeFolder(this.#state);
+    removeFolder(this.#stateFolder);
   }
 }
 
 /**
  * Starts a hub on a free port. The caller stops the hub.
- * @param {{vars?: Record<string, unknown>, schema?: boolean, rateLimit?: boolean, wrappers?: string[], console?: boolean}}
- *   [options] `vars`: override the variables of wrangler.toml; `schema: false`: an empty database; `rateLimit: false`: no rate limit
- *   binding; `wrappers`: files of this folder that wrap the built worker, the entry first; `console`: serves the web console
+ * @param {{vars?: Record<string, unknown>, schema?: boolean, rateLimit?: boolean, wrappers?: string[], console?: boolean,
+ *   databases?: number}} [options] `vars`: override the variables of wrangler.toml; `schema: false`: an empty database; `rateLimit: false`: no rate limit
+ *   binding; `wrappers`: files of this folder that wrap the built worker, the entry first; `console`: serves the web console;
+ *   `databases`: how many databases the hub has
  */
-export async function startHub({ vars = {}, schema = true, rateLimit = true, wrappers = [], console = false } = {}) {
-  const hub = new Hub(vars, { rateLimit, wrappers, console });
+export async function startHub({ vars = {}, schema = true, rateLimit = true, wrappers = [], console = false, databases = 1 } = {}) {
+  const hub = new Hub(vars, { rateLimit, wrappers, console, databases });
   try {
     await hub.start();
     if (schema) await hub.migrate();

@@ -46,10 +46,10 @@ export class Computer {
   }
 
   /**
-   * The arguments of `env` that start a program with these variables only.
+   * Returns the arguments of `env` that start a program with only the variables of this computer and `env`.
    * @param {Record<string, string>} env @param {string} program @param {string[]} args
    */
-  #words(env, program, args) {
+  #envArguments(env, program, args) {
     const assignments = Object.entries({ ...this.#variables, ...env }).map(([name, value]) => `${name}=${value}`);
     return ['-i', ...assignments, path.join(this.bin, program), ...args];
   }
@@ -61,13 +61,16 @@ export class Computer {
 
   /** Runs a program in the folder with the packages. @param {string} program @param {string[]} args */
   run(program, ...args) {
-    const { status, stdout, stderr } = spawnSync('/usr/bin/env', this.#words({}, program, args), { cwd: this.project, encoding: 'utf8' });
+    const { status, stdout, stderr } = spawnSync('/usr/bin/env', this.#envArguments({}, program, args), {
+      cwd: this.project,
+      encoding: 'utf8',
+    });
     return { status, stdout, stderr };
   }
 
   /** Starts a command of a package with npx. @param {string[]} command @param {Record<string, string>} [env] */
   npx(command, env = {}) {
-    return start(this.#t, command[0], '/usr/bin/env', this.#words(env, 'npx', command), { cwd: this.project });
+    return start(this.#t, command[0], '/usr/bin/env', this.#envArguments(env, 'npx', command), { cwd: this.project });
   }
 
   /**
@@ -80,13 +83,13 @@ export class Computer {
     return { ...child, web: this.web({ port, data }) };
   }
 
-  /** A web client of the namespace `default`. @param {{port: number, data?: string}} options */
+  /** Returns a web client of the namespace `default`. @param {{port: number, data?: string}} options */
   web({ port, data = this.data }) {
     const [, token] = /^CLI_API_TOKEN=(.+)$/m.exec(readFileSync(path.join(data, '.dev.vars'), 'utf8'));
     return new Web({ url: `http://127.0.0.1:${port}`, token });
   }
 
-  /** The processes of the hub of a data folder: its script, wrangler and a guard. */
+  /** Returns the process ids of the hub of a data folder: the hub's own process, wrangler and a guard. */
   processes(data = this.data) {
     const { processes } = JSON.parse(readFileSync(path.join(data, '.wrangler', 'dev.lock'), 'utf8'));
     return processes.map(({ pid }) => pid);

@@ -53,7 +53,11 @@ export async function deliverPush(page, payload) {
   const registrationId = await registered;
   const { tag } = payload;
   const isShown = () =>
-    page.evaluate(async (name) => (await (await navigator.serviceWorker.ready).getNotifications({ tag: name })).length > 0, tag);
+    page.evaluate(async (name) => {
+      const shown = await (await navigator.serviceWorker.ready).getNotifications();
+      // With several accounts, the worker adds the namespace before the tag.
+      return shown.some((notification) => notification.tag.endsWith(name));
+    }, tag);
   // Under load the browser sometimes drops a message silently. Several messages with the same tag are shown as one notification.
   await eventually(async () => {
     await client.send('ServiceWorker.deliverPushMessage', {
@@ -71,7 +75,9 @@ export function waitForNotification(page) {
   const read = () =>
     page.evaluate(async () => {
       const [first] = await (await navigator.serviceWorker.ready).getNotifications();
-      return first && { title: first.title, body: first.body, tag: first.tag, data: first.data };
+      return (
+        first && { title: first.title, body: first.body, tag: first.tag, data: first.data, actions: /** @type {any} */ (first).actions }
+      );
     });
   return eventually(read, 'the notification');
 }
@@ -79,24 +85,25 @@ export function waitForNotification(page) {
 /**
  * Clicks the visible notification. Browsers open windows only for real clicks, so the URLs are returned instead.
  * @param {import('playwright-core').Page} page
+ * @param {string} [button] the action of the clicked button
  * @returns {Promise<string[]>} the URLs that would be opened
  */
-export function clickNotification(page) {
+export function clickNotification(page, button) {
   const [worker] = page.context().serviceWorkers();
-  return worker.evaluate(async () => {
+  return worker.evaluate(async (action) => {
     const opened = [];
     /** The global scope of a service worker. @type {any} */
     const scope = self;
     scope.clients.openWindow = async (url) => void opened.push(url);
     const [notification] = await scope.registration.getNotifications();
-    const event = new scope.NotificationEvent('notificationclick', { notification });
+    const event = new scope.NotificationEvent('notificationclick', { notification, action });
     const done = [];
     event.waitUntil = (promise) => done.push(promise);
     scope.dispatchEvent(event);
     // `focus()` fails, too, because the click is not real.
     await Promise.allSettled(done);
     return opened;
-  });
+  }, button);
 }
 
 /** Sets the visibility that a page sees. */

@@ -53,7 +53,7 @@ export class PushService {
     return {
       path,
       subscription: { endpoint: this.origin + path, keys: { p256dh, auth: auth.toString('base64url') } },
-      /** Waits for the next message. Another implementation than the hub's decrypts the message. */
+      /** Waits for the next message, and decrypts it with a library that the hub does not use. */
       next: async () => {
         const message = await messages.next(() => true, 'a push');
         const text = ece.decrypt(message.body, { version: 'aes128gcm', privateKey: keys, authSecret: auth });

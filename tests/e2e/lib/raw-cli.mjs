@@ -7,7 +7,7 @@ import { randomBytes } from 'node:crypto';
 import net from 'node:net';
 import { Recorder, deferred, withTimeout } from '../../../scripts/lib/await.mjs';
 
-/** RFC 6455 section 5.2. */
+/** The opcodes of frames (RFC 6455 section 5.2). */
 const OPCODES = { text: 1, close: 8 };
 const HEAD_END = '\r\n\r\n';
 

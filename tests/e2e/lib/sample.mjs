@@ -5,7 +5,8 @@ import { eventually } from '../../../scripts/lib/await.mjs';
 /** The page's clock. */
 export const NOW = Date.UTC(2026, 4, 12, 9, 30);
 
-const outputRecord = (...content) => ({
+/** An answer of the agent. */
+export const outputRecord = (...content) => ({
   role: 'agent',
   content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content } } },
 });

@@ -10,7 +10,7 @@ import Worker, { NamespaceHub as BuiltHub } from './index.js';
 /** The tallies by object id. The worker and all objects share them, and an object keeps its tally when it hibernates. */
 const tallies = new Map();
 
-/** Returns the counts of a client of D1. A query or a batch is one round trip. `databaseBytes`: the last size of the database. */
+/** Returns zero counts for a client of D1. A query or a batch is one round trip. `databaseBytes`: the last size of the database. */
 const newDatabaseCounts = () => ({ roundTrips: 0, rowsRead: 0, rowsWritten: 0, databaseBytes: 0, statements: [] });
 
 /** The counts of the worker itself, without objects. */
@@ -39,7 +39,7 @@ function tallyOf(id) {
   return tallies.get(key);
 }
 
-/** Runs `work`, and adds its time to `busyMs`. If several works of an object overlap, the time counts once. */
+/** Runs `work`, and adds its time to `busyMs`. Time in which an object runs several functions counts once. */
 async function whileBusy(tally, work) {
   tally.runningCount += 1;
   if (tally.runningCount === 1) tally.busySince = Date.now();
@@ -92,7 +92,7 @@ const withCounts = (env, counts, run = (batch) => batch()) => ({
   }),
 });
 
-/** Counts the rows of the object's own storage. Each alarm that is set also counts as a written row. */
+/** Makes an object's storage count its rows, and the alarms that are set. */
 function countStorage(storage, counts) {
   const { sql } = storage;
   const exec = sql.exec.bind(sql);

@@ -10,10 +10,10 @@ const START_TIMEOUT_MS = 60_000;
 /**
  * @param {{after: (step: () => unknown) => void}} t
  * @param {import('./hub.mjs').Hub} hub
- * @param {{dir: string, home: string}} options `home`: the folder of the agent's state
+ * @param {{dir: string, home: string, args?: string[]}} options `home`: the folder of the agent's state; `args`: more options
  */
-export function startUnpaired(t, hub, { dir, home }) {
-  const args = [ENTRY, '--dir', dir, '--hub', hub.url, '--auto-approve'];
+export function startUnpaired(t, hub, { dir, home, args: more = [] }) {
+  const args = [ENTRY, '--dir', dir, '--hub', hub.url, '--auto-approve', ...more];
   const env = { CLI_API_TOKEN: '', SHELL_AGENT_HOME: home };
   const { lines, exited, kill } = start(t, 'the agent', process.execPath, args, { env });
   const find = async (pattern, what) => {

@@ -1,5 +1,5 @@
 //! Invalid bodies, fields, queries and ids of every route. The error names the invalid part, and takes precedence over an error
-//! for the state of the session. The request has no effect. `support/routes.rs` has the fields, and `support/field_faults.rs`
+//! for the state of the session. The request has no effect. `support/routes` has the fields, and `support/field_faults.rs`
 //! has the invalid values.
 
 use crate::support::World;
@@ -9,11 +9,11 @@ use crate::support::field_faults::{Rejection, with_duplicate, with_value, withou
 use crate::support::rest::Reply;
 use crate::support::route::{Condition, Route, Scope};
 use crate::support::route_fixture::RouteFixture;
-use crate::support::routes::ROUTES;
+use crate::support::routes::object_routes;
 use serde_json::json;
 
 fn all_routes() -> impl Iterator<Item = &'static Route> {
-    ROUTES.iter().chain(EDGE_ROUTES)
+    object_routes().chain(EDGE_ROUTES)
 }
 
 /// Sends invalid requests to a route and collects deviations from the expected errors.
@@ -280,7 +280,7 @@ async fn unknown_ids_are_not_found() {
 #[tokio::test(start_paused = true)]
 async fn unknown_ids_of_permission_requests_are_not_found() {
     // The hub does not look up the request of `.../content`, because only the CLI knows which requests it has shortened.
-    for route in ROUTES.iter().filter(|route| route.method == "POST" && route.path.contains("{requestId}")) {
+    for route in object_routes().filter(|route| route.method == "POST" && route.path.contains("{requestId}")) {
         let mut fixture = RouteFixture::new(route).await;
         for id in UNKNOWN_IDS {
             let url = fixture.valid_request().url.replace("/r1/", &format!("/{id}/"));
@@ -296,7 +296,7 @@ async fn unknown_ids_of_permission_requests_are_not_found() {
         let reply = fixture.world.send_to_edge(EdgeRequest { url, ..fixture.valid_request() }).reply().await;
         assert_eq!(reply.error_mismatch(400, "invalid_field", "requestId"), None);
         fixture.assert_no_effect().await;
-        assert_eq!(fixture.run_with(Condition::UnknownRequest).await.status, 404);
+        assert_eq!(fixture.run_with(Condition::UnknownPartId).await.status, 404);
     }
 }
 

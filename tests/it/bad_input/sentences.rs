@@ -28,9 +28,34 @@ fn errors() -> Vec<(Error, &'static str)> {
             "No such pending permission request. It may have been answered or canceled: read the session again.",
         ),
         (Error::NotFound(Kind::Device), "No such device. It may have been revoked: read the list of devices again."),
+        (Error::InvalidAnswerToken, "This answer is not valid. Answer the request in the console."),
+        (Error::AnswerTokenExpired, "This notification is older than 10 minutes. Answer the request in the console."),
+        (
+            Error::AnswerTokenUsed,
+            "This request was already answered from a notification. The console shows whether it still waits.",
+        ),
+        (Error::RequestChanged, "The request has changed since the notification. Look at it in the console."),
+        (Error::Unsubscribed, "This device no longer gets notifications. Answer the request in the console."),
+        (Error::DeviceRevoked, "The token of this device was revoked. Add the device again."),
+        (
+            Error::NotFound(Kind::HeldMessage),
+            "No such held message. It may have been sent or canceled: read the session's messages again.",
+        ),
+        (
+            Error::AttachmentsNotHeld,
+            "A message with attachments can't wait until the CLI is back: the files are uploaded to the CLI. Send it without them.",
+        ),
+        (
+            Error::TooManyHeldMessages,
+            "20 messages wait until the session's CLI is back, the limit. Cancel one of them.",
+        ),
         (
             Error::UnknownCode,
             "This code is not valid. It may be mistyped, used, or older than 5 minutes. Create another one.",
+        ),
+        (
+            Error::NamespaceNotEmpty,
+            "The namespace has data. Delete it first, or continue the import that was interrupted.",
         ),
         (Error::PairingDenied, "The request of this device was denied. Request another code."),
         (
@@ -109,6 +134,10 @@ fn errors() -> Vec<(Error, &'static str)> {
         ),
         (DbError::Unavailable(text("")).into(), "The database is unreachable. Try again in a few seconds."),
         (
+            DbError::NotBound(text("DB_2")).into(),
+            "The namespace is in the database `DB_2`, which the hub no longer has. The operator must bind it again.",
+        ),
+        (
             Error::DatabaseRejected,
             "The database rejected the request. Nothing was changed. Try again; the hub's log has the cause.",
         ),
@@ -126,6 +155,22 @@ fn errors() -> Vec<(Error, &'static str)> {
         (
             Error::TooManySessions(20_000),
             "The namespace has 20000 sessions, the limit. Delete some that are no longer needed, and try again.",
+        ),
+        (
+            Error::StorageFull,
+            "The storage of the namespace is full. Delete sessions that are no longer needed, and try again.",
+        ),
+        (
+            Error::TooManyMessages { wait_ms: 19_001 },
+            "The namespace has sent as many messages in a minute as it may. Try again in 20 seconds.",
+        ),
+        (
+            Error::OptionNotApplied("Effort huge is unknown.".into()),
+            "The agent did not apply the option: Effort huge is unknown. Choose another value, or try again.",
+        ),
+        (
+            Error::NotQueued,
+            "The message is no longer queued: the agent works on it already, or it was canceled. Send another message.",
         ),
         (
             Error::MemoryInUse,

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A hub with a device that its worker still believes, although it was revoked. Returns the id and the token of the device.
-async fn believed_after_revocation(hub: &Hub) -> (String, String) {
+/// A hub with a device that was revoked, but whose token the worker has cached. Returns the id and the token of the device.
+async fn revoked_device_in_cache(hub: &Hub) -> (String, String) {
     let (id, token) = hub.add_device("lost").await;
     hub.get("/api/config", &token).await.ok();
     hub.revoke(&id).await.ok();
@@ -11,10 +11,10 @@ async fn believed_after_revocation(hub: &Hub) -> (String, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_revoked_device_that_a_worker_believes_adds_no_device_and_subscribes_to_no_push() {
+async fn a_revoked_device_that_a_worker_has_cached_adds_no_device_and_subscribes_to_no_push() {
     let hub = Hub::new();
-    let request = hub.post_publicly("/api/devices/requests", &json!({"name": "server", "kind": "cli"})).await.ok();
-    let (_, token) = believed_after_revocation(&hub).await;
+    let request = hub.post_without_token("/api/devices/requests", &json!({"name": "server", "kind": "cli"})).await.ok();
+    let (_, token) = revoked_device_in_cache(&hub).await;
     let approval = format!("/api/devices/requests/{}", request["code"].as_str().unwrap());
     let subscription = Browser::new("https://push.service.com/lost", 1).subscription();
     for (url, body) in [
@@ -25,12 +25,12 @@ async fn a_revoked_device_that_a_worker_believes_adds_no_device_and_subscribes_t
         hub.post(url, &token, body).await.assert_error(401, "device_revoked");
     }
     hub.get("/api/devices", &token).await.assert_error(401, "device_revoked");
-    let poll = hub.post_publicly("/api/devices/requests/token", &json!({"secret": request["secret"]})).await;
+    let poll = hub.post_without_token("/api/devices/requests/token", &json!({"secret": request["secret"]})).await;
     assert_eq!(poll.ok(), json!({"status": "pending"}));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_of_an_ended_generation_that_a_worker_believes_adds_no_device() {
+async fn a_token_of_an_ended_generation_that_a_worker_has_cached_adds_no_device() {
     let hub = Hub::new();
     let old = hub.namespace_token(0);
     hub.get("/api/config", &old).await.ok();
@@ -42,7 +42,8 @@ async fn a_token_of_an_ended_generation_that_a_worker_believes_adds_no_device() 
 async fn a_device_that_is_being_revoked_adds_no_device() {
     for is_namespace in [false, true] {
         let hub = Hub::new();
-        let request = hub.post_publicly("/api/devices/requests", &json!({"name": "server", "kind": "cli"})).await.ok();
+        let request =
+            hub.post_without_token("/api/devices/requests", &json!({"name": "server", "kind": "cli"})).await.ok();
         let (id, device) = hub.add_device("lost").await;
         let token = if is_namespace { hub.namespace_token(0) } else { device };
         hub.get("/api/devices", &token).await.ok();
@@ -72,7 +73,7 @@ async fn codes_and_approvals_from_before_a_revocation_end_with_it() {
     let hub = Hub::new();
     let (id, token) = hub.add_device("lost").await;
     let code = hub.post("/api/devices/codes", &token, &json!({})).await.ok()["code"].as_str().unwrap().to_owned();
-    let request = hub.post_publicly("/api/devices/requests", &json!({"name": "server", "kind": "cli"})).await.ok();
+    let request = hub.post_without_token("/api/devices/requests", &json!({"name": "server", "kind": "cli"})).await.ok();
     let approval = format!("/api/devices/requests/{}", request["code"].as_str().unwrap());
     hub.post(&approval, &token, &json!({"decision": "approve"})).await.ok();
     let mut kept = String::new();
@@ -83,7 +84,7 @@ async fn codes_and_approvals_from_before_a_revocation_end_with_it() {
     .await;
     hub.revoke(&id).await.ok();
     hub.redeem(&code, "spare").await.assert_error(404, "unknown_code");
-    let poll = hub.post_publicly("/api/devices/requests/token", &json!({"secret": request["secret"]})).await;
+    let poll = hub.post_without_token("/api/devices/requests/token", &json!({"secret": request["secret"]})).await;
     poll.assert_error(404, "unknown_code");
     hub.redeem(&kept, "of the neighbour").await.ok();
 }
@@ -107,12 +108,12 @@ async fn names_with_invisible_characters_of_any_script_are_refused() {
         '\u{e0041}',
     ] {
         for name in [format!("a{hidden}b"), hidden.to_string()] {
-            let reply = hub.post_publicly("/api/devices/requests", &json!({"name": name, "kind": "cli"})).await;
+            let reply = hub.post_without_token("/api/devices/requests", &json!({"name": name, "kind": "cli"})).await;
             assert_eq!(reply.assert_error(400, "invalid_field")["field"], "name", "{name:?}");
         }
     }
     for name in ["Élodie’s 電話", "עברית", "हिन्दी", "🏳️"] {
-        hub.post_publicly("/api/devices/requests", &json!({"name": name, "kind": "cli"})).await.ok();
+        hub.post_without_token("/api/devices/requests", &json!({"name": name, "kind": "cli"})).await.ok();
     }
 }
 
@@ -136,14 +137,14 @@ async fn a_request_without_a_token_is_cheap_with_many_waiting_codes_and_revoked_
         ("/api/devices", json!({"code": "ABCD-EFGH", "name": "phone", "kind": "phone"})),
     ] {
         hub.world.db.take_most_steps();
-        let _ = hub.post_publicly(url, &body).await;
+        let _ = hub.post_without_token(url, &body).await;
         let steps = hub.world.db.take_most_steps();
         assert!(steps < 500, "{url}: {steps} steps of the database");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stranger_who_guesses_tokens_costs_a_hundred_queries_in_a_minute_and_valid_tokens_do_not_count() {
+async fn a_stranger_who_guesses_tokens_costs_a_hundred_queries_in_a_minute_and_valid_tokens_are_never_refused() {
     let hub = Hub::new();
     let (_, known) = hub.add_device("phone").await;
     let (_, other) = hub.add_device("tablet").await;
@@ -158,11 +159,47 @@ async fn a_stranger_who_guesses_tokens_costs_a_hundred_queries_in_a_minute_and_v
         let (status, code) = if number < 100 { (401, "unauthorized") } else { (429, "rate_limited") };
         refused.assert_error(status, code);
     }
-    assert_eq!(hub.world.db.read_count() - reads, 100);
+    assert_eq!(hub.world.db.read_count() - reads, 101, "one query has the hashes of all devices");
     hub.get("/api/config", &known).await.ok();
-    hub.get("/api/config", &other).await.assert_error(429, "rate_limited");
-    hub.world.advance(60_000).await;
     hub.get("/api/config", &other).await.ok();
+    let (_, new) = hub.add_device("laptop").await;
+    hub.world.advance(10_000).await;
+    hub.get("/api/config", &new).await.ok();
+    hub.get("/api/config", &format!("sgd_y{:042}", 1)).await.assert_error(429, "rate_limited");
+    hub.world.advance(60_000).await;
+    hub.get("/api/config", &format!("sgd_y{:042}", 1)).await.assert_error(401, "unauthorized");
+}
+
+#[tokio::test(start_paused = true)]
+async fn wrong_access_tokens_of_an_address_are_limited_and_its_valid_tokens_are_not() {
+    let hub = Hub::new();
+    let wrong = |number: u64| format!("wrong-secret-{number}:team");
+    for number in 0..150 {
+        let (status, code) = if number < 100 { (401, "unauthorized") } else { (429, "rate_limited") };
+        let refused = hub.get("/api/config", &wrong(number)).await;
+        refused.assert_error(status, code);
+        assert_eq!(refused.headers.contains_key("retry-after"), status == 429);
+    }
+    hub.get("/cli/machines/x", &wrong(1)).await.assert_error(429, "rate_limited");
+    hub.get("/api/config", &hub.world.token()).await.ok();
+    hub.get("/api/config", &hub.namespace_token(0)).await.ok();
+    hub.get("/api/config", "a.b.c").await.assert_error(401, "unauthorized");
+    hub.world.advance(60_000).await;
+    hub.get("/api/config", &wrong(1)).await.assert_error(401, "unauthorized");
+}
+
+#[tokio::test(start_paused = true)]
+async fn wrong_tokens_of_operators_are_limited_and_the_valid_one_is_not() {
+    let hub = Hub::new();
+    for path in ["generation", "databases"] {
+        let path = format!("/api/namespaces/{path}");
+        for number in 0..110 {
+            let (status, code) = if number < 100 { (401, "unauthorized") } else { (429, "rate_limited") };
+            hub.get(&path, &format!("wrong-secret-{number}:team")).await.assert_error(status, code);
+        }
+        hub.get(&path, &hub.world.token()).await.ok();
+        hub.world.advance(60_000).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

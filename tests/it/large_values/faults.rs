@@ -163,7 +163,7 @@ async fn pending_requests_up_to_their_limits_are_stored_when_they_are_completed(
     };
     assert_eq!(cli.update_agent_state(&session, 1, &many(9)).await["code"], "too-large");
     assert_eq!(cli.update_agent_state(&session, 1, &many(7)).await["result"], "success");
-    // The hub has pinged after this much.
+    // Answers the ping that the hub sends after a large frame.
     cli.socket.send("3".to_owned());
     cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
     reload(&world).await;

@@ -64,7 +64,7 @@ fn methods(sources: &[Source]) -> Vec<Method<'_>> {
 enum Scope {
     /// Outside of the impl blocks of [`TYPES`].
     Outside,
-    /// Between the methods of such a block.
+    /// In such a block, between its methods.
     Impl,
     /// In a method.
     Method,

@@ -57,7 +57,7 @@ async fn messages_also_wait_during_the_second_of_two_merges_into_one_session() {
     world.db.release_result(0);
     run_until_idle().await;
     while merges(&world) == 0 {
-        assert_eq!(world.db.held_count(), 1);
+        assert_eq!(world.db.held_result_count(), 1);
         world.db.release_result(0);
         run_until_idle().await;
         writes += 1;
@@ -251,7 +251,7 @@ async fn a_local_id_of_the_old_messages_is_found_if_its_lookup_started_before_th
     world.db.hold_results(BatchKind::Reads);
     let ack = cli.emit_for_ack("message", &json!({"sid": new, "message": {"text": "three"}, "localId": "c"}));
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "the lookup is held");
+    assert_eq!(world.db.held_result_count(), 1, "the lookup is held");
     world.db.stop_holding();
     second.send_keep_alive(&world, &new).await;
     assert_eq!(reply.reply().await.ok(), success(&new));

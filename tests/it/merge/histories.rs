@@ -187,7 +187,7 @@ async fn a_read_of_completed_requests_from_before_a_merge_is_repeated() {
     world.db.hold_results(BatchKind::Reads);
     let early = world.start("GET", &format!("/api/sessions/{new}"), "");
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "the completed requests are being read");
+    assert_eq!(world.db.held_result_count(), 1, "the completed requests are being read");
     world.db.stop_holding();
     runner.respond(&call, &json!({"success": true, "sessionId": new}));
     assert_eq!(reply.reply().await.ok(), success(&new));

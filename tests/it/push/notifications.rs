@@ -17,11 +17,18 @@ async fn a_permission_request_is_pushed_to_the_browser() {
     assert!(world.rt.take_pushes().is_empty());
     world.advance(2).await;
     let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
+    let mut payload = browser.read(message);
+    let token = payload["data"].as_object_mut().unwrap().remove("answerToken").unwrap();
+    assert!(token.as_str().unwrap().starts_with("sga_"));
     let expected = json!({
         "title": "Permission Request", "body": "demo (Bash)", "tag": format!("permission-{session}"),
-        "data": {"sessionId": session, "requestId": "r1", "url": format!("/sessions/{session}")},
+        "data": {
+            "sessionId": session, "requestId": "r1", "url": format!("/sessions/{session}"), "session": "demo", "agent": "Beta",
+            "tool": "Bash", "request": {"tool": "Bash", "arguments": {}}, "sentAt": world.now() - 1,
+            "namespace": "team",
+        },
     });
-    assert_eq!(browser.read(message), expected);
+    assert_eq!(payload, expected);
     assert_eq!((header(message, "Urgency"), header(message, "TTL")), ("high", "86400"));
     assert_eq!(header(message, "Content-Encoding"), "aes128gcm");
     assert_eq!(header(message, "Topic").len(), 32);
@@ -91,6 +98,7 @@ async fn a_visible_web_client_gets_a_toast_and_no_push_is_sent() {
     let toast = visible.next_event_of("toast").await;
     let expected = json!({
         "title": "Permission Request", "body": "demo (Bash)", "sessionId": session, "url": format!("/sessions/{session}"),
+        "session": "demo", "agent": "Beta", "tool": "Bash", "request": {"tool": "Bash", "arguments": {}},
     });
     assert_eq!(toast["data"], expected);
     assert!(!hidden.types().await.contains(&"toast".to_owned()));
@@ -143,7 +151,7 @@ async fn without_subscriptions_notifications_need_no_read() {
 }
 
 /// The reads and writes of the database, and the alarms that were set.
-fn costs(world: &World) -> (usize, usize, usize) {
+fn database_calls_and_alarms(world: &World) -> (usize, usize, usize) {
     (world.db.read_count(), world.db.write_count(), world.rt.alarms_set())
 }
 
@@ -159,14 +167,14 @@ async fn without_subscriptions_notifications_need_no_statement_and_no_alarm() {
     cli.update_agent_state(&session, 1, &pending(&[])).await;
     let mut deltas = Vec::new();
     for notifies in [false, true] {
-        let before = costs(&world);
+        let before = database_calls_and_alarms(&world);
         match notifies {
             false => drop(cli.send_message(&session, "words").await),
             true => cli.send_ready(&session).await,
         }
         cli.update_agent_state(&session, 2 + u64::from(notifies), &pending(if notifies { &["r1"] } else { &[] })).await;
         world.advance(1_000).await;
-        let after = costs(&world);
+        let after = database_calls_and_alarms(&world);
         deltas.push((after.0 - before.0, after.1 - before.1, after.2 - before.2));
     }
     assert_eq!(deltas[0], deltas[1]);
@@ -210,11 +218,11 @@ async fn subscriptions_are_read_once() {
     let (world, session, mut cli, _) = push_fixture().await;
     cli.send_ready(&session).await;
     world.advance(6_000).await;
-    let before = costs(&world);
+    let before = database_calls_and_alarms(&world);
     cli.send_ready(&session).await;
     world.advance(1).await;
     assert_eq!(world.rt.take_pushes().len(), 2);
-    let after = costs(&world);
+    let after = database_calls_and_alarms(&world);
     assert_eq!((after.0, after.1), (before.0, before.1 + 1), "the write is the message");
 }
 
@@ -313,7 +321,7 @@ async fn a_push_message_that_is_too_large_is_shortened_once() {
     world.advance(60_000).await;
     let pushed = world.rt.take_pushes();
     let [long, short] = &pushed[..] else { panic!("not two messages, but {}", pushed.len()) };
-    assert_eq!(long.body().len(), 4_095, "the largest record");
+    assert_eq!(long.body().len(), 3_103, "a payload of 3,000 bytes");
     assert!(short.body().len() < 2_200);
     assert_eq!(browser.read(short)["data"], browser.read(long)["data"]);
     assert_eq!(world.push_log().await[0]["failures"][0]["status"], 413);

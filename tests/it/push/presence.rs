@@ -34,7 +34,7 @@ async fn report(world: &World, subscription: &str, visibility: &str) {
 }
 
 /// The endpoints of the push requests since the last call, sorted.
-fn pushed(world: &World) -> Vec<String> {
+fn take_pushed_endpoints(world: &World) -> Vec<String> {
     let mut endpoints: Vec<String> = world.rt.take_pushes().iter().map(|request| request.uri().to_string()).collect();
     endpoints.sort();
     endpoints
@@ -55,7 +55,7 @@ async fn the_device_in_use_gets_a_toast_and_the_other_devices_get_a_push() {
     let (mut page, _) = page_in_use(&world, "&device=desk").await;
     cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.advance(501).await;
-    assert_eq!(pushed(&world), [PHONE]);
+    assert_eq!(take_pushed_endpoints(&world), [PHONE]);
     assert_eq!(page.next_event_of("toast").await["data"]["sessionId"], *session);
     assert_eq!(newest_entry(&world).await, entry("sent", 1, 1));
 }
@@ -68,7 +68,7 @@ async fn a_page_without_input_holds_back_no_push() {
     report(&world, &id, "hidden").await;
     cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.advance(501).await;
-    assert_eq!(pushed(&world), [DESK, PHONE]);
+    assert_eq!(take_pushed_endpoints(&world), [DESK, PHONE]);
     assert!(!page.types().await.contains(&"toast".to_owned()));
 }
 
@@ -79,7 +79,7 @@ async fn a_toast_on_a_page_that_is_no_longer_in_use_is_pushed_after_a_minute() {
         let (_page, id) = page_in_use(&world, "&device=desk").await;
         cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
         world.advance(501).await;
-        assert_eq!(pushed(&world), [PHONE]);
+        assert_eq!(take_pushed_endpoints(&world), [PHONE]);
         report(&world, &id, "hidden").await;
         match interruption {
             "hibernation" => world.hibernate_and_wake().await,
@@ -87,9 +87,9 @@ async fn a_toast_on_a_page_that_is_no_longer_in_use_is_pushed_after_a_minute() {
             _ => {}
         }
         world.advance(59_998).await;
-        assert_eq!(pushed(&world), <[&str; 0]>::default(), "{interruption}");
+        assert_eq!(take_pushed_endpoints(&world), <[&str; 0]>::default(), "{interruption}");
         world.advance(2).await;
-        assert_eq!(pushed(&world), [DESK], "{interruption}");
+        assert_eq!(take_pushed_endpoints(&world), [DESK], "{interruption}");
         assert_eq!(newest_entry(&world).await, entry("sent", 2, 0), "{interruption}");
     }
 }
@@ -106,7 +106,7 @@ async fn a_toast_on_a_page_that_is_still_in_use_is_not_pushed() {
             world.hibernate_and_wake().await;
         }
         world.advance(3_600_000).await;
-        assert_eq!(pushed(&world), [PHONE]);
+        assert_eq!(take_pushed_endpoints(&world), [PHONE]);
         assert_eq!(newest_entry(&world).await, entry("sent", 1, 0));
         let toasts = page.types().await.into_iter().filter(|kind| kind == "toast").count();
         assert_eq!(toasts, 1);
@@ -121,11 +121,11 @@ async fn an_answered_heartbeat_does_not_count_as_use_of_the_page() {
     cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.advance(29_000).await;
     assert!(page.types().await.contains(&"toast".to_owned()));
-    assert_eq!(pushed(&world), [PHONE]);
+    assert_eq!(take_pushed_endpoints(&world), [PHONE]);
     // The page answers without its user. Then the laptop is closed, and the page cannot report `hidden`.
     page.acknowledge_heartbeat();
     world.advance(31_501).await;
-    assert_eq!(pushed(&world), [DESK]);
+    assert_eq!(take_pushed_endpoints(&world), [DESK]);
     assert_eq!(newest_entry(&world).await, entry("sent", 2, 0));
 }
 
@@ -136,11 +136,11 @@ async fn a_page_that_is_opened_after_the_toast_is_in_use_if_it_reports_visible()
         let _page = page_in_use(&world, "&device=desk").await;
         cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
         world.advance(501).await;
-        assert_eq!(pushed(&world), [PHONE]);
+        assert_eq!(take_pushed_endpoints(&world), [PHONE]);
         let query = format!("visibility={visibility}&device=desk");
         let _other = world.open_event_stream(&query, None, Format::Json).await.unwrap();
         world.advance(60_000).await;
-        assert_eq!(pushed(&world), expected);
+        assert_eq!(take_pushed_endpoints(&world), expected);
     }
 }
 
@@ -171,7 +171,7 @@ async fn a_toast_is_not_pushed_if_its_reason_no_longer_exists() {
                 cli.emit_with_ack("session-alive", &thinking).await;
             }
         }
-        assert_eq!(pushed(&world), <[&str; 0]>::default(), "{change}");
+        assert_eq!(take_pushed_endpoints(&world), <[&str; 0]>::default(), "{change}");
         assert_eq!(newest_entry(&world).await, entry("toast", 0, 0), "{change}");
     }
 }
@@ -183,12 +183,12 @@ async fn an_agent_that_still_waits_is_pushed_after_a_minute() {
     cli.send_ready(&session).await;
     world.advance(1).await;
     report(&world, &id, "hidden").await;
-    assert_eq!(pushed(&world), [PHONE]);
+    assert_eq!(take_pushed_endpoints(&world), [PHONE]);
     for _ in 0..6 {
         world.advance(10_000).await;
         cli.emit_with_ack("session-alive", &json!({"sid": session, "time": world.now(), "thinking": false})).await;
     }
-    assert_eq!(pushed(&world), [DESK]);
+    assert_eq!(take_pushed_endpoints(&world), [DESK]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -197,12 +197,12 @@ async fn a_client_that_names_no_device_holds_back_all_pushes() {
     let (mut page, id) = page_in_use(&world, "").await;
     cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.advance(501).await;
-    assert_eq!(pushed(&world), <[&str; 0]>::default());
+    assert_eq!(take_pushed_endpoints(&world), <[&str; 0]>::default());
     assert_eq!(page.next_event_of("toast").await["data"]["sessionId"], *session);
     assert_eq!(newest_entry(&world).await, entry("toast", 0, 2));
     report(&world, &id, "hidden").await;
     world.advance(60_000).await;
-    assert_eq!(pushed(&world), [DESK, PHONE]);
+    assert_eq!(take_pushed_endpoints(&world), [DESK, PHONE]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -212,10 +212,10 @@ async fn a_subscription_that_names_no_device_is_held_back_by_any_page_in_use() {
     let (_page, id) = page_in_use(&world, "&device=desk").await;
     cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.advance(501).await;
-    assert_eq!(pushed(&world), [PHONE]);
+    assert_eq!(take_pushed_endpoints(&world), [PHONE]);
     report(&world, &id, "hidden").await;
     world.advance(60_000).await;
-    assert_eq!(pushed(&world), [DESK, &unnamed.endpoint]);
+    assert_eq!(take_pushed_endpoints(&world), [DESK, &unnamed.endpoint]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -224,16 +224,16 @@ async fn a_busy_push_service_is_not_called_again_while_its_device_is_in_use() {
     world.rt.respond_to_pushes(PHONE, &[(503, Some("10")), (201, None)]);
     cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.advance(501).await;
-    assert_eq!(pushed(&world), [DESK, PHONE]);
+    assert_eq!(take_pushed_endpoints(&world), [DESK, PHONE]);
     let (mut page, id) = page_in_use(&world, "&device=phone").await;
     world.advance(10_000).await;
     assert_eq!(page.next_event_of("toast").await["data"]["sessionId"], *session);
-    assert_eq!(pushed(&world), <[&str; 0]>::default());
+    assert_eq!(take_pushed_endpoints(&world), <[&str; 0]>::default());
     assert_eq!(newest_entry(&world).await, entry("sent", 1, 1));
     assert_eq!(world.push_log().await[0]["retries"], json!([]));
     report(&world, &id, "hidden").await;
     world.advance(60_000).await;
-    assert_eq!(pushed(&world), [PHONE]);
+    assert_eq!(take_pushed_endpoints(&world), [PHONE]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -262,10 +262,10 @@ async fn the_next_request_supersedes_a_request_that_was_already_pushed_to_anothe
     let _page = page_in_use(&world, "&device=desk").await;
     cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.advance(501).await;
-    assert_eq!(pushed(&world), [PHONE]);
+    assert_eq!(take_pushed_endpoints(&world), [PHONE]);
     cli.update_agent_state(&session, 2, &pending(&["r1", "r2"])).await;
     world.advance(501).await;
-    assert_eq!(pushed(&world), [PHONE]);
+    assert_eq!(take_pushed_endpoints(&world), [PHONE]);
     cli.update_agent_state(&session, 3, &pending(&["r1"])).await;
     world.advance(60_000).await;
     let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
@@ -282,7 +282,7 @@ async fn a_report_of_a_named_device_expires_after_75_seconds_on_a_stream() {
         world.advance(passed).await;
         world.live_cli(&session).await.send_ready(&session).await;
         world.advance(1).await;
-        assert_eq!(pushed(&world), expected);
+        assert_eq!(take_pushed_endpoints(&world), expected);
     }
 }
 
@@ -295,10 +295,10 @@ async fn held_back_notifications_leave_room_in_the_queue() {
         world.live_cli(&session).await.update_agent_state(&session, 1, &pending(&["r1"])).await;
     }
     world.advance(501).await;
-    assert_eq!(pushed(&world), [PHONE; 150]);
+    assert_eq!(take_pushed_endpoints(&world), [PHONE; 150]);
     report(&world, &id, "hidden").await;
     world.advance(60_000).await;
-    assert_eq!(pushed(&world), [DESK; MAX_HELD_PUSHES]);
+    assert_eq!(take_pushed_endpoints(&world), [DESK; MAX_HELD_PUSHES]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -320,8 +320,8 @@ async fn a_device_has_one_subscription() {
     Browser::new("https://push.service.com/desk-2", 3).subscribe_on(&world, "desk").await;
     cli.send_ready(&session).await;
     world.advance(1).await;
-    assert_eq!(pushed(&world), ["https://push.service.com/desk-2", PHONE]);
-    // Subscriptions without a device replace none.
+    assert_eq!(take_pushed_endpoints(&world), ["https://push.service.com/desk-2", PHONE]);
+    // A subscription without a device replaces no other subscription.
     for number in 4..=5 {
         Browser::subscribed(&world, &format!("https://push.service.com/{number}"), number).await;
     }

@@ -95,7 +95,7 @@ async fn a_request_replaced_during_a_failed_read_is_still_sent() {
     cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.db.hold_results(BatchKind::Reads);
     world.advance(501).await;
-    assert_eq!(world.db.held_count(), 1, "the subscriptions are being read");
+    assert_eq!(world.db.held_result_count(), 1, "the subscriptions are being read");
     // During the read, another request arrives and is answered before its notification is sent.
     cli.update_agent_state(&session, 2, &pending(&["r1", "r2"])).await;
     cli.update_agent_state(&session, 3, &pending(&["r1"])).await;

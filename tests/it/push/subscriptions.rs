@@ -234,7 +234,7 @@ async fn a_browser_can_have_subscriptions_in_two_namespaces() {
 
 #[tokio::test(start_paused = true)]
 async fn the_log_names_push_services_but_no_endpoint_paths_or_keys() {
-    let world = world_with_config(PushConfig { insecure: true, ..PushConfig::default() });
+    let world = world_with_config(PushConfig { allows_insecure_endpoints: true, ..PushConfig::default() });
     let browsers = [
         ("https://gone.com/capability-a?x=capability-b", (410, None)),
         ("https://busy.com:8443/capability-c", (503, None)),
@@ -266,7 +266,7 @@ async fn the_log_names_push_services_but_no_endpoint_paths_or_keys() {
 
 #[tokio::test(start_paused = true)]
 async fn an_endpoint_is_validated_before_each_push_request() {
-    let world = world_with_config(PushConfig { insecure: true, ..PushConfig::default() });
+    let world = world_with_config(PushConfig { allows_insecure_endpoints: true, ..PushConfig::default() });
     Browser::subscribed(&world, "http://127.0.0.1:9/x", 1).await;
     // The hub now has a configuration that does not allow local endpoints.
     let redeployed = World::in_namespace("team", Arc::clone(&world.db));

@@ -1,7 +1,8 @@
 //! Web clients that reconnect after a fault: an interrupted commit, a lost response, an unavailable database, a missing row.
 
 use crate::support::replay::{
-    FORMATS, TEN_MINUTES, first_event, id, message, missed_message, reconnect, replay_fixture, resume, texts,
+    FORMATS, TEN_MINUTES_MS, connect_and_read_first_event, id, message, missed_message, reconnect, replay_fixture,
+    resume_outcome, texts,
 };
 use crate::support::run_until_idle;
 use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
@@ -10,28 +11,28 @@ use futures::future::{Either, join_all, select};
 use serde_json::json;
 use session_gateway_hub::hub::base::peers::subscription::Format;
 use session_gateway_hub::hub::base::ports::Runtime as _;
-use session_gateway_hub::limits::{BACKGROUND_RETRY_MS, DB_RETRY_MS, RETAINED_BYTES, RETAINED_EVENTS};
+use session_gateway_hub::limits::{BACKGROUND_RETRY_MS, DB_RETRY_PERIOD_MS, RETAINED_BYTES, RETAINED_EVENTS};
 use session_gateway_hub::store::DbError;
 use std::pin::pin;
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_in_the_middle_of_a_commit_loses_no_event() {
     for format in FORMATS {
-        let (world, session, mut cli, query) = replay_fixture().await;
-        let mut web = world.web(&query).await;
-        let mut connected = Web(world.open_event_stream(&query, None, format).await.unwrap());
+        let (world, session, mut cli, web_query) = replay_fixture().await;
+        let mut web = world.web(&web_query).await;
+        let mut connected = Web(world.open_event_stream(&web_query, None, format).await.unwrap());
         cli.send_message(&session, "received").await;
         let received = id(&web.next_event().await);
         connected.events().await;
         world.db.hold_results(BatchKind::Writes);
         cli.emit("message", &message(&session, "unpublished"));
         run_until_idle().await;
-        assert_eq!(world.db.held_count(), 1, "the batch will be committed, but not published");
+        assert_eq!(world.db.held_result_count(), 1, "the batch will be committed, but not published");
         world.restart();
         world.db.release_results();
-        let (resume, mut reconnected) = reconnect(&world, &query, &received, format).await;
+        let (outcome, mut reconnected) = reconnect(&world, &web_query, &received, format).await;
         cli.send_message(&session, "next").await;
-        assert_eq!((resume.as_str(), texts(&reconnected.events().await)), ("ok", vec!["unpublished", "next"]));
+        assert_eq!((outcome.as_str(), texts(&reconnected.events().await)), ("ok", vec!["unpublished", "next"]));
         // Clients whose sockets survived the restart receive the event, too.
         assert_eq!(texts(&connected.events().await), ["unpublished", "next"]);
         assert_eq!(texts(&web.events().await), ["unpublished", "next"]);
@@ -40,9 +41,9 @@ async fn a_restart_in_the_middle_of_a_commit_loses_no_event() {
 
 #[tokio::test(start_paused = true)]
 async fn clients_that_stay_connected_over_a_restart_receive_missed_events_late_and_no_event_twice() {
-    let (world, session, mut cli, query) = replay_fixture().await;
-    let mut first = world.web(&query).await;
-    let mut second = world.web(&query).await;
+    let (world, session, mut cli, web_query) = replay_fixture().await;
+    let mut first = world.web(&web_query).await;
+    let mut second = world.web(&web_query).await;
     for n in 0..3 {
         cli.send_message(&session, "published").await;
         if n == 1 {
@@ -67,42 +68,42 @@ async fn clients_that_stay_connected_over_a_restart_receive_missed_events_late_a
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_connects_during_an_interrupted_commit_has_a_gap() {
-    let (world, session, cli, query) = replay_fixture().await;
+    let (world, session, cli, web_query) = replay_fixture().await;
     world.db.hold_results(BatchKind::Writes);
     cli.emit("message", &message(&session, "lost"));
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1);
-    let first = first_event(&world, &query).await;
+    assert_eq!(world.db.held_result_count(), 1);
+    let first = connect_and_read_first_event(&world, &web_query).await;
     assert_eq!(first["data"]["resume"], "ok");
     world.redeploy();
     world.db.release_results();
-    assert_eq!(resume(&world, &query, &id(&first)).await, "gap");
+    assert_eq!(resume_outcome(&world, &web_query, &id(&first)).await, "gap");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_connects_during_a_commit_receives_the_event_of_the_commit_once() {
-    let (world, session, mut cli, query) = replay_fixture().await;
+    let (world, session, mut cli, web_query) = replay_fixture().await;
     world.db.hold_results(BatchKind::Writes);
     cli.emit("message", &message(&session, "m"));
     run_until_idle().await;
-    let mut first = world.web(&query).await;
+    let mut first = world.web(&web_query).await;
     world.db.release_results();
     let published = first.events().await;
     assert_eq!(texts(&published), ["m"]);
     world.db.hold_results(BatchKind::Writes);
     cli.emit("message", &message(&session, "n"));
     run_until_idle().await;
-    let (resume, mut second) = reconnect(&world, &query, &id(&published[0]), Format::Json).await;
+    let (outcome, mut second) = reconnect(&world, &web_query, &id(&published[0]), Format::Json).await;
     world.db.release_results();
-    assert_eq!((resume.as_str(), texts(&second.events().await)), ("ok", vec!["n"]));
+    assert_eq!((outcome.as_str(), texts(&second.events().await)), ("ok", vec!["n"]));
     assert_eq!(cli.send_message(&session, "o").await["seq"], 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_with_lost_results_is_published_as_soon_as_it_is_found_in_the_log() {
     for format in FORMATS {
-        let (world, session, mut cli, query) = replay_fixture().await;
-        let mut web = Web(world.open_event_stream(&query, None, format).await.unwrap());
+        let (world, session, mut cli, web_query) = replay_fixture().await;
+        let mut web = Web(world.open_event_stream(&web_query, None, format).await.unwrap());
         let first = web.next_event().await;
         for _ in 0..5 {
             world.db.lose_response(retryable_error());
@@ -117,15 +118,15 @@ async fn a_batch_with_lost_results_is_published_as_soon_as_it_is_found_in_the_lo
         cli.send_message(&session, "n").await;
         assert_eq!(texts(&web.events().await), ["n"]);
         world.redeploy();
-        let (resume, mut reconnected) = reconnect(&world, &query, &id(&first), format).await;
-        assert_eq!((resume.as_str(), texts(&reconnected.events().await)), ("ok", vec!["m", "n"]));
+        let (outcome, mut reconnected) = reconnect(&world, &web_query, &id(&first), format).await;
+        assert_eq!((outcome.as_str(), texts(&reconnected.events().await)), ("ok", vec!["m", "n"]));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_was_not_committed_is_not_published() {
-    let (world, session, mut cli, query) = replay_fixture().await;
-    let mut web = world.web(&query).await;
+    let (world, session, mut cli, web_query) = replay_fixture().await;
+    let mut web = world.web(&web_query).await;
     cli.send_message(&session, "received").await;
     let received = id(&web.next_event().await);
     for error in [retryable_error(), permanent_error()] {
@@ -135,18 +136,18 @@ async fn a_batch_that_was_not_committed_is_not_published() {
         assert_eq!(cli.wait_for_ack(ack).await["ok"], false);
         world.db.repair();
         web.0.assert_no_frames().await;
-        assert_eq!(resume(&world, &query, &received).await, "ok");
+        assert_eq!(resume_outcome(&world, &web_query, &received).await, "ok");
     }
     cli.send_message(&session, "next").await;
     world.redeploy();
-    let (resume, mut reconnected) = reconnect(&world, &query, &received, Format::Json).await;
-    assert_eq!((resume.as_str(), texts(&reconnected.events().await)), ("ok", vec!["next"]));
+    let (outcome, mut reconnected) = reconnect(&world, &web_query, &received, Format::Json).await;
+    assert_eq!((outcome.as_str(), texts(&reconnected.events().await)), ("ok", vec!["next"]));
 }
 
 #[tokio::test(start_paused = true)]
 async fn while_the_database_is_unavailable_no_client_can_resume() {
-    let (world, session, mut cli, query) = replay_fixture().await;
-    let mut web = world.web(&query).await;
+    let (world, session, mut cli, web_query) = replay_fixture().await;
+    let mut web = world.web(&web_query).await;
     cli.send_message(&session, "received").await;
     let received = id(&web.next_event().await);
     world.db.lose_response(DbError::Unavailable("D1 did not answer in time".into()));
@@ -168,8 +169,8 @@ async fn while_the_database_is_unavailable_no_client_can_resume() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_gets_a_gap_if_a_batch_was_committed_after_later_events() {
-    let (world, session, mut cli, query) = replay_fixture().await;
-    let mut web = world.web(&query).await;
+    let (world, session, mut cli, web_query) = replay_fixture().await;
+    let mut web = world.web(&web_query).await;
     cli.send_message(&session, "received").await;
     let received = id(&web.next_event().await);
     world.advance(1_000).await;
@@ -180,14 +181,14 @@ async fn a_client_gets_a_gap_if_a_batch_was_committed_after_later_events() {
         ORDER BY last DESC LIMIT 1";
     world.db.execute(insert_late_row);
     world.redeploy();
-    assert_eq!(resume(&world, &query, &received).await, "gap");
-    assert_eq!(resume(&world, &query, &next).await, "ok");
+    assert_eq!(resume_outcome(&world, &web_query, &received).await, "gap");
+    assert_eq!(resume_outcome(&world, &web_query, &next).await, "ok");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_missed_event_that_is_too_large_for_the_log_is_a_gap_for_connected_clients() {
-    let (world, session, mut cli, query) = replay_fixture().await;
-    let mut web = world.web(&query).await;
+    let (world, session, mut cli, web_query) = replay_fixture().await;
+    let mut web = world.web(&web_query).await;
     cli.send_message(&session, "received").await;
     let received = id(&web.next_event().await);
     world.db.hold_results(BatchKind::Writes);
@@ -198,7 +199,7 @@ async fn a_missed_event_that_is_too_large_for_the_log_is_a_gap_for_connected_cli
         world.db.release_result(0);
         run_until_idle().await;
     }
-    assert_eq!(world.db.held_count(), 1, "the batch will be committed, but not published");
+    assert_eq!(world.db.held_result_count(), 1, "the batch will be committed, but not published");
     world.restart();
     world.db.release_results();
     cli.send_message(&session, "next").await;
@@ -206,16 +207,16 @@ async fn a_missed_event_that_is_too_large_for_the_log_is_a_gap_for_connected_cli
     assert_eq!((&gap["type"], &gap["data"]["resume"]), (&json!("connection-changed"), &json!("gap")));
     assert!(gap["data"]["subscriptionId"].is_string());
     assert_eq!(texts(&web.events().await), ["next"]);
-    assert_eq!(resume(&world, &query, &received).await, "gap");
-    let (resume, mut reconnected) = reconnect(&world, &query, &id(&gap), Format::Json).await;
-    assert_eq!((resume.as_str(), texts(&reconnected.events().await)), ("ok", vec!["next"]));
+    assert_eq!(resume_outcome(&world, &web_query, &received).await, "gap");
+    let (outcome, mut reconnected) = reconnect(&world, &web_query, &id(&gap), Format::Json).await;
+    assert_eq!((outcome.as_str(), texts(&reconnected.events().await)), ("ok", vec!["next"]));
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_client_resumes_across_a_missing_row() {
     for missing in 0..4 {
-        let (world, session, mut cli, query) = replay_fixture().await;
-        let mut web = world.web(&query).await;
+        let (world, session, mut cli, web_query) = replay_fixture().await;
+        let mut web = world.web(&web_query).await;
         for n in 0..4 {
             cli.send_message(&session, &format!("{n}")).await;
         }
@@ -228,7 +229,7 @@ async fn no_client_resumes_across_a_missing_row() {
             // The hub cannot notice that the last row is missing. Only the id of the event in the last row is unknown.
             let expected = if missing == 3 && position < 3 { "ok" } else { expected };
             assert_eq!(
-                resume(&world, &query, last_event_id).await,
+                resume_outcome(&world, &web_query, last_event_id).await,
                 expected,
                 "row {missing} is missing, event {position}"
             );
@@ -238,14 +239,18 @@ async fn no_client_resumes_across_a_missing_row() {
         cli = world.cli(&session).await;
         cli.send_message(&session, "now").await;
         let expected = if missing == 3 { "gap" } else { "ok" };
-        assert_eq!(resume(&world, &query, &ids[3]).await, expected, "row {missing} is missing, the last event");
+        assert_eq!(
+            resume_outcome(&world, &web_query, &ids[3]).await,
+            expected,
+            "row {missing} is missing, the last event"
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn events_are_logged_after_a_batch_that_deleted_reusable_rows_and_whose_outcome_is_unknown() {
-    let (world, session, mut cli, query) = replay_fixture().await;
-    let mut web = world.web(&query).await;
+    let (world, session, mut cli, web_query) = replay_fixture().await;
+    let mut web = world.web(&web_query).await;
     for text in ["1", "2", "3", "4", "5"] {
         cli.send_message(&session, text).await;
     }
@@ -268,14 +273,14 @@ async fn events_are_logged_after_a_batch_that_deleted_reusable_rows_and_whose_ou
         assert_eq!(cli.send_message(&session, text).await["ok"], true);
     }
     world.redeploy();
-    let (resume, mut web) = reconnect(&world, &query, &id(&last), Format::Json).await;
-    assert_eq!((resume.as_str(), texts(&web.events().await)), ("ok", vec!["next", "last"]));
+    let (outcome, mut web) = reconnect(&world, &web_query, &id(&last), Format::Json).await;
+    assert_eq!((outcome.as_str(), texts(&web.events().await)), ("ok", vec!["next", "last"]));
 }
 
 #[tokio::test(start_paused = true)]
 async fn if_the_first_read_of_the_log_is_rejected_a_later_read_publishes_the_events_of_an_unknown_outcome() {
-    let (world, session, mut cli, query) = replay_fixture().await;
-    let mut web = world.web(&query).await;
+    let (world, session, mut cli, web_query) = replay_fixture().await;
+    let mut web = world.web(&web_query).await;
     cli.send_message(&session, "received").await;
     web.events().await;
     world.db.lose_response(DbError::Unavailable("D1 did not answer in time".into()));
@@ -289,15 +294,15 @@ async fn if_the_first_read_of_the_log_is_rejected_a_later_read_publishes_the_eve
 
 #[tokio::test(start_paused = true)]
 async fn the_object_can_hibernate_if_the_database_has_rejected_reads_of_the_log_for_ten_minutes() {
-    let (world, session, mut cli, query) = replay_fixture().await;
-    let mut web = world.web(&query).await;
+    let (world, session, mut cli, web_query) = replay_fixture().await;
+    let mut web = world.web(&web_query).await;
     cli.send_message(&session, "received").await;
     web.events().await;
     world.db.lose_response(DbError::Unavailable("D1 did not answer in time".into()));
     world.db.fail_all(BatchKind::Reads, permanent_error());
     let ack = cli.emit_for_ack("message", &message(&session, "committed"));
     assert_eq!(cli.wait_for_ack(ack).await["ok"], false);
-    world.advance_in_steps(TEN_MINUTES).await;
+    world.advance_in_steps(TEN_MINUTES_MS).await;
     assert_eq!(world.rt.sleeping_tasks(), 0);
     world.db.repair();
     cli = world.cli(&session).await;
@@ -309,28 +314,28 @@ async fn the_object_can_hibernate_if_the_database_has_rejected_reads_of_the_log_
 
 #[tokio::test(start_paused = true)]
 async fn when_the_first_read_of_the_log_fails_in_an_outage_all_clients_that_resume_fail() {
-    let (world, query, received) = missed_message().await;
-    first_event(&world, &query).await;
+    let (world, web_query, received) = missed_message().await;
+    connect_and_read_first_event(&world, &web_query).await;
     world.db.fail_all(BatchKind::Reads, retryable_error());
     let started_at = world.now();
     let failed_after = async |delay_ms: u64| {
         world.rt.sleep(delay_ms).await;
-        assert!(world.open_event_stream(&query, Some(&received), Format::Json).await.is_err());
+        assert!(world.open_event_stream(&web_query, Some(&received), Format::Json).await.is_err());
         world.now() - started_at
     };
     let resumes = join_all([0, 0, 1_000, 60_000, 110_000].map(failed_after));
     let Either::Left((failed_after, _)) = select(pin!(resumes), pin!(world.advance_in_steps(700_000))).await else {
         panic!("a client waits for more than ten minutes");
     };
-    assert!(failed_after.iter().all(|ms| *ms <= DB_RETRY_MS + 5_000), "{failed_after:?}");
+    assert!(failed_after.iter().all(|ms| *ms <= DB_RETRY_PERIOD_MS + 5_000), "{failed_after:?}");
     world.db.repair();
-    assert_eq!(resume(&world, &query, &received).await, "ok");
+    assert_eq!(resume_outcome(&world, &web_query, &received).await, "ok");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_resumes_fails_if_the_changes_that_it_waits_for_fail() {
-    let (world, session, mut cli, query) = replay_fixture().await;
-    let mut web = world.web(&query).await;
+    let (world, session, mut cli, web_query) = replay_fixture().await;
+    let mut web = world.web(&web_query).await;
     cli.send_message(&session, "received").await;
     let received = id(&web.next_event().await);
     world.restart();
@@ -340,7 +345,8 @@ async fn a_client_that_resumes_fails_if_the_changes_that_it_waits_for_fail() {
     cli.emit("message", &message(&session, "not stored"));
     run_until_idle().await;
     let resumed = pin!(world.open_event_stream("all=true", Some(&received), Format::Json));
-    let Either::Left((resumed, _)) = select(resumed, pin!(world.advance_in_steps(DB_RETRY_MS + 5_000))).await else {
+    let Either::Left((resumed, _)) = select(resumed, pin!(world.advance_in_steps(DB_RETRY_PERIOD_MS + 5_000))).await
+    else {
         panic!("the client waits longer than the changes");
     };
     assert!(resumed.is_err());

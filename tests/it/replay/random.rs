@@ -46,8 +46,9 @@ impl Client {
         }
     }
 
-    async fn connect(&mut self, world: &World, query: &str) {
-        self.web = Some(Web(world.open_event_stream(query, self.last_event_id.as_deref(), self.format).await.unwrap()));
+    async fn connect(&mut self, world: &World, web_query: &str) {
+        self.web =
+            Some(Web(world.open_event_stream(web_query, self.last_event_id.as_deref(), self.format).await.unwrap()));
         self.connect_count += 1;
     }
 
@@ -85,10 +86,10 @@ impl Client {
 async fn reconnecting_clients_receive_the_same_events_as_a_client_that_stays_connected() {
     let (mut connects, mut gaps) = (0, 0);
     for seed in 1..=12 {
-        let (world, session, mut cli, query) = replay_fixture().await;
+        let (world, session, mut cli, web_query) = replay_fixture().await;
         let mut rng = Rng(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
         // The socket of this client is open all the time.
-        let mut connected = world.web(&query).await;
+        let mut connected = world.web(&web_query).await;
         let mut all_events: Vec<Value> = Vec::new();
         let mut clients: Vec<Client> = (0..4).map(|n| Client::new(FORMATS[n % 2])).collect();
         for n in 0..250 {
@@ -123,7 +124,7 @@ async fn reconnecting_clients_receive_the_same_events_as_a_client_that_stays_con
                     let client = &mut clients[client];
                     match client.web {
                         Some(_) => client.disconnect(&mut rng).await,
-                        None => client.connect(&world, &query).await,
+                        None => client.connect(&world, &web_query).await,
                     }
                 }
             }
@@ -134,7 +135,7 @@ async fn reconnecting_clients_receive_the_same_events_as_a_client_that_stays_con
         all_events.extend(connected.events().await);
         for client in &mut clients {
             if client.web.is_none() {
-                client.connect(&world, &query).await;
+                client.connect(&world, &web_query).await;
             }
             let events = client.web.as_mut().unwrap().events().await;
             client.receive(events.into_iter());

@@ -3,7 +3,8 @@
 
 use crate::support::merge::resumable_metadata;
 use crate::support::replay::{
-    FORMATS, TEN_MINUTES, count_rows, first_event, id, reconnect, replay_fixture, resume, texts,
+    FORMATS, TEN_MINUTES_MS, connect_and_read_first_event, count_event_rows, id, reconnect, replay_fixture,
+    resume_outcome, texts,
 };
 use crate::support::sqlite::BatchKind;
 use crate::support::web::{Web, event_number};
@@ -18,8 +19,8 @@ use session_gateway_hub::store::events::SELECT;
 #[tokio::test(start_paused = true)]
 async fn missed_events_are_replayed_after_hibernation_and_restarts() {
     for format in FORMATS {
-        let (world, session, mut cli, query) = replay_fixture().await;
-        let mut web = world.web(&query).await;
+        let (world, session, mut cli, web_query) = replay_fixture().await;
+        let mut web = world.web(&web_query).await;
         cli.send_message(&session, "received").await;
         let received = id(&web.next_event().await);
         web.0.close();
@@ -32,17 +33,17 @@ async fn missed_events_are_replayed_after_hibernation_and_restarts() {
         cli.send_message(&session, "three").await;
         world.redeploy();
 
-        let (resume, mut web) = reconnect(&world, &query, &received, format).await;
+        let (outcome, mut web) = reconnect(&world, &web_query, &received, format).await;
         let mut cli = world.cli(&session).await;
         cli.send_message(&session, "live").await;
-        assert_eq!(resume, "ok");
+        assert_eq!(outcome, "ok");
         let events = web.events().await;
         assert_eq!(texts(&events), ["one", "two", "session-updated", "three", "live"], "{format:?}");
         let numbers: Vec<u64> = events.iter().map(event_number).collect();
         assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
         // A client can resume from any event in between.
-        let (resume, mut web) = reconnect(&world, &query, &id(&events[1]), format).await;
-        assert_eq!((resume.as_str(), texts(&web.events().await)), ("ok", texts(&events[2..])));
+        let (outcome, mut web) = reconnect(&world, &web_query, &id(&events[1]), format).await;
+        assert_eq!((outcome.as_str(), texts(&web.events().await)), ("ok", texts(&events[2..])));
     }
 }
 
@@ -52,10 +53,10 @@ async fn a_replayed_event_equals_the_published_event() {
     let machine_id = "box\t1\n\"two\"";
     world.post("/cli/machines", &json!({"id": machine_id, "metadata": {"host": "h"}})).await.ok();
     let encoded = machine_id.replace('\t', "%09").replace('\n', "%0A").replace('"', "%22");
-    let query = format!("all=true&sessionId={session}&machineId={encoded}");
-    let mut connected = world.web(&query).await;
+    let web_query = format!("all=true&sessionId={session}&machineId={encoded}");
+    let mut connected = world.web(&web_query).await;
     let web = world.web("").await;
-    let start = id(&first_event(&world, &query).await);
+    let start = id(&connect_and_read_first_event(&world, &web_query).await);
     drop(web);
     let multiline = "{\"n\":12345678901234567890,\r\n\t\"text\": \"a\\nb\u{2028}\"}";
     let ack = cli.emit_raw("message", &format!(r#"{{"sid":"{session}","message":{multiline}}}"#));
@@ -72,47 +73,47 @@ async fn a_replayed_event_equals_the_published_event() {
     world.redeploy();
     for format in FORMATS {
         let machine = format!("all=true&machineId={encoded}");
-        let (resume, mut web) = reconnect(&world, &machine, &start, format).await;
-        assert_eq!((resume.as_str(), web.events().await), ("ok", published[1..].to_vec()), "{format:?}");
+        let (outcome, mut web) = reconnect(&world, &machine, &start, format).await;
+        assert_eq!((outcome.as_str(), web.events().await), ("ok", published[1..].to_vec()), "{format:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_received_only_the_first_event_resumes_from_it() {
-    let (world, session, _, query) = replay_fixture().await;
-    let first = first_event(&world, &query).await;
+    let (world, session, _, web_query) = replay_fixture().await;
+    let first = connect_and_read_first_event(&world, &web_query).await;
     world.redeploy();
-    assert_eq!(resume(&world, &query, &id(&first)).await, "ok");
+    assert_eq!(resume_outcome(&world, &web_query, &id(&first)).await, "ok");
     let mut cli = world.cli(&session).await;
     cli.send_message(&session, "first").await;
-    let (resume, mut web) = reconnect(&world, &query, &id(&first), Format::Json).await;
-    assert_eq!((resume.as_str(), texts(&web.events().await)), ("ok", vec!["first"]));
+    let (outcome, mut web) = reconnect(&world, &web_query, &id(&first), Format::Json).await;
+    assert_eq!((outcome.as_str(), texts(&web.events().await)), ("ok", vec!["first"]));
 }
 
 #[tokio::test(start_paused = true)]
 async fn keep_alives_are_neither_logged_nor_replayed() {
-    let (world, session, mut cli, query) = replay_fixture().await;
-    let mut web = world.web(&query).await;
+    let (world, session, mut cli, web_query) = replay_fixture().await;
+    let mut web = world.web(&web_query).await;
     cli.send_keep_alive(&world, &session).await;
     let became_active = web.next_event().await;
     for _ in 0..3 {
         world.advance(11_000).await;
-        let (rows_before, writes) = (count_rows(&world), world.db.write_count());
+        let (rows_before, writes) = (count_event_rows(&world), world.db.write_count());
         cli.send_keep_alive(&world, &session).await;
         let event = web.next_event_of("session-updated").await;
         assert_eq!(event["data"]["active"], true);
         assert_eq!(id(&event), id(&became_active), "the event has the id of the last logged event");
-        assert_eq!((count_rows(&world), world.db.write_count()), (rows_before, writes));
+        assert_eq!((count_event_rows(&world), world.db.write_count()), (rows_before, writes));
     }
-    let (resume, mut reconnected) = reconnect(&world, &query, &id(&became_active), Format::Json).await;
-    assert_eq!(resume, "ok");
+    let (outcome, mut reconnected) = reconnect(&world, &web_query, &id(&became_active), Format::Json).await;
+    assert_eq!(outcome, "ok");
     reconnected.0.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn events_are_read_from_the_database_once_and_only_to_resume() {
-    let (world, session, mut cli, query) = replay_fixture().await;
-    let mut web = world.web(&query).await;
+    let (world, session, mut cli, web_query) = replay_fixture().await;
+    let mut web = world.web(&web_query).await;
     for n in 0..30 {
         cli.send_message(&session, &format!("{n}")).await;
     }
@@ -124,36 +125,36 @@ async fn events_are_read_from_the_database_once_and_only_to_resume() {
     world.redeploy();
     assert_eq!(log_reads(&world), 0);
     cli = world.cli(&session).await;
-    let mut web = world.web(&query).await;
+    let mut web = world.web(&web_query).await;
     cli.send_message(&session, "after the restart").await;
     assert_eq!(texts(&web.events().await), ["after the restart"]);
-    assert_eq!(resume(&world, &query, &id(&events[29])).await, "ok");
+    assert_eq!(resume_outcome(&world, &web_query, &id(&events[29])).await, "ok");
     assert_eq!(log_reads(&world), 0, "events published since the restart are in memory");
     for position in [20, 3, 28] {
-        let (resume, mut reconnected) = reconnect(&world, &query, &id(&events[position]), Format::Json).await;
-        assert_eq!((resume.as_str(), reconnected.events().await.len()), ("ok", 30 - position));
+        let (outcome, mut reconnected) = reconnect(&world, &web_query, &id(&events[position]), Format::Json).await;
+        assert_eq!((outcome.as_str(), reconnected.events().await.len()), ("ok", 30 - position));
     }
     assert_eq!(log_reads(&world), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_event_id_of_another_namespace_is_a_gap_even_if_its_number_is_logged() {
-    let (world, session, mut cli, query) = replay_fixture().await;
-    let mut web = world.web(&query).await;
+    let (world, session, mut cli, web_query) = replay_fixture().await;
+    let mut web = world.web(&web_query).await;
     cli.send_message(&session, "received").await;
     let received = id(&web.next_event().await);
     let neighbour = world.neighbour();
-    let foreign = id(&first_event(&neighbour, "").await);
+    let foreign = id(&connect_and_read_first_event(&neighbour, "").await);
     neighbour.create_session("/theirs").await;
     for _ in 0..2 {
         let (foreign_prefix, own_number) = (foreign.split_once('-').unwrap().0, received.split_once('-').unwrap().1);
-        assert_eq!(resume(&world, &query, &format!("{foreign_prefix}-{own_number}")).await, "gap");
-        assert_eq!(resume(&neighbour, "", &received).await, "gap");
-        let (resume, mut web) = reconnect(&world, "all=true", &received, Format::Json).await;
-        assert_eq!(resume, "ok");
+        assert_eq!(resume_outcome(&world, &web_query, &format!("{foreign_prefix}-{own_number}")).await, "gap");
+        assert_eq!(resume_outcome(&neighbour, "", &received).await, "gap");
+        let (outcome, mut web) = reconnect(&world, "all=true", &received, Format::Json).await;
+        assert_eq!(outcome, "ok");
         web.0.assert_no_frames().await;
-        let (resume, mut web) = reconnect(&neighbour, "", &foreign, Format::Json).await;
-        assert_eq!((resume.as_str(), texts(&web.events().await)), ("ok", vec!["session-added"]));
+        let (outcome, mut web) = reconnect(&neighbour, "", &foreign, Format::Json).await;
+        assert_eq!((outcome.as_str(), texts(&web.events().await)), ("ok", vec!["session-added"]));
         world.redeploy();
         neighbour.redeploy();
     }
@@ -161,15 +162,15 @@ async fn an_event_id_of_another_namespace_is_a_gap_even_if_its_number_is_logged(
 
 #[tokio::test(start_paused = true)]
 async fn event_numbers_increase_and_event_ids_stay_valid_when_the_clock_goes_back() {
-    let (world, session, mut cli, query) = replay_fixture().await;
-    let mut web = world.web(&query).await;
+    let (world, session, mut cli, web_query) = replay_fixture().await;
+    let mut web = world.web(&web_query).await;
     cli.send_message(&session, "received").await;
     let received = web.next_event().await;
     world.rt.set_now(world.now() - 3_600_000);
     world.redeploy();
     cli = world.cli(&session).await;
     cli.send_message(&session, "missed").await;
-    let (resume_ok, mut web) = reconnect(&world, &query, &id(&received), Format::Json).await;
+    let (resume_ok, mut web) = reconnect(&world, &web_query, &id(&received), Format::Json).await;
     assert_eq!((resume_ok.as_str(), texts(&web.events().await)), ("ok", vec!["missed"]));
     cli.send_message(&session, "after").await;
     let after = web.next_event().await;
@@ -177,16 +178,16 @@ async fn event_numbers_increase_and_event_ids_stay_valid_when_the_clock_goes_bac
     // An event id of a deleted log is not valid in the next log.
     web.0.close();
     cli.socket.close();
-    world.advance(TEN_MINUTES).await;
-    assert_eq!(count_rows(&world), 0);
+    world.advance(TEN_MINUTES_MS).await;
+    assert_eq!(count_event_rows(&world), 0);
     world.rt.set_now(world.now() - 7_200_000);
     world.redeploy();
-    let first = first_event(&world, &query).await;
+    let first = connect_and_read_first_event(&world, &web_query).await;
     assert!(event_number(&first) > event_number(&after));
-    assert_eq!(resume(&world, &query, &id(&after)).await, "gap");
+    assert_eq!(resume_outcome(&world, &web_query, &id(&after)).await, "gap");
 }
 
-/// A merge whose result is held, after a resume of a session under another id. Returns the world, and the query and the last
+/// A merge whose result is held, after a resume of a session under another id. Returns the world, and the URL query and the last
 /// event id of a client that has subscribed to the new session and to everything.
 async fn unfinished_merge() -> (World, String, String) {
     let world = World::new();
@@ -199,8 +200,8 @@ async fn unfinished_merge() -> (World, String, String) {
     cli.send_message(&new, "new").await;
     runner.respond(&call, &json!({"success": true, "sessionId": new}));
     run_until_idle().await;
-    let query = format!("all=true&sessionId={new}");
-    let first = id(&first_event(&world, &query).await);
+    let web_query = format!("all=true&sessionId={new}");
+    let first = id(&connect_and_read_first_event(&world, &web_query).await);
     world.db.hold_results(BatchKind::Writes);
     cli.emit("session-alive", &json!({"sid": new, "time": world.now()}));
     run_until_idle().await;
@@ -208,15 +209,15 @@ async fn unfinished_merge() -> (World, String, String) {
     world.db.release_results();
     world.db.hold_results(BatchKind::Writes);
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1);
+    assert_eq!(world.db.held_result_count(), 1);
     drop(resumed);
-    (world, query, first)
+    (world, web_query, first)
 }
 
 #[tokio::test(start_paused = true)]
 async fn connected_clients_receive_the_events_of_a_merge_and_reconnecting_clients_receive_a_gap() {
-    let (world, query, first) = unfinished_merge().await;
-    let mut connected = world.web(&query).await;
+    let (world, web_query, first) = unfinished_merge().await;
+    let mut connected = world.web(&web_query).await;
     world.db.release_results();
     let published = connected.events().await;
     assert_eq!(
@@ -225,11 +226,11 @@ async fn connected_clients_receive_the_events_of_a_merge_and_reconnecting_client
         "messages are renumbered, so the clients of the session read them again"
     );
     for _ in 0..2 {
-        assert_eq!(resume(&world, &query, &first).await, "gap");
-        assert_eq!(resume(&world, &query, &id(&published[0])).await, "gap");
+        assert_eq!(resume_outcome(&world, &web_query, &first).await, "gap");
+        assert_eq!(resume_outcome(&world, &web_query, &id(&published[0])).await, "gap");
         for last in [1, 2] {
-            let (resume, mut web) = reconnect(&world, &query, &id(&published[last]), Format::Json).await;
-            assert_eq!((resume.as_str(), web.events().await), ("ok", published[last + 1..].to_vec()));
+            let (outcome, mut web) = reconnect(&world, &web_query, &id(&published[last]), Format::Json).await;
+            assert_eq!((outcome.as_str(), web.events().await), ("ok", published[last + 1..].to_vec()));
         }
         world.redeploy();
     }
@@ -237,42 +238,42 @@ async fn connected_clients_receive_the_events_of_a_merge_and_reconnecting_client
 
 #[tokio::test(start_paused = true)]
 async fn an_interrupted_merge_is_a_gap_for_every_client() {
-    let (world, query, first) = unfinished_merge().await;
-    let mut connected = world.web(&query).await;
+    let (world, web_query, first) = unfinished_merge().await;
+    let mut connected = world.web(&web_query).await;
     world.restart();
     world.db.release_results();
-    assert_eq!(resume(&world, &query, &first).await, "gap");
+    assert_eq!(resume_outcome(&world, &web_query, &first).await, "gap");
     assert_eq!(connected.next_event().await["data"]["resume"], "gap");
 
-    let (world, query, _) = unfinished_merge().await;
-    let mut connected = world.web(&query).await;
+    let (world, web_query, _) = unfinished_merge().await;
+    let mut connected = world.web(&web_query).await;
     world.db.release_results();
     world.db.hold_results(BatchKind::Writes);
     let removed = connected.next_event().await;
     assert_eq!(removed["type"], "session-removed");
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "the update of the remaining session is held");
+    assert_eq!(world.db.held_result_count(), 1, "the update of the remaining session is held");
     world.restart();
     world.db.release_results();
-    assert_eq!(resume(&world, &query, &id(&removed)).await, "gap");
+    assert_eq!(resume_outcome(&world, &web_query, &id(&removed)).await, "gap");
     assert_eq!(connected.next_event().await["data"]["resume"], "gap");
 }
 
 #[tokio::test(start_paused = true)]
 async fn clients_that_resume_at_once_load_the_log_once() {
-    let (world, session, mut cli, query) = replay_fixture().await;
-    let mut web = world.web(&query).await;
+    let (world, session, mut cli, web_query) = replay_fixture().await;
+    let mut web = world.web(&web_query).await;
     for text in ["one", "two"] {
         cli.send_message(&session, &text.repeat(100_000)).await;
     }
     let first = id(&web.events().await[0]);
     world.redeploy();
     world.db.hold_results(BatchKind::Reads);
-    let clients = join_all((0..20).map(|_| world.open_event_stream(&query, Some(&first), Format::Json)));
+    let clients = join_all((0..20).map(|_| world.open_event_stream(&web_query, Some(&first), Format::Json)));
     let observe = async {
         release_until_log_is_read(&world).await;
         // Runs until the other clients wait for the log, too.
-        while world.db.held_count() > 1 {
+        while world.db.held_result_count() > 1 {
             world.db.release_result(0);
             run_until_idle().await;
         }
@@ -292,8 +293,8 @@ async fn clients_that_resume_at_once_load_the_log_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_connects_while_its_session_is_deleted_receives_the_removal_once() {
-    let (world, session, mut cli, query) = replay_fixture().await;
-    let first = id(&first_event(&world, &query).await);
+    let (world, session, mut cli, web_query) = replay_fixture().await;
+    let first = id(&connect_and_read_first_event(&world, &web_query).await);
     for text in ["one", "two"] {
         cli.send_message(&session, text).await;
     }
@@ -305,7 +306,7 @@ async fn a_client_that_connects_while_its_session_is_deleted_receives_the_remova
         world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
         world.db.release_results();
     };
-    let (socket, ()) = join(world.open_event_stream(&query, Some(&first), Format::Json), delete).await;
+    let (socket, ()) = join(world.open_event_stream(&web_query, Some(&first), Format::Json), delete).await;
     let events = Web(socket.unwrap()).events().await;
     assert_eq!(texts(&events), ["connection-changed", "session-removed"]);
     assert_eq!(events[0]["data"]["resume"], "ok");

@@ -74,10 +74,10 @@ async fn the_list_from_memory_and_the_list_from_the_database_agree_in_every_fiel
     let mut alive = json!({"sid": session, "time": now});
     alive.as_object_mut().unwrap().extend(modes.as_object().unwrap().clone());
     cli.emit_with_ack("session-alive", &alive).await;
-    world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"pinned":true}"#).await.ok();
+    world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"pinned":true,"muted":true}"#).await.ok();
     let listed = compare_lists(&world, "").await;
     let expected = json!({
-        "id": session, "active": true, "thinking": true, "activeAt": now, "updatedAt": listed[0]["updatedAt"],
+        "id": session, "active": true, "thinking": true, "thinkingAt": now, "activeAt": now, "lastMessageAt": now, "updatedAt": listed[0]["updatedAt"],
         "createdAt": listed[0]["createdAt"],
         "metadata": {
             "name": "N", "path": "/code", "host": "box", "machineId": "m", "summary": {"text": "S"}, "flavor": "alpha",
@@ -85,11 +85,24 @@ async fn the_list_from_memory_and_the_list_from_the_database_agree_in_every_fiel
             "worktree": {"basePath": "/b", "branch": "main", "name": "w", "worktreePath": "/w"},
         },
         "todoProgress": {"completed": 1, "total": 2}, "pendingRequestsCount": 2, "permissionMode": "plan",
-        "modelMode": "model_fast", "pinned": true,
+        "modelMode": "model_fast", "pinned": true, "muted": true,
     });
     assert_eq!(listed, [expected]);
-    let paths = field_paths(listed[0].as_object().unwrap(), "");
-    assert_eq!(paths, documented_paths(), "the session has every field of a summary");
+    let ready = json!({"role": "agent", "content": {"type": "event", "data": {"type": "ready"}}});
+    cli.emit_with_ack("message", &json!({"sid": session, "message": ready})).await;
+    cli.emit_with_ack("session-end", &json!({"sid": session})).await;
+    let ended = compare_lists(&world, "").await;
+    assert_eq!((&ended[0]["endedAt"], &ended[0]["unseenSince"]), (&json!(world.now()), &json!(world.now())));
+    let away = world.create_session("/away").await;
+    let body = json!({"text": "for later", "hold": true});
+    world.post(&format!("/api/sessions/{away}/messages"), &body).await.ok();
+    let with_held = compare_lists(&world, "").await;
+    let away = with_held.iter().find(|summary| summary["id"] == away.as_str()).unwrap();
+    assert_eq!(away["heldMessagesCount"], 1);
+    // The activity is not stored.
+    let mut paths = BTreeSet::from(["activity", "activityAt", "heldMessagesCount"].map(str::to_owned));
+    paths.extend([&listed[0], &ended[0]].iter().flat_map(|summary| field_paths(summary.as_object().unwrap(), "")));
+    assert_eq!(paths, documented_paths(), "a session has every field of a summary");
 }
 
 #[tokio::test(start_paused = true)]

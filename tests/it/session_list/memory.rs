@@ -5,14 +5,14 @@ use crate::support::session_list::{add_sessions, ids, read_pages};
 use crate::support::sqlite::{BatchKind, retryable_error};
 use crate::support::{World, run_until_idle};
 use serde_json::json;
-use session_gateway_hub::limits::{DB_RETRY_MS, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES, UPLOAD_MEMORY_BYTES};
+use session_gateway_hub::limits::{DB_RETRY_PERIOD_MS, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES, UPLOAD_MEMORY_BYTES};
 
 /// Metadata with which a session has about 1.2 KB of JSON in the list.
 const LONG_METADATA: &str =
     "json_object('name', printf('%.600c', 'x'), 'summary', json_object('text', printf('%.600c', 'x')))";
 
-/// Makes the hub release the memory of the list, because another namespace reserves it for a moment. Returns whether the other
-/// namespace got the memory.
+/// Reserves memory for another namespace for a moment, so that the hub must release the memory of the list. Returns whether
+/// the other namespace got the memory.
 fn take_memory_of_list(world: &World) -> bool {
     let hub = world.neighbour().hub();
     [MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES].map(|bytes| hub.reserve_memory(bytes)).iter().all(Result::is_ok)
@@ -110,7 +110,7 @@ async fn a_list_that_exceeds_its_memory_shows_changes_during_its_reads() {
     world.db.hold_results(BatchKind::Reads);
     let listed = world.start("GET", "/api/sessions?limit=4", "");
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "the list reads the sessions that are not in memory");
+    assert_eq!(world.db.held_result_count(), 1, "the list reads the sessions that are not in memory");
     world.db.stop_holding();
     world.request("PATCH", "/api/sessions/s1", r#"{"name":"new"}"#).await.ok();
     world.request("DELETE", "/api/sessions/s0", "").await.ok();
@@ -156,7 +156,7 @@ async fn concurrent_requests_share_one_read_of_the_list() {
     let lists: Vec<_> = (0..10).map(|_| world.start("GET", "/api/sessions", "")).collect();
     run_until_idle().await;
     while !lists.iter().all(PendingReply::is_ready) {
-        assert_eq!(world.db.held_count(), 1);
+        assert_eq!(world.db.held_result_count(), 1);
         world.db.release_result(0);
         run_until_idle().await;
     }
@@ -203,7 +203,7 @@ async fn in_an_outage_a_request_for_the_list_does_not_wait_for_the_retries_of_an
     add_sessions(&world, 0..3, LONG_METADATA);
     world.db.fail_all(BatchKind::Reads, retryable_error());
     let requests: Vec<PendingReply> = (0..5).map(|_| world.start("GET", "/api/sessions", "")).collect();
-    for _ in 0..=DB_RETRY_MS / 5_000 {
+    for _ in 0..=DB_RETRY_PERIOD_MS / 5_000 {
         world.advance_in_steps(5_000).await;
     }
     assert!(requests.iter().all(PendingReply::is_ready));

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::cli::{Cli, Phase};
 use super::liveness::SESSION_TIMEOUT_MS;
 use super::long_sessions::stored_messages;
-use super::oracle::{Existence, ReportedState, ValueKind};
+use super::oracle::{Cancellation, Existence, ReportedState, ValueKind};
 use super::responses::Purpose;
 use super::rows::Row;
 use super::world::{Merge, NEIGHBOUR, TEAM, World};
@@ -38,7 +38,7 @@ impl World {
 
     /// Whether no fault is active and no query is in flight.
     fn is_undisturbed(&self) -> bool {
-        self.db.in_flight() == 0 && !self.db.is_faulty() && !self.alarms_delayed
+        self.db.in_flight_count() == 0 && !self.db.is_faulty() && !self.are_alarms_delayed
     }
 
     /// Checks the invariants of a namespace.
@@ -53,7 +53,7 @@ impl World {
                 self.check_keep_alive(namespace_index, row);
                 self.check_presence(namespace_index, row);
             }
-            self.oracle(namespace_index).session(&row.id).may_end = false;
+            self.oracle(namespace_index).settle_ends(&row.id);
         }
         if self.is_undisturbed() {
             self.check_subscriptions(namespace_index);
@@ -142,7 +142,7 @@ impl World {
         if merged_seqs.len() < merged.seqs.len() {
             // The session was deleted, not merged.
             return assert!(
-                merged_seqs.is_empty() && merged.deletion_requested,
+                merged_seqs.is_empty() && merged.is_deletion_requested,
                 "messages of {old} were lost in the merge into {}",
                 new.id
             );
@@ -164,6 +164,7 @@ impl World {
             sent.session.clone_from(&new.id);
         }
         let remaining = oracle.session(&new.id);
+        remaining.is_archive_requested |= merged.is_archive_requested;
         for (request, entry) in merged.completed {
             remaining.completed.entry(request).or_insert(entry);
         }
@@ -201,9 +202,30 @@ impl World {
         let mut local_ids: Vec<&String> = row.messages.values().map(|(_, local_id, _)| local_id).collect();
         local_ids.sort();
         local_ids.windows(2).for_each(|pair| assert!(pair[0] != pair[1], "message {} is duplicated in {id}", pair[0]));
-        let acknowledged = oracle.messages.iter().filter(|(_, sent)| sent.acknowledged && sent.session == *id);
+        let acknowledged = oracle.messages.iter().filter(|(_, sent)| sent.is_acknowledged && sent.session == *id);
         for (local_id, _) in acknowledged {
             assert!(local_ids.contains(&local_id), "acknowledged message {local_id} is missing in {id}");
+        }
+        let is_archive_requested = record.is_archive_requested;
+        for (local_id, sent) in oracle.messages.iter().filter(|(_, sent)| sent.is_held && sent.session == *id) {
+            let (is_sent, is_waiting) = (local_ids.contains(&local_id), row.held.contains(local_id));
+            assert!(!(is_sent && is_waiting), "message {local_id} of {id} is both sent and held");
+            match sent.cancellation {
+                Some(Cancellation::Unknown) => {}
+                Some(Cancellation::Canceled) => {
+                    assert!(!is_sent && !is_waiting, "the canceled message {local_id} of {id} is sent or held");
+                }
+                Some(Cancellation::Refused) => {
+                    assert!(
+                        is_sent || is_archive_requested,
+                        "message {local_id} of {id} was not canceled, but is not sent"
+                    );
+                }
+                None => assert!(
+                    is_sent || is_waiting || is_archive_requested || record.is_merging,
+                    "the held message {local_id} of {id} was lost"
+                ),
+            }
         }
         for (seq, (message, local_id, content)) in &row.messages {
             let message = serde_json::json!({"id": message, "seq": seq, "localId": local_id, "content": content});
@@ -232,7 +254,7 @@ impl World {
             let is_pending = row.agent_state["requests"].get(request).is_some();
             let completed = row.completed.get(request);
             assert!(
-                !known_request.acknowledged || is_pending || completed.is_some(),
+                !known_request.is_acknowledged || is_pending || completed.is_some(),
                 "request {request} of {} was lost",
                 row.id
             );
@@ -360,7 +382,7 @@ impl World {
     /// inactive.
     pub fn finish(&mut self) {
         self.log_step("all faults end, all CLIs reconnect");
-        self.alarms_delayed = false;
+        self.are_alarms_delayed = false;
         self.db.repair();
         for _ in 0..20 {
             for i in 0..self.clis.len() {

@@ -95,7 +95,7 @@ pub struct Cli {
     pub phase: Phase,
     pub connection: Option<ConnectionId>,
     next_ack: u64,
-    /// Events without an acknowledgement, by the number of the acknowledgement.
+    /// Events whose acknowledgement is pending, by ack id.
     pub pending_acks: BTreeMap<u64, PendingAck>,
     /// The local ids of unacknowledged messages, in the order of sending.
     pub unacknowledged: VecDeque<String>,
@@ -240,7 +240,6 @@ impl World {
         self.send(connection, format!("40/cli,{auth}"));
     }
 
-    /// Disconnects the CLI.
     pub fn cli_disconnect(&mut self, i: usize) {
         if let Some(connection) = self.clis[i].connection {
             self.disconnect(connection);

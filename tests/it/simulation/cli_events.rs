@@ -18,9 +18,9 @@ impl World {
                 assert!(ack["ok"] == true || self.may_fail(ack), "{ack}");
                 let is_valid = ack["ok"] == true
                     && keep_alive.disruptions
-                        == self.disruptions(namespace_index, &session, keep_alive.connection, self.db.faults());
+                        == self.disruptions(namespace_index, &session, keep_alive.connection, self.db.fault_count());
                 let record = self.oracle(namespace_index).session(&session);
-                record.keep_alive = (is_valid && !record.may_end).then_some(keep_alive);
+                record.keep_alive = (is_valid && !record.may_end()).then_some(keep_alive);
             }
             PendingAck::End { session } => {
                 assert!(ack["ok"] == true || self.may_fail(ack), "{ack}");
@@ -42,7 +42,7 @@ impl World {
                 cli.unacknowledged.retain(|id| *id != local_id);
                 cli.history.insert(seq, id.to_owned());
                 cli.on_message(seq, id.to_owned());
-                self.oracle(namespace_index).messages.get_mut(&local_id).unwrap().acknowledged = true;
+                self.oracle(namespace_index).messages.get_mut(&local_id).unwrap().is_acknowledged = true;
             }
             PendingAck::Update { owner, kind, expected, value, request, sent_at } => {
                 self.observe_acknowledged_update(i, &owner, kind, &value, sent_at);
@@ -54,7 +54,7 @@ impl World {
     /// Whether an error acknowledgement is allowed: after a database fault, or for a deleted session.
     fn may_fail(&self, error: &Value) -> bool {
         match error["code"].as_str() {
-            Some("unavailable") => self.db.faults() > 0,
+            Some("unavailable") => self.db.fault_count() > 0,
             Some("not-found") => true,
             _ => false,
         }
@@ -74,7 +74,7 @@ impl World {
         let (Some(connection), true) = (connection, was_sent_once) else { return };
         let record = &oracle.sessions[session];
         let is_comparable =
-            |other: &str| oracle.messages[other].connections == [connection] && oracle.messages[other].acknowledged;
+            |other: &str| oracle.messages[other].connections == [connection] && oracle.messages[other].is_acknowledged;
         let seqs: BTreeMap<&str, u64> = record.seqs.iter().map(|(seq, id)| (&**id, *seq)).collect();
         for (other, sent) in &oracle.messages {
             let Some(other_seq) = sent.id.as_deref().filter(|_| is_comparable(other)).and_then(|id| seqs.get(id))
@@ -109,7 +109,7 @@ impl World {
                 assert!(ack[field] == *value, "{value} was sent, but {ack} acknowledged");
                 self.oracle(namespace_index).observe_version(owner, kind, version, value);
                 if let Some(request) = request {
-                    self.oracle(namespace_index).session(owner).requests.entry(request).or_default().acknowledged =
+                    self.oracle(namespace_index).session(owner).requests.entry(request).or_default().is_acknowledged =
                         true;
                 }
             }
@@ -117,7 +117,9 @@ impl World {
                 assert!(version != expected, "a mismatch with the expected version: {ack}");
                 self.oracle(namespace_index).observe_version(owner, kind, version, &ack[field]);
             }
-            Some("error") => return assert!(self.db.faults() > 0 || !self.exists(namespace_index, owner), "{ack}"),
+            Some("error") => {
+                return assert!(self.db.fault_count() > 0 || !self.exists(namespace_index, owner), "{ack}");
+            }
             _ => panic!("unexpected acknowledgement of an update: {ack}"),
         }
         self.clis[i].store_version(kind, version, &ack[field]);

@@ -79,7 +79,7 @@ impl Operation {
     }
 
     /// The epoch that the operation checks, if it is a write in this namespace.
-    fn epoch_of(&self, namespace: &str) -> Option<Value> {
+    fn epoch_in(&self, namespace: &str) -> Option<Value> {
         let Self::Batch(statements, _) = self else { return None };
         let check = statements.iter().find(|statement| statement.sql == CHECK_EPOCH)?;
         (check.params.first() == Some(&namespace.into())).then(|| check.params.get(1).cloned())?
@@ -133,7 +133,7 @@ struct Call {
     operation: Operation,
     /// Whether the call makes no progress until the database is fast again.
     is_stuck: bool,
-    /// When its request arrives at the database, or its result at the sender.
+    /// When the request arrives at the database, or the result at the sender, in Unix milliseconds.
     arrives_at: u64,
 }
 
@@ -159,7 +159,7 @@ struct Calls {
     /// Whether all operations get stuck.
     is_silent: bool,
     /// The number of operations with a fault.
-    faults: u64,
+    fault_count: u64,
     /// The namespaces that ever had a write with an unknown outcome.
     had_unknown_outcome: BTreeSet<String>,
     /// The namespaces that may not know yet whether a write of events was committed.
@@ -263,8 +263,8 @@ impl RemoteDatabase {
     }
 
     /// The number of operations that had a fault.
-    pub fn faults(&self) -> u64 {
-        lock(&self.calls).faults
+    pub fn fault_count(&self) -> u64 {
+        lock(&self.calls).fault_count
     }
 
     /// Whether a namespace ever had a write with an unknown outcome.
@@ -278,9 +278,9 @@ impl RemoteDatabase {
     }
 
     /// A lower bound of the number of faults whose error has arrived at the sender.
-    pub fn faults_seen_by_hub(&self) -> u64 {
+    pub fn seen_fault_count(&self) -> u64 {
         let calls = lock(&self.calls);
-        calls.faults.saturating_sub(u64::from(calls.has_unseen_fault))
+        calls.fault_count.saturating_sub(u64::from(calls.has_unseen_fault))
     }
 
     /// Called when the world is idle. If no operation is in flight, the errors of all faults have arrived at the hub.
@@ -318,7 +318,7 @@ impl RemoteDatabase {
     }
 
     /// The number of operations whose result has not arrived.
-    pub fn in_flight(&self) -> usize {
+    pub fn in_flight_count(&self) -> usize {
         lock(&self.calls).in_flight.len()
     }
 
@@ -342,7 +342,7 @@ impl RemoteDatabase {
             .find(|(fault_kind, _)| *fault_kind == kind)
             .map(|(_, error)| Fault::NotExecuted(error.clone()));
         let fault = injected.map(|(_, fault)| fault).or(outage);
-        calls.faults += u64::from(fault.is_some());
+        calls.fault_count += u64::from(fault.is_some());
         calls.has_unseen_fault |= fault.is_some();
         calls.track_outcome(&call.operation, fault.as_ref());
         let is_slow = calls.slow_kind == Some(kind);
@@ -390,7 +390,7 @@ impl RemoteDatabase {
         let calls = lock(&self.calls);
         let epochs =
             calls.in_flight.values().filter(|call| call.operation.is_abandoned() && !call.operation.is_executed());
-        let mut epochs = epochs.filter_map(|call| call.operation.epoch_of(namespace));
+        let mut epochs = epochs.filter_map(|call| call.operation.epoch_in(namespace));
         let current = self.sqlite.select(&format!("SELECT epoch FROM fences WHERE namespace = '{namespace}'"));
         let current = current.first().and_then(|row| row.first()).cloned();
         epochs.any(
@@ -398,7 +398,7 @@ impl RemoteDatabase {
         )
     }
 
-    fn add(&self, operation: Operation) -> Wait<'_> {
+    fn send(&self, operation: Operation) -> Wait<'_> {
         let mut calls = lock(&self.calls);
         calls.last_id += 1;
         let id = calls.last_id;
@@ -409,7 +409,8 @@ impl RemoteDatabase {
     }
 }
 
-/// The sender's wait for a result. If it ends before, the call counts as a fault, and the outcome of a write is unknown.
+/// The sender's wait for a result. If the sender stops waiting before the result arrives, the call counts as a fault, and the
+/// outcome of a write is unknown.
 struct Wait<'a> {
     db: &'a RemoteDatabase,
     id: CallId,
@@ -419,7 +420,7 @@ impl Drop for Wait<'_> {
     fn drop(&mut self) {
         let mut calls = lock(&self.db.calls);
         if let Some(call) = calls.in_flight.remove(&self.id) {
-            calls.faults += 1;
+            calls.fault_count += 1;
             calls.has_unseen_fault = true;
             calls.track_outcome(&call.operation, Some(&Fault::ResultLost(retryable_error())));
             calls.in_flight.insert(self.id, call);
@@ -431,7 +432,7 @@ impl Database for RemoteDatabase {
     fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
         async move {
             let (sender, receiver) = oneshot::channel();
-            let _wait = self.add(Operation::Batch(statements.to_vec(), (None, sender)));
+            let _wait = self.send(Operation::Batch(statements.to_vec(), (None, sender)));
             receiver.await.unwrap_or_else(|_| Err(retryable_error()))
         }
         .boxed()
@@ -440,7 +441,7 @@ impl Database for RemoteDatabase {
     fn query_joined<'a>(&'a self, statement: &'a Statement, limit: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>> {
         async move {
             let (sender, receiver) = oneshot::channel();
-            let _wait = self.add(Operation::Joined(statement.clone(), limit, (None, sender)));
+            let _wait = self.send(Operation::Joined(statement.clone(), limit, (None, sender)));
             receiver.await.unwrap_or_else(|_| Err(retryable_error()))
         }
         .boxed()

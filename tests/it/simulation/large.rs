@@ -27,7 +27,7 @@ pub fn max_large_values(seed: u64) -> Option<u64> {
 
 impl World {
     /// Decides at random whether the next message or value is large, up to the maximum of the run.
-    fn next_is_large(&mut self) -> bool {
+    fn is_next_large(&mut self) -> bool {
         let is_large = self.remaining_large_values.is_some_and(|remaining| remaining > 0) && self.rng.chance(30);
         self.remaining_large_values = self.remaining_large_values.map(|remaining| remaining - u64::from(is_large));
         is_large
@@ -35,7 +35,7 @@ impl World {
 
     /// A padding that makes a message larger than a row, or an empty text.
     pub fn message_padding(&mut self) -> String {
-        if !self.next_is_large() {
+        if !self.is_next_large() {
             return String::new();
         }
         "x".repeat(self.rng.weighted(MESSAGE_BYTES))
@@ -45,7 +45,7 @@ impl World {
     pub fn pad_value(&mut self, value: &mut Value) {
         let Some(value) = value.as_object_mut() else { return };
         value.remove("padding");
-        if self.next_is_large() {
+        if self.is_next_large() {
             value.insert("padding".to_owned(), json!("x".repeat(self.rng.weighted(VALUE_BYTES))));
         }
     }

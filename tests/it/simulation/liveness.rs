@@ -1,4 +1,5 @@
-//! Activity and ends of sessions: sends keep-alives, and checks that the hub keeps sessions active and ends them as it must.
+//! Activity and ends of sessions. CLIs send keep-alives. The checks are that a session stays active while its keep-alives are valid,
+//! and that requests are canceled only after the end of their session.
 
 use serde_json::{Value, json};
 
@@ -32,9 +33,9 @@ impl World {
         if self.rng.chance(10) {
             payload["mode"] = json!("sideways");
         }
-        // The hub may acknowledge this keep-alive before it has written an equal change of an earlier keep-alive. So a fault
-        // whose error the hub has not received yet may still invalidate this keep-alive.
-        let faults = self.db.faults_seen_by_hub();
+        // If an earlier keep-alive made the same change, the hub may acknowledge this keep-alive before that change is written.
+        // So a fault whose error the hub has not received yet may still invalidate this keep-alive.
+        let faults = self.db.seen_fault_count();
         let keep_alive = KeepAlive {
             time: now,
             connection,
@@ -58,8 +59,8 @@ impl World {
         self.objects[connection.namespace_index].rt.fake.is_open(connection.key) && connection.peer != Peer::Gone
     }
 
-    /// Handles the arrival of a CLI's frame at the hub. If the frame is a keep-alive, it prolongs an active session from now
-    /// on, even if the hub processes it later.
+    /// Records the arrival of a CLI's frame at the hub. If the frame is a keep-alive, the timeout of an active session starts again
+    /// at the arrival, even if the hub handles the frame later.
     pub fn observe_arrival(&mut self, namespace_index: usize, connection: ConnectionId, frame: &str) {
         let Some((_, payload)) = frame.split_once("[\"session-alive\",") else { return };
         let payload: Value = serde_json::from_str(payload.trim_end_matches(']')).unwrap();
@@ -72,7 +73,7 @@ impl World {
     /// keep-alive of the same connection is still valid.
     fn observe_activity(&mut self, namespace_index: usize, connection: ConnectionId, session: &str, at: u64) {
         let (now, is_open) = (self.now(), self.is_open(connection));
-        let disruptions = self.disruptions(namespace_index, session, connection, self.db.faults());
+        let disruptions = self.disruptions(namespace_index, session, connection, self.db.fault_count());
         let record = self.oracle(namespace_index).session(session);
         let other_ends = record.ends_of_others(connection);
         let is_valid = |known: &&mut KeepAlive| {
@@ -113,9 +114,9 @@ impl World {
         let record = self.oracle(namespace_index).session(&row.id).clone();
         let is_archived = is_archived(&row.metadata);
         assert!(!is_archived || !row.is_active(), "{} is archived and active", row.id);
-        let Some(keep_alive) = record.keep_alive.filter(|_| !is_archived && !record.may_end) else { return };
+        let Some(keep_alive) = record.keep_alive.filter(|_| !is_archived && !record.may_end()) else { return };
         let KeepAlive { time, connection, .. } = keep_alive;
-        let disruptions = self.disruptions(namespace_index, &row.id, connection, self.db.faults());
+        let disruptions = self.disruptions(namespace_index, &row.id, connection, self.db.fault_count());
         // A `session-end` of another connection, or an abort, ends the session if the connection of the keep-alive is closed.
         let is_undisputed =
             (keep_alive.other_ends, keep_alive.aborts) == (record.ends_of_others(connection), record.aborts);
@@ -140,7 +141,7 @@ impl World {
         let record = self.oracle(namespace_index).session(&row.id);
         for (request, known) in &record.requests {
             let is_canceled = row.completed.get(request).is_some_and(|entry| entry["status"] == "canceled");
-            let has_ended = record.cancellations() > known.ends_before || record.may_end;
+            let has_ended = record.cancellations() > known.ends_before || record.may_end();
             assert!(
                 !is_canceled || has_ended,
                 "request {request} of {} was canceled, but its session has not ended",

@@ -8,7 +8,7 @@ use super::world::{NEIGHBOUR, TEAM, World};
 const SEED_INTERVAL: u64 = 4;
 
 /// The number of messages of a long session when the run starts. Clients count them as read.
-pub const STORED: u64 = MAX_LOCAL_IDS as u64 + 1;
+pub const INITIAL_MESSAGES: u64 = MAX_LOCAL_IDS as u64 + 1;
 
 /// Whether a run has long sessions.
 pub fn has_long_sessions(seed: u64) -> bool {
@@ -17,7 +17,7 @@ pub fn has_long_sessions(seed: u64) -> bool {
 
 /// The number of messages that a session has when the run starts.
 pub fn stored_messages(session: &str) -> u64 {
-    if session.starts_with("long-") { STORED } else { 0 }
+    if session.starts_with("long-") { INITIAL_MESSAGES } else { 0 }
 }
 
 impl World {
@@ -31,7 +31,7 @@ impl World {
                   thinking, metadata, metadata_version, agent_state_version)
                 VALUES ('{id}', '{name}', '{tag}', 0, 0, 0, 0, 0, 0, 0,
                   '{{"path":"{tag}","host":"box","machineId":"{machine}","alphaSessionId":"a"}}', 1, 1);
-                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {STORED})
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {INITIAL_MESSAGES})
                 INSERT INTO messages (session_id, seq, id, local_id, created_at, content)
                 SELECT '{id}', i, 'stored-{name}-' || i, 'stored-' || i, 0, '1' FROM n"#
             ));

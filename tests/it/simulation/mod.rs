@@ -20,6 +20,7 @@ mod long_sessions;
 mod memory;
 mod object;
 mod oracle;
+mod push_outbox;
 mod pushes;
 mod random;
 mod replay;

@@ -14,15 +14,19 @@ use session_gateway_hub::hub::base::config::{ForbiddenModes, UploadConfig};
 use session_gateway_hub::hub::base::error::Error;
 use session_gateway_hub::hub::base::peers::connections::Upgrade;
 use session_gateway_hub::hub::base::peers::subscription::Format;
-use session_gateway_hub::hub::base::ports::{ConnId, PushResponse, RandomSourceError, Runtime};
+use session_gateway_hub::hub::base::ports::{ConnId, DatabaseUsage, PushResponse, RandomSourceError, Runtime};
 use session_gateway_hub::hub::base::push::config::PushConfig;
+use session_gateway_hub::hub::base::quotas::Quotas;
+use session_gateway_hub::hub::base::recent_writers::RecentWriters;
 use session_gateway_hub::hub::{Config, Hub};
+use session_gateway_hub::log::LogLine;
 use session_gateway_hub::memory_budget::MemoryBudget;
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::vocabulary::Vocabulary;
+use session_gateway_hub::store::places::Databases;
 
 use super::database::RemoteDatabase;
-use super::pushes::Outbox;
+use super::push_outbox::PushOutbox;
 use super::scheduler::{Incarnation, Scheduler, YieldNow, lock};
 use crate::support::rest::Reply;
 use crate::support::runtime::{FakeRuntime, Frame, SocketKey};
@@ -31,7 +35,7 @@ use crate::support::{RPC_TIMEOUT_MS, SECRET};
 /// The fake runtime, with the scheduler and the push services of the simulation.
 pub struct SimRuntime {
     pub fake: FakeRuntime,
-    pub outbox: Outbox,
+    pub outbox: PushOutbox,
     scheduler: Arc<Scheduler>,
     incarnation: AtomicU64,
 }
@@ -85,9 +89,11 @@ impl Runtime for SimRuntime {
         self.fake.kv_delete(key);
     }
 
-    fn log_debug(&self, _: &str) {}
+    fn log(&self, _: LogLine) {}
 
-    fn log_warning(&self, _: &str) {}
+    fn database_usage(&self) -> DatabaseUsage {
+        DatabaseUsage::default()
+    }
 
     fn previous_instance_crashed(&self) -> bool {
         self.fake.previous_instance_crashed()
@@ -122,6 +128,13 @@ impl std::fmt::Display for Response {
 /// The responses in flight to clients, with the numbers of their requests.
 pub type ResponseQueue = Arc<Mutex<VecDeque<(u64, Response)>>>;
 
+/// What the namespaces of an isolate share.
+#[derive(Clone, Default)]
+pub struct Isolate {
+    memory_budget: Arc<MemoryBudget>,
+    recent_writers: Arc<RecentWriters>,
+}
+
 pub struct Object {
     pub name: &'static str,
     pub rt: Arc<SimRuntime>,
@@ -129,7 +142,7 @@ pub struct Object {
     db: Arc<RemoteDatabase>,
     scheduler: Arc<Scheduler>,
     responses: ResponseQueue,
-    memory_budget: Arc<MemoryBudget>,
+    isolate: Isolate,
     running: Option<Arc<Hub>>,
 }
 
@@ -142,13 +155,13 @@ impl Object {
         db: Arc<RemoteDatabase>,
         scheduler: Arc<Scheduler>,
         responses: ResponseQueue,
-        memory_budget: Arc<MemoryBudget>,
+        isolate: Isolate,
     ) -> Self {
         let fake = FakeRuntime::new(&format!("{name} {seed}"));
-        let (outbox, incarnation) = (Outbox::default(), AtomicU64::new(first_incarnation));
+        let (outbox, incarnation) = (PushOutbox::default(), AtomicU64::new(first_incarnation));
         let rt = Arc::new(SimRuntime { fake, outbox, scheduler: Arc::clone(&scheduler), incarnation });
         let namespace = Namespace::parse(name).unwrap();
-        Self { name, rt, namespace, db, scheduler, responses, memory_budget, running: None }
+        Self { name, rt, namespace, db, scheduler, responses, isolate, running: None }
     }
 
     /// The access token of the namespace.
@@ -171,15 +184,23 @@ impl Object {
             let config = Config {
                 namespace: self.namespace.clone(),
                 tokens: TokenVerifier::new(SECRET, false),
+                jwt: None,
                 rpc_timeout_ms: RPC_TIMEOUT_MS,
                 vocabulary: Vocabulary::default(),
                 forbidden_modes: ForbiddenModes::default(),
                 push: PushConfig::default(),
                 uploads: UploadConfig::default(),
+                quotas: Quotas::default(),
+                recent_writers: Arc::clone(&self.isolate.recent_writers),
             };
             let sockets = self.rt.fake.evict();
-            let hub =
-                Hub::wake(config, &self.memory_budget, Arc::clone(&self.db) as _, Arc::clone(&self.rt) as _, sockets);
+            let hub = Hub::wake(
+                config,
+                &self.isolate.memory_budget,
+                Databases::single(Arc::clone(&self.db) as _),
+                Arc::clone(&self.rt) as _,
+                sockets,
+            );
             self.running = Some(hub);
         }
         self.running.clone().unwrap()
@@ -241,7 +262,7 @@ impl Object {
         self.scheduler.spawn(self.incarnation(), open.boxed());
     }
 
-    pub fn alarm_is_due(&self) -> bool {
+    pub fn is_alarm_due(&self) -> bool {
         self.rt.fake.alarm().is_some_and(|at| at <= self.rt.now())
     }
 

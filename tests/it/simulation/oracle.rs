@@ -44,14 +44,28 @@ pub struct SentMessage {
     pub is_from_web: bool,
     pub is_ready_event: bool,
     pub id: Option<String>,
-    pub acknowledged: bool,
+    pub is_acknowledged: bool,
+    /// Whether the hub said that the message waits until the CLI is back.
+    pub is_held: bool,
+    /// The result of the request to cancel the message; `None` without such a request.
+    pub cancellation: Option<Cancellation>,
+}
+
+/// The result of a request to cancel a held message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cancellation {
+    /// There is no response, or the response is an error that does not say whether the message was canceled.
+    Unknown,
+    Canceled,
+    /// The message was sent before.
+    Refused,
 }
 
 /// A permission request.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
     /// Whether the update that added the request was acknowledged.
-    pub acknowledged: bool,
+    pub is_acknowledged: bool,
     /// The answer that the hub accepted.
     pub approved: Option<bool>,
     /// The number of possible ends of the session before this request was added. Only a later end may cancel the request.
@@ -77,11 +91,13 @@ pub struct KeepAlive {
 pub struct SessionRecord {
     pub tag: String,
     pub existence: Existence,
-    pub deletion_requested: bool,
+    pub is_deletion_requested: bool,
+    /// Whether a client has requested to archive the session, which drops its held messages.
+    pub is_archive_requested: bool,
     /// The observed message ids by seq.
     pub seqs: BTreeMap<u64, String>,
     /// The highest seq that the object reported. A page may have a higher seq, because the worker reads the page from the
-    /// database: during a stall, a message may be committed before the object receives the result of the write.
+    /// database. During a stall, a message may be committed before the object receives the result of the write.
     reported_seq: u64,
     /// The observed completed requests.
     pub completed: BTreeMap<String, Value>,
@@ -96,8 +112,8 @@ pub struct SessionRecord {
     pub aborts: u64,
     /// The number of sent or acknowledged `session-end`s, by connection.
     pub cli_ends: BTreeMap<ConnectionId, u64>,
-    /// Whether an unacknowledged `session-end` may be in flight.
-    pub may_end: bool,
+    /// The connections whose `session-end` was not acknowledged. The hub may handle it at any time until the world is idle.
+    pub ends_in_flight: Vec<ConnectionId>,
     /// The latest presence that watchers received; `None` when they may have missed one.
     pub presence: Option<Value>,
 }
@@ -143,7 +159,8 @@ impl Oracle {
         let record = self.sessions.entry(id.to_owned()).or_insert_with(|| SessionRecord {
             tag: tag.to_owned(),
             existence: Existence::Certain,
-            deletion_requested: false,
+            is_deletion_requested: false,
+            is_archive_requested: false,
             seqs: BTreeMap::new(),
             reported_seq: 0,
             completed: BTreeMap::new(),
@@ -153,7 +170,7 @@ impl Oracle {
             possible_ends: 0,
             aborts: 0,
             cli_ends: BTreeMap::new(),
-            may_end: false,
+            ends_in_flight: Vec::new(),
             presence: None,
         });
         assert!(record.tag == tag, "session {id} has two tags: {} and {tag}", record.tag);
@@ -251,7 +268,9 @@ impl Oracle {
             is_from_web: false,
             is_ready_event: false,
             id: None,
-            acknowledged: false,
+            is_acknowledged: false,
+            is_held: false,
+            cancellation: None,
         };
         self.messages.insert(local_id.to_owned(), sent);
     }
@@ -385,11 +404,25 @@ impl Oracle {
     /// Records a `session-end` whose acknowledgement is lost. It may still be in flight.
     pub fn record_unacknowledged_end(&mut self, session: &str, connection: ConnectionId) {
         self.record_cli_end(session, connection);
-        self.session(session).may_end = true;
+        self.session(session).ends_in_flight.push(connection);
+    }
+
+    /// Records that the world is idle: the hub has handled each `session-end`. An unacknowledged `session-end` now counts as
+    /// a further end, because the hub may have handled it late, after requests were added. Such an end cancels these
+    /// requests; while another CLI serves the session, only at the deadline, which may be after this moment.
+    pub fn settle_ends(&mut self, session: &str) {
+        for connection in std::mem::take(&mut self.session(session).ends_in_flight) {
+            self.record_cli_end(session, connection);
+        }
     }
 }
 
 impl SessionRecord {
+    /// Whether an unacknowledged `session-end` may be in flight.
+    pub fn may_end(&self) -> bool {
+        !self.ends_in_flight.is_empty()
+    }
+
     /// The number of possible ends of the session, with all `session-end`s.
     pub fn all_ends(&self) -> u64 {
         self.possible_ends + self.cli_ends.values().sum::<u64>()

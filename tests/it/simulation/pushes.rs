@@ -3,18 +3,14 @@
 //! namespace. Checks that the hub sends a duplicate only if the outcome of the first attempt was unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
 
-use futures::FutureExt;
-use futures::channel::oneshot;
-use futures::future::BoxFuture;
 use http::Request;
 use serde_json::{Value, json};
 use session_gateway_hub::hub::base::ports::PushResponse;
 use session_gateway_hub::limits::PUSH_TIMEOUT_MS;
 
+use super::push_outbox::Subject;
 use super::responses::Purpose;
-use super::scheduler::{Incarnation, lock};
 use super::world::{NEIGHBOUR, TEAM, World};
 use crate::support::pushes::Browser;
 
@@ -22,64 +18,8 @@ use crate::support::pushes::Browser;
 const MAX_ATTEMPTS: u64 = 5;
 const MAX_BROWSERS: usize = 4;
 const MAX_LOG_ENTRIES: usize = 100;
-/// In place of an HTTP status: the push service sends no response.
+/// The push service sends no response. Used instead of an HTTP status.
 const DISCONNECT_OR_HANG: u16 = 0;
-
-type Response = Result<PushResponse, String>;
-
-/// A push request without a response.
-struct PushRequest {
-    number: u64,
-    incarnation: Incarnation,
-    http: Request<Vec<u8>>,
-    /// `None` until the request is checked.
-    subject: Option<Subject>,
-    /// When the request times out, if the push service hangs.
-    times_out_at: Option<u64>,
-    response: oneshot::Sender<Response>,
-}
-
-/// The pending push requests of an object.
-#[derive(Default)]
-pub struct Outbox(Mutex<(u64, Vec<PushRequest>)>);
-
-impl Outbox {
-    /// Sends a push request. The simulation decides when and how the push service responds.
-    pub fn send(&self, incarnation: Incarnation, request: Request<Vec<u8>>) -> BoxFuture<'static, Response> {
-        let (response, receiver) = oneshot::channel();
-        let (last_number, pending) = &mut *lock(&self.0);
-        *last_number += 1;
-        let number = *last_number;
-        pending.push(PushRequest { number, incarnation, http: request, subject: None, times_out_at: None, response });
-        receiver.map(|response| response.unwrap_or_else(|_| Err("The object has crashed.".into()))).boxed()
-    }
-
-    /// The numbers of the requests that can get a response or time out now.
-    pub fn runnable(&self, now: u64) -> Vec<u64> {
-        let pending = &lock(&self.0).1;
-        let runnable = pending.iter().filter(|request| request.times_out_at.is_none_or(|time| time <= now));
-        runnable.map(|request| request.number).collect()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        lock(&self.0).1.is_empty()
-    }
-
-    fn take(&self, predicate: impl Fn(&PushRequest) -> bool) -> Vec<PushRequest> {
-        lock(&self.0).1.extract_if(.., |request| predicate(request)).collect()
-    }
-
-    fn put(&self, request: PushRequest) {
-        lock(&self.0).1.push(request);
-    }
-}
-
-/// The subject of a notification: a permission request, or a session with a ready event.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Subject {
-    Request(String),
-    Ready(String),
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SubscriptionState {
@@ -96,9 +36,9 @@ struct Subscriber {
     state: SubscriptionState,
     /// The number of requests to subscribe or unsubscribe the browser.
     changes: usize,
-    /// The number of these requests without a response.
+    /// The number of requests to subscribe or unsubscribe without a response.
     pending_changes: usize,
-    /// Whether the order or outcome of these requests is unknown.
+    /// Whether the order or outcome of the requests to subscribe or unsubscribe is unknown.
     is_ambiguous: bool,
     /// Whether the push service has reported that the subscription does not exist.
     is_gone: bool,
@@ -248,10 +188,10 @@ impl World {
     /// Checks the push requests that the hub has sent since the last call.
     pub fn check_new_pushes(&mut self) {
         for namespace_index in [TEAM, NEIGHBOUR] {
-            for mut request in self.objects[namespace_index].rt.outbox.take(|request| request.subject.is_none()) {
+            for mut request in self.objects[namespace_index].rt.outbox.take_where(|request| request.subject.is_none()) {
                 let subject = self.check_push(namespace_index, &request.http);
                 request.subject = Some(subject);
-                self.objects[namespace_index].rt.outbox.put(request);
+                self.objects[namespace_index].rt.outbox.put_back(request);
             }
         }
     }
@@ -306,7 +246,8 @@ impl World {
     /// Takes the next step of a push request. If the push service hangs, the request times out. Otherwise the push service
     /// responds, hangs or disconnects.
     pub fn advance_push(&mut self, namespace_index: usize, number: u64) {
-        let Some(mut request) = self.objects[namespace_index].rt.outbox.take(|request| request.number == number).pop()
+        let Some(mut request) =
+            self.objects[namespace_index].rt.outbox.take_where(|request| request.number == number).pop()
         else {
             return;
         };
@@ -349,7 +290,7 @@ impl World {
             let _ = request.response.send(Err("The connection was lost.".into()));
         } else {
             request.times_out_at = Some(self.now() + u64::from(PUSH_TIMEOUT_MS));
-            self.objects[namespace_index].rt.outbox.put(request);
+            self.objects[namespace_index].rt.outbox.put_back(request);
         }
     }
 
@@ -382,14 +323,14 @@ impl World {
         for request in self.objects[namespace_index]
             .rt
             .outbox
-            .take(|request| request.incarnation == incarnation && request.times_out_at.is_none())
+            .take_where(|request| request.incarnation == incarnation && request.times_out_at.is_none())
         {
             if self.rng.chance(50) {
                 let subject = request.subject.as_ref().unwrap();
                 self.accept_push(&request.http.uri().to_string(), subject, true);
             }
         }
-        self.objects[namespace_index].rt.outbox.take(|request| request.incarnation == incarnation);
+        self.objects[namespace_index].rt.outbox.take_where(|request| request.incarnation == incarnation);
     }
 
     // Invariants.

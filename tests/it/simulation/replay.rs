@@ -112,14 +112,14 @@ impl World {
             || self.read_log(namespace_index).gaps.iter().any(|(_, end)| *end > last)
     }
 
-    /// Whether a connected client may receive a gap: the outcome of a batch was unknown when the log was started, a merge has
-    /// renumbered the messages of the client's session, or a fault occurred in a merge.
+    /// Whether a connected client may receive a gap. This is so if the outcome of a batch was unknown when the log was started, if
+    /// a merge has renumbered the messages of the client's session, or if a fault occurred in a merge.
     pub fn may_receive_gap(&self, i: usize) -> bool {
         let (namespace_index, last) = (self.webs[i].namespace_index, self.webs[i].last_number);
         let may_be_unlogged =
             self.db.had_unknown_outcome(self.objects[namespace_index].name) && last <= self.log_start(namespace_index);
         may_be_unlogged
-            || (self.db.faults() > 0 || self.webs[i].session.is_some())
+            || (self.db.fault_count() > 0 || self.webs[i].session.is_some())
                 && self.read_log(namespace_index).gaps.iter().any(|(_, end)| *end > last)
     }
 

@@ -6,7 +6,7 @@ use session_gateway_hub::hub::base::error::Error;
 use super::cli::Phase;
 use super::connections::ConnectionId;
 use super::object::Response;
-use super::oracle::{Existence, ReportedState};
+use super::oracle::{Cancellation, Existence, ReportedState};
 use super::world::{PendingRequest, World};
 use crate::support::rest::Reply;
 
@@ -44,6 +44,10 @@ pub enum Purpose {
         deleted: Vec<String>,
     },
     Message {
+        session: String,
+        local_id: String,
+    },
+    CancelHeld {
         session: String,
         local_id: String,
     },
@@ -105,6 +109,7 @@ impl Purpose {
             | Self::GetSession { session, .. }
             | Self::Compare { session }
             | Self::Message { session, .. }
+            | Self::CancelHeld { session, .. }
             | Self::Rename { session, .. }
             | Self::Permission { session, .. }
             | Self::Archive { session }
@@ -182,6 +187,10 @@ impl World {
             Purpose::Subscribe { endpoint } | Purpose::Unsubscribe { endpoint } => {
                 self.on_subscription_changed(endpoint, None);
             }
+            Purpose::CancelHeld { local_id, .. } if reply.json()["code"] == "held_message_not_found" => {
+                self.oracle(namespace_index).messages.get_mut(local_id).unwrap().cancellation =
+                    Some(Cancellation::Refused);
+            }
             _ => {}
         }
     }
@@ -192,8 +201,8 @@ impl World {
         let body = reply.json();
         let code = body["code"].as_str().unwrap_or_default();
         let allowed = match (reply.status.as_u16(), code) {
-            (503, "hub_unavailable") => self.db.faults() > *faults,
-            (500, "rename_failed") => matches!(purpose, Purpose::Rename { .. }) && self.db.faults() > *faults,
+            (503, "hub_unavailable") => self.db.fault_count() > *faults,
+            (500, "rename_failed") => matches!(purpose, Purpose::Rename { .. }) && self.db.fault_count() > *faults,
             (503, "cli_unreachable" | "cli_refused") | (504, "rpc_timeout") => matches!(
                 purpose,
                 Purpose::Permission { .. }
@@ -210,6 +219,8 @@ impl World {
                     | Purpose::Abort { .. }
                     | Purpose::SwitchOrSetMode { .. }
             ),
+            (409, "too_many_held_messages") => matches!(purpose, Purpose::Message { .. }),
+            (404, "held_message_not_found") => matches!(purpose, Purpose::CancelHeld { .. }),
             (409, "mode_not_applied") => matches!(purpose, Purpose::SwitchOrSetMode { .. }),
             (409, "session_active") => matches!(purpose, Purpose::Delete { .. }),
             (409, "version_conflict") => matches!(purpose, Purpose::Rename { expected: Some(_), .. }),
@@ -240,12 +251,20 @@ impl World {
                 let listed = sessions.iter().find(|session| deleted.iter().any(|id| session["id"] == id.as_str()));
                 assert!(listed.is_none(), "the list has a deleted session: {listed:?}");
             }
+            Purpose::CancelHeld { local_id, .. } => {
+                self.oracle(namespace_index).messages.get_mut(local_id).unwrap().cancellation =
+                    Some(Cancellation::Canceled);
+            }
+            Purpose::Message { local_id, .. } if body["held"] == true => {
+                assert!(body["message"]["localId"] == local_id.as_str(), "{body}");
+                self.oracle(namespace_index).messages.get_mut(local_id).unwrap().is_held = true;
+            }
             Purpose::Message { session, local_id } => {
                 let message = &body["message"];
                 let (id, seq) = (message["id"].as_str().unwrap(), message["seq"].as_u64().unwrap());
                 assert!(message["localId"] == local_id.as_str(), "{body}");
                 self.oracle(namespace_index).observe_position(session, local_id, id, seq);
-                self.oracle(namespace_index).messages.get_mut(local_id).unwrap().acknowledged = true;
+                self.oracle(namespace_index).messages.get_mut(local_id).unwrap().is_acknowledged = true;
             }
             Purpose::Rename { session, name, expected } => {
                 let version = body["metadataVersion"].as_u64().unwrap();
@@ -329,7 +348,7 @@ impl World {
             }
             Err(error) => {
                 let allowed = match error {
-                    Error::Unavailable(_) | Error::DatabaseRejected => self.db.faults() > request.faults,
+                    Error::Unavailable(_) | Error::DatabaseRejected => self.db.fault_count() > request.faults,
                     Error::NotFound(_) => !self.exists(request.namespace_index, session),
                     _ => false,
                 };

@@ -22,6 +22,8 @@ pub struct Row {
     pub updated_at: u64,
     /// The id, local id and content of each message, by seq.
     pub messages: BTreeMap<u64, (String, String, Value)>,
+    /// The local ids of the held messages.
+    pub held: Vec<String>,
     /// The completed requests by id.
     pub completed: BTreeMap<String, Value>,
 }
@@ -62,6 +64,7 @@ impl World {
                 agent_state_version: number(columns.next()),
                 updated_at: number(columns.next()),
                 messages: BTreeMap::new(),
+                held: Vec::new(),
                 completed: BTreeMap::new(),
             };
             rows.insert(row.id.clone(), row);
@@ -75,6 +78,12 @@ impl World {
             let (session, seq) = (text(columns.next()), number(columns.next()));
             let message = (text(columns.next()), text(columns.next()), json(columns.next()));
             rows.get_mut(&session).unwrap().messages.insert(seq, message);
+        }
+        for row in
+            self.db.sqlite.select(&format!("SELECT session_id, local_id FROM held_messages WHERE session_id IN {ids}"))
+        {
+            let mut columns = row.into_iter();
+            rows.get_mut(&text(columns.next())).unwrap().held.push(text(columns.next()));
         }
         for row in self
             .db

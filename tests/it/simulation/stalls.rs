@@ -5,16 +5,16 @@ use super::world::{TEAM, World};
 use crate::support::sqlite::BatchKind;
 
 /// How long no alarm fires, in milliseconds.
-const TEN_MINUTES: u64 = 600_000;
+const TEN_MINUTES_MS: u64 = 600_000;
 
 impl World {
     /// Advances the clock by ten minutes without alarms.
     pub fn pass_without_alarms(&mut self) {
-        let delayed = std::mem::replace(&mut self.alarms_delayed, true);
+        let delayed = std::mem::replace(&mut self.are_alarms_delayed, true);
         self.deliver_all_frames();
-        self.advance(TEN_MINUTES);
+        self.advance(TEN_MINUTES_MS);
         self.run_actions(40);
-        self.alarms_delayed = delayed;
+        self.are_alarms_delayed = delayed;
     }
 
     /// Stalls the database for up to two minutes, while the clients continue: all operations fail, or none gets a result. The

@@ -27,6 +27,7 @@ pub enum Step {
     RunnerState,
     WebMessage,
     WebRepeat,
+    CancelHeld,
     Rename,
     Permission,
     PermissionRace,
@@ -82,6 +83,7 @@ const STEPS: &[(u64, Step)] = &[
     (2, Step::RunnerState),
     (6, Step::WebMessage),
     (2, Step::WebRepeat),
+    (2, Step::CancelHeld),
     (5, Step::Rename),
     (6, Step::Permission),
     (3, Step::PermissionRace),
@@ -184,6 +186,7 @@ impl World {
             }
             Step::WebMessage
             | Step::WebRepeat
+            | Step::CancelHeld
             | Step::Rename
             | Step::Permission
             | Step::PermissionRace
@@ -208,7 +211,7 @@ impl World {
             Step::Spawn => self.spawn(namespace_index),
             Step::TagRace => {
                 self.fill_memory(namespace_index);
-                self.tag_race(namespace_index);
+                self.race_for_tag(namespace_index);
             }
             Step::ForeignRequest => self.request_foreign_session(namespace_index),
             Step::Subscribe => self.browser_subscribe(namespace_index),
@@ -219,7 +222,7 @@ impl World {
                 self.advance(ms);
             }
             Step::LongWait => self.advance_past_timeout(),
-            Step::ToggleAlarms => self.alarms_delayed = !self.alarms_delayed,
+            Step::ToggleAlarms => self.are_alarms_delayed = !self.are_alarms_delayed,
             Step::FailAlarms => {
                 let count = usize::try_from(self.rng.between(1, 5)).unwrap();
                 self.objects[namespace_index].rt.fake.fail_alarms(count);
@@ -285,7 +288,7 @@ impl World {
                     self.cli_send_new(i, &local_id, &text, matches!(step, Step::Ready));
                 }
             }
-            Step::CliRepeat => self.cli_repeat(i, namespace_index),
+            Step::CliRepeat => self.cli_send_again(i, namespace_index),
             Step::UpdateMetadata => self.update_metadata(i),
             Step::RequestPermission => self.request_permission(i),
             Step::Alive => self.cli_send_keep_alive(i),
@@ -316,13 +319,13 @@ impl World {
     }
 
     /// Sends unacknowledged messages again, or a message that any CLI of the session has sent.
-    fn cli_repeat(&mut self, i: usize, namespace_index: usize) {
+    fn cli_send_again(&mut self, i: usize, namespace_index: usize) {
         if self.rng.chance(60) {
             return self.cli_resend(i);
         }
         let session = self.clis[i].session().unwrap();
         let is_repeatable =
-            |sent: &super::oracle::SentMessage| sent.session == session && sent.acknowledged && !sent.is_from_web;
+            |sent: &super::oracle::SentMessage| sent.session == session && sent.is_acknowledged && !sent.is_from_web;
         let sent: Vec<String> = self.oracles[namespace_index]
             .messages
             .iter()

@@ -160,7 +160,7 @@ impl World {
                 (web.connection, web.has_first_event) = (Some(connection), false);
             }
             Err(Error::Unavailable(_) | Error::DatabaseRejected) => {
-                assert!(self.db.faults() > request.faults, "an event stream was rejected without a fault")
+                assert!(self.db.fault_count() > request.faults, "an event stream was rejected without a fault")
             }
             Err(error) => {
                 let session = self.webs[i].session.clone().unwrap_or_default();
@@ -173,9 +173,12 @@ impl World {
 
     pub fn web_on_frame(&mut self, i: usize, frame: Frame) {
         let Frame::Text(text) = frame else {
-            let object_crashed = matches!(frame, Frame::Closed { code: 1006, .. });
+            let has_object_crashed = matches!(frame, Frame::Closed { code: 1006, .. });
             let is_behind = matches!(frame, Frame::Closed { code: 4408, .. }) && self.remaining_large_values.is_some();
-            assert!(!self.webs[i].is_watcher || object_crashed || is_behind, "a watcher was disconnected: {frame:?}");
+            assert!(
+                !self.webs[i].is_watcher || has_object_crashed || is_behind,
+                "a watcher was disconnected: {frame:?}"
+            );
             self.webs[i].connection = None;
             return self.reconnect_watchers();
         };
@@ -212,12 +215,14 @@ impl World {
         assert!(event["type"] == "connection-changed", "unexpected first event: {event}");
         let may_have_missed_events = self.may_miss_events(i);
         let web = &mut self.webs[i];
-        let resumed = event["data"]["resume"] == "ok";
+        let is_resumed = event["data"]["resume"] == "ok";
         match &web.last_id {
-            Some(last_id) if resumed => assert!(last_id == id, "a client that resumed after {last_id} received {id}"),
+            Some(last_id) if is_resumed => {
+                assert!(last_id == id, "a client that resumed after {last_id} received {id}")
+            }
             last_id => {
-                assert!(resumed || last_id.is_some(), "a gap for a new client");
-                assert!(resumed || may_have_missed_events, "an unexpected gap: {event}");
+                assert!(is_resumed || last_id.is_some(), "a gap for a new client");
+                assert!(is_resumed || may_have_missed_events, "an unexpected gap: {event}");
                 self.web_reset(i, number);
             }
         }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::oracle::{Existence, ValueKind};
+use super::oracle::{Cancellation, Existence, SentMessage, ValueKind};
 use super::responses::Purpose;
 use super::steps::Step;
 use super::world::World;
@@ -35,10 +35,22 @@ impl World {
                 self.send_web_message(namespace_index, &local_id);
             }
             Step::WebRepeat => {
-                let sent_by_web = self.oracles[namespace_index].messages.iter().filter(|(_, sent)| sent.is_from_web);
+                // After it was canceled, a local id belongs to a new message.
+                let is_repeatable = |sent: &SentMessage| sent.is_from_web && sent.cancellation.is_none();
+                let sent_by_web = self.oracles[namespace_index].messages.iter().filter(|(_, sent)| is_repeatable(sent));
                 let sent_by_web: Vec<String> = sent_by_web.map(|(id, _)| id.clone()).collect();
                 if let Some(local_id) = self.rng.pick(&sent_by_web) {
                     self.send_web_message(namespace_index, &local_id);
+                }
+            }
+            Step::CancelHeld => {
+                // A repeated request in flight could store the message again.
+                let is_cancelable =
+                    |sent: &SentMessage| sent.is_held && sent.connections.len() == 1 && sent.cancellation.is_none();
+                let held = self.oracles[namespace_index].messages.iter().filter(|(_, sent)| is_cancelable(sent));
+                let held: Vec<String> = held.map(|(id, _)| id.clone()).collect();
+                if let Some(local_id) = self.rng.pick(&held) {
+                    self.cancel_held(namespace_index, &local_id);
                 }
             }
             Step::Rename => self.rename(namespace_index, session),
@@ -63,7 +75,7 @@ impl World {
             }
             Step::Delete => {
                 let record = self.oracle(namespace_index).session(&session);
-                (record.existence, record.deletion_requested) = (Existence::Unknown, true);
+                (record.existence, record.is_deletion_requested) = (Existence::Unknown, true);
                 self.oracle(namespace_index).record_possible_end(&session);
                 let path = format!("/api/sessions/{session}");
                 self.request(namespace_index, "DELETE", &path, String::new(), Purpose::Delete { session });
@@ -92,9 +104,19 @@ impl World {
         let sent = &self.oracles[namespace_index].messages[local_id];
         let (session, text) = (sent.session.clone(), sent.text.clone());
         self.oracle(namespace_index).record_send(local_id, None);
-        let body = json!({"text": text, "localId": local_id}).to_string();
+        let hold = self.rng.chance(60);
+        let body = json!({"text": text, "localId": local_id, "hold": hold}).to_string();
         let purpose = Purpose::Message { session: session.clone(), local_id: local_id.to_owned() };
         self.request(namespace_index, "POST", &format!("/api/sessions/{session}/messages"), body, purpose);
+    }
+
+    fn cancel_held(&mut self, namespace_index: usize, local_id: &str) {
+        let sent = self.oracle(namespace_index).messages.get_mut(local_id).unwrap();
+        sent.cancellation = Some(Cancellation::Unknown);
+        let session = sent.session.clone();
+        let path = format!("/api/sessions/{session}/held-messages/{local_id}");
+        let purpose = Purpose::CancelHeld { session, local_id: local_id.to_owned() };
+        self.request(namespace_index, "DELETE", &path, String::new(), purpose);
     }
 
     fn rename(&mut self, namespace_index: usize, session: String) {
@@ -116,7 +138,7 @@ impl World {
             .requests
             .iter()
             .rev()
-            .filter(|(_, request)| request.acknowledged)
+            .filter(|(_, request)| request.is_acknowledged)
             .take(3)
             .map(|(id, _)| id.clone())
             .collect();
@@ -133,6 +155,7 @@ impl World {
     fn archive_or_abort(&mut self, namespace_index: usize, action: &str, purpose: Purpose) {
         let (Purpose::Archive { session } | Purpose::Abort { session }) = &purpose else { return };
         self.oracle(namespace_index).record_possible_end(session);
+        self.oracle(namespace_index).session(session).is_archive_requested |= action == "archive";
         let path = format!("/api/sessions/{session}/{action}");
         self.request(namespace_index, "POST", &path, String::new(), purpose);
     }
@@ -156,7 +179,7 @@ impl World {
     }
 
     /// Sends ten concurrent requests to create a session, all with the same new tag.
-    pub fn tag_race(&mut self, namespace_index: usize) {
+    pub fn race_for_tag(&mut self, namespace_index: usize) {
         let race = self.next_number();
         let tag = format!("/{}-race-{race}", self.objects[namespace_index].name);
         for _ in 0..10 {

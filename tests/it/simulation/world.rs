@@ -9,7 +9,7 @@ use serde_json::Value;
 use session_gateway_hub::http::history::{Reader, read_messages};
 use session_gateway_hub::hub::base::ports::Runtime;
 use session_gateway_hub::memory_budget::MemoryBudget;
-use session_gateway_hub::store::memory::Memory;
+use session_gateway_hub::store::memory::ReadMemory;
 
 use super::cli::Cli;
 use super::connections::{Connection, ConnectionId};
@@ -17,7 +17,7 @@ use super::database::{CallId, RemoteDatabase};
 use super::large::max_large_values;
 use super::log::{Log, truncate};
 use super::memory::has_filler_sessions;
-use super::object::{Object, Response, ResponseQueue};
+use super::object::{Isolate, Object, Response, ResponseQueue};
 use super::oracle::{Existence, Oracle};
 use super::pushes::Pushes;
 use super::random::Rng;
@@ -25,7 +25,7 @@ use super::responses::Purpose;
 use super::scheduler::{Incarnation, Scheduler, TaskId, lock};
 use super::web::Web;
 
-use crate::support::FakeEnvironment;
+use crate::support::environment::FakeEnvironment;
 use crate::support::sqlite::Sqlite;
 
 /// The indices of the namespaces. Most steps affect the first.
@@ -84,7 +84,7 @@ pub struct World {
     pub pending: BTreeMap<u64, PendingRequest>,
     pub responses: ResponseQueue,
     /// Whether due alarms do not fire.
-    pub alarms_delayed: bool,
+    pub are_alarms_delayed: bool,
     /// The number of crashes of objects. A crash may lose events.
     pub crashes: u64,
     /// For each race of requests for one new tag: the session in the first response, by the number of the race.
@@ -108,18 +108,10 @@ impl World {
             db.add_round_trip_time();
         }
         let responses = ResponseQueue::default();
-        let memory_budget = Arc::<MemoryBudget>::default();
+        let isolate = Isolate::default();
         let object = |name, first_incarnation| {
             let (db, scheduler) = (Arc::clone(&db), Arc::clone(&scheduler));
-            Object::new(
-                name,
-                seed,
-                first_incarnation,
-                db,
-                scheduler,
-                Arc::clone(&responses),
-                Arc::clone(&memory_budget),
-            )
+            Object::new(name, seed, first_incarnation, db, scheduler, Arc::clone(&responses), isolate.clone())
         };
         Self {
             rng: Rng::new(seed),
@@ -133,7 +125,7 @@ impl World {
             webs: Vec::new(),
             pending: BTreeMap::new(),
             responses,
-            alarms_delayed: false,
+            are_alarms_delayed: false,
             crashes: 0,
             session_by_race: BTreeMap::new(),
             merges_in_progress: Vec::new(),
@@ -155,7 +147,6 @@ impl World {
         self.last_number
     }
 
-    /// Logs a step.
     pub fn log_step(&self, text: impl AsRef<str>) {
         let line = format!("{:>7} {}", self.now() % 10_000_000, text.as_ref());
         lock(&self.log).lines.push(truncate(line));
@@ -213,7 +204,7 @@ impl World {
         let (namespace, session) = (self.objects[namespace_index].namespace(), session.to_owned());
         // A memory budget of its own, so that the read never waits.
         let budget = Arc::new(MemoryBudget::default()).namespace_budget(namespace.as_ref());
-        let memory = Memory::new(budget, Arc::new(FakeEnvironment::default()));
+        let memory = ReadMemory::new(budget, Arc::new(FakeEnvironment::default()));
         let read = async move {
             let page =
                 read_messages(&*db, &memory, Reader::Cli, (&namespace, &session), &query).await.map(|page| page.text);
@@ -227,7 +218,7 @@ impl World {
     pub fn expect_response(&mut self, namespace_index: usize, incarnation: Incarnation, purpose: Purpose) -> u64 {
         let number = self.next_number();
         // A fault whose error the hub has not received yet may still make this request fail.
-        let faults = self.db.faults_seen_by_hub();
+        let faults = self.db.seen_fault_count();
         self.pending.insert(number, PendingRequest { namespace_index, incarnation, purpose, faults });
         number
     }
@@ -258,7 +249,7 @@ impl World {
         actions.extend((!lock(&self.responses).is_empty()).then_some(Action::Respond));
         for namespace_index in [TEAM, NEIGHBOUR] {
             actions.extend(
-                (!self.alarms_delayed && self.objects[namespace_index].alarm_is_due())
+                (!self.are_alarms_delayed && self.objects[namespace_index].is_alarm_due())
                     .then_some(Action::Alarm(namespace_index)),
             );
             let pushes = self.objects[namespace_index].rt.outbox.runnable(self.now());

@@ -2,8 +2,8 @@
 
 use crate::support::sqlite::Sqlite;
 use crate::support::store::{
-    Cache, commit_as, find_by_local_ids, json, load_by_tag, load_summaries, memory, message, put, put_messages,
-    queue_of, seqs, session, stored, team_namespace,
+    Cache, commit_as, find_by_local_ids, json, load_by_tag, load_summaries, message, put, put_messages, queue_of,
+    read_memory, seqs, session, stored, team_namespace,
 };
 use proptest::prelude::*;
 use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_LOCAL_ID_LOOKUPS, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
@@ -55,7 +55,7 @@ async fn a_message_does_not_write_the_row_of_its_session_because_the_seq_is_read
     put_messages(&db, &owner, [message(1, Some("l")), newest]).await;
     assert!(!db.write_batches().last().unwrap().iter().any(|statement| statement.sql.contains("UPDATE sessions")));
     assert_eq!(db.number("SELECT seq FROM sessions"), 0);
-    let expected = Session { seq: 2, updated_at: 9_000, ..owner };
+    let expected = Session { seq: 2, updated_at: 9_000, last_message_at: Some(9_000), ..owner };
     assert_eq!(stored(&db, "s").await, expected);
     assert_eq!(load_by_tag(&db, &team_namespace(), "/code").await.unwrap(), Some(expected));
     assert_eq!(load_summaries(&db, &team_namespace()).await.unwrap()[0].updated_at, 9_000);
@@ -256,7 +256,7 @@ proptest! {
             let pairs = [("s".to_owned(), local.clone())];
             let found = find_by_local_ids(&db, &pairs).await.unwrap().remove(0);
             prop_assert_eq!(found.map(|m| m.seq), Some(1));
-            let Found::Owned(page) = read_page(&db, &memory(), (&team_namespace(), "s"), PageRange::After(0), 1, None).await.unwrap() else { panic!() };
+            let Found::InNamespace(page) = read_page(&db, &read_memory(), (&team_namespace(), "s"), PageRange::After(0), 1, None).await.unwrap() else { panic!() };
             let message: serde_json::Value = serde_json::from_str(&page.messages).unwrap();
             prop_assert_eq!(message["localId"].as_str(), Some(local.as_str()));
             Ok(())
@@ -272,10 +272,10 @@ async fn a_large_page_is_read_only_with_memory_for_it() {
     let large = Message { content: json(&format!("\"{}\"", "x".repeat(4_000_000))), ..message(1, None) };
     let in_a_row = Message { content: json(&format!("\"{}\"", "x".repeat(1_400_000))), ..message(3, None) };
     put_messages(&db, &owner, [large, message(2, None), in_a_row]).await;
-    let memory = memory();
+    let memory = read_memory();
     let _others = memory.budget.reserve(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES - 5_000_000).unwrap();
     let read = async |range| read_page(&db, &memory, (&team_namespace(), "s"), range, 1, None).await;
-    let Found::Owned(first) = read(PageRange::After(0)).await.unwrap() else { panic!() };
+    let Found::InNamespace(first) = read(PageRange::After(0)).await.unwrap() else { panic!() };
     let reads = db.read_count();
     assert_eq!(read(PageRange::After(0)).await.unwrap_err(), DbError::NoMemory);
     assert!(
@@ -283,11 +283,11 @@ async fn a_large_page_is_read_only_with_memory_for_it() {
         "the parts are not read"
     );
     assert!(
-        matches!(read(PageRange::After(1)).await, Ok(Found::Owned(_))),
+        matches!(read(PageRange::After(1)).await, Ok(Found::InNamespace(_))),
         "a page of small messages needs no reservation"
     );
     assert_eq!(read(PageRange::After(2)).await.unwrap_err(), DbError::NoMemory, "a large page without parts");
     drop(first);
-    assert!(matches!(read(PageRange::After(2)).await, Ok(Found::Owned(page)) if page.messages.len() > 1_400_000));
-    assert!(matches!(read(PageRange::After(0)).await, Ok(Found::Owned(page)) if page.messages.len() > 4_000_000));
+    assert!(matches!(read(PageRange::After(2)).await, Ok(Found::InNamespace(page)) if page.messages.len() > 1_400_000));
+    assert!(matches!(read(PageRange::After(0)).await, Ok(Found::InNamespace(page)) if page.messages.len() > 4_000_000));
 }

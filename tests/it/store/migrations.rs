@@ -12,7 +12,7 @@ use session_gateway_hub::hub::base::peers::subscription::Format;
 use session_gateway_hub::hub::base::ports::Runtime;
 
 /// The size of each part of a large value.
-const PART: usize = 1_000;
+const PART_BYTES: usize = 1_000;
 
 /// Rows that a hub writes to a database with the schemas from migration `first` to migration `last`.
 struct Rows {
@@ -23,8 +23,11 @@ struct Rows {
 
 const LATEST: usize = usize::MAX;
 
+/// The number of migrations up to `0018_held_messages.sql`.
+const HELD_MESSAGES: usize = 18;
+
 /// Each statement has the columns of the schema `first`.
-const ROWS: [Rows; 14] = [
+const ROWS: [Rows; 16] = [
     // Sessions of two namespaces, the messages of one, a machine. A message needs no local id.
     Rows {
         first: 1,
@@ -110,6 +113,12 @@ VALUES ('team', 'https://push.example/1', 'key', 'auth', NULL, 1000);"#,
           INSERT INTO namespaces VALUES ('team', 1);",
     },
     Rows {
+        first: 16,
+        last: LATEST,
+        sql: r#"UPDATE sessions SET unseen_since = 2500, ended_at = 2600, muted = 1, request_times = '{"open":2700}' WHERE id = 's1';"#,
+    },
+    Rows { first: HELD_MESSAGES, last: LATEST, sql: "INSERT INTO held_messages VALUES ('s2', 'held', 2800, '{}');" },
+    Rows {
         first: 7,
         last: LATEST,
         sql: r#"
@@ -153,7 +162,7 @@ fn upgraded_from(schema: usize) -> Arc<Sqlite> {
 fn third_message(schema: usize) -> Value {
     match schema {
         1 | 2 => json!("small"),
-        _ => json!(format!("{}{}c", "a".repeat(PART - 1), "b".repeat(PART))),
+        _ => json!(format!("{}{}c", "a".repeat(PART_BYTES - 1), "b".repeat(PART_BYTES))),
     }
 }
 
@@ -179,6 +188,8 @@ async fn assert_sessions_are_served(world: &World, schema: usize) {
     assert_eq!(session["agentState"]["completedRequests"]["done"]["status"], completed);
 
     let metadata = world.get_session("s2").await["metadata"].clone();
+    let held = world.get("/api/sessions/s2/held-messages").await.ok();
+    assert_eq!(held["messages"].as_array().unwrap().len(), usize::from(schema >= HELD_MESSAGES));
     let padding = metadata["x"].as_str().map(str::len);
     assert_eq!(padding, (schema >= 7).then_some(966 + 998), "metadata in parts");
 }
@@ -230,7 +241,7 @@ async fn assert_events_are_replayed(world: &World) {
 
 /// The id of the event with a number. The prefix of ids belongs to the namespace.
 async fn event_id(world: &World, number: u64) -> String {
-    let greeting = crate::support::replay::first_event(world, "all=true").await;
+    let greeting = crate::support::replay::connect_and_read_first_event(world, "all=true").await;
     let (prefix, _) = greeting["eventId"].as_str().unwrap().split_once('-').unwrap();
     format!("{prefix}-{number}")
 }

@@ -1,7 +1,7 @@
 //! Deletions and merges of long histories: no statement changes more than a chunk of rows.
 
 use crate::support::sqlite::Sqlite;
-use crate::support::store::{Cache, commit, find_by_local_ids, memory, put, session, stored, team_namespace};
+use crate::support::store::{Cache, commit, find_by_local_ids, put, read_memory, session, stored, team_namespace};
 use session_gateway_hub::store::history::{PageRange, read_page};
 use session_gateway_hub::store::messages::SELECT_BY_LOCAL_IDS;
 use session_gateway_hub::store::write_queue::WriteQueue;
@@ -14,7 +14,7 @@ const MAX_CHUNK_STEPS: i32 = 1_000_000;
 /// The most steps for the statement that divides 300,000 messages into chunks. The statement took 17,400,000 steps and 0.3 s.
 const MAX_READ_STEPS: i32 = 20_000_000;
 
-/// By how many steps the longest statement may be longer in a namespace with many merges.
+/// How many more steps the longest statement may take in a namespace with many merges.
 const MAX_ADDED_STEPS: i32 = 200;
 
 /// Writes a session with `count` messages of 1,900 to 2,099 bytes. Their local ids are numbered from `first_local_id`.
@@ -64,11 +64,11 @@ async fn a_merge_rewrites_the_messages_of_the_new_session_only_in_chunks_of_5000
     );
     assert_eq!(stored(&db, "new").await.seq, 24_000);
     assert_eq!(sessions::load_by_id(&db, &team_namespace(), "old").await.unwrap(), Found::Missing);
-    let read = async |range| match read_page(&db, &memory(), (&team_namespace(), "new"), range, 1, None).await.unwrap()
-    {
-        Found::Owned(page) => page.messages,
-        other => panic!("{other:?}"),
-    };
+    let read =
+        async |range| match read_page(&db, &read_memory(), (&team_namespace(), "new"), range, 1, None).await.unwrap() {
+            Found::InNamespace(page) => page.messages,
+            other => panic!("{other:?}"),
+        };
     assert!(read(PageRange::After(0)).await.contains(r#""localId":"l1","#));
     assert!(read(PageRange::After(12_000)).await.contains(r#""localId":"l12001","#));
     assert!(read(PageRange::Before(None)).await.contains(r#""seq":24000,"localId":"l24000","#));

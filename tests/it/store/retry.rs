@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::support::FakeEnvironment;
+use crate::support::environment::FakeEnvironment;
 use crate::support::sqlite::{BatchKind, Sqlite, retryable_error};
-use session_gateway_hub::limits::{DB_RETRY_MS, DB_TIMEOUT_MS};
+use session_gateway_hub::limits::{DB_RETRY_PERIOD_MS, DB_TIMEOUT_MS};
 use session_gateway_hub::store::retry::{Environment, Retrying};
 use session_gateway_hub::store::{Database, DbError, Statement, push, secrets};
 
@@ -145,7 +145,7 @@ async fn a_leaked_query_counts_as_a_stall_only_until_the_next_query_after_its_ti
     assert!(futures::poll!(&mut query).is_pending());
     std::mem::forget(query);
     db.release_results();
-    environment.advance(DB_RETRY_MS + DB_TIMEOUT_MS + 1);
+    environment.advance(DB_RETRY_PERIOD_MS + DB_TIMEOUT_MS + 1);
     assert!(retrying.last_stalled_at(environment.now()).is_some());
     run(&retrying, BatchKind::Reads).await.unwrap();
     assert_eq!(retrying.last_stalled_at(environment.now()), None);

@@ -20,8 +20,8 @@ async fn begin_epoch(db: &Sqlite, sql: &'static str, epoch: u64) {
     db.batch(&mut vec![Statement::new(sql, ["team".into(), epoch.into()])]).await.unwrap();
 }
 
-/// A database with the sessions `s` and `new`. Session `s` has two messages. Session `new` has six: three that were merged into
-/// it from `old` (the second of them has parts), two of its own, and one from after the merge. Another namespace has a
+/// A database with the sessions `s` and `new`. Session `s` has two messages. Session `new` has six: three that
+/// were merged from `old` (the second one has parts), two of its own, and one from after the merge. Another namespace has a
 /// session `o` with one message.
 async fn database() -> Sqlite {
     let db = Sqlite::with_schema();

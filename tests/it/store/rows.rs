@@ -6,8 +6,8 @@ use crate::support::database_errors::{LIMITS_REACHED, UNKNOWN_OUTCOMES};
 use crate::support::run_until_idle;
 use crate::support::sqlite::{BatchKind, Sqlite};
 use crate::support::store::{
-    Cache, NoEffect, commit, commit_as, json, load_by_tag, load_summaries, memory, message, other_namespace, put,
-    put_messages, queue_of, seqs, session, stored, team_namespace,
+    Cache, NoEffect, commit, commit_as, json, load_by_tag, load_summaries, message, other_namespace, put, put_messages,
+    queue_of, read_memory, seqs, session, stored, team_namespace,
 };
 use session_gateway_hub::model::large::InlineOrLarge;
 use session_gateway_hub::model::machine::Machine;
@@ -35,6 +35,8 @@ async fn a_session_is_read_as_it_was_written() {
         todos: Some(json("[]")),
         permission_mode: Some("plan".into()),
         model_mode: Some("model_fast".into()),
+        muted: true,
+        request_times: Some(json(r#"{"r":5}"#)),
         ..session("s", "/code")
     };
     put(&db, &full).await;
@@ -50,6 +52,10 @@ async fn a_session_is_read_as_it_was_written() {
         mode: None,
         permission_mode: None,
         active: false,
+        thinking: false,
+        ended_at: Some(6),
+        unseen_since: Some(7),
+        request_times: None,
         ..full
     };
     put(&db, &changed).await;
@@ -96,8 +102,8 @@ async fn json_is_stored_byte_for_byte() {
     assert_eq!(read.todos.unwrap().text(), "[ 1.0 ]");
 
     put_messages(&db, &opaque, [Message { content: json(text), ..message(1, Some("l \"1\" ü\n")) }]).await;
-    let Found::Owned(page) =
-        read_page(&db, &memory(), (&team_namespace(), "s"), PageRange::After(0), 1, None).await.unwrap()
+    let Found::InNamespace(page) =
+        read_page(&db, &read_memory(), (&team_namespace(), "s"), PageRange::After(0), 1, None).await.unwrap()
     else {
         panic!()
     };
@@ -121,7 +127,7 @@ async fn a_session_of_another_namespace_cannot_be_written_or_deleted() {
     let mut write_queue = WriteQueue::default();
     write_queue.delete_session("s");
     commit(&db, write_queue, &Cache::default()).await;
-    assert_eq!(sessions::load_by_id(&db, &other_namespace(), "s").await.unwrap(), Found::Owned(foreign));
+    assert_eq!(sessions::load_by_id(&db, &other_namespace(), "s").await.unwrap(), Found::InNamespace(foreign));
 }
 
 #[tokio::test]
@@ -154,7 +160,7 @@ async fn a_deletion_frees_the_tag_at_once_and_a_sweep_deletes_the_rows_of_the_se
     assert_eq!(sessions::load_by_id(&db, &team_namespace(), "s").await.unwrap(), Found::Missing);
     assert_eq!(load_by_tag(&db, &team_namespace(), "/code").await.unwrap().unwrap().id, "u");
     assert!(matches!(
-        read_page(&db, &memory(), (&team_namespace(), "s"), PageRange::After(0), 10, None).await.unwrap(),
+        read_page(&db, &read_memory(), (&team_namespace(), "s"), PageRange::After(0), 10, None).await.unwrap(),
         Found::Missing
     ));
     assert_eq!(load_summaries(&db, &team_namespace()).await.unwrap().len(), 2);
@@ -203,10 +209,13 @@ async fn an_id_is_owned_foreign_or_missing() {
 
     for (id, owned, foreign) in [("mine", true, false), ("theirs", false, true), ("none", false, false)] {
         let found = sessions::load_by_id(&db, &team_namespace(), id).await.unwrap();
-        assert_eq!((matches!(found, Found::Owned(_)), found == Found::Foreign), (owned, foreign), "{id}");
+        assert_eq!((matches!(found, Found::InNamespace(_)), found == Found::Foreign), (owned, foreign), "{id}");
         let history =
-            read_page(&db, &memory(), (&team_namespace(), id), PageRange::Before(None), 5, None).await.unwrap();
-        assert!(matches!(&history, Found::Owned(page) if page.messages.is_empty()) == owned, "the history of {id}");
+            read_page(&db, &read_memory(), (&team_namespace(), id), PageRange::Before(None), 5, None).await.unwrap();
+        assert!(
+            matches!(&history, Found::InNamespace(page) if page.messages.is_empty()) == owned,
+            "the history of {id}"
+        );
         assert_eq!(matches!(history, Found::Foreign), foreign, "the history of {id}");
     }
 }
@@ -249,7 +258,7 @@ async fn a_machine_is_read_as_it_was_written_and_only_in_its_namespace() {
     commit(&db, queued(), &cache).await;
     assert_eq!(machines::load_all(&db, &team_namespace()).await.unwrap(), std::slice::from_ref(&machine));
     assert_eq!(machines::load_all(&db, &other_namespace()).await.unwrap(), []);
-    assert_eq!(machines::find_owner(&db, &team_namespace(), "m").await.unwrap(), Found::Owned(()));
+    assert_eq!(machines::find_owner(&db, &team_namespace(), "m").await.unwrap(), Found::InNamespace(()));
     assert_eq!(machines::find_owner(&db, &other_namespace(), "m").await.unwrap(), Found::Foreign);
     assert_eq!(machines::find_owner(&db, &team_namespace(), "n").await.unwrap(), Found::Missing);
 
@@ -276,7 +285,7 @@ async fn concurrent_inserts_of_a_secret_return_the_same_one() {
         futures::future::join(secrets::get_or_insert(&db, "jwt", "one"), secrets::get_or_insert(&db, "jwt", "two"));
     let released = async {
         run_until_idle().await;
-        assert_eq!(db.held_count(), 2, "both reads have found no secret");
+        assert_eq!(db.held_result_count(), 2, "both reads have found no secret");
         db.release_results();
     };
     let ((one, two), ()) = futures::future::join(inserts, released).await;
@@ -291,7 +300,7 @@ async fn a_database_without_a_schema_returns_the_error_for_a_missing_schema() {
         sessions::load_by_id(&db, &team_namespace(), "s").await.unwrap_err(),
         load_summaries(&db, &team_namespace()).await.unwrap_err(),
         machines::load_all(&db, &team_namespace()).await.unwrap_err(),
-        read_page(&db, &memory(), (&team_namespace(), "s"), PageRange::Before(None), 5, None).await.unwrap_err(),
+        read_page(&db, &read_memory(), (&team_namespace(), "s"), PageRange::Before(None), 5, None).await.unwrap_err(),
     ];
     for error in errors {
         assert!(matches!(error, DbError::NoSchema(_)), "{error}");

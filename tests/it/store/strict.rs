@@ -1,7 +1,7 @@
 //! A row in which a column is missing or has the wrong type is an error that names the column.
 
 use crate::support::World;
-use crate::support::store::{find_by_local_ids, load_by_tag, load_summaries, memory, team_namespace};
+use crate::support::store::{find_by_local_ids, load_by_tag, load_summaries, read_memory, team_namespace};
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use session_gateway_hub::model::large::LargeRef;
@@ -101,8 +101,11 @@ async fn invalid_columns_of_sessions_are_errors() {
         ("todos", Nullable(&Json)),
         ("metadata_parts", Nullable(&Parts)),
         ("agent_state_parts", Nullable(&Parts)),
+        ("request_times", Nullable(&Json)),
         ("seq", Number),
         ("updated_at", Number),
+        ("last_message_at", Nullable(&Number)),
+        ("held_messages_count", Number),
         ("active_at", Number),
         ("thinking_at", Number),
         ("active", Flag),
@@ -111,6 +114,9 @@ async fn invalid_columns_of_sessions_are_errors() {
         ("permission_mode", Nullable(&Text)),
         ("model_mode", Nullable(&Text)),
         ("pinned", Flag),
+        ("muted", Flag),
+        ("ended_at", Nullable(&Number)),
+        ("unseen_since", Nullable(&Number)),
     ];
     check("sessions", &columns, async |db| sessions::load_by_id(db, &team_namespace(), "s").await.map(drop)).await;
     check("sessions", &columns, async |db| load_by_tag(db, &team_namespace(), "t").await.map(drop)).await;
@@ -123,8 +129,10 @@ async fn invalid_columns_of_summaries_are_errors() {
         ("id", Text),
         ("active", Flag),
         ("thinking", Flag),
+        ("thinking_at", Number),
         ("active_at", Number),
         ("updated_at", Number),
+        ("last_message_at", Nullable(&Number)),
         ("created_at", Number),
         ("texts", Nullable(&Texts)),
         ("total", Nullable(&Number)),
@@ -133,6 +141,10 @@ async fn invalid_columns_of_summaries_are_errors() {
         ("permission_mode", Nullable(&Text)),
         ("model_mode", Nullable(&Text)),
         ("pinned", Flag),
+        ("muted", Flag),
+        ("ended_at", Nullable(&Number)),
+        ("unseen_since", Nullable(&Number)),
+        ("held", Number),
         ("found", Number),
     ];
     check("sessions", &columns, async |db| load_summaries(db, &team_namespace()).await.map(drop)).await;
@@ -171,7 +183,7 @@ async fn invalid_columns_of_message_pages_are_errors() {
         ("found", Number),
     ];
     let page = async |db: &OneRow| {
-        let page = read_page(db, &memory(), (&team_namespace(), "s"), PageRange::After(0), 5, None).await;
+        let page = read_page(db, &read_memory(), (&team_namespace(), "s"), PageRange::After(0), 5, None).await;
         // The fake database returns the same row for the parts of the message.
         match page {
             Err(DbError::UnexpectedColumn { table: "message_parts", column: "content", .. }) => Ok(()),
@@ -241,6 +253,8 @@ async fn invalid_columns_of_push_subscriptions_and_secrets_are_errors() {
         ("hub", nullable),
         ("device", nullable),
         ("token_device", nullable),
+        ("notify", nullable),
+        ("secret", nullable),
     ];
     check("push_subscriptions", &columns, async |db| push::load_all(db, &team_namespace()).await.map(drop)).await;
     let columns = [("value", Text)];

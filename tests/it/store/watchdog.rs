@@ -7,7 +7,8 @@ use futures::future::BoxFuture;
 use crate::support::runtime::FakeRuntime;
 use crate::support::sqlite::{BatchKind, Sqlite};
 use session_gateway_hub::hub::base::ports::Runtime;
-use session_gateway_hub::limits::{DB_RETRY_MS, DB_SILENCE_MS, DB_TIMEOUT_MS};
+use session_gateway_hub::limits::{DB_RETRY_PERIOD_MS, DB_SILENCE_MS, DB_TIMEOUT_MS};
+use session_gateway_hub::log::LogLine;
 use session_gateway_hub::store::retry::Environment;
 use session_gateway_hub::store::watchdog::Watchdog;
 use session_gateway_hub::store::{Database, Statement, secrets};
@@ -30,7 +31,7 @@ impl Environment for TestEnvironment {
         0
     }
 
-    fn log_warning(&self, _: &str) {}
+    fn log(&self, _: LogLine) {}
 }
 
 struct Fixture {
@@ -68,7 +69,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn a_query_counts_as_lost_when_a_later_probe_is_answered() {
+async fn a_query_counts_as_lost_when_a_later_probe_of_the_watchdog_is_answered() {
     for kind in [BatchKind::Reads, BatchKind::Writes] {
         let fixture = Fixture::new();
         let lost_after_ms = fixture.ms_until_lost(kind, async || ()).await;
@@ -84,20 +85,21 @@ async fn the_time_until_a_query_counts_as_lost_doubles_with_each_lost_query_up_t
         times.push(fixture.ms_until_lost(BatchKind::Reads, async || ()).await);
     }
     assert!(times.is_sorted() && times.last() == Some(&DB_TIMEOUT_MS), "{times:?}");
-    fixture.rt.set_now(fixture.rt.now() + DB_RETRY_MS);
+    fixture.rt.set_now(fixture.rt.now() + DB_RETRY_PERIOD_MS);
     assert_eq!(
         fixture.ms_until_lost(BatchKind::Reads, async || ()).await,
         times[0],
-        "the first time applies again after {DB_RETRY_MS} ms without a lost query"
+        "after {DB_RETRY_PERIOD_MS} ms without a lost query, a query counts as lost as early as at first"
     );
 }
 
 #[tokio::test]
-async fn an_answered_page_also_shows_that_an_earlier_query_is_lost() {
+async fn the_answer_to_a_later_query_shows_without_a_probe_that_an_earlier_query_is_lost() {
     let fixture = Fixture::new();
-    let page = Statement::new("SELECT 1 AS seq, '1' AS body, 0 AS parts", []);
-    let read_page = async || drop(fixture.watchdog.query_joined(&page, 1).await.unwrap());
-    let lost_after_ms = fixture.ms_until_lost(BatchKind::Writes, read_page).await;
+    let later = Statement::new("SELECT 1 AS seq, '1' AS body, 0 AS parts", []);
+    let max_rows = 1;
+    let make_later_query = async || drop(fixture.watchdog.query_joined(&later, max_rows).await.unwrap());
+    let lost_after_ms = fixture.ms_until_lost(BatchKind::Writes, make_later_query).await;
     assert!(lost_after_ms <= 2 * DB_SILENCE_MS, "{lost_after_ms}");
     let is_probe = |batch: &Vec<Statement>| batch[0].sql == "SELECT 1";
     assert!(!fixture.db.read_batches().iter().any(is_probe), "no probe is needed");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::StatusCode;
 use session_gateway_hub::auth::token::TokenVerifier;
+use session_gateway_hub::http::authentication::VerifiedToken;
 use session_gateway_hub::http::cors::Cors;
 use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing};
 use session_gateway_hub::http::error::ErrorResponse;
@@ -15,12 +16,13 @@ use session_gateway_hub::hub::Hub;
 use session_gateway_hub::hub::base::peers::subscription::Format;
 use session_gateway_hub::hub::base::ports::Runtime;
 
+use super::environment::{TokioEnvironment, with_retries};
 use super::rest::{PendingReply, Reply};
 use super::runtime::FakeRuntime;
 use super::sqlite::Sqlite;
 use super::upload::received_body;
 use super::worker_edge::generate_secret;
-use super::{SECRET, TokioEnvironment, World, retrying};
+use super::{SECRET, World};
 
 #[derive(Debug, Clone, Default)]
 pub struct EdgeRequest {
@@ -49,12 +51,22 @@ impl World {
 
 /// A worker with empty caches on this database.
 pub fn worker_edge(db: &Arc<Sqlite>) -> Edge {
+    worker_edge_with(db, TokenVerifier::new(SECRET, false))
+}
+
+/// A worker with empty caches on the databases of a world.
+pub fn worker_of(world: &World) -> Edge {
+    worker_edge(&world.db).with_databases(world.object.databases())
+}
+
+/// A worker with these access secrets.
+pub fn worker_edge_with(db: &Arc<Sqlite>, tokens: TokenVerifier) -> Edge {
     Edge::new(
-        TokenVerifier::new(SECRET, false),
+        tokens,
         Cors::default(),
         Routing::Token,
         None,
-        retrying(db),
+        with_retries(db),
         Arc::default(),
         Arc::new(TokioEnvironment::start()),
     )
@@ -78,9 +90,18 @@ async fn serve(edge: &Edge, hub: &Arc<Hub>, rt: Arc<FakeRuntime>, request: EdgeR
         Action::Respond(response) => response,
         Action::History(history) => edge.read_history(&history, &head.query).await,
         Action::Authenticate => edge.authentication.sign_in(&request.body, now, &generate_secret).await,
+        Action::Answer => match edge.verify_answer(&request.body, now, &generate_secret).await {
+            Ok(namespace) => {
+                assert_eq!(namespace, hub.config.namespace, "routed to the object of another namespace");
+                let (method, uri) = (&*request.method, &*request.url);
+                let request = http::Request::builder().method(method).uri(uri).body(Bytes::from(request.body));
+                respond(hub, request.unwrap()).await
+            }
+            Err(error) => error.into_response(),
+        },
         Action::CheckDatabase => edge.check_database().await,
         Action::Pair(step) => edge.pair(step, &head, &request.body, now, &generate_secret).await,
-        Action::Object(namespace, credential) => {
+        Action::Object(namespace, token) => {
             assert_eq!(namespace, hub.config.namespace, "routed to the object of another namespace");
             let is_upload = is_upload(&request.method, path);
             let (body, upload) = match is_upload {
@@ -94,9 +115,10 @@ async fn serve(edge: &Edge, hub: &Arc<Hub>, rt: Arc<FakeRuntime>, request: EdgeR
                 .body(body);
             match http_request {
                 Ok(mut http_request) => {
-                    credential
-                        .into_iter()
-                        .for_each(|credential| drop(http_request.extensions_mut().insert(credential)));
+                    if let Some(VerifiedToken { credential, secret, .. }) = token {
+                        http_request.extensions_mut().insert(credential);
+                        secret.map(|secret| http_request.extensions_mut().insert(secret));
+                    }
                     upload.into_iter().for_each(|body| drop(http_request.extensions_mut().insert(body)));
                     respond(hub, http_request).await
                 }
@@ -110,6 +132,7 @@ async fn serve(edge: &Edge, hub: &Arc<Hub>, rt: Arc<FakeRuntime>, request: EdgeR
                 Err(error) => ErrorResponse::from(error).into_response(),
             }
         }
+        Action::Metrics(_) => panic!("the edge has no token for metrics"),
         Action::CliSocket { .. } | Action::BridgedCliSocket => json_response(StatusCode::OK, Bytes::new()),
     }
 }

@@ -1,8 +1,10 @@
 //! The table of the worker's routes with all their error responses. [`super::routes`] has the routes of the object.
 
 use super::field_faults::{Field, Length, Param, ParamKind};
-use super::route::{Condition, NO_WRITES, Route, Scope, error, invalid_field};
-use super::routes::{KIND, NAME};
+use super::route::{
+    CLI_REFUSED, CLI_UNREACHABLE, Condition, NO_WRITES, RPC_TIMEOUT, Route, Scope, SessionState, error, invalid_field,
+};
+use super::routes::devices::{KIND, NAME};
 
 /// The routes of the worker, in the order of its router.
 pub const EDGE_ROUTES: &[Route] = &[
@@ -22,6 +24,37 @@ pub const EDGE_ROUTES: &[Route] = &[
             NO_WRITES,
         ],
         ..Route::new("POST", "/api/auth", Scope::Public)
+    },
+    // Also a route of the object, which verifies the token again.
+    Route {
+        session_state: SessionState::Active,
+        body: &[
+            Field::text("token", 0, Length::Unlimited).valid(r#""$answer""#),
+            Field::keyword("decision", &["approved", "denied"], r#""approved""#),
+        ],
+        call: Some(("permission", "{}")),
+        specified_statuses: &[400, 401, 404, 409, 410, 503, 504],
+        extra_errors: &[
+            error(
+                401,
+                "invalid_answer_token",
+                &[
+                    Condition::Body(r#"{"token":"","decision":"approved"}"#),
+                    Condition::Body(r#"{"token":"$token","decision":"approved"}"#),
+                    Condition::Body(r#"{"token":"$answer.","decision":"approved"}"#),
+                ],
+            ),
+            error(404, "request_not_found", &[Condition::NoRequest, Condition::WrongState]),
+            error(409, "request_changed", &[Condition::ChangedRequest]),
+            error(410, "answer_token_used", &[Condition::Repeated]),
+            error(410, "answer_token_expired", &[Condition::TenMinutesLater]),
+            error(410, "push_unsubscribed", &[Condition::Unsubscribed]),
+            CLI_UNREACHABLE,
+            CLI_REFUSED,
+            RPC_TIMEOUT,
+            NO_WRITES,
+        ],
+        ..Route::new("POST", "/api/answers", Scope::Public)
     },
     Route {
         body: &[Field::text("code", 0, Length::Unlimited).valid(r#""$code""#), NAME, KIND],
@@ -67,6 +100,10 @@ pub const EDGE_ROUTES: &[Route] = &[
             ),
         ],
         ..Route::new("GET", "/api/events", Scope::Namespace)
+    },
+    Route {
+        extra_errors: &[error(401, "unauthorized", &[Condition::WebToken])],
+        ..Route::new("GET", "/api/namespaces/databases", Scope::Namespace)
     },
 ];
 

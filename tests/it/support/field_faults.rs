@@ -36,6 +36,13 @@ pub enum FieldKind {
         min: usize,
         max: usize,
     },
+    /// An array of integers.
+    Integers {
+        min: usize,
+        max: usize,
+    },
+    /// A string, a number or a boolean.
+    Scalar,
     /// An object, whose fields follow in the table.
     Object,
     /// An array of objects, whose fields follow in the table.
@@ -108,6 +115,14 @@ impl Field {
         Self::new(name, FieldKind::Strings { min, max }, r#"["x"]"#)
     }
 
+    pub const fn integers(name: &'static str, min: usize, max: usize) -> Self {
+        Self::new(name, FieldKind::Integers { min, max }, "[1]")
+    }
+
+    pub const fn scalar(name: &'static str) -> Self {
+        Self::new(name, FieldKind::Scalar, r#""high""#)
+    }
+
     pub const fn object(name: &'static str, valid: &'static str) -> Self {
         Self::new(name, FieldKind::Object, valid)
     }
@@ -161,6 +176,8 @@ impl Field {
                 (FieldKind::Text { .. }, b'"') | (FieldKind::Flag, b't') => true,
                 (FieldKind::Integer { max }, b'7') => max >= 7,
                 (FieldKind::Strings { .. }, b'[') => true,
+                (FieldKind::Integers { .. }, _) => *text == "[]",
+                (FieldKind::Scalar, first) => !matches!(first, b'n' | b'[' | b'{'),
                 // The error for an empty object names a missing field instead of the object.
                 (FieldKind::Object, b'{') => true,
                 (FieldKind::Objects, _) => *text == "[]",
@@ -211,12 +228,10 @@ impl Field {
             FieldKind::Keyword(keywords) => {
                 let mut invalid = texts(&[r#""""#, r#""__proto__""#, r#""constructor""#, r#""\ud800""#, "0"]);
                 for keyword in keywords {
-                    let similar = [
-                        json!([keyword]),
-                        json!({*keyword: null}),
-                        json!(keyword.to_uppercase()),
-                        json!(format!("{keyword} ")),
-                    ];
+                    let upper = keyword.to_uppercase();
+                    let other_case = if upper == **keyword { keyword.to_lowercase() } else { upper };
+                    let similar =
+                        [json!([keyword]), json!({*keyword: null}), json!(other_case), json!(format!("{keyword} "))];
                     invalid.extend(similar.map(|value| (value.to_string(), Rejection::InvalidField)));
                 }
                 invalid
@@ -236,6 +251,13 @@ impl Field {
                 invalid.extend(too_many.map(|length| (json!(vec!["a"; length]).to_string(), Rejection::InvalidField)));
                 invalid
             }
+            FieldKind::Integers { min, max } => {
+                let mut invalid = texts(&["[-1]", "[1.5]", r#"["1"]"#, "[null]", "[[1]]", r#"{"0":1}"#]);
+                invalid.extend(min.checked_sub(1).map(|_| ("[]".to_owned(), Rejection::InvalidField)));
+                invalid.push((json!(vec![1; max + 1]).to_string(), Rejection::InvalidField));
+                invalid
+            }
+            FieldKind::Scalar => vec![],
             FieldKind::Object => {
                 // An array with the values of a valid object, which a positional decoder would accept.
                 let values: Vec<&str> =
@@ -369,7 +391,7 @@ impl Param {
 
     /// Queries with an invalid value, and the expected error code.
     pub fn faults(&self) -> Vec<(String, &'static str)> {
-        const FIELD: &str = "invalid_field";
+        const INVALID_FIELD: &str = "invalid_field";
         let Self { name, kind } = *self;
         let valid = self.valid();
         let values: Vec<String> = match kind {
@@ -389,10 +411,10 @@ impl Param {
             ParamKind::Pattern => vec!["a%00b".into()],
             ParamKind::Path { .. } | ParamKind::Text(_) => vec![],
         };
-        let mut faults: Vec<_> = values.into_iter().map(|value| (format!("{name}={value}"), FIELD)).collect();
-        faults.push((format!("{name}={valid}&{name}={valid}"), FIELD));
-        faults.push((format!("{name}={valid}&%{:x}{}={valid}", name.as_bytes()[0], &name[1..]), FIELD));
-        faults.extend(["%ff", "%c0%ae", "%ed%a0%80", "a%80"].map(|value| (format!("{name}={value}"), FIELD)));
+        let mut faults: Vec<_> = values.into_iter().map(|value| (format!("{name}={value}"), INVALID_FIELD)).collect();
+        faults.push((format!("{name}={valid}&{name}={valid}"), INVALID_FIELD));
+        faults.push((format!("{name}={valid}&%{:x}{}={valid}", name.as_bytes()[0], &name[1..]), INVALID_FIELD));
+        faults.extend(["%ff", "%c0%ae", "%ed%a0%80", "a%80"].map(|value| (format!("{name}={value}"), INVALID_FIELD)));
         if let ParamKind::Path { required } = kind {
             let outside =
                 ["..", "../a", "a/../../b", "a/..", "/etc/passwd", "%2e%2e/a", "%2Fetc", "..%5Ca", "C:%5Ca", "a%00b"];

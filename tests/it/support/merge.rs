@@ -50,7 +50,7 @@ pub async fn texts(world: &World, session: &str) -> Vec<String> {
     history(world, session).await.into_iter().map(|(text, _)| text).collect()
 }
 
-/// An ended session `old`, the session `new` as which a runner has resumed it, and the pending response to the resume.
+/// An ended session `old`, which a runner has resumed as the session `new`, and the pending response to the resume.
 pub struct MergeFixture {
     pub world: World,
     pub old: String,
@@ -62,7 +62,11 @@ pub struct MergeFixture {
 
 /// The old session has three messages, the new session has two. The message with the local id `b` is in both sessions.
 pub async fn merge_fixture(old_metadata: Value, new_metadata: Value) -> MergeFixture {
-    let world = World::new();
+    merge_fixture_in(World::new(), old_metadata, new_metadata).await
+}
+
+/// Like [`merge_fixture`], in this world, which has no sessions yet.
+pub async fn merge_fixture_in(world: World, old_metadata: Value, new_metadata: Value) -> MergeFixture {
     let mut runner = world.spawner("m", "box").await;
     let mut metadata = resumable_metadata();
     metadata.as_object_mut().unwrap().extend(old_metadata.as_object().unwrap().clone());
@@ -85,14 +89,14 @@ pub async fn merge_fixture(old_metadata: Value, new_metadata: Value) -> MergeFix
     MergeFixture { world, old, new, cli, runner, reply }
 }
 
-/// Starts the merge and holds its result. `fault` is the error of the merge, and whether the merge is committed although it
-/// fails.
+/// Starts the merge and holds its result. `fault`: the error of the merge, and whether the merge is committed in spite of the
+/// error.
 pub async fn begin_merge(fixture: &mut MergeFixture, fault: Option<(DbError, bool)>) {
     let MergeFixture { world, new, cli, .. } = fixture;
     world.db.hold_results(BatchKind::Writes);
     cli.emit("session-alive", &json!({"sid": new, "time": world.now()}));
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "the keep-alive is written first");
+    assert_eq!(world.db.held_result_count(), 1, "the keep-alive is written first");
     match fault {
         Some((error, true)) => world.db.lose_response(error),
         Some((error, false)) => world.db.fail(BatchKind::Writes, error),
@@ -103,5 +107,5 @@ pub async fn begin_merge(fixture: &mut MergeFixture, fault: Option<(DbError, boo
     run_until_idle().await;
     let batch = world.db.write_batches().pop().unwrap();
     assert!(batch.iter().any(|statement| statement.sql.contains("UPDATE messages")), "no merge has started");
-    assert_eq!(world.db.held_count(), 1);
+    assert_eq!(world.db.held_result_count(), 1);
 }

@@ -4,12 +4,15 @@
 //! [`run_until_idle`] returns as soon as all tasks are waiting. The hub's own clock is the fake runtime's.
 
 pub mod cli;
+pub mod clients;
 pub mod database_errors;
 pub mod edge;
 pub mod edge_routes;
+pub mod environment;
 pub mod field_faults;
 pub mod live_session;
 pub mod merge;
+pub mod operator;
 pub mod permissions;
 pub mod pushes;
 pub mod race;
@@ -27,34 +30,25 @@ pub mod upload;
 pub mod web;
 pub mod worker_edge;
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures::future::BoxFuture;
-use serde_json::{Value, json};
 use session_gateway_hub::auth::token::TokenVerifier;
-use session_gateway_hub::http::events;
 use session_gateway_hub::hub::base::config::{ForbiddenModes, UploadConfig};
-use session_gateway_hub::hub::base::error::Error;
-use session_gateway_hub::hub::base::peers::connections::Upgrade;
-use session_gateway_hub::hub::base::peers::subscription::{Format, Subscription};
 use session_gateway_hub::hub::base::ports::{ConnId, Runtime};
 use session_gateway_hub::hub::base::push::config::PushConfig;
+use session_gateway_hub::hub::base::quotas::Quotas;
+use session_gateway_hub::hub::base::recent_writers::RecentWriters;
 use session_gateway_hub::hub::{Config, Hub};
-use session_gateway_hub::limits::{DB_RETRY_MS, MAX_DB_PAUSE_MS};
+use session_gateway_hub::limits::{DB_RETRY_PERIOD_MS, MAX_DB_PAUSE_MS};
 use session_gateway_hub::memory_budget::MemoryBudget;
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::vocabulary::Vocabulary;
 use session_gateway_hub::store::Database;
-use session_gateway_hub::store::retry::{Environment, Retrying};
+use session_gateway_hub::store::places::Databases;
 
-use cli::Cli;
 use runtime::FakeRuntime;
-use socket::Socket;
 use sqlite::Sqlite;
-use web::Web;
 
 pub const SECRET: &str = "secret";
 pub const RPC_TIMEOUT_MS: u64 = 30_000;
@@ -68,86 +62,24 @@ pub async fn run_until_idle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
-/// An environment whose clock advances only when a task sleeps or the test calls [`Self::advance`]. Every pause between retries
-/// has its full length, unless the test sets random bytes.
-#[derive(Default, Clone)]
-pub struct FakeEnvironment {
-    /// The next random bytes.
-    pub random: Arc<Mutex<VecDeque<u8>>>,
-    /// The lines of the log.
-    pub logs: Arc<Mutex<Vec<String>>>,
-    /// Every pause, in milliseconds.
-    pub pauses: Arc<Mutex<Vec<u64>>>,
-    now: Arc<AtomicU64>,
-}
-
-impl FakeEnvironment {
-    /// Advances the clock.
-    pub fn advance(&self, ms: u64) {
-        self.now.fetch_add(ms, Ordering::Relaxed);
-    }
-}
-
-impl Environment for FakeEnvironment {
-    fn now(&self) -> u64 {
-        self.now.load(Ordering::Relaxed)
-    }
-
-    fn sleep(&self, ms: u64) -> BoxFuture<'static, ()> {
-        self.advance(ms);
-        self.pauses.lock().unwrap_or_else(PoisonError::into_inner).push(ms);
-        Box::pin(tokio::task::yield_now())
-    }
-
-    fn random(&self) -> u8 {
-        self.random.lock().unwrap_or_else(PoisonError::into_inner).pop_front().unwrap_or(u8::MAX)
-    }
-
-    fn log_warning(&self, line: &str) {
-        self.logs.lock().unwrap_or_else(PoisonError::into_inner).push(line.to_owned());
-    }
-}
-
-/// An environment with tokio's clock, which starts at 0.
-pub struct TokioEnvironment(tokio::time::Instant);
-
-impl TokioEnvironment {
-    pub fn start() -> Self {
-        Self(tokio::time::Instant::now())
-    }
-}
-
-impl Environment for TokioEnvironment {
-    fn now(&self) -> u64 {
-        u64::try_from(self.0.elapsed().as_millis()).unwrap()
-    }
-
-    fn sleep(&self, ms: u64) -> BoxFuture<'static, ()> {
-        Box::pin(tokio::time::sleep(Duration::from_millis(ms)))
-    }
-
-    fn random(&self) -> u8 {
-        u8::MAX
-    }
-
-    fn log_warning(&self, _: &str) {}
-}
-
-/// The database with retries, as the edge uses it, but without delays between the attempts.
-pub fn retrying(db: &Arc<Sqlite>) -> Arc<dyn Database> {
-    Arc::new(Retrying::new(Arc::clone(db), Box::new(FakeEnvironment::default())))
-}
-
 /// The object of a namespace, with its hub unless it hibernates.
 pub struct Object {
     pub rt: Arc<FakeRuntime>,
     pub db: Arc<Sqlite>,
+    /// The further databases: `DB_2` and so on.
+    more_dbs: Vec<Arc<dyn Database>>,
+    /// The variable `DATABASES_CLOSED`.
+    closed_dbs: &'static str,
     namespace: Namespace,
     vocabulary: Vocabulary,
     forbidden_modes: ForbiddenModes,
     push: PushConfig,
     uploads: UploadConfig,
+    quotas: Mutex<Quotas>,
     memory_budget: Arc<MemoryBudget>,
+    recent_writers: Arc<RecentWriters>,
+    /// `CLI_API_TOKEN` and `CLI_API_TOKEN_PREVIOUS`.
+    access_secrets: Mutex<(&'static str, Option<&'static str>)>,
     hub: Mutex<Option<Arc<Hub>>>,
 }
 
@@ -157,20 +89,31 @@ impl Object {
         Arc::clone(self.hub.lock().unwrap_or_else(PoisonError::into_inner).as_ref().expect("the object hibernates"))
     }
 
+    /// The databases of the deployment.
+    pub fn databases(&self) -> Databases {
+        let all = std::iter::once(Arc::clone(&self.db) as _).chain(self.more_dbs.iter().cloned());
+        Databases::new(all.collect(), self.closed_dbs).unwrap()
+    }
+
     fn wake(&self, sockets: Vec<(ConnId, String)>) {
-        let tokens = TokenVerifier::new(SECRET, false);
+        let (secret, previous) = *self.access_secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        let tokens = TokenVerifier::parse(Some(secret), previous, None).unwrap();
         let (namespace, vocabulary) = (self.namespace.clone(), self.vocabulary.clone());
         let push = self.push.clone();
         let config = Config {
             namespace,
             tokens,
+            jwt: None,
             rpc_timeout_ms: RPC_TIMEOUT_MS,
             vocabulary,
             forbidden_modes: self.forbidden_modes.clone(),
             push,
             uploads: self.uploads.clone(),
+            quotas: self.quotas.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            recent_writers: Arc::clone(&self.recent_writers),
         };
-        let hub = Hub::wake(config, &self.memory_budget, Arc::clone(&self.db) as _, Arc::clone(&self.rt) as _, sockets);
+        let databases = self.databases();
+        let hub = Hub::wake(config, &self.memory_budget, databases, Arc::clone(&self.rt) as _, sockets);
         *self.hub.lock().unwrap_or_else(PoisonError::into_inner) = Some(hub);
     }
 }
@@ -210,12 +153,24 @@ impl World {
     /// The namespace `team` of a deployment with these `FORBID_MODES`.
     pub fn with_forbidden_modes(modes: &str) -> Self {
         let forbidden_modes = ForbiddenModes::parse(modes.to_owned()).unwrap();
-        Self::of(Object { forbidden_modes, ..Self::object("team", Arc::new(Sqlite::with_schema())) })
+        Self::with_object(Object { forbidden_modes, ..Self::object("team", Arc::new(Sqlite::with_schema())) })
     }
 
     pub fn with_uploads(namespace: &str, uploads: UploadConfig) -> Self {
         let object = Object { uploads, ..Self::object(namespace, Arc::new(Sqlite::with_schema())) };
-        Self::of(object)
+        Self::with_object(object)
+    }
+
+    /// The namespace `team` of a deployment with these quotas.
+    pub fn with_quotas(quotas: Quotas) -> Self {
+        let object = Self::object("team", Arc::new(Sqlite::with_schema()));
+        Self::with_object(Object { quotas: Mutex::new(quotas), ..object })
+    }
+
+    /// Redeploys the object with other quotas.
+    pub fn redeploy_with_quotas(&self, quotas: Quotas) {
+        *self.object.quotas.lock().unwrap_or_else(PoisonError::into_inner) = quotas;
+        self.redeploy();
     }
 
     fn build(
@@ -225,33 +180,49 @@ impl World {
         vocabulary: Vocabulary,
         push: PushConfig,
     ) -> Self {
-        Self::of(Object { memory_budget, vocabulary, push, ..Self::object(namespace, db) })
+        Self::with_object(Object { memory_budget, vocabulary, push, ..Self::object(namespace, db) })
     }
 
     fn object(namespace: &str, db: Arc<Sqlite>) -> Object {
         Object {
             rt: Arc::new(FakeRuntime::new(namespace)),
             db,
+            more_dbs: Vec::new(),
+            closed_dbs: "",
             namespace: Namespace::parse(namespace).unwrap(),
             vocabulary: Vocabulary::default(),
             forbidden_modes: ForbiddenModes::default(),
             push: PushConfig::default(),
             uploads: UploadConfig::default(),
+            quotas: Mutex::default(),
             memory_budget: Arc::default(),
+            recent_writers: Arc::default(),
+            access_secrets: Mutex::new((SECRET, None)),
             hub: Mutex::new(None),
         }
     }
 
-    fn of(object: Object) -> Self {
+    fn with_object(object: Object) -> Self {
         let (rt, db) = (Arc::clone(&object.rt), Arc::clone(&object.db));
         object.wake(Vec::new());
         Self { object: Arc::new(object), rt, db }
     }
 
+    /// A namespace of a deployment with several databases. `closed` is the variable `DATABASES_CLOSED`.
+    pub fn with_databases(
+        namespace: &str,
+        db: Arc<Sqlite>,
+        more_dbs: Vec<Arc<dyn Database>>,
+        closed: &'static str,
+    ) -> Self {
+        Self::with_object(Object { more_dbs, closed_dbs: closed, ..Self::object(namespace, db) })
+    }
+
     /// Another namespace on the same database and in the same isolate.
     pub fn neighbour(&self) -> Self {
-        let (db, memory_budget) = (Arc::clone(&self.db), Arc::clone(&self.object.memory_budget));
-        Self::build("neighbour", db, memory_budget, Vocabulary::default(), PushConfig::default())
+        let Object { memory_budget, recent_writers, .. } = &*self.object;
+        let (memory_budget, recent_writers) = (Arc::clone(memory_budget), Arc::clone(recent_writers));
+        Self::with_object(Object { memory_budget, recent_writers, ..Self::object("neighbour", Arc::clone(&self.db)) })
     }
 
     /// The memory budget of the isolate.
@@ -270,7 +241,8 @@ impl World {
 
     /// An access token of the namespace.
     pub fn token(&self) -> String {
-        format!("{SECRET}:{}", self.object.namespace)
+        let (secret, _) = *self.object.access_secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        format!("{secret}:{}", self.object.namespace)
     }
 
     pub fn now(&self) -> u64 {
@@ -314,6 +286,12 @@ impl World {
         self.object.wake(Vec::new());
     }
 
+    /// Redeploys the object with other access secrets.
+    pub fn redeploy_with_secrets(&self, secret: &'static str, previous: Option<&'static str>) {
+        *self.object.access_secrets.lock().unwrap_or_else(PoisonError::into_inner) = (secret, previous);
+        self.redeploy();
+    }
+
     /// Advances the clock and fires each alarm when it is due.
     pub async fn advance(&self, ms: u64) {
         run_until_idle().await;
@@ -341,7 +319,7 @@ impl World {
 
     /// Advances the clock until the hub no longer repeats a failed batch. Fires no alarm.
     pub async fn exhaust_retries(&self) {
-        for _ in 0..=DB_RETRY_MS / MAX_DB_PAUSE_MS {
+        for _ in 0..=DB_RETRY_PERIOD_MS / MAX_DB_PAUSE_MS {
             run_until_idle().await;
             self.rt.set_now(self.now() + MAX_DB_PAUSE_MS);
         }
@@ -356,104 +334,5 @@ impl World {
         let hub = self.hub();
         hub.on_alarm();
         run_until_idle().await;
-    }
-
-    /// Opens the socket of a CLI whose upgrade request has no token.
-    pub fn open_cli(&self) -> Socket {
-        self.open_cli_after(Upgrade::Unauthenticated)
-    }
-
-    /// Opens the socket of a CLI. `upgrade`: whether the upgrade request had a valid token.
-    pub fn open_cli_after(&self, upgrade: Upgrade) -> Socket {
-        let (key, conn, frames) = self.rt.open_socket();
-        self.hub().open_cli(conn, upgrade, None);
-        Socket::new(Arc::clone(&self.object), key, frames)
-    }
-
-    /// A connected CLI without a session or machine.
-    pub async fn bare_cli(&self) -> Cli {
-        Cli::connect(self, json!({})).await
-    }
-
-    /// A connected CLI of a session.
-    pub async fn cli(&self, session: &str) -> Cli {
-        Cli::connect(self, json!({"sessionId": session})).await
-    }
-
-    /// A connected CLI of an active session.
-    pub async fn live_cli(&self, session: &str) -> Cli {
-        let mut cli = self.cli(session).await;
-        cli.send_keep_alive(self, session).await;
-        cli
-    }
-
-    /// A connected runner of a machine.
-    pub async fn runner(&self, machine: &str) -> Cli {
-        Cli::connect(self, json!({"machineId": machine})).await
-    }
-
-    /// Creates a session. Returns its id.
-    pub async fn create_session(&self, tag: &str) -> String {
-        self.create_session_with(tag, json!({})).await
-    }
-
-    /// Creates a session with additional metadata.
-    pub async fn create_session_with(&self, tag: &str, extra: Value) -> String {
-        let mut metadata = json!({"path": tag, "host": "box"});
-        metadata.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-        let reply = self.post("/cli/sessions", &json!({"tag": tag, "metadata": metadata})).await;
-        reply.ok()["session"]["id"].as_str().unwrap().to_owned()
-    }
-
-    pub async fn register_machine(&self, id: &str) {
-        let body = json!({"id": id, "metadata": {"host": "box", "platform": "linux"}});
-        self.post("/cli/machines", &body).await.ok();
-    }
-
-    /// The runner of an online machine that has registered `spawnSession`.
-    pub async fn spawner(&self, machine: &str, host: &str) -> Cli {
-        self.post("/cli/machines", &json!({"id": machine, "metadata": {"host": host}})).await.ok();
-        let mut runner = self.runner(machine).await;
-        let alive = json!({"machineId": machine, "time": self.now()});
-        assert_eq!(runner.emit_with_ack("machine-alive", &alive).await, json!({"ok": true}));
-        runner.register("spawnSession").await;
-        runner
-    }
-
-    /// `GET /api/sessions/:id`
-    pub async fn get_session(&self, session: &str) -> Value {
-        self.get(&format!("/api/sessions/{session}")).await.ok()["session"].clone()
-    }
-
-    /// Opens an event stream with a query and `Last-Event-ID`.
-    pub async fn open_event_stream(
-        &self,
-        query: &str,
-        last_event_id: Option<&str>,
-        format: Format,
-    ) -> Result<Socket, Error> {
-        self.open_event_stream_with_expiry(query, last_event_id, format, None).await
-    }
-
-    /// Like [`open_event_stream`](Self::open_event_stream), with a token that expires.
-    pub async fn open_event_stream_with_expiry(
-        &self,
-        query: &str,
-        last_event_id: Option<&str>,
-        format: Format,
-        expires_at: Option<u64>,
-    ) -> Result<Socket, Error> {
-        let request = events::parse_request(&self.hub(), query, last_event_id.map(str::to_owned), format).await?;
-        let (key, conn, frames) = self.rt.open_socket();
-        let subscription = Subscription { expires_at, ..request.subscription };
-        self.hub().subscribe(conn, subscription, request.last_event_id.as_deref());
-        Ok(Socket::new(Arc::clone(&self.object), key, frames))
-    }
-
-    /// A web client with this query that has received its first event.
-    pub async fn web(&self, query: &str) -> Web {
-        let mut web = Web(self.open_event_stream(query, None, Format::Json).await.unwrap());
-        assert_eq!(web.next_event().await["type"], "connection-changed");
-        web
     }
 }

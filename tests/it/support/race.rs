@@ -141,7 +141,7 @@ impl Race {
         self.world.db.hold_all_results();
         loop {
             self.receive_calls().await;
-            let count = self.steps.len() + self.world.db.held_count();
+            let count = self.steps.len() + self.world.db.held_result_count();
             if count == 0 {
                 break;
             }

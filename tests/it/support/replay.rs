@@ -10,39 +10,39 @@ use super::web::Web;
 /// Both formats of events.
 pub const FORMATS: [Format; 2] = [Format::Json, Format::Sse];
 /// How long events are still logged after the last web client has disconnected, in milliseconds.
-pub const TEN_MINUTES: u64 = 600_000;
+pub const TEN_MINUTES_MS: u64 = 600_000;
 
-/// A session with a CLI, and the query of a web client that receives all events of the session.
+/// A session with a CLI, and the URL query of a web client that receives all events of the session.
 pub async fn replay_fixture() -> (World, String, Cli, String) {
     let world = World::new();
     let session = world.create_session("/code").await;
     let cli = world.cli(&session).await;
-    let query = format!("all=true&sessionId={session}");
-    (world, session, cli, query)
+    let web_query = format!("all=true&sessionId={session}");
+    (world, session, cli, web_query)
 }
 
-/// A redeployed hub, and the query and the last event id of a web client that has missed a message.
+/// A redeployed hub, and the URL query and the last event id of a web client that has missed a message.
 pub async fn missed_message() -> (World, String, String) {
-    let (world, session, mut cli, query) = replay_fixture().await;
-    let mut web = world.web(&query).await;
+    let (world, session, mut cli, web_query) = replay_fixture().await;
+    let mut web = world.web(&web_query).await;
     cli.send_message(&session, "received").await;
     let received = id(&web.next_event().await);
     cli.send_message(&session, "missed").await;
     world.redeploy();
-    (world, query, received)
+    (world, web_query, received)
 }
 
 /// Connects a web client with the id of its last event. Returns `resume` of its first event, and the client.
-pub async fn reconnect(world: &World, query: &str, last_event_id: &str, format: Format) -> (String, Web) {
-    let mut web = Web(world.open_event_stream(query, Some(last_event_id), format).await.unwrap());
+pub async fn reconnect(world: &World, web_query: &str, last_event_id: &str, format: Format) -> (String, Web) {
+    let mut web = Web(world.open_event_stream(web_query, Some(last_event_id), format).await.unwrap());
     let first = web.next_event().await;
     assert_eq!(first["type"], "connection-changed");
     (first["data"]["resume"].as_str().unwrap().to_owned(), web)
 }
 
 /// Reconnects a web client. Returns `resume` of its first event.
-pub async fn resume(world: &World, query: &str, last_event_id: &str) -> String {
-    reconnect(world, query, last_event_id, Format::Json).await.0
+pub async fn resume_outcome(world: &World, web_query: &str, last_event_id: &str) -> String {
+    reconnect(world, web_query, last_event_id, Format::Json).await.0
 }
 
 /// The id of an event.
@@ -58,7 +58,7 @@ pub fn texts(events: &[Value]) -> Vec<&str> {
 }
 
 /// The number of rows of the event log.
-pub fn count_rows(world: &World) -> i64 {
+pub fn count_event_rows(world: &World) -> i64 {
     world.db.number("SELECT count(*) FROM events")
 }
 
@@ -68,6 +68,6 @@ pub fn message(session: &str, text: &str) -> Value {
 }
 
 /// Connects a new web client. Returns its first event.
-pub async fn first_event(world: &World, query: &str) -> Value {
-    Web(world.open_event_stream(query, None, Format::Json).await.unwrap()).next_event().await
+pub async fn connect_and_read_first_event(world: &World, web_query: &str) -> Value {
+    Web(world.open_event_stream(web_query, None, Format::Json).await.unwrap()).next_event().await
 }

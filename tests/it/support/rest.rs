@@ -63,7 +63,7 @@ impl Reply {
             && header("cache-control") == Some("no-store")
             && header("x-content-type-options") == Some("nosniff")
             && header("www-authenticate") == expected_for(401, "Bearer")
-            && header("retry-after") == expected_for(503, "1")
+            && header("retry-after") == expected_for(503, "1").or(expected_for(429, "60"))
             && header("allow").is_some() == (status == 405)
             // The data of the other namespace in `RouteFixture` has this prefix.
             && !self.text.contains("secret-");

@@ -64,7 +64,8 @@ pub enum Condition {
     UnsupportedMethod,
     UnknownId,
     ForeignId,
-    UnknownRequest,
+    /// The id of a part of the session, such as a request or a held message, is unknown.
+    UnknownPartId,
     Body(&'static str),
     OversizedBody,
     Query(&'static str),
@@ -92,6 +93,10 @@ pub enum Condition {
     TooManyCodes,
     /// The namespace has the largest number of sessions.
     TooManySessions,
+    /// The storage of the namespace is full.
+    FullStorage,
+    /// The namespace has sent as many messages in the last minute as it may.
+    TooManyMessages,
     /// The limit of concurrent uploads is reached.
     TooManyUploads,
     MethodNotRegistered,
@@ -101,6 +106,15 @@ pub enum Condition {
     CliTimesOut,
     /// The spawned session does not become active.
     NeverActive,
+    /// The permission request is no longer pending.
+    NoRequest,
+    /// The permission request has other arguments.
+    ChangedRequest,
+    /// The same request succeeded before.
+    Repeated,
+    TenMinutesLater,
+    /// The push subscription was deleted.
+    Unsubscribed,
 }
 
 impl Condition {
@@ -110,7 +124,7 @@ impl Condition {
             // A token with a dot may be a JWT, whose key is read from the database.
             Self::Token(token) => !token.contains('.'),
             Self::NoToken | Self::UnsupportedMethod | Self::UnknownId | Self::ForeignId => true,
-            Self::UnknownRequest | Self::Body(_) | Self::OversizedBody | Self::Query(_) => true,
+            Self::UnknownPartId | Self::Body(_) | Self::OversizedBody | Self::Query(_) => true,
             _ => false,
         }
     }
@@ -173,7 +187,15 @@ impl Route {
             all.push(error(403, "forbidden", &[Condition::ForeignId]));
         }
         // The routes that need no data of the database.
-        let is_in_memory = ["/api/config", "/api/visibility", "/api/events", "/api/push/log"].contains(&self.path);
+        let is_in_memory = [
+            "/api/config",
+            "/api/visibility",
+            "/api/events",
+            "/api/push/log",
+            "/api/namespaces/import",
+            "/api/namespaces/move",
+        ]
+        .contains(&self.path);
         // The batches of these routes also write, so a fault of read-only batches does not affect these routes.
         let is_write = self.path == "/api/devices/codes" || self.path.ends_with("{code}");
         if self.scope != Scope::Public && !is_in_memory && !is_write {
@@ -226,6 +248,21 @@ pub const UPLOAD_FAILED: ExpectedError = error(
     "upload_failed",
     &[Condition::MethodNotRegistered, Condition::CliDisconnects, Condition::CliTimesOut, Condition::CliResponds("7")],
 );
+/// PROTOCOL-WEB.md "Life cycle and modes".
+pub const OPTION_NOT_APPLIED: ExpectedError = error(
+    409,
+    "option_not_applied",
+    &[
+        Condition::MethodNotRegistered,
+        Condition::CliDisconnects,
+        Condition::CliTimesOut,
+        CLI_ERROR,
+        Condition::CliResponds("7"),
+    ],
+);
+/// PROTOCOL-WEB.md "The queue".
+pub const NOT_QUEUED: ExpectedError =
+    error(409, "not_queued", &[Condition::CliResponds(r#"{"success":false,"code":"not_queued","error":"It runs."}"#)]);
 pub const UPLOAD_BREAKS: Condition = Condition::UploadFails(UploadFault::Broken);
 pub const FILE_TOO_LARGE: Condition = Condition::UploadFails(UploadFault::TooLarge);
 /// PROTOCOL-WEB.md "Machines".

@@ -2,12 +2,14 @@
 
 use serde_json::{Value, json};
 use session_gateway_hub::auth::pairing::hash;
+use session_gateway_hub::hub::base::quotas::Quotas;
 use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_QUEUED_BYTES, MAX_SESSIONS};
 use session_gateway_hub::store::DbError;
 
 use super::cli::Cli;
 use super::edge::EdgeRequest;
 use super::field_faults::valid_object;
+use super::pushes::{Browser, ENDPOINT};
 use super::rest::Reply;
 use super::route::{Condition, Route, Scope, SessionState};
 use super::session_list::add_sessions;
@@ -31,6 +33,11 @@ pub struct RouteFixture {
     subscribers: [Socket; 2],
     /// The number of writes before the request of the test.
     write_count: usize,
+}
+
+/// An agent state with the pending request, which asks for a command.
+fn pending(command: &str) -> Value {
+    json!({"requests": {REQUEST_ID: {"tool": "T", "arguments": {"command": command}}}})
 }
 
 /// Adds a device, a code and the approved request of a device.
@@ -69,12 +76,34 @@ impl RouteFixture {
         let foreign = neighbour.create_session("/secret-path").await;
         neighbour.post("/cli/machines", &json!({"id": MACHINES[1], "metadata": {"host": "secret-host"}})).await.ok();
         let mut runner = world.spawner(MACHINES[0], "box").await;
-        runner.register("checkPathExists").await;
+        for method in ["checkPathExists", "forkSession"] {
+            runner.register(method).await;
+        }
         let mut cli = world.live_cli(&session).await;
-        for method in ["abort", "switch", "set-session-config", "permission", "uploadFile", "deleteUploadFile"] {
+        let methods = [
+            "abort",
+            "switch",
+            "set-session-config",
+            "set-session-option",
+            "queue",
+            "permission",
+            "uploadFile",
+            "deleteUploadFile",
+        ];
+        for method in methods {
             cli.register(method).await;
         }
-        cli.update_agent_state(&session, 1, &json!({"requests": {REQUEST_ID: {"tool": "T", "arguments": {}}}})).await;
+        let is_answer = route.path == "/api/answers";
+        let browser = if is_answer { Some(Browser::subscribed(&world, ENDPOINT, 1).await) } else { None };
+        cli.update_agent_state(&session, 1, &pending("ls")).await;
+        let answer_token = match &browser {
+            Some(browser) => {
+                world.advance(600).await;
+                let pushes = world.rt.take_pushes();
+                browser.read(&pushes[0])["data"]["answerToken"].as_str().expect("a token").to_owned()
+            }
+            None => String::new(),
+        };
         if !active {
             cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
         }
@@ -99,6 +128,7 @@ impl RouteFixture {
             ("$machine", MACHINES[0].to_owned()),
             ("$subscription", own_subscription),
             ("$token", world.token()),
+            ("$answer", answer_token),
             ("$device", "d1".to_owned()),
             ("$code", "ABCD-EFGH".to_owned()),
             ("$request", "RBCD-EFGH".to_owned()),
@@ -106,6 +136,11 @@ impl RouteFixture {
         ];
         if route.path.starts_with("/api/devices") {
             add_pairings(&world);
+        }
+        if route.path.ends_with("{localId}") {
+            let sql = format!("INSERT INTO held_messages VALUES ('{session}', '{REQUEST_ID}', 1, '{{}}')");
+            world.db.execute(&sql);
+            world.hibernate_and_wake().await;
         }
         let write_count = world.db.write_count();
         Self { world, route, session, placeholders, cli, runner, subscribers, write_count }
@@ -124,6 +159,8 @@ impl RouteFixture {
             .replace("{code}", id)
             .replace("{requestId}", REQUEST_ID)
             .replace("{ruleId}", "rule-1")
+            .replace("{localId}", REQUEST_ID)
+            .replace("{seq}", "1")
     }
 
     /// A request that succeeds if the session is in the required state.
@@ -184,8 +221,8 @@ impl RouteFixture {
                 request.url =
                     path(&self.substitute(if self.is_of_machine() { "$foreign_machine" } else { "$foreign_session" }))
             }
-            Condition::UnknownRequest => {
-                request.url = request.url.replace("/r1/", "/r2/");
+            Condition::UnknownPartId => {
+                request.url = request.url.replace("/r1", "/r2");
                 request.body = String::from_utf8(request.body).unwrap().replace(r#""r1""#, r#""r2""#).into_bytes();
             }
             Condition::Body(body) => request.body = self.substitute(body).into_bytes(),
@@ -220,6 +257,14 @@ impl RouteFixture {
                 add_sessions(&self.world, 0..MAX_SESSIONS, "'{}'");
                 self.world.hibernate_and_wake().await;
             }
+            Condition::FullStorage => {
+                self.world.redeploy_with_quotas(Quotas { max_bytes: Some(0), ..Quotas::default() })
+            }
+            Condition::TooManyMessages => {
+                let quotas = Quotas { max_messages_per_minute: Some(1), ..Quotas::default() };
+                self.world.redeploy_with_quotas(quotas);
+                self.world.post(&request.url, &json!({"text": "the first"})).await.ok();
+            }
             Condition::UploadFails(fault) => {
                 let (reply, sender) = self.world.start_upload(&request.url);
                 sender.send(Err(fault)).unwrap();
@@ -231,6 +276,14 @@ impl RouteFixture {
                 return self.world.send_to_edge(request).reply().await;
             }
             Condition::MethodNotRegistered => self.unregister().await,
+            Condition::NoRequest => drop(self.cli.update_agent_state(&self.session, 2, &json!({"requests": {}})).await),
+            Condition::ChangedRequest => drop(self.cli.update_agent_state(&self.session, 2, &pending("rm")).await),
+            Condition::Repeated => assert_eq!(self.run_valid_request().await.status, 200),
+            Condition::TenMinutesLater => self.world.advance(600_000).await,
+            Condition::Unsubscribed => {
+                let body = json!({"endpoint": ENDPOINT}).to_string();
+                self.world.request("DELETE", "/api/push/subscribe", body).await.ok();
+            }
             Condition::CliResponds(_) | Condition::CliDisconnects | Condition::CliTimesOut | Condition::NeverActive => {
             }
         }
@@ -269,7 +322,7 @@ impl RouteFixture {
     /// The CLI or runner that the route calls.
     fn callee(&mut self) -> &mut Cli {
         match self.route.call {
-            Some(("spawnSession" | "checkPathExists", _)) => &mut self.runner,
+            Some(("spawnSession" | "forkSession" | "checkPathExists", _)) => &mut self.runner,
             _ => &mut self.cli,
         }
     }
@@ -306,7 +359,7 @@ impl RouteFixture {
     /// Fills the write queue while the database does not respond.
     async fn fill_write_queue(&mut self) {
         self.world.db.hold_results(BatchKind::Writes);
-        // Each message counts twice, as a row and as an effect.
+        // Each message counts twice, as a row and as an event.
         for _ in 0..=MAX_QUEUED_BYTES / 2_000_000 {
             self.cli.emit("message", &json!({"sid": self.session, "message": "x".repeat(1_000_000)}));
             run_until_idle().await;

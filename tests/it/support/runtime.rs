@@ -7,7 +7,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures::channel::{mpsc, oneshot};
 use futures::future::BoxFuture;
 use http::Request;
-use session_gateway_hub::hub::base::ports::{CLOSED_ATTACHMENT, ConnId, PushResponse, RandomSourceError, Runtime};
+use session_gateway_hub::hub::base::ports::{
+    CLOSED_ATTACHMENT, ConnId, DatabaseUsage, PushResponse, RandomSourceError, Runtime,
+};
+use session_gateway_hub::log::LogLine;
 
 /// The initial time: five seconds after a full minute, so that the first heartbeat is after 25 s and the first ping after 55 s.
 pub const START: u64 = 1_800_000_005_000;
@@ -46,7 +49,7 @@ struct Inner {
     sent_texts: usize,
     attachment_writes: usize,
     alarm: Option<u64>,
-    /// The next attempts to set the alarm fail, this many times.
+    /// How many of the next attempts to set the alarm fail.
     failing_alarms: usize,
     /// How many times the alarm was set.
     alarms_set: usize,
@@ -219,7 +222,6 @@ impl FakeRuntime {
         }
     }
 
-    /// The number of sleeping tasks.
     pub fn sleeping_tasks(&self) -> usize {
         self.inner().sleepers.iter().filter(|(_, sleeper)| !sleeper.is_canceled()).count()
     }
@@ -247,7 +249,7 @@ impl FakeRuntime {
             _ => Ok(PushResponse { status, retry_after: retry_after.map(str::to_owned) }),
         };
         let mut inner = self.inner();
-        inner.push_responses.retain(|(known, _)| known != endpoint);
+        inner.push_responses.retain(|(prefix, _)| prefix != endpoint);
         inner.push_responses.push((endpoint.to_owned(), responses.iter().map(response).collect()));
     }
 
@@ -401,12 +403,12 @@ impl Runtime for FakeRuntime {
         self.inner().key_values.remove(key);
     }
 
-    fn log_warning(&self, message: &str) {
-        self.log_debug(message);
+    fn database_usage(&self) -> DatabaseUsage {
+        DatabaseUsage::default()
     }
 
-    fn log_debug(&self, message: &str) {
-        self.inner().logs.push(message.to_owned());
+    fn log(&self, line: LogLine) {
+        self.inner().logs.push(line.to_string());
     }
 
     fn previous_instance_crashed(&self) -> bool {

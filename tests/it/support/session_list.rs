@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::World;
 
-/// Adds inactive sessions to the database: `s0` is the first of the list if all are added. `metadata` is JSON with the fields
-/// besides `path` and `host`, in the syntax of SQL strings.
+/// Adds the inactive sessions `s<number>` to the database. In the session list, a lower number comes first. `metadata`: an SQL string
+/// with the JSON of the fields besides `path` and `host`.
 pub fn add_sessions(world: &World, numbers: Range<usize>, metadata: &str) {
     world.db.execute(&format!(
         "WITH RECURSIVE n(i) AS (SELECT {} UNION ALL SELECT i + 1 FROM n WHERE i < {} - 1)

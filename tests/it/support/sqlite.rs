@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::channel::oneshot;
@@ -46,7 +46,7 @@ struct Fault {
     kind: BatchKind,
     error: DbError,
     /// Whether the batch is committed although its result is the error.
-    after_commit: bool,
+    is_committed: bool,
 }
 
 #[derive(Default)]
@@ -69,7 +69,23 @@ struct Script {
     writes: Vec<Vec<Statement>>,
     /// How long a batch takes on tokio's clock.
     round_trip: Duration,
+    /// Called for each batch.
+    hook: Option<Hook>,
 }
+
+/// Decides what happens to a batch.
+pub type Hook = Arc<dyn Fn(&[Statement]) -> Fate + Send + Sync>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    Execute,
+    /// The batch is not executed and never returns.
+    Lost,
+    /// The batch is executed and never returns.
+    ExecutedAndLost,
+}
+
+const SELECT_SIZE: &str = "SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size";
 
 /// An in-memory database.
 pub struct Sqlite {
@@ -132,17 +148,22 @@ impl Sqlite {
 
     /// Makes the next batch of this kind fail without a commit.
     pub fn fail(&self, kind: BatchKind, error: DbError) {
-        lock(&self.script).faults.push_back(Fault { kind, error, after_commit: false });
+        lock(&self.script).faults.push_back(Fault { kind, error, is_committed: false });
     }
 
     /// Makes the next write return an error although it is committed.
     pub fn lose_response(&self, error: DbError) {
-        lock(&self.script).faults.push_back(Fault { kind: BatchKind::Writes, error, after_commit: true });
+        lock(&self.script).faults.push_back(Fault { kind: BatchKind::Writes, error, is_committed: true });
     }
 
     /// Makes the next batch of this kind never return. The batch is not executed.
     pub fn never_return_next(&self, kind: BatchKind) {
         lock(&self.script).never_returns_next = Some(kind);
+    }
+
+    /// Sets a function that is called for each batch before its execution.
+    pub fn set_hook(&self, hook: Option<Hook>) {
+        lock(&self.script).hook = hook;
     }
 
     /// If `is_silent`: makes all later batches never return. Otherwise: makes later batches return again.
@@ -199,8 +220,7 @@ impl Sqlite {
         lock(&self.script).round_trip = Duration::from_millis(ms);
     }
 
-    /// The number of held results.
-    pub fn held_count(&self) -> usize {
+    pub fn held_result_count(&self) -> usize {
         lock(&self.script).held_results.len()
     }
 
@@ -251,10 +271,10 @@ impl Sqlite {
             let position = script.faults.iter().position(|fault| fault.kind == kind);
             let queued = position.and_then(|position| script.faults.remove(position));
             let outage = script.outages.iter().find(|(outage_kind, _)| *outage_kind == kind).cloned();
-            queued.or(outage.map(|(kind, error)| Fault { kind, error, after_commit: false }))
+            queued.or(outage.map(|(kind, error)| Fault { kind, error, is_committed: false }))
         };
         match fault {
-            Some(Fault { error, after_commit: false, .. }) => Err(error),
+            Some(Fault { error, is_committed: false, .. }) => Err(error),
             Some(Fault { error, .. }) => self.commit(statements).and(Err(error)),
             None => self.commit(statements),
         }
@@ -273,7 +293,12 @@ impl Database for Sqlite {
                 }
                 script.is_silent || script.never_returns_next.take_if(|next| *next == kind).is_some()
             };
-            if never_returns {
+            let hook = lock(&self.script).hook.clone();
+            let fate = hook.map_or(Fate::Execute, |hook| hook(statements));
+            if fate == Fate::ExecutedAndLost {
+                let _ = self.commit(statements);
+            }
+            if never_returns || fate != Fate::Execute {
                 return std::future::pending().await;
             }
             let round_trip = lock(&self.script).round_trip;
@@ -310,6 +335,13 @@ impl Database for Sqlite {
             }
             joined.text = texts.join(",");
             Ok(joined)
+        })
+    }
+
+    fn size(&self) -> BoxFuture<'_, Result<u64, DbError>> {
+        Box::pin(async move {
+            let rows = query(self, Statement::new(SELECT_SIZE, [])).await?;
+            Columns::new("sqlite_master", rows.into_iter().next().unwrap_or_default()).number("bytes")
         })
     }
 }

@@ -11,13 +11,13 @@ use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::session::Session;
 use session_gateway_hub::model::summary::SummaryFields;
 use session_gateway_hub::store::history::{PageRange, read_page};
-use session_gateway_hub::store::memory::Memory;
+use session_gateway_hub::store::memory::ReadMemory;
 use session_gateway_hub::store::messages::{self, MessageRef};
 use session_gateway_hub::store::summaries::Selection;
 use session_gateway_hub::store::write_queue::{CacheView, MemorySize, SessionColumns, WriteQueue};
 use session_gateway_hub::store::{Database, DbError, Found, query, sessions, summaries};
 
-use super::FakeEnvironment;
+use super::environment::FakeEnvironment;
 use super::sqlite::Sqlite;
 
 pub fn team_namespace() -> Namespace {
@@ -32,7 +32,7 @@ pub async fn load_by_tag(db: &dyn Database, namespace: &Namespace, tag: &str) ->
     sessions::read_by_tag(namespace, query(db, sessions::select_by_tag(namespace, tag)).await?)
 }
 
-/// The summaries of the first sessions of a namespace.
+/// The first page of the session summaries of a namespace, in the order of the tags.
 pub async fn load_summaries(db: &dyn Database, namespace: &Namespace) -> Result<Vec<SummaryFields>, DbError> {
     summaries::load(db, namespace, &Selection::After(String::new())).await.map(|read| read.fields)
 }
@@ -84,7 +84,7 @@ pub fn message(seq: u64, local_id: Option<&str>) -> Message {
     Message { id, seq, local_id, content: json(&format!(r#"{{"n":{seq}}}"#)), created_at: 1_000 + seq }
 }
 
-/// The effect type of write queues without effects.
+/// For `WriteQueue<E>`: `E` is what the hub does after a commit, such as sending an update. These tests need no effects.
 pub struct NoEffect;
 
 impl MemorySize for NoEffect {
@@ -101,7 +101,7 @@ pub async fn commit_as(
     cache: &Cache,
 ) -> Result<(), DbError> {
     let mut batch = write_queue.take_batch(namespace, &cache).expect("the write queue is empty");
-    for mut statements in batch.part_writes(namespace) {
+    for mut statements in batch.part_statements(namespace) {
         db.batch(&mut statements).await?;
     }
     db.batch(&mut batch.statements).await.map(drop)
@@ -134,19 +134,20 @@ pub async fn put_messages(db: &Sqlite, session: &Session, messages: impl IntoIte
 /// Reads a session of the namespace `team`.
 pub async fn stored(db: &Sqlite, id: &str) -> Session {
     match sessions::load_by_id(db, &team_namespace(), id).await.unwrap() {
-        Found::Owned(session) => session,
+        Found::InNamespace(session) => session,
         other => panic!("{other:?}"),
     }
 }
 
-/// The memory of a namespace in a new memory budget.
-pub fn memory() -> Memory {
-    Memory::new(Arc::new(MemoryBudget::default()).namespace_budget("team"), Arc::new(FakeEnvironment::default()))
+/// How much memory the reads of a namespace may use: the share of a namespace in a memory budget of its own.
+pub fn read_memory() -> ReadMemory {
+    ReadMemory::new(Arc::new(MemoryBudget::default()).namespace_budget("team"), Arc::new(FakeEnvironment::default()))
 }
 
 /// The seqs of a page, and whether there are more messages.
 pub async fn seqs(db: &Sqlite, session: &str, range: PageRange, limit: u64) -> (Vec<u64>, bool) {
-    let Found::Owned(page) = read_page(db, &memory(), (&team_namespace(), session), range, limit, None).await.unwrap()
+    let Found::InNamespace(page) =
+        read_page(db, &read_memory(), (&team_namespace(), session), range, limit, None).await.unwrap()
     else {
         panic!("no page")
     };

@@ -60,20 +60,20 @@ impl Received {
 }
 
 impl UploadBody for Body {
-    fn read(&self, capacity: u64, max_file: u64) -> BoxFuture<'_, Result<Option<String>, UploadFault>> {
+    fn read(&self, buffer_chars: u64, max_file: u64) -> BoxFuture<'_, Result<Option<String>, UploadFault>> {
         let arrival = self.arrival.lock().unwrap().take();
         async move {
             if let Some(arrival) = arrival {
                 *self.received.lock().unwrap() = Received::parse(arrival.await.unwrap_or(Err(UploadFault::Broken))?)?;
             }
-            if self.bytes_per_ms.is_some() && capacity > UPLOAD_CHUNK_CHARS {
+            if self.bytes_per_ms.is_some() && buffer_chars > UPLOAD_CHUNK_CHARS {
                 *self.first_chunk_at.lock().unwrap() = Some(self.rt.now());
                 std::future::pending::<()>().await;
             }
             let mut received = self.received.lock().unwrap();
-            let length = received.unread.len().min(usize::try_from(capacity).unwrap() - received.buffered.len());
-            let rest = received.unread.split_off(length);
-            let read = std::mem::replace(&mut received.unread, rest);
+            let length = received.unread.len().min(usize::try_from(buffer_chars).unwrap() - received.buffered.len());
+            let remaining = received.unread.split_off(length);
+            let read = std::mem::replace(&mut received.unread, remaining);
             received.file_bytes += STANDARD.decode(&read).unwrap().len() as u64;
             received.buffered += &read;
             if received.file_bytes > max_file {

@@ -33,7 +33,6 @@ pub fn event_number(event: &Value) -> u64 {
 }
 
 impl Web {
-    /// The next event.
     pub async fn next_event(&mut self) -> Value {
         parse_event(&self.0.next_text().await)
     }

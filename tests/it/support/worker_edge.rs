@@ -8,10 +8,11 @@ use session_gateway_hub::http::cors::Cors;
 use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing};
 use session_gateway_hub::memory_budget::MemoryBudget;
 
+use super::SECRET;
+use super::environment::TokioEnvironment;
 use super::rest::Reply;
 use super::runtime::START;
 use super::sqlite::Sqlite;
-use super::{SECRET, TokioEnvironment};
 
 pub fn edge_with_db(db: &Arc<Sqlite>, routing: &str, origins: &str) -> Edge {
     edge_with_memory_budget(db, Arc::default(), routing, origins)

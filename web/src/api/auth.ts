@@ -1,140 +1,141 @@
-/** Authentication: stores the access token in this browser and exchanges it for short-lived JWTs (`POST /api/auth`). */
+/** Authentication: exchanges the token of an account for short-lived JWTs (`POST /api/auth`), and codes for tokens of devices. */
 
-import { HubError, responseError, unreachableError } from './errors.ts';
-import { randomId } from './ids.ts';
-
-/** A JWT that expires within this time is renewed before it is used. */
-const RENEW_MARGIN_MS = 60_000;
-
-const ACCESS_TOKEN_KEY = 'access-token';
-/** The namespace of a stored token of a device. */
-const NAMESPACE_KEY = 'access-namespace';
-const DEVICE_KEY = 'device';
-const JWT_KEY = 'jwt';
-/** The namespace that the data in the tab's storage belongs to. */
-const OWNER_KEY = 'namespace';
-
-/** The prefix of the tokens of devices, which do not name their namespace. */
-const DEVICE_TOKEN_PREFIX = 'sgd_';
-
-/** The signed-in account. */
-export interface Identity {
-  namespace: string;
-}
-
-interface Jwt {
-  token: string;
-  /** Unix milliseconds, in this browser's clock. */
-  expiresAt: number;
-}
-
-type KeyValueStorage = Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>;
+import { isDeviceToken } from './access-token.ts';
+import type { Account, Accounts } from './accounts.ts';
+import { HubError, REQUEST_ID_HEADER, responseError, unreachableError } from './errors.ts';
+import { authRequest, JWT_PREFIX, type Jwt, jsonRequest, NAMESPACE_KEY, readValidJwt } from './tab-account.ts';
 
 /** The browser features that {@link Auth} uses; tests replace them. */
 export interface AuthEnvironment {
-  /** Holds the access token and the device id, shared by all tabs. */
-  storage: KeyValueStorage;
-  /** Holds the JWT, so that a reload needs no new one. */
-  tabStorage: KeyValueStorage & Pick<Storage, 'clear'>;
+  accounts: Accounts;
+  tabStorage: Storage;
   fetch: (input: string, init: RequestInit) => Promise<Response>;
   now: () => number;
-  /** Called after a sign-out. `reason` is null if the user asked for it. */
-  onSignedOut: (reason: string | null) => void;
+  /** Called after an account was signed out. `reason` is null if the user asked for it. */
+  onSignedOut: (namespace: string, reason: string | null) => void;
 }
 
+/** The authentication of one account. */
 export class Auth {
   #environment: AuthEnvironment;
   #renewal: Promise<Jwt> | null = null;
+  #namespace: string | null;
 
-  constructor(environment: AuthEnvironment) {
+  /** @param namespace of the account; null if the tab has no account yet: then {@link chooseAccount} or {@link open} must follow */
+  constructor(environment: AuthEnvironment, namespace: string | null = null) {
     this.#environment = environment;
+    this.#namespace = namespace;
   }
 
-  get #jwt(): Jwt | null {
-    const stored = this.#environment.tabStorage.getItem(JWT_KEY);
-    return stored === null ? null : (JSON.parse(stored) as Jwt);
-  }
-
-  set #jwt(jwt: Jwt | null) {
-    if (jwt === null) this.#environment.tabStorage.removeItem(JWT_KEY);
-    else this.#environment.tabStorage.setItem(JWT_KEY, JSON.stringify(jwt));
-  }
-
-  get accessToken(): string | null {
-    return this.#environment.storage.getItem(ACCESS_TOKEN_KEY);
-  }
-
-  /** Whether the stored token is of this browser alone, and not an access token of the namespace. */
-  get isDevice(): boolean {
-    return this.accessToken?.startsWith(DEVICE_TOKEN_PREFIX) ?? false;
-  }
-
-  /** The namespace of the stored access token. */
+  /** The namespace of the account. A page never changes its account: it is reloaded. */
   get namespace(): string | null {
-    const { accessToken } = this;
-    if (accessToken === null) return null;
-    return this.isDevice ? this.#environment.storage.getItem(NAMESPACE_KEY) : namespaceOf(accessToken);
+    return this.#namespace;
+  }
+
+  get #account(): Account | null {
+    return this.#namespace === null ? null : this.#environment.accounts.get(this.#namespace);
+  }
+
+  /** Whether the browser still has the account: another tab may have signed out of it. */
+  get isSignedIn(): boolean {
+    return this.#account !== null;
+  }
+
+  /** Whether the token is the token of a device, and not an access token of the namespace. */
+  get isDevice(): boolean {
+    return isDeviceToken(this.#account?.token ?? '');
+  }
+
+  /** The random id that this browser sends to the hub with its connections. It is not the id of a device in the list of devices. */
+  get browserId(): string {
+    return this.#account?.device ?? '';
+  }
+
+  get #storedNamespace(): string | null {
+    return this.#environment.tabStorage.getItem(NAMESPACE_KEY);
   }
 
   /**
-   * Returns the account of the stored access token, or null without one. Clears the tab's storage if it belongs to another
-   * namespace.
+   * Chooses the account of this tab, and opens it. Returns its namespace, or null if the browser has no accounts.
+   * @param requested the preferred namespace; by default the namespace that this tab had open before a reload. Without an account of the
+   *   preferred namespace, the account that was last opened in any tab is chosen.
    */
-  resume(): Identity | null {
-    const { tabStorage } = this.#environment;
-    const { namespace } = this;
-    if (tabStorage.getItem(OWNER_KEY) !== namespace) tabStorage.clear();
-    if (namespace === null) return null;
-    tabStorage.setItem(OWNER_KEY, namespace);
-    return { namespace };
+  chooseAccount(requested: string | null = null): string | null {
+    const namespace = this.#environment.accounts.choose(requested ?? this.#storedNamespace)?.namespace ?? null;
+    if (namespace === null) this.#clearTab(() => true);
+    else this.open(namespace);
+    return namespace;
   }
 
   /**
-   * Exchanges an access token for a JWT and stores both. If the tab belongs to another namespace, stores only the access
-   * token; the caller must then reload the page and call {@link resume}.
+   * Opens an account in this tab. Deletes the data that the tab has stored for other accounts, except the JWTs of accounts that still exist:
+   * the keys of JWTs name the account.
+   */
+  open(namespace: string): void {
+    const { accounts, tabStorage } = this.#environment;
+    if (this.#storedNamespace !== namespace) this.#clearTab((key) => !key.startsWith(JWT_PREFIX));
+    this.#clearTab((key) => key.startsWith(JWT_PREFIX) && accounts.get(key.slice(JWT_PREFIX.length)) === null);
+    tabStorage.setItem(NAMESPACE_KEY, namespace);
+    accounts.setLast(namespace);
+    this.#namespace = namespace;
+  }
+
+  /**
+   * Exchanges an access token for a JWT, and adds the account. Returns its namespace.
    * @throws {HubError} if the hub rejects the token or cannot be reached
    */
-  async signIn(accessToken: string): Promise<Identity> {
+  async addAccount(accessToken: string): Promise<string> {
     const { jwt, namespace } = await this.#exchange(accessToken);
-    const { tabStorage } = this.#environment;
-    this.#store(accessToken, namespace);
-    if (tabStorage.getItem(OWNER_KEY) === null) tabStorage.setItem(OWNER_KEY, namespace);
-    this.#jwt = tabStorage.getItem(OWNER_KEY) === namespace ? jwt : null;
-    return { namespace };
+    this.#environment.accounts.add(namespace, accessToken);
+    this.#setJwt(namespace, jwt);
+    return namespace;
   }
 
   /**
-   * Redeems a code: adds this browser to the devices of the namespace, and stores its token.
+   * Adds this browser to the devices of a code's namespace, and adds the account. If this browser already is a device of the namespace, it
+   * keeps its token, and the new device is revoked. Returns the namespace.
    * @throws {HubError} if the hub rejects the code or cannot be reached
    */
-  async redeemCode(code: string, device: { name: string; kind: string }): Promise<Identity> {
-    const { token, namespace } = (await this.#post('/api/devices', { code, ...device })) as { token: string; namespace: string };
-    this.#store(token, namespace);
-    const { tabStorage } = this.#environment;
-    if (tabStorage.getItem(OWNER_KEY) === null) tabStorage.setItem(OWNER_KEY, namespace);
-    return { namespace };
+  async addAccountWithCode(code: string, device: { name: string; kind: string }): Promise<string> {
+    const added = (await this.#post('/api/devices', jsonRequest({ code, ...device }))) as {
+      token: string;
+      namespace: string;
+      device: { id: string };
+    };
+    const { token, namespace } = added;
+    const existing = this.#environment.accounts.get(namespace);
+    // The other tabs and the notifications of this browser use the existing token.
+    if (existing && isDeviceToken(existing.token) && (await this.#isAccepted(existing.token))) {
+      await this.#revokeDevice(added.device.id, token).catch(() => {});
+      return namespace;
+    }
+    this.#environment.accounts.add(namespace, token);
+    this.#setJwt(namespace, null);
+    return namespace;
   }
 
-  /** Stores the namespace first: the other tabs compare it with theirs when the token changes. */
-  #store(accessToken: string, namespace: string): void {
-    const { storage } = this.#environment;
-    storage.setItem(NAMESPACE_KEY, namespace);
-    storage.setItem(ACCESS_TOKEN_KEY, accessToken);
+  async #isAccepted(token: string): Promise<boolean> {
+    return this.#exchange(token).then(
+      () => true,
+      () => false,
+    );
   }
 
-  /** Returns the random id of this browser at the hub. Creates the id if there is none. All tabs share it until the sign-out. */
-  ensureDeviceId(): string {
-    const { storage } = this.#environment;
-    const id = storage.getItem(DEVICE_KEY) ?? randomId();
-    storage.setItem(DEVICE_KEY, id);
-    return id;
+  /** Revokes a device. `token`: the device's token. */
+  async #revokeDevice(id: string, token: string): Promise<void> {
+    const { jwt } = await this.#exchange(token);
+    const headers = { authorization: `Bearer ${jwt.token}` };
+    await this.#environment.fetch(`/api/devices/${encodeURIComponent(id)}`, { method: 'DELETE', headers });
   }
 
-  /** Deletes the tokens and the device id. `reason` is shown to the user; null if the user signed out. */
+  /** Removes the account from this browser. `reason` is shown to the user; null if the user signed out. */
   signOut(reason: string | null = null): void {
-    for (const key of [ACCESS_TOKEN_KEY, NAMESPACE_KEY, DEVICE_KEY]) this.#environment.storage.removeItem(key);
-    this.#environment.tabStorage.clear();
-    this.#environment.onSignedOut(reason);
+    const namespace = this.#namespace;
+    if (namespace === null) return;
+    this.#environment.accounts.remove(namespace);
+    this.#setJwt(namespace, null);
+    if (this.#storedNamespace === namespace) this.#clearTab((key) => !key.startsWith(JWT_PREFIX));
+    this.#environment.onSignedOut(namespace, reason);
   }
 
   /** Signs out if the hub refused a request because the device of this browser was revoked. */
@@ -144,7 +145,7 @@ export class Auth {
 
   /** Deletes the current JWT, so that the next {@link getValidJwt} call requests a new one. */
   invalidateJwt(): void {
-    this.#jwt = null;
+    if (this.#namespace !== null) this.#setJwt(this.#namespace, null);
   }
 
   /**
@@ -152,8 +153,8 @@ export class Auth {
    * @throws {HubError} if the hub cannot be reached, or rejects the access token, which also signs out
    */
   async getValidJwt(): Promise<string> {
-    const jwt = this.#jwt;
-    if (jwt && jwt.expiresAt - this.#environment.now() > RENEW_MARGIN_MS) return jwt.token;
+    const jwt = this.#readJwt();
+    if (jwt) return jwt.token;
     // Concurrent callers share one renewal.
     this.#renewal ??= this.#renew().finally(() => {
       this.#renewal = null;
@@ -162,39 +163,51 @@ export class Auth {
   }
 
   async #renew(): Promise<Jwt> {
-    const accessToken = this.accessToken;
-    if (accessToken === null) throw new HubError(401, 'unauthorized', 'You are signed out.');
-    // Until its reload, the page sends requests for the previous namespace. They must not get a JWT of the new namespace.
-    const owner = this.#environment.tabStorage.getItem(OWNER_KEY);
-    if (owner !== null && owner !== this.namespace)
-      throw new HubError(401, 'unauthorized', 'Another namespace was signed in. Reload the page.');
+    const account = this.#account;
+    if (account === null) throw new HubError(401, 'unauthorized', 'You are signed out.');
+    const { namespace, token } = account;
     try {
-      const { jwt } = await this.#exchange(accessToken);
-      this.#jwt = jwt;
+      const { jwt } = await this.#exchange(token);
+      if (this.#account?.token === token) this.#setJwt(namespace, jwt);
       return jwt;
     } catch (error) {
-      if (error instanceof HubError && error.status === 401) {
+      // Meanwhile, the account may have got another token.
+      if (error instanceof HubError && error.status === 401 && this.#account?.token === token) {
         this.handleRefusal(error);
-        if (this.accessToken !== null) this.signOut('The access token is no longer valid.');
+        if (this.isSignedIn) this.signOut('The access token is no longer valid.');
       }
       throw error;
     }
   }
 
+  #readJwt(): Jwt | null {
+    const { tabStorage, now } = this.#environment;
+    return this.isSignedIn ? readValidJwt(tabStorage, this.#namespace ?? '', now()) : null;
+  }
+
+  #setJwt(namespace: string, jwt: Jwt | null): void {
+    if (jwt === null) this.#environment.tabStorage.removeItem(JWT_PREFIX + namespace);
+    else this.#environment.tabStorage.setItem(JWT_PREFIX + namespace, JSON.stringify(jwt));
+  }
+
+  #clearTab(isCleared: (key: string) => boolean): void {
+    const { tabStorage } = this.#environment;
+    const keys = Array.from({ length: tabStorage.length }, (_, index) => tabStorage.key(index) ?? '');
+    for (const key of keys.filter(isCleared)) tabStorage.removeItem(key);
+  }
+
   async #exchange(accessToken: string): Promise<{ jwt: Jwt; namespace: string }> {
     const requestedAt = this.#environment.now();
-    const { token, namespace } = (await this.#post('/api/auth', { accessToken })) as { token: string; namespace: string };
+    const { token, namespace } = (await this.#post('/api/auth', authRequest(accessToken))) as { token: string; namespace: string };
     return { jwt: { token, expiresAt: requestedAt + lifetimeMs(token) }, namespace };
   }
 
-  async #post(path: string, body: object): Promise<unknown> {
-    const response = await this.#environment
-      .fetch(path, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })
-      .catch(() => {
-        throw unreachableError();
-      });
+  async #post(path: string, request: RequestInit): Promise<unknown> {
+    const response = await this.#environment.fetch(path, request).catch(() => {
+      throw unreachableError();
+    });
     const answer: unknown = await response.json().catch(() => null);
-    if (!response.ok) throw responseError(response.status, answer);
+    if (!response.ok) throw responseError(response.status, answer, response.headers.get(REQUEST_ID_HEADER));
     return answer;
   }
 }
@@ -209,22 +222,4 @@ function lifetimeMs(token: string): number {
   } catch {
     return 0;
   }
-}
-
-/**
- * Returns the access token of a sign-in link such as `https://hub.example.com/#token=…`, or null.
- * @param hash the URL fragment, with `#`
- */
-export function tokenFromFragment(hash: string): string | null {
-  return new URLSearchParams(hash.replace(/^#/, '')).get('token') || null;
-}
-
-/** Returns the namespace that an access token names. It does not check the token. */
-export function namespaceOf(accessToken: string): string {
-  return /:([^:]*)$/.exec(accessToken)?.[1] || 'default';
-}
-
-/** Checks the syntax of a namespace. */
-export function isValidNamespace(name: string): boolean {
-  return /^[\w.-]{1,64}$/.test(name);
 }

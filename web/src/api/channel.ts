@@ -7,10 +7,13 @@
 import type { Visibility } from './presence.ts';
 import type { HubEvent } from './types.ts';
 
-export type ConnectionState = 'connecting' | 'live' | 'reconnecting' | 'offline';
+/**
+ * `live`: the hub has sent a frame on this connection. `checking`: the device may have slept, and the hub has not answered a probe yet.
+ */
+export type ConnectionState = 'connecting' | 'live' | 'checking' | 'reconnecting' | 'offline';
 
-/** The data to fetch again after a connect, because events may have been missed. `messages`: the messages of the followed session. */
-export type Gap = 'none' | 'messages' | 'all';
+/** The data to fetch again after a connect, because events may have been missed. */
+export type Gap = 'none' | 'all';
 
 /** A connection without events for this long is replaced. The hub sends a heartbeat every 30 s, which may be a minute late. */
 const IDLE_TIMEOUT_MS = 95_000;
@@ -22,7 +25,7 @@ const MIN_BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 15_000;
 /** After this many consecutive WebSockets that never opened, the channel tries server-sent events. */
 const MAX_SOCKET_ATTEMPTS = 2;
-/** After this many consecutive failed connects the JWT is replaced: browsers do not report whether an expired JWT was the reason. */
+/** After this many consecutive failed connects, the channel requests a new JWT: browsers do not report whether an expired JWT was the reason. */
 const MAX_JWT_ATTEMPTS = 2;
 /** The hub's close code for an expired JWT. */
 const CLOSE_TOKEN_EXPIRED = 4401;
@@ -42,7 +45,7 @@ export interface ChannelEnvironment {
   onTokenRefused: () => void;
   isOnline: () => boolean;
   /** Returns the id of this browser. */
-  deviceId: () => string;
+  browserId: () => string;
   /** Called before each new subscription. Returns whether the page is in use; the subscription sends this to the hub. */
   prepareSubscription: () => Visibility;
   WebSocket: typeof WebSocket;
@@ -60,8 +63,6 @@ export class Channel {
   #environment: ChannelEnvironment;
   #followedId: string | null = null;
   #lastEventId: string | null = null;
-  /** The session that was followed when `#lastEventId` arrived. */
-  #lastFollowedId: string | null = null;
   #connection: Connection | null = null;
   /** Incremented with every connection, so that late callbacks of a closed connection are ignored. */
   #generation = 0;
@@ -79,6 +80,7 @@ export class Channel {
   /** When the last frame arrived, or the connection was started. The clock also advances while the device sleeps. */
   #lastActivityAt = 0;
   #isRunning = false;
+  #state: ConnectionState = 'connecting';
 
   constructor(environment: ChannelEnvironment) {
     this.#environment = environment;
@@ -88,7 +90,7 @@ export class Channel {
   start(): void {
     if (this.#isRunning) return;
     this.#isRunning = true;
-    this.#environment.onState('connecting');
+    this.#setState('connecting');
     this.#connect();
   }
 
@@ -96,15 +98,22 @@ export class Channel {
   stop(): void {
     this.#isRunning = false;
     this.#closeConnection();
-    this.#followedId = this.#lastEventId = this.#lastFollowedId = null;
+    this.#followedId = this.#lastEventId = null;
     this.#failures = this.#failedSockets = this.#failedConnects = 0;
   }
 
-  /** Subscribes to the messages of this session, in addition to the events of all sessions. This needs a new connection. */
+  /**
+   * Subscribes to the messages of this session, in addition to the events of all sessions. This needs a new connection, which gets all
+   * events after the last event that has arrived. So a client that reads the messages after this call misses no message.
+   */
   follow(sessionId: string): void {
     if (this.#followedId === sessionId) return;
     this.#followedId = sessionId;
     if (this.#isRunning) this.#connect();
+  }
+
+  isFollowing(sessionId: string): boolean {
+    return this.#followedId === sessionId;
   }
 
   /** Leaves this session out of future connections: the hub rejects a subscription to a deleted session. */
@@ -132,6 +141,7 @@ export class Channel {
     }
     // A stream and a socket that is opening cannot send a probe: wait for the next heartbeat or for the first event.
     const heartbeatDueMs = this.#lastActivityAt + MAX_HEARTBEAT_INTERVAL_MS - Date.now();
+    if (this.#state === 'live' && heartbeatDueMs < 0) this.#setState('checking');
     const timeoutMs = this.#connection.probe() ? PROBE_TIMEOUT_MS : Math.max(PROBE_TIMEOUT_MS, heartbeatDueMs);
     this.#probeTimer = setTimeout(() => this.reconnect(), timeoutMs);
   }
@@ -140,13 +150,13 @@ export class Channel {
   handleOffline(): void {
     if (!this.#isRunning) return;
     this.#closeConnection();
-    this.#environment.onState('offline');
+    this.#setState('offline');
   }
 
   async #connect(): Promise<void> {
     this.#closeConnection();
     const generation = this.#generation;
-    const { getValidJwt, origin, deviceId, prepareSubscription } = this.#environment;
+    const { getValidJwt, origin, browserId, prepareSubscription } = this.#environment;
     const sessionId = this.#followedId;
     let jwt: string;
     try {
@@ -160,29 +170,25 @@ export class Channel {
     const query = new URLSearchParams({
       all: 'true',
       visibility: prepareSubscription(),
-      device: deviceId(),
+      device: browserId(),
       token: jwt,
       ...(sessionId === null ? {} : { sessionId }),
       ...(lastEventId === null ? {} : { lastEventId }),
     });
-    // The events before `lastEventId` do not include the messages of a newly followed session.
-    const gapAfterResume = this.#lastFollowedId === sessionId ? 'none' : 'messages';
     let isConnected = false;
     const handleEvent = (event: HubEvent, id: string | undefined) => {
       if (generation !== this.#generation) return;
       this.#recordActivity();
-      if (id) {
-        this.#lastEventId = id;
-        this.#lastFollowedId = sessionId;
-      }
+      if (id) this.#lastEventId = id;
       if (event.type === 'connection-changed') {
         isConnected = true;
         this.#isTokenExpired = false;
         this.#failures = this.#failedSockets = this.#failedConnects = 0;
-        this.#environment.onState('live');
+        this.#setState('live');
         const isResumed = lastEventId !== null && event.data.resume === 'ok';
-        this.#environment.onConnected(event.data.subscriptionId, isResumed ? gapAfterResume : 'all');
+        this.#environment.onConnected(event.data.subscriptionId, isResumed ? 'none' : 'all');
       } else {
+        if (this.#state === 'checking') this.#setState('live');
         this.#environment.onEvent(event);
       }
     };
@@ -201,6 +207,7 @@ export class Channel {
       this.#scheduleReconnect(isTokenExpired);
     };
     this.#recordActivity();
+    if (this.#state === 'live' || this.#state === 'checking') this.#setState('connecting');
     this.#connection =
       this.#failedSockets < MAX_SOCKET_ATTEMPTS
         ? this.#openSocket(`${origin.replace(/^http/, 'ws')}/api/events?${query}`, handleEvent, handleClose)
@@ -256,6 +263,11 @@ export class Channel {
     return { close: () => stream.close(), probe: () => false };
   }
 
+  #setState(state: ConnectionState): void {
+    this.#state = state;
+    this.#environment.onState(state);
+  }
+
   /** Restarts the timeouts of the connection. Must be called when the connection is started, and when it has received a frame. */
   #recordActivity(): void {
     this.#lastActivityAt = Date.now();
@@ -282,10 +294,10 @@ export class Channel {
     this.#closeConnection();
     if (!this.#isRunning) return;
     if (!this.#environment.isOnline()) {
-      this.#environment.onState('offline');
+      this.#setState('offline');
       return;
     }
-    this.#environment.onState('reconnecting');
+    this.#setState('reconnecting');
     const backoff = Math.min(MIN_BACKOFF_MS * 2 ** this.#failures, MAX_BACKOFF_MS);
     this.#failures += 1;
     this.#retryTimer = setTimeout(() => this.#connect(), immediately ? 0 : backoff * (0.75 + Math.random() / 2));

@@ -1,42 +1,75 @@
 /** REST calls to the hub, typed by its OpenAPI description. */
 
-import createClient from 'openapi-fetch';
+import type { Client } from 'openapi-fetch';
 import type { paths } from '../../types/schema.d.ts';
 import type { Auth } from './auth.ts';
-import { responseError } from './errors.ts';
+import { REQUEST_ID_HEADER, responseError, unreachableError } from './errors.ts';
 import { fetchBuffered } from './fetch-buffered.ts';
 
-export type Api = ReturnType<typeof createApi>;
+export type Api = Pick<Client<paths>, 'GET' | 'POST' | 'PATCH' | 'DELETE'>;
+
+type Call = (path: string, options?: CallOptions) => Promise<{ data?: unknown; error?: unknown; response: Response }>;
+
+interface CallOptions extends Omit<RequestInit, 'body'> {
+  params?: { path?: Record<string, unknown>; query?: Record<string, unknown> };
+  /** Sent as JSON. */
+  body?: unknown;
+}
 
 /**
  * Creates a client that authenticates with the JWT of `auth`. A request answered with 401 is repeated once with a new JWT. A device
- * that was revoked is signed out.
+ * that was revoked is signed out. `takeEarlyResponse` returns the response to a GET request that the page sent before this code had
+ * arrived. The interface is that of `openapi-fetch`, whose code is larger because it covers all of OpenAPI.
  */
-export function createApi(auth: Auth) {
-  const fetchAuthorized: typeof fetch = async (input, init) => {
-    const request = new Request(input, init);
-    const send = async () => {
-      const authorizedRequest = request.clone();
-      authorizedRequest.headers.set('authorization', `Bearer ${await auth.getValidJwt()}`);
-      return fetchBuffered(authorizedRequest);
-    };
-    const response = await send();
-    if (response.status !== 401) return response;
-    auth.invalidateJwt();
-    const repeated = await send();
-    if (repeated.status === 401)
-      auth.handleRefusal(
-        responseError(
-          401,
-          await repeated
-            .clone()
-            .json()
-            .catch(() => null),
-        ),
-      );
-    return repeated;
+export function createApi(auth: Auth, takeEarlyResponse: (path: string) => Promise<Response> | undefined = () => undefined): Api {
+  const send = async (path: string, init: RequestInit) => {
+    const early = init.method === 'GET' ? takeEarlyResponse(path) : undefined;
+    if (early) return early.catch(throwUnreachable);
+    const headers = new Headers(init.headers);
+    headers.set('authorization', `Bearer ${await auth.getValidJwt()}`);
+    return fetchBuffered(location.origin + path, { ...init, headers });
   };
-  return createClient<paths>({ baseUrl: location.origin, fetch: fetchAuthorized });
+  const createCall =
+    (method: string): Call =>
+    async (path, { params, body, ...options } = {}) => {
+      const url = fillPath(path, params?.path) + toSearch(params?.query);
+      const init = { ...options, method, ...(body === undefined ? {} : jsonBody(body)) };
+      let response = await send(url, init);
+      if (response.status === 401) {
+        auth.invalidateJwt();
+        response = await send(url, init);
+      }
+      const text = await response.text();
+      if (response.ok) return { data: text ? JSON.parse(text) : undefined, response };
+      const answer = parseJson(text);
+      if (response.status === 401) auth.handleRefusal(responseError(401, answer));
+      return { error: answer, response };
+    };
+  const [GET, POST, PATCH, DELETE] = ['GET', 'POST', 'PATCH', 'DELETE'].map(createCall);
+  return { GET, POST, PATCH, DELETE } as unknown as Api;
+}
+
+function throwUnreachable(): never {
+  throw unreachableError();
+}
+
+const jsonBody = (body: unknown) => ({ headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
+
+const fillPath = (path: string, values: Record<string, unknown> = {}): string =>
+  path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(values[name])));
+
+function toSearch(values: Record<string, unknown> = {}): string {
+  const defined = Object.entries(values).filter(([, value]) => value !== undefined);
+  return defined.map(([name, value], index) => `${index === 0 ? '?' : '&'}${name}=${encodeURIComponent(String(value))}`).join('');
+}
+
+/** Returns the text itself if the text is no JSON: a proxy may have written the error. */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }
 
 /**
@@ -45,6 +78,6 @@ export function createApi(auth: Auth) {
  */
 export async function unwrap<T>(call: Promise<{ data?: T; error?: unknown; response: Response }>): Promise<T> {
   const { data, error, response } = await call;
-  if (!response.ok || data === undefined) throw responseError(response.status, error);
+  if (!response.ok || data === undefined) throw responseError(response.status, error, response.headers.get(REQUEST_ID_HEADER));
   return data;
 }

@@ -1,5 +1,7 @@
 /** Errors of requests to the hub. Their messages are shown to the user. */
 
+import { textForPeople } from './error-texts.ts';
+
 /** An error response of the hub, or no response at all. */
 export class HubError extends Error {
   /** The HTTP status; 0 if the hub could not be reached. */
@@ -8,13 +10,16 @@ export class HubError extends Error {
   readonly code: string;
   /** The invalid field of the request, if the hub names one. */
   readonly field: string | undefined;
+  /** The id of the request in the log of the hub, if the response has one. */
+  readonly requestId: string | undefined;
 
-  constructor(status: number, code: string, message: string, field?: string) {
+  constructor(status: number, code: string, message: string, field?: string, requestId?: string) {
     super(message);
     this.name = 'HubError';
     this.status = status;
     this.code = code;
     this.field = field;
+    this.requestId = requestId;
   }
 
   /** Whether the same request may succeed later. */
@@ -27,27 +32,38 @@ export function unreachableError(): HubError {
   return new HubError(0, 'unreachable', 'The hub cannot be reached.');
 }
 
-/** Matches the hub's error for a call that no connected CLI handles. The text names a method, so {@link NOT_READY} replaces the text. */
-const NO_HANDLER = /No handler registered for (permission\b|\w+\. Check that)/;
+/** The header of a response with the id of its request. */
+export const REQUEST_ID_HEADER = 'x-request-id';
 
-const NOT_READY = "The agent's CLI is not connected, or not ready yet. Try again in a few seconds.";
-
-/** Creates the error for an error response. */
-export function responseError(status: number, body: unknown): HubError {
+/**
+ * Creates the error for an error response.
+ * @param requestId the value of the header {@link REQUEST_ID_HEADER}
+ */
+export function responseError(status: number, body: unknown, requestId?: string | null): HubError {
   const { error, code, field } = (typeof body === 'object' && body !== null ? body : {}) as {
     error?: unknown;
     code?: unknown;
     field?: unknown;
   };
+  const errorCode = typeof code === 'string' ? code : `http_${status}`;
   return new HubError(
     status,
-    typeof code === 'string' ? code : `http_${status}`,
-    typeof error !== 'string' ? `The hub answered with status ${status}.` : NO_HANDLER.test(error) ? NOT_READY : error,
+    errorCode,
+    textForPeople(status, errorCode, typeof error === 'string' ? error : undefined),
     typeof field === 'string' ? field : undefined,
+    requestId ?? undefined,
   );
 }
 
-/** Returns the message to show for a thrown value. */
+/** In an error text, stands between the message and the id of the request. */
+const REQUEST_LINE = '\nRequest ';
+
+/** Returns the text to show for a thrown value: its message, and a line with the id of the request if the hub has answered. */
 export function errorText(error: unknown): string {
-  return error instanceof Error && error.message ? error.message : String(error);
+  const message = error instanceof Error && error.message ? error.message : String(error);
+  const requestId = (error as HubError | null)?.requestId;
+  return requestId ? message + REQUEST_LINE + requestId : message;
 }
+
+/** Splits a text of {@link errorText} into the message and the id of the request. */
+export const splitErrorText = (text: string): string[] => text.split(REQUEST_LINE);

@@ -18,7 +18,7 @@ export interface PresenceEnvironment {
   isVisible: () => boolean;
   /** Sends a report to the hub. Must also work while the page is being closed. */
   report: (subscriptionId: string, visibility: Visibility) => Promise<void>;
-  /** Called when the hub does not know the subscription. Its connection is closed, even if the page has not noticed. */
+  /** Called when the hub does not know the subscription. Its connection has ended then, even if the page has not noticed. */
   onSubscriptionGone: () => void;
 }
 

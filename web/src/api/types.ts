@@ -17,6 +17,7 @@ export type Config = Schemas['Config'];
 export type AgentChoice = Schemas['AgentChoice'];
 export type Choice = Schemas['Choice'];
 export type PushLogEntry = Schemas['PushLogEntry'];
+export type Status = Schemas['Status'];
 export type Device = paths['/api/devices']['get']['responses'][200]['content']['application/json']['devices'][number];
 /** A device that asks for access. */
 export type AccessRequest = paths['/api/devices/requests/{code}']['get']['responses'][200]['content']['application/json']['request'];

@@ -1,6 +1,6 @@
 /** Uploads a file to the machine of a session. */
 
-import { responseError, unreachableError } from './errors.ts';
+import { REQUEST_ID_HEADER, responseError, unreachableError } from './errors.ts';
 import { isObject, isString } from './validate.ts';
 
 /**
@@ -23,9 +23,9 @@ async function readAsBase64(file: Blob): Promise<string> {
 async function uploadBody(file: File, signal: AbortSignal): Promise<Blob> {
   const fields = JSON.stringify({ filename: file.name, mimeType: file.type || 'application/octet-stream' });
   const parts: BlobPart[] = [`${fields.slice(0, -1)},"content":"`];
-  for (let at = 0; at < file.size; at += SLICE_BYTES) {
+  for (let offset = 0; offset < file.size; offset += SLICE_BYTES) {
     signal.throwIfAborted();
-    parts.push(new Blob([await readAsBase64(file.slice(at, at + SLICE_BYTES))]));
+    parts.push(new Blob([await readAsBase64(file.slice(offset, offset + SLICE_BYTES))]));
   }
   return new Blob([...parts, '"}'], { type: 'application/json' });
 }
@@ -56,7 +56,7 @@ export async function upload(
       } catch {
         answer = null;
       }
-      if (request.status !== 200) reject(responseError(request.status, answer));
+      if (request.status !== 200) reject(responseError(request.status, answer, request.getResponseHeader(REQUEST_ID_HEADER)));
       else if (isObject(answer) && answer.success && isString(answer.path)) resolve(answer.path);
       else
         reject(

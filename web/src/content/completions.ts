@@ -25,7 +25,7 @@ export function matchCommands(commands: Command[], text: string): Command[] {
   const typed = /^\/([\w:-]*)$/.exec(text)?.[1];
   if (typed === undefined) return [];
   const word = typed.toLowerCase();
-  const starts = commands.filter(({ name }) => name.toLowerCase().startsWith(word));
-  const contains = commands.filter((command) => !starts.includes(command) && command.name.toLowerCase().includes(word));
-  return [...starts, ...contains].slice(0, MAX_COMPLETIONS);
+  const startingWith = commands.filter(({ name }) => name.toLowerCase().startsWith(word));
+  const containing = commands.filter((command) => !startingWith.includes(command) && command.name.toLowerCase().includes(word));
+  return [...startingWith, ...containing].slice(0, MAX_COMPLETIONS);
 }

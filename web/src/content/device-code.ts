@@ -6,6 +6,13 @@ const CODE = /^[A-HJKMNP-TV-Z2-9]{8}$/;
 /** The path of the page that takes a code in its fragment. */
 export const PAIR_PATH = '/pair';
 
+/** The path of the page that signs this browser in to one more namespace. It also takes a code in its fragment. */
+export const SIGN_IN_PATH = '/sign-in';
+
+/** Returns the code in the fragment of the page's address, such as `https://hub.example.com/pair#ABCD-EFGH`, or null. */
+export const codeOfPage = (): string | null =>
+  [PAIR_PATH, SIGN_IN_PATH].includes(location.pathname) ? parseCode(location.hash.slice(1)) : null;
+
 export const CODE_HELP = 'A code has 8 letters and digits, such as ABCD-EFGH.';
 
 /** Returns the code as it is shown, or null if the text is no code. Case, spaces and hyphens do not matter. */
@@ -14,8 +21,8 @@ export function parseCode(text: string): string | null {
   return CODE.test(code) ? `${code.slice(0, 4)}-${code.slice(4)}` : null;
 }
 
-/** Whether a device shows this code and asks for access with it. All other codes sign in the device where they are entered. */
-export const isRequestCode = (code: string): boolean => code.startsWith('R');
+/** Whether a code is shown by a new device, and entered on a device with access. All other codes go the opposite way. */
+export const isShownByNewDevice = (code: string): boolean => code.startsWith('R');
 
 /**
  * Returns the code of a typed, pasted or scanned text, which may be a link.

@@ -7,7 +7,10 @@ export const MAX_DEVICE_NAME_LENGTH = 64;
 
 export const DEVICE_KINDS: Record<DeviceKind, string> = { browser: 'Browser', phone: 'Phone', cli: 'Command line' };
 
-/** Browsers by a word of their user agent. Most browsers also name those that are listed after them. */
+/**
+ * Browsers by a word of their user agent. The user agent of most browsers also contains words of browsers that are further down in
+ * this list.
+ */
 const BROWSERS: [pattern: RegExp, name: string][] = [
   [/\bEdgA?(iOS)?\//, 'Edge'],
   [/\bOPR\//, 'Opera'],

@@ -1,6 +1,8 @@
 /** Line diffs in which the changed words of a line are marked. */
 
-import { diffWordsWithSpace, parsePatch, structuredPatch } from 'diff';
+import { diffWordsWithSpace } from 'diff/lib/diff/word.js';
+import { parsePatch } from 'diff/lib/patch/parse.js';
+import { compareLines, type ParsedHunk, splitLines } from './changed-lines.ts';
 
 /** A part of a line. */
 export interface TextSpan {
@@ -42,38 +44,9 @@ export function diffTexts(before: string, after: string): Hunk[] {
   return (hunks.length > 0 || before === '' ? hunks : [unchangedHunk(before)]).map(toHunk);
 }
 
-/**
- * Returns the removed and the added lines of two texts, without a comparison of their words. If more than `maxEditLength` lines
- * differ, returns all lines of both texts.
- */
-export function changedLines(before: string, after: string, maxEditLength: number): { kind: 'added' | 'removed'; text: string }[] {
-  const lines = compareLines(before, after, maxEditLength).flatMap((hunk) => hunk.lines);
-  return lines
-    .filter((line) => /^[+-]/.test(line))
-    .map((line) => ({ kind: line.startsWith('+') ? 'added' : 'removed', text: line.slice(1) }));
-}
-
-/** Compares two texts line by line. The time grows with the square of `maxEditLength`. */
-function compareLines(before: string, after: string, maxEditLength: number): ParsedHunk[] {
-  // Without a line break, the last line of one text would differ from the same line in the middle of the other text.
-  if (before !== '' && after !== '' && !before.endsWith('\n') && !after.endsWith('\n'))
-    return compareLines(`${before}\n`, `${after}\n`, maxEditLength);
-  const patch = structuredPatch('', '', before, after, '', '', { context: Number.MAX_SAFE_INTEGER, maxEditLength });
-  return patch?.hunks ?? [replacementHunk(before, after)];
-}
-
-const splitLines = (text: string): string[] => (text === '' ? [] : text.replace(/\n$/, '').split('\n'));
-
 function unchangedHunk(text: string): ParsedHunk {
   const lines = splitLines(text).map((line) => ` ${line}`);
   return { oldStart: 1, oldLines: lines.length, newStart: 1, newLines: lines.length, lines };
-}
-
-/** Returns a hunk that replaces the whole text, without a comparison. */
-function replacementHunk(before: string, after: string): ParsedHunk {
-  const [old, next] = [splitLines(before), splitLines(after)];
-  const lines = [...old.map((line) => `-${line}`), ...next.map((line) => `+${line}`)];
-  return { oldStart: 1, oldLines: old.length, newStart: 1, newLines: next.length, lines };
 }
 
 /** Returns the first `count` lines of the hunks. */
@@ -85,8 +58,6 @@ export function takeLines(hunks: Hunk[], count: number): Hunk[] {
     return lines.length > 0 ? [{ ...hunk, lines }] : [];
   });
 }
-
-type ParsedHunk = ReturnType<typeof parsePatch>[number]['hunks'][number];
 
 function toHunk({ oldStart, oldLines, newStart, newLines, lines }: ParsedHunk): Hunk {
   let before = oldStart;

@@ -1,7 +1,7 @@
 /** A short form of the edits of a tool call: the number of changed lines, and the first changed lines. */
 
 import { cutText } from './cut-text.ts';
-import { changedLines } from './diff.ts';
+import { changedLines } from './changed-lines.ts';
 import { type Edit, parseArguments } from './tool-arguments.ts';
 
 export interface EditSummary {
@@ -17,8 +17,8 @@ const MAX_LINES = 6;
 /** Limit on a line, in characters. */
 const MAX_LINE_LENGTH = 300;
 
-/** Limit on the changed lines for which the texts of a call are compared. A long comparison would block scrolling. */
-const MAX_EDIT_LENGTH = 400;
+/** Limit on the changed lines of all edits of a call together. Edits beyond the limit are not compared, because that would block scrolling. */
+const MAX_COMPARED_CHANGES = 400;
 
 /** The summaries by input. A row is mounted again whenever it comes into view, and must not repeat the comparison. */
 const cache = new WeakMap<object, EditSummary | undefined>();
@@ -35,10 +35,10 @@ export function summarizeEdits(input: unknown): EditSummary | undefined {
 
 function summarizeDiffs(edits: Edit[]): EditSummary {
   const hasSeveralFiles = new Set(edits.map(({ path }) => path)).size > 1;
-  let maxEditLength = MAX_EDIT_LENGTH;
+  let remainingChanges = MAX_COMPARED_CHANGES;
   const lines = edits.flatMap(({ path, before, after }): EditSummary['lines'] => {
-    const changed = changedLines(before, after, maxEditLength);
-    maxEditLength = Math.max(0, maxEditLength - changed.length);
+    const changed = changedLines(before, after, remainingChanges);
+    remainingChanges = Math.max(0, remainingChanges - changed.length);
     return hasSeveralFiles ? [{ kind: 'path', text: path }, ...changed] : changed;
   });
   const count = (kind: string) => lines.filter((line) => line.kind === kind).length;

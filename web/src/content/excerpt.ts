@@ -1,6 +1,6 @@
 /**
- * Excerpts of large messages: the hub sends only the first and the last characters of the content's JSON. Nearly always, one long
- * text makes a message large. The console then shows the beginning and the end of this text.
+ * Excerpts of large messages: the hub sends only the first and the last characters of the content's JSON. A large
+ * message nearly always contains one long text. The console then shows the beginning and the end of this text.
  */
 
 import { formatSize } from './file-size.ts';
@@ -16,7 +16,7 @@ export interface CutMessage {
   isImage: boolean;
 }
 
-/** Limit on the characters that are dropped so that the cut is between two lines. */
+/** Limit on the characters that are dropped to cut between two lines. */
 const MAX_DROPPED_CHARS = 1000;
 
 /** Characters of the longest escape sequence of JSON. */

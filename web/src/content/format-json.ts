@@ -6,14 +6,14 @@ const MAX_INDENTED = 12;
 /** Formats a value as indented JSON. Agents send values of any depth; `JSON.stringify` throws after some thousand levels. */
 export function formatJson(value: unknown): string {
   let output = '';
-  /** A stack instead of recursion. */
+  // A stack instead of recursion: its last element is written next.
   const pending: ({ text: string } | { value: unknown; depth: number })[] = [{ value, depth: 0 }];
-  for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
-    if ('text' in next) {
-      output += next.text;
+  for (let part = pending.pop(); part !== undefined; part = pending.pop()) {
+    if ('text' in part) {
+      output += part.text;
       continue;
     }
-    const { value: current, depth } = next;
+    const { value: current, depth } = part;
     if (typeof current !== 'object' || current === null) {
       output += JSON.stringify(current) ?? 'null';
       continue;

@@ -1,6 +1,7 @@
 /** Syntax highlighting. The grammar of a language is fetched on first use. */
 
 import hljs from 'highlight.js/lib/core';
+import { TextCache } from './text-cache.ts';
 
 type Language = typeof import('highlight.js/lib/languages/bash');
 
@@ -74,6 +75,8 @@ function resolveLanguage(languageHint: string): string | null {
   return Object.hasOwn(LANGUAGES, name) ? name : null;
 }
 
+const cache = new TextCache();
+
 /**
  * Returns highlighted code as safe HTML: everything but the highlighting is escaped.
  * @returns null if the language is unknown, its grammar cannot be fetched, or the code is too long
@@ -87,7 +90,7 @@ export async function highlight(code: string, languageHint: string): Promise<str
     if (grammar === null) return null;
     hljs.registerLanguage(name, grammar.default);
   }
-  return hljs.highlight(code, { language: name, ignoreIllegals: true }).value;
+  return cache.get(`${name} ${code}`, () => hljs.highlight(code, { language: name, ignoreIllegals: true }).value);
 }
 
 /** Highlights a `<code>` element by its `language-` class. */

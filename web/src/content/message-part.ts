@@ -12,7 +12,17 @@ export interface Continuation {
   start: string;
 }
 
-export type MessagePart =
+/** What happened to a message that waited for the agent (docs/PROTOCOL.md "The queue"). */
+export interface QueueChange {
+  /** The id of the message. */
+  id: string;
+  change: 'started' | 'canceled';
+  /** The text that the agent received, if a user has edited the message. */
+  text?: string;
+}
+
+/** `parentId`: for a part that a sub-agent wrote, the id of the call that started the sub-agent. */
+export type MessagePart = { parentId?: string } & (
   | { kind: 'user'; text: string; attachments: Attachment[]; from: string | undefined }
   | { kind: 'text' | 'thinking'; text: string; continuedBy?: Continuation }
   | { kind: 'tool'; id: string; name: string; input: unknown }
@@ -21,7 +31,10 @@ export type MessagePart =
   | { kind: 'image'; url: string }
   | { kind: 'plan'; todos: TodoItem[] }
   | { kind: 'event'; name: string; text: string | undefined }
+  /** `text`: the sentence of a note; absent if the change is visible at the message itself. */
+  | { kind: 'queue'; changes: QueueChange[]; text: string | undefined }
   | { kind: 'error'; text: string }
   /** A message that must be loaded before any part of it can be shown. */
   | { kind: 'large'; isImage?: boolean }
-  | { kind: 'unknown'; json: unknown };
+  | { kind: 'unknown'; json: unknown }
+);

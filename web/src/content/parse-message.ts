@@ -6,7 +6,7 @@
 import type { Attachment, TodoItem } from '../api/types.ts';
 import { isObject } from '../api/validate.ts';
 import { formatJson } from './format-json.ts';
-import type { Continuation, MessagePart } from './message-part.ts';
+import type { Continuation, MessagePart, QueueChange } from './message-part.ts';
 import { parseSystemRecord } from './system-record.ts';
 
 type Fields = Record<string, unknown>;
@@ -62,11 +62,12 @@ function parseAgentContent(body: unknown): MessagePart[] | null {
 }
 
 /** Types of records that the console does not show. */
-const INVISIBLE = ['rate_limit_event', 'tool_progress'];
+const INVISIBLE_TYPES = ['rate_limit_event', 'tool_progress'];
 
 function parseOutput(data: Fields): MessagePart[] | null {
+  if (data.type === 'queue') return [{ kind: 'queue', changes: parseQueueChanges(data.queued), text: undefined }];
   // A program wrote a message with `isMeta` or `isCompactSummary` for the model only.
-  if (INVISIBLE.includes(String(data.type)) || data.isMeta === true || data.isCompactSummary === true) return [];
+  if (INVISIBLE_TYPES.includes(String(data.type)) || data.isMeta === true || data.isCompactSummary === true) return [];
   if (data.type === 'system') return parseSystemRecord(data);
   if (data.type === 'summary')
     return asString(data.summary) === undefined ? null : [{ kind: 'event', name: 'summary', text: asString(data.summary) }];
@@ -75,6 +76,8 @@ function parseOutput(data: Fields): MessagePart[] | null {
   if (typeof content === 'string' && role === 'user') return parseUserContent(content, 'cli');
   const parts: MessagePart[] | null =
     typeof content === 'string' ? [{ kind: 'text', text: content }] : Array.isArray(content) ? parseBlocks(content) : null;
+  const parentId = asString(data.parent_tool_use_id);
+  if (parentId && parts) return parts.map((part) => ({ ...part, parentId }));
   // With `isApiErrorMessage`, the text says why the turn failed.
   return data.isApiErrorMessage === true && parts ? parts.map((part) => (part.kind === 'text' ? { ...part, kind: 'error' } : part)) : parts;
 }
@@ -118,7 +121,7 @@ function parseContinuation({ continuedBy }: Fields): { continuedBy?: Continuatio
   return { continuedBy: { localId: continuedBy.localId, end: asString(continuedBy.end) ?? '', start: asString(continuedBy.start) ?? '' } };
 }
 
-/** Parses the records that agents of other flavors write. */
+/** Parses the records of agents that do not write `output` records. */
 function parseTypedRecord(data: Fields): MessagePart[] | null {
   const id = asString(data.callId) ?? asString(data.id);
   switch (data.type) {
@@ -143,7 +146,17 @@ function parseEvent(data: Fields): MessagePart[] | null {
   const name = asString(data.type);
   if (name === undefined) return null;
   const text = asString(data.message) ?? asString(data.text) ?? asString(data.mode);
+  const changes = parseQueueChanges(data.queued);
+  if (changes.length > 0) return [{ kind: 'queue', changes, text }];
   return name === 'error' && text !== undefined ? [{ kind: 'error', text }] : [{ kind: 'event', name, text }];
+}
+
+/** Parses what happened to queued messages. Invalid changes are dropped. */
+function parseQueueChanges(changes: unknown): QueueChange[] {
+  return (Array.isArray(changes) ? changes : []).filter(isObject).flatMap(({ id, change, text }): QueueChange[] => {
+    if (typeof id !== 'string' || (change !== 'started' && change !== 'canceled')) return [];
+    return [{ id, change, ...(typeof text === 'string' && { text }) }];
+  });
 }
 
 /** Splits a tool's output into images and text. */

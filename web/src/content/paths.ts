@@ -14,7 +14,7 @@ export interface SessionDirectories {
 
 /**
  * Returns a path for display. A path inside the session's directory becomes relative to the directory. In any other path, `~`
- * replaces the session's home directory. An unknown home directory is not guessed: it could be another user's.
+ * replaces the session's home directory. An unknown home directory is not guessed: the guess could be another user's directory.
  */
 export function displayPath(path: string, session: SessionDirectories | null | undefined): string {
   const base = session?.path?.replace(/[\\/]+$/, '');

@@ -2,7 +2,7 @@
 
 import type { CompletedRequest } from '../api/types.ts';
 import { dropInvalidFields, isNumber, isObject, isString, type Validator } from '../api/validate.ts';
-import { parseQuestions } from './tool-arguments.ts';
+import { parsePlan, parseQuestions } from './tool-arguments.ts';
 import { summarizeInput, summaryPath, toolTitle } from './tool-summary.ts';
 
 export interface Decision {
@@ -63,6 +63,8 @@ export function describeDecision({ status, decision, approvedBy, arguments: inpu
 export function summarizeRequest({ tool = 'A tool', arguments: input }: CompletedRequest): { text: string; path?: string } {
   const [question] = parseQuestions(input).questions;
   if (question) return { text: question.text };
+  const plan = parsePlan(tool, input);
+  if (plan) return { text: `Plan: ${plan.plan.replace(/^[#\s]+/, '').split('\n', 1)[0]}` };
   const path = summaryPath(input);
   return path === undefined ? { text: `${toolTitle(tool, input)} ${summarizeInput(input)}`.trimEnd() } : { text: `${tool} `, path };
 }

@@ -11,6 +11,7 @@ const OUTCOMES: Record<PushLogEntry['outcome'], string> = {
   'no-subscribers': 'Not sent: no browser has notifications on',
   answered: 'Not sent: already answered',
   'session-gone': 'Not sent: the session was deleted',
+  muted: 'Not sent: the session is muted',
   'cooling-down': 'Not sent: too soon after the last one of this session',
   replaced: 'Not sent: replaced by a newer one',
   overloaded: 'Not sent: too many notifications at once',
@@ -26,12 +27,12 @@ export function describeFailure({ status, reason }: PushLogEntry['failures'][num
   return 'The push service rejected it';
 }
 
-export function describeOutcome({ outcome: code, sent, waiting }: PushLogEntry): string {
-  if (code === 'toast' && waiting > 0) return 'Shown in the console. Sent in a minute if the console is not used until then';
+export function describeOutcome({ outcome: code, sent, waiting: waitingBrowsers }: PushLogEntry): string {
+  if (code === 'toast' && waitingBrowsers > 0) return 'Shown in the console. Sent in a minute if the console is not used until then';
   // A newer hub may have outcomes that this page does not know.
   const text = OUTCOMES[code] ?? code;
   return code === 'sent' ? `${text} to ${sent} ${sent === 1 ? 'browser' : 'browsers'}` : text;
 }
 
-/** Whether any notification had a subscriber. Otherwise the log need not be shown. */
+/** Whether any notification had a subscriber. If not, the log need not be shown. */
 export const hadSubscribers = (log: PushLogEntry[]): boolean => log.some(({ outcome }) => outcome !== 'no-subscribers');

@@ -6,14 +6,13 @@
 
 import DOMPurify from 'dompurify';
 import { Lexer, Marked, type Token, type TokensList } from 'marked';
+import { EMBEDDED_IMAGE, isTooLongForMarkdown } from './markdown-length.ts';
 
-/** Limit on a text in characters, without embedded images. */
-const MAX_LENGTH = 100_000;
 /** Limit on nested lists and quotations. */
 const MAX_DEPTH = 24;
 /**
  * Limit on the sum of the squared lengths of all inline texts, because some inline rules take quadratic time. The limit allows one paragraph
- * of 8,000 characters or 250 of 500.
+ * of 8,000 characters, or 250 paragraphs of 500 characters.
  */
 const MAX_COST = 64_000_000;
 /** Limit on HTML elements in the result. */
@@ -113,23 +112,17 @@ function plainTokens(text: string): Token[] {
   });
 }
 
-const DATA_IMAGE = /data:image\/[\w.+-]+;base64,[A-Za-z0-9+/=]{200,}/g;
 const PLACEHOLDER = /data:image\/placeholder,(\d+)/g;
-
-/** Whether a text exceeds {@link MAX_LENGTH}, so that it must be shown as plain text. */
-export function isTooLongForMarkdown(text: string): boolean {
-  return text.length > MAX_LENGTH && text.replace(DATA_IMAGE, '').length > MAX_LENGTH;
-}
 
 /** Renders markdown as safe HTML. Returns an empty string for a text that {@link isTooLongForMarkdown}. */
 export function renderMarkdown(text: string): string {
   if (isTooLongForMarkdown(text)) return '';
   // Embedded images are too long for the lexer, so placeholders replace them during parsing.
   const images: string[] = [];
-  const withPlaceholders = text.replace(DATA_IMAGE, (image) => `data:image/placeholder,${images.push(image) - 1}`);
+  const withPlaceholders = text.replace(EMBEDDED_IMAGE, (image) => `data:image/placeholder,${images.push(image) - 1}`);
   const container = inertDocument.createElement('div');
   container.append(parseAndSanitize(withPlaceholders));
-  postProcess(container);
+  adaptToPage(container);
   // Base64 needs no escaping in HTML.
   return container.innerHTML.replace(PLACEHOLDER, (placeholder, index: string) => images[Number(index)] ?? placeholder);
 }
@@ -166,7 +159,7 @@ function limitElements(blocks: Token[]): Token[] {
 /** Tokens that create no element. HTML is limited by {@link MAX_TAGS} instead. */
 const WITHOUT_ELEMENT = new Set(['text', 'escape', 'space', 'def', 'html']);
 
-/** Counts the elements that a token becomes, including the elements that {@link postProcess} adds. */
+/** Counts the elements that a token becomes, including the elements that {@link adaptToPage} adds. */
 function countElements(token: Token): number {
   // The block with its `pre`, `code` and copy button.
   if (token.type === 'code') return 4;
@@ -176,7 +169,7 @@ function countElements(token: Token): number {
     header = [],
     rows = [],
   } = token as { tokens?: Token[]; items?: Token[]; header?: Cell[]; rows?: Cell[][] };
-  // The additional empty cell of each row counts the row's own element.
+  // One cell more for each row stands for the element of the row itself.
   const cells = [header, ...rows].flatMap((row) => [...row, { tokens: [] }]);
   const inner = [...tokens, ...items, ...cells.flatMap((cell) => cell.tokens)];
   return (
@@ -191,7 +184,7 @@ interface Cell {
 }
 
 /** Adapts sanitized HTML to the page. */
-function postProcess(container: HTMLElement): void {
+function adaptToPage(container: HTMLElement): void {
   // Remove all other classes: with the console's classes an agent could imitate parts of the page.
   for (const element of container.querySelectorAll('[class]')) {
     const language = element.tagName === 'CODE' ? [...element.classList].find((name) => name.startsWith('language-')) : undefined;

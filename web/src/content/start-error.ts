@@ -1,8 +1,9 @@
 /** Assigns the error of a failed session start to the form field that it concerns. */
 
+import { replaceFieldNames } from '../api/error-texts.ts';
 import { errorText, HubError } from '../api/errors.ts';
 
-export type StartField = 'directory' | 'agent' | 'model' | 'worktree';
+export type StartField = 'directory' | 'agent' | 'model' | 'worktree' | 'branch';
 
 export interface StartError {
   /** Undefined if the error concerns no field. */
@@ -10,16 +11,17 @@ export interface StartError {
   text: string;
 }
 
-/** The API's fields with their form fields and names. */
-const FIELDS: Record<string, { field: StartField; label: string }> = {
-  directory: { field: 'directory', label: 'The directory' },
-  agent: { field: 'agent', label: 'The agent' },
-  model: { field: 'model', label: 'The model' },
-  worktreeName: { field: 'worktree', label: 'The worktree name' },
+/** The form fields of the API's fields. */
+const FIELDS: Record<string, StartField> = {
+  directory: 'directory',
+  agent: 'agent',
+  model: 'model',
+  worktreeName: 'worktree',
+  branch: 'branch',
 };
 
-/** Matches a field name in the error texts of the hub and of machines. */
-const FIELD_REFERENCE = /(?:Field )?["`](directory|agent|model|worktreeName)["`]/g;
+/** Matches a field name in an error text of a machine. */
+const FIELD_REFERENCE = /["`](directory|agent|model|worktreeName|branch)["`]/;
 
 /** Words that indicate the field of a machine's error if the error does not name a field. */
 const KEYWORDS: [pattern: RegExp, field: StartField][] = [
@@ -33,8 +35,7 @@ const KEYWORDS: [pattern: RegExp, field: StartField][] = [
  */
 export function describeStartError(error: unknown, hasWorktreeField: boolean): StartError {
   const message = errorText(error);
-  const [fieldName = error instanceof HubError ? error.field : undefined] = [...message.matchAll(FIELD_REFERENCE)].map(([, name]) => name);
+  const fieldName = FIELD_REFERENCE.exec(message)?.[1] ?? (error instanceof HubError ? error.field : undefined) ?? '';
   const guessField = () => KEYWORDS.find(([pattern, field]) => pattern.test(message) && (hasWorktreeField || field !== 'worktree'))?.[1];
-  const text = message.replace(FIELD_REFERENCE, (_, name: string) => FIELDS[name]?.label ?? name);
-  return { field: FIELDS[fieldName ?? '']?.field ?? guessField(), text };
+  return { field: FIELDS[fieldName] ?? guessField(), text: replaceFieldNames(message) };
 }

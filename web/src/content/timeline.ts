@@ -2,65 +2,28 @@
 
 import type { CompletedRequest, Message } from '../api/types.ts';
 import { type CutMessage, parseExcerpt } from './excerpt.ts';
-import type { Continuation, MessagePart } from './message-part.ts';
+import type { MessagePart, QueueChange } from './message-part.ts';
 import { parseMessage } from './parse-message.ts';
 import { validRequests } from './permissions.ts';
+import { TextParts, toTextItem } from './text-parts.ts';
+import { addSeq, partKey, recordReplacement, type TimelineItem, type ToolItem, type UserItem } from './timeline-item.ts';
+import { Calls, TodoLists } from './tool-calls.ts';
 import type { LiveText, OutgoingMessage } from './unstored-messages.ts';
 
-/** A tool call with its output so far. */
-export interface ToolItem {
-  kind: 'tool';
-  key: string;
-  name: string;
-  input: unknown;
-  output: string;
-  /** Data URLs of the images in the output. */
-  images: string[];
-  /** `waiting`: the permission request of the call waits for the user's answer. */
-  state: 'running' | 'waiting' | 'done' | 'failed';
-  /** The completed permission request of the call, if there was one. */
-  permission?: CompletedRequest;
-  createdAt: number;
-  cut?: CutMessage[];
-}
+/** The key of a message's parts. */
+const PARTS = Symbol('parts');
 
-/** A text of the agent: one message, or several messages that are parts of one text. */
-export interface TextItem {
-  kind: LiveText['kind'];
-  /** The key of the first part, stored or not. */
-  key: string;
-  text: string;
-  /** `Infinity` if no part is stored. */
-  createdAt: number;
-  /** Whether the agent is still writing the text. */
-  isLive?: boolean;
-  /** Whether the beginning is missing, so that the text is not valid Markdown. */
-  isTail?: boolean;
-  cut?: CutMessage[];
-}
-
-/** `cut`: the messages of the item that are shown only as excerpts. */
-export type TimelineItem = (
-  | ToolItem
-  | TextItem
-  | (Exclude<MessagePart, { kind: 'tool' | 'result' | 'user' | TextItem['kind'] }> & { key: string; createdAt: number })
-  /** `isQueued`: the message waits for the agent. */
-  | (Extract<MessagePart, { kind: 'user' }> & { key: string; createdAt: number; isQueued: boolean })
-  | { kind: 'result'; key: string; text: string; images: string[]; isError: boolean; createdAt: number }
-  | { kind: 'permission'; key: string; request: CompletedRequest; createdAt: number }
-  | { kind: 'outgoing'; key: string; outgoing: OutgoingMessage }
-) & { cut?: CutMessage[] };
-
-const partsCache = new WeakMap<Message, MessagePart[]>();
-
-function getParts(message: Message): MessagePart[] {
-  let parts = partsCache.get(message);
-  if (!parts)
-    partsCache.set(
-      message,
-      (parts =
-        'content' in message ? parseOrUnknown(message.content) : parseExcerpt(message.excerpt as [string, string], message.contentBytes)),
-    );
+/**
+ * Parses a message once, and keeps the parts in the message object. The entries of a `WeakMap` would lengthen each garbage collection, which is
+ * visible while scrolling.
+ */
+function getParts(message: Message & { [PARTS]?: MessagePart[] }): MessagePart[] {
+  const cachedParts = message[PARTS];
+  if (cachedParts) return cachedParts;
+  const parts =
+    'content' in message ? parseOrUnknown(message.content) : parseExcerpt(message.excerpt as [string, string], message.contentBytes);
+  // Not enumerable, so a changed copy of the message does not have the earlier parts.
+  Object.defineProperty(message, PARTS, { value: parts });
   return parts;
 }
 
@@ -80,6 +43,8 @@ export interface TimelineInput {
   live?: LiveText[];
   /** Whether the hub has older messages. */
   hasOlder: boolean;
+  /** Whether the hub has newer messages. */
+  hasNewer?: boolean;
   /** The pending permission requests by id. */
   requests?: Record<string, unknown> | undefined;
   /** The completed permission requests by id. */
@@ -106,124 +71,129 @@ const TODO_TOOL = 'TodoWrite';
  * done once the agent writes something else or stops working.
  */
 export function buildTimeline(
-  { messages, outgoing, live = [], hasOlder, requests = {}, completed = {}, queued }: TimelineInput,
+  { messages, outgoing, live = [], hasOlder, hasNewer = false, requests = {}, completed = {}, queued }: TimelineInput,
   { active, thinking }: AgentActivity,
 ): TimelineItem[] {
   const items: TimelineItem[] = [];
-  const tools = new Map<string, ToolItem>();
-  const callsWithOutput = new Set<ToolItem>();
+  const calls = new Calls();
   const texts = new TextParts();
-  const markDone = (calls: Iterable<ToolItem>) => {
-    for (const tool of calls) if (tool.state === 'running') tool.state = 'done';
-    callsWithOutput.clear();
-  };
+  const userItems = new Map<string, UserItem>();
+  const todoLists = new TodoLists();
   for (const message of messages) {
     getParts(message).forEach((part, index, parts) => {
       const isCut = !('content' in message) && index === parts.length - 1;
       const cut = isCut ? { cut: [{ seq: message.seq, bytes: message.contentBytes, isImage: 'isImage' in part }] } : {};
       const key = partKey(message.localId ?? message.id, index);
-      const { createdAt } = message;
+      const { createdAt, seq } = message;
+      const common = { key, createdAt, seq, ...cut };
+      // The message with the call of a sub-agent may not be loaded.
+      const parent = part.parentId === undefined ? undefined : calls.byId.get(part.parentId);
+      const siblings = parent ? (parent.children ??= []) : items;
+      const add = (item: TimelineItem) => {
+        siblings.push(item);
+        calls.addSeq(parent, seq);
+      };
+      if (part.kind === 'user' && !(Array.isArray(queued) && queued.includes(seq))) todoLists.startTurn();
       if (part.kind === 'tool') {
         const { name, input } = part;
-        markDone(callsWithOutput);
-        const tool: ToolItem = {
-          kind: 'tool',
-          key,
-          name,
-          input,
-          output: '',
-          images: [],
-          state: name === TODO_TOOL ? 'done' : 'running',
-          createdAt,
-          ...cut,
-        };
-        tools.set(part.id, tool);
-        items.push(tool);
+        calls.endWithOutput(parent);
+        const list = name === TODO_TOOL ? todoLists.find(siblings, 'tool') : undefined;
+        const state = name === TODO_TOOL ? 'done' : 'running';
+        const tool: ToolItem = list ?? { kind: 'tool', name, input, output: '', images: [], state, ...common };
+        calls.add(part.id, tool, parent);
+        if (list) {
+          Object.assign(list, { input, state });
+          recordReplacement(list, seq, cut.cut);
+          calls.addSeq(parent, seq);
+        } else add(tool);
+        if (name === TODO_TOOL) todoLists.set(siblings, tool);
       } else if (part.kind === 'result') {
         const { text, images, isError } = part;
-        const tool = tools.get(part.id);
+        const tool = calls.byId.get(part.id);
         // The message with the call may not be loaded.
         if (tool) {
           appendResult(tool, part, cut.cut);
-          callsWithOutput.add(tool);
-          if (part.isFinal) markDone([tool]);
-        } else items.push({ kind: 'result', key, text, images, isError, createdAt, ...cut });
+          calls.addSeq(tool, seq);
+          calls.addOutput(tool);
+          if (part.isFinal) calls.end([tool]);
+        } else add({ kind: 'result', text, images, isError, ...common });
       } else {
-        // The end of a turn also ends calls without output. A user message ends nothing.
-        if (part.kind !== 'user') markDone(part.kind === 'event' && part.name === 'ready' ? tools.values() : callsWithOutput);
+        // The end of a turn also ends calls without output. A message of the user ends no call.
+        if (part.kind === 'event' && part.name === 'ready') calls.end(calls.byId.values());
+        else if (part.kind !== 'user' && part.kind !== 'queue') calls.endWithOutput(parent);
         if (part.kind === 'text' || part.kind === 'thinking') {
-          const item = texts.add(
-            index === 0 ? message.localId : null,
-            { kind: part.kind, key, text: part.text, createdAt, ...cut },
-            part.continuedBy,
-          );
-          if (item) items.push(item);
-        } else {
-          const common = { key, createdAt, ...cut };
-          items.push(
-            part.kind === 'user'
-              ? { ...part, ...common, isQueued: Array.isArray(queued) && queued.includes(message.seq) }
-              : { ...part, ...common },
-          );
-        }
+          const item = texts.add(index === 0 ? message.localId : null, { kind: part.kind, text: part.text, ...common }, part.continuedBy);
+          if (item) add(item);
+          else calls.addSeq(parent, seq);
+        } else if (part.kind === 'plan') {
+          const list = todoLists.find(siblings, 'plan');
+          if (list) {
+            list.todos = part.todos;
+            recordReplacement(list, seq, cut.cut);
+            calls.addSeq(parent, seq);
+          } else {
+            const plan = { ...part, ...common };
+            add(plan);
+            todoLists.set(siblings, plan);
+          }
+        } else if (part.kind === 'user') {
+          const item = { ...part, ...common, isQueued: Array.isArray(queued) && queued.includes(seq) };
+          userItems.set(message.id, item);
+          add(item);
+        } else if (part.kind === 'queue') {
+          const isShown = part.changes.map((change) => applyQueueChange(items, userItems, change, { key, createdAt, seq }));
+          if (part.text !== undefined && isShown.includes(false))
+            items.push({ kind: 'event', name: 'message', text: part.text, key, createdAt, seq });
+        } else add({ ...part, ...common });
       }
     });
   }
   const isWriting = active && live.some(({ pieces }) => pieces.some(({ text }) => text.trim() !== ''));
-  if (!thinking || isWriting) markDone(active ? callsWithOutput : tools.values());
-  const unstored = active ? live.flatMap((text) => texts.add(text.id, toItem(text)) ?? []) : [];
+  if (!thinking || isWriting) calls.end(active ? [...calls.withOutput] : calls.byId.values());
+  const unstored = active ? live.flatMap((text) => texts.add(text.id, toTextItem(text)) ?? []) : [];
   if (active && thinking) texts.markLive(items.findLast(({ kind }) => kind !== 'user'));
-  markWaiting(tools, requests);
+  markWaiting(calls.byId, requests);
+  calls.markCallsOfSubAgents();
   const since = hasOlder ? (messages[0]?.createdAt ?? 0) : 0;
+  const until = hasNewer ? (messages.at(-1)?.createdAt ?? 0) : Infinity;
   return [
-    ...insertRequests(mergeResults(moveTurnEnds(items)), attachRequests(tools, completed), since),
+    ...insertRequests(mergeResults(moveTurnEnds(items)), attachRequests(calls.byId, completed), since, until),
     ...unstored.filter(({ text }) => text.trim() !== ''),
     ...outgoing.map((message): TimelineItem => ({ kind: 'outgoing', key: message.localId, outgoing: message })),
   ];
 }
 
-/** Shown in place of missing text. */
-const GAP = '…';
-
-function toItem({ id, kind, pieces }: LiveText): TextItem {
-  const isTail = (pieces[0]?.start ?? 0) > 0;
-  const text = pieces.map((piece) => piece.text).join(`\n${GAP}\n`);
-  return { kind, key: partKey(id, 0), text: isTail ? `${GAP}${text}` : text, createdAt: Infinity, isLive: true, isTail };
-}
-
-/** Joins texts that were stored in parts. */
-class TextParts {
-  /** The texts whose next part has not been added, by the `localId` of the next part. */
-  #unfinished = new Map<string, { item: TextItem; continuation: Continuation }>();
-
-  /** Appends a part to the text that it continues. Returns the part as a new item if it continues no text. */
-  add(localId: string | null, item: TextItem, continuation?: Continuation): TextItem | null {
-    const previous = localId === null ? undefined : this.#unfinished.get(localId);
-    const joined = previous && joinParts(previous.item, previous.continuation, item);
-    const target = previous && joined !== undefined ? Object.assign(previous.item, { text: joined, isLive: item.isLive ?? false }) : item;
-    if (target !== item && item.cut) target.cut = [...(target.cut ?? []), ...item.cut];
-    if (previous && target === previous.item) this.#unfinished.delete(previous.continuation.localId);
-    if (continuation) this.#unfinished.set(continuation.localId, { item: target, continuation });
-    return target === item ? item : null;
+/**
+ * Shows a change of the queue at its message. A message that the agent has received moves to the place where the agent received it.
+ * Returns false if nothing shows the change, because the message is not loaded.
+ */
+function applyQueueChange(
+  items: TimelineItem[],
+  userItems: ReadonlyMap<string, UserItem>,
+  { id, change, text }: QueueChange,
+  record: { key: string; createdAt: number; seq: number },
+): boolean {
+  const user = userItems.get(id);
+  if (!user) {
+    if (text !== undefined)
+      items.push({ kind: 'user', text, attachments: [], from: undefined, isQueued: false, outcome: 'edited', ...record });
+    return text !== undefined;
   }
-
-  /** Marks an item as live if its next part is still to come. */
-  markLive(item: TimelineItem | undefined): void {
-    for (const unfinished of this.#unfinished.values()) if (unfinished.item === item) unfinished.item.isLive = true;
+  if (change === 'canceled') {
+    user.outcome = 'canceled';
+    return true;
   }
+  if (text !== undefined) {
+    Object.assign(user, { text, outcome: 'edited' });
+    // `cut` belongs to the text that was replaced.
+    delete user.cut;
+  }
+  if (user.seq !== undefined) addSeq(user, user.seq);
+  Object.assign(user, { createdAt: record.createdAt, seq: record.seq });
+  items.splice(items.indexOf(user), 1);
+  items.push(user);
+  return true;
 }
-
-/** Joins the texts of two parts. Returns undefined if the second part does not continue the first. */
-function joinParts(first: TextItem, { end, start }: Continuation, next: TextItem): string | undefined {
-  if (first.kind !== next.kind || !first.text.endsWith(end)) return undefined;
-  const text = first.text.slice(0, first.text.length - end.length);
-  if (next.text.startsWith(start)) return text + next.text.slice(start.length);
-  // A live text may still be shorter than `start`, or its beginning may be missing.
-  if (next.isLive && start.startsWith(next.text)) return text;
-  return next.isTail ? `${text}${next.text}` : undefined;
-}
-
-const partKey = (messageId: string, index: number): string => `message ${messageId} ${index}`;
 
 function appendResult(tool: ToolItem, { text, images, isError }: Extract<MessagePart, { kind: 'result' }>, cut: CutMessage[] = []): void {
   if (cut.length > 0) tool.cut = [...(tool.cut ?? []), ...cut];
@@ -255,8 +225,13 @@ function attachRequests(tools: Map<string, ToolItem>, completed: Record<string, 
   });
 }
 
-/** Inserts completed requests by time. Requests before `since` belong to older messages that are not loaded. */
-function insertRequests(items: TimelineItem[], requests: [id: string, request: CompletedRequest][], since: number): TimelineItem[] {
+/** Inserts completed requests by time. Requests before `since` or after `until` belong to messages that are not loaded. */
+function insertRequests(
+  items: TimelineItem[],
+  requests: [id: string, request: CompletedRequest][],
+  since: number,
+  until: number,
+): TimelineItem[] {
   const sorted = requests
     .map(([id, request]) => ({
       kind: 'permission' as const,
@@ -264,7 +239,7 @@ function insertRequests(items: TimelineItem[], requests: [id: string, request: C
       request,
       createdAt: request.completedAt ?? request.createdAt ?? 0,
     }))
-    .filter(({ createdAt }) => createdAt >= since)
+    .filter(({ createdAt }) => createdAt >= since && createdAt <= until)
     .sort((a, b) => a.createdAt - b.createdAt);
   const result: TimelineItem[] = [];
   let nextIndex = 0;
@@ -310,6 +285,7 @@ function mergeResults(items: TimelineItem[]): TimelineItem[] {
         images: [...last.images, ...item.images],
         isError: last.isError || item.isError,
         cut: [...(last.cut ?? []), ...(item.cut ?? [])],
+        moreSeqs: [...(last.moreSeqs ?? []), ...(item.seq === undefined ? [] : [item.seq])],
       };
     } else {
       result.push(item);

@@ -144,6 +144,15 @@ function takeReplacement(fields: RemainingFields): Omit<Edit, 'path'> | null {
   return { before: fields.take('old_string', isString) ?? '', after: fields.take('new_string', isString) ?? '' };
 }
 
+/** The shells of the coding agents. A tool of an MCP server may have a similar name. */
+const SHELL_TOOL = /^(bash|shell|powershell|terminal|exec_command|shell_command|run_shell_command)$/i;
+
+/** Whether a call runs a command in a shell. Agents name their shells differently. */
+export function isShellCall(tool: string, input: unknown): boolean {
+  const { command } = (input ?? {}) as { command?: unknown };
+  return SHELL_TOOL.test(tool) && (typeof command === 'string' || Array.isArray(command));
+}
+
 /** The tools by which agents present a plan, such as `ExitPlanMode`. */
 const PLAN_TOOL = /plan|^SwitchMode$/i;
 
@@ -159,8 +168,8 @@ export function parsePlan(tool: string, input: unknown): { plan: string; otherFi
 const isPlainId = (value: unknown): value is string => isString(value) && /^[\w.:-]{1,64}$/.test(value);
 
 /**
- * Returns the questions of a permission request. `otherFields` are the fields of the questions that a view does not show as a
- * question. If the request has any field besides `questions`, returns no questions: an answer would approve that field too.
+ * Returns the questions of a permission request. `otherFields`: what the list of questions contains besides the questions. If the request
+ * has any field besides `questions`, returns no questions: an answer would approve that field too.
  */
 export function parseQuestions(input: unknown): { questions: Question[]; otherFields: ArgumentField[] } {
   const fields = isObject(input) ? new RemainingFields(input) : null;

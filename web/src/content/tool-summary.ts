@@ -3,6 +3,7 @@
 import { formatSize } from './file-size.ts';
 import { formatJson } from './format-json.ts';
 import { outputText } from './parse-message.ts';
+import { isShellCall } from './tool-arguments.ts';
 
 type Fields = Record<string, unknown>;
 
@@ -12,14 +13,8 @@ const SUMMARY_FIELDS = ['command', 'file_path', 'path', 'filePath', 'pattern', '
 /** The summary fields that hold a path. */
 const PATH_FIELDS = ['file_path', 'path', 'filePath'];
 
-/** The shells of the coding agents. A tool of an MCP server may have a similar name. */
-const SHELL_TOOL = /^(bash|shell|powershell|terminal|exec_command|shell_command|run_shell_command)$/i;
-
-/** Returns the title of a tool call. Agents name their shells differently. */
-export function toolTitle(name: string, input: unknown): string {
-  const { command } = (input ?? {}) as Fields;
-  return SHELL_TOOL.test(name) && (typeof command === 'string' || Array.isArray(command)) ? 'Run command' : name;
-}
+/** Returns the title of a tool call. */
+export const toolTitle = (name: string, input: unknown): string => (isShellCall(name, input) ? 'Run command' : name);
 
 /** Returns the summary of a tool call if the summary is the path of one file. */
 export function summaryPath(input: unknown): string | undefined {

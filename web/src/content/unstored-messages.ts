@@ -2,14 +2,19 @@
 
 import type { Attachment } from '../api/types.ts';
 
-/** A message that was written in this browser and is not among the session's messages yet. */
+/** A message of a user that is not among the session's messages yet. All but held messages were written in this browser. */
 export interface OutgoingMessage {
   localId: string;
   text: string;
   attachments: Attachment[];
   createdAt: number;
-  /** `waiting`: the hub is unavailable, and the outbox retries by itself. `failed`: the hub rejected the message; the user decides. */
-  status: 'sending' | 'sent' | 'waiting' | 'failed';
+  /**
+   * `waiting`: the hub is unavailable, and the outbox retries by itself. `failed`: the hub rejected the message; the user decides.
+   * `held`: the hub has the message, and sends it when the session's CLI is back.
+   */
+  status: 'sending' | 'sent' | 'waiting' | 'failed' | 'held';
+  /** Whether the hub may hold the message while the CLI is away. */
+  mayWait?: boolean;
   error?: string;
   /** Whether the browser could not store the message, so that it is lost when the page is closed. */
   isVolatile?: boolean;

@@ -4,10 +4,13 @@
  */
 
 import { unwrap } from '../api/client.ts';
+import type { Message } from '../api/types.ts';
 import { isString } from '../api/validate.ts';
-import { moveMessageDraft } from './drafts.ts';
+import { getMessageDraft, moveMessageDraft, updateMessageDraft } from './drafts.ts';
 import { api, outbox, sync } from './hub-client.ts';
 import type { CutMessage } from '../content/excerpt.ts';
+import type { OutgoingMessage } from '../content/unstored-messages.ts';
+import { withoutOutgoing } from './conversation.ts';
 import { getConversation, patchState, state, updateConversation } from './store.ts';
 
 const withId = (id: string) => ({ params: { path: { id } } });
@@ -19,6 +22,11 @@ export async function rename(id: string, name: string): Promise<void> {
 /** Sets whether a session stays at the top of the list. */
 export async function setPinned(id: string, pinned: boolean): Promise<void> {
   await unwrap(api.PATCH('/api/sessions/{id}', { ...withId(id), body: { pinned } }));
+}
+
+/** Sets whether a session sends no notifications. */
+export async function setMuted(id: string, muted: boolean): Promise<void> {
+  await unwrap(api.PATCH('/api/sessions/{id}', { ...withId(id), body: { muted } }));
 }
 
 /** Aborts the agent's current turn. */
@@ -51,11 +59,45 @@ export async function resume(id: string): Promise<string> {
   return sessionId;
 }
 
+/** Cancels a message that waits until the session's CLI is back. The text returns to the composer if the composer is empty. */
+export async function cancelHeldMessage(id: string, { localId, text }: OutgoingMessage): Promise<void> {
+  await unwrap(api.DELETE('/api/sessions/{id}/held-messages/{localId}', { params: { path: { id, localId } } }));
+  updateConversation(id, (conversation) => withoutOutgoing(conversation, localId));
+  if (getMessageDraft(id).text === '') updateMessageDraft(id, { text });
+}
+
+/** Returns a whole message; undefined if the session does not have the message. */
+export async function fetchMessage(id: string, seq: number): Promise<Message | undefined> {
+  const query = { beforeSeq: seq + 1, limit: 1 };
+  const [message] = (await unwrap(api.GET('/api/sessions/{id}/messages', { params: { path: { id }, query } }))).messages;
+  return message?.seq === seq ? message : undefined;
+}
+
+/** Replaces the text of a queued message. */
+export async function editQueued(id: string, seq: number, text: string): Promise<void> {
+  await unwrap(api.PATCH('/api/sessions/{id}/queue/{seq}', { params: { path: { id, seq } }, body: { text } }));
+}
+
+/** Removes a queued message. The text returns to the composer if the composer is empty. */
+export async function cancelQueued(id: string, seq: number, text: string): Promise<void> {
+  await unwrap(api.DELETE('/api/sessions/{id}/queue/{seq}', { params: { path: { id, seq } } }));
+  if (getMessageDraft(id).text === '') updateMessageDraft(id, { text });
+}
+
+/** Sends a queued message to the agent at once. */
+export async function sendQueued(id: string, seq: number): Promise<void> {
+  await unwrap(api.POST('/api/sessions/{id}/queue/{seq}/send', { params: { path: { id, seq } } }));
+}
+
+/** Sets the order of the queued messages. */
+export async function orderQueue(id: string, seqs: number[]): Promise<void> {
+  await unwrap(api.POST('/api/sessions/{id}/queue', { ...withId(id), body: { seqs } }));
+}
+
 /** Loads whole messages in place of their excerpts. */
-export async function loadWholeMessages(id: string, cut: readonly CutMessage[]): Promise<void> {
-  for (const { seq } of cut) {
-    const query = { beforeSeq: seq + 1, limit: 1 };
-    const [whole] = (await unwrap(api.GET('/api/sessions/{id}/messages', { params: { path: { id }, query } }))).messages;
+export async function loadWholeMessages(id: string, excerpts: readonly CutMessage[]): Promise<void> {
+  for (const { seq } of excerpts) {
+    const whole = await fetchMessage(id, seq);
     // A merge of two sessions renumbers the messages.
     if (!whole || !getConversation(id).messages.some((message) => message.id === whole.id))
       throw new Error('The conversation has changed. Reload the page.');
@@ -82,17 +124,36 @@ export async function setModel(id: string, model: string): Promise<void> {
   await unwrap(api.POST('/api/sessions/{id}/model', { ...withId(id), body: { model } }));
 }
 
+/** Sets an option of the agent. */
+export async function setOption(id: string, optionId: string, value: string | boolean): Promise<void> {
+  await unwrap(api.POST('/api/sessions/{id}/options', { ...withId(id), body: { id: optionId, value } }));
+}
+
+/**
+ * Starts a new session with the history of session `id` before the message `seq`.
+ * @param worktree the name of a new git worktree; empty for the directory of the session
+ * @returns the id of the new session
+ * @throws {Error} with the machine's error message
+ */
+export async function fork(id: string, seq: number, worktree: string): Promise<string> {
+  const body = { seq, ...(worktree === '' ? {} : { sessionType: 'worktree' as const, worktreeName: worktree }) };
+  const { success, sessionId, error } = await unwrap(api.POST('/api/sessions/{id}/fork', { ...withId(id), body }));
+  if (!success || !isString(sessionId) || sessionId === '')
+    throw new Error((isString(error) && error) || 'The machine did not fork the session and gave no reason.');
+  return sessionId;
+}
+
 export interface Approval {
   decision?: 'approved' | 'approved_for_session';
   mode?: string;
-  /** The answers by question. `choice`: the chosen approval of the agent. `proof`: the proof that a shortened request was loaded. */
+  /** The answers by question. Two keys are not questions: `choice` has the id of one of the agent's own approvals, `proof` has {@link RequestContent.proof}. */
   answers?: Record<string, string[]>;
 }
 
 /** The full content of a request whose CLI has published only a shortened form. */
 export interface RequestContent {
   arguments: unknown;
-  /** The CLI accepts an approval only with this proof. */
+  /** Proves to the CLI that all parts were loaded. The CLI accepts an approval only with this proof. */
   proof: string;
 }
 
@@ -103,7 +164,7 @@ export async function readRequestContent(id: string, requestId: string, onPart: 
     const params = { path: { id, requestId }, query: { part } };
     const answer = await unwrap(api.GET('/api/sessions/{id}/permissions/{requestId}/content', { params }));
     if (!answer.success || !isString(answer.text) || !isString(answer.proof))
-      throw new Error(answer.error ?? 'The CLI did not send the content.');
+      throw new Error(answer.error ?? 'The agent did not send the content.');
     json += answer.text;
     proof += answer.proof;
     parts = answer.parts ?? parts;
@@ -117,7 +178,7 @@ export async function revokeRule(id: string, ruleId: string): Promise<void> {
   const { success, error } = await unwrap(
     api.DELETE('/api/sessions/{id}/permissions/rules/{ruleId}', { params: { path: { id, ruleId } } }),
   );
-  if (!success) throw new Error(error ?? 'The CLI did not withdraw the rule.');
+  if (!success) throw new Error(error ?? 'The agent did not withdraw the approval.');
 }
 
 /** Approves a permission request. */

@@ -3,14 +3,21 @@
  * windows, the data is kept in memory.
  */
 
-/** `outbox`: unsent messages. `draft`: texts that are being written. `list`: the last loaded list of sessions. `lease`: locks between tabs. */
-export type RecordKind = 'outbox' | 'draft' | 'list' | 'lease';
+import { firstConnection, openConnection, STORE, withTimeout } from './database-connection.ts';
+
+/**
+ * `outbox`: unsent messages. `draft`: texts that are being written. `list`: the last loaded list of sessions. `conversation`: the newest
+ * messages of the sessions that were opened last. `reading`: where the user reads each session. `lease`: locks between tabs.
+ */
+export type RecordKind = 'outbox' | 'draft' | 'list' | 'conversation' | 'reading' | 'lease';
 
 /** The data of one namespace. A method rejects if the browser cannot complete the operation, for example because the disk is full. */
 export interface Database {
   /** Whether the data survives the page. */
   readonly isDurable: boolean;
   getAll(kind: RecordKind): Promise<[id: string, value: unknown][]>;
+  /** Returns a record; `undefined` if there is none. */
+  get<T>(kind: RecordKind, id: string): Promise<T | undefined>;
   /** Adds a record, or replaces the record with the same id. */
   put(kind: RecordKind, id: string, value: unknown): Promise<void>;
   delete(kind: RecordKind, id: string): Promise<void>;
@@ -18,33 +25,56 @@ export interface Database {
   update<T>(kind: RecordKind, id: string, change: (value: T | undefined) => T | undefined): Promise<T | undefined>;
 }
 
-const NAME = 'console';
-const STORE = 'records';
-
-/** Needed because some browsers never complete an operation, for example after the page was in the background. */
-const OPERATION_TIMEOUT_MS = 3000;
-
-/** Opens the data of a namespace, and deletes the data of all other namespaces. */
+/** Opens the data of a namespace. */
 export async function openDatabase(namespace: string): Promise<Database> {
   try {
-    const database = new IndexedDatabase(namespace, await openConnection());
-    await deleteRecords(namespace);
-    return database;
+    return new IndexedDatabase(namespace, await firstConnection);
   } catch (error) {
     console.warn('This browser stores neither drafts nor unsent messages.', error);
     return new MemoryDatabase();
   }
 }
 
-/** Deletes the data of all namespaces except one. */
-export async function deleteRecords(except: string | null): Promise<void> {
+/** Deletes the data of a namespace. */
+export const deleteRecords = (namespace: string): Promise<void> =>
+  withConnection('readwrite', (store) => store.delete(IDBKeyRange.bound([namespace], [namespace, AFTER_ALL])));
+
+/** Deletes the data of the namespaces that are not signed in, which an interrupted sign-out may have left. */
+export const deleteRecordsExcept = (isSignedIn: (namespace: string) => boolean): Promise<void> =>
+  withConnection('readwrite', (store) => {
+    const request = store.getAllKeys();
+    request.onsuccess = () => {
+      for (const key of request.result as string[][]) if (key[0] !== SHARED && !isSignedIn(key[0] ?? '')) store.delete(key);
+    };
+    return request;
+  });
+
+/** Returns the number of unsent messages by namespace. */
+export async function countUnsent(): Promise<Map<string, number>> {
+  const counts = new Map<string, number>();
+  await withConnection('readonly', (store) => {
+    const request = store.getAllKeys();
+    request.onsuccess = () => {
+      const kind: RecordKind = 'outbox';
+      for (const [namespace = '', keyKind] of request.result as string[][])
+        if (keyKind === kind) counts.set(namespace, (counts.get(namespace) ?? 0) + 1);
+    };
+    return request;
+  });
+  return counts;
+}
+
+/** The first part of the key of the record for the service worker, instead of a namespace. No namespace has this name. */
+const SHARED = '';
+
+/** Stores the namespaces of all accounts for the service worker (`sw.ts`), which cannot read `localStorage`. */
+export const putAccountNames = (names: string[]): Promise<void> =>
+  withConnection('readwrite', (store) => store.put(names, [SHARED, 'accounts', 'names']));
+
+async function withConnection(mode: IDBTransactionMode, operate: (store: IDBObjectStore) => IDBRequest): Promise<void> {
   const connection = await openConnection();
   try {
-    await runTransaction(connection, 'readwrite', (store) => {
-      if (except === null) return store.clear();
-      store.delete(IDBKeyRange.upperBound([except], true));
-      return store.delete(IDBKeyRange.lowerBound([except, AFTER_ALL], true));
-    });
+    await runTransaction(connection, mode, operate);
   } finally {
     connection.close();
   }
@@ -79,12 +109,21 @@ class IndexedDatabase implements Database {
     return records;
   }
 
+  async get<T>(kind: RecordKind, id: string): Promise<T | undefined> {
+    let request: IDBRequest<T | undefined> | undefined;
+    await this.#run('readonly', (store) => {
+      request = store.get(this.#key(kind, id));
+      return request;
+    });
+    return request?.result;
+  }
+
   async put(kind: RecordKind, id: string, value: unknown): Promise<void> {
-    await this.#run('readwrite', (store) => store.put(value, this.#key(kind, id)));
+    await this.#run('readwrite', (store) => committed(store.put(value, this.#key(kind, id))));
   }
 
   async delete(kind: RecordKind, id: string): Promise<void> {
-    await this.#run('readwrite', (store) => store.delete(this.#key(kind, id)));
+    await this.#run('readwrite', (store) => committed(store.delete(this.#key(kind, id))));
   }
 
   async update<T>(kind: RecordKind, id: string, change: (value: T | undefined) => T | undefined): Promise<T | undefined> {
@@ -136,6 +175,10 @@ export class MemoryDatabase implements Database {
     return [...this.#recordsOf(kind)];
   }
 
+  async get<T>(kind: RecordKind, id: string): Promise<T | undefined> {
+    return this.#recordsOf(kind).get(id) as T | undefined;
+  }
+
   async put(kind: RecordKind, id: string, value: unknown): Promise<void> {
     this.#recordsOf(kind).set(id, value);
   }
@@ -152,17 +195,13 @@ export class MemoryDatabase implements Database {
   }
 }
 
-function openConnection(): Promise<IDBDatabase> {
-  return withTimeout((resolve, reject) => {
-    const request = indexedDB.open(NAME, 1);
-    request.onupgradeneeded = () => request.result.createObjectStore(STORE);
-    request.onsuccess = () => {
-      const connection = request.result;
-      connection.onversionchange = () => connection.close();
-      resolve(connection);
-    };
-    request.onerror = () => reject(request.error);
-  });
+/**
+ * Commits the transaction of its only request at once. Without this, the page commits after the request has succeeded, and the write is
+ * lost if the page is closed before that.
+ */
+function committed(request: IDBRequest): IDBRequest {
+  request.transaction?.commit();
+  return request;
 }
 
 /** Runs an operation in its own transaction, and waits until the transaction is committed. */
@@ -172,25 +211,5 @@ function runTransaction(connection: IDBDatabase, mode: IDBTransactionMode, opera
     transaction.oncomplete = () => resolve();
     transaction.onabort = () => reject(transaction.error);
     operate(transaction.objectStore(STORE));
-  });
-}
-
-function withTimeout<T>(start: (resolve: (value: T) => void, reject: (error: unknown) => void) => void): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(
-      () => reject(new DOMException('The browser’s database does not answer.', 'TimeoutError')),
-      OPERATION_TIMEOUT_MS,
-    );
-    const settle =
-      <V>(callback: (value: V) => void) =>
-      (value: V) => {
-        clearTimeout(timer);
-        callback(value);
-      };
-    try {
-      start(settle(resolve), settle(reject));
-    } catch (error) {
-      settle(reject)(error);
-    }
   });
 }

@@ -6,8 +6,26 @@ import { api } from './hub-client.ts';
 
 export const fetchDevices = async (): Promise<Device[]> => (await unwrap(api.GET('/api/devices'))).devices;
 
+/** How long a code is valid (docs/PROTOCOL-DEVICES.md). */
+const CODE_LIFETIME_MS = 300_000;
+
+/** A code that adds a device. */
+export interface DeviceCode {
+  code: string;
+  /** The link that signs the device in. */
+  url: string;
+  /** Unix milliseconds, by the hub's clock. */
+  createdAt: number;
+  /** Unix milliseconds, by the clock of this computer, which may differ from the hub's. */
+  expiresAt: number;
+}
+
 /** Creates a code that adds a device. */
-export const createCode = () => unwrap(api.POST('/api/devices/codes', { body: {} }));
+export async function createCode(): Promise<DeviceCode> {
+  const requestedAt = Date.now();
+  const { code, url, expiresAt } = await unwrap(api.POST('/api/devices/codes', { body: {} }));
+  return { code, url, createdAt: expiresAt - CODE_LIFETIME_MS, expiresAt: requestedAt + CODE_LIFETIME_MS };
+}
 
 export const renameDevice = (id: string, name: string) =>
   unwrap(api.PATCH('/api/devices/{id}', { params: { path: { id } }, body: { name } }));

@@ -1,6 +1,6 @@
 /**
- * Drafts: messages, and answers to permission requests and questions, that are being written. The browser's database stores the
- * drafts, and all tabs of the browser show the same drafts.
+ * Drafts: the messages and answers that are being written, and the last choices and the pinned directories of the form for a new session.
+ * The browser's database stores the drafts, and all tabs of the browser show the same drafts.
  */
 
 import { signal } from '@preact/signals';
@@ -25,7 +25,7 @@ export interface AnswerDraft {
 const EMPTY_MESSAGE: MessageDraft = { text: '', files: [] };
 const EMPTY_ANSWER: AnswerDraft = { reason: '', selectedOptions: new Map(), typedTexts: new Map() };
 
-/** The drafts by {@link messageId} or {@link answerId}. The ids and fields must not change: the drafts are kept across a deploy. */
+/** The drafts by {@link messageId}, {@link answerId}, {@link startId} or {@link PIN_PREFIX}. The ids and fields must not change: the drafts are kept across a deploy. */
 const drafts = signal<ReadonlyMap<string, unknown>>(new Map());
 
 const messageId = (sessionId: string) => `message ${sessionId}`;
@@ -40,8 +40,9 @@ let isSaving = false;
 export async function restoreDrafts(opened: Promise<Database>): Promise<void> {
   database = opened;
   const stored = await opened.then((records) => records.getAll('draft')).catch(() => []);
-  // A draft that was changed during the read is newer than the stored one.
+  // A draft that was changed during the read is newer than the stored draft.
   drafts.value = new Map([...stored, ...drafts.value]);
+  if (!isSaving) void saveDrafts();
 }
 
 /** Applies a change that another tab made and stored. */
@@ -64,6 +65,43 @@ export function moveMessageDraft(from: string, to: string): void {
   setDraft(messageId(from), undefined);
   if (text !== '') updateMessageDraft(to, { text });
 }
+
+/** Stands for the id of the session in the draft of the form for a new session. Ids of sessions are UUIDs. */
+export const NEW_SESSION = 'new';
+
+/** The agent, its model and its options of the last start in a place. Earlier versions have stored no options. */
+export interface StartChoice {
+  agent: string;
+  model: string;
+  options?: Record<string, string | boolean>;
+}
+
+const startId = (place: string) => `start ${place}`;
+
+/** Returns the choice for a place, by the place's key; undefined if this browser has not started a session there. */
+export const getStartChoice = (place: string): StartChoice | undefined => drafts.value.get(startId(place)) as StartChoice | undefined;
+
+export const setStartChoice = (place: string, choice: StartChoice) => setDraft(startId(place), choice);
+
+/** A directory that the user has pinned in the form for a new session. */
+export interface PinnedDirectory {
+  machineId: string;
+  directory: string;
+  /** Unix milliseconds. */
+  pinnedAt: number;
+}
+
+const PIN_PREFIX = 'pin ';
+
+/** Returns the pinned directories, the oldest pin first. */
+export const pinnedDirectories = (): PinnedDirectory[] =>
+  [...drafts.value]
+    .filter(([id]) => id.startsWith(PIN_PREFIX))
+    .map(([, value]) => value as PinnedDirectory)
+    .sort((a, b) => a.pinnedAt - b.pinnedAt);
+
+/** Pins the directory of a place, by the place's key; null unpins it. */
+export const setPin = (place: string, pin: PinnedDirectory | null) => setDraft(`${PIN_PREFIX}${place}`, pin ?? undefined);
 
 /** Returns the draft of an answer, empty if there is none. */
 export function getAnswerDraft(sessionId: string, requestId: string): AnswerDraft {
@@ -94,15 +132,25 @@ function setDraft(id: string, value: unknown): void {
   if (!isSaving) void saveDrafts();
 }
 
-/** Stores the changed drafts one after another. Of several changes of a waiting draft, only the last is stored. */
+/** Stores the changed drafts. Changes during a write are stored after it, and only the last change of each draft. */
 async function saveDrafts(): Promise<void> {
   isSaving = true;
-  const records = await database;
-  for (const id of unsaved) {
-    unsaved.delete(id);
-    const value = drafts.value.get(id);
-    const saved = value === undefined ? records?.delete('draft', id) : records?.put('draft', id, value);
-    await saved?.catch((error: unknown) => console.warn('A draft cannot be stored in this browser.', error));
-  }
+  while (database !== undefined && unsaved.size > 0) await saveUnsaved(database);
   isSaving = false;
+}
+
+/** Stores the changed drafts without waiting for the writes before. Must be called when the page is closed. */
+export async function flushDrafts(): Promise<void> {
+  if (database !== undefined) await saveUnsaved(database);
+}
+
+async function saveUnsaved(opened: Promise<Database>): Promise<void> {
+  const records = await opened;
+  const ids = [...unsaved];
+  unsaved.clear();
+  const saving = ids.map((id) => {
+    const value = drafts.value.get(id);
+    return value === undefined ? records.delete('draft', id) : records.put('draft', id, value);
+  });
+  await Promise.all(saving).catch((error: unknown) => console.warn('A draft cannot be stored in this browser.', error));
 }

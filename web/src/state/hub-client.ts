@@ -3,21 +3,39 @@
  * each other, to the browser and to the store. All other modules import these instances.
  */
 
-import { Auth } from '../api/auth.ts';
+import { effect } from '@preact/signals';
+import { Auth, type AuthEnvironment } from '../api/auth.ts';
 import { Channel, type Gap } from '../api/channel.ts';
 import { createApi, unwrap } from '../api/client.ts';
 import { fetchBuffered } from '../api/fetch-buffered.ts';
+import { sessionIdIn } from '../api/first-requests.ts';
 import { Presence } from '../api/presence.ts';
 import { deleteSubscription } from '../api/push-subscription.ts';
 import type { HubEvent } from '../api/types.ts';
+import type { NotificationDetails } from '../content/notification-text.ts';
 import { showToast } from '../ui/toasts.tsx';
 import { watchInput } from '../ui/watch-input.ts';
+import { accounts } from './account.ts';
 import { type Database, deleteRecords, openDatabase } from './database.ts';
-import { handleDraftFromTab, restoreDrafts } from './drafts.ts';
+import { flushDrafts, handleDraftFromTab, restoreDrafts } from './drafts.ts';
+import { hasEarlyResponse, slowestResponseMs, SIGN_IN_TIMEOUT_MS, SLOW_RESPONSE_MS, takeEarlyResponse } from './early-requests.ts';
 import { getOwn } from './get-own.ts';
 import { Outbox } from './outbox.ts';
+import { restoreReading, saveReading } from './reading.ts';
+import { SeenReports } from './seen.ts';
+import { deleteConversation, deleteUnlistedConversations, saveConversation, showStoredConversation } from './stored-conversations.ts';
 import { saveList, showStoredList } from './stored-list.ts';
-import { connectionState, hasDurableStorage, isCatchingUp, namespace, openSessionId, setOpenSession, state } from './store.ts';
+import {
+  connectionState,
+  hasDurableStorage,
+  isCatchingUp,
+  isPageInUse,
+  namespace,
+  openSessionId,
+  setOpenSession,
+  state,
+  storage,
+} from './store.ts';
 import { Sync } from './sync.ts';
 import { createTabLocks } from './tab-lock.ts';
 import { importTabStorage } from './tab-storage.ts';
@@ -26,33 +44,68 @@ import { joinTabs, postToTabs } from './tabs.ts';
 /** The session storage key that carries the reason of a sign-out across the reload. */
 export const SIGN_OUT_REASON_KEY = 'signed-out-because';
 
-/** Short, because the hub answers a sign-in at once, and the event channel cannot connect before the answer. */
-const SIGN_IN_TIMEOUT_MS = 15_000;
+/**
+ * The first requests wait this long for the event stream, because a response from before the stream's start is fetched again. A stream
+ * that starts more slowly must not delay the first screen.
+ */
+const MAX_START_WAIT_MS = 300;
+/** The limit on the wait for the stored messages of a session that is opened. */
+const MAX_STORED_WAIT_MS = 200;
 
-export const auth = new Auth({
-  storage: localStorage,
+const delay = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/**
+ * Returns how long the first requests wait for the event stream. On a slow network, they do not wait: the connection takes several round
+ * trips.
+ * `authMs`: how long the page has waited for its JWT.
+ */
+const startWaitMs = (authMs: number) => (Math.max(slowestResponseMs(), authMs) > SLOW_RESPONSE_MS ? 0 : MAX_START_WAIT_MS);
+
+export const authEnvironment: Omit<AuthEnvironment, 'onSignedOut'> = {
+  accounts,
   tabStorage: sessionStorage,
-  fetch: (input, init) => fetchBuffered(input, init, SIGN_IN_TIMEOUT_MS),
+  fetch: (input, init) => takeEarlyResponse(input, init.body) ?? fetchBuffered(input, init, SIGN_IN_TIMEOUT_MS),
   now: Date.now,
-  onSignedOut: (reason) => {
+};
+
+/** The authentication of this tab's account. */
+export const auth = new Auth({
+  ...authEnvironment,
+  onSignedOut: (name, reason) => {
     channel.stop();
     presence.stop();
-    if (reason !== null) sessionStorage.setItem(SIGN_OUT_REASON_KEY, reason);
-    void resetPage();
+    if (reason === null) {
+      void leaveAccount(name);
+      return;
+    }
+    sessionStorage.setItem(SIGN_OUT_REASON_KEY, accounts.all().length === 0 ? reason : `${name}: ${reason}`);
+    // The hub refused the account, and may still have the account's push subscription. The next account creates a new subscription.
+    void deleteSubscription()
+      .catch(() => {})
+      .then(() => leaveAccount(name));
   },
 });
 
-/** Whether the page is being reloaded for another account. */
+/** Whether the page is being reloaded because its account was signed out. */
 export let isResetting = false;
 
 /**
- * Reloads the page for another account, so that no data and no pending request of the previous account remains. Also deletes the
- * push subscription.
+ * Reloads the page after its account was signed out, so that no data and no pending request of the account remains. The page then
+ * opens the next account, if there is one, or the sign-in page.
  */
-export async function resetPage(): Promise<void> {
+async function leaveAccount(name: string): Promise<void> {
+  if (isResetting) return;
   isResetting = true;
-  await Promise.allSettled([deleteSubscription(), deleteRecords(auth.namespace)]);
-  location.reload();
+  await deleteRecords(name).catch(() => {});
+  if (accounts.all().length === 0) location.reload();
+  else location.replace('/');
+}
+
+/** Opens another account of this browser in this tab: loads the page again, so that no data of the current account remains in it. */
+export function switchAccount(name: string, page: string | URL = '/'): void {
+  const url = new URL(page, location.origin);
+  url.searchParams.set('account', name);
+  location.assign(url);
 }
 
 let onDatabaseOpened: (database: Database) => void;
@@ -61,15 +114,29 @@ const database = new Promise<Database>((resolve) => {
   onDatabaseOpened = resolve;
 });
 
-export const api = createApi(auth);
-export const sync = new Sync(api);
-export const outbox = new Outbox({ api, database, tryWithLock: createTabLocks(database), postToTabs });
+export const api = createApi(auth, (path) => takeEarlyResponse(path, auth.namespace));
+/** Ends the wait of the first requests for the event stream. */
+let endStart = () => {};
+export const sync = new Sync(
+  api,
+  new Promise((resolve) => {
+    endStart = resolve;
+  }),
+);
+const tryWithLock = createTabLocks(database);
+export const outbox = new Outbox({
+  api,
+  database,
+  tryWithLock: (name, operation) => tryWithLock(`${auth.namespace} ${name}`, operation),
+  postToTabs,
+});
 
 const isVisible = () => document.visibilityState === 'visible';
 
 const presence = new Presence({
   isVisible,
   report: async (subscriptionId, visibility) => {
+    isPageInUse.value = visibility === 'visible';
     // A page that gets hidden may be about to close. With `keepalive`, the request outlives the page.
     await unwrap(api.POST('/api/visibility', { body: { subscriptionId, visibility }, keepalive: visibility === 'hidden' }));
   },
@@ -84,48 +151,72 @@ const channel = new Channel({
   onState: (next) => {
     connectionState.value = next;
     if (next !== 'live') sync.dropLiveText();
-    if (next === 'offline' || next === 'reconnecting') void showStoredList(database);
   },
-  onConnectFailed: (sessionId) => void unfollowIfDeleted(sessionId),
+  onConnectFailed: (sessionId) => {
+    endStart();
+    void unfollowIfDeleted(sessionId);
+  },
   // Browsers do not report why a connect has failed, but the response to this request signs a revoked device out.
   onTokenRefused: () => void api.GET('/api/devices').catch(() => {}),
   isOnline: () => navigator.onLine,
-  deviceId: () => auth.ensureDeviceId(),
-  prepareSubscription: () => presence.prepareSubscription(),
+  browserId: () => auth.browserId,
+  prepareSubscription: () => {
+    const visibility = presence.prepareSubscription();
+    isPageInUse.value = visibility === 'visible';
+    return visibility;
+  },
   WebSocket,
   EventSource,
   origin: location.origin,
 });
 
+type ToastData = Extract<HubEvent, { type: 'toast' }>['data'];
+
+/** Shows a toast with the text of the notification. */
+async function showNotification(data: ToastData): Promise<void> {
+  const { notificationText } = await import('../content/notification-text.ts');
+  const { title, body } = notificationText(data as NotificationDetails, data);
+  showToast({ title, text: body, url: data.url });
+}
+
 function onEvent(event: HubEvent): void {
   if (event.type === 'toast') {
     presence.handleToast();
-    const { title, body, url, sessionId } = event.data;
+    const { sessionId } = event.data;
     // The view of the open session already shows what the toast says.
-    if (sessionId !== openSessionId.value) showToast({ title, text: body, url });
+    if (sessionId !== openSessionId.value) void showNotification(event.data);
     return;
   }
+  if (event.type === 'storage-changed') storage.value = event.data;
   // A heartbeat shows that the hub is reachable, so retry requests that failed while the channel stayed open.
   if (event.type === 'heartbeat') void outbox.sendWaiting();
-  if (event.type === 'session-removed') channel.unfollow(event.sessionId);
+  if (event.type === 'session-removed') {
+    channel.unfollow(event.sessionId);
+    void deleteConversation(database, event.sessionId);
+  }
   void sync.handleEvent(event);
 }
 
+let wasConnected = false;
+
 async function onConnected(subscriptionId: string, gap: Gap): Promise<void> {
+  endStart();
   presence.handleConnected(subscriptionId);
   // When the channel reconnects to follow another session, its state stays `live`, and `onState` is not called.
   sync.dropLiveText();
   const sending = outbox.sendWaiting();
   const sessionId = openSessionId.value;
   if (gap === 'all') {
-    // On the first connection, no list is shown yet, so that nothing is out of date.
-    isCatchingUp.value = state.value.listLoad.status === 'ready';
+    // On the first connection, the page has just fetched what it shows.
+    isCatchingUp.value = wasConnected;
+    wasConnected = true;
     await sync.refetchShown();
     isCatchingUp.value = false;
-    void saveList(database);
+    void saveList(database).then((isSaved) => (isSaved ? deleteUnlistedConversations(database) : undefined));
     followOpenSession();
-  } else if (gap === 'messages' && sessionId !== null) {
-    await sync.fetchNewerMessages(sessionId);
+    if (openSessionId.value !== null) void saveConversation(database, openSessionId.value);
+  } else if (sessionId !== null) {
+    await sync.retryNewerMessages(sessionId);
   }
   await sending;
 }
@@ -133,59 +224,142 @@ async function onConnected(subscriptionId: string, gap: Gap): Promise<void> {
 async function unfollowIfDeleted(sessionId: string | null): Promise<void> {
   if (sessionId === null) return;
   await sync.fetchSession(sessionId);
-  if (getOwn(state.value.sessionErrors, sessionId) !== undefined) channel.unfollow(sessionId);
+  if (getOwn(state.value.sessionErrors, sessionId)?.isGone) channel.unfollow(sessionId);
 }
+
+/** The session whose data the page has requested before its code had arrived, until the session is opened. */
+let idRequestedEarly: string | null = null;
 
 /** Opens a session: fetches the session and the deployment's configuration, and subscribes to the session's messages. */
 export async function openSession(id: string): Promise<void> {
   setOpenSession(id);
+  const { refetchCount } = sync;
+  // A database that does not answer must not delay the requests.
+  await Promise.race([showStoredConversation(database, id), delay(MAX_STORED_WAIT_MS)]);
+  if (openSessionId.value !== id) return;
+  // The data is fetched again when the event stream starts.
+  const isRequested = idRequestedEarly === id && !wasConnected;
+  idRequestedEarly = null;
+  if (isRequested) return;
+  // The event stream has started meanwhile. The session was fetched then, or its response will follow.
+  if (sync.refetchCount !== refetchCount) return followOpenSession();
   if (state.value.configLoad.status === 'idle') void sync.fetchConfig();
-  void sync.fetchNewerMessages(id);
-  await sync.fetchSession(id);
+  // The messages are read after the channel follows the session, so that none is missed.
+  if (getOwn(state.value.summaries, id)) channel.follow(id);
+  const fetchingSession = sync.fetchSession(id);
+  if (channel.isFollowing(id)) void loadNewerMessages(id, fetchingSession);
+  await fetchingSession;
   followOpenSession();
+}
+
+/** Stores what the page shows. */
+function saveShown(): void {
+  void saveList(database);
+  if (openSessionId.value !== null) void saveConversation(database, openSessionId.value);
 }
 
 /** Follows the open session once the session is loaded: the hub rejects a connection that follows an unknown session. */
 function followOpenSession(): void {
   const id = openSessionId.value;
-  if (id !== null && getOwn(state.value.sessions, id) && getOwn(state.value.sessionErrors, id) === undefined) channel.follow(id);
+  if (id === null || !getOwn(state.value.sessions, id) || getOwn(state.value.sessionErrors, id) || channel.isFollowing(id)) return;
+  channel.follow(id);
+  void loadNewerMessages(id);
+}
+
+/** `fetchingSession`: the session is stored with its messages, so both must have arrived. */
+async function loadNewerMessages(id: string, fetchingSession?: Promise<void>): Promise<void> {
+  await Promise.all([sync.fetchNewerMessages(id), fetchingSession]);
+  await saveConversation(database, id);
 }
 
 /** Closes a session. Does nothing if another session is open. */
 export function closeSession(id: string): void {
+  void saveConversation(database, id);
   if (openSessionId.value === id) openSessionId.value = null;
 }
 
 /** Starts the console for a signed-in namespace. Resolves when the stored data is restored. */
 export async function connect(name: string): Promise<void> {
   namespace.value = name;
+  const opening = openDatabase(name);
+  const openedId = sessionIdIn(location.pathname);
+  if (openedId !== undefined) channel.follow(openedId);
+  if (openedId !== undefined && hasEarlyResponse('/api/config', name)) {
+    // Before the event stream can start: an early response may lack changes, and is fetched again after the start.
+    endStart();
+    idRequestedEarly = openedId;
+    void sync.fetchConfig();
+    void loadNewerMessages(openedId, sync.fetchSession(openedId));
+  }
   channel.start();
+  const startedAt = performance.now();
+  void auth
+    .getValidJwt()
+    .catch(() => {})
+    .then(() => {
+      const waitMs = startWaitMs(performance.now() - startedAt);
+      if (waitMs === 0) endStart();
+      else setTimeout(endStart, waitMs);
+    });
+  // On a slow network, the list does not wait for the event stream. The requests of a session come before those of the list.
+  if (openedId === undefined) {
+    void sync.fetchSessions();
+    void sync.fetchInbox();
+  }
   joinTabs(name, (message) => {
     if (message.type === 'draft') handleDraftFromTab(message.id, message.value);
     else void outbox.handleTabMessage(message);
   });
-  const opened = await openDatabase(name);
+  const opened = await opening;
   hasDurableStorage.value = opened.isDurable;
   await importTabStorage(opened);
   onDatabaseOpened(opened);
-  await Promise.all([restoreDrafts(database), outbox.readStored()]);
+  await Promise.all([
+    restoreDrafts(database),
+    restoreReading(database),
+    outbox.readStored(),
+    showStoredList(database),
+    ...(openedId === undefined ? [] : [showStoredConversation(database, openedId)]),
+  ]);
 }
 
-// Another tab has signed in or out.
-addEventListener('storage', () => {
-  if (auth.namespace !== namespace.value) void resetPage();
-});
+const seen = new SeenReports((id, at) => markSeen(id, at));
+effect(() => seen.update(isPageInUse.value ? openSessionId.value : null, state.value.summaries));
+
+/** Reports to the hub that the user has seen a session. `at`: since when the session waited to be seen. */
+export async function markSeen(id: string, at: number): Promise<void> {
+  await unwrap(api.POST('/api/sessions/{id}/seen', { params: { path: { id } }, body: { at } }));
+}
+
+/** Leaves the account if another tab has signed out of it. Leaves the sign-in page if another tab has signed in. */
+function followOtherTabs(): void {
+  if (auth.namespace !== null && !auth.isSignedIn) void leaveAccount(auth.namespace);
+  else if (namespace.value === null && accounts.all().length > 0) location.reload();
+}
+
+addEventListener('storage', followOtherTabs);
 watchInput(window, () => presence.handleInput());
 addEventListener('offline', () => channel.handleOffline());
 // Before each of these events, the connection may have been lost silently: the device slept or changed its network, or the page was
 // frozen or in the back/forward cache.
 addEventListener('online', () => channel.probe());
 addEventListener('pageshow', (event) => {
-  if ((event as PageTransitionEvent).persisted) channel.probe();
+  if (!(event as PageTransitionEvent).persisted) return;
+  followOtherTabs();
+  // `pagehide` has ended the reports for the subscription.
+  channel.reconnect();
+});
+addEventListener('pagehide', () => {
+  // The subscription ends with the page, so the report of `visibilitychange`, which follows, would arrive too late.
+  presence.stop();
+  void flushDrafts();
 });
 document.addEventListener('resume', () => channel.probe());
 document.addEventListener('visibilitychange', () => {
   if (isVisible()) channel.probe();
-  else void saveList(database);
+  else {
+    saveShown();
+    saveReading();
+  }
   presence.handleVisibilityChange();
 });

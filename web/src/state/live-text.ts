@@ -6,7 +6,7 @@ import type { Conversation } from './types.ts';
 
 /** Limit on a text in characters. The beginning of a longer text is dropped. */
 const MAX_CHARS = 200_000;
-/** Limit on the pieces of a text. The first pieces are dropped. */
+/** Limit on the pieces of a text. Of a text with more pieces, only the last piece is kept. */
 const MAX_PIECES = 20;
 /** Limit on the texts of one conversation: an agent and its sub-agents can write at the same time. */
 const MAX_TEXTS = 8;
@@ -35,7 +35,7 @@ function withPiece(pieces: LivePiece[], piece: LivePiece): LivePiece[] {
   return [...before.slice(0, -1), { start: last.start, text: last.text + piece.text }];
 }
 
-/** Drops the beginning of a text that exceeds a limit. */
+/** Keeps only the end of the last piece if the text exceeds a limit. */
 function withinLimits(pieces: LivePiece[]): LivePiece[] {
   const last = pieces.at(-1);
   const length = pieces.reduce((sum, { text }) => sum + text.length, 0);

@@ -10,7 +10,7 @@ import { type Api, unwrap } from '../api/client.ts';
 import { errorText, HubError } from '../api/errors.ts';
 import { randomId } from '../api/ids.ts';
 import type { Attachment } from '../api/types.ts';
-import { withOutgoing, withoutOutgoing } from './conversation.ts';
+import { isUnsent, withOutgoing, withoutOutgoing } from './conversation.ts';
 import type { Database } from './database.ts';
 import { getConversation, state, updateConversation } from './store.ts';
 import type { TryWithLock } from './tab-lock.ts';
@@ -27,6 +27,7 @@ export interface StoredMessage {
   text: string;
   attachments: Attachment[];
   createdAt: number;
+  mayWait?: boolean;
   /** Why the hub rejected the message. Only the user can send a rejected message again. */
   error?: string;
 }
@@ -41,7 +42,6 @@ export interface OutboxEnvironment {
   generateId?: () => string;
 }
 
-const isUnsent = ({ status }: OutgoingMessage) => status !== 'sent';
 const isPending = ({ status }: OutgoingMessage) => status === 'sending' || status === 'waiting';
 
 /** Returns the messages of a session that still have to be sent, oldest first. Leaves out rejected messages. */
@@ -68,17 +68,23 @@ export class Outbox {
     this.#environment = environment;
   }
 
-  /** Sends a message after the session's earlier messages. Resolves when all messages of the session are sent or wait for a retry. */
-  send(sessionId: string, text: string, attachments: Attachment[]): Promise<void> {
+  /**
+   * Sends a message after the session's earlier messages. Resolves when all messages of the session are sent or wait for a retry.
+   * `mayWait`: if the session's CLI is away, the hub holds the message until the CLI is back.
+   */
+  send(sessionId: string, text: string, attachments: Attachment[], mayWait = false): Promise<void> {
     const { now = Date.now, generateId = randomId } = this.#environment;
     // The messages in the database are sorted by `createdAt`.
     const createdAt = Math.max(now(), ...getConversation(sessionId).outgoing.map((earlier) => earlier.createdAt + 1));
-    return this.#enqueue(sessionId, { localId: generateId(), text, attachments, createdAt, status: 'sending' });
+    return this.#enqueue(sessionId, {
+      ...{ localId: generateId(), text, attachments, createdAt, status: 'sending' },
+      ...(mayWait ? { mayWait } : {}),
+    });
   }
 
-  /** Sends a failed or waiting message again. The hub stores a `localId` only once. */
-  retry(sessionId: string, { error: _, ...message }: OutgoingMessage): Promise<void> {
-    return this.#enqueue(sessionId, { ...message, status: 'sending' });
+  /** Sends a failed or waiting message again. The hub stores a `localId` only once. `mayWait`: as for {@link send}. */
+  retry(sessionId: string, { error: _, ...message }: OutgoingMessage, mayWait = message.mayWait ?? false): Promise<void> {
+    return this.#enqueue(sessionId, { ...message, ...(mayWait ? { mayWait } : {}), status: 'sending' });
   }
 
   discard(sessionId: string, localId: string): void {
@@ -134,7 +140,7 @@ export class Outbox {
     for (const [localId, { sessionId, ...message }] of records.sort(([, a], [, b]) => a.createdAt - b.createdAt)) {
       const isRejected = message.error !== undefined;
       const known = getConversation(sessionId).outgoing.find((other) => other.localId === localId);
-      // A change that this tab has not stored yet is newer than the record.
+      // The state of this tab is newer than the record, because this tab has not stored its last change yet.
       const isNewer = known && (known.status === 'sending' || this.#stored.get(localId) !== (known.status === 'failed'));
       if (isNewer || this.#finished.has(localId) || (known && this.#stored.get(localId) === isRejected)) continue;
       this.#stored.set(localId, isRejected);
@@ -160,13 +166,13 @@ export class Outbox {
   /** Sends the pending messages of a session in order, up to the first transient error. */
   async #sendInOrder(sessionId: string): Promise<void> {
     const isOnlySender = await this.#environment.tryWithLock(`outbox ${sessionId}`, async () => {
-      for (let next = await this.#nextPending(sessionId); next; next = await this.#nextPending(sessionId)) {
-        await this.#post(sessionId, next);
+      for (let message = await this.#readNextPending(sessionId); message; message = await this.#readNextPending(sessionId)) {
+        await this.#post(sessionId, message);
         const pending = pendingMessages(sessionId);
         // The message is no longer pending: it was stored, rejected, or discarded.
-        if (pending[0]?.localId !== next.localId) continue;
+        if (pending[0]?.localId !== message.localId) continue;
         // After a transient error, later messages wait too, because the order must not change.
-        for (const message of pending) this.#putMessage(sessionId, { ...message, status: 'waiting' });
+        for (const waiting of pending) this.#putMessage(sessionId, { ...waiting, status: 'waiting' });
         break;
       }
     });
@@ -183,7 +189,7 @@ export class Outbox {
   }
 
   /** Returns the next message to send, after reading what the other tabs have written and sent. */
-  async #nextPending(sessionId: string): Promise<OutgoingMessage | undefined> {
+  async #readNextPending(sessionId: string): Promise<OutgoingMessage | undefined> {
     await this.readStored();
     return pendingMessages(sessionId)[0];
   }
@@ -196,18 +202,29 @@ export class Outbox {
     if (!isWaiting) return;
     // The other tab that holds the lock finishes soon, so the backoff does not grow.
     const backoff = previous && isOnlySender ? Math.min(2 * previous.backoff, MAX_BACKOFF_MS) : MIN_BACKOFF_MS;
-    // A timer, because an overloaded hub (429, 503) sends no event when it has recovered.
+    // The retry needs a timer, because an overloaded hub (429, 503) sends no event when it has recovered.
     this.#retries.set(sessionId, { backoff, timer: setTimeout(() => void this.#startSending(sessionId), backoff) });
   }
 
   async #post(sessionId: string, { error: _, ...message }: OutgoingMessage): Promise<void> {
     this.#putMessage(sessionId, { ...message, status: 'sending' });
-    const { localId, text, attachments } = message;
-    const body = { localId, ...(text === '' ? {} : { text }), ...(attachments.length === 0 ? {} : { attachments }) };
+    const { localId, text, attachments, mayWait } = message;
+    const body = {
+      localId,
+      ...(text === '' ? {} : { text }),
+      ...(attachments.length === 0 ? {} : { attachments }),
+      ...(mayWait ? { hold: true } : {}),
+    };
     try {
-      const { message: stored } = await unwrap(
+      const response = await unwrap(
         this.#environment.api.POST('/api/sessions/{id}/messages', { params: { path: { id: sessionId } }, body }),
       );
+      if ('held' in response) {
+        this.#finished.add(localId);
+        updateConversation(sessionId, (conversation) => withOutgoing(conversation, { ...message, status: 'held' }));
+        return void this.#delete(sessionId, localId, false);
+      }
+      const { message: stored } = response;
       // An earlier attempt has stored the message. The message is older than the loaded messages, so no event will replace it.
       if (stored.seq < (getConversation(sessionId).messages[0]?.seq ?? 0)) return this.discard(sessionId, localId);
       this.#showAsSent(sessionId, message);
@@ -231,10 +248,15 @@ export class Outbox {
     if (this.#stored.get(message.localId) !== isRejected) void this.#store(sessionId, message, isRejected);
   }
 
-  /** Stores a message. If that fails, marks the message as volatile, because it does not survive the page. */
-  async #store(sessionId: string, { localId, text, attachments, createdAt, error }: OutgoingMessage, isRejected: boolean): Promise<void> {
+  /** Stores a message. If the database fails, marks the message as volatile, because the message does not survive the page. */
+  async #store(sessionId: string, message: OutgoingMessage, isRejected: boolean): Promise<void> {
     const database = await this.#environment.database;
-    const record: StoredMessage = { sessionId, text, attachments, createdAt, ...(isRejected && error !== undefined ? { error } : {}) };
+    const { localId, text, attachments, createdAt, mayWait, error } = message;
+    const record: StoredMessage = {
+      ...{ sessionId, text, attachments, createdAt },
+      ...(mayWait ? { mayWait } : {}),
+      ...(isRejected && error !== undefined ? { error } : {}),
+    };
     try {
       await database.put('outbox', localId, record);
       this.#stored.set(localId, isRejected);

@@ -3,10 +3,11 @@
 import type { HubEvent, Machine, Session } from '../api/types.ts';
 import { withMessage } from './conversation.ts';
 import { getOwn } from './get-own.ts';
+import { reduceInbox } from './inbox.ts';
 import { withDelta } from './live-text.ts';
 import { withValidMetadata } from './metadata.ts';
 import { mergeSession, mergeSummary, toSummary } from './sessions.ts';
-import type { Refetch, State } from './types.ts';
+import { EMPTY_CONVERSATION, type Refetch, type State } from './types.ts';
 
 /** The state after an event, and the fetches that the event makes necessary. */
 export interface ReduceResult {
@@ -16,8 +17,19 @@ export interface ReduceResult {
 
 type ReceivedMessage = Extract<HubEvent, { type: 'message-received' }>['message'];
 
-/** Applies an event. Applying the same event a second time changes nothing. */
-export function reduce(state: State, event: HubEvent): ReduceResult {
+/** Applies an event. Applying the same event a second time changes nothing. `now`: Unix milliseconds. */
+export function reduce(state: State, event: HubEvent, now = Date.now()): ReduceResult {
+  const { state: next, refetches } = reduceResources(state, event);
+  const inbox = reduceInbox(state.inbox, event, now);
+  // The event of a large `agentState` does not contain the requests. While the status is 'idle', the first fetch is still to come.
+  const mustRefetchInbox = 'data' in event && 'agentStateBytes' in event.data && state.inbox.load.status !== 'idle';
+  return {
+    state: inbox === state.inbox ? next : { ...next, inbox },
+    refetches: mustRefetchInbox ? [...refetches, { kind: 'inbox' }] : refetches,
+  };
+}
+
+function reduceResources(state: State, event: HubEvent): ReduceResult {
   switch (event.type) {
     case 'session-added':
       return {
@@ -37,6 +49,7 @@ export function reduce(state: State, event: HubEvent): ReduceResult {
     case 'connection-changed':
     case 'heartbeat':
     case 'toast':
+    case 'storage-changed':
     case 'probe':
       return { state, refetches: [] };
     default:
@@ -64,6 +77,7 @@ function updateSession(state: State, id: string, data: Partial<Session>): Reduce
   // A session that is not in the list may be an archived session that was resumed.
   else if (state.listLoad.status === 'ready' && refetches.length === 0) refetches.push({ kind: 'sessions' });
   if (session) next.sessions = { ...state.sessions, [id]: mergeSession(session, data) };
+  if (data.heldMessagesCount !== undefined && getOwn(state.conversations, id)) refetches.push({ kind: 'held-messages', id });
   return { state: next, refetches };
 }
 
@@ -97,9 +111,8 @@ function receiveMessage(state: State, id: string, message: ReceivedMessage): Red
 }
 
 function receiveDelta(state: State, delta: Extract<HubEvent, { type: 'message-delta' }>): State {
-  const conversation = getOwn(state.conversations, delta.sessionId);
-  // The deltas of a text may arrive before the first page of messages.
-  if (!conversation) return state;
+  // A delta may arrive before the messages are loaded: as soon as the page subscribes to the session, the hub sends the live text so far.
+  const conversation = getOwn(state.conversations, delta.sessionId) ?? EMPTY_CONVERSATION;
   const changed = withDelta(conversation, delta);
   return changed === conversation ? state : { ...state, conversations: { ...state.conversations, [delta.sessionId]: changed } };
 }

@@ -5,7 +5,7 @@ import type { Session, SessionSummary } from '../api/types.ts';
 /** Creates the summary of a full session for the list. */
 export function toSummary(session: Session): SessionSummary {
   const { metadata, todos, agentState, permissionMode, modelMode } = session;
-  return {
+  const summary: SessionSummary = {
     id: session.id,
     active: session.active,
     thinking: session.thinking,
@@ -18,28 +18,44 @@ export function toSummary(session: Session): SessionSummary {
     ...(permissionMode === undefined ? {} : { permissionMode }),
     ...(modelMode === undefined ? {} : { modelMode }),
     ...(session.pinned ? { pinned: true } : {}),
+    ...(session.muted ? { muted: true } : {}),
   };
+  return mergeOptional(summary, session);
+}
+
+/** Fields that a summary has in common with a full session. An older hub does not send these fields. In an event, `null` removes a field. */
+const OPTIONAL_FIELDS = ['thinkingAt', 'lastMessageAt', 'endedAt', 'unseenSince', 'activity', 'activityAt', 'muted'] as const;
+
+/** Applies the optional fields of a session or an update. Removes `activity` when the agent stops working. */
+function mergeOptional<T extends object>(target: T, data: Partial<Session>): T {
+  const isRemoved = (name: (typeof OPTIONAL_FIELDS)[number]) => name in data || (name === 'activity' && data.thinking === false);
+  const removed = OPTIONAL_FIELDS.filter(isRemoved) as readonly string[];
+  const remaining = Object.entries(target).filter(([name]) => !removed.includes(name));
+  const added = OPTIONAL_FIELDS.map((name) => [name, data[name]] as const).filter(([, value]) => value != null && value !== false);
+  return Object.fromEntries([...remaining, ...added]) as T;
 }
 
 /** Applies an update, which has fields of a full session, to a summary. */
 export function mergeSummary(summary: SessionSummary, data: Partial<Session>): SessionSummary {
-  const { active, thinking, activeAt, updatedAt, permissionMode, modelMode, pinned } = data;
-  const present = { active, thinking, activeAt, updatedAt, permissionMode, modelMode, pinned };
+  const { active, thinking, activeAt, updatedAt, permissionMode, modelMode, pinned, muted } = data;
+  const present = { active, thinking, activeAt, updatedAt, permissionMode, modelMode, pinned, muted };
   const changed = Object.fromEntries(Object.entries(present).filter(([, value]) => value !== undefined));
-  return {
+  const merged: SessionSummary = {
     ...summary,
     ...changed,
     ...('metadata' in data ? { metadata: summaryMetadata(data.metadata ?? null) } : {}),
     ...('todos' in data ? { todoProgress: countTodos(data.todos) } : {}),
     ...('agentState' in data ? { pendingRequestsCount: Object.keys(data.agentState?.requests ?? {}).length } : {}),
   };
+  return mergeOptional(merged, data);
 }
 
 /** Applies an update to a session. Keeps the known completed requests, because an event contains only the changed requests. */
 export function mergeSession(session: Session, data: Partial<Session>): Session {
-  if (!data.agentState) return { ...session, ...data };
+  const merged = mergeOptional({ ...session, ...data }, data);
+  if (!data.agentState) return merged;
   const completedRequests = { ...session.agentState?.completedRequests, ...data.agentState.completedRequests };
-  return { ...session, ...data, agentState: { ...data.agentState, completedRequests } };
+  return { ...merged, agentState: { ...data.agentState, completedRequests } };
 }
 
 function summaryMetadata(metadata: Session['metadata']): SessionSummary['metadata'] {
@@ -107,15 +123,18 @@ const ENDED_STATES = ['archived', 'completed', 'aborted'];
 
 /**
  * Whether the process of an inactive session has ended. Otherwise only the connection was lost, for example because the machine
- * sleeps. The hub does not store why a session became inactive, but sets `updatedAt` at that moment:
+ * sleeps. A session without `endedAt` may be of an older hub, which sets `updatedAt` when a session becomes inactive:
  * - If the CLI has reported the end, `updatedAt` is close to `activeAt`.
  * - If the CLI was silent, `updatedAt` is at least {@link SESSION_TIMEOUT_MS} later.
  *
  * A later change, such as a rename, makes an end look like a lost connection. A lost connection never looks like an end.
  */
-export function hasEnded({ activeAt, updatedAt, metadata }: TitledSession & Pick<Session, 'activeAt' | 'updatedAt'>): boolean {
-  return ENDED_STATES.includes(metadata?.lifecycleState ?? '') || updatedAt - activeAt < SESSION_TIMEOUT_MS;
+export function hasEnded({ activeAt, updatedAt, endedAt, metadata }: EndableSession): boolean {
+  if (endedAt !== undefined || ENDED_STATES.includes(metadata?.lifecycleState ?? '')) return true;
+  return updatedAt - activeAt < SESSION_TIMEOUT_MS;
 }
+
+type EndableSession = Pick<TitledSession, 'metadata'> & Pick<Session, 'activeAt' | 'updatedAt' | 'endedAt'>;
 
 /** The sessions of one directory on one machine. */
 export interface SessionGroup {
@@ -127,20 +146,18 @@ export interface SessionGroup {
   sessions: SessionSummary[];
 }
 
-/** Sessions are sorted by minutes, so that the rows of working agents do not change places all the time. */
-const minuteOf = (time: number) => Math.floor(time / 60_000);
-
 /**
- * Sorts sessions by these criteria, most important first: pinned, active and used, minute of the last update (newest first), creation
- * (newest first).
+ * Sorts sessions by these criteria, most important first: pinned, active and used, last message or creation (newest first). Keep-alives
+ * change no criterion, so that the rows of working agents stay in place.
  */
 export function sortSessions(summaries: Iterable<SessionSummary>): SessionSummary[] {
   const isPinned = (session: SessionSummary) => Number(session.pinned ?? false);
   const isInUse = (session: SessionSummary) => Number(session.active && !isUnused(session));
+  const lastMessageAt = (session: SessionSummary) => session.lastMessageAt ?? session.createdAt;
   const compare = (a: SessionSummary, b: SessionSummary) =>
     isPinned(b) - isPinned(a) ||
     isInUse(b) - isInUse(a) ||
-    minuteOf(b.updatedAt) - minuteOf(a.updatedAt) ||
+    lastMessageAt(b) - lastMessageAt(a) ||
     b.createdAt - a.createdAt ||
     (a.id < b.id ? 1 : -1);
   return [...summaries].sort(compare);
@@ -180,12 +197,14 @@ export function limitGroups(groups: SessionGroup[], count: number): SessionGroup
   return limited;
 }
 
-/** Whether a session's title, directory, machine, branch or agent contain all words of a query. */
-export function matchesQuery(session: SessionSummary, query: string): boolean {
+/**
+ * Whether a session's title, directory, machine, branch or agent contain all words of a query.
+ * @param moreWords other words of the session, such as its state
+ */
+export function matchesQuery(session: SessionSummary, query: string, moreWords = ''): boolean {
   const { metadata } = session;
-  const text = [sessionTitle(session), metadata?.path, metadata?.host, metadata?.worktree?.branch, metadata?.flavor, metadata?.agentName]
-    .join(' ')
-    .toLowerCase();
+  const { path, host, worktree, flavor, agentName } = metadata ?? {};
+  const text = [sessionTitle(session), path, host, worktree?.branch, flavor, agentName, moreWords].join(' ').toLowerCase();
   return query
     .toLowerCase()
     .split(/\s+/)

@@ -1,48 +1,96 @@
-/** Sign-in: with a code, with a token that the user types, a sign-in link (`#token=…`), or the token stored in this browser. */
+/**
+ * Sign-in: with a code, with a token that the user types, a sign-in link (`#token=…`), or the accounts stored in this browser. A link with
+ * `?account=NAMESPACE` opens that account.
+ */
 
-import { isValidNamespace, namespaceOf, tokenFromFragment } from '../api/auth.ts';
+import { isValidNamespace, namespaceOf, tokenFromFragment } from '../api/access-token.ts';
 import { errorText, HubError } from '../api/errors.ts';
-import { PAIR_PATH, parseCode } from '../content/device-code.ts';
+import { codeOfPage, SIGN_IN_PATH } from '../content/device-code.ts';
 import { openDialog } from '../ui/dialog.tsx';
 import { showError } from '../ui/toasts.tsx';
-import { deleteRecords } from './database.ts';
-import { auth, connect, resetPage, SIGN_OUT_REASON_KEY } from './hub-client.ts';
+import { whenIdle } from '../ui/when-idle.ts';
+import { ACCOUNT_PARAMETER, accounts } from './account.ts';
+import { deleteRecordsExcept } from './database.ts';
+import { auth, connect, SIGN_OUT_REASON_KEY, switchAccount } from './hub-client.ts';
 import { namespace, signOutReason } from './store.ts';
 
+/** On the sign-in page: the link that opens after the sign-in. */
+const LINK_PARAMETER = 'link';
+
 /**
- * Signs in with an access token. Reloads the page if another namespace was signed in.
+ * Signs in with an access token, and opens the account.
  * @throws {HubError} if the hub rejects the token or cannot be reached
  */
 export async function signIn(accessToken: string): Promise<void> {
-  const { namespace: name } = await auth.signIn(accessToken);
-  if (namespace.value === null) await startConsole(name);
-  else await resetPage();
+  await openAddedAccount(await auth.addAccount(accessToken));
 }
 
 /**
- * Redeems a code that adds this browser to the devices of a namespace.
+ * Signs in with a code: adds this browser to the devices of the code's namespace, and opens the account.
  * @throws {HubError} if the hub rejects the code or cannot be reached
  */
 export async function signInWithCode(code: string, device: { name: string; kind: string }): Promise<void> {
-  const { namespace: name } = await auth.redeemCode(code, device);
+  const added = await auth.addAccountWithCode(code, device);
+  const page = pageAfterSignIn(added);
   // The code is used, so the page of its link is not shown.
-  if (location.pathname === PAIR_PATH && parseCode(location.hash.slice(1)) === code) history.replaceState(history.state, '', '/');
+  if (codeOfPage() === code) history.replaceState(history.state, '', '/');
+  await openAddedAccount(added, page);
+}
+
+/** Opens the account in this page if the page has no account yet. Otherwise loads the page again. */
+async function openAddedAccount(name: string, page = pageAfterSignIn(name)): Promise<void> {
+  if (namespace.value !== null) {
+    switchAccount(name, page);
+    return;
+  }
+  auth.open(name);
+  if (location.pathname === SIGN_IN_PATH) history.replaceState(history.state, '', '/');
+  openRequestedAccount();
   await startConsole(name);
 }
 
-/** Signs in at page load, with the token of a sign-in link or the stored one. Without either token, the page for signing in is shown. */
+/** Returns the link for which the user adds an account, or null. */
+function linkOfSignIn(): URL | null {
+  const link = location.pathname === SIGN_IN_PATH ? new URLSearchParams(location.search).get(LINK_PARAMETER) : null;
+  const url = link !== null && URL.canParse(link, location.origin) ? new URL(link, location.origin) : null;
+  // Anyone can write the address of this page, so the link in the address is checked.
+  return url?.origin === location.origin && isValidNamespace(accountOf(url)) ? url : null;
+}
+
+const accountOf = (url: URL) => url.searchParams.get(ACCOUNT_PARAMETER) ?? '';
+
+/** Returns the account that the user adds to open a link, or null. */
+export function linkedAccount(): string | null {
+  const link = linkOfSignIn();
+  return link && accountOf(link);
+}
+
+function pageAfterSignIn(name: string): URL | string {
+  const link = linkOfSignIn();
+  return link && accountOf(link) === name ? link : '/';
+}
+
+/** Signs in at page load, with the token of a sign-in link or a stored account. Without a token and an account, the sign-in page is shown. */
 export async function signInAtLoad(): Promise<void> {
-  signOutReason.value = sessionStorage.getItem(SIGN_OUT_REASON_KEY);
+  await openLinkOrAccount();
+  // An interrupted sign-out may have left data.
+  void deleteRecordsExcept((name) => accounts.get(name) !== null).catch(() => {});
+}
+
+async function openLinkOrAccount(): Promise<void> {
+  const reason = sessionStorage.getItem(SIGN_OUT_REASON_KEY);
   sessionStorage.removeItem(SIGN_OUT_REASON_KEY);
-  const identity = auth.resume();
+  const current = auth.chooseAccount(openRequestedAccount());
+  if (current === null) signOutReason.value = reason ?? requestedAccountText();
+  else if (reason !== null) showError('Signed out', reason);
   const linkToken = tokenFromFragment(location.hash);
   if (linkToken !== null && !isValidNamespace(namespaceOf(linkToken))) {
     // The text of an invalid token is never shown: the author of the link chose it.
     clearFragment();
     showError('Sign-in link failed', 'The link contains no valid access token.');
-  } else if (linkToken !== null && identity !== null && namespaceOf(linkToken) !== identity.namespace) {
+  } else if (linkToken !== null && current !== null && namespaceOf(linkToken) !== current) {
     clearFragment();
-    confirmNamespaceSwitch(linkToken, identity.namespace);
+    confirmAccount(linkToken, current);
   } else if (linkToken !== null) {
     try {
       await signIn(linkToken);
@@ -54,20 +102,56 @@ export async function signInAtLoad(): Promise<void> {
       if (!(error instanceof HubError && error.isTransient)) clearFragment();
     }
   }
-  if (identity !== null) await startConsole(identity.namespace);
-  // An interrupted sign-out may have left data.
-  else void deleteRecords(null).catch(() => {});
+  if (current !== null) await startConsole(current);
 }
 
-/** Asks first, because a link from somebody else could make the user send messages to that person's namespace. */
-function confirmNamespaceSwitch(accessToken: string, current: string): void {
-  const next = namespaceOf(accessToken);
+/**
+ * Asks the user before a link signs in: a link from somebody else could make the user send messages to the namespace of that person.
+ */
+function confirmAccount(accessToken: string, current: string): void {
+  const linked = namespaceOf(accessToken);
+  const isKnown = accounts.get(linked) !== null;
   openDialog({
-    title: `Switch to “${next}”?`,
-    text: `The link signs in to the namespace “${next}”. You are signed in to “${current}”. Switching discards your drafts and unsent messages.`,
-    action: 'Switch namespace',
-    isDangerous: true,
+    title: isKnown ? `Switch to “${linked}”?` : `Add the account “${linked}”?`,
+    text: `The link signs in to the account “${linked}”. You are signed in to “${current}”, and stay signed in there.`,
+    action: isKnown ? 'Switch' : 'Add account',
     onConfirm: () => signIn(accessToken),
+  });
+}
+
+/**
+ * Returns the namespace of `?account=` if this browser has the account, and removes the parameter from the address. Otherwise says which
+ * account the link needs, and does not show the link's page: its session belongs to that account.
+ */
+function openRequestedAccount(): string | null {
+  const url = new URL(location.href);
+  const requested = url.searchParams.get(ACCOUNT_PARAMETER);
+  if (requested === null) return null;
+  const link = url.pathname + url.search;
+  url.searchParams.delete(ACCOUNT_PARAMETER);
+  const isValid = isValidNamespace(requested);
+  const isKnown = accounts.get(requested) !== null;
+  const isSignedOut = accounts.all().length === 0;
+  // Without accounts, the sign-in page keeps the link until an account is added.
+  if (isValid && isSignedOut) return null;
+  history.replaceState(history.state, '', isKnown ? url : '/');
+  if (isKnown) return requested;
+  if (isValid) offerAccount(requested, link);
+  else showError('The link names no valid account', 'Check the link.');
+  return null;
+}
+
+function requestedAccountText(): string | null {
+  const requested = new URLSearchParams(location.search).get(ACCOUNT_PARAMETER);
+  return requested !== null && isValidNamespace(requested) ? `The link is for the account “${requested}”. Sign in to it first.` : null;
+}
+
+function offerAccount(requested: string, link: string): void {
+  openDialog({
+    title: `Not signed in to “${requested}”`,
+    text: `The link is for the account “${requested}”. Add the account to open the link.`,
+    action: 'Add account',
+    onConfirm: async () => location.assign(`${SIGN_IN_PATH}?${new URLSearchParams({ [LINK_PARAMETER]: link })}`),
   });
 }
 
@@ -79,6 +163,8 @@ function clearFragment(): void {
 async function startConsole(name: string): Promise<void> {
   signOutReason.value = null;
   await connect(name);
+  // A page without these files works, and the next page loads them.
+  whenIdle(() => void import('./background.ts').then(({ startBackgroundTasks }) => startBackgroundTasks()).catch(() => {}));
 }
 
 // A sign-in link that is opened in this tab changes only the fragment.

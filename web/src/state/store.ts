@@ -2,8 +2,9 @@
 
 import { computed, signal } from '@preact/signals';
 import type { ConnectionState } from '../api/channel.ts';
-import { withoutSynced } from './conversation.ts';
+import { keepUnsentOnly } from './conversation.ts';
 import { getOwn } from './get-own.ts';
+import { type InboxItem, isInboxMissing, listInboxItems } from './inbox.ts';
 import { type Conversation, EMPTY_CONVERSATION, EMPTY_STATE, type State } from './types.ts';
 
 /** The data from the hub, with the outgoing messages. */
@@ -11,6 +12,20 @@ export const state = signal<State>(EMPTY_STATE);
 
 /** The namespace of the signed-in account; null when signed out. */
 export const namespace = signal<string | null>(null);
+
+/** An account of this browser besides the account of the page. */
+export interface OtherAccount {
+  namespace: string;
+  /** How many items wait for the user; 0 until the number is known. */
+  waiting: number;
+  /** How many messages are sent when the account is opened. */
+  unsent: number;
+}
+
+export const otherAccounts = signal<OtherAccount[]>([]);
+
+/** How many items wait for the user in the other accounts. */
+export const waitingInOtherAccounts = computed(() => otherAccounts.value.reduce((sum, { waiting }) => sum + waiting, 0));
 
 /** Why the user was signed out, for the sign-in page. */
 export const signOutReason = signal<string | null>(null);
@@ -23,6 +38,12 @@ export const hasDurableStorage = signal(true);
 /** Whether the page is fetching data again after a gap in the events. */
 export const isCatchingUp = signal(false);
 
+/** How many bytes of its storage the account uses; without a limit if the hub sets none. */
+export const storage = signal({ bytes: 0, maxBytes: Number.POSITIVE_INFINITY });
+
+/** Whether the list shows a notice about the storage. */
+export const isStorageShort = computed(() => storage.value.bytes >= 0.9 * storage.value.maxBytes);
+
 /** The session that is open; null in all other views. */
 export const openSessionId = signal<string | null>(null);
 
@@ -33,13 +54,13 @@ let recentIds: string[] = [];
 /** Sets the open session, and drops the loaded messages of the sessions that were not open recently. */
 export function setOpenSession(id: string): void {
   openSessionId.value = id;
-  const { conversations } = state.value;
-  const remaining = Object.entries(conversations).map(
-    ([other, conversation]) => [other, recentIds.includes(other) ? conversation : withoutSynced(conversation)] as const,
+  // The page may have received live text of the session before it is opened.
+  const isKept = (other: string) => other === id || recentIds.includes(other);
+  const remaining = Object.entries(state.value.conversations).map(
+    ([other, conversation]) => [other, isKept(other) ? conversation : keepUnsentOnly(conversation)] as const,
   );
-  patchState({
-    conversations: Object.fromEntries(remaining.filter(([, { messages, outgoing }]) => messages.length + outgoing.length > 0)),
-  });
+  const isEmpty = ({ messages, outgoing, live }: Conversation) => messages.length + outgoing.length + live.length === 0;
+  patchState({ conversations: Object.fromEntries(remaining.filter(([, conversation]) => !isEmpty(conversation))) });
   recentIds = [id, ...recentIds.filter((other) => other !== id)].slice(0, MAX_CACHED_CONVERSATIONS);
 }
 
@@ -53,6 +74,11 @@ export const machines = computed(() => state.value.machines);
 
 export const loadStates = {
   list: computed(() => state.value.listLoad),
+  /** Ready when the list is loaded, and the inbox is loaded, stored or has failed: a later inbox would appear above the list and move it. */
+  listAndInbox: computed(() => {
+    const { listLoad, inbox } = state.value;
+    return listLoad.status === 'ready' && isInboxMissing(inbox) ? inbox.load : listLoad;
+  }),
   archive: computed(() => state.value.archiveLoad),
   machines: computed(() => state.value.machinesLoad),
   config: computed(() => state.value.configLoad),
@@ -61,10 +87,25 @@ export const loadStates = {
 /** Whether the first fetch of the deployment's configuration has ended, with or without success. */
 export const isConfigSettled = computed(() => ['ready', 'failed'].includes(state.value.configLoad.status));
 
-/** The number of pending requests of all agents, for the page title. */
-export const pendingRequestCount = computed(() =>
-  Object.values(summaries.value).reduce((sum, { active, pendingRequestsCount }) => sum + (active ? pendingRequestsCount : 0), 0),
+/** Whether the page is visible and a person uses it. */
+export const isPageInUse = signal(false);
+
+/** The request of the inbox that is expanded; null if none is. */
+export const openInboxItem = signal<{ sessionId: string; requestId: string } | null>(null);
+
+/** Everything that waits for a person, oldest first. */
+export const inboxItems = computed(() =>
+  listInboxItems(state.value.inbox, state.value.summaries, isPageInUse.value ? openSessionId.value : null),
 );
+
+const countItems = (items: readonly InboxItem[]) =>
+  items.reduce((sum, item) => sum + (item.kind === 'unloaded-requests' ? item.count : 1), 0);
+
+/** The number of items that wait, for badges and the page title. */
+export const waitingCount = computed(() => countItems(inboxItems.value));
+
+/** Returns the number of items that wait in other sessions. */
+export const waitingInOtherSessions = (id: string) => countItems(inboxItems.value.filter(({ session }) => session.id !== id));
 
 export function patchState(changes: Partial<State>): void {
   state.value = { ...state.value, ...changes };

@@ -1,38 +1,57 @@
-/** Stores the last loaded list of sessions in the browser's database, and shows it while the hub cannot be reached. */
+/**
+ * Stores the list of sessions and the inbox in the browser's database. Shows the stored list and inbox until the hub answers, and while the hub
+ * cannot be reached.
+ */
 
 import type { SessionSummary } from '../api/types.ts';
 import type { Database } from './database.ts';
+import type { Inbox } from './inbox.ts';
 import { isArchived, sortSessions } from './sessions.ts';
 import { patchState, state } from './store.ts';
 
 /** Limit on the stored sessions. */
 const MAX_SESSIONS = 500;
+/** A request with more characters of JSON is not stored. The list then shows how many requests its session has. */
+const MAX_REQUEST_LENGTH = 10_000;
 const ID = 'sessions';
 
 interface StoredList {
   /** Unix milliseconds. */
   savedAt: number;
   sessions: SessionSummary[];
+  /** Absent in a list that an earlier version of the console has stored. */
+  inbox?: Pick<Inbox, 'requests' | 'errors'>;
 }
 
-/** Stores the list, if it is loaded. */
-export async function saveList(database: Promise<Database>): Promise<void> {
-  const { listLoad, summaries } = state.value;
-  if (listLoad.status !== 'ready') return;
+/** Stores the list and the inbox, if the list is loaded. Returns whether the list is loaded. */
+export async function saveList(database: Promise<Database>): Promise<boolean> {
+  const { listLoad, summaries, inbox } = state.value;
+  if (listLoad.status !== 'ready') return false;
   const sessions = sortSessions(Object.values(summaries).filter((session) => !isArchived(session))).slice(0, MAX_SESSIONS);
-  const stored: StoredList = { savedAt: Date.now(), sessions };
-  // Without a stored list, the page shows no list while the hub cannot be reached.
+  const isLoaded = inbox.load.status === 'ready';
+  const stored: StoredList = { savedAt: Date.now(), sessions, ...(isLoaded ? { inbox: storedInbox(inbox) } : {}) };
+  // After a failed write, the page shows no list while the hub cannot be reached.
   await (await database).put('list', ID, stored).catch(() => {});
+  return true;
 }
 
-/** Shows the stored list, unless the hub's list is loaded. */
+function storedInbox({ requests, errors }: Inbox): Pick<Inbox, 'requests' | 'errors'> {
+  const kept = Object.entries(requests).map(([id, waiting]) => [
+    id,
+    Object.fromEntries(Object.entries(waiting).filter(([, request]) => JSON.stringify(request).length <= MAX_REQUEST_LENGTH)),
+  ]);
+  return { requests: Object.fromEntries(kept), errors };
+}
+
+/** Shows the stored list and inbox, unless the hub's list is loaded. */
 export async function showStoredList(database: Promise<Database>): Promise<void> {
-  const records = await (await database).getAll('list').catch(() => []);
-  const stored = records.find(([id]) => id === ID)?.[1] as StoredList | undefined;
-  const { listLoad, summaries } = state.value;
+  const stored = await (await database).get<StoredList>('list', ID).catch(() => undefined);
+  const { listLoad, summaries, inbox } = state.value;
   if (!stored || listLoad.status === 'ready') return;
+  const showsInbox = stored.inbox !== undefined && inbox.load.status !== 'ready';
   patchState({
     listSavedAt: stored.savedAt,
     summaries: { ...Object.fromEntries(stored.sessions.map((session) => [session.id, session])), ...summaries },
+    ...(showsInbox ? { inbox: { ...inbox, ...stored.inbox, isStored: true } } : {}),
   });
 }

@@ -6,20 +6,22 @@
 import type { LoadState } from '../api/load-state.ts';
 import { type Api, unwrap } from '../api/client.ts';
 import { errorText, HubError } from '../api/errors.ts';
+import { INBOX_PAGE_SIZE, PAGE_SIZE } from '../api/first-requests.ts';
 import type { HubEvent, SessionSummary } from '../api/types.ts';
-import { withNewerPage, withNewestPage, withOlderPage } from './conversation.ts';
+import { withHeld, withNewerPage, withNewestPage, withNextPage, withOlderPage, withPagesAround } from './conversation.ts';
 import { getOwn } from './get-own.ts';
+import { mergeRequests, type ReceivedItem, readItems } from './inbox.ts';
 import { withoutLiveText, withoutLiveTextOf } from './live-text.ts';
 import { withValidMetadata } from './metadata.ts';
 import { reduce } from './reduce.ts';
 import { isArchived, toSummary } from './sessions.ts';
-import { getConversation, openSessionId, patchState, state, updateConversation } from './store.ts';
+import { getConversation, openInboxItem, openSessionId, patchState, state, updateConversation } from './store.ts';
 import type { Refetch, State } from './types.ts';
 
-/** Messages for about two screens. */
-const PAGE_SIZE = 60;
 /** The hub's limit on the messages of a page. */
 const CATCH_UP_PAGE_SIZE = 200;
+/** More pages are fetched on demand. */
+const MAX_INBOX_PAGES = 3;
 /** A live text is dropped when no delta of the text has arrived for this long. The hub has the same timeout. */
 const LIVE_TEXT_TIMEOUT_MS = 30_000;
 
@@ -31,7 +33,7 @@ const failed = (error: unknown): LoadState => ({ status: 'failed', error: errorT
 export class Sync {
   #api: Api;
   /** The fetch in flight per resource, with the events that arrived since the start of the fetch. */
-  #fetches = new Map<string, { done: Promise<void>; eventsDuringFetch: HubEvent[] }>();
+  #fetches = new Map<string, { done: Promise<void>; isSent: boolean; eventsDuringFetch: HubEvent[] }>();
   /** The resources that were requested again during their fetch. */
   #requestedAgain = new Set<string>();
 
@@ -40,11 +42,29 @@ export class Sync {
   /** Per session, the fetch of newer messages that has not started yet. */
   #queuedNewerFetches = new Map<string, Promise<void>>();
 
+  /** The sessions whose last fetch of newer messages has failed. */
+  #outdatedSessions = new Set<string>();
+
   /** For each id of a live text, the timer that removes the text if no delta arrives: the agent may have ended. */
   #liveTimers = new Map<string, ReturnType<typeof setTimeout>>();
 
-  constructor(api: Api) {
+  /** How often everything that is shown was fetched again. */
+  refetchCount = 0;
+  #isFirstRefetch = true;
+
+  /** Resolves when the event stream has started; null after that. Requests wait for it. */
+  #streamStart: Promise<void> | null;
+
+  /**
+   * @param streamStart resolves when the event stream has started. The first requests wait for the stream, because an earlier response may
+   *   lack changes, and would have to be fetched again
+   */
+  constructor(api: Api, streamStart: Promise<void> | null = null) {
     this.#api = api;
+    this.#streamStart =
+      streamStart?.then(() => {
+        this.#streamStart = null;
+      }) ?? null;
   }
 
   /** Applies an event, and waits for the fetches that the event makes necessary. */
@@ -65,16 +85,24 @@ export class Sync {
     patchState({ conversations: withoutLiveText(state.value.conversations) });
   }
 
-  /** Fetches all shown resources again, after a gap in the events. */
+  /** Fetches all shown resources again: after a gap in the events, or after an error. */
   async refetchShown(): Promise<void> {
-    const { archiveLoad, machinesLoad } = state.value;
+    this.refetchCount += 1;
+    const { archiveLoad, configLoad, machinesLoad } = state.value;
+    // When the page connects for the first time, it may already have requested the configuration. The configuration changes only with a
+    // deploy, so it is not fetched a second time.
+    const hasJustRequestedConfig = this.#isFirstRefetch && configLoad.status !== 'idle';
+    this.#isFirstRefetch = false;
     // Other sessions are fetched again when they are opened.
     const openId = openSessionId.value;
+    const inboxId = openInboxItem.value?.sessionId;
     await Promise.all([
-      this.fetchConfig(),
+      ...(hasJustRequestedConfig ? [] : [this.fetchConfig()]),
       this.fetchSessions(),
+      this.fetchInbox(),
       ...(archiveLoad.status === 'idle' ? [] : [this.fetchArchive()]),
       ...(machinesLoad.status === 'idle' ? [] : [this.fetchMachines()]),
+      ...(inboxId === undefined || inboxId === openId ? [] : [this.fetchSession(inboxId)]),
       ...(openId === null ? [] : [this.fetchSession(openId), this.fetchNewerMessages(openId)]),
     ]);
   }
@@ -100,11 +128,11 @@ export class Sync {
     return this.#fetchList('archiveLoad', { archived: 'only' }, (session) => !isArchived(session));
   }
 
-  /** Fetches a list of sessions, page by page. `isOther`: whether a session belongs to the other list. */
+  /** Fetches a list of sessions, page by page. `isInOtherList`: whether a session of the store is not part of this list. */
   #fetchList(
     resource: 'listLoad' | 'archiveLoad',
     filter: { archived?: 'only' },
-    isOther: (session: SessionSummary) => boolean,
+    isInOtherList: (session: SessionSummary) => boolean,
   ): Promise<void> {
     return this.#coalesce(resource, async (eventsDuringFetch) => {
       const isFirstFetch = state.value[resource].status !== 'ready';
@@ -117,9 +145,10 @@ export class Sync {
           const page = await unwrap(this.#api.GET('/api/sessions', Object.keys(query).length === 0 ? {} : { params: { query } }));
           Object.assign(fetched, byId(page.sessions));
           cursor = page.nextCursor;
-          // The first fetch shows each page at once. A list that is already shown, also a stored list, is replaced by a complete list.
+          // The first fetch shows each page at once. A list that is already shown (fetched before, or saved by an earlier visit) is
+          // replaced only when all pages have arrived.
           if ((isFirstFetch && state.value.listSavedAt === null) || cursor === undefined) {
-            const others = Object.entries(state.value.summaries).filter(([, session]) => isOther(session));
+            const others = Object.entries(state.value.summaries).filter(([, session]) => isInOtherList(session));
             const saved = resource === 'listLoad' ? { listSavedAt: null } : {};
             this.#applyResponse(
               { [resource]: READY, ...saved, summaries: { ...Object.fromEntries(others), ...fetched } },
@@ -147,25 +176,84 @@ export class Sync {
     });
   }
 
+  /** Fetches the first pages of the inbox. An older hub has no route `/api/inbox`: then the fetch fails, and no requests are loaded. */
+  fetchInbox(): Promise<void> {
+    return this.#coalesce('inbox', async (eventsDuringFetch) => {
+      if (state.value.inbox.load.status === 'idle') patchState({ inbox: { ...state.value.inbox, load: LOADING } });
+      try {
+        const { items, nextCursor } = await this.#fetchInboxPages(undefined, MAX_INBOX_PAGES);
+        const { outcomes } = state.value.inbox;
+        const inbox = { load: READY, outcomes, ...readItems(items), ...(nextCursor === undefined ? {} : { nextCursor }) };
+        this.#applyResponse({ inbox }, eventsDuringFetch);
+      } catch (error) {
+        // A loaded inbox stays. Without a loaded inbox, the list of sessions still shows which sessions wait for the user.
+        if (state.value.inbox.load.status !== 'ready') patchState({ inbox: { ...state.value.inbox, load: failed(error) } });
+      }
+    });
+  }
+
+  /** Fetches the next page of the inbox. */
+  async fetchMoreInbox(): Promise<void> {
+    const { nextCursor } = state.value.inbox;
+    if (nextCursor === undefined) return;
+    const page = await this.#fetchInboxPages(nextCursor, 1).catch(() => null);
+    const { nextCursor: current, ...inbox } = state.value.inbox;
+    // A new fetch of the first pages has replaced the cursor.
+    if (page === null || current !== nextCursor) return;
+    const { requests, errors } = readItems(page.items);
+    const merged = { ...inbox, requests: mergeRequests(requests, inbox.requests), errors: { ...errors, ...inbox.errors } };
+    patchState({ inbox: page.nextCursor === undefined ? merged : { ...merged, nextCursor: page.nextCursor } });
+  }
+
+  async #fetchInboxPages(cursor: string | undefined, maxPages: number): Promise<{ items: ReceivedItem[]; nextCursor: string | undefined }> {
+    const items: ReceivedItem[] = [];
+    let nextCursor = cursor;
+    for (let page = 0; page < maxPages && (page === 0 || nextCursor !== undefined); page += 1) {
+      const query = { limit: INBOX_PAGE_SIZE, ...(nextCursor === undefined ? {} : { cursor: nextCursor }) };
+      const response = await unwrap(this.#api.GET('/api/inbox', { params: { query } }));
+      items.push(...response.items);
+      nextCursor = response.nextCursor;
+    }
+    return { items, nextCursor };
+  }
+
   /** Fetches a full session. */
   fetchSession(id: string): Promise<void> {
     return this.#coalesce(`session ${id}`, async (eventsDuringFetch) => {
       try {
         const session = withValidMetadata((await unwrap(this.#api.GET('/api/sessions/{id}', { params: { path: { id } } }))).session);
-        const { sessions, summaries, sessionErrors } = state.value;
-        const { [id]: _, ...errors } = sessionErrors;
+        const { sessions, summaries, sessionErrors, storedSessions } = state.value;
+        const { [id]: _error, ...errors } = sessionErrors;
+        const { [id]: _stored, ...stored } = storedSessions;
         const changes = {
           sessions: { ...sessions, [id]: session },
           summaries: { ...summaries, [id]: toSummary(session) },
           sessionErrors: errors,
+          storedSessions: stored,
         };
         this.#applyResponse(changes, eventsDuringFetch);
+        void this.fetchHeldMessages(id);
       } catch (error) {
-        const isKnown = getOwn(state.value.sessions, id) !== undefined;
+        const isKnown = getOwn(state.value.sessions, id) !== undefined && !getOwn(state.value.storedSessions, id);
         const isGone = error instanceof HubError && (error.status === 404 || error.status === 403);
         if (!isKnown || isGone) patchState({ sessionErrors: { ...state.value.sessionErrors, [id]: { text: errorText(error), isGone } } });
       }
     });
+  }
+
+  /** Fetches the messages that wait until the session's CLI is back. Needs no request if none waits. */
+  fetchHeldMessages(id: string): Promise<void> {
+    return this.#coalesce(`held messages ${id}`, async () => {
+      const { heldMessagesCount: count = 0 } = getOwn(state.value.sessions, id) ?? {};
+      if (count === 0 && !getOwn(state.value.conversations, id)) return;
+      // After an error, the messages are fetched with the session again when the event channel reconnects.
+      const held = count === 0 ? [] : await this.#fetchHeld(id).catch(() => null);
+      if (held) updateConversation(id, (conversation) => withHeld(conversation, held));
+    });
+  }
+
+  async #fetchHeld(id: string) {
+    return (await unwrap(this.#api.GET('/api/sessions/{id}/held-messages', { params: { path: { id } } }))).messages;
   }
 
   /** Fetches the newest page of a session's messages, and replaces the loaded messages. */
@@ -180,7 +268,7 @@ export class Sync {
       const oldest = messages[0]?.seq;
       if (oldest === undefined || !hasOlder) return;
       const page = await this.#fetchPage(id, { limit: PAGE_SIZE, beforeSeq: oldest }).catch(() => null);
-      // After an error, scrolling tries again. If the oldest message has changed during the fetch, the page no longer fits.
+      // After an error, scrolling tries again. If the oldest message has changed during the fetch, the page does not end before it.
       if (page && getConversation(id).messages[0]?.seq === oldest)
         updateConversation(id, (conversation) => withOlderPage(conversation, page.messages, page.hasMore));
     });
@@ -191,7 +279,10 @@ export class Sync {
     const queuedFetch = this.#queuedNewerFetches.get(id);
     if (queuedFetch) return queuedFetch;
     const queued = this.#serialize(id, async () => {
+      if (this.#streamStart !== null) await this.#streamStart;
       this.#queuedNewerFetches.delete(id);
+      // If the loaded messages end in the middle of the history, scrolling down fetches the next page, so nothing is fetched now.
+      if (getConversation(id).hasNewer) return;
       if (getConversation(id).loadState.status === 'ready') await this.#fetchPagesAfter(id);
       else await this.#fetchFirstPage(id);
     });
@@ -199,12 +290,66 @@ export class Sync {
     return queued;
   }
 
+  /** Repeats the last fetch of newer messages if it has failed. */
+  async retryNewerMessages(id: string): Promise<void> {
+    if (this.#outdatedSessions.has(id)) await this.fetchNewerMessages(id);
+  }
+
+  /** Fetches the page after the newest loaded message, if the loaded messages are in the middle of the history. */
+  fetchNextMessages(id: string): Promise<void> {
+    return this.#serialize(id, async () => {
+      const { messages, hasNewer } = getConversation(id);
+      const newest = messages.at(-1)?.seq;
+      if (newest === undefined || !hasNewer) return;
+      const page = await this.#fetchPage(id, { limit: PAGE_SIZE, afterSeq: newest }).catch(() => null);
+      if (!page || getConversation(id).messages.at(-1)?.seq !== newest) return;
+      updateConversation(id, (conversation) => withNextPage(conversation, page.messages, page.hasMore));
+      // While `hasNewer` was set, events did not add their messages, so messages that arrived during the fetch are still missing.
+      if (!page.hasMore) await this.#fetchPagesAfter(id);
+    });
+  }
+
+  /**
+   * Loads the message with a seq, and the messages around it. The loaded messages remain if they are near; otherwise they are replaced.
+   * @throws {HubError} if the hub cannot be reached
+   */
+  async fetchMessagesAround(id: string, seq: number): Promise<void> {
+    let failure: unknown;
+    await this.#serialize(id, () =>
+      this.#fetchAround(id, seq).catch((error: unknown) => {
+        failure = error;
+      }),
+    );
+    if (failure !== undefined) throw failure;
+  }
+
+  async #fetchAround(id: string, seq: number): Promise<void> {
+    const { messages, hasOlder, hasNewer } = getConversation(id);
+    const [oldest, newest] = [messages[0]?.seq ?? 0, messages.at(-1)?.seq ?? 0];
+    if (seq >= oldest && (seq <= newest || !hasNewer)) return;
+    const distance = oldest - seq;
+    if (hasOlder && distance > 0 && distance < CATCH_UP_PAGE_SIZE - PAGE_SIZE) {
+      const page = await this.#fetchPage(id, { limit: distance + PAGE_SIZE, beforeSeq: oldest });
+      updateConversation(id, (conversation) => withOlderPage(conversation, page.messages, page.hasMore));
+      // A page with large messages is shorter than its limit.
+      if ((page.messages.at(-1)?.seq ?? 0) <= seq) return;
+    }
+    const [older, newer] = await Promise.all([
+      this.#fetchPage(id, { limit: PAGE_SIZE, beforeSeq: seq }),
+      this.#fetchPage(id, { limit: PAGE_SIZE, afterSeq: seq - 1 }),
+    ]);
+    updateConversation(id, (conversation) => withPagesAround(conversation, older, newer));
+    if (!newer.hasMore) await this.#fetchPagesAfter(id);
+  }
+
   async #fetchFirstPage(id: string): Promise<void> {
     updateConversation(id, (conversation) => ({ ...conversation, loadState: LOADING }));
     try {
       const page = await this.#fetchPage(id, { limit: PAGE_SIZE });
       updateConversation(id, (conversation) => withNewestPage(conversation, page.messages, page.hasMore));
+      this.#outdatedSessions.delete(id);
     } catch (error) {
+      this.#outdatedSessions.add(id);
       updateConversation(id, (conversation) => ({ ...conversation, loadState: failed(error) }));
     }
   }
@@ -219,13 +364,17 @@ export class Sync {
       const query = { limit: CATCH_UP_PAGE_SIZE, afterSeq: Math.max(0, (newest?.seq ?? 0) - overlap) };
       const page = await this.#fetchPage(id, query).catch(() => null);
       // The event channel will fail as well, and its reconnect fetches the messages again.
-      if (!page) return;
+      if (!page) {
+        this.#outdatedSessions.add(id);
+        return;
+      }
       // A merge of two sessions has renumbered the messages.
       if (newest && overlap === 1 && page.messages[0]?.id !== newest.id) return this.#fetchFirstPage(id);
       overlap = 0;
       updateConversation(id, (conversation) => withNewerPage(conversation, page.messages));
       hasMore = page.hasMore && page.messages.length > 0;
     }
+    this.#outdatedSessions.delete(id);
   }
 
   #fetchPage(id: string, query: { limit: number; beforeSeq?: number; afterSeq?: number }) {
@@ -248,11 +397,15 @@ export class Sync {
         return this.fetchSessions();
       case 'machines':
         return this.fetchMachines();
+      case 'inbox':
+        return this.fetchInbox();
       case 'session':
         return this.fetchSession(refetch.id);
+      case 'held-messages':
+        return this.fetchHeldMessages(refetch.id);
       case 'newer-messages':
         return this.fetchNewerMessages(refetch.id);
-      case 'messages':
+      case 'newest-messages':
         return this.fetchNewestMessages(refetch.id);
     }
   }
@@ -264,23 +417,29 @@ export class Sync {
     return queued;
   }
 
-  /** Runs only one fetch per resource at a time. All calls during a fetch share one further fetch, which runs after the first. */
+  /**
+   * Runs only one fetch per resource at a time. All calls before the request is sent share the fetch. All calls while the request is in
+   * flight share one further fetch, which runs after the first.
+   */
   #coalesce(resource: string, fetchOnce: (eventsDuringFetch: HubEvent[]) => Promise<void>): Promise<void> {
     const active = this.#fetches.get(resource);
     if (active) {
-      this.#requestedAgain.add(resource);
+      if (active.isSent) this.#requestedAgain.add(resource);
       return active.done;
     }
-    const eventsDuringFetch: HubEvent[] = [];
-    const done = (async () => {
+    const started = { done: Promise.resolve(), isSent: false, eventsDuringFetch: [] as HubEvent[] };
+    this.#fetches.set(resource, started);
+    const run = async () => {
+      if (this.#streamStart !== null) await this.#streamStart;
+      started.isSent = true;
       do {
         this.#requestedAgain.delete(resource);
-        eventsDuringFetch.length = 0;
-        await fetchOnce(eventsDuringFetch);
+        started.eventsDuringFetch.length = 0;
+        await fetchOnce(started.eventsDuringFetch);
       } while (this.#requestedAgain.has(resource));
-    })().finally(() => this.#fetches.delete(resource));
-    this.#fetches.set(resource, { done, eventsDuringFetch });
-    return done;
+    };
+    started.done = run().finally(() => this.#fetches.delete(resource));
+    return started.done;
   }
 
   /** Stores a response, and applies the events again that arrived during the fetch. */

@@ -4,7 +4,7 @@ import type { Database } from './database.ts';
 import type { OutgoingMessage } from '../content/unstored-messages.ts';
 
 type TabMessages = Record<string, (Omit<OutgoingMessage, 'status'> & { state: OutgoingMessage['status'] })[]>;
-type TabAnswers = [id: string, answer: { reason: string; chosen: [string, string[]][]; written: [string, string][] }][];
+type TabAnswerDrafts = [id: string, answer: { reason: string; chosen: [string, string[]][]; written: [string, string][] }][];
 
 const MESSAGE_DRAFT = 'draft ';
 
@@ -16,7 +16,7 @@ export async function importTabStorage(database: Database): Promise<void> {
     return text;
   };
   const messages = JSON.parse(take('outbox') ?? '{}') as TabMessages;
-  const answers = JSON.parse(take('answers') ?? '[]') as TabAnswers;
+  const answerDrafts = JSON.parse(take('answers') ?? '[]') as TabAnswerDrafts;
   const drafts = Object.keys(sessionStorage).filter((key) => key.startsWith(MESSAGE_DRAFT));
   await Promise.all([
     ...Object.entries(messages).flatMap(([sessionId, all]) =>
@@ -24,7 +24,7 @@ export async function importTabStorage(database: Database): Promise<void> {
         database.put('outbox', localId, { sessionId, text, attachments, createdAt, ...(state === 'failed' ? { error } : {}) }),
       ),
     ),
-    ...answers.map(([id, { reason, chosen, written }]) =>
+    ...answerDrafts.map(([id, { reason, chosen, written }]) =>
       database.put('draft', `answer ${id}`, { reason, selectedOptions: new Map(chosen), typedTexts: new Map(written) }),
     ),
     ...drafts.map((key) => database.put('draft', `message ${key.slice(MESSAGE_DRAFT.length)}`, { text: take(key) ?? '', files: [] })),

@@ -17,13 +17,13 @@ export function applyStoredTheme(): void {
 }
 
 /** Applies a theme and stores it. */
-export function setTheme(next: Theme): void {
-  theme.value = next;
-  if (next === 'system') {
+export function setTheme(chosen: Theme): void {
+  theme.value = chosen;
+  if (chosen === 'system') {
     localStorage.removeItem(KEY);
     delete document.documentElement.dataset.theme;
   } else {
-    localStorage.setItem(KEY, next);
-    document.documentElement.dataset.theme = next;
+    localStorage.setItem(KEY, chosen);
+    document.documentElement.dataset.theme = chosen;
   }
 }

@@ -2,6 +2,7 @@
 
 import type { LoadState } from '../api/load-state.ts';
 import type { Config, Machine, Message, Session, SessionSummary } from '../api/types.ts';
+import { EMPTY_INBOX, type Inbox } from './inbox.ts';
 import type { LiveText, OutgoingMessage } from '../content/unstored-messages.ts';
 
 /** The loaded messages of a session. */
@@ -10,6 +11,8 @@ export interface Conversation {
   /** In ascending order of `seq`, without gaps. */
   messages: Message[];
   hasOlder: boolean;
+  /** Whether the hub has newer messages: the loaded messages are a part in the middle, and events add no messages. */
+  hasNewer: boolean;
   outgoing: OutgoingMessage[];
   live: LiveText[];
 }
@@ -22,7 +25,7 @@ export interface SessionError {
 }
 
 export interface State {
-  /** Of the list of sessions that are not archived. */
+  /** The state of the list of sessions that are not archived. */
   listLoad: LoadState;
   /** When the list that is shown was stored in this browser, in Unix milliseconds; null once the hub's list is loaded. */
   listSavedAt: number | null;
@@ -31,6 +34,8 @@ export interface State {
   summaries: Record<string, SessionSummary>;
   /** The full sessions that were opened. */
   sessions: Record<string, Session>;
+  /** The sessions in `sessions` that this browser has stored, and the hub has not sent yet. */
+  storedSessions: Record<string, true>;
   sessionErrors: Record<string, SessionError>;
   conversations: Record<string, Conversation>;
   machinesLoad: LoadState;
@@ -38,21 +43,32 @@ export interface State {
   /** The deployment's configuration; null until it is loaded. */
   config: Config | null;
   machines: Record<string, Machine>;
+  inbox: Inbox;
 }
 
 /** A fetch that is needed because an event does not contain all the data. */
 export type Refetch =
   | { kind: 'sessions' }
   | { kind: 'machines' }
+  | { kind: 'inbox' }
   | { kind: 'session'; id: string }
-  /** Messages after the newest loaded one. */
+  /** The messages that wait until the session's CLI is back. */
+  | { kind: 'held-messages'; id: string }
+  /** Messages after the newest loaded message. */
   | { kind: 'newer-messages'; id: string }
   /** The newest page, which replaces all loaded messages: they no longer match the hub's messages. */
-  | { kind: 'messages'; id: string };
+  | { kind: 'newest-messages'; id: string };
 
 const NOT_LOADED: LoadState = { status: 'idle' };
 
-export const EMPTY_CONVERSATION: Conversation = { loadState: NOT_LOADED, messages: [], hasOlder: false, outgoing: [], live: [] };
+export const EMPTY_CONVERSATION: Conversation = {
+  loadState: NOT_LOADED,
+  messages: [],
+  hasOlder: false,
+  hasNewer: false,
+  outgoing: [],
+  live: [],
+};
 
 export const EMPTY_STATE: State = {
   listLoad: NOT_LOADED,
@@ -60,10 +76,12 @@ export const EMPTY_STATE: State = {
   archiveLoad: NOT_LOADED,
   summaries: {},
   sessions: {},
+  storedSessions: {},
   sessionErrors: {},
   conversations: {},
   machinesLoad: NOT_LOADED,
   configLoad: NOT_LOADED,
   config: null,
   machines: {},
+  inbox: EMPTY_INBOX,
 };

@@ -1,4 +1,4 @@
-/** Warns before the page is closed or reloaded if data would be lost that the browser does not store. */
+/** Warns before the page is closed or reloaded while it has data that the browser does not store. */
 
 import { isResetting } from './hub-client.ts';
 import { unsentMessages } from './outbox.ts';

@@ -6,9 +6,10 @@ import { randomId } from '../api/ids.ts';
 import type { Attachment } from '../api/types.ts';
 import { upload } from '../api/upload.ts';
 import { formatSize } from '../content/file-size.ts';
-import { getMessageDraft, updateMessageDraft } from './drafts.ts';
+import { getMessageDraft, NEW_SESSION, updateMessageDraft } from './drafts.ts';
 import { api, auth } from './hub-client.ts';
 import { state } from './store.ts';
+import { isThumbnailType, keepThumbnail, MAX_THUMBNAIL_BYTES } from './thumbnails.ts';
 
 /** A file in a composer. */
 export interface Upload {
@@ -16,7 +17,8 @@ export interface Upload {
   file: File;
   /** The fraction that has been sent, 0 to 1. */
   progress: number;
-  status: 'sending' | 'done' | 'failed';
+  /** `unstarted`: the upload starts when the session is started. */
+  status: 'unstarted' | 'sending' | 'done' | 'failed';
   error?: string;
   /** Whether the file is above the limit, so that a retry cannot help. */
   isTooLarge?: boolean;
@@ -27,6 +29,9 @@ export interface Upload {
 
 /** By session id. */
 const uploads = signal<Record<string, Upload[]>>({});
+
+/** The sessions whose first message is sent when its files are uploaded. */
+export const sessionsAwaitingUploads = signal<ReadonlySet<string>>(new Set());
 
 export const getUploads = (sessionId: string): Upload[] => uploads.value[sessionId] ?? [];
 
@@ -50,30 +55,34 @@ function setUploads(sessionId: string, files: Upload[]): void {
 }
 
 function updateUpload(sessionId: string, id: string, changes: Partial<Upload>): void {
-  const next = getUploads(sessionId).map((item) => (item.id === id ? { ...item, ...changes } : item));
-  uploads.value = { ...uploads.value, [sessionId]: next };
+  const updated = getUploads(sessionId).map((item) => (item.id === id ? { ...item, ...changes } : item));
+  uploads.value = { ...uploads.value, [sessionId]: updated };
 }
 
-/** Adds files and starts their uploads. */
+/** Adds files and starts their uploads. The uploads of a session that is not started yet start with {@link moveFiles}. */
 export function addFiles(sessionId: string, files: Iterable<File>): void {
   for (const file of files) {
-    const added: Upload = { id: randomId(), file, progress: 0, status: 'sending', abort: () => {} };
-    setUploads(sessionId, [...getUploads(sessionId), added]);
-    void startUpload(sessionId, added);
+    const startsLater = sessionId === NEW_SESSION;
+    const limit = state.value.config?.limits.uploadBytes ?? Infinity;
+    const added: Upload = { id: randomId(), file, progress: 0, status: startsLater ? 'unstarted' : 'sending', abort: () => {} };
+    const tooLarge = {
+      status: 'failed',
+      isTooLarge: true,
+      error: `${formatSize(file.size)} is above the limit of ${formatSize(limit)}`,
+    } as const;
+    setUploads(sessionId, [...getUploads(sessionId), file.size > limit ? { ...added, ...tooLarge } : added]);
+    if (!startsLater && file.size <= limit) void startUpload(sessionId, added);
   }
+}
+
+/** Moves the files of a session that was not started yet to the started session. */
+export function moveFiles(sessionId: string): void {
+  setUploads(sessionId, [...getUploads(sessionId), ...getUploads(NEW_SESSION)]);
+  setUploads(NEW_SESSION, []);
 }
 
 /** Uploads a file, or retries a failed upload. */
 export async function startUpload(sessionId: string, { id, file }: Upload): Promise<void> {
-  const limit = state.value.config?.limits.uploadBytes ?? Infinity;
-  if (file.size > limit) {
-    updateUpload(sessionId, id, {
-      status: 'failed',
-      isTooLarge: true,
-      error: `${formatSize(file.size)} is above the limit of ${formatSize(limit)}`,
-    });
-    return;
-  }
   const controller = new AbortController();
   updateUpload(sessionId, id, { status: 'sending', progress: 0, abort: () => controller.abort() });
   try {
@@ -98,7 +107,7 @@ export function removeFile(sessionId: string, { id, path, abort }: Upload): void
     getUploads(sessionId).filter((item) => item.id !== id),
   );
   const params = { path: { id: sessionId } };
-  // Ignores errors, because a file that stays on the machine does no harm.
+  // Errors are ignored, because a file that stays on the machine does no harm.
   if (path !== undefined) void api.POST('/api/sessions/{id}/upload/delete', { params, body: { path } }).catch(() => {});
 }
 
@@ -109,13 +118,14 @@ export function takeAttachments(sessionId: string): Attachment[] {
     sessionId,
     uploadsOfSession.filter(({ status }) => status !== 'done'),
   );
-  return uploadsOfSession
-    .filter(({ status }) => status === 'done')
-    .map(({ id, file, path = '' }) => ({
-      id,
-      filename: file.name,
-      mimeType: file.type || 'application/octet-stream',
-      size: file.size,
-      path,
-    }));
+  const done = uploadsOfSession.filter(({ status }) => status === 'done');
+  for (const { file, path } of done)
+    if (path !== undefined && isThumbnailType(file.type) && file.size <= MAX_THUMBNAIL_BYTES) keepThumbnail(sessionId, path, file);
+  return done.map(({ id, file, path = '' }) => ({
+    id,
+    filename: file.name,
+    mimeType: file.type || 'application/octet-stream',
+    size: file.size,
+    path,
+  }));
 }

@@ -159,7 +159,7 @@ function decodeBase64(content: unknown): string {
   try {
     if (isString(content)) return atob(content);
   } catch {
-    // Invalid base64.
+    // The content is invalid base64.
   }
   throw new Error('The agent returned no valid file content.');
 }

@@ -4,9 +4,13 @@ import { signal } from '@preact/signals';
 
 const TICK_MS = 30_000;
 
-/** Unix milliseconds, updated every {@link TICK_MS}. */
+/** Unix milliseconds, updated every {@link TICK_MS} and when the page is shown or hidden. */
 export const now = signal(Date.now());
 
-setInterval(() => {
+const update = () => {
   now.value = Date.now();
-}, TICK_MS);
+};
+
+setInterval(update, TICK_MS);
+// A page in the background has no regular timers.
+if (typeof document !== 'undefined') document.addEventListener('visibilitychange', update);

@@ -2,8 +2,8 @@
 
 import { computed, signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { errorText } from '../api/errors.ts';
+import { useState } from 'preact/hooks';
+import { DialogForm } from './dialog-form.tsx';
 
 interface DialogOptions {
   title: string;
@@ -33,65 +33,37 @@ export function DialogHost() {
 
 function Dialog({ options }: { options: DialogOptions }) {
   const { title, text, field, action, isDangerous, onConfirm } = options;
-  const dialog = useRef<HTMLDialogElement>(null);
   const [value, setValue] = useState(field?.value ?? '');
-  const [isBusy, setBusy] = useState(false);
-  const [error, setError] = useState<string | null>(null);
-  useLayoutEffect(() => dialog.current?.showModal(), []);
-  // `close()` returns the focus to the element that had it before, and then fires `onClose`, which removes the dialog.
-  const close = () => dialog.current?.close();
+  const changeValue = (text: string) => {
+    setValue(text);
+    field?.onInput?.(text);
+  };
   const onClose = () => {
     openedDialog.value = null;
   };
-  const changeValue = (next: string) => {
-    setValue(next);
-    field?.onInput?.(next);
-  };
-  const confirm = async (event: Event) => {
-    event.preventDefault();
-    setBusy(true);
-    try {
-      await onConfirm(value.trim());
-      close();
-    } catch (failure) {
-      setError(errorText(failure));
-      setBusy(false);
-    }
-  };
   return (
-    <dialog class="dialog" ref={dialog} onClose={onClose} aria-labelledby="dialog-title">
-      <form onSubmit={confirm}>
-        <h2 id="dialog-title">{title}</h2>
-        {text && <p class="muted">{text}</p>}
-        {field && (
-          <div class="field">
-            <label for="dialog-field">{field.label}</label>
-            <input
-              id="dialog-field"
-              class="input"
-              dir="auto"
-              value={value}
-              maxLength={field.maxLength}
-              required={!field.isOptional}
-              autoFocus
-              onInput={({ currentTarget }) => changeValue(currentTarget.value)}
-            />
-          </div>
-        )}
-        {error && (
-          <p class="notice danger" role="alert">
-            {error}
-          </p>
-        )}
-        <div class="actions">
-          <button type="button" class="button" onClick={close}>
-            Cancel
-          </button>
-          <button type="submit" class={isDangerous ? 'button danger' : 'button primary'} disabled={isBusy}>
-            {action}
-          </button>
+    <DialogForm
+      title={title}
+      text={text}
+      action={action}
+      isDangerous={isDangerous}
+      onSubmit={() => onConfirm(value.trim())}
+      onClose={onClose}
+    >
+      {field && (
+        <div class="field">
+          <label for="dialog-field">{field.label}</label>
+          <input
+            id="dialog-field"
+            class="input"
+            dir="auto"
+            value={value}
+            maxLength={field.maxLength}
+            required={!field.isOptional}
+            onInput={({ currentTarget }) => changeValue(currentTarget.value)}
+          />
         </div>
-      </form>
-    </dialog>
+      )}
+    </DialogForm>
   );
 }

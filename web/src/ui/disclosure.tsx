@@ -2,6 +2,7 @@
 
 import type { ComponentChildren } from 'preact';
 import { useRef } from 'preact/hooks';
+import { ItemTimestamp } from './timestamp.tsx';
 import { useExpanded, WHOLE_ITEM } from './expanded.ts';
 
 interface Props {
@@ -41,6 +42,7 @@ export function Disclosure({ icon, title, detail, isFailed, trailing, preview, m
           <span class="disclosure-title ellipsis">{title}</span>
           {detail && <span class="mono ellipsis disclosure-detail">{detail}</span>}
           {trailing}
+          <ItemTimestamp />
         </summary>
         {isOpen && <div class="disclosure-body">{children}</div>}
       </details>

@@ -1,11 +1,8 @@
 /** Remembers which items of the conversation, and which long texts in them, the user has expanded. */
 
 import { computed, signal } from '@preact/signals';
-import { createContext } from 'preact';
 import { useContext, useMemo, useState } from 'preact/hooks';
-
-/** The key of the list item around a component; `null` outside of virtualized lists. */
-export const ListItemKey = createContext<string | null>(null);
+import { ListItem } from './list-item.ts';
 
 /** The name of the whole item. The texts in the item have other names. */
 export const WHOLE_ITEM = '';
@@ -16,7 +13,8 @@ export const WHOLE_ITEM = '';
  */
 const expandedNames = signal<ReadonlyMap<string, ReadonlySet<string>>>(new Map());
 
-function setExpandedInItem(item: string, name: string, isExpanded: boolean) {
+/** Expands or collapses a part of a list item. */
+export function setExpandedInItem(item: string, name: string, isExpanded: boolean) {
   const names = new Set(expandedNames.peek().get(item));
   if (isExpanded) names.add(name);
   // An item that is expanded again starts with short texts.
@@ -27,12 +25,12 @@ function setExpandedInItem(item: string, name: string, isExpanded: boolean) {
 
 /**
  * Returns whether a part is expanded, and a function that expands or collapses the part. `name` must be unique in the list item.
- * Outside of a list, the component holds the state.
+ * Outside of a list, the component stores the state.
  */
 export function useExpanded(name: string): [boolean, (isExpanded: boolean) => void] {
-  const item = useContext(ListItemKey);
+  const item = useContext(ListItem).key;
   const [isExpanded, setExpanded] = useState(false);
   // The component renders again only when the state of this name changes.
   const isExpandedInItem = useMemo(() => computed(() => item !== null && !!expandedNames.value.get(item)?.has(name)), [item, name]).value;
-  return item === null ? [isExpanded, setExpanded] : [isExpandedInItem, (next) => setExpandedInItem(item, name, next)];
+  return item === null ? [isExpanded, setExpanded] : [isExpandedInItem, (shouldExpand) => setExpandedInItem(item, name, shouldExpand)];
 }

@@ -3,6 +3,7 @@
 import { RotateCw } from 'lucide-preact';
 import type { ComponentChildren } from 'preact';
 import type { LoadState } from '../api/load-state.ts';
+import { ErrorText } from './error-text.tsx';
 
 /** Grey lines in place of loading content. */
 export function Skeleton({ lines = 4, label }: { lines?: number; label: string }) {
@@ -20,7 +21,9 @@ export function Skeleton({ lines = 4, label }: { lines?: number; label: string }
 export function ErrorNotice({ text, onRetry }: { text: string; onRetry: () => void }) {
   return (
     <div class="notice danger" role="alert">
-      <span>{text}</span>
+      <span>
+        <ErrorText text={text} />
+      </span>
       <button type="button" class="button" onClick={onRetry}>
         <RotateCw size={16} aria-hidden /> Try again
       </button>

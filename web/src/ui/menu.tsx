@@ -6,21 +6,40 @@ import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 
 export interface MenuItem {
   label: string;
+  /** Needed if several items may have the same label. */
+  key?: string;
   icon: ComponentChildren;
   isDangerous?: boolean;
+  /** Whether this item is the selected item of its group. Absent without a group. */
+  isSelected?: boolean;
+  /** Shown at the end of the item. */
+  detail?: ComponentChildren;
   onSelect: () => void;
 }
 
-/** `label` names both the button and the menu for screen readers. */
-export function MenuButton({ label, items }: { label: string; items: MenuItem[] }) {
+/** The smallest distance of a menu from the window's sides, in pixels. */
+const MARGIN = 8;
+
+interface Props {
+  /** Names both the button and the menu for screen readers. */
+  label: string;
+  items: MenuItem[];
+  /** The class and the content of the button; by default an icon. */
+  class?: string;
+  children?: ComponentChildren;
+}
+
+export function MenuButton({ label, items, class: className = 'button quiet icon', children }: Props) {
   const [isOpen, setIsOpen] = useState(false);
   const root = useRef<HTMLDivElement>(null);
-  const getItems = () => [...(root.current?.querySelectorAll<HTMLButtonElement>('[role="menuitem"]') ?? [])];
+  const getItems = () => [...(root.current?.querySelectorAll<HTMLButtonElement>('[role^="menuitem"]') ?? [])];
 
   useLayoutEffect(() => {
     if (!isOpen) return undefined;
     // In a layout effect: a later effect could take the focus from an element that the user has focused meanwhile.
     getItems()[0]?.focus();
+    const list = root.current?.querySelector<HTMLElement>('.menu-list');
+    if (list) list.style.translate = `${offsetIntoWindow(list.getBoundingClientRect())}px`;
     const closeOnOutsidePress = ({ target }: Event) => {
       if (!root.current?.contains(target as Node)) setIsOpen(false);
     };
@@ -51,21 +70,21 @@ export function MenuButton({ label, items }: { label: string; items: MenuItem[] 
     <div class="menu" ref={root} onKeyDown={onKeyDown}>
       <button
         type="button"
-        class="button quiet icon"
+        class={className}
         aria-label={label}
         aria-haspopup="menu"
         aria-expanded={isOpen}
         onClick={() => setIsOpen(!isOpen)}
       >
-        <MoreHorizontal size={20} aria-hidden />
+        {children ?? <MoreHorizontal size={20} aria-hidden />}
       </button>
       {isOpen && (
         <div class="menu-list" role="menu" aria-label={label}>
-          {items.map(({ label: name, icon, isDangerous, onSelect }) => (
+          {items.map(({ label: name, key = name, icon, isDangerous, isSelected, detail, onSelect }) => (
             <button
-              key={name}
+              key={key}
               type="button"
-              role="menuitem"
+              {...(isSelected === undefined ? { role: 'menuitem' } : { role: 'menuitemradio', 'aria-checked': isSelected })}
               tabIndex={-1}
               class={isDangerous ? 'danger' : ''}
               onClick={() => {
@@ -74,7 +93,8 @@ export function MenuButton({ label, items }: { label: string; items: MenuItem[] 
               }}
             >
               {icon}
-              {name}
+              <span class="ellipsis">{name}</span>
+              {detail}
             </button>
           ))}
         </div>
@@ -82,3 +102,6 @@ export function MenuButton({ label, items }: { label: string; items: MenuItem[] 
     </div>
   );
 }
+
+/** Returns how far a box must move to the right to be within the window. */
+const offsetIntoWindow = ({ left, right }: DOMRect): number => Math.max(0, MARGIN - left) || Math.min(0, innerWidth - MARGIN - right);

@@ -1,7 +1,7 @@
-/** A button that opens a sheet: a modal dialog with further buttons. */
+/** Sheets: modal dialogs at the bottom of a phone's screen. */
 
 import type { ComponentChildren } from 'preact';
-import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useId, useLayoutEffect, useRef } from 'preact/hooks';
 
 export interface SheetItem {
   key: string;
@@ -11,27 +11,21 @@ export interface SheetItem {
 }
 
 interface Props {
-  label: string;
-  class: string;
   title: string;
   text?: string | undefined;
   items: SheetItem[];
+  onClose: () => void;
 }
 
-export function SheetButton({ label, class: className, ...sheet }: Props) {
-  const [isOpen, setOpen] = useState(false);
-  return (
-    <>
-      <button type="button" class={className} aria-haspopup="dialog" onClick={() => setOpen(true)}>
-        {label}
-      </button>
-      {isOpen && <Sheet {...sheet} onClose={() => setOpen(false)} />}
-    </>
-  );
+interface FrameProps {
+  title: string;
+  onClose: () => void;
+  /** Renders the content below the title. `close` closes the sheet, and returns the focus to the element that had it before. */
+  children: (close: () => void) => ComponentChildren;
 }
 
-/** When an item is selected, closes the sheet, which returns the focus to the button, and then calls `onSelect`. */
-function Sheet({ title, text, items, onClose }: Omit<Props, 'label' | 'class'> & { onClose: () => void }) {
+/** A sheet with any content. It opens at once, and a click outside of it closes it. */
+export function SheetFrame({ title, onClose, children }: FrameProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const titleId = useId();
   useLayoutEffect(() => dialog.current?.showModal(), []);
@@ -46,24 +40,37 @@ function Sheet({ title, text, items, onClose }: Omit<Props, 'label' | 'class'> &
     >
       <div class="sheet-content">
         <h2 id={titleId}>{title}</h2>
-        {text && <p class="notice warn small">{text}</p>}
-        {items.map(({ key, label, isDangerous, onSelect }) => (
-          <button
-            key={key}
-            type="button"
-            class={isDangerous ? 'button danger' : 'button'}
-            onClick={() => {
-              close();
-              onSelect();
-            }}
-          >
-            {label}
-          </button>
-        ))}
-        <button type="button" class="button quiet" onClick={close}>
-          Cancel
-        </button>
+        {children(close)}
       </div>
     </dialog>
+  );
+}
+
+/** A sheet with buttons. When a button is pressed, the sheet is closed before `onSelect` is called. */
+export function Sheet({ title, text, items, onClose }: Props) {
+  return (
+    <SheetFrame title={title} onClose={onClose}>
+      {(close) => (
+        <>
+          {text && <p class="notice warn small">{text}</p>}
+          {items.map(({ key, label, isDangerous, onSelect }) => (
+            <button
+              key={key}
+              type="button"
+              class={isDangerous ? 'button danger' : 'button'}
+              onClick={() => {
+                close();
+                onSelect();
+              }}
+            >
+              {label}
+            </button>
+          ))}
+          <button type="button" class="button quiet" onClick={close}>
+            Cancel
+          </button>
+        </>
+      )}
+    </SheetFrame>
   );
 }

@@ -4,6 +4,7 @@ import { signal } from '@preact/signals';
 import { X } from 'lucide-preact';
 import { useLocation } from 'wouter-preact';
 import { errorText } from '../api/errors.ts';
+import { ErrorText } from './error-text.tsx';
 
 const TOAST_MS = 8000;
 const ERROR_TOAST_MS = 20_000;
@@ -55,7 +56,9 @@ export function Toasts() {
         <div key={id} class={isError ? 'toast error' : 'toast'}>
           <div>
             <strong>{title}</strong>
-            <p class="small">{text}</p>
+            <p class="small">
+              <ErrorText text={text} />
+            </p>
           </div>
           {url !== undefined && (
             <button

@@ -7,13 +7,13 @@ export interface FetchState<T> {
   value: T | undefined;
   error: string | null;
   isLoading: boolean;
-  /** Fetches again. The old value stays until the new value arrives. */
+  /** Fetches again. The old value stays until the new value or an error arrives. */
   refetch: () => void;
 }
 
 /**
  * Fetches data for `key`, and again when `key` or `trigger` changes. After a change of `trigger`, the old value stays until the new
- * value arrives. Responses for an old key are ignored.
+ * value or an error arrives. Responses for an old key are ignored.
  */
 export function useFetch<T>(key: string, load: () => Promise<T>, trigger?: unknown): FetchState<T> {
   const [result, setResult] = useState<{ key: string; value?: T; error: string | null; isLoading: boolean }>({

@@ -6,7 +6,7 @@ import { useEffect, useState } from 'preact/hooks';
 /** An element is active for this long after its last scrolling or movement of the pointer. */
 const IDLE_MS = 3000;
 
-/** Returns whether a pointer is down in an element, or has moved or scrolled there recently. The element's content must not move then. */
+/** Returns whether a pointer is down in an element, or has moved or scrolled there recently. Meanwhile, its content must not move. */
 export function usePointerActivity(element: RefObject<HTMLElement>): boolean {
   const [isActive, setActive] = useState(false);
   useEffect(() => {

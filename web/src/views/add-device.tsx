@@ -23,9 +23,9 @@ export function AddDevice({ onAdded, onClose }: Props) {
   useLayoutEffect(() => dialog.current?.showModal(), []);
   const [attempt, setAttempt] = useState(0);
   const { value, error, refetch } = useFetch(`code ${attempt}`, async () => {
-    // Read first: a device that is not in this list has used the code.
-    const known = await fetchDevices();
-    return { ...(await createCode()), known: new Set(known.map(({ id }) => id)) };
+    // The devices are read before the code is created: a device that is added later has used the code.
+    const devices = await fetchDevices();
+    return { ...(await createCode()), knownIds: new Set(devices.map(({ id }) => id)) };
   });
   return (
     <dialog class="dialog" ref={dialog} onClose={onClose} aria-labelledby="add-device">
@@ -52,13 +52,13 @@ interface CodeProps {
   code: string;
   url: string;
   expiresAt: number;
-  known: Set<string>;
+  knownIds: Set<string>;
   onAdded: () => void;
   onRenew: () => void;
 }
 
-function Code({ code, url, expiresAt, known, onAdded, onRenew }: CodeProps) {
-  const added = useAddedDevice(known, expiresAt, onAdded);
+function Code({ code, url, expiresAt, knownIds, onAdded, onRenew }: CodeProps) {
+  const added = useAddedDevice(knownIds, expiresAt, onAdded);
   const secondsLeft = useSecondsLeft(expiresAt);
   if (added !== null) {
     return (
@@ -92,7 +92,7 @@ function Code({ code, url, expiresAt, known, onAdded, onRenew }: CodeProps) {
         <span class="mono">
           {Math.floor(secondsLeft / 60)}:{String(secondsLeft % 60).padStart(2, '0')}
         </span>
-        . Anyone who has the code gets access: do not share it.
+        . Anyone who has the code gets access: do not share it. A device that is connected already says so, and is not added again.
       </p>
       <LinkText url={url} />
     </>
@@ -118,16 +118,16 @@ function LinkText({ url }: { url: string }) {
   );
 }
 
-/** Returns the device that is added until the code expires, once there is one. */
-function useAddedDevice(known: Set<string>, expiresAt: number, onAdded: () => void): Device | null {
+/** Returns the device that was added while the code is valid; null until there is one. */
+function useAddedDevice(knownIds: Set<string>, expiresAt: number, onAdded: () => void): Device | null {
   const [added, setAdded] = useState<Device | null>(null);
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout>;
     let isOpen = true;
     const poll = async () => {
-      // A failed request is repeated.
+      // After an error, the next poll tries again.
       const devices = await fetchDevices().catch(() => []);
-      const found = devices.find(({ id }) => !known.has(id));
+      const found = devices.find(({ id }) => !knownIds.has(id));
       if (!isOpen) return;
       if (found) {
         setAdded(found);
@@ -139,7 +139,7 @@ function useAddedDevice(known: Set<string>, expiresAt: number, onAdded: () => vo
       isOpen = false;
       clearTimeout(timer);
     };
-  }, [known]);
+  }, [knownIds]);
   return added;
 }
 

@@ -1,12 +1,16 @@
 /** The page layout, and the routes of the views. The hub's `public/_redirects` must list the same routes. */
 
 import './app.css';
+import { Compass } from 'lucide-preact';
 import { Suspense } from 'preact/compat';
 import { useEffect, useRef } from 'preact/hooks';
 import { Link, Route, Switch, useLocation } from 'wouter-preact';
+import { SIGN_IN_PATH } from '../content/device-code.ts';
 import { getOwn } from '../state/get-own.ts';
-import { sessionTitle } from '../state/sessions.ts';
-import { loadStates, namespace, openSessionId, pendingRequestCount, summaries } from '../state/store.ts';
+import { switchAccount } from '../state/hub-client.ts';
+import { fetchMarkdownRenderer } from '../state/markdown.ts';
+import { isArchived, sessionTitle } from '../state/sessions.ts';
+import { loadStates, namespace, openSessionId, summaries, waitingCount, waitingInOtherAccounts } from '../state/store.ts';
 import { hasKeyboard, isWide } from '../ui/device.ts';
 import { DialogHost } from '../ui/dialog.tsx';
 import { ErrorBoundary } from '../ui/error-boundary.tsx';
@@ -14,22 +18,40 @@ import { lazy } from './lazy.tsx';
 import { Skeleton } from '../ui/loading.tsx';
 import { Toasts } from '../ui/toasts.tsx';
 import { ConnectionBanner } from './connection-banner.tsx';
+import { FirstRunGate } from './first-run.tsx';
 import { NavBar } from './nav-bar.tsx';
 import { SessionList } from './session-list.tsx';
-import { SessionView } from './session.tsx';
 import { Shortcuts } from './shortcuts.tsx';
-import { SignIn } from './sign-in.tsx';
 
 const Archive = lazy(() => import('./archive.tsx').then(({ Archive }) => ({ default: Archive })));
+const Inbox = lazy(() => import('./inbox.tsx').then(({ Inbox }) => ({ default: Inbox })));
 const Machines = lazy(() => import('./machines.tsx').then(({ Machines }) => ({ default: Machines })));
 const NewSession = lazy(() => import('./new-session.tsx').then(({ NewSession }) => ({ default: NewSession })));
 const Pair = lazy(() => import('./pair.tsx').then(({ Pair }) => ({ default: Pair })));
+const SignIn = lazy(() => import('./sign-in.tsx').then(({ SignIn }) => ({ default: SignIn })));
+const SessionView = lazy(() => import('./session.tsx').then(({ SessionView }) => ({ default: SessionView })));
 const Settings = lazy(() => import('./settings.tsx').then(({ Settings }) => ({ default: Settings })));
 
+/** Fetches the code of the session view if `path` is the page of a session. Many page loads open a session. */
+export async function preloadView(path: string): Promise<void> {
+  if (!path.startsWith('/sessions/')) return;
+  void fetchMarkdownRenderer();
+  await SessionView.preload();
+}
+
 export function App() {
+  const [path] = useLocation();
   return (
     <>
-      {namespace.value === null ? <SignIn /> : <Layout />}
+      {namespace.value === null || path === SIGN_IN_PATH ? (
+        <ErrorBoundary>
+          <Suspense fallback={null}>
+            <SignIn />
+          </Suspense>
+        </ErrorBoundary>
+      ) : (
+        <Layout />
+      )}
       <DialogHost />
       <Toasts />
     </>
@@ -40,20 +62,23 @@ function Layout() {
   const [path, navigate] = useLocation();
   const isHome = path === '/';
   const isSession = path.startsWith('/sessions/');
+  const isWorkspace = /^\/sessions\/[^/]+\/(changes|files)$/.test(path);
 
   useEffect(() => {
-    // The service worker sends the target of a clicked notification.
-    const onMessage = ({ data }: MessageEvent<{ type?: string; url?: string }>) => {
-      if (data?.type === 'open' && data.url) navigate(new URL(data.url).pathname);
+    // `account`: the service worker asks which account this page shows. `open`: the target of a clicked notification.
+    const onMessage = ({ data, ports }: MessageEvent<{ type?: string; url?: string }>) => {
+      if (data?.type === 'account') ports[0]?.postMessage(namespace.value);
+      if (data?.type === 'open' && data.url) openLink(new URL(data.url), navigate);
     };
     navigator.serviceWorker?.addEventListener('message', onMessage);
     return () => navigator.serviceWorker?.removeEventListener('message', onMessage);
   }, [navigate]);
 
   useFocusOnNavigation(path);
+  usePreloadSessionView();
 
   return (
-    <div class="layout" data-view={isSession ? 'session' : 'page'}>
+    <div class="layout" data-view={isSession ? 'session' : 'page'} data-end={isSession && !isWorkspace ? 'composer' : undefined}>
       <a class="skip-link" href="#main">
         Skip to content
       </a>
@@ -73,10 +98,11 @@ function Layout() {
                 {({ id, tab }) => <SessionView key={id} id={id} tab={tab === 'files' || tab === 'changes' ? tab : 'chat'} />}
               </Route>
               <Route path="/archive">{() => <Archive />}</Route>
+              <Route path="/inbox">{() => <Inbox />}</Route>
               <Route path="/machines">{() => <Machines />}</Route>
               <Route path="/new">{() => <NewSession />}</Route>
               <Route path="/pair">{() => <Pair />}</Route>
-              <Route path="/settings">{() => <Settings />}</Route>
+              <Route path="/settings/:page?">{({ page }) => <Settings page={page} />}</Route>
               <Route>{() => <NotFound />}</Route>
             </Switch>
           </Suspense>
@@ -86,6 +112,15 @@ function Layout() {
       <PageTitle path={path} />
     </div>
   );
+}
+
+/** Opens the target of a notification. The page is loaded again if the target belongs to another account. */
+function openLink(url: URL, navigate: (path: string) => void): void {
+  const account = url.searchParams.get('account');
+  url.searchParams.delete('account');
+  const path = url.pathname + url.search;
+  if (account === null || account === namespace.value) navigate(path);
+  else switchAccount(account, path);
 }
 
 /**
@@ -106,6 +141,14 @@ function useFocusOnNavigation(path: string): void {
   }, [view]);
 }
 
+/** Fetches the code of a session once the list is shown, so that a session opens at once. */
+function usePreloadSessionView(): void {
+  const isListShown = loadStates.listAndInbox.value.status === 'ready';
+  useEffect(() => {
+    if (isListShown) void SessionView.preload();
+  }, [isListShown]);
+}
+
 function Loading() {
   return (
     <div class="page">
@@ -115,10 +158,15 @@ function Loading() {
 }
 
 function Welcome() {
-  const isEmpty = loadStates.list.value.status === 'ready' && Object.keys(summaries.value).length === 0;
+  const isLoaded = loadStates.list.value.status === 'ready';
+  const isEmpty = isLoaded && Object.values(summaries.value).every(isArchived);
+  return <FirstRunGate isEmpty={isEmpty}>{isLoaded && <SelectSession />}</FirstRunGate>;
+}
+
+function SelectSession() {
   return (
     <div class="empty">
-      <h2>{isEmpty ? 'Nothing here yet' : 'Select a session'}</h2>
+      <h2>Select a session</h2>
       {hasKeyboard.value && (
         <p>
           <kbd>/</kbd> searches, <kbd>n</kbd> starts a session, <kbd>?</kbd> lists all shortcuts.
@@ -131,8 +179,12 @@ function Welcome() {
 function NotFound() {
   return (
     <div class="empty">
-      <h2>Page not found</h2>
-      <Link href="/">Back to sessions</Link>
+      <Compass size={40} aria-hidden />
+      <h1>Page not found</h1>
+      <p>Nothing is at this address. The link may be old or incomplete.</p>
+      <Link href="/" class="button primary">
+        Back to sessions
+      </Link>
     </div>
   );
 }
@@ -140,18 +192,21 @@ function NotFound() {
 const VIEW_NAMES: Record<string, string> = {
   '/': 'Sessions',
   '/archive': 'Archive',
+  '/inbox': 'Waiting for you',
   '/machines': 'Machines',
   '/new': 'New session',
   '/pair': 'Connect a device',
   '/settings': 'Settings',
+  '/settings/status': 'Status',
 };
 
 /**
- * Shows the number of pending requests in the document title and the app badge. A status element announces each new view, because
+ * Shows the number of waiting items in the document title and the app badge. A status element announces each new view, because
  * screen readers announce a title only at page load.
  */
 function PageTitle({ path }: { path: string }) {
-  const count = pendingRequestCount.value;
+  const count = waitingCount.value;
+  const waitingElsewhere = waitingInOtherAccounts.value;
   const openSummary = getOwn(summaries.value, openSessionId.value ?? '');
   const name = openSummary ? sessionTitle(openSummary) : getOwn(VIEW_NAMES, path);
   useEffect(() => {
@@ -160,8 +215,8 @@ function PageTitle({ path }: { path: string }) {
   }, [count, name]);
   useEffect(() => {
     const badge = navigator as { setAppBadge?: (count: number) => Promise<void> };
-    void badge.setAppBadge?.(count).catch(() => {});
-  }, [count]);
+    void badge.setAppBadge?.(count + waitingElsewhere).catch(() => {});
+  }, [count, waitingElsewhere]);
   return (
     <p class="visually-hidden" role="status">
       {name}

@@ -7,12 +7,12 @@ import { groupSessions, isArchived, matchesQuery, sortSessions } from '../state/
 import { loadStates, summaries } from '../state/store.ts';
 import { LoadGate } from '../ui/loading.tsx';
 import { SearchField } from '../ui/search.tsx';
-import { ROWS_PER_STEP, SessionGroups } from './session-list.tsx';
+import { FIRST_ROWS, SessionGroups } from './session-groups.tsx';
 
 export function Archive() {
   useEffect(() => void sync.fetchArchive(), []);
   const [query, setQuery] = useState('');
-  const rowLimit = useSignal(ROWS_PER_STEP);
+  const rowLimit = useSignal(FIRST_ROWS);
   const trimmedQuery = query.trim();
   const archived = Object.values(summaries.value).filter(isArchived);
   const groups = groupSessions(
@@ -23,7 +23,7 @@ export function Archive() {
       <div class="page-head">
         <h1>Archive</h1>
       </div>
-      <LoadGate loadState={loadStates.archive.value} label="Loading the archive" onRetry={() => void sync.fetchArchive()}>
+      <LoadGate loadState={loadStates.archive.value} label="Loading the archive" onRetry={() => void sync.refetchShown()}>
         {archived.length > 0 && (
           <SearchField label="Search the archive" placeholder="Search the archive" value={query} onChange={setQuery} />
         )}

@@ -199,7 +199,7 @@ function FolderFiles({ file, ...props }: Omit<RowProps, 'folder'>) {
   if (error) return <ErrorNotice text={error} onRetry={refetch} />;
   if (!value) return <Skeleton label="Loading the folder" />;
   if (value.files.length === 0)
-    return <p class="muted small change-note">The agent's CLI does not list the files of this folder. You find them under Files.</p>;
+    return <p class="muted small change-note">The agent does not list the files of this folder. You find them under Files.</p>;
   const loadMore = async () => {
     const next = await fetchFolderChanges(id, file, value.loaded);
     append({ ...next, files: appendChanges(value.files, next.files) });

@@ -2,49 +2,77 @@
 
 import './chat.css';
 import { Laptop, Play } from 'lucide-preact';
-import { type MutableRef, useState } from 'preact/hooks';
+import { Suspense } from 'preact/compat';
+import { useRef, useState } from 'preact/hooks';
 import { useLocation } from 'wouter-preact';
 import type { Session } from '../api/types.ts';
+import { queueOf } from '../content/queue.ts';
 import * as actions from '../state/actions.ts';
+import { isMarkdownSettled } from '../state/markdown.ts';
 import { hasEnded } from '../state/sessions.ts';
 import { isConfigSettled } from '../state/store.ts';
 import { ErrorBoundary } from '../ui/error-boundary.tsx';
-import { formatTime } from '../ui/format.ts';
+import { formatCount, formatTime } from '../ui/format.ts';
 import { tryOrToast } from '../ui/toasts.tsx';
 import { Composer } from './composer.tsx';
-import { Messages, type ReadingPlace } from './messages.tsx';
+import { FoldedComposer, useComposerFold } from './folded-composer.tsx';
+import { lazy } from './lazy.tsx';
+import { Messages } from './messages.tsx';
 import { PendingRequests } from './pending-requests.tsx';
 import { resumeAndShow } from './session-menu.tsx';
+import { SearchBar } from './search-bar.tsx';
 import { SessionRules } from './session-rules.tsx';
 import { TodoStrip } from './todos.tsx';
 
-export function Chat({ session, readingPlace }: { session: Session; readingPlace: MutableRef<ReadingPlace | null> }) {
+const QueuedMessages = lazy(() => import('./queued-messages.tsx').then(({ QueuedMessages }) => ({ default: QueuedMessages })));
+
+export function Chat({ session }: { session: Session }) {
   return (
     <div class="chat">
-      <Messages session={session} readingPlace={readingPlace} />
-      {/* Waits for the deployment's modes: their buttons would move other buttons just before a click. */}
-      {isConfigSettled.value && <Dock session={session} />}
+      <SearchBar session={session} />
+      <Messages session={session} />
+      {/* Waits for the deployment's modes and for the renderer of plans, which would otherwise move buttons just before a click. */}
+      {isConfigSettled.value && isMarkdownSettled.value && <Dock session={session} />}
     </div>
   );
 }
 
 function Dock({ session }: { session: Session }) {
   const isLocal = session.mode === 'local';
+  const hasRequests = Object.keys(session.agentState?.requests ?? {}).length > 0;
+  const [isFolded, unfold] = useComposerFold(session.id, hasRequests);
+  // Stays mounted after the last request, to say what happened to the request.
+  const hadRequests = useRef(false);
+  hadRequests.current ||= hasRequests;
+  // Stays mounted after the last message, to keep a text that the user is editing.
+  const hadQueue = useRef(false);
+  hadQueue.current ||= queueOf(session.agentState) !== null;
   return (
     <div class="dock">
       <div class="dock-above">
         <ErrorBoundary>{session.todos && session.todos.length > 0 && <TodoStrip todos={session.todos} />}</ErrorBoundary>
         <ErrorBoundary>{session.active && <SessionRules session={session} />}</ErrorBoundary>
+        <ErrorBoundary>{hadRequests.current && <PendingRequests session={session} />}</ErrorBoundary>
         <ErrorBoundary>
-          <PendingRequests session={session} />
+          {hadQueue.current && (
+            <Suspense fallback={null}>
+              <QueuedMessages session={session} />
+            </Suspense>
+          )}
         </ErrorBoundary>
       </div>
-      {!session.active ? (
-        <InactiveNotice session={session} />
-      ) : isLocal ? (
-        <TerminalNotice id={session.id} />
+      {session.active && session.metadata?.importedMessages !== undefined && (
+        <p class="notice" role="status">
+          Importing the history: {formatCount(session.metadata.importedMessages)} messages so far.
+        </p>
+      )}
+      {!session.active && <InactiveNotice session={session} />}
+      {!session.active && hasEnded(session) ? null : session.active && isLocal ? (
+        <TerminalNotice session={session} />
+      ) : isFolded ? (
+        <FoldedComposer sessionId={session.id} onUnfold={unfold} />
       ) : (
-        <Composer session={session} />
+        <Composer session={session} takesFocus={hasRequests} />
       )}
     </div>
   );
@@ -73,7 +101,15 @@ function InactiveNotice({ session }: { session: Session }) {
   );
 }
 
-function TerminalNotice({ id }: { id: string }) {
+function TerminalNotice({ session: { id, metadata } }: { session: Session }) {
+  // The console cannot end the agent's own terminal program.
+  if (metadata?.terminalProgram !== undefined)
+    return (
+      <div class="notice">
+        <Laptop size={18} aria-hidden />
+        <span>In use in a terminal on {metadata.host || 'the machine'}. Messages wait until the program there ends.</span>
+      </div>
+    );
   return (
     <div class="notice">
       <Laptop size={18} aria-hidden />

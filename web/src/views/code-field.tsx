@@ -2,7 +2,7 @@
 
 import { Suspense } from 'preact/compat';
 import { useEffect, useState } from 'preact/hooks';
-import { PAIR_PATH, parseCode, readCode } from '../content/device-code.ts';
+import { codeOfPage, readCode } from '../content/device-code.ts';
 import { lazy } from './lazy.tsx';
 
 const ScanButton = lazy(() => import('../ui/scanner.tsx').then(({ ScanButton }) => ({ default: ScanButton })));
@@ -17,7 +17,7 @@ interface Props {
 }
 
 export function CodeField({ value, help, onChange }: Props) {
-  const scanned = (text: string) => onChange(readCode(text, location.origin));
+  const changeToScanned = (text: string) => onChange(readCode(text, location.origin));
   return (
     <div class="field">
       <label for="code">Code</label>
@@ -36,7 +36,7 @@ export function CodeField({ value, help, onChange }: Props) {
         />
         {mayScan && (
           <Suspense fallback={null}>
-            <ScanButton onScan={scanned} />
+            <ScanButton onScan={changeToScanned} />
           </Suspense>
         )}
       </div>
@@ -47,7 +47,7 @@ export function CodeField({ value, help, onChange }: Props) {
   );
 }
 
-/** Returns the code in the fragment of a link such as `https://hub.example.com/pair#ABCD-EFGH`, or null. */
+/** Returns the code in the fragment of the page's address, or null. */
 export function useLinkCode(): string | null {
   const [code, setCode] = useState(codeOfPage);
   useEffect(() => {
@@ -57,5 +57,3 @@ export function useLinkCode(): string | null {
   }, []);
   return code;
 }
-
-const codeOfPage = () => (location.pathname === PAIR_PATH ? parseCode(location.hash.slice(1)) : null);

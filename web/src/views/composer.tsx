@@ -1,38 +1,38 @@
-/** The composer: writes messages with attachments, completes commands, and sets the permission mode and the model. */
+/** The composer: writes messages with attachments, and completes commands. */
 
 import './composer.css';
 import { Paperclip, SendHorizontal } from 'lucide-preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
-import type { Choice, Session } from '../api/types.ts';
+import { Suspense } from 'preact/compat';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import type { Session } from '../api/types.ts';
 import { type Command, matchCommands } from '../content/completions.ts';
-import { describeUsage, describeUsageBriefly } from '../content/usage.ts';
-import * as actions from '../state/actions.ts';
-import { currentModel, modelsOf, modesOf } from '../state/catalog.ts';
 import { fetchCommands } from '../state/commands.ts';
 import { getMessageDraft, updateMessageDraft } from '../state/drafts.ts';
 import { outbox } from '../state/hub-client.ts';
 import { state } from '../state/store.ts';
-import { addFiles, forgetMissingFiles, getUploads, takeAttachments } from '../state/uploads.ts';
+import { addFiles, forgetMissingFiles, getUploads, missingFiles, sessionsAwaitingUploads, takeAttachments } from '../state/uploads.ts';
 import { hasKeyboard } from '../ui/device.ts';
-import { tryOrToast } from '../ui/toasts.tsx';
-import { confirmNeverAsking } from './confirm-never-asking.ts';
-import { UploadList } from './upload-list.tsx';
+import { formatCount } from '../ui/format.ts';
+import { ComposerSettings } from './composer-settings.tsx';
+import { lazy } from './lazy.tsx';
 
-const numbers = new Intl.NumberFormat('en');
+const UploadList = lazy(() => import('./upload-list.tsx').then(({ UploadList }) => ({ default: UploadList })));
 
 /** Returns an error text if a message is longer than the hub's limit; otherwise null. */
 function describeExcess(text: string): string | null {
   const limit = state.value.config?.limits.messageBytes ?? Infinity;
   const { length } = new TextEncoder().encode(text);
   if (length <= limit) return null;
-  return `The message has ${numbers.format(length)} bytes; the limit is ${numbers.format(limit)}. Shorten it, or attach the text as a file.`;
+  return `The message has ${formatCount(length)} bytes; the limit is ${formatCount(limit)}. Shorten it, or attach the text as a file.`;
 }
 
 /** Keeps the focus in the text field while a completion is clicked. */
 const keepFocus = (event: Event) => event.preventDefault();
 
-export function Composer({ session }: { session: Session }) {
-  const { id } = session;
+/** `takesFocus`: focuses the text field when the composer appears, because the user has unfolded the composer. */
+export function Composer({ session, takesFocus }: { session: Session; takesFocus: boolean }) {
+  const { id, active } = session;
+  const host = session.metadata?.host || 'the machine';
   const { text } = getMessageDraft(id);
   const [commands, setCommands] = useState<Command[]>([]);
   const [selectedIndex, setSelectedIndex] = useState(0);
@@ -40,25 +40,30 @@ export function Composer({ session }: { session: Session }) {
   const [isDraggedOver, setDraggedOver] = useState(false);
   const textField = useRef<HTMLTextAreaElement>(null);
   const fileInput = useRef<HTMLInputElement>(null);
+  // In a layout effect: browsers show the on-screen keyboard only for a focus that directly follows a tap.
+  useLayoutEffect(() => {
+    if (takesFocus) textField.current?.focus();
+  }, []);
   const files = getUploads(id);
   const completions = isDismissed ? [] : matchCommands(commands, text);
   const excess = describeExcess(text.trim());
-  // A message cannot be sent before all its files are uploaded.
-  const isReady = excess === null && (text.trim() !== '' || files.length > 0) && files.every(({ status }) => status === 'done');
+  // A message cannot be sent before all its files are uploaded. Files are uploaded to the session's machine.
+  const areFilesReady = active ? files.every(({ status }) => status === 'done') : files.length === 0;
+  const isReady = excess === null && (text.trim() !== '' || files.length > 0) && areFilesReady;
 
-  const startsCommand = text.startsWith('/');
+  const startsCommand = active && text.startsWith('/');
   useEffect(() => {
     if (startsCommand) void fetchCommands(id).then(setCommands);
   }, [id, startsCommand]);
 
-  const changeText = (next: string) => {
-    updateMessageDraft(id, { text: next });
+  const changeText = (changedText: string) => {
+    updateMessageDraft(id, { text: changedText });
     setSelectedIndex(0);
     setDismissed(false);
   };
   const send = () => {
     if (!isReady) return;
-    void outbox.send(id, text.trim(), takeAttachments(id));
+    void outbox.send(id, text.trim(), takeAttachments(id), !active);
     changeText('');
     forgetMissingFiles(id);
     textField.current?.focus();
@@ -82,14 +87,14 @@ export function Composer({ session }: { session: Session }) {
   };
   const onPaste = (event: ClipboardEvent) => {
     const pasted = [...(event.clipboardData?.files ?? [])];
-    if (pasted.length === 0) return;
+    if (pasted.length === 0 || !active) return;
     event.preventDefault();
     addFiles(id, pasted);
   };
   const onDrop = (event: DragEvent) => {
     event.preventDefault();
     setDraggedOver(false);
-    addFiles(id, event.dataTransfer?.files ?? []);
+    if (active) addFiles(id, event.dataTransfer?.files ?? []);
   };
 
   return (
@@ -98,7 +103,7 @@ export function Composer({ session }: { session: Session }) {
       data-dragged-over={isDraggedOver}
       onDragOver={(event) => {
         event.preventDefault();
-        setDraggedOver(true);
+        setDraggedOver(active);
       }}
       onDragLeave={() => setDraggedOver(false)}
       onDrop={onDrop}
@@ -126,7 +131,14 @@ export function Composer({ session }: { session: Session }) {
           `${completions.length === 1 ? '1 command' : `${completions.length} commands`}. Use the arrow keys to select, Tab to complete, Escape to close.`}
       </p>
       <div class="composer-above">
-        <UploadList sessionId={id} />
+        {(files.length > 0 || missingFiles(id).length > 0) && (
+          <Suspense fallback={null}>
+            <UploadList sessionId={id} />
+          </Suspense>
+        )}
+        {!active && files.length > 0 && !sessionsAwaitingUploads.value.has(id) && (
+          <p class="notice small">Files can be sent when {host} is back. Remove them to leave a message.</p>
+        )}
         {excess !== null && (
           <p class="notice danger small" role="alert">
             {excess}
@@ -134,9 +146,11 @@ export function Composer({ session }: { session: Session }) {
         )}
       </div>
       <div class="composer-line">
-        <button type="button" class="button quiet icon" aria-label="Attach files" onClick={() => fileInput.current?.click()}>
-          <Paperclip size={19} aria-hidden />
-        </button>
+        {active && (
+          <button type="button" class="button quiet icon" aria-label="Attach files" onClick={() => fileInput.current?.click()}>
+            <Paperclip size={19} aria-hidden />
+          </button>
+        )}
         <input
           ref={fileInput}
           type="file"
@@ -155,7 +169,7 @@ export function Composer({ session }: { session: Session }) {
             rows={1}
             dir="auto"
             value={text}
-            placeholder={isDraggedOver ? 'Drop files here' : 'Message, or / for commands'}
+            placeholder={isDraggedOver ? 'Drop files here' : active ? 'Message, or / for commands' : 'Message for later'}
             aria-label="Message to the agent"
             aria-autocomplete="list"
             aria-haspopup="listbox"
@@ -166,82 +180,17 @@ export function Composer({ session }: { session: Session }) {
             onPaste={onPaste}
           />
         </div>
-        <button type="button" class="button primary icon" aria-label="Send" disabled={!isReady} onClick={send}>
-          <SendHorizontal size={19} aria-hidden />
-        </button>
+        {active ? (
+          <button type="button" class="button primary icon" aria-label="Send" disabled={!isReady} onClick={send}>
+            <SendHorizontal size={19} aria-hidden />
+          </button>
+        ) : (
+          <button type="button" class="button primary leave" disabled={!isReady} onClick={send}>
+            <span class="ellipsis">Leave for {host}</span>
+          </button>
+        )}
       </div>
-      <ModeSelects session={session} />
+      {active && <ComposerSettings session={session} />}
     </div>
-  );
-}
-
-function ModeSelects({ session }: { session: Session }) {
-  const { id, metadata, permissionMode = 'default' } = session;
-  const modes = modesOf(metadata);
-  const setMode = (mode: string) => {
-    const apply = () => actions.setPermissionMode(id, mode);
-    if (modes.find((choice) => choice.id === mode)?.neverAsks) confirmNeverAsking(apply);
-    else void tryOrToast('Could not change the mode', apply);
-  };
-  return (
-    <div class="composer-settings">
-      <ChoiceSelect label="Permission mode" choices={modes} value={permissionMode} onChange={setMode} />
-      <ChoiceSelect
-        label="Model"
-        choices={modelsOf(metadata)}
-        value={currentModel(session)}
-        onChange={(model) => void tryOrToast('Could not change the model', () => actions.setModel(id, model))}
-      />
-      <Usage usage={metadata?.usage} />
-      <span class="muted small composer-hint">{hasKeyboard.value ? 'Enter to send, Shift+Enter for a new line' : ''}</span>
-    </div>
-  );
-}
-
-/** Shows the usage of the context. On a phone, only the short text fits. */
-function Usage({ usage }: { usage: unknown }) {
-  const text = describeUsage(usage);
-  return (
-    text && (
-      <span class="muted small usage" title={`${text}: the tokens in the agent's context, and the cost of the session`}>
-        <span class="usage-long">{text}</span>
-        <span class="usage-short" aria-hidden>
-          {describeUsageBriefly(usage)}
-        </span>
-      </span>
-    )
-  );
-}
-
-interface ChoiceSelectProps {
-  label: string;
-  choices: Choice[];
-  value: string;
-  onChange: (id: string) => void;
-}
-
-/** A select that shows the old value until an event confirms the new value. Renders nothing without choices. */
-function ChoiceSelect({ label, choices, value, onChange }: ChoiceSelectProps) {
-  if (choices.length === 0) return null;
-  const current = choices.find(({ id }) => id === value);
-  return (
-    <select
-      aria-label={label}
-      class={current?.neverAsks ? 'never-asks' : undefined}
-      title={current?.description}
-      value={value}
-      onChange={({ currentTarget }) => {
-        const next = currentTarget.value;
-        currentTarget.value = value;
-        onChange(next);
-      }}
-    >
-      {!current && <option value={value}>{value}</option>}
-      {choices.map(({ id, label: text, description, neverAsks }) => (
-        <option key={id} value={id} title={description} class={neverAsks ? 'never-asks' : 'asks'}>
-          {text}
-        </option>
-      ))}
-    </select>
   );
 }

@@ -2,6 +2,7 @@
 
 import { CloudOff, RefreshCw } from 'lucide-preact';
 import { useEffect, useState } from 'preact/hooks';
+import type { ConnectionState } from '../api/channel.ts';
 import { connectionState, hasDurableStorage, isCatchingUp, listSavedAt } from '../state/store.ts';
 import { formatTime } from '../ui/format.ts';
 
@@ -10,9 +11,10 @@ const SHOW_DELAY_MS = 1200;
 
 export function ConnectionBanner() {
   const current = connectionState.value;
-  const [shownState, setShownState] = useState(current);
+  // At first `live`, so that the banner does not appear whenever a page loads.
+  const [shownState, setShownState] = useState<ConnectionState>('live');
   useEffect(() => {
-    if (current === 'live' || current === 'offline') {
+    if (current === 'live' || current === 'offline' || current === 'checking') {
       setShownState(current);
       return undefined;
     }
@@ -25,6 +27,7 @@ export function ConnectionBanner() {
       : 'You are offline. Keep this page open: messages are sent when you are back online, but this browser does not store them.',
     reconnecting: 'Connection lost. Reconnecting …',
     connecting: 'Connecting …',
+    checking: 'Checking the connection …',
     live: isCatchingUp.value ? 'Catching up …' : null,
   }[shownState];
   const savedAt = listSavedAt.value;

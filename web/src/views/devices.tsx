@@ -8,6 +8,7 @@ import { Link } from 'wouter-preact';
 import type { Device } from '../api/types.ts';
 import { PAIR_PATH } from '../content/device-code.ts';
 import { DEVICE_KINDS, MAX_DEVICE_NAME_LENGTH } from '../content/device-name.ts';
+import { dropConnectCode } from '../state/connect-code.ts';
 import { fetchDevices, renameDevice, revokeDevice } from '../state/devices.ts';
 import { openDialog } from '../ui/dialog.tsx';
 import { EscapedText } from '../ui/escaped-text.tsx';
@@ -84,8 +85,8 @@ function DeviceRow({ device, refetch }: { device: Device; refetch: () => void })
       title: 'Rename device',
       field: { label: 'Name', value: name, maxLength: MAX_DEVICE_NAME_LENGTH },
       action: 'Rename',
-      onConfirm: async (next) => {
-        await renameDevice(id, next);
+      onConfirm: async (newName) => {
+        await renameDevice(id, newName);
         refetch();
       },
     });
@@ -100,6 +101,8 @@ function DeviceRow({ device, refetch }: { device: Device; refetch: () => void })
       isDangerous: true,
       onConfirm: async () => {
         await revokeDevice(id);
+        // The hub deletes all unused codes, too.
+        dropConnectCode();
         refetch();
       },
     });
@@ -119,7 +122,7 @@ function DeviceRow({ device, refetch }: { device: Device; refetch: () => void })
         label={`Actions for ${name}`}
         items={[
           { label: 'Rename', icon: <Pencil size={18} aria-hidden />, onSelect: rename },
-          // This device signs out instead.
+          // The user signs out of this device instead.
           ...(isCurrent ? [] : [{ label: 'Revoke', icon: <Trash2 size={18} aria-hidden />, isDangerous: true, onSelect: revoke }]),
         ]}
       />

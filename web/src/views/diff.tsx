@@ -54,7 +54,7 @@ function Hunks({ name, hunks, label }: { name: string; hunks: Hunk[]; label: str
     <>
       <HunkTable hunks={isExpanded ? hunks : takeLines(hunks, INITIAL_LINES)} label={label} />
       {!isExpanded && count > INITIAL_LINES && (
-        <button type="button" class="button quiet" onClick={() => setExpanded(true)}>
+        <button type="button" class="button quiet" data-incomplete onClick={() => setExpanded(true)}>
           Show all {count} lines
         </button>
       )}

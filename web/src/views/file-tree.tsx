@@ -33,10 +33,10 @@ type Folders = ReadonlyMap<string, DirectoryPage | 'loading'>;
 
 /** Opens a folder with its content. Without content, closes the folder. */
 function withFolder(folders: Folders, path: string, content?: DirectoryPage | 'loading'): Folders {
-  const next = new Map(folders);
-  if (content === undefined) next.delete(path);
-  else next.set(path, content);
-  return next;
+  const changed = new Map(folders);
+  if (content === undefined) changed.delete(path);
+  else changed.set(path, content);
+  return changed;
 }
 
 /** Limit on the frames to wait until a row that is scrolled into view is rendered. */

@@ -9,9 +9,9 @@ const FETCH_FAILED_WITH_FILES = `${FETCH_FAILED} The page must be reloaded: send
 
 /**
  * Creates a view that suspends until its code is fetched. When the fetch fails, the view throws to its error boundary, and the next
- * rendering fetches again. If the hub is reachable and no files are attached, the page is reloaded.
+ * rendering fetches again. If the hub is reachable and no files are attached, the page is reloaded. `preload` fetches the code early.
  */
-export function lazy<T>(load: () => Promise<{ default: T }>): T {
+export function lazy<T>(load: () => Promise<{ default: T }>): T & { preload: () => Promise<void> } {
   let View: FunctionComponent | undefined;
   let loading: Promise<void> | undefined;
   let failure: Error | undefined;
@@ -19,9 +19,9 @@ export function lazy<T>(load: () => Promise<{ default: T }>): T {
     try {
       View = (await load()).default as FunctionComponent;
     } catch (cause) {
-      const losesFiles = hasUploads();
-      failure = new Error(losesFiles ? FETCH_FAILED_WITH_FILES : FETCH_FAILED, { cause });
-      if (!losesFiles) void reloadOutdatedPage();
+      const hasAttachedFiles = hasUploads();
+      failure = new Error(hasAttachedFiles ? FETCH_FAILED_WITH_FILES : FETCH_FAILED, { cause });
+      if (!hasAttachedFiles) void reloadOutdatedPage();
     }
     loading = undefined;
   };
@@ -34,5 +34,10 @@ export function lazy<T>(load: () => Promise<{ default: T }>): T {
     }
     throw (loading ??= fetchView());
   };
-  return Lazy as T;
+  // A failure of the preload is ignored, because rendering the view fetches the code again and shows a failure.
+  const preload = async () => {
+    const loaded = await load().catch(() => null);
+    if (loaded) View = loaded.default as FunctionComponent;
+  };
+  return Object.assign(Lazy as T & FunctionComponent, { preload });
 }

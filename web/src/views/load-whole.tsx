@@ -14,15 +14,18 @@ const MAX_IMAGE_BYTES = 2 * 1024 * 1024;
 
 /** `cut`: the messages of an item that are shown only as excerpts. Images that are in view are loaded without a click. */
 export function LoadWhole({ cut = [], sessionId }: { cut: CutMessage[] | undefined; sessionId: string }) {
+  return cut.length === 0 ? null : <LoadButton cut={cut} sessionId={sessionId} />;
+}
+
+function LoadButton({ cut, sessionId }: { cut: CutMessage[]; sessionId: string }) {
   const [isLoading, setLoading] = useState(false);
   const [, setExpanded] = useExpanded(OUTPUT_NAME);
   const bytes = cut.reduce((sum, message) => sum + message.bytes, 0);
-  const loadsAtOnce = cut.length > 0 && cut.every(({ isImage }) => isImage) && bytes <= MAX_IMAGE_BYTES;
+  const loadsAtOnce = cut.every(({ isImage }) => isImage) && bytes <= MAX_IMAGE_BYTES;
   useEffect(() => {
     // After an error, the button remains.
     if (loadsAtOnce) loadWholeMessages(sessionId, cut).catch(() => {});
   }, [loadsAtOnce]);
-  if (cut.length === 0) return null;
   const load = async () => {
     setLoading(true);
     if (await tryOrToast('Could not load the message', () => loadWholeMessages(sessionId, cut))) setExpanded(true);

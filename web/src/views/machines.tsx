@@ -1,29 +1,37 @@
 /** The machines that are online. */
 
 import './machines.css';
-import { Plus, Server } from 'lucide-preact';
+import { History, Plus, Server } from 'lucide-preact';
 import { useEffect } from 'preact/hooks';
-import { Link } from 'wouter-preact';
+import { Link, useSearchParams } from 'wouter-preact';
 import type { Machine } from '../api/types.ts';
+import { getOwn } from '../state/get-own.ts';
 import { sync } from '../state/hub-client.ts';
-import { machineName } from '../state/machines.ts';
+import { machineName } from '../state/machine-info.ts';
 import { loadStates, machines, summaries } from '../state/store.ts';
 import { shortenPath } from '../content/paths.ts';
 import { LoadGate } from '../ui/loading.tsx';
+import { ExistingSessions } from './existing-sessions.tsx';
+import { QuickStart } from './quick-start.tsx';
 
 export function Machines() {
   useEffect(() => void sync.fetchMachines(), []);
+  const [params] = useSearchParams();
+  const existingOn = params.get('existing');
+  if (existingOn !== null && loadStates.machines.value.status === 'ready') {
+    return <ExistingSessions machine={getOwn(machines.value, existingOn)} />;
+  }
   const sorted = Object.values(machines.value).sort((a, b) => machineName(a).localeCompare(machineName(b)) || (a.id < b.id ? -1 : 1));
   return (
     <div class="page" tabIndex={0} role="region" aria-label="Machines">
       <div class="page-head">
         <h1>Machines</h1>
       </div>
-      <LoadGate loadState={loadStates.machines.value} label="Loading the machines" onRetry={() => void sync.fetchMachines()}>
+      <LoadGate loadState={loadStates.machines.value} label="Loading the machines" onRetry={() => void sync.refetchShown()}>
         {sorted.length === 0 ? (
-          <NoMachines />
+          <QuickStart title="No machine is online" />
         ) : (
-          <LoadGate loadState={loadStates.list.value} label="Loading the sessions" onRetry={() => void sync.fetchSessions()}>
+          <LoadGate loadState={loadStates.list.value} label="Loading the sessions" onRetry={() => void sync.refetchShown()}>
             <ul role="list" class="stack">
               {sorted.map((machine) => (
                 <li key={machine.id}>
@@ -34,19 +42,6 @@ export function Machines() {
           </LoadGate>
         )}
       </LoadGate>
-    </div>
-  );
-}
-
-/** Shown instead of a list when no machine is online. */
-export function NoMachines() {
-  return (
-    <div class="empty">
-      <h2>No machine is online</h2>
-      <p>A machine appears here while an agent runs on it. Start one in a project directory:</p>
-      <pre tabIndex={0}>
-        <code>npm run agent -- --agent claude --dir PATH</code>
-      </pre>
     </div>
   );
 }
@@ -76,9 +71,17 @@ function MachineCard({ machine }: { machine: Machine }) {
         ))}
       </div>
       <span class="chip ok">online</span>
-      <Link href={`/new?machine=${encodeURIComponent(id)}`} class="button">
-        <Plus size={16} aria-hidden /> New session
-      </Link>
+      <div class="machine-actions">
+        <Link href={`/new?machine=${encodeURIComponent(id)}`} class="button">
+          <Plus size={16} aria-hidden /> New session
+        </Link>
+        {/* Machines that list their agents also list the sessions of the agents. */}
+        {Array.isArray(metadata?.agents) && (
+          <Link href={`/machines?existing=${encodeURIComponent(id)}`} class="button">
+            <History size={16} aria-hidden /> Existing sessions
+          </Link>
+        )}
+      </div>
     </article>
   );
 }

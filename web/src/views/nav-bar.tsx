@@ -2,6 +2,7 @@
 
 import { Archive, Bot, Plus, Server, Settings } from 'lucide-preact';
 import { Link, useRoute } from 'wouter-preact';
+import { waitingCount } from '../state/store.ts';
 
 const LINKS = [
   { to: '/', label: 'Sessions', Icon: Bot },
@@ -22,11 +23,23 @@ export function NavBar() {
 }
 
 function NavLink({ to, label, Icon }: (typeof LINKS)[number]) {
-  const [isCurrent] = useRoute(to);
+  const [isCurrent] = useRoute(to === '/' ? to : `${to}/*?`);
   return (
     <Link href={to} class={to === '/new' ? 'nav-link new' : 'nav-link'} aria-current={isCurrent ? 'page' : undefined}>
       <Icon size={20} aria-hidden />
       <span>{label}</span>
+      {to === '/' && <WaitingBadge />}
     </Link>
+  );
+}
+
+/** The number of items that wait for the user. */
+export function WaitingBadge() {
+  const count = waitingCount.value;
+  return count === 0 ? null : (
+    <span class="badge">
+      {count > 99 ? '99+' : count}
+      <span class="visually-hidden"> waiting</span>
+    </span>
   );
 }

@@ -4,14 +4,23 @@ import './notifications.css';
 import { Bell, RotateCw } from 'lucide-preact';
 import { useEffect, useState } from 'preact/hooks';
 import { unwrap } from '../api/client.ts';
-import { describeFailure, describeOutcome, hadSubscribers } from '../content/push-log.ts';
+import { hadSubscribers } from '../content/push-log.ts';
 import { api } from '../state/hub-client.ts';
 import { isConfigSettled, state } from '../state/store.ts';
-import { pushStatus, type PushStatus, refreshPushStatus, subscribe, unsubscribe } from '../state/push.ts';
-import { formatAge } from '../ui/format.ts';
+import {
+  type PushChoice,
+  pushChoice,
+  pushStatus,
+  type PushStatus,
+  refreshPushStatus,
+  setPushChoice,
+  subscribe,
+  unsubscribe,
+} from '../state/push.ts';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
 import { tryOrToast } from '../ui/toasts.tsx';
 import { useFetch } from '../ui/use-fetch.ts';
+import { PushEntry } from './push-entry.tsx';
 
 /** Why notifications cannot be turned on. */
 const UNAVAILABLE_TEXTS: Partial<Record<PushStatus, string>> = {
@@ -53,8 +62,34 @@ export function Notifications() {
           </button>
         )}
       </div>
+      {isOn && <ChoiceField />}
       <NotificationLog />
     </section>
+  );
+}
+
+/** What this device is notified about. */
+function ChoiceField() {
+  const [isBusy, setBusy] = useState(false);
+  const change = async (choice: PushChoice) => {
+    setBusy(true);
+    await tryOrToast('Could not change notifications', () => setPushChoice(choice));
+    setBusy(false);
+  };
+  return (
+    <div class="field">
+      <label for="push-choice">Notify this device about</label>
+      <select
+        id="push-choice"
+        class="input"
+        value={pushChoice.value}
+        disabled={isBusy}
+        onChange={({ currentTarget }) => void change(currentTarget.value === 'requests' ? 'requests' : 'all')}
+      >
+        <option value="all">Requests and ready agents</option>
+        <option value="requests">Requests only</option>
+      </select>
+    </div>
   );
 }
 
@@ -77,25 +112,10 @@ function LogEntries() {
   return (
     <div class="stack">
       {log.length === 0 && <p class="muted">No notifications yet. Turn them on in each browser that should receive them.</p>}
-      <ul role="list" aria-label="Recent notifications">
+      <ul role="list" class="log-rows" aria-label="Recent notifications">
         {log.slice(0, MAX_ENTRIES).map((entry) => (
           <li key={`${entry.at} ${entry.sessionId} ${entry.requestId}`}>
-            <div class="spread">
-              <a class="ellipsis" href={`/sessions/${entry.sessionId}`}>
-                {entry.body}
-              </a>
-              <time class="small muted" dateTime={new Date(entry.at).toISOString()}>
-                {formatAge(entry.at)}
-              </time>
-            </div>
-            <p class="small">
-              {entry.title}: {describeOutcome(entry)}
-            </p>
-            {[...entry.failures, ...entry.retries].map((failure, index) => (
-              <p key={index} class="small muted">
-                {describeFailure(failure)} ({[failure.service, failure.status].filter(Boolean).join(', ')})
-              </p>
-            ))}
+            <PushEntry entry={entry} />
           </li>
         ))}
       </ul>

@@ -6,10 +6,11 @@ import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import { errorText } from '../api/errors.ts';
 import type { AccessRequest } from '../api/types.ts';
-import { isRequestCode, readCode } from '../content/device-code.ts';
+import { isShownByNewDevice, PAIR_PATH, readCode, SIGN_IN_PATH } from '../content/device-code.ts';
 import { DEVICE_KINDS } from '../content/device-name.ts';
 import { decideAccessRequest, fetchAccessRequest } from '../state/devices.ts';
-import { namespace } from '../state/store.ts';
+import { namespace, otherAccounts } from '../state/store.ts';
+import { ErrorText } from '../ui/error-text.tsx';
 import { EscapedText } from '../ui/escaped-text.tsx';
 import { formatAge } from '../ui/format.ts';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
@@ -23,7 +24,13 @@ export function Pair() {
       <div class="page-head">
         <h1>Connect a device</h1>
       </div>
-      {code === null ? <EnterCode /> : isRequestCode(code) ? <Request key={code} code={code} /> : <OtherDevice code={code} />}
+      {code === null ? (
+        <EnterCode />
+      ) : isShownByNewDevice(code) ? (
+        <RequestOfCode key={code} code={code} />
+      ) : (
+        <SignInCodeNotice code={code} />
+      )}
     </div>
   );
 }
@@ -43,10 +50,10 @@ function EnterCode() {
   };
   return (
     <form class="card stack" onSubmit={submit}>
-      <CodeField value={text} onChange={setText} help="The CLI or device that asks for access shows the code." />
+      <CodeField value={text} onChange={setText} help="The computer or device that asks for access shows the code." />
       {error && (
         <p class="notice danger" role="alert">
-          {error}
+          <ErrorText text={error} />
         </p>
       )}
       <div class="actions">
@@ -61,15 +68,19 @@ function EnterCode() {
   );
 }
 
-/** A code that signs in the device where it is entered, and this browser is signed in already. */
-function OtherDevice({ code }: { code: string }) {
+/** Shown for a code that signs in another device: this browser is signed in already. */
+function SignInCodeNotice({ code }: { code: string }) {
   return (
     <section class="card stack">
       <p>
-        This browser is already signed in to the namespace <span class="mono">{namespace.value}</span>. The code{' '}
-        <span class="mono">{code}</span> adds another device: open the link there, or enter the code on its sign-in page.
+        This browser is already signed in to the account <span class="mono">{namespace.value}</span>. The code{' '}
+        <span class="mono">{code}</span> adds another device: open the link there, or enter the code on its sign-in page. If the code is of
+        another account, it can also add this account to the browser.
       </p>
-      <div>
+      <div class="row wrap">
+        <Link href={`${SIGN_IN_PATH}#${code}`} class="button">
+          Add account
+        </Link>
         <Link href="/" class="button primary">
           Open the sessions
         </Link>
@@ -78,7 +89,7 @@ function OtherDevice({ code }: { code: string }) {
   );
 }
 
-function Request({ code }: { code: string }) {
+function RequestOfCode({ code }: { code: string }) {
   const { value, error, refetch } = useFetch(code, () => fetchAccessRequest(code));
   if (error !== null) {
     return (
@@ -101,12 +112,12 @@ function Decision({ code, request }: { code: string; request: AccessRequest }) {
   const [error, setError] = useState<string | null>(null);
   const [decision, setDecision] = useState<'approve' | 'deny' | null>(null);
   const { name, kind, createdAt } = request;
-  const decide = async (next: 'approve' | 'deny') => {
+  const decide = async (chosen: 'approve' | 'deny') => {
     setBusy(true);
     setError(null);
     try {
-      await decideAccessRequest(code, next);
-      setDecision(next);
+      await decideAccessRequest(code, chosen);
+      setDecision(chosen);
     } catch (failure) {
       setError(errorText(failure));
     }
@@ -146,12 +157,13 @@ function Decision({ code, request }: { code: string; request: AccessRequest }) {
       <p>Does the device show this code?</p>
       <p class="device-code mono">{code}</p>
       <p>
-        It gets full access to the namespace <span class="mono">{namespace.value}</span>, until you revoke it. If you did not start it
+        It gets full access to the account <span class="mono">{namespace.value}</span>, until you revoke it. If you did not start it
         yourself, or the code differs, deny the request.
       </p>
+      <OtherAccounts code={code} />
       {error && (
         <p class="notice danger" role="alert">
-          {error}
+          <ErrorText text={error} />
         </p>
       )}
       <div class="actions">
@@ -163,5 +175,21 @@ function Decision({ code, request }: { code: string; request: AccessRequest }) {
         </button>
       </div>
     </section>
+  );
+}
+
+/** Links that open the request in another account of this browser. */
+function OtherAccounts({ code }: { code: string }) {
+  const others = otherAccounts.value;
+  if (others.length === 0) return null;
+  return (
+    <p class="row wrap">
+      <span>Connect it to another account:</span>
+      {others.map(({ namespace: name }) => (
+        <a key={name} class="button" href={`${PAIR_PATH}?account=${encodeURIComponent(name)}#${code}`}>
+          <span class="mono ellipsis">{name}</span>
+        </a>
+      ))}
+    </p>
   );
 }

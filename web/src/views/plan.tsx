@@ -2,8 +2,8 @@
 
 import './plan.css';
 import { useState } from 'preact/hooks';
-import { Markdown } from '../ui/markdown.tsx';
-import { isTooLongForMarkdown } from '../content/render-markdown.ts';
+import { Markdown } from './markdown.tsx';
+import { isTooLongForMarkdown } from '../content/markdown-length.ts';
 import type { ArgumentField } from '../content/tool-arguments.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
 import { ArgumentList } from './tool-content.tsx';

@@ -1,10 +1,11 @@
 /** The questions of an agent, each with options or a text field. */
 
-import type { ComponentChildren } from 'preact';
-import { useId } from 'preact/hooks';
+import type { ComponentChildren, ComponentProps } from 'preact';
+import { type MutableRef, useId } from 'preact/hooks';
 import type { Question } from '../content/tool-arguments.ts';
 import type { AnswerDraft } from '../state/drafts.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
+import { RequestChoices } from './request-choices.tsx';
 import { RequestContent } from './request-content.tsx';
 
 interface Props {
@@ -14,11 +15,20 @@ interface Props {
   draft: AnswerDraft;
   onDraft: (changes: Partial<AnswerDraft>) => void;
   onAnswers: (answers: Record<string, string[]>) => void;
-  onDeny: () => void;
+  choices: Omit<ComponentProps<typeof RequestChoices>, 'canApprove'>;
+  allSeenOrShowMore: MutableRef<() => boolean>;
 }
 
 /** A form with all questions of one request. Every question must be answered. */
-export function Questions({ questions, otherFields, draft: { selectedOptions, typedTexts }, onDraft, onAnswers, onDeny }: Props) {
+export function Questions({
+  questions,
+  otherFields,
+  draft: { selectedOptions, typedTexts },
+  onDraft,
+  onAnswers,
+  choices,
+  allSeenOrShowMore,
+}: Props) {
   const answerOf = ({ key }: Question) => {
     const typed = typedTexts.get(key)?.trim();
     return [...(selectedOptions.get(key) ?? []), ...(typed ? [typed] : [])];
@@ -47,7 +57,7 @@ export function Questions({ questions, otherFields, draft: { selectedOptions, ty
   };
   return (
     <form onSubmit={submit}>
-      <RequestContent label="Questions">
+      <RequestContent label="Questions" allSeenOrShowMore={allSeenOrShowMore}>
         {questions.map((question) => (
           <QuestionField
             key={question.key}
@@ -60,14 +70,7 @@ export function Questions({ questions, otherFields, draft: { selectedOptions, ty
         ))}
         {otherFields}
       </RequestContent>
-      <div class="request-actions">
-        <button type="submit" class="button primary" disabled={!isComplete}>
-          Answer
-        </button>
-        <button type="button" class="button" onClick={onDeny}>
-          Decline to answer
-        </button>
-      </div>
+      <RequestChoices {...choices} isForm approveLabel="Answer" canApprove={isComplete} />
     </form>
   );
 }

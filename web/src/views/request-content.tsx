@@ -2,18 +2,30 @@
 
 import { ChevronDown } from 'lucide-preact';
 import type { ComponentChildren } from 'preact';
-import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { type MutableRef, useLayoutEffect, useRef, useState } from 'preact/hooks';
 
-/** The "More below" button appears only if more than this height is hidden. */
+/** Up to this height, hidden content is ignored. */
 const HIDDEN_TOLERANCE_PX = 8;
 
-/** Shows a button while content below is hidden, because some phones show no scroll bar. `label`: the accessible name of the content. */
-export function RequestContent({ label, children }: { label: string; children: ComponentChildren }) {
+interface Props {
+  /** The accessible name of the content. */
+  label: string;
+  /** Returns true if all content has been in view. Otherwise shows more of the content, and returns false. */
+  allSeenOrShowMore: MutableRef<() => boolean>;
+  children: ComponentChildren;
+}
+
+/** While content is hidden below the visible part, shows a button that scrolls down: some phones show no scroll bar. */
+export function RequestContent({ label, allSeenOrShowMore, children }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
+  /** The height of the content that has been in view, from its start. */
+  const seenHeight = useRef(0);
   const [hasMoreBelow, setHasMoreBelow] = useState(false);
   const measure = () => {
     const { scrollHeight = 0, scrollTop = 0, clientHeight = 0 } = box.current ?? {};
+    // A jump to the end does not show what is between.
+    if (scrollTop <= seenHeight.current) seenHeight.current = Math.max(seenHeight.current, scrollTop + clientHeight);
     setHasMoreBelow(scrollHeight - scrollTop - clientHeight > HIDDEN_TOLERANCE_PX);
   };
   useLayoutEffect(() => {
@@ -22,6 +34,18 @@ export function RequestContent({ label, children }: { label: string; children: C
     return () => observer.disconnect();
   }, []);
   const scrollDown = () => box.current?.scrollBy({ top: box.current.clientHeight * 0.8 });
+  allSeenOrShowMore.current = () => {
+    const element = box.current;
+    if (!element) return false;
+    const incomplete = element.querySelector<HTMLElement>('[data-incomplete]');
+    const { top, bottom } = element.getBoundingClientRect();
+    if (top < 0 || bottom > innerHeight) element.scrollIntoView({ block: 'center' });
+    else if (incomplete) incomplete.focus();
+    else if (element.scrollHeight - seenHeight.current > HIDDEN_TOLERANCE_PX)
+      element.scrollTo({ top: seenHeight.current - 0.2 * element.clientHeight });
+    else return true;
+    return false;
+  };
   return (
     <div class="request-content">
       <div class="request-input" tabIndex={0} role="region" aria-label={label} ref={box} onScroll={measure}>

@@ -1,71 +1,91 @@
-/** The session list: sessions grouped by directory and machine, with their activity and a search. */
+/** The list of sessions: what waits for the user, and all sessions by directory and machine, with filters and a search. */
 
 import './session-list.css';
-import { type Signal, signal } from '@preact/signals';
-import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
-import { Link, useLocation } from 'wouter-preact';
+import { signal } from '@preact/signals';
+import { Suspense } from 'preact/compat';
+import { useLayoutEffect, useRef } from 'preact/hooks';
+import { useLocation } from 'wouter-preact';
 import type { SessionSummary } from '../api/types.ts';
+import { useAgentNames } from '../state/agent-names.ts';
+import { agentLabel } from '../state/catalog.ts';
 import { sync } from '../state/hub-client.ts';
-import {
-  groupSessions,
-  hasEnded,
-  hasFailed,
-  isArchived,
-  isInTerminal,
-  limitGroups,
-  matchesQuery,
-  type SessionGroup,
-  sessionTitle,
-  sortAsBefore,
-  sortSessions,
-} from '../state/sessions.ts';
-import { listSavedAt, loadStates, namespace, summaries } from '../state/store.ts';
-import { shortenPath } from '../content/paths.ts';
-import { formatAge } from '../ui/format.ts';
-import { LoadGate } from '../ui/loading.tsx';
+import { type Filter, FILTERS, matchesFilter, searchWords } from '../state/session-status.ts';
+import { groupSessions, isArchived, matchesQuery, sortAsBefore, sortSessions } from '../state/sessions.ts';
+import { connectionState, isStorageShort, listSavedAt, loadStates, summaries } from '../state/store.ts';
+import { now } from '../ui/current-time.ts';
+import { isWide } from '../ui/device.ts';
+import { ErrorNotice, LoadGate } from '../ui/loading.tsx';
 import { SearchField } from '../ui/search.tsx';
 import { usePointerActivity } from '../ui/use-pointer-activity.ts';
+import { AccountSwitcher } from './account-switcher.tsx';
+import { FirstRunGate } from './first-run.tsx';
+import { InboxSection } from './inbox-section.tsx';
+import { lazy } from './lazy.tsx';
+import { FIRST_ROWS, SessionGroups } from './session-groups.tsx';
 
-/** The number of rows that are rendered at first, and that are added whenever the end of the list comes into view. */
-export const ROWS_PER_STEP = 1000;
+const StorageNotice = lazy(() => import('./storage-notice.tsx'));
 
-/** The query, the number of rows and the scroll position are not component state: a phone unmounts the list while a session is open. */
+const FILTER_KEY = 'session-filter';
+
+/** The query, the number of rows and the scroll position are outside of the component: a phone unmounts the list while a session is open. */
 const query = signal('');
-const rowLimit = signal(ROWS_PER_STEP);
+const rowLimit = signal(FIRST_ROWS);
 let scrollTop = 0;
 
+/** Kept in the tab, across reloads. */
+const filter = signal(FILTERS.find((name) => name === sessionStorage.getItem(FILTER_KEY)) ?? null);
+
+function setFilter(chosen: Filter | null): void {
+  filter.value = chosen;
+  if (chosen === null) sessionStorage.removeItem(FILTER_KEY);
+  else sessionStorage.setItem(FILTER_KEY, chosen);
+}
+
 export function SessionList() {
+  const [path] = useLocation();
   const list = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
     if (list.current) list.current.scrollTop = scrollTop;
   }, []);
+  const isInUse = usePointerActivity(list);
   const trimmedQuery = query.value.trim();
   const listed = Object.values(summaries.value).filter((session) => !isArchived(session));
-  const sorted = useSteadyOrder(
-    trimmedQuery === '' ? listed : listed.filter((session) => matchesQuery(session, trimmedQuery)),
-    trimmedQuery,
-    usePointerActivity(list),
+  useAgentNames(listed);
+  const found = listed.filter(
+    (session) =>
+      (filter.value === null || matchesFilter(session, filter.value, now.value)) &&
+      (trimmedQuery === '' || matchesQuery(session, trimmedQuery, wordsOf(session))),
   );
+  const sorted = useSteadyOrder(found, `${filter.value ?? ''} ${trimmedQuery}`, isInUse);
   const groups = groupSessions(sorted);
   const savedAt = listSavedAt.value;
+  const listLoad = loadStates.list.value;
+  const retry = () => void sync.refetchShown();
+  const isSearch = trimmedQuery !== '' || filter.value !== null;
   return (
     <>
       <header class="list-head">
         <div class="spread">
           <h1>Sessions</h1>
-          <span class="chip mono" title="Namespace">
-            {namespace.value}
-          </span>
+          <AccountSwitcher />
         </div>
         <SearchField
           id="search"
           label="Search sessions"
           placeholder="Search sessions"
           value={query.value}
-          onChange={(next) => {
-            query.value = next;
+          onChange={(text) => {
+            query.value = text;
           }}
         />
+        <Filters />
+        <div role="status" class="storage">
+          {isStorageShort.value && (
+            <Suspense fallback={null}>
+              <StorageNotice />
+            </Suspense>
+          )}
+        </div>
       </header>
       <div
         class={savedAt === null ? 'list' : 'list stale'}
@@ -77,139 +97,78 @@ export function SessionList() {
           scrollTop = currentTarget.scrollTop;
         }}
       >
+        {/* Without a connection, the banner says why the list is not current. */}
+        {savedAt !== null && listLoad.status === 'failed' && connectionState.value === 'live' && (
+          <ErrorNotice text={listLoad.error} onRetry={retry} />
+        )}
         <LoadGate
-          loadState={savedAt === null ? loadStates.list.value : { status: 'ready' }}
+          loadState={savedAt === null ? loadStates.listAndInbox.value : { status: 'ready' }}
           label="Loading the sessions"
-          onRetry={() => void sync.fetchSessions()}
+          onRetry={retry}
         >
+          {/* The view of the inbox shows the same items. */}
+          {path !== '/inbox' && !isSearch && <InboxSection isInUse={isInUse} />}
           <SessionGroups groups={groups} rowLimit={rowLimit} />
-          {groups.length === 0 && (listed.length === 0 ? <NoSessions /> : <p class="empty">No session matches “{trimmedQuery}”.</p>)}
+          {groups.length === 0 && listed.length > 0 && <NothingFound trimmedQuery={trimmedQuery} />}
+          {isWide.value ? listed.length === 0 && <NoSessions /> : <FirstRunGate isEmpty={listed.length === 0} />}
         </LoadGate>
       </div>
     </>
   );
 }
 
-/** Sorts sessions. While the pointer is active in the list, sessions keep their order, and new sessions are not shown. */
-function useSteadyOrder(sessions: SessionSummary[], trimmedQuery: string, isInUse: boolean): SessionSummary[] {
-  const previous = useRef<{ trimmedQuery: string; ids: string[] } | null>(null);
-  const keepsOrder = isInUse && previous.current?.trimmedQuery === trimmedQuery && previous.current.ids.length > 0;
-  const sorted = keepsOrder ? sortAsBefore(sessions, previous.current?.ids ?? []) : sortSessions(sessions);
-  if (!keepsOrder) previous.current = { trimmedQuery, ids: sorted.map(({ id }) => id) };
-  return sorted;
-}
-
-/** Session rows under a heading for each directory and machine. Renders `rowLimit` rows, and more when the end comes into view. */
-export function SessionGroups({ groups, rowLimit }: { groups: SessionGroup[]; rowLimit: Signal<number> }) {
-  const end = useRef<HTMLButtonElement>(null);
-  const showMore = () => {
-    rowLimit.value += ROWS_PER_STEP;
-  };
-  const limited = limitGroups(groups, rowLimit.value);
-  const hasMore = limited.length < groups.length || limited.at(-1)?.sessions.length !== groups.at(-1)?.sessions.length;
-  useEffect(() => {
-    if (!end.current) return;
-    const observer = new IntersectionObserver((entries) => entries.some(({ isIntersecting }) => isIntersecting) && showMore());
-    observer.observe(end.current);
-    return () => observer.disconnect();
-  }, [hasMore, rowLimit.value]);
+function Filters() {
   return (
-    <>
-      {limited.map(({ key, isPinned, path, host, sessions }) => (
-        <div key={key} class="group">
-          {isPinned ? <h2 class="group-head">Pinned</h2> : <GroupHead path={path} host={host} />}
-          <ul role="list">
-            {sessions.map((session) => (
-              <li key={session.id}>
-                <SessionRow session={session} />
-              </li>
-            ))}
-          </ul>
-        </div>
-      ))}
-      {hasMore && (
-        <button type="button" class="button quiet" ref={end} onClick={showMore}>
-          Show more sessions
+    <div class="filters" role="group" aria-label="Show only">
+      {FILTERS.map((name) => (
+        <button
+          key={name}
+          type="button"
+          class="filter"
+          aria-pressed={filter.value === name}
+          onClick={() => setFilter(filter.value === name ? null : name)}
+        >
+          {name.charAt(0).toUpperCase() + name.slice(1)}
         </button>
-      )}
-    </>
-  );
-}
-
-function GroupHead({ path, host }: { path: string; host: string }) {
-  return (
-    <h2 class="group-head">
-      <span class="mono ellipsis" title={path}>
-        {shortenPath(path)}
-      </span>
-      <span class="ellipsis">{host}</span>
-    </h2>
-  );
-}
-
-function NoSessions() {
-  const hub = location.port === '8787' ? '' : ` \\\n  --hub ${location.origin}`;
-  // Without a token, the command asks for the token, or for a local hub uses the token of the namespace `default`.
-  const isLocal = ['localhost', '127.0.0.1', '[::1]'].includes(location.hostname);
-  const token = isLocal && namespace.value !== 'default' ? ' \\\n  --token-file FILE' : '';
-  return (
-    <div class="empty">
-      <h2>No sessions yet</h2>
-      <p>Start an agent in a project directory to create one:</p>
-      <pre tabIndex={0}>
-        <code>{`npm run agent -- \\\n  --agent claude \\\n  --dir PATH${hub}${token}`}</code>
-      </pre>
+      ))}
     </div>
   );
 }
 
-type Activity = 'waiting' | 'thinking' | 'failed' | 'active' | 'inactive';
+/** Returns what a search finds besides the session's own texts: the agent's name, and what the session does. */
+const wordsOf = (session: SessionSummary) => `${agentLabel(session.metadata) ?? ''} ${searchWords(session, now.value)}`;
 
-function getActivity(session: SessionSummary): Activity {
-  if (!session.active) return 'inactive';
-  if (session.pendingRequestsCount > 0) return 'waiting';
-  if (session.thinking) return 'thinking';
-  return hasFailed(session) ? 'failed' : 'active';
+function NothingFound({ trimmedQuery }: { trimmedQuery: string }) {
+  const filtered = filter.value === null ? 'session' : `${filter.value} session`;
+  return (
+    <div class="empty">
+      <p>{trimmedQuery === '' ? `No ${filtered}.` : `No ${filtered} matches “${trimmedQuery}”.`}</p>
+      {filter.value !== null && (
+        <button type="button" class="button" onClick={() => setFilter(null)}>
+          Show all sessions
+        </button>
+      )}
+    </div>
+  );
 }
 
-const CHIPS: Record<Activity, string> = {
-  waiting: 'chip warn',
-  thinking: 'chip accent',
-  failed: 'chip danger',
-  active: 'chip ok',
-  inactive: 'chip',
-};
+/**
+ * Sorts sessions. While the pointer is active in the list, sessions keep their order, and new sessions are not shown.
+ * @param selection the filter and the query
+ */
+function useSteadyOrder(sessions: SessionSummary[], selection: string, isInUse: boolean): SessionSummary[] {
+  const previous = useRef<{ selection: string; ids: string[] } | null>(null);
+  const keepsOrder = isInUse && previous.current?.selection === selection && previous.current.ids.length > 0;
+  const sorted = keepsOrder ? sortAsBefore(sessions, previous.current?.ids ?? []) : sortSessions(sessions);
+  if (!keepsOrder) previous.current = { selection, ids: sorted.map(({ id }) => id) };
+  return sorted;
+}
 
-function SessionRow({ session }: { session: SessionSummary }) {
-  const [path] = useLocation();
-  const { id, metadata, todoProgress, pendingRequestsCount, updatedAt } = session;
-  const activity = getActivity(session);
-  const agentName = metadata?.agentName || metadata?.flavor;
-  const isOpen = path === `/sessions/${id}` || path.startsWith(`/sessions/${id}/`);
-  const label = {
-    waiting: pendingRequestsCount === 1 ? '1 request pending' : `${pendingRequestsCount} requests pending`,
-    thinking: 'working',
-    failed: 'failed',
-    active: isInTerminal(session) ? 'in the terminal' : 'ready',
-    inactive: hasEnded(session) ? 'ended' : 'not connected',
-  }[activity];
+function NoSessions() {
   return (
-    <Link href={`/sessions/${id}`} class="session-row" data-activity={activity} aria-current={isOpen ? 'page' : undefined}>
-      <span class="activity-bar" aria-hidden />
-      <span class="session-title ellipsis name">{sessionTitle(session)}</span>
-      <span class="session-time muted">{formatAge(updatedAt)}</span>
-      <span class="session-details">
-        <span class={CHIPS[activity]}>{label}</span>
-        {session.pinned && metadata?.path && <span class="mono ellipsis">{shortenPath(metadata.path)}</span>}
-        {session.pinned && metadata?.host && <span class="ellipsis">{metadata.host}</span>}
-        {metadata?.worktree?.branch && <span class="mono ellipsis">{metadata.worktree.branch}</span>}
-        {agentName && <span class="ellipsis">{agentName}</span>}
-        {todoProgress && (
-          <span class="todo-progress" role="img" aria-label={`${todoProgress.completed} of ${todoProgress.total} todos done`}>
-            {todoProgress.completed}/{todoProgress.total}
-          </span>
-        )}
-      </span>
-    </Link>
+    <div class="empty">
+      <h2>No sessions yet</h2>
+      <p>Connect a computer, then start the first session.</p>
+    </div>
   );
 }

@@ -1,10 +1,29 @@
 /** The menu with the actions of a session. */
 
-import { Archive, Copy, Pencil, Pin, PinOff, Play, Trash2 } from 'lucide-preact';
+import {
+  Archive,
+  Bell,
+  BellOff,
+  Copy,
+  Download,
+  FoldVertical,
+  GitFork,
+  Laptop,
+  Pencil,
+  Pin,
+  PinOff,
+  Play,
+  Search,
+  Trash2,
+  UnfoldVertical,
+} from 'lucide-preact';
 import { useLocation } from 'wouter-preact';
 import type { Session } from '../api/types.ts';
 import * as actions from '../state/actions.ts';
+import { forkPoint, searchedSessionId, sessionDialog } from '../state/jump.ts';
+import { getFolds, updateReading } from '../state/reading.ts';
 import { isArchived, sessionTitle } from '../state/sessions.ts';
+import { getConversation } from '../state/store.ts';
 import { copyToClipboard } from '../ui/clipboard.ts';
 import { openDialog } from '../ui/dialog.tsx';
 import { MenuButton } from '../ui/menu.tsx';
@@ -23,7 +42,7 @@ export async function resumeAndShow(id: string, navigate: (to: string) => void):
 
 export function SessionMenu({ session }: { session: Session }) {
   const [, navigate] = useLocation();
-  const { id, active } = session;
+  const { id, active, metadata } = session;
   const rename = () =>
     openDialog({
       title: 'Rename session',
@@ -34,6 +53,10 @@ export function SessionMenu({ session }: { session: Session }) {
   const pin = () =>
     void tryOrToast(session.pinned ? 'Could not unpin the session' : 'Could not pin the session', () =>
       actions.setPinned(id, !session.pinned),
+    );
+  const mute = () =>
+    void tryOrToast(session.muted ? 'Could not unmute the session' : 'Could not mute the session', () =>
+      actions.setMuted(id, !session.muted),
     );
   const archive = () =>
     openDialog({
@@ -53,6 +76,16 @@ export function SessionMenu({ session }: { session: Session }) {
         navigate('/');
       },
     });
+  const search = () => {
+    navigate(`/sessions/${id}`);
+    searchedSessionId.value = id;
+  };
+  const fork = () => {
+    const newestSeq = Math.max(session.seq, getConversation(id).messages.at(-1)?.seq ?? 0);
+    forkPoint.value = { sessionId: id, seq: newestSeq + 1, text: '' };
+  };
+  const areFolded = getFolds(id).isFolded;
+  const foldAll = (isFolded: boolean) => updateReading(id, { folds: { isFolded, exceptions: [] } });
   return (
     <MenuButton
       label="Session actions"
@@ -61,8 +94,34 @@ export function SessionMenu({ session }: { session: Session }) {
         session.pinned
           ? { label: 'Unpin', icon: <PinOff size={18} aria-hidden />, onSelect: pin }
           : { label: 'Pin to the top', icon: <Pin size={18} aria-hidden />, onSelect: pin },
+        session.muted
+          ? { label: 'Unmute notifications', icon: <Bell size={18} aria-hidden />, onSelect: mute }
+          : { label: 'Mute notifications', icon: <BellOff size={18} aria-hidden />, onSelect: mute },
         ...(active ? [] : [{ label: 'Resume', icon: <Play size={18} aria-hidden />, onSelect: () => void resumeAndShow(id, navigate) }]),
         ...(isArchived(session) ? [] : [{ label: 'Archive', icon: <Archive size={18} aria-hidden />, onSelect: archive }]),
+        { label: 'Search', icon: <Search size={18} aria-hidden />, onSelect: search },
+        areFolded
+          ? { label: 'Open all turns', icon: <UnfoldVertical size={18} aria-hidden />, onSelect: () => foldAll(false) }
+          : { label: 'Fold earlier turns', icon: <FoldVertical size={18} aria-hidden />, onSelect: () => foldAll(true) },
+        {
+          label: 'Export',
+          icon: <Download size={18} aria-hidden />,
+          onSelect: () => {
+            sessionDialog.value = { sessionId: id, kind: 'export' };
+          },
+        },
+        { label: 'Fork', icon: <GitFork size={18} aria-hidden />, onSelect: fork },
+        ...(metadata?.terminalCommand === undefined
+          ? []
+          : [
+              {
+                label: 'Continue in the terminal',
+                icon: <Laptop size={18} aria-hidden />,
+                onSelect: () => {
+                  sessionDialog.value = { sessionId: id, kind: 'terminal' as const };
+                },
+              },
+            ]),
         { label: 'Copy ID', icon: <Copy size={18} aria-hidden />, onSelect: () => void copyToClipboard(id) },
         ...(active ? [] : [{ label: 'Delete', icon: <Trash2 size={18} aria-hidden />, isDangerous: true, onSelect: remove }]),
       ]}

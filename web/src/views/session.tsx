@@ -1,16 +1,19 @@
 /** The view of one session: a header, and below it the chat, the changes or the files. */
 
 import './session.css';
-import { ArrowLeft, FileDiff, FolderTree, MessagesSquare, Square } from 'lucide-preact';
+import type { ComponentChildren } from 'preact';
+import { ArrowLeft, FileDiff, FolderTree, MessageCircleOff, MessagesSquare, Square } from 'lucide-preact';
 import { Suspense } from 'preact/compat';
-import { type MutableRef, useLayoutEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { Session, SessionSummary } from '../api/types.ts';
 import * as actions from '../state/actions.ts';
+import { agentLabel } from '../state/catalog.ts';
 import { getOwn } from '../state/get-own.ts';
 import { closeSession, openSession } from '../state/hub-client.ts';
+import { forkPoint, sessionDialog } from '../state/jump.ts';
 import { hasEnded, hasFailed, isArchived, isInTerminal, sessionTitle } from '../state/sessions.ts';
-import { summaries } from '../state/store.ts';
+import { connectionState, summaries, waitingInOtherSessions } from '../state/store.ts';
 import { cutText } from '../content/cut-text.ts';
 import { escapeText } from '../content/escape-invisible.ts';
 import { shortenPath } from '../content/paths.ts';
@@ -20,10 +23,12 @@ import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
 import { tryOrToast } from '../ui/toasts.tsx';
 import { useSelector } from '../state/use-selector.ts';
 import { Chat } from './chat.tsx';
-import type { ReadingPlace } from './messages.tsx';
 import { SessionMenu } from './session-menu.tsx';
+import { currentStatus } from './session-row.tsx';
 
 const Changes = lazy(() => import('./changes.tsx').then(({ Changes }) => ({ default: Changes })));
+const ForkDialog = lazy(() => import('./fork-dialog.tsx').then(({ ForkDialog }) => ({ default: ForkDialog })));
+const SessionDialog = lazy(() => import('./session-dialog.tsx').then(({ SessionDialog }) => ({ default: SessionDialog })));
 const Files = lazy(() => import('./files.tsx').then(({ Files }) => ({ default: Files })));
 
 type Tab = 'chat' | 'changes' | 'files';
@@ -40,22 +45,34 @@ export function SessionView({ id, tab }: { id: string; tab: Tab }) {
     void openSession(id);
     return () => closeSession(id);
   }, [id]);
-  const readingPlace = useRef<ReadingPlace | null>(null);
   const session = useSelector(({ sessions }) => getOwn(sessions, id));
   const error = useSelector(({ sessionErrors }) => getOwn(sessionErrors, id));
   if (error?.isGone) return <SessionGone text={error.text} />;
-  if (error) return <LoadFailed text={error.text} onRetry={() => void openSession(id)} />;
   return (
     <>
       <SessionHeader id={id} session={session} tab={tab} />
-      {session ? <SessionTab session={session} tab={tab} readingPlace={readingPlace} /> : <LoadingSession />}
+      {session && sessionDialog.value?.sessionId === id && (
+        <Suspense fallback={null}>
+          <SessionDialog session={session} kind={sessionDialog.value.kind} />
+        </Suspense>
+      )}
+      {forkPoint.value?.sessionId === id && (
+        <Suspense fallback={null}>
+          <ForkDialog point={forkPoint.value} />
+        </Suspense>
+      )}
+      {error && (!session || connectionState.value === 'live') && (
+        <div class={session ? undefined : 'page'}>
+          <ErrorNotice text={error.text} onRetry={() => void openSession(id)} />
+        </div>
+      )}
+      {session ? <SessionTab session={session} tab={tab} /> : !error && <LoadingSession />}
     </>
   );
 }
 
-/** `readingPlace`: the scroll position of the chat, which is kept while another tab is shown. */
-function SessionTab({ session, tab, readingPlace }: { session: Session; tab: Tab; readingPlace: MutableRef<ReadingPlace | null> }) {
-  if (tab === 'chat') return <Chat session={session} readingPlace={readingPlace} />;
+function SessionTab({ session, tab }: { session: Session; tab: Tab }) {
+  if (tab === 'chat') return <Chat session={session} />;
   return <Suspense fallback={<LoadingSession />}>{tab === 'files' ? <Files session={session} /> : <Changes session={session} />}</Suspense>;
 }
 
@@ -67,10 +84,14 @@ function LoadingSession() {
   );
 }
 
+/** The first sentence of the text is the heading. */
 function SessionGone({ text }: { text: string }) {
+  const end = text.indexOf('. ') + 1;
   return (
     <div class="empty" role="alert">
-      <h2>{text}</h2>
+      <MessageCircleOff size={40} aria-hidden />
+      <h1>{end === 0 ? text : text.slice(0, end)}</h1>
+      {end > 0 && <p>{text.slice(end + 1)}</p>}
       <Link href="/" class="button primary">
         Back to sessions
       </Link>
@@ -78,35 +99,36 @@ function SessionGone({ text }: { text: string }) {
   );
 }
 
-function LoadFailed({ text, onRetry }: { text: string; onRetry: () => void }) {
-  return (
-    <div class="page">
-      <div class="stack">
-        <ErrorNotice text={text} onRetry={onRetry} />
-        <Link href="/">Back to sessions</Link>
-      </div>
-    </div>
-  );
-}
-
 function SessionHeader({ id, session, tab }: { id: string; session: Session | undefined; tab: Tab }) {
   const summary = session ?? getOwn(summaries.value, id);
   const { metadata } = summary ?? {};
+  const waiting = waitingInOtherSessions(id);
+  // What a stored session was doing may be out of date.
+  const isStored = useSelector(({ storedSessions }) => getOwn(storedSessions, id)) === true;
   return (
     <header class="session-head">
       <div class="session-bar">
-        <Link href="/" class="button quiet icon back" aria-label="Back to sessions">
+        <Link
+          href="/"
+          class="button quiet icon back"
+          aria-label={waiting === 0 ? 'Back to sessions' : `Back to sessions, ${waiting} waiting`}
+        >
           <ArrowLeft size={20} aria-hidden />
+          {waiting > 0 && (
+            <span class="badge" aria-hidden>
+              {waiting > 99 ? '99+' : waiting}
+            </span>
+          )}
         </Link>
         <div class="session-name">
           <h1 class="ellipsis name">{summary ? sessionTitle(summary) : 'Session'}</h1>
           {session && hasFailed(session) ? (
             <AgentError text={session.metadata?.agentError} />
           ) : (
-            <Place metadata={metadata} agentName={session?.metadata?.agentName} />
+            <Place status={session && !isStored && <StatusText session={session} />} metadata={metadata} agentName={agentLabel(metadata)} />
           )}
         </div>
-        {session && <Activity session={session} />}
+        {session && !isStored && <Activity session={session} />}
         {session && <SessionMenu session={session} />}
       </div>
       <nav class="tabs" aria-label="Session views">
@@ -120,11 +142,35 @@ function SessionHeader({ id, session, tab }: { id: string; session: Session | un
   );
 }
 
+/** Shows since when the agent works and on what, or since when it does not. */
+function StatusText({ session }: { session: Session }) {
+  const { activity, text, detail, idle } = currentStatus(session, Object.keys(session.agentState?.requests ?? {}).length);
+  // For all other activities, the chip in the header or the requests say enough.
+  const shown = activity === 'ready' ? idle : ['working', 'stalled', 'offline'].includes(activity) ? text : undefined;
+  if (shown === undefined) return null;
+  return (
+    <>
+      <span class={activity === 'stalled' ? 'session-stalled' : undefined}>{shown}</span>
+      {detail !== undefined && (
+        <>
+          {' · '}
+          <span class="mono">
+            <EscapedText text={detail} />
+          </span>
+        </>
+      )}
+      {' · '}
+    </>
+  );
+}
+
 /** Shows where the session runs, and its agent. */
 function Place({
+  status,
   metadata,
   agentName,
 }: {
+  status: ComponentChildren;
   metadata: SessionSummary['metadata'] | Session['metadata'] | undefined;
   agentName: string | undefined;
 }) {
@@ -132,6 +178,7 @@ function Place({
     <p class="ellipsis muted small">
       {metadata && (
         <>
+          {status}
           <span class="mono">{shortenPath(metadata.path)}</span> on {metadata.host}
           {agentName && <> · {agentName}</>}
           {metadata.worktree?.branch && (
@@ -172,7 +219,11 @@ function Activity({ session }: { session: Session }) {
       </button>
     );
   }
-  if (!session.active) return <span class="chip">{isArchived(session) ? 'Archived' : hasEnded(session) ? 'Ended' : 'Not connected'}</span>;
+  if (!session.active) {
+    // On a phone, styles hide this chip, because the text below the title says the same.
+    if (!isArchived(session) && !hasEnded(session)) return <span class="chip not-connected">Not connected</span>;
+    return <span class="chip">{isArchived(session) ? 'Archived' : 'Ended'}</span>;
+  }
   if (hasFailed(session)) return <span class="chip danger">Failed</span>;
   return isInTerminal(session) ? <span class="chip">In the terminal</span> : <span class="chip ok">Ready</span>;
 }

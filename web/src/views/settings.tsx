@@ -1,27 +1,25 @@
 /** The settings: of this browser, and the devices of the namespace. */
 
-import { LogOut } from 'lucide-preact';
-import { unwrap } from '../api/client.ts';
-import { revokeThisDevice } from '../state/devices.ts';
-import { api, auth } from '../state/hub-client.ts';
-import { unsentMessages } from '../state/outbox.ts';
-import { unsubscribe } from '../state/push.ts';
-import { namespace } from '../state/store.ts';
+import { Activity } from 'lucide-preact';
+import { Link } from 'wouter-preact';
 import { setTheme, theme, THEMES } from '../state/theme.ts';
 import { hasKeyboard } from '../ui/device.ts';
-import { openDialog } from '../ui/dialog.tsx';
-import { useFetch } from '../ui/use-fetch.ts';
+import { Accounts } from './accounts.tsx';
 import { Devices } from './devices.tsx';
+import { lazy } from './lazy.tsx';
 import { Notifications } from './notifications.tsx';
-import { SHORTCUTS } from './shortcuts.tsx';
-
-/** How long signing out waits for the hub. Without an answer, the device stays in the list. */
-const REVOKE_TIMEOUT_MS = 3000;
+import { ShortcutList } from './shortcut-list.tsx';
 
 const THEME_LABELS = { system: 'System', light: 'Light', dark: 'Dark' };
 
-export function Settings() {
-  const { value: health } = useFetch('health', () => unwrap(api.GET('/health')));
+const Status = lazy(() => import('./status.tsx').then(({ Status }) => ({ default: Status })));
+
+/** `page`: the part of the address after `/settings/`. */
+export function Settings({ page }: { page: string | undefined }) {
+  return page === 'status' ? <Status /> : <AllSettings />;
+}
+
+function AllSettings() {
   return (
     <div class="page" tabIndex={0} role="region" aria-label="Settings">
       <div class="page-head">
@@ -50,63 +48,22 @@ export function Settings() {
         {hasKeyboard.value && (
           <section class="card stack" aria-labelledby="keys">
             <h2 id="keys">Keyboard shortcuts</h2>
-            <KeyList />
+            <ShortcutList />
           </section>
         )}
-        <section class="card stack" aria-labelledby="account">
-          <h2 id="account">Account</h2>
-          <p>
-            Namespace <span class="mono">{namespace.value}</span>
-            {health && <span class="muted"> · hub {health.version}</span>}
-          </p>
+        <Accounts />
+        <section class="card stack" aria-labelledby="status">
+          <h2 id="status">Status</h2>
+          <p class="muted">What this account has on the hub, and what went wrong lately.</p>
           <div>
-            <button type="button" class="button danger" onClick={confirmSignOut}>
-              <LogOut size={16} aria-hidden /> Sign out
-            </button>
+            <Link href="/settings/status" class="button">
+              <Activity size={16} aria-hidden /> Show the status
+            </Link>
           </div>
         </section>
         {/* The last section: nothing below it moves when the list is loaded. */}
         <Devices />
       </div>
     </div>
-  );
-}
-
-/** Signs out. Also turns notifications off, because they are for the signed-in namespace, and revokes the token of this browser. */
-async function signOut(): Promise<void> {
-  await unsubscribe().catch(() => {});
-  if (auth.isDevice)
-    await Promise.race([revokeThisDevice().catch(() => {}), new Promise((resolve) => setTimeout(resolve, REVOKE_TIMEOUT_MS))]);
-  auth.signOut();
-}
-
-/** Signs out, but asks first if that deletes unsent messages. */
-function confirmSignOut(): void {
-  const { length } = unsentMessages();
-  if (length === 0) return void signOut();
-  openDialog({
-    title: 'Sign out?',
-    text:
-      length === 1
-        ? 'A message is not sent yet. Signing out deletes it.'
-        : `${length} messages are not sent yet. Signing out deletes them.`,
-    action: 'Sign out',
-    isDangerous: true,
-    onConfirm: signOut,
-  });
-}
-
-function KeyList() {
-  return (
-    <dl class="keys">
-      {SHORTCUTS.map(({ keys, meaning }) => (
-        <div key={meaning}>
-          <dt>
-            <kbd>{keys}</kbd>
-          </dt>
-          <dd>{meaning}</dd>
-        </div>
-      ))}
-    </dl>
   );
 }

@@ -1,47 +1,50 @@
 /** Keyboard shortcuts, which work everywhere except in text fields and dialogs. */
 
-import './shortcuts.css';
+import { signal } from '@preact/signals';
+import { Suspense } from 'preact/compat';
 import { useEffect } from 'preact/hooks';
 import { useLocation } from 'wouter-preact';
-import { groupSessions, isArchived } from '../state/sessions.ts';
+import { groupSessions, isArchived, sortSessions } from '../state/sessions.ts';
 import { openSessionId, state } from '../state/store.ts';
-import { isEditable } from '../ui/device.ts';
+import { lazy } from './lazy.tsx';
+import { isPlainKeyPress } from './request-keys.ts';
 
-/** The shortcuts, as the settings list them. */
-export const SHORTCUTS = [
-  { keys: '/', meaning: 'Search sessions' },
-  { keys: 'n', meaning: 'Start a session' },
-  { keys: 'j', meaning: 'Next session' },
-  { keys: 'k', meaning: 'Previous session' },
-  { keys: 'c', meaning: 'Write a message' },
-  { keys: '1 2 3', meaning: 'Chat, changes, files' },
-  { keys: '?', meaning: 'Show this list' },
-];
+const ShortcutHelp = lazy(() => import('./shortcut-list.tsx').then(({ ShortcutHelp }) => ({ default: ShortcutHelp })));
 
-/** Handles the shortcuts. Renders nothing. */
+const isHelpOpen = signal(false);
+
+/** Handles the shortcuts. Renders only the dialog that lists the shortcuts, if it is open. */
 export function Shortcuts() {
   const [, navigate] = useLocation();
   useEffect(() => {
     const onKeyDown = (event: KeyboardEvent) => {
-      if (isEditable(event.target) || event.ctrlKey || event.metaKey || event.altKey || document.querySelector('dialog[open]')) return;
-      if (handleKey(event.key, navigate)) event.preventDefault();
+      if (isPlainKeyPress(event) && runShortcut(event.key, navigate)) event.preventDefault();
     };
     document.addEventListener('keydown', onKeyDown);
     return () => document.removeEventListener('keydown', onKeyDown);
   }, [navigate]);
-  return null;
+  return isHelpOpen.value ? (
+    <Suspense fallback={null}>
+      <ShortcutHelp
+        onClose={() => {
+          isHelpOpen.value = false;
+        }}
+      />
+    </Suspense>
+  ) : null;
 }
 
 /** Runs the shortcut of a key. Returns false if the key has no shortcut. */
-function handleKey(key: string, navigate: (to: string) => void): boolean {
+function runShortcut(key: string, navigate: (to: string) => void): boolean {
   const openId = openSessionId.value;
   const tabs: Record<string, string> = { 1: '', 2: '/changes', 3: '/files' };
   const tab = tabs[key];
   const sibling = key === 'j' ? sessionAtOffset(1) : key === 'k' ? sessionAtOffset(-1) : undefined;
   if (key === '/') return focusElement('search');
-  if (key === 'c') return focusElement('composer');
+  if (key === 'c') return openComposer();
   if (key === 'n') navigate('/new');
-  else if (key === '?') navigate('/settings');
+  else if (key === 'i') navigate('/inbox');
+  else if (key === '?') isHelpOpen.value = true;
   else if (sibling !== undefined) navigate(`/sessions/${sibling}`);
   else if (tab !== undefined && openId !== null) navigate(`/sessions/${openId}${tab}`);
   else return false;
@@ -54,9 +57,16 @@ function focusElement(id: string): boolean {
   return field !== null;
 }
 
+/** Focuses the composer. While a request is pending, a button that unfolds the composer is in its place. */
+function openComposer(): boolean {
+  const composer = document.getElementById('composer');
+  if (composer instanceof HTMLButtonElement) composer.click();
+  return focusElement('composer');
+}
+
 /** Returns the id of the session `step` rows below the open session, or of the first or last session. The list may be empty. */
 function sessionAtOffset(step: number): string | undefined {
-  const listed = groupSessions(Object.values(state.value.summaries).filter((session) => !isArchived(session))).flatMap(
+  const listed = groupSessions(sortSessions(Object.values(state.value.summaries).filter((session) => !isArchived(session)))).flatMap(
     ({ sessions }) => sessions,
   );
   const index = listed.findIndex(({ id }) => id === openSessionId.value);

@@ -2,11 +2,13 @@
 
 import './sign-in.css';
 import { useEffect, useState } from 'preact/hooks';
+import { Link } from 'wouter-preact';
 import { errorText } from '../api/errors.ts';
-import { isRequestCode, readCode } from '../content/device-code.ts';
+import { isShownByNewDevice, readCode } from '../content/device-code.ts';
 import { describeBrowser, MAX_DEVICE_NAME_LENGTH } from '../content/device-name.ts';
-import { signIn, signInWithCode } from '../state/sign-in.ts';
-import { signOutReason } from '../state/store.ts';
+import { linkedAccount, signIn, signInWithCode } from '../state/sign-in.ts';
+import { namespace, signOutReason } from '../state/store.ts';
+import { ErrorText } from '../ui/error-text.tsx';
 import { CodeField, useLinkCode } from './code-field.tsx';
 
 const REQUEST_TEXT = 'A device asks for access with this code. Sign in here first, to approve it.';
@@ -15,8 +17,10 @@ export function SignIn() {
   const linkCode = useLinkCode();
   const [error, setError] = useState<string | null>(null);
   const [isBusy, setBusy] = useState(false);
-  const isRequest = linkCode !== null && isRequestCode(linkCode);
+  const isRequest = linkCode !== null && isShownByNewDevice(linkCode);
   const message = error ?? signOutReason.value;
+  const current = namespace.value;
+  const linked = linkedAccount();
   const attempt = async (operation: () => Promise<void>) => {
     setBusy(true);
     setError(null);
@@ -32,8 +36,12 @@ export function SignIn() {
       <div class="stack">
         <img src="/icon.svg" alt="" width={56} height={56} />
         <div>
-          <h1>Session gateway</h1>
-          <p class="muted">Watch and steer your coding agents from here.</p>
+          <h1>{current === null ? 'Session gateway' : 'Add an account'}</h1>
+          <p class="muted">
+            {current === null
+              ? 'Watch and steer your coding agents from here.'
+              : `${linked === null ? 'Sign in to another account of this hub.' : `Sign in to the account “${linked}” to open the link.`} You stay signed in to “${current}”.`}
+          </p>
         </div>
         {isRequest && (
           <p class="notice">
@@ -44,11 +52,16 @@ export function SignIn() {
         )}
         {message && (
           <p class="notice danger" role="alert">
-            {message}
+            <ErrorText text={message} />
           </p>
         )}
         <CodeForm linkCode={isRequest ? null : linkCode} isBusy={isBusy} attempt={attempt} />
         <TokenForm isBusy={isBusy} attempt={attempt} />
+        {current !== null && (
+          <Link href="/" class="button quiet">
+            <span class="ellipsis">Back to {current}</span>
+          </Link>
+        )}
       </div>
     </main>
   );
@@ -68,9 +81,10 @@ function CodeForm({ linkCode, isBusy, attempt }: FormProps & { linkCode: string 
   const submit = (event: Event) => {
     event.preventDefault();
     attempt(async () => {
-      const redeemed = readCode(code, location.origin);
-      if (isRequestCode(redeemed)) throw new Error('This is the code of a device that asks for access. Sign in first, then approve it.');
-      await signInWithCode(redeemed, { name: name.trim(), kind: proposed.kind });
+      const enteredCode = readCode(code, location.origin);
+      if (isShownByNewDevice(enteredCode))
+        throw new Error('This is the code of a device that asks for access. Sign in first, then approve it.');
+      await signInWithCode(enteredCode, { name: name.trim(), kind: proposed.kind });
     });
   };
   return (

@@ -1,44 +1,78 @@
 /** Renders one item of a conversation. */
 
 import './timeline-item.css';
-import { AlertTriangle, Brain, Check, Clock, Paperclip, RotateCw, Terminal, X } from 'lucide-preact';
+import { AlertTriangle, Brain, Check, Clock, Copy, GitFork, Hourglass, RotateCw, Terminal, X } from 'lucide-preact';
 import type { ComponentChildren } from 'preact';
-import type { Attachment, Session } from '../api/types.ts';
-import { formatSize } from '../content/file-size.ts';
+import type { Session } from '../api/types.ts';
 import { formatJson } from '../content/format-json.ts';
-import { Markdown } from '../ui/markdown.tsx';
-import { isTooLongForMarkdown } from '../content/render-markdown.ts';
-import type { TimelineItem } from '../content/timeline.ts';
+import { Markdown } from './markdown.tsx';
+import { isTooLongForMarkdown } from '../content/markdown-length.ts';
+import type { TimelineItem, UserItem } from '../content/timeline-item.ts';
+import { getOwn } from '../state/get-own.ts';
 import { outbox } from '../state/hub-client.ts';
+import { type ForkPoint, forkPoint } from '../state/jump.ts';
+import { hasEnded } from '../state/sessions.ts';
+import { useSelector } from '../state/use-selector.ts';
 import type { OutgoingMessage } from '../content/unstored-messages.ts';
+import { copyToClipboard } from '../ui/clipboard.ts';
 import { Disclosure } from '../ui/disclosure.tsx';
-import { formatAge } from '../ui/format.ts';
+import { ErrorText } from '../ui/error-text.tsx';
+import { ItemTimestamp } from '../ui/timestamp.tsx';
 import { AnsweredRequest } from './answered-request.tsx';
+import { HeldMessage } from './held-message.tsx';
 import { LoadWhole } from './load-whole.tsx';
 import { TodoList } from './todos.tsx';
 import { ResultDisclosure, ToolCall } from './tool-call.tsx';
 import { Images, ToolOutput } from './tool-content.tsx';
+import { UserMessage } from './user-message.tsx';
 
-export function TimelineItemView({ item, session: { id, metadata } }: { item: TimelineItem; session: Session }) {
+interface Props {
+  item: TimelineItem;
+  sessionId: string;
+  metadata: Session['metadata'];
+  isActive: boolean;
+  /** Shown in the message of the user that starts a turn. */
+  turnLine?: ComponentChildren;
+}
+
+/** `isActive`: whether the session's CLI is connected, so that attached images can be loaded. */
+export function TimelineItemView({ item, sessionId: id, metadata, isActive, turnLine }: Props) {
   switch (item.kind) {
     case 'user':
       return (
-        <UserMessage attachments={item.attachments} time={item.createdAt} note={userMessageNote(item)}>
+        <UserMessage
+          attachments={item.attachments}
+          sessionId={id}
+          metadata={metadata}
+          isActive={isActive}
+          note={userMessageNote(item)}
+          isCanceled={item.outcome === 'canceled'}
+          meta={<MessageMeta copyText={item.cut ? undefined : item.text} fork={toForkPoint(item, id)} />}
+          after={turnLine}
+        >
           {item.text}
           <LoadWhole cut={item.cut} sessionId={id} />
         </UserMessage>
       );
     case 'outgoing':
-      return <Outgoing sessionId={id} outgoing={item.outgoing} />;
+      return item.outgoing.status === 'held' ? (
+        <HeldMessage sessionId={id} metadata={metadata} message={item.outgoing} />
+      ) : (
+        <Outgoing sessionId={id} metadata={metadata} outgoing={item.outgoing} />
+      );
     case 'text':
       if (item.isTail) return <LiveTail text={item.text} />;
       return isTooLongForMarkdown(item.text) || item.cut ? (
         <>
+          <MessageMeta copyText={item.cut ? undefined : item.text} />
           <ToolOutput text={item.text} isExcerpt={item.cut !== undefined} />
           <LoadWhole cut={item.cut} sessionId={id} />
         </>
       ) : (
-        <Markdown text={item.text} isLive={item.isLive} />
+        <>
+          {!item.isLive && <MessageMeta copyText={item.text} />}
+          <Markdown text={item.text} isLive={item.isLive} />
+        </>
       );
     case 'thinking':
       return (
@@ -48,7 +82,14 @@ export function TimelineItemView({ item, session: { id, metadata } }: { item: Ti
         </Disclosure>
       );
     case 'tool':
-      return <ToolCall tool={item} metadata={metadata} sessionId={id} />;
+      return (
+        <ToolCall
+          tool={item}
+          metadata={metadata}
+          sessionId={id}
+          renderItem={(child) => <TimelineItemView item={child} sessionId={id} metadata={metadata} isActive={false} />}
+        />
+      );
     case 'result':
       return (
         <ResultDisclosure
@@ -64,9 +105,19 @@ export function TimelineItemView({ item, session: { id, metadata } }: { item: Ti
     case 'permission':
       return <AnsweredRequest request={item.request} metadata={metadata} />;
     case 'image':
-      return <Images urls={[item.url]} />;
+      return (
+        <>
+          <MessageMeta />
+          <Images urls={[item.url]} />
+        </>
+      );
     case 'plan':
-      return <TodoList todos={item.todos} />;
+      return (
+        <>
+          <MessageMeta />
+          <TodoList todos={item.todos} />
+        </>
+      );
     case 'event':
       return <Event name={item.name} text={item.text} />;
     case 'error':
@@ -74,6 +125,7 @@ export function TimelineItemView({ item, session: { id, metadata } }: { item: Ti
         <p class="turn-error">
           <AlertTriangle size={15} aria-hidden /> <span>{item.text}</span>
           <LoadWhole cut={item.cut} sessionId={id} />
+          <ItemTimestamp />
         </p>
       );
     case 'large':
@@ -102,71 +154,69 @@ function LiveTail({ text }: { text: string }) {
   );
 }
 
-function userMessageNote({ from, isQueued }: Extract<TimelineItem, { kind: 'user' }>) {
+function userMessageNote({ from, isQueued, outcome }: UserItem) {
+  if (outcome === 'canceled') return 'Canceled: the agent did not receive it.';
+  if (outcome === 'edited') return 'Edited while it was queued.';
   if (from === 'cli') return 'typed at the terminal';
   return isQueued ? 'Queued: the agent has not received it yet. Stop drops it.' : undefined;
 }
 
 function Event({ name, text }: { name: string; text: string | undefined }) {
   if (name === 'ready') return <hr class="turn-end" />;
-  if (name === 'compaction') return <p class="event boundary">Context compacted{text && ` at ${text}`}</p>;
-  if (name === 'message' && text) return <p class="event">{text}</p>;
+  if (name === 'compaction')
+    return (
+      <p class="event boundary">
+        Context compacted{text && ` at ${text}`} <ItemTimestamp />
+      </p>
+    );
   return (
     <p class="event">
-      {name.replaceAll('_', ' ')}
-      {text && `: ${text}`}
+      {name === 'message' && text ? text : `${name.replaceAll('_', ' ')}${text ? `: ${text}` : ''}`} <ItemTimestamp />
     </p>
   );
 }
 
-/** Shows a relative time, with the exact time as a tooltip. */
-function Timestamp({ time }: { time: number }) {
-  const date = new Date(time);
+/** Returns where a fork before a message of the user begins; undefined for a message that the agent has not received. */
+const toForkPoint = ({ seq, text, isQueued, outcome }: UserItem, sessionId: string): ForkPoint | undefined =>
+  seq === undefined || isQueued || outcome === 'canceled' ? undefined : { sessionId, seq, text };
+
+/** The time of a message, and buttons that copy its text and fork the session before it. The text of the message flows around them. */
+function MessageMeta({ copyText, fork }: { copyText?: string | undefined; fork?: ForkPoint | undefined }) {
   return (
-    <time class="muted timestamp" dateTime={date.toISOString()} title={date.toLocaleString()}>
-      {formatAge(time)}
-    </time>
+    <span class="message-meta">
+      <ItemTimestamp />
+      {fork && (
+        <button
+          type="button"
+          class="message-button"
+          aria-label="Fork from here"
+          title="Fork from here"
+          onClick={() => {
+            forkPoint.value = fork;
+          }}
+        >
+          <GitFork size={15} aria-hidden />
+        </button>
+      )}
+      {copyText && (
+        <button type="button" class="message-button" aria-label="Copy message" title="Copy" onClick={() => void copyToClipboard(copyText)}>
+          <Copy size={15} aria-hidden />
+        </button>
+      )}
+    </span>
   );
 }
 
-interface UserMessageProps {
-  attachments: Attachment[];
-  time?: number;
-  note?: string | undefined;
-  children: ComponentChildren;
-}
-
-function UserMessage({ attachments, time, note, children }: UserMessageProps) {
-  return (
-    <div class="user-message">
-      <span class="prompt" aria-hidden>
-        ›
-      </span>
-      <div>
-        <span class="visually-hidden">You: </span>
-        <div class="user-message-text">{children}</div>
-        {attachments.length > 0 && (
-          <ul role="list" class="attachments" aria-label="Attachments">
-            {attachments.map(({ id, filename, size }) => (
-              <li key={id} class="chip">
-                <Paperclip size={13} aria-hidden />
-                <span class="ellipsis">{filename}</span> <span>{formatSize(size)}</span>
-              </li>
-            ))}
-          </ul>
-        )}
-        {note && <p class="muted small">{note}</p>}
-      </div>
-      {time !== undefined && <Timestamp time={time} />}
-    </div>
-  );
-}
-
-function Outgoing({ sessionId, outgoing }: { sessionId: string; outgoing: OutgoingMessage }) {
+function Outgoing({ sessionId, metadata, outgoing }: { sessionId: string; metadata: Session['metadata']; outgoing: OutgoingMessage }) {
   const { status, error, text, attachments, localId, isVolatile } = outgoing;
+  const session = useSelector(({ sessions }) => getOwn(sessions, sessionId));
+  // The hub does not hold messages with files.
+  const canLeave = session !== undefined && !session.active && !hasEnded(session) && attachments.length === 0;
   return (
     <div class="outgoing" data-state={status}>
-      <UserMessage attachments={attachments}>{text}</UserMessage>
+      <UserMessage attachments={attachments} sessionId={sessionId} metadata={metadata} isActive={false}>
+        {text}
+      </UserMessage>
       <p class="outgoing-status small" role="status">
         {status === 'sending' && (
           <>
@@ -186,14 +236,15 @@ function Outgoing({ sessionId, outgoing }: { sessionId: string; outgoing: Outgoi
         )}
         {status === 'failed' && (
           <>
-            <AlertTriangle size={13} aria-hidden /> Not sent: {error}
+            <AlertTriangle size={13} aria-hidden /> Not sent: {error !== undefined && <ErrorText text={error} />}
           </>
         )}
       </p>
       {(status === 'failed' || status === 'waiting') && (
         <div class="actions">
-          <button type="button" class="button" onClick={() => void outbox.retry(sessionId, outgoing)}>
-            <RotateCw size={15} aria-hidden /> Retry
+          <button type="button" class="button" onClick={() => void outbox.retry(sessionId, outgoing, canLeave)}>
+            {canLeave ? <Hourglass size={15} aria-hidden /> : <RotateCw size={15} aria-hidden />}
+            <span class="ellipsis">{canLeave && status === 'failed' ? `Leave for ${metadata?.host || 'its machine'}` : 'Retry'}</span>
           </button>
           <button type="button" class="button quiet" onClick={() => outbox.discard(sessionId, localId)}>
             <X size={15} aria-hidden /> Discard

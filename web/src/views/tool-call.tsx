@@ -1,14 +1,15 @@
 /** A tool call: one summary line, and below it the input and the output. */
 
-import { Check, FilePen, FileText, Globe, Hourglass, ListTodo, LoaderCircle, Search, Terminal, TriangleAlert, Wrench } from 'lucide-preact';
+import { Check, Hourglass, ListTodo, LoaderCircle, TriangleAlert } from 'lucide-preact';
 import type { ComponentChildren } from 'preact';
+import { Suspense } from 'preact/compat';
 import { useMemo } from 'preact/hooks';
 import type { CompletedRequest, Session } from '../api/types.ts';
 import { type EditSummary, summarizeEdits } from '../content/edit-summary.ts';
 import { parseTodos } from '../content/parse-message.ts';
 import { describeDecision } from '../content/permissions.ts';
 import type { CutMessage } from '../content/excerpt.ts';
-import type { ToolItem } from '../content/timeline.ts';
+import type { TimelineItem, ToolItem } from '../content/timeline-item.ts';
 import { parsePlan } from '../content/tool-arguments.ts';
 import { pluralize, previewOutput, summarizeInput, summaryPath, toolTitle } from '../content/tool-summary.ts';
 import { Disclosure } from '../ui/disclosure.tsx';
@@ -17,28 +18,25 @@ import { displayPath } from '../content/paths.ts';
 import { LineCounts } from '../ui/line-counts.tsx';
 import { PathText } from '../ui/path-text.tsx';
 import { DecisionDetails, DecisionIcon } from './answered-request.tsx';
+import { lazy } from './lazy.tsx';
 import { LoadWhole } from './load-whole.tsx';
 import { Plan } from './plan.tsx';
 import { TodoList } from './todos.tsx';
 import { Images, ToolInput, ToolOutput } from './tool-content.tsx';
+import { ToolIcon } from './tool-icon.tsx';
 
-const ICONS: [RegExp, typeof Wrench][] = [
-  [/todo|plan/i, ListTodo],
-  [/bash|shell|exec|command|terminal/i, Terminal],
-  [/edit|write|patch/i, FilePen],
-  [/grep|glob|search|find|list|ls/i, Search],
-  [/fetch|web|http/i, Globe],
-  [/read|file|notebook/i, FileText],
-];
+const Subagent = lazy(() => import('./subagent.tsx').then(({ Subagent }) => ({ default: Subagent })));
 
-/** Returns an icon that fits the tool's name. */
-export function ToolIcon({ name }: { name: string }) {
-  const Icon = ICONS.find(([pattern]) => pattern.test(name))?.[1] ?? Wrench;
-  return <Icon size={15} aria-hidden />;
+interface Props {
+  tool: ToolItem;
+  metadata: Session['metadata'];
+  sessionId: string;
+  /** Renders an item of the sub-agent that the call started. */
+  renderItem: (item: TimelineItem) => ComponentChildren;
 }
 
-export function ToolCall({ tool, metadata, sessionId }: { tool: ToolItem; metadata: Session['metadata']; sessionId: string }) {
-  const { name, input, output, images, state, permission, cut } = tool;
+export function ToolCall({ tool, metadata, sessionId, renderItem }: Props) {
+  const { name, input, output, images, state, permission, cut, children } = tool;
   const plan = useMemo(() => parsePlan(name, input), [name, input]);
   // Before the decision, the pending request shows the plan.
   if (plan && permission) return <DecidedPlan plan={plan} permission={permission} metadata={metadata} />;
@@ -66,6 +64,11 @@ export function ToolCall({ tool, metadata, sessionId }: { tool: ToolItem; metada
       after={permission && <DecisionDetails request={permission} metadata={metadata} />}
     >
       {todos ? <TodoList todos={todos} /> : <ToolInput input={input} />}
+      {children && (
+        <Suspense fallback={null}>
+          <Subagent items={children} sessionId={sessionId} renderItem={renderItem} />
+        </Suspense>
+      )}
     </ResultDisclosure>
   );
 }
@@ -160,14 +163,19 @@ function ChangedLines({ lines }: Pick<EditSummary, 'lines'>) {
   );
 }
 
-function ToolStatus({ tool: { permission, state }, changes }: { tool: ToolItem; changes: EditSummary | undefined }) {
+function ToolStatus({ tool: { permission, state, children }, changes }: { tool: ToolItem; changes: EditSummary | undefined }) {
+  const calls = children?.filter(({ kind }) => kind === 'tool').length;
   return (
     <span class="disclosure-trailing">
+      {calls !== undefined && <span class="muted small">{pluralize(calls, 'call')}</span>}
       {changes && <LineCounts {...changes} />}
       {permission && <DecisionIcon request={permission} isLabelled />}
       {state === 'waiting' && (
         <span class="chip warn">
-          <Hourglass size={13} aria-hidden /> waiting for you
+          <Hourglass size={13} aria-hidden />
+          <span>
+            waiting<span class="wide-only"> for you</span>
+          </span>
         </span>
       )}
       {state === 'running' && (

@@ -29,7 +29,7 @@ export function ToolInput({ input }: { input: unknown }) {
         </TruncatedText>
       )}
       {edits.length > 0 && (
-        <Suspense fallback={null}>
+        <Suspense fallback={<span data-incomplete hidden />}>
           <Edits edits={edits} />
         </Suspense>
       )}
@@ -104,7 +104,7 @@ function renderInChunks(text: string): ComponentChildren {
 }
 
 interface TruncatedTextProps {
-  /** Unique in the list item. */
+  /** The name for {@link useExpanded}; unique in the item of the conversation. */
   name: string;
   text: string;
   maxLines?: number;
@@ -122,7 +122,7 @@ function TruncatedText({ name, text, maxLines = INITIAL_LINES, children, ...attr
     <>
       <pre {...attributes}>{children(isExpanded ? text : first)}</pre>
       {!isExpanded && first.length < text.length && (
-        <button type="button" class="button quiet" onClick={() => setExpanded(true)}>
+        <button type="button" class="button quiet" data-incomplete onClick={() => setExpanded(true)}>
           {lines.length > maxLines ? `Show all ${lines.length} lines` : `Show all ${text.length} characters`}
         </button>
       )}

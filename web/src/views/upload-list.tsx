@@ -1,8 +1,20 @@
 /** The files in the composer. */
 
+import './uploads.css';
 import { Paperclip, RotateCw, X } from 'lucide-preact';
+import { useEffect, useState } from 'preact/hooks';
 import { formatSize } from '../content/file-size.ts';
-import { type Upload, forgetMissingFiles, getUploads, missingFiles, removeFile, startUpload } from '../state/uploads.ts';
+import {
+  type Upload,
+  forgetMissingFiles,
+  getUploads,
+  missingFiles,
+  removeFile,
+  sessionsAwaitingUploads,
+  startUpload,
+} from '../state/uploads.ts';
+import { isThumbnailType } from '../state/thumbnails.ts';
+import { Thumbnail } from './attachments.tsx';
 
 function describeUpload({ status, error, file, progress }: Upload): string | undefined {
   const size = formatSize(file.size);
@@ -37,13 +49,26 @@ function MissingFiles({ sessionId }: { sessionId: string }) {
   );
 }
 
+/** The thumbnail of an image; a paper clip for other files. */
+function FileIcon({ file }: { file: File }) {
+  const [url, setUrl] = useState<string>();
+  useEffect(() => {
+    if (!isThumbnailType(file.type)) return undefined;
+    const created = URL.createObjectURL(file);
+    setUrl(created);
+    return () => URL.revokeObjectURL(created);
+  }, [file]);
+  if (isThumbnailType(file.type)) return url === undefined ? <span class="thumbnail" /> : <Thumbnail url={url} />;
+  return <Paperclip size={15} aria-hidden />;
+}
+
 function FileList({ sessionId, uploads }: { sessionId: string; uploads: Upload[] }) {
   return (
     <>
       <ul role="list" class="uploads" aria-label="Files to send">
         {uploads.map((upload) => (
           <li key={upload.id} data-state={upload.status}>
-            <Paperclip size={15} aria-hidden />
+            <FileIcon file={upload.file} />
             <span class="ellipsis">{upload.file.name}</span>
             <span class="muted small">{describeUpload(upload)}</span>
             {upload.status === 'sending' && <progress value={upload.progress} max={1} aria-label={`Uploading ${upload.file.name}`} />}
@@ -68,6 +93,11 @@ function FileList({ sessionId, uploads }: { sessionId: string; uploads: Upload[]
           </li>
         ))}
       </ul>
+      {sessionsAwaitingUploads.value.has(sessionId) && (
+        <p class="muted small sends-itself" role="status">
+          The message is sent when its files are uploaded.
+        </p>
+      )}
       {uploads.some(({ status }) => status === 'failed') && (
         <p class="notice danger small" role="alert">
           {uploads.some(({ isTooLarge }) => isTooLarge)

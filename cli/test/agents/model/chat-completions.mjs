@@ -35,7 +35,9 @@ export async function write({ texts, calls }, { model, stream }, { answer, send 
   const chunk = (delta, finish_reason = null) =>
     send({ id, object: 'chat.completion.chunk', created: 1, model, choices: [{ index: 0, delta, finish_reason }] });
   chunk({ role: 'assistant', content: '' });
-  for (const text of texts) for await (const content of wordsOf(text)) chunk({ content });
+  for (const text of texts) {
+    for await (const content of wordsOf(text)) chunk(text.think === undefined ? { content } : { reasoning_content: content });
+  }
   if (calls.length > 0) chunk({ tool_calls: toolCalls });
   chunk({}, finish);
   send({ id, object: 'chat.completion.chunk', created: 1, model, choices: [], usage: USAGE });

@@ -17,8 +17,8 @@ export const read = ({ contents = [], tools = [] }) => ({
   hasPicture: JSON.stringify(contents).includes('"inlineData"'),
 });
 
-/** Answers the agent's own questions to the model, such as which model to use, with JSON. */
-const ROUTING = { reasoning: 'r', next_speaker: 'user', model_choice: 'flash', complexity_reasoning: 'r', complexity_score: 10 };
+/** The JSON that answers the agent's own questions to the model, such as which model to use. */
+const ROUTING_ANSWER = { reasoning: 'r', next_speaker: 'user', model_choice: 'flash', complexity_reasoning: 'r', complexity_score: 10 };
 
 export async function write(
   { texts, calls },
@@ -35,11 +35,13 @@ export async function write(
   const wantsJson = generationConfig.responseMimeType === 'application/json' || generationConfig.responseJsonSchema;
   const functionCalls = calls.map(({ id, name, input }) => ({ functionCall: { id, name, args: input } }));
   if (url.endsWith(':generateContent')) {
-    const said = wantsJson ? [{ text: JSON.stringify(ROUTING) }] : texts.map(({ say }) => ({ text: say }));
+    const said = wantsJson ? [{ text: JSON.stringify(ROUTING_ANSWER) }] : texts.map(({ say }) => ({ text: say }));
     return answer(chunk([...said, ...functionCalls], 'STOP'));
   }
-  for (const text of wantsJson ? [{ say: JSON.stringify(ROUTING) }] : texts) {
-    for await (const word of wordsOf(text)) send(chunk([{ text: word }]));
+  for (const text of wantsJson ? [{ say: JSON.stringify(ROUTING_ANSWER) }] : texts) {
+    // Gemini CLI expects a thought as a whole, with a subject.
+    if (text.think !== undefined) send(chunk([{ text: `**Thinking** ${text.think}`, thought: true }]));
+    else for await (const word of wordsOf(text)) send(chunk([{ text: word }]));
   }
   if (functionCalls.length > 0) send(chunk(functionCalls));
   return send(chunk([{ text: '' }], 'STOP'));

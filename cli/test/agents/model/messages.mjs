@@ -34,7 +34,10 @@ export async function write({ texts, calls }, { model, stream }, { answer, send 
     index += 1;
   };
   event({ type: 'message_start', message: { ...message, content: [], stop_reason: null } });
-  for (const text of texts) await block({ type: 'text', text: '' }, textDeltas(text));
+  for (const text of texts) {
+    if (text.think === undefined) await block({ type: 'text', text: '' }, textDeltas(text));
+    else await block({ type: 'thinking', thinking: '', signature: '' }, thoughtDeltas(text));
+  }
   for (const use of toolUses) {
     await block({ ...use, input: {} }, [{ type: 'input_json_delta', partial_json: JSON.stringify(use.input) }]);
   }
@@ -44,4 +47,9 @@ export async function write({ texts, calls }, { model, stream }, { answer, send 
 
 async function* textDeltas(step) {
   for await (const text of wordsOf(step)) yield { type: 'text_delta', text };
+}
+
+async function* thoughtDeltas(step) {
+  for await (const thinking of wordsOf(step)) yield { type: 'thinking_delta', thinking };
+  yield { type: 'signature_delta', signature: 'signed' };
 }

@@ -14,8 +14,13 @@ export const path = /\/responses$/;
 
 export const read = ({ input = [], tools = [] }) => ({
   tools: tools
-    .flatMap((tool) => (tool.type === 'namespace' ? (tool.tools ?? []) : [tool]))
-    .map(({ name, type, parameters }) => ({ name: name ?? type, schema: parameters, isCustom: type === 'custom' })),
+    .flatMap((tool) => (tool.type === 'namespace' ? (tool.tools ?? []).map((inner) => ({ ...inner, namespace: tool.name })) : [tool]))
+    .map(({ name, type, parameters, namespace }) => ({
+      name: name ?? type,
+      schema: parameters,
+      isCustom: type === 'custom',
+      ...(namespace ? { namespace } : {}),
+    })),
   history: input.flatMap(
     /** @returns {import('./script.mjs').History} */ ({ type = 'message', role, content }) => {
       if (role === 'user') return [{ role, text: content.map(({ text = '' }) => text).join('\n') }];
@@ -36,19 +41,35 @@ export async function write({ texts, calls }, _body, { send }) {
   };
   event({ type: 'response.created', response: { id, object: 'response', status: 'in_progress', output: [] } });
   for (const text of texts) {
+    if (text.think !== undefined) {
+      const thought = { type: 'reasoning', id: nextId('item'), summary: [] };
+      const at = { item_id: thought.id, output_index: output.length, summary_index: 0 };
+      event({ type: 'response.output_item.added', output_index: output.length, item: thought });
+      event({ type: 'response.reasoning_summary_part.added', ...at, part: { type: 'summary_text', text: '' } });
+      for await (const delta of wordsOf(text)) event({ type: 'response.reasoning_summary_text.delta', ...at, delta });
+      finishItem({ ...thought, summary: [{ type: 'summary_text', text: text.think }] });
+      continue;
+    }
     const item = { id: nextId('item'), type: 'message', role: 'assistant' };
     event({ type: 'response.output_item.added', output_index: output.length, item: { ...item, content: [] } });
-    let whole = '';
+    let fullText = '';
     for await (const delta of wordsOf(text)) {
-      whole += delta;
+      fullText += delta;
       event({ type: 'response.output_text.delta', item_id: item.id, output_index: output.length, content_index: 0, delta });
     }
-    finishItem({ ...item, content: [{ type: 'output_text', text: whole }] });
+    finishItem({ ...item, content: [{ type: 'output_text', text: fullText }] });
   }
-  for (const { id: call_id, name, input, isCustom } of calls) {
+  for (const { id: call_id, name, namespace, input, isCustom } of calls) {
     const item = isCustom
       ? { type: 'custom_tool_call', id: nextId('item'), call_id, name, input, status: 'completed' }
-      : { type: 'function_call', id: nextId('item'), call_id, name, arguments: JSON.stringify(input) };
+      : {
+          type: 'function_call',
+          id: nextId('item'),
+          call_id,
+          name,
+          ...(namespace ? { namespace } : {}),
+          arguments: JSON.stringify(input),
+        };
     event({ type: 'response.output_item.added', output_index: output.length, item });
     finishItem(item);
   }

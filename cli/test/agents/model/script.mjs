@@ -2,17 +2,20 @@
  * The steps of the scripted model. The newest prompt with a script determines the steps. Each response has the steps up to and including
  * the next tool call.
  *
- * @typedef {{say?: string | (string | Promise<string>)[], slow?: number, run?: string, read?: string,
- *   write?: [string, string], edit?: [string, string, string], plan?: string}} Step
+ * @typedef {{say?: string | (string | Promise<string>)[], think?: string, slow?: number, run?: string, isInSandbox?: boolean, read?: string,
+ *   write?: [string, string], edit?: [string, string, string], plan?: string, todos?: [string, string][], task?: string}} Step
  *   - `say`: text, or pieces of text that may be promises
+ *   - `think`: text of a thought
  *   - `slow`: a number of words, ten per second
- *   - `run`: a command
+ *   - `run`: a command; `isInSandbox`: without a request to leave the sandbox of Codex
  *   - `read`: the path of a file
  *   - `write`: path and content
  *   - `edit`: path, old text and new text
  *   - `plan`: markdown
- * @typedef {{name: string, schema?: any, isCustom?: boolean}} Tool
- * @typedef {{id: string, name: string, input: any, isCustom?: boolean}} Call
+ *   - `todos`: text and status of each todo item
+ *   - `task`: the prompt of a sub-agent, which has steps of its own
+ * @typedef {{name: string, namespace?: string, schema?: any, isCustom?: boolean}} Tool
+ * @typedef {{id: string, name: string, namespace?: string, input: any, isCustom?: boolean}} Call
  * @typedef {{role: string, text?: string}[]} History `role`: `user`, `call` or `result`
  */
 
@@ -46,10 +49,10 @@ export function nextResponse(history, tools, { title, scripts }) {
   return { texts: response.filter((step) => !isCall(step)), calls: response.filter(isCall).map((step) => toCall(step, tools)) };
 }
 
-const isCall = (step) => ['run', 'read', 'write', 'edit', 'plan'].some((name) => step[name] !== undefined);
+const isCall = (step) => ['run', 'read', 'write', 'edit', 'plan', 'todos', 'task'].some((name) => step[name] !== undefined);
 
 /** The words of a step. @param {Step} step */
-export async function* wordsOf({ say = '', slow = 0 }) {
+export async function* wordsOf({ think, say = think ?? '', slow = 0 }) {
   for await (const text of [say].flat()) yield* text.match(/\S+\s*/g) ?? [];
   for (let i = 0; i < slow; i += 1) {
     yield `word ${i} `;
@@ -61,15 +64,19 @@ const SHELLS = [/^bash$/i, /^run_shell_command$/, /^exec_command$/, /^shell_comm
 const READERS = [/^read$/i, /^read_file$/, /^view$/];
 const WRITERS = [/^write$/i, /^write_file$/, /^create$/, /^apply_patch$/];
 const PLANNERS = [/^ExitPlanMode$/, /^exit_plan_mode$/];
+const STARTERS = [/^Agent$/i, /^Task$/i, /^spawn_agent$/];
+/** Codex lists its tool only after a search, but runs the tool without a search. @type {Tool} */
+const CODEX_STARTER = { name: 'spawn_agent', namespace: 'multi_agent_v1', schema: { properties: { message: {} } } };
+const TODO_WRITERS = [/^todowrite$/, /^update_plan$/];
 const EDITORS = [/^edit$/i, /^replace$/, /^apply_patch$/];
 
 /**
  * Returns a call of the agent's own tool for a step. The names of tools and fields differ between agents.
- * @param {Step & {isInSandbox?: boolean}} step
+ * @param {Step} step
  * @param {Tool[]} tools
  * @returns {Call}
  */
-function toCall({ run, isInSandbox, read, write, edit, plan }, tools) {
+function toCall({ run, isInSandbox, read, write, edit, plan, todos, task }, tools) {
   const find = (names) => names.map((name) => tools.find((tool) => name.test(tool.name))).find(Boolean);
   const id = nextId('call');
   if (run !== undefined) {
@@ -78,6 +85,15 @@ function toCall({ run, isInSandbox, read, write, edit, plan }, tools) {
   }
   // Claude Code lists this tool only after a search, but runs the tool without a search.
   if (plan !== undefined) return { id, name: find(PLANNERS)?.name ?? 'ExitPlanMode', input: { plan } };
+  if (todos !== undefined) {
+    // Claude Code runs this tool without listing it.
+    const name = find(TODO_WRITERS)?.name ?? 'TodoWrite';
+    return { id, name, input: toTodosInput(todos, name) };
+  }
+  if (task !== undefined) {
+    const { name, namespace, schema } = find(STARTERS) ?? (find([/^tool_search$/]) ? CODEX_STARTER : { name: 'Task' });
+    return { id, name, ...(namespace ? { namespace } : {}), input: toTaskInput(task, { name, schema }) };
+  }
   const tool = find(read !== undefined ? READERS : write !== undefined ? WRITERS : EDITORS);
   // Codex reads files with commands.
   if (read !== undefined && !tool && find(SHELLS)) return toCall({ run: `cat ${read}`, isInSandbox: true }, tools);
@@ -99,6 +115,19 @@ function toCall({ run, isInSandbox, read, write, edit, plan }, tools) {
   const [path, content] = write;
   if (name === 'apply_patch') return toPatch(`*** Add File: ${path}\n+${content}`);
   return { id, name, input: { [pathField]: path, [field('content', 'file_text')]: content } };
+}
+
+function toTodosInput(todos, name) {
+  if (name === 'update_plan') return { plan: todos.map(([step, status]) => ({ step, status })) };
+  const toItem = ([content, status]) => ({ content, status, ...(name === 'TodoWrite' ? { activeForm: content } : { priority: 'medium' }) });
+  return { todos: todos.map(toItem) };
+}
+
+function toTaskInput(prompt, tool) {
+  const has = fieldsOf(tool);
+  if (has('message')) return { message: prompt, ...(has('task_name') ? { task_name: 'helper' } : {}) };
+  const type = has('subagent_type') ? { subagent_type: tool.name === 'task' ? 'general' : 'general-purpose' } : {};
+  return { description: 'Look around', prompt, ...type, ...(has('run_in_background') ? { run_in_background: false } : {}) };
 }
 
 function toCommandInput(command, tool, isInSandbox = false) {

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { SubagentSessions } from '../../../src/translate/subagent-sessions.mjs';
 import { createTranslator } from '../../../src/translate/translator.mjs';
 import { parseQuestions } from '../../../../web/src/content/tool-arguments.ts';
 import { buildTimeline } from '../../../../web/src/content/timeline.ts';
@@ -9,7 +10,7 @@ import { buildTimeline } from '../../../../web/src/content/timeline.ts';
 /** Updates that arrive within this time after the reply belong to the turn. */
 const LATE_MS = 250;
 
-const read = (name) =>
+const readLog = (name) =>
   readFileSync(new URL(`../../transcripts/${name}.jsonl`, import.meta.url), 'utf8')
     .split('\n')
     .filter(Boolean)
@@ -21,13 +22,13 @@ export class Hub {
   /** @type {Record<string, any>} */
   completed = {};
   requests = [];
-  other = [];
+  otherRecords = [];
   #localIds = new Set();
 
   store(records) {
     for (const record of records) {
       if (record.type !== 'message') {
-        this.other.push(record);
+        this.otherRecords.push(record);
         continue;
       }
       assert.ok(!this.#localIds.has(record.localId), `${record.localId} is used twice`);
@@ -52,8 +53,8 @@ export class Hub {
     );
   }
 
-  of(type) {
-    return this.other.filter((record) => record.type === type);
+  recordsOf(type) {
+    return this.otherRecords.filter((record) => record.type === type);
   }
 }
 
@@ -77,33 +78,37 @@ function decisionOf(result, options) {
  * @param {{decide?: (request: object, decision: object) => object}} [options] `decide`: another decision than in the log
  */
 export function replay(name, { decide = (_, decision) => decision } = {}) {
-  const log = read(name);
+  const subagents = new SubagentSessions();
+  const log = readLog(name).flatMap(({ msg, ...others }) => {
+    const rewritten = others.dir === '<' ? subagents.rewrite(msg) : msg;
+    return rewritten === null ? [] : [{ ...others, msg: rewritten }];
+  });
   let ids = 0;
   let time = 0;
   const translator = createTranslator({ agent: name.split('-')[0], newId: () => `id-${(ids += 1)}`, now: () => time });
   const hub = new Hub();
   const calls = new Map();
-  const open = new Map();
+  const openRequests = new Map();
   const responses = [];
   const deltas = new Map();
   let isReplaying = log.some(({ msg }) => msg.method === 'session/load');
-  let stop = null;
+  let pendingStop = null;
   const endTurn = () => {
-    if (!stop) return;
-    hub.store(translator.endTurn(stop.reason));
-    stop = null;
+    if (!pendingStop) return;
+    hub.store(translator.endTurn(pendingStop.reason));
+    pendingStop = null;
     for (const delta of translator.takeDeltas()) assert.fail(`text after the end of a turn: ${delta.text}`);
   };
   for (const { t, dir, msg } of log) {
     time = t;
-    if (stop && t - stop.t > LATE_MS) endTurn();
+    if (pendingStop && t - pendingStop.t > LATE_MS) endTurn();
     if (dir === '>' && msg.method !== undefined) {
       if (msg.id !== undefined) calls.set(msg.id, msg.method);
       if (msg.method === 'session/prompt') isReplaying = false;
     } else if (dir === '>') {
-      const request = open.get(msg.id);
+      const request = openRequests.get(msg.id);
       if (!request || !msg.result) continue;
-      open.delete(msg.id);
+      openRequests.delete(msg.id);
       const decision = decide(request.request, decisionOf(msg.result, request.params.options));
       // After the turn, a request is answered with `cancelled`, regardless of the decision.
       if (request.isEnded) continue;
@@ -119,10 +124,10 @@ export function replay(name, { decide = (_, decision) => decision } = {}) {
       const { records, request } = isForm ? translator.onElicitation(msg.params) : translator.onPermissionRequest(msg.params);
       hub.store(records);
       hub.requests.push(request);
-      open.set(msg.id, { request, params: msg.params });
+      openRequests.set(msg.id, { request, params: msg.params });
     } else if (msg.method === undefined && calls.get(msg.id) === 'session/prompt') {
-      stop = { t, reason: msg.result.stopReason };
-      for (const item of open.values()) item.isEnded = true;
+      pendingStop = { t, reason: msg.result.stopReason };
+      for (const item of openRequests.values()) item.isEnded = true;
     }
   }
   endTurn();

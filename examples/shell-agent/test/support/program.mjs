@@ -12,7 +12,7 @@ import { tempDir } from '../../../../packages/cli-kit/test/support/repository.mj
 export const ENTRY = fileURLToPath(new URL('../../index.mjs', import.meta.url));
 
 /**
- * Starts the program. It is killed when the test ends.
+ * Starts the program, and kills it when the test ends.
  * @param {{after: (step: () => unknown) => void}} t
  * @param {string[]} args
  * @param {Record<string, string>} [options] environment variables, and `entry`

@@ -27,7 +27,7 @@ export async function setUpApp(t, program, defaults) {
   const home = tempDir(t);
   const start = async (options = {}) => {
     /** @type {any} */
-    const all = {
+    const appOptions = {
       program,
       dir,
       home,
@@ -40,7 +40,7 @@ export async function setUpApp(t, program, defaults) {
       ...defaults,
       ...options,
     };
-    const app = await startApp(all);
+    const app = await startApp(appOptions);
     apps.add(app);
     return app;
   };

@@ -1,5 +1,5 @@
 /**
- * An in-memory hub for tests, on the official Socket.IO server. It has the part of the CLI interface that the agent uses. Tests can cut the
+ * An in-memory hub for tests, on the official Socket.IO server, with the part of the CLI interface that the agent uses. Tests can cut the
  * connections and drop acknowledgements.
  */
 
@@ -7,6 +7,7 @@ import { randomUUID } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
 import { createServer } from 'node:http';
 import { Server } from 'socket.io';
+import { TIMEOUT_MS } from '../../../../scripts/lib/await.mjs';
 
 export const TOKEN = 'secret:tests';
 
@@ -23,11 +24,13 @@ export class FakeHub extends EventEmitter {
   devices = new Map();
   /** The requests for access that are pending or decided. */
   accessRequests = [];
+  /** The unused codes that the console shows. @type {Set<string>} */
+  codes = new Set();
   /** Fields that replace those of the answers about pairing. */
   pairingAnswer = {};
-  /** Whether the hub has pairing, as hubs of earlier versions do not. */
+  /** Whether the hub has pairing. Hubs of earlier versions have none. */
   hasPairing = true;
-  /** Status that the hub answers every request with. @type {number | undefined} */
+  /** The status with which the hub answers every request; undefined while there is no outage. @type {number | undefined} */
   outageStatus;
   /** Number of requests that were answered with `outageStatus`. */
   refusedRequests = 0;
@@ -40,8 +43,10 @@ export class FakeHub extends EventEmitter {
   url = '';
   /** Returns whether the acknowledgement of a message is lost. @type {((message: any, isKnown: boolean) => boolean) | undefined} */
   dropAck;
-  #registered = new Map();
-  #emitted = new Map();
+  /** The sockets that registered methods, by `SCOPE:METHOD`. */
+  #methodSockets = new Map();
+  /** The numbers of received events, by name. */
+  #eventCounts = new Map();
 
   static async start() {
     const hub = new FakeHub();
@@ -75,9 +80,9 @@ export class FakeHub extends EventEmitter {
 
   /** Calls a method, as the hub does for a REST request. */
   async call(scope, method, params = {}) {
-    const socket = this.#registered.get(`${scope}:${method}`);
+    const socket = this.#methodSockets.get(`${scope}:${method}`);
     if (!socket) return { success: false, error: `No handler registered for ${method}` };
-    const answer = await socket.timeout(20_000).emitWithAck('rpc-request', {
+    const answer = await socket.timeout(30_000).emitWithAck('rpc-request', {
       method: `${scope}:${method}`,
       params: JSON.stringify(params),
     });
@@ -85,7 +90,7 @@ export class FakeHub extends EventEmitter {
   }
 
   registeredMethods(scope) {
-    return [...this.#registered.keys()].filter((name) => name.startsWith(`${scope}:`)).map((name) => name.slice(scope.length + 1));
+    return [...this.#methodSockets.keys()].filter((name) => name.startsWith(`${scope}:`)).map((name) => name.slice(scope.length + 1));
   }
 
   /** Cuts all connections without a disconnect packet, as in a network failure. */
@@ -93,12 +98,13 @@ export class FakeHub extends EventEmitter {
     for (const socket of this.cli.sockets.values()) /** @type {any} */ (socket.conn.transport).socket.terminate();
   }
 
-  /** Returns the agent's messages in a session, in order, each as a string. Joins the pieces of a tool result. */
+  /** Returns the agent's visible messages in a session, in order, each as a string. Joins the pieces of a tool result. */
   transcript(sid) {
     const lines = [];
     let output = null;
     for (const { content } of this.sessions.get(sid).messages) {
       const result = content.content.data?.message?.content?.[0];
+      if (content.content.data?.isMeta) continue;
       if (result?.type === 'tool_result') {
         output ??= lines.push('') - 1;
         lines[output] = (result.is_error ? '! ' : '') + lines[output] + result.content;
@@ -117,7 +123,7 @@ export class FakeHub extends EventEmitter {
   }
 
   /** Waits until `test` returns a truthy value. Resolves to this value. Runs `test` after every change of the hub's state. */
-  async waitUntil(test, what = 'the expected event', ms = 15_000) {
+  async waitUntil(test, what = 'the expected event', ms = TIMEOUT_MS) {
     const signal = AbortSignal.timeout(ms);
     for (;;) {
       const found = test();
@@ -202,7 +208,14 @@ export class FakeHub extends EventEmitter {
 
   /** The number of times an event was received. */
   count(event) {
-    return this.#emitted.get(event) ?? 0;
+    return this.#eventCounts.get(event) ?? 0;
+  }
+
+  /** Removes the older messages of a session, and the records of its events, so that a long test needs little memory. */
+  forget(sid, keptMessages) {
+    const session = this.sessions.get(sid);
+    session.forgotten = (session.forgotten ?? 0) + session.messages.splice(0, Math.max(0, session.messages.length - keptMessages)).length;
+    for (const events of ['deltas', 'thinkingChanges', 'activities']) delete session[events];
   }
 
   // --- the hub's interface -----------------------------------------------------------------------------------------
@@ -217,17 +230,21 @@ export class FakeHub extends EventEmitter {
     for await (const chunk of request) text += chunk;
     const body = text === '' ? {} : JSON.parse(text);
     const url = new URL(request.url, this.url);
-    const [, , kind, id, what] = url.pathname.split('/');
+    const [, , kind, id, subresource] = url.pathname.split('/');
     if (this.outageStatus !== undefined) {
       this.refusedRequests += 1;
       setImmediate(() => this.emit('change'));
       return answer(this.outageStatus, { error: 'Overloaded', code: 'unavailable' });
     }
-    if (kind === 'devices' && this.hasPairing) return answer(...(what === 'token' ? this.#pollAccess(body) : this.#requestAccess(body)));
-    const isWeb = request.url.startsWith('/api/sessions/');
+    if (url.pathname === '/api/devices' && this.hasPairing) return answer(...this.#redeemCode(body));
+    if (kind === 'devices' && request.method === 'DELETE') return answer(200, this.#removeDevice(id));
+    if (kind === 'devices' && this.hasPairing)
+      return answer(...(subresource === 'token' ? this.#pollAccess(body) : this.#requestAccess(body)));
+    const isWeb = /^\/api\/(sessions|machines)\//.test(request.url);
     const token = request.headers.authorization?.replace('Bearer ', '');
     if (isWeb ? token !== WEB_TOKEN : !this.#accepts(token)) return answer(401, { error: 'Bad token', code: 'unauthorized' });
     if (kind === 'auth') return this.#accepts(body.accessToken) ? answer(200, { token: WEB_TOKEN, namespace: 'tests' }) : answer(401, {});
+    if (subresource === 'agent-sessions') return answer(200, await this.call(id, 'importAgentSession', body));
     if (request.method === 'POST' && kind === 'sessions') return answer(200, { session: this.#openSession(body) });
     if (request.method === 'POST' && kind === 'machines') return answer(200, { machine: this.#openMachine(body) });
     const session = this.sessions.get(id);
@@ -237,7 +254,7 @@ export class FakeHub extends EventEmitter {
       this.sessions.delete(id);
       return answer(200, { ok: true });
     }
-    if (what !== 'messages') return answer(200, { session: view(session) });
+    if (subresource !== 'messages') return answer(200, { session: view(session) });
     const after = Number(url.searchParams.get('afterSeq'));
     const limit = Number(url.searchParams.get('limit') ?? 200);
     return answer(200, { messages: session.messages.filter(({ seq }) => seq > after).slice(0, limit) });
@@ -245,6 +262,16 @@ export class FakeHub extends EventEmitter {
 
   #accepts(token) {
     return token === this.token || this.devices.has(token);
+  }
+
+  #redeemCode({ code, name, kind }) {
+    if (!this.codes.delete(code)) return [404, { error: 'This code is not valid.', code: 'unknown_code' }];
+    return [200, { ...this.#addDevice(name, kind), ...this.pairingAnswer }];
+  }
+
+  #removeDevice(id) {
+    for (const [token, device] of this.devices) if (device.id === id) this.devices.delete(token);
+    return { ok: true };
   }
 
   #requestAccess({ name, kind }) {
@@ -261,10 +288,14 @@ export class FakeHub extends EventEmitter {
     if (decision === undefined) return [200, { status: 'pending' }];
     if (decision === 'deny') return [403, { error: 'Denied', code: 'request_denied' }];
     if (decision === 'expire') return [404, { error: 'Expired', code: 'unknown_code' }];
+    return [200, { status: 'approved', ...this.#addDevice(name, kind), ...this.pairingAnswer }];
+  }
+
+  #addDevice(name, kind) {
     const token = `sgd_${randomUUID().replaceAll('-', '')}abcdefghijk`;
     const device = { id: randomUUID(), name, kind };
     this.devices.set(token, device);
-    return [200, { status: 'approved', device, token, namespace: 'tests', ...this.pairingAnswer }];
+    return { device, token, namespace: 'tests' };
   }
 
   #openSession({ tag, metadata, agentState, model }) {
@@ -295,7 +326,7 @@ export class FakeHub extends EventEmitter {
   #handleConnection(socket) {
     const { sessionId, machineId } = socket.handshake.auth;
     socket.onAny((event) => {
-      this.#emitted.set(event, this.count(event) + 1);
+      this.#eventCounts.set(event, this.count(event) + 1);
       setImmediate(() => this.emit('change'));
     });
     this.upgradeToken = socket.handshake.headers.authorization;
@@ -304,10 +335,10 @@ export class FakeHub extends EventEmitter {
       return;
     }
     const scoped = (method) => (method.includes(':') ? method : `${sessionId ?? machineId}:${method}`);
-    socket.on('rpc-register', ({ method }) => this.#registered.set(scoped(method), socket));
-    socket.on('rpc-unregister', ({ method }) => this.#registered.delete(scoped(method)));
+    socket.on('rpc-register', ({ method }) => this.#methodSockets.set(scoped(method), socket));
+    socket.on('rpc-unregister', ({ method }) => this.#methodSockets.delete(scoped(method)));
     socket.on('disconnect', () => {
-      for (const [name, owner] of this.#registered) if (owner === socket) this.#registered.delete(name);
+      for (const [name, owner] of this.#methodSockets) if (owner === socket) this.#methodSockets.delete(name);
       this.emit('change');
     });
     socket.on('ping', (_payload, ack) => ack?.());
@@ -333,10 +364,11 @@ export class FakeHub extends EventEmitter {
     versioned('update-metadata', 'metadata', ({ sid }) => this.sessions.get(sid));
     versioned('machine-update-state', 'runnerState', (payload) => this.machines.get(payload.machineId));
     versioned('machine-update-metadata', 'metadata', (payload) => this.machines.get(payload.machineId));
-    socket.on('session-alive', ({ sid, thinking, mode, permissionMode }) => {
+    socket.on('session-alive', ({ sid, thinking, mode, permissionMode, modelMode, activity }) => {
       const session = this.sessions.get(sid);
       if (session.thinking !== thinking) (session.thinkingChanges ??= []).push(thinking);
-      Object.assign(session, { active: true, thinking, mode, permissionMode });
+      if (session.activity !== activity) (session.activities ??= []).push(activity);
+      Object.assign(session, { active: true, thinking, mode, permissionMode, activity, ...(modelMode ? { modelMode } : {}) });
     });
     socket.on('message-delta', ({ sid, ...delta }) => (this.sessions.get(sid).deltas ??= []).push(delta));
     socket.on('session-end', ({ sid }) => Object.assign(this.sessions.get(sid), { active: false }));
@@ -344,7 +376,7 @@ export class FakeHub extends EventEmitter {
   }
 
   #append(session, content, localId, from = null) {
-    const message = { id: randomUUID(), seq: session.messages.length + 1, createdAt: Date.now(), localId, content };
+    const message = { id: randomUUID(), seq: lastSeqOf(session) + 1, createdAt: Date.now(), localId, content };
     session.messages.push(message);
     this.#publish(session, from, { t: 'new-message', sid: session.id, message });
     return message;
@@ -359,14 +391,18 @@ export class FakeHub extends EventEmitter {
   }
 }
 
-function view({ messages, ...session }) {
-  return { ...session, seq: messages.length };
+const lastSeqOf = ({ messages, forgotten = 0 }) => forgotten + messages.length;
+
+function view(session) {
+  const { messages: _, forgotten: _forgotten, ...others } = session;
+  return { ...others, seq: lastSeqOf(session) };
 }
 
 /** A message as one string: `> command`, its text, or `(ready)`. */
 function lineOf(content) {
   if (content.content.data.type === 'ready') return '(ready)';
-  const { type, message } = content.content.data;
+  const { type, message, entries } = content.content.data;
+  if (type === 'plan') return `(todos: ${entries.length})`;
   // An event with a text.
   if (typeof message === 'string') return `(${type}: ${message})`;
   const [part] = message.content;

@@ -1,5 +1,7 @@
 /** Helpers for asynchronous tests. */
 
+import { TIMEOUT_MS } from '../../../../scripts/lib/await.mjs';
+
 export { deferred } from '../../../../scripts/lib/await.mjs';
 
 /** Waits for one pass of the event loop. */
@@ -11,7 +13,7 @@ export const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
  * @param {string} what the condition, for the error message
  * @param {number} [ms] timeout
  */
-export async function eventually(test, what, ms = 15_000) {
+export async function eventually(test, what, ms = TIMEOUT_MS) {
   const deadline = Date.now() + ms;
   while (!test()) {
     if (Date.now() > deadline) throw new Error(`Timed out after ${ms / 1000} s waiting for ${what}.`);

@@ -20,7 +20,7 @@ pub struct Log {
     bytes: usize,
     /// Events up to this number are not in `events`.
     floor: u64,
-    /// Whether the database may have events up to `floor`.
+    /// Whether the database may have events of the log up to `floor`.
     has_older_rows: bool,
 }
 
@@ -62,8 +62,8 @@ impl Log {
         (self.bytes, self.floor, self.has_older_rows) = (0, number, false);
     }
 
-    /// Whether the event with this number is known, and all later events are in memory. The last event of a client may be
-    /// unknown, because the database was restored to an earlier time.
+    /// Whether a client can resume after the event `number`: the event is known, and all later events are in memory. The event is
+    /// unknown if the database was restored to an earlier time.
     pub fn can_resume_from(&self, number: u64) -> bool {
         number == self.floor || self.events.binary_search_by_key(&number, |(known, _)| *known).is_ok()
     }
@@ -72,7 +72,7 @@ impl Log {
         self.events.iter().filter(move |(known, _)| *known > number)
     }
 
-    /// Returns which rows a client needs to resume from `number`: the rows after the first number, up to the second number.
+    /// Returns the range of rows that a client needs to resume from `number`: after the first number, up to the second.
     pub fn rows_to_load(&self, number: u64) -> Option<(u64, u64)> {
         let is_older = self.has_older_rows && (self.start..self.floor).contains(&number);
         is_older.then_some((self.start, self.floor))

@@ -33,9 +33,9 @@ pub fn encode_rows<'e>(floor: u64, numbers: Range<u64>, events: impl Iterator<It
 fn push_row(rows: &mut Vec<EventsRow>, row: EventsRow) {
     rows.push(row);
     let need_not_retain_first = |rows: &[EventsRow]| {
-        let others = || rows.iter().skip(1);
-        let bytes: usize = others().map(|row| row.bytes).sum();
-        bytes >= RETAINED_BYTES || others().map(|row| row.events).sum::<usize>() >= RETAINED_EVENTS
+        let later_rows = || rows.iter().skip(1);
+        let bytes: usize = later_rows().map(|row| row.bytes).sum();
+        bytes >= RETAINED_BYTES || later_rows().map(|row| row.events).sum::<usize>() >= RETAINED_EVENTS
     };
     while need_not_retain_first(rows) {
         rows.remove(0);

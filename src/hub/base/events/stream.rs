@@ -15,7 +15,7 @@ use crate::store::events::EventsRow;
 /// The key of [`EventStream::head`] in the key-value storage.
 pub const HEAD_KEY: &str = "events";
 
-/// What the hub must do after an input of the [`EventStream`].
+/// What the hub must do after an input to the [`EventStream`].
 #[derive(Debug, PartialEq)]
 pub enum Action {
     /// Send an event to the web clients that subscribed to it. The event's id has this number.
@@ -43,7 +43,7 @@ enum Phase {
     Live,
 }
 
-/// A state machine without IO. Events always have numbers. They are logged and sent unless the stream is off.
+/// A state machine without I/O. Events always have numbers. Events are logged and sent unless the stream is off.
 ///
 /// ```text
 ///                      client_connected: store
@@ -99,7 +99,7 @@ impl EventStream {
         let (start, idle_since) = match (state, numbers.as_deref()) {
             ("on", Ok([start])) => (*start, None),
             ("on", Ok([start, since])) => (*start, Some(*since)),
-            // Later events had greater numbers, which are not stored; but no web client has received them.
+            // Events since the head was stored have greater numbers. No web client has received them, so their numbers need not be known.
             ("off", Ok([last])) => return self.continue_after(self.last_published.max(last + 1)),
             _ => return,
         };
@@ -144,7 +144,7 @@ impl EventStream {
     }
 
     /// The change of an event is durable. An event without a number changed nothing in the database: it is sent with the id of the
-    /// event before it, and not logged.
+    /// previous event, and not logged.
     pub fn on_committed(&mut self, number: Option<u64>, event: impl FnOnce() -> Event) -> Option<Action> {
         self.last_published = number.unwrap_or(self.last_published);
         (self.phase != Phase::Off).then(|| self.log_and_send(number, event()))
@@ -158,7 +158,7 @@ impl EventStream {
         Action::Send(self.last_published, event)
     }
 
-    /// A batch is durable that makes the events up to `number` useless: no web client can resume from before `number`.
+    /// A durable batch has made the events up to `number` useless: no web client can resume from an earlier event.
     pub fn on_cleared(&mut self, number: u64) {
         self.last_published = number;
         self.log.push_gap(number);
@@ -210,7 +210,8 @@ impl EventStream {
         actions
     }
 
-    /// The rows that [`rows_to_load`](Self::rows_to_load) requested were read, oldest first. `up_to` is its second number.
+    /// The rows that [`rows_to_load`](Self::rows_to_load) selected were read, oldest first. `up_to` is the second number that it
+    /// returned.
     pub fn on_older_rows_read(&mut self, up_to: u64, rows: Vec<EventsRow>) {
         self.log.insert_loaded(up_to, rows);
     }
@@ -296,7 +297,7 @@ impl EventStream {
         }
     }
 
-    /// Returns which rows a client needs to resume: those after the first number, up to the second. `None` if memory has all of these
+    /// Returns which rows a client needs to resume: the rows after the first number, up to the second number. `None` if memory has all of these
     /// events, or the client cannot resume.
     pub fn rows_to_load(&self, last_event_id: &str) -> Option<(u64, u64)> {
         self.log.rows_to_load(self.ids.parse(last_event_id)?)

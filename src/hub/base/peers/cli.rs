@@ -12,7 +12,7 @@ pub struct ServedOwner {
     pub owner: Owner,
     /// The methods that the CLI registered under the id of `owner`, without the id.
     pub methods: Vec<String>,
-    /// The last keep-alive, in Unix milliseconds.
+    /// The last activity on the socket for `owner`, in Unix milliseconds. `None` after the CLI has ended the session.
     pub alive_at: Option<u64>,
 }
 
@@ -48,41 +48,41 @@ pub struct Cli {
     /// The sessions and machines that the CLI serves without having named them in CONNECT.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<ServedOwner>,
-    /// The last keep-alive of `session`, in Unix milliseconds.
+    /// The last activity on the socket for `session`, in Unix milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_alive_at: Option<u64>,
-    /// The last keep-alive of `machine`, in Unix milliseconds.
+    /// The last activity on the socket for `machine`, in Unix milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine_alive_at: Option<u64>,
     /// When the first ping since the last received frame was sent, in Unix milliseconds.
     #[serde(rename = "pingedAt", skip_serializing_if = "Option::is_none")]
     pub unanswered_since: Option<u64>,
     /// Whether the CLI accepts uploads in chunks.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub upload_chunks: bool,
+    #[serde(rename = "uploadChunks", skip_serializing_if = "std::ops::Not::not")]
+    pub accepts_upload_chunks: bool,
     /// The id of the device whose token the CLI used.
     #[serde(rename = "by", skip_serializing_if = "Option::is_none")]
     pub token_device: Option<String>,
 }
 
 impl Cli {
-    /// Returns the time of the last keep-alive of a session or machine that the CLI serves.
-    pub fn last_keep_alive_at(&self, owner: &Owner) -> Option<u64> {
+    /// Returns the time of the last activity for a session or machine that the CLI serves, in Unix milliseconds.
+    pub fn last_activity_at(&self, owner: &Owner) -> Option<u64> {
         match owner {
-            _ if !self.named_in_connect(owner) => self.others.iter().find(|other| other.owner == *owner)?.alive_at,
+            _ if !self.is_named_in_connect(owner) => self.others.iter().find(|other| other.owner == *owner)?.alive_at,
             Owner::Session(_) => self.session_alive_at,
             Owner::Machine(_) => self.machine_alive_at,
         }
     }
 
-    /// Records a keep-alive of a session or machine that the CLI serves.
-    pub fn record_keep_alive(&mut self, owner: &Owner, at: u64) {
-        self.set_keep_alive(owner, Some(at));
+    /// Records activity for a session or machine that the CLI serves. `at`: in Unix milliseconds.
+    pub fn record_activity(&mut self, owner: &Owner, at: u64) {
+        self.set_last_activity(owner, Some(at));
     }
 
-    fn set_keep_alive(&mut self, owner: &Owner, at: Option<u64>) {
+    fn set_last_activity(&mut self, owner: &Owner, at: Option<u64>) {
         match owner {
-            _ if !self.named_in_connect(owner) => {
+            _ if !self.is_named_in_connect(owner) => {
                 self.others.iter_mut().filter(|other| other.owner == *owner).for_each(|other| other.alive_at = at);
             }
             Owner::Session(_) => self.session_alive_at = at,
@@ -90,7 +90,7 @@ impl Cli {
         }
     }
 
-    fn named_in_connect(&self, owner: &Owner) -> bool {
+    fn is_named_in_connect(&self, owner: &Owner) -> bool {
         match owner {
             Owner::Session(id) => self.session.as_ref() == Some(id),
             Owner::Machine(id) => self.machine.as_ref() == Some(id),
@@ -103,11 +103,11 @@ impl Cli {
         named.into_iter().flatten().chain(self.others.iter().map(|other| other.owner.clone()))
     }
 
-    /// Whether another state of the same CLI serves the same sessions and machines.
-    pub fn serves_same(&self, other: &Self) -> bool {
-        let same_others = self.others.len() == other.others.len()
-            && self.others.iter().zip(&other.others).all(|(a, b)| a.owner == b.owner);
-        same_others && self.session == other.session && self.machine == other.machine
+    /// Whether the CLI serves the same sessions and machines in its new state.
+    pub fn serves_same_owners(&self, new_state: &Self) -> bool {
+        let same_others = self.others.len() == new_state.others.len()
+            && self.others.iter().zip(&new_state.others).all(|(a, b)| a.owner == b.owner);
+        same_others && self.session == new_state.session && self.machine == new_state.machine
     }
 
     pub fn ids_and_method_names(&self) -> impl Iterator<Item = &str> {
@@ -117,8 +117,8 @@ impl Cli {
         named.chain(methods_of_others).map(String::as_str).chain(ids_of_others)
     }
 
-    /// Resolves a method name that a CLI used: returns the owner of the method, and the hub's name for the method. The CLI's name
-    /// may have the id of a session or machine that the CLI serves as a prefix. `None` for any other prefix.
+    /// Resolves a method name that a CLI used: returns the owner of the method, and the hub's name for the method. The CLI's name may
+    /// begin with the id of a session or machine that the CLI serves, and a colon. `None` for any other prefix.
     pub fn resolve_method<'n>(&self, name: &'n str, vocabulary: &'n Vocabulary) -> Option<(Owner, &'n str)> {
         let (owner, method) = self.split_prefix(name)?;
         Some((owner, vocabulary.method(method)))
@@ -149,7 +149,7 @@ impl Cli {
     /// CONNECT or has registered methods of the session.
     pub fn record_session_end(&mut self, session: &Owner) {
         self.others.retain(|other| other.owner != *session || !other.methods.is_empty());
-        self.set_keep_alive(session, None);
+        self.set_last_activity(session, None);
     }
 
     /// Adds a method of a session or machine that the CLI serves. Removes the names under which the CLI registered the same
@@ -179,7 +179,7 @@ impl Cli {
             let method = name.strip_prefix(owner.id())?.strip_prefix(':')?;
             Some((owner, method))
         });
-        // An id may contain a colon, so that one id may be the beginning of another.
+        // An id may contain a colon, so several ids may match. The longest id wins.
         if let Some(longest) = by_prefix.min_by_key(|(_, method)| method.len()) {
             return Some(longest);
         }
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(names, ["s:read", "t:read", "m:read", "m:1:read"]);
         assert_eq!(cli.resolve_method("m:1:read", &none), Some((Owner::Machine("m:1".into()), "read")));
         cli.record_session_end(&others[0]);
-        assert_eq!(cli.others.len(), 3, "it still has a method");
+        assert_eq!(cli.others.len(), 3, "the CLI still has a method of `t`");
         cli.remove_method("t:read", &none);
         cli.record_session_end(&others[0]);
         assert_eq!(cli.resolve_method("t:read", &none), None);

@@ -78,13 +78,13 @@ pub struct Connection {
     /// Frames that were received while an earlier frame was being handled.
     pub queue: FrameQueue,
     /// Whether a frame of this socket is being handled.
-    pub busy: bool,
+    pub is_busy: bool,
     pub send_window: SendWindow,
 }
 
 impl Connection {
     fn new(peer: Peer) -> Self {
-        Self { peer, queue: FrameQueue::default(), busy: false, send_window: SendWindow::default() }
+        Self { peer, queue: FrameQueue::default(), is_busy: false, send_window: SendWindow::default() }
     }
 
     /// Whether the peer is a worker that copies the frames to an SSE stream. Such a socket needs no send window, because the
@@ -110,11 +110,11 @@ pub struct Connections {
 impl Connections {
     /// Inserts a socket, or replaces its peer.
     pub fn insert(&mut self, conn: ConnId, peer: Peer) {
-        let is_indexed = match (self.all.get(&conn).map(|connection| &connection.peer), &peer) {
-            (Some(Peer::Cli(old)), Peer::Cli(new)) => old.serves_same(new),
+        let is_index_current = match (self.all.get(&conn).map(|connection| &connection.peer), &peer) {
+            (Some(Peer::Cli(old)), Peer::Cli(new)) => old.serves_same_owners(new),
             _ => false,
         };
-        if !is_indexed {
+        if !is_index_current {
             if let Some(old) = self.all.get(&conn).map(|connection| connection.peer.clone()) {
                 self.unindex(conn, &old);
             }
@@ -173,7 +173,7 @@ impl Connections {
     pub fn next_frame(&mut self, conn: ConnId) -> Option<QueuedFrame> {
         let connection = self.all.get_mut(&conn).or_else(|| self.closed.get_mut(&conn))?;
         let next = connection.queue.pop();
-        connection.busy = next.is_some();
+        connection.is_busy = next.is_some();
         if next.is_none() {
             self.closed.remove(&conn);
         }
@@ -184,7 +184,7 @@ impl Connections {
     /// these frames have been handled.
     pub fn wait_for_frames(&mut self, conn: ConnId) -> Option<oneshot::Receiver<()>> {
         let connection = self.all.get_mut(&conn).or_else(|| self.closed.get_mut(&conn))?;
-        connection.busy.then(|| connection.queue.add_waiter())
+        connection.is_busy.then(|| connection.queue.add_waiter())
     }
 
     pub fn queued_frames(&self, conn: ConnId) -> impl Iterator<Item = &QueuedFrame> {
@@ -267,8 +267,8 @@ impl Connections {
         conns.iter().filter_map(|conn| Some((*conn, self.subscription(*conn)?.format)))
     }
 
-    /// Whether a web client on this device, or on any device for `None`, is visible. A report of the visibility before `since`,
-    /// in Unix milliseconds, does not count.
+    /// Whether a web client on `device` is visible. `None` means any device. Ignores visibility reports from before `since`, in Unix
+    /// milliseconds.
     pub fn has_visible_client(&self, device: Option<&str>, since: u64, now: u64) -> bool {
         self.subscriptions().any(|(_, subscription)| {
             subscription.counts_as_visible(now)
@@ -311,7 +311,7 @@ impl Connections {
     /// Returns the sockets that have not sent a CONNECT packet. A socket whose CONNECT packet is being handled is not included,
     /// even if the handling waits for the database.
     pub fn awaiting_connect(&self) -> impl Iterator<Item = (ConnId, &Connecting)> {
-        self.connecting().filter(|(conn, _)| self.all.get(conn).is_some_and(|connection| !connection.busy))
+        self.connecting().filter(|(conn, _)| self.all.get(conn).is_some_and(|connection| !connection.is_busy))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -348,13 +348,13 @@ mod tests {
                 session_alive_at: Some(7),
                 machine_alive_at: Some(8),
                 unanswered_since: Some(9),
-                upload_chunks: true,
+                accepts_upload_chunks: true,
                 token_device: Some("d".into()),
             }),
             Peer::Web(Subscription {
                 id: "sub".into(),
                 receives_all: true,
-                reported_visible: true,
+                is_reported_visible: true,
                 visibility_confirmed_at: 8,
                 visibility_reported_at: 7,
                 acks_heartbeats: true,
@@ -391,7 +391,7 @@ mod tests {
         }
         let subscription = Subscription {
             id: "sub".into(),
-            reported_visible: true,
+            is_reported_visible: true,
             visibility_confirmed_at: 8,
             acks_heartbeats: true,
             last_published: 6,

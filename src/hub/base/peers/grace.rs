@@ -31,7 +31,7 @@ pub struct GracePeriods {
 
 impl GracePeriods {
     /// Starts the grace period of a method whose socket closed.
-    pub fn method_lost(&mut self, owner: Owner, method: String, now: u64) {
+    pub fn on_method_lost(&mut self, owner: Owner, method: String, now: u64) {
         if self.lost_methods.len() < MAX_LOST_METHODS {
             self.lost_methods.insert((owner, method), now + RECONNECT_GRACE_MS);
         }
@@ -39,7 +39,7 @@ impl GracePeriods {
 
     /// Starts the grace period of a session or machine after a restart of the hub. `disconnected_at`: when the last socket of
     /// the session or machine closed; `None` if the restart closed the socket.
-    pub fn owner_lost(&mut self, owner: Owner, disconnected_at: Option<u64>, now: u64) {
+    pub fn on_owner_lost(&mut self, owner: Owner, disconnected_at: Option<u64>, now: u64) {
         let until = disconnected_at.map_or(now + RESTART_GRACE_MS, |at| at + RECONNECT_GRACE_MS);
         if until > now {
             self.lost_owners.insert(owner, until);
@@ -48,7 +48,7 @@ impl GracePeriods {
 
     /// Ends the grace period of a method that is registered, and resumes the calls that wait for the method. The grace periods of
     /// the owner's other methods end within [`RECONNECT_GRACE_MS`].
-    pub fn method_registered(&mut self, owner: &Owner, method: &str, now: u64) {
+    pub fn on_method_registered(&mut self, owner: &Owner, method: &str, now: u64) {
         if let Some(until) = self.lost_owners.get_mut(owner) {
             *until = (*until).min(now + RECONNECT_GRACE_MS);
         }
@@ -118,7 +118,7 @@ mod tests {
     fn the_number_of_lost_methods_is_limited() {
         let mut grace = GracePeriods::default();
         for n in 0..MAX_LOST_METHODS + 1 {
-            grace.method_lost(session(), n.to_string(), 0);
+            grace.on_method_lost(session(), n.to_string(), 0);
         }
         assert_eq!(grace.lost_methods.len(), MAX_LOST_METHODS);
     }

@@ -28,10 +28,10 @@ pub fn parse_timeout_ms(text: &str) -> Result<u64, String> {
 /// Why a call failed. Each variant contains the name of the method.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RpcError {
-    /// No socket has registered the method. `other_methods` are registered methods of the same session or machine whose
-    /// names the hub does not know. One of them may be this method, under a name that is missing in `VOCABULARY`.
-    #[error("No handler registered for {method}{}", vocabulary_hint(.other_methods))]
-    NoHandler { method: String, other_methods: Vec<String> },
+    /// No socket has registered the method. `unrecognized_methods` are registered methods of the same session or machine whose
+    /// names the hub does not know. One of these methods may be the missing method, under a name that `VOCABULARY` lacks.
+    #[error("No handler registered for {method}{}", vocabulary_hint(.unrecognized_methods))]
+    NoHandler { method: String, unrecognized_methods: Vec<String> },
     /// The CLI did not answer in time.
     #[error("RPC timed out: {0}")]
     TimedOut(String),
@@ -43,15 +43,15 @@ pub enum RpcError {
     InvalidResult(String),
 }
 
-/// Returns the hint that one of `other_methods` may be the missing method; empty without other methods.
-fn vocabulary_hint(other_methods: &[String]) -> String {
-    if other_methods.is_empty() {
+/// Returns the hint that one of `unrecognized_methods` may be the missing method; empty if the list is empty.
+fn vocabulary_hint(unrecognized_methods: &[String]) -> String {
+    if unrecognized_methods.is_empty() {
         return String::new();
     }
     format!(
         ". The CLI registered {}: if one of these is the same method, map it in the setting VOCABULARY of the hub \
         (docs/CLIENTS.md)",
-        join_names(other_methods)
+        join_names(unrecognized_methods)
     )
 }
 
@@ -62,7 +62,7 @@ pub type RpcResult = Result<String, RpcError>;
 struct Handler {
     conn: ConnId,
     /// The name with which the CLI registered the method, such as `<session id>:git-status` for the method `gitStatus`.
-    /// A call contains this name.
+    /// The frame of a call contains this name.
     registered_name: String,
 }
 
@@ -133,14 +133,14 @@ impl Rpc {
         conn: ConnId,
         now: u64,
     ) -> Option<(ConnId, String)> {
-        self.grace.method_registered(&owner, method, now);
+        self.grace.on_method_registered(&owner, method, now);
         let replaced = self
             .handlers
             .insert((owner, method.to_owned()), Handler { conn, registered_name: registered_name.to_owned() });
         replaced.filter(|handler| handler.conn != conn).map(|handler| (handler.conn, handler.registered_name))
     }
 
-    /// Removes the registration of a method, unless it belongs to another socket.
+    /// Removes the registration of a method, unless another socket has registered the method.
     pub fn unregister(&mut self, owner: Owner, method: &str, conn: ConnId) {
         let key = (owner, method.to_owned());
         if self.handlers.get(&key).is_some_and(|handler| handler.conn == conn) {
@@ -153,8 +153,9 @@ impl Rpc {
     }
 
     /// Returns the registered methods of an owner whose names the hub does not know, in alphabetical order.
-    pub fn methods_unknown_to_hub(&self, owner: &Owner) -> Vec<String> {
-        let methods_of_owner = self.handlers.keys().filter(|(of, _)| of == owner).map(|(_, method)| method.clone());
+    pub fn unrecognized_methods(&self, owner: &Owner) -> Vec<String> {
+        let methods_of_owner =
+            self.handlers.keys().filter(|(method_owner, _)| method_owner == owner).map(|(_, method)| method.clone());
         let mut methods: Vec<String> =
             methods_of_owner.filter(|method| !Method::VARIANTS.contains(&method.as_str())).collect();
         sort_by(&mut methods, |a, b| a.cmp(b));
@@ -190,10 +191,10 @@ impl Rpc {
         self.pending.remove(&ack)
     }
 
-    /// Removes the methods of a socket that closed, and fails its calls. The grace periods of the methods begin.
-    pub fn socket_closed(&mut self, conn: ConnId, now: u64) {
+    /// Removes the methods of a socket that closed, and fails the calls to the socket. The grace periods of the methods begin.
+    pub fn on_socket_closed(&mut self, conn: ConnId, now: u64) {
         for ((owner, method), _) in self.handlers.extract_if(|_, handler| handler.conn == conn) {
-            self.grace.method_lost(owner, method, now);
+            self.grace.on_method_lost(owner, method, now);
         }
         for (_, call) in self.pending.extract_if(.., |_, call| call.conn == conn) {
             let _ = call.sender.send(Err(RpcError::Disconnected(call.method)));

@@ -1,4 +1,4 @@
-//! Backpressure: how many bytes a WebSocket client was sent and has not acknowledged.
+//! Backpressure: the bytes that were sent to a WebSocket client and that it has not acknowledged.
 //!
 //! The runtime has no `bufferedAmount`, and buffers without limit for a client that does not read. So clients acknowledge: each
 //! frame of a web client acknowledges the oldest unacknowledged heartbeat, and each pong of a CLI acknowledges the oldest
@@ -8,16 +8,17 @@ use std::collections::VecDeque;
 
 use crate::limits::{MAX_UNACKED_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS};
 
-/// If a CLI has more unacknowledged bytes than this, replies included, and sends another frame, the hub disconnects the CLI.
-/// Large enough for the largest update in addition to [`MAX_UNACKED_BYTES`].
+/// The most unacknowledged bytes of a CLI, replies included. Above this limit, the hub disconnects the CLI when the CLI sends its next
+/// frame. The limit leaves room for the largest update in addition to [`MAX_UNACKED_BYTES`].
 const MAX_UNACKED_BYTES_WITH_REPLIES: usize = 3 * MAX_UNACKED_BYTES;
-/// The sent bytes after which a CLI gets an extra ping: [`PING_INTERVAL_MS`](crate::limits::PING_INTERVAL_MS) is too long to measure a backlog.
+/// After this many sent bytes, a CLI gets an extra ping, because [`PING_INTERVAL_MS`](crate::limits::PING_INTERVAL_MS) is too long to
+/// measure a backlog.
 const PING_AFTER_BYTES: usize = 2 * 1024 * 1024;
 
 /// The unacknowledged bytes of a client.
 #[derive(Debug, Default)]
 pub struct SendWindow {
-    /// The bytes sent before each unacknowledged heartbeat or ping, and after the previous one.
+    /// For each unacknowledged heartbeat or ping, the bytes that were sent between the previous heartbeat or ping and this one.
     bytes_before_pings: VecDeque<usize>,
     bytes_after_last_ping: usize,
     /// The sum of `bytes_before_pings` and `bytes_after_last_ping`.

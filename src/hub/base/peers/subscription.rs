@@ -40,7 +40,7 @@ pub struct Subscription {
     pub machine: Option<String>,
     /// The visibility that the client reported last; see [`Subscription::counts_as_visible`].
     #[serde(rename = "visible")]
-    pub reported_visible: bool,
+    pub is_reported_visible: bool,
     /// When the client reported its visibility, or confirmed it by a heartbeat acknowledgement, in Unix milliseconds.
     #[serde(rename = "seenAt")]
     pub visibility_confirmed_at: u64,
@@ -53,7 +53,7 @@ pub struct Subscription {
     /// The id of the client's device, which the client chooses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// The id of the device whose token opened the stream. Not the client's name of its device.
+    /// The id of the device whose token opened the stream. Independent of `device`.
     #[serde(rename = "by", skip_serializing_if = "Option::is_none")]
     pub token_device: Option<String>,
     pub format: Format,
@@ -72,7 +72,7 @@ impl Subscription {
     pub fn counts_as_visible(&self, now: u64) -> bool {
         let expires_soon = self.acks_heartbeats || self.device.is_some();
         let lifetime_ms = if expires_soon { SHORT_VISIBILITY_MS } else { LONG_VISIBILITY_MS };
-        self.reported_visible && now < self.visibility_confirmed_at + lifetime_ms
+        self.is_reported_visible && now < self.visibility_confirmed_at + lifetime_ms
     }
 
     /// Whether the client and a push subscription may be on the same device. `device`: the device that the push subscription
@@ -82,14 +82,14 @@ impl Subscription {
     }
 
     pub fn set_visibility(&mut self, visible: bool, now: u64) {
-        self.reported_visible = visible;
+        self.is_reported_visible = visible;
         (self.visibility_confirmed_at, self.visibility_reported_at) = (now, now);
     }
 
     /// Records a heartbeat acknowledgement. Returns whether the attachment must be written.
     pub fn record_heartbeat_ack(&mut self, now: u64) -> bool {
         let is_confirmation_due =
-            self.reported_visible && now >= self.visibility_confirmed_at + MIN_ATTACHMENT_WRITE_INTERVAL_MS;
+            self.is_reported_visible && now >= self.visibility_confirmed_at + MIN_ATTACHMENT_WRITE_INTERVAL_MS;
         let is_changed = is_confirmation_due || !self.acks_heartbeats;
         if is_changed {
             (self.acks_heartbeats, self.visibility_confirmed_at) = (true, now);

@@ -15,14 +15,19 @@ pub struct PushConfig {
     /// The VAPID claim `sub`: a `mailto:` or `https:` contact; by default the URL at which the client reached the hub.
     pub subject: Option<String>,
     /// Whether endpoints on the local machine are allowed, also over `http`: for development.
-    pub insecure: bool,
+    pub allows_insecure_endpoints: bool,
     /// The limit per namespace. A new subscription beyond the limit replaces the oldest one.
     pub max_subscriptions: u64,
 }
 
 impl Default for PushConfig {
     fn default() -> Self {
-        Self { keys: None, subject: None, insecure: false, max_subscriptions: DEFAULT_PUSH_SUBSCRIPTIONS }
+        Self {
+            keys: None,
+            subject: None,
+            allows_insecure_endpoints: false,
+            max_subscriptions: DEFAULT_PUSH_SUBSCRIPTIONS,
+        }
     }
 }
 

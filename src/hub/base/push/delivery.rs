@@ -5,18 +5,18 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{MAX_PUSH_ATTEMPTS, MAX_PUSH_FAILURES, MAX_PUSH_RETRY_MS, SHORT_PAYLOAD_BYTES};
+use crate::limits::{MAX_PUSH_ATTEMPTS, MAX_PUSH_FAILURES, MAX_PUSH_RETRY_MS};
 use crate::push::endpoint::EndpointId;
-use crate::push::payload::{MAX_PAYLOAD_BYTES, Notification};
+use crate::push::payload::Notification;
 
-/// How long a push is held back after a toast on the same device, in milliseconds. A page reports `visible` for the same time
-/// after its last input.
+/// How long a push is held back after a page on the same device has shown the notification as a toast, in milliseconds. A page reports
+/// `visible` for the same time after its last input.
 const PUSH_HOLD_MS: u64 = 60_000;
 /// The delay after the first failed attempt, in milliseconds. After each further failed attempt, the delay is four times
 /// as long as before.
 const FIRST_PUSH_RETRY_MS: u64 = 5_000;
 
-/// The reason of a failure when the subscription was deleted before the notification was sent to it.
+/// The reason of a failure when the subscription was deleted before the notification was sent.
 pub const UNSUBSCRIBED: &str = "The browser unsubscribed before it was sent.";
 
 /// A queued notification and the progress of its delivery, as stored in the key-value storage.
@@ -32,7 +32,7 @@ pub struct Delivery {
     /// How many rounds in a row failed because the database was unavailable.
     #[serde(default, rename = "unknown")]
     pub failed_rounds: u32,
-    /// The subscribers that the notification is still to be sent to; empty before the first round.
+    /// The subscribers to which the notification must still be sent; empty before the first round.
     #[serde(default)]
     pub targets: Vec<Target>,
     /// How many subscribers the notification was sent to successfully.
@@ -46,7 +46,7 @@ pub struct Delivery {
     pub unlisted_failures: usize,
     /// Whether a round is running. No round survives a restart.
     #[serde(skip)]
-    pub in_flight: bool,
+    pub is_in_flight: bool,
     /// Whether the notification is stored and in the push log.
     #[serde(skip, default = "default_is_recorded")]
     pub is_recorded: bool,
@@ -72,9 +72,12 @@ pub enum DeliveryOutcome {
     /// Visible web clients showed the notification as a toast, and it was sent to no subscriber.
     Toast,
     NoSubscribers,
-    /// The permission request was answered.
-    Answered,
+    /// The permission request was answered, or the agent no longer waits for input.
+    #[serde(rename = "answered")]
+    Obsolete,
     SessionGone,
+    /// The session's notifications are muted.
+    Muted,
     /// The session was in cooldown.
     CoolingDown,
     /// A newer notification of the session replaced it.
@@ -85,7 +88,7 @@ pub enum DeliveryOutcome {
     Unavailable,
 }
 
-/// A subscriber to whom the notification is still to be sent.
+/// A subscriber to which the notification must still be sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
     #[serde(rename = "to")]
@@ -94,13 +97,12 @@ pub struct Target {
     pub due_at: u64,
     #[serde(rename = "tries")]
     pub attempts: u32,
-    /// Whether the payload is limited to [`SHORT_PAYLOAD_BYTES`]: the whole payload fits, or the push service rejected a longer
-    /// payload.
+    /// Whether the payload is limited to [`MAX_SHORT_PAYLOAD_BYTES`](crate::limits::MAX_SHORT_PAYLOAD_BYTES), because the push service rejected a longer one.
     #[serde(default, rename = "short", skip_serializing_if = "std::ops::Not::not")]
     pub is_short: bool,
     /// Whether the push is held back, because its device got a toast.
     #[serde(default, rename = "held", skip_serializing_if = "std::ops::Not::not")]
-    pub is_held: bool,
+    pub is_held_back: bool,
     /// The error of the last attempt; stored for at most [`MAX_PUSH_FAILURES`] targets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
@@ -123,7 +125,7 @@ pub enum SendResult {
     Accepted,
     /// The subscription no longer exists at the push service.
     Gone,
-    /// The payload is too long for the push service.
+    /// The payload is too long for the push service, and can be shortened.
     TooLong,
     /// A temporary failure, with the milliseconds from `Retry-After`.
     Retry(Option<u64>),
@@ -172,7 +174,7 @@ impl Delivery {
             sent_count: 0,
             failures: Vec::new(),
             unlisted_failures: 0,
-            in_flight: false,
+            is_in_flight: false,
             is_recorded,
         }
     }
@@ -180,7 +182,7 @@ impl Delivery {
     /// When the next round starts; `None` while one is in flight.
     pub fn next_round_at(&self) -> Option<u64> {
         let first_target = self.targets.iter().map(|target| target.due_at).min().unwrap_or_default();
-        (!self.in_flight).then_some(first_target.max(self.due_at))
+        (!self.is_in_flight).then_some(first_target.max(self.due_at))
     }
 
     /// Whether the notification was sent to no push service, or is held back on a device. If so, a newer notification that
@@ -188,29 +190,29 @@ impl Delivery {
     pub fn is_undelivered(&self) -> bool {
         let is_attempted = self.targets.iter().any(|target| target.attempts > 0);
         let is_unsent = self.sent_count == 0 && self.failure_count() == 0 && !is_attempted;
-        is_unsent || self.targets.iter().any(|target| target.is_held)
+        is_unsent || self.targets.iter().any(|target| target.is_held_back)
     }
 
     /// Whether the notification is held back on all devices that it was not sent to.
-    pub fn is_held(&self) -> bool {
-        !self.targets.is_empty() && self.targets.iter().all(|target| target.is_held)
+    pub fn is_held_back(&self) -> bool {
+        !self.targets.is_empty() && self.targets.iter().all(|target| target.is_held_back)
     }
 
-    /// Holds back the due targets whose device is in use. A due target that was held back before is removed if the device is in
-    /// use according to a report after the toast; otherwise the push is sent. `is_in_use` gets a target and the earliest time of
-    /// the report. Returns whether the devices must get a toast.
+    /// Holds back the due targets whose device is in use. Of the due targets that were held back before, removes those whose device
+    /// has reported use since the toast; the others stay due. `is_in_use(target, since)`: whether the device has reported use since
+    /// that time. Returns whether a toast must be sent.
     pub fn hold_back(&mut self, is_in_use: impl Fn(EndpointId, u64) -> bool, now: u64) -> bool {
         let mut needs_toast = false;
         self.targets.retain_mut(|target| {
             if target.due_at > now {
                 return true;
             }
-            if std::mem::take(&mut target.is_held) {
+            if std::mem::take(&mut target.is_held_back) {
                 return !is_in_use(target.id, target.due_at.saturating_sub(PUSH_HOLD_MS - 1));
             }
             if is_in_use(target.id, 0) {
                 needs_toast = true;
-                (target.is_held, target.due_at, target.failure) = (true, now + PUSH_HOLD_MS, None);
+                (target.is_held_back, target.due_at, target.failure) = (true, now + PUSH_HOLD_MS, None);
             }
             true
         });
@@ -239,8 +241,7 @@ impl Delivery {
     }
 
     pub fn set_targets(&mut self, subscribers: impl Iterator<Item = EndpointId>, now: u64) {
-        let is_short = self.notification.payload(MAX_PAYLOAD_BYTES).len() <= SHORT_PAYLOAD_BYTES;
-        let target = |id| Target { id, due_at: now, attempts: 0, is_short, is_held: false, failure: None };
+        let target = |id| Target { id, due_at: now, attempts: 0, is_short: false, is_held_back: false, failure: None };
         self.targets = subscribers.map(target).collect();
     }
 
@@ -287,7 +288,7 @@ impl Delivery {
                 return;
             }
             SendResult::Retry(delay) => delay.unwrap_or_else(|| retry_delay_ms(target.attempts)),
-            SendResult::TooLong if !target.is_short => {
+            SendResult::TooLong => {
                 target.is_short = true;
                 0
             }

@@ -7,15 +7,13 @@ use serde::Serialize;
 
 use crate::hub::base::ports::Runtime;
 use crate::hub::base::push::delivery::{Delivery, DeliveryOutcome, Failure, Target};
+use crate::hub::base::storage_keys::PUSH_LOG;
 use crate::limits::MAX_PUSH_FAILURES;
 use crate::model::order::sort_by;
 use crate::push::payload::{Notification, NotificationKind};
 
 /// How many notifications the push log shows.
 const MAX_PUSH_LOG_ENTRIES: usize = 100;
-
-/// The prefix of the entries' keys, followed by the notification's id with 20 digits.
-const ENTRY_PREFIX: &str = "pushed:";
 
 /// An entry of `GET /api/push/log`.
 #[derive(Serialize)]
@@ -82,8 +80,8 @@ impl PushLog {
     }
 
     /// Writes the entry of a notification that a newer one replaced. The replaced notification is not retried.
-    pub fn put_replaced(&mut self, rt: &dyn Runtime, id: u64, delivery: Delivery) {
-        let is_shown = delivery.sent_count > 0 || delivery.is_held();
+    pub fn put_as_replaced(&mut self, rt: &dyn Runtime, id: u64, delivery: Delivery) {
+        let is_shown = delivery.sent_count > 0 || delivery.is_held_back();
         let outcome = if is_shown { delivery.outcome() } else { DeliveryOutcome::Replaced };
         self.put(rt, id, &Delivery { targets: Vec::new(), ..delivery }, outcome);
     }
@@ -95,19 +93,18 @@ fn to_retry(target: &Target) -> Option<Retry<'_>> {
 
 /// Reads the entries, newest first, each as JSON text.
 pub fn read_entries(rt: &dyn Runtime) -> Vec<String> {
-    let mut entries = rt.kv_list(ENTRY_PREFIX);
+    let mut entries = rt.kv_list(PUSH_LOG);
     sort_by(&mut entries, |(a, _), (b, _)| b.cmp(a));
     entries.into_iter().map(|(_, entry)| entry).collect()
 }
 
 fn entry_key(id: u64) -> String {
-    format!("{ENTRY_PREFIX}{id:020}")
+    format!("{PUSH_LOG}{id:020}")
 }
 
 fn read_ids(rt: &dyn Runtime) -> VecDeque<u64> {
-    let entries = rt.kv_list(ENTRY_PREFIX);
-    let mut ids: Vec<u64> =
-        entries.iter().filter_map(|(key, _)| key.strip_prefix(ENTRY_PREFIX)?.parse().ok()).collect();
+    let entries = rt.kv_list(PUSH_LOG);
+    let mut ids: Vec<u64> = entries.iter().filter_map(|(key, _)| key.strip_prefix(PUSH_LOG)?.parse().ok()).collect();
     sort_by(&mut ids, Ord::cmp);
     ids.into()
 }

@@ -1,4 +1,4 @@
-//! Deliveries, their queue, log, cooldowns and rate limit, without IO.
+//! The deliveries of notifications, with their queue, log, cooldowns and rate limit, without IO.
 
 pub mod config;
 pub mod delivery;

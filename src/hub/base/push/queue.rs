@@ -42,7 +42,7 @@ impl Queue {
         self.cooldowns.insert(session, until);
     }
 
-    /// Queues a notification, in place of earlier notifications of the same kind and session, which the browser replaces, too.
+    /// Queues a notification, which replaces queued notifications of the same kind and session, as a browser replaces shown ones.
     /// `is_recorded`: see [`Delivery::is_recorded`].
     pub fn enqueue(&mut self, mut notification: Notification, now: u64, is_recorded: bool) -> EnqueueResult {
         if notification.kind == NotificationKind::Ready
@@ -97,7 +97,7 @@ impl Queue {
         let is_due = |delivery: &Delivery| delivery.next_round_at().is_some_and(|at| at <= now);
         let due = self.deliveries.iter_mut().filter(|(_, delivery)| is_due(delivery));
         due.map(|(id, delivery)| {
-            delivery.in_flight = true;
+            delivery.is_in_flight = true;
             (*id, delivery.clone())
         })
         .collect()
@@ -108,8 +108,8 @@ impl Queue {
         self.cooldowns.extract_if(|_, until| *until <= now).map(|(session, _)| session).collect()
     }
 
-    /// Counts an attempt for each target before the round makes it, so that a notification that replaces this one during the
-    /// round does not repeat the attempts. Returns false if this notification was replaced already and must not be sent.
+    /// Counts an attempt for each target before the round makes the attempts, because a notification that replaces this one during the
+    /// round must not repeat them. Returns false if this notification is already replaced and must not be sent.
     pub fn begin_attempts(&mut self, id: u64, targets: &[Target]) -> bool {
         let Some(delivery) = self.deliveries.get_mut(&id) else { return false };
         let attempted = |target: &Target| Target { attempts: target.attempts + 1, ..target.clone() };
@@ -120,7 +120,7 @@ impl Queue {
     /// Puts a delivery back after a round, marked as recorded. Returns the delivery if it was replaced during the round.
     pub fn put_back(&mut self, id: u64, delivery: Delivery) -> Option<Delivery> {
         let Some(queued) = self.deliveries.get_mut(&id) else { return Some(delivery) };
-        *queued = Delivery { in_flight: false, is_recorded: true, ..delivery };
+        *queued = Delivery { is_in_flight: false, is_recorded: true, ..delivery };
         None
     }
 

@@ -1,5 +1,6 @@
 //! The state of web push, and its keys in the key-value storage.
 
+use crate::auth::answer_token::AnswerKey;
 use crate::hub::base::push::log::PushLog;
 use crate::hub::base::push::queue::Queue;
 use crate::hub::base::push::subscribers::SubscriberCache;
@@ -19,6 +20,8 @@ pub(in crate::hub) const ASSUMED_EMPTY_KEY: &str = "push:none";
 
 #[derive(Debug, Default)]
 pub struct PushState {
+    /// The key of answer tokens, once it is loaded.
+    pub(in crate::hub) answer_key: Option<AnswerKey>,
     pub(in crate::hub) subscribers: SubscriberCache,
     pub(in crate::hub) queue: Queue,
     pub(in crate::hub) slots: SendSlots,
@@ -32,7 +35,7 @@ impl PushState {
         let mut push = Self::default();
         for (key, value) in entries {
             if key == ASSUMED_EMPTY_KEY {
-                push.subscribers.restore_assumed_empty(value.parse().unwrap_or_default());
+                push.subscribers.set_assumed_empty_until(value.parse().unwrap_or_default());
             } else if key == RATE_LIMITER_KEY {
                 push.rate_limiter = RateLimiter::decode(&value);
             } else if let Some(id) = key.strip_prefix(DELIVERY_PREFIX) {

@@ -1,4 +1,4 @@
-//! The cache of the namespace's push subscriptions, VAPID keys and tokens.
+//! The cache of the namespace's push subscriptions, of its VAPID keys, and of the tokens for push services that the keys signed.
 
 use std::sync::Arc;
 
@@ -6,7 +6,8 @@ use crate::push::endpoint::{Endpoint, EndpointId};
 use crate::push::vapid::{TokenCache, VapidKeys};
 use crate::store::push::PushSubscription;
 
-/// How long the hub assumes that there are no subscribers after it read none, in milliseconds: a restored database may have some.
+/// How long the hub assumes that there are no subscribers after a read found none, in milliseconds. The assumption ends, because a
+/// restored database may have subscribers.
 const ASSUME_NO_SUBSCRIBERS_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// A push subscription, with the values that are derived from its endpoint.
@@ -42,7 +43,7 @@ pub struct SubscriberCache {
 }
 
 impl SubscriberCache {
-    pub fn restore_assumed_empty(&mut self, until: u64) {
+    pub fn set_assumed_empty_until(&mut self, until: u64) {
         self.assumed_empty_until = until;
     }
 

@@ -5,7 +5,7 @@ use futures::channel::oneshot;
 
 use crate::hub::base::error::Error;
 
-/// The id of the session that became active, or why none did.
+/// The id of the session that became active, or why no session became active.
 pub type Activation = Result<String, Error>;
 
 #[derive(Debug)]
@@ -14,7 +14,7 @@ struct Waiter {
     ids: Vec<String>,
     /// In Unix milliseconds. `None`: the waiter shares another request's resume, which has a deadline.
     deadline: Option<u64>,
-    /// Whether the request waits for a report of a connected CLI, and not for a CLI that a machine starts.
+    /// Whether the request waits for a report (`session-alive`) of a connected CLI, and not for a CLI that a machine starts.
     expects_report: bool,
     sender: oneshot::Sender<Activation>,
 }
@@ -35,8 +35,8 @@ impl ActivationWaiters {
         self.add(ids, deadline, false)
     }
 
-    /// Adds a request that waits for a report of a connected CLI. The receiver resolves when the session is active. It is
-    /// canceled at the deadline, or when a CLI leaves the session.
+    /// Adds a request that waits for a report of a connected CLI. The receiver resolves when the session is active. The receiver
+    /// is canceled at the deadline, or when a CLI leaves the session.
     pub fn add_report_waiter(&mut self, id: &str, deadline: u64) -> oneshot::Receiver<Activation> {
         self.add(vec![id.to_owned()], Some(deadline), true)
     }

@@ -1,5 +1,5 @@
-//! Before-images: the committed states of sessions and machines with changes that are not durable. A before-image belongs to the
-//! batch of the change, and is dropped with the batch. While the database is stalled, reads return before-images.
+//! Before-images: the last committed states of sessions and machines with changes that are not durable yet. A before-image belongs to
+//! the batch of the change, and is dropped with the batch. While the database is stalled, reads return before-images.
 
 use std::collections::HashMap;
 
@@ -40,7 +40,11 @@ pub struct BeforeImages {
 }
 
 /// Records a state before a change, unless the batch contains an earlier change.
-pub(super) fn record<T>(images: &mut HashMap<String, Committed<T>>, id: &str, state: impl FnOnce() -> Committed<T>) {
+pub(super) fn record_before_image<T>(
+    images: &mut HashMap<String, Committed<T>>,
+    id: &str,
+    state: impl FnOnce() -> Committed<T>,
+) {
     if !images.contains_key(id) {
         images.insert(id.to_owned(), state());
     }

@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::hub::base::error::{Error, Kind};
-use crate::hub::base::state::before_images::{BeforeImages, Committed, HubQueue, record};
+use crate::hub::base::state::before_images::{BeforeImages, Committed, HubQueue, record_before_image};
 use crate::hub::base::state::cached_session::{CachedSession, ENTRY_BYTES};
 use crate::hub::base::state::evictions::{CurrentRead, Evictions, Key};
 use crate::hub::base::state::local_ids::LocalIds;
-use crate::hub::base::state::session_list::{ListRequest, SessionList, write_page};
+use crate::hub::base::state::session_list::{ListRequest, SessionList, encode_list_page};
 use crate::limits::{MAX_CACHED_BYTES, MAX_CACHED_SESSIONS, MIN_CACHED_BYTES};
 use crate::model::large::InlineOrLarge;
 use crate::model::machine::Machine;
@@ -23,14 +23,15 @@ use crate::model::summary::SessionSummary;
 use crate::store::summaries::Selection;
 use crate::store::write_queue::CacheView;
 
-/// This many idle sessions stay in memory, even if sessions in use fill the cache, unless `max_bytes` is exceeded. A session that
-/// only a running request uses counts as idle, and should stay cached while the request runs.
+/// The number of idle sessions that stay in memory even if sessions in use fill the cache. Only the argument `max_bytes` of
+/// [`Cache::evict`] enforces fewer. A session that only a running request uses counts as idle.
 const MIN_CACHED_IDLE_SESSIONS: usize = 250;
-/// This many bytes of idle sessions stay in memory, even if sessions in use fill the cache, unless `max_bytes` is exceeded.
+/// Like [`MIN_CACHED_IDLE_SESSIONS`], in bytes.
 const MIN_CACHED_IDLE_BYTES: usize = 4_000_000;
 
-/// Ranking is expensive. So [`Cache::evict`] ranks the sessions of a full cache only if, since the last ranking, its calls plus
-/// the sessions that became inactive are more than a tenth of the sessions, or the bytes have grown by a tenth of the limit.
+/// [`Cache::evict`] ranks the sessions of a full cache only if much has changed since the last ranking, because ranking is expensive.
+/// Much has changed if the bytes have grown by a tenth of the limit, or if the calls of `evict` plus the sessions that became
+/// inactive are a tenth of the sessions.
 const RANKING_DIVISOR: usize = 10;
 
 /// The sessions and machines of a namespace.
@@ -64,7 +65,7 @@ impl Cache {
     /// Returns a cached session for a change, and discards its summary.
     pub fn entry_mut(&mut self, id: &str, images: &mut BeforeImages) -> Option<&mut CachedSession> {
         let entry = uncount(id, self.sessions.get_mut(id)?, &mut self.counted_bytes, &mut self.uncounted);
-        record(&mut images.sessions, id, || Committed::present(entry.take_committed()));
+        record_before_image(&mut images.sessions, id, || Committed::present(entry.take_before_image()));
         entry.summary.take();
         self.session_list.invalidate();
         Some(entry)
@@ -80,7 +81,7 @@ impl Cache {
 
     /// Returns a cached session for a change that its summary does not show. Records no before-image, unlike
     /// [`entry_mut`](Self::entry_mut).
-    pub fn entry_mut_unrecorded(&mut self, id: &str) -> Option<&mut CachedSession> {
+    pub fn entry_mut_without_before_image(&mut self, id: &str) -> Option<&mut CachedSession> {
         Some(uncount(id, self.sessions.get_mut(id)?, &mut self.counted_bytes, &mut self.uncounted))
     }
 
@@ -88,7 +89,7 @@ impl Cache {
     pub fn set_active_at(&mut self, owner: &Owner, now: u64) {
         self.session_list.invalidate();
         let active_at = match owner {
-            Owner::Session(id) => self.entry_mut_unrecorded(id).map(|entry| {
+            Owner::Session(id) => self.entry_mut_without_before_image(id).map(|entry| {
                 entry.summary.take();
                 &mut entry.session.active_at
             }),
@@ -111,7 +112,7 @@ impl Cache {
         self.sessions.get(self.id_by_tag.get(tag)?)
     }
 
-    /// Inserts a session that was read from the database, unless it is cached: the cached one may be newer.
+    /// Inserts a session that was read from the database. Does nothing if the session is cached, because the cached state may be newer.
     pub fn insert_loaded(&mut self, _: &CurrentRead, session: Session) {
         self.insert(session);
     }
@@ -134,19 +135,20 @@ impl Cache {
     /// Inserts a new session, which has no messages and no completed requests.
     pub fn insert_created(&mut self, session: Session, images: &mut BeforeImages) {
         let id = session.id.clone();
-        record(&mut images.sessions, &id, || Committed::Absent);
+        record_before_image(&mut images.sessions, &id, || Committed::Absent);
         self.session_count = self.session_count.map(|count| count + 1);
         self.insert(session);
-        if let Some(entry) = self.entry_mut_unrecorded(&id) {
+        if let Some(entry) = self.entry_mut_without_before_image(&id) {
             entry.local_ids = Some(LocalIds::from_rows(Vec::new(), 0));
             entry.completed = Some(Arc::default());
-            entry.todos_searched = true;
+            entry.held = Some(Vec::new());
+            entry.has_searched_todos = true;
         }
     }
 
     /// Evicts a session that a write outside of the write queue has changed, and drops its summary. The caller has flushed the
     /// write queue.
-    pub fn evict_written(&mut self, id: &str, images: &mut BeforeImages) {
+    pub fn evict_stale(&mut self, id: &str, images: &mut BeforeImages) {
         self.evict_entry(id);
         images.sessions.remove(id);
         self.session_list.invalidate();
@@ -154,10 +156,15 @@ impl Cache {
 
     pub fn remove(&mut self, id: &str, images: &mut BeforeImages) {
         if let Some(mut entry) = self.evict_entry(id) {
-            record(&mut images.sessions, id, || Committed::present(entry.take_committed()));
+            record_before_image(&mut images.sessions, id, || Committed::present(entry.take_before_image()));
             self.session_count = self.session_count.map(|count| count.saturating_sub(1));
             self.session_list.invalidate();
         }
+    }
+
+    /// Returns the number of sessions in memory.
+    pub fn cached_sessions(&self) -> usize {
+        self.sessions.len()
     }
 
     /// Returns the number of sessions in the namespace; `None` until they are counted.
@@ -187,9 +194,8 @@ impl Cache {
     /// Never evicts the session used last. Keeps some idle sessions even if sessions in use fill the cache. `max_bytes` limits all
     /// sessions, including those in use. Returns the bytes of the remaining sessions.
     ///
-    /// Evicts at once above `max_bytes`. Sessions in use may exceed the other limits, because they stay cached below `max_bytes`.
-    /// Idle sessions may exceed them until the next ranking: by a tenth, and by the inactive sessions whose last CLI has
-    /// disconnected since the last ranking, because these do not make a ranking due.
+    /// Enforces `max_bytes` at once. Sessions in use may exceed the other limits. Idle sessions may exceed them until the next
+    /// ranking: by a tenth, and by the sessions whose last CLI has disconnected since the last ranking.
     pub fn evict(
         &mut self,
         max_bytes: usize,
@@ -283,28 +289,42 @@ impl Cache {
     /// Returns a page of the list of committed sessions as JSON: active sessions first, then by `updatedAt`, newest first. If memory
     /// lacks summaries of the page, returns which summaries must be read.
     pub fn list_page(&mut self, request: &ListRequest, write_queue: &HubQueue) -> Result<Arc<str>, Selection> {
-        if let Some(tag) = self.session_list.unread_after() {
+        if let Some(tag) = self.session_list.next_read_after() {
             return Err(Selection::After(tag.to_owned()));
         }
-        if let Some(page) = self.session_list.last_page(request) {
+        if let Some(page) = self.session_list.cached_page(request) {
             return Ok(page);
         }
+        self.update_summaries();
+        let summaries = self.committed_summaries(write_queue).map(|(id, summary, _)| (id, summary));
+        let page = Arc::from(encode_list_page(request, summaries).map_err(Selection::Ids)?);
+        // A page is not cached while changes are queued, because their commit changes the page.
+        if write_queue.committed_sessions().is_empty() {
+            self.session_list.cache_page(request, &page);
+        }
+        Ok(page)
+    }
+
+    /// Makes the missing summaries of the cached sessions.
+    pub(super) fn update_summaries(&mut self) {
         for (id, entry) in &mut self.sessions {
             if entry.summary.get().is_none() {
                 uncount(id, entry, &mut self.counted_bytes, &mut self.uncounted).summary();
             }
         }
-        let current =
-            self.sessions.iter().map(|(id, entry)| (id.as_str(), entry.summary())).chain(self.session_list.iter());
+    }
+
+    /// Returns the id and the summary of each committed session, and the session if it is in memory.
+    pub(super) fn committed_summaries<'a>(
+        &'a self,
+        write_queue: &'a HubQueue,
+    ) -> impl Iterator<Item = (&'a str, &'a SessionSummary, Option<&'a Session>)> {
         let committed = write_queue.committed_sessions();
-        let unchanged = current.filter(|(id, _)| !committed.contains_key(id));
-        let changed = committed.iter().filter_map(|(id, state)| Some((*id, state.state()?.summary())));
-        let page = Arc::from(write_page(request, unchanged.chain(changed)).map_err(Selection::Ids)?);
-        // With uncommitted changes the page is not kept: their commit will change it.
-        if committed.is_empty() {
-            self.session_list.set_last_page(request, &page);
-        }
-        Ok(page)
+        let changed: Vec<_> = committed.iter().filter_map(|(id, state)| Some((*id, state.state()?))).collect();
+        let cached = self.sessions.iter().map(|(id, entry)| (id.as_str(), entry.summary(), Some(&entry.session)));
+        let current = cached.chain(self.session_list.iter().map(|(id, summary)| (id, summary, None)));
+        let changed = changed.into_iter().map(|(id, entry)| (id, entry.summary(), Some(&entry.session)));
+        current.filter(move |(id, ..)| !committed.contains_key(id)).chain(changed)
     }
 
     /// Returns all machines of the namespace; `None` until they are loaded.
@@ -320,7 +340,7 @@ impl Cache {
     pub fn machine_mut(&mut self, id: &str, write_queue: &mut HubQueue) -> Result<&mut Machine, Error> {
         let machines = self.machines.as_mut();
         let machine = machines.and_then(|machines| machines.get_mut(id)).ok_or(Error::NotFound(Kind::Machine))?;
-        record(&mut write_queue.queued_images().machines, id, || Committed::present(machine.clone()));
+        record_before_image(&mut write_queue.queued_images().machines, id, || Committed::present(machine.clone()));
         Ok(machine)
     }
 
@@ -334,14 +354,14 @@ impl Cache {
     /// Inserts a new machine. Does nothing while the machines are not loaded.
     pub fn insert_machine(&mut self, machine: Machine, images: &mut BeforeImages) {
         if let Some(machines) = &mut self.machines {
-            record(&mut images.machines, &machine.id, || Committed::Absent);
+            record_before_image(&mut images.machines, &machine.id, || Committed::Absent);
             machines.insert(machine.id.clone(), machine);
         }
     }
 
     pub fn remove_machine(&mut self, id: &str, images: &mut BeforeImages) {
         if let Some(machine) = self.machines.as_mut().and_then(|machines| machines.remove(id)) {
-            record(&mut images.machines, id, || Committed::present(machine));
+            record_before_image(&mut images.machines, id, || Committed::present(machine));
         }
     }
 
@@ -363,7 +383,7 @@ impl Cache {
     }
 }
 
-/// Returns an entry for a change. Takes its bytes out of the count: they are counted again after the change.
+/// Returns an entry for a change. Subtracts its bytes from `counted_bytes`; they are counted again after the change.
 fn uncount<'a>(
     id: &str,
     entry: &'a mut CachedSession,

@@ -49,7 +49,7 @@ fn the_counted_bytes_follow_every_change() {
     for length in [500, 20] {
         let text = Some(Json::of(&"x".repeat(length)));
         cache.entry_mut("1", images).unwrap().session.metadata = InlineOrLarge::from_inline(text.clone());
-        cache.entry_mut_unrecorded("2").unwrap().session.todos = text;
+        cache.entry_mut_without_before_image("2").unwrap().session.todos = text;
         check(&mut cache);
     }
     cache.entry_mut("1", images).unwrap().session.metadata = InlineOrLarge::Null;

@@ -9,11 +9,14 @@ use crate::hub::base::state::session_list::json_bytes;
 use crate::model::agent_state;
 use crate::model::json::Json;
 use crate::model::large::InlineOrLarge;
+use crate::model::message::HeldMessage;
 use crate::model::session::Session;
 use crate::model::summary::{SessionSummary, SummaryFields};
 
 /// The estimated memory of a session or machine besides its texts, in bytes.
 pub(super) const ENTRY_BYTES: usize = 1_000;
+/// The estimated memory of a held message besides its content, in bytes.
+const HELD_MESSAGE_BYTES: usize = 300;
 
 #[derive(Debug)]
 pub struct CachedSession {
@@ -25,8 +28,10 @@ pub struct CachedSession {
     pub local_ids: Option<LocalIds>,
     /// Loaded on demand.
     pub completed: Option<Arc<CompletedRequests>>,
+    /// The held messages in their order. Loaded on demand.
+    pub held: Option<Vec<HeldMessage>>,
     /// Whether the messages of a session without todos were searched for a todo list (PROTOCOL.md "What agents write").
-    pub todos_searched: bool,
+    pub has_searched_todos: bool,
     /// When the session's presence was last published to web clients, in Unix milliseconds.
     pub presence_published_at: u64,
     /// The value of the cache's `use_count` when the session was last used.
@@ -42,7 +47,8 @@ impl CachedSession {
             summary: OnceCell::new(),
             local_ids: None,
             completed: None,
-            todos_searched: false,
+            held: None,
+            has_searched_todos: false,
             presence_published_at: 0,
             last_use: 0,
             counted_bytes: None,
@@ -50,7 +56,7 @@ impl CachedSession {
     }
 
     /// Returns a copy as the before-image of a change. The copy shares the texts, and takes over the summary.
-    pub(super) fn take_committed(&mut self) -> Self {
+    pub(super) fn take_before_image(&mut self) -> Self {
         let (summary, completed) = (std::mem::take(&mut self.summary), self.completed.clone());
         Self { summary, completed, ..Self::new(self.session.clone()) }
     }
@@ -76,8 +82,15 @@ impl CachedSession {
         let texts = self.texts().map(str::len);
         let completed = self.completed.as_ref().map_or(0, |completed| completed.bytes());
         let local_ids = self.local_ids.as_ref().map_or(0, LocalIds::bytes);
+        let held = self.held.iter().flatten().map(|message| HELD_MESSAGE_BYTES + message.content.text().len());
         let summary = self.summary.get().map_or(0, json_bytes);
-        ENTRY_BYTES + self.session.tag.len() + texts.sum::<usize>() + completed + local_ids + summary
+        ENTRY_BYTES
+            + self.session.tag.len()
+            + texts.sum::<usize>()
+            + completed
+            + local_ids
+            + held.sum::<usize>()
+            + summary
     }
 
     fn texts(&self) -> impl Iterator<Item = &str> {
@@ -87,7 +100,9 @@ impl CachedSession {
 
     /// Returns the estimated memory of a before-image, in bytes, without the texts that it shares with the `current` state.
     pub(super) fn unshared_bytes(&self, current: Option<&Self>) -> usize {
-        let is_shared = |text: &&str| current.is_some_and(|entry| entry.texts().any(|of| std::ptr::eq(of, *text)));
+        let is_shared = |text: &&str| {
+            current.is_some_and(|entry| entry.texts().any(|current_text| std::ptr::eq(current_text, *text)))
+        };
         let shared = self.texts().filter(is_shared).map(str::len).sum::<usize>();
         let completed = current.and_then(|entry| entry.completed.as_ref()).map_or(0, |completed| completed.bytes());
         self.bytes().saturating_sub(shared + completed).max(ENTRY_BYTES)

@@ -60,6 +60,11 @@ impl CompletedRequests {
         self.text_bytes + self.entries.len() * ENTRY_OVERHEAD_BYTES
     }
 
+    /// Returns when a request was completed, in Unix milliseconds.
+    pub fn completed_at(&self, id: &str) -> Option<u64> {
+        self.entries.get(id).map(|(at, _)| *at)
+    }
+
     pub fn contains(&self, id: &str) -> bool {
         self.entries.contains_key(id)
     }
@@ -87,16 +92,16 @@ impl CompletedRequests {
     /// Returns copies of the received entries that are new or changed, newest first, at most [`MAX_COMPLETED_REQUESTS_BYTES`]. Skips
     /// entries that are as old as trimmed ones. Shortens entries above [`MAX_COMPLETED_REQUEST_BYTES`].
     ///
-    /// Entries without a time get the time `now`. Such an entry is certainly new if its request is pending in the state
-    /// `pending`. A trim may have removed any other entry without a time before. So only the last of these other entries are
-    /// selected: as many as the record has room for, and none after a trim.
+    /// An entry without a time gets the time `now`. Such an entry is new if its request is pending in `previous_state`, the agent state
+    /// before the update. Otherwise the entry is uncertain: a trim may have removed it before. Selects only the last uncertain entries,
+    /// as many as the record has room for; after a trim, none.
     pub fn select<'a>(
         &mut self,
         received: impl DoubleEndedIterator<Item = (&'a str, &'a RawValue)>,
-        pending: Option<&Json>,
+        previous_state: Option<&Json>,
         now: u64,
     ) -> Vec<(String, Json)> {
-        let pending = LazyCell::new(|| agent_state::pending_ids(pending));
+        let pending = LazyCell::new(|| agent_state::pending_ids(previous_state));
         let mut free_bytes =
             if self.trimmed_up_to.is_some() { 0 } else { MAX_COMPLETED_REQUESTS_BYTES.saturating_sub(self.bytes()) };
         let mut selected: Vec<(u64, &str, Result<Json, &RawValue>)> = Vec::new();
@@ -117,7 +122,7 @@ impl CompletedRequests {
             }
             selected.push((at, id, entry));
         }
-        sort_by(&mut selected, |one, other| (other.0, other.1).cmp(&(one.0, one.1)));
+        sort_by(&mut selected, |a, b| (b.0, b.1).cmp(&(a.0, a.1)));
         let mut bytes = 0;
         let fits = |(_, id, entry): &&(u64, &str, Result<Json, &RawValue>)| {
             bytes += entry_bytes(id, entry.as_ref().map_or_else(|raw| raw.get(), Json::text));
@@ -205,11 +210,11 @@ mod tests {
         let received = [("known", at(20)), ("q0011", at(11)), ("new", at(21)), ("undated", json("{}")), ("old", at(1))];
         let received: Vec<_> = received.into_iter().chain([("pending", json("{}"))]).collect();
         let ids = |record: &mut CompletedRequests, received: &[(&str, Json)]| {
-            let pending = json(r#"{"requests":{"pending":{}}}"#);
-            let selected = record.select(received.iter().map(|(id, entry)| (*id, entry.raw())), Some(&pending), 30);
+            let state = json(r#"{"requests":{"pending":{}}}"#);
+            let selected = record.select(received.iter().map(|(id, entry)| (*id, entry.raw())), Some(&state), 30);
             selected.into_iter().map(|(id, _)| id).collect::<Vec<_>>()
         };
-        assert_eq!(ids(&mut record, &received), ["pending", "new", "q0011", "old"], "no room");
+        assert_eq!(ids(&mut record, &received), ["pending", "new", "q0011", "old"], "no room for `undated`");
         assert!(record.trim());
         assert_eq!(
             ids(&mut record, &received),
@@ -224,7 +229,7 @@ mod tests {
         let selected = record.select([("huge", huge.raw())].into_iter(), None, 0);
         assert_eq!(selected[0].1.text(), r#"{"argumentsBytes":8000002,"completedAt":50}"#);
         record.insert("huge".into(), 50, selected[0].1.clone());
-        assert!(record.select([("huge", huge.raw())].into_iter(), None, 0).is_empty(), "it is known");
+        assert!(record.select([("huge", huge.raw())].into_iter(), None, 0).is_empty(), "the record has the entry");
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub enum Effect {
     /// Answers a CLI.
     Reply(Reply),
     Publish(Event),
-    /// Sends an update to the owner's CLIs, except the one that caused it.
+    /// Sends an update to the owner's CLIs, except the CLI that made the change.
     Update {
         owner: Owner,
         except: Option<ConnId>,
@@ -39,7 +39,7 @@ pub enum Effect {
         parts: TextParts,
     },
     /// Publishes a message to web clients and to the session's CLIs, except the CLI that sent it. The frames are built when the effect
-    /// runs, so that a message, which may have 30 MiB, is in memory only once until then.
+    /// runs: until then, a message of up to 30 MiB is in memory only once.
     Message {
         session: String,
         except: Option<ConnId>,
@@ -52,7 +52,7 @@ pub enum Effect {
     /// Queues a push notification.
     Notify(Notification),
     /// Deletes the stored deadline of a session or machine that has become inactive.
-    DeleteDeadline(Owner),
+    BecameInactive(Owner),
     /// Wakes a caller that waits for the commit.
     Resolve(oneshot::Sender<Result<(), Error>>),
 }
@@ -89,7 +89,7 @@ impl MemorySize for Effect {
             Self::Notify(Notification { body, superseded, .. }) => {
                 body.len() + superseded.iter().map(String::len).sum::<usize>()
             }
-            Self::DeleteDeadline(_) | Self::Resolve(_) => 0,
+            Self::BecameInactive(_) | Self::Resolve(_) => 0,
         }
     }
 }

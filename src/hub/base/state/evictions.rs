@@ -4,16 +4,16 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// How many ids and tags of evicted sessions are remembered, about 50 bytes each. A read that began before the oldest
-/// remembered eviction is stale.
+/// How many ids and tags of evicted sessions are remembered, about 50 bytes each. A read that began before a forgotten eviction
+/// is stale.
 const MAX_TRACKED_EVICTIONS: usize = 20_000;
 
-/// The subject of a read. Only its hash is stored; a collision only repeats a read.
+/// The subject of a read. Only the hash of a key is stored: if two keys have the same hash, a read is repeated in vain.
 #[derive(Debug, Clone, Copy, Hash)]
 pub enum Key<'a> {
     Id(&'a str),
     Tag(&'a str),
-    /// The session list or the machines, which are evicted only together with everything else.
+    /// The session list or the machines. Only [`Evictions::clear`] makes a read of the list or of the machines stale.
     Namespace,
 }
 
@@ -25,7 +25,7 @@ impl Key<'_> {
     }
 }
 
-/// The number of evictions before a read of the database.
+/// Marks the start of a read of the database: the number of evictions so far.
 #[derive(Debug)]
 pub struct ReadTicket(u64);
 
@@ -56,7 +56,7 @@ impl Evictions {
         (self.forgotten_up_to.max(last) <= ticket.0).then_some(CurrentRead(()))
     }
 
-    /// Makes the results of all reads of a session that are in progress stale.
+    /// Makes the results of a session's reads in progress stale.
     pub fn invalidate_reads(&mut self, id: &str) {
         self.record(&[Key::Id(id)]);
     }
@@ -78,7 +78,7 @@ impl Evictions {
         }
     }
 
-    /// Makes the results of all reads that are in progress stale.
+    /// Makes the results of all reads in progress stale.
     pub fn clear(&mut self) {
         let count = self.count + 1;
         *self = Self { count, forgotten_up_to: count, ..Self::default() };
@@ -102,7 +102,7 @@ mod tests {
         for id in &ids[1..] {
             evictions.record(&[Key::Id(id)]);
         }
-        assert!(is_current(&evictions, &before, Key::Id("other")), "the first eviction was before");
+        assert!(is_current(&evictions, &before, Key::Id("other")), "the forgotten eviction is older than the ticket");
         evictions.record(&[Key::Id("last")]);
         for key in [Key::Id("other"), Key::Namespace] {
             assert!(!is_current(&evictions, &before, key), "{key:?}");

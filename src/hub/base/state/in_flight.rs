@@ -1,5 +1,5 @@
-//! The operations in flight of each session, so that none of them runs twice, and no merge runs during a change. They are not
-//! part of the [`cache`](crate::hub::base::state::cache): a failed write clears the cache, but the operations continue.
+//! The operations in flight of each session, so that none of them runs twice, and no merge runs during a change. The operations are
+//! not part of the [`cache`](crate::hub::base::state::cache): a failed write clears the cache, but the operations continue.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -53,6 +53,11 @@ impl InFlight {
     pub fn end_resume(&mut self, session: &str) {
         self.operations_of(session).is_resuming = false;
         self.remove_if_idle(session);
+    }
+
+    /// Returns how many sessions are being resumed.
+    pub fn count_resumes(&self, now: u64) -> usize {
+        self.0.keys().filter(|session| self.expects_reactivation(session, now)).count()
     }
 
     /// Allows a keep-alive to reactivate the session until a time in Unix milliseconds.

@@ -91,12 +91,12 @@ impl LiveTexts {
         let (start, text) = message.decode(delta)?;
         message.append(start, &text);
         message.changed_at = now;
-        let kept_bytes = memory_reservations.live_texts.bytes();
+        let reserved_bytes = memory_reservations.live_texts.bytes();
         let growth = message.text.capacity().saturating_sub(capacity_before);
-        if kept_bytes + growth > MAX_LIVE_BYTES || !memory_reservations.budget.make_room(growth) {
+        if reserved_bytes + growth > MAX_LIVE_BYTES || !memory_reservations.budget.make_room(growth) {
             message.drop_text();
         }
-        memory_reservations.live_texts.resize(kept_bytes + live_text.bytes() - bytes_before);
+        memory_reservations.live_texts.resize(reserved_bytes + live_text.bytes() - bytes_before);
         let limits = (MAX_DELTAS_PER_SECOND, MAX_DELTA_BYTES_PER_SECOND);
         let is_admitted = live_text.received.admit(now, 1, text.len(), limits);
         is_admitted.then_some((start, text))

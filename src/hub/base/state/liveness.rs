@@ -1,9 +1,9 @@
 //! The inactivity deadlines of active sessions and machines (PROTOCOL-CLI.md "Liveness").
 //!
-//! Activity moves a deadline in memory; it writes neither to the database nor to the object's storage. The attachment of a
+//! Activity moves a deadline in memory, and writes neither to the database nor to the object's storage. The attachment of a
 //! socket holds the time of the last activity of each owner. The storage has a [`StoredDeadline`] for each active owner: the
-//! part of the deadline that is in no attachment. So deadlines survive hibernation. A restart of the hub closes all sockets;
-//! all deadlines then start again.
+//! part of the deadline that is in no attachment. So deadlines survive hibernation. A restart of the hub closes all sockets.
+//! Then all deadlines start again.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::model::owner::Owner;
 /// The suffix of a [`StoredDeadline`] in storage if a CLI has ended the session.
 const END_REQUESTED: &str = " end";
 
-/// The part of a deadline that is in storage. Activity resets it to the default; a disconnect or `session-end` sets it.
+/// The part of a deadline that is in storage. Activity resets this part to the default; a disconnect or `session-end` sets it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StoredDeadline {
     /// The time when a socket closed, or of the last activity before a `session-end`, in Unix milliseconds.
@@ -57,13 +57,18 @@ pub struct Liveness {
     pending: BTreeMap<Owner, Deadline>,
     /// Deadlines that have passed. A deadline is removed when the change to inactive is written, or restarted by activity.
     expired: BTreeMap<Owner, Deadline>,
-    /// The number of reports so far. Counted, because times in milliseconds do not tell which of two reports came first.
+    /// The number of reports so far: times in milliseconds do not tell which of two reports came first.
     reports: u64,
 }
 
 impl Liveness {
+    /// Returns the number of sessions with a deadline.
+    pub fn live_session_count(&self) -> usize {
+        self.pending.keys().filter(|owner| matches!(owner, Owner::Session(_))).count()
+    }
+
     /// Starts or restarts a deadline after activity. Returns whether storage must be updated.
-    pub fn record_keep_alive(&mut self, owner: Owner, at: u64) -> bool {
+    pub fn record_activity(&mut self, owner: Owner, at: u64) -> bool {
         let is_new = !self.has_deadline(&owner);
         let deadline = self.start(owner, at);
         deadline.active_at = deadline.active_at.max(at);
@@ -103,11 +108,11 @@ impl Liveness {
         deadline
     }
 
-    /// Restores a deadline when the object wakes. `stored` is from storage, `attached_at` is the last activity in the attachments. If
-    /// both lack a time, because a restart closed all sockets, the deadline starts now. Returns whether storage must be updated.
+    /// Restores a deadline when the object wakes. `stored` is from storage. `attached_at` is the last activity in the attachments. If
+    /// neither has a time, because a restart closed all sockets, the deadline starts now. Returns whether storage must be updated.
     pub fn restore(&mut self, owner: Owner, mut stored: StoredDeadline, attached_at: Option<u64>, now: u64) -> bool {
         let active_at = attached_at.max(stored.active_at);
-        // Activity within the interval after the stored time is not written to the attachment.
+        // An attachment is written at most once per interval, so the last activity may be later than `attached_at` by that much.
         let latest_attached_at = attached_at.map(|at| at + MIN_ATTACHMENT_WRITE_INTERVAL_MS);
         let started_at = latest_attached_at.max(stored.active_at).unwrap_or(now);
         if active_at.is_none() {
@@ -119,7 +124,7 @@ impl Liveness {
     }
 
     /// Returns the part of a deadline that storage must hold.
-    pub fn stored_deadline(&self, owner: &Owner) -> StoredDeadline {
+    pub fn deadline_to_store(&self, owner: &Owner) -> StoredDeadline {
         self.get(owner).map_or(StoredDeadline::default(), |deadline| deadline.stored)
     }
 
@@ -128,8 +133,8 @@ impl Liveness {
         self.get(owner).map_or(0, |deadline| deadline.active_at)
     }
 
-    /// Records that a CLI has ended the session: it ends when its deadline passes, unless activity moves the deadline. Returns
-    /// whether storage must be updated.
+    /// Records that a CLI has ended the session. The session ends when its deadline passes, unless activity moves the deadline.
+    /// Returns whether storage must be updated.
     pub fn request_end(&mut self, owner: &Owner) -> bool {
         let Some(deadline) = self.pending.get_mut(owner) else { return false };
         let last_known_at = if deadline.active_at == 0 { deadline.started_at } else { deadline.active_at };
@@ -148,7 +153,7 @@ impl Liveness {
         true
     }
 
-    /// Restarts the deadlines that started before `at`, as if they had started then. Returns whether there are any.
+    /// Moves the start of all deadlines that started before `at` to `at`. Returns whether there are any.
     pub fn restart_deadlines_before(&mut self, at: u64) -> bool {
         let mut earlier = self.pending.values_mut().filter(|deadline| deadline.started_at < at).peekable();
         let has_any = earlier.peek().is_some();
@@ -223,7 +228,7 @@ mod tests {
         let restored = |stored: &str, attached_at| {
             let mut liveness = Liveness::default();
             let must_store = liveness.restore(session.clone(), StoredDeadline::parse(stored), attached_at, 9_000);
-            let text = liveness.stored_deadline(&session).to_string();
+            let text = liveness.deadline_to_store(&session).to_string();
             (liveness.next_deadline().unwrap(), liveness.active_at(&session), must_store, text)
         };
         assert_eq!(restored("", Some(2_000)), (33_000, 2_000, false, "".into()));

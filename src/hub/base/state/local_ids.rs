@@ -65,14 +65,14 @@ impl LocalIds {
     /// If there are more than `max` local ids, evicts all except the local ids of the newest [`MAX_LOCAL_IDS`] messages.
     /// Returns whether local ids were evicted.
     fn evict_above(&mut self, max: usize) -> bool {
-        let evicts = self.messages.len() > max;
-        if evicts {
+        let must_evict = self.messages.len() > max;
+        if must_evict {
             let newest = self.messages.values().flatten().map(|message| message.seq).max().unwrap_or(0);
             let is_new = |message: &MessageRef| message.seq + MAX_LOCAL_IDS as u64 > newest;
             self.messages.retain(|_, message| message.as_ref().is_some_and(is_new));
             self.is_complete = false;
         }
-        evicts
+        must_evict
     }
 }
 
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(insert_all(&mut ids, 1..=2 * MAX_LOCAL_IDS as u64), 0);
         assert_eq!(ids.look_up("l1"), Seen::Before(message(1)));
         assert_eq!(insert_all(&mut ids, 10_001..=10_001), 1);
-        assert_eq!(ids.look_up("l1"), Seen::Unknown, "it was evicted");
+        assert_eq!(ids.look_up("l1"), Seen::Unknown, "`l1` was evicted");
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub struct UnknownLocalId {
     pub from: Option<ConnId>,
 }
 
-/// The lookups of a batch.
+/// The lookups of local ids that a batch contains.
 pub struct LocalIdLookup {
     /// Sessions and local ids.
     pub pairs: Vec<(String, String)>,

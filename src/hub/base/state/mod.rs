@@ -1,4 +1,4 @@
-//! The hub's state in memory. State machines without IO.
+//! The hub's state in memory: state machines without I/O.
 
 pub mod activation_waiters;
 pub mod before_images;
@@ -8,6 +8,7 @@ pub mod completed_requests;
 pub mod effect;
 pub mod evictions;
 pub mod in_flight;
+pub mod inbox;
 pub mod kept_requests;
 pub mod live_text;
 pub mod liveness;
@@ -15,10 +16,12 @@ pub mod local_ids;
 pub mod lookup;
 pub mod memory_reservations;
 pub mod reminders;
+pub mod retention;
 pub mod schedule;
 pub mod session_list;
 pub mod sweep;
 pub mod upload_slots;
+pub mod usage;
 
 use std::collections::HashMap;
 
@@ -35,10 +38,13 @@ use liveness::Liveness;
 use lookup::{Lookup, UnknownLocalId};
 use memory_reservations::MemoryReservations;
 use reminders::Reminders;
+use retention::Retention;
 use schedule::Schedule;
 use sweep::Sweep;
 use upload_slots::UploadSlots;
+use usage::{MessageRate, StoredBytes};
 
+use crate::hub::base::closed::ClosedFor;
 use crate::hub::base::error::Error;
 use crate::hub::base::events::stream::EventStream;
 use crate::hub::base::peers::connections::Connections;
@@ -51,7 +57,8 @@ use crate::model::machine::Machine;
 use crate::model::owner::Owner;
 use crate::store::events::Appender;
 
-/// How many bytes of JSON of the session list stay in memory: several pages. Above it, all JSON is dropped, to be read again.
+/// How many bytes of JSON of the session list stay in memory: several pages. Above this limit, all JSON is dropped; it can be read
+/// again.
 const MAX_CACHED_SUMMARY_BYTES: usize = 4_000_000;
 
 /// When a `session-alive`, `machine-alive` or `session-end` is acknowledged.
@@ -71,18 +78,27 @@ pub(in crate::hub) struct State {
     pub liveness: Liveness,
     pub kept_requests: KeptRequests,
     pub sweep: Sweep,
+    pub retention: Retention,
+    pub stored_bytes: StoredBytes,
+    pub message_rate: MessageRate,
     pub events: EventStream,
     pub event_appender: Appender,
     pub schedule: Schedule,
     pub cache: Cache,
-    /// The sockets whose attachments must be written. A socket appears once for each change, so that the length shows whether the burst
-    /// has ended.
+    /// The sockets whose attachments must be written. A socket appears once for each change: while the length grows, a burst of changes
+    /// continues.
     pub unwritten_attachments: Vec<ConnId>,
     /// The lookups whose batch has not begun.
     pub lookups: Vec<Lookup>,
     /// The messages that wait for the lookups of the next batch.
     pub unknown_local_ids: Vec<UnknownLocalId>,
     pub write_queue: HubQueue,
+    /// `None` while the namespace is open.
+    pub closed_for: Option<ClosedFor>,
+    /// Whether a request imports, moves or deletes the namespace.
+    pub is_changing_rows: bool,
+    /// Whether the object must restart after the current request.
+    pub must_restart: bool,
     /// Whether the namespace's name is in the object's storage.
     pub is_namespace_stored: bool,
     pub activation_waiters: ActivationWaiters,
@@ -118,7 +134,7 @@ impl State {
     }
 
     /// Returns a receiver that resolves when all writes queued so far are durable, or have failed. Does not start a commit.
-    pub(in crate::hub) fn commit_waiter(&mut self) -> oneshot::Receiver<Result<(), Error>> {
+    pub(in crate::hub) fn add_commit_waiter(&mut self) -> oneshot::Receiver<Result<(), Error>> {
         let (sender, receiver) = oneshot::channel();
         self.write_queue.on_commit(Effect::Resolve(sender));
         receiver
@@ -130,7 +146,7 @@ impl State {
     }
 
     /// Fails with [`Error::Overloaded`] if a change of `bytes` would make the queue larger than [`MAX_QUEUED_BYTES`], or if there
-    /// is no memory for it. Small changes pass 0, and need no free memory.
+    /// is no memory for the change. Small changes pass 0, and need no free memory.
     pub(in crate::hub) fn ensure_write_queue_has_room(&self, bytes: usize) -> Result<(), Error> {
         let pending = self.write_queue.pending_bytes() + bytes;
         let is_full =
@@ -144,8 +160,8 @@ impl State {
         self.shrink_cache(|budget| budget.shortfall(CACHE_HEADROOM_BYTES));
     }
 
-    /// Updates the reservation of the cache, then evicts sessions of `surplus(budget)` bytes. If these are too few, drops the JSON
-    /// of the list.
+    /// Updates the reservation of the cache, then evicts sessions to free `surplus(budget)` bytes. If that is not enough, drops the
+    /// JSON of the session list.
     pub(in crate::hub) fn shrink_cache(&mut self, surplus: impl FnOnce(&NamespaceBudget) -> usize) {
         let Self {
             cache, connections, liveness, in_flight, activation_waiters, write_queue, memory_reservations, ..

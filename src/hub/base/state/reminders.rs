@@ -14,7 +14,7 @@ pub struct Reminders {
 impl Reminders {
     /// Whether a reminder may be sent now.
     pub fn is_allowed(&self, now: u64) -> bool {
-        // A time too far in the future was computed before the clock went back.
+        // If the clock was set back, a time that was computed before is too far in the future.
         now >= self.next_at || self.next_at > now + PRESENCE_INTERVAL_MS
     }
 

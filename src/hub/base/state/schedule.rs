@@ -65,19 +65,19 @@ impl Schedule {
         let last_tick_at = std::mem::replace(&mut self.last_tick_at, now);
         self.alarm_at = None;
         let is_due = |interval_ms: u64| next_tick(last_tick_at, interval_ms) <= now;
-        let (heartbeat, ping) = (is_due(HEARTBEAT_INTERVAL_MS), is_due(PING_INTERVAL_MS));
+        let (is_heartbeat_due, is_ping_due) = (is_due(HEARTBEAT_INTERVAL_MS), is_due(PING_INTERVAL_MS));
         let is_first_tick = !self.has_ticked;
-        self.has_ticked |= heartbeat || ping;
-        DueTicks { heartbeat, ping, is_first_tick }
+        self.has_ticked |= is_heartbeat_due || is_ping_due;
+        DueTicks { is_heartbeat_due, is_ping_due, is_first_tick }
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct DueTicks {
-    /// Heartbeats to web clients.
-    pub heartbeat: bool,
-    /// Pings to CLIs.
-    pub ping: bool,
+    /// Whether heartbeats to web clients are due.
+    pub is_heartbeat_due: bool,
+    /// Whether pings to CLIs are due.
+    pub is_ping_due: bool,
     /// Whether no tick was done since the object started.
     pub is_first_tick: bool,
 }

@@ -1,4 +1,4 @@
-//! The session list: the summaries of sessions that are not cached, and its pages.
+//! The session list: the summaries of the sessions whose full state is not in memory, and the pages of the list.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::model::order::sort_by;
 use crate::model::summary::SessionSummary;
 
-/// The size at which a page of the list ends, in bytes.
-const MAX_LIST_BYTES: usize = 2 * 1024 * 1024;
+/// The size at which a page of the list or of the inbox ends, in bytes.
+pub(super) const MAX_LIST_BYTES: usize = 2 * 1024 * 1024;
 
 /// The estimated memory of a summary besides its JSON, in bytes.
 const SUMMARY_BYTES: usize = 150;
@@ -62,34 +62,36 @@ impl ListRequest {
     }
 }
 
-/// The summaries of sessions that are not cached.
+/// The summaries of the sessions whose full state is not in memory. The sessions are read from the database in the order of their
+/// tags.
 #[derive(Debug, Default)]
 pub struct SessionList {
     summaries: HashMap<String, SessionSummary>,
     /// The total size of the JSON of the summaries.
     json_bytes: usize,
-    /// Whether all sessions of the namespace are known.
+    /// Whether all sessions of the namespace have been read.
     is_complete: bool,
-    /// The tag up to which all sessions are known, unless `is_complete`.
+    /// The sessions up to this tag have been read. Without meaning if `is_complete`.
     last_tag: String,
-    /// The last page, until a session changes.
-    last_page: Option<(ListRequest, Arc<str>)>,
+    /// The page that was written last, until a session changes.
+    cached_page: Option<(ListRequest, Arc<str>)>,
     /// Each request that reads JSON has a clone. The JSON is not dropped while a clone exists.
     readers: Arc<()>,
 }
 
 impl SessionList {
-    /// Returns the tag after which sessions are unknown; `None` if all sessions are known.
-    pub fn unread_after(&self) -> Option<&str> {
+    /// Returns the tag after which the next sessions are to be read; `None` if all sessions have been read.
+    pub fn next_read_after(&self) -> Option<&str> {
         (!self.is_complete).then_some(self.last_tag.as_str())
     }
 
-    /// Records that all sessions up to `last_tag` are known. `is_complete`: all sessions are known.
+    /// Records that the sessions up to `last_tag` have been read. `is_complete`: all sessions have been read.
     pub fn record_read(&mut self, last_tag: String, is_complete: bool) {
-        (self.last_tag, self.is_complete, self.last_page) = (last_tag, is_complete, None);
+        (self.last_tag, self.is_complete, self.cached_page) = (last_tag, is_complete, None);
     }
 
-    /// Keeps the JSON of all summaries until the result is dropped. The caller reserves memory for the JSON that it adds.
+    /// While the result exists, [`shrink`](Self::shrink) drops no JSON. A caller that then inserts JSON must reserve memory for the
+    /// JSON first.
     pub fn keep_json(&self) -> Arc<()> {
         Arc::clone(&self.readers)
     }
@@ -111,8 +113,8 @@ impl SessionList {
         Some(summary)
     }
 
-    /// Removes a session without JSON, because a read did not find it in the database.
-    pub fn remove_unread(&mut self, id: &str) {
+    /// Removes a session that a read did not find in the database. Does nothing if the JSON of its summary is in memory.
+    pub fn remove_if_without_json(&mut self, id: &str) {
         if self.summaries.get(id).is_some_and(|summary| summary.json.is_none()) {
             self.summaries.remove(id);
         }
@@ -123,21 +125,24 @@ impl SessionList {
     pub fn shrink(&mut self, max_bytes: usize) {
         if (self.json_bytes > max_bytes || max_bytes == 0) && Arc::strong_count(&self.readers) == 1 {
             self.summaries.values_mut().for_each(|summary| summary.json = None);
-            (self.json_bytes, self.last_page) = (0, None);
+            (self.json_bytes, self.cached_page) = (0, None);
         }
     }
 
-    /// Discards the last page, because a session has changed.
+    /// Discards the cached page, because a session has changed.
     pub fn invalidate(&mut self) {
-        self.last_page = None;
+        self.cached_page = None;
     }
 
-    pub fn last_page(&self, request: &ListRequest) -> Option<Arc<str>> {
-        self.last_page.as_ref().filter(|(of, _)| of == request).map(|(_, page)| Arc::clone(page))
+    pub fn cached_page(&self, request: &ListRequest) -> Option<Arc<str>> {
+        self.cached_page
+            .as_ref()
+            .filter(|(cached_request, _)| cached_request == request)
+            .map(|(_, page)| Arc::clone(page))
     }
 
-    pub fn set_last_page(&mut self, request: &ListRequest, page: &Arc<str>) {
-        self.last_page = Some((request.clone(), Arc::clone(page)));
+    pub fn cache_page(&mut self, request: &ListRequest, page: &Arc<str>) {
+        self.cached_page = Some((request.clone(), Arc::clone(page)));
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, &SessionSummary)> {
@@ -146,7 +151,7 @@ impl SessionList {
 
     /// Returns the estimated memory, in bytes.
     pub fn bytes(&self) -> usize {
-        let page_bytes = self.last_page.as_ref().map_or(0, |(_, page)| page.len());
+        let page_bytes = self.cached_page.as_ref().map_or(0, |(_, page)| page.len());
         self.bytes_without_json() + self.json_bytes + page_bytes
     }
 
@@ -161,7 +166,7 @@ pub(super) fn json_bytes(summary: &SessionSummary) -> usize {
 }
 
 /// Returns a page of the given sessions as JSON, or the ids of sessions of the page whose JSON is not in memory.
-pub fn write_page<'a>(
+pub fn encode_list_page<'a>(
     request: &ListRequest,
     sessions: impl Iterator<Item = (&'a str, &'a SessionSummary)>,
 ) -> Result<String, Vec<String>> {

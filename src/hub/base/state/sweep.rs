@@ -22,7 +22,7 @@ impl Sweep {
         self.due_at.filter(|_| !self.is_running)
     }
 
-    /// Begins a batch if one is due. Returns whether it began.
+    /// Begins a batch if a batch is due. Returns whether a batch began.
     pub fn begin(&mut self, now: u64) -> bool {
         let is_due = self.next_deadline().is_some_and(|at| at <= now);
         if is_due {
@@ -32,7 +32,7 @@ impl Sweep {
     }
 
     /// Ends a batch. Returns whether the next batch was scheduled meanwhile.
-    pub fn end(&mut self) -> bool {
+    pub fn end_batch(&mut self) -> bool {
         self.is_running = false;
         self.due_at.is_some()
     }

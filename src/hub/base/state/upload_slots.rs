@@ -11,10 +11,10 @@ use crate::hub::base::error::Error;
 const MAX_UPLOADS_AT_ONCE: usize = 8;
 /// How many uploads may wait.
 const MAX_WAITING_UPLOADS: usize = 32;
-/// How many uploads a session may have, waiting ones included (PROTOCOL.md "Limits"): one session must not fill the queue.
+/// How many uploads a session may have, waiting or in progress (PROTOCOL.md "Limits"). So one session cannot fill the queue.
 const MAX_UPLOADS_OF_SESSION: usize = 16;
-/// The time after which a slot expires, in milliseconds, because its object may have ended without releasing it.
-const FRAME_SLOT_MS: u64 = 1_800_000;
+/// The time after which a frame upload slot expires, in milliseconds: the object that holds it may have ended without releasing it.
+const FRAME_UPLOAD_SLOT_MS: u64 = 1_800_000;
 
 /// The slots of a namespace.
 #[derive(Debug, Default)]
@@ -63,17 +63,18 @@ impl UploadSlots {
     }
 }
 
-/// The slot for an upload in one large frame. An isolate has one, because its namespaces share its memory. Namespaces take turns.
+/// The slot for an upload in one large frame. An isolate has one such slot, because its namespaces share its memory.
+/// Namespaces take turns.
 #[derive(Debug, Default)]
-pub struct FrameSlot(Mutex<FrameQueue>);
+pub struct FrameUploadSlot(Mutex<FrameUploadQueue>);
 
 #[derive(Debug, Default)]
-struct FrameQueue {
+struct FrameUploadQueue {
     holder: Option<FrameUpload>,
     /// The namespace that got the slot last.
     last_namespace: String,
     last_ticket: u64,
-    /// The oldest first.
+    /// The waiting uploads, oldest first.
     waiting: Vec<FrameUpload>,
 }
 
@@ -86,54 +87,54 @@ struct FrameUpload {
     expires_at: u64,
 }
 
-/// A place in the queue for the [`FrameSlot`], then the slot itself. Released on drop.
+/// A place in the queue for the [`FrameUploadSlot`], then the slot itself. Released on drop.
 #[derive(Debug)]
-pub struct FrameTicket {
-    slot: Arc<FrameSlot>,
+pub struct FrameUploadTicket {
+    slot: Arc<FrameUploadSlot>,
     ticket: u64,
 }
 
-impl FrameSlot {
-    fn queue(&self) -> MutexGuard<'_, FrameQueue> {
+impl FrameUploadSlot {
+    fn queue(&self) -> MutexGuard<'_, FrameUploadQueue> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds an upload to the queue. `expires_at`: when its place in the queue expires, in Unix milliseconds.
-    pub fn join_queue(self: &Arc<Self>, namespace: &str, expires_at: u64) -> FrameTicket {
+    pub fn join_queue(self: &Arc<Self>, namespace: &str, expires_at: u64) -> FrameUploadTicket {
         let mut queue = self.queue();
         queue.last_ticket += 1;
         let ticket = queue.last_ticket;
         queue.waiting.push(FrameUpload { ticket, namespace: namespace.to_owned(), expires_at });
-        FrameTicket { slot: Arc::clone(self), ticket }
+        FrameUploadTicket { slot: Arc::clone(self), ticket }
     }
 }
 
-impl FrameTicket {
-    /// Takes the slot if it is free and this upload is the next: the oldest of a namespace that did not have the slot last, or else
-    /// the oldest.
+impl FrameUploadTicket {
+    /// Takes the slot if the slot is free and this upload is the next. The next upload is the oldest upload of a namespace that did not
+    /// have the slot last. If there is no such upload, the oldest of all is the next.
     pub fn try_acquire(&mut self, now: u64) -> bool {
         let mut queue = self.slot.queue();
         queue.waiting.retain(|upload| upload.expires_at >= now);
-        let FrameQueue { holder, waiting, last_namespace, .. } = &*queue;
+        let FrameUploadQueue { holder, waiting, last_namespace, .. } = &*queue;
         let is_taken = holder.as_ref().is_some_and(|upload| upload.expires_at >= now);
         let next = waiting.iter().position(|upload| upload.namespace != *last_namespace).unwrap_or(0);
         if is_taken || waiting.get(next).is_none_or(|upload| upload.ticket != self.ticket) {
             return false;
         }
-        let upload = FrameUpload { expires_at: now + FRAME_SLOT_MS, ..queue.waiting.remove(next) };
+        let upload = FrameUpload { expires_at: now + FRAME_UPLOAD_SLOT_MS, ..queue.waiting.remove(next) };
         queue.last_namespace.clone_from(&upload.namespace);
         queue.holder = Some(upload);
         true
     }
 
-    /// Whether an upload of another namespace waits for the slot that this one holds.
+    /// Whether an upload of another namespace waits for the slot that this upload holds.
     pub fn is_contested(&self, now: u64) -> bool {
         let queue = self.slot.queue();
         queue.waiting.iter().any(|upload| upload.expires_at >= now && upload.namespace != queue.last_namespace)
     }
 }
 
-impl Drop for FrameTicket {
+impl Drop for FrameUploadTicket {
     fn drop(&mut self) {
         let mut queue = self.slot.queue();
         queue.holder.take_if(|upload| upload.ticket == self.ticket);
@@ -149,7 +150,6 @@ mod tests {
         receiver.try_recv().unwrap().is_some()
     }
 
-    /// Returns slots of which `free` are free.
     fn slots_with_free(free: usize) -> UploadSlots {
         let mut slots = UploadSlots::default();
         for n in free..MAX_UPLOADS_AT_ONCE {
@@ -195,8 +195,8 @@ mod tests {
     }
 
     #[test]
-    fn namespaces_take_turns_with_the_frame_slot() {
-        let slot = Arc::new(FrameSlot::default());
+    fn namespaces_take_turns_with_the_frame_upload_slot() {
+        let slot = Arc::new(FrameUploadSlot::default());
         let mut tickets = ["a", "a", "a", "b", "c"].map(|namespace| Some(slot.join_queue(namespace, 60)));
         slot.join_queue("gone", 60);
         slot.join_queue("expired", 5);
@@ -210,7 +210,7 @@ mod tests {
         }
         let mut lost = slot.join_queue("a", 60);
         assert!(lost.try_acquire(10));
-        let end = 10 + FRAME_SLOT_MS;
+        let end = 10 + FRAME_UPLOAD_SLOT_MS;
         let mut after = slot.join_queue("b", end + 1);
         assert!(!after.try_acquire(end));
         assert!(after.try_acquire(end + 1), "the slot of an object that has ended is free after its time");

@@ -91,7 +91,7 @@ export function checkReaders({ clis, listeners }, { history }) {
 }
 
 /**
- * Checks that the version counts the updates, that an acknowledged update has its version, and that any other update was applied
+ * Checks that the version counts the updates, that each acknowledged update has its acknowledged version, and that any other update was applied
  * once or not at all.
  * @param {import('./updater.mjs').Updater[]} updaters
  * @param {{marks: string[]}} value
@@ -158,9 +158,9 @@ export function checkAgent({ name, kills, writer, executedCommands }, { session,
   }
   const ends = calls.map(({ id }) => partOf(byLocalId.get(`${id}-end`)).text);
   // A killed agent loses its unacknowledged messages. These messages may be the last texts of several commands.
-  const valid = kills === 0 ? [DONE] : [DONE, INTERRUPTED];
+  const validEnds = kills === 0 ? [DONE] : [DONE, INTERRUPTED];
   assert.deepEqual(
-    ends.filter((end) => !valid.includes(end)),
+    ends.filter((end) => !validEnds.includes(end)),
     [],
   );
   const isExecuted = ends.map((end) => end === DONE);

@@ -16,7 +16,7 @@ export class Listener {
   resumptions = { ok: 0, gap: 0 };
   #lastEventId;
   #lastSeq = 0;
-  /** The last received number of each kind, and whether a gap has followed. */
+  /** The last received number of each kind, and whether the client got a gap after it. */
   #lastNumbers = { message: { n: 0 }, metadataVersion: { n: 1 }, agentStateVersion: { n: 1 } };
   #fetches = [];
   #feed;
@@ -130,7 +130,7 @@ export class Listener {
     this.#lastNumbers[kind] = { n };
   }
 
-  /** Fetches the messages after the last known one. */
+  /** Fetches the messages after the last known message. */
   async #fetch() {
     let after = this.#lastSeq;
     for (let more = true; more; ) {

@@ -83,15 +83,15 @@ export class LoadTest {
   }
 
   /** Repeats an action until the test is ending, with pauses of up to `ms` milliseconds. */
-  async repeat(random, ms, act) {
+  async repeat(random, ms, action) {
     while (!this.isEnding) {
-      await act();
+      await action();
       await sleep(random.between(0, ms));
     }
   }
 }
 
-/** Notifies the waits for a client's state of changes. */
+/** Wakes the functions that wait for a state of a client, after each change of the client. */
 class Signal {
   #next = deferred();
 

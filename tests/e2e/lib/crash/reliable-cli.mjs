@@ -19,7 +19,7 @@ export class ReliableCli {
   received = [];
   /** Whether each answered permission request was approved, by request id. */
   answers = new Map();
-  /** The `thinking` values of the keep-alives, and the index of the last acknowledged one. */
+  /** The `thinking` values of the keep-alives, and the index of the last acknowledged value. */
   thinkingValues = [false];
   lastAckedThinking = 0;
   /** The seqs of all stored messages that this CLI knows. @type {Set<number>} */
@@ -77,7 +77,7 @@ export class ReliableCli {
   }
 
   /** The number of unacknowledged messages. */
-  get inFlight() {
+  get unackedCount() {
     return this.#unacked.size;
   }
 
@@ -117,7 +117,7 @@ export class ReliableCli {
 
   async #sendOneOrBurst() {
     await this.signal.waitUntil(() => this.#unacked.size < MAX_IN_FLIGHT, 'to get acknowledgements');
-    for (let rest = this.random.chance(10) ? BURST_SIZE : 1; rest > 0; rest -= 1) this.#sendNew();
+    for (let remaining = this.random.chance(10) ? BURST_SIZE : 1; remaining > 0; remaining -= 1) this.#sendNew();
   }
 
   #sendNew() {

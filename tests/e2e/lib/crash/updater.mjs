@@ -16,7 +16,7 @@ export class Updater {
    * @param {import('./reliable-cli.mjs').ReliableCli | import('./reliable-machine.mjs').ReliableMachine} cli
    * @param {{event: string, subject: Record<string, string>, key: string, version: number, value: any,
    *   change?: (value: any, mark: string) => any}} options `key`: the name of the value in the payload; `change`: an
-   *   additional change
+   *   change in addition to the mark
    */
   constructor(cli, { event, subject, key, version, value, change = (same) => same }) {
     this.cli = cli;

@@ -67,11 +67,11 @@ export class Approver {
 
   async #answer(id) {
     const [verb, status] = this.random.chance(70) ? ['approve', 'approved'] : ['deny', 'denied'];
-    let mayBeAnswered = false;
+    let mayHaveBeenAnswered = false;
     const answer = await this.loadTest.retry(() => this.web.post(`/api/sessions/${this.session.id}/permissions/${id}/${verb}`, {}), {
-      onUnknownOutcome: () => (mayBeAnswered = true),
+      onUnknownOutcome: () => (mayHaveBeenAnswered = true),
     });
-    const isDone = answer.status === 200 || (mayBeAnswered && answer.body.code === 'request_not_found');
+    const isDone = answer.status === 200 || (mayHaveBeenAnswered && answer.body.code === 'request_not_found');
     this.loadTest.expect(isDone, `${verb} of ${id} was refused: ${answer.text}`);
     this.loadTest.expect(!this.decisions.has(id), `${id} was pending again after its answer`);
     this.decisions.set(id, status);

@@ -1,0 +1,154 @@
+/** Runs the turns of an agent: sends a message to the agent as a prompt, and reports the end of the turn, or a long silence, to the hub. */
+
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import * as messages from 'session-gateway-cli-kit/messages';
+import { SessionUnavailableError } from './acp-session.mjs';
+import { withDenials } from './denials.mjs';
+import * as notices from './notices.mjs';
+import { toPrompt } from './prompt.mjs';
+import { SilenceTimer } from './silence.mjs';
+
+/** How long to wait for updates of a turn that agents send after the reply to the prompt. */
+const LATE_UPDATES_DELAY_MS = 250;
+
+/** Time limit of the reply to a canceled prompt. Without a reply, the process of the agent is ended. */
+const CANCEL_TIMEOUT_MS = 5000;
+
+/** If the agent sends nothing for this long during a turn, a sentence in the conversation says so. */
+const SILENCE_TIMEOUT_MS = 60_000;
+
+export class Turns {
+  #dependencies;
+  /**
+   * The running turn. `reply`: the agent's reply to the prompt.
+   * @type {{session: AcpSession, startedAt: number, reply: Promise<{stopReason: string}>} | null}
+   */
+  #current = null;
+  /** The number of requests of the agent that wait for the user. */
+  #openRequestCount = 0;
+
+  /**
+   * @typedef {import('./acp-session.mjs').AcpSession} AcpSession
+   * @param {{options: Record<string, any>, launch: () => import('./launch.mjs').Launch, uploads: string,
+   *   output: import('./output.mjs').Output, liveText: import('./live-text.mjs').LiveTextReader, turnLog: import('./fork.mjs').TurnLog,
+   *   metadata: import('./agent-metadata.mjs').AgentMetadata, state: import('session-gateway-cli-kit/state').SessionState,
+   *   save: (fields: object) => void, onPrompt: () => void, isStopped: () => boolean,
+   *   log: {debug: (text: string) => void, warn: (text: string) => void}}} dependencies
+   *   `save`: changes fields of `state.saved`; `onPrompt`: called before a prompt is sent
+   */
+  constructor(dependencies) {
+    this.#dependencies = dependencies;
+    const { options, output } = dependencies;
+    /** Runs while the agent answers a prompt. */
+    this.silenceTimer = new SilenceTimer({
+      timeoutMs: options.silenceTimeoutMs ?? SILENCE_TIMEOUT_MS,
+      isSilenceExpected: () => this.#openRequestCount > 0 || output.isWaiting || output.translator.openCalls.length > 0,
+      onSilent: () => this.#describeSilence(),
+    });
+  }
+
+  /** Whether a message can be sent into the running turn. */
+  get canSteer() {
+    return this.#current?.session.canSteer === true;
+  }
+
+  /** To be called with each update of the session. */
+  onUpdate(update, isReplayed) {
+    this.silenceTimer.reset();
+    if (!isReplayed) this.#dependencies.turnLog.onUpdate(update);
+  }
+
+  /**
+   * Sends a message as a prompt. Resolves at the end of the turn.
+   * @param {AcpSession} session
+   * @param {import('session-gateway-cli-kit/task-queue').Item} item
+   * @param {import('session-gateway-cli-kit/task-queue').Task} task
+   */
+  async run(session, item, task) {
+    const { launch, uploads, output, liveText, turnLog, metadata, state, save, onPrompt, isStopped, log } = this.#dependencies;
+    const { canTakeImages } = session;
+    const { needsInlineFiles, hasTitleInList } = launch().entry ?? {};
+    const { text, hasDenials } = withDenials(item, state.saved?.denials);
+    const { blocks, ignored } = await toPrompt({ ...item, text }, { uploads, canTakeImages, needsInlineFiles });
+    for (const name of ignored) await output.sendMessage(messages.text(`${name} is ignored: it is not an upload of this session.`));
+    if (blocks.length === 0) return output.sendMessage(messages.text('The message is empty: there is nothing to send to the agent.'));
+    if (isStopped()) return;
+    if (task.isAborted) return output.sendMessage(messages.text('Aborted.'));
+    // Recorded before the prompt is sent: after a crash, the prompt must not be sent again, because the agent may have acted on it.
+    const turn = { id: randomUUID(), name: 'prompt', input: /** @type {{hasEnded?: boolean}} */ ({}) };
+    state.saved = { ...state.saved, hasPrompt: true };
+    state.recordCall(turn, item.seq);
+    onPrompt();
+    metadata.suggestTitle(item.text);
+    task.readyId = messages.localIds(turn.id).ready;
+    const { translator } = output;
+    if (hasDenials) save({ denials: [] });
+    turnLog.startTurn();
+    const reply = session.prompt(blocks);
+    this.#current = { session, reply, startedAt: performance.now() };
+    liveText.start(translator);
+    this.silenceTimer.start();
+    try {
+      const { stopReason } = await reply;
+      this.silenceTimer.stop();
+      await delay(LATE_UPDATES_DELAY_MS);
+      await output.send(translator.endTurn(task.isAborted ? 'cancelled' : stopReason));
+      if (hasTitleInList) metadata.readTitle(session).catch((error) => log.debug(error.message));
+    } catch (error) {
+      if (isStopped()) {
+        await output.send(translator.closeOpenCalls('The session was ended while this ran.'));
+        return;
+      }
+      await output.send(task.isAborted ? translator.endTurn('cancelled') : translator.closeOpenCalls('The turn ended with an error.'));
+      if (error instanceof SessionUnavailableError) log.warn(error.message);
+      if (!task.isAborted) await output.sendMessage(messages.failure(notices.failedTurn(launch(), error)));
+    } finally {
+      liveText.stop();
+      this.silenceTimer.stop();
+      this.#current = null;
+    }
+    turnLog.endTurn(item.seq);
+    await output.sent;
+    // Only `ready` is missing, so a restart after this point needs no explanation in the conversation.
+    turn.input.hasEnded = true;
+    save({});
+  }
+
+  /**
+   * Sends a message into the running turn.
+   * @param {import('session-gateway-cli-kit/task-queue').Item} item
+   * @returns {Promise<boolean>} false if the agent refuses the message
+   */
+  async steer(item) {
+    const { launch, uploads } = this.#dependencies;
+    const { session } = this.#current;
+    const { needsInlineFiles } = launch().entry ?? {};
+    const { blocks } = await toPrompt(item, { uploads, canTakeImages: session.canTakeImages, needsInlineFiles });
+    return blocks.length > 0 && session.steer(blocks);
+  }
+
+  /** Cancels the running turn. */
+  async cancel() {
+    if (!this.#current) return;
+    const { session, reply } = this.#current;
+    await session.cancel(reply, this.#dependencies.options.cancelTimeoutMs ?? CANCEL_TIMEOUT_MS);
+  }
+
+  /** Counts a request of the agent as open until the request is answered. The agent is silent while a request is open. */
+  async countWhileOpen(answered) {
+    this.#openRequestCount += 1;
+    try {
+      return await answered;
+    } finally {
+      this.#openRequestCount -= 1;
+      this.silenceTimer.reset();
+    }
+  }
+
+  #describeSilence() {
+    const { output, launch } = this.#dependencies;
+    const line = this.#current?.session.lastErrorLine(this.#current.startedAt);
+    output.notify(notices.silence(launch(), this.silenceTimer.timeoutMs, line));
+  }
+}

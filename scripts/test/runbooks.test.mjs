@@ -1,0 +1,67 @@
+// What the runbooks of docs/OPERATIONS.md say that an operator sees: alerts, log events, error codes and texts that exist.
+// tests/e2e/runbooks.test.mjs runs their commands.
+
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import test from 'node:test';
+import { inProject } from '../lib/paths.mjs';
+
+const read = (...parts) => readFileSync(inProject(...parts), 'utf8');
+
+/** The sources of a folder as one text, without line breaks. @param {...string} parts */
+const readSources = (...parts) =>
+  readdirSync(inProject(...parts), { recursive: true, encoding: 'utf8' })
+    .filter((name) => /\.(rs|ts|tsx|mjs)$/.test(name))
+    .map((name) => read(...parts, name))
+    .join('\n');
+
+const PAGE = read('docs', 'OPERATIONS.md');
+
+/** Returns the rows of the tables "You see" whose first cell is `kind`, without this cell. @param {string} kind */
+function readRows(kind) {
+  const rows = [...PAGE.matchAll(new RegExp(`^\\| ${kind} \\|(.*)$`, 'gm'))].map(([, cells]) => cells);
+  assert.ok(rows.length > 0, `${rows.length} rows about "${kind}" were found`);
+  return rows;
+}
+
+/** @param {string[]} rows @param {RegExp} pattern with a group */
+const findNames = (rows, pattern) => rows.flatMap((row) => [...row.matchAll(pattern)].map(([, name]) => name));
+
+test('the alerts of the runbooks are in alerts.yml', () => {
+  const alerts = read('docs', 'operations', 'alerts.yml');
+  const names = [...new Set(findNames([PAGE], /`(Hub[A-Z]\w+)`/g))];
+  assert.ok(names.length >= 6, names.join());
+  assert.deepEqual(
+    names.filter((name) => !alerts.includes(`- alert: ${name}\n`)),
+    [],
+  );
+});
+
+test('the log events of the runbooks are in the list of events', () => {
+  const list = read('docs', 'MONITORING.md');
+  const names = findNames(readRows('Log'), /`([a-z-]+)`/g);
+  assert.ok(names.length >= 7, names.join());
+  assert.deepEqual(
+    names.filter((name) => !list.includes(`\`${name}\``)),
+    [],
+  );
+});
+
+test('the texts that the runbooks quote are texts of the hub or of the console', () => {
+  const sources = readSources('src') + readSources('web', 'src');
+  const texts = findNames(readRows('Console'), /"([^"]+)"/g);
+  assert.ok(texts.length >= 5, texts.join());
+  assert.deepEqual(
+    texts.filter((text) => !sources.includes(text)),
+    [],
+  );
+});
+
+test('the error codes of the runbooks are in the reference', () => {
+  const reference = read('docs', 'PROTOCOL.md');
+  const codes = findNames(readRows('Error code'), /`([a-z_]+)`/g);
+  assert.deepEqual(
+    codes.filter((code) => !reference.includes(`\`${code}\``)),
+    [],
+  );
+});

@@ -1,0 +1,102 @@
+//! Finds the database of a namespace in the worker, if the deployment has several. Source: docs/design/databases.md.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::history::{Reader, read_messages};
+use crate::hub::base::error::Error;
+use crate::hub::write::large::ResponseText;
+use crate::model::json::Json;
+use crate::model::namespace::Namespace;
+use crate::store::memory::ReadMemory;
+use crate::store::places::{DIRECTORY, DatabaseNumber, Databases, binding, count_namespaces, find};
+use crate::store::{Database, DbError};
+
+/// The cache forgets all places when it has this many.
+const MAX_CACHED_PLACES: usize = 10_000;
+
+/// The databases, and the places that were looked up.
+pub struct EdgePlaces {
+    databases: Databases,
+    cache: Mutex<HashMap<Namespace, DatabaseNumber>>,
+}
+
+impl EdgePlaces {
+    pub fn new(databases: Databases) -> Self {
+        Self { databases, cache: Mutex::default() }
+    }
+
+    pub fn databases(&self) -> &[Arc<dyn Database>] {
+        self.databases.all()
+    }
+
+    /// Reads a page as [`read_messages`] does. A cached place may be out of date: the earlier database has no page then, because the
+    /// namespace is marked as moved there. So the place is looked up again before the request fails. With one database, the place is looked
+    /// up only if the session is missing: the database of the namespace may be no longer bound.
+    pub async fn read_messages(
+        &self,
+        memory: &ReadMemory,
+        reader: Reader,
+        (namespace, session): (&Namespace, &str),
+        query: &str,
+    ) -> Result<ResponseText, Error> {
+        let is_single = self.databases.is_single();
+        let cached = if is_single { Some(DIRECTORY) } else { self.cache().get(namespace).copied() };
+        let mut number = match cached {
+            Some(number) => number,
+            None => self.look_up(namespace).await?,
+        };
+        loop {
+            let db: &dyn Database = &**self.databases.get(number)?;
+            let page = read_messages(db, memory, reader, (namespace, session), query).await;
+            if page.as_ref().map_or_else(|error| is_single && !matches!(error, Error::NotFound(_)), |_| true) {
+                return page;
+            }
+            match self.look_up(namespace).await? {
+                current if current == number => return page,
+                current => number = current,
+            }
+        }
+    }
+
+    /// `GET /api/namespaces/databases`: the databases as JSON. A database that fails is listed with its error. Fails if all databases
+    /// fail.
+    pub async fn list(&self) -> Result<String, DbError> {
+        let mut list = Vec::new();
+        let mut failures = Vec::new();
+        for number in self.databases.numbers() {
+            let (name, db, is_open) = (binding(number), self.databases.get(number)?, self.databases.is_open(number));
+            let counted = async { Ok::<_, DbError>((db.size().await?, count_namespaces(&**db).await?)) };
+            let counts = match counted.await {
+                Ok((bytes, namespaces)) => format!(r#""bytes":{bytes},"namespaces":{namespaces}"#),
+                Err(error) => {
+                    let counts =
+                        format!(r#""bytes":null,"namespaces":null,"error":{}"#, Json::of(&error.to_string()).text());
+                    failures.push(error);
+                    counts
+                }
+            };
+            list.push(format!(r#"{{"name":"{name}",{counts},"isOpen":{is_open}}}"#));
+        }
+        match failures.pop() {
+            Some(failure) if failures.len() + 1 == list.len() => Err(failure),
+            _ => Ok(format!(r#"{{"databases":[{}]}}"#, list.join(","))),
+        }
+    }
+
+    /// Looks up a place. A namespace without a place is in the database [`DIRECTORY`]. This result is not cached, because the object of the
+    /// namespace may still choose another database.
+    async fn look_up(&self, namespace: &Namespace) -> Result<DatabaseNumber, DbError> {
+        let Some(number) = find(&**self.databases.get(DIRECTORY)?, namespace).await? else { return Ok(DIRECTORY) };
+        let mut cache = self.cache();
+        if cache.len() >= MAX_CACHED_PLACES {
+            cache.clear();
+        }
+        cache.insert(namespace.clone(), number);
+        Ok(number)
+    }
+
+    fn cache(&self) -> MutexGuard<'_, HashMap<Namespace, DatabaseNumber>> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

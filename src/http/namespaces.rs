@@ -1,0 +1,109 @@
+//! `/api/namespaces`: what the operator does with a namespace. The token is the shared secret with the name of the namespace.
+
+use http::StatusCode;
+use serde::Deserialize;
+
+use super::error::ErrorResponse;
+use super::extract::RoutedRequest;
+use super::response::{JsonText, Reply};
+use crate::auth::token::Credential;
+use crate::hub::base::error::Error;
+use crate::hub::namespace::ExportPosition;
+use crate::hub::relocation::MoveStep;
+use crate::model::json::Json;
+
+/// The body of an import. Parsed by hand as far as possible, because each type adds to the wasm.
+#[derive(Deserialize)]
+pub struct ImportBody {
+    /// `begin` closes the namespace, which must have no rows; `continue` closes it although it has rows of an import that was
+    /// interrupted; `rows` imports rows; `end` opens the namespace.
+    step: String,
+    /// An array of rows of an export.
+    rows: Option<Json>,
+}
+
+/// The body of a move.
+#[derive(Deserialize)]
+pub struct MoveBody {
+    /// The binding of the database to move to.
+    to: String,
+}
+
+/// Checks that the worker has verified the shared secret. A worker of an earlier version forwards these paths with any token.
+fn require_operator(request: &RoutedRequest) -> Result<(), ErrorResponse> {
+    match request.credential() {
+        Some(Credential::Shared) => Ok(()),
+        _ => Err(ErrorResponse::new(
+            StatusCode::FORBIDDEN,
+            "forbidden",
+            "Only the shared secret CLI_API_TOKEN allows this.",
+        )),
+    }
+}
+
+fn generation_reply(generation: u32) -> Reply {
+    Ok(JsonText::of(format!(r#"{{"generation":{generation}}}"#)))
+}
+
+/// `GET /api/namespaces/generation`
+pub async fn show_generation(request: RoutedRequest) -> Reply {
+    require_operator(&request)?;
+    generation_reply(request.hub.load_generation().await?)
+}
+
+/// `POST /api/namespaces/revoke`
+pub async fn revoke(request: RoutedRequest) -> Reply {
+    require_operator(&request)?;
+    generation_reply(request.hub.revoke_namespace().await?)
+}
+
+/// `GET /api/namespaces/export`
+pub async fn export(request: RoutedRequest) -> Reply {
+    require_operator(&request)?;
+    let query = request.query()?;
+    let cursor = query.text("cursor")?;
+    let position = cursor.map_or_else(|| Some(ExportPosition::start()), ExportPosition::parse);
+    let position = position
+        .ok_or_else(|| Error::field("cursor", "Query parameter `cursor` must be `next` of the page before."))?;
+    Ok(JsonText::of(request.hub.export_page(position).await?))
+}
+
+/// `POST /api/namespaces/import`
+pub async fn import(mut request: RoutedRequest) -> Reply {
+    require_operator(&request)?;
+    let body: ImportBody = request.take_json()?;
+    match body.step.as_str() {
+        "begin" => request.hub.begin_import(false).await?,
+        "continue" => request.hub.begin_import(true).await?,
+        "rows" => request.hub.import_rows(&body.rows.unwrap_or_else(Json::null)).await?,
+        "end" => request.hub.end_import().await?,
+        _ => {
+            let message = "Field `step` must be `begin`, `continue`, `rows` or `end`.";
+            return Err(Error::field("step", message).into());
+        }
+    }
+    Ok(JsonText::ok())
+}
+
+/// `POST /api/namespaces/delete`
+pub async fn delete(request: RoutedRequest) -> Reply {
+    require_operator(&request)?;
+    let remaining = request.hub.delete_part().await?;
+    Ok(JsonText::of(match remaining {
+        Some(sessions) => format!(r#"{{"isDone":false,"remainingSessions":{sessions}}}"#),
+        None => r#"{"isDone":true}"#.to_owned(),
+    }))
+}
+
+/// `POST /api/namespaces/move`
+pub async fn relocate(mut request: RoutedRequest) -> Reply {
+    require_operator(&request)?;
+    let body: MoveBody = request.take_json()?;
+    let (step, sessions) = match request.hub.move_part(&body.to).await? {
+        MoveStep::Copying(sessions) => ("copying", sessions),
+        MoveStep::Closed(sessions) => ("closed", sessions),
+        MoveStep::Deleting(sessions) => ("deleting", sessions),
+        MoveStep::Done => return Ok(JsonText::of(r#"{"isDone":true}"#.to_owned())),
+    };
+    Ok(JsonText::of(format!(r#"{{"isDone":false,"step":"{step}","remainingSessions":{sessions}}}"#)))
+}

@@ -1,0 +1,83 @@
+//! `/api/sessions/:id/queue`: commands about the messages that wait until the agent is free. The session's CLI keeps the queue.
+
+use serde::{Deserialize, Serialize};
+
+use super::extract::RoutedRequest;
+use super::response::{JsonText, Reply};
+use crate::hub::base::error::Error;
+use crate::limits::MAX_TEXT_BYTES;
+use crate::model::json::Json;
+use crate::wire::field_types::List;
+
+/// The most messages that one order names.
+const MAX_SEQS: usize = 1000;
+
+/// The params of RPC `queue`.
+#[derive(Default, Serialize)]
+struct Command<'a> {
+    action: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seq: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seqs: Option<&'a [u64]>,
+}
+
+#[derive(Deserialize)]
+pub struct OrderBody {
+    seqs: List<u64>,
+}
+
+#[derive(Deserialize)]
+pub struct EditBody {
+    text: String,
+}
+
+/// `POST /api/sessions/:id/queue`: the order in which the queued messages run.
+pub async fn reorder(mut request: RoutedRequest) -> Reply {
+    let id = request.load_session().await?;
+    let OrderBody { seqs: List(seqs) } = request.take_json()?;
+    if !(1..=MAX_SEQS).contains(&seqs.len()) {
+        return Err(Error::field("seqs", format!("Field `seqs` must have 1 to {MAX_SEQS} numbers.")).into());
+    }
+    run(request, &id, &Command { action: "order", seqs: Some(&seqs), ..Command::default() }).await
+}
+
+/// `PATCH /api/sessions/:id/queue/:seq`: another text.
+pub async fn edit(mut request: RoutedRequest) -> Reply {
+    let id = request.load_session().await?;
+    let seq = parse_seq(&request)?;
+    let EditBody { text } = request.take_json()?;
+    if text.is_empty() || text.len() > MAX_TEXT_BYTES {
+        return Err(Error::field("text", format!("Field `text` must have 1 to {MAX_TEXT_BYTES} bytes.")).into());
+    }
+    run(request, &id, &Command { action: "edit", seq: Some(seq), text: Some(&text), ..Command::default() }).await
+}
+
+/// `DELETE /api/sessions/:id/queue/:seq`.
+pub async fn cancel(request: RoutedRequest) -> Reply {
+    run_for_message(request, "cancel").await
+}
+
+/// `POST /api/sessions/:id/queue/:seq/send`: the agent gets the message at once.
+pub async fn send_now(request: RoutedRequest) -> Reply {
+    run_for_message(request, "send").await
+}
+
+async fn run_for_message(mut request: RoutedRequest, action: &'static str) -> Reply {
+    request.discard_body();
+    let id = request.load_session().await?;
+    let seq = parse_seq(&request)?;
+    run(request, &id, &Command { action, seq: Some(seq), ..Command::default() }).await
+}
+
+async fn run(request: RoutedRequest, id: &str, command: &Command<'_>) -> Reply {
+    request.hub.command_queue(id, &Json::of(command)).await?;
+    Ok(JsonText::ok())
+}
+
+fn parse_seq(request: &RoutedRequest) -> Result<u64, super::error::ErrorResponse> {
+    let seq = request.param("seq")?.parse();
+    seq.map_err(|_| Error::field("seq", "Path parameter `seq` must be the number of a message.").into())
+}

@@ -1,0 +1,123 @@
+//! Answers from notifications (PROTOCOL-PUSH.md "Answers"): the token inside a push answers one request once.
+
+use std::sync::Arc;
+
+use crate::auth::answer_token::{ANSWER_TOKEN_LIFETIME_MS, AnswerClaims, AnswerKey, Refusal, fingerprint};
+use crate::auth::jwt::JwtKey;
+use crate::hub::Hub;
+use crate::hub::base::error::{Error, Kind};
+use crate::hub::base::storage_keys::{ANSWERED_REQUESTS, answered_request_key, revoked_device_key};
+use crate::hub::sessions::permissions::PermissionAnswer;
+use crate::hub::turn::Turn;
+use crate::hub::write::large::state_if_pending;
+use crate::model::json::Json;
+use crate::model::pending_request::PendingCall;
+use crate::push::to_base64url;
+use crate::store::push::PushSubscription;
+use crate::store::secrets;
+
+impl Hub {
+    /// Returns the key of answer tokens, from the configured secret of the JWTs or the secret in the database.
+    pub(in crate::hub) async fn load_answer_key(&self) -> Result<AnswerKey, Error> {
+        if let Some(key) = self.turn().push.answer_key.clone() {
+            return Ok(key);
+        }
+        let jwt = match &self.config.jwt {
+            Some(jwt) => jwt.clone(),
+            None => {
+                let mut random = [0; 32];
+                self.rt.random(&mut random)?;
+                let secret = secrets::get_or_insert(&self.access, secrets::JWT_SECRET, &to_base64url(&random)).await?;
+                JwtKey::parse(&secret).map_err(Error::Unavailable)?
+            }
+        };
+        let key = AnswerKey::derive(&jwt);
+        self.turn().push.answer_key = Some(key.clone());
+        Ok(key)
+    }
+
+    /// Answers the request that a token names, once. The use of the token is stored before the CLI is called.
+    pub async fn answer_by_token(self: &Arc<Self>, token: &str, approved: bool) -> Result<(), Error> {
+        let claims = self.load_answer_key().await?.verify(token, self.rt.now())?;
+        if claims.namespace != self.config.namespace {
+            return Err(Error::InvalidAnswerToken);
+        }
+        self.load_completed(&claims.session).await?;
+        let subscribers = self.load_push_subscribers().await?;
+        let is_subscribed = subscribers.iter().any(|known| fingerprint_of(&known.subscription) == claims.subscription);
+        let answer = PermissionAnswer { approved, ..PermissionAnswer::default() };
+        let begin = |turn: &mut Turn<'_>, stored: Option<Json>| {
+            // Check first for the reasons for which the token can never be used again.
+            if !claims.device.is_empty() && self.rt.kv_get(&revoked_device_key(&claims.device)).is_some() {
+                return Err(Error::DeviceRevoked);
+            }
+            if !is_subscribed {
+                return Err(Error::Unsubscribed);
+            }
+            turn.check_unused(&claims, stored.as_ref())?;
+            turn.begin_answer(&claims.session, stored, &claims.request, &answer)?;
+            let recorded = self.record_answer(&claims);
+            if recorded.is_err() {
+                turn.in_flight.end_answer(&claims.session, &claims.request);
+            }
+            recorded
+        };
+        self.with_field(&claims.session, state_if_pending, begin).await?;
+        self.finish_answer(&claims.session, &claims.request, answer).await
+    }
+
+    /// Stores that a request was answered, which uses up all tokens of the request that were issued before. Deletes the records of
+    /// requests whose tokens have expired.
+    fn record_answer(&self, claims: &AnswerClaims) -> Result<(), Error> {
+        let now = self.rt.now();
+        for (key, at) in self.rt.kv_list(ANSWERED_REQUESTS) {
+            if at.parse().is_ok_and(|at: u64| at + ANSWER_TOKEN_LIFETIME_MS < now) {
+                self.rt.kv_delete(&key);
+            }
+        }
+        let (key, value) = (request_key(claims), now.to_string());
+        self.rt.kv_put(&key, &value);
+        // `kv_put` only logs an error, so the value is read back.
+        match self.rt.kv_get(&key) == Some(value) {
+            true => Ok(()),
+            false => Err(Error::Unavailable("The answer could not be stored. Try again.".into())),
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Checks that the request was not answered since the token was issued, and is pending with the content that the token is for.
+    /// `stored` is the agent state, if it has pending requests.
+    fn check_unused(&self, claims: &AnswerClaims, stored: Option<&Json>) -> Result<(), Error> {
+        let used_at = self.hub.rt.kv_get(&request_key(claims)).and_then(|at| at.parse().ok());
+        if used_at.is_some_and(|at: u64| claims.issued_at <= at) {
+            return Err(Error::AnswerTokenUsed);
+        }
+        // An agent may ask again under the id of a request that was answered on the page.
+        let completed = self.state.cache.require_entry(&claims.session)?.completed.as_ref();
+        let completed_at = completed.and_then(|completed| completed.completed_at(&claims.request));
+        let pending = PendingCall::find(stored, &claims.request).ok_or(Error::NotFound(Kind::Request))?;
+        let is_unchanged = fingerprint(&[pending.text]) == claims.content && pending.is_yes_or_no();
+        let was_completed_since = completed_at.is_some_and(|at| claims.issued_at <= at);
+        if is_unchanged && !was_completed_since { Ok(()) } else { Err(Error::RequestChanged) }
+    }
+}
+
+/// Returns what identifies a subscription in a token: another subscription of the same browser has other keys.
+pub(in crate::hub) fn fingerprint_of(subscription: &PushSubscription) -> String {
+    let PushSubscription { endpoint, p256dh, auth, token_device, .. } = subscription;
+    fingerprint(&[endpoint, p256dh, auth, token_device.as_deref().unwrap_or_default()])
+}
+
+fn request_key(claims: &AnswerClaims) -> String {
+    answered_request_key(&fingerprint(&[&claims.session, &claims.request]))
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Invalid => Self::InvalidAnswerToken,
+            Refusal::Expired => Self::AnswerTokenExpired,
+        }
+    }
+}

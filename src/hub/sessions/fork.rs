@@ -1,0 +1,57 @@
+//! Forking a session: a machine starts another session with the history up to a message.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::hub::Hub;
+use crate::hub::base::error::Error;
+use crate::hub::machines::spawn::{SpawnResult, parse_spawn_result};
+use crate::hub::sessions::resume::{ResumeParams, choose_machine, resume_params};
+use crate::model::json::Json;
+use crate::model::method::Method;
+use crate::model::owner::Owner;
+
+/// The last message of the history that a fork takes over, and the place of the new session.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ForkPoint {
+    pub seq: u64,
+    /// `simple`, or `worktree` for a new git worktree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worktree_name: Option<String>,
+}
+
+/// The params of RPC `forkSession`.
+#[derive(Serialize)]
+struct ForkParams<'a> {
+    #[serde(flatten)]
+    session: ResumeParams,
+    #[serde(flatten)]
+    point: &'a ForkPoint,
+}
+
+impl Hub {
+    /// Starts a session with the history of this session up to a message. If the runner reports a failure, the failure is in the
+    /// result. This session does not change.
+    pub async fn fork(self: &Arc<Self>, id: &str, point: &ForkPoint) -> Result<SpawnResult, Error> {
+        self.load_machines().await?;
+        self.load_session(id).await?;
+        let (machine, session) = {
+            let turn = self.turn();
+            let session = &turn.cache.require_entry(id)?.session;
+            let params = resume_params(session, &self.config.vocabulary).ok_or(Error::ResumeUnavailable)?;
+            let machine = choose_machine(&turn, session, Method::ForkSession, self.rt.now());
+            (machine.ok_or(Error::NoMachineOnline)?, params)
+        };
+        let make_params = |dialect| {
+            let agent = self.config.vocabulary.agent_in(dialect, &session.agent);
+            let session = ResumeParams { agent, ..session.clone() };
+            Json::of(&ForkParams { session, point }).text().to_owned()
+        };
+        let result = self.call_in_dialect(&Owner::Machine(machine), Method::ForkSession, &make_params).await?;
+        Ok(parse_spawn_result(&result))
+    }
+}

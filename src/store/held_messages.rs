@@ -1,0 +1,89 @@
+//! Held messages: messages of web clients that wait until the CLI of their session is back.
+
+use serde::Serialize;
+
+use super::bulk::BulkStatements;
+use super::columns::Columns;
+use super::{DbError, Row, Statement};
+use crate::model::message::HeldMessage;
+use crate::model::namespace::Namespace;
+
+/// Inserts held messages. A session of another namespace violates the NOT NULL constraint of `session_id`. `?1`: JSON array of
+/// [`HeldRow`], `?2`: namespace.
+const UPSERT: &str = "
+INSERT INTO held_messages (session_id, local_id, created_at, content)
+SELECT (SELECT id FROM sessions WHERE id = value ->> 'session_id' AND namespace = ?2), value ->> 'local_id',
+  value ->> 'created_at', value ->> 'content'
+FROM json_each(?1) WHERE true
+ON CONFLICT (session_id, local_id) DO UPDATE SET created_at = excluded.created_at, content = excluded.content";
+
+/// `?1`: JSON array of pairs of a session and a local id, `?2`: namespace.
+const DELETE: &str = "
+DELETE FROM held_messages
+WHERE (session_id, local_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1))
+  AND EXISTS (SELECT 1 FROM sessions WHERE id = session_id AND namespace = ?2)";
+
+/// `?1`: JSON array of session ids, `?2`: namespace.
+const DELETE_OF_SESSIONS: &str = "
+DELETE FROM held_messages WHERE session_id IN (SELECT id FROM sessions
+  WHERE id IN (SELECT value FROM json_each(?1)) AND +namespace = ?2)";
+
+/// Selects the held messages of a session in their order. `?1`: session, `?2`: namespace.
+const SELECT: &str = "
+SELECT local_id, created_at, content FROM held_messages
+WHERE session_id = ?1 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
+ORDER BY created_at, local_id";
+
+/// The number of held messages of a session.
+macro_rules! held_messages_count {
+    () => {
+        "(SELECT count(*) FROM held_messages AS h WHERE h.session_id = sessions.id)"
+    };
+}
+pub(super) use held_messages_count;
+
+#[derive(Serialize)]
+struct HeldRow<'a> {
+    session_id: &'a str,
+    local_id: &'a str,
+    created_at: u64,
+    content: &'a str,
+}
+
+/// Adds statements that insert held messages, each with the id of its session.
+pub(super) fn upsert<'a>(bulk: &mut BulkStatements, messages: impl Iterator<Item = &'a (String, HeldMessage)>) {
+    let row = |(session_id, m): &'a (String, HeldMessage)| HeldRow {
+        session_id,
+        local_id: &m.local_id,
+        created_at: m.created_at,
+        content: m.content.text(),
+    };
+    bulk.add_rows(UPSERT, messages.map(row), |_| Vec::new());
+}
+
+/// Adds statements that delete the messages with these sessions and local ids.
+pub(super) fn delete<'a>(bulk: &mut BulkStatements, ids: impl Iterator<Item = &'a (String, String)>) {
+    bulk.add_rows(DELETE, ids, |_| Vec::new());
+}
+
+/// Adds statements that delete all held messages of sessions.
+pub(super) fn delete_of_sessions<'a>(bulk: &mut BulkStatements, sessions: impl Iterator<Item = &'a str>) {
+    bulk.add_ids(DELETE_OF_SESSIONS, sessions);
+}
+
+/// A statement that selects the held messages of a session, for [`read`].
+pub fn select(namespace: &Namespace, session: &str) -> Statement {
+    Statement::new(SELECT, [session.into(), namespace.as_ref().into()])
+}
+
+pub fn read(rows: Vec<Row>) -> Result<Vec<HeldMessage>, DbError> {
+    let message = |row: Row| {
+        let mut c = Columns::new("held_messages", row);
+        Ok(HeldMessage {
+            local_id: c.text("local_id")?,
+            created_at: c.number("created_at")?,
+            content: c.json("content")?,
+        })
+    };
+    rows.into_iter().map(message).collect()
+}

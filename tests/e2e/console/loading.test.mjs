@@ -1,0 +1,300 @@
+/** The requests with which the console loads: each resource once, and no event is lost between a request and the event stream. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { DESK } from '../lib/browser.mjs';
+import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { Chat, startConsole } from '../lib/console.mjs';
+
+const { visit, hub } = await startConsole();
+
+const namedSession = (name) => ({ tag: `/code/${name}`, metadata: { path: `/code/${name}`, host: 'h', name } });
+const say = (cli, id, text) => cli.sendMessage(id, { role: 'agent', content: { type: 'text', text } });
+
+/** The time that the first requests wait for the event stream (`MAX_START_WAIT_MS`). */
+const START_WAIT_MS = 300;
+/** The time that the requests of a session wait for its stored messages (`MAX_STORED_WAIT_MS`). */
+const STORED_WAIT_MS = 200;
+
+/** Records the requests of a page to the hub, with the ids of sessions replaced. */
+function recordRequests(page) {
+  const requests = [];
+  const record = (address) => {
+    const { pathname } = new URL(address);
+    if (/^\/(api\/|icon\.svg)/.test(pathname)) requests.push(pathname.replace(/[0-9a-f-]{36}/, ':id'));
+  };
+  page.on('request', (request) => record(request.url()));
+  return requests;
+}
+
+/** Waits until a page is connected and has loaded everything. */
+async function waitUntilLoaded(page) {
+  await page.locator('.connection[data-state="live"]:empty').waitFor({ state: 'attached' });
+  await page.getByRole('link', { name: /first/ }).waitFor();
+  await page.waitForLoadState('networkidle');
+}
+
+/** Opens the list of sessions. `gate` counts the page's connections to the event stream, and holds them while it is closed. */
+async function openList(t, namespace) {
+  const { page } = await visit(t, namespace, DESK);
+  const gate = { connections: 0, opened: Promise.resolve(), close: () => () => {} };
+  gate.close = () => {
+    let open = () => {};
+    gate.opened = new Promise((resolve) => {
+      open = () => resolve(undefined);
+    });
+    return open;
+  };
+  await page.routeWebSocket(/\/api\/events/, async (socket) => {
+    gate.connections += 1;
+    await gate.opened;
+    socket.connectToServer();
+  });
+  // Only the sockets of pages that are opened later are held.
+  await page.goto('/');
+  await waitUntilLoaded(page);
+  gate.connections = 0;
+  return { page, gate };
+}
+
+/** Waits for the response with the messages of a session. */
+const waitForMessages = (page, id) => page.waitForResponse((response) => response.url().includes(`/api/sessions/${id}/messages`));
+
+/**
+ * Makes the next page believe that the hub took `responseMs` to send it. Depending on this time, the first requests of the page wait long
+ * for the event stream, or not at all.
+ */
+const setResponseTime = (page, responseMs) =>
+  page.addInitScript(
+    ([waitMs, responseStart]) => {
+      const { setTimeout } = window;
+      Object.assign(window, { setTimeout: (run, ms, ...values) => setTimeout(run, ms === waitMs ? 600_000 : ms, ...values) });
+      performance.getEntriesByType = () => [/** @type {any} */ ({ requestStart: 0, responseStart })];
+    },
+    [START_WAIT_MS, responseMs],
+  );
+
+test('a page that opens a session makes each request once', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'once', ...namedSession('first') });
+  await say(cli, session.id, 'Hello.');
+  const { page, gate } = await openList(t, 'once');
+  await setResponseTime(page, 20);
+  const requests = recordRequests(page);
+  await page.goto(`/sessions/${session.id}`);
+  await new Chat(page).waitForText('Hello.');
+  await waitUntilLoaded(page);
+  assert.deepEqual(requests.filter((path) => path !== '/api/visibility').sort(), [
+    '/api/config',
+    '/api/inbox',
+    '/api/sessions',
+    '/api/sessions/:id',
+    '/api/sessions/:id/messages',
+  ]);
+  assert.equal(gate.connections, 1);
+});
+
+test('a session whose stored messages are read slowly is requested once', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'slow-database', ...namedSession('first') });
+  await say(cli, session.id, 'Hello.');
+  const { page, gate } = await openList(t, 'slow-database');
+  await setResponseTime(page, 20);
+  await page.addInitScript((waitMs) => {
+    const { setTimeout } = window;
+    const held = [];
+    const hold = (run, ms, ...values) => (ms === waitMs ? held.push(run) : setTimeout(run, ms, ...values));
+    Object.assign(window, { setTimeout: hold, held, reads: 0 });
+    const { get } = IDBObjectStore.prototype;
+    // The page reads the stored messages before it is rendered, and again when it opens the session. The second read never ends.
+    IDBObjectStore.prototype.get = function (key) {
+      if (key[1] === 'conversation' && (window.reads += 1) > 1) this.transaction.oncomplete = null;
+      return get.call(this, key);
+    };
+  }, STORED_WAIT_MS);
+  const requests = recordRequests(page);
+  let answer = () => {};
+  const isEnded = new Promise((resolve) => {
+    answer = () => resolve(undefined);
+  });
+  await page.route(`**/api/sessions/${session.id}`, async (route) => {
+    await isEnded;
+    await route.continue();
+  });
+  const connect = gate.close();
+  const reading = page.waitForRequest((request) => new URL(request.url()).pathname === `/api/sessions/${session.id}`);
+  await page.goto(`/sessions/${session.id}`);
+  await page.waitForFunction(() => /** @type {any} */ (window).reads > 1);
+  connect();
+  await reading;
+  await page.evaluate(() => /** @type {any} */ (window).held.forEach((run) => run()));
+  answer();
+  await new Chat(page).waitForText('Hello.');
+  await waitUntilLoaded(page);
+  assert.deepEqual(requests.filter((path) => path.startsWith('/api/sessions/')).sort(), [
+    '/api/sessions/:id',
+    '/api/sessions/:id/messages',
+  ]);
+});
+
+test('opening another session reads the session and its messages once', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'another', ...namedSession('first') });
+  await say(cli, session.id, 'Hello.');
+  const { page, gate } = await openList(t, 'another');
+  const requests = recordRequests(page);
+  await page.getByRole('link', { name: /first/ }).click();
+  const chat = new Chat(page);
+  await chat.waitForText('Hello.');
+  // A message that arrives on the new connection shows that the connection is open.
+  await say(cli, session.id, 'Still there.');
+  await chat.waitForText('Still there.');
+  await page.waitForLoadState('networkidle');
+  assert.deepEqual(requests.filter((path) => path !== '/api/visibility').sort(), ['/api/sessions/:id', '/api/sessions/:id/messages']);
+  assert.equal(gate.connections, 1);
+});
+
+test('on a slow network, the first requests of a page do not wait for its connection', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'slow', ...namedSession('first') });
+  await say(cli, session.id, 'Hello.');
+  const { page, gate } = await openList(t, 'slow');
+  await setResponseTime(page, 150);
+  const requests = recordRequests(page);
+  const connect = gate.close();
+  await page.goto(`/sessions/${session.id}`);
+  await new Chat(page).waitForText('Hello.');
+  connect();
+  await waitUntilLoaded(page);
+  assert.equal(requests.filter((path) => path === '/api/config').length, 1);
+});
+
+/** Opens a page as on a first visit: the tab has no JWT. Holds all scripts of the page but the one that sends the first requests. */
+async function openFirstVisit(page, path) {
+  await page.evaluate(() => sessionStorage.clear());
+  let deliver = () => {};
+  const delivered = new Promise((resolve) => {
+    deliver = () => resolve(undefined);
+  });
+  await page.route(/\/assets\/(?!early-requests-)[^/]*\.js$/, async (route) => {
+    await delivered;
+    await route.continue();
+  });
+  await page.goto(path, { waitUntil: 'commit' });
+  return deliver;
+}
+
+test('on a slow network, a first visit requests its session before the code of the console has arrived', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'early', ...namedSession('first') });
+  await say(cli, session.id, 'Hello.');
+  const { page } = await openList(t, 'early');
+  await setResponseTime(page, 150);
+  const read = waitForMessages(page, session.id);
+  const deliver = await openFirstVisit(page, `/sessions/${session.id}`);
+  assert.equal((await read).status(), 200);
+  await say(cli, session.id, 'Said before the code arrived.');
+  deliver();
+  const chat = new Chat(page);
+  await chat.waitForText('Hello.');
+  await chat.waitForText('Said before the code arrived.');
+  await waitUntilLoaded(page);
+});
+
+test('a first request that fails before the code of the console has arrived is repeated', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'early-failure', ...namedSession('first') });
+  await say(cli, session.id, 'Hello.');
+  const { page } = await openList(t, 'early-failure');
+  await setResponseTime(page, 150);
+  await page.route('**/api/sessions/**', (route) => route.abort(), { times: 2 });
+  const failed = page.waitForEvent('requestfailed', (request) => request.url().includes('/messages'));
+  const deliver = await openFirstVisit(page, `/sessions/${session.id}`);
+  await failed;
+  deliver();
+  await new Chat(page).waitForText('Hello.');
+  await waitUntilLoaded(page);
+});
+
+test('a first visit with a token that is no longer valid asks to sign in', async (t) => {
+  await liveSession(t, hub, { namespace: 'early-refusal', ...namedSession('first') });
+  const { page } = await openList(t, 'early-refusal');
+  await page.route('**/api/auth', (route) => route.fulfill({ status: 401, json: { error: 'Sign in.', code: 'invalid_access_token' } }));
+  const refused = page.waitForResponse('**/api/auth');
+  const deliver = await openFirstVisit(page, '/');
+  assert.equal((await refused).status(), 401);
+  deliver();
+  await page.getByText('The access token is no longer valid.').waitFor();
+});
+
+test('on a slow network, the list of sessions does not wait for the connection', async (t) => {
+  const { session } = await liveSession(t, hub, { namespace: 'slow-list', ...namedSession('first') });
+  const { page, gate } = await openList(t, 'slow-list');
+  await setResponseTime(page, 150);
+  await page.goto('about:blank');
+  await hub.web('slow-list').request('PATCH', `/api/sessions/${session.id}`, { body: { name: 'first, renamed' } });
+  const connect = gate.close();
+  await page.goto('/');
+  await page.getByRole('link', { name: /first, renamed/ }).waitFor();
+  assert.equal(await page.locator('.connection[data-state="live"]').count(), 0);
+  connect();
+  await waitUntilLoaded(page);
+});
+
+test('no message is lost between the first requests of a page and its connection', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'first-gap', ...namedSession('first') });
+  await say(cli, session.id, 'Read.');
+  const { page, gate } = await openList(t, 'first-gap');
+  const connect = gate.close();
+  const read = waitForMessages(page, session.id);
+  await page.goto(`/sessions/${session.id}`);
+  await read;
+  const chat = new Chat(page);
+  await chat.waitForText('Read.');
+  await say(cli, session.id, 'Between.');
+  await hub.web('first-gap').patch(`/api/sessions/${session.id}`, { name: 'Renamed between' });
+  connect();
+  await chat.waitForText('Between.');
+  await page.getByRole('heading', { name: 'Renamed between', level: 1 }).waitFor();
+});
+
+test('no message is lost between the request of a session’s messages and the connection that follows the session', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'next-gap', ...namedSession('first') });
+  await say(cli, session.id, 'Read.');
+  const { page, gate } = await openList(t, 'next-gap');
+  const requests = recordRequests(page);
+  const connect = gate.close();
+  const read = waitForMessages(page, session.id);
+  await page.getByRole('link', { name: /first/ }).click();
+  await read;
+  const chat = new Chat(page);
+  await chat.waitForText('Read.');
+  await say(cli, session.id, 'Between.');
+  connect();
+  await chat.waitForText('Between.');
+  assert.equal(requests.filter((path) => path.endsWith('/messages')).length, 1);
+  assert.deepEqual(await chat.log.locator('.message').evaluateAll((rows) => rows.length), 2);
+});
+
+test('messages that could not be read are read again when the page is connected', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'retry', ...namedSession('first') });
+  await say(cli, session.id, 'Read later.');
+  const { page, gate } = await openList(t, 'retry');
+  let isBroken = true;
+  await page.route('**/messages?*', (route) => (isBroken ? route.abort() : route.fallback()));
+  const connect = gate.close();
+  await page.getByRole('link', { name: /first/ }).click();
+  await page.getByText('The hub cannot be reached.').waitFor();
+  isBroken = false;
+  connect();
+  await new Chat(page).waitForText('Read later.');
+});
+
+test('without the renderer of markdown, texts are shown as they were written, until the next session fetches the renderer', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'plain', ...namedSession('first') });
+  const { session: other, cli: otherCli } = await liveSession(t, hub, { namespace: 'plain', ...namedSession('second') });
+  await say(cli, session.id, 'One **bold** word.');
+  await say(otherCli, other.id, 'Two **bold** words.');
+  const { page } = await openList(t, 'plain');
+  await page.route('**/assets/render-markdown*', (route) => route.abort());
+  await page.goto(`/sessions/${session.id}`);
+  const chat = new Chat(page);
+  await chat.waitForText('One **bold** word.');
+  await page.unroute('**/assets/render-markdown*');
+  await page.getByRole('link', { name: /second/ }).click();
+  await chat.waitForText('Two bold words.');
+});

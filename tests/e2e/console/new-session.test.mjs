@@ -1,0 +1,243 @@
+/** The form for a new session: folders of the machine, branches, pinned directories, and files of the first message. */
+
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, symlinkSync } from 'node:fs';
+import path from 'node:path';
+import { test } from 'node:test';
+import { connectCli, liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { startAgent } from '../lib/agent.mjs';
+import { PHONE, waitForFocus, waitForValue } from '../lib/browser.mjs';
+import { Chat, fillDirectory, startConsole } from '../lib/console.mjs';
+import { Repository, temporaryFolder } from '../lib/git.mjs';
+
+const { hub, visit } = await startConsole();
+
+const SMALL_PHONE = { ...PHONE, viewport: { width: 390, height: 664 } };
+const textFile = (name, content = name) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(content) });
+
+/** Starts an agent that serves a folder with the repository `app`, and opens the form. */
+async function openForm(t, namespace) {
+  const base = temporaryFolder(t);
+  const repository = new Repository(t, path.join(base, 'app'));
+  repository.write('old.txt', 'old\n');
+  repository.commit('first');
+  repository.git('branch', 'release/1.0');
+  repository.write('src/new.txt', 'new\n');
+  repository.commit('second');
+  for (const folder of ['docs', '.config', 'app/src/deep']) mkdirSync(path.join(base, folder), { recursive: true });
+  symlinkSync('/etc', path.join(base, 'elsewhere'));
+  const agent = await startAgent(t, hub, { dir: base, namespace });
+  const { page, pageErrors } = await visit(t, namespace, { ...SMALL_PHONE, path: '/new' });
+  await page.getByRole('textbox', { name: 'Task' }).waitFor();
+  return { base, repository, agent, page, pageErrors, start: page.getByRole('button', { name: 'Start session' }) };
+}
+
+/** Opens the sheet with the folders of the chosen machine. */
+async function browse(page) {
+  await page.getByRole('radio', { name: 'Another directory …' }).check();
+  await page.getByRole('button', { name: 'Browse' }).tap();
+  return page.getByRole('dialog', { name: /^Directories on / });
+}
+
+const namesIn = (sheet) => sheet.locator('.folders .name').allTextContents();
+
+test('a directory is found by tapping folders, and its worktree starts from a chosen branch', async (t) => {
+  const { base, page, pageErrors, start } = await openForm(t, 'browse');
+  await page.getByRole('textbox', { name: 'Task' }).fill('ls');
+  const sheet = await browse(page);
+  await sheet.getByRole('list', { name: `Folders in ${path.basename(base)}` }).waitFor();
+  assert.deepEqual(await namesIn(sheet), ['app', 'docs']);
+  await sheet.getByRole('button', { name: 'Show 1 hidden folder' }).tap();
+  await sheet.getByRole('button', { name: '.config' }).waitFor();
+  await sheet.getByRole('button', { name: 'docs' }).tap();
+  await sheet.getByText('No folders here.').waitFor();
+  await sheet
+    .getByRole('navigation', { name: 'Path' })
+    .getByRole('button', { name: path.basename(base) })
+    .tap();
+  await sheet.getByRole('button', { name: 'app git' }).tap();
+  const inApp = sheet.getByRole('list', { name: 'Folders in app' });
+  await waitForFocus(inApp);
+  assert.deepEqual(await namesIn(sheet), ['src']);
+  await sheet.getByRole('button', { name: 'Use app' }).tap();
+  await sheet.waitFor({ state: 'detached' });
+  await waitForValue(page.getByRole('textbox', { name: 'Directory' }), path.join(base, 'app'));
+  await page.getByText('Directory found').waitFor();
+
+  await page.getByLabel(/Use a new git worktree/).check();
+  const branch = page.getByLabel('Start from');
+  await branch.and(page.locator(':enabled')).waitFor();
+  assert.deepEqual(await branch.locator('option').allTextContents(), ['main', 'release/1.0']);
+  await branch.selectOption('release/1.0');
+  await start.tap();
+  await new Chat(page).waitForText('ls');
+  const worktree = path.join(base, 'app', '.worktrees', 'ls');
+  assert.deepEqual([existsSync(path.join(worktree, 'old.txt')), existsSync(path.join(worktree, 'src'))], [true, false]);
+  assert.deepEqual(pageErrors, []);
+});
+
+test('the files of the first message are uploaded after the start, and the message is sent with them', async (t) => {
+  const { page, pageErrors, start } = await openForm(t, 'files');
+  await page.getByRole('textbox', { name: 'Task' }).fill('cat the files');
+  await page.locator('input[type=file]').setInputFiles([textFile('one.txt'), textFile('two.txt')]);
+  const files = page.getByRole('list', { name: 'Files to send' });
+  await files.getByRole('button', { name: 'Remove two.txt' }).tap();
+  await files.getByText('one.txt').waitFor();
+  await start.tap();
+  const chat = new Chat(page);
+  await chat.waitForText('cat the files');
+  await chat.log.getByText('one.txt').first().waitFor();
+  const id = new URL(page.url()).pathname.split('/')[2];
+  const message = (await hub.web('files').readHistory(id)).find(({ content }) => content.role === 'user');
+  assert.deepEqual(
+    [message.content.content.text, message.content.content.attachments.map(({ filename, size }) => [filename, size])],
+    ['cat the files', [['one.txt', 7]]],
+  );
+  // The composer is folded, because the agent asks for permission.
+  await page.getByRole('button', { name: 'Write a message' }).waitFor();
+  assert.deepEqual(pageErrors, []);
+});
+
+/** Registers a machine with a fake CLI, which starts the session `id`, and opens the form. */
+async function openFormOfFake(t, namespace, { serve = async (_machine) => {} } = {}) {
+  const metadata = { host: 'laptop', displayName: 'laptop', platform: 'linux', homeDir: '/home/ada' };
+  const id = `desk-${namespace}`;
+  await hub.web(namespace).registerMachine({ id, metadata, runnerState: { directories: ['/home/ada/site', '/srv'] } });
+  const machine = await connectCli(t, hub, { namespace, auth: { machineId: id } });
+  const sendAlive = () => machine.emitWithAck('machine-alive', { machineId: id, time: Date.now() });
+  await sendAlive();
+  // Without a keep-alive for 45 s, the hub considers the machine offline.
+  const timer = setInterval(() => sendAlive().catch(() => {}), 10_000);
+  t.after(() => clearInterval(timer));
+  const place = { path: '/home/ada/demo', host: 'laptop', machineId: id };
+  const { session, cli } = await liveSession(t, hub, { namespace, tag: '/home/ada/demo', metadata: place });
+  const spawned = [];
+  await machine.serve(`${id}:spawnSession`, (params) => (spawned.push(params), { success: true, sessionId: session.id }));
+  await serve(machine);
+  const { page, pageErrors } = await visit(t, namespace, { ...SMALL_PHONE, path: '/new' });
+  await page.getByRole('textbox', { name: 'Task' }).waitFor();
+  return { machine, session, cli, spawned, page, pageErrors, start: page.getByRole('button', { name: 'Start session' }) };
+}
+
+test('when a file cannot be uploaded, the task and the files stay in the composer of the session', async (t) => {
+  const { session, cli, page, start } = await openFormOfFake(t, 'failing');
+  let fails = true;
+  await cli.serve(`${session.id}:uploadFile`, ({ filename }) =>
+    fails && filename === 'b.txt' ? { success: false, error: 'The disk is full.' } : { success: true, path: `/uploads/${filename}` },
+  );
+  await page.getByRole('textbox', { name: 'Task' }).fill('Read both');
+  await page.locator('input[type=file]').setInputFiles([textFile('a.txt'), textFile('b.txt')]);
+  await start.tap();
+  const files = page.getByRole('list', { name: 'Files to send' });
+  await files.getByText('The disk is full.').waitFor();
+  const chat = new Chat(page);
+  await waitForValue(chat.composer, 'Read both');
+  assert.equal((await hub.web('failing').get(`/api/sessions/${session.id}/messages`)).body.messages.length, 0);
+  fails = false;
+  await files.getByRole('button', { name: 'Retry b.txt' }).tap();
+  await page.getByRole('button', { name: 'Send', exact: true }).click();
+  await chat.waitForText('Read both');
+  const [message] = (await hub.web('failing').get(`/api/sessions/${session.id}/messages`)).body.messages;
+  assert.deepEqual(
+    message.content.content.attachments.map(({ filename }) => filename),
+    ['a.txt', 'b.txt'],
+  );
+});
+
+test('a page that is closed before its files are uploaded keeps the task and names the files', async (t) => {
+  const { session, cli, page, start } = await openFormOfFake(t, 'closed');
+  let isAsked;
+  const asked = new Promise((resolve) => {
+    isAsked = resolve;
+  });
+  await cli.serve(`${session.id}:uploadFile`, () => (isAsked(), new Promise(() => {})));
+  await page.getByRole('textbox', { name: 'Task' }).fill('Read it');
+  await page.locator('input[type=file]').setInputFiles([textFile('a.txt')]);
+  page.on('dialog', (dialog) => void dialog.accept());
+  await page.reload();
+  await page.getByText('No longer attached here: a.txt.').waitFor();
+  await page.locator('input[type=file]').setInputFiles([textFile('a.txt')]);
+  await start.tap();
+  await page.getByText('The message is sent when its files are uploaded.').waitFor();
+  await asked;
+  await page.reload();
+  await page.getByText('No longer attached here: a.txt.').waitFor();
+  await waitForValue(new Chat(page).composer, 'Read it');
+});
+
+test('pinned directories come first, also after a reload', async (t) => {
+  const { page, pageErrors } = await openFormOfFake(t, 'pins');
+  const labels = page.locator('.place-label');
+  assert.deepEqual(await labels.allTextContents(), ['demo on laptop', 'site on laptop', 'srv on laptop', 'Another directory …']);
+  await page.getByRole('button', { name: 'Pin srv on laptop' }).tap();
+  await page.locator('.place-row').first().getByText('srv on laptop').waitFor();
+  await page.reload();
+  await page.locator('.place-row').first().getByText('srv on laptop').waitFor();
+  assert.equal(await page.getByRole('radio', { name: 'srv on laptop' }).isChecked(), true);
+  const pin = page.getByRole('button', { name: 'Pin srv on laptop' });
+  assert.equal(await pin.getAttribute('aria-pressed'), 'true');
+  await pin.tap();
+  await page.locator('.place-row').first().getByText('demo on laptop').waitFor();
+  assert.deepEqual(pageErrors, []);
+});
+
+test('a machine that cannot list folders takes a typed path and a worktree without a branch', async (t) => {
+  const { spawned, page, session, pageErrors, start } = await openFormOfFake(t, 'old');
+  const sheet = await browse(page);
+  await sheet.getByRole('button', { name: 'Cancel' }).waitFor();
+  await sheet.getByText('All', { exact: true }).waitFor();
+  await sheet.getByText('This machine cannot list its folders.').waitFor();
+  await sheet.getByRole('button', { name: 'Cancel' }).tap();
+  await fillDirectory(page, '/srv/app');
+  await page.getByLabel(/Use a new git worktree/).check();
+  await page.getByLabel('Start from').waitFor({ state: 'detached' });
+  await page.getByLabel(/Worktree and branch name/).fill('fix');
+  await start.tap();
+  await page.waitForURL(`**/sessions/${session.id}`);
+  assert.deepEqual(spawned, [{ directory: '/srv/app', agent: 'alpha', sessionType: 'worktree', worktreeName: 'fix' }]);
+  assert.deepEqual(pageErrors, []);
+});
+
+test('the folders of a machine are filtered, escaped and counted, and an error can be tried again', async (t) => {
+  /** @type {Record<string, unknown>} */
+  let answer = { success: false, error: 'Permission denied: /srv' };
+  const asked = [];
+  const { page, spawned, pageErrors } = await openFormOfFake(t, 'many', {
+    serve: (machine) => machine.serve('desk-many:listDirectory', (params) => (asked.push(params), answer)),
+  });
+  const roots = ['/home/ada/site', '/srv'];
+  const sheet = await browse(page);
+  await sheet.getByText('Permission denied: /srv').waitFor();
+  answer = { success: true, entries: [], roots };
+  await sheet.getByRole('button', { name: 'Try again' }).tap();
+  await sheet.getByRole('button', { name: '~/site' }).waitFor();
+  assert.equal(await sheet.getByRole('button', { name: 'Use this folder' }).isDisabled(), true);
+  const entries = Array.from({ length: 40 }, (_, index) => ({ name: `project-${index}`, path: `/srv/project-${index}` }));
+  answer = {
+    success: true,
+    path: '/srv',
+    entries: [...entries, { name: 'x\u202ez', path: '/srv/x' }, 5, { name: 'y' }],
+    more: 1200,
+    roots,
+  };
+  await sheet.getByRole('button', { name: '/srv' }).tap();
+  await sheet.getByText('1,200 more folders are not listed. Type the path to use one of them.').waitFor();
+  assert.equal((await namesIn(sheet)).at(-1), 'x\\u202Ez');
+  assert.equal((await namesIn(sheet)).length, 41);
+  const filter = sheet.getByLabel('Filter the folders');
+  await filter.fill('ject-7');
+  await sheet.getByRole('button', { name: 'project-8' }).waitFor({ state: 'detached' });
+  assert.deepEqual(await namesIn(sheet), ['project-7']);
+  await filter.press('Enter');
+  await page.context().setOffline(true);
+  await sheet.getByRole('button', { name: 'project-7' }).tap();
+  await sheet.getByText('The hub cannot be reached.').waitFor();
+  await page.context().setOffline(false);
+  answer = { success: true, path: '/srv/project-7', parent: '/srv', entries: [], roots };
+  await sheet.getByRole('button', { name: 'Try again' }).tap();
+  await sheet.getByRole('button', { name: 'Pin project-7' }).tap();
+  await page.keyboard.press('Escape');
+  await sheet.waitFor({ state: 'detached' });
+  await page.locator('.place-row').first().getByText('project-7 on laptop').waitFor();
+  assert.deepEqual([asked.at(-1), spawned, pageErrors], [{ path: '/srv/project-7' }, [], []]);
+});

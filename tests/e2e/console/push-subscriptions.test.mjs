@@ -1,0 +1,176 @@
+/** Turning notifications on and off in the console, for one or several accounts of a browser. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { deferred, eventually, withTimeout } from '../../../scripts/lib/await.mjs';
+import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { signInUrl } from '../lib/browser.mjs';
+import { clickNotification, deliverPush, waitForNotification } from '../lib/push-browser.mjs';
+import { startPushConsole, turnOffButton, turnOnButton } from '../lib/push-console.mjs';
+
+const { service, hub, open, openSettings, countSubscriptions } = await startPushConsole();
+
+test('registers the subscription again after a reload, and turns notifications off', async (t) => {
+  const browser = service.addBrowser();
+  const { page } = await openSettings(t, 'stays', browser.subscription);
+  await turnOnButton(page).click();
+  await turnOffButton(page).waitFor();
+  // The hub may drop the oldest of too many subscriptions.
+  await hub.web('stays').delete('/api/push/subscribe', { body: { endpoint: browser.subscription.endpoint } });
+  assert.equal(await countSubscriptions('stays'), 0);
+  await page.goto(`${hub.url}/machines`);
+  await eventually(async () => (await countSubscriptions('stays')) === 1, 'the subscription');
+  await page.goto(`${hub.url}/settings`);
+  await turnOffButton(page).click();
+  await turnOnButton(page).waitFor();
+  assert.equal(await countSubscriptions('stays'), 0);
+  await page.reload();
+  await turnOnButton(page).waitFor();
+});
+
+test('replaces a subscription that belongs to another key', async (t) => {
+  const browser = service.addBrowser();
+  const { page } = await openSettings(t, 'keys', browser.subscription);
+  const other = (await service.addBrowser()).subscription.keys.p256dh;
+  await page.evaluate((key) => localStorage.setItem('subscription key', key), other);
+  await page.reload();
+  await turnOnButton(page).click();
+  await turnOffButton(page).waitFor();
+  const { publicKey } = (await hub.web('keys').get('/api/push/vapid-public-key')).body;
+  assert.equal(await page.evaluate(() => localStorage.getItem('subscription key')), publicKey);
+});
+
+test('turns notifications off at sign-out', async (t) => {
+  const { page } = await openSettings(t, 'leaves', service.addBrowser().subscription);
+  await turnOnButton(page).click();
+  await turnOffButton(page).waitFor();
+  await page.getByRole('button', { name: /^Sign out of/ }).click();
+  await page.getByLabel('Code').waitFor();
+  assert.equal(await countSubscriptions('leaves'), 0);
+  assert.equal(await page.evaluate(() => localStorage.length - Number('subscription key' in localStorage)), 0);
+});
+
+test('one browser is notified for two accounts, a notification names its account, and a click opens it', async (t) => {
+  const browser = service.addBrowser();
+  const start = (namespace) =>
+    liveSession(t, hub, { namespace, tag: '/code/demo', metadata: { path: '/code/demo', host: 'laptop', name: `The ${namespace}` } });
+  const [home, work] = [await start('home'), await start('work')];
+  const { page, context } = await openSettings(t, 'home', browser.subscription);
+  await turnOnButton(page).click();
+  await turnOffButton(page).waitFor();
+  await page.goto(signInUrl(hub, 'work'));
+  await page.getByRole('button', { name: 'Add account' }).click();
+  await page.getByRole('link', { name: /The work/ }).waitFor();
+  await page.goto('/settings');
+  await turnOnButton(page).waitFor();
+  assert.equal(await countSubscriptions('work'), 0, 'notifications are turned on in each account');
+  await turnOnButton(page).click();
+  await turnOffButton(page).waitFor();
+  assert.deepEqual([await countSubscriptions('home'), await countSubscriptions('work')], [1, 1]);
+
+  const agentState = { requests: { r1: { tool: 'shell', arguments: {} } } };
+  await home.cli.emitWithAck('update-state', { sid: home.session.id, expectedVersion: 1, agentState });
+  const { payload } = await browser.next();
+  assert.equal(payload.data.namespace, 'home');
+  await deliverPush(page, payload);
+  const { title, tag } = await waitForNotification(page);
+  assert.match(title, / · home$/);
+  assert.equal(tag, `home permission-${home.session.id}`);
+  const other = await context.newPage();
+  await other.goto(`/sessions/${work.session.id}`);
+  await other.getByRole('heading', { name: 'The work', level: 1 }).waitFor();
+  await page.goto('/?account=home');
+  await page.getByRole('link', { name: /The home/ }).waitFor();
+  await clickNotification(page);
+  await page.getByRole('heading', { name: 'The home', level: 1 }).waitFor();
+  assert.equal(await other.getByRole('heading', { name: 'The work', level: 1 }).count(), 1, 'the window of the account is preferred');
+
+  await page.close();
+  await deliverPush(other, payload);
+  await clickNotification(other);
+  await other.getByRole('heading', { name: 'The home', level: 1 }).waitFor();
+  await other.waitForURL(`${hub.url}/sessions/${home.session.id}`);
+  await other.goto('/settings');
+  await turnOffButton(other).click();
+  await turnOnButton(other).waitFor();
+  assert.deepEqual([await countSubscriptions('home'), await countSubscriptions('work')], [0, 1]);
+});
+
+test('the other account gets a new subscription if the hub cannot be reached when an account is turned off', async (t) => {
+  const browser = service.addBrowser();
+  const { page } = await openSettings(t, 'off', browser.subscription);
+  await turnOnButton(page).click();
+  await turnOffButton(page).waitFor();
+  await page.goto(signInUrl(hub, 'stays-on', '/settings'));
+  await page.getByRole('button', { name: 'Add account' }).click();
+  await page.getByRole('link', { name: 'Settings' }).click();
+  await turnOnButton(page).click();
+  await turnOffButton(page).waitFor();
+  await page.getByRole('button', { name: 'Switch to off' }).click();
+  await turnOffButton(page).waitFor();
+  await hub.web('stays-on').delete('/api/push/subscribe', { body: { endpoint: browser.subscription.endpoint } });
+  await page.route('**/api/push/subscribe', (route) => (route.request().method() === 'DELETE' ? route.abort() : route.fallback()));
+  await turnOffButton(page).click();
+  await turnOnButton(page).waitFor();
+  await eventually(async () => (await countSubscriptions('stays-on')) === 1, 'the new subscription');
+});
+
+test('turns notifications off while the hub is unreachable', async (t) => {
+  const { page } = await openSettings(t, 'unreachable', service.addBrowser().subscription);
+  await turnOnButton(page).click();
+  await turnOffButton(page).waitFor();
+  await page.route('**/api/push/subscribe', (route) => route.abort());
+  await turnOffButton(page).click();
+  await turnOnButton(page).waitFor();
+  await page.unroute('**/api/push/subscribe');
+  await page.reload();
+  await turnOnButton(page).waitFor();
+});
+
+test('turning notifications off wins over a registration in flight', async (t) => {
+  const { page } = await openSettings(t, 'overtaken', service.addBrowser().subscription);
+  await turnOnButton(page).click();
+  await turnOffButton(page).waitFor();
+  // The settings register the subscription again each time the user opens the settings.
+  await page.getByRole('link', { name: 'Machines' }).click();
+  await page.getByRole('heading', { name: 'Machines' }).waitFor();
+  const [delayed, released] = [deferred(), deferred()];
+  await page.route('**/api/push/subscribe', async (route) => {
+    if (route.request().method() === 'POST') {
+      delayed.resolve();
+      await released.promise;
+    }
+    await route.fallback();
+  });
+  await page.getByRole('link', { name: 'Settings' }).click();
+  await turnOffButton(page).waitFor();
+  await withTimeout(delayed.promise, 'the registration of the subscription');
+  await turnOffButton(page).click();
+  const registered = page.waitForResponse(
+    (response) => response.url().endsWith('/api/push/subscribe') && response.request().method() === 'POST',
+  );
+  released.resolve();
+  await registered;
+  await turnOnButton(page).waitFor();
+  assert.equal(await countSubscriptions('overtaken'), 0);
+});
+
+test('explains why notifications are unavailable', async (t) => {
+  const removePushManager = () => delete window.PushManager;
+  const simulatePhone = () => {
+    delete window.PushManager;
+    Object.defineProperty(Navigator.prototype, 'standalone', { value: false });
+  };
+  const denyPermission = () => Object.defineProperty(Notification, 'permission', { get: () => 'denied' });
+  for (const [script, text] of /** @type {any[]} */ ([
+    [denyPermission, /blocks notifications from this page\. Open the site settings/],
+    [removePushManager, /This browser does not support notifications/],
+    [simulatePhone, /Add to Home Screen/],
+  ])) {
+    const { page, context } = await open(t);
+    await context.addInitScript(script);
+    await page.goto(signInUrl(hub, 'without', '/settings'));
+    await page.getByText(text).waitFor();
+    assert.equal(await turnOnButton(page).count(), 0);
+  }
+});

@@ -1,0 +1,150 @@
+/** Each view of the web console fits into the window: with large text, from right to left, in landscape, and on narrow screens. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { DESK, PHONE, signInUrl } from '../lib/browser.mjs';
+import { startConsole } from '../lib/console.mjs';
+import { NOW } from '../lib/sample.mjs';
+import {
+  AXE,
+  createSample,
+  createTalk,
+  findBrokenWords,
+  findOutside,
+  findViolations,
+  MORE_VIEWS,
+  pressAll,
+  routeDevices,
+  routeFolders,
+  setFontSize,
+  VIEWS,
+  waitUntilLoaded,
+} from '../lib/views.mjs';
+
+const { hub, open, visit } = await startConsole();
+
+/** The folder for a picture of each view in each layout. By default, no pictures are saved. */
+const PICTURES = process.env.LAYOUT_PICTURES;
+
+const UPRIGHT = { width: 390, height: 664 };
+const WIDE = DESK.viewport;
+
+/** The layouts that each view is shown in, one after another. */
+const LAYOUTS = {
+  phone: [
+    { name: 'right to left', viewport: UPRIGHT, dir: 'rtl' },
+    { name: 'text of 200 %', viewport: UPRIGHT, fontSize: 32 },
+    { name: 'landscape', viewport: { width: 664, height: 390 } },
+  ],
+  desk: [{ name: 'right to left', viewport: WIDE, dir: 'rtl' }],
+};
+
+for (const [size, device] of Object.entries({ phone: { ...PHONE, viewport: UPRIGHT }, desk: DESK })) {
+  test(`each view fits into the window in every layout: ${size}`, { timeout: 280_000 }, async (t) => {
+    const id = await createSample(t, hub, 'layouts');
+    const talk = await createTalk(t, hub, 'layouts');
+    const { page, pageErrors } = await open(t, { ...device, bypassCSP: true });
+    await page.addInitScript({ path: AXE });
+    await page.clock.setFixedTime(NOW);
+    await routeDevices(page);
+    await routeFolders(page);
+    await page.goto(signInUrl(hub, 'layouts'));
+    await page.waitForURL((url) => url.hash === '');
+    const problems = [];
+    for (const { name, path, presses = [], shows } of [...VIEWS, ...MORE_VIEWS]) {
+      await page.setViewportSize(device.viewport);
+      await setFontSize(page, 16);
+      await page.goto(path(id, talk));
+      await waitUntilLoaded(page);
+      await pressAll(page, [presses].flat());
+      await page.getByText(shows).locator('visible=true').first().waitFor();
+      if (MORE_VIEWS.some((view) => view.name === name)) assert.deepEqual(await findViolations(page), [], name);
+      for (const { name: layout, viewport, dir = 'ltr', fontSize = 16 } of LAYOUTS[size]) {
+        await page.setViewportSize(viewport);
+        await setFontSize(page, fontSize);
+        await page.evaluate((value) => {
+          document.documentElement.dir = value;
+          return new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+        }, dir);
+        if (name === 'account menu') {
+          // A menu keeps the place where it was opened.
+          await page.keyboard.press('Escape');
+          await pressAll(page, presses);
+        }
+        if (PICTURES) await page.screenshot({ path: `${PICTURES}/${size}-${name}-${layout}.png` });
+        const broken = await findBrokenWords(page, '.held-line > .button, .actions > .button');
+        if (broken.length > 0) problems.push(`${name}, ${layout}: broken words: ${broken}`);
+        const width = await page.evaluate(() => document.documentElement.scrollWidth);
+        if (width > viewport.width) problems.push(`${name}, ${layout}: the page is ${width} px wide`);
+        problems.push(...(await findOutside(page)).map((text) => `${name}, ${layout}: outside: ${text}`));
+      }
+    }
+    assert.deepEqual(problems, []);
+    assert.deepEqual(pageErrors, []);
+  });
+}
+
+/** The views whose text may be twice as large, each with a text to wait for. */
+const largeTextViews = (id) => ({
+  [`/sessions/${id}`]: 'Shall I commit it?',
+  '/': 'Parse the dates',
+  '/machines': 'online',
+  '/new': 'Another directory …',
+  '/archive': 'Rename the tables',
+  '/settings': 'Devices',
+});
+
+test('with text of 200 %, and on narrow screens, nothing is off the screen and no label of the navigation overlaps', async (t) => {
+  const id = await createSample(t, hub, 'layouts');
+  for (const [width, fontSize] of [
+    [320, 16],
+    [320, 32],
+    [390, 32],
+    [1280, 32],
+  ]) {
+    const { page } = await open(t, { viewport: { width, height: 664 } });
+    await setFontSize(page, fontSize);
+    await page.goto(signInUrl(hub, 'layouts'));
+    await page.waitForURL((url) => url.hash === '');
+    for (const [path, shows] of Object.entries(largeTextViews(id))) {
+      await page.goto(path);
+      await page.getByText(shows).first().waitFor();
+      await waitUntilLoaded(page);
+      assert.equal(await page.evaluate(() => getComputedStyle(document.documentElement).fontSize), `${fontSize}px`);
+      const problems = await page.evaluate(() => {
+        const boxOf = (element) => element.getBoundingClientRect();
+        const labels = [...document.querySelectorAll('.nav-link > span:not(.badge)')].filter((label) => boxOf(label).width > 1);
+        const isColumn = boxOf(document.querySelector('.nav-bar')).height > 300;
+        const overlapping = labels.filter((label, index) => {
+          const next = labels[index + 1];
+          const isCut = label.scrollWidth > label.clientWidth + 1;
+          return isCut || (next && (isColumn ? boxOf(label).bottom > boxOf(next).top : boxOf(label).right > boxOf(next).left));
+        });
+        return overlapping.map((element) => `${element.className} ${element.textContent}`);
+      });
+      assert.deepEqual([...problems, ...(await findOutside(page))], [], `${path} at ${width} pixels and ${fontSize} pixels of text`);
+      assert.deepEqual(
+        await findBrokenWords(page, '.request-choices > .button'),
+        [],
+        `${path} at ${width} pixels and ${fontSize} pixels of text`,
+      );
+      if (!path.startsWith('/sessions') || width === 1280)
+        assert.equal(await page.getByRole('navigation', { name: 'Views', exact: true }).getByRole('link').count(), 5);
+    }
+  }
+});
+
+test('on a page that is translated into a right-to-left language, code is not mirrored', async (t) => {
+  const id = await createSample(t, hub, 'views');
+  const { page } = await visit(t, 'views', PHONE);
+  await page.addInitScript(() =>
+    document.addEventListener('DOMContentLoaded', () => {
+      document.documentElement.dir = 'rtl';
+    }),
+  );
+  const directions = (selector) =>
+    page.locator(selector).evaluateAll((elements) => [...new Set(elements.map((element) => getComputedStyle(element).direction))]);
+  await page.goto(`/sessions/${id}`);
+  await page.locator('.request .command').waitFor();
+  assert.deepEqual(await directions('.mono, pre, code, .path'), ['ltr']);
+});

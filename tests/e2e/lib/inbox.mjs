@@ -1,0 +1,65 @@
+/** The inbox of the web console in tests: sessions whose agents ask, and the items on a page. */
+
+import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { PHONE } from './browser.mjs';
+
+/** A phone that shows its browser's bars. */
+export const SMALL_PHONE = { ...PHONE, viewport: { width: 390, height: 664 } };
+
+export const minutesAgo = (count) => Date.now() - count * 60_000;
+
+/** A pending request to run a command. */
+export const request = (command, createdAt) => ({ tool: 'Bash', arguments: { command }, createdAt });
+
+/** Creates a session whose CLI asks for permission, and completes the answered requests. `answered` has their ids and decisions. */
+export async function startAsking(t, hub, namespace, name, requests, metadata = {}) {
+  const { session, cli } = await liveSession(t, hub, {
+    namespace,
+    tag: `/code/${name}`,
+    metadata: { path: `/code/${name}`, host: 'laptop', name, flavor: 'gamma', ...metadata },
+  });
+  const answered = [];
+  let agentState = { requests: {}, completedRequests: {} };
+  let version = 1;
+  const update = async (next) => {
+    agentState = next;
+    await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: version, agentState });
+    version += 1;
+  };
+  await cli.serve(`${session.id}:permission`, async ({ id, approved }) => {
+    answered.push([id, approved]);
+    const { [id]: decided, ...others } = agentState.requests;
+    const completed = { ...decided, status: approved ? 'approved' : 'denied', completedAt: Date.now() };
+    await update({ requests: others, completedRequests: { [id]: completed } });
+    return { success: true };
+  });
+  const setRequests = (next) => update({ requests: next, completedRequests: {} });
+  if (requests) await setRequests(requests);
+  return { session, cli, answered, setRequests };
+}
+
+/** The inbox on a page. */
+export class InboxPage {
+  /** @param {import('playwright-core').Page} page */
+  constructor(page) {
+    this.page = page;
+    this.section = page.getByRole('region', { name: /^Waiting for you/ });
+    this.items = page.locator('.inbox-item');
+  }
+
+  item(text) {
+    return this.page.locator('.inbox-item', { hasText: text });
+  }
+
+  /** Returns the texts of all items, without their times. */
+  async texts() {
+    const texts = await this.items.locator('.inbox-text').allInnerTexts();
+    return texts.map((text) => text.split('\n').join(' · '));
+  }
+
+  /** Opens an item, and presses a button of its card. */
+  async answer(text, button) {
+    await this.item(text).locator('.inbox-row').click();
+    await this.item(text).getByRole('button', { name: button }).click();
+  }
+}

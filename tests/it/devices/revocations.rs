@@ -1,0 +1,131 @@
+//! Revocations of a device, and of all tokens of a namespace.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_revoked_device_is_refused_within_ten_seconds_and_other_devices_are_not_affected() {
+    let hub = Hub::new();
+    let (id, token) = hub.add_device("lost").await;
+    let (_, other) = hub.add_device("kept").await;
+    let jwt = hub.sign_in(&token).await.ok()["token"].as_str().unwrap().to_owned();
+    let mut lost = hub.connect(&token).await.unwrap();
+    let mut kept = hub.connect(&other).await.unwrap();
+    for token in [&token, &jwt, &other] {
+        hub.get("/api/sessions", token).await.ok();
+    }
+    hub.revoke(&id).await.ok();
+    assert_eq!(lost.socket.wait_for_close().await, 4401);
+    assert_eq!(hub.connect(&token).await.err().as_deref(), Some("Invalid token"));
+    let cold = worker_edge(&hub.world.db);
+    for token in [&token, &jwt] {
+        let refused = hub.send_to(&cold, "GET", "/api/sessions", Some(token), &Value::Null).await;
+        refused.assert_error(401, "device_revoked");
+    }
+    hub.world.advance(10_000).await;
+    for token in [&token, &jwt] {
+        hub.get("/api/sessions", token).await.assert_error(401, "device_revoked");
+    }
+    hub.sign_in(&token).await.assert_error(401, "device_revoked");
+    hub.get("/api/sessions", &other).await.ok();
+    assert!(kept.socket.is_open());
+    assert_eq!(kept.emit_with_ack("ping", &json!({})).await, json!({"ok": true}));
+    let list = hub.get("/api/devices", &other).await.ok();
+    assert_eq!(list["devices"].as_array().unwrap().len(), 1);
+    assert_eq!(list["devices"][0]["name"], "kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_is_revoked_while_its_cli_connects_is_refused() {
+    let hub = Hub::new();
+    let session = hub.world.create_session("/code").await;
+    let (id, token) = hub.add_device("lost").await;
+    hub.world.hibernate_and_wake().await;
+    hub.world.db.hold_results(BatchKind::Reads);
+    let mut cli = Cli::start_connect(&hub.world, &json!({"token": token, "sessionId": session}));
+    run_until_idle().await;
+    hub.world.db.release_result(0);
+    run_until_idle().await;
+    assert_eq!(hub.world.db.held_result_count(), 1, "the token is verified, and the session is being loaded");
+    let world = &hub.world;
+    let revoked = world.start("DELETE", &format!("/api/devices/{id}"), "");
+    run_until_idle().await;
+    world.db.release_result(1);
+    revoked.reply().await.ok();
+    world.db.stop_holding();
+    world.db.release_results();
+    assert!(matches!(cli.receive().await, Received::Open(_)));
+    assert!(matches!(cli.receive().await, Received::ConnectError(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_has_cached_a_revoked_token_opens_no_event_stream() {
+    let hub = Hub::new();
+    let (id, token) = hub.add_device("lost").await;
+    hub.get("/api/sessions", &token).await.ok();
+    hub.revoke(&id).await.ok();
+    hub.get("/api/sessions", &token).await.ok();
+    hub.get("/api/events", &token).await.assert_error(401, "device_revoked");
+    hub.world.hibernate_and_wake().await;
+    hub.get("/api/events", &token).await.assert_error(401, "device_revoked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revocation_closes_the_sockets_of_the_device_also_after_a_hibernation() {
+    let hub = Hub::new();
+    let (id, token) = hub.add_device("lost").await;
+    let mut cli = hub.connect(&token).await.unwrap();
+    let other = hub.world.bare_cli().await;
+    hub.world.hibernate_and_wake().await;
+    hub.revoke(&id).await.ok();
+    hub.revoke(&id).await.ok();
+    assert_eq!(cli.socket.wait_for_close().await, 4401);
+    assert!(other.socket.is_open());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revocation_of_the_namespace_ends_every_token_except_the_shared_secret() {
+    let hub = Hub::new();
+    let (_, device) = hub.add_device("phone").await;
+    let code = hub.create_code().await;
+    let (old, new, operator) = (hub.namespace_token(0), hub.namespace_token(1), hub.world.token());
+    let jwt_of = async |token: &str| hub.sign_in(token).await.ok()["token"].as_str().unwrap().to_owned();
+    let jwts = [jwt_of(&old).await, jwt_of(&device).await, jwt_of(&operator).await];
+    let mut cli = hub.connect(&old).await.unwrap();
+    hub.get("/api/config", &new).await.assert_error(401, "unauthorized");
+    for token in [&device, &jwts[0], &old] {
+        let refused = hub.post("/api/namespaces/revoke", token, &Value::Null).await;
+        refused.assert_error(401, "unauthorized");
+    }
+    assert_eq!(hub.get("/api/namespaces/generation", &operator).await.ok(), json!({"generation": 0}));
+    assert_eq!(hub.post("/api/namespaces/revoke", &operator, &Value::Null).await.ok(), json!({"generation": 1}));
+
+    assert_eq!(cli.socket.wait_for_close().await, 4401);
+    assert_eq!(hub.connect(&old).await.err().as_deref(), Some("Invalid token"));
+    assert!(hub.connect(&new).await.is_ok() && hub.connect(&operator).await.is_ok());
+    hub.world.advance(10_000).await;
+    for token in [&old, &jwts[0], &jwts[2]] {
+        hub.get("/api/config", token).await.assert_error(401, "unauthorized");
+    }
+    for token in [&device, &jwts[1]] {
+        hub.get("/api/config", token).await.assert_error(401, "device_revoked");
+    }
+    hub.redeem(&code, "late").await.assert_error(404, "unknown_code");
+    for token in [&new, &operator, &jwt_of(&new).await, &jwt_of(&operator).await] {
+        hub.get("/api/config", token).await.ok();
+    }
+    hub.of_neighbour(async |neighbour| drop(neighbour.get("/api/config", "secret:neighbour").await.ok())).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn push_subscriptions_of_a_revoked_device_are_deleted() {
+    let hub = Hub::new();
+    let (id, token) = hub.add_device("lost").await;
+    let browsers = [("lost", &token), ("kept", &hub.world.token())];
+    for (name, token) in browsers {
+        let subscription = Browser::new(&format!("https://push.service.com/{name}"), 1).subscription();
+        hub.post("/api/push/subscribe", token, &subscription).await.ok();
+    }
+    hub.revoke(&id).await.ok();
+    let rows = hub.world.db.select("SELECT endpoint FROM push_subscriptions");
+    assert_eq!(rows, [[DbValue::Text("https://push.service.com/kept".into())]]);
+}

@@ -1,0 +1,32 @@
+/** Says what happened to a request that disappears without an answer from this page. */
+
+import type { CompletedRequest } from '../api/types.ts';
+import { showToast } from '../ui/toasts.tsx';
+
+/** The requests that this page has answered, or is answering. */
+const decidedKeys = new Set<string>();
+
+const keyOf = (sessionId: string, requestId: string) => `${sessionId} ${requestId}`;
+
+/** Runs an operation that answers a request, and records that this page has answered the request. Rejects with the error of the operation. */
+export async function trackDecision(sessionId: string, requestId: string, operation: () => Promise<unknown>): Promise<void> {
+  const key = keyOf(sessionId, requestId);
+  decidedKeys.add(key);
+  try {
+    await operation();
+  } catch (error) {
+    decidedKeys.delete(key);
+    throw error;
+  }
+}
+
+/**
+ * Shows a toast for a request that is no longer pending, unless this page has answered the request.
+ * @param completed the request with its outcome; undefined if the outcome is unknown
+ */
+export function announceAnswered(sessionId: string, requestId: string, title: string, completed: CompletedRequest | undefined): void {
+  // Deleted, because an agent may use the id of a request again.
+  if (decidedKeys.delete(keyOf(sessionId, requestId))) return;
+  const isAnswered = completed?.status === 'approved' || completed?.status === 'denied';
+  showToast({ title: isAnswered ? 'Answered on another device' : 'The agent no longer asks', text: title });
+}
