@@ -1,12 +1,12 @@
 // `npm test`: installs missing tools and runs the checks of the project.
 
 import path from 'node:path';
-import { hasPassed, hashOf, recordPassed } from './lib/changed.mjs';
-import { CHECKS, PARTS } from './lib/checks.mjs';
+import { hasPassed, hashOf, recordPassed } from './lib/gate/changed.mjs';
+import { CHECKS, PARTS } from './lib/gate/checks.mjs';
 import { closeMatches } from './lib/close-matches.mjs';
 import { parseCommandLine } from './lib/command-line.mjs';
 import { main, UsageError } from './lib/errors.mjs';
-import { runChecks, summarize } from './lib/lanes.mjs';
+import { runChecks, summarize } from './lib/gate/phases.mjs';
 import { setup } from './lib/setup.mjs';
 
 const USAGE = `Usage: npm test -- [options]
@@ -17,7 +17,6 @@ const USAGE = `Usage: npm test -- [options]
                 web (the console's types, tests, build, size), cli (types and tests of the CLIs),
                 e2e (builds, all end-to-end tests), browser (builds, the console's end-to-end tests, also with real agents)
   --file FILE   run one Node test file, such as tests/e2e/push.test.mjs, after the builds that it needs; repeatable
-  --keep-going  continue after a failed check
   --verbose     also show the output of checks that pass
   --help        this text
 
@@ -46,8 +45,9 @@ await main(async () => {
   const checks = planned.map(({ passes, ...check }) => ({
     ...check,
     run: async (report) => {
-      await check.run(report);
-      recordPassed(passes);
+      const tests = await check.run(report);
+      if (!tests || tests.failures.length === 0) recordPassed(passes);
+      return tests;
     },
   }));
   const results = await runChecks(checks, options);
@@ -57,11 +57,10 @@ await main(async () => {
 
 /** @param {string[]} args */
 function parseOptions(args) {
-  const { 'keep-going': keepGoing, ...options } = parseCommandLine(args, USAGE, {
+  const options = parseCommandLine(args, USAGE, {
     changed: { type: 'boolean', default: false },
     only: { type: 'string', multiple: true, default: [] },
     file: { type: 'string', multiple: true, default: [] },
-    'keep-going': { type: 'boolean', default: false },
     verbose: { type: 'boolean', default: false },
   });
   const unknown = options.only.find((part) => !PARTS.includes(part));
@@ -69,7 +68,7 @@ function parseOptions(args) {
   const files = CHECKS.flatMap((check) => check.files?.() ?? []);
   const missing = options.file.find((file) => !files.includes(file));
   if (missing !== undefined) throw noSuchFileError(missing, files);
-  return { ...options, keepGoing };
+  return options;
 }
 
 /**
@@ -98,19 +97,19 @@ function planChecks({ changed, only, file }) {
     .filter(({ files }) => file.length === 0 || files);
   // The dependencies of chosen checks always run, because these checks are builds, and a build that is up to date does nothing.
   const needed = new Set(chosen.flatMap(({ after = [] }) => after));
-  const select = (/** @type {import('./lib/checks.mjs').ProjectCheck} */ { title, ...check }) =>
+  const select = (/** @type {import('./lib/gate/checks.mjs').ProjectCheck} */ { title, ...check }) =>
     chosen.find((candidate) => candidate.title === title) ?? (needed.has(title) ? addInputHash({ title, ...check }) : undefined);
   return CHECKS.map(select).filter((check) => check !== undefined);
 }
 
-/** @param {import('./lib/checks.mjs').ProjectCheck} check */
+/** @param {import('./lib/gate/checks.mjs').ProjectCheck} check */
 function addInputHash(check) {
   return { ...check, passes: { [check.title]: hashOf(check.inputs) } };
 }
 
 /**
  * Limits a check to the test files to run. With `changed`, these are the files that have not passed with their current inputs.
- * @param {import('./lib/checks.mjs').ProjectCheck} check
+ * @param {import('./lib/gate/checks.mjs').ProjectCheck} check
  * @param {{changed: boolean, file: string[]}} options
  */
 function limitToFiles(check, { changed, file }) {

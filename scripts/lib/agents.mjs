@@ -1,17 +1,16 @@
 // Installs the coding agents of the tests from npm, in a folder outside of the repository.
 
 import { existsSync, mkdirSync } from 'node:fs';
-import { homedir } from 'node:os';
 import path from 'node:path';
 import { AGENTS } from '../../cli/src/agents.mjs';
 import { CommandFailed, UserError } from './errors.mjs';
 import { withLock } from './lock.mjs';
 import { npm } from './npm.mjs';
+import { CACHE_DIR } from './paths.mjs';
 import { runStep } from './progress.mjs';
 
 /** The folder in which npm installs the agents. Each agent needs 0.4 GB. */
-const FOLDER =
-  process.env.HUB_AGENTS_DIR ?? path.join(process.env.XDG_CACHE_HOME || path.join(homedir(), '.cache'), 'session-gateway-hub', 'agents');
+const FOLDER = process.env.HUB_AGENTS_DIR ?? path.join(CACHE_DIR, 'agents');
 
 /** Allows install scripts, because opencode needs its script. Shortens the pauses between attempts: by default, npm waits minutes. */
 const NPM_OPTIONS = [

@@ -29,6 +29,9 @@ export const inData = (...parts) => path.join(DATA_DIR, ...parts);
  */
 export const TOOLS_DIR = process.env.HUB_TOOLS_DIR ? path.resolve(process.env.HUB_TOOLS_DIR) : inProject('.tools');
 
+/** The folder outside of the project for what all clones share: the agents of the tests, and how long the test files took. */
+export const CACHE_DIR = path.join(process.env.XDG_CACHE_HOME || path.join(homedir(), '.cache'), 'session-gateway-hub');
+
 /** The optimised build of the worker (`index.js`, `index_bg.wasm`), which is deployed and tested. */
 export const BUILD_DIR = inProject('build');
 

@@ -24,6 +24,7 @@ const LAYERS = [
   'web/src/views',
   'web/src',
   'scripts/lib',
+  'scripts/lib/gate',
   'scripts/lib/clients',
   'scripts/lib/backup',
   'scripts/lib/smoke',

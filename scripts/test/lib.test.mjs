@@ -10,7 +10,7 @@ import test from 'node:test';
 import { unstable_getVarsForDev } from 'wrangler';
 import { parseDevVars } from '../../packages/cli-kit/src/dev-vars.mjs';
 import { findBrowser } from '../lib/browser.mjs';
-import { CHECKS } from '../lib/checks.mjs';
+import { CHECKS } from '../lib/gate/checks.mjs';
 import { closeMatches } from '../lib/close-matches.mjs';
 import { namespaceToken } from '../lib/dev-vars.mjs';
 import { CommandFailed, UserError } from '../lib/errors.mjs';

@@ -25,7 +25,7 @@ import { Updater } from './lib/crash/updater.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const KILLS = Number(process.env.CRASH_KILLS ?? 3);
-const SEED = process.env.CRASH_SEED ?? String(Date.now());
+const SEED = process.env.CRASH_SEED ?? '1';
 /** The longest time from the restart of the runtime to an early kill. */
 const EARLY_KILL_MS = 200;
 /** The longest time from the moment when all clients have resumed to a late kill. */

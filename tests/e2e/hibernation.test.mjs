@@ -201,7 +201,7 @@ async function countWakes(target, namespace) {
 
 describe('an idle object', { concurrency: true }, () => {
   const connectActiveCli = async (t, namespace, tokenIn) => {
-    const { session, cli } = await liveSession(t, hub, { namespace, tag: namespace, tokenIn });
+    const { session, cli } = await liveSession(t, hub, { namespace, tag: namespace, tokenIn, isSilent: true });
     await cli.serve('listSkills', () => ({ success: true }));
     return { session, cli, web: hub.web(namespace) };
   };

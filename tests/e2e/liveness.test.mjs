@@ -55,7 +55,7 @@ describe('a keep-alive', () => {
   });
 
   test('without a change is published at most every 10 s', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'quiet', tag: 'quiet' });
+    const { session, cli } = await liveSession(t, hub, { namespace: 'quiet', tag: 'quiet', isSilent: true });
     const feed = await openFeed(t, 'quiet');
     for (let n = 0; n < 20; n += 1) await cli.keepAlive(session.id);
     await hub.web('quiet').patch(`/api/sessions/${session.id}`, { name: 'The end' });
@@ -90,7 +90,7 @@ describe('a keep-alive', () => {
   });
 
   test('makes a session active again after session-end, which is published at once', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'ended', tag: 'ended' });
+    const { session, cli } = await liveSession(t, hub, { namespace: 'ended', tag: 'ended', isSilent: true });
     const feed = await openFeed(t, 'ended');
     await cli.keepAlive(session.id, { thinking: true });
     await feed.nextUpdate({ thinking: true });
@@ -115,7 +115,7 @@ async function waitUntilInactive(feed, earliest, namespace, id) {
 
 describe('the timeout', { concurrency: true }, () => {
   test('of a session is 30 s after the last keep-alive, even while its socket is open', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'silent', tag: 'silent' });
+    const { session, cli } = await liveSession(t, hub, { namespace: 'silent', tag: 'silent', isSilent: true });
     const feed = await openFeed(t, 'silent');
     // The time is read before the keep-alive, because the acknowledgement may be late.
     const earliest = Date.now() + SESSION_TIMEOUT_MS;
@@ -131,7 +131,7 @@ describe('the timeout', { concurrency: true }, () => {
   });
 
   test('of a session restarts when its socket closes', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'closed', tag: 'closed' });
+    const { session, cli } = await liveSession(t, hub, { namespace: 'closed', tag: 'closed', isSilent: true });
     const feed = await openFeed(t, 'closed');
     // The last keep-alive is 25 s old: without the close, 5 s would be left.
     await cli.emitWithAck('session-end', { sid: session.id, time: Date.now() });
@@ -143,7 +143,7 @@ describe('the timeout', { concurrency: true }, () => {
   });
 
   test('of a session restarts when its connection is lost, with the token in the upgrade', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'broken', tag: 'broken', tokenIn: 'header' });
+    const { session, cli } = await liveSession(t, hub, { namespace: 'broken', tag: 'broken', tokenIn: 'header', isSilent: true });
     const feed = await openFeed(t, 'broken');
     const earliest = Date.now() + SESSION_TIMEOUT_MS;
     cli.terminate();
@@ -159,10 +159,9 @@ describe('the timeout', { concurrency: true }, () => {
   });
 
   test('of a session is extended by keep-alives', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'steady', tag: 'steady' });
-    const silent = await liveSession(t, hub, { namespace: 'steady', tag: 'without keep-alives' });
+    const { session } = await liveSession(t, hub, { namespace: 'steady', tag: 'steady' });
+    const silent = await liveSession(t, hub, { namespace: 'steady', tag: 'without keep-alives', isSilent: true });
     const feed = await openFeed(t, 'steady');
-    cli.repeatKeepAlive(session.id);
     const matches = ({ sessionId, data }) => sessionId === silent.session.id && data.active === false;
     await feed.next(matches, 'the end of the session without keep-alives', SESSION_TIMEOUT_MS + MAX_DELAY_MS);
     assert.equal((await hub.web('steady').readSession(session.id)).active, true);

@@ -33,7 +33,13 @@ describe('a restart of the hub', { concurrency: CONCURRENCY }, () => {
       const jwt = (await web.post('/api/auth', { accessToken: hub.token('restarted') })).body.token;
 
       // A session with every kind of data, another session and a machine.
-      const { session, cli } = await liveSession(t, hub, { namespace: 'restarted', tag: '/code/restarted', tokenIn, reconnection: true });
+      const { session, cli } = await liveSession(t, hub, {
+        namespace: 'restarted',
+        tag: '/code/restarted',
+        tokenIn,
+        reconnection: true,
+        isSilent: true,
+      });
       const metadata = { ...session.metadata, name: 'Named', opaque: { zeta: 1, alpha: 1.5 } };
       await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: 1, metadata });
       const agentState = { requests: { r1: { tool: 'shell', arguments: {} } } };
@@ -163,7 +169,7 @@ describe('a restart of the hub', { concurrency: CONCURRENCY }, () => {
   test('ends a session at its timeout if no CLI reconnects', async (t) => {
     const hub = await startHub();
     t.after(() => hub.stop());
-    const { session, cli } = await liveSession(t, hub, { namespace: 'timeout', tag: 'timeout' });
+    const { session, cli } = await liveSession(t, hub, { namespace: 'timeout', tag: 'timeout', isSilent: true });
     const lastKeepAlive = Date.now();
     await hub.restart();
     assert.equal(cli.socket.connected && cli.socket.active, false, 'the CLI does not reconnect');

@@ -27,7 +27,7 @@ async function countWrittenRows(namespace, { session, cli }, count, withLocalId 
 
 test('a message writes its row and its key, and one row more for its local id', async (t) => {
   const namespace = 'without-clients';
-  const live = await liveSession(t, hub, { namespace, tag: namespace });
+  const live = await liveSession(t, hub, { namespace, tag: namespace, isSilent: true });
   await countWrittenRows(namespace, live, 1);
   assert.equal(await countWrittenRows(namespace, live, 20), 60);
   assert.equal(await countWrittenRows(namespace, live, 20, false), 40);
@@ -35,7 +35,7 @@ test('a message writes its row and its key, and one row more for its local id', 
 
 test('with web clients a message writes one row more, also when the event log is full', async (t) => {
   const namespace = 'with-clients';
-  const live = await liveSession(t, hub, { namespace, tag: namespace });
+  const live = await liveSession(t, hub, { namespace, tag: namespace, isSilent: true });
   await openFeed(t, hub.web(namespace), 'socket', { all: 'true', sessionId: live.session.id });
   await countWrittenRows(namespace, live, 1);
   assert.equal(await countWrittenRows(namespace, live, 20), 80);

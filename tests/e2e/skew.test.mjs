@@ -262,7 +262,7 @@ describe('an object that another build loads', { concurrency: true }, () => {
       const hub = await startSkewedHub(t, first, first);
       const connect = (tokenIn) => connectAll(t, { target: hub, namespace: `token-in-${tokenIn}`, tokenIn });
       const namespaces = await Promise.all(['header', 'connect'].map(connect));
-      for (const { cli, session } of namespaces) cli.repeatKeepAlive(session.id);
+      for (const { cli, session } of namespaces) await cli.stayAlive(session.id);
       await Promise.all(namespaces.map((clients) => useAllSockets(clients, 0)));
       for (const [index, build] of [second, first].entries()) {
         await hub.useBuilds({ worker: build, object: build });

@@ -55,7 +55,6 @@ async function postSlowly(path, raw, { chunked = false } = {}) {
 test('a message and uploads that take 52 s are accepted', async (t) => {
   const { session, cli } = await liveSession(t, hub, { tag: 'slow' });
   await cli.serve('uploadFile', ({ filename, content }) => ({ success: true, path: `/uploads/${filename}`, length: content.length }));
-  cli.repeatKeepAlive(session.id);
   const path = `/api/sessions/${session.id}`;
   const message = bodyOf({}, 'text');
   const file = bodyOf({ filename: 'slow.bin', mimeType: 'application/octet-stream' }, 'content');

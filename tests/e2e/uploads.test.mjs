@@ -32,7 +32,6 @@ const handleUpload = ({ filename, mimeType, content }) => {
 /** Starts a session whose CLI serves uploads, and returns the path of its upload route. */
 async function uploadSession(t, tag, options = {}) {
   const { session, cli } = await liveSession(t, hub, { tag, ...options });
-  cli.repeatKeepAlive(session.id);
   await cli.serve('uploadFile', handleUpload);
   return { session, cli, path: `/api/sessions/${session.id}/upload` };
 }

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import fc from './support/fast-check.ts';
 import type { CompletedRequest, Message } from '../src/api/types.ts';
 import { highlight } from '../src/content/highlight.ts';
 import type { MessagePart } from '../src/content/message-part.ts';

@@ -4,7 +4,7 @@ import { document } from './support/dom.ts';
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import fc from './support/fast-check.ts';
 import { isTooLongForMarkdown } from '../src/content/markdown-length.ts';
 import { renderMarkdown, markdownToText } from '../src/content/render-markdown.ts';
 

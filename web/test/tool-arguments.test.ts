@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import fc from './support/fast-check.ts';
 import { type ArgumentField, parseArguments, parsePlan, parseQuestions } from '../src/content/tool-arguments.ts';
 import { diffTexts } from '../src/content/diff.ts';
 import { formatJson } from '../src/content/format-json.ts';

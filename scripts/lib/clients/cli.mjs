@@ -20,6 +20,8 @@ import { TIMEOUT_MS, Recorder, deferred, withTimeout } from '../await.mjs';
 /** Resolves every host name to the loopback address, like a wildcard DNS entry. */
 const loopback = (_name, options, done) => (options.all ? done(null, [{ address: '127.0.0.1', family: 4 }]) : done(null, '127.0.0.1', 4));
 
+const KEEP_ALIVE_INTERVAL_MS = 10_000;
+
 export class Cli {
   /** Received events and RPCs: `{name, payload}`. */
   events = new Recorder('the events of the CLI');
@@ -29,7 +31,9 @@ export class Cli {
   pings = new Recorder('the pings of the CLI');
   #handlers = new Map();
   #isClosed = false;
-  #keepAlives = [];
+  /** For each session that this CLI keeps alive: the details of its newest keep-alive. @type {Map<string, object>} */
+  #keptAlive = new Map();
+  #keepAliveTimer;
 
   /**
    * @param {Hub | {url: string}} hub without the methods of a `Hub`, the option `token` is required
@@ -93,17 +97,24 @@ export class Cli {
 
   /** Emits an event and waits for its acknowledgement. */
   emitWithAck(name, payload, ms = TIMEOUT_MS) {
+    if (name === 'session-end') this.#keptAlive.delete(payload.sid);
     return withTimeout(this.socket.emitWithAck(name, payload), `the acknowledgement of ${name}`, ms);
   }
 
   /** Sends a session's keep-alive, and waits for its acknowledgement. */
   keepAlive(sid, details = {}) {
+    if (this.#keptAlive.has(sid)) this.#keptAlive.set(sid, details);
     return this.emitWithAck('session-alive', { sid, time: Date.now(), ...details });
   }
 
-  /** Sends a session's keep-alive every 5 s until `close`. On a busy machine, a test may take longer than the timeout of a session. */
-  repeatKeepAlive(sid, details = {}) {
-    this.#keepAlives.push(setInterval(() => this.socket.emit('session-alive', { sid, time: Date.now(), ...details }), 5_000));
+  /**
+   * Sends a session's keep-alive, and repeats its newest keep-alive every 10 s until `session-end` or `close`, as CLIs do. Without
+   * them, the hub ends the session after 30 s, which a test on a busy computer may exceed.
+   */
+  stayAlive(sid, details = {}) {
+    this.#keptAlive.set(sid, details);
+    this.#keepAliveTimer ??= setInterval(() => this.#repeatKeepAlives(), KEEP_ALIVE_INTERVAL_MS).unref();
+    return this.keepAlive(sid, details);
   }
 
   /** Sends a message to a session, and waits for its acknowledgement. */
@@ -139,8 +150,13 @@ export class Cli {
 
   close() {
     this.#isClosed = true;
-    this.#keepAlives.forEach(clearInterval);
+    clearInterval(this.#keepAliveTimer);
     this.socket.disconnect();
+  }
+
+  #repeatKeepAlives() {
+    // A keep-alive that cannot be sent now is dropped: it must not arrive late.
+    for (const [sid, details] of this.#keptAlive) this.socket.volatile.emit('session-alive', { ...details, sid, time: Date.now() });
   }
 
   async #handleEvent(name, payload, ack) {
@@ -166,15 +182,16 @@ export async function connectCli(t, hub, options) {
 }
 
 /**
- * Opens a session, connects its CLI and sends a keep-alive.
+ * Opens a session, connects its CLI and keeps the session alive until the end of the test.
  * @param {{after: (step: () => unknown) => void}} t
  * @param {Hub} hub
- * @param {ConstructorParameters<typeof Cli>[1] & {tag?: string, metadata?: object, agentState?: unknown}} options
+ * @param {ConstructorParameters<typeof Cli>[1] & {tag?: string, metadata?: object, agentState?: unknown, isSilent?: boolean}} options
+ *   `isSilent`: sends only one keep-alive, for tests of the hub's timers and of its idle time
  * @returns {Promise<{session: any, cli: Cli}>}
  */
-export async function liveSession(t, hub, { namespace, tag, metadata, agentState, ...options }) {
+export async function liveSession(t, hub, { namespace, tag, metadata, agentState, isSilent = false, ...options }) {
   const session = await hub.web(namespace).openSession({ tag, metadata, ...(agentState === undefined ? {} : { agentState }) });
   const cli = await connectCli(t, hub, { namespace, ...options, auth: { sessionId: session.id, ...options.auth } });
-  await cli.keepAlive(session.id);
+  await (isSilent ? cli.keepAlive(session.id) : cli.stayAlive(session.id));
   return { session, cli };
 }

@@ -73,7 +73,7 @@ async function createSample(t, namespace) {
     await web.post(`/api/sessions/${id}/messages`, { text: task });
     await live.cli.sendMessage(id, outputRecord({ type: 'text', text: answer }, { type: 'tool_use', ...call }));
     await live.cli.emitWithAck('update-state', { sid: id, expectedVersion: 1, agentState });
-    live.cli.repeatKeepAlive(id, { thinking: true });
+    await live.cli.keepAlive(id, { thinking: true });
     return live;
   };
   const { session: dates, cli } = await openSession(TALKS.dates);

@@ -132,7 +132,6 @@ for (const [name, requests] of Object.entries(REQUESTS)) {
     await card.waitFor();
     await page.getByRole('button', { name: 'Stop', exact: true }).waitFor();
     const problems = [];
-    cli.repeatKeepAlive(session.id, { thinking: true });
     for (const [draft, text] of Object.entries({ 'no lines': '', 'eight lines': EIGHT_LINES, 'eight lines and files': EIGHT_LINES })) {
       if (text !== '') {
         if (!(await chat.composer.isVisible())) await chat.openComposer();

@@ -103,7 +103,7 @@ test('axe finds no violation in the quick start', async (t) => {
 
 test('with reduced motion nothing moves while an agent works and a toast appears, and otherwise both are animated', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'motion', tag: '/code/a', metadata: { path: '/code/a', host: 'h' } });
-  cli.repeatKeepAlive(session.id, { thinking: true });
+  await cli.keepAlive(session.id, { thinking: true });
   for (const [reducedMotion, expected] of /** @type {const} */ ([
     ['reduce', []],
     ['no-preference', ['pulse', 'slide-in']],

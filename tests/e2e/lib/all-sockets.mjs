@@ -2,10 +2,10 @@
 
 import { connectCli, liveSession } from '../../../scripts/lib/clients/cli.mjs';
 
-/** Opens all kinds of sockets in one namespace: two CLIs of a session, a machine's CLI, an event stream, an event socket. */
+/** Opens all kinds of sockets in one namespace, none of which sends anything: two CLIs of a session, a machine's CLI, an event stream, an event socket. */
 export async function connectAll(t, { target, namespace, tokenIn }) {
   const web = target.web(namespace);
-  const { session, cli } = await liveSession(t, target, { namespace, tag: namespace, tokenIn });
+  const { session, cli } = await liveSession(t, target, { namespace, tag: namespace, tokenIn, isSilent: true });
   const second = await connectCli(t, target, { namespace, tokenIn, auth: { sessionId: session.id } });
   const machine = await web.registerMachine({ id: `machine of ${namespace}` });
   const runner = await connectCli(t, target, { namespace, tokenIn, auth: { machineId: machine.id } });

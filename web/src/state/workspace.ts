@@ -2,6 +2,7 @@
 
 import { unwrap } from '../api/client.ts';
 import { isNumber, isObject, isString, parseObjects } from '../api/validate.ts';
+import { allSettled } from '../content/all-settled.ts';
 import { type ChangedFile, type GitStatus, type LineCounts, readDiff, readLineCounts, readStatus } from '../content/git-output.ts';
 import { api } from './hub-client.ts';
 
@@ -42,7 +43,8 @@ async function fetchResult(call: Parameters<typeof unwrap>[0]): Promise<Record<s
 }
 
 export async function fetchChanges(id: string): Promise<GitChanges> {
-  const [status, staged, unstaged] = await Promise.all([fetchStatus(id), fetchLineCounts(id, true), fetchLineCounts(id, false)]);
+  // The error of the status comes first: it says what the CLI lacks.
+  const [status, staged, unstaged] = await allSettled([fetchStatus(id), fetchLineCounts(id, true), fetchLineCounts(id, false)]);
   const { branch, files, more } = status;
   return { branch, loaded: files.length, more, lineCounts: { staged, unstaged }, ...splitByArea(files, { staged, unstaged }) };
 }

@@ -3,8 +3,8 @@
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { addFiles } from './inputs.mjs';
-import { BUILD_DIR } from './paths.mjs';
+import { addFiles } from '../inputs.mjs';
+import { BUILD_DIR } from '../paths.mjs';
 
 /** The JSON file that maps each passed check or test file to the hash of its inputs. */
 const PASSED_FILE = path.join(BUILD_DIR, 'passed.json');

@@ -1,24 +1,20 @@
-// The checks of `npm test`, with their inputs. The checks run in four parallel lanes:
-// - `native`: Rust checks that compile for this computer
-// - `wasm`: worker build, then tests of the built hub
-// - `node`: console, scripts, clippy for wasm
-// - `timers`: tests that mostly wait: end-to-end tests with timers, with the previous version, with npm packages and with agents
+// The checks of `npm test`, with their inputs, by phase (phases.mjs).
 
 import { readdirSync } from 'node:fs';
-import { availableParallelism, constants } from 'node:os';
-import { build, describeBuild } from './build.mjs';
-import { installAgent } from './agents.mjs';
-import { biomeCommand } from './biome.mjs';
-import { findBrowser } from './browser.mjs';
-import { buildConsole, checkConsoleTypes, checkJavaScriptTypes, describeConsole } from './console.mjs';
-import { UserError } from './errors.mjs';
-import { nodeBinary } from './node.mjs';
-import { npm } from './npm.mjs';
-import { inProject } from './paths.mjs';
-import { buildPrevious, findPreviousCommit } from './previous.mjs';
-import { run } from './run.mjs';
-import { JAVASCRIPT_PROJECTS } from './types.mjs';
-import { LOCAL_COMMAND_ENV } from './wrangler.mjs';
+import { build, describeBuild } from '../build.mjs';
+import { installAgent } from '../agents.mjs';
+import { biomeCommand } from '../biome.mjs';
+import { findBrowser } from '../browser.mjs';
+import { buildConsole, checkConsoleTypes, checkJavaScriptTypes, describeConsole } from '../console.mjs';
+import { UserError } from '../errors.mjs';
+import { nodeBinary } from '../node.mjs';
+import { npm } from '../npm.mjs';
+import { inProject } from '../paths.mjs';
+import { buildPrevious, findPreviousCommit } from '../previous.mjs';
+import { run } from '../run.mjs';
+import { JAVASCRIPT_PROJECTS } from '../types.mjs';
+import { LOCAL_COMMAND_ENV } from '../wrangler.mjs';
+import { runTestFiles } from './test-files.mjs';
 
 const WASM = 'wasm32-unknown-unknown';
 
@@ -28,13 +24,8 @@ const WASM_BUDGET_BYTES = 904_000;
 /** Limits on the compressed files that the console loads before it shows the list, or a session: about 1 KB above the measured sizes. */
 const FIRST_LOAD_BUDGETS = { firstLoadBytes: 78_000, sessionLoadBytes: 108_500 };
 
-/** How many test files run at a time. The number is limited, because each test file starts its own runtime and clients. */
-const CONCURRENCY = Math.min(4, availableParallelism());
-
-/** End-to-end tests that mostly wait for the platform's timers of 10 to 60 s. Their lane runs more test files at a time. */
-const TIMER_TESTS = ['connecting', 'costs', 'events', 'hibernation', 'liveness', 'restart', 'slow-bodies'].map(
-  (name) => `tests/e2e/${name}.test.mjs`,
-);
+/** How many test files run at a time. The number is small, because each file starts its own runtime and clients. */
+const CONCURRENCY = 2;
 
 /** The test that needs the worker of the previous commit. */
 const SKEW_TEST = 'tests/e2e/skew.test.mjs';
@@ -44,9 +35,6 @@ const PACKAGES_TEST = 'tests/e2e/packages.test.mjs';
 
 /** The real agents that `npm test` tests. `npm run test:agents` tests all agents. */
 const AGENTS_IN_BROWSER = ['claude', 'opencode'];
-
-/** Time limit of a test file. */
-const TEST_TIMEOUT_MS = 5 * 60_000;
 
 /** The inputs of the compiler. */
 const CRATE_INPUTS = ['.cargo', 'src', 'Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml'];
@@ -83,20 +71,20 @@ const E2E_INPUTS = [
 ];
 
 /**
- * @typedef {Omit<import('./lanes.mjs').Check, 'run'> & ProjectCheckFields} ProjectCheck
+ * @typedef {Omit<import('./phases.mjs').Check, 'run'> & ProjectCheckFields} ProjectCheck
  * @typedef {object} ProjectCheckFields
  * @property {string[]} parts the values of `--only` that select this check
  * @property {string[]} inputs files and folders: `--changed` runs the check again after a change in one of them. The test files of
  *   `files` need not be listed
  * @property {() => string[]} [files] returns all test files of the check
- * @property {(report: import('./lanes.mjs').Report, chosen?: string[]) => Promise<unknown>} run `chosen`: the test files to run
+ * @property {(report: import('./phases.mjs').Report, chosen?: string[]) => Promise<import('./phases.mjs').TestRun | void>} run `chosen`: the test files to run
  */
 
 /** @type {ProjectCheck[]} */
 export const CHECKS = [
   {
     title: 'Rust format',
-    lane: 'native',
+    phase: 'build',
     parts: ['rust'],
     inputs: [...CRATE_INPUTS, 'tests/it', 'fuzz/src', 'rustfmt.toml', 'tools/bind/src'],
     run: async (report) => {
@@ -106,28 +94,36 @@ export const CHECKS = [
   },
   {
     title: 'Clippy, host',
-    lane: 'native',
+    phase: 'build',
     parts: ['rust'],
     inputs: [...CRATE_INPUTS, 'tests/it', 'fuzz/src', 'clippy.toml'],
     run: (report) => cargo(report, ['clippy', '--locked', '--all-targets', '--', '-D', 'warnings']),
   },
   {
+    title: 'Native tests, build',
+    phase: 'build',
+    parts: ['rust'],
+    inputs: [...CRATE_INPUTS, 'migrations', 'tests/it', 'fuzz'],
+    run: (report) => cargo(report, ['test', '--locked', '--no-run']),
+  },
+  {
     title: 'Native tests',
-    lane: 'native',
+    phase: 'pure',
+    after: ['Native tests, build'],
     parts: ['rust'],
     inputs: [...CRATE_INPUTS, 'migrations', 'tests/it', 'fuzz', 'docs'],
-    run: (report) => cargo(report, ['test', '--locked']),
+    run: runNativeTests,
   },
   {
     title: 'Wasm build and size',
-    lane: 'wasm',
+    phase: 'build',
     parts: ['wasm', 'e2e', 'browser'],
     inputs: [...CRATE_INPUTS, 'scripts', 'tools/bind', 'package-lock.json'],
     run: buildWithinBudget,
   },
   {
     title: 'Clippy, wasm',
-    lane: 'node',
+    phase: 'build',
     parts: ['rust'],
     inputs: [...CRATE_INPUTS, 'clippy.toml'],
     run: (report) => cargo(report, ['clippy', '--locked', '--target', WASM, '--lib', '--', '-D', 'warnings']),
@@ -135,7 +131,7 @@ export const CHECKS = [
   {
     // Documented for the target wasm, because only the wasm build has the module `platform`.
     title: 'Rust documentation',
-    lane: 'node',
+    phase: 'build',
     parts: ['rust'],
     inputs: CRATE_INPUTS,
     run: (report) =>
@@ -145,24 +141,24 @@ export const CHECKS = [
   },
   {
     title: 'Web console build and size',
-    lane: 'node',
+    phase: 'build',
     parts: ['web', 'wasm', 'e2e', 'browser'],
     inputs: CONSOLE_INPUTS,
     run: buildConsoleWithinBudget,
   },
   {
     title: 'Web console types',
-    lane: 'node',
+    phase: 'build',
     parts: ['web'],
     inputs: CONSOLE_INPUTS,
     run: ({ addLine }) => checkConsoleTypes(toReport(addLine)),
   },
-  nodeTests({ title: 'Web console tests', lane: 'node', parts: ['web'], inputs: [...CONSOLE_INPUTS, ...DOCS, 'web/test'] }, () =>
+  nodeTests({ title: 'Web console tests', phase: 'pure', parts: ['web'], inputs: [...CONSOLE_INPUTS, ...DOCS, 'web/test'] }, () =>
     testFiles('web/test'),
   ),
   {
     title: 'JavaScript types',
-    lane: 'node',
+    phase: 'build',
     parts: ['cli', 'wasm'],
     inputs: [
       ...JAVASCRIPT_PROJECTS,
@@ -179,18 +175,19 @@ export const CHECKS = [
   },
   {
     title: 'JavaScript lint and format',
-    lane: 'node',
+    phase: 'build',
     parts: ['cli', 'web', 'wasm'],
     inputs: ['biome.jsonc', ...CLIS, 'scripts', 'src/platform', 'bench', 'tests', 'web', 'package-lock.json'],
-    run: ({ addLine }) => run(...biomeCommand(['check', '--error-on-warnings']), { onLine: addLine }),
+    run: async ({ addLine }) => void (await run(...biomeCommand(['check', '--error-on-warnings']), { onLine: toReport(addLine) })),
   },
-  nodeTests({ title: 'CLI tests', lane: 'node', parts: ['cli'], inputs: [...CLIS, '.npmrc', 'web/src/content', 'package-lock.json'] }, () =>
-    testFiles('packages/cli-kit/test', 'cli/test', 'cli/test/translate', 'examples/shell-agent/test'),
+  nodeTests(
+    { title: 'CLI tests', phase: 'runtime', parts: ['cli'], inputs: [...CLIS, '.npmrc', 'web/src/content', 'package-lock.json'] },
+    () => testFiles('packages/cli-kit/test', 'cli/test', 'cli/test/translate', 'examples/shell-agent/test'),
   ),
   nodeTests(
     {
       title: 'Script and platform tests',
-      lane: 'node',
+      phase: 'pure',
       parts: ['wasm'],
       inputs: [
         'scripts',
@@ -220,19 +217,8 @@ export const CHECKS = [
   ),
   nodeTests(
     {
-      title: 'End-to-end tests with timers',
-      lane: 'timers',
-      after: ['Wasm build and size', 'Web console build and size'],
-      parts: ['e2e'],
-      inputs: [...E2E_INPUTS, 'bench'],
-      concurrency: 2 * CONCURRENCY,
-    },
-    () => TIMER_TESTS,
-  ),
-  nodeTests(
-    {
       title: 'Version skew',
-      lane: 'timers',
+      phase: 'runtime',
       after: ['Wasm build and size', 'Web console build and size'],
       parts: ['e2e'],
       inputs: E2E_INPUTS,
@@ -244,17 +230,17 @@ export const CHECKS = [
   nodeTests(
     {
       title: 'End-to-end tests',
-      lane: 'wasm',
+      phase: 'runtime',
       after: ['Wasm build and size', 'Web console build and size'],
       parts: ['e2e'],
-      inputs: E2E_INPUTS,
+      inputs: [...E2E_INPUTS, 'bench'],
     },
-    () => testFiles('tests/e2e').filter((file) => ![...TIMER_TESTS, SKEW_TEST, PACKAGES_TEST].includes(file)),
+    () => testFiles('tests/e2e').filter((file) => ![SKEW_TEST, PACKAGES_TEST].includes(file)),
   ),
   nodeTests(
     {
       title: 'npm packages',
-      lane: 'timers',
+      phase: 'runtime',
       after: ['Wasm build and size', 'Web console build and size'],
       parts: ['e2e'],
       inputs: [...E2E_INPUTS, 'CHANGELOG.md', 'LICENSE'],
@@ -265,7 +251,7 @@ export const CHECKS = [
   nodeTests(
     {
       title: 'Coding agents in a browser',
-      lane: 'timers',
+      phase: 'browser',
       after: ['Wasm build and size', 'Web console build and size'],
       parts: ['e2e', 'browser'],
       inputs: [...E2E_INPUTS, 'tests/e2e/agents'],
@@ -276,7 +262,7 @@ export const CHECKS = [
   nodeTests(
     {
       title: 'Web console in a browser',
-      lane: 'wasm',
+      phase: 'browser',
       after: ['Wasm build and size', 'Web console build and size'],
       parts: ['e2e', 'browser'],
       inputs: E2E_INPUTS,
@@ -286,7 +272,7 @@ export const CHECKS = [
   ),
   {
     title: 'Deploy, dry run',
-    lane: 'wasm',
+    phase: 'pure',
     after: ['Wasm build and size', 'Web console build and size'],
     parts: ['wasm'],
     inputs: [...CRATE_INPUTS, ...CONSOLE_INPUTS, 'wrangler.toml', 'scripts', 'migrations'],
@@ -298,38 +284,65 @@ export const CHECKS = [
 export const PARTS = [...new Set(CHECKS.flatMap(({ parts }) => parts))];
 
 /**
- * Runs cargo at a lower priority, so that it does not slow down end-to-end tests with time limits.
- * @param {import('./lanes.mjs').Report} report
+ * @param {import('./phases.mjs').Report} report
  * @param {string[]} args
  * @param {Record<string, string>} [env]
  */
-function cargo({ setProgress, addLine, addTestCounts }, args, env) {
-  let passed = 0;
+async function cargo({ setProgress, addLine }, args, env) {
   const onLine = (text) => {
     addLine(text);
-    const counts = text.match(/^test result: .* (\d+) passed; (\d+) failed;/);
-    if (counts) addTestCounts(Number(counts[1]), Number(counts[2]));
     const compiled = text.match(/^\s*(Compiling|Checking|Documenting) (\S+)/);
     if (compiled) setProgress(`${compiled[1].toLowerCase()} ${compiled[2]}`);
-    else if (/^test .* \.\.\. ok$/.test(text)) setProgress(`${(passed += 1)} passed`);
     return true;
   };
-  return run('cargo', args, { env, onLine, priority: constants.priority.PRIORITY_BELOW_NORMAL });
+  await run('cargo', args, { env, onLine });
 }
 
-/** @param {import('./lanes.mjs').Report} report */
+/** Runs all native tests, also after a failure. @param {import('./phases.mjs').Report} report @returns {Promise<import('./phases.mjs').TestRun>} */
+async function runNativeTests({ setProgress, addLine }) {
+  /** @type {import('./phases.mjs').TestRun} */
+  const result = { passed: 0, skipped: 0, failures: [] };
+  let testBinary = '';
+  /** The failed test whose output is being read. @type {import('./phases.mjs').TestFailure | undefined} */
+  let failure;
+  const onLine = (text) => {
+    addLine(text);
+    testBinary = text.match(/^\s*Running (?:unittests )?(\S+)/)?.[1] ?? testBinary;
+    const [, title] = text.match(/^---- (.+) stdout ----$/) ?? [];
+    const counts = text.match(/^test result: .* (\d+) passed; \d+ failed; (\d+) ignored;/);
+    if (title !== undefined) {
+      failure = { file: testBinary, title, error: '', output: [] };
+      result.failures.push(failure);
+    } else if (text === 'failures:') failure = undefined;
+    else if (failure) failure.error += `${text}\n`;
+    if (counts) {
+      result.passed += Number(counts[1]);
+      result.skipped += Number(counts[2]);
+    }
+    if (/^test .* \.\.\. ok$/.test(text)) setProgress(text.slice('test '.length, -' ... ok'.length));
+    return true;
+  };
+  try {
+    await run('cargo', ['test', '--locked', '--no-fail-fast'], { onLine });
+  } catch (error) {
+    if (result.failures.length === 0) throw error;
+  }
+  return result;
+}
+
+/** @param {import('./phases.mjs').Report} report */
 async function buildWithinBudget({ addResult }) {
   const built = await build();
   addResult(describeBuild(built).trim());
   if (built.gzipBytes > WASM_BUDGET_BYTES) {
     throw new UserError(
       `The wasm has ${built.gzipBytes} bytes after gzip; its budget is ${WASM_BUDGET_BYTES}.`,
-      'Find what grew with: npx twiggy top build/index_bg.wasm. To raise WASM_BUDGET_BYTES in scripts/lib/checks.mjs, state the reason in CHANGELOG.md.',
+      'Find what grew with: npx twiggy top build/index_bg.wasm. To raise WASM_BUDGET_BYTES in scripts/lib/gate/checks.mjs, state the reason in CHANGELOG.md.',
     );
   }
 }
 
-/** @param {import('./lanes.mjs').Report} report */
+/** @param {import('./phases.mjs').Report} report */
 async function buildPreviousWorker({ setProgress, addResult }) {
   const commit = await buildPrevious(setProgress);
   addResult(`The previous commit is ${commit.slice(0, 12)}.`);
@@ -340,7 +353,7 @@ function skipReasonWithoutPreviousCommit() {
   return process.env.REQUIRE_PREVIOUS ? undefined : findPreviousCommit().reason;
 }
 
-/** @param {import('./lanes.mjs').Report} report */
+/** @param {import('./phases.mjs').Report} report */
 async function buildConsoleWithinBudget({ addResult }) {
   const built = await buildConsole();
   addResult(describeConsole(built).trim());
@@ -356,14 +369,14 @@ async function buildConsoleWithinBudget({ addResult }) {
 
 /**
  * Returns an `onLine` for `run` that sends each line to the report. The function returns true, so that an error of `run` does not repeat the line.
- * @param {import('./lanes.mjs').Report['addLine']} addLine
+ * @param {import('./phases.mjs').Report['addLine']} addLine
  */
 const toReport = (addLine) => (/** @type {string} */ text) => {
   addLine(text);
   return true;
 };
 
-/** @param {import('./lanes.mjs').Report} report */
+/** @param {import('./phases.mjs').Report} report */
 async function dryRunDeployment({ addLine }) {
   await run(nodeBinary(), [inProject('scripts', 'deploy.mjs'), '--dry-run'], { env: LOCAL_COMMAND_ENV, onLine: toReport(addLine) });
 }
@@ -403,38 +416,17 @@ async function installAgentsOrFindSkipReason() {
 
 /**
  * A check that runs test files under Node.
- * @param {Omit<ProjectCheck, 'run' | 'files'> & {concurrency?: number, prepare?: ProjectCheck['run']}} check `concurrency`: how
- *   many files run at a time; `prepare`: runs before the test files
+ * @param {Omit<ProjectCheck, 'run' | 'files'> & {prepare?: (report: import('./phases.mjs').Report) => Promise<void>}} check `prepare`:
+ *   runs before the test files
  * @param {() => string[]} files
  * @returns {ProjectCheck}
  */
-function nodeTests({ concurrency = CONCURRENCY, prepare, ...check }, files) {
+function nodeTests({ prepare, ...check }, files) {
   const runFiles = async (report, chosen = files()) => {
     await prepare?.(report);
-    await runNodeTests(report, chosen, concurrency);
+    return runTestFiles(chosen, { ...report, concurrency: CONCURRENCY });
   };
-  return { ...check, files, run: runFiles };
-}
-
-/**
- * @param {import('./lanes.mjs').Report} report
- * @param {string[]} files
- * @param {number} concurrency
- */
-async function runNodeTests({ setProgress, addLine, addResult, addTestCounts }, files, concurrency) {
-  if (files.length === 0) throw new UserError('There are no test files.');
-  const options = ['--test', '--test-reporter=spec', `--test-concurrency=${concurrency}`, `--test-timeout=${TEST_TIMEOUT_MS}`];
-  let passed = 0;
-  const onLine = (text) => {
-    addLine(text);
-    if (/^\s*✔ /.test(text)) setProgress(`${(passed += 1)} passed`);
-    const [, outcome, number] = text.match(/^ℹ (pass|fail|cancelled|skipped) (\d+)/) ?? [];
-    if (outcome === 'pass') addTestCounts(Number(number), 0);
-    if (outcome === 'fail' || outcome === 'cancelled') addTestCounts(0, Number(number));
-    if (outcome === 'skipped' && number !== '0') addResult(`${number} tests were skipped.`);
-    return true;
-  };
-  await run(nodeBinary(), [...options, ...files], { onLine, env: LOCAL_COMMAND_ENV });
+  return { ...check, files, run: runFiles, rerun: (file, report) => runTestFiles([file], { ...report, concurrency: 1 }) };
 }
 
 /** @param {string[]} folders */

@@ -1,0 +1,177 @@
+// Runs checks in phases. Each phase ends before the next begins, so that no test with a real clock runs beside a compiler. A failure does
+// not end the run: all failures are known at its end.
+
+import { inLanes } from '../parallel.mjs';
+import { printError } from '../errors.mjs';
+import { dim, formatDuration, green, printAbove, red, runStep, yellow } from '../progress.mjs';
+import { isStopping } from '../signals.mjs';
+
+/**
+ * The phases in order, with how many checks run at a time:
+ * - `build`: formatters, linters, types, builds
+ * - `pure`: tests without a real clock
+ * - `runtime`: tests of the built hub, and of CLI processes
+ * - `browser`: tests of the console in a browser
+ * A check of test files runs several files at a time itself.
+ */
+export const PHASES = { build: 2, pure: 1, runtime: 1, browser: 1 };
+
+/** The phases whose failed test files run once more, alone. Their tests can fail because the computer is busy. */
+const RERUN_PHASES = ['runtime', 'browser'];
+
+/**
+ * @typedef {object} Check
+ * @property {string} title
+ * @property {keyof typeof PHASES} phase
+ * @property {string[]} [after] the titles of the checks of the phase `build` that must pass before this check
+ * @property {() => string | undefined | Promise<string | undefined>} [skipReason] returns why the check cannot run on this computer.
+ *   Called at the start, so that it can install tools for the check during the phase `build`. Must not reject
+ * @property {(report: Report) => Promise<TestRun | void>} run throws if the check fails, except for failed tests
+ * @property {(file: string, report: Report) => Promise<TestRun>} [rerun] runs a test file alone
+ */
+
+/**
+ * @typedef {import('./test-files.mjs').TestRun} TestRun
+ * @typedef {import('./test-files.mjs').TestFailure} TestFailure
+ */
+
+/**
+ * @typedef {object} Report
+ * @property {(state: string) => void} setProgress sets the progress that is displayed
+ * @property {(line: string) => void} addLine adds a line of output, printed if the check throws an error or with `verbose`
+ * @property {(line: string) => void} addResult adds a line that is always printed
+ */
+
+/**
+ * @typedef {object} Result
+ * @property {'passed' | 'failed' | 'skipped' | 'not run'} state
+ * @property {number} ms
+ * @property {number} passed number of passed tests
+ * @property {TestFailure[]} failures the failed tests
+ * @property {TestFailure[]} flaky the tests that failed at first, and passed alone
+ * @property {string} [reason] why the check was skipped
+ */
+
+const NOT_STARTED = { ms: 0, passed: 0, failures: [], flaky: [] };
+
+/**
+ * Runs checks. Then runs the failed test files of {@link RERUN_PHASES} once more, one at a time.
+ * @param {Check[]} checks
+ * @param {{verbose: boolean}} options `verbose`: also prints the output of checks that pass
+ * @returns {Promise<Map<string, Result>>} by title
+ */
+export async function runChecks(checks, { verbose }) {
+  /** @type {Map<string, Result>} */
+  const results = new Map();
+  const skipReasons = new Map(checks.map((check) => [check.title, check.skipReason?.()]));
+  const runUnlessSkipped = async (/** @type {Check} */ check) => {
+    const isUnmet = (title) => results.has(title) && results.get(title).state !== 'passed';
+    if (check.after?.some(isUnmet)) return { ...NOT_STARTED, state: /** @type {const} */ ('not run') };
+    const reason = await skipReasons.get(check.title);
+    if (reason === undefined) return runCheck(check, verbose);
+    printAbove(`  ${yellow('!')} Skipped: ${check.title}. ${reason}`);
+    return { ...NOT_STARTED, state: /** @type {const} */ ('skipped'), reason };
+  };
+  for (const [phase, width] of Object.entries(PHASES)) {
+    const ofPhase = checks.filter((check) => check.phase === phase);
+    await inLanes(ofPhase, width, async (check) => {
+      if (!isStopping()) results.set(check.title, await runUnlessSkipped(check));
+    });
+    if (phase === 'build') await Promise.all(skipReasons.values());
+  }
+  for (const check of checks) {
+    const result = results.get(check.title);
+    if (RERUN_PHASES.includes(check.phase) && result?.failures.length > 0 && !isStopping()) await rerunFailedFiles(check, result);
+  }
+  return results;
+}
+
+/**
+ * @param {Check} check
+ * @param {boolean} verbose
+ * @returns {Promise<Result>}
+ */
+async function runCheck(check, verbose) {
+  const started = Date.now();
+  const outputLines = [];
+  const resultLines = [];
+  const report = { addLine: (line) => outputLines.push(line), addResult: (line) => resultLines.push(line) };
+  let tests;
+  let failure;
+  try {
+    tests = await runStep(check.title, (setProgress) => check.run({ ...report, setProgress }));
+  } catch (error) {
+    failure = error;
+  }
+  const { passed = 0, skipped = 0, failures = [] } = tests ?? {};
+  const ms = Date.now() - started;
+  const state = failure || failures.length > 0 ? 'failed' : 'passed';
+  const result = /** @type {Result} */ ({ state, ms, passed, failures, flaky: [] });
+  if (isStopping()) return result;
+  if ((failure || verbose) && outputLines.length > 0) printAbove(`\n${outputLines.join('\n')}\n`);
+  resultLines.forEach((line) => printAbove(`    ${line}`));
+  if (skipped > 0) printAbove(`    ${skipped} tests were skipped.`);
+  if (failures.length > 0) printAbove(`  ${red('✗')} ${failures.length} tests failed; the end of this output has their errors.`);
+  if (failure) {
+    printError(failure);
+    printAbove(`\n${red('✗')} ${check.title} failed after ${formatDuration(ms)}; see its output above.\n`);
+  }
+  return result;
+}
+
+/**
+ * Runs the test files of a result's failures once more. The failures of a file that passes now become flaky tests.
+ * @param {Check} check
+ * @param {Result} result is changed
+ */
+async function rerunFailedFiles(check, result) {
+  const remaining = [];
+  for (const file of new Set(result.failures.map((failure) => failure.file))) {
+    const failures = result.failures.filter((failure) => failure.file === file);
+    const ignore = () => {};
+    const again = await runStep(`Again, alone: ${file}`, (setProgress) =>
+      check.rerun(file, { setProgress, addLine: ignore, addResult: ignore }),
+    );
+    if (again.failures.length === 0) {
+      result.flaky.push(...failures);
+      result.passed += failures.length;
+    } else remaining.push(...failures, ...again.failures.filter(({ title }) => failures.every((failure) => failure.title !== title)));
+  }
+  result.failures = remaining;
+  if (remaining.length === 0) result.state = 'passed';
+}
+
+/**
+ * Prints a line for each check, and the flaky and the failed tests with their errors.
+ * @param {Map<string, Result>} results
+ * @param {number} ms duration of the whole run
+ */
+export function summarize(results, ms) {
+  const width = Math.max(...[...results.keys()].map((title) => title.length));
+  const paint = { passed: green, failed: red, skipped: yellow, 'not run': dim };
+  console.log('\nSummary');
+  for (const [title, { state, ms: checkMs }] of results) {
+    const time = checkMs > 0 ? formatDuration(checkMs).padStart(12) : '';
+    console.log(`  ${title.padEnd(width)}  ${paint[state](state.padEnd(8))} ${time}`.trimEnd());
+  }
+  const withState = (state) => [...results].filter(([, result]) => result.state === state);
+  for (const [title, { reason }] of withState('skipped')) console.log(yellow(`Skipped: ${title}. ${reason}`));
+  const all = [...results.values()];
+  const [flaky, failures] = [all.flatMap((result) => result.flaky), all.flatMap((result) => result.failures)];
+  if (flaky.length > 0) {
+    console.log(yellow(`\nflaky: ${flaky.length} (failed at first, passed alone)`));
+    for (const { file, title, error } of flaky) console.log(`  ~ ${file} › ${title}: ${firstLine(error)}`);
+  }
+  for (const { file, title, error, output } of failures) {
+    console.log(`\n${red('✖')} ${file} › ${title}\n${indent(error)}`);
+    if (output.length > 0) console.log(dim(`  The last lines of its output:\n${indent(output.join('\n'))}`));
+  }
+  const passed = all.reduce((sum, result) => sum + result.passed, 0);
+  console.log(`\n${passed} passed, ${failures.length} failed\n`);
+  const failed = withState('failed').map(([title]) => title);
+  if (failed.length > 0) console.log(red(`Failed after ${formatDuration(ms)}: ${failed.join(', ')}. The errors are above.`));
+  else console.log(green(`${withState('skipped').length > 0 ? 'All other checks' : 'All checks'} passed in ${formatDuration(ms)}.`));
+}
+
+const firstLine = (text) => text.split('\n', 1)[0];
+const indent = (text) => text.replace(/^/gm, '  ');

@@ -1,0 +1,97 @@
+// Runs Node test files in a program of their own, the longest first.
+
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { UserError } from '../errors.mjs';
+import { nodeBinary } from '../node.mjs';
+import { CACHE_DIR, inProject, ROOT } from '../paths.mjs';
+import { run } from '../run.mjs';
+import { LOCAL_COMMAND_ENV } from '../wrangler.mjs';
+
+/** Time limit of a test. A file has no limit, because some have many tests. */
+const TEST_TIMEOUT_MS = 5 * 60_000;
+
+/** The JSON file with the duration of each test file, in milliseconds. */
+const DURATIONS_FILE = path.join(CACHE_DIR, 'test-durations.json');
+
+/** How many of the last lines of a file's output a failure has. */
+const OUTPUT_LINES = 20;
+
+/**
+ * @typedef {object} TestFailure
+ * @property {string} file relative to the project's root
+ * @property {string} title the names of the test and of its suites
+ * @property {string} error with its stack
+ * @property {string[]} output the last lines that the file printed before
+ */
+
+/**
+ * @typedef {object} TestRun
+ * @property {number} passed number of passed tests
+ * @property {number} skipped
+ * @property {TestFailure[]} failures
+ */
+
+/**
+ * Runs test files. Does not fail if tests fail.
+ * @param {string[]} files relative to the project's root
+ * @param {object} options
+ * @param {number} options.concurrency how many files run at a time
+ * @param {(state: string) => void} options.setProgress
+ * @param {(line: string) => void} options.addLine called for each line of output
+ * @returns {Promise<TestRun>}
+ */
+export async function runTestFiles(files, { concurrency, setProgress, addLine }) {
+  if (files.length === 0) throw new UserError('There are no test files.');
+  const durations = readDurations();
+  const ordered = files.toSorted((one, other) => (durations[other] ?? Infinity) - (durations[one] ?? Infinity) || 0);
+  /** @type {TestRun} */
+  const result = { passed: 0, skipped: 0, failures: [] };
+  /** @type {Map<string, string[]>} */
+  const outputs = new Map();
+  const handleEvent = ({ type, file: absolute, title, ms, error, text }) => {
+    const file = absolute === undefined ? '' : path.relative(ROOT, absolute).replaceAll('\\', '/');
+    if (type === 'output') {
+      const lines = text.replace(/\n$/, '').split('\n');
+      outputs.set(file, [...(outputs.get(file) ?? []), ...lines].slice(-OUTPUT_LINES));
+      if (file !== '') lines.forEach((line) => addLine(line));
+    } else if (type === 'end') durations[file] = Math.round(ms);
+    else if (type === 'skipped') result.skipped += 1;
+    else if (type === 'passed') {
+      result.passed += 1;
+      addLine(`✔ ${file} ${title} (${Math.round(ms)} ms)`);
+    } else if (type === 'failed') {
+      result.failures.push({ file, title, error, output: outputs.get(file) ?? [] });
+      addLine(`✖ ${file} ${title} (${Math.round(ms)} ms)`);
+    }
+    const failed = result.failures.length > 0 ? `, ${result.failures.length} failed` : '';
+    setProgress(`${result.passed} passed${failed}`);
+  };
+  const onLine = (line) => {
+    if (!line.startsWith('{"type":')) return addLine(line);
+    handleEvent(JSON.parse(line));
+    return true;
+  };
+  const options = { files: ordered.map((file) => inProject(file)), concurrency, timeoutMs: TEST_TIMEOUT_MS };
+  await run(nodeBinary(), [inProject('scripts', 'lib', 'gate', 'test-program.mjs'), JSON.stringify(options)], {
+    onLine,
+    env: LOCAL_COMMAND_ENV,
+  });
+  writeDurations(durations);
+  return result;
+}
+
+/** Returns the durations of earlier runs. A file without a duration may be long, so it runs first. @returns {Record<string, number>} */
+function readDurations() {
+  try {
+    return JSON.parse(readFileSync(DURATIONS_FILE, 'utf8'));
+  } catch {
+    return {};
+  }
+}
+
+/** @param {Record<string, number>} durations */
+function writeDurations(durations) {
+  mkdirSync(CACHE_DIR, { recursive: true });
+  writeFileSync(DURATIONS_FILE, `${JSON.stringify(durations, null, 2)}\n`);
+}

@@ -1,0 +1,116 @@
+// The phases of `npm test`: the order of the checks, and what follows a failure.
+
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { UserError } from '../lib/errors.mjs';
+import { runChecks } from '../lib/gate/phases.mjs';
+
+const OPTIONS = { verbose: false };
+
+/** Creates checks that record when they begin and end. `until`: a check waits for this promise. `failures`: of its tests. */
+function makeRecorder() {
+  const order = [];
+  /**
+   * @param {string} title
+   * @param {'build' | 'pure' | 'runtime' | 'browser'} phase
+   * @param {{after?: string[], until?: Promise<unknown>, fails?: boolean, failures?: any[], again?: any[],
+   *   skipReason?: () => string | Promise<string>}} [options] `again`: the failures when a test file runs once more
+   */
+  const check = (title, phase, { after, until, fails = false, failures = [], again = [], skipReason } = {}) => ({
+    title,
+    phase,
+    after,
+    skipReason,
+    run: async () => {
+      order.push(`${title} begins`);
+      await until;
+      order.push(`${title} ends`);
+      if (fails) throw new UserError(`${title} is broken.`);
+      return { passed: 1, skipped: 0, failures };
+    },
+    rerun: async (file) => {
+      order.push(`${file} again`);
+      return { passed: 1, skipped: 0, failures: again.filter((failure) => failure.file === file) };
+    },
+  });
+  return { order, check };
+}
+
+const failureOf = (file, title) => ({ file, title, error: 'Error: late', output: [] });
+const states = (results) => Object.fromEntries([...results].map(([title, { state }]) => [title, state]));
+const titles = (failures) => failures.map(({ title }) => title);
+
+test('a phase begins when the phase before has ended, and only builds run side by side', async () => {
+  const { order, check } = makeRecorder();
+  /** @type {(value?: unknown) => void} */
+  let release;
+  const until = new Promise((resolve) => {
+    release = resolve;
+  });
+  const results = runChecks(
+    [check('slow', 'build', { until }), check('fast', 'build'), check('a', 'runtime'), check('b', 'pure')],
+    OPTIONS,
+  );
+  while (!order.includes('fast ends')) await new Promise(setImmediate);
+  assert.deepEqual(order, ['slow begins', 'fast begins', 'fast ends']);
+  release();
+  assert.deepEqual(states(await results), { slow: 'passed', fast: 'passed', a: 'passed', b: 'passed' });
+  assert.deepEqual(order.slice(3), ['slow ends', 'b begins', 'b ends', 'a begins', 'a ends']);
+});
+
+test('a failure does not end the run, but a check does not run if a build that it needs has failed', async () => {
+  const { order, check } = makeRecorder();
+  const results = await runChecks(
+    [check('build', 'build', { fails: true }), check('use', 'runtime', { after: ['build'] }), check('other', 'runtime')],
+    OPTIONS,
+  );
+  assert.deepEqual(states(results), { build: 'failed', use: 'not run', other: 'passed' });
+  assert.ok(!order.includes('use begins'));
+});
+
+test('a failed test of the runtime runs again at the end, and is flaky if its file then passes', async () => {
+  const { order, check } = makeRecorder();
+  const failures = [failureOf('late.mjs', 'is late'), failureOf('wrong.mjs', 'is wrong')];
+  const again = [failureOf('wrong.mjs', 'is wrong'), failureOf('wrong.mjs', 'fails too')];
+  const results = await runChecks([check('hub', 'runtime', { failures, again }), check('console', 'browser')], OPTIONS);
+  assert.deepEqual(order.slice(3), ['console ends', 'late.mjs again', 'wrong.mjs again']);
+  const result = results.get('hub');
+  assert.deepEqual([result.state, titles(result.flaky), titles(result.failures)], ['failed', ['is late'], ['is wrong', 'fails too']]);
+});
+
+test('a check whose failed tests all pass when they run again has passed', async () => {
+  const { check } = makeRecorder();
+  const results = await runChecks([check('hub', 'runtime', { failures: [failureOf('late.mjs', 'is late')] })], OPTIONS);
+  const { state, passed, flaky, failures } = results.get('hub');
+  assert.deepEqual([state, passed, titles(flaky), failures], ['passed', 2, ['is late'], []]);
+});
+
+test('a failed pure test does not run again', async () => {
+  const { order, check } = makeRecorder();
+  const results = await runChecks([check('pure', 'pure', { failures: [failureOf('rules.mjs', 'is wrong')] })], OPTIONS);
+  assert.deepEqual(states(results), { pure: 'failed' });
+  assert.deepEqual(order, ['pure begins', 'pure ends']);
+});
+
+test('the skip reason of a check is computed during the builds', async () => {
+  const { order, check } = makeRecorder();
+  /** @type {(reason: string) => void} */
+  let resolve;
+  const reason = new Promise((done) => {
+    resolve = done;
+  });
+  const skipReason = () => (order.push('use is prepared'), reason);
+  const results = runChecks([check('build', 'build'), check('use', 'browser', { after: ['build'], skipReason })], OPTIONS);
+  while (!order.includes('build ends')) await new Promise(setImmediate);
+  assert.deepEqual(order, ['use is prepared', 'build begins', 'build ends']);
+  resolve('Nothing can be installed.');
+  assert.deepEqual((await results).get('use').reason, 'Nothing can be installed.');
+  assert.ok(!order.includes('use begins'));
+});
+
+test('a check that cannot run on this computer is skipped with the reason', async () => {
+  const { order, check } = makeRecorder();
+  const results = await runChecks([check('a', 'pure', { skipReason: () => 'there is no browser.' }), check('b', 'pure')], OPTIONS);
+  assert.deepEqual([states(results), results.get('a').reason], [{ a: 'skipped', b: 'passed' }, 'there is no browser.']);
+  assert.deepEqual(order, ['b begins', 'b ends']);
+});
