@@ -6,7 +6,7 @@ export async function allSettled<T extends readonly unknown[]>(
   promises: readonly [...T],
 ): Promise<{ -readonly [at in keyof T]: Awaited<T[at]> }> {
   const results = await Promise.allSettled(promises);
-  const failed = results.find((result) => result.status === 'rejected');
+  const failed = results.find((result): result is PromiseRejectedResult => result.status === 'rejected');
   if (failed) throw failed.reason;
   return results.map((result) => (result as PromiseFulfilledResult<unknown>).value) as { -readonly [at in keyof T]: Awaited<T[at]> };
 }
