@@ -356,6 +356,9 @@ describe('an idle object', { concurrency: true }, () => {
     const { web, session, cli } = await connectActiveCli(t, 'waits', 'connect');
     const answer = deferred();
     await cli.serve('listSlashCommands', () => answer.promise);
+    // Right after a ping, the next ping is 30 s away, so that the object is idle for long enough.
+    await cli.pings.next(() => true, 'a ping', PING_TIMEOUT_MS);
+    await cli.emitWithAck('ping', {});
     await hub.hibernate('waits');
     const call = web.get(`/api/sessions/${session.id}/slash-commands`);
     await cli.events.next(({ name }) => name === 'rpc-request', 'the call');

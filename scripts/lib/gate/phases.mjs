@@ -52,6 +52,9 @@ const RERUN_PHASES = ['runtime', 'browser'];
  * @property {string} [reason] why the check was skipped
  */
 
+/** Ends the step of a check whose tests failed. The summary has their errors. */
+class TestsFailed extends Error {}
+
 const NOT_STARTED = { ms: 0, passed: 0, failures: [], flaky: [] };
 
 /**
@@ -96,23 +99,28 @@ async function runCheck(check, verbose) {
   const outputLines = [];
   const resultLines = [];
   const report = { addLine: (line) => outputLines.push(line), addResult: (line) => resultLines.push(line) };
-  let tests;
+  /** @type {TestRun} */
+  let tests = { passed: 0, skipped: 0, failures: [] };
   let failure;
   try {
-    tests = await runStep(check.title, (setProgress) => check.run({ ...report, setProgress }));
+    await runStep(check.title, async (setProgress) => {
+      tests = (await check.run({ ...report, setProgress })) ?? tests;
+      if (tests.failures.length > 0) throw new TestsFailed();
+    });
   } catch (error) {
     failure = error;
   }
-  const { passed = 0, skipped = 0, failures = [] } = tests ?? {};
+  const { passed, skipped, failures } = tests;
   const ms = Date.now() - started;
-  const state = failure || failures.length > 0 ? 'failed' : 'passed';
+  const state = failure ? 'failed' : 'passed';
   const result = /** @type {Result} */ ({ state, ms, passed, failures, flaky: [] });
   if (isStopping()) return result;
-  if ((failure || verbose) && outputLines.length > 0) printAbove(`\n${outputLines.join('\n')}\n`);
+  const hasOnlyFailedTests = failure instanceof TestsFailed;
+  if (((failure && !hasOnlyFailedTests) || verbose) && outputLines.length > 0) printAbove(`\n${outputLines.join('\n')}\n`);
   resultLines.forEach((line) => printAbove(`    ${line}`));
   if (skipped > 0) printAbove(`    ${skipped} tests were skipped.`);
-  if (failures.length > 0) printAbove(`  ${red('✗')} ${failures.length} tests failed; the end of this output has their errors.`);
-  if (failure) {
+  failures.forEach(({ file, title }) => printAbove(`    ${red('Failed:')} ${file} › ${title}`));
+  if (failure && !hasOnlyFailedTests) {
     printError(failure);
     printAbove(`\n${red('✗')} ${check.title} failed after ${formatDuration(ms)}; see its output above.\n`);
   }
