@@ -104,7 +104,8 @@ async function runCheck(check, verbose) {
   let failure;
   try {
     await runStep(check.title, async (setProgress) => {
-      tests = (await check.run({ ...report, setProgress })) ?? tests;
+      const testRun = await check.run({ ...report, setProgress });
+      if (testRun) tests = testRun;
       if (tests.failures.length > 0) throw new TestsFailed();
     });
   } catch (error) {
