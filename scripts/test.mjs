@@ -7,6 +7,7 @@ import { closeMatches } from './lib/close-matches.mjs';
 import { parseCommandLine } from './lib/command-line.mjs';
 import { main, UsageError } from './lib/errors.mjs';
 import { runChecks, summarize } from './lib/gate/phases.mjs';
+import { committedTree, readRuns, recordRun } from './lib/gate/runs.mjs';
 import { setup } from './lib/setup.mjs';
 
 const USAGE = `Usage: npm test -- [options]
@@ -17,6 +18,7 @@ const USAGE = `Usage: npm test -- [options]
                 web (the console's types, tests, build, size), cli (types and tests of the CLIs),
                 e2e (builds, all end-to-end tests), browser (builds, the console's end-to-end tests, also with real agents)
   --file FILE   run one Node test file, such as tests/e2e/push.test.mjs, after the builds that it needs; repeatable
+  --long        run what \`npm run test:long\` runs instead: tests with real clocks, memory, new seeds and all agents; 30 to 60 minutes
   --verbose     also show the output of checks that pass
   --help        this text
 
@@ -50,10 +52,19 @@ await main(async () => {
       return tests;
     },
   }));
+  const tree = isWhole(options) ? committedTree() : undefined;
+  const earlier = tree && readRuns().findLast((run) => run.tree === tree);
+  if (earlier) console.log(`These files have passed already, at ${earlier.at}.`);
   const results = await runChecks(checks, options);
-  summarize(results, Date.now() - started);
-  return [...results.values()].every(({ state }) => ['passed', 'skipped'].includes(state)) ? 0 : 1;
+  const ms = Date.now() - started;
+  const { passed, flaky } = summarize(results, ms);
+  if (![...results.values()].every(({ state }) => ['passed', 'skipped'].includes(state))) return 1;
+  if (tree) recordRun({ tree, passed, flaky, seconds: Math.round(ms / 1000), at: new Date().toISOString() });
+  return 0;
 });
+
+/** Whether all checks of `npm test` run. */
+const isWhole = ({ changed, only, file, long }) => !changed && !long && only.length === 0 && file.length === 0;
 
 /** @param {string[]} args */
 function parseOptions(args) {
@@ -61,6 +72,7 @@ function parseOptions(args) {
     changed: { type: 'boolean', default: false },
     only: { type: 'string', multiple: true, default: [] },
     file: { type: 'string', multiple: true, default: [] },
+    long: { type: 'boolean', default: false },
     verbose: { type: 'boolean', default: false },
   });
   const unknown = options.only.find((part) => !PARTS.includes(part));
@@ -87,10 +99,11 @@ function noSuchFileError(name, files) {
 
 /**
  * Selects the checks to run. Adds `passes` to each check: the hashes of its inputs, which are recorded when the check passes.
- * @param {{changed: boolean, only: string[], file: string[]}} options
+ * @param {{changed: boolean, only: string[], file: string[], long: boolean}} options
  */
-function planChecks({ changed, only, file }) {
-  const isInPart = ({ parts }) => only.length === 0 || parts.some((part) => only.includes(part));
+function planChecks({ changed, only, file, long }) {
+  const isInPart = ({ parts, isLong = false }) =>
+    (isLong === long || file.length > 0) && (only.length === 0 || parts.some((part) => only.includes(part)));
   const chosen = CHECKS.filter(isInPart)
     .map((check) => (check.files ? limitToFiles(check, { changed, file }) : addInputHash(check)))
     .filter(({ passes }) => Object.entries(passes).some(([name, hash]) => !changed || !hasPassed(name, hash)))

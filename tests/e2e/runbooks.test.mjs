@@ -272,10 +272,13 @@ test('a restore of one tenant: a hub on a copy of the database has what the back
   await cli.sendMessage(session.id, 'to be restored');
   operator.copyDatabase();
   const terminal = operator.openTerminal(t);
+  // Only a session that has ended can be deleted.
+  await cli.emitWithAck('session-end', { sid: session.id, time: Date.now() });
   cli.socket.disconnect();
   const { code, output } = await terminal.run(BACKUP, { timeoutMs: 240_000 });
   assert.equal(code, 0, output);
-  await operator.web(await operator.tokenOf(TEAM)).delete(`/api/sessions/${session.id}`);
+  const deleted = await operator.web(await operator.tokenOf(TEAM)).delete(`/api/sessions/${session.id}`);
+  assert.equal(deleted.status, 200, deleted.text);
   await follow(t, 'Restore one tenant', {
     ...plainSteps(
       'mkdir -m 700 ~/hub-restored',

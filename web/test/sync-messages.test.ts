@@ -152,7 +152,9 @@ test('drops a live text that got no delta for 30 s, and all live texts when the 
   assert.deepEqual(liveTexts(), []);
 });
 
-test('keeps a live text that arrives before its session is opened', async () => {
+test('keeps a live text that arrives before its session is opened', async (t) => {
+  // Otherwise the timer that drops a live text keeps this process running for 30 s.
+  t.mock.timers.enable({ apis: ['setTimeout'] });
   const { sync } = setup(1);
   await sync.handleEvent({ type: 'message-delta', sessionId: 'a', id: 'l', offset: 0, text: 'so far' });
   setOpenSession('a');

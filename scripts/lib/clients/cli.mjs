@@ -97,7 +97,7 @@ export class Cli {
 
   /** Emits an event and waits for its acknowledgement. */
   emitWithAck(name, payload, ms = TIMEOUT_MS) {
-    if (name === 'session-end') this.#keptAlive.delete(payload.sid);
+    if (name === 'session-end') this.#keptAlive.delete(payload?.sid);
     return withTimeout(this.socket.emitWithAck(name, payload), `the acknowledgement of ${name}`, ms);
   }
 

@@ -1,5 +1,6 @@
 // The checks of `npm test`, with their inputs, by phase (phases.mjs).
 
+import { randomInt } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { build, describeBuild } from '../build.mjs';
 import { installAgent } from '../agents.mjs';
@@ -14,6 +15,7 @@ import { buildPrevious, findPreviousCommit } from '../previous.mjs';
 import { run } from '../run.mjs';
 import { JAVASCRIPT_PROJECTS } from '../types.mjs';
 import { LOCAL_COMMAND_ENV } from '../wrangler.mjs';
+import { readRuns } from './runs.mjs';
 import { runTestFiles } from './test-files.mjs';
 
 const WASM = 'wasm32-unknown-unknown';
@@ -32,6 +34,25 @@ const SKEW_TEST = 'tests/e2e/skew.test.mjs';
 
 /** The test that installs the npm packages. */
 const PACKAGES_TEST = 'tests/e2e/packages.test.mjs';
+
+/**
+ * The end-to-end tests of `npm run test:long`: they wait for real clocks, measure memory and costs, start dozens of processes, or need
+ * Prometheus. `npm test` has shorter tests of the same subjects.
+ */
+const LONG_TESTS = [
+  'compare',
+  'costs',
+  'deploy-faults',
+  'dev',
+  'prometheus',
+  'size-memory',
+  'slow-bodies',
+  'slow-streams',
+  'upload-memory',
+].map((name) => `tests/e2e/${name}.test.mjs`);
+
+/** How many new seeds of the simulation `npm run test:long` runs. */
+const NEW_SEEDS = 2_000;
 
 /** The real agents that `npm test` tests. `npm run test:agents` tests all agents. */
 const AGENTS_IN_BROWSER = ['claude', 'opencode'];
@@ -77,6 +98,7 @@ const E2E_INPUTS = [
  * @property {string[]} inputs files and folders: `--changed` runs the check again after a change in one of them. The test files of
  *   `files` need not be listed
  * @property {() => string[]} [files] returns all test files of the check
+ * @property {boolean} [isLong] whether the check belongs to `npm run test:long`
  * @property {(report: import('./phases.mjs').Report, chosen?: string[]) => Promise<import('./phases.mjs').TestRun | void>} run `chosen`: the test files to run
  */
 
@@ -112,7 +134,7 @@ export const CHECKS = [
     after: ['Native tests, build'],
     parts: ['rust'],
     inputs: [...CRATE_INPUTS, 'migrations', 'tests/it', 'fuzz', 'docs'],
-    run: runNativeTests,
+    run: (report) => runNativeTests(report),
   },
   {
     title: 'Wasm build and size',
@@ -235,7 +257,7 @@ export const CHECKS = [
       parts: ['e2e'],
       inputs: [...E2E_INPUTS, 'bench'],
     },
-    () => testFiles('tests/e2e').filter((file) => ![SKEW_TEST, PACKAGES_TEST].includes(file)),
+    () => testFiles('tests/e2e').filter((file) => ![SKEW_TEST, PACKAGES_TEST, ...LONG_TESTS].includes(file)),
   ),
   nodeTests(
     {
@@ -278,6 +300,50 @@ export const CHECKS = [
     inputs: [...CRATE_INPUTS, ...CONSOLE_INPUTS, 'wrangler.toml', 'scripts', 'migrations'],
     run: dryRunDeployment,
   },
+  {
+    title: 'Native tests with new inputs',
+    phase: 'pure',
+    isLong: true,
+    after: ['Native tests, build'],
+    parts: ['rust'],
+    inputs: [],
+    run: (report) =>
+      runNativeTests(report, { PROPTEST_RNG_SEED: newSeed(report), SIM_FIRST: newSeed(report), SIM_SEEDS: String(NEW_SEEDS) }),
+  },
+  {
+    ...nodeTests({ title: 'Web console tests with new inputs', phase: 'pure', parts: ['web'], inputs: [] }, () => []),
+    isLong: true,
+    files: undefined,
+    run: (report) =>
+      runTestFiles(testFiles('web/test'), { ...report, concurrency: CONCURRENCY, env: { FAST_CHECK_SEED: newSeed(report) } }),
+  },
+  nodeTests(
+    {
+      title: 'Long end-to-end tests',
+      phase: 'runtime',
+      isLong: true,
+      after: ['Wasm build and size', 'Web console build and size'],
+      parts: ['e2e'],
+      inputs: [...E2E_INPUTS, 'bench'],
+    },
+    () => LONG_TESTS,
+  ),
+  command('Kills of the runtime', ['scripts/kills.mjs', '--kills', '20']),
+  command('Version skew over several changes', ['scripts/skew.mjs']),
+  command('All coding agents', ['scripts/test-agents.mjs']),
+  command('Soak test of the bridge', ['scripts/soak-agents.mjs']),
+  {
+    title: 'No flaky test in the last runs',
+    phase: 'browser',
+    isLong: true,
+    parts: ['e2e'],
+    inputs: [],
+    run: async () => {
+      const flaky = [...new Set(readRuns().flatMap((run) => run.flaky))];
+      if (flaky.length > 0)
+        throw new UserError(`These tests failed at first in one of the last runs of \`npm test\`:\n${flaky.join('\n')}`);
+    },
+  },
 ];
 
 /** The names that `--only` takes. A check with several parts runs with each of them. `wasm` includes the scripts and the deployment. */
@@ -298,8 +364,32 @@ async function cargo({ setProgress, addLine }, args, env) {
   await run('cargo', args, { env, onLine });
 }
 
-/** Runs all native tests, also after a failure. @param {import('./phases.mjs').Report} report @returns {Promise<import('./phases.mjs').TestRun>} */
-async function runNativeTests({ setProgress, addLine }) {
+/** Returns a new seed, and prints it, so that a failure can be repeated. @param {import('./phases.mjs').Report} report */
+function newSeed({ addResult }) {
+  const seed = String(randomInt(2 ** 32));
+  addResult(`Seed ${seed}`);
+  return seed;
+}
+
+/**
+ * A check of `npm run test:long` that runs a script.
+ * @param {string} title
+ * @param {string[]} args the script and its arguments
+ * @returns {ProjectCheck}
+ */
+function command(title, [script, ...args]) {
+  const runScript = async ({ addLine }) =>
+    void (await run(process.execPath, [inProject(script), ...args], { onLine: toReport(addLine), env: LOCAL_COMMAND_ENV }));
+  return { title, phase: 'runtime', isLong: true, parts: ['e2e'], inputs: [], run: runScript };
+}
+
+/**
+ * Runs all native tests, also after a failure.
+ * @param {import('./phases.mjs').Report} report
+ * @param {Record<string, string>} [env]
+ * @returns {Promise<import('./phases.mjs').TestRun>}
+ */
+async function runNativeTests({ setProgress, addLine }, env = {}) {
   /** @type {import('./phases.mjs').TestRun} */
   const result = { passed: 0, skipped: 0, failures: [] };
   let testBinary = '';
@@ -323,7 +413,7 @@ async function runNativeTests({ setProgress, addLine }) {
     return true;
   };
   try {
-    await run('cargo', ['test', '--locked', '--no-fail-fast'], { onLine });
+    await run('cargo', ['test', '--locked', '--no-fail-fast'], { onLine, env });
   } catch (error) {
     if (result.failures.length === 0) throw error;
   }
@@ -424,9 +514,11 @@ async function installAgentsOrFindSkipReason() {
 function nodeTests({ prepare, ...check }, files) {
   const runFiles = async (report, chosen = files()) => {
     await prepare?.(report);
-    return runTestFiles(chosen, { ...report, concurrency: CONCURRENCY });
+    return runTestFiles(chosen, { ...report, concurrency: check.isLong ? 1 : CONCURRENCY });
   };
-  return { ...check, files, run: runFiles, rerun: (file, report) => runTestFiles([file], { ...report, concurrency: 1 }) };
+  // What `npm test` forgives, `npm run test:long` counts.
+  const rerun = check.isLong ? undefined : (file, report) => runTestFiles([file], { ...report, concurrency: 1 });
+  return { ...check, files, run: runFiles, rerun };
 }
 
 /** @param {string[]} folders */

@@ -84,7 +84,8 @@ export async function runChecks(checks, { verbose }) {
   }
   for (const check of checks) {
     const result = results.get(check.title);
-    if (RERUN_PHASES.includes(check.phase) && result?.failures.length > 0 && !isStopping()) await rerunFailedFiles(check, result);
+    if (RERUN_PHASES.includes(check.phase) && check.rerun && result?.failures.length > 0 && !isStopping())
+      await rerunFailedFiles(check, result);
   }
   return results;
 }
@@ -154,6 +155,7 @@ async function rerunFailedFiles(check, result) {
  * Prints a line for each check, and the flaky and the failed tests with their errors.
  * @param {Map<string, Result>} results
  * @param {number} ms duration of the whole run
+ * @returns {{passed: number, flaky: string[]}} the number of passed tests, and the names of the flaky ones
  */
 export function summarize(results, ms) {
   const width = Math.max(...[...results.keys()].map((title) => title.length));
@@ -168,19 +170,23 @@ export function summarize(results, ms) {
   const all = [...results.values()];
   const [flaky, failures] = [all.flatMap((result) => result.flaky), all.flatMap((result) => result.failures)];
   if (flaky.length > 0) {
-    console.log(yellow(`\nflaky: ${flaky.length} (failed at first, passed alone)`));
-    for (const { file, title, error } of flaky) console.log(`  ~ ${file} › ${title}: ${firstLine(error)}`);
+    for (const failure of flaky) printTestFailure(yellow('~'), failure);
+    console.log(yellow(`\nflaky: ${flaky.length} (failed at first, passed alone; the errors are above)`));
+    for (const { file, title } of flaky) console.log(`  ~ ${file} › ${title}`);
   }
-  for (const { file, title, error, output } of failures) {
-    console.log(`\n${red('✖')} ${file} › ${title}\n${indent(error)}`);
-    if (output.length > 0) console.log(dim(`  The last lines of its output:\n${indent(output.join('\n'))}`));
-  }
+  for (const failure of failures) printTestFailure(red('✖'), failure);
   const passed = all.reduce((sum, result) => sum + result.passed, 0);
   console.log(`\n${passed} passed, ${failures.length} failed\n`);
   const failed = withState('failed').map(([title]) => title);
   if (failed.length > 0) console.log(red(`Failed after ${formatDuration(ms)}: ${failed.join(', ')}. The errors are above.`));
   else console.log(green(`${withState('skipped').length > 0 ? 'All other checks' : 'All checks'} passed in ${formatDuration(ms)}.`));
+  return { passed, flaky: flaky.map(({ file, title }) => `${file} › ${title}`) };
 }
 
-const firstLine = (text) => text.split('\n', 1)[0];
+/** @param {string} mark @param {TestFailure} failure */
+function printTestFailure(mark, { file, title, error, output }) {
+  console.log(`\n${mark} ${file} › ${title}\n${indent(error)}`);
+  if (output.length > 0) console.log(dim(`  The last lines of its output:\n${indent(output.join('\n'))}`));
+}
+
 const indent = (text) => text.replace(/^/gm, '  ');

@@ -39,9 +39,10 @@ const OUTPUT_LINES = 20;
  * @param {number} options.concurrency how many files run at a time
  * @param {(state: string) => void} options.setProgress
  * @param {(line: string) => void} options.addLine called for each line of output
+ * @param {Record<string, string>} [options.env] added to the environment of the tests
  * @returns {Promise<TestRun>}
  */
-export async function runTestFiles(files, { concurrency, setProgress, addLine }) {
+export async function runTestFiles(files, { concurrency, setProgress, addLine, env = {} }) {
   if (files.length === 0) throw new UserError('There are no test files.');
   const durations = readDurations();
   const ordered = files.toSorted((one, other) => (durations[other] ?? Infinity) - (durations[one] ?? Infinity) || 0);
@@ -75,7 +76,7 @@ export async function runTestFiles(files, { concurrency, setProgress, addLine })
   const options = { files: ordered.map((file) => inProject(file)), concurrency, timeoutMs: TEST_TIMEOUT_MS };
   await run(nodeBinary(), [inProject('scripts', 'lib', 'gate', 'test-program.mjs'), JSON.stringify(options)], {
     onLine,
-    env: LOCAL_COMMAND_ENV,
+    env: { ...LOCAL_COMMAND_ENV, ...env },
   });
   writeDurations(durations);
   return result;

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
+import { eventually } from '../../../scripts/lib/await.mjs';
 import { connectCli, liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { startAgent } from '../lib/agent.mjs';
 import { PHONE, waitForFocus, waitForValue } from '../lib/browser.mjs';
@@ -88,7 +89,9 @@ test('the files of the first message are uploaded after the start, and the messa
   await chat.waitForText('cat the files');
   await chat.log.getByText('one.txt').first().waitFor();
   const id = new URL(page.url()).pathname.split('/')[2];
-  const message = (await hub.web('files').readHistory(id)).find(({ content }) => content.role === 'user');
+  // The page shows a message before the hub has stored it.
+  const readMessage = async () => (await hub.web('files').readHistory(id)).find(({ content }) => content.role === 'user');
+  const message = await eventually(readMessage, 'the stored message');
   assert.deepEqual(
     [message.content.content.text, message.content.content.attachments.map(({ filename, size }) => [filename, size])],
     ['cat the files', [['one.txt', 7]]],
@@ -137,7 +140,9 @@ test('when a file cannot be uploaded, the task and the files stay in the compose
   await files.getByRole('button', { name: 'Retry b.txt' }).tap();
   await page.getByRole('button', { name: 'Send', exact: true }).click();
   await chat.waitForText('Read both');
-  const [message] = (await hub.web('failing').get(`/api/sessions/${session.id}/messages`)).body.messages;
+  // The page shows a message before the hub has stored it.
+  const readMessage = async () => (await hub.web('failing').get(`/api/sessions/${session.id}/messages`)).body.messages[0];
+  const message = await eventually(readMessage, 'the stored message');
   assert.deepEqual(
     message.content.content.attachments.map(({ filename }) => filename),
     ['a.txt', 'b.txt'],
