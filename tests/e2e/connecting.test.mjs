@@ -288,16 +288,8 @@ describe('a socket that never sends CONNECT', { concurrency: true }, () => {
     await waitForTimeout(socket, 'the refused socket');
   });
 
-  test('is closed after 10 s in the object, which limits only sockets without a token, to 200', async (t) => {
-    const silent = await Promise.all(Array.from({ length: 200 }, () => openRawSocket(t, singleHub)));
-    const refused = await singleHub.web('solo').upgrade(SOCKET, { authorize: false });
-    assert.equal(refused.status, 503, refused.text);
-    assert.ok(Number(refused.headers['retry-after']) > 0);
-    const withToken = await connectCli(t, singleHub, { namespace: 'solo', tokenIn: 'header' });
-    assert.equal(withToken.socket.connected, true);
-    await Promise.all(silent.map((socket) => waitForTimeout(socket, 'a direct socket')));
-    const cli = await connectCli(t, singleHub, { namespace: 'solo' });
-    assert.equal(cli.socket.connected, true, 'after the others are closed');
+  test('is closed after 10 s in the object', async (t) => {
+    await waitForTimeout(await openRawSocket(t, singleHub), 'a direct socket');
   });
 
   test('leaves no data in the object that it created by its host name', async (t) => {

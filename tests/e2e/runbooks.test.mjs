@@ -106,7 +106,7 @@ test('the database is down: the log says so, and waiting messages are stored aft
   await follow(t, 'The database is down', {
     [DEEP_HEALTH]: {
       before: async () => {
-        await hub.stall('failing', 600_000);
+        await hub.stall('failing');
         message = cli.sendMessage(session.id, 'waits');
         await eventually(() => hub.logLines().some(({ event }) => event === 'database-stalled'), 'the line about the stall');
       },
@@ -116,7 +116,7 @@ test('the database is down: the log says so, and waiting messages are stored aft
       after: async (output) => {
         assert.match(output, /database-stalled/);
         assert.doesNotMatch(output, /"sign-in-refused/);
-        await hub.stall('failing', 0);
+        await hub.endStall();
       },
     },
   });

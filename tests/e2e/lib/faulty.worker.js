@@ -6,8 +6,11 @@ import Worker, { NamespaceHub as BuiltHub } from './index.js';
 /** The faults of the next batches, of the worker and all objects. @type {{on: string, kind: string, ms?: number}[]} */
 let faults = [];
 
-/** The stall of the database: until this time, all batches fail, or get no result (`silent`). */
-let stall = { kind: 'failing', until: 0 };
+/**
+ * The stall of the database, or null: all batches of `victims` fail, or get no result (`silent`).
+ * @type {{kind: 'failing' | 'silent', victims: ('worker' | 'object')[]} | null}
+ */
+let stall = null;
 
 /** Returns `target` with replaced methods. */
 const override = (target, methods) => Object.assign(Object.create(target), methods);
@@ -15,9 +18,9 @@ const override = (target, methods) => Object.assign(Object.create(target), metho
 /** Whether a statement is a read, or starts the epoch of an object before a read. */
 const isRead = (sql) => /^\s*(SELECT|INSERT INTO fences .* VALUES)/.test(sql);
 
-/** Runs statements, with the next fault for reads or writes. */
-async function runWithFault(sqls, run) {
-  if (Date.now() < stall.until) {
+/** Runs statements of the worker or of an object, with the next fault for reads or writes. */
+async function runWithFault(client, sqls, run) {
+  if (stall?.victims.includes(client)) {
     if (stall.kind === 'silent') await scheduler.wait(60_000);
     throw new Error('D1_ERROR: D1 DB storage operation exceeded timeout which caused object to be reset.');
   }
@@ -33,20 +36,22 @@ async function runWithFault(sqls, run) {
   return result;
 }
 
-const wrapStatement = (original, sql) =>
+const wrapStatement = (client, original, sql) =>
   override(original, {
     sql,
     original,
-    bind: (...values) => wrapStatement(original.bind(...values), sql),
-    raw: () => runWithFault([sql], () => original.raw()),
+    bind: (...values) => wrapStatement(client, original.bind(...values), sql),
+    raw: () => runWithFault(client, [sql], () => original.raw()),
   });
 
-const withFaults = (env) => ({
+/** @param {'worker' | 'object'} client */
+const withFaults = (client, env) => ({
   ...env,
   DB: override(env.DB, {
-    prepare: (sql) => wrapStatement(env.DB.prepare(sql), sql),
+    prepare: (sql) => wrapStatement(client, env.DB.prepare(sql), sql),
     batch: (list) =>
       runWithFault(
+        client,
         list.map(({ sql }) => sql),
         () => env.DB.batch(list.map(({ original }) => original)),
       ),
@@ -55,13 +60,13 @@ const withFaults = (env) => ({
 
 export class NamespaceHub extends BuiltHub {
   constructor(state, env) {
-    super(state, withFaults(env));
+    super(state, withFaults('object', env));
   }
 }
 
 export default class extends Worker {
   constructor(context, env) {
-    super(context, withFaults(env));
+    super(context, withFaults('worker', env));
   }
 
   async fetch(request) {
@@ -69,11 +74,9 @@ export default class extends Worker {
       case '/e2e/faults':
         faults = await request.json();
         return new Response(null, { status: 204 });
-      case '/e2e/stall': {
-        const { kind, ms } = await request.json();
-        stall = { kind, until: Date.now() + ms };
+      case '/e2e/stall':
+        stall = await request.json();
         return new Response(null, { status: 204 });
-      }
       case '/e2e/memory':
         return Response.json(memories.reduce((sum, memory) => sum + memory.buffer.byteLength, 0));
       default:

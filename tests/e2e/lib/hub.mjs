@@ -283,11 +283,16 @@ export class Hub {
   }
 
   /**
-   * Stalls the database for `ms`: batches fail, or (`silent`) get no result. Needs `FAULTY_WORKER`.
+   * Stalls the database until `endStall`: batches fail, or (`silent`) get no result. Needs `FAULTY_WORKER`.
    * @param {'failing' | 'silent'} kind
+   * @param {('worker' | 'object')[]} [victims] whose batches stall
    */
-  async stall(kind, ms) {
-    await this.web().post('/e2e/stall', { kind, ms });
+  async stall(kind, victims = ['worker', 'object']) {
+    await this.web().post('/e2e/stall', { kind, victims });
+  }
+
+  async endStall() {
+    await this.web().post('/e2e/stall', null);
   }
 
   /** Returns the size of the wasm memory in bytes, which never shrinks. Needs `FAULTY_WORKER`. */

@@ -22,6 +22,8 @@ export function parseVapid(authorization) {
   return { ...parsePart(claims), key, token };
 }
 
+/** @typedef {{status?: number, headers?: Record<string, string>}} Response */
+
 export class PushService {
   /** All received messages: `{path, receivedAt, headers, claims, body}`. */
   messages = [];
@@ -40,8 +42,8 @@ export class PushService {
 
   /**
    * Adds a browser with its own keys.
-   * @param {(message: {body: Buffer}) => {status?: number, headers?: Record<string, string>} | undefined} [respond] returns
-   *   the response to a message: 201 by default; undefined for no response
+   * @param {(message: {body: Buffer}) => Response | undefined | Promise<Response>} [respond] returns the response to a message: 201 by
+   *   default; undefined for no response
    */
   addBrowser(respond = () => ({})) {
     const keys = createECDH('prime256v1');
@@ -72,7 +74,7 @@ export class PushService {
     this.messages.push(message);
     const browser = this.#browsers.get(path);
     browser?.messages.push(message);
-    const answer = browser ? browser.respond(message) : { status: 404 };
+    const answer = browser ? await browser.respond(message) : { status: 404 };
     if (answer) response.writeHead(answer.status ?? 201, answer.headers).end();
   }
 
