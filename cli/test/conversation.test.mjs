@@ -26,31 +26,37 @@ test('a prompt, a tool call and its approval are messages of the session', async
 });
 
 test('the keep-alives have the command of the tool call that runs, until the call ends', async (t) => {
-  const { hub, prompt, untilRequest, start } = await setUp(t);
+  const { hub, prompt, release, untilRequest, start } = await setUp(t);
   const { session } = await start({ keepAliveIntervalMs: 2 ** 30 });
   const stored = hub.sessions.get(session.id);
   const [call, question, end] = askToRun('call-1', 'sleep 600\nls');
   const begin = { update: { sessionUpdate: 'tool_call_update', toolCallId: 'call-1', status: 'in_progress' } };
-  prompt(session.id, [call, question, begin, { wait: 500 }, end, { wait: 4000 }]);
+  prompt(session.id, [call, question, begin, { until: 'runs' }, end, { until: 'ended' }]);
   const id = await untilRequest(session.id);
   assert.equal(stored.activity, undefined, 'a call that waits for approval does not run');
   await hub.call(session.id, 'permission', { id, approved: true });
   await hub.waitUntil(() => stored.activity === 'sleep 600', 'the activity');
+  release('runs');
   await hub.waitUntil(() => stored.activity === undefined, 'the end of the call');
   assert.equal(stored.thinking, true);
   assert.deepEqual(stored.activities, ['sleep 600', undefined]);
+  release('ended');
 });
 
 test('live text is sent in pieces, and the message is stored under the same id', async (t) => {
-  const { hub, prompt, start } = await setUp(t);
+  const { hub, prompt, release, start } = await setUp(t);
   const { session } = await start();
+  const { messages, deltas } = Object.assign(hub.sessions.get(session.id), { deltas: [] });
   const words = ['One', ' two', ' three.'];
   prompt(
     session.id,
-    words.flatMap((say) => [{ say }, { wait: 250 }]),
+    words.flatMap((say) => [{ say }, { until: say }]),
   );
+  for (const [index, word] of words.entries()) {
+    await hub.waitUntil(() => deltas.length > index, `the delta with ${word}`);
+    release(word);
+  }
   await hub.untilReady(session.id, 1);
-  const { messages, deltas } = hub.sessions.get(session.id);
   assert.deepEqual(
     deltas.map(({ text, offset, kind }) => [text, offset, kind]),
     [
@@ -66,17 +72,19 @@ test('live text is sent in pieces, and the message is stored under the same id',
 const code = (lines) => Array.from({ length: lines }, (_, index) => `let line${index} = ${'x'.repeat(80)};\n`);
 
 test('the live text of a part is sent after the message that it continues is stored', async (t) => {
-  const { hub, prompt, start } = await setUp(t);
+  const { hub, prompt, release, start } = await setUp(t);
   const { session } = await start();
   const stored = hub.sessions.get(session.id);
   const lines = code(150);
   const deltasOf = (localId) => stored.deltas.filter(({ id }) => id === localId);
   let deltasBeforeAck;
+  let nextPart;
   hub.dropAck = ({ content }) => {
     const { continuedBy } = content.content.data?.message?.content?.[0] ?? {};
     if (continuedBy === undefined || deltasBeforeAck) return false;
+    nextPart = continuedBy.localId;
     setTimeout(() => {
-      deltasBeforeAck = deltasOf(continuedBy.localId);
+      deltasBeforeAck = deltasOf(nextPart);
       hub.cutConnections();
     }, 500);
     return true;
@@ -84,9 +92,11 @@ test('the live text of a part is sent after the message that it continues is sto
   prompt(session.id, [
     { say: '```js\n' },
     ...lines.flatMap((say, index) => (index % 50 ? [{ say }] : [{ wait: 150 }, { say }])),
-    { wait: 1500 },
+    { until: 'next part' },
     { say: '```' },
   ]);
+  await hub.waitUntil(() => deltasBeforeAck && deltasOf(nextPart).length > 0, 'the live text of the next part');
+  release('next part');
   await hub.untilReady(session.id, 1);
   const [first, second] = stored.messages
     .map(({ localId, content }) => ({ localId, ...content.content.data?.message?.content?.[0] }))
@@ -101,10 +111,12 @@ test('the live text of a part is sent after the message that it continues is sto
 });
 
 test('after a new connection the text so far is sent again', async (t) => {
-  const { hub, prompt, start } = await setUp(t);
+  const { hub, prompt, release, start } = await setUp(t);
   const { session } = await start();
   const { deltas } = Object.assign(hub.sessions.get(session.id), { deltas: [] });
-  prompt(session.id, [{ say: 'One' }, { wait: 300 }, { say: ' two' }, { wait: 30_000 }]);
+  prompt(session.id, [{ say: 'One' }, { until: 'One' }, { say: ' two' }, { until: 'the end' }]);
+  await hub.waitUntil(() => deltas.length === 1, 'the first delta');
+  release('One');
   await hub.waitUntil(() => deltas.length === 2, 'both deltas');
   hub.cutConnections();
   await hub.waitUntil(() => deltas.length === 3, 'the text so far');
@@ -112,10 +124,11 @@ test('after a new connection the text so far is sent again', async (t) => {
 });
 
 test('prompts are sent one at a time and in order', async (t) => {
-  const { hub, calls, prompt, start } = await setUp(t);
+  const { hub, calls, prompt, release, start } = await setUp(t);
   const { session } = await start();
-  prompt(session.id, [{ wait: 200 }, { say: 'first' }]);
+  prompt(session.id, [{ until: 'both are sent' }, { say: 'first' }]);
   prompt(session.id, [{ say: 'second' }]);
+  release('both are sent');
   await hub.untilReady(session.id, 2);
   assert.deepEqual(hub.transcript(session.id), ['first', '(ready)', 'second', '(ready)']);
   assert.equal(calls('session/prompt').length, 2);

@@ -101,6 +101,7 @@ async function runPrompt({ sessionId, prompt }, client) {
       const child = spawn('sleep', [String(step.background)], { stdio: 'ignore' });
       appendFileSync(path.join(home, 'background'), `${child.pid}\n`);
     }
+    if (step.until) await waitForRelease(step.until);
     if (step.wait) await delay(step.wait, undefined, ignoresCancel ? {} : { signal: canceled.signal }).catch(() => {});
     if (step.fail) throw new RequestError(step.fail.code, step.fail.message);
     if (step.env) await update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: JSON.stringify(process.env) } });
@@ -110,6 +111,11 @@ async function runPrompt({ sessionId, prompt }, client) {
     }
   }
   return canceled.signal.aborted ? { stopReason: 'cancelled' } : { stopReason: 'end_turn' };
+}
+
+/** Waits until the test releases the step, or the prompt is canceled. @param {string} name */
+async function waitForRelease(name) {
+  while (!canceled.signal.aborted && !existsSync(path.join(home, `released-${name}`))) await delay(10);
 }
 
 const textOf = (sessionUpdate, text, messageId) => ({ sessionUpdate, messageId, content: { type: 'text', text } });

@@ -70,6 +70,8 @@ export async function setUp(t, script = {}) {
   };
   /** Sends a prompt with steps. */
   const prompt = (sid, steps) => hub.postMessage(sid, JSON.stringify(steps));
+  /** Releases the step `{until: name}` of a prompt. */
+  const release = (name) => writeFileSync(path.join(scriptHome, `released-${name}`), '');
   const untilRequest = (sid) => hub.waitUntil(() => hub.pendingRequest(sid), 'a permission request');
-  return { ...fixture, scriptHome, calls, prompt, untilRequest, setScript: (next) => (process.env.SCRIPT = JSON.stringify(next)) };
+  return { ...fixture, scriptHome, calls, prompt, release, untilRequest, setScript: (next) => (process.env.SCRIPT = JSON.stringify(next)) };
 }
