@@ -197,6 +197,7 @@ export const CHECKS = [
         ...CLIS,
         'CONTRIBUTING.md',
         'CHANGELOG.md',
+        'LICENSE',
         '.github',
         '.gitignore',
         'tests',
