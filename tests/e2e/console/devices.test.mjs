@@ -310,6 +310,6 @@ test('a typed code of a CLI is denied, and the CLI says so', async (t) => {
   await page.getByRole('button', { name: 'Continue' }).click();
   await page.getByRole('button', { name: 'Deny', exact: true }).click();
   await page.getByText('The request was denied.').waitFor();
-  assert.equal((await cli.exited)[0], 1);
+  assert.equal((await cli.exited)[0], 77);
   assert.match(cli.lines.all.at(-1), /The request was denied in the console/);
 });
