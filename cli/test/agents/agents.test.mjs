@@ -9,6 +9,7 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { AGENTS } from '../../src/agents.mjs';
 import { repository } from '../../../packages/cli-kit/test/support/repository.mjs';
+import { listeningPorts } from './ports.mjs';
 import { hashRecord } from './records.mjs';
 import { setUpAgent } from './setup.mjs';
 
@@ -86,6 +87,18 @@ async function runScenario(t, name) {
     assert.equal(lines[0], 'I will run a command.');
     assert.ok(lines.includes('Done.') && lines.includes('> touch one.txt'), lines.join('\n'));
   });
+
+  await t.test(
+    'a server that the agent runs refuses requests without a password',
+    {
+      skip: process.platform !== 'linux' && 'the ports of a process are read from /proc',
+    },
+    async () => {
+      const ports = listeningPorts(dir);
+      assert.equal(ports.length > 0, AGENTS[name].passwordVariables !== undefined, `ports: ${ports}`);
+      for (const port of ports) assert.equal((await fetch(`http://127.0.0.1:${port}/session`)).status, 401);
+    },
+  );
 
   await t.test('the tokens in the context are reported', { skip: WITHOUT_USAGE.includes(name) && 'it reports none' }, async () => {
     const { used, size } = await hub.waitUntil(() => stored.metadata.usage, 'the usage');
