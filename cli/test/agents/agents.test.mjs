@@ -88,17 +88,13 @@ async function runScenario(t, name) {
     assert.ok(lines.includes('Done.') && lines.includes('> touch one.txt'), lines.join('\n'));
   });
 
-  await t.test(
-    'a server that the agent runs refuses requests without a password',
-    {
-      skip: process.platform !== 'linux' && 'the ports of a process are read from /proc',
-    },
-    async () => {
-      const ports = listeningPorts(dir);
-      assert.equal(ports.length > 0, AGENTS[name].passwordVariables !== undefined, `ports: ${ports}`);
-      for (const port of ports) assert.equal((await fetch(`http://127.0.0.1:${port}/session`)).status, 401);
-    },
-  );
+  const skip =
+    (!AGENTS[name].passwordVariables && 'it runs no server') || (process.platform !== 'linux' && 'the ports of a process are unknown');
+  await t.test('the server that the agent runs refuses requests without a password', { skip }, async () => {
+    const ports = listeningPorts(dir);
+    assert.ok(ports.length > 0);
+    for (const port of ports) assert.equal((await fetch(`http://127.0.0.1:${port}/session`)).status, 401);
+  });
 
   await t.test('the tokens in the context are reported', { skip: WITHOUT_USAGE.includes(name) && 'it reports none' }, async () => {
     const { used, size } = await hub.waitUntil(() => stored.metadata.usage, 'the usage');
