@@ -1,5 +1,6 @@
 // `npm run smoke -- --hub URL --token T`: checks a running hub from outside, measures it, and removes what it created.
 
+import { isOnThisMachine } from '../packages/cli-kit/src/token.mjs';
 import { parseCommandLine } from './lib/command-line.mjs';
 import { accessToken, DEV_VARS_NAME, devVarsExist, namespaceToken } from './lib/dev-vars.mjs';
 import { main, UsageError } from './lib/errors.mjs';
@@ -34,8 +35,7 @@ function parseAddress(hub) {
 
 /** Returns the token of the namespace `smoke` for a hub of `npm run dev`, whose secret is in .dev.vars. */
 function localToken(url) {
-  const isLocal = ['localhost', '127.0.0.1', '[::1]'].includes(new URL(url).hostname);
-  return isLocal && devVarsExist() ? namespaceToken(accessToken(), 'smoke') : undefined;
+  return isOnThisMachine(url) && devVarsExist() ? namespaceToken(accessToken(), 'smoke') : undefined;
 }
 
 /** @param {import('./lib/smoke/run.mjs').CheckReport} check */

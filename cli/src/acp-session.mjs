@@ -2,6 +2,7 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { AcpProcess, AgentEndedError, AgentSilentError } from './acp-process.mjs';
+import { environmentOf } from './agents.mjs';
 import { SessionConfig } from './session-config.mjs';
 import { VERSION } from './version.mjs';
 
@@ -106,7 +107,7 @@ export class AcpSession {
     signal,
     ...handlers
   }) {
-    const session = new AcpSession(launch, cwd, { ...launch.entry?.env, ...env }, handlers);
+    const session = new AcpSession(launch, cwd, environmentOf(launch.entry, env), handlers);
     session.#answerTimeoutMs = answerTimeoutMs;
     const onAbort = () => session.end();
     signal.addEventListener('abort', onAbort);
@@ -133,7 +134,7 @@ export class AcpSession {
   static async list({ launch, cwd, env, answerTimeoutMs = ANSWER_TIMEOUT_MS, log }, readPages) {
     const refuse = async () => ({});
     const handlers = { log, onUpdate: () => {}, onPermission: refuse, onElicitation: refuse };
-    const session = new AcpSession(launch, cwd, { ...launch.entry?.env, ...env }, handlers);
+    const session = new AcpSession(launch, cwd, environmentOf(launch.entry, env), handlers);
     session.#answerTimeoutMs = answerTimeoutMs;
     try {
       await session.#initialize();

@@ -1,5 +1,6 @@
 /** The known agents: start, sign-in and permission modes of each agent. */
 
+import { randomBytes } from 'node:crypto';
 import { findStartMinute, removeEmptyRecords } from './gemini-records.mjs';
 
 /** Copilot's ids of modes are URLs. */
@@ -13,6 +14,8 @@ const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
  * @property {string} command the package's program
  * @property {string[]} args of the program
  * @property {Record<string, string>} [env] variables to set, unless the user has set them
+ * @property {string[]} [passwordVariables] variables with the password of a server that the agent runs. Each process gets a random password,
+ *   unless the user has set one
  * @property {{command: string, args: (sessionId: string) => string[], package: string}} terminal the agent's own terminal program, the
  *   arguments with which it continues a session, and the npm package with the version that was tried
  * @property {object} [clientCapabilities] capabilities of the client that only this agent needs
@@ -116,6 +119,8 @@ export const AGENTS = {
       OPENCODE_PERMISSION: '{"bash":"ask","edit":"ask","webfetch":"ask"}',
       OPENCODE_DISABLE_AUTOUPDATE: '1',
     },
+    // opencode runs an HTTP server on this computer. Without a password, any program and user of the computer can use the agent.
+    passwordVariables: ['OPENCODE_SERVER_PASSWORD'],
     signIn: 'Run `opencode auth login` in a terminal.',
     modes: { default: 'build' },
     hasTitleInList: true,
@@ -140,3 +145,15 @@ export const AGENTS = {
 
 /** @param {string | undefined} name @returns {AgentEntry | undefined} */
 export const findAgent = (name) => (name !== undefined && Object.hasOwn(AGENTS, name) ? AGENTS[name] : undefined);
+
+/**
+ * Returns the environment of an agent's process.
+ * @param {AgentEntry | undefined} entry undefined for a command of the user
+ * @param {Record<string, string>} env of the user
+ * @returns {Record<string, string>}
+ */
+export function environmentOf(entry, env) {
+  const unset = (entry?.passwordVariables ?? []).filter((name) => !env[name]);
+  const passwords = unset.map((name) => [name, randomBytes(32).toString('base64url')]);
+  return { ...entry?.env, ...env, ...Object.fromEntries(passwords) };
+}

@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import path from 'node:path';
+import { REFUSED_EXIT_CODE, REFUSED_EXIT_CODE_VARIABLE } from 'session-gateway-cli-kit/errors';
 
 /**
  * Options that are not copied into a service's command line: the service has its own copy of the token, a code works once, and
@@ -33,7 +34,7 @@ const PLACEHOLDER = 'TOKEN';
  *   dir: string, home: string}} program `argv`: the command line without `--service`; `node`, `entry`: paths of Node and
  *   of the main module; `dir`: the resolved directory; `home`: the user's home directory
  * @returns {Service}
- * @throws {Error} on a system other than Linux and macOS
+ * @throws {Error} on a system other than Linux and macOS, or if a path cannot be written into a definition
  */
 export function describeService({ argv, env, platform, node, entry, dir, home }) {
   const command = [node, entry, ...serviceArgs(argv, dir)];
@@ -61,21 +62,24 @@ function serviceArgs(argv, dir) {
 }
 
 function systemdService({ name, command, variables, dir, config }) {
+  if (config.search(CONTROL_CHARACTERS) >= 0)
+    throw new Error(`The path of the configuration has control characters: ${JSON.stringify(config)}.`);
   const file = path.join(config, 'systemd', 'user', `${name}.service`);
   const environmentFile = path.join(config, 'session-gateway-agent', `${name}.env`);
   const unit = `# ${file}
 # ${environmentFile} has the line CLI_API_TOKEN=${PLACEHOLDER}, and may have the API keys of your agents. Only you may read it.
 [Unit]
-Description=Coding agents in ${dir.replaceAll('%', '%%')}
+Description=Coding agents in “${dir.replace(CONTROL_CHARACTERS, '?').replaceAll('%', '%%')}”
 
 [Service]
-ExecStart=${command.map(systemdWord).join(' ')}
+ExecStart=${command.map((word) => systemdWord(word).replaceAll('$', '$$$$')).join(' ')}
 EnvironmentFile=${environmentFile.replaceAll('%', '%%')}
 ${Object.entries(variables)
   .map(([key, value]) => `Environment=${systemdWord(`${key}=${value}`)}`)
   .join('\n')}
 Restart=on-failure
 RestartSec=5
+RestartPreventExitStatus=${REFUSED_EXIT_CODE}
 
 [Install]
 WantedBy=default.target
@@ -94,8 +98,16 @@ WantedBy=default.target
   };
 }
 
-/** Quotes a word of a unit file (systemd.syntax(7)); % and $ are doubled. */
-const systemdWord = (word) => `"${word.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('%', '%%').replaceAll('$', '$$$$')}"`;
+const CONTROL_CHARACTERS = /\p{Cc}/gu;
+
+/** Quotes a word of a unit file (systemd.syntax(7)); % is doubled, and control characters are escaped: a line break would add a line. */
+const systemdWord = (word) =>
+  `"${word
+    .replace(/[\\"]/g, '\\$&')
+    .replaceAll('%', '%%')
+    .replace(CONTROL_CHARACTERS, (character) =>
+      [...Buffer.from(character)].map((byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join(''),
+    )}"`;
 
 function launchdService({ name, command, variables, dir, home }) {
   const file = path.join(home, 'Library', 'LaunchAgents', `${name}.plist`);
@@ -114,7 +126,7 @@ ${strings}
   <string>${escapeXml(dir)}</string>
   <key>EnvironmentVariables</key>
   <dict>
-${Object.entries({ ...(token === null ? {} : { CLI_API_TOKEN: token }), ...variables })
+${Object.entries({ ...(token === null ? {} : { CLI_API_TOKEN: token }), ...variables, [REFUSED_EXIT_CODE_VARIABLE]: '0' })
   .map(([key, value]) => `    <key>${key}</key>\n    <string>${escapeXml(value)}</string>`)
   .join('\n')}
   </dict>

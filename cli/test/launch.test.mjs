@@ -7,7 +7,7 @@ import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
 import { findProgram } from 'session-gateway-cli-kit/find-program';
 import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
-import { AGENTS } from '../src/agents.mjs';
+import { AGENTS, environmentOf } from '../src/agents.mjs';
 import { chooseAgent } from '../src/choose-agent.mjs';
 import { askForNpx, resolveAgentChoice, listAgents, resolveLaunch } from '../src/launch.mjs';
 import { readArgs } from '../src/program.mjs';
@@ -40,6 +40,18 @@ test('a machine lists the installed agents, and the agent of its command line', 
   assert.deepEqual(listAgents({ agent: 'qwen', flavor: 'mine' }, env), [qwen, codex, copilot]);
   const own = { id: 'my-agent', name: 'my-agent', flavor: 'my-agent' };
   assert.deepEqual(listAgents({ command: ['/opt/my-agent'], flavor: 'my-agent' }, env), [own, codex, copilot]);
+});
+
+test('the server of an agent has another random password in each process, unless the user has set one', () => {
+  const { OPENCODE_SERVER_PASSWORD: first, ...others } = environmentOf(AGENTS.opencode, { PATH: '/bin' });
+  assert.match(first, /^[\w-]{43}$/);
+  assert.deepEqual(others, { ...AGENTS.opencode.env, PATH: '/bin' });
+  assert.notEqual(environmentOf(AGENTS.opencode, {}).OPENCODE_SERVER_PASSWORD, first);
+  // With an empty password, opencode has no password.
+  assert.match(environmentOf(AGENTS.opencode, { OPENCODE_SERVER_PASSWORD: '' }).OPENCODE_SERVER_PASSWORD, /^[\w-]{43}$/);
+  const own = { OPENCODE_SERVER_PASSWORD: 'mine', OPENCODE_PERMISSION: '{}' };
+  assert.deepEqual(environmentOf(AGENTS.opencode, own), { ...AGENTS.opencode.env, ...own });
+  assert.deepEqual(environmentOf(undefined, { PATH: '/bin' }), { PATH: '/bin' });
 });
 
 test('an agent that is not installed is refused with the command that installs it', (t) => {

@@ -147,8 +147,21 @@ test('a CLI without a token pairs, and after it was killed it continues its sess
   assert.deepEqual(second.ids, first.ids);
   assert.equal(hub.accessRequests.length, 1);
   hub.revokeDevices();
-  assert.deepEqual(await second.exit, [1, null]);
+  // A service manager does not start the program again after this exit code.
+  assert.deepEqual(await second.exit, [77, null]);
   assert.match(second.collected.err, /This device was removed from the hub\. To connect it again, start this program at a terminal\.\n$/);
+});
+
+test('a CLI whose token or request for access is refused ends with an exit code of its own', async (t) => {
+  const { hub, run, runUnpaired } = await setUpProcess(t, 'qwen');
+  const denied = runUnpaired({}, '--agent', 'qwen');
+  hub.decide((await hub.untilAccessRequested()).code, 'deny');
+  assert.deepEqual(await denied.exit, [77, null]);
+  const wrong = { CLI_API_TOKEN: 'wrong:tests' };
+  assert.deepEqual(await runUnpaired(wrong, '--agent', 'qwen').exit, [77, null]);
+  const forLaunchd = { ...wrong, SESSION_GATEWAY_REFUSED_EXIT_CODE: '0' };
+  assert.deepEqual(await runUnpaired(forLaunchd, '--agent', 'qwen').exit, [0, null]);
+  assert.deepEqual(await run('--agent', 'missing').exit, [2, null]);
 });
 
 test('a CLI at a terminal whose device is revoked pairs again and continues its session', {

@@ -42,6 +42,32 @@ test('a systemd unit starts the same command without the token', () => {
   assert.doesNotMatch(unit, /secret|ABCD/);
 });
 
+test('control characters in the name of a folder or in a variable add no lines to a systemd unit', () => {
+  const evil = '/home/ada/x\n[Service]\nExecStartPre=touch pwned\r\t\\';
+  const describe = (changes = {}) =>
+    describeService({ argv: [], env: { PATH: '/a\n/b$c' }, platform: 'linux', node: 'n', entry: 'e', dir: evil, home: '/h', ...changes });
+  const lines = describe().define().split('\n');
+  const usual = describe({ dir: '/home/ada/x' }).define().split('\n');
+  assert.deepEqual(
+    lines.map((line) => line.split('=')[0].split('/')[0]),
+    usual.map((line) => line.split('=')[0].split('/')[0]),
+  );
+  assert.ok(lines.includes('ExecStart="n" "e" "--dir" "/home/ada/x\\x0a[Service]\\x0aExecStartPre=touch pwned\\x0d\\x09\\\\"'));
+  assert.ok(lines.includes('Environment="PATH=/a\\x0a/b$c"'), '`$` is expanded only in commands');
+  // A backslash at the end of a line would join the next line.
+  assert.deepEqual(
+    lines.filter((line) => line.endsWith('\\')),
+    [],
+  );
+  assert.throws(() => describe({ home: '/h\nExecStart=x' }), /The path of the configuration has control characters: "\/h\\nExecStart=x/);
+});
+
+test('a service whose computer was removed from the hub is not started again', () => {
+  assert.match(service('linux').define(), /^Restart=on-failure\nRestartSec=5\nRestartPreventExitStatus=77$/m);
+  // launchd can only tell success from failure.
+  assert.match(service('darwin').define(), /<key>SESSION_GATEWAY_REFUSED_EXIT_CODE<\/key>\n {4}<string>0<\/string>/);
+});
+
 test('a launchd agent has the command of the agent after --', () => {
   const { define } = service('darwin', '--dir=x', '--token=secret', '--', 'my-agent', '--token', 'a<b');
   const plist = define();

@@ -67,6 +67,13 @@ test('a deployment without the access token is refused, and the local hub reads 
   assert.equal(parse(TOML).secrets, undefined);
 });
 
+test('the platform records no traces, and no query string of an address: an address may have a JWT in `?token=`', () => {
+  for (const environment of ['production', 'staging']) {
+    const { observability } = configOf(TOML, environment);
+    assert.deepEqual([observability.traces.enabled, observability.redact_query_string], [false, true], environment);
+  }
+});
+
 test('an upgrade has the changelog’s sections after the old version up to the new version; in a clone, also the unreleased changes', () => {
   const section = (version) => `## [${version}]${version === 'Unreleased' ? '' : ' - 2026-01-01'}\n\n- Change of ${version}.`;
   const changelog = `# Changelog\n\n${['Unreleased', '0.10.0', '0.9.1', '0.9.0'].map(section).join('\n\n')}\n`;

@@ -71,7 +71,7 @@ test('a CLI that is revoked ends and says why', async (t) => {
   const [{ id }] = await listDevices();
   assert.equal((await web.request('DELETE', `/api/devices/${id}`)).status, 200);
   const [code] = await withTimeout(cli.exited, 'the CLI to end', REVOKED_WITHIN_MS);
-  assert.equal(code, 1);
+  assert.equal(code, 77);
   assert.match(cli.lines.all.at(-1), /This device was removed from the hub\. To connect it again, start this program at a terminal\.$/);
   assert.deepEqual(await listDevices(), []);
 });
@@ -81,7 +81,7 @@ test('a CLI whose request is denied ends and says so', async (t) => {
   const cli = startCli();
   await decide(cli, 'deny');
   const [code] = await cli.exited;
-  assert.equal(code, 1);
+  assert.equal(code, 77);
   assert.match(cli.lines.all.at(-1), /The request was denied in the console\./);
   assert.deepEqual(await listDevices(), []);
 });

@@ -250,6 +250,39 @@ test('a page whose account was signed out in another tab gets no JWT of another 
   await assert.rejects(first.auth.getValidJwt(), { status: 401, message: 'You are signed out.' });
 });
 
+test('a sign-in link with the token of a device is refused without a request', async () => {
+  const { openTab, signIn, hub, storage } = setup();
+  const tab = openTab();
+  hub.tokens.sgd_1 = 'team';
+  await signIn(tab, 'secret:home');
+  const [requests, stored] = [hub.requests, storage.keys()];
+  await assert.rejects(tab.auth.checkLinkToken('sgd_1'), { message: /token of a device.*Settings, Add a device/ });
+  assert.deepEqual([hub.requests, storage.keys(), tab.reload().auth.namespace], [requests, stored, 'home']);
+});
+
+test('the namespace of a sign-in link is that of the hub’s answer, and nothing is stored before the user agrees', async () => {
+  const { openTab, signIn, hub, storage } = setup();
+  const tab = openTab();
+  await signIn(tab, 'secret:home');
+  // On a hub that names namespaces by host, a token does not name its namespace.
+  hub.tokens.secret = 'team';
+  const stored = [storage.keys(), tab.tabStorage.keys()];
+  const checked = await tab.auth.checkLinkToken('secret');
+  assert.equal(checked.namespace, 'team');
+  assert.deepEqual([storage.keys(), tab.tabStorage.keys(), tab.auth.namespace], [...stored, 'home']);
+  assert.equal(tab.auth.addChecked(checked), 'team');
+  assert.deepEqual([tab.accounts.get('team')?.token, tab.accounts.get('home')?.token], ['secret', 'secret:home']);
+});
+
+test('a sign-in link without a valid token is refused, and its text is not repeated', async () => {
+  const { openTab, hub, storage } = setup();
+  const { auth } = openTab();
+  await assert.rejects(auth.checkLinkToken('x:your own”? Go on'), { message: 'The link contains no valid access token.' });
+  assert.equal(hub.requests, 0);
+  await assert.rejects(auth.checkLinkToken('wrong:team'), { code: 'invalid_access_token' });
+  assert.equal(storage.length, 0);
+});
+
 test('reads the token of a sign-in link', () => {
   assert.equal(tokenFromFragment('#token=a%3Ab'), 'a:b');
   assert.deepEqual([tokenFromFragment(''), tokenFromFragment('#main'), tokenFromFragment('#token=')], [null, null, null]);

@@ -9,6 +9,7 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { AGENTS } from '../../src/agents.mjs';
 import { repository } from '../../../packages/cli-kit/test/support/repository.mjs';
+import { listeningPorts } from './ports.mjs';
 import { hashRecord } from './records.mjs';
 import { setUpAgent } from './setup.mjs';
 
@@ -85,6 +86,14 @@ async function runScenario(t, name) {
     const lines = hub.transcript(sid);
     assert.equal(lines[0], 'I will run a command.');
     assert.ok(lines.includes('Done.') && lines.includes('> touch one.txt'), lines.join('\n'));
+  });
+
+  const skip =
+    (!AGENTS[name].passwordVariables && 'it runs no server') || (process.platform !== 'linux' && 'the ports of a process are unknown');
+  await t.test('the server that the agent runs refuses requests without a password', { skip }, async () => {
+    const ports = listeningPorts(dir);
+    assert.ok(ports.length > 0);
+    for (const port of ports) assert.equal((await fetch(`http://127.0.0.1:${port}/session`)).status, 401);
   });
 
   await t.test('the tokens in the context are reported', { skip: WITHOUT_USAGE.includes(name) && 'it reports none' }, async () => {

@@ -14,3 +14,12 @@ export class UserError extends Error {
 
 /** Invalid arguments. The exit code is 2. */
 export class UsageError extends UserError {}
+
+/** The hub, or a person at the console, has refused the access of this program. A further start is refused, too. */
+export class AccessRefusedError extends UserError {}
+
+/** The exit code after an access was refused: EX_NOPERM of sysexits(3). A service manager must not start the program again. */
+export const REFUSED_EXIT_CODE = 77;
+
+/** The environment variable with another exit code for a refused access: launchd starts a program again unless the exit code is 0. */
+export const REFUSED_EXIT_CODE_VARIABLE = 'SESSION_GATEWAY_REFUSED_EXIT_CODE';

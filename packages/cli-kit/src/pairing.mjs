@@ -5,7 +5,7 @@
 
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { UserError } from './errors.mjs';
+import { AccessRefusedError, UserError } from './errors.mjs';
 import { HubClient, HubError, callWithRetry } from './hub-client.mjs';
 import { OutageMonitor } from './outage.mjs';
 import { isDeviceToken } from './token.mjs';
@@ -46,7 +46,7 @@ export function computerName(name = hostname()) {
  *   device; `show`: shows a code to the user
  * @returns {Promise<Grant>}
  * @throws {PairingUnsupportedError}
- * @throws {UserError} when the request was denied
+ * @throws {AccessRefusedError} when the request was denied
  * @throws {HubError}
  */
 export async function pairDevice({ hub, name = computerName(), log, show }) {
@@ -119,7 +119,7 @@ async function waitForDecision({ secret, intervalMs }, client, outage) {
     } catch (error) {
       if (error.code === 'unknown_code') return null;
       if (error.code !== 'request_denied') throw error;
-      throw new UserError('The request was denied in the console. To ask again, start this program again.');
+      throw new AccessRefusedError('The request was denied in the console. To ask again, start this program again.');
     }
   }
 }

@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import { constants } from 'node:os';
 import { createInterface } from 'node:readline';
 import { startApp } from './app.mjs';
-import { UsageError } from './errors.mjs';
+import { AccessRefusedError, REFUSED_EXIT_CODE, REFUSED_EXIT_CODE_VARIABLE, UsageError } from './errors.mjs';
 import { makeLog } from './log.mjs';
 import { onNpmEnd } from './npm-process.mjs';
 import { removeNpmVariables } from './npm-script.mjs';
@@ -55,10 +55,16 @@ export function runProgram(program) {
     () => process.exit(),
     (error) => {
       process.stderr.write(`${program.name}: ${error.message}\n`);
-      const exit = () => process.exit(error instanceof UsageError ? 2 : 1);
+      const exit = () => process.exit(exitCodeOf(error));
       notifyRunner({ type: 'failed', error: error.message }, exit);
     },
   );
+}
+
+/** @param {Error} error */
+function exitCodeOf(error) {
+  if (error instanceof AccessRefusedError || isTokenRefused(error)) return process.env[REFUSED_EXIT_CODE_VARIABLE] ?? REFUSED_EXIT_CODE;
+  return error instanceof UsageError ? 2 : 1;
 }
 
 /** Sends a message to the process that opened an IPC channel: the runner, or a process manager, which ignores the message. */

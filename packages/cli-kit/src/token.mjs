@@ -1,6 +1,7 @@
 /** The access token: where it is read from, and its namespace. */
 
 import { readFileSync, statSync } from 'node:fs';
+import { BlockList, isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { askSecret } from './ask-secret.mjs';
 import { parseDevVars } from './dev-vars.mjs';
@@ -63,11 +64,17 @@ export async function askForToken(hub, { input, output }) {
   throw new UsageError(`There is no access token for ${hub}. ${advice} --token-file FILE, or set CLI_API_TOKEN.`);
 }
 
-/** Whether a hub's address is an address of this machine. @param {string} hub */
+/** The loopback addresses, also those of IPv4 that are mapped to IPv6. */
+const LOOPBACK = new BlockList();
+LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
+LOOPBACK.addAddress('::1', 'ipv6');
+
+/** Whether a hub's address is an address of this machine. A host name other than `localhost` is not: it is not looked up. @param {string} hub */
 export function isOnThisMachine(hub) {
   const host = new URL(hub).hostname.replace(/^\[(.*)\]$/, '$1');
-  const localAddresses = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses.map(({ address }) => address));
-  return host === 'localhost' || host.startsWith('127.') || host === '::1' || localAddresses.includes(host);
+  if (isIP(host) === 0) return host === 'localhost';
+  if (LOOPBACK.check(host, isIP(host) === 6 ? 'ipv6' : 'ipv4')) return true;
+  return Object.values(networkInterfaces()).some((addresses = []) => addresses.some(({ address }) => address === host));
 }
 
 function readTokenFile(file) {

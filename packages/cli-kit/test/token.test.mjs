@@ -2,10 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { chmodSync, writeFileSync } from 'node:fs';
+import { networkInterfaces } from 'node:os';
 import path from 'node:path';
 import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
-import { askForToken, findToken, namespaceOf, removeToken, tokenAdvice, warnOfExposedToken } from '../src/token.mjs';
+import { askForToken, findToken, isOnThisMachine, namespaceOf, removeToken, tokenAdvice, warnOfExposedToken } from '../src/token.mjs';
 import { tempDir } from './support/repository.mjs';
 
 const LOCAL = 'http://127.0.0.1:8787';
@@ -36,6 +37,24 @@ test('the token comes from an option, the environment, or .dev.vars for a hub on
   for (const hub of ['http://localhost:1', 'http://[::1]:8787', 'http://127.0.0.2']) assert.equal(find({ hub }), 'from file', hub);
   assert.equal(find({ hub: REMOTE }), undefined, 'the secret of the local hub is not sent to another hub');
   assert.deepEqual(['secret', 'secret:team', 'se:cret:team'].map(namespaceOf), ['default', 'team', 'team']);
+});
+
+test('a hub is on this machine if its host is `localhost`, or a loopback address or another address of this machine', () => {
+  const [own] = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses.filter(({ family }) => family === 'IPv4'));
+  const local = [
+    'localhost',
+    'LOCALHOST',
+    '127.0.0.1',
+    '127.1',
+    '2130706433',
+    '127.255.255.254',
+    '[::1]',
+    '[0:0::1]',
+    '[::ffff:127.0.0.1]',
+  ];
+  for (const host of own ? [...local, own.address] : local) assert.equal(isOnThisMachine(`http://${host}:8787`), true, host);
+  const remote = ['127.0.0.1.evil.example', '127.evil.example', '127.0.0.1@evil.example', 'localhost.evil.example', '128.0.0.1', '[::2]'];
+  for (const host of remote) assert.equal(isOnThisMachine(`http://${host}:8787`), false, host);
 });
 
 test('a token file must have one line', (t) => {

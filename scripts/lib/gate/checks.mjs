@@ -219,6 +219,7 @@ export const CHECKS = [
         ...CLIS,
         'CONTRIBUTING.md',
         'CHANGELOG.md',
+        'LICENSE',
         '.github',
         '.gitignore',
         'tests',

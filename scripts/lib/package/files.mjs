@@ -104,8 +104,8 @@ export const HUB_FILES = [
 /** The npm packages that the hub's files import or run. */
 export const HUB_DEPENDENCIES = ['smol-toml', 'socket.io-client', 'uqr', 'wrangler'];
 
-/** The files of the CLI's package, relative to cli/. The package also contains the kit, because npm has no package of the kit. */
+/** The files of the CLI's package, relative to cli/. */
 export const AGENT_FILES = ['README.md', 'index.mjs', 'src'];
 
-/** The files of the kit in the CLI's package, relative to packages/cli-kit/. */
-export const KIT_FILES = ['package.json', 'src'];
+/** The folder of the kit in the CLI's package, relative to the package and to the repository: npm has no package of the kit. */
+export const KIT_FOLDER = 'packages/cli-kit/src';

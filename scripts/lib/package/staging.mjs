@@ -1,10 +1,10 @@
 // Makes the two npm packages: copies the files of a package to a folder, and packs the folder to a tarball.
 
-import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { npm } from '../npm.mjs';
 import { inProject } from '../paths.mjs';
-import { AGENT_FILES, HUB_DEPENDENCIES, HUB_FILES, KIT_FILES, PACKAGES_FOLDER } from './files.mjs';
+import { AGENT_FILES, HUB_DEPENDENCIES, HUB_FILES, KIT_FOLDER, PACKAGES_FOLDER } from './files.mjs';
 
 /**
  * @typedef {object} Packed
@@ -51,26 +51,30 @@ export function packHub() {
 }
 
 /**
- * Packs the CLI with the kit as a bundled dependency.
+ * Packs the CLI with the files of the kit. The package does not depend on the kit by its name, which is not on npm: installers other than
+ * npm ask the registry also for bundled dependencies, and anyone can register the name.
  * @returns {Promise<Packed>}
  */
 export function packAgent() {
-  const { scripts: _, devDependencies: _dev, ...manifest } = readJson('cli', 'package.json');
+  const { scripts: _, devDependencies: __, ...manifest } = readJson('cli', 'package.json');
   const kit = readJson('packages', 'cli-kit', 'package.json');
+  const { [kit.name]: ___, ...dependencies } = { ...manifest.dependencies, ...kit.dependencies };
   const folder = stage('agent', 'cli', AGENT_FILES);
-  cpSync(inProject('LICENSE'), path.join(folder, 'LICENSE'));
-  const kitFolder = path.join(folder, 'node_modules', kit.name);
-  copy(inProject('packages', 'cli-kit'), kitFolder, KIT_FILES);
-  const { dependencies, devDependencies: __, scripts: ___, ...kitManifest } = kit;
-  writePackage(kitFolder, kitManifest);
-  writePackage(folder, {
-    ...manifest,
-    ...repositoryOf(),
-    files: AGENT_FILES,
-    dependencies: { ...manifest.dependencies, ...dependencies },
-    bundleDependencies: [kit.name],
-  });
+  replaceKitImports(folder, kit.name);
+  copy(inProject(), folder, ['LICENSE', KIT_FOLDER]);
+  writePackage(folder, { ...manifest, ...repositoryOf(), files: [...AGENT_FILES, KIT_FOLDER], dependencies });
   return pack(folder);
+}
+
+/** Replaces the name of the kit in imports by the path of its folder. @param {string} folder @param {string} kitName */
+function replaceKitImports(folder, kitName) {
+  const specifier = new RegExp(`(?<=['"])${kitName}/([\\w-]+)(?=['"])`, 'g');
+  for (const file of readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.mjs'))) {
+    const text = readFileSync(path.join(folder, file), 'utf8');
+    const kitFolder = path.posix.relative(path.posix.dirname(file.replaceAll(path.sep, '/')), KIT_FOLDER);
+    const relative = kitFolder.startsWith('.') ? kitFolder : `./${kitFolder}`;
+    writeFileSync(path.join(folder, file), text.replace(specifier, `${relative}/$1.mjs`));
+  }
 }
 
 /**

@@ -1,5 +1,7 @@
 // The report of a smoke test as text: a table, the regions, and the verdict.
 
+import { isOnThisMachine } from '../../../packages/cli-kit/src/token.mjs';
+
 const COLUMNS = ['check', 'result', 'n', 'p50', 'p99', 'worker', 'object', 'D1', 'batches'];
 
 const ms = (value) => (value === undefined ? '' : `${value >= 100 ? Math.round(value) : value} ms`);
@@ -28,12 +30,9 @@ function alignColumns(rows) {
   return rows.map((row) => row.map(pad).join('  ').trimEnd()).join('\n');
 }
 
-/** @param {string} hub */
-const isLocal = (hub) => ['localhost', '127.0.0.1', '[::1]'].includes(new URL(hub).hostname);
-
 /** @param {import('./run.mjs').Report} report */
 export function describeReport({ hub, version, passed, seconds, regions, checks }) {
-  const unknown = isLocal(hub) ? 'local' : 'unknown';
+  const unknown = isOnThisMachine(hub) ? 'local' : 'unknown';
   const regionsOf = (names) => names.join(', ') || unknown;
   const failed = checks.filter(({ result }) => result === 'failed');
   const skipped = checks.filter(({ result }) => result === 'skipped');

@@ -82,6 +82,25 @@ test('drafts, unsent messages and lists of two accounts stay apart, and unsent m
   assert.deepEqual(pageErrors, []);
 });
 
+test('a sign-in link with the token of a device, or with a refused token, changes nothing', async (t) => {
+  const { code } = (await hub.web('theirs').post('/api/devices/codes', {})).body;
+  const { token } = (await hub.webWithoutToken().post('/api/devices', { code, name: 'Phone', kind: 'phone' })).body;
+  const { page } = await visit(t, 'mine');
+  await switcher(page).filter({ hasText: 'mine' }).waitFor();
+  const stored = await page.evaluate(() => JSON.stringify(localStorage));
+  for (const [linked, text] of [
+    [token, 'The link contains the token of a device'],
+    ['wrong:theirs', 'This access token is wrong'],
+  ]) {
+    await page.goto(`/#token=${encodeURIComponent(linked)}`);
+    await page.getByText(text).waitFor();
+    await page.waitForURL((url) => url.hash === '');
+    await switcher(page).filter({ hasText: 'mine' }).waitFor();
+    assert.equal(await dialogOf(page).count(), 0);
+    assert.equal(await page.evaluate(() => JSON.stringify(localStorage)), stored);
+  }
+});
+
 test('each tab keeps its account, and a new tab opens the account that was opened last', async (t) => {
   for (const namespace of ['left', 'right']) await startNamed(t, namespace);
   const { page, context } = await visitAll(t, ['left', 'right']);

@@ -218,6 +218,26 @@ test('a revoked device is signed out at once, and the other browser notices noth
   assert.deepEqual(pageErrors[0], []);
 });
 
+test('the dialog and the quick start replace a code that the hub has deleted because a device was revoked', async (t) => {
+  const { page } = await visit(t, 'deleted-code');
+  const web = hub.web('deleted-code');
+  const addDeviceWithoutDialog = async () => {
+    const { code } = (await web.post('/api/devices/codes', {})).body;
+    return (await hub.webWithoutToken().post('/api/devices', { code, name: 'Old phone', kind: 'phone' })).body.device.id;
+  };
+  const first = await addDeviceWithoutDialog();
+  await page.reload();
+  const shown = await readQuickStartCode(page);
+  const { dialog, code } = await addDevice(page);
+  assert.equal((await web.request('DELETE', `/api/devices/${first}`)).status, 200);
+  await dialog.getByText('The code is no longer valid, because a device was revoked.').waitFor();
+  await dialog.getByRole('button', { name: 'New code' }).click();
+  await dialog.getByRole('img', { name: 'QR code of the sign-in link' }).waitFor();
+  assert.notEqual(await dialog.locator('.device-code').textContent(), code);
+  await page.goto('/');
+  assert.notEqual(await readQuickStartCode(page), shown);
+});
+
 test('wrong, used and expired codes are refused with what to do', async (t) => {
   const { page: desk } = await visit(t, 'codes');
   const { code, link, dialog } = await addDevice(desk);
@@ -290,6 +310,6 @@ test('a typed code of a CLI is denied, and the CLI says so', async (t) => {
   await page.getByRole('button', { name: 'Continue' }).click();
   await page.getByRole('button', { name: 'Deny', exact: true }).click();
   await page.getByText('The request was denied.').waitFor();
-  assert.equal((await cli.exited)[0], 1);
+  assert.equal((await cli.exited)[0], 77);
   assert.match(cli.lines.all.at(-1), /The request was denied in the console/);
 });

@@ -1,6 +1,6 @@
 /** Authentication: exchanges the token of an account for short-lived JWTs (`POST /api/auth`), and codes for tokens of devices. */
 
-import { isDeviceToken } from './access-token.ts';
+import { isDeviceToken, isValidNamespace, namespaceOf } from './access-token.ts';
 import type { Account, Accounts } from './accounts.ts';
 import { HubError, REQUEST_ID_HEADER, responseError, unreachableError } from './errors.ts';
 import { authRequest, JWT_PREFIX, type Jwt, jsonRequest, NAMESPACE_KEY, readValidJwt } from './tab-account.ts';
@@ -14,6 +14,16 @@ export interface AuthEnvironment {
   /** Called after an account was signed out. `reason` is null if the user asked for it. */
   onSignedOut: (namespace: string, reason: string | null) => void;
 }
+
+/** An access token that the hub has accepted, with the namespace that the hub has named. Nothing of it is stored. */
+export interface CheckedToken {
+  accessToken: string;
+  namespace: string;
+  jwt: Jwt;
+}
+
+const DEVICE_LINK_TEXT =
+  'The link contains the token of a device, which only that device may use. To sign in here, use a code: in a browser that is signed in, choose Settings, Add a device.';
 
 /** The authentication of one account. */
 export class Auth {
@@ -85,7 +95,24 @@ export class Auth {
    * @throws {HubError} if the hub rejects the token or cannot be reached
    */
   async addAccount(accessToken: string): Promise<string> {
-    const { jwt, namespace } = await this.#exchange(accessToken);
+    return this.addChecked(await this.#exchange(accessToken));
+  }
+
+  /**
+   * Exchanges the token of a sign-in link for a JWT, and stores nothing. Only the hub knows the token's namespace: with a namespace for
+   * each host name, the token does not name it.
+   * @throws {HubError} if the hub rejects the token or cannot be reached
+   * @throws {Error} if the token is no access token, or the token of a device
+   */
+  async checkLinkToken(token: string): Promise<CheckedToken> {
+    if (isDeviceToken(token)) throw new Error(DEVICE_LINK_TEXT);
+    // The text of an invalid token is never shown: the author of the link chose it.
+    if (!isValidNamespace(namespaceOf(token))) throw new Error('The link contains no valid access token.');
+    return this.#exchange(token);
+  }
+
+  /** Adds the account of a checked token. If the browser has the account already, replaces its token. Returns its namespace. */
+  addChecked({ accessToken, namespace, jwt }: CheckedToken): string {
     this.#environment.accounts.add(namespace, accessToken);
     this.#setJwt(namespace, jwt);
     return namespace;
@@ -196,10 +223,10 @@ export class Auth {
     for (const key of keys.filter(isCleared)) tabStorage.removeItem(key);
   }
 
-  async #exchange(accessToken: string): Promise<{ jwt: Jwt; namespace: string }> {
+  async #exchange(accessToken: string): Promise<CheckedToken> {
     const requestedAt = this.#environment.now();
     const { token, namespace } = (await this.#post('/api/auth', authRequest(accessToken))) as { token: string; namespace: string };
-    return { jwt: { token, expiresAt: requestedAt + lifetimeMs(token) }, namespace };
+    return { accessToken, namespace, jwt: { token, expiresAt: requestedAt + lifetimeMs(token) } };
   }
 
   async #post(path: string, request: RequestInit): Promise<unknown> {

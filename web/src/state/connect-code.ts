@@ -4,6 +4,7 @@
  */
 
 import { signal } from '@preact/signals';
+import { fateOfCode } from '../content/device-code.ts';
 import { createCode, type DeviceCode, fetchDevices } from './devices.ts';
 
 /** How long before its end a code is replaced, so that a code that is shown can still be copied and used. */
@@ -27,8 +28,9 @@ const timeLeft = (current: ConnectCode | null) => (current?.expiresAt ?? 0) - RE
 
 async function renew(): Promise<void> {
   try {
-    const { code, createdAt, expiresAt } = (await readStored()) ?? (await createCode());
-    connectCode.value = { code, createdAt, expiresAt };
+    const current = connectCode.value ?? readStored();
+    const { code, expiresAt, knownIds } = current !== null && (await isUsable(current)) ? current : await createCode();
+    connectCode.value = { code, expiresAt, knownIds };
     sessionStorage.setItem(STORAGE_KEY, JSON.stringify(connectCode.value));
     hasCodeFailed.value = false;
   } catch {
@@ -38,22 +40,30 @@ async function renew(): Promise<void> {
   creating = null;
 }
 
-/** Returns the code that the tab had before its reload; null if it was used meanwhile, or will soon expire. */
-async function readStored(): Promise<ConnectCode | null> {
+/** Returns the code that the tab had before its reload, or null. A code of an earlier version has no `knownIds`. */
+function readStored(): ConnectCode | null {
   const stored = JSON.parse(sessionStorage.getItem(STORAGE_KEY) ?? 'null') as ConnectCode | null;
-  if (stored === null || timeLeft(stored) <= 0) return null;
-  const isUsed = (await fetchDevices()).some(({ createdAt }) => createdAt > stored.createdAt);
-  return isUsed ? null : stored;
+  return stored?.knownIds ? stored : null;
 }
 
-/** Keeps a valid code while the page is visible. Returns a function that ends this. */
+/** Whether a code was neither used nor deleted, and does not expire soon. */
+async function isUsable(current: ConnectCode): Promise<boolean> {
+  if (timeLeft(current) <= 0) return false;
+  const { addedDevice, isDeleted } = fateOfCode(current.knownIds, await fetchDevices());
+  return addedDevice === null && !isDeleted;
+}
+
+/**
+ * Keeps a valid code while the page is visible. When the page becomes visible, checks whether the code is still valid: a device may have been
+ * revoked on another page. Returns a function that ends this.
+ */
 export function keepConnectCode(): () => void {
   let timer: ReturnType<typeof setTimeout>;
   let isEnded = false;
   const check = async () => {
     clearTimeout(timer);
     if (document.visibilityState !== 'visible') return;
-    if (timeLeft(connectCode.value) <= 0) await (creating ??= renew());
+    await (creating ??= renew());
     if (!isEnded) timer = setTimeout(check, Math.max(timeLeft(connectCode.value), RETRY_MS));
   };
   document.addEventListener('visibilitychange', check);

@@ -14,17 +14,19 @@ export interface DeviceCode {
   code: string;
   /** The link that signs the device in. */
   url: string;
-  /** Unix milliseconds, by the hub's clock. */
-  createdAt: number;
   /** Unix milliseconds, by the clock of this computer, which may differ from the hub's. */
   expiresAt: number;
+  /** The ids of the devices when the code was created. */
+  knownIds: string[];
 }
 
 /** Creates a code that adds a device. */
 export async function createCode(): Promise<DeviceCode> {
+  // The devices are read before the code is created: a device that is added later has used the code.
+  const knownIds = (await fetchDevices()).map(({ id }) => id);
   const requestedAt = Date.now();
-  const { code, url, expiresAt } = await unwrap(api.POST('/api/devices/codes', { body: {} }));
-  return { code, url, createdAt: expiresAt - CODE_LIFETIME_MS, expiresAt: requestedAt + CODE_LIFETIME_MS };
+  const { code, url } = await unwrap(api.POST('/api/devices/codes', { body: {} }));
+  return { code, url, expiresAt: requestedAt + CODE_LIFETIME_MS, knownIds };
 }
 
 export const renameDevice = (id: string, name: string) =>

@@ -3,7 +3,8 @@
  * `?account=NAMESPACE` opens that account.
  */
 
-import { isValidNamespace, namespaceOf, tokenFromFragment } from '../api/access-token.ts';
+import { isValidNamespace, tokenFromFragment } from '../api/access-token.ts';
+import type { CheckedToken } from '../api/auth.ts';
 import { errorText, HubError } from '../api/errors.ts';
 import { codeOfPage, SIGN_IN_PATH } from '../content/device-code.ts';
 import { openDialog } from '../ui/dialog.tsx';
@@ -84,38 +85,43 @@ async function openLinkOrAccount(): Promise<void> {
   if (current === null) signOutReason.value = reason ?? requestedAccountText();
   else if (reason !== null) showError('Signed out', reason);
   const linkToken = tokenFromFragment(location.hash);
-  if (linkToken !== null && !isValidNamespace(namespaceOf(linkToken))) {
-    // The text of an invalid token is never shown: the author of the link chose it.
-    clearFragment();
-    showError('Sign-in link failed', 'The link contains no valid access token.');
-  } else if (linkToken !== null && current !== null && namespaceOf(linkToken) !== current) {
-    clearFragment();
-    confirmAccount(linkToken, current);
-  } else if (linkToken !== null) {
-    try {
-      await signIn(linkToken);
-      clearFragment();
-      return;
-    } catch (error) {
-      signOutReason.value = `Sign-in link failed: ${errorText(error)}`;
-      // After a transient error the fragment stays, so that a reload tries the link again.
-      if (!(error instanceof HubError && error.isTransient)) clearFragment();
-    }
-  }
+  if (linkToken !== null && (await openSignInLink(linkToken, current))) return;
   if (current !== null) await startConsole(current);
+}
+
+/**
+ * Signs in with the token of a link. Before it replaces the open account by another one, it asks. Returns whether it has signed in.
+ * @param current the namespace of the open account, or null
+ */
+async function openSignInLink(linkToken: string, current: string | null): Promise<boolean> {
+  try {
+    const checked = await auth.checkLinkToken(linkToken);
+    clearFragment();
+    if (current === null || checked.namespace === current) {
+      await openAddedAccount(auth.addChecked(checked));
+      return true;
+    }
+    confirmAccount(checked, current);
+  } catch (error) {
+    // After a transient error the fragment stays, so that a reload tries the link again.
+    if (!(error instanceof HubError && error.isTransient)) clearFragment();
+    if (current === null) signOutReason.value = `Sign-in link failed: ${errorText(error)}`;
+    else showError('Sign-in link failed', errorText(error));
+  }
+  return false;
 }
 
 /**
  * Asks the user before a link signs in: a link from somebody else could make the user send messages to the namespace of that person.
  */
-function confirmAccount(accessToken: string, current: string): void {
-  const linked = namespaceOf(accessToken);
+function confirmAccount(checked: CheckedToken, current: string): void {
+  const linked = checked.namespace;
   const isKnown = accounts.get(linked) !== null;
   openDialog({
     title: isKnown ? `Switch to “${linked}”?` : `Add the account “${linked}”?`,
     text: `The link signs in to the account “${linked}”. You are signed in to “${current}”, and stay signed in there.`,
     action: isKnown ? 'Switch' : 'Add account',
-    onConfirm: () => signIn(accessToken),
+    onConfirm: () => openAddedAccount(auth.addChecked(checked)),
   });
 }
 

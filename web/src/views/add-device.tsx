@@ -4,7 +4,8 @@ import './devices.css';
 import { Copy } from 'lucide-preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Device } from '../api/types.ts';
-import { createCode, fetchDevices } from '../state/devices.ts';
+import { fateOfCode } from '../content/device-code.ts';
+import { createCode, type DeviceCode, fetchDevices } from '../state/devices.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
 import { QrCode } from '../ui/qr-code.tsx';
@@ -22,11 +23,7 @@ export function AddDevice({ onAdded, onClose }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => dialog.current?.showModal(), []);
   const [attempt, setAttempt] = useState(0);
-  const { value, error, refetch } = useFetch(`code ${attempt}`, async () => {
-    // The devices are read before the code is created: a device that is added later has used the code.
-    const devices = await fetchDevices();
-    return { ...(await createCode()), knownIds: new Set(devices.map(({ id }) => id)) };
-  });
+  const { value, error, refetch } = useFetch(`code ${attempt}`, createCode);
   return (
     <dialog class="dialog" ref={dialog} onClose={onClose} aria-labelledby="add-device">
       <div class="add-device">
@@ -48,34 +45,30 @@ export function AddDevice({ onAdded, onClose }: Props) {
   );
 }
 
-interface CodeProps {
-  code: string;
-  url: string;
-  expiresAt: number;
-  knownIds: Set<string>;
+interface CodeProps extends DeviceCode {
   onAdded: () => void;
   onRenew: () => void;
 }
 
 function Code({ code, url, expiresAt, knownIds, onAdded, onRenew }: CodeProps) {
-  const added = useAddedDevice(knownIds, expiresAt, onAdded);
+  const { addedDevice, isDeleted } = useFate(knownIds, expiresAt, onAdded);
   const secondsLeft = useSecondsLeft(expiresAt);
-  if (added !== null) {
+  if (addedDevice !== null) {
     return (
       <p role="status" class="notice">
         <span>
           <strong>
-            <EscapedText text={added.name} />
+            <EscapedText text={addedDevice.name} />
           </strong>{' '}
           was added.
         </span>
       </p>
     );
   }
-  if (secondsLeft === 0) {
+  if (isDeleted || secondsLeft === 0) {
     return (
       <div class="notice warn" role="status">
-        The code has expired.
+        {isDeleted ? 'The code is no longer valid, because a device was revoked.' : 'The code has expired.'}
         <button type="button" class="button" onClick={onRenew}>
           New code
         </button>
@@ -118,21 +111,21 @@ function LinkText({ url }: { url: string }) {
   );
 }
 
-/** Returns the device that was added while the code is valid; null until there is one. */
-function useAddedDevice(knownIds: Set<string>, expiresAt: number, onAdded: () => void): Device | null {
-  const [added, setAdded] = useState<Device | null>(null);
+/** Returns what has become of a code, as {@link fateOfCode}. Reads the list of devices until the code is used, deleted or expired. */
+function useFate(knownIds: string[], expiresAt: number, onAdded: () => void) {
+  const [fate, setFate] = useState<ReturnType<typeof fateOfCode<Device>>>({ addedDevice: null, isDeleted: false });
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout>;
     let isOpen = true;
+    setFate({ addedDevice: null, isDeleted: false });
     const poll = async () => {
       // After an error, the next poll tries again.
-      const devices = await fetchDevices().catch(() => []);
-      const found = devices.find(({ id }) => !knownIds.has(id));
+      const devices = await fetchDevices().catch(() => null);
       if (!isOpen) return;
-      if (found) {
-        setAdded(found);
-        onAdded();
-      } else if (Date.now() < expiresAt + POLL_MS) timer = setTimeout(poll, POLL_MS);
+      const found = devices === null ? { addedDevice: null, isDeleted: false } : fateOfCode(knownIds, devices);
+      setFate(found);
+      if (found.addedDevice !== null) onAdded();
+      else if (!found.isDeleted && Date.now() < expiresAt + POLL_MS) timer = setTimeout(poll, POLL_MS);
     };
     timer = setTimeout(poll, POLL_MS);
     return () => {
@@ -140,7 +133,7 @@ function useAddedDevice(knownIds: Set<string>, expiresAt: number, onAdded: () =>
       clearTimeout(timer);
     };
   }, [knownIds]);
-  return added;
+  return fate;
 }
 
 function useSecondsLeft(expiresAt: number): number {
