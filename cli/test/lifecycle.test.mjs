@@ -408,8 +408,9 @@ test('an agent that never answers fails to start with advice, and the next messa
 });
 
 test('the silence of an agent in a turn is reported once, but not while the agent waits for the user', async (t) => {
-  const { hub, prompt, untilRequest, start } = await setUp(t);
-  const { session } = await start({ silenceTimeoutMs: 300 });
+  const { hub, prompt, release, untilRequest, start } = await setUp(t);
+  // Long enough for the start of the agent on a busy computer.
+  const { session } = await start({ silenceTimeoutMs: 2_000 });
   const sid = session.id;
   const { silenceTimer } = agentOf(session).turns;
   const { isSilenceExpected } = silenceTimer;
@@ -419,14 +420,16 @@ test('the silence of an agent in a turn is reported once, but not while the agen
     expectedCount += isExpected ? 1 : 0;
     return isExpected;
   };
-  prompt(sid, [...askToRun('a', 'ls'), { wait: 1000 }, { say: 'Done.' }]);
+  prompt(sid, [...askToRun('a', 'ls'), { until: 'reported' }, { say: 'Done.' }]);
   const id = await untilRequest(sid);
   await eventually(() => expectedCount >= 2, 'the time to pass twice');
   assert.deepEqual(hub.transcript(sid), ['> ls']);
   await hub.call(sid, 'permission', { id, approved: true });
-  await hub.untilReady(sid, 1);
   const notice =
-    'node has sent nothing for 0 s. It may be waiting for its model: check the network connection of its computer. Stop ends the turn.';
+    'node has sent nothing for 2 s. It may be waiting for its model: check the network connection of its computer. Stop ends the turn.';
+  await hub.waitUntil(() => hub.transcript(sid).includes(notice), 'the notice');
+  release('reported');
+  await hub.untilReady(sid, 1);
   assert.deepEqual(hub.transcript(sid), ['> ls', 'ran ls', notice, 'Done.', '(ready)']);
 });
 
