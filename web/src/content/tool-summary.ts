@@ -3,6 +3,7 @@
 import { formatSize } from './file-size.ts';
 import { formatJson } from './format-json.ts';
 import { outputText } from './parse-message.ts';
+import { terminalText } from './terminal-text.ts';
 import { isShellCall } from './tool-arguments.ts';
 
 type Fields = Record<string, unknown>;
@@ -42,12 +43,6 @@ export function summarizeInput(input: unknown): string {
   return firstLine(typeof first === 'string' ? first : outputText(input));
 }
 
-/** ANSI escape sequences: CSI, such as colours, and OSC, such as titles. */
-const TERMINAL_SEQUENCES = /\u001b\[[0-9;?]*[ -/]*[@-~]|\u001b\][^\u0007]*\u0007/g;
-
-/** Removes ANSI escape sequences and trailing whitespace. */
-export const stripTerminalSequences = (text: string): string => text.replace(TERMINAL_SEQUENCES, '').trimEnd();
-
 const PREVIEW_LINES = 6;
 /** In characters, because one line may be very long. */
 const PREVIEW_LENGTH = 600;
@@ -58,7 +53,7 @@ const PREVIEW_LENGTH = 600;
  * @param cutBytes the full size of the messages of which `output` contains only excerpts
  */
 export function previewOutput(output: string, imageCount: number, cutBytes = 0): { text: string; more: string } {
-  const clean = stripTerminalSequences(output);
+  const clean = terminalText(output);
   const lines = clean.split('\n');
   const first = lines.slice(0, PREVIEW_LINES).join('\n');
   const text = first.slice(0, PREVIEW_LENGTH);
