@@ -24,6 +24,25 @@ test('renders markdown as HTML and as plain text', () => {
   assert.equal(markdownToText('word '.repeat(1000), 20), 'word word word word ');
 });
 
+/** Markdown in Chinese, Japanese and Korean, with the HTML of its paragraph. */
+const EMPHASIS: [string, string][] = [
+  ['**注意：**这是重点', '<strong>注意：</strong>这是重点'],
+  ['这是**“重点”**的说明', '这是<strong>“重点”</strong>的说明'],
+  ['**テスト。**テスト', '<strong>テスト。</strong>テスト'],
+  ['これは**「重要」**です', 'これは<strong>「重要」</strong>です'],
+  ['**注意(주의)**를 보세요', '<strong>注意(주의)</strong>를 보세요'],
+  ['先运行**`npm test`**再提交', '先运行<strong><code>npm test</code></strong>再提交'],
+  ['*重点。*然后 ***都要。***然后', '<em>重点。</em>然后 <em><strong>都要。</strong></em>然后'],
+  ['~~删除。~~保留', '<del>删除。</del>保留'],
+  ['1~3天，最多5~7天', '1~3天，最多5~7天'],
+  ['约 ~3 天~ 或 10%~20%、30%~40%', '约 ~3 天~ 或 10%~20%、30%~40%'],
+  ['2 * 3 * 4 snake_case_name 文件_名_称', '2 * 3 * 4 snake_case_name 文件_名_称'],
+  ['**bold**, *it* and ~~gone~~; **a:**b', '<strong>bold</strong>, <em>it</em> and <del>gone</del>; **a:**b'],
+];
+test('finds emphasis in Chinese, Japanese and Korean, and no strikethrough in ranges', () => {
+  for (const [text, html] of EMPHASIS) assert.equal(render(text).querySelector('p')?.innerHTML, html);
+});
+
 test('gives checkboxes an accessible name', () => {
   const checkboxes = [...render('- [x] one\n- [ ] **two**\n\n1. [x] three\n\n   more').querySelectorAll('li .checkbox')];
   assert.deepEqual(
@@ -135,6 +154,7 @@ const COSTLY: Record<string, string> = {
   'unclosed links': '['.repeat(60_000),
   'unclosed emphasis': '**a*'.repeat(15_000),
   'many paragraphs': `${'a.'.repeat(1000)}@\n\n`.repeat(40),
+  'unclosed Chinese emphasis': '**重点。*'.repeat(10_000),
   'HTML tags': '<b>'.repeat(20_000),
 };
 for (const [name, text] of Object.entries(COSTLY)) {

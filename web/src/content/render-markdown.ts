@@ -6,6 +6,7 @@
 
 import DOMPurify from 'dompurify';
 import { Lexer, Marked, type Token, type TokensList } from 'marked';
+import { CJK_RULES } from './cjk-markdown.ts';
 import { hasLabel, LOSSLESS_RULES, plainTokens, showHiddenText } from './lossless-markdown.ts';
 import { EMBEDDED_IMAGE, isTooLongForMarkdown } from './markdown-length.ts';
 
@@ -22,7 +23,7 @@ const MAX_ELEMENTS = 5000;
 const CHECKED = '☑';
 const UNCHECKED = '☐';
 
-const marked = new Marked(LOSSLESS_RULES, {
+const marked = new Marked(LOSSLESS_RULES, CJK_RULES, {
   gfm: true,
   breaks: true,
   // A character instead of a disabled input. `labelCheckbox` adds the accessible name of the character.
