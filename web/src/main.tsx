@@ -14,8 +14,10 @@ import { signInAtLoad } from './state/sign-in.ts';
 import { namespace } from './state/store.ts';
 import { applyStoredTheme } from './state/theme.ts';
 import { warnBeforeUnload } from './state/unload.ts';
+import { hideComposingKeys } from './ui/composing-keys.ts';
 import { App, preloadView } from './views/app.tsx';
 
+hideComposingKeys(window);
 applyStoredTheme();
 warnBeforeUnload();
 void start();

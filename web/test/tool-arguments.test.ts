@@ -235,6 +235,27 @@ test('escapes invisible and reordering characters', () => {
   assert.deepEqual(escapeInvisible(''), []);
 });
 
+test('escapes joiners and variation selectors, except those of emoji and of scripts that need them', () => {
+  const escaped = (text: string) =>
+    escapeInvisible(text)
+      .map(({ text: run, isEscape }) => (isEscape ? `[${run}]` : run))
+      .join('');
+  const needed = [
+    'git commit -m "👨\u200d👩\u200d👧 👩🏽\u200d💻 🏳\ufe0f\u200d🌈 ❤\ufe0f\u200d🔥 ⚠\ufe0f ⚠\ufe0e 1\ufe0f\u20e3"',
+    'می\u200cخواهم نامه\u200cای',
+    'क्\u200dष क्\u200cष र्\u200dय',
+    'র\u200d্য ක්\u200dය ன்\u200cக',
+  ];
+  for (const text of needed) assert.equal(escaped(text), text);
+  assert.equal(escaped('r\u200dm r\u200cm 1\u200d2 a\u200dक क\u200da'), 'r[\\u200D]m r[\\u200C]m 1[\\u200D]2 a[\\u200D]क क[\\u200D]a');
+  assert.equal(escaped('ی\u200c\u200cخ ی\u200c'), 'ی[\\u200C\\u200C]خ ی[\\u200C]');
+  assert.equal(escaped('👨\u200d 👨\u200d\u200d👩 \u200d👩 👨\u200c👩'), '👨[\\u200D] 👨[\\u200D\\u200D]👩 [\\u200D]👩 👨[\\u200C]👩');
+  assert.equal(
+    escaped('rm\ufe0f 7\ufe0f7 \ufe0f⚠\ufe0f\ufe0f a\ufe0e ی\ufe0f'),
+    'rm[\\uFE0F] 7[\\uFE0F]7 [\\uFE0F]⚠\ufe0f[\\uFE0F] a[\\uFE0E] ی[\\uFE0F]',
+  );
+});
+
 test('escaping preserves the whole text', () => {
   const withoutEscapes = (text: string) =>
     text.replace(/\\u(\w{4})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 16)));

@@ -5,7 +5,8 @@ import { test } from 'node:test';
 import { matchCommands } from '../src/content/completions.ts';
 import { cutText } from '../src/content/cut-text.ts';
 import { summarizeEdits } from '../src/content/edit-summary.ts';
-import { previewOutput, summarizeInput, summaryPath, toolTitle } from '../src/content/tool-summary.ts';
+import { previewOutput } from '../src/content/output-preview.ts';
+import { summarizeInput, summaryPath, toolTitle } from '../src/content/tool-summary.ts';
 import { displayPath } from '../src/content/paths.ts';
 
 test('summarizes a call by its most descriptive field, in one line', () => {

@@ -126,6 +126,17 @@ test('shows git output and commands of a CLI in the CLI’s own shapes, and an e
     .getByRole('option', { name: /compact/ })
     .getByText('Shortens the conversation')
     .waitFor();
+  // Keys of an input method neither pick the command nor send the text.
+  const composer = page.getByLabel('Message to the agent');
+  for (const text of ['/com', '/compact'])
+    for (const sign of [{ isComposing: true }, { keyCode: 229 }]) {
+      await composer.fill(text);
+      for (const key of ['Enter', 'Tab']) await composer.dispatchEvent('keydown', { key, bubbles: true, cancelable: true, ...sign });
+      assert.equal(await composer.inputValue(), text);
+    }
+  await composer.fill('/com');
+  await composer.press('Tab');
+  await waitForValue(composer, '/compact ');
   await page.goto(`${hub.url}/sessions/${session.id}/changes`);
   await page.getByRole('heading', { name: 'topic' }).waitFor();
   await page.getByText('new file.txt').waitFor();

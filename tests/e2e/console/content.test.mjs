@@ -29,7 +29,7 @@ async function openConversation(t, namespace, messages, options = DESK, metadata
   return { ...live, ...(await visit(t, namespace, { ...options, path: `/sessions/${live.session.id}` })) };
 }
 
-test('sanitizes agent messages, and shows unknown messages as JSON', async (t) => {
+test('shows HTML in agent messages as text, and shows unknown messages as JSON', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'unknown', tag: '/code/u', metadata: { path: '/code/u', host: 'h' } });
   const hostile =
     '# Title\n\n<div class="toasts" data-state="x">over all</div>\n\n<img src=x onerror="document.title=1"><script>document.title=2</script>[click](javascript:document.title=3) <b style="position:fixed" id="app">bold</b> <form><input></form>\n\n```rust\nfn main() {}\n```\n';
@@ -53,6 +53,8 @@ test('sanitizes agent messages, and shows unknown messages as JSON', async (t) =
     ),
     [],
   );
+  await markdown.getByText('<div class="toasts" data-state="x">over all</div>').waitFor();
+  await markdown.getByText('<form><input></form>').waitFor();
   assert.match(await page.title(), /Session gateway$/);
   // The browser may also report violations of the Content-Security-Policy.
   assert.deepEqual(

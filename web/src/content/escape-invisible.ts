@@ -9,12 +9,21 @@ export interface TextRun {
   isEscape: boolean;
 }
 
-/**
- * Control, format and ignorable characters, separators, and lone surrogates. Excluded are line breaks, tabs, and the variation
- * selector U+FE0F, which many emoji contain.
- */
-// biome-ignore lint/suspicious/noMisleadingCharacterClass: the pattern finds single characters of sequences.
-const INVISIBLE = /\r(?!\n|$)|(?![\n\r\t\ufe0f])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
+/** A letter or mark of a script in which joiners change the shape of letters: the blocks from Arabic to the last one of India. */
+const JOINED = '(?=[\\p{L}\\p{M}])[\\u0600-\\u0dff]';
+const EMOJI = '\\p{Extended_Pictographic}';
+
+/** Characters that a text needs at their place: line breaks, tabs, variation selectors of emoji, and joiners. */
+const NEEDED = [
+  '[\\n\\r\\t]',
+  `(?<=${EMOJI})[\\ufe0e\\ufe0f]`,
+  '(?<=[0-9#*])\\ufe0f(?=\\u20e3)',
+  `(?<=${EMOJI}[\\ufe0f\\p{Emoji_Modifier}]?)\\u200d(?=${EMOJI})`,
+  `(?<=${JOINED})[\\u200c\\u200d](?=${JOINED})`,
+].join('|');
+
+/** Control, format and ignorable characters, separators, and lone surrogates, except {@link NEEDED}. */
+const INVISIBLE = new RegExp(`\\r(?!\\n|$)|(?!${NEEDED})[\\p{Cc}\\p{Cf}\\p{Cs}\\p{Zl}\\p{Zp}\\p{Default_Ignorable_Code_Point}]`, 'gu');
 
 /** Splits a text into visible runs and runs of escapes. Each invisible character becomes an escape such as `\u001B`. */
 export function escapeInvisible(text: string): TextRun[] {

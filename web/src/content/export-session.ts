@@ -5,7 +5,8 @@ import { formatSize } from './file-size.ts';
 import { formatJson } from './format-json.ts';
 import type { MessagePart } from './message-part.ts';
 import { messageParts } from './search-text.ts';
-import { stripTerminalSequences, summarizeInput, toolTitle } from './tool-summary.ts';
+import { terminalText } from './terminal-text.ts';
+import { summarizeInput, toolTitle } from './tool-summary.ts';
 
 const STATUS_MARKS = { pending: ' ', in_progress: '-', completed: 'x' };
 
@@ -35,7 +36,7 @@ function writePart(part: MessagePart, time: string): string {
     case 'tool':
       return `**${toolTitle(part.name, part.input)}** ${inlineCode(summarizeInput(part.input))}\n\n${fence(formatJson(part.input), 'json')}`;
     case 'result': {
-      const text = stripTerminalSequences(part.text);
+      const text = terminalText(part.text);
       const images = part.images.length > 0 ? `[${part.images.length} images]` : '';
       return [part.isError ? '*Failed:*' : '', text === '' ? '' : fence(text), images].filter((line) => line !== '').join('\n\n');
     }

@@ -1,11 +1,13 @@
 /**
- * Renders markdown as safe HTML. The text may be hostile, because agents repeat text from any source. The HTML contains only
- * {@link ALLOWED_TAGS} and {@link ALLOWED_ATTRIBUTES}. Limits bound the time for parsing and layout; text that exceeds a limit is
- * shown as plain text.
+ * Renders markdown as safe HTML. The text may be hostile, because agents repeat text from any source. HTML in the text is shown as
+ * text, so that nothing that an agent wrote is lost. The result contains only {@link ALLOWED_TAGS} and {@link ALLOWED_ATTRIBUTES}.
+ * Limits bound the time for parsing and layout; text that exceeds a limit is shown as plain text.
  */
 
 import DOMPurify from 'dompurify';
 import { Lexer, Marked, type Token, type TokensList } from 'marked';
+import { CJK_RULES } from './cjk-markdown.ts';
+import { hasLabel, LOSSLESS_RULES, plainTokens, showHiddenText } from './lossless-markdown.ts';
 import { EMBEDDED_IMAGE, isTooLongForMarkdown } from './markdown-length.ts';
 
 /** Limit on nested lists and quotations. */
@@ -17,49 +19,45 @@ const MAX_DEPTH = 24;
 const MAX_COST = 64_000_000;
 /** Limit on HTML elements in the result. */
 const MAX_ELEMENTS = 5000;
-/** Limit on HTML tags in the markdown. */
-const MAX_TAGS = 500;
 
-const marked = new Marked({
+const CHECKED = '☑';
+const UNCHECKED = '☐';
+
+const marked = new Marked(LOSSLESS_RULES, CJK_RULES, {
   gfm: true,
   breaks: true,
   // A character instead of a disabled input. `labelCheckbox` adds the accessible name of the character.
   renderer: { checkbox: ({ checked }) => `${checked ? CHECKED : UNCHECKED} ` },
 });
 
-const CHECKED = '☑';
-const UNCHECKED = '☐';
-
-/** The elements of markdown, and common inline HTML. */
+/** The elements of markdown. */
 const ALLOWED_TAGS = [
   ...[
     'a',
-    'abbr',
-    'b',
+    'blockquote',
     'br',
     'code',
     'del',
     'em',
-    'i',
+    'h1',
+    'h2',
+    'h3',
+    'h4',
+    'h5',
+    'h6',
+    'hr',
     'img',
-    'ins',
-    'kbd',
-    'mark',
-    'q',
-    's',
-    'samp',
-    'small',
-    'span',
+    'li',
+    'ol',
+    'p',
+    'pre',
     'strong',
-    'sub',
-    'sup',
-    'u',
-    'var',
+    'ul',
   ],
-  ...['blockquote', 'dd', 'details', 'div', 'dl', 'dt', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'hr', 'li', 'ol', 'p', 'pre', 'summary', 'ul'],
-  ...['caption', 'table', 'tbody', 'td', 'tfoot', 'th', 'thead', 'tr'],
+  ...['table', 'tbody', 'td', 'th', 'thead', 'tr'],
 ];
-const ALLOWED_ATTRIBUTES = ['align', 'alt', 'class', 'colspan', 'href', 'lang', 'open', 'rowspan', 'src', 'start', 'title'];
+/** `class` is the language of a code block. */
+const ALLOWED_ATTRIBUTES = ['align', 'alt', 'class', 'href', 'src', 'start', 'title'];
 
 const SANITIZE_OPTIONS = {
   ALLOWED_TAGS,
@@ -104,14 +102,6 @@ class BoundedLexer extends Lexer {
   }
 }
 
-/** Converts a text to text tokens and line breaks, so that its markup is shown and has no effect. */
-function plainTokens(text: string): Token[] {
-  return text.split('\n').flatMap((line, index): Token[] => {
-    const textNode = { type: 'text', raw: line, text: line, escaped: false };
-    return index === 0 ? [textNode] : [{ type: 'br', raw: '\n' }, textNode];
-  });
-}
-
 const PLACEHOLDER = /data:image\/placeholder,(\d+)/g;
 
 /** Renders markdown as safe HTML. Returns an empty string for a text that {@link isTooLongForMarkdown}. */
@@ -134,14 +124,9 @@ export function markdownToText(text: string, length: number): string {
 }
 
 function parseAndSanitize(text: string): DocumentFragment {
-  const tokens = limitElements(new BoundedLexer(marked.defaults).lex(text));
-  let tags = 0;
-  marked.walkTokens(tokens, (token) => {
-    if (token.type !== 'html') return;
-    tags += token.raw.split('<').length - 1;
-    if (tags > MAX_TAGS) Object.assign(token, { type: 'text', text: token.raw, escaped: false });
-  });
-  return DOMPurify.sanitize(marked.parser(tokens), SANITIZE_OPTIONS);
+  const tokens = new BoundedLexer(marked.defaults).lex(text);
+  showHiddenText(tokens);
+  return DOMPurify.sanitize(marked.parser(limitElements(tokens)), SANITIZE_OPTIONS);
 }
 
 /** Replaces all blocks after {@link MAX_ELEMENTS} elements by one code block with their source. */
@@ -156,13 +141,13 @@ function limitElements(blocks: Token[]): Token[] {
   return [...blocks.slice(0, end), { type: 'code', raw, text: raw }];
 }
 
-/** Tokens that create no element. HTML is limited by {@link MAX_TAGS} instead. */
-const WITHOUT_ELEMENT = new Set(['text', 'escape', 'space', 'def', 'html']);
+/** Tokens that create no element. */
+const WITHOUT_ELEMENT = new Set(['text', 'escape', 'space', 'def']);
 
 /** Counts the elements that a token becomes, including the elements that {@link adaptToPage} adds. */
 function countElements(token: Token): number {
-  // The block with its `pre`, `code` and copy button.
-  if (token.type === 'code') return 4;
+  // The block with its `pre`, `code` and copy button; the paragraph and the `code` of its label.
+  if (token.type === 'code') return hasLabel(token) ? 6 : 4;
   const {
     tokens = [],
     items = [],
@@ -185,18 +170,6 @@ interface Cell {
 
 /** Adapts sanitized HTML to the page. */
 function adaptToPage(container: HTMLElement): void {
-  // Remove all other classes: with the console's classes an agent could imitate parts of the page.
-  for (const element of container.querySelectorAll('[class]')) {
-    const language = element.tagName === 'CODE' ? [...element.classList].find((name) => name.startsWith('language-')) : undefined;
-    if (language === undefined) element.removeAttribute('class');
-    else element.className = language;
-  }
-  // The Content-Security-Policy blocks external images, so they become links.
-  for (const image of container.querySelectorAll('img')) {
-    const address = image.getAttribute('src') ?? '';
-    if (!address.startsWith('data:'))
-      image.replaceWith(/^https?:/.test(address) ? createLink(address, image.alt || address) : image.alt || address);
-  }
   for (const link of container.querySelectorAll('a')) {
     link.target = '_blank';
     link.rel = 'noopener noreferrer';
@@ -212,13 +185,6 @@ function adaptToPage(container: HTMLElement): void {
     pre.tabIndex = 0;
     wrap(pre, 'code-block').append(createCopyButton());
   }
-}
-
-function createLink(address: string, text: string): HTMLElement {
-  const link = inertDocument.createElement('a');
-  link.href = address;
-  link.textContent = text;
-  return link;
 }
 
 /** Adds an accessible name to the checkbox character at the start of a list item. */

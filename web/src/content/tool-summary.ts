@@ -1,6 +1,5 @@
-/** Short texts about tool calls: a one-line summary of the input, and a preview of the output. */
+/** Short texts about tool calls: the title, and a one-line summary of the input. */
 
-import { formatSize } from './file-size.ts';
 import { formatJson } from './format-json.ts';
 import { outputText } from './parse-message.ts';
 import { isShellCall } from './tool-arguments.ts';
@@ -40,38 +39,6 @@ export function summarizeInput(input: unknown): string {
   if (paths.length > 0 && paths.every((path) => typeof path === 'string')) return firstLine([...new Set(paths)].join(', '));
   const first = Object.values(fields).find((value) => typeof value === 'string');
   return firstLine(typeof first === 'string' ? first : outputText(input));
-}
-
-/** ANSI escape sequences: CSI, such as colours, and OSC, such as titles. */
-const TERMINAL_SEQUENCES = /\u001b\[[0-9;?]*[ -/]*[@-~]|\u001b\][^\u0007]*\u0007/g;
-
-/** Removes ANSI escape sequences and trailing whitespace. */
-export const stripTerminalSequences = (text: string): string => text.replace(TERMINAL_SEQUENCES, '').trimEnd();
-
-const PREVIEW_LINES = 6;
-/** In characters, because one line may be very long. */
-const PREVIEW_LENGTH = 600;
-
-/**
- * Returns the start of an output as `text`. `more` describes the omitted part, such as "40 more lines"; it is empty for a whole output.
- * @param imageCount the number of images in the output
- * @param cutBytes the full size of the messages of which `output` contains only excerpts
- */
-export function previewOutput(output: string, imageCount: number, cutBytes = 0): { text: string; more: string } {
-  const clean = stripTerminalSequences(output);
-  const lines = clean.split('\n');
-  const first = lines.slice(0, PREVIEW_LINES).join('\n');
-  const text = first.slice(0, PREVIEW_LENGTH);
-  const moreLines = lines.length - PREVIEW_LINES;
-  const more = [
-    cutBytes > 0
-      ? `${formatSize(cutBytes)} in total`
-      : text.length < first.length
-        ? pluralize(clean.length - text.length, 'more character')
-        : moreLines > 0 && pluralize(moreLines, 'more line'),
-    imageCount > 0 && pluralize(imageCount, 'image'),
-  ];
-  return { text, more: more.filter(Boolean).join(', ') };
 }
 
 export const pluralize = (count: number, noun: string) => `${count} ${noun}${count === 1 ? '' : 's'}`;

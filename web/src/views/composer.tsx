@@ -80,8 +80,7 @@ export function Composer({ session, takesFocus }: { session: Session; takesFocus
     else if (selected && event.key === 'ArrowUp') setSelectedIndex((selectedIndex - 1 + completions.length) % completions.length);
     else if (selected && event.key === 'Escape') setDismissed(true);
     // With an on-screen keyboard, Enter inserts a line break.
-    else if (event.key === 'Enter' && !event.shiftKey && !event.isComposing && (hasKeyboard.value || event.ctrlKey || event.metaKey))
-      send();
+    else if (event.key === 'Enter' && !event.shiftKey && (hasKeyboard.value || event.ctrlKey || event.metaKey)) send();
     else return;
     event.preventDefault();
   };

@@ -8,7 +8,7 @@ import type { ArgumentField } from '../content/tool-arguments.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
 import { ArgumentList } from './tool-content.tsx';
 
-/** Can also show the source, because rendered markdown hides comments and invisible characters. */
+/** Can also show the source, because rendered markdown hides addresses of links and invisible characters. */
 export function Plan({ plan, otherFields }: { plan: string; otherFields: ArgumentField[] }) {
   const [showsSource, setShowsSource] = useState(false);
   const isLong = isTooLongForMarkdown(plan);

@@ -5,10 +5,10 @@ import { isEditable } from '../ui/device.ts';
 
 /** Whether an event can be a shortcut of a single key. */
 export function isPlainKeyPress(event: KeyboardEvent): boolean {
-  const { target, key, ctrlKey, metaKey, altKey, shiftKey, repeat, isComposing, defaultPrevented } = event;
+  const { target, key, ctrlKey, metaKey, altKey, shiftKey, repeat, defaultPrevented } = event;
   // Shift is no modifier of a key that is not a lower-case letter: some keyboard layouts need it for `.` and `/`.
   const hasModifier = ctrlKey || metaKey || altKey || (shiftKey && /^[a-z]$/.test(key));
-  if (isEditable(target) || hasModifier || repeat || isComposing || defaultPrevented) return false;
+  if (isEditable(target) || hasModifier || repeat || defaultPrevented) return false;
   return document.querySelector('dialog[open]') === null;
 }
 

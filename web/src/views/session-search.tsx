@@ -55,7 +55,7 @@ export function SessionSearch({ sessionId }: { sessionId: string }) {
   const move = (step: number) => hits.length > 0 && setCurrentIndex((currentIndex + step + hits.length) % hits.length);
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === 'Escape') close();
-    else if (event.key === 'Enter' && event.target === field.current && !event.isComposing) move(event.shiftKey ? -1 : 1);
+    else if (event.key === 'Enter' && event.target === field.current) move(event.shiftKey ? -1 : 1);
     else return;
     event.preventDefault();
   };

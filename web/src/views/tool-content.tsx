@@ -5,7 +5,7 @@ import type { ComponentChildren } from 'preact';
 import { Suspense } from 'preact/compat';
 import { useMemo } from 'preact/hooks';
 import { type ArgumentField, parseArguments } from '../content/tool-arguments.ts';
-import { stripTerminalSequences } from '../content/tool-summary.ts';
+import { terminalText } from '../content/terminal-text.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
 import { useExpanded } from '../ui/expanded.ts';
 import { lazy } from './lazy.tsx';
@@ -74,13 +74,7 @@ export const OUTPUT_NAME = 'output';
 /** `isExcerpt`: shows all lines at once, because the end of an excerpt matters. */
 export function ToolOutput({ text, isExcerpt = false }: { text: string; isExcerpt?: boolean }) {
   return (
-    <TruncatedText
-      name={OUTPUT_NAME}
-      text={stripTerminalSequences(text)}
-      maxLines={isExcerpt ? Infinity : INITIAL_LINES}
-      class="output"
-      tabIndex={0}
-    >
+    <TruncatedText name={OUTPUT_NAME} text={terminalText(text)} maxLines={isExcerpt ? Infinity : INITIAL_LINES} class="output" tabIndex={0}>
       {renderInChunks}
     </TruncatedText>
   );
