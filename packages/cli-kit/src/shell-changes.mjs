@@ -1,0 +1,32 @@
+/** What a command changes in the shell of later commands, if the agent runs several commands in one shell. */
+
+import { isMoveTo } from './command-shapes.mjs';
+import { parseLine } from './shell-command.mjs';
+
+/**
+ * `directory`: the working directory may have changed; `variables`: variables, aliases or functions, too.
+ * @typedef {'nothing' | 'directory' | 'variables'} ShellChange
+ */
+
+const MOVES = ['cd', 'pushd', 'popd', 'chdir'];
+
+/** Matches a word that changes the directory, wherever it is in a line, and also if parts of the word are quoted. */
+const MOVE = /(?<![\w./-])(cd|pushd|popd|chdir)(?![\w./-])/;
+
+/** Matches a builtin, a function or an assignment at the start of a command. */
+const SETTING =
+  /(^|[\n;&|({]|\b(?:then|do|else|builtin|command)\b)\s*((alias|unalias|export|unset|set|shopt|setopt|declare|typeset|local|readonly|eval|source|\.|enable|hash|function|trap|exec)(?=\s|$)|\w+(=|\+=|\s*\(\)))/;
+
+/**
+ * Returns what a command line may change.
+ * @param {string} line
+ * @param {string} root the session's directory
+ * @returns {ShellChange}
+ */
+export function shellChangeOf(line, root) {
+  const text = line.replaceAll(/["'\\]/g, '');
+  if (SETTING.test(text)) return 'variables';
+  const commands = parseLine(line)?.commands;
+  const moves = commands ? commands.some((words) => MOVES.includes(words[0]) && !isMoveTo(words, root)) : MOVE.test(text);
+  return moves ? 'directory' : 'nothing';
+}
