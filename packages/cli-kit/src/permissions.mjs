@@ -73,9 +73,8 @@ export class Permissions {
    * @param {import('./shell-changes.mjs').ShellChange} [kept] what the agent's shell keeps for the next command
    */
   recordCommand(command, kept = 'variables') {
-    const change = shellChangeOf(command, this.#place.root);
-    if (change === 'nothing' || kept === 'nothing' || this.#place.shell === 'variables') return;
-    this.#place = { ...this.#place, shell: kept === 'directory' ? 'directory' : change };
+    const change = shellChangeOf(command, this.#place.root, kept);
+    if (change !== 'nothing' && this.#place.shell !== 'variables') this.#place = { ...this.#place, shell: change };
   }
 
   /** Returns what covers a call, for `recordApproval`. @param {import('./session-rules.mjs').Scope | null} scope of the call */
