@@ -84,10 +84,9 @@ const toolRule = (tool, label = tool) => ({ kind: 'tool', tool, label, key: JSON
  * @returns {Scope | null}
  */
 function scopeOfCommand(tool, { command, ...others }, place) {
-  const isList = Array.isArray(command) && command.length > 0 && command.every(isText);
-  if (!isList && !isText(command)) return null;
+  const isList = Array.isArray(command) && command.every(isText);
   const line = isList ? command.join(' ') : command;
-  if (line.trim() === '' || line.length > MAX_COMMAND_CHARS) return null;
+  if (!isText(line) || line.trim() === '' || line.length > MAX_COMMAND_CHARS) return null;
   // Other arguments, such as a working directory or variables, change what a command does.
   const context = Object.entries(others)
     .filter(([name]) => !DESCRIPTIONS.includes(name))

@@ -36,4 +36,5 @@ export function shellChangeOf(line, root, kept) {
   return moves ? 'directory' : 'nothing';
 }
 
-const isMove = ([first, ...others]) => MOVES.includes(first) || (PREFIXES.includes(first) && others.some((word) => MOVES.includes(word)));
+const isMove = (/** @type {string[]} */ [first, ...others]) =>
+  MOVES.includes(first) || (PREFIXES.includes(first) && others.some((word) => MOVES.includes(word)));

@@ -26,6 +26,7 @@ before((t) => {
 });
 
 const protectedNames = new Set(['opencode.json']);
+/** @type {(shell?: import('../src/shell-changes.mjs').ShellChange) => import('../src/session-rules.mjs').RulePlace} */
 const placeIn = (shell = 'nothing') => ({ root, protectedNames, shell });
 const run = (command, more = {}) => ({ tool: 'Bash', args: { command, ...more }, kind: 'execute' });
 const labelOf = (command, more) => scopeOf(run(command, more), placeIn())?.label ?? null;
@@ -456,13 +457,15 @@ test('git is covered word by word in a folder that git may take for a repository
 test('after a change of the shell, a command is covered only word by word', () => {
   const rules = new SessionRules();
   rules.add(scopeOf(run('touch a'), placeIn()));
+  /** @type {import('../src/shell-changes.mjs').ShellChange[]} */
+  const changes = ['nothing', 'directory', 'variables'];
   const isCovered = (command, shell) => rules.find(scopeOf(run(command), placeIn(shell))) !== undefined;
   assert.deepEqual(
-    ['nothing', 'directory', 'variables'].map((shell) => isCovered('touch b', shell)),
+    changes.map((shell) => isCovered('touch b', shell)),
     [true, false, false],
   );
   assert.deepEqual(
-    ['nothing', 'directory', 'variables'].map((shell) => isCovered(`cd ${root} && touch b`, shell)),
+    changes.map((shell) => isCovered(`cd ${root} && touch b`, shell)),
     [true, true, false],
   );
   const inFolder = run('touch a', { cwd: root });
