@@ -406,16 +406,17 @@ test('a request is canceled when the agent itself ends the call', async (t) => {
 });
 
 test('a request of a sub-agent stays open when the turn ends, because the sub-agent works on', async (t) => {
-  const { hub, calls, prompt, untilRequest, start } = await setUp(t);
+  const { hub, calls, prompt, start } = await setUp(t);
   const { session } = await start();
   const parent = { toolCallId: 'task', title: 'Task', kind: 'think', status: 'in_progress', rawInput: { prompt: 'Look' } };
-  prompt(session.id, [{ update: { sessionUpdate: 'tool_call', ...parent } }, askBeside('a', 'task'), { wait: 50 }]);
-  assert.equal(await untilRequest(session.id), 'a');
+  prompt(session.id, [{ update: { sessionUpdate: 'tool_call', ...parent } }, askBeside('a', 'task'), ...askToRun('b', 'ls')]);
+  await hub.waitUntil(() => Object.keys(hub.sessions.get(session.id).agentState.requests ?? {}).length === 2, 'two requests');
+  await hub.call(session.id, 'permission', { id: 'b', approved: true });
   await hub.untilReady(session.id, 1);
   assert.equal(hub.pendingRequest(session.id), 'a');
   await hub.call(session.id, 'permission', { id: 'a', approved: true });
-  await eventually(() => calls('answer').length === 1, 'the answer');
-  assert.deepEqual(calls('answer'), [selected('yes')]);
+  await eventually(() => calls('answer').length === 2, 'the answers');
+  assert.deepEqual(calls('answer'), [selected('yes'), selected('yes')]);
 });
 
 test('a request survives a lost connection to the hub', async (t) => {

@@ -92,7 +92,7 @@ function scopeOfCommand(tool, { command, ...others }, place) {
     .filter(([name]) => !DESCRIPTIONS.includes(name))
     .sort();
   const toRule = (label, ...key) => ({ kind: /** @type {const} */ ('command'), tool, label, key: JSON.stringify([tool, ...key, context]) });
-  const exactRule = toRule(`exactly \`${shorten(line)}\``, 'exact', command);
+  const exactRule = toRule(`exactly \`${shorten(line)}\``, 'exact', command, place.shell);
   const shapes = isList && !command.every((word) => PLAIN_WORD.test(word)) ? null : findShapes(line, context, place);
   const rules = shapes === null ? [exactRule] : uniqueRules(shapes.map(({ label, words }) => toRule(label, 'shape', isList, words)));
   return { kind: 'command', tool, label: rules.map(({ label }) => label).join(' and '), rules, exactKey: exactRule.key };

@@ -468,6 +468,11 @@ test('after a change of the shell, a command is covered only word by word', () =
     changes.map((shell) => isCovered(`cd ${root} && touch b`, shell)),
     [true, true, false],
   );
+  rules.add(scopeOf(run('./x'), placeIn()));
+  assert.deepEqual(
+    changes.map((shell) => isCovered('./x', shell)),
+    [true, false, false],
+  );
   const inFolder = run('touch a', { cwd: root });
   rules.add(scopeOf(inFolder, placeIn('directory')));
   assert.ok(rules.find(scopeOf(run('touch c', { cwd: root }), placeIn('directory'))));
