@@ -58,12 +58,6 @@ const statOf = (read, text, place) => read(resolve(text, place), { throwIfNoEntr
 /** Whether a word is a path or a revision of git, such as `HEAD~1`, `main..dev` or `HEAD:src/a.ts`. */
 const isObject = (text, place) => !text.startsWith(':') && text.split(':').every((part) => canRead(part, place));
 
-/** Whether a package of Go is in the session's directory, or has an import path. */
-function isPackage(text, place) {
-  const folder = text.replace(/\/\.\.\.$/, '');
-  return /^[./]/.test(folder) ? canRead(folder, place) : /^[\w.~/-]+$/.test(folder) && !folder.split('/').includes('..');
-}
-
 /** Whether each kind of arguments accepts a word. @type {Record<string, (text: string, place: CommandPlace) => boolean>} */
 const KINDS = {
   text: () => true,
@@ -73,8 +67,9 @@ const KINDS = {
   format: (text) => text.startsWith('+'),
   path: (text, place) => text === '-' || canRead(text, place),
   object: isObject,
-  package: isPackage,
-  testcase: (text, place) => canRead(text.split('::', 1)[0], place),
+  package: (text, place) => canRead(text.replace(/\/\.\.\.$/, ''), place),
+  // Pytest reads further arguments from a file `@FILE`.
+  testcase: (text, place) => !text.startsWith('@') && canRead(text.split('::', 1)[0], place),
   change: canChange,
   // A folder may contain links, which lead elsewhere from another place.
   source: (text, place) => canChange(text, place) && statOf(lstatSync, text, place)?.isFile() === true,
@@ -123,7 +118,7 @@ function shapeOf(words, place) {
 function mayBeRepositoryItself({ root, cwd }) {
   for (let folder = cwd; isInside(root, folder); folder = path.dirname(folder)) {
     if (existsSync(path.join(folder, '.git'))) return false;
-    if (existsSync(path.join(folder, 'HEAD'))) return true;
+    if (lstatSync(path.join(folder, 'HEAD'), { throwIfNoEntry: false })) return true;
   }
   return false;
 }

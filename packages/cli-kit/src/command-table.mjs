@@ -10,8 +10,8 @@
  * - `covers`: what may differ, in words for people.
  * - `manual`: the manual from which the entry was read.
  *
- * Kinds: `text`, `number`, `name` (a script or target), `lines` (such as `1,20p`), `format` (such as `+%F`), `path` (to read), `object` (a
- * path, or a revision of git), `package` (of Go), `testcase` (of pytest), `change` (a path to change), `source` and `target` (of a copied
+ * Kinds: `text`, `number`, `name` (of a script, target or lint), `lines` (such as `1,20p`), `format` (such as `+%F`), `path` (to read), `object` (a
+ * path, or a revision of git), `package` (of Go: a folder or an import path), `testcase` (of pytest), `change` (a path to change), `source` and `target` (of a copied
  * file). The paths of all kinds are inside the session's directory and not hidden.
  *
  * @typedef {{options?: string, args?: string}} Arguments
@@ -155,7 +155,7 @@ export const COMMANDS = [
   {
     words: 'cargo clippy',
     options: CARGO,
-    after: { options: '-D=text -W=text -A=text' },
+    after: { options: '-D=name -W=name -A=name' },
     covers: 'any target, feature and lint',
     manual: 'clippy 1.91',
   },

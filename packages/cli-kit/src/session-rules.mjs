@@ -61,7 +61,7 @@ const isText = (/** @type {unknown} */ value) => typeof value === 'string';
  */
 export function scopeOf({ tool, args = {}, kind }, place) {
   if (!isObject(args) || args.questions !== undefined || args.plan !== undefined) return null;
-  if (args.command !== undefined) return scopeOfCommand(tool, args, place);
+  if (args.command !== undefined) return scopeOfCommand({ tool, args, kind }, place);
   // If an agent reports kinds, only the kind decides: a tool that publishes a file may have the same arguments as an edit.
   const isEdit = kind === 'edit' || (kind === undefined && EDIT_FIELDS.some((name) => name !== 'file_path' && args[name] !== undefined));
   if (isEdit) return areChangeable(editedPaths(args), place) ? toScope(editRule(tool, place.root)) : null;
@@ -78,12 +78,11 @@ const editRule = (tool, root) => ({ kind: 'edit', tool, label: `edits in ${path.
 const toolRule = (tool, label = tool) => ({ kind: 'tool', tool, label, key: JSON.stringify(['tool', tool]) });
 
 /**
- * @param {string} tool
- * @param {Record<string, any>} args
+ * @param {{tool: string, args: Record<string, any>, kind?: string}} call
  * @param {RulePlace} place
  * @returns {Scope | null}
  */
-function scopeOfCommand(tool, { command, ...others }, place) {
+function scopeOfCommand({ tool, args: { command, ...others }, kind }, place) {
   const isList = Array.isArray(command) && command.every(isText);
   const line = isList ? command.join(' ') : command;
   if (!isText(line) || line.trim() === '' || line.length > MAX_COMMAND_CHARS) return null;
@@ -93,7 +92,9 @@ function scopeOfCommand(tool, { command, ...others }, place) {
     .sort();
   const toRule = (label, ...key) => ({ kind: /** @type {const} */ ('command'), tool, label, key: JSON.stringify([tool, ...key, context]) });
   const exactRule = toRule(`exactly \`${shorten(line)}\``, 'exact', command, place.shell);
-  const shapes = isList && !command.every((word) => PLAIN_WORD.test(word)) ? null : findShapes(line, context, place);
+  // A command of another tool, such as one of an MCP server, may be no command of this computer's shell.
+  const hasShape = (kind === undefined || kind === 'execute') && (!isList || command.every((word) => PLAIN_WORD.test(word)));
+  const shapes = hasShape ? findShapes(line, context, place) : null;
   const rules = shapes === null ? [exactRule] : uniqueRules(shapes.map(({ label, words }) => toRule(label, 'shape', isList, words)));
   return { kind: 'command', tool, label: rules.map(({ label }) => label).join(' and '), rules, exactKey: exactRule.key };
 }

@@ -124,6 +124,7 @@ const ASKED = {
       'pytest -o addopts=-pevil',
       'pytest --pyargs evil',
       'pytest -pevil',
+      'pytest @a',
     ],
     ['eslint --version', 'eslint -f ./x.js'],
     ['curl --version', 'curl -o .git/hooks/pre-commit https://example.com'],
@@ -138,6 +139,7 @@ const ASKED = {
       'go test -vettool=./x',
       'go test ../x',
       'go test /tmp/...',
+      'go test out/secret',
       'go test -coverprofile=x',
     ],
     ['go vet', 'go vet -vettool=./x'],
@@ -164,7 +166,7 @@ const ASKED = {
     ],
     ['cargo test', 'cargo +nightly test', 'cargo test -- --logfile=x', 'cargo test -p -Zx', 'cargo test --conf a=b'],
     ['cargo build', 'cargo build --target-dir /tmp', 'cargo build --artifact-dir=/tmp', 'cargo run', 'cargo install x'],
-    ['cargo clippy', 'cargo clippy --fix', 'cargo clippy -- -C linker=./x', 'cargo clippy -- --emit=x'],
+    ['cargo clippy', 'cargo clippy --fix', 'cargo clippy -- -C linker=./x', 'cargo clippy -- --emit=x', 'cargo clippy -- -D @a'],
     ['find .', 'find . -exec rm a', 'find . -delete', 'find . -fprintf a x', 'find . -ok rm a', 'find /etc', 'find -L .'],
     [
       'rg x',
@@ -417,6 +419,12 @@ test('a line that first changes to the session’s directory is covered like its
   assert.ok(covers('ls', `cd ${root} && ls -la src`));
   for (const line of [`cd ${root}; ls`, `cd ${root}/.git && ls`, `cd ${root} | ls`, `cd ${root} x && ls`, `ls && cd ${root}`])
     assert.equal(covers('ls', line), false, line);
+});
+
+test('a command of a tool that is no shell is covered word by word', () => {
+  const query = (command) => ({ tool: 'mcp__redis__run', args: { command }, kind: 'other' });
+  assert.equal(covers(query('echo a'), query('echo b')), false);
+  assert.ok(covers(query('echo a'), query('echo a')));
 });
 
 test('a rule covers neither another tool, nor another directory, nor other variables', () => {
