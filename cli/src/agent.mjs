@@ -126,6 +126,7 @@ export class AcpAgent {
       state,
       save: (fields) => this.#save(fields),
       onPrompt: () => this.handover.publishCommand(),
+      onCallsClosed: () => this.approvals.cancelClosed(),
       isStopped: () => this.#isStopped,
       log: options.log,
     });
@@ -325,7 +326,10 @@ export class AcpAgent {
       onUpdate: (update, isReplayed) => {
         this.turns.onUpdate(update, isReplayed);
         if (isReplayed && mustReplay) return this.#output.send(this.handover.onReplayedUpdate(update));
-        return this.#output.send(isReplayed ? translator.onReplayedUpdate(update) : translator.onUpdate(update));
+        if (isReplayed) return this.#output.send(translator.onReplayedUpdate(update));
+        const stored = this.#output.send(translator.onUpdate(update));
+        this.approvals.onUpdate(update, launch.entry?.keptByShell);
+        return stored;
       },
       onPermission: (params, signal) =>
         this.turns.countWhileOpen(this.approvals.answer(translator, translator.onPermissionRequest(params), signal)),
@@ -415,6 +419,7 @@ export class AcpAgent {
     this.log.warn(`${this.launch.title} ended (${ending}). The next message starts it again.`);
     this.permissions.cancelAll('The agent ended');
     this.permissions.clearRules();
+    this.permissions.forgetShell();
   }
 
   #save(fields) {

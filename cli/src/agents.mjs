@@ -38,6 +38,10 @@ const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
  * @property {(messageId: string) => object} [forkMeta] `_meta` of the request that forks a session after a message of the agent.
  *   Without it, the agent can fork a session only at its end
  * @property {boolean} [forkKeepsDirectory] whether a fork works in the directory of its original, whichever directory the request has
+ * @property {string[]} [configFiles] the names of visible files that hold the agent's permissions, commands or hooks, also those of its
+ *   plugins and extensions. Hidden files need no entry
+ * @property {import('session-gateway-cli-kit/shell-changes').ShellChange} [keptByShell] what the shell of a command keeps for the next
+ *   command; by default everything
  * @property {string[]} [approvedByBridge] permission modes in which the bridge approves every request, because the agent
  *   has no such mode
  */
@@ -64,6 +68,8 @@ export const AGENTS = {
     sessionMeta: (env, uid) =>
       uid === 0 && env.IS_SANDBOX !== '1' ? { claudeCode: { options: { allowDangerouslySkipPermissions: false } } } : undefined,
     forkMeta,
+    configFiles: ['mcp.json', 'hooks.json', 'monitors.json'],
+    keptByShell: 'directory',
     approvedByBridge: ['bypassPermissions'],
   },
   codex: {
@@ -79,6 +85,7 @@ export const AGENTS = {
     clientCapabilities: { subagents: {} },
     modes: { default: 'workspace-write', 'read-only': 'read-only', 'safe-yolo': 'agent', yolo: 'agent-full-access' },
     forkMeta,
+    keptByShell: 'nothing',
   },
   copilot: {
     title: 'Copilot CLI',
@@ -90,6 +97,7 @@ export const AGENTS = {
     terminal: { command: 'copilot', args: (id) => [`--resume=${id}`], package: '@github/copilot@1.0.102' },
     signIn: 'Run `copilot` in a terminal and sign in with /login.',
     modes: { default: `${COPILOT_MODE}agent`, plan: `${COPILOT_MODE}plan` },
+    configFiles: ['mcp-config.json', 'plugin.json', 'hooks.json'],
     approvedByBridge: ['yolo'],
   },
   gemini: {
@@ -104,6 +112,8 @@ export const AGENTS = {
     modes: { default: 'default', 'read-only': 'plan', 'safe-yolo': 'autoEdit', yolo: 'yolo' },
     // If a prompt links a file, Gemini CLI drops the pictures of the prompt, and asks for permission to read the file.
     needsInlineFiles: true,
+    configFiles: ['gemini-extension.json', 'hooks.json'],
+    keptByShell: 'nothing',
     findStartMinute,
     repairRecords: removeEmptyRecords,
   },
@@ -125,6 +135,8 @@ export const AGENTS = {
     modes: { default: 'build' },
     hasTitleInList: true,
     forkKeepsDirectory: true,
+    configFiles: ['opencode.json', 'opencode.jsonc'],
+    keptByShell: 'nothing',
     approvedByBridge: ['yolo'],
   },
   qwen: {
@@ -140,8 +152,13 @@ export const AGENTS = {
     // Qwen Code starts in a mode in which a model approves requests.
     initialMode: 'default',
     needsInlineFiles: true,
+    configFiles: ['qwen-extension.json', 'hooks.json'],
+    keptByShell: 'nothing',
   },
 };
+
+/** The names of all files that configure an agent: the next agent in a directory may be another one. */
+export const CONFIG_FILES = new Set(Object.values(AGENTS).flatMap(({ configFiles = [] }) => configFiles));
 
 /** @param {string | undefined} name @returns {AgentEntry | undefined} */
 export const findAgent = (name) => (name !== undefined && Object.hasOwn(AGENTS, name) ? AGENTS[name] : undefined);

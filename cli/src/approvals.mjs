@@ -13,6 +13,7 @@ const ACCEPT_EDITS = { kind: 'mode', label: 'Accept edits' };
  * `needsChoice`: whether an approval must be one of `choices`.
  * @typedef {{id: string, tool: string, arguments: any, kind?: string, choices?: import('./translate/permissions.mjs').Choice[],
  *   needsChoice?: boolean}} Request
+ * @typedef {ReturnType<typeof import('./translate/translator.mjs').createTranslator>} Translator
  */
 
 export class Approvals {
@@ -21,6 +22,8 @@ export class Approvals {
    * approves everything and the agent has no such mode.
    */
   approvesAll = false;
+  /** Withdraws an open request, by a function that returns whether its call has ended. @type {Map<AbortController, () => boolean>} */
+  #open = new Map();
 
   /**
    * @param {{permissions: import('session-gateway-cli-kit/permissions').Permissions, settings: {permissionMode: string},
@@ -38,7 +41,7 @@ export class Approvals {
 
   /**
    * Answers a request of the agent, for this session or for the session of a sub-agent.
-   * @param {ReturnType<typeof import('./translate/translator.mjs').createTranslator>} translator
+   * @param {Translator} translator
    * @param {{records: object[], request: Request, fullArguments?: object}} translated `fullArguments`: all arguments, if the
    *   arguments of the request are shortened
    * @param {AbortSignal} signal aborted when the agent withdraws the request, or its process ends
@@ -55,12 +58,28 @@ export class Approvals {
     const approvedBy = isQuestion ? undefined : await this.#findApproval(scope);
     if (approvedBy) this.permissions.recordApproval(request, approvedBy);
     /** @type {import('./translate/permissions.mjs').Decision} */
-    const decision = approvedBy ? { status: 'approved' } : await this.#ask(request, { scope, fullArguments, signal });
+    const decision = approvedBy ? { status: 'approved' } : await this.#ask(translator, request, { scope, fullArguments, signal });
     if (decision.status === 'denied' && decision.reason) this.onDenied(request, decision.reason);
     if (kind === 'switch_mode' && decision.status === 'approved') this.modeChanges.expectModeReport();
     const response = translator.responseTo(id, decision);
     this.send(translator.onPermissionResolved(id, decision));
     return response;
+  }
+
+  /**
+   * To be called with each update, after it was translated.
+   * @param {any} update
+   * @param {import('session-gateway-cli-kit/shell-changes').ShellChange} [keptByShell]
+   */
+  onUpdate({ sessionUpdate, rawInput, status }, keptByShell) {
+    if (sessionUpdate !== 'tool_call' && sessionUpdate !== 'tool_call_update') return;
+    if (typeof rawInput?.command === 'string') this.permissions.recordCommand(rawInput.command, keptByShell);
+    if (status === 'completed' || status === 'failed') this.cancelClosed();
+  }
+
+  /** Cancels the open requests whose call has ended. */
+  cancelClosed() {
+    for (const [withdrawal, hasEnded] of this.#open) if (hasEnded()) withdrawal.abort('The call has ended');
   }
 
   /** Returns the rule or the mode that approves a call without asking. */
@@ -72,12 +91,19 @@ export class Approvals {
   }
 
   /**
+   * @param {Translator} translator
    * @param {Request} request
    * @param {{scope: import('session-gateway-cli-kit/session-rules').Scope | null, fullArguments?: object, signal: AbortSignal}} options
    * @returns {Promise<import('./translate/permissions.mjs').Decision>}
    */
-  async #ask({ id, tool, arguments: args, choices, needsChoice }, { scope, fullArguments, signal }) {
-    if (signal.aborted) return { status: 'canceled' };
-    return this.permissions.ask(tool, args, this.settings.permissionMode, { id, scope, choices, needsChoice, fullArguments, signal });
+  async #ask(translator, { id, tool, arguments: args, choices, needsChoice }, { scope, fullArguments, signal: withdrawnByAgent }) {
+    if (withdrawnByAgent.aborted || translator.hasEndedCall(id)) return { status: 'canceled' };
+    const withdrawal = new AbortController();
+    this.#open.set(withdrawal, () => translator.hasEndedCall(id));
+    const signal = AbortSignal.any([withdrawnByAgent, withdrawal.signal]);
+    const { permissionMode } = this.settings;
+    const decision = await this.permissions.ask(tool, args, permissionMode, { id, scope, choices, needsChoice, fullArguments, signal });
+    this.#open.delete(withdrawal);
+    return decision;
   }
 }

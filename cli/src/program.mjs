@@ -11,7 +11,7 @@ import { makeLog } from 'session-gateway-cli-kit/log';
 import { signIn } from 'session-gateway-cli-kit/sign-in';
 import { AcpAgent } from './agent.mjs';
 import { AgentSessions } from './agent-sessions.mjs';
-import { AGENTS, findAgent } from './agents.mjs';
+import { AGENTS, CONFIG_FILES, findAgent } from './agents.mjs';
 import { attach } from './attach.mjs';
 import { chooseAgent } from './choose-agent.mjs';
 import { chooseImport } from './import.mjs';
@@ -228,6 +228,7 @@ export const program = {
   machineMethods: (options) => new AgentSessions(/** @type {any} */ (options)).methods(),
   defaultAgent: ({ flavor }) => flavor,
   agentArgs,
+  protectedNames: CONFIG_FILES,
   canFork: true,
   optionArgs: (values) => Object.entries(values).map(([id, value]) => `--option=${id}=${value}`),
 };

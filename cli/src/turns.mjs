@@ -33,9 +33,10 @@ export class Turns {
    * @param {{options: Record<string, any>, launch: () => import('./launch.mjs').Launch, uploads: string,
    *   output: import('./output.mjs').Output, liveText: import('./live-text.mjs').LiveTextReader, turnLog: import('./fork.mjs').TurnLog,
    *   metadata: import('./agent-metadata.mjs').AgentMetadata, state: import('session-gateway-cli-kit/state').SessionState,
-   *   save: (fields: object) => void, onPrompt: () => void, isStopped: () => boolean,
+   *   save: (fields: object) => void, onPrompt: () => void, onCallsClosed: () => void, isStopped: () => boolean,
    *   log: {debug: (text: string) => void, warn: (text: string) => void}}} dependencies
-   *   `save`: changes fields of `state.saved`; `onPrompt`: called before a prompt is sent
+   *   `save`: changes fields of `state.saved`; `onPrompt`: called before a prompt is sent; `onCallsClosed`: called after the calls of a
+   *   turn were closed
    */
   constructor(dependencies) {
     this.#dependencies = dependencies;
@@ -66,7 +67,8 @@ export class Turns {
    * @param {import('session-gateway-cli-kit/task-queue').Task} task
    */
   async run(session, item, task) {
-    const { launch, uploads, output, liveText, turnLog, metadata, state, save, onPrompt, isStopped, log } = this.#dependencies;
+    const { launch, uploads, output, liveText, turnLog, metadata, state, save, onPrompt, onCallsClosed, isStopped, log } =
+      this.#dependencies;
     const { canTakeImages } = session;
     const { needsInlineFiles, hasTitleInList } = launch().entry ?? {};
     const { text, hasDenials } = withDenials(item, state.saved?.denials);
@@ -94,6 +96,7 @@ export class Turns {
       this.silenceTimer.stop();
       await delay(LATE_UPDATES_DELAY_MS);
       await output.send(translator.endTurn(task.isAborted ? 'cancelled' : stopReason));
+      onCallsClosed();
       if (hasTitleInList) metadata.readTitle(session).catch((error) => log.debug(error.message));
     } catch (error) {
       if (isStopped()) {
@@ -101,6 +104,7 @@ export class Turns {
         return;
       }
       await output.send(task.isAborted ? translator.endTurn('cancelled') : translator.closeOpenCalls('The turn ended with an error.'));
+      onCallsClosed();
       if (error instanceof SessionUnavailableError) log.warn(error.message);
       if (!task.isAborted) await output.sendMessage(messages.failure(notices.failedTurn(launch(), error)));
     } finally {

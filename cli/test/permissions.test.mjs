@@ -36,7 +36,7 @@ const askToEdit = (id, file) => {
   return [{ update: { sessionUpdate: 'tool_call', ...toolCall } }, { ask: { ...ask, toolCall } }, done];
 };
 
-test('an approval for the session covers the same program and subcommand, and each covered call is allowed once', async (t) => {
+test('an approval for the session covers commands of the same shape, and each covered call is allowed once', async (t) => {
   const { hub, calls, prompt, untilRequest, start } = await setUp(t);
   const { session } = await start();
   prompt(session.id, [
@@ -46,7 +46,10 @@ test('an approval for the session covers the same program and subcommand, and ea
     ...askToRun('d', 'git commit -m x && rm -r src'),
   ]);
   const id = await untilRequest(session.id);
-  assert.deepEqual(hub.sessions.get(session.id).agentState.requests[id].sessionRule, { kind: 'command', label: 'git commit …' });
+  assert.deepEqual(hub.sessions.get(session.id).agentState.requests[id].sessionRule, {
+    kind: 'command',
+    label: '`git commit` with any message and path in the folder',
+  });
   await hub.call(session.id, 'permission', { id, approved: true, decision: 'approved_for_session' });
   for (const asked of ['c', 'd']) {
     assert.equal(await hub.waitUntil(() => hub.pendingRequest(session.id), `the request ${asked}`), asked);
@@ -57,22 +60,66 @@ test('an approval for the session covers the same program and subcommand, and ea
   assert.ok(hub.transcript(session.id).includes('ran git commit -m two'));
 });
 
+test('an approval for the session of a command without a shape covers exactly this command', async (t) => {
+  const { hub, calls, prompt, untilRequest, start } = await setUp(t);
+  const { session } = await start();
+  const harmless = "printf '%s\\n' hi";
+  prompt(session.id, [
+    ...askToRun('a', harmless),
+    ...askToRun('b', harmless),
+    ...askToRun('c', "printf -v 'a[$(touch pwned; id > pwned)]' x"),
+    ...askToRun('d', 'printf hi'),
+  ]);
+  const id = await untilRequest(session.id);
+  assert.equal(hub.sessions.get(session.id).agentState.requests[id].sessionRule.label, `exactly \`${harmless}\``);
+  await hub.call(session.id, 'permission', { id, approved: true, decision: 'approved_for_session' });
+  for (const asked of ['c', 'd']) {
+    assert.equal(await hub.waitUntil(() => hub.pendingRequest(session.id), `the request ${asked}`), asked);
+    await hub.call(session.id, 'permission', { id: asked, approved: false });
+  }
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(calls('answer'), ['yes', 'yes', 'no', 'no'].map(selected));
+});
+
+test('after a change of the directory, a shape is covered again only from the session’s directory', async (t) => {
+  const { hub, dir, calls, prompt, untilRequest, start } = await setUp(t);
+  const { session } = await start();
+  const withoutAsking = (id, command) => askToRun(id, command).filter(({ ask }) => !ask);
+  prompt(session.id, [
+    ...askToRun('a', 'cp x y'),
+    ...withoutAsking('b', 'cd .git'),
+    ...askToRun('c', 'cp x pre-commit'),
+    ...askToRun('d', `cd ${dir} && touch x`),
+    ...askToRun('e', `cd ${dir} && touch y`),
+  ]);
+  await hub.call(session.id, 'permission', { id: await untilRequest(session.id), approved: true, decision: 'approved_for_session' });
+  for (const [asked, decision] of [
+    ['c', 'denied'],
+    ['d', 'approved_for_session'],
+  ]) {
+    assert.equal(await hub.waitUntil(() => hub.pendingRequest(session.id), `the request ${asked}`), asked);
+    await hub.call(session.id, 'permission', { id: asked, approved: decision !== 'denied', decision });
+  }
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(calls('answer'), ['yes', 'no', 'yes', 'yes'].map(selected));
+});
+
 test('an approval of an edit for the session covers edits under the session’s directory', async (t) => {
   const { hub, dir, calls, prompt, untilRequest, start } = await setUp(t);
   const { session } = await start();
   symlinkSync('/etc', path.join(dir, 'link'));
-  const files = ['a.txt', 'src/b.txt', 'link/hosts', '.git/config', '../c.txt'];
+  const files = ['a.txt', 'src/b.txt', 'link/hosts', '.git/config', '../c.txt', 'opencode.json', 'web/Gemini-Extension.json'];
   prompt(
     session.id,
     files.flatMap((file, index) => askToEdit(`edit-${index}`, `${dir}/${file}`)),
   );
   await hub.call(session.id, 'permission', { id: await untilRequest(session.id), approved: true, decision: 'approved_for_session' });
-  for (const asked of ['edit-2', 'edit-3', 'edit-4']) {
+  for (const asked of ['edit-2', 'edit-3', 'edit-4', 'edit-5', 'edit-6']) {
     assert.equal(await hub.waitUntil(() => hub.pendingRequest(session.id), `the request ${asked}`), asked);
     await hub.call(session.id, 'permission', { id: asked, approved: false });
   }
   await hub.untilReady(session.id, 1);
-  assert.deepEqual(calls('answer'), ['yes', 'yes', 'no', 'no', 'no'].map(selected));
+  assert.deepEqual(calls('answer'), ['yes', 'yes', 'no', 'no', 'no', 'no', 'no'].map(selected));
 });
 
 test('a call that a rule or a mode approves is recorded with the rule or the mode', async (t) => {
@@ -88,7 +135,7 @@ test('a call that a rule or a mode approves is recorded with the rule or the mod
     tool: 'Bash',
     status: 'approved',
     decision: 'approved',
-    approvedBy: { kind: 'command', label: 'git commit …' },
+    approvedBy: { kind: 'command', label: '`git commit` with any message and path in the folder' },
   });
   await hub.call(session.id, 'set-session-config', { permissionMode: 'yolo' });
   prompt(session.id, askToRun('c', 'rm -r src'));

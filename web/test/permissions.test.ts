@@ -10,8 +10,8 @@ test('describes a decision by its status first', () => {
   assert.equal(describe({ status: 'approved', decision: 'approved_for_session' }), 'Approved for the session');
   assert.equal(describe({ status: 'approved', arguments: { questions: [{ question: 'Go?' }] } }), 'Answered');
   assert.equal(
-    describe({ status: 'approved', approvedBy: { kind: 'command', label: 'git commit …' } }),
-    'Allowed by the rule git commit …',
+    describe({ status: 'approved', approvedBy: { kind: 'command', label: '`git commit` with any message' } }),
+    'Allowed by the rule `git commit` with any message',
   );
   assert.equal(
     describe({ status: 'approved', approvedBy: { kind: 'mode', label: 'Approve everything' } }),

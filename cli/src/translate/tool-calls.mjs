@@ -134,11 +134,14 @@ export class ToolCalls {
     return this.#unendedCalls().flatMap((call) => this.fail(call, reason));
   }
 
-  /** Ends all calls at the regular end of a turn, because agents do not report the end of every call. */
-  endAllWithTurn() {
-    return this.#unendedCalls().flatMap((call) =>
-      call.status === 'pending' ? this.fail(call, 'The turn ended before this call ran.') : this.#end(call, false),
-    );
+  /**
+   * Ends the calls at the regular end of a turn, because agents do not report the end of every call.
+   * @param {(call: Call) => boolean} isBackground whether a call goes on after the turn
+   */
+  endAllWithTurn(isBackground) {
+    return this.#unendedCalls()
+      .filter((call) => !isBackground(call))
+      .flatMap((call) => (call.status === 'pending' ? this.fail(call, 'The turn ended before this call ran.') : this.#end(call, false)));
   }
 
   /** Returns the unsent output of all calls whose last result was stored at least {@link OUTPUT_INTERVAL_MS} ago. */

@@ -12,6 +12,7 @@
  *     onPermissionResolved(id, decision) -> Record[]       after `responseTo`, for requests of both kinds
  *     endTurn(stopReason) -> Record[]            after the reply of `session/prompt`, and the updates that an agent may send after it
  *     closeOpenCalls(reason) -> Record[]         when the agent crashed, or does not end its calls
+ *     hasEndedCall(id) -> boolean                whether the call of an open request has ended
  *     flush() -> Record[]                        ends the current message, for updates outside of a turn
  *     takeDueRecords() -> Record[]               the text and output that are due; call it about once a second
  *     takeDeltas() -> Delta[]                    live text since the last call
@@ -194,6 +195,10 @@ class Translator {
     return hasAnswers ? { ...result, answers: answersByPosition(questions, decision.answers) } : result;
   }
 
+  hasEndedCall(id) {
+    return this.#requests.get(id)?.call?.isEnded === true;
+  }
+
   onPermissionResolved(id, decision) {
     const request = this.#requests.get(id);
     this.#requests.delete(id);
@@ -211,7 +216,10 @@ class Translator {
 
   endTurn(stopReason) {
     const isCanceled = stopReason === 'cancelled';
-    const ended = [...this.#flushTexts(), ...(isCanceled ? this.#calls.failAll('Aborted.') : this.#calls.endAllWithTurn())];
+    const ended = [
+      ...this.#flushTexts(),
+      ...(isCanceled ? this.#calls.failAll('Aborted.') : this.#calls.endAllWithTurn((call) => this.#isBackground(call))),
+    ];
     const sentence = isCanceled ? this.#describeCancel() : describeStop(stopReason);
     this.#endsWithDenial = false;
     this.#calls.forgetOld();
@@ -344,6 +352,11 @@ class Translator {
   #argumentsOf({ message }, call, questions, isForm) {
     if (questions.length > 0) return { questions };
     return isForm ? { message } : this.#calls.inputOf(call);
+  }
+
+  /** Whether a call belongs to a sub-agent that works on after the turn: it waits for an answer. */
+  #isBackground(call) {
+    return call.parentId !== undefined && [...this.#requests.values()].some((request) => request.call === call);
   }
 
   #describeCancel() {

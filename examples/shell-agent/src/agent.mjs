@@ -225,7 +225,8 @@ export class ShellAgent {
     const decision = decideByMode(permissionMode, command, this.shell.isUnmodified);
     if (decision.isForbidden) return { status: 'never' };
     // In a modified shell, the name of an approved program may run another program.
-    const scope = this.shell.isUnmodified ? this.permissions.scopeOf({ tool: TOOL, args: input }) : null;
+    const { isUnmodified, cwd } = this.shell;
+    const scope = isUnmodified ? this.permissions.scopeOf({ tool: TOOL, args: { ...input, cwd } }) : null;
     const approvedBy = decision.approvedBy ?? (autoApprove ? APPROVE_EVERYTHING : this.permissions.findRule(scope));
     if (!approvedBy) return this.permissions.ask(TOOL, input, permissionMode, { scope });
     const id = randomUUID();

@@ -39,6 +39,21 @@ test('an approval of ls for the session does not run another program, nor a comp
   assert.equal(existsSync(path.join(dir, 'dangerous')), false);
 });
 
+test('an approval for the session does not apply after the shell has moved to another folder', async (t) => {
+  const { hub, dir, start } = await setUp(t);
+  const { session } = await start();
+  hub.postMessage(session.id, 'touch one');
+  await approve(hub, session.id, { decision: 'approved_for_session' });
+  hub.postMessage(session.id, 'mkdir .hidden && cd .hidden');
+  await approve(hub, session.id, {});
+  hub.postMessage(session.id, 'touch two');
+  const id = await hub.waitUntil(() => hub.pendingRequest(session.id), 'a permission request in the folder');
+  assert.equal(hub.sessions.get(session.id).agentState.requests[id].sessionRule.label, 'exactly `touch two`');
+  await hub.call(session.id, 'permission', { id, approved: false });
+  await hub.untilReady(session.id, 3);
+  assert.equal(existsSync(path.join(dir, '.hidden', 'two')), false);
+});
+
 test('abort ends the running command and drops the queued messages', async (t) => {
   const { hub, dir, start } = await setUp(t);
   const { session } = await start({ autoApprove: true });

@@ -11,6 +11,7 @@ import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { RequestContent } from './request-content.mjs';
 import { SessionRules, scopeOf } from './session-rules.mjs';
+import { shellChangeOf } from './shell-changes.mjs';
 
 /** Limit on the completed requests in an update of the agent state. The hub keeps the completed requests that an update omits. */
 const MAX_SENT_COMPLETED = 100;
@@ -37,15 +38,18 @@ export class Permissions {
   #isClosed = false;
   /** The ids of completed requests that updates omit. */
   #omittedIds = new Set();
+  /** @type {import('./session-rules.mjs').RulePlace} */
+  #place;
 
   /**
-   * @param {{state: import('./versioned-value.mjs').VersionedValue, root: string, onMode?: (mode: string) => void,
-   *   log: {warn: (text: string) => void}, now?: () => number}} options `root`: the session's directory, resolved; `onMode`:
-   *   called with the new permission mode that an answer selects
+   * @param {{state: import('./versioned-value.mjs').VersionedValue, root: string, protectedNames?: ReadonlySet<string>,
+   *   onMode?: (mode: string) => void, log: {warn: (text: string) => void}, now?: () => number}} options `root`: the session's directory,
+   *   resolved; `protectedNames`: see {@link import('./rule-paths.mjs').Place}; `onMode`: called with the new permission mode that an answer
+   *   selects
    */
-  constructor({ state, root, onMode = () => {}, log, now = Date.now }) {
+  constructor({ state, root, protectedNames = new Set(), onMode = () => {}, log, now = Date.now }) {
     this.state = state;
-    this.root = root;
+    this.#place = { root, protectedNames, shell: 'nothing' };
     this.onMode = onMode;
     this.log = log;
     this.now = now;
@@ -60,10 +64,20 @@ export class Permissions {
 
   /** Returns the scope that an approval of a call for the session would cover. @param {import('./session-rules.mjs').ToolCall} call */
   scopeOf(call) {
-    return scopeOf(call, this.root);
+    return scopeOf(call, this.#place);
   }
 
-  /** Returns the rule that covers a call. @param {import('./session-rules.mjs').Scope | null} scope of the call */
+  /**
+   * To be called with each command that the agent runs. No rule covers the shape of a later command in a changed shell.
+   * @param {string} command
+   * @param {import('./shell-changes.mjs').ShellChange} [kept] what the agent's shell keeps for the next command
+   */
+  recordCommand(command, kept = 'variables') {
+    const change = shellChangeOf(command, this.#place.root, kept);
+    if (change !== 'nothing' && this.#place.shell !== 'variables') this.#place = { ...this.#place, shell: change };
+  }
+
+  /** Returns what covers a call, for `recordApproval`. @param {import('./session-rules.mjs').Scope | null} scope of the call */
   findRule(scope) {
     return this.#rules.find(scope);
   }
@@ -79,7 +93,7 @@ export class Permissions {
    *   - `scope`: what an approval for the session covers, by default nothing
    *   - `choices`: the agent's own approvals; `needsChoice`: whether an approval must be one of `choices`
    *   - `fullArguments`: all arguments, if `args` are shortened
-   *   - `signal`: withdraws the request
+   *   - `signal`: withdraws the request; the signal's reason is shown if it is a text
    * @returns {Promise<Outcome>}
    */
   ask(tool, args, mode, { id, scope = null, choices, needsChoice, fullArguments, signal } = {}) {
@@ -87,7 +101,8 @@ export class Permissions {
       const fullContent = fullArguments === undefined ? undefined : new RequestContent(JSON.stringify(fullArguments));
       const request = { tool, args, mode, scope, choices, needsChoice, fullContent, wantedId: id, resolve };
       this.#publish(request);
-      signal?.addEventListener('abort', () => this.#cancel(request, 'Withdrawn by the agent'), { once: true });
+      const reason = () => (typeof signal.reason === 'string' ? signal.reason : 'Withdrawn by the agent');
+      signal?.addEventListener('abort', () => this.#cancel(request, reason()), { once: true });
     });
   }
 
@@ -158,6 +173,11 @@ export class Permissions {
     if (!this.#rules.remove(id)) return { success: false, error: 'There is no such rule. It may have been withdrawn already.' };
     await this.#waitUntilStored(this.state.mutate((current) => this.#withRules(current)));
     return { success: true };
+  }
+
+  /** To be called when the agent's process has ended: its shell has ended, too. */
+  forgetShell() {
+    this.#place = { ...this.#place, shell: 'nothing' };
   }
 
   /** Removes all rules, so that the user is asked again. */

@@ -1,6 +1,6 @@
 /**
- * The scope of an approval for the session. After the approval of a call, a rule covers later calls of the same tool:
- * - after a command: commands with the same program and subcommand;
+ * The scope of an approval for the session. After the approval of a call, rules cover later calls of the same tool:
+ * - after a command: commands of the same shape, for the commands in command-table.mjs. Otherwise exactly this command;
  * - after an edit: edits of files in the session's directory;
  * - after any other call: all calls, except commands.
  *
@@ -8,20 +8,25 @@
  */
 
 import { randomUUID } from 'node:crypto';
-import { lstatSync, realpathSync } from 'node:fs';
 import path from 'node:path';
-import { commandScope } from './command-scope.mjs';
-import { isInside } from './paths.mjs';
-import { parseSimpleCommand } from './shell-command.mjs';
+import { shapesOf } from './command-shapes.mjs';
+import { isChangeable, visiblePath } from './rule-paths.mjs';
 
 /**
- * The calls that an approval for the session covers. `key`: equal for all these calls; `label`: a text for people, such as
- * `git commit …`.
- * @typedef {{kind: 'command' | 'edit' | 'tool', tool: string, label: string, key: string}} Scope
- * @typedef {Scope & {id: string}} Rule
+ * What an approval covers. `key`: equal for all calls that the rule covers; `label`: a text for people, with the words of a command in
+ * backticks, such as `` `git diff` with any revision or path ``.
+ * @typedef {{kind: 'command' | 'edit' | 'tool', tool: string, label: string, key: string}} NewRule
+ * @typedef {NewRule & {id: string}} Rule
+ *
+ * The rules that an approval of a call adds. A call is covered if each of them was added, or if one with `exactKey` was. A line of several
+ * commands has several rules.
+ * @typedef {{kind: NewRule['kind'], tool: string, label: string, rules: NewRule[], exactKey?: string}} Scope
  *
  * A call of a tool. `kind`: the kind of the call in the Agent Client Protocol, if the agent reports kinds.
  * @typedef {{tool: string, args: unknown, kind?: string}} ToolCall
+ *
+ * `shell`: what earlier commands have changed in the shell of later commands.
+ * @typedef {import('./rule-paths.mjs').Place & {shell: import('./shell-changes.mjs').ShellChange}} RulePlace
  */
 
 /** Kinds of calls that change something. A rule covers such a call only if the arguments show what the call changes. */
@@ -30,7 +35,18 @@ const CHANGING_KINDS = ['execute', 'edit', 'delete', 'move', 'switch_mode'];
 /** Arguments that only describe a call. All other arguments of a command are part of its scope. */
 const DESCRIPTIONS = ['description', 'note', 'title', 'reason', 'timeout', 'timeout_ms'];
 
+/** Arguments with the working directory of a command. */
+const DIRECTORIES = ['cwd', 'workdir', 'directory', 'dir_path'];
+
 const EDIT_FIELDS = ['file_path', 'old_string', 'new_string', 'content', 'edits', 'changes', 'replace_all'];
+
+/** Limit on a command, in characters. A longer command cannot be approved for the session, because a request shows only its start. */
+const MAX_COMMAND_CHARS = 20_000;
+
+const MAX_LABEL_CHARS = 80;
+
+/** Matches a word of a list that means the same in a line. */
+const PLAIN_WORD = /^[\w./:,@+%-][\w./:,@+=%-]*$/;
 
 /** @returns {value is Record<string, any>} */
 const isObject = (/** @type {unknown} */ value) => typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -40,41 +56,68 @@ const isText = (/** @type {unknown} */ value) => typeof value === 'string';
 /**
  * Returns the scope that an approval of a call for the session covers.
  * @param {ToolCall} call
- * @param {string} root the session's directory, resolved
+ * @param {RulePlace} place
  * @returns {Scope | null} null if only this call can be approved
  */
-export function scopeOf({ tool, args = {}, kind }, root) {
+export function scopeOf({ tool, args = {}, kind }, place) {
   if (!isObject(args) || args.questions !== undefined || args.plan !== undefined) return null;
-  if (args.command !== undefined) return scopeOfCommand(tool, args);
+  if (args.command !== undefined) return scopeOfCommand({ tool, args, kind }, place);
   // If an agent reports kinds, only the kind decides: a tool that publishes a file may have the same arguments as an edit.
   const isEdit = kind === 'edit' || (kind === undefined && EDIT_FIELDS.some((name) => name !== 'file_path' && args[name] !== undefined));
-  if (isEdit) return areEditable(editedPaths(args), root) ? editScope(tool, root) : null;
-  return CHANGING_KINDS.includes(kind) ? null : toolScope(tool);
+  if (isEdit) return areChangeable(editedPaths(args), place) ? toScope(editRule(tool, place.root)) : null;
+  return CHANGING_KINDS.includes(kind) ? null : toScope(toolRule(tool));
 }
 
 /** @returns {Scope} */
-const editScope = (tool, root) => ({ kind: 'edit', tool, label: `edits in ${path.basename(root) || root}`, key: 'edit' });
+const toScope = (/** @type {NewRule} */ rule) => ({ kind: rule.kind, tool: rule.tool, label: rule.label, rules: [rule] });
 
-/** @returns {Scope} */
-const toolScope = (tool, label = tool) => ({ kind: 'tool', tool, label, key: JSON.stringify(['tool', tool]) });
+/** @returns {NewRule} */
+const editRule = (tool, root) => ({ kind: 'edit', tool, label: `edits in ${path.basename(root) || root}`, key: 'edit' });
+
+/** @returns {NewRule} */
+const toolRule = (tool, label = tool) => ({ kind: 'tool', tool, label, key: JSON.stringify(['tool', tool]) });
 
 /**
- * @param {string} tool
- * @param {Record<string, any>} args
+ * @param {{tool: string, args: Record<string, any>, kind?: string}} call
+ * @param {RulePlace} place
  * @returns {Scope | null}
  */
-function scopeOfCommand(tool, { command, ...others }) {
-  const isList = Array.isArray(command) && command.length > 0 && command.every(isText);
-  const words = isList ? command.map((text) => ({ text, isLiteral: true })) : isText(command) ? parseSimpleCommand(command) : null;
-  const scope = words && commandScope(words);
-  if (!scope) return null;
+function scopeOfCommand({ tool, args: { command, ...others }, kind }, place) {
+  const isList = Array.isArray(command) && command.every(isText);
+  const line = isList ? command.join(' ') : command;
+  if (!isText(line) || line.trim() === '' || line.length > MAX_COMMAND_CHARS) return null;
   // Other arguments, such as a working directory or variables, change what a command does.
   const context = Object.entries(others)
     .filter(([name]) => !DESCRIPTIONS.includes(name))
     .sort();
-  const label = [...scope.words, ...(scope.hasMore ? ['…'] : [])].join(' ');
-  return { kind: 'command', tool, label, key: JSON.stringify(['command', tool, isList, scope, context]) };
+  const toRule = (label, ...key) => ({ kind: /** @type {const} */ ('command'), tool, label, key: JSON.stringify([tool, ...key, context]) });
+  const exactRule = toRule(`exactly \`${shorten(line)}\``, 'exact', command, place.shell);
+  // A command of another tool, such as one of an MCP server, may be no command of this computer's shell.
+  const hasShape = (kind === undefined || kind === 'execute') && (!isList || command.every((word) => PLAIN_WORD.test(word)));
+  const shapes = hasShape ? findShapes(line, context, place) : null;
+  const rules = shapes === null ? [exactRule] : uniqueRules(shapes.map(({ label, words }) => toRule(label, 'shape', isList, words)));
+  return { kind: 'command', tool, label: rules.map(({ label }) => label).join(' and '), rules, exactKey: exactRule.key };
 }
+
+/** Returns the shapes of the commands of a line; null if a rule may cover only exactly this line. */
+function findShapes(line, context, place) {
+  if (place.shell === 'variables') return null;
+  const directories = context.filter(([name]) => DIRECTORIES.includes(name));
+  const isKnown = ([name, value]) =>
+    DIRECTORIES.includes(name) || typeof value === 'boolean' || typeof value === 'number' || value === null;
+  if (directories.length > 1 || !context.every(isKnown)) return null;
+  if (directories.length === 0) return shapesOf(line, place, place.shell === 'directory' ? null : place.root);
+  const [[, directory]] = directories;
+  const below = isText(directory) ? visiblePath(path.resolve(place.root, directory), place) : null;
+  return below === null ? null : shapesOf(line, place, path.join(place.root, below));
+}
+
+function shorten(line) {
+  const text = line.trim().replaceAll(/\s+/g, ' ');
+  return text.length > MAX_LABEL_CHARS ? `${text.slice(0, MAX_LABEL_CHARS).toWellFormed()}…` : text;
+}
+
+const uniqueRules = (rules) => rules.filter(({ key }, index) => rules.findIndex((rule) => rule.key === key) === index);
 
 /** Returns the paths of the files that a call edits. Returns none if the call may do more than that. */
 function editedPaths(args) {
@@ -92,38 +135,7 @@ const isChange = (change) =>
   isText(change.file_path) &&
   (isText(change.content) || Array.isArray(change.edits) || (isText(change.old_string) && isText(change.new_string)));
 
-/**
- * Whether a rule may cover edits of these files. All files must be inside the session's directory, after links are followed. Hidden
- * files and folders are excluded, because they contain settings of git and of agents, which can run programs and change permissions.
- */
-const areEditable = (files, root) => files.length > 0 && files.every((file) => isEditable(file, root));
-
-function isEditable(file, root) {
-  if (!path.isAbsolute(file) || file.includes('\0') || file.split(path.sep).includes('..')) return false;
-  const target = resolveLinks(path.normalize(file));
-  if (target === null || !isInside(root, target)) return false;
-  return path
-    .relative(root, target)
-    .split(path.sep)
-    .every((name) => name !== '' && !name.startsWith('.'));
-}
-
-/** Returns the path of a file without links. The file and its folders may be missing. Returns null if a link has no target. */
-function resolveLinks(file) {
-  for (let at = file, rest = []; ; rest = [path.basename(at), ...rest], at = path.dirname(at)) {
-    try {
-      lstatSync(at);
-    } catch (error) {
-      if (error.code !== 'ENOENT' || at === path.dirname(at)) return null;
-      continue;
-    }
-    try {
-      return path.join(realpathSync(at), ...rest);
-    } catch {
-      return null;
-    }
-  }
-}
+const areChangeable = (files, place) => files.length > 0 && files.every((file) => isChangeable(file, place));
 
 /** The rules of a session, in the order in which they were added. */
 export class SessionRules {
@@ -139,21 +151,25 @@ export class SessionRules {
     return this.#rules.map(({ id, kind, label }) => ({ id, kind, label }));
   }
 
-  /** Returns the rule that covers a call with this scope. @param {Scope | null} scope @returns {Rule | undefined} */
+  /** Returns what covers a call with this scope: a rule, or several rules together. @param {Scope | null} scope */
   find(scope) {
     if (!scope) return undefined;
-    const coversTool = (rule) => rule.kind === 'tool' && rule.tool === scope.tool && scope.kind !== 'command';
-    return this.#rules.find((rule) => rule.key === scope.key || coversTool(rule));
+    const { kind, tool, label, rules, exactKey } = scope;
+    const exactRule = this.#rules.find(({ key }) => key === exactKey);
+    if (exactRule) return exactRule;
+    const coversTool = (rule) => rule.kind === 'tool' && rule.tool === tool && kind !== 'command';
+    const isAdded = ({ key }) => this.#rules.some((rule) => rule.key === key || coversTool(rule));
+    return rules.every(isAdded) ? { kind, label } : undefined;
   }
 
   /** @param {Scope} scope */
-  add(scope) {
-    if (!this.#rules.some(({ key }) => key === scope.key)) this.#rules.push({ ...scope, id: randomUUID() });
+  add({ rules }) {
+    for (const rule of rules) if (!this.#rules.some(({ key }) => key === rule.key)) this.#rules.push({ ...rule, id: randomUUID() });
   }
 
   /** Adds a rule for a tool that a client named. The rule covers no commands, and covers an edit only if a rule for edits would cover it. */
   addTool(name) {
-    this.add(toolScope(name, `${name}, except commands`));
+    this.add(toScope(toolRule(name, `${name}, except commands`)));
   }
 
   /** @returns {boolean} whether there was a rule with this id */

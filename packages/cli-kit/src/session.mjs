@@ -166,6 +166,7 @@ export class Session {
     this.permissions = new Permissions({
       state: this.agentState,
       root,
+      protectedNames: program.protectedNames,
       log,
       onMode: (mode) => this.#inBackground(this.controls.configure({ permissionMode: mode })),
     });

@@ -1,41 +1,46 @@
-/** Parses simple commands of a POSIX shell: one program and its arguments. Refuses everything that a shell would expand or run. */
+/** Parses a line of simple commands of a POSIX shell. Refuses everything that a shell would expand, redirect or assign. */
+
+/** Limit on a line, in characters. */
+const MAX_LINE_CHARS = 20_000;
 
 /**
- * A word of a command. `isLiteral`: the word has neither quotes nor a pattern, so that the shell passes on its text unchanged.
- * @typedef {{text: string, isLiteral: boolean}} Word
- */
-
-/** Limit on a command, in characters. */
-const MAX_COMMAND_CHARS = 20_000;
-
-/**
- * The parts of a word. No part matches control, format or unassigned characters, or separators other than the space. People cannot see
- * such characters, and shells handle them in different ways.
+ * The parts of a word. No part matches control, format or unassigned characters, or separators other than the space: people cannot see
+ * these characters. No unquoted part matches a pattern of file names, `=` at the start of a word (`=ls` is a path in zsh), or `~` where
+ * shells expand it to a folder.
  */
 const PARTS = [
-  { pattern: /'((?:[^'\p{C}\p{Z}]| )*)'/uy, isLiteral: false },
-  { pattern: /"((?:[^"\\$`!\p{C}\p{Z}]|\\["\\]| )*)"/uy, isLiteral: false, hasEscapes: true },
-  { pattern: /([\w./:,@+=%^~\p{L}\p{M}\p{N}-]+)/uy, isLiteral: true },
-  { pattern: /([*?[\]]+)/uy, isLiteral: false, isGlob: true },
+  { pattern: /'((?:[^'\p{C}\p{Z}]| )*)'/uy },
+  { pattern: /"((?:[^"\\$`!\p{C}\p{Z}]|\\["\\]| )*)"/uy, hasEscapes: true },
+  { pattern: /((?:[\w./:,@+%^\p{L}\p{M}\p{N}-]|(?<=[^\s;&|])=|(?<=[\w^~])~)+)/uy },
 ];
 
+const OPERATOR = /&&|;|\|(?![|&])/y;
+
 /**
- * Splits a simple command into its words.
+ * Splits a line into its simple commands, which `&&`, `;` or `|` join.
  * @param {string} text
- * @returns {Word[] | null} null for an empty command, and for a command that this parser does not understand completely. Examples
- *   are an operator, an expansion, a redirection, a backslash outside of quotes, and a line break
+ * @returns {{commands: string[][], operators: string[]} | null} `commands`: the words of each command; `operators`: the operator after each
+ *   command but the last; null for a line that this parser does not understand completely
  */
-export function parseSimpleCommand(text) {
-  if (text.length > MAX_COMMAND_CHARS) return null;
-  const words = [];
-  let at = skipSpaces(text, 0);
-  while (at < text.length) {
+export function parseLine(text) {
+  if (text.length > MAX_LINE_CHARS) return null;
+  const commands = /** @type {string[][]} */ ([[]]);
+  const operators = [];
+  for (let at = skipSpaces(text, 0); at < text.length; at = skipSpaces(text, at)) {
+    OPERATOR.lastIndex = at;
+    const operator = OPERATOR.exec(text)?.[0];
+    if (operator) {
+      operators.push(operator);
+      commands.push([]);
+      at += operator.length;
+      continue;
+    }
     const found = readWord(text, at);
     if (!found) return null;
-    words.push(found.word);
-    at = skipSpaces(text, found.end);
+    commands.at(-1).push(found.word);
+    at = found.end;
   }
-  return words.length > 0 ? words : null;
+  return commands.every((words) => words.length > 0) ? { commands, operators } : null;
 }
 
 function skipSpaces(text, from) {
@@ -45,26 +50,21 @@ function skipSpaces(text, from) {
 }
 
 function readWord(text, start) {
-  let [value, isLiteral, end] = ['', true, start];
-  while (end < text.length && text[end] !== ' ') {
+  let [word, end] = ['', start];
+  while (end < text.length && !' ;&|'.includes(text[end])) {
     const part = readPart(text, end);
     if (!part) return null;
-    value += part.value;
-    isLiteral &&= part.isLiteral;
-    // A pattern at the start of a word may expand to a file whose name is an option.
-    if (part.isGlob && (value === part.value || value.startsWith('-'))) return null;
+    word += part.value;
     end = part.end;
   }
-  return { word: { text: value, isLiteral }, end };
+  return end === start ? null : { word, end };
 }
 
 function readPart(text, at) {
-  for (const { pattern, isLiteral, hasEscapes = false, isGlob = false } of PARTS) {
+  for (const { pattern, hasEscapes = false } of PARTS) {
     pattern.lastIndex = at;
     const found = pattern.exec(text);
-    if (!found) continue;
-    const value = hasEscapes ? found[1].replaceAll(/\\(["\\])/g, '$1') : found[1];
-    return { value, isLiteral, isGlob, end: pattern.lastIndex };
+    if (found) return { value: hasEscapes ? found[1].replaceAll(/\\(["\\])/g, '$1') : found[1], end: pattern.lastIndex };
   }
   return null;
 }

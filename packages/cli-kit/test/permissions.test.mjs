@@ -50,7 +50,7 @@ test('an approved request moves to completedRequests with the fields of the answ
   const call = { tool: 'Bash', args: { command: 'ls' } };
   const outcome = permissions.ask(call.tool, call.args, 'default', { scope: permissions.scopeOf(call) });
   const id = await pendingId();
-  const sessionRule = { kind: 'command', label: 'ls …' };
+  const sessionRule = { kind: 'command', label: '`ls` with any path in the folder' };
   assert.deepEqual(hub.value.requests[id], { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1000, sessionRule });
   const answer = await permissions.answer({
     id,
@@ -81,10 +81,47 @@ test('an approved request moves to completedRequests with the fields of the answ
   assert.deepEqual(
     hub.value.sessionRules.map(({ kind, label }) => [kind, label]),
     [
-      ['command', 'ls …'],
+      ['command', '`ls` with any path in the folder'],
       ['tool', 'Edit, except commands'],
     ],
   );
+});
+
+test('an approval of a line of several commands adds a rule for each, and each can be withdrawn', async () => {
+  const { hub, permissions, pendingId } = setup();
+  const run = (command) => ({ tool: 'Bash', args: { command } });
+  const isCovered = (command) => permissions.findRule(permissions.scopeOf(run(command))) !== undefined;
+  permissions.ask('Bash', run('git status && git diff').args, 'default', { scope: permissions.scopeOf(run('git status && git diff')) });
+  await permissions.answer({ id: await pendingId(), approved: true, decision: 'approved_for_session' });
+  const labels = ['`git status` with any path in the folder', '`git diff` with any revision or path'];
+  assert.deepEqual(
+    hub.value.sessionRules.map(({ label }) => label),
+    labels,
+  );
+  assert.deepEqual(permissions.findRule(permissions.scopeOf(run('git diff | git status'))), {
+    kind: 'command',
+    label: [...labels].reverse().join(' and '),
+  });
+  await permissions.revokeRule({ id: hub.value.sessionRules[0].id });
+  assert.deepEqual([isCovered('git diff HEAD'), isCovered('git status'), isCovered('git status && git diff')], [true, false, false]);
+});
+
+test('after a command that changes the shell, only exactly the approved commands are covered, until the shell has ended', async () => {
+  const { permissions, pendingId } = setup();
+  const scopeOf = (command) => permissions.scopeOf({ tool: 'Bash', args: { command } });
+  permissions.ask('Bash', { command: 'touch a' }, 'default', { scope: scopeOf('touch a') });
+  await permissions.answer({ id: await pendingId(), approved: true, decision: 'approved_for_session' });
+  const isCovered = () => permissions.findRule(scopeOf('touch b')) !== undefined;
+  permissions.recordCommand('cd .git', 'nothing');
+  permissions.recordCommand('export PATH=.', 'directory');
+  assert.equal(isCovered(), true);
+  permissions.recordCommand('cd .git', 'directory');
+  assert.equal(isCovered(), false);
+  permissions.forgetShell();
+  assert.equal(isCovered(), true);
+  permissions.recordCommand('export PATH=.');
+  permissions.recordCommand('cd src');
+  assert.deepEqual([isCovered(), scopeOf('cd /code/shop && touch b').label], [false, 'exactly `cd /code/shop && touch b`']);
 });
 
 test('revokeRule removes a rule by its id, and refuses an unknown id', async () => {
@@ -102,7 +139,7 @@ test('revokeRule removes a rule by its id, and refuses an unknown id', async () 
 
 test('if no rule can cover a call, an approval for the session approves only this call', async () => {
   const { hub, permissions, pendingId } = setup();
-  const call = { tool: 'Bash', args: { command: 'ls && rm a' } };
+  const call = { tool: 'Bash', args: { command: 'x'.repeat(20_001) } };
   const outcome = permissions.ask(call.tool, call.args, 'default', { scope: permissions.scopeOf(call) });
   const id = await pendingId();
   assert.equal(hub.value.requests[id].sessionRule, null);

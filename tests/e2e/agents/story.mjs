@@ -253,13 +253,13 @@ async function approveForSession(story) {
     { say: 'The folder has one note.' },
   ]);
   await story.request.getByRole('button', { name: 'More' }).click();
-  await page.getByRole('dialog').getByRole('button', { name: 'Allow mkdir … until the agent ends' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Allow mkdir with any path in the folder until the agent ends' }).click();
   await story.request.getByText('touch notes/review.md').waitFor();
   assert.ok(existsSync(story.file('notes/old')));
-  await story.call('mkdir notes/old').getByRole('img', { name: 'Allowed by the rule mkdir …' }).waitFor();
+  await story.call('mkdir notes/old').getByRole('img', { name: 'Allowed by the rule `mkdir` with any path in the folder' }).waitFor();
   await story.request.getByRole('button', { name: 'Approve', exact: true }).click();
   await chat.waitForText('The folder has one note.');
-  await page.getByRole('button', { name: 'Ask again for mkdir …' }).click();
+  await page.getByRole('button', { name: 'Ask again for mkdir with any path in the folder' }).click();
   await page.getByRole('list', { name: 'Allowed until the agent ends' }).waitFor({ state: 'detached' });
   await story.untilReady();
 }

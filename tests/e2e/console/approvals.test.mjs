@@ -35,18 +35,19 @@ test('an approval for the session names its scope, covers only this scope, is li
   const { page, chat } = await startSession(t, 'scope');
   const rules = page.getByRole('list', { name: 'Allowed until the agent ends' });
   await chat.send('ls src');
-  await chat.answer('Allow ls … until the agent ends');
-  await rules.getByText('ls …').waitFor();
+  await chat.answer('Allow ls with any path in the folder until the agent ends');
+  await rules.getByText('ls with any path in the folder').waitFor();
   await chat.send('ls');
   await chat.log
     .locator('details', { hasText: /^ ?Run command ?ls ?\d/ })
-    .getByRole('img', { name: 'Allowed by the rule ls …' })
+    .getByRole('img', { name: 'Allowed by the rule `ls` with any path in the folder' })
     .waitFor();
-  await chat.send('ls && touch dangerous');
+  await chat.send('ls && ./touch dangerous');
   await chat.request().getByText('touch dangerous').waitFor();
-  assert.deepEqual(await chat.answersInSheet(chat.request()), DENIALS);
+  const exact = 'Allow exactly ls && ./touch dangerous until the agent ends';
+  assert.deepEqual(await chat.answersInSheet(chat.request()), [exact, ...DENIALS]);
   await chat.answer('Deny and stop');
-  await rules.getByRole('button', { name: 'Ask again for ls …' }).click();
+  await rules.getByRole('button', { name: 'Ask again for ls with any path in the folder' }).click();
   await rules.waitFor({ state: 'detached' });
   await chat.send('ls -a');
   await chat.request().getByText('ls -a').waitFor();
@@ -56,7 +57,7 @@ test('a mode that asks ends the approvals for the session', async (t) => {
   const { page, chat } = await startSession(t, 'ends');
   const rules = page.getByRole('list', { name: 'Allowed until the agent ends' });
   await chat.send('ls');
-  await chat.answer('Allow ls … until the agent ends');
+  await chat.answer('Allow ls with any path in the folder until the agent ends');
   await rules.waitFor();
   await page.getByLabel('Permission mode').selectOption('Plan');
   await rules.waitFor({ state: 'detached' });
@@ -123,7 +124,7 @@ test('if an agent lists modes and models, the console offers only these', async 
 test('if an agent offers only permanent approvals, the console warns before the click', async (t) => {
   const choices = [{ id: 'always', label: 'Always allow git commit *' }];
   const { page, chat, answered } = await openRequests(t, 'always', {
-    r1: bashRequest({ sessionRule: { kind: 'command', label: 'git commit …' }, choices, needsChoice: true }),
+    r1: bashRequest({ sessionRule: { kind: 'command', label: '`git commit` with any message' }, choices, needsChoice: true }),
   });
   await page.getByText('The agent offers no approval of this call alone.').waitFor();
   assert.deepEqual(await buttonsOf(chat.request()), ['Choose …', 'Deny', 'More']);
@@ -146,7 +147,7 @@ test('the agent’s own answers are in a sheet, which can be closed with or with
     t,
     'sheet',
     {
-      r1: bashRequest({ sessionRule: { kind: 'command', label: 'git commit …' }, choices }),
+      r1: bashRequest({ sessionRule: { kind: 'command', label: '`git commit` with any message' }, choices }),
       r2: bashRequest({ createdAt: 2, choices, needsChoice: true }),
     },
     { options: small },

@@ -18,7 +18,7 @@ test('denies with a reason, denies and stops, and approves for the session', asy
   await chat.answer('Deny and stop');
   await chat.waitForText('Denied and aborted.');
   await chat.send('cat notes.txt');
-  await chat.answer('Allow cat … until the agent ends');
+  await chat.answer('Allow cat with any path in the folder until the agent ends');
   await chat.waitForText('Exit code 0.');
   await chat.send('cat src/main.rs');
   await page.locator('summary', { hasText: 'cat src/main.rs' }).waitFor();

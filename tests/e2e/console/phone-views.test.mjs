@@ -43,7 +43,12 @@ const TALKS = {
     call: { id: 'r1', name: 'Bash', input: COMMIT },
     agentState: {
       requests: {
-        r1: { tool: 'Bash', arguments: COMMIT, sessionRule: { kind: 'command', label: 'git commit …' }, createdAt: minutesAgo(4) },
+        r1: {
+          tool: 'Bash',
+          arguments: COMMIT,
+          sessionRule: { kind: 'command', label: '`git commit` with any message' },
+          createdAt: minutesAgo(4),
+        },
       },
     },
   },

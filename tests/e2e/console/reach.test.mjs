@@ -35,7 +35,7 @@ const question = (text) => ({ question: text, options: ['The first answer', 'The
 const CHOICES = {
   tool: 'Bash',
   arguments: { command: LINES, description: 'Run the migration' },
-  sessionRule: { kind: 'command', label: 'git commit …' },
+  sessionRule: { kind: 'command', label: '`git commit` with any message' },
   choices: [
     { id: 'project', label: 'Always allow git commit in this project' },
     { id: 'all', label: 'Always allow everything that git does, in all projects' },
@@ -46,7 +46,7 @@ const CHOICES = {
 /** The answers in the sheet of a request, in the order of the page. */
 const DENIALS = ['Deny with a reason …', 'Deny and stop'];
 const ANSWERS = {
-  choices: [CHOICES.choices[0].label, CHOICES.choices[1].label, 'Allow git commit … until the agent ends', ...DENIALS],
+  choices: [CHOICES.choices[0].label, CHOICES.choices[1].label, 'Allow git commit with any message until the agent ends', ...DENIALS],
   'needs-choice': [CHOICES.choices[0].label, CHOICES.choices[1].label, ...DENIALS],
 };
 /** The smallest height of a choice on a touch screen. */

@@ -183,7 +183,7 @@ export async function fillSample(hub, session, cli) {
     r1: {
       tool: 'Bash',
       arguments: { command: 'git commit --all --message "Reject a 13th month"' },
-      sessionRule: { kind: 'command', label: 'git commit …' },
+      sessionRule: { kind: 'command', label: '`git commit` with any message' },
       createdAt: NOW - 30_000,
     },
   };

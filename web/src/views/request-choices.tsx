@@ -11,6 +11,7 @@ import { KeyHint } from '../ui/key-hint.tsx';
 import { Sheet, type SheetItem } from '../ui/sheet.tsx';
 import { confirmNeverAsking } from './confirm-never-asking.ts';
 import { useRequestKeys } from './request-keys.ts';
+import { RuleLabel } from './rule-label.tsx';
 
 const CHOICE_NOTE = 'The agent offers no approval of this call alone. What you choose may stay allowed in later sessions, too.';
 
@@ -143,11 +144,7 @@ function SessionLabel({ rule }: { rule: Exclude<PendingRequest['sessionRule'], n
   if (rule === undefined) return 'Approve for session, as its CLI decides';
   return (
     <span>
-      Allow{' '}
-      <span class={rule.kind === 'command' ? 'mono' : undefined}>
-        <EscapedText text={rule.label} />
-      </span>{' '}
-      until the agent ends
+      Allow <RuleLabel rule={rule} /> until the agent ends
     </span>
   );
 }

@@ -5,8 +5,8 @@ import { ShieldCheck, X } from 'lucide-preact';
 import type { Session } from '../api/types.ts';
 import { isString, parseObjects } from '../api/validate.ts';
 import * as actions from '../state/actions.ts';
-import { EscapedText } from '../ui/escaped-text.tsx';
 import { tryOrToast } from '../ui/toasts.tsx';
+import { RuleLabel } from './rule-label.tsx';
 
 export function SessionRules({ session: { id, agentState } }: { session: Session }) {
   const rules = parseObjects<{ id: string; kind: string; label: string }>(
@@ -23,13 +23,11 @@ export function SessionRules({ session: { id, agentState } }: { session: Session
             type="button"
             class="chip ok"
             title="Allowed until the agent ends. Press to be asked again."
-            aria-label={`Ask again for ${label}`}
+            aria-label={`Ask again for ${label.replaceAll('`', '')}`}
             onClick={() => void tryOrToast('Could not withdraw the rule', () => actions.revokeRule(id, ruleId))}
           >
             <ShieldCheck size={13} aria-hidden />
-            <span class={kind === 'command' ? 'mono' : undefined}>
-              <EscapedText text={label} />
-            </span>
+            <RuleLabel rule={{ kind, label }} />
             <X size={13} aria-hidden />
           </button>
         </li>
