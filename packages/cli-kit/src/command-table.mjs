@@ -18,7 +18,7 @@
  * @typedef {Arguments & {words: string, after?: Arguments, covers?: string, manual: string}} Entry
  */
 
-const COREUTILS = 'GNU coreutils 9.4; macOS 14';
+const COREUTILS = 'GNU coreutils 9.1';
 const GIT = 'git 2.47';
 const PATHS = 'any path in the folder';
 const OBJECTS = 'any revision or path';
@@ -48,15 +48,15 @@ export const COMMANDS = [
   { words: 'cat', options: '-[nbestv]', args: 'path*', covers: PATHS, manual: COREUTILS },
   { words: 'head', options: '-NUM -n=number -c=number -[qv]', args: 'path*', covers: PATHS, manual: COREUTILS },
   { words: 'tail', options: '-NUM -n=number -c=number -[qvf]', args: 'path*', covers: PATHS, manual: COREUTILS },
-  { words: 'sed -n', args: 'lines path*', covers: 'any lines and path in the folder', manual: 'GNU sed 4.9; macOS 14' },
+  { words: 'sed -n', args: 'lines path*', covers: 'any lines and path in the folder', manual: 'GNU sed 4.9' },
   { words: 'wc', options: '-[lwcm]', args: 'path*', covers: PATHS, manual: COREUTILS },
   { words: 'stat', options: '-c=text --format=text', args: 'path*', covers: PATHS, manual: COREUTILS },
-  { words: 'file', options: '-[bi]', args: 'path*', covers: PATHS, manual: 'file 5.45' },
+  { words: 'file', options: '-[bi]', args: 'path*', covers: PATHS, manual: 'file 5.44' },
   { words: 'du', options: '-[hsackm] -d=number --max-depth=number', args: 'path*', covers: PATHS, manual: COREUTILS },
   { words: 'df', options: '-[hk]', args: 'path*', covers: PATHS, manual: COREUTILS },
   { words: 'pwd', manual: COREUTILS },
   { words: 'whoami', manual: COREUTILS },
-  { words: 'which', options: '-[a]', args: 'text*', covers: 'any name', manual: 'debianutils 5.17; macOS 14' },
+  { words: 'which', options: '-[a]', args: 'text*', covers: 'any name', manual: 'debianutils 5.7' },
   { words: 'date', options: '-[u]', args: 'format', covers: 'any format', manual: COREUTILS },
   { words: 'echo', options: '-[neE]', args: 'text*', covers: 'any text', manual: 'POSIX.1-2024; bash 5.2; zsh 5.9' },
   { words: 'basename', options: '-[a] -s=text', args: 'text*', covers: 'any text', manual: COREUTILS },
@@ -67,7 +67,7 @@ export const COMMANDS = [
     options: `-[niclwxFEvohHsqIP] -[r]! -[ABCm]=number --color[=text] --include=text! --exclude=text --exclude-dir=text`,
     args: 'text path*',
     covers: 'any pattern and path in the folder',
-    manual: 'GNU grep 3.11; macOS 14',
+    manual: 'GNU grep 3.8',
   },
   // A glob also selects hidden files.
   {
@@ -75,19 +75,19 @@ export const COMMANDS = [
     options: '-[niclwxFPSsvoUNHI] -[ABCm]=number -t=text --type=text -T=text -g=text! --glob=text! --no-heading --heading --color=text',
     args: 'text path*',
     covers: 'any pattern and path in the folder',
-    manual: 'ripgrep 14.1',
+    manual: 'ripgrep 13.0',
   },
-  { words: 'rg --files', options: '-t=text --type=text', args: 'path*', covers: PATHS, manual: 'ripgrep 14.1' },
+  { words: 'rg --files', options: '-t=text --type=text', args: 'path*', covers: PATHS, manual: 'ripgrep 13.0' },
   {
     words: 'find',
     options: `-name=text -iname=text -path=text -ipath=text -type=text -maxdepth=number -mindepth=number -size=number -mtime=number
       -mmin=number -newer=path -not -a -o -print -print0 -empty -prune`,
     args: 'path*',
     covers: 'any name and path in the folder',
-    manual: 'GNU findutils 4.9; macOS 14',
+    manual: 'GNU findutils 4.9',
   },
-  { words: 'diff', options: '-[uqwbBiay] -U=number', args: 'path path', covers: PATHS, manual: 'GNU diffutils 3.10' },
-  { words: 'cmp', options: '-[sl]', args: 'path path', covers: PATHS, manual: 'GNU diffutils 3.10' },
+  { words: 'diff', options: '-[uqwbBiay] -U=number', args: 'path path', covers: PATHS, manual: 'GNU diffutils 3.8' },
+  { words: 'cmp', options: '-[sl]', args: 'path path', covers: PATHS, manual: 'GNU diffutils 3.8' },
   { words: 'sort', options: '-[bcdfghinrsuVMz] -k=text -t=text', args: 'path*', covers: PATHS, manual: COREUTILS },
   { words: 'uniq', options: '-[cdui] -f=number -s=number', args: 'path', covers: PATHS, manual: COREUTILS },
   { words: 'cut', options: '-[s] -d=text -f=text -c=text -b=text', args: 'path*', covers: PATHS, manual: COREUTILS },
@@ -148,33 +148,33 @@ export const COMMANDS = [
       args: 'text*',
     },
     covers: 'any filter',
-    manual: 'cargo 1.91; libtest',
+    manual: 'cargo 1.95; libtest',
   },
-  { words: 'cargo build', options: CARGO, covers: 'any target and feature', manual: 'cargo 1.91' },
-  { words: 'cargo check', options: CARGO, covers: 'any target and feature', manual: 'cargo 1.91' },
+  { words: 'cargo build', options: CARGO, covers: 'any target and feature', manual: 'cargo 1.95' },
+  { words: 'cargo check', options: CARGO, covers: 'any target and feature', manual: 'cargo 1.95' },
   {
     words: 'cargo clippy',
     options: CARGO,
     after: { options: '-D=name -W=name -A=name' },
     covers: 'any target, feature and lint',
-    manual: 'clippy 1.91',
+    manual: 'clippy 1.95',
   },
   { words: 'cargo fmt', options: '--all --check -p=text', after: { options: '--check' }, covers: 'any package', manual: 'rustfmt 1.8' },
-  { words: 'go test', options: GO, args: 'package*', covers: 'any package and filter', manual: 'go 1.23' },
-  { words: 'go vet', options: '-v -json -tags=text', args: 'package*', covers: 'any package', manual: 'go 1.23' },
-  { words: 'go build', options: '-v -race -tags=text', args: 'package*', covers: 'any package', manual: 'go 1.23' },
+  { words: 'go test', options: GO, args: 'package*', covers: 'any package and filter', manual: 'go 1.20' },
+  { words: 'go vet', options: '-v -json -tags=text', args: 'package*', covers: 'any package', manual: 'go 1.20' },
+  { words: 'go build', options: '-v -race -tags=text', args: 'package*', covers: 'any package', manual: 'go 1.20' },
   ...['pytest', 'python -m pytest', 'python3 -m pytest'].map((words) => ({
     words,
     options: PYTEST,
     args: 'testcase*',
     covers: 'any test and filter in the folder',
-    manual: 'pytest 8.3',
+    manual: 'pytest 9.2',
   })),
   ...['npm', 'pnpm', 'yarn'].flatMap((program) => [
     { words: `${program} test`, options: '-[s] --silent', manual: 'npm 11; pnpm 9; yarn 1.22' },
     { words: `${program} run`, options: '-[s] --silent', args: 'name!', manual: 'npm 11; pnpm 9; yarn 1.22' },
   ]),
-  { words: 'make', options: '-[ksBn] -j=number', args: 'name!*', manual: 'GNU make 4.4' },
+  { words: 'make', options: '-[ksBn] -j=number', args: 'name!*', manual: 'GNU make 4.3' },
 
   // Writers
   { words: 'mkdir', options: '-[pv]', args: 'change*', covers: PATHS, manual: COREUTILS },
