@@ -229,9 +229,12 @@ export class AcpAgent {
   }
 
   async abort() {
-    // Background work of the agent may request permission outside of a turn.
-    if (!this.queue.current) await this.permissions.cancelAll('Aborted');
-    return this.queue.abort();
+    // Background work of the agent may request permission outside of a turn. The queue does not wait for the hub's answer: a message that
+    // arrives meanwhile is not aborted.
+    const canceled = this.queue.current ? null : this.permissions.cancelAll('Aborted');
+    const outcome = await this.queue.abort();
+    await canceled;
+    return outcome;
   }
 
   async stop() {

@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { isValidNamespace, namespaceOf, tokenFromFragment } from '../src/api/access-token.ts';
 import { Accounts } from '../src/api/accounts.ts';
 import { Auth, type AuthEnvironment } from '../src/api/auth.ts';
+import { HubError } from '../src/api/errors.ts';
 import { FakeStorage } from './support/storage.ts';
 
 /** A fake browser, and a hub with the namespaces `team` and `home`, whose valid tokens are in `hub.tokens`. */
@@ -188,6 +189,22 @@ test('an account stays signed in if its token is replaced while the hub refuses 
   await assert.rejects(refusal, { code: 'device_revoked' });
   assert.deepEqual([signOuts, tab.auth.isSignedIn], [[], true]);
   await tab.auth.getValidJwt();
+});
+
+test('a late answer that the device was revoked signs out only if the hub refuses the current token, too', async () => {
+  const { openTab, revokedTokens, signOuts } = setup();
+  const tab = openTab();
+  tab.auth.open(await tab.auth.addAccountWithCode('ABCD-EFGH', { name: 'x', kind: 'phone' }));
+  // The request was sent with the JWT of this token.
+  await tab.auth.getValidJwt();
+  revokedTokens.add('sgd_1');
+  const refusal = new HubError(401, 'device_revoked', 'The device was revoked.');
+  openTab().accounts.add('team', 'secret:team');
+  await tab.auth.handleRefusal(refusal);
+  assert.deepEqual([signOuts, tab.accounts.get('team')?.token], [[], 'secret:team']);
+  tab.accounts.add('team', 'sgd_1');
+  await tab.auth.handleRefusal(refusal);
+  assert.deepEqual(signOuts, [['team', 'This device was signed out on another device. Sign in with a new code.']]);
 });
 
 test('signing out of the last account deletes all stored data', async () => {

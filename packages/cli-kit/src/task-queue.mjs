@@ -7,14 +7,17 @@ import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import * as messages from './messages.mjs';
 
+/** @typedef {import('./state.mjs').StoredQueue} StoredQueue */
+
 /** Limit on the seqs that are reported to `onQueueChange`. */
 const MAX_REPORTED_SEQS = 500;
 
 /**
  * A user message, or a command typed at the terminal (`isLocal`, without `id` and `seq`). `isEdited`: a user has replaced the text.
- * `hasWaited`: other messages may have been stored since the message was received.
+ * `hasWaited`: other messages may have been stored since the message was received. `isDropped`: a user has aborted the task into which the
+ * message is being sent.
  * @typedef {{id?: string, seq?: number, text?: string, attachments?: {path: string, filename?: string, mimeType?: string}[],
- *   isLocal?: boolean, isEdited?: boolean, hasWaited?: boolean}} Item
+ *   isLocal?: boolean, isEdited?: boolean, hasWaited?: boolean, isDropped?: boolean}} Item
  */
 
 /**
@@ -116,14 +119,17 @@ export class TaskQueue {
   }
 
   /**
-   * Aborts the current task and drops the queued items.
+   * Aborts the current task and drops the queued items. Both are recorded before this method waits, so that the next process of the session
+   * runs none of them.
    * @returns {Promise<{aborted: boolean, dropped: number}>} when the task has ended
    */
   async abort() {
     const dropped = this.#items;
     const task = this.current;
+    for (const item of this.#steered) item.isDropped = true;
     try {
-      if (dropped.length > 0) this.#cancel(dropped, `Dropped, not run:\n${dropped.map(describeItem).join('\n')}`);
+      if (dropped.length > 0) this.#cancel(dropped, dropSentence(dropped));
+      if (task) this.#recordAbort(task);
     } finally {
       if (task) {
         task.isAborted = true;
@@ -172,6 +178,7 @@ export class TaskQueue {
     const task = this.current;
     if (!task) this.wake();
     else if (!task.isAborted) {
+      this.#recordAbort(task);
       task.isAborted = true;
       this.send(messages.note('Stopped, because another message is sent now.')).catch(() => {});
       this.interrupt(task).catch((error) => this.log.warn(`cannot abort the turn: ${error.message}`));
@@ -209,7 +216,7 @@ export class TaskQueue {
     this.#items.sort((a, b) => rankOf(a) - rankOf(b));
   }
 
-  /** Sends a message into the current task. Returns false if the message was refused and is queued again. */
+  /** Sends a message into the current task. Returns false if the message was refused and is queued again. A user may drop it meanwhile. */
   async #trySteer(item) {
     const seq = Number(item.seq);
     const { state } = this;
@@ -227,19 +234,26 @@ export class TaskQueue {
     }
     const { [seq]: _, ...sending } = state.queue.sending;
     try {
-      if (isRefused) state.changeQueue({ sending });
-      else this.#recordHandled([item], note, localId, { sending });
+      if (!isRefused) this.#recordHandled([item], note, localId, { sending });
+      else if (item.isDropped) this.#cancel([item], dropSentence([item]), { sending });
+      else state.changeQueue({ sending });
     } finally {
       this.#steered = this.#steered.filter((steered) => steered !== item);
-      if (isRefused) this.#items.unshift(item);
+      if (isRefused && !item.isDropped) this.#items.unshift(item);
     }
-    return !isRefused;
+    return !isRefused || item.isDropped === true;
   }
 
-  /** @param {Item[]} items @param {string} sentence the note in the conversation */
-  #cancel(items, sentence) {
-    const changes = items.flatMap(({ id }) => (id === undefined ? [] : [{ id, change: /** @type {const} */ ('canceled') }]));
-    this.#recordHandled(items, messages.note(sentence, changes));
+  /** @param {Item[]} items @param {string} sentence the note in the conversation @param {Partial<StoredQueue>} [changes] of the state */
+  #cancel(items, sentence, changes) {
+    const canceled = items.flatMap(({ id }) => (id === undefined ? [] : [{ id, change: /** @type {const} */ ('canceled') }]));
+    this.#recordHandled(items, messages.note(sentence, canceled), randomUUID(), changes);
+  }
+
+  /** Records that a task's message is handled, although the task has not ended. @param {Task} task */
+  #recordAbort({ item: { seq } }) {
+    if (seq === undefined || this.state.hasHandled(seq)) return;
+    this.state.changeQueue({ handled: [...this.state.queue.handled, seq] });
   }
 
   /** Records that items are handled, together with a note, which is sent until the hub has stored the note. */
@@ -314,6 +328,9 @@ export class TaskQueue {
     return this.#sendNote(localId, note);
   }
 }
+
+/** The note that an abort has dropped items. @param {Item[]} items */
+const dropSentence = (items) => `Dropped, not run:\n${items.map(describeItem).join('\n')}`;
 
 /** The text of an item, and the names of its attachments. */
 const describeItem = (/** @type {Item} */ { text, attachments = [] }) =>

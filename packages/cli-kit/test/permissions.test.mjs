@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { autoApproveMode, isValidMode, isValidModel } from '../src/modes.mjs';
 import { Permissions } from '../src/permissions.mjs';
 import { VersionedValue } from '../src/versioned-value.mjs';
-import { quietLog, nextTurn } from './support/wait.mjs';
+import { deferred, quietLog, nextTurn } from './support/wait.mjs';
 
 /** The hub's copy of an agent state. The next `errors` updates fail with `code`. */
 class StoredState {
@@ -26,23 +26,31 @@ class StoredState {
   }
 }
 
-function setup() {
+/** `pauses`: how long each pause after a transient error would have been. `onPause`: called instead of waiting. */
+function setup({ onPause = nextTurn } = {}) {
   const hub = new StoredState();
   const modes = [];
+  const pauses = [];
   const state = new VersionedValue({
     socket: { sendUntilAcked: (event, payload) => hub.request(event, payload) },
     event: 'update-state',
     field: 'agentState',
     scope: { sid: 's' },
     record: { agentState: hub.value, agentStateVersion: hub.version },
-    retryDelayMs: 1,
+    wait: (ms) => {
+      pauses.push(ms);
+      return onPause();
+    },
   });
   const permissions = new Permissions({ state, root: '/code/shop', onMode: (mode) => modes.push(mode), log: quietLog(), now: () => 1000 });
   const pendingId = async () => {
-    while (Object.keys(hub.value.requests).length === 0) await nextTurn();
+    for (let turns = 0; Object.keys(hub.value.requests).length === 0; turns += 1) {
+      assert.ok(turns < 10_000, 'no request is published');
+      await nextTurn();
+    }
     return Object.keys(hub.value.requests)[0];
   };
-  return { hub, state, permissions, modes, pendingId };
+  return { hub, state, permissions, modes, pauses, pendingId };
 }
 
 test('an approved request moves to completedRequests with the fields of the answer', async () => {
@@ -206,14 +214,40 @@ test('a concurrent change of the agent state is merged', async () => {
   assert.equal(hub.value.completedRequests[id].status, 'approved');
 });
 
-test('storing a request is retried after transient errors; after too many errors, the request is canceled', async () => {
-  const { hub, permissions, pendingId } = setup();
-  hub.errors = 3;
+test('storing a request is retried until the hub stores the request, with pauses of up to 15 s', async () => {
+  const { hub, permissions, pauses, pendingId } = setup();
+  hub.errors = 100;
+  hub.code = 'overloaded';
   const outcome = permissions.ask('Bash', { command: 'ls' }, 'default');
   await permissions.answer({ id: await pendingId(), approved: true });
   assert.equal((await outcome).status, 'approved');
+  assert.deepEqual(pauses.slice(0, 8), [250, 500, 1000, 2000, 4000, 8000, 15_000, 15_000]);
+  assert.equal(pauses.length, 100);
+});
+
+test('a request that is withdrawn while the hub refuses to store it is not sent again', async () => {
+  const { promise: paused, resolve: onPaused } = deferred();
+  const { promise: end, resolve: endPause } = deferred();
+  const { hub, permissions } = setup({ onPause: () => (onPaused(), end) });
+  hub.errors = 1;
+  const withdrawal = new AbortController();
+  const outcome = permissions.ask('Bash', {}, 'default', { id: 'call-1', signal: withdrawal.signal });
+  await paused;
+  withdrawal.abort();
+  endPause();
+  assert.deepEqual(await outcome, { status: 'canceled', id: 'call-1' });
+  assert.deepEqual([hub.value.requests, hub.version], [{}, 2]);
+  assert.equal(hub.value.completedRequests['call-1'].status, 'canceled');
+});
+
+test('the outcome of a request is stored even if the hub is overloaded for a long time', async () => {
+  const { hub, permissions, pendingId } = setup();
+  const outcome = permissions.ask('Bash', {}, 'default');
+  const id = await pendingId();
   hub.errors = 100;
-  assert.equal((await permissions.ask('Bash', { command: 'ls' }, 'default')).status, 'canceled');
+  await permissions.answer({ id, approved: true });
+  assert.equal((await outcome).status, 'approved');
+  assert.deepEqual([hub.value.requests, hub.value.completedRequests[id].status], [{}, 'approved']);
 });
 
 test('storing a request is not retried after a permanent error', async () => {

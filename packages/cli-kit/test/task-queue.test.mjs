@@ -113,6 +113,53 @@ test('an abort ends the current task and drops the waiting messages, which count
   assert.deepEqual(next.started, []);
 });
 
+test('what an abort has stopped or dropped is not run by the next process, even if the process is killed before the turn ends', async (t) => {
+  const { queue, notes, receive, restart } = setup(t);
+  // The agent is still starting, so that nothing is recorded about the running message.
+  queue.handle = queue.interrupt = () => new Promise(() => {});
+  queue.start();
+  receive(1, 'a');
+  receive(2, 'b');
+  receive(3, 'c');
+  void queue.abort();
+  assert.equal(notes()[0].message, 'Dropped, not run:\nb\nc');
+  const next = restart();
+  next.queue.start();
+  next.receiveAgain('a', 'b', 'c', 'd');
+  assert.deepEqual(next.started, ['d']);
+});
+
+test('a message that is sent now in place of the running message stays the only one that the next process runs', async (t) => {
+  const { queue, receive, call, restart } = setup(t);
+  queue.handle = queue.interrupt = () => new Promise(() => {});
+  queue.start();
+  receive(1, 'a');
+  receive(2, 'b');
+  assert.deepEqual(await call({ action: 'send', seq: 2 }), { success: true });
+  const next = restart();
+  next.queue.start();
+  next.receiveAgain('a', 'b');
+  await next.settle();
+  await next.finish();
+  assert.deepEqual(next.started, ['b']);
+});
+
+test('an abort also drops a message that is being sent into the turn, if the agent refuses the message then', async (t) => {
+  const refusal = deferred();
+  const { queue, started, notes, receive, settle, call } = setup(t, { steer: () => refusal.promise });
+  queue.start();
+  receive(1, 'a');
+  receive(2, 'b');
+  const sent = call({ action: 'send', seq: 2 });
+  await queue.abort();
+  refusal.resolve(false);
+  await sent;
+  await settle();
+  assert.deepEqual(started, ['a']);
+  const [{ message, queued }] = notes();
+  assert.deepEqual([message, queued], ['Dropped, not run:\nb', [{ id: 'm2', change: 'canceled' }]]);
+});
+
 test('an abort names the attachments of a dropped message, even if the task cannot be interrupted', async (t) => {
   const { queue, notes, receive } = setup(t);
   queue.interrupt = async () => {

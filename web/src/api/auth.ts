@@ -165,9 +165,14 @@ export class Auth {
     this.#environment.onSignedOut(namespace, reason);
   }
 
-  /** Signs out if the hub refused a request because the device of this browser was revoked. */
-  handleRefusal({ code }: HubError): void {
-    if (code === 'device_revoked') this.signOut('This device was signed out on another device. Sign in with a new code.');
+  /**
+   * Signs out if the hub refused a request because the device of this browser was revoked, and refuses the account's current token, too: the
+   * request may have been sent before the account got this token.
+   */
+  async handleRefusal({ code }: HubError): Promise<void> {
+    if (code !== 'device_revoked') return;
+    this.invalidateJwt();
+    await this.getValidJwt().catch(() => {});
   }
 
   /** Deletes the current JWT, so that the next {@link getValidJwt} call requests a new one. */
@@ -199,10 +204,7 @@ export class Auth {
       return jwt;
     } catch (error) {
       // Meanwhile, the account may have got another token.
-      if (error instanceof HubError && error.status === 401 && this.#account?.token === token) {
-        this.handleRefusal(error);
-        if (this.isSignedIn) this.signOut('The access token is no longer valid.');
-      }
+      if (error instanceof HubError && error.status === 401 && this.#account?.token === token) this.signOut(signOutReason(error));
       throw error;
     }
   }
@@ -238,6 +240,12 @@ export class Auth {
     return answer;
   }
 }
+
+/** Why the hub's refusal of an account's token signs out, for the user. */
+const signOutReason = ({ code }: HubError): string =>
+  code === 'device_revoked'
+    ? 'This device was signed out on another device. Sign in with a new code.'
+    : 'The access token is no longer valid.';
 
 /**
  * Returns a JWT's lifetime from its own claims, because the hub's clock may differ from the browser's. An invalid JWT gives 0.

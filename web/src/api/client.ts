@@ -18,8 +18,8 @@ interface CallOptions extends Omit<RequestInit, 'body'> {
 
 /**
  * Creates a client that authenticates with the JWT of `auth`. A request answered with 401 is repeated once with a new JWT. A device
- * that was revoked is signed out. `takeEarlyResponse` returns the response to a GET request that the page sent before this code had
- * arrived. The interface is that of `openapi-fetch`, whose code is larger because it covers all of OpenAPI.
+ * that was revoked is signed out before the error is returned. `takeEarlyResponse` returns the response to a GET request that the page
+ * sent before this code had arrived. The interface is that of `openapi-fetch`, whose code is larger because it covers all of OpenAPI.
  */
 export function createApi(auth: Auth, takeEarlyResponse: (path: string) => Promise<Response> | undefined = () => undefined): Api {
   const send = async (path: string, init: RequestInit) => {
@@ -42,7 +42,7 @@ export function createApi(auth: Auth, takeEarlyResponse: (path: string) => Promi
       const text = await response.text();
       if (response.ok) return { data: text ? JSON.parse(text) : undefined, response };
       const answer = parseJson(text);
-      if (response.status === 401) auth.handleRefusal(responseError(401, answer));
+      if (response.status === 401) await auth.handleRefusal(responseError(401, answer));
       return { error: answer, response };
     };
   const [GET, POST, PATCH, DELETE] = ['GET', 'POST', 'PATCH', 'DELETE'].map(createCall);

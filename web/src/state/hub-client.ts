@@ -96,7 +96,8 @@ export let isResetting = false;
 async function leaveAccount(name: string): Promise<void> {
   if (isResetting) return;
   isResetting = true;
-  await deleteRecords(name).catch(() => {});
+  // Another tab may have signed in to the account again.
+  if (accounts.get(name) === null) await deleteRecords(name).catch(() => {});
   if (accounts.all().length === 0) location.reload();
   else location.replace('/');
 }

@@ -2,6 +2,7 @@
 
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useLocation } from 'wouter-preact';
+import type { Machine } from '../api/types.ts';
 import { describeStartError, type StartError, type StartField } from '../content/start-error.ts';
 import type { AgentOption } from '../content/agent-options.ts';
 import { suggestWorktreeName } from '../content/worktree-name.ts';
@@ -17,13 +18,15 @@ import {
 } from '../state/drafts.ts';
 import { sendFirstMessage } from '../state/first-message.ts';
 import { getOwn } from '../state/get-own.ts';
+import { computerName } from '../state/machine-info.ts';
 import { spawnSession } from '../state/machines.ts';
 import { placeKey, recentPlaces } from '../state/places.ts';
+import { type ChosenPlace, knownMachines, startPlace } from '../state/start-place.ts';
 import { machines, summaries } from '../state/store.ts';
 import { addFiles, getUploads } from '../state/uploads.ts';
 import { ErrorText } from '../ui/error-text.tsx';
 import { hasKeyboard, isEditable } from '../ui/device.ts';
-import { type ChosenPlace, PlaceField } from './place-field.tsx';
+import { PlaceField } from './place-field.tsx';
 import { StartOptions } from './start-options.tsx';
 import { TaskFiles } from './task-files.tsx';
 import { useBranches, WorktreeField } from './worktree-field.tsx';
@@ -33,15 +36,22 @@ export function NewSessionForm({ machineId }: { machineId: string | null }) {
   const [, navigate] = useLocation();
   const online = machines.value;
   const pins = pinnedDirectories();
-  const places = useMemo(() => recentPlaces(Object.values(summaries.value), online, pins), [summaries.value, online, JSON.stringify(pins)]);
   const [chosen, setChosen] = useState<ChosenPlace | null>(null);
-  const proposed = places.find(({ machine }) => machineId === null || !getOwn(online, machineId) || machine.id === machineId);
-  // A recent place whose machine went offline is no longer in the list.
-  const isChosen = chosen !== null && (chosen.isOther || getOwn(online, chosen.machineId));
-  const place: ChosenPlace = isChosen
-    ? chosen
-    : { machineId: proposed?.machine.id ?? machineId ?? '', directory: proposed?.directory ?? '', isOther: !proposed };
-  const machine = getOwn(online, place.machineId) ?? Object.values(online)[0];
+  /** The machine of the chosen place when it was last online. */
+  const [seen, setSeen] = useState<Machine>();
+  const known = knownMachines(online, seen);
+  const places = useMemo(
+    () => recentPlaces(Object.values(summaries.value), known, pins),
+    [summaries.value, online, seen, JSON.stringify(pins)],
+  );
+  const { place, isOffline } = startPlace(chosen, { places, online, requestedId: machineId });
+  const machine = getOwn(known, place.machineId);
+  useEffect(() => {
+    if (isOffline) return;
+    // A place that is shown is a choice, also if the user has not changed it.
+    setChosen(place);
+    setSeen(machine);
+  }, [machine, isOffline]);
   const directory = place.directory.trim();
 
   const key = placeKey(machine?.id ?? '', directory);
@@ -108,7 +118,7 @@ export function NewSessionForm({ machineId }: { machineId: string | null }) {
 
   const submit = async (event: Event) => {
     event.preventDefault();
-    if (!machine || !agent || isBusy || hasRejectedFile) return;
+    if (!machine || isOffline || !agent || isBusy || hasRejectedFile) return;
     if (directory === '') return setError({ field: 'directory', text: 'Enter a directory.' });
     const worktreeName = usesWorktree ? worktree.trim() : '';
     if (usesWorktree && worktreeName === '') return setError({ field: 'worktree', text: 'Enter a worktree name.' });
@@ -160,7 +170,19 @@ export function NewSessionForm({ machineId }: { machineId: string | null }) {
         </p>
         <TaskFiles />
       </div>
-      <PlaceField places={places} value={place} machine={machine} error={errorOf('directory')} onChange={clearingError(setChosen)} />
+      <PlaceField
+        places={places}
+        value={place}
+        machines={Object.values(known)}
+        machine={machine}
+        error={errorOf('directory')}
+        onChange={clearingError(setChosen)}
+      />
+      {isOffline && (
+        <p class="notice warn" role="status">
+          {machine ? computerName(machine) : 'That machine'} is offline. Choose another machine, or start the agent on it again.
+        </p>
+      )}
       <WorktreeField
         isUsed={usesWorktree}
         name={worktree}
@@ -191,7 +213,7 @@ export function NewSessionForm({ machineId }: { machineId: string | null }) {
         </p>
       )}
       <div class="actions start-actions">
-        <button type="submit" class="button primary" disabled={isBusy || !agent || directory === '' || hasRejectedFile}>
+        <button type="submit" class="button primary" disabled={isBusy || isOffline || !agent || directory === '' || hasRejectedFile}>
           {isBusy ? 'Starting …' : 'Start session'}
         </button>
       </div>

@@ -1,9 +1,8 @@
 /** The page that starts a session. */
 
 import './new-session.css';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { useSearchParams } from 'wouter-preact';
-import { getOwn } from '../state/get-own.ts';
 import { sync } from '../state/hub-client.ts';
 import { loadStates, machines } from '../state/store.ts';
 import { LoadGate } from '../ui/loading.tsx';
@@ -12,6 +11,9 @@ import { QuickStart } from './quick-start.tsx';
 
 export function NewSession() {
   useEffect(() => void sync.fetchMachines(), []);
+  // The form stays when its last machine goes offline, with all that was chosen.
+  const wasOnline = useRef(false);
+  if (Object.keys(machines.value).length > 0) wasOnline.current = true;
   const [params] = useSearchParams();
   const machineId = params.get('machine');
   return (
@@ -20,17 +22,12 @@ export function NewSession() {
         <h1>New session</h1>
       </div>
       <LoadGate loadState={loadStates.machines.value} label="Loading the machines" onRetry={() => void sync.refetchShown()}>
-        {Object.keys(machines.value).length === 0 ? (
+        {!wasOnline.current ? (
           <QuickStart title="No machine is online" />
         ) : (
           <LoadGate loadState={loadStates.config.value} label="Loading the agents" onRetry={() => void sync.refetchShown()}>
             <LoadGate loadState={loadStates.list.value} label="Loading the sessions" onRetry={() => void sync.refetchShown()}>
-              {machineId !== null && !getOwn(machines.value, machineId) && (
-                <p class="notice warn" role="status">
-                  That machine is offline. Choose another one, or start the agent on it again.
-                </p>
-              )}
-              <NewSessionForm machineId={machineId} />
+              <NewSessionForm key={machineId ?? ''} machineId={machineId} />
             </LoadGate>
           </LoadGate>
         )}

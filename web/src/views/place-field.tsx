@@ -5,8 +5,10 @@ import { Suspense } from 'preact/compat';
 import { useEffect, useState } from 'preact/hooks';
 import type { Machine } from '../api/types.ts';
 import { isOutsideServedDirectories, machineName, servedDirectories } from '../state/machine-info.ts';
+import { getOwn } from '../state/get-own.ts';
 import { directoryExists } from '../state/machines.ts';
 import { type Place, placeKey } from '../state/places.ts';
+import type { ChosenPlace } from '../state/start-place.ts';
 import { machines } from '../state/store.ts';
 import { errorAttributes, FieldError } from './form-error.tsx';
 import { lazy } from './lazy.tsx';
@@ -17,23 +19,18 @@ const DirectoryBrowser = lazy(() => import('./directory-browser.tsx').then(({ Di
 const CHECK_DEBOUNCE_MS = 300;
 const PLACES_PER_STEP = 5;
 
-export interface ChosenPlace {
-  machineId: string;
-  directory: string;
-  /** Whether the directory is typed, and not one of the recent places. */
-  isOther: boolean;
-}
-
 interface Props {
   places: Place[];
   value: ChosenPlace;
-  /** The machine of `value`, or another one if it is offline. */
+  /** The machines that are online, and the machine of `value`. */
+  machines: Machine[];
+  /** The machine of `value`; undefined if it was not online since the form is open. */
   machine: Machine | undefined;
   error: string | null;
   onChange: (place: ChosenPlace) => void;
 }
 
-export function PlaceField({ places, value, machine, error, onChange }: Props) {
+export function PlaceField({ places, value, machines: known, machine, error, onChange }: Props) {
   const [count, setCount] = useState(PLACES_PER_STEP);
   return (
     <div class="field">
@@ -67,18 +64,20 @@ export function PlaceField({ places, value, machine, error, onChange }: Props) {
               type="radio"
               name="place"
               checked={value.isOther}
-              onChange={() => onChange({ machineId: machine?.id ?? '', directory: '', isOther: true })}
+              onChange={() => onChange({ machineId: value.machineId, directory: '', isOther: true })}
             />
             <span class="place-label">Another directory …</span>
           </label>
         </fieldset>
       )}
-      {value.isOther && machine && (
+      {value.isOther && (
         <OtherPlace
+          machines={known}
           machine={machine}
+          machineId={value.machineId}
           directory={value.directory}
           error={error}
-          onChange={(changes) => onChange({ machineId: machine.id, directory: value.directory, isOther: true, ...changes })}
+          onChange={(changes) => onChange({ ...value, ...changes })}
         />
       )}
     </div>
@@ -86,38 +85,36 @@ export function PlaceField({ places, value, machine, error, onChange }: Props) {
 }
 
 interface OtherProps {
-  machine: Machine;
+  machines: Machine[];
+  machine: Machine | undefined;
+  machineId: string;
   directory: string;
   error: string | null;
   onChange: (changes: Partial<ChosenPlace>) => void;
 }
 
-function OtherPlace({ machine, directory, error, onChange }: OtherProps) {
-  const online = Object.values(machines.value);
-  const names = online.map(machineName);
+function OtherPlace({ machines: known, machine, machineId, directory, error, onChange }: OtherProps) {
+  const names = known.map(machineName);
   /** Machines of one name are told apart by their ids. */
   const label = (item: Machine) => {
     const name = machineName(item);
-    return names.filter((other) => other === name).length > 1 ? `${name} · ${item.id.slice(0, 8)}` : name;
+    const distinct = names.filter((other) => other === name).length > 1 ? `${name} · ${item.id.slice(0, 8)}` : name;
+    return getOwn(machines.value, item.id) ? distinct : `${distinct} (offline)`;
   };
   return (
     <>
       <div class="field">
         <label for="machine">Machine</label>
-        <select
-          id="machine"
-          class="input"
-          value={machine.id}
-          onChange={({ currentTarget }) => onChange({ machineId: currentTarget.value })}
-        >
-          {online.map((item) => (
+        <select id="machine" class="input" value={machineId} onChange={({ currentTarget }) => onChange({ machineId: currentTarget.value })}>
+          {!machine && <option value={machineId}>{machineId.slice(0, 8)} (offline)</option>}
+          {known.map((item) => (
             <option key={item.id} value={item.id}>
               {label(item)}
             </option>
           ))}
         </select>
       </div>
-      <DirectoryField machine={machine} value={directory} error={error} onChange={(next) => onChange({ directory: next })} />
+      {machine && <DirectoryField machine={machine} value={directory} error={error} onChange={(next) => onChange({ directory: next })} />}
     </>
   );
 }
