@@ -36,7 +36,13 @@ export const connectionState = signal<ConnectionState>('connecting');
 export const hasDurableStorage = signal(true);
 
 /** Whether the page is fetching data again after a gap in the events. */
-export const isCatchingUp = signal(false);
+export const isRefetching = signal(false);
+
+/** The resources that are shown although their last fetch has failed. */
+export const outdatedResources = signal<ReadonlySet<string>>(new Set());
+
+/** Whether the page may show data that is out of date although it is connected. */
+export const isCatchingUp = computed(() => isRefetching.value || outdatedResources.value.size > 0);
 
 /** How many bytes of its storage the account uses; without a limit if the hub sets none. */
 export const storage = signal({ bytes: 0, maxBytes: Number.POSITIVE_INFINITY });
