@@ -15,7 +15,7 @@ beforeEach(() => {
   openSessionId.value = null;
 });
 
-const outdated = () => [...outdatedResources.value].sort();
+const outdated = () => [...outdatedResources.value.keys()].sort();
 
 /** Loads everything that the page of the session `a` shows. */
 async function load(sync: Sync): Promise<void> {

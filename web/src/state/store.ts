@@ -38,8 +38,14 @@ export const hasDurableStorage = signal(true);
 /** Whether the page is fetching data again after a gap in the events. */
 export const isRefetching = signal(false);
 
-/** The resources that are shown although their last fetch has failed. */
-export const outdatedResources = signal<ReadonlySet<string>>(new Set());
+/** A fetch that has failed. `sessionId`: of the session to which its resource belongs. */
+export interface FailedFetch {
+  repeat: () => Promise<void>;
+  sessionId: string | undefined;
+}
+
+/** The failed fetches of resources that are shown, by resource: what is shown may be out of date. */
+export const outdatedResources = signal<ReadonlyMap<string, FailedFetch>>(new Map());
 
 /** Whether the page may show data that is out of date although it is connected. */
 export const isCatchingUp = computed(() => isRefetching.value || outdatedResources.value.size > 0);

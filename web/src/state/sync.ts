@@ -8,20 +8,19 @@ import { type Api, unwrap } from '../api/client.ts';
 import { errorText, HubError } from '../api/errors.ts';
 import { INBOX_PAGE_SIZE, PAGE_SIZE } from '../api/first-requests.ts';
 import type { HubEvent, SessionSummary } from '../api/types.ts';
-import { withHeld, withNewerPage, withNewestPage, withNextPage, withOlderPage, withPagesAround } from './conversation.ts';
-import { Fetches } from './fetches.ts';
+import { withHeld, withNewerPage, withNewestPage, withNextPage, withOlderPage } from './conversation.ts';
+import { Fetches, type SetTimer } from './fetches.ts';
 import { getOwn } from './get-own.ts';
 import { mergeRequests, type ReceivedItem, readItems } from './inbox.ts';
 import { withoutLiveText, withoutLiveTextOf } from './live-text.ts';
 import { withValidMetadata } from './metadata.ts';
-import { Outdated, type SetTimer } from './outdated.ts';
 import { reduce } from './reduce.ts';
 import { isArchived, toSummary } from './sessions.ts';
 import { getConversation, openInboxItem, openSessionId, patchState, state, updateConversation } from './store.ts';
 import type { Refetch, State } from './types.ts';
 
 /** The hub's limit on the messages of a page. */
-const CATCH_UP_PAGE_SIZE = 200;
+export const MAX_PAGE_SIZE = 200;
 /** More pages are fetched on demand. */
 const MAX_INBOX_PAGES = 3;
 /** A live text is dropped when no delta of the text has arrived for this long. The hub has the same timeout. */
@@ -37,7 +36,6 @@ const failed = (error: unknown): LoadState => ({ status: 'failed', error: errorT
  */
 export class Sync {
   #api: Api;
-  #outdated: Outdated;
   #fetches: Fetches;
 
   /** Per session, the last message fetch. Message fetches run one after another, because each continues from the loaded messages. */
@@ -62,8 +60,7 @@ export class Sync {
    */
   constructor(api: Api, streamStart: Promise<void> | null = null, setTimer: SetTimer = (callback, ms) => setTimeout(callback, ms)) {
     this.#api = api;
-    this.#outdated = new Outdated(setTimer);
-    this.#fetches = new Fetches(() => this.#streamStart, this.#outdated);
+    this.#fetches = new Fetches(() => this.#streamStart, setTimer);
     this.#streamStart =
       streamStart?.then(() => {
         this.#streamStart = null;
@@ -89,7 +86,7 @@ export class Sync {
 
   /** Repeats the failed fetches of what the page shows: when the hub seems to be reachable again. */
   repeatOutdated(): Promise<void> {
-    return this.#outdated.repeat();
+    return this.#fetches.repeat();
   }
 
   /** Fetches all shown resources again: after a gap in the events, or after an error. */
@@ -271,16 +268,16 @@ export class Sync {
 
   /** Fetches the newest page of a session's messages, and replaces the loaded messages. */
   fetchNewestMessages(id: string): Promise<void> {
-    return this.#serialize(id, () => this.#fetchFirstPage(id));
+    return this.serialize(id, () => this.#fetchFirstPage(id));
   }
 
   /** Fetches the page before the oldest loaded message. */
   fetchOlderMessages(id: string): Promise<void> {
-    return this.#serialize(id, async () => {
+    return this.serialize(id, async () => {
       const { messages, hasOlder } = getConversation(id);
       const oldest = messages[0]?.seq;
       if (oldest === undefined || !hasOlder) return;
-      const page = await this.#fetchPage(id, { limit: PAGE_SIZE, beforeSeq: oldest }).catch(() => null);
+      const page = await this.fetchPage(id, { limit: PAGE_SIZE, beforeSeq: oldest }).catch(() => null);
       // After an error, scrolling tries again. If the oldest message has changed during the fetch, the page does not end before it.
       if (page && getConversation(id).messages[0]?.seq === oldest)
         updateConversation(id, (conversation) => withOlderPage(conversation, page.messages, page.hasMore));
@@ -291,12 +288,12 @@ export class Sync {
   fetchNewerMessages(id: string): Promise<void> {
     const queuedFetch = this.#queuedNewerFetches.get(id);
     if (queuedFetch) return queuedFetch;
-    const queued = this.#serialize(id, async () => {
+    const queued = this.serialize(id, async () => {
       if (this.#streamStart !== null) await this.#streamStart;
       this.#queuedNewerFetches.delete(id);
       // If the loaded messages end in the middle of the history, scrolling down fetches the next page, so nothing is fetched now.
-      if (getConversation(id).hasNewer) return this.#outdated.delete(messagesOf(id));
-      if (getConversation(id).loadState.status === 'ready') await this.#fetchPagesAfter(id);
+      if (getConversation(id).hasNewer) return this.#fetches.markCurrent(messagesOf(id));
+      if (getConversation(id).loadState.status === 'ready') await this.fetchPagesAfter(id);
       else await this.#fetchFirstPage(id);
     });
     this.#queuedNewerFetches.set(id, queued);
@@ -310,72 +307,40 @@ export class Sync {
 
   /** Fetches the page after the newest loaded message, if the loaded messages are in the middle of the history. */
   fetchNextMessages(id: string): Promise<void> {
-    return this.#serialize(id, async () => {
+    return this.serialize(id, async () => {
       const { messages, hasNewer } = getConversation(id);
       const newest = messages.at(-1)?.seq;
       if (newest === undefined || !hasNewer) return;
-      const page = await this.#fetchPage(id, { limit: PAGE_SIZE, afterSeq: newest }).catch(() => null);
+      const page = await this.fetchPage(id, { limit: PAGE_SIZE, afterSeq: newest }).catch(() => null);
       if (!page || getConversation(id).messages.at(-1)?.seq !== newest) return;
       updateConversation(id, (conversation) => withNextPage(conversation, page.messages, page.hasMore));
       // While `hasNewer` was set, events did not add their messages, so messages that arrived during the fetch are still missing.
-      if (!page.hasMore) await this.#fetchPagesAfter(id);
+      if (!page.hasMore) await this.fetchPagesAfter(id);
     });
-  }
-
-  /**
-   * Loads the message with a seq, and the messages around it. The loaded messages remain if they are near; otherwise they are replaced.
-   * @throws {HubError} if the hub cannot be reached
-   */
-  async fetchMessagesAround(id: string, seq: number): Promise<void> {
-    let failure: unknown;
-    await this.#serialize(id, () =>
-      this.#fetchAround(id, seq).catch((error: unknown) => {
-        failure = error;
-      }),
-    );
-    if (failure !== undefined) throw failure;
-  }
-
-  async #fetchAround(id: string, seq: number): Promise<void> {
-    const { messages, hasOlder, hasNewer } = getConversation(id);
-    const [oldest, newest] = [messages[0]?.seq ?? 0, messages.at(-1)?.seq ?? 0];
-    if (seq >= oldest && (seq <= newest || !hasNewer)) return;
-    const distance = oldest - seq;
-    if (hasOlder && distance > 0 && distance < CATCH_UP_PAGE_SIZE - PAGE_SIZE) {
-      const page = await this.#fetchPage(id, { limit: distance + PAGE_SIZE, beforeSeq: oldest });
-      updateConversation(id, (conversation) => withOlderPage(conversation, page.messages, page.hasMore));
-      // A page with large messages is shorter than its limit.
-      if ((page.messages.at(-1)?.seq ?? 0) <= seq) return;
-    }
-    const [older, newer] = await Promise.all([
-      this.#fetchPage(id, { limit: PAGE_SIZE, beforeSeq: seq }),
-      this.#fetchPage(id, { limit: PAGE_SIZE, afterSeq: seq - 1 }),
-    ]);
-    updateConversation(id, (conversation) => withPagesAround(conversation, older, newer));
-    if (!newer.hasMore) await this.#fetchPagesAfter(id);
   }
 
   async #fetchFirstPage(id: string): Promise<void> {
     updateConversation(id, (conversation) => ({ ...conversation, loadState: LOADING }));
     try {
-      const page = await this.#fetchPage(id, { limit: PAGE_SIZE });
+      const page = await this.fetchPage(id, { limit: PAGE_SIZE });
       updateConversation(id, (conversation) => withNewestPage(conversation, page.messages, page.hasMore));
     } catch (error) {
       updateConversation(id, (conversation) => ({ ...conversation, loadState: failed(error) }));
     }
-    this.#outdated.delete(messagesOf(id));
+    this.#fetches.markCurrent(messagesOf(id));
   }
 
-  async #fetchPagesAfter(id: string): Promise<void> {
+  /** Fetches all messages after the newest loaded message. To be called in {@link serialize}. */
+  async fetchPagesAfter(id: string): Promise<void> {
     // The first page starts with the newest loaded message, to detect a renumbered history.
     let overlap = 1;
     let hasMore = true;
     // The store may drop the conversation during the fetch if other sessions are opened.
     while (hasMore && getConversation(id).loadState.status === 'ready') {
       const newest = getConversation(id).messages.at(-1);
-      const query = { limit: CATCH_UP_PAGE_SIZE, afterSeq: Math.max(0, (newest?.seq ?? 0) - overlap) };
-      const page = await this.#fetchPage(id, query).catch((error: unknown) => {
-        this.#outdated.handleFailure(messagesOf(id), error, () => this.fetchNewerMessages(id), id);
+      const query = { limit: MAX_PAGE_SIZE, afterSeq: Math.max(0, (newest?.seq ?? 0) - overlap) };
+      const page = await this.fetchPage(id, query).catch((error: unknown) => {
+        this.#fetches.handleFailure(messagesOf(id), error, () => this.fetchNewerMessages(id), id);
         return null;
       });
       if (!page) return;
@@ -385,10 +350,11 @@ export class Sync {
       updateConversation(id, (conversation) => withNewerPage(conversation, page.messages));
       hasMore = page.hasMore && page.messages.length > 0;
     }
-    this.#outdated.delete(messagesOf(id));
+    this.#fetches.markCurrent(messagesOf(id));
   }
 
-  #fetchPage(id: string, query: { limit: number; beforeSeq?: number; afterSeq?: number }) {
+  /** Fetches a page of a session's messages, without storing it. @throws {HubError} */
+  fetchPage(id: string, query: { limit: number; beforeSeq?: number; afterSeq?: number }) {
     return unwrap(this.#api.GET('/api/sessions/{id}/messages', { params: { path: { id }, query: { ...query, excerpts: 'true' } } }));
   }
 
@@ -422,7 +388,7 @@ export class Sync {
   }
 
   /** Runs a message fetch after all earlier message fetches of the same session. */
-  #serialize(id: string, fetchMessages: () => Promise<void>): Promise<void> {
+  serialize(id: string, fetchMessages: () => Promise<void>): Promise<void> {
     const queued = (this.#messageFetches.get(id) ?? Promise.resolve()).then(fetchMessages);
     this.#messageFetches.set(id, queued);
     return queued;

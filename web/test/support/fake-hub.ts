@@ -73,7 +73,7 @@ export function setup(count: number, streamStart: Promise<void> | null = null) {
       return { error: { error: 'The hub is unavailable.', code: 'hub_unavailable' }, response: new Response(null, { status }) };
     return { data: found, response: new Response() };
   };
-  outdatedResources.value = new Set();
+  outdatedResources.value = new Map();
   const timers: { callback: () => void; ms: number }[] = [];
   const sync = new Sync({ GET } as unknown as Api, streamStart, (callback, ms) => timers.push({ callback, ms }));
   /** Runs the callback of the only timer, and waits for what it starts. Returns the timer's duration. */
