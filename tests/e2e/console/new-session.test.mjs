@@ -137,6 +137,7 @@ test('when a file cannot be uploaded, the task and the files stay in the compose
   await files.getByRole('button', { name: 'Retry b.txt' }).tap();
   await page.getByRole('button', { name: 'Send', exact: true }).click();
   await chat.waitForText('Read both');
+  await cli.nextUpdate('new-message');
   const [message] = (await hub.web('failing').get(`/api/sessions/${session.id}/messages`)).body.messages;
   assert.deepEqual(
     message.content.content.attachments.map(({ filename }) => filename),
