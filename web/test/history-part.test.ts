@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import type { Api } from '../src/api/client.ts';
 import { findFirst } from '../src/content/find-first.ts';
+import { fetchMessagesAround } from '../src/state/messages-around.ts';
 import { getConversation, state } from '../src/state/store.ts';
 import { Sync } from '../src/state/sync.ts';
 import { EMPTY_STATE } from '../src/state/types.ts';
@@ -44,17 +45,17 @@ beforeEach(() => {
 test('a message near the loaded messages is loaded with one request, with all messages in between', async () => {
   const { sync, requests } = setup(1000);
   await sync.fetchNewestMessages('a');
-  await sync.fetchMessagesAround('a', 900);
+  await fetchMessagesAround(sync, 'a', 900);
   assert.deepEqual(range(), [840, 1000, true, false]);
   assert.equal(requests.length, 2);
-  await sync.fetchMessagesAround('a', 950);
+  await fetchMessagesAround(sync, 'a', 950);
   assert.equal(requests.length, 2, 'a loaded message needs no request');
 });
 
 test('a part of the history around a message far above replaces the loaded messages, and scrolling extends the part', async () => {
   const { sync, receive } = setup(1000);
   await sync.fetchNewestMessages('a');
-  await sync.fetchMessagesAround('a', 300);
+  await fetchMessagesAround(sync, 'a', 300);
   assert.deepEqual(range(), [240, 359, true, true]);
   await sync.fetchOlderMessages('a');
   await sync.fetchNextMessages('a');
@@ -69,7 +70,7 @@ test('a part of the history around a message far above replaces the loaded messa
 test('a part that is continued to the newest message receives events again', async () => {
   const { sync, hub, receive } = setup(500);
   await sync.fetchNewestMessages('a');
-  await sync.fetchMessagesAround('a', 400 - 160);
+  await fetchMessagesAround(sync, 'a', 400 - 160);
   hub.count = 501;
   while (getConversation('a').hasNewer) await sync.fetchNextMessages('a');
   hub.count = 502;
@@ -80,7 +81,7 @@ test('a part that is continued to the newest message receives events again', asy
 test('a large message near the loaded messages is found, although its page is shorter than the limit', async () => {
   const { sync } = setup(1000, 10);
   await sync.fetchNewestMessages('a');
-  await sync.fetchMessagesAround('a', 900);
+  await fetchMessagesAround(sync, 'a', 900);
   const [first = 0, last = 0] = range() as number[];
   assert.ok(first <= 900 && last >= 900);
 });
@@ -89,7 +90,7 @@ test('an error keeps the loaded messages and rejects', async () => {
   const { sync, hub } = setup(1000);
   await sync.fetchNewestMessages('a');
   hub.isUnavailable = true;
-  await assert.rejects(sync.fetchMessagesAround('a', 10), /unavailable/);
+  await assert.rejects(fetchMessagesAround(sync, 'a', 10), /unavailable/);
   assert.deepEqual(range(), [941, 1000, true, false]);
 });
 

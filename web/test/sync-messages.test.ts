@@ -185,17 +185,15 @@ test('shows the messages that the hub holds, and asks for them only if there are
   assert.deepEqual([count(), held()], [1, []]);
 });
 
-test('retryNewerMessages repeats a failed fetch, and does nothing after a successful fetch', async () => {
+test('retryMessages repeats a failed first fetch, and does nothing after a successful fetch', async () => {
   const { sync, hub, requests } = setup(3);
-  await sync.fetchNewerMessages('a');
   hub.isUnavailable = true;
-  hub.count = 5;
   await sync.fetchNewerMessages('a');
-  assert.deepEqual(seqs(), [1, 2, 3]);
+  assert.equal(getConversation('a').loadState.status, 'failed');
   hub.isUnavailable = false;
-  await sync.retryNewerMessages('a');
-  assert.deepEqual(seqs(), [1, 2, 3, 4, 5]);
+  await sync.retryMessages('a');
+  assert.deepEqual(seqs(), [1, 2, 3]);
   const { length } = requests;
-  await sync.retryNewerMessages('a');
+  await sync.retryMessages('a');
   assert.equal(requests.length, length);
 });

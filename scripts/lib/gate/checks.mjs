@@ -24,7 +24,7 @@ const WASM = 'wasm32-unknown-unknown';
 const WASM_BUDGET_BYTES = 904_000;
 
 /** Limits on the compressed files that the console loads before it shows the list, or a session: about 1 KB above the measured sizes. */
-const FIRST_LOAD_BUDGETS = { firstLoadBytes: 78_000, sessionLoadBytes: 108_500 };
+const FIRST_LOAD_BUDGETS = { firstLoadBytes: 78_500, sessionLoadBytes: 110_000 };
 
 /** How many test files run at a time. The number is small, because each file starts its own runtime and clients. */
 const CONCURRENCY = 2;

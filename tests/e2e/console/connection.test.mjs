@@ -181,7 +181,7 @@ test('shows a lost connection and loads missed messages after the reconnect', as
   await page.getByText('Connection lost').waitFor({ state: 'detached' });
 });
 
-test('shows that it catches up after a gap in the events', async (t) => {
+test('shows that it catches up after a gap in the events, until also a request that the hub has refused is repeated', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'gap', ...talk });
   const { page } = await open(t);
   let isDroppingFrames = false;
@@ -207,6 +207,8 @@ test('shows that it catches up after a gap in the events', async (t) => {
   // The list is delayed until the page shows “Catching up”.
   const catchingUp = page.getByText('Catching up').waitFor();
   await page.route('**/api/sessions', (route) => catchingUp.then(() => route.fallback()));
+  const refusal = { status: 503, json: { error: 'The database does not answer.', code: 'hub_unavailable' } };
+  await page.route(`**/api/sessions/${session.id}`, (route) => route.fulfill(refusal), { times: 1 });
   isDroppingFrames = false;
   last.send(JSON.stringify({ type: 'connection-changed', data: { status: 'connected', subscriptionId: 'new', resume: 'gap' } }));
   await catchingUp;

@@ -24,7 +24,8 @@ export class HubError extends Error {
 
   /** Whether the same request may succeed later. */
   get isTransient(): boolean {
-    return this.status === 0 || this.status === 429 || this.status === 503;
+    // A proxy between the browser and the hub answers with other statuses above 501.
+    return this.status === 0 || this.status === 429 || this.status > 501;
   }
 }
 

@@ -28,8 +28,8 @@ import { saveList, showStoredList } from './stored-list.ts';
 import {
   connectionState,
   hasDurableStorage,
-  isCatchingUp,
   isPageInUse,
+  isRefetching,
   namespace,
   openSessionId,
   setOpenSession,
@@ -190,7 +190,10 @@ function onEvent(event: HubEvent): void {
   }
   if (event.type === 'storage-changed') storage.value = event.data;
   // A heartbeat shows that the hub is reachable, so retry requests that failed while the channel stayed open.
-  if (event.type === 'heartbeat') void outbox.sendWaiting();
+  if (event.type === 'heartbeat') {
+    void outbox.sendWaiting();
+    void sync.repeatOutdated();
+  }
   if (event.type === 'session-removed') {
     channel.unfollow(event.sessionId);
     void deleteConversation(database, event.sessionId);
@@ -209,15 +212,15 @@ async function onConnected(subscriptionId: string, gap: Gap): Promise<void> {
   const sessionId = openSessionId.value;
   if (gap === 'all') {
     // On the first connection, the page has just fetched what it shows.
-    isCatchingUp.value = wasConnected;
+    isRefetching.value = wasConnected;
     wasConnected = true;
     await sync.refetchShown();
-    isCatchingUp.value = false;
+    isRefetching.value = false;
     void saveList(database).then((isSaved) => (isSaved ? deleteUnlistedConversations(database) : undefined));
     followOpenSession();
     if (openSessionId.value !== null) void saveConversation(database, openSessionId.value);
-  } else if (sessionId !== null) {
-    await sync.retryNewerMessages(sessionId);
+  } else {
+    await Promise.all([sync.repeatOutdated(), sessionId === null ? null : sync.retryMessages(sessionId)]);
   }
   await sending;
 }

@@ -36,7 +36,19 @@ export const connectionState = signal<ConnectionState>('connecting');
 export const hasDurableStorage = signal(true);
 
 /** Whether the page is fetching data again after a gap in the events. */
-export const isCatchingUp = signal(false);
+export const isRefetching = signal(false);
+
+/** A fetch that has failed. `sessionId`: of the session to which its resource belongs. */
+export interface FailedFetch {
+  repeat: () => Promise<void>;
+  sessionId: string | undefined;
+}
+
+/** The failed fetches of resources that are shown, by resource: what is shown may be out of date. */
+export const outdatedResources = signal<ReadonlyMap<string, FailedFetch>>(new Map());
+
+/** Whether the page may show data that is out of date although it is connected. */
+export const isCatchingUp = computed(() => isRefetching.value || outdatedResources.value.size > 0);
 
 /** How many bytes of its storage the account uses; without a limit if the hub sets none. */
 export const storage = signal({ bytes: 0, maxBytes: Number.POSITIVE_INFINITY });

@@ -7,7 +7,7 @@ import type { SessionSummary } from '../api/types.ts';
 import type { Database } from './database.ts';
 import type { Inbox } from './inbox.ts';
 import { isArchived, sortSessions } from './sessions.ts';
-import { patchState, state } from './store.ts';
+import { outdatedResources, patchState, state } from './store.ts';
 
 /** Limit on the stored sessions. */
 const MAX_SESSIONS = 500;
@@ -23,12 +23,12 @@ interface StoredList {
   inbox?: Pick<Inbox, 'requests' | 'errors'>;
 }
 
-/** Stores the list and the inbox, if the list is loaded. Returns whether the list is loaded. */
+/** Stores the list and the inbox, if they are loaded and not out of date. Returns whether the list is. */
 export async function saveList(database: Promise<Database>): Promise<boolean> {
   const { listLoad, summaries, inbox } = state.value;
-  if (listLoad.status !== 'ready') return false;
+  if (listLoad.status !== 'ready' || outdatedResources.value.has('listLoad')) return false;
   const sessions = sortSessions(Object.values(summaries).filter((session) => !isArchived(session))).slice(0, MAX_SESSIONS);
-  const isLoaded = inbox.load.status === 'ready';
+  const isLoaded = inbox.load.status === 'ready' && !outdatedResources.value.has('inbox');
   const stored: StoredList = { savedAt: Date.now(), sessions, ...(isLoaded ? { inbox: storedInbox(inbox) } : {}) };
   // After a failed write, the page shows no list while the hub cannot be reached.
   await (await database).put('list', ID, stored).catch(() => {});

@@ -8,7 +8,8 @@ import { type Api, unwrap } from '../api/client.ts';
 import { errorText, HubError } from '../api/errors.ts';
 import { INBOX_PAGE_SIZE, PAGE_SIZE } from '../api/first-requests.ts';
 import type { HubEvent, SessionSummary } from '../api/types.ts';
-import { withHeld, withNewerPage, withNewestPage, withNextPage, withOlderPage, withPagesAround } from './conversation.ts';
+import { withHeld, withNewerPage, withNewestPage, withNextPage, withOlderPage } from './conversation.ts';
+import { Fetches, type SetTimer } from './fetches.ts';
 import { getOwn } from './get-own.ts';
 import { mergeRequests, type ReceivedItem, readItems } from './inbox.ts';
 import { withoutLiveText, withoutLiveTextOf } from './live-text.ts';
@@ -19,7 +20,7 @@ import { getConversation, openInboxItem, openSessionId, patchState, state, updat
 import type { Refetch, State } from './types.ts';
 
 /** The hub's limit on the messages of a page. */
-const CATCH_UP_PAGE_SIZE = 200;
+export const MAX_PAGE_SIZE = 200;
 /** More pages are fetched on demand. */
 const MAX_INBOX_PAGES = 3;
 /** A live text is dropped when no delta of the text has arrived for this long. The hub has the same timeout. */
@@ -29,21 +30,18 @@ const LOADING: LoadState = { status: 'loading' };
 const READY: LoadState = { status: 'ready' };
 const failed = (error: unknown): LoadState => ({ status: 'failed', error: errorText(error) });
 
-/** Fetches resources into the store. No method throws: an error is stored as the resource's load state. */
+/**
+ * Fetches resources into the store. No method throws: the error of a first fetch is stored as the resource's load state. If a later fetch
+ * fails, the page still shows the resource, and the fetch is repeated until it succeeds.
+ */
 export class Sync {
   #api: Api;
-  /** The fetch in flight per resource, with the events that arrived since the start of the fetch. */
-  #fetches = new Map<string, { done: Promise<void>; isSent: boolean; eventsDuringFetch: HubEvent[] }>();
-  /** The resources that were requested again during their fetch. */
-  #requestedAgain = new Set<string>();
+  #fetches: Fetches;
 
   /** Per session, the last message fetch. Message fetches run one after another, because each continues from the loaded messages. */
   #messageFetches = new Map<string, Promise<void>>();
   /** Per session, the fetch of newer messages that has not started yet. */
   #queuedNewerFetches = new Map<string, Promise<void>>();
-
-  /** The sessions whose last fetch of newer messages has failed. */
-  #outdatedSessions = new Set<string>();
 
   /** For each id of a live text, the timer that removes the text if no delta arrives: the agent may have ended. */
   #liveTimers = new Map<string, ReturnType<typeof setTimeout>>();
@@ -58,9 +56,11 @@ export class Sync {
   /**
    * @param streamStart resolves when the event stream has started. The first requests wait for the stream, because an earlier response may
    *   lack changes, and would have to be fetched again
+   * @param setTimer for the repeated fetches
    */
-  constructor(api: Api, streamStart: Promise<void> | null = null) {
+  constructor(api: Api, streamStart: Promise<void> | null = null, setTimer: SetTimer = (callback, ms) => setTimeout(callback, ms)) {
     this.#api = api;
+    this.#fetches = new Fetches(() => this.#streamStart, setTimer);
     this.#streamStart =
       streamStart?.then(() => {
         this.#streamStart = null;
@@ -73,8 +73,7 @@ export class Sync {
     state.value = next;
     if (event.type === 'message-delta') this.#restartLiveTimer(event);
     // Message events are not applied again: message fetches detect missed messages by `seq`, and no response contains live text.
-    if (event.type !== 'message-received' && event.type !== 'message-delta')
-      for (const { eventsDuringFetch } of this.#fetches.values()) eventsDuringFetch.push(event);
+    if (event.type !== 'message-received' && event.type !== 'message-delta') this.#fetches.addEvent(event);
     await Promise.all(refetches.map((refetch) => this.#runRefetch(refetch)));
   }
 
@@ -83,6 +82,11 @@ export class Sync {
     for (const timer of this.#liveTimers.values()) clearTimeout(timer);
     this.#liveTimers.clear();
     patchState({ conversations: withoutLiveText(state.value.conversations) });
+  }
+
+  /** Repeats the failed fetches of what the page shows: when the hub seems to be reachable again. */
+  repeatOutdated(): Promise<void> {
+    return this.#fetches.repeat();
   }
 
   /** Fetches all shown resources again: after a gap in the events, or after an error. */
@@ -109,12 +113,13 @@ export class Sync {
 
   /** Fetches the deployment's configuration. */
   fetchConfig(): Promise<void> {
-    return this.#coalesce('config', async () => {
+    return this.#fetches.run('config', async () => {
       if (state.value.config === null) patchState({ configLoad: LOADING });
       try {
         patchState({ config: await unwrap(this.#api.GET('/api/config')), configLoad: READY });
       } catch (error) {
-        if (state.value.config === null) patchState({ configLoad: failed(error) });
+        if (state.value.config !== null) throw error;
+        patchState({ configLoad: failed(error) });
       }
     });
   }
@@ -134,7 +139,7 @@ export class Sync {
     filter: { archived?: 'only' },
     isInOtherList: (session: SessionSummary) => boolean,
   ): Promise<void> {
-    return this.#coalesce(resource, async (eventsDuringFetch) => {
+    return this.#fetches.run(resource, async (eventsDuringFetch) => {
       const isFirstFetch = state.value[resource].status !== 'ready';
       if (isFirstFetch) patchState({ [resource]: LOADING });
       const fetched: Record<string, SessionSummary> = {};
@@ -157,28 +162,30 @@ export class Sync {
           }
         } while (cursor !== undefined);
       } catch (error) {
+        if (!isFirstFetch) throw error;
         // Show the error of a first fetch: otherwise the pages so far would seem to be the complete list.
-        if (isFirstFetch) patchState({ [resource]: failed(error) });
+        patchState({ [resource]: failed(error) });
       }
     });
   }
 
   /** Fetches the machines that are online. */
   fetchMachines(): Promise<void> {
-    return this.#coalesce('machines', async (eventsDuringFetch) => {
+    return this.#fetches.run('machines', async (eventsDuringFetch) => {
       if (state.value.machinesLoad.status !== 'ready') patchState({ machinesLoad: LOADING });
       try {
         const { machines } = await unwrap(this.#api.GET('/api/machines'));
         this.#applyResponse({ machinesLoad: READY, machines: byId(machines) }, eventsDuringFetch);
       } catch (error) {
-        if (state.value.machinesLoad.status !== 'ready') patchState({ machinesLoad: failed(error) });
+        if (state.value.machinesLoad.status === 'ready') throw error;
+        patchState({ machinesLoad: failed(error) });
       }
     });
   }
 
   /** Fetches the first pages of the inbox. An older hub has no route `/api/inbox`: then the fetch fails, and no requests are loaded. */
   fetchInbox(): Promise<void> {
-    return this.#coalesce('inbox', async (eventsDuringFetch) => {
+    return this.#fetches.run('inbox', async (eventsDuringFetch) => {
       if (state.value.inbox.load.status === 'idle') patchState({ inbox: { ...state.value.inbox, load: LOADING } });
       try {
         const { items, nextCursor } = await this.#fetchInboxPages(undefined, MAX_INBOX_PAGES);
@@ -187,7 +194,8 @@ export class Sync {
         this.#applyResponse({ inbox }, eventsDuringFetch);
       } catch (error) {
         // A loaded inbox stays. Without a loaded inbox, the list of sessions still shows which sessions wait for the user.
-        if (state.value.inbox.load.status !== 'ready') patchState({ inbox: { ...state.value.inbox, load: failed(error) } });
+        if (state.value.inbox.load.status === 'ready') throw error;
+        patchState({ inbox: { ...state.value.inbox, load: failed(error) } });
       }
     });
   }
@@ -219,7 +227,7 @@ export class Sync {
 
   /** Fetches a full session. */
   fetchSession(id: string): Promise<void> {
-    return this.#coalesce(`session ${id}`, async (eventsDuringFetch) => {
+    const fetchOnce = async (eventsDuringFetch: HubEvent[]) => {
       try {
         const session = withValidMetadata((await unwrap(this.#api.GET('/api/sessions/{id}', { params: { path: { id } } }))).session);
         const { sessions, summaries, sessionErrors, storedSessions } = state.value;
@@ -236,20 +244,22 @@ export class Sync {
       } catch (error) {
         const isKnown = getOwn(state.value.sessions, id) !== undefined && !getOwn(state.value.storedSessions, id);
         const isGone = error instanceof HubError && (error.status === 404 || error.status === 403);
-        if (!isKnown || isGone) patchState({ sessionErrors: { ...state.value.sessionErrors, [id]: { text: errorText(error), isGone } } });
+        if (isKnown && !isGone) throw error;
+        patchState({ sessionErrors: { ...state.value.sessionErrors, [id]: { text: errorText(error), isGone } } });
       }
-    });
+    };
+    return this.#fetches.run(`session ${id}`, fetchOnce, id);
   }
 
   /** Fetches the messages that wait until the session's CLI is back. Needs no request if none waits. */
   fetchHeldMessages(id: string): Promise<void> {
-    return this.#coalesce(`held messages ${id}`, async () => {
+    const fetchOnce = async () => {
       const { heldMessagesCount: count = 0 } = getOwn(state.value.sessions, id) ?? {};
       if (count === 0 && !getOwn(state.value.conversations, id)) return;
-      // After an error, the messages are fetched with the session again when the event channel reconnects.
-      const held = count === 0 ? [] : await this.#fetchHeld(id).catch(() => null);
-      if (held) updateConversation(id, (conversation) => withHeld(conversation, held));
-    });
+      const held = count === 0 ? [] : await this.#fetchHeld(id);
+      updateConversation(id, (conversation) => withHeld(conversation, held));
+    };
+    return this.#fetches.run(`held messages ${id}`, fetchOnce, id);
   }
 
   async #fetchHeld(id: string) {
@@ -258,16 +268,16 @@ export class Sync {
 
   /** Fetches the newest page of a session's messages, and replaces the loaded messages. */
   fetchNewestMessages(id: string): Promise<void> {
-    return this.#serialize(id, () => this.#fetchFirstPage(id));
+    return this.serialize(id, () => this.#fetchFirstPage(id));
   }
 
   /** Fetches the page before the oldest loaded message. */
   fetchOlderMessages(id: string): Promise<void> {
-    return this.#serialize(id, async () => {
+    return this.serialize(id, async () => {
       const { messages, hasOlder } = getConversation(id);
       const oldest = messages[0]?.seq;
       if (oldest === undefined || !hasOlder) return;
-      const page = await this.#fetchPage(id, { limit: PAGE_SIZE, beforeSeq: oldest }).catch(() => null);
+      const page = await this.fetchPage(id, { limit: PAGE_SIZE, beforeSeq: oldest }).catch(() => null);
       // After an error, scrolling tries again. If the oldest message has changed during the fetch, the page does not end before it.
       if (page && getConversation(id).messages[0]?.seq === oldest)
         updateConversation(id, (conversation) => withOlderPage(conversation, page.messages, page.hasMore));
@@ -278,106 +288,73 @@ export class Sync {
   fetchNewerMessages(id: string): Promise<void> {
     const queuedFetch = this.#queuedNewerFetches.get(id);
     if (queuedFetch) return queuedFetch;
-    const queued = this.#serialize(id, async () => {
+    const queued = this.serialize(id, async () => {
       if (this.#streamStart !== null) await this.#streamStart;
       this.#queuedNewerFetches.delete(id);
       // If the loaded messages end in the middle of the history, scrolling down fetches the next page, so nothing is fetched now.
-      if (getConversation(id).hasNewer) return;
-      if (getConversation(id).loadState.status === 'ready') await this.#fetchPagesAfter(id);
+      if (getConversation(id).hasNewer) return this.#fetches.markCurrent(messagesOf(id));
+      if (getConversation(id).loadState.status === 'ready') await this.fetchPagesAfter(id);
       else await this.#fetchFirstPage(id);
     });
     this.#queuedNewerFetches.set(id, queued);
     return queued;
   }
 
-  /** Repeats the last fetch of newer messages if it has failed. */
-  async retryNewerMessages(id: string): Promise<void> {
-    if (this.#outdatedSessions.has(id)) await this.fetchNewerMessages(id);
+  /** Repeats the first fetch of messages if it has failed. */
+  async retryMessages(id: string): Promise<void> {
+    if (getConversation(id).loadState.status === 'failed') await this.fetchNewerMessages(id);
   }
 
   /** Fetches the page after the newest loaded message, if the loaded messages are in the middle of the history. */
   fetchNextMessages(id: string): Promise<void> {
-    return this.#serialize(id, async () => {
+    return this.serialize(id, async () => {
       const { messages, hasNewer } = getConversation(id);
       const newest = messages.at(-1)?.seq;
       if (newest === undefined || !hasNewer) return;
-      const page = await this.#fetchPage(id, { limit: PAGE_SIZE, afterSeq: newest }).catch(() => null);
+      const page = await this.fetchPage(id, { limit: PAGE_SIZE, afterSeq: newest }).catch(() => null);
       if (!page || getConversation(id).messages.at(-1)?.seq !== newest) return;
       updateConversation(id, (conversation) => withNextPage(conversation, page.messages, page.hasMore));
       // While `hasNewer` was set, events did not add their messages, so messages that arrived during the fetch are still missing.
-      if (!page.hasMore) await this.#fetchPagesAfter(id);
+      if (!page.hasMore) await this.fetchPagesAfter(id);
     });
-  }
-
-  /**
-   * Loads the message with a seq, and the messages around it. The loaded messages remain if they are near; otherwise they are replaced.
-   * @throws {HubError} if the hub cannot be reached
-   */
-  async fetchMessagesAround(id: string, seq: number): Promise<void> {
-    let failure: unknown;
-    await this.#serialize(id, () =>
-      this.#fetchAround(id, seq).catch((error: unknown) => {
-        failure = error;
-      }),
-    );
-    if (failure !== undefined) throw failure;
-  }
-
-  async #fetchAround(id: string, seq: number): Promise<void> {
-    const { messages, hasOlder, hasNewer } = getConversation(id);
-    const [oldest, newest] = [messages[0]?.seq ?? 0, messages.at(-1)?.seq ?? 0];
-    if (seq >= oldest && (seq <= newest || !hasNewer)) return;
-    const distance = oldest - seq;
-    if (hasOlder && distance > 0 && distance < CATCH_UP_PAGE_SIZE - PAGE_SIZE) {
-      const page = await this.#fetchPage(id, { limit: distance + PAGE_SIZE, beforeSeq: oldest });
-      updateConversation(id, (conversation) => withOlderPage(conversation, page.messages, page.hasMore));
-      // A page with large messages is shorter than its limit.
-      if ((page.messages.at(-1)?.seq ?? 0) <= seq) return;
-    }
-    const [older, newer] = await Promise.all([
-      this.#fetchPage(id, { limit: PAGE_SIZE, beforeSeq: seq }),
-      this.#fetchPage(id, { limit: PAGE_SIZE, afterSeq: seq - 1 }),
-    ]);
-    updateConversation(id, (conversation) => withPagesAround(conversation, older, newer));
-    if (!newer.hasMore) await this.#fetchPagesAfter(id);
   }
 
   async #fetchFirstPage(id: string): Promise<void> {
     updateConversation(id, (conversation) => ({ ...conversation, loadState: LOADING }));
     try {
-      const page = await this.#fetchPage(id, { limit: PAGE_SIZE });
+      const page = await this.fetchPage(id, { limit: PAGE_SIZE });
       updateConversation(id, (conversation) => withNewestPage(conversation, page.messages, page.hasMore));
-      this.#outdatedSessions.delete(id);
     } catch (error) {
-      this.#outdatedSessions.add(id);
       updateConversation(id, (conversation) => ({ ...conversation, loadState: failed(error) }));
     }
+    this.#fetches.markCurrent(messagesOf(id));
   }
 
-  async #fetchPagesAfter(id: string): Promise<void> {
+  /** Fetches all messages after the newest loaded message. To be called in {@link serialize}. */
+  async fetchPagesAfter(id: string): Promise<void> {
     // The first page starts with the newest loaded message, to detect a renumbered history.
     let overlap = 1;
     let hasMore = true;
     // The store may drop the conversation during the fetch if other sessions are opened.
     while (hasMore && getConversation(id).loadState.status === 'ready') {
       const newest = getConversation(id).messages.at(-1);
-      const query = { limit: CATCH_UP_PAGE_SIZE, afterSeq: Math.max(0, (newest?.seq ?? 0) - overlap) };
-      const page = await this.#fetchPage(id, query).catch(() => null);
-      // The event channel will fail as well, and its reconnect fetches the messages again.
-      if (!page) {
-        this.#outdatedSessions.add(id);
-        return;
-      }
+      const query = { limit: MAX_PAGE_SIZE, afterSeq: Math.max(0, (newest?.seq ?? 0) - overlap) };
+      const page = await this.fetchPage(id, query).catch((error: unknown) => {
+        this.#fetches.handleFailure(messagesOf(id), error, () => this.fetchNewerMessages(id), id);
+        return null;
+      });
+      if (!page) return;
       // A merge of two sessions has renumbered the messages.
       if (newest && overlap === 1 && page.messages[0]?.id !== newest.id) return this.#fetchFirstPage(id);
       overlap = 0;
       updateConversation(id, (conversation) => withNewerPage(conversation, page.messages));
       hasMore = page.hasMore && page.messages.length > 0;
     }
-    this.#outdatedSessions.delete(id);
+    this.#fetches.markCurrent(messagesOf(id));
   }
 
-  #fetchPage(id: string, query: { limit: number; beforeSeq?: number; afterSeq?: number }) {
+  /** Fetches a page of a session's messages, without storing it. @throws {HubError} */
+  fetchPage(id: string, query: { limit: number; beforeSeq?: number; afterSeq?: number }) {
     return unwrap(this.#api.GET('/api/sessions/{id}/messages', { params: { path: { id }, query: { ...query, excerpts: 'true' } } }));
   }
 
@@ -411,35 +388,10 @@ export class Sync {
   }
 
   /** Runs a message fetch after all earlier message fetches of the same session. */
-  #serialize(id: string, fetchMessages: () => Promise<void>): Promise<void> {
+  serialize(id: string, fetchMessages: () => Promise<void>): Promise<void> {
     const queued = (this.#messageFetches.get(id) ?? Promise.resolve()).then(fetchMessages);
     this.#messageFetches.set(id, queued);
     return queued;
-  }
-
-  /**
-   * Runs only one fetch per resource at a time. All calls before the request is sent share the fetch. All calls while the request is in
-   * flight share one further fetch, which runs after the first.
-   */
-  #coalesce(resource: string, fetchOnce: (eventsDuringFetch: HubEvent[]) => Promise<void>): Promise<void> {
-    const active = this.#fetches.get(resource);
-    if (active) {
-      if (active.isSent) this.#requestedAgain.add(resource);
-      return active.done;
-    }
-    const started = { done: Promise.resolve(), isSent: false, eventsDuringFetch: [] as HubEvent[] };
-    this.#fetches.set(resource, started);
-    const run = async () => {
-      if (this.#streamStart !== null) await this.#streamStart;
-      started.isSent = true;
-      do {
-        this.#requestedAgain.delete(resource);
-        started.eventsDuringFetch.length = 0;
-        await fetchOnce(started.eventsDuringFetch);
-      } while (this.#requestedAgain.has(resource));
-    };
-    started.done = run().finally(() => this.#fetches.delete(resource));
-    return started.done;
   }
 
   /** Stores a response, and applies the events again that arrived during the fetch. */
@@ -447,6 +399,9 @@ export class Sync {
     state.value = eventsDuringFetch.reduce((before, event) => reduce(before, event).state, { ...state.value, ...response });
   }
 }
+
+/** The name of a session's messages among the resources that are out of date. */
+const messagesOf = (id: string) => `messages ${id}`;
 
 function byId<T extends { id: string }>(items: T[]): Record<string, T> {
   return Object.fromEntries(items.map((item) => [item.id, withValidMetadata(item)]));

@@ -9,6 +9,7 @@ import type { TextItem, TimelineItem } from '../content/timeline-item.ts';
 import { getOwn } from '../state/get-own.ts';
 import { sync } from '../state/hub-client.ts';
 import { fetchMarkdownRenderer, isMarkdownSettled, markdownRenderer } from '../state/markdown.ts';
+import { fetchMessagesAround } from '../state/messages-around.ts';
 import { hasEnded } from '../state/sessions.ts';
 import { getReading, isReadingRestored } from '../state/reading.ts';
 import { type Conversation, EMPTY_CONVERSATION } from '../state/types.ts';
@@ -108,8 +109,7 @@ function useStoredPlace(id: string, { messages, loadState }: Conversation): bool
     if (seq === undefined || isInPage) setSettled(true);
     // After an error, the conversation opens at its end.
     else
-      void sync
-        .fetchMessagesAround(id, seq)
+      void fetchMessagesAround(sync, id, seq)
         .catch(() => {})
         .then(() => setSettled(true));
   }, [isLoaded, isInPage]);

@@ -8,6 +8,7 @@ import { startOfDay } from '../content/rows.ts';
 import { findFirstSince } from '../state/history.ts';
 import { sync } from '../state/hub-client.ts';
 import { jumpTarget, SEARCH_FIELD_ID, searchedSessionId } from '../state/jump.ts';
+import { fetchMessagesAround } from '../state/messages-around.ts';
 import { MAX_HITS, type SearchProgress, searchSession } from '../state/session-search.ts';
 import { formatCount } from '../ui/format.ts';
 import { clearMarks, markText } from '../ui/text-highlights.ts';
@@ -35,7 +36,7 @@ export function SessionSearch({ sessionId }: { sessionId: string }) {
       if (jumpTarget.peek()?.query !== null) jumpTarget.value = null;
       return;
     }
-    void tryOrToast('Could not load the messages', () => sync.fetchMessagesAround(sessionId, hitSeq)).then((isLoaded) => {
+    void tryOrToast('Could not load the messages', () => fetchMessagesAround(sync, sessionId, hitSeq)).then((isLoaded) => {
       if (isLoaded) jumpTarget.value = { sessionId, seq: hitSeq, query: text };
     });
   }, [hitSeq, query.trim()]);
@@ -202,7 +203,7 @@ function DateField({ sessionId }: { sessionId: string }) {
         showToast({ title: 'No message is that new', text: 'The newest message is older than this date.' });
         return;
       }
-      await sync.fetchMessagesAround(sessionId, seq);
+      await fetchMessagesAround(sync, sessionId, seq);
       jumpTarget.value = { sessionId, seq, query: null };
     });
     setBusy(false);

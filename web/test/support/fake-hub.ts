@@ -1,9 +1,11 @@
 /** A fake hub for the tests of fetching, and its events. */
 
+import assert from 'node:assert/strict';
 import type { Api } from '../../src/api/client.ts';
 import type { HubEvent } from '../../src/api/types.ts';
-import { getConversation } from '../../src/state/store.ts';
+import { getConversation, outdatedResources } from '../../src/state/store.ts';
 import { Sync } from '../../src/state/sync.ts';
+import { flushPromises } from './promises.ts';
 
 interface Options {
   params?: { path?: { id: string }; query?: { beforeSeq?: number; afterSeq?: number; limit?: number; archived?: string; cursor?: string } };
@@ -22,7 +24,7 @@ export function inboxPage({ cursor = '1' }: { cursor?: string }) {
   return { items, total: 5, ...(cursor === '3' ? {} : { nextCursor: String(Number(cursor) + 1) }) };
 }
 
-/** A fake hub with one session of `count` messages. Its responses can be delayed. `streamStart`: as for {@link Sync}. */
+/** A fake hub with one session of `count` messages. Its responses can be delayed, and can fail. `streamStart`: as for {@link Sync}. */
 export function setup(count: number, streamStart: Promise<void> | null = null) {
   const requests: string[] = [];
   const hub = {
@@ -30,6 +32,8 @@ export function setup(count: number, streamStart: Promise<void> | null = null) {
     messageIdPrefix: 'm',
     maxPageSize: Infinity,
     isUnavailable: false,
+    /** The statuses with which requests of a path fail. */
+    failures: {} as Record<string, number>,
     delay: null as Promise<void> | null,
     pages: null as string[][] | null,
     held: [] as string[],
@@ -64,11 +68,23 @@ export function setup(count: number, streamStart: Promise<void> | null = null) {
     requests.push(query ? `${path} ${JSON.stringify(query)}` : path);
     const found = respond(path, options);
     await hub.delay;
-    if (hub.isUnavailable)
-      return { error: { error: 'The hub is unavailable.', code: 'hub_unavailable' }, response: new Response(null, { status: 503 }) };
+    const status = hub.isUnavailable ? 503 : hub.failures[path];
+    if (status !== undefined)
+      return { error: { error: 'The hub is unavailable.', code: 'hub_unavailable' }, response: new Response(null, { status }) };
     return { data: found, response: new Response() };
   };
-  return { sync: new Sync({ GET } as unknown as Api, streamStart), hub, requests };
+  outdatedResources.value = new Map();
+  const timers: { callback: () => void; ms: number }[] = [];
+  const sync = new Sync({ GET } as unknown as Api, streamStart, (callback, ms) => timers.push({ callback, ms }));
+  /** Runs the callback of the only timer, and waits for what it starts. Returns the timer's duration. */
+  const elapse = async (): Promise<number> => {
+    const [timer, ...others] = timers.splice(0);
+    assert.ok(timer && others.length === 0, 'there must be one timer');
+    timer.callback();
+    for (let turn = 0; turn < 10; turn += 1) await flushPromises();
+    return timer.ms;
+  };
+  return { sync, hub, requests, timers, elapse };
 }
 
 /** A page of the list. Its cursor is the number of the next page. */
