@@ -64,7 +64,9 @@ await main(async () => {
 });
 
 /** Whether all checks of `npm test` run. */
-const isWhole = ({ changed, only, file, long }) => !changed && !long && only.length === 0 && file.length === 0;
+function isWhole({ changed, only, file, long }) {
+  return !changed && !long && only.length === 0 && file.length === 0;
+}
 
 /** @param {string[]} args */
 function parseOptions(args) {
