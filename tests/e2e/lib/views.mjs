@@ -1,6 +1,7 @@
 /** Functions of the tests that look at every view of the web console. */
 
 import { createRequire } from 'node:module';
+import { eventually } from '../../../scripts/lib/await.mjs';
 import { connectCli, liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { fillSample, keepAlive, NOW, outputRecord } from './sample.mjs';
 
@@ -127,16 +128,27 @@ export async function routeDevices(page) {
 }
 
 /** Waits until the page has loaded everything: connection, data, fonts, highlighting, and the scroll position of a conversation. */
-export const waitUntilLoaded = (page) =>
-  page.waitForFunction(() => {
+export async function waitUntilLoaded(page) {
+  const findMissing = () => {
     const log = document.querySelector('[role="log"]');
-    const isAtEnd = !log || log.scrollTop + log.clientHeight >= log.scrollHeight - 1;
-    const isHighlighted = !document.querySelector('.code') || document.querySelector('.code .hljs-keyword');
-    const isLive =
-      /** @type {HTMLElement} */ (document.querySelector('.connection'))?.dataset.state === 'live' &&
-      !document.querySelector('.connection > *');
-    return isLive && isAtEnd && isHighlighted && !document.querySelector('.skeleton') && document.fonts.status === 'loaded';
+    const connection = /** @type {HTMLElement} */ (document.querySelector('.connection'));
+    const missing = [
+      (connection?.dataset.state !== 'live' || connection.childElementCount > 0) && `the connection: ${connection?.outerHTML}`,
+      log && log.scrollTop + log.clientHeight < log.scrollHeight - 1 && `the end of the conversation, at ${log.scrollTop}`,
+      document.querySelector('.code') && !document.querySelector('.code .hljs-keyword') && 'highlighting',
+      document.querySelector('.skeleton') && `the data: ${document.querySelector('main').textContent}`,
+      document.fonts.status !== 'loaded' && 'fonts',
+    ];
+    return missing.filter(Boolean);
+  };
+  const last = { missing: [] };
+  await eventually(async () => {
+    last.missing = await page.evaluate(findMissing);
+    return last.missing.length === 0;
+  }, 'the page to load').catch((error) => {
+    throw new Error(`${error.message} It misses ${last.missing.join('; ')}`);
   });
+}
 
 /** Returns the accessibility violations that axe finds. */
 export async function findViolations(page) {

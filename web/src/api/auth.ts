@@ -56,6 +56,11 @@ export class Auth {
     return isDeviceToken(this.#account?.token ?? '');
   }
 
+  /** The token that the account has now; null if the browser no longer has the account. */
+  get accountToken(): string | null {
+    return this.#account?.token ?? null;
+  }
+
   /** The random id that this browser sends to the hub with its connections. It is not the id of a device in the list of devices. */
   get browserId(): string {
     return this.#account?.device ?? '';
@@ -166,13 +171,11 @@ export class Auth {
   }
 
   /**
-   * Signs out if the hub refused a request because the device of this browser was revoked, and refuses the account's current token, too: the
-   * request may have been sent before the account got this token.
+   * Signs out if the hub refused a request because the device of this browser was revoked.
+   * @param accountToken the account's token when the request was sent. Meanwhile, the account may have got another token, which is kept
    */
-  async handleRefusal({ code }: HubError): Promise<void> {
-    if (code !== 'device_revoked') return;
-    this.invalidateJwt();
-    await this.getValidJwt().catch(() => {});
+  handleRefusal(error: HubError, accountToken: string | null): void {
+    if (error.code === 'device_revoked' && accountToken === this.accountToken) this.signOut(signOutReason(error));
   }
 
   /** Deletes the current JWT, so that the next {@link getValidJwt} call requests a new one. */
@@ -200,11 +203,12 @@ export class Auth {
     const { namespace, token } = account;
     try {
       const { jwt } = await this.#exchange(token);
-      if (this.#account?.token === token) this.#setJwt(namespace, jwt);
+      // Meanwhile, the account may have got another token.
+      if (this.accountToken !== token) return await this.#renew();
+      this.#setJwt(namespace, jwt);
       return jwt;
     } catch (error) {
-      // Meanwhile, the account may have got another token.
-      if (error instanceof HubError && error.status === 401 && this.#account?.token === token) this.signOut(signOutReason(error));
+      if (error instanceof HubError && error.status === 401 && this.accountToken === token) this.signOut(signOutReason(error));
       throw error;
     }
   }

@@ -24,25 +24,26 @@ interface CallOptions extends Omit<RequestInit, 'body'> {
 export function createApi(auth: Auth, takeEarlyResponse: (path: string) => Promise<Response> | undefined = () => undefined): Api {
   const send = async (path: string, init: RequestInit) => {
     const early = init.method === 'GET' ? takeEarlyResponse(path) : undefined;
-    if (early) return early.catch(throwUnreachable);
+    if (early) return { response: await early.catch(throwUnreachable), accountToken: null };
     const headers = new Headers(init.headers);
     headers.set('authorization', `Bearer ${await auth.getValidJwt()}`);
-    return fetchBuffered(location.origin + path, { ...init, headers });
+    const { accountToken } = auth;
+    return { response: await fetchBuffered(location.origin + path, { ...init, headers }), accountToken };
   };
   const createCall =
     (method: string): Call =>
     async (path, { params, body, ...options } = {}) => {
       const url = fillPath(path, params?.path) + toSearch(params?.query);
       const init = { ...options, method, ...(body === undefined ? {} : jsonBody(body)) };
-      let response = await send(url, init);
+      let { response, accountToken } = await send(url, init);
       if (response.status === 401) {
         auth.invalidateJwt();
-        response = await send(url, init);
+        ({ response, accountToken } = await send(url, init));
       }
       const text = await response.text();
       if (response.ok) return { data: text ? JSON.parse(text) : undefined, response };
       const answer = parseJson(text);
-      if (response.status === 401) await auth.handleRefusal(responseError(401, answer));
+      if (response.status === 401) auth.handleRefusal(responseError(401, answer), accountToken);
       return { error: answer, response };
     };
   const [GET, POST, PATCH, DELETE] = ['GET', 'POST', 'PATCH', 'DELETE'].map(createCall);

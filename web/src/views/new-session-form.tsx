@@ -48,8 +48,8 @@ export function NewSessionForm({ machineId }: { machineId: string | null }) {
   const machine = getOwn(known, place.machineId);
   useEffect(() => {
     if (isOffline) return;
-    // A place that is shown is a choice, also if the user has not changed it.
-    setChosen(place);
+    // A place that is shown is a choice, also if the user has not changed it. The user may have changed it since this render.
+    setChosen((current) => current ?? place);
     setSeen(machine);
   }, [machine, isOffline]);
   const directory = place.directory.trim();
