@@ -191,6 +191,17 @@ test('an account stays signed in if its token is replaced while the hub refuses 
   await tab.auth.getValidJwt();
 });
 
+test('a JWT that is requested while the account gets another token is the JWT of the new token', async () => {
+  const { openTab, hub, signOuts } = setup();
+  const tab = openTab();
+  tab.auth.open(await tab.auth.addAccountWithCode('ABCD-EFGH', { name: 'x', kind: 'phone' }));
+  const requested = hub.requests;
+  const jwt = tab.auth.getValidJwt();
+  tab.accounts.add('team', 'secret:team');
+  await jwt;
+  assert.deepEqual([hub.requests - requested, signOuts], [2, []]);
+});
+
 test('a late answer that the device was revoked does not sign out an account that has got another token meanwhile', async () => {
   const { openTab, signOuts } = setup();
   const tab = openTab();
