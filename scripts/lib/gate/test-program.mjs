@@ -10,10 +10,15 @@ const { files, concurrency, timeoutMs } = JSON.parse(process.argv[2]);
 /** The tests that have started: the name, and the key of the enclosing suite. @type {Map<string, {name: string, parent: string}>} */
 const started = new Map();
 
-/** @param {string} key @returns {string} the names of the test and of its suites */
-function titleOf(key) {
-  const { name, parent } = started.get(key);
-  return started.has(parent) ? `${titleOf(parent)} › ${name}` : name;
+/**
+ * Returns the names of a test and of its suites.
+ * @param {string} key
+ * @param {string} name of a test that has not started: a hook of the file has failed
+ * @returns {string}
+ */
+function titleOf(key, name) {
+  const test = started.get(key) ?? { name, parent: '' };
+  return started.has(test.parent) ? `${titleOf(test.parent, '')} › ${test.name}` : test.name;
 }
 
 /** @param {any} error */
@@ -30,9 +35,9 @@ for await (const { type, data } of run({ files, concurrency, execArgv: [`--test-
   else if (type === 'test:summary' && file !== undefined) print({ type: 'end', file, ms: data.duration_ms });
   // A suite fails because of its tests, or because of a hook.
   else if (type === 'test:fail' && details.error.failureType !== 'subtestsFailed')
-    print({ type: 'failed', file, title: titleOf(key), ms: details.duration_ms, error: textOf(details.error) });
+    print({ type: 'failed', file, title: titleOf(key, name), ms: details.duration_ms, error: textOf(details.error) });
   else if (type === 'test:pass' && details.type !== 'suite') {
     const { skip } = /** @type {any} */ (data);
-    print({ type: skip === undefined ? 'passed' : 'skipped', file, title: titleOf(key), ms: details.duration_ms });
+    print({ type: skip === undefined ? 'passed' : 'skipped', file, title: titleOf(key, name), ms: details.duration_ms });
   }
 }
