@@ -7,7 +7,7 @@ import { closeMatches } from './lib/close-matches.mjs';
 import { parseCommandLine } from './lib/command-line.mjs';
 import { main, UsageError } from './lib/errors.mjs';
 import { runChecks, summarize } from './lib/gate/phases.mjs';
-import { committedTree, readRuns, recordRun } from './lib/gate/runs.mjs';
+import { committedTree, logFolder, readRuns, recordRun } from './lib/gate/runs.mjs';
 import { setup } from './lib/setup.mjs';
 
 const USAGE = `Usage: npm test -- [options]
@@ -57,8 +57,9 @@ await main(async () => {
   if (earlier) console.log(`These files have passed already, at ${earlier.at}.`);
   const results = await runChecks(checks, options);
   const ms = Date.now() - started;
-  const { passed, flaky } = summarize(results, ms);
-  if (![...results.values()].every(({ state }) => ['passed', 'skipped'].includes(state))) return 1;
+  const { isGreen, passed, flaky } = summarize(results, ms);
+  if (!isGreen || flaky.length > 0) console.log(`What each test file printed: ${logFolder()}`);
+  if (!isGreen) return 1;
   if (tree) recordRun({ tree, passed, flaky, seconds: Math.round(ms / 1000), at: new Date().toISOString() });
   return 0;
 });

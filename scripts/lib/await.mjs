@@ -20,8 +20,15 @@ export function deferred() {
   return { promise, resolve, reject };
 }
 
-/** @param {string} what @param {number} ms */
-const timeoutError = (what, ms) => new Error(`Timed out after ${ms / 1000} s waiting for ${what}.`);
+/** The error of a wait that ended without its event. `npm test` runs such a test once more: its computer may have been too busy. */
+export class TimeoutError extends Error {
+  name = 'TimeoutError';
+
+  /** @param {string} what the event @param {number} ms the time limit @param {string} [details] */
+  constructor(what, ms, details = '') {
+    super(`Timed out after ${ms / 1000} s waiting for ${what}.${details}`);
+  }
+}
 
 /**
  * Waits for a promise with a time limit.
@@ -34,7 +41,7 @@ const timeoutError = (what, ms) => new Error(`Timed out after ${ms / 1000} s wai
 export async function withTimeout(promise, what, ms = TIMEOUT_MS) {
   let timer;
   const timeout = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(timeoutError(what, ms)), ms);
+    timer = setTimeout(() => reject(new TimeoutError(what, ms)), ms);
   });
   try {
     return await Promise.race([promise, timeout]);
@@ -49,15 +56,16 @@ export async function withTimeout(promise, what, ms = TIMEOUT_MS) {
  * @param {() => Promise<T> | T} test
  * @param {string} what
  * @param {number} [ms]
+ * @param {number} [pauseMs] the time between two calls of `test`
  * @returns {Promise<NonNullable<T>>}
  */
-export async function eventually(test, what, ms = TIMEOUT_MS) {
+export async function eventually(test, what, ms = TIMEOUT_MS, pauseMs = 250) {
   const deadline = Date.now() + ms;
   for (;;) {
     const found = await test();
     if (found) return found;
-    if (Date.now() > deadline) throw timeoutError(what, ms);
-    await sleep(250);
+    if (Date.now() > deadline) throw new TimeoutError(what, ms);
+    await sleep(pauseMs);
   }
 }
 
@@ -131,7 +139,7 @@ export class Recorder {
     try {
       await withTimeout(this.#changed.promise, what, Math.max(0, deadline - Date.now()));
     } catch {
-      throw new Error(`${timeoutError(what, ms).message} The last items: ${last}`);
+      throw new TimeoutError(what, ms, ` The last items: ${last}`);
     }
   }
 

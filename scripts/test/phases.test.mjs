@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { UserError } from '../lib/errors.mjs';
-import { runChecks } from '../lib/gate/phases.mjs';
+import { runChecks, summarize } from '../lib/gate/phases.mjs';
 
 const OPTIONS = { verbose: false };
 
@@ -36,7 +36,7 @@ function makeRecorder() {
   return { order, check };
 }
 
-const failureOf = (file, title) => ({ file, title, error: 'Error: late', output: [] });
+const failureOf = (file, title, isSlow = true) => ({ file, title, error: 'Error: late', output: [], isSlow });
 const states = (results) => Object.fromEntries([...results].map(([title, { state }]) => [title, state]));
 const titles = (failures) => failures.map(({ title }) => title);
 
@@ -76,6 +76,27 @@ test('a failed test of the runtime runs again at the end, and is flaky if its fi
   assert.deepEqual(order.slice(3), ['console ends', 'late.mjs again', 'wrong.mjs again']);
   const result = results.get('hub');
   assert.deepEqual([result.state, titles(result.flaky), titles(result.failures)], ['failed', ['is late'], ['is wrong', 'fails too']]);
+});
+
+test('a test that got a wrong result does not run again, and neither does the rest of its file', async () => {
+  const { order, check } = makeRecorder();
+  const failures = [failureOf('hub.mjs', 'is late'), failureOf('hub.mjs', 'is wrong', false), failureOf('late.mjs', 'is late')];
+  const results = await runChecks([check('hub', 'runtime', { failures })], OPTIONS);
+  assert.deepEqual(order, ['hub begins', 'hub ends', 'late.mjs again']);
+  const { state, flaky, failures: remaining } = results.get('hub');
+  assert.deepEqual([state, titles(flaky), titles(remaining)], ['failed', ['is late'], ['is late', 'is wrong']]);
+});
+
+test('three flaky tests pass a run, and four fail it', async (t) => {
+  t.mock.method(console, 'log', () => {});
+  const { check } = makeRecorder();
+  const runWith = async (count) => {
+    const failures = Array.from({ length: count }, (_, i) => failureOf('late.mjs', `is late ${i}`));
+    return summarize(await runChecks([check('hub', 'runtime', { failures })], OPTIONS), 1);
+  };
+  const three = await runWith(3);
+  assert.deepEqual([three.isGreen, three.flaky.length], [true, 3]);
+  assert.equal((await runWith(4)).isGreen, false);
 });
 
 test('a check whose failed tests all pass when they run again has passed', async () => {

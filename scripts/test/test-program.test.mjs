@@ -16,19 +16,24 @@ const FILES = {
   'the-last.mjs': "import { test } from 'node:test'; test('passes', () => {}); test.skip('is skipped', () => {});",
 };
 
-test('a failed test, a failed hook, a crash and an exit code are failures of their files, and the next file runs', async (t) => {
+/** Runs files of tests, and returns the events of the test program. @param {Record<string, string>} contents by name */
+async function runFiles(t, contents) {
   const folder = mkdtempSync(path.join(tmpdir(), 'test-program-'));
   t.after(() => rmSync(folder, { recursive: true }));
-  for (const [name, text] of Object.entries(FILES)) writeFileSync(path.join(folder, name), text);
-  const files = Object.keys(FILES).map((name) => path.join(folder, name));
+  for (const [name, text] of Object.entries(contents)) writeFileSync(path.join(folder, name), text);
+  const files = Object.keys(contents).map((name) => path.join(folder, name));
   const options = JSON.stringify({ files, concurrency: 1, timeoutMs: 60_000 });
   // Inside of a test, Node's runner would report to this test.
   const env = { NODE_TEST_CONTEXT: undefined };
   const output = await run(process.execPath, [inProject('scripts', 'lib', 'gate', 'test-program.mjs'), options], { env });
-  const events = output
+  return output
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line));
+}
+
+test('a failed test, a failed hook, a crash and an exit code are failures of their files, and the next file runs', async (t) => {
+  const events = await runFiles(t, FILES);
   const resultsOf = (type) =>
     events.filter((event) => event.type === type).map(({ file, title }) => `${path.basename(file)}: ${path.basename(title)}`);
   assert.deepEqual(resultsOf('failed').sort(), [
@@ -39,4 +44,39 @@ test('a failed test, a failed hook, a crash and an exit code are failures of the
   ]);
   assert.deepEqual(resultsOf('passed').sort(), ['a-hook.mjs: passes', 'an-exit.mjs: passes', 'the-last.mjs: passes']);
   assert.deepEqual(resultsOf('skipped'), ['the-last.mjs: is skipped']);
+});
+
+const SLOW_FILE = `import { describe, test } from 'node:test';
+const late = (cause) => Object.assign(new Error('late', { cause }), { name: 'TimeoutError' });
+const wrong = () => { throw new Error('wrong'); };
+test('waits in vain', () => { throw late(); });
+test('has a cause', () => { throw new Error('broken', { cause: late() }); });
+test('has a limit', { timeout: 1 }, () => new Promise((resolve) => setTimeout(resolve, 500)));
+test('compares clocks', { tags: ['timing'] }, wrong);
+test('is wrong', wrong);
+test('story', async (t) => {
+  await t.test('one', wrong);
+  await t.test('two', () => { throw late(); });
+  await t.test('three', wrong);
+});
+describe('suite', () => {
+  test('one', () => { throw late(); });
+  test('two', wrong);
+});`;
+
+test('a failure is slow if a wait or a limit ended, if the test is about time, or if it follows a slow one in one story', async (t) => {
+  const events = await runFiles(t, { 'slow.mjs': SLOW_FILE });
+  const failures = Object.fromEntries(events.filter(({ type }) => type === 'failed').map(({ title, isSlow }) => [title, isSlow]));
+  assert.deepEqual(failures, {
+    'waits in vain': true,
+    'has a cause': true,
+    'has a limit': true,
+    'compares clocks': true,
+    'is wrong': false,
+    'story › one': false,
+    'story › two': true,
+    'story › three': true,
+    'suite › one': true,
+    'suite › two': false,
+  });
 });

@@ -97,7 +97,7 @@ describe('the npm packages', { skip: process.platform === 'win32' }, () => {
     }
   });
 
-  test('the hub starts with npx, without a toolchain, and serves its console', async () => {
+  test('the hub starts with npx, without a toolchain, and serves its console', { tags: ['timing'] }, async () => {
     const foundCompilers = ['cargo', 'rustup', 'rustc', 'cc', 'gcc', 'clang'].filter((name) => findProgram(name, { PATH: computer.bin }));
     assert.deepEqual(foundCompilers, []);
     const started = Date.now();

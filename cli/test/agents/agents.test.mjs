@@ -112,21 +112,24 @@ async function runScenario(t, name) {
     );
   });
 
-  await t.test('the next prompt has the reason of the denial, and an approval for the session covers the same program', async () => {
-    prompt([{ run: 'touch three.txt' }, { run: 'touch four.txt' }, { run: 'mkdir five' }]);
-    const id = await answer({ approved: true, decision: 'approved_for_session' });
-    assert.ok(model.hasSeenText('The user denied') && model.hasSeenText('Not before the review'));
-    const other = await answer({ approved: true });
-    assert.notEqual(other, id);
-    assert.equal(stored.agentState.completedRequests[other].arguments.command, 'mkdir five');
-    await untilReady();
-    const byRule = Object.values(stored.agentState.completedRequests).filter(({ approvedBy }) => approvedBy);
-    assert.deepEqual(
-      byRule.map(({ approvedBy }) => approvedBy),
-      [{ kind: 'command', label: 'touch …' }],
-    );
-    assert.ok(['three.txt', 'four.txt', 'five'].every((at) => existsSync(file(at))));
-  });
+  await t.test(
+    'the next prompt has the reason of the denial, and an approval for the session covers the program with other paths',
+    async () => {
+      prompt([{ run: 'touch three.txt' }, { run: 'touch four.txt' }, { run: 'mkdir five' }]);
+      const id = await answer({ approved: true, decision: 'approved_for_session' });
+      assert.ok(model.hasSeenText('The user denied') && model.hasSeenText('Not before the review'));
+      const other = await answer({ approved: true });
+      assert.notEqual(other, id);
+      assert.equal(stored.agentState.completedRequests[other].arguments.command, 'mkdir five');
+      await untilReady();
+      const byRule = Object.values(stored.agentState.completedRequests).filter(({ approvedBy }) => approvedBy);
+      assert.deepEqual(
+        byRule.map(({ approvedBy }) => approvedBy),
+        [{ kind: 'command', label: '`touch` with any path in the folder' }],
+      );
+      assert.ok(['three.txt', 'four.txt', 'five'].every((at) => existsSync(file(at))));
+    },
+  );
 
   await t.test(
     'a plan is asked for, and is approved together with edits',

@@ -2,11 +2,10 @@
 
 import { randomInt } from 'node:crypto';
 import { readdirSync } from 'node:fs';
-import { build, describeBuild } from '../build.mjs';
 import { installAgent } from '../agents.mjs';
 import { biomeCommand } from '../biome.mjs';
 import { findBrowser } from '../browser.mjs';
-import { buildConsole, checkConsoleTypes, checkJavaScriptTypes, describeConsole } from '../console.mjs';
+import { checkConsoleTypes, checkJavaScriptTypes } from '../console.mjs';
 import { UserError } from '../errors.mjs';
 import { nodeBinary } from '../node.mjs';
 import { npm } from '../npm.mjs';
@@ -15,16 +14,12 @@ import { buildPrevious, findPreviousCommit } from '../previous.mjs';
 import { run } from '../run.mjs';
 import { JAVASCRIPT_PROJECTS } from '../types.mjs';
 import { LOCAL_COMMAND_ENV } from '../wrangler.mjs';
+import { buildConsoleWithinBudget, buildWithinBudget } from './budgets.mjs';
+import { cargo, runNativeTests } from './cargo.mjs';
 import { readRuns } from './runs.mjs';
 import { runTestFiles } from './test-files.mjs';
 
 const WASM = 'wasm32-unknown-unknown';
-
-/** Limit on the compressed wasm, about 2 KB above its measured size. CHANGELOG.md states the reason for each increase. */
-const WASM_BUDGET_BYTES = 904_000;
-
-/** Limits on the compressed files that the console loads before it shows the list, or a session: about 1 KB above the measured sizes. */
-const FIRST_LOAD_BUDGETS = { firstLoadBytes: 78_500, sessionLoadBytes: 110_000 };
 
 /** How many test files run at a time. The number is small, because each file starts its own runtime and clients. */
 const CONCURRENCY = 2;
@@ -350,21 +345,6 @@ export const CHECKS = [
 /** The names that `--only` takes. A check with several parts runs with each of them. `wasm` includes the scripts and the deployment. */
 export const PARTS = [...new Set(CHECKS.flatMap(({ parts }) => parts))];
 
-/**
- * @param {import('./phases.mjs').Report} report
- * @param {string[]} args
- * @param {Record<string, string>} [env]
- */
-async function cargo({ setProgress, addLine }, args, env) {
-  const onLine = (text) => {
-    addLine(text);
-    const compiled = text.match(/^\s*(Compiling|Checking|Documenting) (\S+)/);
-    if (compiled) setProgress(`${compiled[1].toLowerCase()} ${compiled[2]}`);
-    return true;
-  };
-  await run('cargo', args, { env, onLine });
-}
-
 /** Returns a new seed, and prints it, so that a failure can be repeated. @param {import('./phases.mjs').Report} report */
 function newSeed({ addResult }) {
   const seed = String(randomInt(2 ** 32));
@@ -384,55 +364,6 @@ function command(title, [script, ...args]) {
   return { title, phase: 'runtime', isLong: true, parts: ['e2e'], inputs: [], run: runScript };
 }
 
-/**
- * Runs all native tests, also after a failure.
- * @param {import('./phases.mjs').Report} report
- * @param {Record<string, string>} [env]
- * @returns {Promise<import('./phases.mjs').TestRun>}
- */
-async function runNativeTests({ setProgress, addLine }, env = {}) {
-  /** @type {import('./phases.mjs').TestRun} */
-  const result = { passed: 0, skipped: 0, failures: [] };
-  let testBinary = '';
-  /** The failed test whose output is being read. @type {import('./phases.mjs').TestFailure | undefined} */
-  let failure;
-  const onLine = (text) => {
-    addLine(text);
-    testBinary = text.match(/^\s*Running (?:unittests )?(\S+)/)?.[1] ?? testBinary;
-    const [, title] = text.match(/^---- (.+) stdout ----$/) ?? [];
-    const counts = text.match(/^test result: .* (\d+) passed; \d+ failed; (\d+) ignored;/);
-    if (title !== undefined) {
-      failure = { file: testBinary, title, error: '', output: [] };
-      result.failures.push(failure);
-    } else if (text === 'failures:') failure = undefined;
-    else if (failure) failure.error += `${text}\n`;
-    if (counts) {
-      result.passed += Number(counts[1]);
-      result.skipped += Number(counts[2]);
-    }
-    if (/^test .* \.\.\. ok$/.test(text)) setProgress(text.slice('test '.length, -' ... ok'.length));
-    return true;
-  };
-  try {
-    await run('cargo', ['test', '--locked', '--no-fail-fast'], { onLine, env });
-  } catch (error) {
-    if (result.failures.length === 0) throw error;
-  }
-  return result;
-}
-
-/** @param {import('./phases.mjs').Report} report */
-async function buildWithinBudget({ addResult }) {
-  const built = await build();
-  addResult(describeBuild(built).trim());
-  if (built.gzipBytes > WASM_BUDGET_BYTES) {
-    throw new UserError(
-      `The wasm has ${built.gzipBytes} bytes after gzip; its budget is ${WASM_BUDGET_BYTES}.`,
-      'Find what grew with: npx twiggy top build/index_bg.wasm. To raise WASM_BUDGET_BYTES in scripts/lib/gate/checks.mjs, state the reason in CHANGELOG.md.',
-    );
-  }
-}
-
 /** @param {import('./phases.mjs').Report} report */
 async function buildPreviousWorker({ setProgress, addResult }) {
   const commit = await buildPrevious(setProgress);
@@ -442,20 +373,6 @@ async function buildPreviousWorker({ setProgress, addResult }) {
 /** Returns why the check is skipped. With REQUIRE_PREVIOUS, the check is not skipped, but fails with this reason. */
 function skipReasonWithoutPreviousCommit() {
   return process.env.REQUIRE_PREVIOUS ? undefined : findPreviousCommit().reason;
-}
-
-/** @param {import('./phases.mjs').Report} report */
-async function buildConsoleWithinBudget({ addResult }) {
-  const built = await buildConsole();
-  addResult(describeConsole(built).trim());
-  for (const [name, budget] of Object.entries(FIRST_LOAD_BUDGETS)) {
-    if (built[name] <= budget) continue;
-    const view = name === 'sessionLoadBytes' ? 'a session' : 'the list of sessions';
-    throw new UserError(
-      `The web console loads ${built[name]} bytes before it shows ${view}; the budget is ${budget}.`,
-      'Load what the first screen does not need with `import()`; `ls -S web/dist/assets` lists the largest files first.',
-    );
-  }
 }
 
 /**

@@ -16,8 +16,11 @@ import { isStopping } from '../signals.mjs';
  */
 export const PHASES = { build: 2, pure: 1, runtime: 1, browser: 1 };
 
-/** The phases whose failed test files run once more, alone. Their tests can fail because the computer is busy. */
+/** The phases whose test files run once more, alone, if their failures are all slow ones. Their tests wait for real clocks. */
 const RERUN_PHASES = ['runtime', 'browser'];
+
+/** How many flaky tests a run may have. More are a fault of the product, of the tests, or of the computer. */
+const MAX_FLAKY = 3;
 
 /**
  * @typedef {object} Check
@@ -49,16 +52,18 @@ const RERUN_PHASES = ['runtime', 'browser'];
  * @property {number} passed number of passed tests
  * @property {TestFailure[]} failures the failed tests
  * @property {TestFailure[]} flaky the tests that failed at first, and passed alone
+ * @property {{name: string, ms: number}[]} durations of the tests
+ * @property {number} pauseMs the longest time for which the test program could not run
  * @property {string} [reason] why the check was skipped
  */
 
 /** Ends the step of a check whose tests failed. The summary has their errors. */
 class TestsFailed extends Error {}
 
-const NOT_STARTED = { ms: 0, passed: 0, failures: [], flaky: [] };
+const NOT_STARTED = { ms: 0, passed: 0, failures: [], flaky: [], durations: [], pauseMs: 0 };
 
 /**
- * Runs checks. Then runs the failed test files of {@link RERUN_PHASES} once more, one at a time.
+ * Runs checks. Then runs the test files of {@link RERUN_PHASES} that failed because something took too long once more, one at a time.
  * @param {Check[]} checks
  * @param {{verbose: boolean}} options `verbose`: also prints the output of checks that pass
  * @returns {Promise<Map<string, Result>>} by title
@@ -112,10 +117,10 @@ async function runCheck(check, verbose) {
   } catch (error) {
     failure = error;
   }
-  const { passed, skipped, failures } = tests;
+  const { passed, skipped, failures, durations = [], pauseMs = 0 } = tests;
   const ms = Date.now() - started;
   const state = failure ? 'failed' : 'passed';
-  const result = /** @type {Result} */ ({ state, ms, passed, failures, flaky: [] });
+  const result = /** @type {Result} */ ({ state, ms, passed, failures, flaky: [], durations, pauseMs });
   if (isStopping()) return result;
   const hasOnlyFailedTests = failure instanceof TestsFailed;
   if (((failure && !hasOnlyFailedTests) || verbose) && outputLines.length > 0) printAbove(`\n${outputLines.join('\n')}\n`);
@@ -130,7 +135,8 @@ async function runCheck(check, verbose) {
 }
 
 /**
- * Runs the test files of a result's failures once more. The failures of a file that passes now become flaky tests.
+ * Runs the test files of a result's failures once more, unless one of their tests got a wrong result. The failures of a file that passes
+ * now become flaky tests.
  * @param {Check} check
  * @param {Result} result is changed
  */
@@ -139,23 +145,25 @@ async function rerunFailedFiles(check, result) {
   for (const file of new Set(result.failures.map((failure) => failure.file))) {
     const failures = result.failures.filter((failure) => failure.file === file);
     const ignore = () => {};
-    const again = await runStep(`Again, alone: ${file}`, (setProgress) =>
-      check.rerun(file, { setProgress, addLine: ignore, addResult: ignore }),
-    );
-    if (again.failures.length === 0) {
+    const rerun = (setProgress) => check.rerun(file, { setProgress, addLine: ignore, addResult: ignore });
+    const again = failures.every(({ isSlow }) => isSlow) ? await runStep(`Again, alone: ${file}`, rerun) : undefined;
+    if (again?.failures.length === 0) {
       result.flaky.push(...failures);
       result.passed += failures.length;
-    } else remaining.push(...failures, ...again.failures.filter(({ title }) => failures.every((failure) => failure.title !== title)));
+    } else {
+      const isNew = ({ title }) => failures.every((failure) => failure.title !== title);
+      remaining.push(...failures, ...(again?.failures ?? []).filter(isNew));
+    }
   }
   result.failures = remaining;
   if (remaining.length === 0) result.state = 'passed';
 }
 
 /**
- * Prints a line for each check, and the flaky and the failed tests with their errors.
+ * Prints a line for each check, the slowest tests, and the flaky and the failed tests with their errors.
  * @param {Map<string, Result>} results
  * @param {number} ms duration of the whole run
- * @returns {{passed: number, flaky: string[]}} the number of passed tests, and the names of the flaky ones
+ * @returns {{isGreen: boolean, passed: number, flaky: string[]}} `passed`: number of tests. `flaky`: their names
  */
 export function summarize(results, ms) {
   const width = Math.max(...[...results.keys()].map((title) => title.length));
@@ -168,7 +176,9 @@ export function summarize(results, ms) {
   const withState = (state) => [...results].filter(([, result]) => result.state === state);
   for (const [title, { reason }] of withState('skipped')) console.log(yellow(`Skipped: ${title}. ${reason}`));
   const all = [...results.values()];
+  printSlowest(all);
   const [flaky, failures] = [all.flatMap((result) => result.flaky), all.flatMap((result) => result.failures)];
+  const hasTooManyFlaky = flaky.length > MAX_FLAKY;
   if (flaky.length > 0) {
     for (const failure of flaky) printTestFailure(yellow('~'), failure);
     console.log(yellow(`\nflaky: ${flaky.length} (failed at first, passed alone; the errors are above)`));
@@ -178,9 +188,21 @@ export function summarize(results, ms) {
   const passed = all.reduce((sum, result) => sum + result.passed, 0);
   console.log(`\n${passed} passed, ${failures.length} failed\n`);
   const failed = withState('failed').map(([title]) => title);
+  const isGreen = failed.length === 0 && withState('not run').length === 0 && !hasTooManyFlaky;
   if (failed.length > 0) console.log(red(`Failed after ${formatDuration(ms)}: ${failed.join(', ')}. The errors are above.`));
+  else if (hasTooManyFlaky) console.log(red(`Failed after ${formatDuration(ms)}: more than ${MAX_FLAKY} tests are flaky.`));
   else console.log(green(`${withState('skipped').length > 0 ? 'All other checks' : 'All checks'} passed in ${formatDuration(ms)}.`));
-  return { passed, flaky: flaky.map(({ file, title }) => `${file} › ${title}`) };
+  return { isGreen, passed, flaky: flaky.map(({ file, title }) => `${file} › ${title}`) };
+}
+
+/** @param {Result[]} results */
+function printSlowest(results) {
+  const slowest = results.flatMap(({ durations }) => durations).toSorted((one, other) => other.ms - one.ms);
+  if (slowest.length === 0) return;
+  console.log('\nThe slowest tests');
+  for (const { name, ms } of slowest.slice(0, 10)) console.log(`  ${formatDuration(ms).padStart(12)}  ${name}`);
+  const pauseMs = Math.max(...results.map((result) => result.pauseMs));
+  console.log(dim(`The test program could not run for up to ${Math.round(pauseMs)} ms, because the computer was busy.`));
 }
 
 /** @param {string} mark @param {TestFailure} failure */

@@ -1,12 +1,16 @@
-// The last runs of `npm test` that passed, in a file outside of the clone.
+// What is kept of the last runs of `npm test`, outside of the clone: which trees passed, and what the test files printed.
 
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { CACHE_DIR } from '../paths.mjs';
 import { outputOf } from '../run.mjs';
 
 const FILE = path.join(CACHE_DIR, 'gate.json');
+const LOGS = path.join(CACHE_DIR, 'test-logs');
 const MAX_RUNS = 10;
+
+/** The folder of this run's logs. @type {string | undefined} */
+let ownLogs;
 
 /**
  * A run of all checks that passed.
@@ -36,4 +40,15 @@ export function recordRun(run) {
 /** Returns the id of the committed tree; undefined outside of a git clone, and if a file differs from the commit. */
 export function committedTree() {
   return outputOf('git', ['status', '--porcelain']) === '' ? outputOf('git', ['rev-parse', 'HEAD^{tree}']) : undefined;
+}
+
+/** Returns the folder with a log for each test file of this run. The first call creates it, and deletes the folders of old runs. */
+export function logFolder() {
+  if (ownLogs === undefined) {
+    ownLogs = path.join(LOGS, `${new Date().toISOString().replaceAll(':', '-')} ${process.pid}`);
+    mkdirSync(ownLogs, { recursive: true });
+    const old = readdirSync(LOGS).sort().slice(0, -MAX_RUNS);
+    for (const name of old) rmSync(path.join(LOGS, name), { recursive: true, force: true });
+  }
+  return ownLogs;
 }

@@ -1,12 +1,13 @@
 // Runs Node test files in a program of their own, the longest first.
 
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { UserError } from '../errors.mjs';
 import { nodeBinary } from '../node.mjs';
 import { CACHE_DIR, inProject, ROOT } from '../paths.mjs';
 import { run } from '../run.mjs';
 import { LOCAL_COMMAND_ENV } from '../wrangler.mjs';
+import { logFolder } from './runs.mjs';
 
 /** Time limit of a test. A file has no limit, because some have many tests. */
 const TEST_TIMEOUT_MS = 5 * 60_000;
@@ -17,12 +18,16 @@ const DURATIONS_FILE = path.join(CACHE_DIR, 'test-durations.json');
 /** How many of the last lines of a file's output a failure has. */
 const OUTPUT_LINES = 20;
 
+/** What a file prints if the hub or the page broke. Such a failure has a cause other than a busy computer. */
+const BROKEN = /panicked at|^Errors of the page:/m;
+
 /**
  * @typedef {object} TestFailure
  * @property {string} file relative to the project's root
  * @property {string} title the names of the test and of its suites
  * @property {string} error with its stack
  * @property {string[]} output the last lines that the file printed before
+ * @property {boolean} isSlow whether the test failed because something took too long, so that it may pass on an idle computer
  */
 
 /**
@@ -30,6 +35,8 @@ const OUTPUT_LINES = 20;
  * @property {number} passed number of passed tests
  * @property {number} skipped
  * @property {TestFailure[]} failures
+ * @property {{name: string, ms: number}[]} [durations] of the tests
+ * @property {number} [pauseMs] the longest time for which the test program could not run
  */
 
 /**
@@ -47,23 +54,36 @@ export async function runTestFiles(files, { concurrency, setProgress, addLine, e
   const durations = readDurations();
   const ordered = files.toSorted((one, other) => (durations[other] ?? Infinity) - (durations[one] ?? Infinity) || 0);
   /** @type {TestRun} */
-  const result = { passed: 0, skipped: 0, failures: [] };
+  const result = { passed: 0, skipped: 0, failures: [], durations: [], pauseMs: 0 };
   /** @type {Map<string, string[]>} */
   const outputs = new Map();
-  const handleEvent = ({ type, file: absolute, title, ms, error, text }) => {
+  /** @type {Set<string>} */
+  const brokenFiles = new Set();
+  const logs = logFolder();
+  const log = (file, text) => appendFileSync(path.join(logs, `${file.replaceAll('/', ' ') || 'other'}.log`), text);
+  const handleEvent = ({ type, file: absolute, title, ms, error, text, isSlow }) => {
     const file = absolute === undefined ? '' : path.relative(ROOT, absolute).replaceAll('\\', '/');
     if (type === 'output') {
+      log(file, text);
+      if (BROKEN.test(text)) brokenFiles.add(file);
       const lines = text.replace(/\n$/, '').split('\n');
       outputs.set(file, [...(outputs.get(file) ?? []), ...lines].slice(-OUTPUT_LINES));
       if (file !== '') lines.forEach((line) => addLine(line));
     } else if (type === 'end') durations[file] = Math.round(ms);
+    else if (type === 'pause') result.pauseMs = ms;
     else if (type === 'skipped') result.skipped += 1;
-    else if (type === 'passed') {
-      result.passed += 1;
-      addLine(`✔ ${file} ${title} (${Math.round(ms)} ms)`);
-    } else if (type === 'failed') {
-      result.failures.push({ file, title, error, output: outputs.get(file) ?? [] });
-      addLine(`✖ ${file} ${title} (${Math.round(ms)} ms)`);
+    else if (type === 'passed' || type === 'failed') {
+      const line = `${type === 'passed' ? '✔' : '✖'} ${file} ${title} (${Math.round(ms)} ms)`;
+      addLine(line);
+      log(file, `${line}\n${error ? `${error}\n` : ''}`);
+      result.durations.push({ name: `${file} › ${title}`, ms });
+      if (type === 'passed') result.passed += 1;
+      else {
+        const output = outputs.get(file) ?? [];
+        // A file that ends before its tests start prints its error.
+        const isSlowFile = title === absolute && output.some((one) => one.includes('TimeoutError'));
+        result.failures.push({ file, title, error, output, isSlow: isSlow || isSlowFile });
+      }
     }
     const failed = result.failures.length > 0 ? `, ${result.failures.length} failed` : '';
     setProgress(`${result.passed} passed${failed}`);
@@ -79,6 +99,7 @@ export async function runTestFiles(files, { concurrency, setProgress, addLine, e
     env: { ...LOCAL_COMMAND_ENV, ...env },
   });
   writeDurations(durations);
+  for (const failure of result.failures) failure.isSlow &&= !brokenFiles.has(failure.file);
   return result;
 }
 

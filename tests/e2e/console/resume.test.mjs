@@ -50,7 +50,7 @@ const RETURNS = {
 };
 
 for (const [name, comeBack] of Object.entries(RETURNS)) {
-  test(`a page that ${name} finds a lost connection within seconds, and misses nothing`, async (t) => {
+  test(`a page that ${name} finds a lost connection within seconds, and misses nothing`, { tags: ['timing'] }, async (t) => {
     const { session, cli, proxy, page, chat } = await openBehindProxy(t, `back-${Object.keys(RETURNS).indexOf(name)}`);
     assert.ok(proxy.dropConnections() > 0);
     await say(cli, session.id, 'Meanwhile.');

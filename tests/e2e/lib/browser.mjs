@@ -26,7 +26,7 @@ export async function startBrowser(t) {
 /**
  * Opens a page in a new browser context, isolated from all others. `pageErrors` collects the page's errors, including violations of
  * the Content-Security-Policy.
- * @param {{after: (step: () => unknown) => void}} t
+ * @param {{after: (step: () => unknown) => void, passed?: boolean}} t
  * @param {import('playwright-core').Browser} browser
  * @param {import('./hub.mjs').Hub} hub
  * @param {import('playwright-core').BrowserContextOptions} [options] such as {@link PHONE}
@@ -34,14 +34,15 @@ export async function startBrowser(t) {
 export async function openPage(t, browser, hub, options = DESK) {
   const context = await browser.newContext({ baseURL: hub.url, locale: 'en-GB', timezoneId: 'UTC', reducedMotion: 'reduce', ...options });
   context.setDefaultTimeout(TIMEOUT_MS);
+  const pageErrors = [];
   t.after(async () => {
+    if (t.passed === false) await printPages(context, pageErrors);
     // The handler of a route may still read a response, and responses are not available after the context is closed.
     for (const page of context.pages()) await page.unrouteAll({ behavior: 'ignoreErrors' });
     await context.unrouteAll({ behavior: 'ignoreErrors' });
     await context.close();
   });
   const page = await context.newPage();
-  const pageErrors = [];
   page.on('pageerror', (error) => pageErrors.push(String(error)));
   page.on('console', (message) => {
     // Network errors are caused by the tests.
@@ -49,6 +50,15 @@ export async function openPage(t, browser, hub, options = DESK) {
       pageErrors.push(message.text());
   });
   return { page, context, pageErrors };
+}
+
+/** Prints the texts of a failed test's pages, for `npm test`. @param {import('playwright-core').BrowserContext} context */
+async function printPages(context, pageErrors) {
+  for (const page of context.pages()) {
+    const text = await page.locator('body').innerText({ timeout: 5_000 }).catch(String);
+    console.log(`The page ${page.url()}: ${text.replace(/\s*\n\s*/g, ' | ').slice(0, 2000)}`);
+  }
+  if (pageErrors.length > 0) console.log(`Errors of the page: ${pageErrors.join(' | ')}`);
 }
 
 /** Returns a link with the token, which earlier versions of `npm run dev` printed: it signs in without the exchange of a code. */

@@ -101,11 +101,13 @@ impl World {
         }
     }
 
-    /// Records a possible end if the CLI archives or unarchives a session.
+    /// Records a possible end if the CLI archives or unarchives a session, and that an archived session drops its held messages.
     pub fn record_archive(&mut self, i: usize, session: &str, metadata: &Value) {
         let known = self.clis[i].values.get(&ValueKind::Metadata);
         if is_archived(metadata) || known.is_some_and(|(_, known)| is_archived(known)) {
-            self.oracle(self.clis[i].namespace_index).record_possible_end(session);
+            let oracle = self.oracle(self.clis[i].namespace_index);
+            oracle.record_possible_end(session);
+            oracle.session(session).is_archive_requested |= is_archived(metadata);
         }
     }
 

@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
 import { createServer } from 'node:http';
 import { Server } from 'socket.io';
-import { TIMEOUT_MS } from '../../../../scripts/lib/await.mjs';
+import { TIMEOUT_MS, TimeoutError } from '../../../../scripts/lib/await.mjs';
 
 export const TOKEN = 'secret:tests';
 
@@ -129,7 +129,7 @@ export class FakeHub extends EventEmitter {
       const found = test();
       if (found) return found;
       await once(this, 'change', { signal }).catch(() => {
-        throw new Error(`Timed out after ${ms / 1000} s waiting for ${what}.`);
+        throw new TimeoutError(what, ms);
       });
     }
   }
