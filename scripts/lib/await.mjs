@@ -1,9 +1,16 @@
 // Waits for events and conditions, with time limits.
 
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 
+/** Returns a time limit for this computer. `npm test` measures how slow it is (gate/slowness.mjs). @param {number} ms */
+export const limit = (ms) => ms * (Number(process.env.TEST_SLOWNESS) || 1);
+
 /** The default time limit; long, because other programs may keep the computer busy. */
-export const TIMEOUT_MS = 60_000;
+export const TIMEOUT_MS = limit(60_000);
+
+const pauses = monitorEventLoopDelay();
+pauses.enable();
 
 /**
  * Creates a promise with its `resolve` and `reject` functions.
@@ -26,7 +33,9 @@ export class TimeoutError extends Error {
 
   /** @param {string} what the event @param {number} ms the time limit @param {string} [details] */
   constructor(what, ms, details = '') {
-    super(`Timed out after ${ms / 1000} s waiting for ${what}.${details}`);
+    const pauseMs = Math.round(pauses.max / 1e6);
+    const busy = pauseMs > 1_000 ? ` This process could not run for up to ${pauseMs} ms.` : '';
+    super(`Timed out after ${ms / 1000} s waiting for ${what}.${busy}${details}`);
   }
 }
 

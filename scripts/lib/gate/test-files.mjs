@@ -8,8 +8,9 @@ import { CACHE_DIR, inProject, ROOT } from '../paths.mjs';
 import { run } from '../run.mjs';
 import { LOCAL_COMMAND_ENV } from '../wrangler.mjs';
 import { logFolder } from './runs.mjs';
+import { measureSlowness } from './slowness.mjs';
 
-/** Time limit of a test. A file has no limit, because some have many tests. */
+/** Time limit of a test on a fast computer. A file has no limit, because some have many tests. */
 const TEST_TIMEOUT_MS = 5 * 60_000;
 
 /** The JSON file with the duration of each test file, in milliseconds. */
@@ -17,6 +18,9 @@ const DURATIONS_FILE = path.join(CACHE_DIR, 'test-durations.json');
 
 /** How many of the last lines of a file's output a failure has. */
 const OUTPUT_LINES = 20;
+
+/** By which factor time limits are longer here, measured once. @type {number | undefined} */
+let slowness;
 
 /** What a file prints if the hub or the page broke. Such a failure has a cause other than a busy computer. */
 const BROKEN = /panicked at|^Errors of the page:/m;
@@ -93,10 +97,12 @@ export async function runTestFiles(files, { concurrency, setProgress, addLine, e
     handleEvent(JSON.parse(line));
     return true;
   };
-  const options = { files: ordered.map((file) => inProject(file)), concurrency, timeoutMs: TEST_TIMEOUT_MS };
+  slowness ??= measureSlowness();
+  const timeoutMs = Math.round(TEST_TIMEOUT_MS * slowness);
+  const options = { files: ordered.map((file) => inProject(file)), concurrency, timeoutMs };
   await run(nodeBinary(), [inProject('scripts', 'lib', 'gate', 'test-program.mjs'), JSON.stringify(options)], {
     onLine,
-    env: { ...LOCAL_COMMAND_ENV, ...env },
+    env: { ...LOCAL_COMMAND_ENV, TEST_SLOWNESS: slowness.toFixed(2), ...env },
   });
   writeDurations(durations);
   for (const failure of result.failures) failure.isSlow &&= !brokenFiles.has(failure.file);
