@@ -1,6 +1,10 @@
 // Finds the browser for the web console's tests.
 
 import { existsSync } from 'node:fs';
+import { outputOf } from './run.mjs';
+
+/** The version of Chromium with which the tests were last changed. */
+const TESTED_VERSION = 156;
 
 /** The paths at which operating systems install Chromium. */
 const DEFAULT_PATHS = [
@@ -16,4 +20,11 @@ const DEFAULT_PATHS = [
  */
 export function findBrowser(configured = process.env.CHROMIUM) {
   return (configured ? [configured] : DEFAULT_PATHS).find((candidate) => existsSync(candidate));
+}
+
+/** Returns a line about a browser of another version than that of the tests. @param {string} output of `chromium --version` */
+export function describeOtherVersion(output = outputOf(findBrowser(), ['--version']) ?? '') {
+  const version = Number(output.match(/\d+/)?.[0]);
+  if (version === TESTED_VERSION) return undefined;
+  return `The browser is ${output.trim()}; the tests were last changed with version ${TESTED_VERSION}.`;
 }

@@ -9,7 +9,7 @@ import { PassThrough } from 'node:stream';
 import test from 'node:test';
 import { unstable_getVarsForDev } from 'wrangler';
 import { parseDevVars } from '../../packages/cli-kit/src/dev-vars.mjs';
-import { findBrowser } from '../lib/browser.mjs';
+import { describeOtherVersion, findBrowser } from '../lib/browser.mjs';
 import { CHECKS } from '../lib/gate/checks.mjs';
 import { closeMatches } from '../lib/close-matches.mjs';
 import { namespaceToken } from '../lib/dev-vars.mjs';
@@ -227,6 +227,7 @@ test('the token of a namespace is derived from the secret as docs/PROTOCOL.md de
 test('a configured browser replaces the default browsers', () => {
   assert.equal(findBrowser(process.execPath), process.execPath);
   assert.equal(findBrowser(path.join(process.execPath, 'nothing')), undefined);
+  assert.match(describeOtherVersion('Chromium 99.0.1 built on Debian\n'), /^The browser is Chromium 99\.0\.1 built on Debian; the tests/);
 });
 
 test('without the history of git, the test of version skew is skipped, and fails with REQUIRE_PREVIOUS', async (t) => {

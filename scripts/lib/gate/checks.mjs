@@ -4,7 +4,7 @@ import { randomInt } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { installAgent } from '../agents.mjs';
 import { biomeCommand } from '../biome.mjs';
-import { findBrowser } from '../browser.mjs';
+import { describeOtherVersion, findBrowser } from '../browser.mjs';
 import { checkConsoleTypes, checkJavaScriptTypes } from '../console.mjs';
 import { UserError } from '../errors.mjs';
 import { nodeBinary } from '../node.mjs';
@@ -285,6 +285,10 @@ export const CHECKS = [
       parts: ['e2e', 'browser'],
       inputs: E2E_INPUTS,
       skipReason: skipReasonWithoutBrowser,
+      prepare: async ({ addResult }) => {
+        const other = describeOtherVersion();
+        if (other !== undefined) addResult(other);
+      },
     },
     () => testFiles('tests/e2e/console'),
   ),
