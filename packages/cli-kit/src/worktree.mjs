@@ -7,7 +7,7 @@
 
 import { mkdir, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { git, describeGitError } from './git.mjs';
+import { git, gitText } from './git.mjs';
 import { pageOf } from './pages.mjs';
 import { PathError, isInside, resolveInside } from './paths.mjs';
 
@@ -179,13 +179,6 @@ async function listWorktrees(cwd) {
 
 async function gitSucceeds(args, cwd) {
   return (await git(args, cwd)).code === 0;
-}
-
-/** Runs git and returns its output. @throws {Error} with the first line of its error output */
-async function gitText(args, cwd, options) {
-  const result = await git(args, cwd, options);
-  if (result.code !== 0) throw new Error(describeGitError(result, cwd));
-  return result.stdout.toString('utf8').replace(/\n$/, '');
 }
 
 async function isDirectory(name) {

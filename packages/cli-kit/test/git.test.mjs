@@ -4,7 +4,8 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { groupByFolder } from '../src/changed-folders.mjs';
-import { gitMethods, parseNumstat, parseStatus } from '../src/git.mjs';
+import { gitMethods } from '../src/git-methods.mjs';
+import { parseNumstat, parseStatus } from '../src/git-output.mjs';
 import { repository, tempDir } from './support/repository.mjs';
 
 const byPath = (files) => Object.fromEntries(files.map(({ path: name, status }) => [name, status]));

@@ -2,7 +2,7 @@
 
 import { createECDH, randomBytes, randomUUID } from 'node:crypto';
 import { fileMethods } from '../../../packages/cli-kit/src/files.mjs';
-import { gitMethods } from '../../../packages/cli-kit/src/git.mjs';
+import { gitMethods } from '../../../packages/cli-kit/src/git-methods.mjs';
 import { searchMethods } from '../../../packages/cli-kit/src/search.mjs';
 import { createUploads } from '../../../packages/cli-kit/src/uploads.mjs';
 import { eventually } from '../../../scripts/lib/await.mjs';
