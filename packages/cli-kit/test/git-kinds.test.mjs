@@ -98,7 +98,7 @@ test('settings and variables of the user do not change any answer', async (t) =>
   ];
   const expected = await answers();
   assert.ok(expected.every(({ success }) => success));
-  assert.match(expected[5].diff, /^-Subproject commit \w+\n\+Subproject commit \w+-dirty$/m);
+  assert.match(JSON.stringify(expected[5]), /-Subproject commit \w+\\n\+Subproject commit \w+-dirty/);
 
   const marker = path.join(tempDir(t), 'ran');
   const attributes = path.join(tempDir(t), 'attributes');
