@@ -51,9 +51,10 @@ export function openWorktree({ directory, directories, name, branch }) {
 
 /**
  * Returns the branches of a directory's repository: the local branches, then the remote branches, each with the newest commits first. `current`:
- * the branch that is checked out in the directory. `more`: how many branches were left out.
+ * the branch that is checked out in the directory. `available`: the listed local branches that no checkout has; each can be the name of a
+ * worktree. `more`: how many branches were left out.
  * @param {{directory: string, directories: string[]}} options as for {@link openWorktree}
- * @returns {Promise<{current?: string, branches: string[], more?: number}>}
+ * @returns {Promise<{current?: string, branches: string[], available: string[], more?: number}>}
  * @throws {Error} whose message is sent to the web client
  */
 export async function listBranches({ directory, directories }) {
@@ -64,8 +65,11 @@ export async function listBranches({ directory, directories }) {
     // `origin/HEAD` is a symbolic name of another branch.
     return [...output.matchAll(/^(\S+) $/gm)].map(([, name = '']) => name.slice(prefix.length));
   };
-  const { entries, moreField } = pageOf([...(await list(LOCAL)), ...(await list(REMOTE))], 0, MAX_BRANCHES);
-  return { ...(current === '' ? {} : { current }), branches: entries, ...moreField };
+  const [local, remote, checkouts] = [await list(LOCAL), await list(REMOTE), await listCheckouts(top)];
+  const { entries, moreField } = pageOf([...local, ...remote], 0, MAX_BRANCHES);
+  const checkedOut = new Set(checkouts.map((checkout) => checkout.branch));
+  const available = entries.slice(0, local.length).filter((name) => !checkedOut.has(`${LOCAL}${name}`));
+  return { ...(current === '' ? {} : { current }), branches: entries, available, ...moreField };
 }
 
 /**
