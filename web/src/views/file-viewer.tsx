@@ -68,7 +68,7 @@ function Code({ text, name }: { text: string; name: string }) {
     <>
       <CodeLines text={shown} name={name} />
       <p class="row muted small file-more">
-        The first {formatSize(shown.length)} are shown.
+        The first {formatSize(shown.length)} of {formatSize(text.length)} are shown.
         <button type="button" class="button" onClick={() => setMaxChars(maxChars + CHARS_PER_STEP)}>
           Show more
         </button>
