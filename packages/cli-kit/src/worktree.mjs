@@ -8,7 +8,7 @@
 
 import { mkdir, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { git, gitText } from './git.mjs';
+import { describeGitError, git, gitText } from './git.mjs';
 import { pageOf } from './pages.mjs';
 import { PathError, isInside, resolveInside } from './paths.mjs';
 
@@ -95,6 +95,35 @@ export async function describeWorktree(directory) {
     // The directory is in no repository, or git is not installed.
     return undefined;
   }
+}
+
+/**
+ * Returns the worktrees that were created for sessions of a directory's repository, by path, without the one that contains the directory.
+ * @param {string} directory resolved
+ * @returns {Promise<{path: string, branch: string}[]>} `branch`: `HEAD` if no branch is checked out
+ * @throws {Error} outside of a repository
+ */
+export async function listWorktrees(directory) {
+  const { top, roots } = await locate(directory);
+  return (await listCheckouts(top))
+    .filter((checkout) => !isInside(checkout.path, directory) && roots.some((root) => isInside(path.join(root, FOLDER), checkout.path)))
+    .map((checkout) => ({ path: checkout.path, branch: checkout.branch?.slice(LOCAL.length) ?? 'HEAD' }))
+    .sort((a, b) => (a.path < b.path ? -1 : 1));
+}
+
+/**
+ * Removes a worktree. Its branch remains.
+ * @param {string} directory in another checkout of the repository
+ * @param {string} worktree
+ * @throws {Error} if the worktree has changes that are not committed, or contains another worktree
+ */
+export async function removeWorktree(directory, worktree) {
+  const { top } = await locate(directory);
+  const inner = (await listCheckouts(top)).find((checkout) => checkout.path !== worktree && isInside(worktree, checkout.path));
+  if (inner) throw new Error(`It contains the worktree ${inner.path}.`);
+  const result = await git([...NO_HOOKS, 'worktree', 'remove', worktree], top, { timeoutMs: ADD_TIMEOUT_MS });
+  if (/modified or untracked files/.test(result.stderr)) throw new Error('It has changes that are not committed.');
+  if (result.code !== 0) throw new Error(describeGitError(result, worktree));
 }
 
 async function checkName(name, cwd) {
