@@ -1,6 +1,7 @@
 /** RPC methods for git: status, diffs, and the number of changed lines per file. */
 
 import { posix } from 'node:path';
+import { mapInBatches } from './batches.mjs';
 import { groupByFolder } from './changed-folders.mjs';
 import { describeGitError, git, gitText, pathspecOf } from './git.mjs';
 import { DIFF, diffFile } from './git-diff.mjs';
@@ -14,6 +15,9 @@ const MAX_STATUS_ENTRIES = 500;
 
 /** Limit on the repositories in one answer. */
 const MAX_REPOSITORIES = 50;
+
+/** How many git processes run at a time. */
+const GIT_PROCESSES = 4;
 
 /** Limit on the files in one answer of `gitDiffNumstat`. */
 const MAX_COUNTED_FILES = 5000;
@@ -76,14 +80,14 @@ export function gitMethods(root) {
       const repositories = 'error' in checkout ? (await findRepositories(directory, '')).slice(0, MAX_REPOSITORIES) : [''];
       if ('error' in checkout && repositories.length === 0) return { success: false, error: checkout.error };
       const args = [...DIFF, '--numstat', '-z', ...(staged ? ['--cached'] : []), '--', pathspecOf('')];
-      const counts = [];
-      for (const base of repositories) {
-        const result = await git(args, posix.join(directory, base));
-        // The status of a broken repository has the error.
-        if (result.code !== 0 && base === '') return { success: false, error: describeGitError(result, directory) };
-        if (result.code === 0) for (const file of parseNumstat(result.stdout.toString('utf8'))) counts.push(withBase(base, file));
-      }
-      const { entries: files, moreField } = pageOf(counts, 0, MAX_COUNTED_FILES);
+      const results = await mapInBatches(repositories, (base) => git(args, posix.join(directory, base)), GIT_PROCESSES);
+      const [first] = results;
+      if (first.code !== 0 && results.length === 1) return { success: false, error: describeGitError(first, directory) };
+      // git prints nothing for a broken repository. The error is in the status of this repository.
+      const counts = results.map(({ stdout }, index) =>
+        parseNumstat(stdout.toString('utf8')).map((file) => withBase(repositories[index], file)),
+      );
+      const { entries: files, moreField } = pageOf(counts.flat(), 0, MAX_COUNTED_FILES);
       return { success: true, files, ...moreField };
     },
 
@@ -123,12 +127,12 @@ async function listRepositories(directory, folder, offset, error) {
   const found = await findRepositories(directory, folder === '' ? '' : `${folder.replace(/\/$/, '')}/`);
   if (found.length === 0) return { success: false, error };
   const { entries, moreField } = pageOf(found, offset, MAX_REPOSITORIES);
-  /** @type {Entry[]} */
-  const files = [];
-  for (const name of entries) {
+  /** @returns {Promise<Entry>} */
+  const describe = async (name) => {
     const status = await readStatus({ cwd: posix.join(directory, name), base: name, prefix: '' }, '').catch(() => null);
     const fields = status === null ? {} : { branch: status.branch ?? 'HEAD', count: status.files.length };
-    files.push({ path: name, status: 'repository', index: '?', worktree: '?', repository: true, ...fields });
-  }
+    return { path: name, status: 'repository', index: '?', worktree: '?', repository: true, ...fields };
+  };
+  const files = await mapInBatches(entries, describe, GIT_PROCESSES);
   return { success: true, files, ...moreField };
 }
