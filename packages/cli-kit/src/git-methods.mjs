@@ -7,7 +7,7 @@ import { describeGitError, git, gitText, pathspecOf } from './git.mjs';
 import { DIFF, diffFile } from './git-diff.mjs';
 import { parseNumstat, parseStatus } from './git-output.mjs';
 import { pageOf } from './pages.mjs';
-import { resolveCwd, resolveInside } from './paths.mjs';
+import { checkRelative, resolveCwd, resolveInside } from './paths.mjs';
 import { findCheckout, findRepositories } from './repositories.mjs';
 
 /** Limit on the files and folders in one answer of `gitStatus`. */
@@ -94,9 +94,9 @@ export function gitMethods(root) {
     /** @param {{cwd?: string, filePath?: string, staged?: boolean}} [params] */
     async gitDiffFile({ cwd, filePath = '', staged = false } = {}) {
       const directory = await resolveCwd(root, cwd);
-      const name = normalize(filePath);
+      const name = normalize(checkRelative(filePath, 'filePath'));
       // git does not follow a link. So only the folder of a link must be inside of the directory.
-      await resolveInside(directory, filePath.replace(/[^/]+\/*$/, ''), { mustExist: false, field: 'filePath' });
+      await resolveInside(directory, posix.dirname(name), { mustExist: false, field: 'filePath' });
       const checkout = await findCheckout(directory, posix.dirname(name));
       if ('error' in checkout) return { success: false, error: checkout.error };
       if (name === '') return { success: false, error: '"filePath" must name a file.' };
