@@ -21,6 +21,7 @@ import { installService, removeService } from './service-manager.mjs';
 import { permanentPlace } from './permanent-copy.mjs';
 import { HOME_VARIABLE, describeService } from './service.mjs';
 import { VERSION } from './version.mjs';
+import { tidyWorktrees } from './worktrees.mjs';
 
 /** How the user starts this program. */
 const COMMAND = IS_REPOSITORY ? 'npm run agent --' : 'npx session-gateway-agent';
@@ -29,6 +30,7 @@ const HELP = `Usage: ${COMMAND} [--agent NAME] [--dir PATH] [options]
        ${COMMAND} [--dir PATH] [options] -- COMMAND [ARGUMENTS]
        ${COMMAND} import [--agent NAME] [--dir PATH] [options] [ID]
        ${COMMAND} attach [SESSION] [--dir PATH] [options]
+       ${COMMAND} worktrees [--dir PATH] [options]
 
 Connects a coding agent to a session gateway hub, and serves PATH (git, files, search, uploads).
 COMMAND is any agent that speaks the Agent Client Protocol on its standard input and output.
@@ -39,6 +41,9 @@ for one (or takes the one with the agent's id ID), and serves it with its histor
 attach continues a session of this computer in the agent's own terminal program: the session with
 the hub's id SESSION, or else the latest session of PATH. The hub's session is read-only meanwhile.
 When the program ends, what was said there is stored, and the web takes over again.
+
+worktrees lists the git worktrees of sessions in PATH's repository. For each one whose session was
+deleted, it asks whether to remove the worktree.
 
   --agent NAME        ${Object.keys(AGENTS).join(', ')}
                       (default: the installed one; with several, the terminal asks once per PATH)
@@ -59,7 +64,7 @@ State (machine ids, last handled message, the agent's session, uploads) is store
 `;
 
 /** The subcommands. With one of them as its first word, a command line does not serve a directory right away. */
-const SUBCOMMANDS = /** @type {const} */ (['import', 'attach']);
+const SUBCOMMANDS = /** @type {const} */ (['import', 'attach', 'worktrees']);
 
 const SERVICE_ACTIONS = ['print', 'install', 'remove'];
 
@@ -70,7 +75,7 @@ const SERVICE_ACTIONS = ['print', 'install', 'remove'];
  * @property {string[]} [command] the command of an agent that is not in the table
  * @property {boolean} [npx] whether npx may download the agent
  * @property {Record<string, string>} [options] the values of the agent's options by id, for the start of a session
- * @property {'import' | 'attach'} [subcommand]
+ * @property {'import' | 'attach' | 'worktrees'} [subcommand]
  * @property {string} [target] of the subcommand: the agent's id for `import`, the hub's id for `attach`
  * @property {number} [listTimeoutMs] time limit of a list of sessions, for tests
  * @property {string} [importSession] the agent's id of the session to import
@@ -116,7 +121,7 @@ export function readArgs(commandLine, env) {
       option: { type: 'string', multiple: true },
       'import-session': { type: 'string' },
     },
-    maxPositionals: subcommand ? 1 : 0,
+    maxPositionals: subcommand && subcommand !== 'worktrees' ? 1 : 0,
   };
   const { values, positionals, ...options } = readOptions(end < 0 ? argv : argv.slice(0, end), env, programOptions);
   if (options.help) return options;
@@ -168,6 +173,10 @@ async function prepare(options) {
   await resolveDirectory(options.dir, '--dir');
   if (options.subcommand === 'attach') {
     process.exitCode = await attach(options, { program, env: process.env });
+    return null;
+  }
+  if (options.subcommand === 'worktrees') {
+    await tidyWorktrees(options, { program, env: process.env, input: process.stdin, output: process.stderr });
     return null;
   }
   if (options.agent === undefined && !options.command) {

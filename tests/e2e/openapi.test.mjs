@@ -291,7 +291,11 @@ describe('every operation of docs/openapi.yaml', () => {
         '?path=/',
         'listMachineDirectory',
       ],
-      listBranches: [{ success: true, current: 'main', branches: ['main'] }, '?path=/code', 'listMachineBranches'],
+      listBranches: [
+        { success: true, current: 'main', branches: ['main', 'next'], available: ['next'] },
+        '?path=/code',
+        'listMachineBranches',
+      ],
       listAgentSessions: [{ success: true, sessions: [known], nextCursor: 'n' }, '?agent=claude&directory=/code&cursor=c'],
     };
     for (const [method, [result, query, name = method]] of /** @type {[string, any[]][]} */ (Object.entries(results))) {

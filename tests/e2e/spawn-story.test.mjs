@@ -121,9 +121,8 @@ test('a session in a worktree is spawned, used, archived, resumed and deleted', 
 
 test('a refusal to spawn or resume is returned with its reason', async (t) => {
   const { repository, web, postAction, requestSpawn, listSessions } = await startInRepository(t, 'refused', ['--auto-approve']);
-  repository.git('branch', 'taken');
   for (const [body, reason] of /** @type {any[]} */ ([
-    [{ sessionType: 'worktree', worktreeName: 'taken' }, /The branch taken already exists/],
+    [{ sessionType: 'worktree', worktreeName: 'main' }, /The branch main is checked out in /],
     [{ sessionType: 'worktree', worktreeName: '../out' }, /"worktreeName"/],
     [{ directory: '/' }, /outside the directories this machine serves/],
   ])) {

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { diffTexts, parseDiff, takeLines } from '../src/content/diff.ts';
+import { describePatch, diffTexts, parseDiff, takeLines } from '../src/content/diff.ts';
 
 const PATCH = `diff --git a/notes.txt b/notes.txt
 index 5626abf..814f4a4 100644
@@ -85,4 +85,24 @@ test('takes the first lines across hunks', () => {
     [4],
   );
   assert.deepEqual(takeLines(hunks, 100), hunks);
+});
+
+test('says what a diff changes besides lines', () => {
+  const modes = 'diff --git a/x b/x\nold mode 100644\nnew mode 100755\n';
+  const executable = 'The mode changed from 100644 (a plain file) to 100755 (an executable file).';
+  assert.deepEqual(describePatch(modes, false), [executable]);
+  assert.deepEqual(describePatch(`${modes}index 1..2\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-new file mode 1\n+rename to\n`, true), [executable]);
+  assert.deepEqual(describePatch(PATCH, true), []);
+  assert.deepEqual(describePatch('', false), ['No lines changed.']);
+  const header = 'diff --git a/x b/y\n';
+  assert.deepEqual(describePatch(`${header}similarity index 100%\nrename from x\nrename to y\n`, false), [
+    'The file was renamed. No lines changed.',
+  ]);
+  assert.deepEqual(describePatch(`${header}new file mode 100644\nindex 0..1\n`, false), ['The new file is empty.']);
+  assert.deepEqual(describePatch(`${header}deleted file mode 100644\nindex 0..1\n`, false), ['The deleted file was empty.']);
+  assert.deepEqual(describePatch(`${header}index 0..1\nBinary files a/x and b/y differ\n`, false), ['Binary files cannot be compared.']);
+});
+
+test('does not parse the diff of a merge as a diff of two versions', () => {
+  assert.equal(parseDiff('diff --cc a\n--- a/a\n+++ b/a\n@@@ -1,1 -1,1 +1,5 @@@\n++<<<<<<< HEAD\n +ours\n'), null);
 });

@@ -6,7 +6,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { readDiff, readLineCounts, readStatus } from '../src/content/git-output.ts';
+import { describeConflict, readDiff, readLineCounts, readStatus } from '../src/content/git-output.ts';
 
 let directory = '';
 const git = (...args: string[]) =>
@@ -127,4 +127,19 @@ test('a result with neither fields nor output of git is an error', () => {
     assert.throws(() => readLineCounts(result), unreadable);
     assert.throws(() => readDiff(result), unreadable);
   }
+});
+
+test('says in words what both sides of a conflict did', () => {
+  const file = { path: 'a', status: 'conflicted' };
+  assert.equal(describeConflict({ ...file, index: 'U', worktree: 'D' }), 'deleted by them');
+  assert.equal(describeConflict({ ...file, index: 'D', worktree: 'U' }), 'deleted by us');
+  assert.equal(describeConflict(file), null);
+  assert.equal(describeConflict({ ...file, status: 'modified', index: 'A', worktree: 'A' }), null);
+});
+
+test('reads the diff of a conflict', () => {
+  const combined = 'diff --cc a\nindex 1,2..0\n--- a/a\n+++ b/a\n@@@ -1,1 -1,1 +1,5 @@@\n++<<<<<<< HEAD\n +ours\n';
+  assert.equal(readDiff({ stdout: combined }), combined);
+  assert.equal(readDiff({ stdout: '* Unmerged path a\n' }), '');
+  assert.equal(readDiff({ diff: `* Unmerged path a\n${combined}` }), combined);
 });

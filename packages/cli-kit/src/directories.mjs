@@ -2,6 +2,7 @@
 
 import { lstat, readdir, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
+import { mapInBatches } from './batches.mjs';
 import { pageOf } from './pages.mjs';
 import { PathError, findServedDirectory, isInside } from './paths.mjs';
 import { listBranches } from './worktree.mjs';
@@ -11,9 +12,6 @@ const MAX_FOLDERS = 1000;
 
 /** Limit on the links of a directory that are resolved. Resolving very many links would exceed the hub's time limit. */
 const MAX_LINKS = 10_000;
-
-/** How many paths are looked up at a time. */
-const BATCH = 64;
 
 /**
  * @param {string[]} directories resolved paths of the served directories
@@ -37,11 +35,11 @@ export function directoryMethods(directories) {
         throw error;
       });
       const links = found.filter((entry) => entry.isSymbolicLink()).slice(0, MAX_LINKS);
-      const isServedFolder = await inBatches(links, ({ name }) => leadsToServedFolder(directories, path.join(folder, name)));
+      const isServedFolder = await mapInBatches(links, ({ name }) => leadsToServedFolder(directories, path.join(folder, name)));
       const linkedFolders = links.filter((_, index) => isServedFolder[index]);
       const names = [...found.filter((entry) => entry.isDirectory()), ...linkedFolders].map(({ name }) => name);
       const page = pageOf(names.sort(compareNames), 0, MAX_FOLDERS);
-      const entries = await inBatches(page.entries, (name) => describeFolder(folder, name));
+      const entries = await mapInBatches(page.entries, (name) => describeFolder(folder, name));
       const parent = path.dirname(folder);
       const hasParent = parent !== folder && directories.some((directory) => isInside(directory, parent));
       return { success: true, path: folder, ...(hasParent ? { parent } : {}), entries, ...page.moreField, roots: directories };
@@ -78,12 +76,6 @@ async function describeFolder(folder, name) {
     () => false,
   );
   return { name, path: full, ...(isGitRepository ? { isGitRepository } : {}) };
-}
-
-async function inBatches(items, map) {
-  const results = [];
-  for (let at = 0; at < items.length; at += BATCH) results.push(...(await Promise.all(items.slice(at, at + BATCH).map(map))));
-  return results;
 }
 
 /** Orders names without regard to case, hidden ones last. */

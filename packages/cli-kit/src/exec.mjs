@@ -11,14 +11,15 @@ const TIMEOUT_MS = 25_000;
 /**
  * @param {string} program
  * @param {string[]} args
- * @param {{cwd: string, env?: Record<string, string | undefined>, maxOutputBytes?: number, timeoutMs?: number}} options
+ * @param {{cwd: string, env?: Record<string, string | undefined>, maxOutputBytes?: number, timeoutMs?: number,
+ *   stdin?: number}} options `stdin`: a file descriptor; empty by default
  * @returns {Promise<{code: number | null, stdout: Buffer, stderr: string, isTruncated: boolean}>} `isTruncated`: whether the
  *   program was killed because its output exceeded the limit
  * @throws {Error} when the program cannot be started or exceeds the time limit
  */
-export function run(program, args, { cwd, env = process.env, maxOutputBytes = MAX_OUTPUT_BYTES, timeoutMs = TIMEOUT_MS }) {
+export function run(program, args, { cwd, env = process.env, maxOutputBytes = MAX_OUTPUT_BYTES, timeoutMs = TIMEOUT_MS, stdin }) {
   return new Promise((resolve, reject) => {
-    const child = spawn(program, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(program, args, { cwd, env, stdio: [stdin ?? 'ignore', 'pipe', 'pipe'] });
     const chunks = [];
     let size = 0;
     let stderr = '';

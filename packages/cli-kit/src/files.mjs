@@ -3,6 +3,7 @@
 import { constants } from 'node:fs';
 import { open, readdir, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
+import { mapInBatches } from './batches.mjs';
 import { pageOf } from './pages.mjs';
 import { PathError, findServedDirectory, isInside, resolveInside } from './paths.mjs';
 import { findUpload } from './uploads.mjs';
@@ -98,14 +99,9 @@ export async function checkPaths(directories, paths) {
   return Object.fromEntries(await Promise.all(paths.map(async (name) => [name, await isDirectory(name)])));
 }
 
-/** Describes entries, 64 at a time. `known`: entries that are already described, by name. */
-async function describeEntries(root, folder, found, known = new Map()) {
-  const describe = (entry) => known.get(entry.name) ?? describeEntry(root, folder, entry);
-  const entries = [];
-  for (let i = 0; i < found.length; i += 64) {
-    entries.push(...(await Promise.all(found.slice(i, i + 64).map(describe))));
-  }
-  return entries;
+/** Describes entries. `known`: entries that are already described, by name. */
+function describeEntries(root, folder, found, known = new Map()) {
+  return mapInBatches(found, (entry) => known.get(entry.name) ?? describeEntry(root, folder, entry));
 }
 
 /**

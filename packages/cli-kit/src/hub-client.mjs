@@ -90,6 +90,19 @@ export class HubClient {
     await this.#call('DELETE', `/api/sessions/${encodeURIComponent(id)}`, undefined, token);
   }
 
+  /** Returns all sessions of the namespace, also the archived ones, as a web client. @returns {Promise<Record<string, any>[]>} */
+  async listSessions() {
+    const { token } = await this.signIn();
+    const sessions = [];
+    for (let cursor = ''; cursor !== undefined; ) {
+      const query = `archived=include${cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`}`;
+      const page = await this.#call('GET', `/api/sessions?${query}`, undefined, token);
+      sessions.push(...page.sessions);
+      cursor = page.nextCursor;
+    }
+    return sessions;
+  }
+
   /** Returns the machine with an id. Creates the machine if there is none. */
   async openMachine(body) {
     return (await this.#call('POST', '/cli/machines', body)).machine;

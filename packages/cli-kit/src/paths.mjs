@@ -47,6 +47,7 @@ export async function resolveInside(root, value, { mustExist = true, field = 'pa
   if (resolved.code !== 'ENOENT' && resolved.code !== 'ENOTDIR') {
     throw new PathError(`Cannot open ${relative}: ${resolved.code === 'ELOOP' ? 'too many symbolic links' : resolved.code}.`);
   }
+  if (mustExist && relative.includes('\uFFFD')) throw new PathError(`The name ${relative} is not UTF-8. Rename the file to open it.`);
   if (mustExist) throw new PathError(`No such file or directory: ${relative}`);
   let folder = path.dirname(joined);
   for (;;) {

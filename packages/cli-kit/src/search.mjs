@@ -23,6 +23,9 @@ const OPTIONS_WITH_VALUE = new Set(
   --context-separator --field-match-separator --field-context-separator`.split(/\s+/),
 );
 
+/** Error output that has only errors of the file system. */
+const UNREADABLE = /^(rg: .*\(os error \d+\)\n?)+$/;
+
 const LETTERS_WITHOUT_VALUE = new Set([...'.isSFwxvnNlcoUaHIPuq0pb']);
 const LETTERS_WITH_VALUE = new Set([...'getTABCmMdrE']);
 
@@ -110,8 +113,8 @@ export function searchMethods(root) {
         stdout = stdout.slice(0, stdout.lastIndexOf('\n') + 1);
         return { success: true, stdout, stderr: result.stderr, truncated: true };
       }
-      // Exit code 1: no matches. Exit code 2: errors, such as unreadable files; the matches are still valid.
-      if (result.code === 0 || result.code === 1 || (result.code === 2 && stdout !== '')) {
+      // Exit code 1: no matches. Exit code 2: errors. If the errors are about single files or folders, the result is still valid.
+      if (result.code === 0 || result.code === 1 || (result.code === 2 && (stdout !== '' || UNREADABLE.test(result.stderr)))) {
         return { success: true, stdout, stderr: result.stderr };
       }
       const error = result.stderr.split('\n')[0] || `rg failed with exit code ${result.code}.`;

@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { Activity } from './activity.mjs';
 import { Controls } from './controls.mjs';
 import { fileMethods } from './files.mjs';
-import { gitMethods } from './git.mjs';
+import { gitMethods } from './git-methods.mjs';
 import { HubSocket } from './hub-socket.mjs';
 import { Inbox } from './inbox.mjs';
 import { Lifecycle } from './lifecycle.mjs';

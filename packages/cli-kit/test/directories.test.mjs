@@ -109,7 +109,7 @@ test('the branches of a repository are listed, the newest first and the remote o
   const { listBranches } = directoryMethods([dir]);
   const main = git('branch', '--show-current').trim();
   const { branches, ...others } = await listBranches({ path: dir });
-  assert.deepEqual(others, { success: true, current: main });
+  assert.deepEqual(others, { success: true, current: main, available: ['old/one'] });
   assert.deepEqual([branches.slice(0, 2).sort(), branches.slice(2)], [[main, 'old/one'].sort(), ['origin/main']]);
   git('switch', '--quiet', '--detach');
   assert.equal((await listBranches({ path: dir })).current, undefined);

@@ -66,6 +66,7 @@ const REFUSED = [
   ['up/secret.txt', /leads outside/],
   ['up/served-too/secret.txt', /leads outside/],
   ['broken', /No such file/],
+  ['caf\uFFFD.txt', /is not UTF-8/],
   ['loop', /too many symbolic links/],
   ['plain.txt/below', /No such file/],
   [7, /must be a string/],

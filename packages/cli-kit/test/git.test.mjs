@@ -4,7 +4,8 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { groupByFolder } from '../src/changed-folders.mjs';
-import { gitMethods, parseNumstat, parseStatus } from '../src/git.mjs';
+import { gitMethods } from '../src/git-methods.mjs';
+import { parseNumstat, parseStatus } from '../src/git-output.mjs';
 import { repository, tempDir } from './support/repository.mjs';
 
 const byPath = (files) => Object.fromEntries(files.map(({ path: name, status }) => [name, status]));
@@ -176,6 +177,8 @@ test('a working directory outside the served directory is refused, also behind a
   await assert.rejects(methods.gitStatus({ cwd: elsewhere }), /outside the session's directory/);
   await assert.rejects(methods.gitStatus({ cwd: path.join(dir, 'link') }), /outside the session's directory/);
   await assert.rejects(methods.gitDiffFile({ filePath: 'link/deep/none.txt' }), /leads outside/);
+  for (const filePath of ['..', '../', './..', '/', '/etc', 5, null, 'a\0'])
+    await assert.rejects(methods.gitDiffFile({ filePath: /** @type {any} */ (filePath) }), /^Error: "filePath" must/, String(filePath));
 });
 
 test('many untracked files of a folder are one entry with their number, and other changes stay in view', async (t) => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { describeWorktree, openWorktree } from '../src/worktree.mjs';
+import { describeWorktree, listBranches, openWorktree } from '../src/worktree.mjs';
 import { repository, tempDir } from './support/repository.mjs';
 
 /** A repository with one commit on `main`: `a.txt` and `sub/b.txt`. */
@@ -129,14 +129,12 @@ test('a worktree that cannot be created is refused with the reason', async (t) =
   const empty = repository(t).dir;
   const bare = path.join(tempDir(t), 'bare.git');
   git('clone', '--quiet', '--bare', dir, bare);
-  git('branch', 'taken');
   mkdirSync(path.join(dir, '.worktrees', 'occupied', 'x'), { recursive: true });
   /** @type {[string, string, RegExp][]} */
   const refusals = [
     [plain, 'x', /^Not a git repository: /],
     [empty, 'x', /has no commits/],
     [bare, 'x', /work tree/],
-    [dir, 'taken', /^The branch taken already exists, but has no worktree\. Use another name\.$/],
     [dir, 'occupied', /already exists/],
     [dir, 'HEAD', /HEAD/],
   ];
@@ -148,7 +146,27 @@ test('a worktree that cannot be created is refused with the reason', async (t) =
 
 test('a name that cannot be a branch or a folder is refused', async (t) => {
   const { dir } = committedRepository(t);
-  for (const name of [undefined, '', 5, '..', '../x', 'a/b', '-b', '.hidden', 'a b', 'x..y', 'x.lock', 'x.', 'a\0', 'é', 'x'.repeat(65)]) {
+  for (const name of [
+    undefined,
+    '',
+    5,
+    '..',
+    '../x',
+    'a/',
+    '/a',
+    'a//b',
+    'a/.b',
+    '-b',
+    '.hidden',
+    'a b',
+    'x..y',
+    'x.lock',
+    'x.',
+    'a\0',
+    'a\n',
+    'a\\b',
+    'x'.repeat(201),
+  ]) {
     await assert.rejects(openWorktree({ directory: dir, directories: [dir], name }), /"worktreeName"/, String(name));
   }
   assert.equal(existsSync(path.join(dir, '.worktrees')), false);
@@ -171,4 +189,70 @@ test('creating a worktree runs no hooks of the repository', async (t) => {
   writeFileSync(hook, `#!/bin/sh\ntouch ${dir}/hooked\n`, { mode: 0o755 });
   await openWorktree({ directory: dir, directories: [dir], name: 'x' });
   assert.equal(existsSync(path.join(dir, 'hooked')), false);
+});
+
+test('an existing branch gets a worktree, also if its name has slashes or letters of other scripts', async (t) => {
+  const { dir, git, write } = committedRepository(t);
+  git('switch', '--quiet', '-c', 'feature/größe-名前');
+  write('feature.txt', 'new\n');
+  git('add', '.');
+  git('commit', '-m', 'second');
+  git('switch', '--quiet', 'main');
+  git('update-ref', 'refs/remotes/origin/next', 'HEAD');
+  const open = (name, branch) => openWorktree({ directory: dir, directories: [dir], name, branch });
+  const worktree = await open('feature/größe-名前');
+  assert.equal(worktree, path.join(dir, '.worktrees', 'feature', 'größe-名前'));
+  assert.ok(existsSync(path.join(worktree, 'feature.txt')));
+  const { branch, name } = await describeWorktree(worktree);
+  assert.deepEqual([branch, name], ['feature/größe-名前', 'feature/größe-名前']);
+  assert.equal(await open('feature/größe-名前', 'main'), worktree);
+  assert.equal((await describeWorktree(await open('new/ветка'))).branch, 'new/ветка');
+  git('branch', 'other');
+  await assert.rejects(open('other', 'main'), /^Error: "branch": the branch other exists already/);
+  await assert.rejects(open('origin/next'), /^Error: "worktreeName": origin\/next is a remote branch/);
+});
+
+test('a branch that is checked out elsewhere is refused with the place, unless that folder was deleted', async (t) => {
+  const { dir, git } = committedRepository(t);
+  const elsewhere = path.join(tempDir(t), 'mine');
+  git('worktree', 'add', '--quiet', '-b', 'taken', elsewhere);
+  const open = (name, directories) => openWorktree({ directory: dir, directories, name });
+  await assert.rejects(open('main', [dir]), {
+    message: `The branch main is checked out in ${dir}. Start the session there, or use another name.`,
+  });
+  await assert.rejects(open('taken', [dir, elsewhere]), { message: new RegExp(`^The branch taken is checked out in ${elsewhere}\\.`) });
+  await assert.rejects(open('taken', [dir]), /^Error: The branch taken is checked out in a directory that this machine does not serve\./);
+  rmSync(elsewhere, { recursive: true });
+  const worktree = await open('taken', [dir]);
+  assert.equal((await describeWorktree(worktree)).branch, 'taken');
+  rmSync(worktree, { recursive: true });
+  assert.equal(await open('taken', [dir]), worktree);
+  assert.ok(existsSync(path.join(worktree, 'a.txt')));
+});
+
+test('a bare repository with worktrees around it, and a served linked worktree, get further worktrees', async (t) => {
+  const { dir } = committedRepository(t);
+  const project = tempDir(t);
+  const main = path.join(project, 'main');
+  const { git } = repository(t);
+  git('clone', '--quiet', '--bare', dir, path.join(project, '.bare'));
+  writeFileSync(path.join(project, '.git'), 'gitdir: ./.bare\n');
+  git('-C', project, 'worktree', 'add', '--quiet', main, 'main');
+  for (const [name, directory, served, place] of [
+    ['one', main, project, path.join(project, '.worktrees', 'one')],
+    ['two', project, project, path.join(project, '.worktrees', 'two')],
+    ['three', main, main, path.join(main, '.worktrees', 'three')],
+    ['four', path.join(main, 'sub'), main, path.join(main, '.worktrees', 'four', 'sub')],
+  ]) {
+    assert.equal(await openWorktree({ directory, directories: [served], name }), place, name);
+    assert.equal((await describeWorktree(place)).basePath, project);
+  }
+  assert.equal(git('-C', main, 'status', '--porcelain'), '');
+  assert.deepEqual((await listBranches({ directory: project, directories: [project] })).branches.sort(), [
+    'four',
+    'main',
+    'one',
+    'three',
+    'two',
+  ]);
 });

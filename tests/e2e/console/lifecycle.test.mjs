@@ -215,10 +215,10 @@ test('shows each error at its field, in the words of the form’s labels', async
   await expectError(name, /^ Enter a worktree name\.$/);
   await name.fill('-no');
   await start.click();
-  await expectError(name, /^ The worktree name must be 1 to 64 letters/);
+  await expectError(name, /^ The worktree name becomes the name of a branch/);
   await name.fill('main');
   await start.click();
-  await expectError(name, /The branch main already exists/);
+  await expectError(name, /The branch main is checked out in/);
   await page.getByLabel(/Use a new git worktree/).uncheck();
   await page.locator('[aria-invalid]').waitFor({ state: 'detached' });
   await directory.fill('/');

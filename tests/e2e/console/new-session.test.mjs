@@ -69,6 +69,11 @@ test('a directory is found by tapping folders, and its worktree starts from a ch
   const branch = page.getByLabel('Start from');
   await branch.and(page.locator(':enabled')).waitFor();
   assert.deepEqual(await branch.locator('option').allTextContents(), ['main', 'release/1.0']);
+  const name = page.getByLabel(/Worktree and branch name/);
+  await name.fill('release/1.0');
+  await page.getByText('This branch exists. The session continues it.').waitFor();
+  await branch.waitFor({ state: 'detached' });
+  await name.fill('ls');
   await branch.selectOption('release/1.0');
   await start.tap();
   await new Chat(page).waitForText('ls');

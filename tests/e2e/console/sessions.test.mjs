@@ -303,6 +303,18 @@ test('shortcuts move between sessions and their views', async (t) => {
   await waitForHeading(second);
   await page.keyboard.press('k');
   await waitForHeading(first);
+  // With a search, the keys move between the sessions that the list shows.
+  const search = page.getByRole('searchbox', { name: 'Search sessions' });
+  await search.fill(second);
+  await waitForCount(names, 1);
+  await search.blur();
+  await page.keyboard.press('k');
+  await waitForHeading(second);
+  await search.fill('');
+  await waitForCount(names, 2);
+  await search.blur();
+  await page.keyboard.press('k');
+  await waitForHeading(first);
   for (const [key, name] of [
     ['2', 'Changes'],
     ['3', 'Files'],

@@ -1,14 +1,14 @@
 /** Files, changes and uploads in the web console. */
 
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { PHONE, waitForCount, waitForValue } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { startConsole } from '../lib/console.mjs';
-import { temporaryFolder } from '../lib/git.mjs';
+import { Repository, temporaryFolder } from '../lib/git.mjs';
 
 const { hub, visit, startSession } = await startConsole();
 
@@ -77,7 +77,7 @@ test('groups many changed files by folder, and loads them in parts', async (t) =
   await waitForCount(files, 700);
   assert.deepEqual([await files.first().textContent(), await files.last().textContent()], ['file-00000.txt', 'file-00699.txt']);
   await files.last().tap();
-  await inside.getByText('No lines changed.').waitFor();
+  await inside.getByText('The new file is empty.').waitFor();
   assert.deepEqual(pageErrors, []);
 });
 
@@ -115,6 +115,73 @@ test('on a phone that is offline, the banner covers neither the button nor the s
   await page.getByRole('link', { name: 'Changes' }).tap();
   await refresh.waitFor();
   await assertFree(refresh);
+});
+
+test('shows a conflict as one change, and the changes of a repository inside', async (t) => {
+  const { repository, page, pageErrors } = await startSession(t, 'conflict');
+  const commit = (file, text) => (repository.write(file, text), repository.commit(text));
+  repository.git('switch', '--quiet', '-c', 'other');
+  repository.git('rm', '--quiet', 'notes.txt');
+  commit('src/main.rs', 'theirs\n');
+  repository.git('switch', '--quiet', 'main');
+  repository.write('notes.txt', 'ours\n');
+  commit('src/main.rs', 'ours\n');
+  assert.throws(() => repository.git('merge', 'other'));
+  const inner = new Repository(t, path.join(repository.folder, 'vendor/inner'));
+  inner.write('tool.sh', 'true\n');
+  inner.commit('first');
+  chmodSync(path.join(inner.folder, 'tool.sh'), 0o755);
+  inner.write('new.txt', 'fresh\n');
+  inner.git('add', 'new.txt');
+
+  await page.getByRole('link', { name: 'Changes' }).click();
+  const row = (text) => page.locator('.change', { has: page.locator('> summary', { hasText: text }) });
+  await page.getByRole('heading', { name: 'Unstaged 2' }).waitFor();
+  assert.equal(await page.getByRole('heading', { name: /^Staged/ }).count(), 0);
+  await row('src/main.rs').locator('summary', { hasText: 'conflicted, both modified' }).click();
+  await row('src/main.rs').locator('[data-kind="added"]', { hasText: '<<<<<<< HEAD' }).waitFor();
+  await row('notes.txt').locator('summary', { hasText: 'conflicted, deleted by them' }).click();
+  await row('notes.txt').locator('[data-kind="added"]', { hasText: 'ours' }).waitFor();
+
+  await page.getByRole('heading', { name: 'Repositories 1' }).waitFor();
+  await page.locator('summary', { hasText: 'vendor/inner/' }).click();
+  const inside = row('vendor/inner/');
+  await inside.getByRole('heading', { name: 'Staged 1', exact: true }).waitFor();
+  await inside.locator('summary', { hasText: /^A?new\.txt/ }).click();
+  await inside.locator('[data-kind="added"]', { hasText: 'fresh' }).waitFor();
+  await inside.locator('summary', { hasText: 'tool.sh' }).click();
+  await inside.getByText('The mode changed from 100644 (a plain file) to 100755 (an executable file).').waitFor();
+  assert.deepEqual(pageErrors, []);
+});
+
+test('a key on the row for more files of the directory leaves the tree as it is', async (t) => {
+  const { repository, page } = await startSession(t, 'root-more');
+  writeMany(repository, '.', 10_003);
+  await page.getByRole('link', { name: 'Files' }).click();
+  await page.getByRole('treeitem', { name: 'src' }).focus();
+  await page.keyboard.press('End');
+  const more = page.getByRole('treeitem', { name: /Show more: \d+ follow/ });
+  await more.waitFor();
+  await page.waitForFunction(() => document.activeElement?.textContent?.includes('Show more'));
+  await page.keyboard.press('ArrowLeft');
+  await page.keyboard.press('Home');
+  await page.waitForFunction(() => document.activeElement?.textContent?.startsWith('.git'));
+});
+
+test('shows the first part of a long file, and more of it on request', async (t) => {
+  const { repository, page, pageErrors } = await startSession(t, 'long-file');
+  repository.write('long.log', Array.from({ length: 30_000 }, (_, index) => `line ${index} of a long log\n`).join(''));
+  await page.getByRole('link', { name: 'Files' }).click();
+  await page.getByRole('treeitem', { name: 'long.log' }).click();
+  const file = page.getByRole('article', { name: 'long.log' });
+  const lines = async () =>
+    (await file.getByRole('region', { name: 'Content' }).locator('code').textContent())?.trimEnd().split('\n') ?? [];
+  await file.getByText(/^The first 488\.\d KiB of 721\.\d KiB are shown\./).waitFor();
+  assert.match((await lines()).at(-1) ?? '', /^line \d+ of a long log$/);
+  await file.getByRole('button', { name: 'Show more' }).click();
+  await file.getByRole('button', { name: 'Show more' }).waitFor({ state: 'detached' });
+  assert.equal((await lines()).length, 30_000);
+  assert.deepEqual(pageErrors, []);
 });
 
 test('lists a long directory in order and in parts, and says how many entries follow', async (t) => {
@@ -246,6 +313,29 @@ test('uploads files by picker, paste and drop, removes one file, and attaches th
   );
   assert.equal(readFileSync(path.join(repository.folder, 'got.txt'), 'utf8'), 'picked\npasted\ndropped\n');
   await files.waitFor({ state: 'detached' });
+  assert.deepEqual(pageErrors, []);
+});
+
+test('inserts dragged text, and the text of pasted cells without their picture', async (t) => {
+  const { page, pageErrors } = await startSession(t, 'dragged-text');
+  await page.evaluate(() => {
+    const source = document.createElement('p');
+    source.textContent = 'dragged';
+    source.style.cssText = 'position:fixed;inset:0 auto auto 0;z-index:9;user-select:text';
+    document.body.append(source);
+    getSelection()?.selectAllChildren(source);
+  });
+  await page.getByText('dragged', { exact: true }).dragTo(page.locator('#composer'));
+  await waitForValue(page.locator('#composer'), 'dragged');
+  const isPastedByBrowser = await page.locator('#composer').evaluate((field) => {
+    const clipboardData = new DataTransfer();
+    clipboardData.setData('text/plain', 'a\tb');
+    clipboardData.setData('text/html', '<table></table>');
+    clipboardData.items.add(new File(['x'], 'image.png', { type: 'image/png' }));
+    return field.dispatchEvent(new ClipboardEvent('paste', { clipboardData, bubbles: true, cancelable: true }));
+  });
+  assert.equal(isPastedByBrowser, true);
+  assert.equal(await page.getByRole('list', { name: 'Files to send' }).count(), 0);
   assert.deepEqual(pageErrors, []);
 });
 

@@ -2,7 +2,7 @@
 
 import { createECDH, randomBytes, randomUUID } from 'node:crypto';
 import { fileMethods } from '../../../packages/cli-kit/src/files.mjs';
-import { gitMethods } from '../../../packages/cli-kit/src/git.mjs';
+import { gitMethods } from '../../../packages/cli-kit/src/git-methods.mjs';
 import { searchMethods } from '../../../packages/cli-kit/src/search.mjs';
 import { createUploads } from '../../../packages/cli-kit/src/uploads.mjs';
 import { eventually } from '../../../scripts/lib/await.mjs';
@@ -63,7 +63,7 @@ function runnerMethods(world) {
     forkSession: async () => ({ success: true, sessionId: (await world.web.openSession({ tag: 'fork' })).id }),
     checkPathExists: ({ paths }) => Object.fromEntries(paths.map((path) => [path, path === '/home/ada'])),
     listDirectory: ({ path }) => ({ success: true, path, entries: [project], roots: ['/home/ada'] }),
-    listBranches: () => ({ success: true, current: 'main', branches: ['main'] }),
+    listBranches: () => ({ success: true, current: 'main', branches: ['main', 'next'], available: ['next'] }),
     listAgentSessions: () => ({ success: true, sessions: [agentSession] }),
     importAgentSession: async ({ id }) => ({ success: true, sessionId: (await world.web.openSession({ tag: id })).id }),
   };

@@ -26,14 +26,38 @@ export interface Hunk {
 /** Lines longer than this are not compared by words, because that takes too long. */
 const MAX_WORD_DIFF_CHARS = 1000;
 
-/** Parses a unified diff of one file. The diff of a binary file has no hunks. Returns null for an invalid diff. */
+/** Parses a unified diff of one file. The diff of a binary file has no hunks. Returns null for an invalid diff, or for that of a merge. */
 export function parseDiff(patch: string): Hunk[] | null {
+  if (/^@@@/m.test(patch)) return null;
   try {
     return parsePatch(patch).flatMap(({ hunks }) => hunks.map(toHunk));
   } catch {
     return null;
   }
 }
+
+/** Says what a diff changes besides lines. Returns an empty list if only lines change. */
+export function describePatch(patch: string, hasHunks: boolean): string[] {
+  const [head = ''] = patch.split('\n@@', 1);
+  const field = (name: string) => new RegExp(`^${name} (.*)$`, 'm').exec(head)?.[1];
+  const [oldMode, newMode] = [field('old mode'), field('new mode')];
+  const said: string[] = [];
+  if (oldMode && newMode) said.push(`The mode changed from ${describeMode(oldMode)} to ${describeMode(newMode)}.`);
+  if (hasHunks) return said;
+  if (/^Binary files /m.test(patch)) said.push('Binary files cannot be compared.');
+  else if (field('rename to')) said.push('The file was renamed. No lines changed.');
+  else if (field('new file mode')) said.push('The new file is empty.');
+  else if (field('deleted file mode')) said.push('The deleted file was empty.');
+  return said.length === 0 ? ['No lines changed.'] : said;
+}
+
+const MODES = new Map([
+  ['100644', 'a plain file'],
+  ['100755', 'an executable file'],
+  ['120000', 'a link'],
+]);
+
+const describeMode = (mode: string) => (MODES.has(mode) ? `${mode} (${MODES.get(mode)})` : mode);
 
 /** Texts that differ in more lines than this are not compared, because that would block the page. */
 const MAX_EDIT_LENGTH = 2000;

@@ -17,6 +17,10 @@ export interface ChangedFile {
   oldPath?: string;
   /** The number of files in a folder, if the CLI has counted them. */
   count?: number;
+  /** Whether the path is a repository of its own. */
+  repository?: boolean;
+  /** The branch of the repository. */
+  branch?: string;
 }
 
 export interface LineCounts {
@@ -34,7 +38,16 @@ export interface GitStatus {
 
 type CallResult = Record<string, unknown>;
 
-const STATUS_FIELDS = { path: isString, status: isString, index: isString, worktree: isString, oldPath: isString, count: isNumber };
+const STATUS_FIELDS = {
+  path: isString,
+  status: isString,
+  index: isString,
+  worktree: isString,
+  oldPath: isString,
+  count: isNumber,
+  repository: (value: unknown) => value === true,
+  branch: isString,
+};
 
 /** Reads the result of `git status`: the protocol's fields, or the output of `--porcelain` version 1 or 2. */
 export function readStatus(result: CallResult): GitStatus {
@@ -82,6 +95,23 @@ function changedFile(letters = '', path = '', oldPath?: string): ChangedFile {
   return { path: unquote(path), status, index, worktree, ...(oldPath === undefined ? {} : { oldPath: unquote(oldPath) }) };
 }
 
+/** By git's letters for our side and the other side. */
+const CONFLICTS = new Map(
+  Object.entries({
+    UU: 'both modified',
+    AA: 'both added',
+    DD: 'both deleted',
+    UD: 'deleted by them',
+    DU: 'deleted by us',
+    UA: 'added by them',
+    AU: 'added by us',
+  }),
+);
+
+/** Returns in words what both sides of a conflict did, such as `deleted by them`; null if there is no conflict, or it is unknown. */
+export const describeConflict = ({ status, index = '', worktree = '' }: ChangedFile): string | null =>
+  (status === 'conflicted' && CONFLICTS.get(index + worktree)) || null;
+
 /** Reads the result of `git diff --numstat`, by path. The counts of a binary file are 0. */
 export function readLineCounts(result: CallResult): ReadonlyMap<string, LineCounts> {
   const counts = Array.isArray(result.files)
@@ -99,8 +129,11 @@ function readCountsLine(line: string): LineCounts {
 }
 
 export function readDiff({ diff, stdout }: CallResult): string {
-  const text = diff ?? stdout;
-  if (!isString(text) || (text.trim() !== '' && !/^(diff --git |--- |@@ |Binary files )/m.test(text))) throw unreadableError();
+  const output = diff ?? stdout;
+  if (!isString(output)) throw unreadableError();
+  // git prints this line in place of the diff of a file with a conflict, or before the diff.
+  const text = output.replace(/^\* Unmerged path .*\n?/, '');
+  if (text.trim() !== '' && !/^(diff --(git|cc|combined) |--- |@@ |Binary files )/m.test(text)) throw unreadableError();
   return text;
 }
 

@@ -24,6 +24,8 @@ export interface BranchList {
   /** The branch that is checked out; null if there is none. */
   current: string | null;
   branches: string[];
+  /** The branches for which a worktree can be opened under their own name. */
+  available: string[];
   /** How many branches the machine left out. */
   more: number;
 }
@@ -64,10 +66,11 @@ export async function fetchFolders(machineId: string, path: string | null): Prom
 export async function fetchBranches(machineId: string, path: string): Promise<BranchList | null> {
   const result = await fetchResult(api.GET('/api/machines/{id}/branches', { params: { path: { id: machineId }, query: { path } } }));
   if (!result) return null;
-  const { current, branches, more } = result;
+  const { current, branches, available, more } = result;
   return {
     current: isString(current) ? current : null,
     branches: Array.isArray(branches) ? branches.filter(isString) : [],
+    available: Array.isArray(available) ? available.filter(isString) : [],
     more: isNumber(more) ? more : 0,
   };
 }

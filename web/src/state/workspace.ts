@@ -9,7 +9,11 @@ import { api } from './hub-client.ts';
 export type ChangesArea = 'staged' | 'unstaged';
 
 export interface GitChanges {
+  /** The folder of the repository, empty for the session's directory. */
+  folder: string;
   branch: string | null;
+  /** Repositories below the folder. */
+  repositories: ChangedFile[];
   staged: ChangedFile[];
   unstaged: ChangedFile[];
   /** How many entries of the CLI's list are loaded, and how many more the list has. */
@@ -45,18 +49,28 @@ async function fetchResult(call: Parameters<typeof unwrap>[0]): Promise<Record<s
 export async function fetchChanges(id: string): Promise<GitChanges> {
   // The error of the status comes first: it says what the CLI lacks.
   const [status, staged, unstaged] = await allSettled([fetchStatus(id), fetchLineCounts(id, true), fetchLineCounts(id, false)]);
-  const { branch, files, more } = status;
-  return { branch, loaded: files.length, more, lineCounts: { staged, unstaged }, ...splitByArea(files, { staged, unstaged }) };
+  return toChanges('', status, { staged, unstaged });
+}
+
+/** Fetches the changes of a repository below the session's directory. `around`: the changes of the directory. */
+export async function fetchRepositoryChanges(id: string, folder: string, around: GitChanges): Promise<GitChanges> {
+  return toChanges(folder, await fetchStatus(id, { path: folder }), around.lineCounts);
+}
+
+function toChanges(folder: string, { branch, files, more }: GitStatus, lineCounts: GitChanges['lineCounts']): GitChanges {
+  return { folder, branch, loaded: files.length, more, lineCounts, ...splitByArea(files, lineCounts) };
 }
 
 /** Fetches the changes after the loaded changes. */
 export async function fetchMoreChanges(id: string, before: GitChanges): Promise<GitChanges> {
-  const { files, more } = await fetchStatus(id, { offset: before.loaded });
-  const { staged, unstaged } = splitByArea(files, before.lineCounts);
+  const { folder, loaded } = before;
+  const { files, more } = await fetchStatus(id, { ...(folder === '' ? {} : { path: folder }), offset: loaded });
+  const { repositories, staged, unstaged } = splitByArea(files, before.lineCounts);
   return {
     ...before,
-    loaded: before.loaded + files.length,
+    loaded: loaded + files.length,
     more,
+    repositories: appendChanges(before.repositories, repositories),
     staged: appendChanges(before.staged, staged),
     unstaged: appendChanges(before.unstaged, unstaged),
   };
@@ -97,8 +111,10 @@ async function fetchStatus(id: string, query: { path?: string; offset?: number }
   return readStatus(await fetchResult(api.GET('/api/sessions/{id}/git-status', { params: { path: { id }, query } })));
 }
 
-function splitByArea(files: ChangedFile[], lineCounts: GitChanges['lineCounts']): Pick<GitChanges, ChangesArea> {
+function splitByArea(allFiles: ChangedFile[], lineCounts: GitChanges['lineCounts']): Pick<GitChanges, ChangesArea | 'repositories'> {
+  const files = allFiles.filter(({ repository }) => !repository);
   return {
+    repositories: allFiles.filter(({ repository }) => repository),
     staged: files.filter((file) => isStaged(file, lineCounts.staged)),
     unstaged: files.filter((file) => isUnstaged(file, lineCounts.unstaged)),
   };
@@ -109,13 +125,16 @@ async function fetchLineCounts(id: string, staged: boolean): Promise<ReadonlyMap
   return readLineCounts(await fetchResult(api.GET('/api/sessions/{id}/git-diff-numstat', { params })));
 }
 
-/** Whether a file is staged: by git's status letter. If the CLI omits the letter, by whether the staged diff has lines. */
-function isStaged({ path, index }: ChangedFile, lineCounts: ReadonlyMap<string, LineCounts>): boolean {
-  return index === undefined ? lineCounts.has(path) : !'.?'.includes(index);
+/**
+ * Whether a file is staged: by git's status letter. If the CLI omits the letter, by whether the staged diff has lines. A conflict is one change
+ * of the working tree.
+ */
+function isStaged({ path, status, index }: ChangedFile, lineCounts: ReadonlyMap<string, LineCounts>): boolean {
+  return status !== 'conflicted' && (index === undefined ? lineCounts.has(path) : !'.?'.includes(index));
 }
 
 function isUnstaged({ path, status, worktree }: ChangedFile, lineCounts: ReadonlyMap<string, LineCounts>): boolean {
-  return worktree === undefined ? lineCounts.has(path) || status === 'untracked' : worktree !== '.';
+  return status === 'conflicted' || (worktree === undefined ? lineCounts.has(path) || status === 'untracked' : worktree !== '.');
 }
 
 /** Returns the unified diff of a file. */
@@ -154,7 +173,11 @@ export async function searchFiles(id: string, query: string): Promise<string[]> 
 export async function fetchFile(id: string, file: string): Promise<Uint8Array<ArrayBuffer>> {
   const params = { path: { id }, query: { path: file } };
   const { content } = await fetchResult(api.GET('/api/sessions/{id}/file', { params }));
-  return Uint8Array.from(decodeBase64(content), (character) => character.charCodeAt(0));
+  const text = decodeBase64(content);
+  const bytes = new Uint8Array(text.length);
+  // Much faster than `Uint8Array.from`, which calls a function for each character.
+  for (let at = 0; at < text.length; at += 1) bytes[at] = text.charCodeAt(at);
+  return bytes;
 }
 
 function decodeBase64(content: unknown): string {

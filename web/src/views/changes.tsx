@@ -1,10 +1,10 @@
-/** The git changes of the session's directory: staged and unstaged files, each with its diff. */
+/** The git changes of the session's directory: staged and unstaged files, each with its diff, and repositories with changes of their own. */
 
 import './changes.css';
-import { Folder, GitBranch, RotateCw } from 'lucide-preact';
+import { Folder, FolderGit2, GitBranch, RotateCw } from 'lucide-preact';
 import { useState } from 'preact/hooks';
 import type { Session } from '../api/types.ts';
-import type { ChangedFile } from '../content/git-output.ts';
+import { type ChangedFile, describeConflict } from '../content/git-output.ts';
 import { escapeText } from '../content/escape-invisible.ts';
 import {
   appendChanges,
@@ -14,6 +14,7 @@ import {
   fetchDiff,
   fetchFolderChanges,
   fetchMoreChanges,
+  fetchRepositoryChanges,
   type GitChanges,
 } from '../state/workspace.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
@@ -27,10 +28,7 @@ import { Diff } from './diff.tsx';
 /** The changes are fetched again whenever the agent starts or stops working. */
 export function Changes({ session }: { session: Session }) {
   const { id, thinking } = session;
-  const { value: first, error, isLoading, refetch } = useFetch(id, () => fetchChanges(id), thinking);
-  const [value, append] = useAppended(first);
-  // Only the last section has the button for more changes, because further changes may be staged or unstaged.
-  const nextPage = value ? { more: value.more, load: async () => append(await fetchMoreChanges(id, value)) } : {};
+  const { value, error, isLoading, refetch } = useFetch(id, () => fetchChanges(id), thinking);
   return (
     <div class="page changes">
       <div class="page-head">
@@ -46,19 +44,49 @@ export function Changes({ session }: { session: Session }) {
       </div>
       {error && <ErrorNotice text={error} onRetry={refetch} />}
       {!value && !error && <Skeleton label="Loading the changes" />}
-      {value && value.staged.length + value.unstaged.length === 0 && (
-        <div class="empty">
-          <h2>No changes</h2>
-          <p>Files that the agent edits appear here.</p>
-        </div>
-      )}
-      {value && (
-        <>
-          <Section title="Staged" id={id} changes={value} area="staged" {...(value.unstaged.length === 0 ? nextPage : {})} />
-          <Section title="Unstaged" id={id} changes={value} area="unstaged" {...nextPage} />
-        </>
-      )}
+      {value && <Sections id={id} changes={value} emptyText="Files that the agent edits appear here." />}
     </div>
+  );
+}
+
+const SECTIONS = [
+  { area: 'repositories', title: 'Repositories' },
+  { area: 'staged', title: 'Staged' },
+  { area: 'unstaged', title: 'Unstaged' },
+] as const;
+
+/** The changes of one repository. `emptyText`: what else to say if there are none. */
+function Sections({ id, changes: first, emptyText }: { id: string; changes: GitChanges; emptyText?: string }) {
+  const [changes = first, append] = useAppended(first);
+  const filled = SECTIONS.filter(({ area }) => changes[area].length > 0);
+  if (filled.length === 0) {
+    return (
+      <div class="empty">
+        <h2>No changes</h2>
+        {emptyText && <p>{emptyText}</p>}
+      </div>
+    );
+  }
+  // Only the last section has the button for more changes, because further changes may be of any section.
+  const nextPage = { more: changes.more, load: async () => append(await fetchMoreChanges(id, changes)) };
+  return (
+    <>
+      {filled.map(({ area, title }, index) => (
+        <section key={area} class="change-section">
+          <h3>
+            {title} <span class="chip">{formatCount(countFiles(changes[area], area))}</span>
+          </h3>
+          <ChangeList
+            id={id}
+            changes={changes}
+            area={area}
+            files={changes[area]}
+            folder={changes.folder}
+            {...(index === filled.length - 1 ? nextPage : {})}
+          />
+        </section>
+      ))}
+    </>
   );
 }
 
@@ -71,35 +99,15 @@ function useAppended<T extends object>(firstPage: T | undefined): [T | undefined
   ];
 }
 
-const countFiles = (files: ChangedFile[]) => files.reduce((sum, { count = 1 }) => sum + count, 0);
+type SectionArea = (typeof SECTIONS)[number]['area'];
 
-interface SectionProps {
-  title: string;
-  id: string;
-  changes: GitChanges;
-  area: ChangesArea;
-  more?: number;
-  load?: () => Promise<void>;
-}
-
-function Section({ title, ...props }: SectionProps) {
-  const { changes, area } = props;
-  const files = changes[area];
-  if (files.length === 0) return null;
-  return (
-    <section class="change-section">
-      <h3>
-        {title} <span class="chip">{formatCount(countFiles(files))}</span>
-      </h3>
-      <ChangeList {...props} files={files} folder="" />
-    </section>
-  );
-}
+const countFiles = (files: ChangedFile[], area: SectionArea) =>
+  area === 'repositories' ? files.length : files.reduce((sum, { count = 1 }) => sum + count, 0);
 
 interface ListProps {
   id: string;
   changes: GitChanges;
-  area: ChangesArea;
+  area: SectionArea;
   files: ChangedFile[];
   /** The path of the folder around the files, with a slash at its end. */
   folder: string;
@@ -111,7 +119,7 @@ interface ListProps {
 /** How many rows are added at a time. A CLI may send any number of files, and a page with many thousand rows is slow. */
 const ROWS_PER_STEP = 200;
 
-function ChangeList({ files, more = 0, load, ...props }: ListProps) {
+function ChangeList({ files, area, more = 0, load, ...props }: ListProps) {
   const [maxRows, setMaxRows] = useState(ROWS_PER_STEP);
   const [isLoading, setLoading] = useState(false);
   const hiddenCount = Math.max(0, files.length - maxRows) + more;
@@ -127,8 +135,8 @@ function ChangeList({ files, more = 0, load, ...props }: ListProps) {
   return (
     <>
       {files.slice(0, maxRows).map((file) => {
-        const Row = file.path.endsWith('/') ? FolderChange : FileChange;
-        return <Row key={changeKey(file)} {...props} file={file} />;
+        const Row = area === 'repositories' ? RepositoryChange : file.path.endsWith('/') ? FolderChange : FileChange;
+        return <Row key={changeKey(file)} {...props} area={area === 'staged' ? area : 'unstaged'} file={file} />;
       })}
       {hiddenCount > 0 && (
         <button type="button" class="button quiet" disabled={isLoading} onClick={() => void showMore()}>
@@ -139,7 +147,7 @@ function ChangeList({ files, more = 0, load, ...props }: ListProps) {
   );
 }
 
-type RowProps = Omit<ListProps, 'files' | 'more' | 'load'> & { file: ChangedFile };
+type RowProps = Pick<ListProps, 'id' | 'changes' | 'folder'> & { area: ChangesArea; file: ChangedFile };
 
 const STATUS_LETTERS = new Map(
   Object.entries({ modified: 'M', added: 'A', deleted: 'D', renamed: 'R', copied: 'C', untracked: 'U', conflicted: '!', typechange: 'T' }),
@@ -155,6 +163,7 @@ function StatusLetter({ status }: ChangedFile) {
 
 function FileChange({ id, changes, area, file, folder }: RowProps) {
   const counts = changes.lineCounts[area].get(file.path);
+  const conflict = describeConflict(file);
   const [isOpen, setOpen] = useState(false);
   return (
     <details class="change" onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
@@ -163,20 +172,64 @@ function FileChange({ id, changes, area, file, folder }: RowProps) {
         <span class="mono change-path">
           <EscapedText text={`${file.oldPath ? `${file.oldPath} → ` : ''}${file.path.slice(folder.length)}`} />
         </span>
+        {file.status === 'conflicted' && <span class="chip">{['conflicted', conflict].filter(Boolean).join(', ')}</span>}
         {counts && <LineCounts {...counts} />}
       </summary>
-      {isOpen && <FileDiff id={id} changes={changes} area={area} path={file.path} />}
+      {isOpen && (
+        <FileDiff id={id} changes={changes} area={area} path={file.path} emptyText={conflict && `No lines to compare: ${conflict}.`} />
+      )}
     </details>
+  );
+}
+
+/** Returns whether a row with further rows inside is open, and its handler. */
+function useToggle(): [isOpen: boolean, onToggle: (event: Event) => void] {
+  const [isOpen, setOpen] = useState(false);
+  const onToggle = ({ currentTarget, target }: Event) => {
+    // In some browsers, the event of a row inside bubbles.
+    if (target === currentTarget) setOpen((currentTarget as HTMLDetailsElement).open);
+  };
+  return [isOpen, onToggle];
+}
+
+/** A repository below the folder. Its changes are fetched when the user opens it. */
+function RepositoryChange({ file, folder, id, changes }: RowProps) {
+  const [isOpen, onToggle] = useToggle();
+  return (
+    <details class="change folder" onToggle={onToggle}>
+      <summary>
+        <FolderGit2 size={16} aria-label="Repository" role="img" />
+        <span class="mono change-path">
+          <EscapedText text={file.path.slice(folder.length)} />
+        </span>
+        {file.branch !== undefined && (
+          <span class="mono muted ellipsis">
+            <EscapedText text={file.branch} />
+          </span>
+        )}
+        <span class="chip">{file.count === undefined ? 'repository' : countedFiles(file.count)}</span>
+      </summary>
+      {isOpen && <RepositoryFiles id={id} path={file.path} around={changes} />}
+    </details>
+  );
+}
+
+const countedFiles = (count: number) => (count === 0 ? 'no changes' : count === 1 ? '1 file' : `${formatCount(count)} files`);
+
+function RepositoryFiles({ id, path, around }: { id: string; path: string; around: GitChanges }) {
+  const { value, error, refetch } = useFetch(`${id} ${path}`, () => fetchRepositoryChanges(id, path, around), around);
+  if (error) return <ErrorNotice text={error} onRetry={refetch} />;
+  if (!value) return <Skeleton label="Loading the changes" />;
+  return (
+    <div class="change-folder">
+      <Sections id={id} changes={value} />
+    </div>
   );
 }
 
 /** A folder with many changed files. The files are fetched when the user opens the folder. */
 function FolderChange({ file, folder, ...props }: RowProps) {
-  const [isOpen, setOpen] = useState(false);
-  const onToggle = ({ currentTarget, target }: Event) => {
-    // In some browsers, the event of a row inside this folder bubbles.
-    if (target === currentTarget) setOpen((currentTarget as HTMLDetailsElement).open);
-  };
+  const [isOpen, onToggle] = useToggle();
   return (
     <details class="change folder" onToggle={onToggle}>
       <summary>
@@ -216,11 +269,14 @@ interface DiffProps {
   changes: GitChanges;
   area: ChangesArea;
   path: string;
+  /** In place of an empty diff. */
+  emptyText: string | null;
 }
 
-function FileDiff({ id, changes, area, path }: DiffProps) {
+function FileDiff({ id, changes, area, path, emptyText }: DiffProps) {
   // Fetches the diff again with each new list of changes.
   const { value, error, refetch } = useFetch(`${id} ${area} ${path}`, () => fetchDiff(id, path, area === 'staged'), changes);
   if (error) return <ErrorNotice text={error} onRetry={refetch} />;
+  if (value === '' && emptyText !== null) return <p class="muted small diff-empty">{emptyText}</p>;
   return value === undefined ? <Skeleton label="Loading the diff" /> : <Diff patch={value} label={`Diff of ${escapeText(path)}`} />;
 }

@@ -6,6 +6,7 @@ import { Suspense } from 'preact/compat';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Session } from '../api/types.ts';
 import { type Command, matchCommands } from '../content/completions.ts';
+import { pastedFiles } from '../content/pasted-files.ts';
 import { fetchCommands } from '../state/commands.ts';
 import { getMessageDraft, updateMessageDraft } from '../state/drafts.ts';
 import { outbox } from '../state/hub-client.ts';
@@ -85,28 +86,22 @@ export function Composer({ session, takesFocus }: { session: Session; takesFocus
     event.preventDefault();
   };
   const onPaste = (event: ClipboardEvent) => {
-    const pasted = [...(event.clipboardData?.files ?? [])];
+    const pasted = pastedFiles(event.clipboardData);
     if (pasted.length === 0 || !active) return;
     event.preventDefault();
     addFiles(id, pasted);
   };
-  const onDrop = (event: DragEvent) => {
+  /** Files are attached. The browser itself inserts dragged text. */
+  const onDrag = (event: DragEvent) => {
+    const isDrop = event.type === 'drop';
+    if (!event.dataTransfer?.types.includes('Files')) return;
     event.preventDefault();
-    setDraggedOver(false);
-    if (active) addFiles(id, event.dataTransfer?.files ?? []);
+    setDraggedOver(active && !isDrop);
+    if (active && isDrop) addFiles(id, event.dataTransfer.files);
   };
 
   return (
-    <div
-      class="composer"
-      data-dragged-over={isDraggedOver}
-      onDragOver={(event) => {
-        event.preventDefault();
-        setDraggedOver(active);
-      }}
-      onDragLeave={() => setDraggedOver(false)}
-      onDrop={onDrop}
-    >
+    <div class="composer" data-dragged-over={isDraggedOver} onDragOver={onDrag} onDragLeave={() => setDraggedOver(false)} onDrop={onDrag}>
       {completions.length > 0 && (
         <ul role="listbox" class="completions" id="completions" aria-label="Commands and skills">
           {completions.map((command, index) => (

@@ -2,7 +2,7 @@
 
 import './diff.css';
 import { useMemo } from 'preact/hooks';
-import { type DiffLine, diffTexts, type Hunk, parseDiff, takeLines } from '../content/diff.ts';
+import { describePatch, type DiffLine, diffTexts, type Hunk, parseDiff, takeLines } from '../content/diff.ts';
 import { escapeText } from '../content/escape-invisible.ts';
 import type { Edit } from '../content/tool-arguments.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
@@ -18,10 +18,13 @@ export function Diff({ patch, label }: { patch: string; label: string }) {
       </pre>
     );
   }
-  if (hunks.length === 0) {
-    return <p class="muted small diff-empty">{/^Binary files /m.test(patch) ? 'Binary files cannot be compared.' : 'No lines changed.'}</p>;
-  }
-  return <Hunks name="patch" hunks={hunks} label={label} />;
+  const description = describePatch(patch, hunks.length > 0).join(' ');
+  return (
+    <>
+      {description !== '' && <p class="muted small diff-empty">{description}</p>}
+      {hunks.length > 0 && <Hunks name="patch" hunks={hunks} label={label} />}
+    </>
+  );
 }
 
 /** Shows the edits of a tool call. */

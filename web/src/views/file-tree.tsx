@@ -117,7 +117,7 @@ function Tree({ id, root, openPath, onOpen }: Props & { root: DirectoryPage }) {
   const onKeyDown = (event: KeyboardEvent) => {
     const row = rows[focusedIndex];
     if (!row) return;
-    const isExpanded = folders.has(row.path);
+    const isExpanded = row.type === 'directory' && folders.has(row.path);
     const parent = rows.findLastIndex(({ level }, index) => index < focusedIndex && level < row.level);
     if (event.key === 'ArrowDown') focusRow(focusedIndex + 1);
     else if (event.key === 'ArrowUp') focusRow(focusedIndex - 1);

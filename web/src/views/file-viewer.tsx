@@ -54,8 +54,31 @@ function useObjectUrl(bytes: Uint8Array<ArrayBuffer> | undefined, name: string):
   return objectUrl?.bytes === bytes ? objectUrl?.url : undefined;
 }
 
-/** Shows code with line numbers. Setting its HTML is safe because `highlight` escapes the code. */
+/** Rendering many megabytes of text at once would block the page for seconds. */
+const CHARS_PER_STEP = 500_000;
+
+/** Shows the first part of a text, and a button for more. */
 function Code({ text, name }: { text: string; name: string }) {
+  const [maxChars, setMaxChars] = useState(CHARS_PER_STEP);
+  if (text.length <= maxChars) return <CodeLines text={text} name={name} />;
+  // Ends with a whole line, unless the line is very long.
+  const end = text.lastIndexOf('\n', maxChars) + 1;
+  const shown = text.slice(0, end > maxChars / 2 ? end : maxChars);
+  return (
+    <>
+      <CodeLines text={shown} name={name} />
+      <p class="row muted small file-more">
+        The first {formatSize(shown.length)} of {formatSize(text.length)} are shown.
+        <button type="button" class="button" onClick={() => setMaxChars(maxChars + CHARS_PER_STEP)}>
+          Show more
+        </button>
+      </p>
+    </>
+  );
+}
+
+/** Shows code with line numbers. Setting its HTML is safe because `highlight` escapes the code. */
+function CodeLines({ text, name }: { text: string; name: string }) {
   const { value: highlighted } = useFetch(`${name}\n${text}`, () => highlight(text, name));
   const count = text.split('\n').length - (text.endsWith('\n') ? 1 : 0);
   const numbers = useMemo(() => Array.from({ length: count }, (_, index) => index + 1).join('\n'), [count]);

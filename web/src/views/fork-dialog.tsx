@@ -7,6 +7,7 @@ import { suggestWorktreeName } from '../content/worktree-name.ts';
 import * as actions from '../state/actions.ts';
 import { updateMessageDraft } from '../state/drafts.ts';
 import { type ForkPoint, forkPoint } from '../state/jump.ts';
+import { summaries } from '../state/store.ts';
 import { ErrorText } from '../ui/error-text.tsx';
 
 const PLACES = [
@@ -22,7 +23,9 @@ export function ForkDialog({ point: { sessionId, seq, text } }: { point: ForkPoi
   const dialog = useRef<HTMLDialogElement>(null);
   const [, navigate] = useLocation();
   const [place, setPlace] = useState<'same' | 'worktree'>('same');
-  const [name, setName] = useState(suggestWorktreeName(text));
+  const [name, setName] = useState(() =>
+    suggestWorktreeName(text, new Set(Object.values(summaries.value).map(({ metadata }) => metadata?.worktree?.branch ?? ''))),
+  );
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState<string | null>(null);
   useLayoutEffect(() => dialog.current?.showModal(), []);

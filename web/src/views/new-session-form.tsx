@@ -3,6 +3,7 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useLocation } from 'wouter-preact';
 import type { Machine } from '../api/types.ts';
+import { pastedFiles } from '../content/pasted-files.ts';
 import { describeStartError, type StartError, type StartField } from '../content/start-error.ts';
 import type { AgentOption } from '../content/agent-options.ts';
 import { suggestWorktreeName } from '../content/worktree-name.ts';
@@ -79,7 +80,6 @@ export function NewSessionForm({ machineId }: { machineId: string | null }) {
   const task = getMessageDraft(NEW_SESSION).text;
   const branches = useBranches(machine?.id, usesWorktree ? directory : '');
   const [chosenBranch, setBranch] = useState('');
-  const branch = branches.value?.branches.includes(chosenBranch) ? chosenBranch : '';
   const usedNames = useMemo(
     () =>
       new Set([
@@ -89,6 +89,8 @@ export function NewSessionForm({ machineId }: { machineId: string | null }) {
     [summaries.value, branches.value],
   );
   const worktree = typedWorktree ?? suggestWorktreeName(task, usedNames);
+  const continuesBranch = branches.value?.available.includes(worktree.trim()) ?? false;
+  const branch = !continuesBranch && branches.value?.branches.includes(chosenBranch) ? chosenBranch : '';
   const hasRejectedFile = getUploads(NEW_SESSION).some(({ status }) => status === 'failed');
 
   const [isBusy, setBusy] = useState(false);
@@ -154,7 +156,7 @@ export function NewSessionForm({ machineId }: { machineId: string | null }) {
           ref={taskField}
           onInput={({ currentTarget }) => updateMessageDraft(NEW_SESSION, { text: currentTarget.value })}
           onPaste={(event) => {
-            const pasted = [...(event.clipboardData?.files ?? [])];
+            const pasted = pastedFiles(event.clipboardData);
             if (pasted.length === 0) return;
             event.preventDefault();
             addFiles(NEW_SESSION, pasted);
@@ -188,6 +190,7 @@ export function NewSessionForm({ machineId }: { machineId: string | null }) {
         name={worktree}
         branch={branch}
         branches={branches}
+        continuesBranch={continuesBranch}
         errorOf={errorOf}
         onUse={clearingError(setUsesWorktree)}
         onName={clearingError(setTypedWorktree)}

@@ -41,11 +41,17 @@ function setFilter(chosen: Filter | null): void {
   else sessionStorage.setItem(FILTER_KEY, chosen);
 }
 
+/** The listed sessions, in the order of the list; null while the list is not shown. */
+export let shownSessions: SessionSummary[] | null = null;
+
 export function SessionList() {
   const [path] = useLocation();
   const list = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
     if (list.current) list.current.scrollTop = scrollTop;
+    return () => {
+      shownSessions = null;
+    };
   }, []);
   const isInUse = usePointerActivity(list);
   const trimmedQuery = query.value.trim();
@@ -58,6 +64,7 @@ export function SessionList() {
   );
   const sorted = useSteadyOrder(found, `${filter.value ?? ''} ${trimmedQuery}`, isInUse);
   const groups = groupSessions(sorted);
+  shownSessions = groups.flatMap(({ sessions }) => sessions);
   const savedAt = listSavedAt.value;
   const listLoad = loadStates.list.value;
   const retry = () => void sync.refetchShown();

@@ -8,6 +8,7 @@ import { groupSessions, isArchived, sortSessions } from '../state/sessions.ts';
 import { openSessionId, state } from '../state/store.ts';
 import { lazy } from './lazy.tsx';
 import { isPlainKeyPress } from './request-keys.ts';
+import { shownSessions } from './session-list.tsx';
 
 const ShortcutHelp = lazy(() => import('./shortcut-list.tsx').then(({ ShortcutHelp }) => ({ default: ShortcutHelp })));
 
@@ -66,9 +67,8 @@ function openComposer(): boolean {
 
 /** Returns the id of the session `step` rows below the open session, or of the first or last session. The list may be empty. */
 function sessionAtOffset(step: number): string | undefined {
-  const listed = groupSessions(sortSessions(Object.values(state.value.summaries).filter((session) => !isArchived(session)))).flatMap(
-    ({ sessions }) => sessions,
-  );
+  const unfiltered = () => sortSessions(Object.values(state.value.summaries).filter((session) => !isArchived(session)));
+  const listed = shownSessions ?? groupSessions(unfiltered()).flatMap(({ sessions }) => sessions);
   const index = listed.findIndex(({ id }) => id === openSessionId.value);
   return listed[Math.max(0, Math.min(listed.length - 1, index + step))]?.id;
 }

@@ -1,4 +1,4 @@
-/** The choice of a new git worktree: its name, and the branch from which it starts. */
+/** The choice of a git worktree: its name, which may be that of a branch, and the branch from which a new branch starts. */
 
 import { useEffect, useState } from 'preact/hooks';
 import type { StartField } from '../content/start-error.ts';
@@ -30,13 +30,15 @@ interface Props {
   /** Empty for the commit that is checked out. */
   branch: string;
   branches: FetchState<BranchList | null>;
+  /** Whether `name` is an existing branch, which the worktree continues. */
+  continuesBranch: boolean;
   errorOf: (field: StartField) => string | null;
   onUse: (isUsed: boolean) => void;
   onName: (name: string) => void;
   onBranch: (branch: string) => void;
 }
 
-export function WorktreeField({ isUsed, name, branch, branches, errorOf, onUse, onName, onBranch }: Props) {
+export function WorktreeField({ isUsed, name, branch, branches, continuesBranch, errorOf, onUse, onName, onBranch }: Props) {
   return (
     <div>
       <label class="check">
@@ -44,7 +46,7 @@ export function WorktreeField({ isUsed, name, branch, branches, errorOf, onUse, 
         <span>
           Use a new git worktree
           <br />
-          <span class="muted small">Works on a new branch in a separate checkout. The directory itself is not changed.</span>
+          <span class="muted small">Works on a branch in a separate checkout. The directory itself is not changed.</span>
         </span>
       </label>
       {isUsed && (
@@ -55,15 +57,24 @@ export function WorktreeField({ isUsed, name, branch, branches, errorOf, onUse, 
               id="worktree"
               class="input mono"
               value={name}
+              list="available-branches"
               autocomplete="off"
               autocapitalize="none"
               spellcheck={false}
               {...errorAttributes('worktree', errorOf('worktree'))}
               onInput={({ currentTarget }) => onName(currentTarget.value)}
             />
+            <datalist id="available-branches">
+              {branches.value?.available.map((item) => (
+                <option key={item} value={item} />
+              ))}
+            </datalist>
+            <p class="muted small" role="status">
+              {continuesBranch && 'This branch exists. The session continues it.'}
+            </p>
             <FieldError field="worktree" text={errorOf('worktree')} />
           </div>
-          {branches.value !== null && (
+          {branches.value !== null && !continuesBranch && (
             <div class="field">
               <label for="branch">Start from</label>
               <BranchSelect branch={branch} branches={branches} error={errorOf('branch')} onBranch={onBranch} />

@@ -240,13 +240,14 @@ export class FakeHub extends EventEmitter {
     if (kind === 'devices' && request.method === 'DELETE') return answer(200, this.#removeDevice(id));
     if (kind === 'devices' && this.hasPairing)
       return answer(...(subresource === 'token' ? this.#pollAccess(body) : this.#requestAccess(body)));
-    const isWeb = /^\/api\/(sessions|machines)\//.test(request.url);
+    const isWeb = /^\/api\/(sessions|machines)\b/.test(request.url);
     const token = request.headers.authorization?.replace('Bearer ', '');
     if (isWeb ? token !== WEB_TOKEN : !this.#accepts(token)) return answer(401, { error: 'Bad token', code: 'unauthorized' });
     if (kind === 'auth') return this.#accepts(body.accessToken) ? answer(200, { token: WEB_TOKEN, namespace: 'tests' }) : answer(401, {});
     if (subresource === 'agent-sessions') return answer(200, await this.call(id, 'importAgentSession', body));
     if (request.method === 'POST' && kind === 'sessions') return answer(200, { session: this.#openSession(body) });
     if (request.method === 'POST' && kind === 'machines') return answer(200, { machine: this.#openMachine(body) });
+    if (request.method === 'GET' && kind === 'sessions' && id === undefined) return answer(200, this.#listSessions(url));
     const session = this.sessions.get(id);
     if (kind !== 'sessions' || !session) return answer(404, { error: 'Not found', code: 'not_found' });
     if (request.method === 'DELETE') {
@@ -258,6 +259,13 @@ export class FakeHub extends EventEmitter {
     const after = Number(url.searchParams.get('afterSeq'));
     const limit = Number(url.searchParams.get('limit') ?? 200);
     return answer(200, { messages: session.messages.filter(({ seq }) => seq > after).slice(0, limit) });
+  }
+
+  /** One session per page. */
+  #listSessions({ searchParams }) {
+    const at = Number(searchParams.get('cursor') ?? 0);
+    const all = [...this.sessions.values()];
+    return { sessions: all.slice(at, at + 1).map(view), ...(at + 1 < all.length ? { nextCursor: String(at + 1) } : {}) };
   }
 
   #accepts(token) {
