@@ -30,7 +30,7 @@ export class AgentEndedError extends Error {}
 export class AgentSilentError extends Error {}
 
 /** Finds the reason in npm's error output, between codes, stack traces and general advice. */
-const findNpmReason = (text) => /^npm (?:error|ERR!) (?!code |errno |syscall |path )(?:notarget |40\d )?(\S.*)$/m.exec(text)?.[1];
+export const findNpmReason = (text) => /^npm (?:error|ERR!) (?!code |errno |syscall |path )(?:notarget |40\d )?(\S.*)$/m.exec(text)?.[1];
 
 export class AcpProcess {
   #child;

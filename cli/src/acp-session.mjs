@@ -2,6 +2,7 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { AcpProcess, AgentEndedError, AgentSilentError } from './acp-process.mjs';
+import { fetchAdapter } from './adapter.mjs';
 import { environmentOf } from './agents.mjs';
 import { SessionConfig } from './session-config.mjs';
 import { VERSION } from './version.mjs';
@@ -107,6 +108,7 @@ export class AcpSession {
     signal,
     ...handlers
   }) {
+    await fetchAdapter(launch, { env, signal, log: handlers.log });
     const session = new AcpSession(launch, cwd, environmentOf(launch.entry, env), handlers);
     session.#answerTimeoutMs = answerTimeoutMs;
     const onAbort = () => session.end();
@@ -132,6 +134,7 @@ export class AcpSession {
    * @throws {SessionUnavailableError | import('./acp-process.mjs').AgentEndedError | AgentSilentError | Error}
    */
   static async list({ launch, cwd, env, answerTimeoutMs = ANSWER_TIMEOUT_MS, log }, readPages) {
+    await fetchAdapter(launch, { env, log });
     const refuse = async () => ({});
     const handlers = { log, onUpdate: () => {}, onPermission: refuse, onElicitation: refuse };
     const session = new AcpSession(launch, cwd, environmentOf(launch.entry, env), handlers);

@@ -9,6 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import * as messages from 'session-gateway-cli-kit/messages';
 import { TaskQueue } from 'session-gateway-cli-kit/task-queue';
 import { AcpSession, SessionUnavailableError, toStartError } from './acp-session.mjs';
+import { mustDownload } from './adapter.mjs';
 import { AgentMetadata } from './agent-metadata.mjs';
 import { AgentOptions } from './agent-options.mjs';
 import { AgentSettings } from './agent-settings.mjs';
@@ -174,7 +175,7 @@ export class AcpAgent {
     const source = await this.#fork.prepare();
     const { agent, command } = this.state.saved ?? {};
     // A resumed session keeps its agent. The flavor does not identify the agent, because several agents have the same flavor.
-    const choice = agent || command ? { agent, command, npx: this.options.npx } : this.options;
+    const choice = agent || command ? { agent, command, npx: this.options.npx, home: this.options.home } : this.options;
     this.launch = resolveLaunch(choice, this.environment);
     this.#settings.launch = this.launch;
     this.#save({ agent: choice.agent, command: choice.command });
@@ -389,9 +390,9 @@ export class AcpAgent {
     return this.launch.entry?.flavor ?? 'alpha';
   }
 
-  /** Starts a timer that tells the user when npx is still downloading the agent. @returns {SilenceTimer | undefined} */
+  /** Starts a timer that tells the user when npm is still downloading the agent. @returns {SilenceTimer | undefined} */
   #startDownloadNotice() {
-    if (this.launch.argv[0] !== 'npx') return undefined;
+    if (!mustDownload(this.launch)) return undefined;
     const notice = new SilenceTimer({
       timeoutMs: this.turns.silenceTimer.timeoutMs,
       onSilent: () => this.#output.notify(notices.download(this.launch)),

@@ -25,7 +25,7 @@ export function silence({ title }, ms, line) {
 
 /** @param {Agent} agent */
 export const download = ({ title }) =>
-  `npx is still downloading ${title}. If the download does not end, check the network connection of its computer.`;
+  `npm is still downloading ${title}. If the download does not end, check the network connection of its computer.`;
 
 /** @param {Agent} agent @param {string} sessionId the agent's id @param {string} reason */
 export const lostSession = ({ title }, sessionId, reason) =>

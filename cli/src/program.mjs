@@ -199,7 +199,7 @@ async function handleService({ action, argv }, options) {
     print: () => service.define(),
     install: async () => {
       const { token, isPaired } = await signIn(options, { env, devVars, log: makeLog(), input, output });
-      copy();
+      await copy();
       // The service reads the stored token of a paired computer itself.
       return installService(service, { token: isPaired ? null : token, env });
     },

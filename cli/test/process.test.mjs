@@ -23,6 +23,32 @@ test('an agent that is not installed ends the program with one sentence', async 
   );
 });
 
+test("with an agent's own program only, its adapter is fetched once, and the agent starts", async (t) => {
+  const { hub, bin, start } = await setUpProcess(t, 'claude');
+  const npm = `mkdir -p node_modules/.bin && cp '${bin}/claude' node_modules/.bin/claude-agent-acp && echo "$@" >> '${bin}/fetched'`;
+  writeFileSync(path.join(bin, 'npm'), `#!/bin/sh\n${npm}\n`, { mode: 0o755 });
+  for (const expected of [1, 0]) {
+    const { ids, child, exit, collected } = await start();
+    say(hub, ids.session, 'hello');
+    await hub.waitUntil(() => hub.transcript(ids.session).includes('hello'), 'the answer');
+    const reported = collected.err.match(/Claude Code is here; its adapter \S+ is fetched once \(400 MB\)\./g) ?? [];
+    assert.equal(reported.length, expected, collected.err);
+    child.kill('SIGTERM');
+    await exit;
+  }
+  assert.match(readFileSync(path.join(bin, 'fetched'), 'utf8'), /^install --prefix \S+ .*@agentclientprotocol\/claude-agent-acp@[\d.]+\n$/);
+});
+
+test('an adapter that npm cannot fetch ends the program with the reason, and the next start fetches it again', async (t) => {
+  const { bin, run } = await setUpProcess(t, 'claude');
+  writeFileSync(path.join(bin, 'npm'), '#!/bin/sh\necho "npm error code E404\nnpm error 404 Not Found" >&2\nexit 1\n', { mode: 0o755 });
+  for (const _ of [1, 2]) {
+    const { exit, collected } = run('--agent', 'claude');
+    assert.deepEqual(await exit, [1, null]);
+    assert.match(collected.err, /Claude Code did not start: npm cannot fetch its adapter @\S+: Not Found\n/);
+  }
+});
+
 test('without --agent, the only installed agent is used; a newer hub causes only a warning', async (t) => {
   const { hub, start } = await setUpProcess(t, 'qwen');
   hub.protocolVersion = 2;
