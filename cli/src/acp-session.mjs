@@ -87,7 +87,8 @@ export class AcpSession {
    *   signal: AbortSignal, log: {debug: (text: string) => void},
    *   mustLoad?: boolean, onUpdate: (update: any, isReplayed: boolean) => void,
    *   onPermission: (params: any, signal: AbortSignal) => Promise<object>,
-   *   onElicitation: (params: any, signal: AbortSignal) => Promise<object>, waitForSpace?: () => Promise<unknown>}} options
+   *   onElicitation: (params: any, signal: AbortSignal) => Promise<object>, onSkipped?: (sentence: string) => void,
+   *   waitForSpace?: () => Promise<unknown>}} options
    *   `sessionId`: the session to resume. If the agent cannot resume this session, opens a new session and sets `resumeFailure`. `fork`:
    *   used only without `sessionId`. The session to fork, its directory, and the message after which it is forked. If the agent cannot fork
    *   this session, opens a new session and sets `forkFailure`.

@@ -337,6 +337,7 @@ export class AcpAgent {
       },
       onPermission: (params, signal) =>
         this.turns.countWhileOpen(this.approvals.answer(translator, translator.onPermissionRequest(params), signal)),
+      onSkipped: (sentence) => this.#output.notify(`${sentence} It is not shown.`),
       waitForSpace: () => this.#output.waitForSpace(),
       onElicitation: (params, signal) =>
         this.turns.countWhileOpen(this.approvals.answer(translator, translator.onElicitation(params), signal, { isForm: true })),

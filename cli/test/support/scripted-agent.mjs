@@ -28,6 +28,8 @@ const {
   history,
   sessions,
   recordsWire = false,
+  linesAtStart = 0,
+  logsInput = false,
 } = JSON.parse(process.env.SCRIPT ?? '{}');
 const home = process.env.SCRIPT_HOME;
 const record = (method, params) => appendFileSync(path.join(home, 'calls.jsonl'), `${JSON.stringify({ method, params })}\n`);
@@ -39,6 +41,7 @@ function recordWire(dir) {
   return new TransformStream({
     transform(chunk, controller) {
       controller.enqueue(chunk);
+      if (logsInput && dir === '>') process.stdout.write(`received ${Buffer.from(chunk)}`);
       if (!recordsWire) return;
       const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n');
       rest = lines.pop() ?? '';
@@ -101,6 +104,7 @@ async function runPrompt({ sessionId, prompt }, client) {
       const child = spawn('sleep', [String(step.background)], { stdio: 'ignore' });
       appendFileSync(path.join(home, 'background'), `${child.pid}\n`);
     }
+    if (step.huge) await update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: 'x'.repeat(step.huge) } });
     if (step.until) await waitForRelease(step.until);
     if (step.wait) await delay(step.wait, undefined, ignoresCancel ? {} : { signal: canceled.signal }).catch(() => {});
     if (step.fail) throw new RequestError(step.fail.code, step.fail.message);
@@ -148,6 +152,8 @@ function requireSession(id) {
 }
 
 process.stdout.write('A line that is no JSON\n');
+const startLines = Array.from({ length: linesAtStart }, (_, i) => `Line ${i} at the start\n`).join('');
+await new Promise((resolve) => process.stdout.write(startLines, resolve));
 const toClient = recordWire('<');
 toClient.readable.pipeTo(Writable.toWeb(process.stdout)).catch(() => {});
 const fromClient = /** @type {ReadableStream<Uint8Array>} */ (Readable.toWeb(process.stdin)).pipeThrough(recordWire('>'));
