@@ -317,16 +317,9 @@ export class AcpAgent {
     await launch.entry?.repairRecords?.(this.environment);
     const notice = this.#startDownloadNotice();
     const session = await AcpSession.open({
-      launch,
-      cwd: this.root,
-      uploads: this.uploads,
-      env: this.environment,
-      sessionId,
+      ...this.#loadOptions(),
       fork: this.#fork.request,
       mustLoad: mustReplay,
-      answerTimeoutMs: this.options.answerTimeoutMs,
-      signal: this.#stopping.signal,
-      log: this.log,
       onUpdate: (update, isReplayed) => {
         this.turns.onUpdate(update, isReplayed);
         if (isReplayed && mustReplay) return this.#output.send(this.handover.onReplayedUpdate(update));
@@ -375,12 +368,29 @@ export class AcpAgent {
     return session.close();
   }
 
-  /** The options with which the agent loads its session. */
+  /** The options with which the agent opens its session. */
   #loadOptions() {
     const { launch, root: cwd, uploads, environment: env, log, planFlavor } = this;
-    const { answerTimeoutMs } = this.options;
-    const { sessionId } = this.state.saved;
-    return { launch, cwd, uploads, env, sessionId, answerTimeoutMs, signal: this.#stopping.signal, log, planFlavor };
+    const { answerTimeoutMs, inUseIntervalMs } = this.options;
+    const sessionId = this.state.saved?.sessionId;
+    const onInUse = (reason) => {
+      const sentence = notices.sessionInUse(this.launch, reason);
+      log.warn(sentence);
+      this.#output.notify(sentence);
+    };
+    return {
+      launch,
+      cwd,
+      uploads,
+      env,
+      sessionId,
+      answerTimeoutMs,
+      inUseIntervalMs,
+      onInUse,
+      signal: this.#stopping.signal,
+      log,
+      planFlavor,
+    };
   }
 
   /**

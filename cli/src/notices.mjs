@@ -31,6 +31,10 @@ export const download = ({ title }) =>
 export const lostSession = ({ title }, sessionId, reason) =>
   `${title} cannot resume its session ${sessionId}: ${reason}. It has started a new session, and does not remember the conversation above.`;
 
+/** @param {Agent} agent @param {string} reason */
+export const sessionInUse = ({ title }, reason) =>
+  `${title} cannot open its session yet, because another program uses it: ${reason}. Close it there. The bridge tries again until then.`;
+
 /** @param {Agent} agent @param {number} ms */
 export const waitForMinute = ({ title }, ms) =>
   `${title} resumes this session in ${Math.ceil(ms / 1000)} s: it would lose a session that began in this minute.`;

@@ -73,6 +73,7 @@ const SERVICE_ACTIONS = ['print', 'install', 'remove'];
  * @property {'import' | 'attach'} [subcommand]
  * @property {string} [target] of the subcommand: the agent's id for `import`, the hub's id for `attach`
  * @property {number} [listTimeoutMs] time limit of a list of sessions, for tests
+ * @property {number} [inUseIntervalMs] time between two attempts to open a session that another program uses, for tests
  * @property {string} [importSession] the agent's id of the session to import
  * @property {{action: string, argv: string[]}} [service] what to do with the service, and its command line
  */

@@ -147,6 +147,8 @@ async function* replayedHistory() {
 }
 
 function requireSession(id) {
+  const refusal = path.join(home, 'refusal');
+  if (existsSync(refusal)) throw new RequestError(-32603, readFileSync(refusal, 'utf8'));
   if (!existsSync(sessionFile(id))) throw new RequestError(-32602, `Session not found: ${id}`);
   return JSON.parse(readFileSync(sessionFile(id), 'utf8'));
 }
