@@ -4,6 +4,7 @@ import { spawn } from 'node:child_process';
 import { Readable, Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { client } from '@agentclientprotocol/sdk';
+import { describeDirectoryProblem } from 'session-gateway-cli-kit/directory-problem';
 import { signalGroup } from 'session-gateway-cli-kit/system-processes';
 import { MAX_MESSAGE_BYTES, createMessageReader } from './message-reader.mjs';
 import { SilenceTimer } from './silence.mjs';
@@ -79,7 +80,7 @@ export class AcpProcess {
     process.once('exit', this.#killNow);
     /** Resolves to the description of the process's end. @type {Promise<string>} */
     this.ended = new Promise((resolve) => {
-      child.once('error', (error) => resolve(`Cannot start ${program}: ${error.message}`));
+      child.once('error', (error) => resolve(describeDirectoryProblem(cwd) ?? `Cannot start ${program}: ${error.message}`));
       child.once('close', (code, signal) => resolve(signal ? `ended by ${signal}` : `exit code ${code}`));
     }).then((ending) => {
       this.#hasEnded = true;
@@ -166,6 +167,7 @@ export class AcpProcess {
     if (npmReason !== undefined) return `npx cannot run it: ${npmReason}`;
     const lines = isStart ? this.#startLines() : this.lastErrorLines(1);
     // A process that was killed had no time to write the reason.
+    if (this.#child.pid === undefined) return ending;
     if (lines.length === 0 || ending === 'ended by SIGKILL') return isStart ? `${ending}, without a reason in its output` : ending;
     return lines.length === 1 ? `${ending}. ${lines[0]}` : `${ending}:\n${lines.join('\n')}`;
   }

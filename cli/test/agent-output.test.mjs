@@ -1,6 +1,7 @@
 /** What an agent writes besides its messages, and messages that are too long. */
 
 import assert from 'node:assert/strict';
+import { rmSync } from 'node:fs';
 import { test } from 'node:test';
 import { setUp } from './support/setup.mjs';
 
@@ -36,4 +37,15 @@ test('a message of the agent that is too long is skipped, and the turn goes on',
     1,
   );
   assert.ok(lines.at(-2).endsWith('after'), lines.at(-2));
+});
+
+test('if the directory of a session was deleted, the error names the directory', async (t) => {
+  const { hub, dir, prompt, start } = await setUp(t);
+  const { session } = await start();
+  prompt(session.id, [{ crash: 'out of memory' }]);
+  await hub.untilReady(session.id, 1);
+  rmSync(dir, { recursive: true });
+  prompt(session.id, [{ say: 'not reached' }]);
+  await hub.untilReady(session.id, 2);
+  assert.equal(hub.transcript(session.id).at(-2), `Error: node did not start: There is no directory ${dir}.`);
 });
