@@ -80,7 +80,8 @@ export function resolveLaunch({ agent, command, npx = false, home }, env) {
   const { folder, program } = adapterPlace(entry, home);
   if (isInstalled(entry, env) || existsSync(program)) return { ...launch, argv: [program, ...entry.args], adapterFolder: folder };
   if (npx) return { ...launch, argv: [...npxCommand(entry.package), entry.command, ...entry.args] };
-  throw new UsageError(notInstalledMessage(entry));
+  // The program of an adapter comes with the adapter, so the user installs the agent's own program.
+  throw new UsageError(notInstalledMessage(entry.adapterMegabytes ? { ...entry, ...entry.terminal } : entry));
 }
 
 /**

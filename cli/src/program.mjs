@@ -120,7 +120,7 @@ export function readArgs(commandLine, env) {
     maxPositionals: subcommand ? 1 : 0,
   };
   const { values, positionals, ...options } = readOptions(end < 0 ? argv : argv.slice(0, end), env, programOptions);
-  if (options.help) return options;
+  if (options.help || options.version) return options;
   if (subcommand && (action || command)) throw new UsageError(`${subcommand} does not take --service or a command after --.`);
   const { agent, npx = false, option = [] } = values;
   if (action && options.isNew) throw new UsageError('--new cannot be used with --service: each restart would start a new session.');

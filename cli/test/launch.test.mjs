@@ -60,8 +60,8 @@ test('an agent that is not installed is refused with the command that installs i
   const env = withPrograms(t);
   assert.throws(() => resolveLaunch({ home: HOME, agent: 'claude' }, env), {
     message:
-      'Claude Code is not installed: there is no program claude-agent-acp on the PATH. Install it with:' +
-      ' npm install -g @agentclientprotocol/claude-agent-acp@0.101.0',
+      'Claude Code is not installed: there is no program claude on the PATH. Install it with:' +
+      ' npm install -g @anthropic-ai/claude-code@2.1.318',
   });
   assert.throws(
     () => resolveLaunch({ home: HOME, agent: 'toString' }, env),

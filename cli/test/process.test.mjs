@@ -1,10 +1,11 @@
 /** The program as a process: its command line, and the sessions of its machine. */
 
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { startApp } from 'session-gateway-cli-kit/app';
 import { TOKEN } from '../../packages/cli-kit/test/support/fake-hub.mjs';
 import { eventually, quietLog } from '../../packages/cli-kit/test/support/wait.mjs';
@@ -21,6 +22,16 @@ test('an agent that is not installed ends the program with one sentence', async 
     collected.err,
     'session-gateway-agent: opencode is not installed: there is no program opencode on the PATH. Install it with: npm install -g opencode-ai@1.18.33\n',
   );
+});
+
+test('--version prints the version, and an old Node is refused before other modules are imported', () => {
+  const oldNode = 'Object.defineProperty(process, "versions", { value: { node: "18.20.8" } })';
+  const entry = fileURLToPath(new URL('../index.mjs', import.meta.url));
+  const { stdout } = spawnSync(process.execPath, [entry, '--version'], { encoding: 'utf8' });
+  assert.equal(stdout, `${program.version}\n`);
+  const { status, stderr } = spawnSync(process.execPath, ['--import', `data:text/javascript,${oldNode}`, entry], { encoding: 'utf8' });
+  const sentence = 'Node 20 or newer is needed, but this is Node 18.20.8. Install a newer version, for example from https://nodejs.org.';
+  assert.deepEqual([status, stderr], [1, `session-gateway-agent: ${sentence}\n`]);
 });
 
 test("with an agent's own program only, its adapter is fetched once, and the agent starts", async (t) => {

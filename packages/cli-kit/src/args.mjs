@@ -31,6 +31,7 @@ export const HELP_LINES = `
   --no-machine        serve only the session: no sessions can be spawned here
   --bridged           send the token only in the CONNECT packet, not in the WebSocket upgrade
   --verbose           log connection events
+  --version           the version of this program
   --help              this text`.slice(1);
 
 /** @satisfies {import('node:util').ParseArgsOptionsConfig} */
@@ -57,12 +58,14 @@ const OPTIONS = /** @type {const} */ ({
   token: { type: 'string' },
   'token-file': { type: 'string' },
   verbose: { type: 'boolean' },
+  version: { type: 'boolean' },
 });
 
 /**
  * The options that all CLIs have.
  * @typedef {object} Options
  * @property {boolean} [help] whether the user asks for the help text. If so, all other options are missing
+ * @property {boolean} [version] whether the user asks for the version. If so, all other options are missing
  * @property {string} dir the directory to serve, absolute
  * @property {string} hub the address of the hub, without a trailing slash
  * @property {string} [token]
@@ -117,7 +120,9 @@ export function readOptions(argv, env, { homeVariable, home, dir: defaultDir, op
   if (parsed.positionals.length > maxPositionals) {
     throw new UsageError(`Unexpected argument '${parsed.positionals[maxPositionals]}'. See --help.`);
   }
-  if (values.help) return /** @type {ReturnType<typeof readOptions>} */ ({ help: true });
+  if (values.help || values.version) {
+    return /** @type {ReturnType<typeof readOptions>} */ ({ help: values.help, version: values.version });
+  }
   const dir = values.dir || defaultDir;
   if (!dir) throw new UsageError('--dir PATH is missing: name the directory to serve. See --help.');
   const { flavor } = values;

@@ -9,7 +9,7 @@ import { DEV_VARS } from '../paths.mjs';
 import { prepareTools } from '../prepare.mjs';
 import { DEFAULT_PORT } from './options.mjs';
 
-const DEFAULT_HUB = `http://127.0.0.1:${DEFAULT_PORT}`;
+export const DEFAULT_HUB = `http://127.0.0.1:${DEFAULT_PORT}`;
 
 /**
  * The options, for `parseCommandLine`.
