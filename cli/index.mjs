@@ -10,6 +10,14 @@ if (Number(process.versions.node.split('.')[0]) < OLDEST_NODE) {
   process.exit(1);
 }
 
+// npm installs agents on Windows as batch files, and the processes of an agent are ended as a process group.
+if (process.platform === 'win32') {
+  process.stderr.write(
+    'session-gateway-agent: On Windows, agents run only in WSL. Install it with: wsl --install. Then start this command in WSL.\n',
+  );
+  process.exit(1);
+}
+
 // Imported dynamically, so that a missing npm package gives an error that names the command to run.
 try {
   const { runProgram } = await import('session-gateway-cli-kit/program');

@@ -49,3 +49,24 @@ test('if the directory of a session was deleted, the error names the directory',
   await hub.untilReady(session.id, 2);
   assert.equal(hub.transcript(session.id).at(-2), `Error: node did not start: There is no directory ${dir}.`);
 });
+
+test('a slash command that the agent neither lists nor answers is named; a listed one may be silent', async (t) => {
+  const { hub, prompt, start } = await setUp(t, { silentCommands: true });
+  const { session } = await start();
+  prompt(session.id, [{ update: { sessionUpdate: 'available_commands_update', availableCommands: [{ name: 'clear', description: '' }] } }]);
+  await hub.untilReady(session.id, 1);
+  hub.postMessage(session.id, '/clear all');
+  await hub.untilReady(session.id, 2);
+  hub.postMessage(session.id, '/nothing at all');
+  await hub.untilReady(session.id, 3);
+  const notice = 'node has not answered, and lists no command /nothing. Type / to see its commands.';
+  assert.deepEqual(hub.transcript(session.id), ['(ready)', '(ready)', notice, '(ready)']);
+});
+
+test('a change of settings without a mode or a model is refused', async (t) => {
+  const { hub, start } = await setUp(t);
+  const { session } = await start();
+  const { error, success } = await hub.call(session.id, 'set-session-config', { effort: 'high' });
+  assert.equal(success, false);
+  assert.match(error, /^"permissionMode" or "modelMode" is missing\. Other options of an agent are set with set-session-option\.$/);
+});

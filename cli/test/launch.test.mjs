@@ -127,6 +127,19 @@ test('a spawn request names an agent or a flavor', (t) => {
   assert.deepEqual(resolveAgentChoice('alpha', { home: HOME, command, flavor: 'alpha' }, env), { agent: undefined, command });
 });
 
+test('a pasted link of the console is refused with the address of its hub', () => {
+  const hub = (text) => readArgs(['--hub', text], {}).hub;
+  assert.equal(hub('https://hub.example.com/'), 'https://hub.example.com');
+  assert.equal(hub('https://example.com/hub/'), 'https://example.com/hub');
+  assert.throws(() => hub('http://host:1/sessions/abc'), { message: /must not name a page of the console\. Use: --hub http:\/\/host:1$/ });
+  assert.throws(() => hub('http://host/pair#abcd-efgh'), { message: /Use: --hub http:\/\/host --code ABCD-EFGH$/ });
+  assert.throws(() => hub('http://host/?x=1'), { message: /Use: --hub http:\/\/host$/ });
+  for (const text of ['host', 'localhost:8787', 'hub.example.com/sessions/abc']) {
+    assert.throws(() => hub(text), { message: `The address of the hub must be a URL such as https://hub.example.com, not "${text}".` });
+  }
+  assert.throws(() => hub('ws://host'), { message: 'The address of the hub must start with http:// or https://, not ws://.' });
+});
+
 test('the command line names an agent or a command', () => {
   const read = (...argv) => readArgs(['--dir', '.', ...argv], {});
   assert.deepEqual([read('--agent', 'codex').flavor, read('--agent', 'codex', '--flavor', 'x').flavor], ['beta', 'x']);

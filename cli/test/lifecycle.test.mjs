@@ -429,7 +429,7 @@ test('the silence of an agent in a turn is reported once, but not while the agen
   assert.deepEqual(hub.transcript(sid), ['> ls']);
   await hub.call(sid, 'permission', { id, approved: true });
   const notice =
-    'node has sent nothing for 2 s. It may be waiting for its model: check the network connection of its computer. Stop ends the turn.';
+    'node has sent nothing for 2 s. It may be waiting for its model, or try again after an error of the model: check the network connection and the sign-in or key of the agent on its computer. Stop ends the turn.';
   await hub.waitUntil(() => hub.transcript(sid).includes(notice), 'the notice');
   release('reported');
   await hub.untilReady(sid, 1);

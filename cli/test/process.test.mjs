@@ -24,9 +24,12 @@ test('an agent that is not installed ends the program with one sentence', async 
   );
 });
 
-test('--version prints the version, and an old Node is refused before other modules are imported', () => {
-  const oldNode = 'Object.defineProperty(process, "versions", { value: { node: "18.20.8" } })';
+test('--version prints the version; Windows and an old Node are refused before other modules are imported', () => {
   const entry = fileURLToPath(new URL('../index.mjs', import.meta.url));
+  const onWindows = 'data:text/javascript,Object.defineProperty(process, "platform", { value: "win32" })';
+  const { stderr: windows } = spawnSync(process.execPath, ['--import', onWindows, entry], { encoding: 'utf8' });
+  assert.match(windows, /^session-gateway-agent: On Windows, agents run only in WSL\./);
+  const oldNode = 'Object.defineProperty(process, "versions", { value: { node: "18.20.8" } })';
   const { stdout } = spawnSync(process.execPath, [entry, '--version'], { encoding: 'utf8' });
   assert.equal(stdout, `${program.version}\n`);
   const { status, stderr } = spawnSync(process.execPath, ['--import', `data:text/javascript,${oldNode}`, entry], { encoding: 'utf8' });

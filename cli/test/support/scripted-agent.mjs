@@ -30,6 +30,7 @@ const {
   recordsWire = false,
   linesAtStart = 0,
   logsInput = false,
+  silentCommands = false,
 } = JSON.parse(process.env.SCRIPT ?? '{}');
 const home = process.env.SCRIPT_HOME;
 const record = (method, params) => appendFileSync(path.join(home, 'calls.jsonl'), `${JSON.stringify({ method, params })}\n`);
@@ -69,6 +70,7 @@ async function runPrompt({ sessionId, prompt }, client) {
   canceled = new AbortController();
   const update = (body, id = sessionId) => client.notify('session/update', { sessionId: id, update: body });
   const text = prompt.find(({ type }) => type === 'text')?.text ?? '[]';
+  if (silentCommands && text.startsWith('/')) return { stopReason: 'end_turn' };
   if (!text.startsWith('[')) {
     await update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: `You said: ${text}` } });
     return { stopReason: 'end_turn' };

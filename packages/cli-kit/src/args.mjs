@@ -4,6 +4,7 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { UsageError } from './errors.mjs';
+import { describeAddressProblem } from './hub-address.mjs';
 import { LOCAL_DEV_VARS_NAME } from './installation.mjs';
 import { isNpmScript } from './npm-script.mjs';
 
@@ -178,14 +179,7 @@ function parseFork(word) {
 
 /** Validates the hub's address and removes trailing slashes. */
 function parseHubAddress(text) {
-  let url;
-  try {
-    url = new URL(text);
-  } catch {
-    throw new UsageError(`The hub's address must be a URL such as ${DEFAULT_HUB}, not "${text}".`);
-  }
-  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-    throw new UsageError(`The hub's address must start with http:// or https://, not ${url.protocol}//.`);
-  }
-  return url.href.replace(/\/+$/, '');
+  const problem = describeAddressProblem(text);
+  if (problem !== null) throw new UsageError(`The address of the hub ${problem}`);
+  return new URL(text).href.replace(/\/+$/, '');
 }

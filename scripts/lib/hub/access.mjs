@@ -2,6 +2,7 @@
 
 import { homedir } from 'node:os';
 import path from 'node:path';
+import { describeAddressProblem } from '../../../packages/cli-kit/src/hub-address.mjs';
 import { makeLog } from '../../../packages/cli-kit/src/log.mjs';
 import { DEV_VARS_NAME } from '../dev-vars.mjs';
 import { UsageError } from '../errors.mjs';
@@ -27,9 +28,8 @@ export const ACCESS_USAGE = `  --hub URL          address of the hub (default: H
 
 /** @param {string} text */
 function parseHub(text) {
-  if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol)) {
-    throw new UsageError(`The address \`${text}\` is not a URL.`, 'Example: --hub https://hub.example.com');
-  }
+  const problem = describeAddressProblem(text);
+  if (problem !== null) throw new UsageError(`The address of the hub ${problem}`);
   return text.replace(/\/+$/, '');
 }
 

@@ -142,6 +142,7 @@ function checkGit() {
 }
 
 function checkAgents() {
+  if (process.platform === 'win32') return missing('agents', 'On Windows, agents run only in WSL.', 'Install it with: wsl --install');
   const installed = Object.values(AGENTS).filter((entry) => programsOf(entry).some((name) => findProgram(name, process.env)));
   if (installed.length > 0) return ok('agents', `Found: ${installed.map(({ title }) => title).join(', ')}.`);
   const example = `npm install -g ${AGENTS.claude.terminal.package}`;
