@@ -331,12 +331,27 @@ export class AcpSession {
     try {
       return await this.#whenFree(() => (sessionCapabilities?.resume ? this.#request('session/resume', request) : this.#load(request)));
     } catch (error) {
-      if (isUnknownSession(error)) return createInstead(describeReason(error));
+      if (isUnknownSession(error) || (await this.#listLacks(sessionId))) return createInstead(describeReason(error));
       if (error.code === AUTH_REQUIRED || error instanceof AgentEndedError || error instanceof AgentSilentError) throw error;
       throw new SessionUnavailableError(
         `${this.#launch.title} cannot resume its session ${sessionId}: ${describeReason(error)}.` +
           ' The session is kept, and the next message tries again. To start another session in this directory, use --new.',
       );
+    }
+  }
+
+  /** Whether the agent's list tells that the agent does not have a session. @param {string} sessionId */
+  async #listLacks(sessionId) {
+    if (!this.#launch.entry?.hidesUnknownSession || !this.canList) return false;
+    try {
+      for (let cursor; ; ) {
+        const page = await this.#request('session/list', { cwd: this.#cwd, ...(cursor ? { cursor } : {}) });
+        if (page.sessions.some((session) => session.sessionId === sessionId)) return false;
+        if (!page.nextCursor) return true;
+        cursor = page.nextCursor;
+      }
+    } catch {
+      return false;
     }
   }
 

@@ -30,6 +30,8 @@ const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
  * @property {Record<string, string>} [models] from the hub's model modes to the agent's
  * @property {string} [initialMode] the mode to set after each start, for an agent whose own initial mode never asks the user
  * @property {boolean} [hasTitleInList] whether the agent reports the title of a session only in the answer to `session/list`
+ * @property {boolean} [hidesUnknownSession] whether the error for a session that the agent does not have is the error for any fault, so that
+ *   only the agent's list of sessions tells
  * @property {boolean} [needsInlineFiles] whether the text of a prompt must contain the attached files, because the agent
  *   drops linked files, or drops the pictures of a prompt that links files
  * @property {(env: Record<string, string>, sessionId: string) => Promise<number>} [findStartMinute] returns the minute in which a session was
@@ -138,6 +140,7 @@ export const AGENTS = {
     signIn: 'Run `opencode auth login` in a terminal.',
     modes: { default: 'build' },
     hasTitleInList: true,
+    hidesUnknownSession: true,
     forkKeepsDirectory: true,
     configFiles: ['opencode.json', 'opencode.jsonc'],
     keptByShell: 'nothing',

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { isInUse, isUnknownSession } from '../src/resume-errors.mjs';
 import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
-import { setUp } from './support/setup.mjs';
+import { putScriptedAgent, setUp } from './support/setup.mjs';
 
 const RESUMES = { initialize: { agentCapabilities: { sessionCapabilities: { resume: {} } } } };
 
@@ -74,4 +74,26 @@ test('a session that cannot be resumed for another reason is kept, and the next 
   await hub.untilReady(session.id, 2);
   assert.deepEqual(hub.transcript(session.id).slice(-2), ['after', '(ready)']);
   assert.deepEqual([calls('session/new').length, calls('session/prompt')[1].sessionId], [1, sessionId]);
+});
+
+test('if the error does not tell that the agent has lost the session, its list of sessions does', async (t) => {
+  const initialize = { agentCapabilities: { sessionCapabilities: { resume: {}, list: {} } } };
+  const { hub, calls, prompt, scriptHome, setScript, start } = await setUp(t, { initialize });
+  putScriptedAgent(t, 'opencode');
+  const startOpencode = () => start({ command: undefined, agent: 'opencode', flavor: 'epsilon' });
+  const first = await startOpencode();
+  prompt(first.session.id, [{ say: 'before' }]);
+  await hub.untilReady(first.session.id, 1);
+  const { sessionId } = calls('session/prompt')[0];
+  await first.stop();
+  writeFileSync(path.join(scriptHome, 'refusal'), 'OpenCode service failure');
+  setScript({ initialize, sessions: [[{ sessionId: 'other', cwd: '/' }], [{ sessionId, cwd: '/' }]] });
+  const kept = await startOpencode();
+  await hub.waitUntil(() => /The session is kept/.test(hub.transcript(kept.session.id).at(-1)), 'the reason');
+  await kept.stop();
+  setScript({ initialize, sessions: [[{ sessionId: 'other', cwd: '/' }]] });
+  const lost = await startOpencode();
+  prompt(lost.session.id, [{ say: 'after' }]);
+  await hub.untilReady(lost.session.id, 2);
+  assert.equal(calls('session/new').length, 2);
 });
