@@ -8,7 +8,7 @@ import { commandLine } from './lib/invocation.mjs';
 
 const USAGE = `Usage: ${commandLine('doctor', '[--port N]')}
 
-Checks Node, the runtime, the port, the data folder, the hub and the agents of this computer. Prints one line for each check, and
+Checks Node, the runtime, the port, the data folder, the hub, the agents and git of this computer. Prints one line for each check, and
 what to do about each problem. The exit code is 1 if there is a problem.
 
   --port N  port of the local hub (default ${DEFAULT_PORT})
@@ -21,8 +21,8 @@ await main(async () => {
     return 0;
   }
   const findings = await examine({ host: '127.0.0.1', port: parsePort(port, USAGE) });
-  for (const { subject, isOk, state, advice } of findings) {
-    console.log(`${isOk ? 'ok     ' : 'problem'}  ${subject.padEnd(7)}  ${state}${advice ? ` ${advice}` : ''}`);
+  for (const { subject, mark, state, advice } of findings) {
+    console.log(`${mark.padEnd(7)}  ${subject.padEnd(7)}  ${state}${advice ? ` ${advice}` : ''}`);
   }
-  return findings.every(({ isOk }) => isOk) ? 0 : 1;
+  return findings.every(({ mark }) => mark !== 'problem') ? 0 : 1;
 });

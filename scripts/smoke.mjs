@@ -4,17 +4,18 @@ import { isOnThisMachine } from '../packages/cli-kit/src/token.mjs';
 import { parseCommandLine } from './lib/command-line.mjs';
 import { accessToken, DEV_VARS_NAME, devVarsExist, namespaceToken } from './lib/dev-vars.mjs';
 import { main, UsageError } from './lib/errors.mjs';
+import { DEFAULT_HUB } from './lib/hub/access.mjs';
 import { commandLine } from './lib/invocation.mjs';
 import { prepareTools } from './lib/prepare.mjs';
 import { onStop } from './lib/signals.mjs';
 
-const USAGE = `Usage: ${commandLine('smoke', '--hub URL [--token TOKEN] [--quick] [--json]')}
+const USAGE = `Usage: ${commandLine('smoke', '[--hub URL] [--token TOKEN] [--quick] [--json]')}
 
 Checks a running hub as its clients see it: sign-in, a CLI, calls, 5,000 messages, an upload of 50 MiB, hibernation, replay,
 and 200 CLIs that reconnect at once. Prints latencies and what the hub reports about itself, and deletes its sessions. Takes
 about a minute, and a few minutes over a slow network. The exit code is 1 if a check failed.
 
-  --hub URL      address of the hub, such as https://hub.example.com
+  --hub URL      address of the hub, such as https://hub.example.com (default: HUB_URL, else ${DEFAULT_HUB})
   --token TOKEN  access token; default: the environment variable CLI_API_TOKEN, or for a hub on this machine the token of
                  the namespace smoke from ${DEV_VARS_NAME}. Use a namespace without other users: SECRET:smoke, or what
                  \`CLI_API_TOKEN=SECRET ${commandLine('token', 'smoke')}\` prints
@@ -22,9 +23,8 @@ about a minute, and a few minutes over a slow network. The exit code is 1 if a c
   --json         print the report as JSON
   --help         this text`;
 
-/** @param {string | undefined} hub */
+/** @param {string} hub */
 function parseAddress(hub) {
-  if (!hub) throw new UsageError('Name the hub with --hub.', USAGE);
   if (!URL.canParse(hub)) throw new UsageError(`The address \`${hub}\` is not a URL.`, 'Example: --hub https://hub.example.com');
   const { protocol, pathname, search, origin } = new URL(hub);
   if (!['http:', 'https:'].includes(protocol) || pathname !== '/' || search) {
@@ -47,7 +47,7 @@ function printProgress({ name, result, detail }) {
 
 await main(async () => {
   const options = parseCommandLine(process.argv.slice(2), USAGE, {
-    hub: { type: 'string' },
+    hub: { type: 'string', default: process.env.HUB_URL || DEFAULT_HUB },
     token: { type: 'string', default: process.env.CLI_API_TOKEN },
     quick: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },

@@ -3,8 +3,10 @@
 import { spawn } from 'node:child_process';
 import { Readable, Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
-import { client, ndJsonStream } from '@agentclientprotocol/sdk';
+import { client } from '@agentclientprotocol/sdk';
+import { describeDirectoryProblem } from 'session-gateway-cli-kit/directory-problem';
 import { signalGroup } from 'session-gateway-cli-kit/system-processes';
+import { MAX_MESSAGE_BYTES, createMessageReader } from './message-reader.mjs';
 import { SilenceTimer } from './silence.mjs';
 import { SubagentSessions } from './translate/subagent-sessions.mjs';
 
@@ -20,8 +22,16 @@ const DRAIN_TIMEOUT_MS = 1000;
 /** Limit on the characters of standard error that are kept for error messages. */
 const MAX_STDERR_CHARS = 4000;
 
-/** Limit on the lines of standard error in the error text of an agent that does not start. The lines often say what to do. */
-const MAX_START_LINES = 8;
+/** Limit on the lines in the error text of an agent that does not start. The lines often say what to do. */
+const MAX_START_LINES = 20;
+
+/** Limit on the lines of standard output that are no messages and are kept for error messages. */
+const MAX_OTHER_LINES = 20;
+const MAX_OTHER_LINE_CHARS = 500;
+
+const INTERNAL_ERROR = -32603;
+
+const MEBIBYTE = 1024 * 1024;
 
 /** The agent's process has ended, or could not be started. */
 export class AgentEndedError extends Error {}
@@ -30,12 +40,14 @@ export class AgentEndedError extends Error {}
 export class AgentSilentError extends Error {}
 
 /** Finds the reason in npm's error output, between codes, stack traces and general advice. */
-const findNpmReason = (text) => /^npm (?:error|ERR!) (?!code |errno |syscall |path )(?:notarget |40\d )?(\S.*)$/m.exec(text)?.[1];
+export const findNpmReason = (text) => /^npm (?:error|ERR!) (?!code |errno |syscall |path )(?:notarget |40\d )?(\S.*)$/m.exec(text)?.[1];
 
 export class AcpProcess {
   #child;
   #program;
   #stderr = '';
+  /** The last lines of standard output that are no messages. @type {string[]} */
+  #otherLines = [];
   #lastStderrAt = 0;
   #chunkCount = 0;
   #hasEnded = false;
@@ -48,10 +60,11 @@ export class AcpProcess {
    * Starts the agent.
    * @param {{argv: string[], cwd: string, env: Record<string, string>, log: {debug: (text: string) => void},
    *   onUpdate: (params: any) => void, onPermission: (params: any, signal: AbortSignal) => Promise<object>,
-   *   onElicitation: (params: any, signal: AbortSignal) => Promise<object>, waitForSpace?: () => Promise<unknown>}} options
-   *   `waitForSpace`: awaited before each chunk of the agent's output is read, for backpressure
+   *   onElicitation: (params: any, signal: AbortSignal) => Promise<object>, onSkipped?: (sentence: string) => void,
+   *   waitForSpace?: () => Promise<unknown>}} options `onSkipped`: called when a message is too long to be read; `waitForSpace`: awaited
+   *   before each chunk of the agent's output is read, for backpressure
    */
-  constructor({ argv, cwd, env, log, onUpdate, onPermission, onElicitation, waitForSpace = async () => {} }) {
+  constructor({ argv, cwd, env, log, onUpdate, onPermission, onElicitation, onSkipped = () => {}, waitForSpace = async () => {} }) {
     const [program, ...args] = argv;
     this.#program = program;
     // Detached: the process gets its own process group.
@@ -67,7 +80,7 @@ export class AcpProcess {
     process.once('exit', this.#killNow);
     /** Resolves to the description of the process's end. @type {Promise<string>} */
     this.ended = new Promise((resolve) => {
-      child.once('error', (error) => resolve(`Cannot start ${program}: ${error.message}`));
+      child.once('error', (error) => resolve(describeDirectoryProblem(cwd) ?? `Cannot start ${program}: ${error.message}`));
       child.once('close', (code, signal) => resolve(signal ? `ended by ${signal}` : `exit code ${code}`));
     }).then((ending) => {
       this.#hasEnded = true;
@@ -91,8 +104,24 @@ export class AcpProcess {
       this.#chunkCount += 1;
       controller.enqueue(chunk);
     };
-    const output = Readable.toWeb(child.stdout).pipeThrough(new TransformStream({ transform }));
-    const { readable, writable } = ndJsonStream(Writable.toWeb(child.stdin), /** @type {ReadableStream<Uint8Array>} */ (output));
+    const encoder = new TransformStream({ transform: (message, controller) => controller.enqueue(`${JSON.stringify(message)}\n`) });
+    encoder.readable.pipeTo(Writable.toWeb(child.stdin)).catch(() => {});
+    const { writable } = encoder;
+    const reader = createMessageReader({
+      onOtherLine: (line) => {
+        const text = line.slice(0, MAX_OTHER_LINE_CHARS);
+        this.#otherLines = [...this.#otherLines, text].slice(-MAX_OTHER_LINES);
+        log.debug(`agent: ${text}`);
+      },
+      replaceSkipped: ({ bytes, id, kind }) => {
+        const message = `A message of the agent has ${Math.ceil(bytes / MEBIBYTE)} MiB. The limit is ${MAX_MESSAGE_BYTES / MEBIBYTE} MiB.`;
+        if (id === undefined) onSkipped(message);
+        // The SDK answers a request with an unknown method by an error.
+        return id === undefined
+          ? null
+          : { jsonrpc: '2.0', id, ...(kind === 'method' ? { method: 'skipped' } : { error: { code: INTERNAL_ERROR, message } }) };
+      },
+    });
     // Rewrites messages before the SDK reads them, because the SDK drops `subagent_update`.
     const rewriting = new TransformStream({
       transform: (received, controller) => {
@@ -100,7 +129,11 @@ export class AcpProcess {
         if (message !== null) controller.enqueue(message);
       },
     });
-    this.connection = app.connect({ readable: readable.pipeThrough(rewriting), writable });
+    const received = Readable.toWeb(child.stdout)
+      .pipeThrough(new TransformStream({ transform }))
+      .pipeThrough(/** @type {any} */ (reader))
+      .pipeThrough(rewriting);
+    this.connection = app.connect({ readable: /** @type {any} */ (received), writable });
     // An agent that closed its output cannot answer.
     this.connection.closed.then(() => this.end());
   }
@@ -123,12 +156,19 @@ export class AcpProcess {
       .slice(-count);
   }
 
-  /** Describes why the process ended, with the last lines on standard error. */
-  #describeEnd(ending, maxLines) {
+  /** Returns the last lines of an agent that does not start. */
+  #startLines() {
+    return [...this.#otherLines, ...this.lastErrorLines(MAX_START_LINES)].slice(-MAX_START_LINES);
+  }
+
+  /** Describes why the process ended, with the last lines of its output. */
+  #describeEnd(ending, isStart) {
     const npmReason = this.#program === 'npx' ? findNpmReason(this.#stderr) : undefined;
     if (npmReason !== undefined) return `npx cannot run it: ${npmReason}`;
-    const lines = this.lastErrorLines(maxLines);
-    if (lines.length === 0) return ending;
+    const lines = isStart ? this.#startLines() : this.lastErrorLines(1);
+    // A process that was killed had no time to write the reason.
+    if (this.#child.pid === undefined) return ending;
+    if (lines.length === 0 || ending === 'ended by SIGKILL') return isStart ? `${ending}, without a reason in its output` : ending;
     return lines.length === 1 ? `${ending}. ${lines[0]}` : `${ending}:\n${lines.join('\n')}`;
   }
 
@@ -149,7 +189,7 @@ export class AcpProcess {
       if (error instanceof AgentSilentError) throw error;
       if (!this.connection.signal.aborted && !this.#hasEnded) throw error;
       const ending = await this.ended;
-      throw new AgentEndedError(this.#describeEnd(ending, method === 'initialize' ? MAX_START_LINES : 1));
+      throw new AgentEndedError(this.#describeEnd(ending, method === 'initialize'));
     }
   }
 
@@ -169,11 +209,7 @@ export class AcpProcess {
     return new Promise((resolve, reject) => {
       const onSilent = () => {
         this.#timers.delete(timer);
-        reject(
-          new AgentSilentError(
-            [`it has not answered for ${Math.round(timeoutMs / 1000)} s.`, ...this.lastErrorLines(MAX_START_LINES)].join('\n'),
-          ),
-        );
+        reject(new AgentSilentError([`it has not answered for ${Math.round(timeoutMs / 1000)} s.`, ...this.#startLines()].join('\n')));
       };
       const timer = new SilenceTimer({ timeoutMs, onSilent });
       this.#timers.add(timer);

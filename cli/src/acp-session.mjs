@@ -2,7 +2,9 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { AcpProcess, AgentEndedError, AgentSilentError } from './acp-process.mjs';
+import { fetchAdapter } from './adapter.mjs';
 import { environmentOf } from './agents.mjs';
+import { isInUse, isUnknownSession } from './resume-errors.mjs';
 import { SessionConfig } from './session-config.mjs';
 import { VERSION } from './version.mjs';
 
@@ -11,6 +13,9 @@ const AUTH_REQUIRED = -32000;
 
 /** A replay counts as complete after this time without an update, because agents may continue it after their answer to `session/load`. */
 const REPLAY_SILENCE_MS = 300;
+
+/** Time between two attempts to open a session that another program uses. */
+const IN_USE_INTERVAL_MS = 5000;
 
 const CLOSE_TIMEOUT_MS = 1000;
 
@@ -37,12 +42,15 @@ const CLIENT = {
   },
 };
 
-/** The agent runs, but the session cannot be opened: the user must sign in. */
+/** The agent runs, but the session cannot be opened: the user must sign in, or the agent cannot resume the session now. */
 export class SessionUnavailableError extends Error {}
 
 /** Returns the text of a JSON-RPC error. Some agents put the reason into the error's data. */
 export const describeError = (/** @type {Error & {data?: any}} */ { message, data }) =>
   typeof data?.details === 'string' ? `${message}: ${data.details}` : message;
+
+/** Returns the text of a JSON-RPC error for the middle of a sentence. */
+const describeReason = (/** @type {Error & {data?: any}} */ error) => describeError(error).replace(/\.$/, '');
 
 /** Converts an error of the agent's start to an error that names the agent. */
 export function toStartError(error, { title, argv, entry }, purpose = 'open a session') {
@@ -66,6 +74,8 @@ export class AcpSession {
   #authMethods = [];
   #canSteer = false;
   #answerTimeoutMs;
+  #onInUse;
+  #inUseIntervalMs;
 
   /** The modes, the models and the options that the agent offers. */
   config = new SessionConfig((method, params) => this.#request(method, { sessionId: this.id, ...params }));
@@ -82,12 +92,14 @@ export class AcpSession {
   /**
    * Starts the agent and opens a session.
    * @param {{launch: import('./launch.mjs').Launch, cwd: string, uploads: string, env: Record<string, string>,
-   *   sessionId?: string, fork?: {sessionId: string, directory?: string, messageId?: string}, answerTimeoutMs?: number,
+   *   sessionId?: string, fork?: {sessionId: string, directory?: string, messageId?: string}, answerTimeoutMs?: number, inUseIntervalMs?: number, onInUse?: (reason: string) => void,
    *   signal: AbortSignal, log: {debug: (text: string) => void},
    *   mustLoad?: boolean, onUpdate: (update: any, isReplayed: boolean) => void,
    *   onPermission: (params: any, signal: AbortSignal) => Promise<object>,
-   *   onElicitation: (params: any, signal: AbortSignal) => Promise<object>, waitForSpace?: () => Promise<unknown>}} options
-   *   `sessionId`: the session to resume. If the agent cannot resume this session, opens a new session and sets `resumeFailure`. `fork`:
+   *   onElicitation: (params: any, signal: AbortSignal) => Promise<object>, onSkipped?: (sentence: string) => void,
+   *   waitForSpace?: () => Promise<unknown>}} options
+   *   `sessionId`: the session to resume. If the agent does not have this session, opens a new session and sets
+   *   `resumeFailure`. While another program uses the session, tries again, after one call of `onInUse`. `fork`:
    *   used only without `sessionId`. The session to fork, its directory, and the message after which it is forked. If the agent cannot fork
    *   this session, opens a new session and sets `forkFailure`.
    *   `mustLoad`: the agent must replay the session, and opens no new session instead. `signal`: aborts the start. The other options are
@@ -104,11 +116,16 @@ export class AcpSession {
     fork,
     mustLoad = false,
     answerTimeoutMs = ANSWER_TIMEOUT_MS,
+    inUseIntervalMs = IN_USE_INTERVAL_MS,
+    onInUse = () => {},
     signal,
     ...handlers
   }) {
+    await fetchAdapter(launch, { env, signal, log: handlers.log });
     const session = new AcpSession(launch, cwd, environmentOf(launch.entry, env), handlers);
     session.#answerTimeoutMs = answerTimeoutMs;
+    session.#inUseIntervalMs = inUseIntervalMs;
+    session.#onInUse = onInUse;
     const onAbort = () => session.end();
     signal.addEventListener('abort', onAbort);
     try {
@@ -132,6 +149,7 @@ export class AcpSession {
    * @throws {SessionUnavailableError | import('./acp-process.mjs').AgentEndedError | AgentSilentError | Error}
    */
   static async list({ launch, cwd, env, answerTimeoutMs = ANSWER_TIMEOUT_MS, log }, readPages) {
+    await fetchAdapter(launch, { env, log });
     const refuse = async () => ({});
     const handlers = { log, onUpdate: () => {}, onPermission: refuse, onElicitation: refuse };
     const session = new AcpSession(launch, cwd, environmentOf(launch.entry, env), handlers);
@@ -278,7 +296,7 @@ export class AcpSession {
     const create = () => this.#request('session/new', params);
     const createOrFork = () => (fork === undefined ? create() : this.#fork(params, fork, create));
     const openSession = () => {
-      if (mustLoad) return this.#load({ ...params, sessionId });
+      if (mustLoad) return this.#whenFree(() => this.#load({ ...params, sessionId }));
       return sessionId === undefined ? createOrFork() : this.#resume(params, sessionId, create);
     };
     const result = await this.#withSignIn(env, openSession);
@@ -288,7 +306,20 @@ export class AcpSession {
     if (initialMode && this.config.modes.some(({ id }) => id === initialMode)) await this.config.setMode(initialMode);
   }
 
-  /** Resumes a session. If that fails, creates a new session: otherwise the directory could never be served again. */
+  /** Opens a session that the agent has. While another program uses the session, tries again. */
+  async #whenFree(open) {
+    for (let count = 0; ; count += 1) {
+      try {
+        return await open();
+      } catch (error) {
+        if (!isInUse(error)) throw error;
+        if (count === 0) this.#onInUse(describeReason(error));
+        await Promise.race([this.ended, delay(this.#inUseIntervalMs, undefined, { ref: false })]);
+      }
+    }
+  }
+
+  /** Resumes a session. If the agent does not have the session, or cannot resume sessions, creates a new session. */
   async #resume(params, sessionId, create) {
     const { loadSession, sessionCapabilities } = this.#capabilities;
     const createInstead = (reason) => {
@@ -298,10 +329,29 @@ export class AcpSession {
     if (!sessionCapabilities?.resume && !loadSession) return createInstead('it cannot resume sessions');
     const request = { ...params, sessionId };
     try {
-      return await (sessionCapabilities?.resume ? this.#request('session/resume', request) : this.#load(request));
+      return await this.#whenFree(() => (sessionCapabilities?.resume ? this.#request('session/resume', request) : this.#load(request)));
     } catch (error) {
+      if (isUnknownSession(error) || (await this.#listLacks(sessionId))) return createInstead(describeReason(error));
       if (error.code === AUTH_REQUIRED || error instanceof AgentEndedError || error instanceof AgentSilentError) throw error;
-      return createInstead(describeError(error).replace(/\.$/, ''));
+      throw new SessionUnavailableError(
+        `${this.#launch.title} cannot resume its session ${sessionId}: ${describeReason(error)}.` +
+          ' The session is kept, and the next message tries again. To start another session in this directory, use --new.',
+      );
+    }
+  }
+
+  /** Whether the agent's list tells that the agent does not have a session. @param {string} sessionId */
+  async #listLacks(sessionId) {
+    if (!this.#launch.entry?.hidesUnknownSession || !this.canList) return false;
+    try {
+      for (let cursor; ; ) {
+        const page = await this.#request('session/list', { cwd: this.#cwd, ...(cursor ? { cursor } : {}) });
+        if (page.sessions.some((session) => session.sessionId === sessionId)) return false;
+        if (!page.nextCursor) return true;
+        cursor = page.nextCursor;
+      }
+    } catch {
+      return false;
     }
   }
 
@@ -321,7 +371,7 @@ export class AcpSession {
       return await this.#replay('session/fork', { ...params, sessionId, _meta: { ...params._meta, ...forkPoint } });
     } catch (error) {
       if (error.code === AUTH_REQUIRED || error instanceof AgentEndedError || error instanceof AgentSilentError) throw error;
-      return createInstead(describeError(error).replace(/\.$/, ''));
+      return createInstead(describeReason(error));
     }
   }
 

@@ -148,7 +148,7 @@ export class AgentSessions {
    */
   async #read(choice, { directory, cursor, skip = 0, pageSize = PAGE_SIZE }) {
     const { root, log } = this.options;
-    const launch = resolveLaunch({ ...choice, npx: this.options.npx }, process.env);
+    const launch = resolveLaunch({ ...choice, npx: this.options.npx, home: this.options.home }, process.env);
     const isServed = this.#makeServedTest(directory);
     /** @type {AgentSession[]} */
     const sessions = [];

@@ -9,6 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import * as messages from 'session-gateway-cli-kit/messages';
 import { TaskQueue } from 'session-gateway-cli-kit/task-queue';
 import { AcpSession, SessionUnavailableError, toStartError } from './acp-session.mjs';
+import { mustDownload } from './adapter.mjs';
 import { AgentMetadata } from './agent-metadata.mjs';
 import { AgentOptions } from './agent-options.mjs';
 import { AgentSettings } from './agent-settings.mjs';
@@ -174,7 +175,7 @@ export class AcpAgent {
     const source = await this.#fork.prepare();
     const { agent, command } = this.state.saved ?? {};
     // A resumed session keeps its agent. The flavor does not identify the agent, because several agents have the same flavor.
-    const choice = agent || command ? { agent, command, npx: this.options.npx } : this.options;
+    const choice = agent || command ? { agent, command, npx: this.options.npx, home: this.options.home } : this.options;
     this.launch = resolveLaunch(choice, this.environment);
     this.#settings.launch = this.launch;
     this.#save({ agent: choice.agent, command: choice.command });
@@ -316,16 +317,9 @@ export class AcpAgent {
     await launch.entry?.repairRecords?.(this.environment);
     const notice = this.#startDownloadNotice();
     const session = await AcpSession.open({
-      launch,
-      cwd: this.root,
-      uploads: this.uploads,
-      env: this.environment,
-      sessionId,
+      ...this.#loadOptions(),
       fork: this.#fork.request,
       mustLoad: mustReplay,
-      answerTimeoutMs: this.options.answerTimeoutMs,
-      signal: this.#stopping.signal,
-      log: this.log,
       onUpdate: (update, isReplayed) => {
         this.turns.onUpdate(update, isReplayed);
         if (isReplayed && mustReplay) return this.#output.send(this.handover.onReplayedUpdate(update));
@@ -336,6 +330,7 @@ export class AcpAgent {
       },
       onPermission: (params, signal) =>
         this.turns.countWhileOpen(this.approvals.answer(translator, translator.onPermissionRequest(params), signal)),
+      onSkipped: (sentence) => this.#output.notify(`${sentence} It is not shown.`),
       waitForSpace: () => this.#output.waitForSpace(),
       onElicitation: (params, signal) =>
         this.turns.countWhileOpen(this.approvals.answer(translator, translator.onElicitation(params), signal, { isForm: true })),
@@ -373,12 +368,29 @@ export class AcpAgent {
     return session.close();
   }
 
-  /** The options with which the agent loads its session. */
+  /** The options with which the agent opens its session. */
   #loadOptions() {
     const { launch, root: cwd, uploads, environment: env, log, planFlavor } = this;
-    const { answerTimeoutMs } = this.options;
-    const { sessionId } = this.state.saved;
-    return { launch, cwd, uploads, env, sessionId, answerTimeoutMs, signal: this.#stopping.signal, log, planFlavor };
+    const { answerTimeoutMs, inUseIntervalMs } = this.options;
+    const sessionId = this.state.saved?.sessionId;
+    const onInUse = (reason) => {
+      const sentence = notices.sessionInUse(this.launch, reason);
+      log.warn(sentence);
+      this.#output.notify(sentence);
+    };
+    return {
+      launch,
+      cwd,
+      uploads,
+      env,
+      sessionId,
+      answerTimeoutMs,
+      inUseIntervalMs,
+      onInUse,
+      signal: this.#stopping.signal,
+      log,
+      planFlavor,
+    };
   }
 
   /**
@@ -389,9 +401,9 @@ export class AcpAgent {
     return this.launch.entry?.flavor ?? 'alpha';
   }
 
-  /** Starts a timer that tells the user when npx is still downloading the agent. @returns {SilenceTimer | undefined} */
+  /** Starts a timer that tells the user when npm is still downloading the agent. @returns {SilenceTimer | undefined} */
   #startDownloadNotice() {
-    if (this.launch.argv[0] !== 'npx') return undefined;
+    if (!mustDownload(this.launch)) return undefined;
     const notice = new SilenceTimer({
       timeoutMs: this.turns.silenceTimer.timeoutMs,
       onSilent: () => this.#output.notify(notices.download(this.launch)),

@@ -13,6 +13,8 @@ const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
  * @property {string} package the npm package, with the version that was tested
  * @property {string} command the package's program
  * @property {string[]} args of the program
+ * @property {number} [adapterMegabytes] size of the installed package, for an agent whose own program (`terminal`) does not speak the
+ *   protocol: the package is an adapter, which also contains the agent
  * @property {Record<string, string>} [env] variables to set, unless the user has set them
  * @property {string[]} [passwordVariables] variables with the password of a server that the agent runs. Each process gets a random password,
  *   unless the user has set one
@@ -28,6 +30,8 @@ const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
  * @property {Record<string, string>} [models] from the hub's model modes to the agent's
  * @property {string} [initialMode] the mode to set after each start, for an agent whose own initial mode never asks the user
  * @property {boolean} [hasTitleInList] whether the agent reports the title of a session only in the answer to `session/list`
+ * @property {boolean} [hidesUnknownSession] whether the error for a session that the agent does not have is the error for any fault, so that
+ *   only the agent's list of sessions tells
  * @property {boolean} [needsInlineFiles] whether the text of a prompt must contain the attached files, because the agent
  *   drops linked files, or drops the pictures of a prompt that links files
  * @property {(env: Record<string, string>, sessionId: string) => Promise<number>} [findStartMinute] returns the minute in which a session was
@@ -57,6 +61,7 @@ export const AGENTS = {
     package: '@agentclientprotocol/claude-agent-acp@0.101.0',
     command: 'claude-agent-acp',
     args: [],
+    adapterMegabytes: 400,
     terminal: { command: 'claude', args: (id) => ['--resume', id], package: '@anthropic-ai/claude-code@2.1.318' },
     signIn: 'Run `claude` in a terminal and sign in with /login, or set ANTHROPIC_API_KEY.',
     modes: { default: 'default', acceptEdits: 'acceptEdits', plan: 'plan', bypassPermissions: 'bypassPermissions' },
@@ -78,6 +83,7 @@ export const AGENTS = {
     package: '@agentclientprotocol/codex-acp@2.6.0',
     command: 'codex-acp',
     args: [],
+    adapterMegabytes: 475,
     // Without --no-daemon, a background server of Codex keeps the session after the program has ended, and refuses it to the bridge.
     terminal: { command: 'codex', args: (id) => ['resume', '--no-daemon', id], package: '@openai/codex@0.166.0' },
     signIn: 'Run `codex login` in a terminal, or set OPENAI_API_KEY.',
@@ -134,6 +140,7 @@ export const AGENTS = {
     signIn: 'Run `opencode auth login` in a terminal.',
     modes: { default: 'build' },
     hasTitleInList: true,
+    hidesUnknownSession: true,
     forkKeepsDirectory: true,
     configFiles: ['opencode.json', 'opencode.jsonc'],
     keptByShell: 'nothing',
@@ -162,6 +169,9 @@ export const CONFIG_FILES = new Set(Object.values(AGENTS).flatMap(({ configFiles
 
 /** @param {string | undefined} name @returns {AgentEntry | undefined} */
 export const findAgent = (name) => (name !== undefined && Object.hasOwn(AGENTS, name) ? AGENTS[name] : undefined);
+
+/** Returns the programs of which one is enough to run the agent. @param {AgentEntry} entry */
+export const programsOf = ({ command, terminal, adapterMegabytes }) => (adapterMegabytes ? [command, terminal.command] : [command]);
 
 /**
  * Returns the environment of an agent's process.

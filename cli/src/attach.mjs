@@ -4,6 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { realpathSync } from 'node:fs';
 import { createConnection } from 'node:net';
+import { describeDirectoryProblem } from 'session-gateway-cli-kit/directory-problem';
 import { UsageError, UserError } from 'session-gateway-cli-kit/errors';
 import { findProgram } from 'session-gateway-cli-kit/find-program';
 import { HubClient } from 'session-gateway-cli-kit/hub-client';
@@ -117,6 +118,8 @@ async function runProgram(connection, title) {
   }
   if (answer?.type !== 'released') throw new UserError(answer?.error ?? 'The process that serves the session has ended.');
   const { cwd, argv } = answer;
+  const problem = describeDirectoryProblem(cwd);
+  if (problem !== null) throw new UserError(problem);
   // An interrupt at the terminal is for the program alone, so this process ignores it.
   for (const signal of ['SIGINT', 'SIGQUIT', 'SIGHUP']) process.on(signal, () => {});
   const child = spawn('/bin/sh', ['-c', WAIT_FOR_GO, 'sh', ...argv], { cwd, stdio: ['inherit', 'inherit', 'inherit', 'pipe'] });

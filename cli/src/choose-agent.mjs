@@ -9,7 +9,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import { UsageError } from 'session-gateway-cli-kit/errors';
-import { findProgram } from 'session-gateway-cli-kit/find-program';
+import { isInstalled } from './adapter.mjs';
 import { AGENTS } from './agents.mjs';
 
 /**
@@ -20,12 +20,12 @@ import { AGENTS } from './agents.mjs';
  * @throws {UsageError} when no agent is installed, or when several agents are installed and there is no terminal to ask the user
  */
 export async function chooseAgent({ dir, home }, { env, input, output }) {
-  const installed = Object.keys(AGENTS).filter((name) => findProgram(AGENTS[name].command, env));
+  const installed = Object.keys(AGENTS).filter((name) => isInstalled(AGENTS[name], env));
   const names = Object.keys(AGENTS).join('|');
   if (installed.length === 0) {
     throw new UsageError(
       'No agent is installed: none of their programs is on the PATH.' +
-        ` Install one, such as with: npm install -g ${AGENTS.claude.package}.` +
+        ` Install one, such as with: npm install -g ${AGENTS.claude.terminal.package}.` +
         ` Or download one with npx: --npx --agent ${names}. Or give a command: -- my-agent --acp.`,
     );
   }

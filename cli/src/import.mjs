@@ -101,7 +101,7 @@ async function askForNumber(question, { listed, isLast, terminal, closed }) {
 
 /** Describes a session in one line. Texts of the agent must not control the terminal. */
 function lineOf(number, { id, title = id, directory, updatedAt, sessionId }) {
-  const time = updatedAt === undefined ? '' : new Date(updatedAt).toISOString().slice(0, 16).replace('T', ' ');
+  const time = updatedAt === undefined ? '' : new Date(updatedAt).toLocaleString('sv').slice(0, 16);
   const words = [String(number).padStart(3), time.padEnd(16), title, `(${directory})`, sessionId === undefined ? '' : '[in the hub]'];
   return `${words
     .join('  ')

@@ -1,9 +1,11 @@
-/** Finds the program of an agent: on the PATH, or through npx if the user agreed to that. */
+/** Finds the program of an agent: on the PATH, in the folder of adapters, or through npx if the user agreed to that. */
 
+import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import { UsageError } from 'session-gateway-cli-kit/errors';
 import { findProgram } from 'session-gateway-cli-kit/find-program';
+import { adapterPlace, isInstalled } from './adapter.mjs';
 import { AGENTS, findAgent } from './agents.mjs';
 
 /**
@@ -13,6 +15,7 @@ import { AGENTS, findAgent } from './agents.mjs';
  * @property {string} title
  * @property {string[]} argv the program and its arguments
  * @property {import('./agents.mjs').AgentEntry | undefined} entry
+ * @property {string} [adapterFolder] the folder into which the adapter must be fetched before the start, unless it is there
  */
 
 /**
@@ -26,7 +29,7 @@ export const flavorOf = (/** @type {string[]} */ [program]) =>
     .slice(0, 64) || 'agent';
 
 /**
- * Lists the agents that a machine can start: first the agent of this process, then the known agents with a program on the PATH.
+ * Lists the agents that a machine can start: first the agent of this process, then the installed ones.
  * @param {{agent?: string, command?: string[], flavor: string}} options the agent of this process, from its command line:
  *   its name in the table or a command, and the flavor to report to the hub
  * @param {Record<string, string | undefined>} env
@@ -34,7 +37,7 @@ export const flavorOf = (/** @type {string[]} */ [program]) =>
  */
 export function listAgents({ agent, command, flavor }, env) {
   const first = command ? { id: flavor, name: path.basename(command[0]), flavor } : { id: agent, name: findAgent(agent).title, flavor };
-  const others = Object.entries(AGENTS).filter(([id, entry]) => id !== first.id && findProgram(entry.command, env));
+  const others = Object.entries(AGENTS).filter(([id, entry]) => id !== first.id && isInstalled(entry, env));
   return [first, ...others.map(([id, { title, flavor: agentFlavor }]) => ({ id, name: title, flavor: agentFlavor }))];
 }
 
@@ -55,13 +58,13 @@ const npxCommand = (name) => {
 
 /**
  * Finds how to start an agent.
- * @param {{agent?: string, command?: string[], npx?: boolean}} choice `agent`: its name in the table; `command`: any
- *   command that speaks the protocol; `npx`: whether npx may download a missing agent
+ * @param {{agent?: string, command?: string[], npx?: boolean, home: string}} choice `agent`: its name in the table; `command`: any
+ *   command that speaks the protocol; `npx`: whether npx may download a missing agent; `home`: the folder of the state
  * @param {Record<string, string | undefined>} env
  * @returns {Launch}
  * @throws {UsageError} when the agent is unknown or not installed
  */
-export function resolveLaunch({ agent, command, npx = false }, env) {
+export function resolveLaunch({ agent, command, npx = false, home }, env) {
   if (command) {
     if (!findProgram(command[0], env)) throw new UsageError(`There is no program ${command[0]} on the PATH.`);
     return { name: undefined, title: path.basename(command[0]), argv: command, entry: undefined };
@@ -74,8 +77,11 @@ export function resolveLaunch({ agent, command, npx = false }, env) {
   }
   const launch = { name: agent, title: entry.title, entry };
   if (findProgram(entry.command, env)) return { ...launch, argv: [entry.command, ...entry.args] };
+  const { folder, program } = adapterPlace(entry, home);
+  if (isInstalled(entry, env) || existsSync(program)) return { ...launch, argv: [program, ...entry.args], adapterFolder: folder };
   if (npx) return { ...launch, argv: [...npxCommand(entry.package), entry.command, ...entry.args] };
-  throw new UsageError(notInstalledMessage(entry));
+  // The program of an adapter comes with the adapter, so the user installs the agent's own program.
+  throw new UsageError(notInstalledMessage(entry.adapterMegabytes ? { ...entry, ...entry.terminal } : entry));
 }
 
 /**
@@ -87,7 +93,7 @@ export function resolveLaunch({ agent, command, npx = false }, env) {
  */
 export async function askForNpx({ agent, command, npx = false }, { env, input, output }) {
   const entry = findAgent(agent);
-  if (npx || command || !entry || !input.isTTY || findProgram(entry.command, env)) return npx;
+  if (npx || command || !entry || !input.isTTY || isInstalled(entry, env)) return npx;
   const terminal = createInterface({ input, output });
   try {
     const answer = await terminal.question(`${entry.title} is not installed. Download ${entry.package} with npx and run it? [y/N] `);
@@ -100,18 +106,18 @@ export async function askForNpx({ agent, command, npx = false }, { env, input, o
 /**
  * Returns the agent that a word of a client names, to start a session or to list the agent's sessions.
  * @param {string} word an agent's name in the table, or a flavor
- * @param {{agent?: string, command?: string[], flavor: string, npx?: boolean}} options the agent of this process, as in
+ * @param {{agent?: string, command?: string[], flavor: string, npx?: boolean, home: string}} options the agent of this process, as in
  *   {@link listAgents}
  * @param {Record<string, string | undefined>} env
  * @returns {{agent?: string, command?: string[]}}
  * @throws {UsageError} when no such agent can be started
  */
-export function resolveAgentChoice(word, { agent, command, flavor, npx }, env) {
+export function resolveAgentChoice(word, { agent, command, flavor, npx, home }, env) {
   if (word === agent || word === flavor) return { agent, command };
   const matching = Object.entries(AGENTS).filter(([name, entry]) => name === word || entry.flavor === word);
   if (matching.length === 0) throw new UsageError(`There is no agent ${word} on this machine.`);
-  const [name] = matching.find(([, entry]) => findProgram(entry.command, env)) ?? matching[0];
+  const [name] = matching.find(([, entry]) => isInstalled(entry, env)) ?? matching[0];
   // Throws if the agent is not installed.
-  resolveLaunch({ agent: name, npx }, env);
+  resolveLaunch({ agent: name, npx, home }, env);
   return { agent: name };
 }

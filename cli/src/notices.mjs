@@ -20,16 +20,24 @@ export function failedTurn({ title }, error) {
  */
 export function silence({ title }, ms, line) {
   const output = line ? ` The last line of its error output: ${line}` : '';
-  return `${title} has sent nothing for ${Math.round(ms / 1000)} s. It may be waiting for its model: check the network connection of its computer. Stop ends the turn.${output}`;
+  return `${title} has sent nothing for ${Math.round(ms / 1000)} s. It may be waiting for its model, or try again after an error of the model: check the network connection and the sign-in or key of the agent on its computer. Stop ends the turn.${output}`;
 }
+
+/** @param {Agent} agent @param {string} command its name */
+export const unknownCommand = ({ title }, command) =>
+  `${title} has not answered, and lists no command /${command}. Type / to see its commands.`;
 
 /** @param {Agent} agent */
 export const download = ({ title }) =>
-  `npx is still downloading ${title}. If the download does not end, check the network connection of its computer.`;
+  `npm is still downloading ${title}. If the download does not end, check the network connection of its computer.`;
 
 /** @param {Agent} agent @param {string} sessionId the agent's id @param {string} reason */
 export const lostSession = ({ title }, sessionId, reason) =>
   `${title} cannot resume its session ${sessionId}: ${reason}. It has started a new session, and does not remember the conversation above.`;
+
+/** @param {Agent} agent @param {string} reason */
+export const sessionInUse = ({ title }, reason) =>
+  `${title} cannot open its session yet, because another program uses it: ${reason}. Close it there. The bridge tries again until then.`;
 
 /** @param {Agent} agent @param {number} ms */
 export const waitForMinute = ({ title }, ms) =>

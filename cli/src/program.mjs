@@ -78,6 +78,7 @@ const SERVICE_ACTIONS = ['print', 'install', 'remove'];
  * @property {'import' | 'attach' | 'worktrees'} [subcommand]
  * @property {string} [target] of the subcommand: the agent's id for `import`, the hub's id for `attach`
  * @property {number} [listTimeoutMs] time limit of a list of sessions, for tests
+ * @property {number} [inUseIntervalMs] time between two attempts to open a session that another program uses, for tests
  * @property {string} [importSession] the agent's id of the session to import
  * @property {{action: string, argv: string[]}} [service] what to do with the service, and its command line
  */
@@ -124,7 +125,7 @@ export function readArgs(commandLine, env) {
     maxPositionals: subcommand && subcommand !== 'worktrees' ? 1 : 0,
   };
   const { values, positionals, ...options } = readOptions(end < 0 ? argv : argv.slice(0, end), env, programOptions);
-  if (options.help) return options;
+  if (options.help || options.version) return options;
   if (subcommand && (action || command)) throw new UsageError(`${subcommand} does not take --service or a command after --.`);
   const { agent, npx = false, option = [] } = values;
   if (action && options.isNew) throw new UsageError('--new cannot be used with --service: each restart would start a new session.');
@@ -208,7 +209,7 @@ async function handleService({ action, argv }, options) {
     print: () => service.define(),
     install: async () => {
       const { token, isPaired } = await signIn(options, { env, devVars, log: makeLog(), input, output });
-      copy();
+      await copy();
       // The service reads the stored token of a paired computer itself.
       return installService(service, { token: isPaired ? null : token, env });
     },

@@ -8,8 +8,8 @@ import { findUpload } from 'session-gateway-cli-kit/uploads';
 /** Types of pictures that models take, by the extension of the file. */
 const PICTURES = { '.png': 'image/png', '.jpg': 'image/jpeg', '.jpeg': 'image/jpeg', '.gif': 'image/gif', '.webp': 'image/webp' };
 
-/** A larger picture is sent as a link: the agent's connection has a limit of 32 MiB for a message. */
-const MAX_PICTURE_BYTES = 10 * 1024 * 1024;
+/** A larger picture is sent as a link. Models refuse pictures above 5 MB of base64, also in every later message of the conversation. */
+const MAX_PICTURE_BYTES = 3.75 * 1024 * 1024;
 
 /** A larger file is only named in the text of the prompt, without its content. */
 const MAX_INLINE_BYTES = 64 * 1024;

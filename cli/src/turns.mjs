@@ -8,6 +8,7 @@ import { withDenials } from './denials.mjs';
 import * as notices from './notices.mjs';
 import { toPrompt } from './prompt.mjs';
 import { SilenceTimer } from './silence.mjs';
+import { STATE_UPDATES } from './translate/translator.mjs';
 
 /** How long to wait for updates of a turn that agents send after the reply to the prompt. */
 const LATE_UPDATES_DELAY_MS = 250;
@@ -21,8 +22,8 @@ const SILENCE_TIMEOUT_MS = 60_000;
 export class Turns {
   #dependencies;
   /**
-   * The running turn. `reply`: the agent's reply to the prompt.
-   * @type {{session: AcpSession, startedAt: number, reply: Promise<{stopReason: string}>} | null}
+   * The running turn. `reply`: the agent's reply to the prompt; `hasOutput`: whether the agent has added to the conversation.
+   * @type {{session: AcpSession, startedAt: number, hasOutput: boolean, reply: Promise<{stopReason: string}>} | null}
    */
   #current = null;
   /** The number of requests of the agent that wait for the user. */
@@ -57,7 +58,9 @@ export class Turns {
   /** To be called with each update of the session. */
   onUpdate(update, isReplayed) {
     this.silenceTimer.reset();
-    if (!isReplayed) this.#dependencies.turnLog.onUpdate(update);
+    if (isReplayed) return;
+    this.#dependencies.turnLog.onUpdate(update);
+    if (this.#current && !STATE_UPDATES.has(update?.sessionUpdate)) this.#current.hasOutput = true;
   }
 
   /**
@@ -88,7 +91,7 @@ export class Turns {
     if (hasDenials) save({ denials: [] });
     turnLog.startTurn();
     const reply = session.prompt(blocks);
-    this.#current = { session, reply, startedAt: performance.now() };
+    this.#current = { session, reply, startedAt: performance.now(), hasOutput: false };
     liveText.start(translator);
     this.silenceTimer.start();
     try {
@@ -97,6 +100,9 @@ export class Turns {
       await delay(LATE_UPDATES_DELAY_MS);
       await output.send(translator.endTurn(task.isAborted ? 'cancelled' : stopReason));
       onCallsClosed();
+      const [, command] = /^\/(\S+)/.exec(item.text) ?? [];
+      const isUnknown = command !== undefined && !this.#current.hasOutput && !metadata.commands.some(({ name }) => name === command);
+      if (isUnknown && !task.isAborted) output.notify(notices.unknownCommand(launch(), command));
       if (hasTitleInList) metadata.readTitle(session).catch((error) => log.debug(error.message));
     } catch (error) {
       if (isStopped()) {

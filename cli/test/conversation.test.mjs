@@ -156,6 +156,16 @@ test('attachments are sent as pictures or links, and other files are ignored', a
   assert.equal(hub.transcript(session.id)[0], 'passwd is ignored: it is not an upload of this session.');
 });
 
+test('a picture that models refuse is sent as a link', async (t) => {
+  const { hub, calls, start } = await setUp(t, { initialize: { agentCapabilities: { promptCapabilities: { image: true } } } });
+  const { session } = await start();
+  const content = Buffer.alloc(3.75 * 1024 * 1024 + 1).toString('base64');
+  const { path } = await hub.call(session.id, 'uploadFile', { filename: 'a.png', content, mimeType: '' });
+  hub.postMessage(session.id, 'look', [{ filename: 'a.png', path }]);
+  await hub.untilReady(session.id, 1);
+  assert.equal(calls('session/prompt')[0].prompt[1].type, 'resource_link');
+});
+
 test('for an agent that loses links, the prompt contains the names and the text of the files', async (t) => {
   const { hub, calls, start } = await setUp(t, { initialize: { agentCapabilities: { promptCapabilities: { image: true } } } });
   putScriptedAgent(t, 'qwen');

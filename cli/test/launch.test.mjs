@@ -1,7 +1,7 @@
 /** How the program of an agent is found. */
 
 import assert from 'node:assert/strict';
-import { chmodSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
@@ -11,6 +11,8 @@ import { AGENTS, environmentOf } from '../src/agents.mjs';
 import { chooseAgent } from '../src/choose-agent.mjs';
 import { askForNpx, resolveAgentChoice, listAgents, resolveLaunch } from '../src/launch.mjs';
 import { readArgs } from '../src/program.mjs';
+
+const HOME = '/nowhere';
 
 /** A folder with programs, as an environment. */
 function withPrograms(t, ...names) {
@@ -25,7 +27,7 @@ function withPrograms(t, ...names) {
 
 test('an agent is found on the PATH, with its arguments', (t) => {
   const env = withPrograms(t, 'copilot', 'codex-acp');
-  const { argv, title } = resolveLaunch({ agent: 'copilot' }, env);
+  const { argv, title } = resolveLaunch({ home: HOME, agent: 'copilot' }, env);
   assert.deepEqual([argv, title], [['copilot', '--acp'], 'Copilot CLI']);
   assert.equal(findProgram('gemini', env), null);
 });
@@ -56,17 +58,39 @@ test('the server of an agent has another random password in each process, unless
 
 test('an agent that is not installed is refused with the command that installs it', (t) => {
   const env = withPrograms(t);
-  assert.throws(() => resolveLaunch({ agent: 'claude' }, env), {
+  assert.throws(() => resolveLaunch({ home: HOME, agent: 'claude' }, env), {
     message:
-      'Claude Code is not installed: there is no program claude-agent-acp on the PATH. Install it with:' +
-      ' npm install -g @agentclientprotocol/claude-agent-acp@0.101.0',
+      'Claude Code is not installed: there is no program claude on the PATH. Install it with:' +
+      ' npm install -g @anthropic-ai/claude-code@2.1.318',
   });
-  assert.throws(() => resolveLaunch({ agent: 'toString' }, env), /^Error: There is no agent toString\. Choose one of claude, codex,/);
-  assert.throws(() => resolveLaunch({ command: ['my-agent', '--acp'] }, env), /^Error: There is no program my-agent on the PATH\./);
+  assert.throws(
+    () => resolveLaunch({ home: HOME, agent: 'toString' }, env),
+    /^Error: There is no agent toString\. Choose one of claude, codex,/,
+  );
+  assert.throws(
+    () => resolveLaunch({ home: HOME, command: ['my-agent', '--acp'] }, env),
+    /^Error: There is no program my-agent on the PATH\./,
+  );
+});
+
+test('the own program of an agent is enough: its adapter has a place in the folder of the state', async (t) => {
+  const env = withPrograms(t, 'claude');
+  const home = tempDir(t);
+  const silent = { env, input: Object.assign(new PassThrough(), { isTTY: true }), output: new PassThrough() };
+  assert.equal(await chooseAgent({ dir: '/code', home }, silent), 'claude');
+  assert.equal(await askForNpx({ agent: 'claude' }, silent), false);
+  assert.deepEqual(listAgents({ command: ['x'], flavor: 'x' }, env)[1], { id: 'claude', name: 'Claude Code', flavor: 'alpha' });
+  const { argv, adapterFolder } = resolveLaunch({ agent: 'claude', home }, env);
+  assert.equal(adapterFolder, path.join(home, 'adapters', '_agentclientprotocol_claude-agent-acp_0.101.0'));
+  assert.deepEqual(argv, [path.join(adapterFolder, 'node_modules/.bin/claude-agent-acp')]);
+  // The service may run without the user's PATH.
+  mkdirSync(path.dirname(argv[0]), { recursive: true });
+  writeFileSync(argv[0], '');
+  assert.deepEqual(resolveLaunch({ agent: 'claude', home }, withPrograms(t)).argv, argv);
 });
 
 test('with the consent of the user npx runs the exact version', (t) => {
-  const { argv } = resolveLaunch({ agent: 'claude', npx: true }, withPrograms(t));
+  const { argv } = resolveLaunch({ home: HOME, agent: 'claude', npx: true }, withPrograms(t));
   const pkg = '--package=@agentclientprotocol/claude-agent-acp@0.101.0';
   const clean = ['env', '-u', 'npm_config_package', '-u', 'npm_config_yes', '-u', 'npm_config_ignore_scripts'];
   assert.deepEqual(argv, ['npx', '--yes', '--ignore-scripts=false', pkg, '--', ...clean, 'claude-agent-acp']);
@@ -92,7 +116,7 @@ test('npx is offered at a terminal only, and only for a missing agent', async (t
 
 test('a spawn request names an agent or a flavor', (t) => {
   const env = withPrograms(t, 'qwen', 'opencode');
-  const own = { agent: 'opencode', flavor: 'epsilon' };
+  const own = { home: HOME, agent: 'opencode', flavor: 'epsilon' };
   assert.deepEqual(resolveAgentChoice('epsilon', own, env), { agent: 'opencode', command: undefined });
   assert.deepEqual(resolveAgentChoice('qwen', own, env), { agent: 'qwen' });
   // Of the two agents with this flavor, the installed one.
@@ -100,7 +124,20 @@ test('a spawn request names an agent or a flavor', (t) => {
   assert.throws(() => resolveAgentChoice('alpha', own, env), /^Error: Claude Code is not installed/);
   assert.throws(() => resolveAgentChoice('zeta', own, env), /^Error: There is no agent zeta on this machine\./);
   const command = ['my-agent'];
-  assert.deepEqual(resolveAgentChoice('alpha', { command, flavor: 'alpha' }, env), { agent: undefined, command });
+  assert.deepEqual(resolveAgentChoice('alpha', { home: HOME, command, flavor: 'alpha' }, env), { agent: undefined, command });
+});
+
+test('a pasted link of the console is refused with the address of its hub', () => {
+  const hub = (text) => readArgs(['--hub', text], {}).hub;
+  assert.equal(hub('https://hub.example.com/'), 'https://hub.example.com');
+  assert.equal(hub('https://example.com/hub/'), 'https://example.com/hub');
+  assert.throws(() => hub('http://host:1/sessions/abc'), { message: /must not name a page of the console\. Use: --hub http:\/\/host:1$/ });
+  assert.throws(() => hub('http://host/pair#abcd-efgh'), { message: /Use: --hub http:\/\/host --code ABCD-EFGH$/ });
+  assert.throws(() => hub('http://host/?x=1'), { message: /Use: --hub http:\/\/host$/ });
+  for (const text of ['host', 'localhost:8787', 'hub.example.com/sessions/abc']) {
+    assert.throws(() => hub(text), { message: `The address of the hub must be a URL such as https://hub.example.com, not "${text}".` });
+  }
+  assert.throws(() => hub('ws://host'), { message: 'The address of the hub must start with http:// or https://, not ws://.' });
 });
 
 test('the command line names an agent or a command', () => {
@@ -152,5 +189,5 @@ test('choosing an agent fails on a closed terminal, and on a computer without ag
   input.end();
   await assert.rejects(asking, /No agent was chosen/);
   const nothing = chooseAgent({ dir: '/code', home }, { env: withPrograms(t), input, output });
-  await assert.rejects(nothing, /npm install -g @agentclientprotocol\/claude-agent-acp@.* --npx --agent claude\|codex/);
+  await assert.rejects(nothing, /npm install -g @anthropic-ai\/claude-code@.* --npx --agent claude\|codex/);
 });

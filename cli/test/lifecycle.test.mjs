@@ -305,7 +305,10 @@ test('an agent that is not signed in explains the sign-in, and starts with a lat
   assert.match(line, /^node is not signed in: Authentication required\n- Log in: In a terminal\nThen send a message\.$/);
   assert.match(log.warnings[0], /is not signed in/);
   setScript({});
-  await assert.rejects(start({ startedByRunner: true, tag: 'other', command: ['false'] }), /^Error: false did not start: exit code 1$/);
+  await assert.rejects(
+    start({ startedByRunner: true, tag: 'other', command: ['false'] }),
+    /^Error: false did not start: exit code 1, without a reason in its output$/,
+  );
   const command = ['sh', '-c', 'printf "Not complete.\\n\\nInstall it again.\\n" >&2; exit 3'];
   await assert.rejects(
     start({ startedByRunner: true, tag: 'third', command }),
@@ -387,7 +390,7 @@ test('an agent that never answers fails to start with advice, and the next messa
   const { session } = await start({ agentStartTimeoutMs: 50, answerTimeoutMs: 10_000 });
   const [line] = await hub.waitUntil(() => hub.transcript(session.id).length > 0 && hub.transcript(session.id), 'the error');
   const sentence =
-    /^node did not start: it has not answered for 10 s\.\nWaiting for the browser\n(.*\n)?Check the network connection of this computer, and start it in a terminal to see what it waits for: \S*node \S+scripted-agent\.mjs/;
+    /^node did not start: it has not answered for 10 s\.\nA line that is no JSON\nWaiting for the browser\n(.*\n)?Check the network connection of this computer, and start it in a terminal to see what it waits for: \S*node \S+scripted-agent\.mjs/;
   assert.match(line, sentence);
   assert.match(line, /\nThe next message starts node again\.$/);
   const { metadata } = await hub.waitUntil(
@@ -426,7 +429,7 @@ test('the silence of an agent in a turn is reported once, but not while the agen
   assert.deepEqual(hub.transcript(sid), ['> ls']);
   await hub.call(sid, 'permission', { id, approved: true });
   const notice =
-    'node has sent nothing for 2 s. It may be waiting for its model: check the network connection of its computer. Stop ends the turn.';
+    'node has sent nothing for 2 s. It may be waiting for its model, or try again after an error of the model: check the network connection and the sign-in or key of the agent on its computer. Stop ends the turn.';
   await hub.waitUntil(() => hub.transcript(sid).includes(notice), 'the notice');
   release('reported');
   await hub.untilReady(sid, 1);

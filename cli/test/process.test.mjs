@@ -1,10 +1,11 @@
 /** The program as a process: its command line, and the sessions of its machine. */
 
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { startApp } from 'session-gateway-cli-kit/app';
 import { TOKEN } from '../../packages/cli-kit/test/support/fake-hub.mjs';
 import { eventually, quietLog } from '../../packages/cli-kit/test/support/wait.mjs';
@@ -21,6 +22,45 @@ test('an agent that is not installed ends the program with one sentence', async 
     collected.err,
     'session-gateway-agent: opencode is not installed: there is no program opencode on the PATH. Install it with: npm install -g opencode-ai@1.18.33\n',
   );
+});
+
+test('--version prints the version; Windows and an old Node are refused before other modules are imported', () => {
+  const entry = fileURLToPath(new URL('../index.mjs', import.meta.url));
+  const onWindows = 'data:text/javascript,Object.defineProperty(process, "platform", { value: "win32" })';
+  const { stderr: windows } = spawnSync(process.execPath, ['--import', onWindows, entry], { encoding: 'utf8' });
+  assert.match(windows, /^session-gateway-agent: On Windows, agents run only in WSL\./);
+  const oldNode = 'Object.defineProperty(process, "versions", { value: { node: "18.20.8" } })';
+  const { stdout } = spawnSync(process.execPath, [entry, '--version'], { encoding: 'utf8' });
+  assert.equal(stdout, `${program.version}\n`);
+  const { status, stderr } = spawnSync(process.execPath, ['--import', `data:text/javascript,${oldNode}`, entry], { encoding: 'utf8' });
+  const sentence = 'Node 20 or newer is needed, but this is Node 18.20.8. Install a newer version, for example from https://nodejs.org.';
+  assert.deepEqual([status, stderr], [1, `session-gateway-agent: ${sentence}\n`]);
+});
+
+test("with an agent's own program only, its adapter is fetched once, and the agent starts", async (t) => {
+  const { hub, bin, start } = await setUpProcess(t, 'claude');
+  const npm = `mkdir -p node_modules/.bin && cp '${bin}/claude' node_modules/.bin/claude-agent-acp && echo "$@" >> '${bin}/fetched'`;
+  writeFileSync(path.join(bin, 'npm'), `#!/bin/sh\n${npm}\n`, { mode: 0o755 });
+  for (const expected of [1, 0]) {
+    const { ids, child, exit, collected } = await start();
+    say(hub, ids.session, 'hello');
+    await hub.waitUntil(() => hub.transcript(ids.session).includes('hello'), 'the answer');
+    const reported = collected.err.match(/Claude Code is here; its adapter \S+ is fetched once \(400 MB\)\./g) ?? [];
+    assert.equal(reported.length, expected, collected.err);
+    child.kill('SIGTERM');
+    await exit;
+  }
+  assert.match(readFileSync(path.join(bin, 'fetched'), 'utf8'), /^install --prefix \S+ .*@agentclientprotocol\/claude-agent-acp@[\d.]+\n$/);
+});
+
+test('an adapter that npm cannot fetch ends the program with the reason, and the next start fetches it again', async (t) => {
+  const { bin, run } = await setUpProcess(t, 'claude');
+  writeFileSync(path.join(bin, 'npm'), '#!/bin/sh\necho "npm error code E404\nnpm error 404 Not Found" >&2\nexit 1\n', { mode: 0o755 });
+  for (const _ of [1, 2]) {
+    const { exit, collected } = run('--agent', 'claude');
+    assert.deepEqual(await exit, [1, null]);
+    assert.match(collected.err, /Claude Code did not start: npm cannot fetch its adapter @\S+: Not Found\n/);
+  }
 });
 
 test('without --agent, the only installed agent is used; a newer hub causes only a warning', async (t) => {

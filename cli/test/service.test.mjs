@@ -179,7 +179,7 @@ test('the error of a service manager is quoted, and a missing service manager is
   assert.match(await install({ FAILING: 'enable-linger' }), /It ends when you log out\. To keep it running, run: loginctl enable-linger/);
 });
 
-test('a program that npx started is copied once, with its packages, to a folder that stays', (t) => {
+test('a program that npx started is copied once, with its packages, to a folder that stays', async (t) => {
   const base = tempDir(t);
   const npx = path.join(base, '.npm', '_npx', '1a2b');
   const entry = path.join(npx, 'node_modules', 'session-gateway-agent', 'index.mjs');
@@ -193,9 +193,9 @@ test('a program that npx started is copied once, with its packages, to a folder 
   const folder = path.join(stateFolder, 'program', '1.2.3');
   assert.equal(place.entry, path.join(folder, 'node_modules', 'session-gateway-agent', 'index.mjs'));
   assert.equal(existsSync(stateFolder), false, 'printing a service copies nothing');
-  place.copy();
+  await place.copy();
   rmSync(npx, { recursive: true });
-  place.copy();
+  await place.copy();
   assert.equal(readFileSync(place.entry, 'utf8'), 'code');
   assert.ok(existsSync(path.join(folder, 'node_modules', 'library', 'index.mjs')));
   assert.deepEqual(readdirSync(path.join(stateFolder, 'program')), ['1.2.3']);

@@ -15,7 +15,7 @@ export function formatTable(rows, { isNumber = () => false } = {}) {
 export const printable = (text) => text.replace(/[\p{Cc}\p{Cf}]/gu, '');
 
 /** Formats a time in UTC, to the minute. @param {number} time Unix milliseconds */
-export const formatTime = (time) => new Date(time).toISOString().slice(0, 16).replace('T', ' ');
+export const formatTime = (time) => new Date(time).toLocaleString('sv').slice(0, 16);
 
 const SIZE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 

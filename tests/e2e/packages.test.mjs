@@ -200,7 +200,7 @@ describe('the npm packages', { skip: process.platform === 'win32' }, () => {
     const subjects = healthy.stdout.trim().split('\n');
     assert.deepEqual(
       subjects.map((line) => line.split(/ +/).slice(0, 2).join(' ')),
-      ['node', 'runtime', 'port', 'data', 'hub', 'agents'].map((subject) => `ok ${subject}`),
+      ['node', 'runtime', 'port', 'data', 'hub', 'agents', 'git'].map((subject) => `ok ${subject}`),
     );
     assert.match(healthy.stdout, /Found: Qwen Code\./);
     const otherProgram = net.createServer((socket) => socket.end('hello\n')).listen(0, '127.0.0.1');

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { fateOfCode, isShownByNewDevice, parseCode, readCode } from '../src/content/device-code.ts';
+import { fateOfCode, isLoopback, isShownByNewDevice, parseCode, readCode } from '../src/content/device-code.ts';
 import { describeBrowser } from '../src/content/device-name.ts';
 
 const ORIGIN = 'https://hub.example.com';
@@ -51,4 +51,10 @@ test('a browser proposes its name, its system and its kind', () => {
     ['curl/8', 'Browser', 'browser'],
   ];
   for (const [userAgent, name, kind] of cases) assert.deepEqual(describeBrowser(userAgent), { name, kind }, userAgent);
+});
+
+test('an address that only this computer reaches is found', () => {
+  const loopback = ['http://127.0.0.1:8787/pair#A', 'http://127.1.2.3', 'http://localhost:1', 'http://[::1]:8787/'];
+  const others = ['https://hub.example.com', 'http://192.168.1.2:8787', 'http://[fe80::1]/', 'https://localhost.example.com'];
+  assert.deepEqual([loopback.every(isLoopback), others.some(isLoopback)], [true, false]);
 });

@@ -61,7 +61,7 @@ const PLACEHOLDER_TITLE = /^New session - /;
 const SEVERITIES = ['info', 'warning', 'error'];
 
 /** Updates of a session's state, as opposed to its conversation. */
-const STATE_UPDATES = new Set([
+export const STATE_UPDATES = new Set([
   'available_commands_update',
   'config_option_update',
   'current_mode_update',

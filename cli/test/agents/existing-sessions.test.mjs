@@ -195,7 +195,7 @@ async function startOutside(name, { dir, env, model }) {
   model.answer('Question two.', [{ say: 'Answer two.' }]);
   const known = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined));
   const session = await AcpSession.open({
-    launch: resolveLaunch({ agent: name }, known),
+    launch: resolveLaunch({ agent: name, home: '/nowhere' }, known),
     cwd: dir,
     uploads: dir,
     env: known,

@@ -58,7 +58,7 @@ export async function setUpProcess(t, ...programs) {
   /** Runs the CLI with other variables instead of the token, and not at a terminal. */
   const runUnpaired = (variables, ...args) => runCli(t, withCommon(args), { ...withoutToken, ...variables }, 'pipe', WITHOUT_DEV_VARS);
   const startAtTerminal = (...args) => runAtTerminal(t, [process.execPath, WITHOUT_DEV_VARS, ...common, ...args], withoutToken);
-  return { hub, dir, scriptHome, setScript, run, runAsTerminal, start, startWithIpc, startUnpaired, runUnpaired, startAtTerminal };
+  return { hub, dir, bin, scriptHome, setScript, run, runAsTerminal, start, startWithIpc, startUnpaired, runUnpaired, startAtTerminal };
 }
 
 export const say = (hub, sid, text) => hub.postMessage(sid, JSON.stringify([{ say: text }]));

@@ -28,6 +28,9 @@ const {
   history,
   sessions,
   recordsWire = false,
+  linesAtStart = 0,
+  logsInput = false,
+  silentCommands = false,
 } = JSON.parse(process.env.SCRIPT ?? '{}');
 const home = process.env.SCRIPT_HOME;
 const record = (method, params) => appendFileSync(path.join(home, 'calls.jsonl'), `${JSON.stringify({ method, params })}\n`);
@@ -39,6 +42,7 @@ function recordWire(dir) {
   return new TransformStream({
     transform(chunk, controller) {
       controller.enqueue(chunk);
+      if (logsInput && dir === '>') process.stdout.write(`received ${Buffer.from(chunk)}`);
       if (!recordsWire) return;
       const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n');
       rest = lines.pop() ?? '';
@@ -66,6 +70,7 @@ async function runPrompt({ sessionId, prompt }, client) {
   canceled = new AbortController();
   const update = (body, id = sessionId) => client.notify('session/update', { sessionId: id, update: body });
   const text = prompt.find(({ type }) => type === 'text')?.text ?? '[]';
+  if (silentCommands && text.startsWith('/')) return { stopReason: 'end_turn' };
   if (!text.startsWith('[')) {
     await update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: `You said: ${text}` } });
     return { stopReason: 'end_turn' };
@@ -101,6 +106,7 @@ async function runPrompt({ sessionId, prompt }, client) {
       const child = spawn('sleep', [String(step.background)], { stdio: 'ignore' });
       appendFileSync(path.join(home, 'background'), `${child.pid}\n`);
     }
+    if (step.huge) await update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: 'x'.repeat(step.huge) } });
     if (step.until) await waitForRelease(step.until);
     if (step.wait) await delay(step.wait, undefined, ignoresCancel ? {} : { signal: canceled.signal }).catch(() => {});
     if (step.fail) throw new RequestError(step.fail.code, step.fail.message);
@@ -143,11 +149,15 @@ async function* replayedHistory() {
 }
 
 function requireSession(id) {
+  const refusal = path.join(home, 'refusal');
+  if (existsSync(refusal)) throw new RequestError(-32603, readFileSync(refusal, 'utf8'));
   if (!existsSync(sessionFile(id))) throw new RequestError(-32602, `Session not found: ${id}`);
   return JSON.parse(readFileSync(sessionFile(id), 'utf8'));
 }
 
 process.stdout.write('A line that is no JSON\n');
+const startLines = Array.from({ length: linesAtStart }, (_, i) => `Line ${i} at the start\n`).join('');
+await new Promise((resolve) => process.stdout.write(startLines, resolve));
 const toClient = recordWire('<');
 toClient.readable.pipeTo(Writable.toWeb(process.stdout)).catch(() => {});
 const fromClient = /** @type {ReadableStream<Uint8Array>} */ (Readable.toWeb(process.stdin)).pipeThrough(recordWire('>'));

@@ -1,7 +1,8 @@
 /** The app: one process that serves one session and, unless `--no-machine` is given, one machine. */
 
-import { realpath, stat } from 'node:fs/promises';
+import { realpath } from 'node:fs/promises';
 import { describeMismatch } from './compatibility.mjs';
+import { describeDirectoryProblem } from './directory-problem.mjs';
 import { UsageError } from './errors.mjs';
 import { HubClient } from './hub-client.mjs';
 import { LockHeldError } from './lock.mjs';
@@ -191,8 +192,7 @@ function claimMachine(store, id, { machineId }) {
 
 /** Returns the real path of a directory that an option names. @throws {UsageError} when it is not a directory */
 export async function resolveDirectory(path, option) {
-  const resolved = await realpath(path).catch(() => null);
-  if (resolved === null) throw new UsageError(`${option}: there is no directory ${path}.`);
-  if (!(await stat(resolved)).isDirectory()) throw new UsageError(`${option}: ${path} is not a directory.`);
-  return resolved;
+  const problem = describeDirectoryProblem(path);
+  if (problem !== null) throw new UsageError(`${option}: ${problem}`);
+  return realpath(path);
 }

@@ -4,6 +4,7 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { UsageError } from './errors.mjs';
+import { describeAddressProblem } from './hub-address.mjs';
 import { LOCAL_DEV_VARS_NAME } from './installation.mjs';
 import { isNpmScript } from './npm-script.mjs';
 
@@ -31,6 +32,7 @@ export const HELP_LINES = `
   --no-machine        serve only the session: no sessions can be spawned here
   --bridged           send the token only in the CONNECT packet, not in the WebSocket upgrade
   --verbose           log connection events
+  --version           the version of this program
   --help              this text`.slice(1);
 
 /** @satisfies {import('node:util').ParseArgsOptionsConfig} */
@@ -57,12 +59,14 @@ const OPTIONS = /** @type {const} */ ({
   token: { type: 'string' },
   'token-file': { type: 'string' },
   verbose: { type: 'boolean' },
+  version: { type: 'boolean' },
 });
 
 /**
  * The options that all CLIs have.
  * @typedef {object} Options
  * @property {boolean} [help] whether the user asks for the help text. If so, all other options are missing
+ * @property {boolean} [version] whether the user asks for the version. If so, all other options are missing
  * @property {string} dir the directory to serve, absolute
  * @property {string} hub the address of the hub, without a trailing slash
  * @property {string} [token]
@@ -117,7 +121,9 @@ export function readOptions(argv, env, { homeVariable, home, dir: defaultDir, op
   if (parsed.positionals.length > maxPositionals) {
     throw new UsageError(`Unexpected argument '${parsed.positionals[maxPositionals]}'. See --help.`);
   }
-  if (values.help) return /** @type {ReturnType<typeof readOptions>} */ ({ help: true });
+  if (values.help || values.version) {
+    return /** @type {ReturnType<typeof readOptions>} */ ({ help: values.help, version: values.version });
+  }
   const dir = values.dir || defaultDir;
   if (!dir) throw new UsageError('--dir PATH is missing: name the directory to serve. See --help.');
   const { flavor } = values;
@@ -173,14 +179,7 @@ function parseFork(word) {
 
 /** Validates the hub's address and removes trailing slashes. */
 function parseHubAddress(text) {
-  let url;
-  try {
-    url = new URL(text);
-  } catch {
-    throw new UsageError(`The hub's address must be a URL such as ${DEFAULT_HUB}, not "${text}".`);
-  }
-  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-    throw new UsageError(`The hub's address must start with http:// or https://, not ${url.protocol}//.`);
-  }
-  return url.href.replace(/\/+$/, '');
+  const problem = describeAddressProblem(text);
+  if (problem !== null) throw new UsageError(`The address of the hub ${problem}`);
+  return new URL(text).href.replace(/\/+$/, '');
 }

@@ -92,6 +92,9 @@ export class Controls {
    * @throws {Error} the agent's reason for refusing the changes
    */
   async configure({ permissionMode, modelMode }) {
+    if (permissionMode === undefined && modelMode === undefined) {
+      throw new Error('"permissionMode" or "modelMode" is missing. Other options of an agent are set with set-session-option.');
+    }
     const applied = await this.agent.configure({ permissionMode, modelMode });
     if (permissionMode !== undefined && isAskingMode(permissionMode)) this.permissions.clearRules();
     // `--auto-approve` holds until the user chooses a mode.

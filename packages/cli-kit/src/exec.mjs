@@ -1,6 +1,7 @@
 /** Runs a program (git, rg) with limits on time and output. */
 
 import { spawn } from 'node:child_process';
+import { describeDirectoryProblem } from './directory-problem.mjs';
 
 /** Limit on standard output, in bytes. The answer to the hub must fit into one WebSocket message. */
 export const MAX_OUTPUT_BYTES = 12 * 1024 * 1024;
@@ -45,7 +46,9 @@ export function run(program, args, { cwd, env = process.env, maxOutputBytes = MA
     });
     child.once('error', (/** @type {NodeJS.ErrnoException} */ error) => {
       clearTimeout(timer);
-      reject(error.code === 'ENOENT' ? new Error(`${program} is not installed on this machine.`) : error);
+      const problem = describeDirectoryProblem(cwd);
+      if (problem !== null) reject(new Error(problem));
+      else reject(error.code === 'ENOENT' ? new Error(`${program} is not installed on this machine.`) : error);
     });
     child.once('close', (code) => {
       clearTimeout(timer);

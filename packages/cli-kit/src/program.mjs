@@ -103,6 +103,10 @@ async function main(program) {
     process.stdout.write(program.help);
     return;
   }
+  if (options.version) {
+    process.stdout.write(`${program.version}\n`);
+    return;
+  }
   onNpmEnd(() => process.kill(process.pid, 'SIGTERM'));
   removeNpmVariables(process.env);
   const startedByRunner = takeStartedByRunner();

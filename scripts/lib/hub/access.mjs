@@ -2,6 +2,7 @@
 
 import { homedir } from 'node:os';
 import path from 'node:path';
+import { describeAddressProblem } from '../../../packages/cli-kit/src/hub-address.mjs';
 import { makeLog } from '../../../packages/cli-kit/src/log.mjs';
 import { DEV_VARS_NAME } from '../dev-vars.mjs';
 import { UsageError } from '../errors.mjs';
@@ -9,7 +10,7 @@ import { DEV_VARS } from '../paths.mjs';
 import { prepareTools } from '../prepare.mjs';
 import { DEFAULT_PORT } from './options.mjs';
 
-const DEFAULT_HUB = `http://127.0.0.1:${DEFAULT_PORT}`;
+export const DEFAULT_HUB = `http://127.0.0.1:${DEFAULT_PORT}`;
 
 /**
  * The options, for `parseCommandLine`.
@@ -27,9 +28,8 @@ export const ACCESS_USAGE = `  --hub URL          address of the hub (default: H
 
 /** @param {string} text */
 function parseHub(text) {
-  if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol)) {
-    throw new UsageError(`The address \`${text}\` is not a URL.`, 'Example: --hub https://hub.example.com');
-  }
+  const problem = describeAddressProblem(text);
+  if (problem !== null) throw new UsageError(`The address of the hub ${problem}`);
   return text.replace(/\/+$/, '');
 }
 

@@ -32,7 +32,7 @@ export async function announce(listening, token, isNamespaceToken) {
     : `from ${DEV_VARS_NAME}`;
   const hub = address === `http://127.0.0.1:${DEFAULT_PORT}` ? '' : ` --hub ${address}`;
   // By default the agent uses the shared token of .dev.vars.
-  const variable = isNamespaceToken ? `CLI_API_TOKEN=${token} ` : '';
+  const variable = isNamespaceToken ? 'CLI_API_TOKEN=ACCESS_TOKEN ' : '';
   console.log(`
   ${bold('The hub is running.')} Ctrl-C stops it. Its data is stored in ${IS_PACKAGE || process.env.HUB_STATE_DIR ? LOCAL_STATE_DIR : '.wrangler/state'}.
 
@@ -43,7 +43,7 @@ ${await signInLines(address, networkUrls, token)}
 ${agentLines(variable, hub)}
 
   List the sessions:
-    curl -H 'Authorization: Bearer ${token}' ${address}/api/sessions
+    curl -H 'Authorization: Bearer ACCESS_TOKEN' ${address}/api/sessions
 `);
 }
 

@@ -3,7 +3,7 @@
 import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
-import { AGENTS } from '../../../cli/src/agents.mjs';
+import { AGENTS, programsOf } from '../../../cli/src/agents.mjs';
 import { findProgram } from '../../../packages/cli-kit/src/find-program.mjs';
 import { accessToken, DEV_VARS_NAME, devVarsExist, namespaceToken } from '../dev-vars.mjs';
 import { CommandFailed, UserError } from '../errors.mjs';
@@ -23,15 +23,17 @@ const TOKEN_TIMEOUT_MS = 5_000;
 /**
  * @typedef {object} Finding
  * @property {string} subject
- * @property {boolean} isOk
+ * @property {'ok' | 'missing' | 'problem'} mark `missing`: the hub works without it
  * @property {string} state one sentence
  * @property {string} [advice] what to do
  */
 
 /** @type {(subject: string, state: string, advice?: string) => Finding} */
-const ok = (subject, state, advice) => ({ subject, isOk: true, state, advice });
+const ok = (subject, state, advice) => ({ subject, mark: 'ok', state, advice });
 /** @type {(subject: string, state: string, advice: string) => Finding} */
-const problem = (subject, state, advice) => ({ subject, isOk: false, state, advice });
+const missing = (subject, state, advice) => ({ subject, mark: 'missing', state, advice });
+/** @type {(subject: string, state: string, advice: string) => Finding} */
+const problem = (subject, state, advice) => ({ subject, mark: 'problem', state, advice });
 
 /**
  * Runs all checks.
@@ -47,6 +49,7 @@ export async function examine(listening) {
     checkData(),
     await checkHub(localAddress(listening), hub),
     checkAgents(),
+    checkGit(),
   ];
 }
 
@@ -108,7 +111,7 @@ function checkData() {
  * @param {{protocolVersion: number, version: string} | undefined} hub
  */
 async function checkHub(address, hub) {
-  if (!hub) return ok('hub', 'It is not running here.', `Start it with: ${startLine()}`);
+  if (!hub) return missing('hub', 'It is not running here.', `Start it with: ${startLine()}`);
   const running = `Version ${hub.version} answers at ${address}`;
   if (!devVarsExist()) return ok('hub', `${running}; its data is in another folder.`);
   try {
@@ -133,9 +136,15 @@ async function acceptsToken(address, token) {
   return status === 200;
 }
 
+function checkGit() {
+  if (findProgram('git', process.env)) return ok('git', 'It is on the PATH.');
+  return missing('git', 'It is not on the PATH of this computer.', 'Agents here need it: install it from https://git-scm.com');
+}
+
 function checkAgents() {
-  const installed = Object.values(AGENTS).filter(({ command }) => findProgram(command, process.env));
+  if (process.platform === 'win32') return missing('agents', 'On Windows, agents run only in WSL.', 'Install it with: wsl --install');
+  const installed = Object.values(AGENTS).filter((entry) => programsOf(entry).some((name) => findProgram(name, process.env)));
   if (installed.length > 0) return ok('agents', `Found: ${installed.map(({ title }) => title).join(', ')}.`);
-  const example = `npm install -g ${AGENTS.claude.package}`;
-  return ok('agents', 'None is on the PATH of this computer.', `To use one here, install it, such as with: ${example}`);
+  const example = `npm install -g ${AGENTS.claude.terminal.package}`;
+  return missing('agents', 'None is on the PATH of this computer.', `To use one here, install it, such as with: ${example}`);
 }

@@ -37,6 +37,7 @@ export const HUB_FILES = [
   'packages/cli-kit/src/device-store.mjs',
   'packages/cli-kit/src/errors.mjs',
   'packages/cli-kit/src/find-program.mjs',
+  'packages/cli-kit/src/hub-address.mjs',
   'packages/cli-kit/src/hub-client.mjs',
   'packages/cli-kit/src/hub-socket.mjs',
   'packages/cli-kit/src/installation.mjs',

@@ -1,10 +1,11 @@
 // Makes the two npm packages: copies the files of a package to a folder, and packs the folder to a tarball.
 
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { npm } from '../npm.mjs';
 import { inProject } from '../paths.mjs';
 import { AGENT_FILES, HUB_DEPENDENCIES, HUB_FILES, KIT_FOLDER, PACKAGES_FOLDER } from './files.mjs';
+import { withoutMissingFiles } from './readme.mjs';
 
 /**
  * @typedef {object} Packed
@@ -106,6 +107,11 @@ function writePackage(folder, content) {
  * @returns {Promise<Packed>}
  */
 async function pack(folder) {
+  const readme = path.join(folder, 'README.md');
+  writeFileSync(
+    readme,
+    withoutMissingFiles(readFileSync(readme, 'utf8'), (file) => existsSync(path.join(folder, file))),
+  );
   const destination = inProject(PACKAGES_FOLDER);
   const [{ filename, size, files }] = JSON.parse(await npm(['pack', '--json', '--pack-destination', destination], { cwd: folder }));
   return { file: path.join(destination, filename), size, files: files.map((file) => file.path).sort() };

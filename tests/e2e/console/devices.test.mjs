@@ -26,6 +26,7 @@ async function addDevice(page) {
   await page.getByRole('button', { name: 'Add a device' }).click();
   const dialog = page.getByRole('dialog', { name: 'Add a device' });
   await dialog.getByRole('img', { name: 'QR code of the sign-in link' }).waitFor();
+  await dialog.getByText('A phone cannot open this link: its address is this computer.').waitFor();
   const code = await dialog.locator('.device-code').textContent();
   return { dialog, code, link: `${hub.url}/pair#${code}` };
 }

@@ -339,6 +339,22 @@ test('inserts dragged text, and the text of pasted cells without their picture',
   assert.deepEqual(pageErrors, []);
 });
 
+test('scales a large picture down before the upload', async (t) => {
+  const { repository, page, chat } = await startSession(t, 'pictures', { args: ['--auto-approve'] });
+  const base64 = await page.evaluate(() => {
+    const canvas = document.createElement('canvas');
+    Object.assign(canvas, { width: 3000, height: 1500 });
+    return canvas.toDataURL('image/png').split(',')[1];
+  });
+  const buffer = Buffer.from(base64, 'base64');
+  await page.locator('input[type=file]').setInputFiles([{ name: 'large.png', mimeType: 'image/png', buffer }]);
+  await page.locator('li[data-state="done"]', { hasText: 'large.png' }).waitFor();
+  await chat.send('cat $ATTACHMENTS > got.png');
+  await chat.waitForText('Exit code 0.');
+  const picture = readFileSync(path.join(repository.folder, 'got.png'));
+  assert.deepEqual([picture.readUInt32BE(16), picture.readUInt32BE(20)], [2000, 1000]);
+});
+
 test('shows upload progress, and retries a failed upload', async (t) => {
   const { page, chat } = await startSession(t, 'progress', { args: ['--auto-approve'] });
   let isRejecting = true;

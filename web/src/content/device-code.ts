@@ -24,6 +24,9 @@ export function parseCode(text: string): string | null {
 /** Whether a code is shown by a new device, and entered on a device with access. All other codes go the opposite way. */
 export const isShownByNewDevice = (code: string): boolean => code.startsWith('R');
 
+/** Whether an address of the hub reaches only the computer itself, such as `http://127.0.0.1:8787`. */
+export const isLoopback = (url: string): boolean => /^(localhost|127\.[\d.]+|\[::1\])$/.test(new URL(url).hostname);
+
 /**
  * Returns what the list of devices shows about a code: the device that was added since the code was created, and whether the hub has deleted
  * the code. The revocation of any device deletes all codes.

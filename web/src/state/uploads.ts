@@ -27,6 +27,9 @@ export interface Upload {
   abort: () => void;
 }
 
+/** The types of pictures that are scaled down. An animation would lose its frames. */
+const SCALED_TYPES = ['image/png', 'image/jpeg', 'image/webp'];
+
 /** By session id. */
 const uploads = signal<Record<string, Upload[]>>({});
 
@@ -82,10 +85,16 @@ export function moveFiles(sessionId: string): void {
 }
 
 /** Uploads a file, or retries a failed upload. */
-export async function startUpload(sessionId: string, { id, file }: Upload): Promise<void> {
+export async function startUpload(sessionId: string, { id, file: original }: Upload): Promise<void> {
   const controller = new AbortController();
   updateUpload(sessionId, id, { status: 'sending', progress: 0, abort: () => controller.abort() });
   try {
+    const file = await fit(original);
+    setUploads(
+      sessionId,
+      getUploads(sessionId).map((item) => (item.id === id ? { ...item, file } : item)),
+    );
+    controller.signal.throwIfAborted();
     const token = await auth.getValidJwt();
     const onProgress = (progress: number) => updateUpload(sessionId, id, { progress });
     const path = await upload(sessionId, file, { token, signal: controller.signal, onProgress });
@@ -97,6 +106,12 @@ export async function startUpload(sessionId: string, { id, file }: Upload): Prom
       error: errorText(error),
     });
   }
+}
+
+async function fit(file: File): Promise<File> {
+  if (!SCALED_TYPES.includes(file.type)) return file;
+  const { fitPicture } = await import('./fit-picture.ts');
+  return fitPicture(file);
 }
 
 /** Removes a file, and deletes it on the machine if it was uploaded. */

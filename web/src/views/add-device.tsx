@@ -4,7 +4,7 @@ import './devices.css';
 import { Copy } from 'lucide-preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Device } from '../api/types.ts';
-import { fateOfCode } from '../content/device-code.ts';
+import { fateOfCode, isLoopback } from '../content/device-code.ts';
 import { createCode, type DeviceCode, fetchDevices } from '../state/devices.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
@@ -77,6 +77,14 @@ function Code({ code, url, expiresAt, knownIds, onAdded, onRenew }: CodeProps) {
   }
   return (
     <>
+      {isLoopback(url) && (
+        <p class="notice warn">
+          <span>
+            A phone cannot open this link: its address is this computer. Start the hub with <span class="mono">--host</span>, open the
+            console at the address on the network that the hub prints, and add the phone there.
+          </span>
+        </p>
+      )}
       <p>Scan this with the camera of a phone, or enter the code on the sign-in page of the other device.</p>
       <QrCode text={url} label="QR code of the sign-in link" />
       <p class="device-code mono">{code}</p>

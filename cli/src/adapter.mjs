@@ -1,0 +1,72 @@
+/**
+ * The adapter of an agent whose own program does not speak the protocol. npm fetches the adapter once, in the version of the table of
+ * agents, into the folder of the state.
+ */
+
+import { execFile } from 'node:child_process';
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { findProgram } from 'session-gateway-cli-kit/find-program';
+import { findNpmReason } from './acp-process.mjs';
+import { programsOf } from './agents.mjs';
+import { makeFolder } from './make-folder.mjs';
+
+const PROGRESS_INTERVAL_MS = 3000;
+
+/** Install scripts are not needed. */
+const NPM_OPTIONS = ['--ignore-scripts', '--no-audit', '--no-fund'];
+
+const binFolder = (folder) => path.join(folder, 'node_modules', '.bin');
+
+/**
+ * Returns the place of an agent's adapter.
+ * @param {import('./agents.mjs').AgentEntry} entry
+ * @param {string} home the folder of the state
+ */
+export function adapterPlace({ package: name, command }, home) {
+  const folder = path.join(home, 'adapters', name.replaceAll(/[^A-Za-z0-9.-]+/g, '_'));
+  return { folder, program: path.join(binFolder(folder), command) };
+}
+
+/** Whether the agent runs without a question. @param {import('./agents.mjs').AgentEntry} entry */
+export const isInstalled = (entry, env) => programsOf(entry).some((program) => findProgram(program, env));
+
+/** Whether the start of an agent has to download something first. @param {import('./launch.mjs').Launch} launch */
+export const mustDownload = ({ argv, adapterFolder }) =>
+  argv[0] === 'npx' || (adapterFolder !== undefined && !existsSync(binFolder(adapterFolder)));
+
+/**
+ * Fetches the adapter of an agent, unless the adapter is present or the agent has none.
+ * @param {import('./launch.mjs').Launch} launch
+ * @param {{env: Record<string, string>, signal?: AbortSignal, log: {debug: (text: string) => void, info?: (text: string) => void}}} options
+ * @throws {Error} when npm cannot fetch the adapter
+ */
+export async function fetchAdapter({ title, entry, adapterFolder }, { env, signal, log }) {
+  if (adapterFolder === undefined || existsSync(binFolder(adapterFolder))) return;
+  const { package: name, adapterMegabytes } = entry;
+  const report = log.info ?? log.debug;
+  report(`${title} is here; its adapter ${name} is fetched once (${adapterMegabytes} MB).`);
+  await makeFolder(adapterFolder, async (folder) => {
+    const reportProgress = () => report(`Fetching the adapter: ${folderMegabytes(folder)} of ${adapterMegabytes} MB.`);
+    const timer = setInterval(reportProgress, PROGRESS_INTERVAL_MS);
+    try {
+      await promisify(execFile)('npm', ['install', '--prefix', folder, ...NPM_OPTIONS, name], { cwd: folder, env, signal });
+    } catch (error) {
+      signal?.throwIfAborted();
+      const reason = error.code === 'ENOENT' ? 'there is no npm on the PATH' : (findNpmReason(error.stderr) ?? error.message);
+      throw new Error(`${title} did not start: npm cannot fetch its adapter ${name}: ${reason}`);
+    } finally {
+      clearInterval(timer);
+    }
+  });
+}
+
+function folderMegabytes(folder) {
+  let bytes = 0;
+  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+    // npm moves files while they are counted.
+    if (entry.isFile()) bytes += statSync(path.join(entry.parentPath, entry.name), { throwIfNoEntry: false })?.size ?? 0;
+  }
+  return Math.round(bytes / 1e6);
+}

@@ -1,0 +1,72 @@
+/** What an agent writes besides its messages, and messages that are too long. */
+
+import assert from 'node:assert/strict';
+import { rmSync } from 'node:fs';
+import { test } from 'node:test';
+import { setUp } from './support/setup.mjs';
+
+test('an agent that does not start shows the last lines of its standard output', async (t) => {
+  const { start } = await setUp(t);
+  const command = ['sh', '-c', 'echo first; seq 1 18; echo "Accept the license first."; echo warning >&2'];
+  const lines = Array.from({ length: 18 }, (_, i) => i + 1).join('\n');
+  await assert.rejects(start({ startedByRunner: true, tag: 'other', command }), {
+    message: `sh did not start: exit code 0:\n${lines}\nAccept the license first.\nwarning`,
+  });
+  const killed = ['sh', '-c', 'echo "debug: connected" >&2; kill -9 $$'];
+  await assert.rejects(start({ startedByRunner: true, tag: 'third', command: killed }), {
+    message: 'sh did not start: ended by SIGKILL, without a reason in its output',
+  });
+});
+
+test('lines that are no messages are not answered: an agent may write many before it reads, and log what it reads', async (t) => {
+  const { hub, prompt, start } = await setUp(t, { linesAtStart: 20_000, logsInput: true });
+  const { session } = await start();
+  prompt(session.id, [{ say: 'hello' }]);
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(hub.transcript(session.id), ['hello', '(ready)']);
+});
+
+test('a message of the agent that is too long is skipped, and the turn goes on', async (t) => {
+  const { hub, prompt, start } = await setUp(t);
+  const { session } = await start();
+  prompt(session.id, [{ say: 'before' }, { huge: 33 * 1024 * 1024 }, { say: 'after' }]);
+  await hub.untilReady(session.id, 1);
+  const lines = hub.transcript(session.id);
+  assert.equal(
+    lines.filter((line) => line.startsWith('A message of the agent has 34 MiB. The limit is 32 MiB. It is not shown.')).length,
+    1,
+  );
+  assert.ok(lines.at(-2).endsWith('after'), lines.at(-2));
+});
+
+test('if the directory of a session was deleted, the error names the directory', async (t) => {
+  const { hub, dir, prompt, start } = await setUp(t);
+  const { session } = await start();
+  prompt(session.id, [{ crash: 'out of memory' }]);
+  await hub.untilReady(session.id, 1);
+  rmSync(dir, { recursive: true });
+  prompt(session.id, [{ say: 'not reached' }]);
+  await hub.untilReady(session.id, 2);
+  assert.equal(hub.transcript(session.id).at(-2), `Error: node did not start: There is no directory ${dir}.`);
+});
+
+test('a slash command that the agent neither lists nor answers is named; a listed one may be silent', async (t) => {
+  const { hub, prompt, start } = await setUp(t, { silentCommands: true });
+  const { session } = await start();
+  prompt(session.id, [{ update: { sessionUpdate: 'available_commands_update', availableCommands: [{ name: 'clear', description: '' }] } }]);
+  await hub.untilReady(session.id, 1);
+  hub.postMessage(session.id, '/clear all');
+  await hub.untilReady(session.id, 2);
+  hub.postMessage(session.id, '/nothing at all');
+  await hub.untilReady(session.id, 3);
+  const notice = 'node has not answered, and lists no command /nothing. Type / to see its commands.';
+  assert.deepEqual(hub.transcript(session.id), ['(ready)', '(ready)', notice, '(ready)']);
+});
+
+test('a change of settings without a mode or a model is refused', async (t) => {
+  const { hub, start } = await setUp(t);
+  const { session } = await start();
+  const { error, success } = await hub.call(session.id, 'set-session-config', { effort: 'high' });
+  assert.equal(success, false);
+  assert.match(error, /^"permissionMode" or "modelMode" is missing\. Other options of an agent are set with set-session-option\.$/);
+});
