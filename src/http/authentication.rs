@@ -14,7 +14,6 @@ use super::client_address::rate_limit_key;
 use super::error::ErrorResponse;
 use super::extract::parse_body;
 use super::response::{JsonText, Reply, Response, to_response};
-use super::wrong_tokens::WrongTokens;
 use crate::auth::answer_token::AnswerKey;
 use crate::auth::jwt::{JwtKey, WebClaims};
 use crate::auth::pairing::hash;
@@ -24,6 +23,7 @@ use crate::limits::{JWT_LIFETIME_SECS, MAX_VERIFIED_TOKENS};
 use crate::model::namespace::Namespace;
 use crate::store::devices::DeviceState;
 use crate::store::retry::Environment;
+use crate::store::wrong_tokens::WrongTokens;
 use crate::store::{Database, devices, query, secrets};
 
 /// How long the worker caches an answer of the database about a token, in milliseconds.

@@ -80,7 +80,10 @@ pub fn pairing_url(host: &str, code: &Code) -> String {
 /// `POST /api/devices/codes`
 pub async fn create_code(mut request: RoutedRequest) -> Reply {
     let body: DeviceBody = request.take_json()?;
-    let (code, expires_at) = request.hub.create_device_code(body.name()?.as_deref(), body.kind.map(Into::into)).await?;
+    let (name, kind) = (body.name()?, body.kind.map(Into::into));
+    let created = request.hub.create_device_code(name.as_deref(), kind, request.credential_value()).await;
+    request.refuse_revoked()?;
+    let (code, expires_at) = created?;
     let url = pairing_url(request.host(), &code);
     Ok(JsonText::of(format!(r#"{{"code":"{code}","url":"{url}","expiresAt":{expires_at}}}"#)))
 }
@@ -124,8 +127,9 @@ pub async fn decide_request(mut request: RoutedRequest) -> Reply {
     request.hub.find_device_request(&code).await?;
     request.refuse_null_body()?;
     let DeviceBody { decision, .. } = request.take_json()?;
-    // The credential may have been revoked during the query.
+    let is_approved = required("decision", decision)? == Decision::Approve;
+    let decided = request.hub.decide_device_request(&code, is_approved, request.credential_value()).await;
     request.refuse_revoked()?;
-    request.hub.decide_device_request(&code, required("decision", decision)? == Decision::Approve).await?;
+    decided?;
     Ok(JsonText::ok())
 }

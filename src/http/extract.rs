@@ -21,6 +21,7 @@ use crate::hub::sessions::load::RelatedRows;
 use crate::hub::workspace::files::Workspace;
 use crate::limits::MAX_BODY_BYTES;
 use crate::push::endpoint::Endpoint;
+use crate::store::Value;
 use crate::wire::fields::read_object;
 
 /// The body of an upload, which stays on the JavaScript side; see [`is_upload`].
@@ -151,8 +152,17 @@ impl RoutedRequest {
         self.request.extensions().get()
     }
 
+    /// Returns the credential as a parameter of statements, which do nothing if the credential is revoked.
+    pub fn credential_value(&self) -> Value {
+        match self.credential() {
+            None | Some(Credential::Shared) => Value::Null,
+            Some(Credential::Generation(generation)) => u64::from(*generation).into(),
+            Some(Credential::Device(id)) => Value::from(&**id),
+        }
+    }
+
     /// Refuses a revoked credential, which a worker may still have in its cache. A token or a push subscription that is created with
-    /// the credential would outlive the revocation.
+    /// the credential would outlive the revocation. Must be repeated after a write with [`credential_value`](Self::credential_value).
     pub fn refuse_revoked(&self) -> Result<(), ErrorResponse> {
         match self.credential().filter(|credential| self.hub.is_revoked(credential)) {
             Some(credential) => Err(ErrorResponse::revoked(credential)),

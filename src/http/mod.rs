@@ -34,7 +34,6 @@ pub mod sessions;
 pub mod status;
 pub mod uploads;
 pub mod workspace;
-mod wrong_tokens;
 
 use std::sync::Arc;
 

@@ -10,6 +10,7 @@ use crate::auth::pairing::{Code, hash};
 use crate::auth::token::DEVICE_TOKEN_PREFIX;
 use crate::hub::base::error::Error;
 use crate::model::ids::uuid_v7;
+use crate::store::Value;
 use crate::store::devices::{
     CODE_LIFETIME_MS, Claim, Insertion, MAX_CODE_ATTEMPTS, NewClaim, NewPairing, claim, insert_pairing,
 };
@@ -99,6 +100,7 @@ impl Edge {
                 namespace: None,
                 name,
                 kind,
+                credential: Value::Null,
             };
             if insert_pairing(&*self.db, pairing, now).await.map_err(Error::from)? == Insertion::Done {
                 inserted = Some(code);

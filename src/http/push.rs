@@ -50,7 +50,8 @@ pub async fn subscribe(mut request: RoutedRequest) -> Reply {
     let requests_only = notify == Some(Notify::Requests);
     let subscription =
         PushSubscription { endpoint, p256dh, auth, hub_origin, device, token_device, secret, requests_only };
-    request.hub.subscribe_to_push(subscription).await?;
+    request.hub.subscribe_to_push(subscription, request.credential_value()).await?;
+    request.refuse_revoked()?;
     Ok(JsonText::ok())
 }
 

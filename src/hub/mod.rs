@@ -38,6 +38,7 @@ use crate::store::fence::Fenced;
 use crate::store::memory::ReadMemory;
 use crate::store::places::{Databases, Placed};
 use crate::store::retry::Retrying;
+use crate::store::wrong_tokens::WrongTokens;
 use crate::store::{Database, DbError};
 pub use base::config::Config;
 use base::ports::Runtime;
@@ -89,6 +90,8 @@ pub struct Hub {
     /// Unix milliseconds.
     status_reads: futures::lock::Mutex<Option<(u64, Counts, Usage)>>,
     memory: ReadMemory,
+    /// The tokens of CONNECT packets that the object reads.
+    wrong_tokens: WrongTokens,
     /// The hub itself, for background tasks.
     this: Weak<Self>,
 }

@@ -83,11 +83,13 @@ impl Hub {
             list_reads: futures::lock::Mutex::default(),
             status_reads: futures::lock::Mutex::default(),
             memory,
+            wrong_tokens: Default::default(),
             this: Weak::clone(this),
         });
         let cache: Weak<dyn Evictable> = hub.this.clone();
         memory_budget.add_cache(cache);
         hub.turn().restore_event_stream();
+        hub.end_interrupted_revocations();
         // In a task, so that an alarm that woke the object is handled first. The handler of the alarm sets the next alarm, and a
         // second call would cost another write.
         let woken = Arc::clone(&hub);

@@ -97,7 +97,10 @@ struct VapidClaims<'a> {
     sub: Option<&'a str>,
 }
 
-/// The signed tokens with their expiry, by the origin of the push service and the subject.
+/// The most tokens in the cache.
+const MAX_TOKENS: usize = 100;
+
+/// The signed tokens with their expiry, at most [`MAX_TOKENS`], by the origin of the push service and the subject.
 #[derive(Debug, Default)]
 pub struct TokenCache(HashMap<(String, Option<String>), (String, u64)>);
 
@@ -118,6 +121,12 @@ impl TokenCache {
             None => {
                 let expires_at = now + LIFETIME_SECS;
                 let token = keys.sign(&VapidClaims { aud: audience, exp: expires_at, sub: subject })?;
+                if self.0.len() >= MAX_TOKENS
+                    && let Some(oldest) = self.0.iter().min_by_key(|(_, (_, expires_at))| *expires_at)
+                {
+                    let oldest = oldest.0.clone();
+                    self.0.remove(&oldest);
+                }
                 self.0.insert(key, (token.clone(), expires_at));
                 token
             }
@@ -171,6 +180,16 @@ mod tests {
         assert_eq!(claims(&at("https://q", NOW))["aud"], "https://q");
         let later = at("https://p", NOW + 11 * 3600);
         assert_eq!(claims(&later)["exp"], NOW + 23 * 3600);
+    }
+
+    #[test]
+    fn the_cache_keeps_the_newest_hundred_tokens() {
+        let mut tokens = TokenCache::default();
+        for number in 0..150 {
+            tokens.authorization(&keys(), &format!("https://p{number}"), None, NOW + number).unwrap();
+        }
+        assert_eq!(tokens.0.len(), MAX_TOKENS);
+        assert!((50..150).all(|number| tokens.0.contains_key(&(format!("https://p{number}"), None))));
     }
 
     #[test]

@@ -28,6 +28,29 @@ const TOMBSTONE_MS: u64 = 30 * 24 * 3_600_000;
 /// The precision of `lastSeenAt`, in milliseconds.
 const LAST_SEEN_PRECISION_MS: u64 = 3_600_000;
 
+/// Whether a credential is not revoked: NULL for the shared secret, the generation of a namespace's tokens, or the id of a device. A write
+/// that outlives its request has this condition, because the credential may be revoked while the write waits. The comparison with the
+/// generation must be `=`: in SQLite, any text is greater than any number.
+macro_rules! is_valid_credential {
+    ($namespace:literal, $credential:literal) => {
+        concat!(
+            "(",
+            $credential,
+            " IS NULL OR ",
+            $credential,
+            " = coalesce((SELECT generation FROM namespaces WHERE namespace = ",
+            $namespace,
+            "), 0)
+  OR EXISTS (SELECT 1 FROM devices WHERE id = ",
+            $credential,
+            " AND namespace = ",
+            $namespace,
+            " AND revoked_at IS NULL))"
+        )
+    };
+}
+pub(super) use is_valid_credential;
+
 /// A device as JSON. `?2`: the id of the device of the request, or NULL.
 macro_rules! device_json {
     ($more:literal) => {
@@ -99,13 +122,17 @@ const SET_LAST_SEEN: &str = "UPDATE devices SET last_seen_at = max(last_seen_at,
 /// limit of wrong guesses.
 const DELETE_UNUSABLE: &str = "DELETE FROM pairings WHERE expires_at <= ?2 OR selector = ?1 AND wrong_guesses >= ?3";
 
-/// Inserts a code, unless the selector is in use or the namespace has too many codes. `?1`: selector, `?2`: hash of the code, `?3`: claim
+/// Inserts a code, unless the selector is in use, the namespace has too many codes, or the credential is revoked. `?1`: selector, `?2`: hash of the code, `?3`: claim
 /// hash, `?4`: id of the device, `?5`: namespace or NULL, `?6`: name or NULL, `?7`: kind or NULL, `?8`: 1 if approved or NULL,
-/// `?9`: claims, `?10`: now, `?11`: expiry, `?12`: the limit.
-const INSERT_PAIRING: &str = "
+/// `?9`: claims, `?10`: now, `?11`: expiry, `?12`: the limit, `?13`: the credential.
+const INSERT_PAIRING: &str = concat!(
+    "
 INSERT OR IGNORE INTO pairings (selector, code_hash, claim_hash, device_id, namespace, name, kind, is_approved, claims_left, created_at, expires_at)
 SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11
-WHERE (SELECT count(*) FROM pairings WHERE namespace = ?5 AND claim_hash = code_hash AND claims_left > 0) < ?12";
+WHERE (SELECT count(*) FROM pairings WHERE namespace = ?5 AND claim_hash = code_hash AND claims_left > 0) < ?12
+  AND ",
+    is_valid_credential!("?5", "?13")
+);
 
 /// Whether a code was inserted, and how many codes of the namespace wait. `?1`: hash of the code, `?2`: namespace or NULL,
 /// `?3`: selector.
@@ -122,10 +149,14 @@ const SELECT_REQUEST: &str = "
 SELECT json_object('name', name, 'kind', kind, 'createdAt', created_at, 'expiresAt', expires_at), is_approved, namespace
 FROM pairings WHERE selector = ?1 AND code_hash = ?2 AND claim_hash <> code_hash";
 
-/// Decides a request that is undecided. `?1`: selector, `?2`: hash of the code, `?3`: namespace, `?4`: 1 or 0.
-const DECIDE: &str = "
+/// Decides a request that is undecided. `?1`: selector, `?2`: hash of the code, `?3`: namespace, `?4`: 1 or 0, `?5`: the credential.
+const DECIDE: &str = concat!(
+    "
 UPDATE pairings SET is_approved = ?4, namespace = ?3
-WHERE selector = ?1 AND code_hash = ?2 AND claim_hash <> code_hash AND is_approved IS NULL";
+WHERE selector = ?1 AND code_hash = ?2 AND claim_hash <> code_hash AND is_approved IS NULL
+  AND ",
+    is_valid_credential!("?3", "?5")
+);
 
 /// Assigns a new token to an approved code with claims left. `?1`: claim hash, `?2`: hash of the token, `?3`: the limit of devices.
 const CLAIM: &str = "
@@ -168,6 +199,8 @@ pub struct NewPairing<'a> {
     pub namespace: Option<&'a Namespace>,
     pub name: Option<&'a str>,
     pub kind: Option<&'a str>,
+    /// The [credential](is_valid_credential) that creates the code.
+    pub credential: Value,
 }
 
 /// The result of inserting a code.
@@ -304,7 +337,7 @@ fn delete_unusable_codes(selector: &str, now: u64) -> Statement {
 
 /// Inserts a code.
 pub async fn insert_pairing(db: &dyn Database, pairing: NewPairing<'_>, now: u64) -> Result<Insertion, DbError> {
-    let NewPairing { selector, code_hash, secret_hash, device_id, namespace, name, kind } = pairing;
+    let NewPairing { selector, code_hash, secret_hash, device_id, namespace, name, kind, credential } = pairing;
     let namespace = text_or_null(namespace.map(Namespace::as_str));
     let (is_approved, claims) = if secret_hash.is_some() { (Value::Null, MAX_CLAIMS) } else { (1.into(), 1) };
     let insert = Statement::new(
@@ -322,6 +355,7 @@ pub async fn insert_pairing(db: &dyn Database, pairing: NewPairing<'_>, now: u64
             now.into(),
             (now + CODE_LIFETIME_MS).into(),
             MAX_PENDING_CODES.into(),
+            credential,
         ],
     );
     let select = Statement::new(SELECT_INSERTED, [code_hash.into(), namespace, selector.into()]);
@@ -335,22 +369,30 @@ pub async fn insert_pairing(db: &dyn Database, pairing: NewPairing<'_>, now: u64
     })
 }
 
-/// Looks up a request by its code. `decision`: the namespace of the user who decides, and whether the user approves the request. The
-/// decision is applied before the lookup, unless the request was decided already. A wrong code is counted as a guess.
+/// The decision of a user about a request.
+pub struct Decision<'a> {
+    pub namespace: &'a Namespace,
+    pub is_approved: bool,
+    /// The [credential](is_valid_credential) of the user.
+    pub credential: Value,
+}
+
+/// Looks up a request by its code. The decision is applied before the lookup, unless the request was decided already or the credential is
+/// revoked. A wrong code is counted as a guess.
 pub async fn find_request(
     db: &dyn Database,
     selector: &str,
     code_hash: &str,
-    decision: Option<(&Namespace, bool)>,
+    decision: Option<Decision<'_>>,
     now: u64,
 ) -> Result<Option<Request>, DbError> {
     let mut statements = vec![
         Statement::new(COUNT_WRONG_GUESS, [selector.into(), code_hash.into()]),
         delete_unusable_codes(selector, now),
     ];
-    statements.extend(decision.map(|(namespace, is_approved)| {
-        let params = [selector.into(), code_hash.into(), namespace.as_ref().into(), u64::from(is_approved).into()];
-        Statement::new(DECIDE, params)
+    statements.extend(decision.map(|Decision { namespace, is_approved, credential }| {
+        let (namespace, is_approved) = (namespace.as_ref().into(), u64::from(is_approved).into());
+        Statement::new(DECIDE, [selector.into(), code_hash.into(), namespace, is_approved, credential])
     }));
     statements.push(Statement::new(SELECT_REQUEST, [selector.into(), code_hash.into()]));
     let row = last_row(db, statements).await?;

@@ -42,6 +42,7 @@ pub mod usage;
 pub mod values;
 pub mod watchdog;
 pub mod write_queue;
+pub mod wrong_tokens;
 
 use futures::future::{BoxFuture, ready};
 use thiserror::Error;

@@ -26,12 +26,11 @@ const DELETE_PART: [&str; 8] = [
   OR EXISTS (SELECT 1 FROM machines WHERE namespace = ?1) AS remain",
 ];
 
-/// `?1`: namespace.
-const DELETE_ACCESS: [&str; 4] = [
+/// Keeps the generation of the namespace's tokens, so that revoked tokens are not valid for a later namespace of this name. `?1`: namespace.
+const DELETE_ACCESS: [&str; 3] = [
     "DELETE FROM push_subscriptions WHERE namespace = ?1",
     "DELETE FROM devices WHERE namespace = ?1",
     "DELETE FROM pairings WHERE namespace = ?1",
-    "DELETE FROM namespaces WHERE namespace = ?1",
 ];
 
 /// `?1`: namespace.
@@ -57,7 +56,7 @@ pub async fn delete_part(db: &dyn Database, namespace: &Namespace) -> Result<boo
     Columns::new("sessions", row.unwrap_or_default()).flag("remain")
 }
 
-/// Deletes the rows of a namespace in the tables of access.
+/// Deletes the rows of a namespace in the tables of access, except the generation of its tokens.
 pub async fn delete_access(access: &dyn Database, namespace: &Namespace) -> Result<(), DbError> {
     let mut statements = DELETE_ACCESS.map(|sql| Statement::new(sql, [namespace.as_ref().into()])).to_vec();
     access.batch(&mut statements).await.map(drop)

@@ -1,18 +1,24 @@
 //! Web push subscriptions.
 
 use super::columns::Columns;
+use super::devices::is_valid_credential;
 use super::{Database, DbError, Row, Statement, Value, query};
 use crate::model::namespace::Namespace;
 
-/// The subscriptions of a namespace, oldest first. `?1`: namespace.
-const SELECT_ALL: &str = "SELECT endpoint, p256dh, auth, hub, device, token_device, notify, secret FROM push_subscriptions WHERE namespace = ?1 ORDER BY created_at, endpoint";
+/// The subscriptions of a namespace, oldest first, except those of revoked devices. `?1`: namespace.
+const SELECT_ALL: &str = "
+SELECT endpoint, p256dh, auth, hub, device, token_device, notify, secret FROM push_subscriptions WHERE namespace = ?1
+  AND NOT EXISTS (SELECT 1 FROM devices WHERE id = token_device AND revoked_at IS NOT NULL) ORDER BY created_at, endpoint";
 
-/// Replaces the subscription with the same endpoint, and the one of the same device. `?1`: namespace, `?2`: endpoint,
+/// Replaces the subscription with the same endpoint, and the one of the same device, unless the credential is revoked. `?1`: namespace, `?2`: endpoint,
 /// `?3`: p256dh, `?4`: auth, `?5`: origin of the hub or NULL, `?6`: now, `?7`: device or NULL,
-/// `?8`: id of the device of the token, or NULL, `?9`: `notify` or NULL, `?10`: id of the access secret of the token, or NULL.
-const UPSERT: &str = "
+/// `?8`: id of the device of the token, or NULL, `?9`: `notify` or NULL, `?10`: id of the access secret of the token, or NULL, `?11`: the credential.
+const UPSERT: &str = concat!(
+    "
 INSERT OR REPLACE INTO push_subscriptions (namespace, endpoint, p256dh, auth, hub, created_at, device, token_device, notify, secret)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 WHERE ",
+    is_valid_credential!("?1", "?11")
+);
 
 /// Deletes the oldest subscriptions. `?1`: namespace, `?2`: how many remain.
 const TRIM: &str = "
@@ -62,8 +68,15 @@ pub async fn load_all(db: &dyn Database, namespace: &Namespace) -> Result<Vec<Pu
     query(db, Statement::new(SELECT_ALL, [namespace.as_ref().into()])).await?.into_iter().map(from_row).collect()
 }
 
-/// Statements that write a subscription, and delete the oldest ones above `limit`.
-pub fn upsert(namespace: &Namespace, subscription: &PushSubscription, now: u64, limit: u64) -> [Statement; 2] {
+/// Statements that write a subscription, unless the [credential](is_valid_credential) is revoked, and delete the oldest subscriptions
+/// above `limit`.
+pub fn upsert(
+    namespace: &Namespace,
+    subscription: &PushSubscription,
+    credential: Value,
+    now: u64,
+    limit: u64,
+) -> [Statement; 2] {
     let PushSubscription { endpoint, p256dh, auth, hub_origin, device, token_device, secret, requests_only } =
         subscription;
     let namespace: Value = namespace.as_ref().into();
@@ -82,6 +95,7 @@ pub fn upsert(namespace: &Namespace, subscription: &PushSubscription, now: u64, 
         token_device,
         notify,
         secret,
+        credential,
     ];
     [Statement::new(UPSERT, params), Statement::new(TRIM, [namespace, limit.into()])]
 }

@@ -21,6 +21,9 @@ const MAX_ERROR_CHARS: usize = 1_000;
 /// The longest id in an error message to a CLI, in characters. Valid ids are not longer.
 const MAX_ERROR_ID_CHARS: usize = 255;
 
+/// The longest `installationId` of CONNECT, in bytes.
+pub const MAX_INSTALLATION_ID_BYTES: usize = 100;
+
 /// The Socket.IO namespace of CLIs.
 pub const NAMESPACE: &str = "/cli";
 
@@ -36,11 +39,21 @@ pub struct ConnectAuth {
     pub machine_id: Option<String>,
     /// The namespace that the client expects; must be the namespace of the token.
     pub namespace: Option<String>,
+    /// The installation of the client. While a socket of an installation serves a session, sockets of other installations do not.
+    pub installation_id: Option<String>,
     /// What the client supports beyond the protocol's first version. Unknown names are ignored.
     pub features: Option<Vec<String>>,
 }
 
 impl ConnectAuth {
+    pub fn validate(self) -> Result<Self, FieldError> {
+        if self.installation_id.as_ref().is_some_and(|id| id.is_empty() || id.len() > MAX_INSTALLATION_ID_BYTES) {
+            let message = format!("Field `installationId` must have 1 to {MAX_INSTALLATION_ID_BYTES} bytes.");
+            return Err(FieldError::new("installationId", message));
+        }
+        Ok(self)
+    }
+
     /// Whether the client accepts uploads in chunks (PROTOCOL-CLI.md "Uploads in chunks").
     pub fn accepts_upload_chunks(&self) -> bool {
         self.features.iter().flatten().any(|feature| feature == "upload-chunks")
@@ -61,6 +74,20 @@ pub enum CliEvent<'a> {
 }
 
 impl CliEvent<'_> {
+    /// Returns the id of the session for which the event speaks; `None` for an event about a machine or a method.
+    pub fn session(&self) -> Option<&str> {
+        match self {
+            Self::Message(message) => Some(&message.sid),
+            Self::MessageDelta(delta) => Some(&delta.sid),
+            Self::Update(UpdateEvent { owner: Owner::Session(id), .. }) => Some(id),
+            Self::SessionAlive(alive) => Some(&alive.sid),
+            Self::SessionEnd(end) => Some(&end.sid),
+            Self::Update(_) | Self::MachineAlive(_) | Self::RpcRegister(_) | Self::RpcUnregister(_) | Self::Ping => {
+                None
+            }
+        }
+    }
+
     /// Returns the session or machine that the event keeps alive.
     pub fn keep_alive_owner(self) -> Option<Owner> {
         match self {

@@ -1,13 +1,14 @@
 //! The life of a namespace: its export, its import into an empty namespace, and its deletion.
 
-use crate::support::cli::Cli;
+use crate::support::cli::{Cli, Received};
+use crate::support::edge::{EdgeRequest, worker_of};
 use crate::support::merge::texts;
 use crate::support::operator::{delete, export, full_namespace, import, import_rows, import_step, operator};
 use crate::support::rest::Reply;
 use crate::support::sqlite::{BatchKind, permanent_error};
-use crate::support::{World, run_until_idle};
+use crate::support::{SECRET, World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::auth::token::Credential;
+use session_gateway_hub::auth::token::{Credential, TokenVerifier};
 use session_gateway_hub::http::respond;
 use session_gateway_hub::store::Value as DbValue;
 
@@ -80,11 +81,11 @@ async fn an_imported_namespace_works_as_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_leaves_no_row_and_no_stored_entry() {
+async fn a_deletion_leaves_only_the_generation_of_the_tokens() {
     let world = full_namespace(World::new()).await;
     assert!(rows_and_stored_entries(&world).len() > 10, "{:?}", rows_and_stored_entries(&world));
     assert!(delete(&world).await > 1);
-    assert_eq!(rows_and_stored_entries(&world), []);
+    assert_eq!(rows_and_stored_entries(&world), [("namespaces".to_owned(), 1)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -96,7 +97,7 @@ async fn one_namespace_is_restored_and_its_neighbour_does_not_change() {
     neighbour.register_machine("n").await;
     let (of_team, of_neighbour) = (export(&world).await, export(&neighbour).await);
     delete(&world).await;
-    assert_eq!(export(&world).await, Vec::<String>::new());
+    assert!(export(&world).await.iter().all(|line| line.contains(r#""table":"namespaces""#)));
     assert_eq!(export(&neighbour).await, of_neighbour);
     import(&world, &of_team).await;
     assert!(export(&world).await == of_team);
@@ -290,4 +291,28 @@ async fn a_value_whose_parts_are_not_in_the_export_is_imported_shortened() {
     assert!(state["requests"]["r1"].is_object(), "{state}");
     let mut cli = other.live_cli(&session).await;
     assert_eq!(cli.send_message(&session, "next").await["ok"], true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_was_revoked_before_the_deletion_is_not_valid_for_a_later_namespace_of_this_name() {
+    let world = World::new();
+    let tokens = TokenVerifier::new(SECRET, false);
+    let token = |generation| tokens.namespace_token(&world.hub().config.namespace, generation);
+    let status = async |token: String| {
+        let request = EdgeRequest {
+            method: "GET".into(),
+            url: "/api/sessions".into(),
+            token: Some(token),
+            ..EdgeRequest::default()
+        };
+        world.send_to_worker(&worker_of(&world), request).await.status.as_u16()
+    };
+    assert_eq!(operator(&world, "POST", "revoke", &Value::Null).await.ok()["generation"], 1);
+    assert_eq!([status(token(0)).await, status(token(1)).await], [401, 200]);
+    delete(&world).await;
+    assert_eq!([status(token(0)).await, status(token(1)).await], [401, 200]);
+    let mut cli = Cli::start_connect(&world, &json!({"token": token(0)}));
+    assert!(matches!(cli.receive().await, Received::Open(_)));
+    assert!(matches!(cli.receive().await, Received::ConnectError(_)));
+    assert_eq!(operator(&world, "GET", "generation", &Value::Null).await.ok()["generation"], 1);
 }

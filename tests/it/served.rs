@@ -1,5 +1,7 @@
 //! Sessions that several sockets serve, and sockets that serve sessions which they did not name in CONNECT.
 
+mod installations;
+
 use crate::support::cli::Cli;
 use crate::support::live_session::live_session;
 use crate::support::{World, run_until_idle};

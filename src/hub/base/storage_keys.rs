@@ -61,6 +61,10 @@ pub fn revoked_device_key(id: &str) -> String {
     format!("{REVOKED_DEVICES}{id}")
 }
 
+/// The prefix of the keys of revocations whose clients are not disconnected yet. The id of the device follows, or nothing if all clients
+/// are to be disconnected.
+pub const REVOKING: &str = "revoking:";
+
 /// The prefix of the keys of the latest notifications, followed by the id of the notification with 20 digits. The value is JSON.
 pub const PUSH_LOG: &str = "pushed:";
 

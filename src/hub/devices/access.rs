@@ -4,9 +4,12 @@ use crate::auth::pairing::hash;
 use crate::auth::token::{AccessToken, Credential, is_device_token};
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
-use crate::hub::base::storage_keys::{GENERATION, revoked_device_key};
+use crate::hub::base::storage_keys::GENERATION;
 use crate::model::namespace::Namespace;
 use crate::store::devices;
+
+/// The client under which the object counts wrong tokens, because it does not know the addresses of clients.
+const ALL_CLIENTS: &str = "";
 
 impl Hub {
     /// Verifies the token of a CONNECT packet. Returns its namespace and credential; `None` if it is not valid.
@@ -20,9 +23,18 @@ impl Hub {
         if !is_device_token(token) {
             return Ok(None);
         }
-        let found = devices::find_by_token(&self.access, &hash(token)).await?;
-        let valid = found.filter(|device| !device.is_revoked);
-        Ok(valid.map(|device| (device.namespace, Credential::Device(device.id.into()))))
+        let (token_hash, now) = (hash(token), self.rt.now());
+        // Counted before the query, so that concurrent packets are counted as well.
+        let is_counted = self.wrong_tokens.count_attempt(ALL_CLIENTS, now);
+        if !is_counted && !self.wrong_tokens.could_be_device_token(&self.access, &token_hash, now).await? {
+            return Ok(None);
+        }
+        let found = devices::find_by_token(&self.access, &token_hash).await;
+        let valid = found.map(|device| device.filter(|device| !device.is_revoked));
+        if is_counted && !matches!(valid, Ok(None)) {
+            self.wrong_tokens.revert_attempt(ALL_CLIENTS);
+        }
+        Ok(valid?.map(|device| (device.namespace, Credential::Device(device.id.into()))))
     }
 
     /// Whether a credential of this namespace was revoked, as far as the object's storage shows.
@@ -30,7 +42,7 @@ impl Hub {
         match credential {
             Credential::Shared => false,
             Credential::Generation(generation) => self.stored_generation().is_some_and(|current| *generation < current),
-            Credential::Device(id) => self.rt.kv_get(&revoked_device_key(id)).is_some(),
+            Credential::Device(id) => self.is_device_revoked(id),
         }
     }
 

@@ -7,10 +7,10 @@ use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::peers::connections::Peer;
 use crate::hub::base::ports::ConnId;
-use crate::hub::base::storage_keys::{GENERATION, REVOKED_DEVICES, revoked_device_key};
+use crate::hub::base::storage_keys::{GENERATION, REVOKED_DEVICES, REVOKING, revoked_device_key};
 use crate::hub::turn::Turn;
-use crate::store::devices::{self, CODE_LIFETIME_MS, Insertion, MAX_CODE_ATTEMPTS, NewPairing};
-use crate::store::{Statement, push};
+use crate::store::devices::{self, CODE_LIFETIME_MS, Decision, Insertion, MAX_CODE_ATTEMPTS, NewPairing};
+use crate::store::{DbError, Statement, Value, push};
 
 /// How long the object's storage records that a device was revoked, in milliseconds: longer than a worker caches the device's token.
 const REVOCATION_RECORD_MS: u64 = 3_600_000;
@@ -38,10 +38,12 @@ impl Hub {
     }
 
     /// `POST /api/devices/codes`: returns a code, and when it expires. `name` and `kind` are those of the device that will use the code.
+    /// Fails if `credential` is revoked.
     pub async fn create_device_code(
         &self,
         name: Option<&str>,
         kind: Option<&'static str>,
+        credential: Value,
     ) -> Result<(Code, u64), Error> {
         let now = self.rt.now();
         for _ in 0..MAX_CODE_ATTEMPTS {
@@ -57,6 +59,7 @@ impl Hub {
                 namespace: Some(&self.config.namespace),
                 name,
                 kind,
+                credential: credential.clone(),
             };
             match devices::insert_pairing(&self.access, pairing, now).await? {
                 Insertion::Done => return Ok((code, now + CODE_LIFETIME_MS)),
@@ -74,9 +77,9 @@ impl Hub {
     }
 
     /// `POST /api/devices/requests/:code`: the first decision counts. The same decision again succeeds, because the response to
-    /// the first may be lost.
-    pub async fn decide_device_request(&self, code: &Code, is_approved: bool) -> Result<(), Error> {
-        let decision = Some((&self.config.namespace, is_approved));
+    /// the first may be lost. Fails if `credential` is revoked.
+    pub async fn decide_device_request(&self, code: &Code, is_approved: bool, credential: Value) -> Result<(), Error> {
+        let decision = Some(Decision { namespace: &self.config.namespace, is_approved, credential });
         let found = devices::find_request(&self.access, code.selector(), &code.hash(), decision, self.rt.now()).await?;
         let request = found.ok_or(Error::UnknownCode)?;
         let is_own = request.namespace.as_deref() == Some(self.config.namespace.as_str());
@@ -108,8 +111,9 @@ impl Hub {
         Ok(generation)
     }
 
-    /// Records a revocation under `key` in the object's storage, commits it, and disconnects the clients of `device`, or all clients.
-    /// The batch also deletes the namespace's codes, because the revoked client may have created or approved them.
+    /// Records a revocation under `key` in the object's storage, commits it, and disconnects the clients of `device`, or all clients. Also
+    /// disconnects them if it is unknown whether the revocation was committed. The batch also deletes the namespace's codes, because the
+    /// revoked client may have created or approved them.
     fn revoke<'a>(
         &'a self,
         mut statements: Vec<Statement>,
@@ -122,19 +126,34 @@ impl Hub {
             // Stored before the commit, so that requests and sockets that begin during the commit are refused.
             let (earlier, value) = (self.rt.kv_get(&key), value.to_string());
             self.rt.kv_put(&key, &value);
-            if let Err(error) = self.change_subscriptions(statements).await {
-                // Undone, so that a device that revokes itself can try again. But a concurrent revocation may have stored another value.
-                if self.rt.kv_get(&key) == Some(value) {
-                    match earlier {
-                        Some(earlier) => self.rt.kv_put(&key, &earlier),
-                        None => self.rt.kv_delete(&key),
-                    }
-                }
-                return Err(error.into());
+            let pending_key = format!("{REVOKING}{}", device.unwrap_or_default());
+            self.rt.kv_put(&pending_key, "");
+            let result = self.change_subscriptions(statements).await;
+            if result.as_ref().map_or_else(DbError::is_outcome_unknown, |()| true) {
+                self.end_revocation(&pending_key);
+                return Ok(result?);
             }
-            self.turn().disconnect_revoked(device);
-            Ok(())
+            self.rt.kv_delete(&pending_key);
+            // Undone, so that a device that revokes itself can try again. But a concurrent revocation may have stored another value.
+            if self.rt.kv_get(&key) == Some(value) {
+                match earlier {
+                    Some(earlier) => self.rt.kv_put(&key, &earlier),
+                    None => self.rt.kv_delete(&key),
+                }
+            }
+            Ok(result?)
         })
+    }
+
+    /// Disconnects the clients of the revocations that a crash has interrupted.
+    pub(in crate::hub) fn end_interrupted_revocations(&self) {
+        self.rt.kv_list(REVOKING).iter().for_each(|(key, _)| self.end_revocation(key));
+    }
+
+    fn end_revocation(&self, pending_key: &str) {
+        let device = pending_key.strip_prefix(REVOKING).filter(|id| !id.is_empty());
+        self.turn().disconnect_revoked(device);
+        self.rt.kv_delete(pending_key);
     }
 }
 

@@ -89,7 +89,7 @@ fn admit_connect(namespace: &str, auth: Option<&RawValue>) -> Admission {
     if namespace != NAMESPACE {
         return refused(namespace, "Invalid namespace");
     }
-    match read_object(auth.map_or("{}", RawValue::get)) {
+    match read_object(auth.map_or("{}", RawValue::get)).and_then(ConnectAuth::validate) {
         Ok(auth) => Admission::Connect(auth),
         Err(error) if error.field == "token" => refused(NAMESPACE, INVALID_TOKEN),
         Err(error) => refused(NAMESPACE, &format!("Invalid auth. {error}")),

@@ -13,7 +13,7 @@ use crate::hub::base::storage_keys;
 use crate::hub::inbound::admission::{
     Admission, INVALID_TOKEN, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, check_connect, interpret_frame,
 };
-use crate::hub::inbound::replies::event_code;
+use crate::hub::inbound::replies::{SERVED_ELSEWHERE, event_code};
 use crate::hub::turn::Turn;
 use crate::limits::{CONNECT_TIMEOUT_MS, MAX_IDLE_FRAMES, MAX_REFUSALS, MAX_SOCKETS, PING_INTERVAL_MS};
 use crate::log::{Level, LogLine};
@@ -28,7 +28,8 @@ const MAX_UNAUTHENTICATED: usize = 200;
 enum NamedOwner {
     Nothing,
     Owned(String),
-    Refused(String, Error),
+    /// The id, and the code and the message of the error.
+    Refused(String, &'static str, String),
 }
 
 impl NamedOwner {
@@ -156,9 +157,10 @@ impl Hub {
     ) {
         self.store_namespace();
         let accepts_upload_chunks = auth.accepts_upload_chunks();
+        let installation = auth.installation_id;
         let session = self.load_named(Kind::Session, auth.session_id).await;
         let machine = self.load_named(Kind::Machine, auth.machine_id).await;
-        let (Ok(session), Ok(machine)) = (session, machine) else {
+        let (Ok(mut session), Ok(machine)) = (session, machine) else {
             // The official client reconnects after a close, but not after a CONNECT_ERROR.
             return self.turn().disconnect_to_resync([conn]);
         };
@@ -167,18 +169,25 @@ impl Hub {
             return self.refuse_connect(conn, connecting, &socketio::connect_error_frame(NAMESPACE, INVALID_TOKEN));
         }
         let token_device = credential.device().map(str::to_owned);
-        let cli = Cli {
-            session: session.owned_id(),
-            machine: machine.owned_id(),
-            accepts_upload_chunks,
-            token_device,
-            ..Cli::default()
-        };
         {
             let mut turn = self.turn();
             if turn.connections.get(conn).is_none() {
                 return;
             }
+            if let Some(id) = session.owned_id()
+                && turn.connections.is_served_by_other(&id, installation.as_ref())
+            {
+                let (code, message) = SERVED_ELSEWHERE;
+                session = NamedOwner::Refused(id, code, message.to_owned());
+            }
+            let cli = Cli {
+                session: session.owned_id(),
+                machine: machine.owned_id(),
+                accepts_upload_chunks,
+                installation,
+                token_device,
+                ..Cli::default()
+            };
             turn.start_ticks();
             turn.set_peer(conn, Peer::Cli(cli));
             turn.request_alarm(Some(next_tick(self.rt.now(), PING_INTERVAL_MS)));
@@ -189,9 +198,8 @@ impl Hub {
             self.record_activity(owner, conn).await;
         }
         for (kind, named) in [(Kind::Session, session), (Kind::Machine, machine)] {
-            if let NamedOwner::Refused(id, error) = named {
-                let subject = Some((kind.noun(), id.as_str()));
-                self.turn().send_error_event(conn, &error.to_string(), event_code(&error), subject);
+            if let NamedOwner::Refused(id, code, message) = named {
+                self.turn().send_error_event(conn, &message, code, Some((kind.noun(), id.as_str())));
             }
         }
     }
@@ -207,7 +215,9 @@ impl Hub {
         };
         match loaded {
             Ok(()) => Ok(NamedOwner::Owned(id)),
-            Err(error @ (Error::Forbidden(_) | Error::NotFound(_))) => Ok(NamedOwner::Refused(id, error)),
+            Err(error @ (Error::Forbidden(_) | Error::NotFound(_))) => {
+                Ok(NamedOwner::Refused(id, event_code(&error), error.to_string()))
+            }
             Err(error) => Err(error),
         }
     }

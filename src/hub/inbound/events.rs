@@ -50,6 +50,10 @@ impl Hub {
                     .reject(from, &Rejection { code: "bad-payload", message, subject: None, quota: None });
             }
         };
+        let session = event.session().map(|id| Owner::Session(id.to_owned()));
+        if let Some(session) = session.filter(|session| self.turn().connections.is_served_elsewhere(session, conn)) {
+            return self.turn().reject(from, &Rejection::served_elsewhere(session.id()));
+        }
         if let CliEvent::Update(UpdateEvent { owner: owner @ Owner::Session(_), .. }) = &event {
             self.turn().restart_deadline_on_arrival(owner.clone(), conn, arrived_at);
         }

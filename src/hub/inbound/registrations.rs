@@ -10,7 +10,7 @@ use crate::hub::base::peers::cli::{Cli, ServedOwner};
 use crate::hub::base::peers::connections::Peer;
 use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::State;
-use crate::hub::inbound::replies::event_code;
+use crate::hub::inbound::replies::{SERVED_ELSEWHERE, event_code};
 use crate::hub::turn::Turn;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
@@ -86,6 +86,10 @@ impl Hub {
         added.into_iter().for_each(|owner| cli.add_other(owner));
         let resolved = cli.resolve_method(name, vocabulary).filter(|(_, method)| !method.is_empty());
         let (owner, method) = resolved.ok_or_else(access_denied)?;
+        if turn.connections.is_served_elsewhere(&owner, conn) {
+            let (code, message) = SERVED_ELSEWHERE;
+            return Err((code, message.to_owned()));
+        }
         cli.add_method(name, vocabulary);
         let cli = turn.shrink_to_attachment(cli, &owner).ok_or_else(|| {
             let message =
@@ -146,14 +150,17 @@ impl Turn<'_> {
         if self.state.connections.clis_of_owner(&owner).contains(&conn) {
             return;
         }
+        let subject = Some((Kind::of(&owner).noun(), owner.id()));
+        // Another installation may have begun to serve the session while the event of this socket was handled.
+        if self.state.connections.is_served_elsewhere(&owner, conn) {
+            let (code, message) = SERVED_ELSEWHERE;
+            return self.send_error_event(conn, message, code, subject);
+        }
         let mut cli = cli.clone();
         cli.add_other(owner.clone());
         match self.state.shrink_to_attachment(cli, &owner) {
             Some(cli) => self.set_served(conn, cli),
-            None => {
-                let subject = (Kind::of(&owner).noun(), owner.id());
-                self.send_error_event(conn, TOO_MANY_SERVED, "too-many-served", Some(subject));
-            }
+            None => self.send_error_event(conn, TOO_MANY_SERVED, "too-many-served", subject),
         }
     }
 

@@ -10,6 +10,12 @@ use crate::wire::socketio::{self, AckId};
 /// When a CLI should send a message again that a full storage has refused, in milliseconds.
 const STORAGE_RETRY_MS: u64 = 60_000;
 
+/// The code and the message for a session that another installation serves.
+pub const SERVED_ELSEWHERE: (&str, &str) = (
+    "served-elsewhere",
+    "Another installation serves this session. Stop its CLI, or wait until its connection has timed out.",
+);
+
 /// The sender of an event, with the acknowledgement that it requested.
 #[derive(Clone, Copy)]
 pub struct Sender {
@@ -42,6 +48,14 @@ impl<'a> Rejection<'a> {
     }
 }
 
+impl<'a> Rejection<'a> {
+    /// Creates the rejection of an event about a session that another installation serves.
+    pub fn served_elsewhere(session: &'a str) -> Self {
+        let (code, message) = SERVED_ELSEWHERE;
+        Self { code, message: message.into(), subject: Some((Kind::Session.noun(), session)), quota: None }
+    }
+}
+
 impl Sender {
     /// Returns the answer to an event whose change is not durable yet. `ignored`: the names of the event's invalid fields.
     pub fn ok_on_commit(self, ignored: &[&str]) -> Option<Reply> {
@@ -71,7 +85,7 @@ impl Turn<'_> {
     }
 
     /// Rejects an event in its acknowledgement, if the CLI requested one. Also sends an `error` event if the CLI requested no
-    /// acknowledgement, or if the session or machine does not exist or belongs to another namespace.
+    /// acknowledgement, or if the session or machine does not exist, belongs to another namespace, or is served elsewhere.
     pub(super) fn reject(&mut self, from: Sender, rejection: &Rejection<'_>) {
         let Rejection { code, message, subject, quota } = rejection;
         if let Some(ack) = from.ack {
@@ -81,7 +95,7 @@ impl Turn<'_> {
             };
             self.send_frame(from.conn, &ack_frame(ack, &answer));
         }
-        if from.ack.is_none() || matches!(*code, "access-denied" | "not-found") {
+        if from.ack.is_none() || matches!(*code, "access-denied" | "not-found" | "served-elsewhere") {
             self.send_error_event(from.conn, message, code, *subject);
         }
     }

@@ -6,7 +6,7 @@ use crate::auth::answer_token::{ANSWER_TOKEN_LIFETIME_MS, AnswerClaims, AnswerKe
 use crate::auth::jwt::JwtKey;
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind};
-use crate::hub::base::storage_keys::{ANSWERED_REQUESTS, answered_request_key, revoked_device_key};
+use crate::hub::base::storage_keys::{ANSWERED_REQUESTS, answered_request_key};
 use crate::hub::sessions::permissions::PermissionAnswer;
 use crate::hub::turn::Turn;
 use crate::hub::write::large::state_if_pending;
@@ -48,7 +48,7 @@ impl Hub {
         let answer = PermissionAnswer { approved, ..PermissionAnswer::default() };
         let begin = |turn: &mut Turn<'_>, stored: Option<Json>| {
             // Check first for the reasons for which the token can never be used again.
-            if !claims.device.is_empty() && self.rt.kv_get(&revoked_device_key(&claims.device)).is_some() {
+            if self.is_device_revoked(&claims.device) {
                 return Err(Error::DeviceRevoked);
             }
             if !is_subscribed {

@@ -232,11 +232,14 @@ impl Hub {
     ) -> (SendResult, Option<u16>, String) {
         // Encryption blocks the thread for a millisecond or two, so other tasks run first.
         self.rt.sleep(0).await;
-        // The client may have unsubscribed during the wait for a slot.
+        // The client may have unsubscribed, or its token may have been revoked, during the wait for a slot.
         let Ok(subscribers) = self.load_push_subscribers().await else {
             return (SendResult::Retry(None), None, "The database was unavailable.".into());
         };
-        let Some(subscriber) = find_subscriber(&subscribers, target.id) else {
+        let is_valid = |known: &&Subscriber| {
+            known.subscription.token_device.as_ref().is_none_or(|device| !self.is_device_revoked(device))
+        };
+        let Some(subscriber) = find_subscriber(&subscribers, target.id).filter(is_valid) else {
             return (SendResult::Rejected, None, UNSUBSCRIBED.into());
         };
         let (request, length) = match self.build_request(notification, &subscriber.subscription, keys, target.is_short)

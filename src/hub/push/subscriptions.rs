@@ -7,11 +7,12 @@ use crate::hub::Hub;
 use crate::hub::base::error::Error;
 use crate::hub::base::push::state::ASSUMED_EMPTY_KEY;
 use crate::hub::base::push::subscribers::Subscriber;
+use crate::hub::base::storage_keys::revoked_device_key;
 use crate::push::endpoint::Endpoint;
 use crate::push::request::{InvalidKey, Keys};
 use crate::push::vapid::VapidKeys;
 use crate::store::push::{self, PushSubscription};
-use crate::store::{DbError, Statement, secrets};
+use crate::store::{DbError, Statement, Value, secrets};
 
 /// The name of the generated private key in the table of secrets.
 const VAPID_SECRET: &str = "VAPID_PRIVATE_KEY";
@@ -41,8 +42,8 @@ impl Hub {
         Ok(self.load_vapid_keys().await?.public())
     }
 
-    /// `POST /api/push/subscribe`. An identical subscription is not written again.
-    pub async fn subscribe_to_push(&self, subscription: PushSubscription) -> Result<(), Error> {
+    /// `POST /api/push/subscribe`. An identical subscription is not written again. Writes nothing if `credential` is revoked.
+    pub async fn subscribe_to_push(&self, subscription: PushSubscription, credential: Value) -> Result<(), Error> {
         let invalid = |field: &str, reason: String| Error::field(field, format!("Field `{field}` {reason}."));
         Endpoint::parse(&subscription.endpoint, self.config.push.allows_insecure_endpoints)
             .map_err(|error| invalid("endpoint", error.0.into()))?;
@@ -60,8 +61,8 @@ impl Hub {
         // new subscriber would get no notifications.
         self.end_assuming_no_subscribers();
         let max = self.config.push.max_subscriptions;
-        self.change_subscriptions(push::upsert(&self.config.namespace, &subscription, self.rt.now(), max).into())
-            .await?;
+        let statements = push::upsert(&self.config.namespace, &subscription, credential, self.rt.now(), max);
+        self.change_subscriptions(statements.into()).await?;
         // Ends the assumption again, because a concurrent read may have found no subscribers and stored it.
         self.end_assuming_no_subscribers();
         Ok(())
@@ -129,6 +130,11 @@ impl Hub {
         }
         read.retain(|s| s.token_device.is_some() || s.secret.as_ref().is_some_and(|id| tokens.accepts_secret(id)));
         Ok(read)
+    }
+
+    /// Whether the token of a device was revoked, as far as the object's storage shows.
+    pub(in crate::hub) fn is_device_revoked(&self, id: &str) -> bool {
+        self.rt.kv_get(&revoked_device_key(id)).is_some()
     }
 
     /// Begins to assume that there are no subscribers, which saves a read of the database per notification.

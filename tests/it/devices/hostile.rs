@@ -38,6 +38,92 @@ async fn a_token_of_an_ended_generation_that_a_worker_has_cached_adds_no_device(
     hub.post("/api/devices/codes", &old, &json!({})).await.assert_error(401, "unauthorized");
 }
 
+/// Sends a request of a device or a namespace token that is being revoked, `delay_ms` after the revocation. Each round trip to D1 takes
+/// 20 ms. Returns whether the namespace has a push subscription, a code, or an approved request afterwards.
+async fn remains_of_request_during_revocation(url: &str, is_namespace: bool, delay_ms: u64) -> bool {
+    let hub = Hub::new();
+    let request = hub.post_without_token("/api/devices/requests", &json!({"name": "server", "kind": "cli"})).await.ok();
+    let (id, device) = hub.add_device("lost").await;
+    let token = if is_namespace { hub.namespace_token(0) } else { device };
+    hub.get("/api/devices", &token).await.ok();
+    hub.get("/api/namespaces/generation", &hub.world.token()).await.ok();
+    let url = url.replace("CODE", request["code"].as_str().unwrap());
+    let mut body = Browser::new("https://push.service.com/lost", 1).subscription();
+    body["decision"] = json!("approve");
+    let revoke = async {
+        match is_namespace {
+            true => hub.post("/api/namespaces/revoke", &hub.world.token(), &Value::Null).await,
+            false => hub.revoke(&id).await,
+        }
+    };
+    let attack = async {
+        tokio::time::sleep(std::time::Duration::from_millis(delay_ms)).await;
+        let _ = hub.post(&url, &token, &body).await;
+    };
+    hub.world.db.set_round_trip_ms(20);
+    let (revoked, ()) = futures::join!(revoke, attack);
+    revoked.ok();
+    let remains = "SELECT (SELECT count(*) FROM push_subscriptions) + (SELECT count(*) FROM pairings WHERE namespace IS NOT NULL)";
+    hub.world.db.number(remains) > 0
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_that_a_client_adds_at_any_moment_of_its_revocation_remains() {
+    for url in ["/api/push/subscribe", "/api/devices/codes", "/api/devices/requests/CODE"] {
+        for is_namespace in [false, true] {
+            let mut remains = Vec::new();
+            for delay_ms in 0..60 {
+                if remains_of_request_during_revocation(url, is_namespace, delay_ms).await {
+                    remains.push(delay_ms);
+                }
+            }
+            assert!(remains.is_empty(), "{url}, of the namespace: {is_namespace}, after {remains:?} ms");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_push_subscription_and_a_code_that_wait_for_the_database_during_the_revocation_are_not_written() {
+    for (url, written) in [
+        ("/api/push/subscribe", "SELECT count(*) FROM push_subscriptions"),
+        ("/api/devices/codes", "SELECT count(*) FROM pairings WHERE claims_left > 0"),
+    ] {
+        let hub = Hub::new();
+        let (id, token) = hub.add_device("lost").await;
+        hub.get("/api/devices", &token).await.ok();
+        let body = Browser::new("https://push.service.com/lost", 1).subscription();
+        // The database performs the revocation after the first attempt of the write, which fails.
+        hub.world.db.fail(BatchKind::Writes, retryable_error());
+        let revoke = async {
+            run_until_idle().await;
+            hub.world.db.execute(&format!("UPDATE devices SET revoked_at = 1 WHERE id = '{id}'"));
+            hub.world.advance(1_000).await;
+        };
+        let _ = futures::join!(hub.post(url, &token, &body), revoke);
+        assert_eq!(hub.world.db.number(written), 0, "{url}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_that_a_revoked_device_has_left_gets_no_push() {
+    let hub = Hub::new();
+    let (id, token) = hub.add_device("lost").await;
+    let lost = Browser::new("https://push.service.com/lost", 1);
+    hub.post("/api/push/subscribe", &token, &lost.subscription()).await.ok();
+    let kept = Browser::subscribed(&hub.world, "https://push.service.com/kept", 2).await;
+    // A database of an earlier version has such rows.
+    hub.world.db.execute(&format!("UPDATE devices SET revoked_at = 1 WHERE id = '{id}'"));
+    let session = hub.world.create_session("/code").await;
+    hub.world.hibernate_and_wake().await;
+    let mut cli = hub.world.live_cli(&session).await;
+    cli.update_agent_state(&session, 1, &crate::support::pushes::pending(&["r"])).await;
+    hub.world.advance(10_000).await;
+    let pushes = hub.world.rt.take_pushes();
+    let hosts: Vec<String> = pushes.iter().map(|push| push.uri().to_string()).collect();
+    assert_eq!(hosts, ["https://push.service.com/kept"]);
+    drop(kept);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_device_that_is_being_revoked_adds_no_device() {
     for is_namespace in [false, true] {
@@ -213,4 +299,21 @@ async fn a_device_whose_own_revocation_failed_can_try_again() {
     hub.get("/api/devices", &token).await.ok();
     revoke().await.ok();
     hub.get("/api/devices", &token).await.assert_error(401, "device_revoked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn wrong_device_tokens_in_connect_cost_a_hundred_queries_in_a_minute_and_a_valid_one_is_not_refused() {
+    let hub = Hub::new();
+    let (_, token) = hub.add_device("phone").await;
+    let before = hub.world.db.read_count();
+    for number in 0..150 {
+        let refused = hub.connect(&format!("sgd_{number:x>43}")).await;
+        assert_eq!(refused.err().as_deref(), Some("Invalid token"));
+    }
+    assert_eq!(hub.world.db.read_count() - before, 101, "the last query reads the prefixes of all tokens");
+    assert!(hub.connect(&token).await.is_ok());
+    hub.world.advance(60_000).await;
+    let before = hub.world.db.read_count();
+    assert!(hub.connect(&format!("sgd_{:x>43}", 1)).await.is_err());
+    assert_eq!(hub.world.db.read_count() - before, 1);
 }

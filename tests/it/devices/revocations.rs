@@ -129,3 +129,52 @@ async fn push_subscriptions_of_a_revoked_device_are_deleted() {
     let rows = hub.world.db.select("SELECT endpoint FROM push_subscriptions");
     assert_eq!(rows, [[DbValue::Text("https://push.service.com/kept".into())]]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_revocation_of_unknown_outcome_closes_the_sockets_and_can_be_repeated() {
+    for is_committed in [true, false] {
+        let hub = Hub::new();
+        let (id, token) = hub.add_device("lost").await;
+        let mut lost = hub.connect(&token).await.unwrap();
+        let other = hub.world.bare_cli().await;
+        let unknown = DbError::Unavailable("D1 did not answer in time".into());
+        match is_committed {
+            true => hub.world.db.lose_response(unknown),
+            false => hub.world.db.fail(BatchKind::Writes, unknown),
+        }
+        hub.revoke(&id).await.assert_error(503, "hub_unavailable");
+        assert_eq!(lost.socket.wait_for_close().await, 4401, "committed: {is_committed}");
+        hub.get("/api/events", &token).await.assert_error(401, "device_revoked");
+        assert!(other.socket.is_open());
+        hub.revoke(&id).await.ok();
+        assert_eq!(hub.connect(&token).await.err().as_deref(), Some("Invalid token"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revocation_that_a_crash_interrupts_after_the_commit_closes_the_sockets_at_the_next_start() {
+    for is_namespace in [false, true] {
+        let hub = Hub::new();
+        let (id, token) = hub.add_device("lost").await;
+        let token = if is_namespace { hub.namespace_token(0) } else { token };
+        let mut lost = hub.connect(&token).await.unwrap();
+        let other = hub.world.bare_cli().await;
+        let world = &hub.world;
+        world.db.hold_results(BatchKind::Writes);
+        let object = world.hub();
+        let revoking = tokio::spawn(async move {
+            match is_namespace {
+                true => object.revoke_namespace().await.map(drop),
+                false => object.revoke_device(&id).await,
+            }
+        });
+        run_until_idle().await;
+        assert_eq!(world.db.held_result_count(), 1, "the revocation is committed");
+        revoking.abort();
+        world.restart();
+        world.db.release_results();
+        assert_eq!(lost.socket.wait_for_close().await, 4401, "of the namespace: {is_namespace}");
+        assert_eq!(other.socket.is_open(), !is_namespace);
+        assert!(!world.rt.stored_entries().keys().any(|key| key.starts_with("revoking:")));
+    }
+}

@@ -60,6 +60,9 @@ pub struct Cli {
     /// Whether the CLI accepts uploads in chunks.
     #[serde(rename = "uploadChunks", skip_serializing_if = "std::ops::Not::not")]
     pub accepts_upload_chunks: bool,
+    /// The installation that the CLI named in CONNECT.
+    #[serde(rename = "inst", skip_serializing_if = "Option::is_none")]
+    pub installation: Option<String>,
     /// The id of the device whose token the CLI used.
     #[serde(rename = "by", skip_serializing_if = "Option::is_none")]
     pub token_device: Option<String>,
@@ -111,7 +114,7 @@ impl Cli {
     }
 
     pub fn ids_and_method_names(&self) -> impl Iterator<Item = &str> {
-        let named = self.session.iter().chain(&self.machine).chain(&self.methods);
+        let named = self.session.iter().chain(&self.machine).chain(&self.installation).chain(&self.methods);
         let ids_of_others = self.others.iter().map(|other| other.owner.id());
         let methods_of_others = self.others.iter().flat_map(|other| &other.methods);
         named.chain(methods_of_others).map(String::as_str).chain(ids_of_others)

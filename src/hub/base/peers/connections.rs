@@ -244,6 +244,24 @@ impl Connections {
         self.clis_of_owner(&Owner::Session(id.to_owned()))
     }
 
+    /// Whether a socket of another installation serves a session; `false` for a client without an installation.
+    pub fn is_served_by_other(&self, session: &str, installation: Option<&String>) -> bool {
+        let is_other = |conn: &ConnId| {
+            let serving = self.cli(*conn).and_then(|cli| cli.installation.as_ref());
+            serving.is_some_and(|serving| Some(serving) != installation)
+        };
+        installation.is_some() && self.clis_of_session(session).iter().any(is_other)
+    }
+
+    /// Whether another installation than that of a socket serves a session. The socket may be closed.
+    pub fn is_served_elsewhere(&self, session: &Owner, conn: ConnId) -> bool {
+        let connection = self.all.get(&conn).or_else(|| self.closed.get(&conn));
+        match (session, connection.map(|connection| &connection.peer)) {
+            (Owner::Session(id), Some(Peer::Cli(cli))) => self.is_served_by_other(id, cli.installation.as_ref()),
+            _ => false,
+        }
+    }
+
     /// Returns all sockets, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (ConnId, &Connection)> {
         self.all.iter().map(|(conn, connection)| (*conn, connection))
@@ -349,6 +367,7 @@ mod tests {
                 machine_alive_at: Some(8),
                 unanswered_since: Some(9),
                 accepts_upload_chunks: true,
+                installation: Some("laptop".into()),
                 token_device: Some("d".into()),
             }),
             Peer::Web(Subscription {

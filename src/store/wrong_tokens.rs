@@ -1,15 +1,16 @@
-//! Limits the wrong tokens of a client address. A valid token is never refused, even if other clients of the address try wrong ones.
+//! Limits the wrong tokens of a client address in a worker, or of all clients in an object, which does not know their addresses. A valid
+//! token is never refused, even if others try wrong ones.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::store::devices::{TOKEN_PREFIX_LEN, load_token_prefixes};
-use crate::store::{Database, DbError};
+use super::devices::{TOKEN_PREFIX_LEN, load_token_prefixes};
+use super::{Database, DbError};
 
 /// How many wrong tokens a client address may try within [`PERIOD_MS`].
 const MAX_WRONG_TOKENS: u32 = 100;
 const PERIOD_MS: u64 = 60_000;
-/// How many client addresses are counted at once. If there are more, all counts begin again.
+/// How many client addresses are counted at once. If there are more, the oldest count is removed.
 const MAX_COUNTED_CLIENTS: usize = 2_000;
 /// How old the prefixes of devices' tokens may be, in milliseconds.
 const REFRESH_MS: u64 = 10_000;
@@ -32,7 +33,10 @@ impl WrongTokens {
         let is_allowed = count < MAX_WRONG_TOKENS;
         if is_allowed {
             if counts.len() >= MAX_COUNTED_CLIENTS && !counts.contains_key(client) {
-                counts.clear();
+                counts.retain(|_, (_, until)| now_ms < *until);
+                let oldest = counts.iter().min_by_key(|(_, (_, until))| *until).map(|(client, _)| client.clone());
+                // Removes nothing if counts have expired.
+                oldest.filter(|_| counts.len() >= MAX_COUNTED_CLIENTS).and_then(|oldest| counts.remove(&oldest));
             }
             counts.insert(client.to_owned(), (count + 1, until));
         }
@@ -74,4 +78,38 @@ fn contains(prefixes: &str, hash: &str) -> bool {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn use_up(wrong: &WrongTokens, client: &str, now_ms: u64) {
+        (0..MAX_WRONG_TOKENS).for_each(|_| assert!(wrong.count_attempt(client, now_ms)));
+    }
+
+    #[test]
+    fn other_addresses_end_no_count_that_is_newer_than_theirs() {
+        let wrong = WrongTokens::default();
+        assert!(wrong.count_attempt("oldest", 1));
+        use_up(&wrong, "attacker", 2);
+        for number in 2..=MAX_COUNTED_CLIENTS {
+            assert!(wrong.count_attempt(&number.to_string(), 3));
+        }
+        assert!(!wrong.count_attempt("attacker", 3));
+        assert_eq!(lock(&wrong.counts).len(), MAX_COUNTED_CLIENTS);
+        assert!(!lock(&wrong.counts).contains_key("oldest"));
+    }
+
+    #[test]
+    fn expired_counts_make_room_first() {
+        let wrong = WrongTokens::default();
+        for number in 1..MAX_COUNTED_CLIENTS {
+            assert!(wrong.count_attempt(&number.to_string(), 0));
+        }
+        use_up(&wrong, "attacker", PERIOD_MS - 1);
+        assert!(wrong.count_attempt("new", PERIOD_MS));
+        assert!(!wrong.count_attempt("attacker", PERIOD_MS));
+        assert_eq!(lock(&wrong.counts).len(), 2);
+    }
 }
