@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import type { Database } from '../src/state/database.ts';
 import { isCatchingUp, openSessionId, outdatedResources, setOpenSession, state } from '../src/state/store.ts';
-import { saveList } from '../src/state/stored-list.ts';
+import { saveList, showStoredList } from '../src/state/stored-list.ts';
 import type { Sync } from '../src/state/sync.ts';
 import { EMPTY_STATE } from '../src/state/types.ts';
 import { seqs, setup, updateEvent } from './support/fake-hub.ts';
@@ -130,4 +130,26 @@ test('a list that is out of date is not stored as the list of now', async () => 
   await elapse();
   await flushPromises();
   assert.deepEqual([await saveList(database), stored.length], [true, 1]);
+});
+
+test('a list is stored with its inbox, also before the inbox has arrived: a later inbox would move the list', async () => {
+  const { sync, hub } = setup(1);
+  const records: { inbox?: object }[] = [];
+  const put = async (_kind: string, _id: string, record: { inbox?: object }) => records.push(record);
+  const database = Promise.resolve({ put, get: async () => records.at(-1) } as unknown as Database);
+  await sync.fetchSessions();
+  assert.deepEqual([await saveList(database), records], [false, []]);
+  await sync.fetchInbox();
+  assert.equal(await saveList(database), true);
+  state.value = EMPTY_STATE;
+  await showStoredList(database);
+  await sync.fetchSessions();
+  assert.equal(await saveList(database), true);
+  assert.deepEqual(records[1]?.inbox, records[0]?.inbox);
+  assert.notEqual(records[1]?.inbox, undefined);
+  // A hub without an inbox.
+  state.value = EMPTY_STATE;
+  hub.failures = { '/api/inbox': 404 };
+  await Promise.all([sync.fetchSessions(), sync.fetchInbox()]);
+  assert.deepEqual([await saveList(database), records[2]?.inbox], [true, undefined]);
 });
