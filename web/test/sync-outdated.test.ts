@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import type { Database } from '../src/state/database.ts';
-import { isCatchingUp, openSessionId, outdatedResources, setOpenSession, state } from '../src/state/store.ts';
+import { isCatchingUp, isConfigSettled, openSessionId, outdatedResources, setOpenSession, state } from '../src/state/store.ts';
 import { saveList, showStoredList } from '../src/state/stored-list.ts';
 import type { Sync } from '../src/state/sync.ts';
 import { EMPTY_STATE } from '../src/state/types.ts';
@@ -104,6 +104,18 @@ test('a first fetch that fails shows its error, and is not repeated behind the e
     ['failed', 'failed', 'failed', false],
   );
   assert.deepEqual([outdated(), timers], [[], []]);
+});
+
+test('a second fetch of the configuration does not hide the composer, which was shown without the configuration', async () => {
+  const { sync, hub } = setup(1);
+  hub.failures = { '/api/config': 503 };
+  await sync.fetchConfig();
+  assert.equal(isConfigSettled.value, true);
+  hub.failures = {};
+  const fetching = sync.fetchConfig();
+  assert.equal(isConfigSettled.value, true);
+  await fetching;
+  assert.equal(state.value.configLoad.status, 'ready');
 });
 
 test('a session that was closed is no longer out of date: it is fetched again when it is opened', async () => {
