@@ -113,6 +113,8 @@ test('switches modes and models, completes commands and shows todos', async (t) 
   await chat.send('/todo done 1');
   await page.locator('.todo-strip', { hasText: '1/2' }).getByText('Read it again').first().waitFor();
   await page.getByRole('img', { name: '1 of 2 todos done' }).waitFor();
+  await chat.send('/todo done 2');
+  await page.locator('.todo-strip').waitFor({ state: 'detached' });
 });
 
 test('previews an output and expands it', async (t) => {
