@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import type { Database } from '../src/state/database.ts';
-import { isCatchingUp, openSessionId, outdatedResources, setOpenSession, state } from '../src/state/store.ts';
-import { saveList } from '../src/state/stored-list.ts';
+import { isCatchingUp, isConfigSettled, openSessionId, outdatedResources, setOpenSession, state } from '../src/state/store.ts';
+import { saveList, showStoredList } from '../src/state/stored-list.ts';
 import type { Sync } from '../src/state/sync.ts';
 import { EMPTY_STATE } from '../src/state/types.ts';
 import { seqs, setup, updateEvent } from './support/fake-hub.ts';
@@ -106,6 +106,18 @@ test('a first fetch that fails shows its error, and is not repeated behind the e
   assert.deepEqual([outdated(), timers], [[], []]);
 });
 
+test('a second fetch of the configuration does not hide the composer, which was shown without the configuration', async () => {
+  const { sync, hub } = setup(1);
+  hub.failures = { '/api/config': 503 };
+  await sync.fetchConfig();
+  assert.equal(isConfigSettled.value, true);
+  hub.failures = {};
+  const fetching = sync.fetchConfig();
+  assert.equal(isConfigSettled.value, true);
+  await fetching;
+  assert.equal(state.value.configLoad.status, 'ready');
+});
+
 test('a session that was closed is no longer out of date: it is fetched again when it is opened', async () => {
   const { sync, hub, requests, elapse } = setup(1);
   await load(sync);
@@ -130,4 +142,26 @@ test('a list that is out of date is not stored as the list of now', async () => 
   await elapse();
   await flushPromises();
   assert.deepEqual([await saveList(database), stored.length], [true, 1]);
+});
+
+test('a list is stored with its inbox, also before the inbox has arrived: a later inbox would move the list', async () => {
+  const { sync, hub } = setup(1);
+  const records: { inbox?: object }[] = [];
+  const put = async (_kind: string, _id: string, record: { inbox?: object }) => records.push(record);
+  const database = Promise.resolve({ put, get: async () => records.at(-1) } as unknown as Database);
+  await sync.fetchSessions();
+  assert.deepEqual([await saveList(database), records], [false, []]);
+  await sync.fetchInbox();
+  assert.equal(await saveList(database), true);
+  state.value = EMPTY_STATE;
+  await showStoredList(database);
+  await sync.fetchSessions();
+  assert.equal(await saveList(database), true);
+  assert.deepEqual(records[1]?.inbox, records[0]?.inbox);
+  assert.notEqual(records[1]?.inbox, undefined);
+  // A hub without an inbox.
+  state.value = EMPTY_STATE;
+  hub.failures = { '/api/inbox': 404 };
+  await Promise.all([sync.fetchSessions(), sync.fetchInbox()]);
+  assert.deepEqual([await saveList(database), records[2]?.inbox], [true, undefined]);
 });

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { PHONE, signInUrl, waitForFocus, waitForValue } from '../lib/browser.mjs';
+import { DESK, PHONE, signInUrl, waitForFocus, waitForValue } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -113,6 +113,8 @@ test('switches modes and models, completes commands and shows todos', async (t) 
   await chat.send('/todo done 1');
   await page.locator('.todo-strip', { hasText: '1/2' }).getByText('Read it again').first().waitFor();
   await page.getByRole('img', { name: '1 of 2 todos done' }).waitFor();
+  await chat.send('/todo done 2');
+  await page.locator('.todo-strip').waitFor({ state: 'detached' });
 });
 
 test('previews an output and expands it', async (t) => {
@@ -128,6 +130,81 @@ test('previews an output and expands it', async (t) => {
   await waitForFocus(call.locator('summary'));
   await page.keyboard.press('Enter');
   await call.locator('.preview').waitFor();
+});
+
+/** Expects that the end of a conversation is visible, and remains visible while messages are measured. */
+async function expectEnd(page, chat) {
+  const distances = await chat.log.evaluate(async (log) => {
+    const measured = [];
+    for (let frame = 0; frame < 30; frame += 1) {
+      await new Promise(requestAnimationFrame);
+      measured.push(Math.round(log.scrollHeight - log.scrollTop - log.clientHeight));
+    }
+    return measured;
+  });
+  assert.ok(distances.at(-1) <= 1, `${distances} px above the end`);
+  assert.equal(await page.getByRole('button', { name: 'Newest' }).count(), 0);
+}
+
+test('a conversation opens at its end and stays there: with a tall answer, right-to-left text, and a late renderer', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'end', tag: '/code/e', metadata: { path: '/code/e', host: 'h' } });
+  const say = (text) => cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text } });
+  // The list estimates the height of messages that it has not measured: far too high after a tall one, far too low before.
+  for (let number = 1; number <= 20; number += 1) await say(`Text ${number}`);
+  const paragraph = 'بالتأكيد، سأنظر أولا إلى الملفات ثم أكتب الاختبار وأشغله مرة أخرى. '.repeat(6);
+  const code = `\`\`\`rust\n${'fn main() {}\n'.repeat(20)}\`\`\`\n\n`;
+  await say(`# العنوان\n\n${code}${`${paragraph}\n\n`.repeat(12)}**The end.**`);
+  for (const device of [{ ...PHONE, viewport: { width: 390, height: 664 } }, DESK]) {
+    for (let opening = 1; opening <= 3; opening += 1) {
+      const { page } = await visit(t, 'end', { ...device, path: `/sessions/${session.id}` });
+      const chat = new Chat(page);
+      await chat.log.locator('strong', { hasText: 'The end.' }).waitFor();
+      await expectEnd(page, chat);
+      await page.close();
+    }
+    const { page } = await open(t, device);
+    const held = [];
+    await page.route(/\/assets\/(render-markdown|highlight)/, (route) => held.push(() => route.continue()));
+    await page.goto(signInUrl(hub, 'end', `/sessions/${session.id}`));
+    const chat = new Chat(page);
+    await chat.waitForText('**The end.**');
+    await expectEnd(page, chat);
+    for (const release of held) release();
+    await chat.log.locator('strong', { hasText: 'The end.' }).waitFor();
+    await expectEnd(page, chat);
+    await page.close();
+  }
+});
+
+test('a message that arrives in the frame in which the user scrolls up does not scroll back to the end', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'frame', tag: '/code/f', metadata: { path: '/code/f', host: 'h' } });
+  const say = (text) => cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text } });
+  for (let number = 1; number <= 40; number += 1) await say(`Message number ${number}.`);
+  const { page } = await open(t);
+  await page.addInitScript(() => {
+    const { set } = Object.getOwnPropertyDescriptor(WebSocket.prototype, 'onmessage');
+    Object.defineProperty(WebSocket.prototype, 'onmessage', {
+      set(handler) {
+        set.call(
+          this,
+          handler && ((event) => (event.data.includes('The late message') ? (window.deliver = () => handler(event)) : handler(event))),
+        );
+      },
+    });
+  });
+  await page.goto(signInUrl(hub, 'frame', `/sessions/${session.id}`));
+  const chat = new Chat(page);
+  await chat.waitForText('Message number 40.');
+  await page.locator('.connection[data-state="live"]:empty').waitFor({ state: 'attached' });
+  await expectEnd(page, chat);
+  await say('The late message.');
+  await page.waitForFunction(() => window.deliver !== undefined);
+  await chat.log.evaluate((log) => {
+    log.scrollTo(0, 0);
+    window.deliver();
+  });
+  await page.getByRole('button', { name: 'Newest: 1 new' }).waitFor();
+  assert.equal(await chat.log.evaluate((log) => log.scrollTop), 0);
 });
 
 test('an item that is expanded at the end of the conversation stays in place', async (t) => {

@@ -76,14 +76,17 @@ test('shows the day, the time of each message, and copies the Markdown source of
     assert.match(await time.getAttribute('title'), /\d{4}/);
     assert.ok(Date.parse(await time.getAttribute('datetime')) > Date.now() - 60_000);
   }
-  const copyText = async (row) => {
+  for (const [shown, source] of [
+    ['A text with code.', 'A *text* with `code`.'],
+    ['What is', 'What is **this**?'],
+  ]) {
+    const row = chat.log.locator('.message', { hasText: shown });
     await row.hover();
     await row.getByRole('button', { name: 'Copy message' }).click();
-    await page.getByText('Copied').last().waitFor();
-    return page.evaluate(() => navigator.clipboard.readText());
-  };
-  assert.equal(await copyText(chat.log.locator('.message', { hasText: 'A text with code.' })), 'A *text* with `code`.');
-  assert.equal(await copyText(chat.log.locator('.message', { hasText: 'What is' })), 'What is **this**?');
+    // The notice of the copy before may still be shown.
+    await page.locator('.toast', { hasText: source }).getByText('Copied').waitFor();
+    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), source);
+  }
   assert.deepEqual(pageErrors, []);
 });
 

@@ -205,24 +205,32 @@ test('on a phone, an empty composer folds, and no keys are shown', async (t) => 
 });
 
 test('a request that is answered elsewhere disappears with a notice', async (t) => {
-  const { page, card, setState, cli, session } = await openRequests(t, 'elsewhere', { r1: command('ls', 1), r2: command('pwd', 2) });
+  const { session, page, card, setState } = await openRequests(t, 'elsewhere', { r1: command('ls', 1), r2: command('pwd', 2) });
   await card.getByText('ls').waitFor();
+  // Records the notices, because each disappears after some seconds.
+  const notices = [];
+  await page.exposeFunction('recordNotice', (title) => notices.push(title));
+  await page.locator('.toasts').evaluate((toasts) => {
+    const observer = new MutationObserver((changes) => {
+      for (const toast of changes.flatMap(({ addedNodes }) => [...addedNodes]))
+        window.recordNotice(toast.firstChild.firstChild.textContent);
+    });
+    observer.observe(toasts, { childList: true });
+  });
+  const waitForNotice = (count, title) => eventually(() => notices.length === count && notices.at(-1) === title, `notice ${count}`);
   await setState({
     requests: { r2: command('pwd', 2) },
     completedRequests: { r1: { ...command('ls'), status: 'approved', completedAt: Date.now() } },
   });
   await card.getByText('pwd').waitFor();
-  const toast = page.locator('.toast');
-  await toast.getByText('Answered on another device').waitFor();
-  await toast.getByRole('button', { name: 'Close' }).click();
+  await waitForNotice(1, 'Answered on another device');
   await setState({ requests: {}, completedRequests: { r2: { ...command('pwd'), status: 'canceled', completedAt: Date.now() } } });
-  await toast.getByText('The agent no longer asks').waitFor();
-  await toast.getByRole('button', { name: 'Close' }).click();
-  // An answer of the page itself causes no notice.
-  await setState({ requests: { r3: command('make', 3) } });
-  await cli.serve(`${session.id}:permission`, () => ({ success: true }));
+  await waitForNotice(2, 'The agent no longer asks');
+  // An answer of the page itself causes no notice: the next notice is that of the next request.
+  await setState({ requests: { r3: command('make', 3), r4: command('rm', 4) } });
   await card.getByText('make').waitFor();
   await card.getByRole('button', { name: 'Approve', exact: true }).click();
-  await card.waitFor({ state: 'detached' });
-  await eventually(async () => (await toast.count()) === 0, 'no toast');
+  await card.getByText('rm').waitFor();
+  await hub.web('elsewhere').post(`/api/sessions/${session.id}/permissions/r4/deny`, {});
+  await waitForNotice(3, 'Answered on another device');
 });

@@ -181,10 +181,17 @@ test('keeps the order of the list while a pointer is on the list', async (t) => 
   const rows = page.locator('.session-row .session-title');
   const waitForOrder = (...names) => eventually(async () => (await rows.allTextContents()).join() === names.join(), names.join());
   await waitForOrder('The first', 'The second');
-  await page.getByRole('link', { name: /The second/ }).hover();
+  // A pointer that keeps moving: the list counts as unused some seconds after the last movement.
+  await page.getByRole('link', { name: /The second/ }).evaluate((row) => {
+    const move = () => row.dispatchEvent(new PointerEvent('pointermove', { bubbles: true }));
+    move();
+    const timer = setInterval(move, 100);
+    window.stopPointer = () => clearInterval(timer);
+  });
   await cli.keepAlive(later.id);
   await page.getByRole('link', { name: /The second.*ready/ }).waitFor();
   assert.deepEqual(await rows.allTextContents(), ['The first', 'The second'], 'the row under the pointer stays');
+  await page.evaluate(() => window.stopPointer());
   // The second session is the newer one of two active sessions.
   await waitForOrder('The second', 'The first');
   const box = await page.getByRole('link', { name: /The first/ }).boundingBox();

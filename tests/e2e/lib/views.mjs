@@ -136,6 +136,7 @@ export async function waitUntilLoaded(page) {
       (connection?.dataset.state !== 'live' || connection.childElementCount > 0) && `the connection: ${connection?.outerHTML}`,
       log && log.scrollTop + log.clientHeight < log.scrollHeight - 1 && `the end of the conversation, at ${log.scrollTop}`,
       document.querySelector('.code') && !document.querySelector('.code .hljs-keyword') && 'highlighting',
+      document.querySelector('.list.stale') && 'the list of the hub instead of the stored list',
       document.querySelector('.skeleton') && `the data: ${document.querySelector('main').textContent}`,
       document.fonts.status !== 'loaded' && 'fonts',
     ];

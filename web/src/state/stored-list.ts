@@ -7,7 +7,7 @@ import type { SessionSummary } from '../api/types.ts';
 import type { Database } from './database.ts';
 import type { Inbox } from './inbox.ts';
 import { isArchived, sortSessions } from './sessions.ts';
-import { outdatedResources, patchState, state } from './store.ts';
+import { loadStates, outdatedResources, patchState, state } from './store.ts';
 
 /** Limit on the stored sessions. */
 const MAX_SESSIONS = 500;
@@ -19,17 +19,21 @@ interface StoredList {
   /** Unix milliseconds. */
   savedAt: number;
   sessions: SessionSummary[];
-  /** Absent in a list that an earlier version of the console has stored. */
+  /** Absent if the fetch of the inbox has failed, and in a list that an earlier version of the console has stored. */
   inbox?: Pick<Inbox, 'requests' | 'errors'>;
 }
 
-/** Stores the list and the inbox, if they are loaded and not out of date. Returns whether the list is. */
+/**
+ * Stores the list and the inbox, if they are loaded and not out of date. Instead of an inbox that is still loading, stores the inbox that is
+ * shown, which was stored before. Returns whether the list is stored.
+ */
 export async function saveList(database: Promise<Database>): Promise<boolean> {
-  const { listLoad, summaries, inbox } = state.value;
-  if (listLoad.status !== 'ready' || outdatedResources.value.has('listLoad')) return false;
+  const { summaries, inbox } = state.value;
+  if (loadStates.listAndInbox.value.status !== 'ready' || ['listLoad', 'inbox'].some((name) => outdatedResources.value.has(name)))
+    return false;
   const sessions = sortSessions(Object.values(summaries).filter((session) => !isArchived(session))).slice(0, MAX_SESSIONS);
-  const isLoaded = inbox.load.status === 'ready' && !outdatedResources.value.has('inbox');
-  const stored: StoredList = { savedAt: Date.now(), sessions, ...(isLoaded ? { inbox: storedInbox(inbox) } : {}) };
+  const isShown = inbox.load.status === 'ready' || inbox.isStored;
+  const stored: StoredList = { savedAt: Date.now(), sessions, ...(isShown ? { inbox: storedInbox(inbox) } : {}) };
   // After a failed write, the page shows no list while the hub cannot be reached.
   await (await database).put('list', ID, stored).catch(() => {});
   return true;

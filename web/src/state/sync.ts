@@ -114,7 +114,7 @@ export class Sync {
   /** Fetches the deployment's configuration. */
   fetchConfig(): Promise<void> {
     return this.#fetches.run('config', async () => {
-      if (state.value.config === null) patchState({ configLoad: LOADING });
+      if (state.value.configLoad.status === 'idle') patchState({ configLoad: LOADING });
       try {
         patchState({ config: await unwrap(this.#api.GET('/api/config')), configLoad: READY });
       } catch (error) {

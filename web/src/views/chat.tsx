@@ -50,7 +50,7 @@ function Dock({ session }: { session: Session }) {
   return (
     <div class="dock">
       <div class="dock-above">
-        <ErrorBoundary>{session.todos && session.todos.length > 0 && <TodoStrip todos={session.todos} />}</ErrorBoundary>
+        <ErrorBoundary>{session.todos && <TodoStrip todos={session.todos} />}</ErrorBoundary>
         <ErrorBoundary>{session.active && <SessionRules session={session} />}</ErrorBoundary>
         <ErrorBoundary>{hadRequests.current && <PendingRequests session={session} />}</ErrorBoundary>
         <ErrorBoundary>

@@ -51,7 +51,6 @@ export function MessageList({ session, items, hasOlder, hasNewer, newestSeq }: P
   );
   const isAtEnd = useRef(!hasNewer && indexOf(startPlace?.itemKey) === -1);
   const lastOffset = useRef(0);
-  const lastHeight = useRef(0);
   const firstKey = useRef(rows[0]?.item.key);
   const lastKey = useRef(rows.at(-1)?.item.key);
   const [isScrolledUp, setScrolledUp] = useState(!isAtEnd.current);
@@ -60,6 +59,20 @@ export function MessageList({ session, items, hasOlder, hasNewer, newestSeq }: P
   const isLoading = useRef(false);
   const part = useRef(0);
   const shownPart = useRef(0);
+  /** Whether the end of the conversation is visible. */
+  const isEndVisible = ({ scrollTop, clientHeight, scrollHeight }: HTMLElement) =>
+    !hasNewer && scrollTop + clientHeight >= scrollHeight - END_TOLERANCE_PX;
+  /** Only scrolling up leaves the end. The end also moves when a message is measured or the container grows. */
+  const updateAtEnd = (element: HTMLElement) => {
+    const { scrollTop } = element;
+    if (scrollTop === lastOffset.current) return;
+    if (isEndVisible(element)) isAtEnd.current = true;
+    else if (scrollTop < lastOffset.current) isAtEnd.current = false;
+    lastOffset.current = scrollTop;
+  };
+  // The user may have scrolled without a scroll event yet: new messages must not scroll back to the end. Later, the list may correct the
+  // position.
+  if (scroller.current) updateAtEnd(scroller.current);
   // Other messages have replaced all messages, so the measured heights are no longer valid.
   if (indexOf(firstKey.current) === -1 && indexOf(lastKey.current) === -1) part.current += 1;
   // When older messages are prepended, the visible messages must keep their position. At the end, `scrollToEnd` ensures that: with
@@ -72,7 +85,10 @@ export function MessageList({ session, items, hasOlder, hasNewer, newestSeq }: P
     isAtEnd.current = true;
     heldRow.release();
     const element = scroller.current;
-    if (element) element.scrollTop = element.scrollHeight;
+    if (!element) return;
+    element.scrollTop = element.scrollHeight;
+    // The scroll event of this position must not count as the user's.
+    lastOffset.current = element.scrollTop;
   };
   useLayoutEffect(() => {
     firstKey.current = rows[0]?.item.key;
@@ -147,9 +163,6 @@ export function MessageList({ session, items, hasOlder, hasNewer, newestSeq }: P
     if (scrollSize - scrollOffset - viewportSize > TRIM_DISTANCE_PX) updateConversation(sessionId, trimNewest);
   }, [rows]);
 
-  /** Whether the end of the conversation is visible. */
-  const isEndVisible = ({ scrollTop, clientHeight, scrollHeight }: HTMLElement) =>
-    !hasNewer && scrollTop + clientHeight >= scrollHeight - END_TOLERANCE_PX;
   const firstNew = rows.findIndex(({ newCount }) => newCount !== undefined);
   const updateNewAbove = () => {
     const { current: handle } = list;
@@ -158,21 +171,17 @@ export function MessageList({ session, items, hasOlder, hasNewer, newestSeq }: P
     if (!isAbove && handle.getItemOffset(firstNew) < handle.scrollOffset + handle.viewportSize) hasVisitedNew.current = true;
     setNewAbove(isAbove && !hasVisitedNew.current);
   };
-  const onScroll = (offset: number) => {
-    const element = scroller.current;
-    if (!element) return;
-    const { clientHeight } = element;
-    // Only scrolling up leaves the end. The end also moves when a message is measured or the container grows.
-    if (isEndVisible(element)) isAtEnd.current = true;
-    else if (offset < lastOffset.current && clientHeight === lastHeight.current) isAtEnd.current = false;
-    lastOffset.current = offset;
-    lastHeight.current = clientHeight;
+  const onScroll = () => {
+    if (!scroller.current) return;
+    updateAtEnd(scroller.current);
     setScrolledUp(!isAtEnd.current);
     rememberPlace();
     updateNewAbove();
     void loadMore();
   };
-  // Stays at the end when messages are measured, and when an on-screen keyboard or the composer takes space.
+  // Stays at the end when messages are measured, and when an on-screen keyboard or the composer takes space. When a message is measured,
+  // the list corrects the scroll position. `onResize` of the list runs before the scroll event of this correction, which would otherwise
+  // look like scrolling by the user.
   const onResize = useRef(() => {});
   onResize.current = () => {
     const element = scroller.current;
@@ -234,6 +243,7 @@ export function MessageList({ session, items, hasOlder, hasNewer, newestSeq }: P
           scrollRef={scroller}
           shift={keepsDistanceFromEnd}
           onScroll={onScroll}
+          onResize={() => onResize.current()}
           startMargin={START_MARGIN_PX}
           data={rows}
           {...(startHeights && part.current === 0 ? { cache: startHeights } : {})}

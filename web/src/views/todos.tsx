@@ -26,10 +26,11 @@ export function TodoList({ todos }: { todos: TodoItem[] }) {
   );
 }
 
-/** The session's todos above the composer. Shows only the current todo while collapsed. */
+/** The session's todos above the composer, until all are done. Shows only the current todo while collapsed. */
 export function TodoStrip({ todos }: { todos: TodoItem[] }) {
   const done = todos.filter(({ status }) => status === 'completed').length;
   const current = todos.find(({ status }) => status === 'in_progress') ?? todos.find(({ status }) => status === 'pending');
+  if (!current) return null;
   return (
     <details class="todo-strip">
       <summary>
@@ -37,7 +38,7 @@ export function TodoStrip({ todos }: { todos: TodoItem[] }) {
         <span>
           {done}/{todos.length}
         </span>
-        <span class="ellipsis">{current?.content ?? 'All done'}</span>
+        <span class="ellipsis">{current.content}</span>
         <progress value={done} max={todos.length} aria-label="Todos done" />
       </summary>
       <TodoList todos={todos} />
