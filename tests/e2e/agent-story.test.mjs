@@ -40,8 +40,8 @@ for (const [how, args] of /** @type {any[]} */ ([
     ]);
 
     const session = await readSession();
-    assert.deepEqual([session.active, session.tag, session.mode], [true, repository.folder, 'remote']);
-    const { path: folder, name, machineId } = session.metadata;
+    const { path: folder, name, machineId, installationId } = session.metadata;
+    assert.deepEqual([session.active, session.tag, session.mode], [true, `${repository.folder}#${installationId}`, 'remote']);
     assert.deepEqual([folder, name, machineId], [repository.folder, 'My agent', agent.machineId]);
     const { machines } = (await web.get('/api/machines')).body;
     assert.deepEqual(

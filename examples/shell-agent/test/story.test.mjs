@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { HubSocket } from 'session-gateway-cli-kit/hub-socket';
@@ -196,7 +196,8 @@ test('an agent without stored state does not run the commands of the history', a
   hub.postMessage(first.session.id, 'echo x >> log');
   await hub.untilReady(first.session.id, 1);
   await first.stop();
-  const second = await start({ autoApprove: true, home: `${home}/elsewhere` });
+  rmSync(path.join(home, 'sessions'), { recursive: true });
+  const second = await start({ autoApprove: true });
   hub.postMessage(second.session.id, 'echo y >> log');
   await hub.untilReady(second.session.id, 2);
   assert.equal(readFileSync(path.join(dir, 'log'), 'utf8'), 'x\ny\n');

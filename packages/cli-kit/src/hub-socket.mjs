@@ -35,7 +35,7 @@ export class HubSocket extends EventEmitter {
 
   /**
    * @param {{hub: string, token: string, bridged?: boolean,
-   *   auth: {clientType: string, sessionId?: string, machineId?: string, features?: string[]},
+   *   auth: {clientType: string, sessionId?: string, machineId?: string, installationId?: string, features?: string[]},
    *   log: ReturnType<typeof import('./log.mjs').makeLog>, outage: import('./outage.mjs').OutageMonitor, ackTimeoutMs?: number,
    *   reconnectDelayMs?: number}} options
    *   `bridged`: send the token only in the CONNECT packet, not in the upgrade

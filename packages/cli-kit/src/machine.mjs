@@ -49,7 +49,10 @@ export class Machine {
     this.ownRunnerState = runnerState;
     this.keepAliveIntervalMs = options.machineKeepAliveIntervalMs ?? KEEP_ALIVE_INTERVAL_MS;
     this.describeMachine = () => options.program.describeMachine?.(options);
-    this.socket = new HubSocket({ ...options, auth: { machineId: this.id, clientType: 'machine-scoped' } });
+    this.socket = new HubSocket({
+      ...options,
+      auth: { machineId: this.id, installationId: options.store.installationId, clientType: 'machine-scoped' },
+    });
     const origin = { socket: this.socket, scope: { machineId: this.id }, record: machine };
     this.metadata = new VersionedValue({ ...origin, event: 'machine-update-metadata', field: 'metadata' });
     this.runnerState = new VersionedValue({ ...origin, event: 'machine-update-state', field: 'runnerState' });

@@ -16,6 +16,7 @@ import { queueMethods } from './queue-methods.mjs';
 import { RpcServer } from './rpc.mjs';
 import { searchMethods } from './search.mjs';
 import { createUploads } from './uploads.mjs';
+import { findTag, isServedHere } from './session-tag.mjs';
 import { VersionedValue } from './versioned-value.mjs';
 
 /** Interval of the keep-alive. The hub marks a session inactive after 30 s without a keep-alive. */
@@ -98,12 +99,14 @@ export class Session {
     const { client, outage, startTimeoutMs } = options;
     const callHub = (request) => outage.callWithRetry('session', request, startTimeoutMs);
     const existing = options.sessionId === undefined ? null : await callHub(() => client.getSession(options.sessionId));
-    const baseTag = options.tag ?? options.program.tagOf?.(options.root, options) ?? options.root;
-    const tag = existing?.tag ?? options.store.resolveTag(baseTag, { isNew: options.isNew ?? false });
-    const state = options.store.openSession(tag);
+    const { tag, sessionId } = existing ? { tag: existing.tag, sessionId: existing.id } : await findTag(options, callHub);
+    const state = options.store.openSession(tag, sessionId);
     try {
       if (existing && (state.sessionId !== existing.id || state.agentId !== options.resume)) {
         throw new Error(`This machine has no state of session ${existing.id} with the agent's id ${options.resume}.`);
+      }
+      if (existing && !isServedHere(existing, { agentId: state.agentId, installationId: options.store.installationId })) {
+        throw new Error(`Another computer has continued session ${existing.id}. Resume the session there.`);
       }
       const metadata = await describeSession(options, state.agentId);
       const body = {
@@ -147,7 +150,10 @@ export class Session {
       publish: (fields) => !this.isEnding && this.#publishMetadata(fields),
     });
     Object.assign(this.ownMetadata, this.lifecycle.fields);
-    this.socket = new HubSocket({ ...options, auth: { sessionId: this.id, clientType: 'session-scoped', features: ['upload-chunks'] } });
+    this.socket = new HubSocket({
+      ...options,
+      auth: { sessionId: this.id, installationId: options.store.installationId, clientType: 'session-scoped', features: ['upload-chunks'] },
+    });
     const origin = { socket: this.socket, scope: { sid: this.id }, record: session };
     this.agentState = new VersionedValue({ ...origin, event: 'update-state', field: 'agentState' });
     this.metadata = new VersionedValue({ ...origin, event: 'update-metadata', field: 'metadata' });

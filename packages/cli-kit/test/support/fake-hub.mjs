@@ -248,7 +248,7 @@ export class FakeHub extends EventEmitter {
     if (request.method === 'POST' && kind === 'sessions') return answer(200, { session: this.#openSession(body) });
     if (request.method === 'POST' && kind === 'machines') return answer(200, { machine: this.#openMachine(body) });
     const session = this.sessions.get(id);
-    if (kind !== 'sessions' || !session) return answer(404, { error: 'Not found', code: 'not_found' });
+    if (kind !== 'sessions' || !session) return answer(404, { error: 'Not found', code: 'session_not_found' });
     if (request.method === 'DELETE') {
       if (!isWeb || session.active) return answer(409, { error: 'Active', code: 'session_active' });
       this.sessions.delete(id);
