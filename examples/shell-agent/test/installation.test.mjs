@@ -4,6 +4,8 @@ import assert from 'node:assert/strict';
 import { readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
+import { HubSocket } from 'session-gateway-cli-kit/hub-socket';
+import { OutageMonitor } from 'session-gateway-cli-kit/outage';
 import { HubClient } from 'session-gateway-cli-kit/hub-client';
 import { StateStore } from 'session-gateway-cli-kit/state';
 import { TOKEN } from '../../../packages/cli-kit/test/support/fake-hub.mjs';
@@ -133,4 +135,36 @@ test('another runner of the same installation resumes a session, also after the 
   await second.stop();
   const moved = await start({ machineId: 'two', sessionId: id, resume, hub: `${hub.url}/moved/..` });
   assert.equal(moved.session.id, id);
+});
+
+test('while another computer serves the session, a computer says so once, handles no message, and takes over when the other has ended', async (t) => {
+  const { hub, log, start } = await setUp(t);
+  const first = await start();
+  const { id } = first.session;
+  await first.stop();
+  const outage = new OutageMonitor({ hub: hub.url, log });
+  const other = new HubSocket({
+    hub: hub.url,
+    token: TOKEN,
+    log,
+    outage,
+    auth: { sessionId: id, installationId: 'other', clientType: 'test' },
+  });
+  t.after(() => other.close());
+  other.connect();
+  await other.whenConnected();
+  other.send('session-alive', { sid: id });
+  await other.ping();
+  hub.postMessage(id, 'echo hello');
+  await start({ autoApprove: true });
+  await hub.waitUntil(() => hub.refusedSockets >= 3, 'three attempts');
+  assert.deepEqual(hub.transcript(id), []);
+  assert.deepEqual(hub.registeredMethods(id), []);
+  const expected = `Another computer serves the session ${id}. Stop it there, or start here with --new. This process waits for its end.`;
+  assert.deepEqual(log.warnings, [expected]);
+  other.close();
+  await hub.untilReady(id, 1);
+  assert.deepEqual(hub.transcript(id), ['> echo hello', 'hello\n', 'Exit code 0.', '(ready)']);
+  assert.ok(log.infos.includes('The other computer no longer serves the session. This computer serves it now.'));
+  assert.deepEqual(log.warnings, [expected]);
 });

@@ -10,7 +10,7 @@ import { OutageMonitor } from 'session-gateway-cli-kit/outage';
 import { TOKEN } from '../../../packages/cli-kit/test/support/fake-hub.mjs';
 import { approve } from '../../../packages/cli-kit/test/support/app.mjs';
 import { setUp } from './support/setup.mjs';
-import { nextTurn } from '../../../packages/cli-kit/test/support/wait.mjs';
+import { eventually, nextTurn } from '../../../packages/cli-kit/test/support/wait.mjs';
 
 test('a command runs after its permission request is approved, and its output is sent', async (t) => {
   const { hub, start } = await setUp(t);
@@ -269,9 +269,24 @@ test('a repeated error of the hub is logged once', async (t) => {
   const { session } = await start();
   for (let i = 0; i < 3; i += 1) hub.cli.emit('error', { message: 'The database is away', code: 'unavailable' });
   hub.cli.emit('error', { message: 'Something else', code: 'unavailable' });
-  await session.socket.sendWithAck('ping', {});
+  await session.socket.ping();
   assert.deepEqual(log.warnings, [
     'error from the hub: The database is away (unavailable)',
     'error from the hub: Something else (unavailable)',
   ]);
+});
+
+test('a 404 of a proxy does not end a session, and the session is read again until the read succeeds', async (t) => {
+  const { hub, start } = await setUp(t);
+  const { session } = await start();
+  const stored = hub.sessions.get(session.id);
+  await hub.waitUntil(() => stored.active, 'the session to start');
+  Object.assign(hub, { outageStatus: 404, outageBody: 'There is no page here.' });
+  hub.cutConnections();
+  stored.metadata = { ...stored.metadata, name: 'Renamed while the agent was away' };
+  stored.metadataVersion += 1;
+  await hub.waitUntil(() => hub.refusedRequests >= 4, 'repeated reads');
+  hub.outageStatus = undefined;
+  await eventually(() => session.metadata.value.name === stored.metadata.name, 'the new name');
+  assert.equal(session.isEnding, false);
 });

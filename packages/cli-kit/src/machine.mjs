@@ -89,7 +89,7 @@ export class Machine {
     }, this.keepAliveIntervalMs);
     this.socket.connect();
     await this.socket.whenConnected();
-    await this.socket.sendWithAck('ping', {}, 1500);
+    await this.socket.ping(1500);
     this.#merge(this.metadata, this.ownMetadata);
     this.#merge(this.runnerState, this.ownRunnerState);
   }
@@ -106,7 +106,7 @@ export class Machine {
       ]);
       clearTimeout(timer);
       this.rpc.unregister();
-      await this.socket.sendWithAck('ping', {}, 1500);
+      await this.socket.ping(1500);
     }
     this.socket.close();
   }

@@ -32,6 +32,10 @@ export class FakeHub extends EventEmitter {
   hasPairing = true;
   /** The status with which the hub answers every request; undefined while there is no outage. @type {number | undefined} */
   outageStatus;
+  /** The body of an answer with `outageStatus`. */
+  outageBody = { error: 'Overloaded', code: 'unavailable' };
+  /** Number of sockets that were refused because another installation serves their session. */
+  refusedSockets = 0;
   /** Number of requests that were answered with `outageStatus`. */
   refusedRequests = 0;
   /** @type {import('node:http').Server} */
@@ -234,7 +238,7 @@ export class FakeHub extends EventEmitter {
     if (this.outageStatus !== undefined) {
       this.refusedRequests += 1;
       setImmediate(() => this.emit('change'));
-      return answer(this.outageStatus, { error: 'Overloaded', code: 'unavailable' });
+      return answer(this.outageStatus, this.outageBody);
     }
     if (url.pathname === '/api/devices' && this.hasPairing) return answer(...this.#redeemCode(body));
     if (kind === 'devices' && request.method === 'DELETE') return answer(200, this.#removeDevice(id));
@@ -334,6 +338,13 @@ export class FakeHub extends EventEmitter {
       socket.emit('error', { message: 'Session not found', code: 'not-found', scope: 'session', id: sessionId });
       return;
     }
+    socket.use(([event, { method = '', sid = method.split(':')[0] } = {}, ack], next) => {
+      if (event === 'ping' || !this.#isServedElsewhere(socket, sid)) return next();
+      this.refusedSockets += 1;
+      const refusal = { message: 'Another computer serves this session', code: 'served-elsewhere' };
+      socket.emit('error', { ...refusal, scope: 'session', id: sid });
+      ack?.({ ok: false, result: 'error', ...refusal });
+    });
     const scoped = (method) => (method.includes(':') ? method : `${sessionId ?? machineId}:${method}`);
     socket.on('rpc-register', ({ method }) => this.#methodSockets.set(scoped(method), socket));
     socket.on('rpc-unregister', ({ method }) => this.#methodSockets.delete(scoped(method)));
@@ -373,6 +384,17 @@ export class FakeHub extends EventEmitter {
     socket.on('message-delta', ({ sid, ...delta }) => (this.sessions.get(sid).deltas ??= []).push(delta));
     socket.on('session-end', ({ sid }) => Object.assign(this.sessions.get(sid), { active: false }));
     this.emit('change');
+  }
+
+  /** Whether a socket of another installation serves the session. Otherwise, this socket serves the session from now on. */
+  #isServedElsewhere(socket, sid) {
+    if (!this.sessions.has(sid)) return false;
+    const { installationId } = socket.handshake.auth;
+    const isOther = ({ data, handshake }) =>
+      data.servedSession === sid && ![undefined, installationId].includes(handshake.auth.installationId);
+    if (installationId !== undefined && [...this.cli.sockets.values()].some(isOther)) return true;
+    socket.data.servedSession = sid;
+    return false;
   }
 
   #append(session, content, localId, from = null) {
