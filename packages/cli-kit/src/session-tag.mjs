@@ -29,11 +29,12 @@ export async function findTag(options, callHub) {
 
 /**
  * Whether the process that served a session last used this state of the session. A state in another folder does not know which messages
- * that process has handled.
- * @param {{metadata?: Record<string, any> | null}} session the session at the hub
+ * that process has handled. Only this installation makes tags with its id; for a tag of an earlier version, the metadata decides.
+ * @param {{tag: string, metadata?: Record<string, any> | null}} session the session at the hub
  * @param {{agentId: string, installationId: string}} state
  */
-export function isServedHere({ metadata }, { agentId, installationId }) {
+export function isServedHere({ tag, metadata }, { agentId, installationId }) {
+  if (tag.includes(`#${installationId}`)) return true;
   const { flavor, [`${flavor}SessionId`]: lastAgentId, installationId: lastInstallationId = installationId } = metadata ?? {};
   return lastAgentId === agentId && lastInstallationId === installationId;
 }
