@@ -18,8 +18,8 @@ import { Permissions } from './permissions.mjs';
 import { queueMethods } from './queue-methods.mjs';
 import { RpcServer } from './rpc.mjs';
 import { searchMethods } from './search.mjs';
-import { createUploads } from './uploads.mjs';
 import { findTag, isServedHere } from './session-tag.mjs';
+import { createUploads } from './uploads.mjs';
 import { VersionedValue } from './versioned-value.mjs';
 
 /** Interval of the keep-alive. The hub marks a session inactive after 30 s without a keep-alive. */

@@ -1,7 +1,7 @@
 /**
  * State that survives a restart, in small files: the id of the installation; for each served directory the machine's id; for each session
- * the agent's id, the last handled message, what users changed about queued messages, the tool calls that may be incomplete, and a value that the agent
- * itself defines (`saved`).
+ * the agent's id, the last handled message, what users changed about queued messages, the tool calls that may be incomplete, and a value
+ * that the agent itself defines (`saved`).
  */
 
 import { createHash, randomUUID } from 'node:crypto';
@@ -95,8 +95,8 @@ export class StateStore {
   }
 
   /**
-   * Finds the states of sessions with this tag: the state of this hub, or the states of other addresses, which may be earlier addresses of
-   * this hub.
+   * Finds the states of sessions with this tag: the state for this address of the hub, else the states for other addresses, which may be
+   * earlier addresses of this hub.
    * @param {string} tag
    */
   findSessions(tag) {
