@@ -153,16 +153,16 @@ test('while another computer serves the session, a computer says so once, handle
   t.after(() => other.close());
   other.connect();
   await other.whenConnected();
-  other.send('session-alive', { sid: id });
   await other.ping();
   hub.postMessage(id, 'echo hello');
-  await start({ autoApprove: true });
+  const starting = start({ autoApprove: true });
   await hub.waitUntil(() => hub.refusedSockets >= 3, 'three attempts');
   assert.deepEqual(hub.transcript(id), []);
   assert.deepEqual(hub.registeredMethods(id), []);
   const expected = `Another computer serves the session ${id}. Stop it there, or start here with --new. This process waits for its end.`;
   assert.deepEqual(log.warnings, [expected]);
   other.close();
+  await starting;
   await hub.untilReady(id, 1);
   assert.deepEqual(hub.transcript(id), ['> echo hello', 'hello\n', 'Exit code 0.', '(ready)']);
   assert.ok(log.infos.includes('The other computer no longer serves the session. This computer serves it now.'));

@@ -338,12 +338,15 @@ export class FakeHub extends EventEmitter {
       socket.emit('error', { message: 'Session not found', code: 'not-found', scope: 'session', id: sessionId });
       return;
     }
+    const refusal = { message: 'Another computer serves this session', code: 'served-elsewhere', scope: 'session' };
+    if (sessionId && this.#isServedElsewhere(socket, sessionId)) {
+      this.refusedSockets += 1;
+      socket.emit('error', { ...refusal, id: sessionId });
+    }
     socket.use(([event, { method = '', sid = method.split(':')[0] } = {}, ack], next) => {
       if (event === 'ping' || !this.#isServedElsewhere(socket, sid)) return next();
-      this.refusedSockets += 1;
-      const refusal = { message: 'Another computer serves this session', code: 'served-elsewhere' };
-      socket.emit('error', { ...refusal, scope: 'session', id: sid });
       ack?.({ ok: false, result: 'error', ...refusal });
+      socket.emit('error', { ...refusal, id: sid });
     });
     const scoped = (method) => (method.includes(':') ? method : `${sessionId ?? machineId}:${method}`);
     socket.on('rpc-register', ({ method }) => this.#methodSockets.set(scoped(method), socket));
