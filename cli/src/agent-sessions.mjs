@@ -219,7 +219,7 @@ export class AgentSessions {
     try {
       return await this.options.client.getSession(sessionId);
     } catch (error) {
-      if (error instanceof HubError && (error.status === 404 || error.status === 403)) return null;
+      if (error instanceof HubError && error.isSessionMissing) return null;
       throw error;
     }
   }

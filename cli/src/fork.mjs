@@ -92,7 +92,7 @@ export class ForkedSession {
     if (!fork || this.read()) return null;
     const { sessionId, seq } = fork;
     const source = await client.getSession(sessionId);
-    const { saved = {}, lastSeq = 0, queue } = store.readSession(source.tag);
+    const { saved = {}, lastSeq = 0, queue } = store.readSession(source.tag, sessionId);
     if (!isText(saved.sessionId)) throw new Error(`This machine has no state of session ${sessionId}: its agent was not started here.`);
     const historyText = new HistoryText();
     let promptSeq;

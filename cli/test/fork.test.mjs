@@ -5,6 +5,7 @@ import { readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
+import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { putScriptedAgent, setUp } from './support/setup.mjs';
 
 const CAN_FORK = { agentCapabilities: { sessionCapabilities: { resume: {}, fork: {} } } };
@@ -202,8 +203,7 @@ test('a copy that was interrupted continues, and adds nothing twice', async (t) 
 
 test('a fork of a session without state on this machine is refused', async (t) => {
   const { hub, start } = await setUp(t, SCRIPT);
-  const { session } = await start({ tag: 'other' });
-  hub.sessions.get(session.id).tag = 'elsewhere';
+  const { session } = await start({ home: tempDir(t) });
   await assert.rejects(start({ tag: 'x', fork: { sessionId: session.id, seq: 1 } }), /This machine has no state of session/);
   assert.equal(hub.sessions.size, 1);
 });

@@ -78,7 +78,8 @@ test('a machine lists its agents, and starts sessions with any of them', async (
   const { ids, child, exit } = await start('--agent', 'claude');
   const own = hub.sessions.get(ids.session);
   await hub.waitUntil(() => own.metadata.agentName, 'the name of the agent');
-  assert.deepEqual([own.metadata.flavor, own.metadata.agentName, own.tag], ['alpha', 'Claude Code', `${dir}#claude`]);
+  const { flavor, agentName, installationId } = own.metadata;
+  assert.deepEqual([flavor, agentName, own.tag], ['alpha', 'Claude Code', `${dir}#claude#${installationId}`]);
   assert.deepEqual(hub.machines.get(ids.machine).metadata.agents, [
     { id: 'claude', name: 'Claude Code', flavor: 'alpha' },
     { id: 'qwen', name: 'Qwen Code', flavor: 'delta' },

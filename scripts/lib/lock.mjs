@@ -16,7 +16,7 @@ const POLL_MS = 250;
 export async function withLock(file, workName, work) {
   let hasPrinted = false;
   for (;;) {
-    const { lock, pid } = tryLock(file);
+    const { lock, pid, host } = tryLock(file);
     if (lock) {
       try {
         return await work();
@@ -25,7 +25,9 @@ export async function withLock(file, workName, work) {
       }
     }
     if (!hasPrinted) {
-      console.log(`  Waiting for process ${pid}, which runs the ${workName} in this folder …`);
+      console.log(
+        `  Waiting for process ${pid}${host === undefined ? '' : ` of host ${host}`}, which runs the ${workName} in this folder …`,
+      );
       console.log(`  (If process ${pid} is something else, delete ${file}.)`);
     }
     hasPrinted = true;

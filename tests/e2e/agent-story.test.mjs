@@ -5,7 +5,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, test } from 'node:test';
 import { isReady, partOf, readConversation, startAgent, waitForRequest } from './lib/agent.mjs';
-import { Repository } from './lib/git.mjs';
+import { Repository, temporaryFolder } from './lib/git.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const hub = await startHub();
@@ -16,14 +16,15 @@ async function startInRepository(t, namespace, args = []) {
   const repository = new Repository(t);
   repository.write('hello.txt', 'Hello from the repository\n');
   repository.commit('first');
-  const agent = await startAgent(t, hub, { dir: repository.folder, namespace, args });
+  const home = temporaryFolder(t);
+  const agent = await startAgent(t, hub, { dir: repository.folder, home, namespace, args });
   const web = hub.web(namespace);
   const feed = await web.openSocket({ sessionId: agent.sessionId });
   t.after(() => feed.close());
   await feed.waitForGreeting();
   const send = (text) => web.post(`/api/sessions/${agent.sessionId}/messages`, { text });
   const readSession = () => web.readSession(agent.sessionId);
-  return { repository, agent, web, feed, send, readSession };
+  return { repository, home, agent, web, feed, send, readSession };
 }
 
 for (const [how, args] of /** @type {any[]} */ ([
@@ -40,8 +41,8 @@ for (const [how, args] of /** @type {any[]} */ ([
     ]);
 
     const session = await readSession();
-    assert.deepEqual([session.active, session.tag, session.mode], [true, repository.folder, 'remote']);
-    const { path: folder, name, machineId } = session.metadata;
+    const { path: folder, name, machineId, installationId } = session.metadata;
+    assert.deepEqual([session.active, session.tag, session.mode], [true, `${repository.folder}#${installationId}`, 'remote']);
     assert.deepEqual([folder, name, machineId], [repository.folder, 'My agent', agent.machineId]);
     const { machines } = (await web.get('/api/machines')).body;
     assert.deepEqual(
@@ -125,11 +126,12 @@ test('an agent runs a command only after its permission request is approved', as
 });
 
 test('a restarted agent continues its session', async (t) => {
-  const { repository, agent, web, feed, send } = await startInRepository(t, 'again', ['--auto-approve', '--no-machine']);
+  const args = ['--auto-approve', '--no-machine'];
+  const { repository, home, agent, web, feed, send } = await startInRepository(t, 'again', args);
   await send('echo one');
   await feed.next(isReady, 'the agent to be ready');
   await agent.end();
-  const second = await startAgent(t, hub, { dir: repository.folder, namespace: 'again', args: ['--auto-approve', '--no-machine'] });
+  const second = await startAgent(t, hub, { dir: repository.folder, home, namespace: 'again', args });
   assert.equal(second.sessionId, agent.sessionId);
   await send('echo two');
   await feed.next(isReady, 'the agent to be ready');

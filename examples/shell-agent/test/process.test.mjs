@@ -33,7 +33,7 @@ test('the program prints its session and machine, and ends both on SIGINT', asyn
   const { hub, dir } = fixture;
   const { child, exit, ids } = await startAgent(t, fixture, ['--name', 'My agent']);
   const session = hub.sessions.get(ids.session);
-  assert.equal(session.tag, dir);
+  assert.equal(session.tag, `${dir}#${session.metadata.installationId}`);
   assert.equal(session.metadata.name, 'My agent');
   assert.equal(session.metadata.path, dir);
   assert.equal(session.metadata.machineId, ids.machine);

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { HubSocket } from 'session-gateway-cli-kit/hub-socket';
@@ -10,7 +10,7 @@ import { OutageMonitor } from 'session-gateway-cli-kit/outage';
 import { TOKEN } from '../../../packages/cli-kit/test/support/fake-hub.mjs';
 import { approve } from '../../../packages/cli-kit/test/support/app.mjs';
 import { setUp } from './support/setup.mjs';
-import { nextTurn } from '../../../packages/cli-kit/test/support/wait.mjs';
+import { eventually, nextTurn } from '../../../packages/cli-kit/test/support/wait.mjs';
 
 test('a command runs after its permission request is approved, and its output is sent', async (t) => {
   const { hub, start } = await setUp(t);
@@ -196,7 +196,8 @@ test('an agent without stored state does not run the commands of the history', a
   hub.postMessage(first.session.id, 'echo x >> log');
   await hub.untilReady(first.session.id, 1);
   await first.stop();
-  const second = await start({ autoApprove: true, home: `${home}/elsewhere` });
+  rmSync(path.join(home, 'sessions'), { recursive: true });
+  const second = await start({ autoApprove: true });
   hub.postMessage(second.session.id, 'echo y >> log');
   await hub.untilReady(second.session.id, 2);
   assert.equal(readFileSync(path.join(dir, 'log'), 'utf8'), 'x\ny\n');
@@ -268,9 +269,24 @@ test('a repeated error of the hub is logged once', async (t) => {
   const { session } = await start();
   for (let i = 0; i < 3; i += 1) hub.cli.emit('error', { message: 'The database is away', code: 'unavailable' });
   hub.cli.emit('error', { message: 'Something else', code: 'unavailable' });
-  await session.socket.sendWithAck('ping', {});
+  await session.socket.ping();
   assert.deepEqual(log.warnings, [
     'error from the hub: The database is away (unavailable)',
     'error from the hub: Something else (unavailable)',
   ]);
+});
+
+test('a 404 of a proxy does not end a session, and the session is read again until the read succeeds', async (t) => {
+  const { hub, start } = await setUp(t);
+  const { session } = await start();
+  const stored = hub.sessions.get(session.id);
+  await hub.waitUntil(() => stored.active, 'the session to start');
+  Object.assign(hub, { outageStatus: 404, outageBody: 'There is no page here.' });
+  hub.cutConnections();
+  stored.metadata = { ...stored.metadata, name: 'Renamed while the agent was away' };
+  stored.metadataVersion += 1;
+  await hub.waitUntil(() => hub.refusedRequests >= 4, 'repeated reads');
+  hub.outageStatus = undefined;
+  await eventually(() => session.metadata.value.name === stored.metadata.name, 'the new name');
+  assert.equal(session.isEnding, false);
 });

@@ -5,7 +5,7 @@ import { describeMismatch } from './compatibility.mjs';
 import { describeDirectoryProblem } from './directory-problem.mjs';
 import { UsageError } from './errors.mjs';
 import { HubClient } from './hub-client.mjs';
-import { LockHeldError } from './lock.mjs';
+import { LockHeldError, nameHolder } from './lock.mjs';
 import { Machine } from './machine.mjs';
 import { OutageMonitor } from './outage.mjs';
 import { Session } from './session.mjs';
@@ -181,11 +181,11 @@ function claimMachine(store, id, { machineId }) {
   } catch (error) {
     if (!(error instanceof LockHeldError)) throw error;
     if (machineId !== undefined) {
-      throw new UsageError(`--machine-id: process ${error.pid} already is machine ${id}. Give another --machine-id, or --no-machine.`);
+      throw new UsageError(`--machine-id: ${nameHolder(error)} already is machine ${id}. Give another --machine-id, or --no-machine.`);
     }
     const noMachineReason =
-      `Process ${error.pid} already serves a machine for this directory. This process serves only its session, as with` +
-      ' --no-machine. To run a second machine, give a --machine-id.';
+      `${nameHolder(error)} already serves a machine for this directory. This process serves only its session, as with` +
+      ` --no-machine. To run a second machine, give a --machine-id${error.host === undefined ? '' : `, or delete ${error.file} if that process no longer exists`}.`;
     return { noMachineReason };
   }
 }

@@ -24,7 +24,7 @@ export const HELP_LINES = `
   --code CODE         connect this computer with a code that the console shows, which works once
   --token TOKEN       the access token itself, which all users of this computer can then read
   --name NAME         a name for the session
-  --tag TAG           the session's tag, which identifies it
+  --tag TAG           identifies the session on this computer
   --new               start a new session of PATH; later starts without --new continue it
   --model WORD        the model of the session
   --machine-id ID     id of this machine (default: generated once per PATH and stored)

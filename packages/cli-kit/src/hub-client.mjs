@@ -18,6 +18,11 @@ export class HubError extends UserError {
   get isTransient() {
     return this.status === 0 || this.status === 429 || this.status >= 500;
   }
+
+  /** Whether the hub itself says that the namespace has no such session. A proxy may answer 403 or 404 for a while. */
+  get isSessionMissing() {
+    return this.code === 'session_not_found' || this.code === 'forbidden';
+  }
 }
 
 const TIMEOUT_MS = 15_000;

@@ -11,6 +11,7 @@
 
 import { EventEmitter } from 'node:events';
 import { io } from 'socket.io-client';
+import { Backoff } from './backoff.mjs';
 import { isDeviceToken, tokenAdvice } from './token.mjs';
 
 /** The hub refused the connection or the session permanently. */
@@ -22,8 +23,18 @@ export class RefusedError extends Error {
 /** Matches CONNECT_ERROR messages about the token. An immediate retry cannot succeed then. */
 const TOKEN_REFUSED = /invalid (token|namespace)|namespace/i;
 
-/** Factor on the reconnect delay after the hub refused the token. */
+/** Factor on the reconnect delay after the hub refused the token, or the session because another installation serves it. */
 const REFUSED_DELAY_FACTOR = 20;
+
+/** The longest pause before a new attempt while another installation serves the session. */
+const MAX_ELSEWHERE_PAUSE_MS = 60_000;
+
+/**
+ * How long to wait for an acknowledgement before the connection is replaced. The limit doubles with each replacement, because the hub may
+ * be slow rather than unreachable.
+ */
+const ACK_TIMEOUT_MS = 8000;
+const MAX_ACK_TIMEOUT_MS = 60_000;
 
 export class HubSocket extends EventEmitter {
   #socket;
@@ -32,19 +43,25 @@ export class HubSocket extends EventEmitter {
   #retryTimer = null;
   /** The last warning on this connection. */
   #lastWarning = '';
+  #isReplacing = false;
+  #isServedElsewhere = false;
+  #elsewhereBackoff;
 
   /**
    * @param {{hub: string, token: string, bridged?: boolean,
-   *   auth: {clientType: string, sessionId?: string, machineId?: string, features?: string[]},
+   *   auth: {clientType: string, sessionId?: string, machineId?: string, installationId?: string, features?: string[]},
    *   log: ReturnType<typeof import('./log.mjs').makeLog>, outage: import('./outage.mjs').OutageMonitor, ackTimeoutMs?: number,
    *   reconnectDelayMs?: number}} options
    *   `bridged`: send the token only in the CONNECT packet, not in the upgrade
    */
-  constructor({ hub, token, auth, bridged = false, log, outage, ackTimeoutMs = 8000, reconnectDelayMs = 500 }) {
+  constructor({ hub, token, auth, bridged = false, log, outage, ackTimeoutMs = ACK_TIMEOUT_MS, reconnectDelayMs = 500 }) {
     super();
     this.log = log;
     this.outage = outage;
     this.ackTimeoutMs = ackTimeoutMs;
+    /** The current time limit of an acknowledgement. */
+    this.currentAckTimeoutMs = ackTimeoutMs;
+    this.#elsewhereBackoff = new Backoff({ minMs: REFUSED_DELAY_FACTOR * reconnectDelayMs, maxMs: MAX_ELSEWHERE_PAUSE_MS });
     this.name = auth.clientType;
     const url = new URL(hub);
     this.#socket = io(`${url.origin}/cli`, {
@@ -63,12 +80,13 @@ export class HubSocket extends EventEmitter {
     outage.on('restored', this.#reconnectNow);
     socket.on('connect', () => {
       this.#wasAccepted = true;
+      this.#isReplacing = false;
       outage.reportConnected(this.name);
       this.#lastWarning = '';
       this.emit('connect');
     });
     socket.on('disconnect', (reason) => {
-      if (!this.#isClosed) outage.reportLost(this.name, reason);
+      if (!this.#isClosed && reason !== 'io client disconnect') outage.reportLost(this.name, reason);
       this.emit('disconnect');
       // The client library does not reconnect after a disconnect by the server.
       if (reason === 'io server disconnect') this.#connectLater(reconnectDelayMs);
@@ -93,6 +111,8 @@ export class HubSocket extends EventEmitter {
       const concernsThisSocket = id === undefined || id === auth.sessionId || id === auth.machineId;
       if (concernsThisSocket && (code === 'access-denied' || code === 'not-found')) {
         this.fail(`The hub refused this ${scope ?? 'connection'}: ${message}.`);
+      } else if (concernsThisSocket && code === 'served-elsewhere') {
+        this.#waitForOtherInstallation(id);
       } else {
         this.#warnOnce(`error from the hub: ${message}${code ? ` (${code})` : ''}`);
       }
@@ -129,7 +149,9 @@ export class HubSocket extends EventEmitter {
 
   /** Replaces a connection on which the hub does not answer. The client library opens a new connection after the old one is closed. */
   reconnect() {
-    if (this.#isClosed) return;
+    if (this.#isClosed || this.#isReplacing) return;
+    this.#isReplacing = true;
+    this.currentAckTimeoutMs = Math.min(this.currentAckTimeoutMs * 2, MAX_ACK_TIMEOUT_MS);
     this.log.debug(`${this.name}: no answer, reconnecting`);
     this.#socket.io.engine?.close();
   }
@@ -150,11 +172,33 @@ export class HubSocket extends EventEmitter {
    * Sends an event on this connection and waits for its acknowledgement.
    * @returns {Promise<{ack: any} | null>} null: not connected, connection lost, or timeout
    */
-  async sendWithAck(event, payload, ackTimeoutMs = this.ackTimeoutMs) {
+  async sendWithAck(event, payload) {
+    const answer = await this.#emit(event, payload, this.currentAckTimeoutMs);
+    if (answer) this.currentAckTimeoutMs = this.ackTimeoutMs;
+    return answer;
+  }
+
+  /**
+   * Waits until the hub has processed all earlier events of this connection. The hub answers a ping also while its database is slow, so
+   * the answer does not shorten the time limit of other events.
+   * @returns {Promise<boolean>} false: not connected, connection lost, or timeout
+   */
+  async ping(timeoutMs = this.ackTimeoutMs) {
+    return (await this.#emit('ping', {}, timeoutMs)) !== null;
+  }
+
+  async #emit(event, payload, timeoutMs) {
     if (!this.isConnected) return null;
-    return new Promise((resolve) => {
-      this.#socket.timeout(ackTimeoutMs).emit(event, payload, (error, ack) => resolve(error ? null : { ack }));
+    const answer = await new Promise((resolve) => {
+      this.#socket.timeout(timeoutMs).emit(event, payload, (error, ack) => resolve(error ? null : { ack }));
     });
+    // The hub refuses the first events of a connection, before it acknowledges any.
+    if (answer && this.#isServedElsewhere) {
+      this.#isServedElsewhere = false;
+      this.#elsewhereBackoff.reset();
+      this.log.info('The other computer no longer serves the session. This computer serves it now.');
+    }
+    return answer;
   }
 
   /**
@@ -200,6 +244,18 @@ export class HubSocket extends EventEmitter {
     clearTimeout(this.#retryTimer);
     this.#socket.disconnect().connect();
   };
+
+  /** Closes the connection, and tries again later: until then, this process must not handle messages. */
+  #waitForOtherInstallation(sessionId) {
+    if (!this.#isServedElsewhere) {
+      this.log.warn(
+        `Another computer serves the session ${sessionId}. Stop it there, or start here with --new. This process waits for its end.`,
+      );
+    }
+    this.#isServedElsewhere = true;
+    this.#socket.disconnect();
+    this.#connectLater(this.#elsewhereBackoff.next());
+  }
 
   #connectLater(ms) {
     if (this.#isClosed) return;

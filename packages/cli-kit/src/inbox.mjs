@@ -1,10 +1,15 @@
 /** Delivers the messages from the hub, live and from the history, exactly once and in the order of their seqs. */
 
+import { Backoff } from './backoff.mjs';
+
 /**
  * Limit on the live messages that are buffered while the history is read. A full buffer is dropped, and its messages are read from
  * the history.
  */
 const MAX_BUFFERED_MESSAGES = 500;
+
+/** The longest pause after a failed read of the history. */
+const MAX_RETRY_DELAY_MS = 15_000;
 
 /** Limit on the seqs of this agent's own messages that are kept while an earlier message is missing. */
 const MAX_OWN_SEQS = 10_000;
@@ -26,7 +31,7 @@ export class Inbox {
     this.onMessage = onMessage;
     this.isConnected = isConnected;
     this.onError = onError;
-    this.retryDelayMs = retryDelayMs;
+    this.backoff = new Backoff({ minMs: retryDelayMs, maxMs: MAX_RETRY_DELAY_MS });
     /** The highest delivered seq. */
     this.lastSeq = startSeq;
   }
@@ -77,9 +82,10 @@ export class Inbox {
             this.#buffered = [];
             return;
           }
-          await new Promise((resolve) => setTimeout(resolve, this.retryDelayMs));
+          await new Promise((resolve) => setTimeout(resolve, this.backoff.next()));
           continue;
         }
+        this.backoff.reset();
         const before = this.lastSeq;
         for (const message of page) this.#deliver(message);
         // A page with few messages may be followed by another page, because a page is also limited in bytes.

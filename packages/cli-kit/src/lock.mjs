@@ -1,10 +1,14 @@
 /**
  * Lock files. A lock lists processes by their ids and start times, and is held while any of these processes runs. When all have ended,
  * the lock is stale, and is removed by the next process that needs the lock.
+ *
+ * Several computers or containers may share the folder of a lock. A process id is valid on one host only, so the lock names its host. A
+ * lock of another host is held until that host releases it, or a user deletes the file.
  */
 
 import { createHash, randomUUID } from 'node:crypto';
-import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { linkSync, mkdirSync, readFileSync, readlinkSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
 import path from 'node:path';
 import { inspectProcess, isRunning } from './system-processes.mjs';
 
@@ -16,9 +20,19 @@ import { inspectProcess, isRunning } from './system-processes.mjs';
  */
 
 /**
+ * Where process ids are valid.
+ * @typedef {object} Host
+ * @property {string} name the host name
+ * @property {string} computer the machine id; empty if the system has none
+ * @property {string} boot changes at each start of the system; empty if the system does not provide it
+ * @property {string} processes the namespace of process ids, which each container has; empty if the system has none
+ */
+
+/**
  * The content of a lock file.
  * @typedef {object} LockContent
  * @property {string} id unique per acquisition
+ * @property {Host} [host] missing in locks of earlier versions
  * @property {Process[]} processes the owner first
  * @property {Record<string, string>} details for processes that find the lock held
  */
@@ -32,9 +46,18 @@ import { inspectProcess, isRunning } from './system-processes.mjs';
  */
 
 /**
- * The holder of a lock that another process has acquired. `ownerHasExited`: the lock is held only by processes that its owner added.
- * @typedef {{lock?: undefined, pid: number, details: Record<string, string>, ownerHasExited: boolean}} LockHolder
+ * The holder of a lock that another process has acquired. `host`: the name of the holder's host if it is another host; `ownerHasExited`:
+ * the lock is held only by processes that its owner added.
+ * @typedef {{lock?: undefined, pid: number, host?: string, details: Record<string, string>, ownerHasExited: boolean}} LockHolder
  */
+
+/** @type {Host} */
+const THIS_HOST = {
+  name: hostname(),
+  computer: readOrEmpty(() => readFileSync('/etc/machine-id', 'utf8').trim()),
+  boot: readOrEmpty(() => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()),
+  processes: readOrEmpty(() => readlinkSync('/proc/self/ns/pid')),
+};
 
 /** The pause before a new attempt, while another process removes a stale lock. */
 const REMOVAL_RETRY_DELAY_MS = 20;
@@ -47,13 +70,20 @@ process.once('exit', () => heldLocks.forEach((lock) => lock.release()));
 export class LockHeldError extends Error {
   /**
    * @param {string} file
-   * @param {number} pid
+   * @param {{pid?: number, host?: string}} holder
    */
-  constructor(file, pid) {
-    super(`Process ${pid} holds the lock ${file}.`);
+  constructor(file, { pid, host }) {
+    super(`${nameHolder({ pid, host })} holds the lock ${file}.`);
     this.file = file;
     this.pid = pid;
+    /** The name of the holder's host, if it is another host. */
+    this.host = host;
   }
+}
+
+/** Describes the holder of a lock at the beginning of a sentence. @param {{pid?: number, host?: string}} holder */
+export function nameHolder({ pid, host }) {
+  return host === undefined ? `Process ${pid}` : `Process ${pid} of another computer or container (host name ${host})`;
 }
 
 /**
@@ -63,26 +93,31 @@ export class LockHeldError extends Error {
  * @throws {LockHeldError} when a running process holds the lock
  */
 export function acquire(file) {
-  const { lock, pid } = tryLock(file);
-  if (!lock) throw new LockHeldError(file, pid);
-  return lock.release;
+  const attempt = tryLock(file);
+  if (!attempt.lock) throw new LockHeldError(file, attempt);
+  return attempt.lock.release;
 }
 
 /**
  * Acquires a lock, or returns its holder. The lock is released at the latest when this process exits.
  * @param {string} file
  * @param {Record<string, string>} [details] for processes that find the lock held
- * @returns {{lock: Lock, pid?: undefined, details?: undefined, ownerHasExited?: undefined} | LockHolder}
+ * @returns {{lock: Lock, pid?: undefined, host?: undefined, details?: undefined, ownerHasExited?: undefined} | LockHolder}
  */
 export function tryLock(file, details = {}) {
   mkdirSync(path.dirname(file), { recursive: true });
-  const content = { id: randomUUID(), processes: [identifyProcess(process.pid)], details };
+  const content = { id: randomUUID(), host: THIS_HOST, processes: [identifyProcess(process.pid)], details };
   while (!createFile(file, content)) {
     const text = readLock(file);
     // The holder has released the lock since `createFile`.
     if (text === undefined) continue;
-    const { id, processes, details: holderDetails } = parseLock(text);
-    const index = processes.findIndex((listed, at) => (at === 0 ? isOwnerHolding(listed, id) : isHolding(listed)));
+    const { id, host = THIS_HOST, processes, details: holderDetails } = parseLock(text);
+    if (processes.length > 0 && isOtherHost(host)) {
+      return { pid: processes[0].pid, host: host.name, details: holderDetails, ownerHasExited: false };
+    }
+    const hasRestarted = host.boot !== THIS_HOST.boot;
+    const isHeldBy = (listed, at) => !hasRestarted && (at === 0 ? isOwnerHolding(listed, id) : isHolding(listed));
+    const index = processes.findIndex(isHeldBy);
     if (index !== -1) return { pid: processes[index].pid, details: holderDetails, ownerHasExited: index > 0 };
     if (!removeStaleLock(file, text)) sleepSync(REMOVAL_RETRY_DELAY_MS);
   }
@@ -193,10 +228,29 @@ function readLock(file) {
  */
 function parseLock(text) {
   try {
-    const { id, pid: ownerPid, startTime, processes = [{ pid: ownerPid, startTime }], details = {} } = JSON.parse(text);
-    return { id, processes: processes.filter(({ pid }) => Number.isInteger(pid) && pid > 0), details };
+    const { id, host, pid: ownerPid, startTime, processes = [{ pid: ownerPid, startTime }], details = {} } = JSON.parse(text);
+    return { id, host: host ?? undefined, processes: processes.filter(({ pid }) => Number.isInteger(pid) && pid > 0), details };
   } catch {
     return { id: '', processes: [], details: {} };
+  }
+}
+
+/**
+ * Whether this process cannot see the processes of a host. After a restart of this computer, which its machine id identifies, the earlier
+ * processes have ended, also those of containers.
+ * @param {Host} host
+ */
+function isOtherHost({ name, computer, boot, processes }) {
+  if (name !== THIS_HOST.name || computer !== THIS_HOST.computer) return true;
+  return boot === THIS_HOST.boot ? processes !== THIS_HOST.processes : computer === '';
+}
+
+/** @param {() => string} read */
+function readOrEmpty(read) {
+  try {
+    return read();
+  } catch {
+    return '';
   }
 }
 

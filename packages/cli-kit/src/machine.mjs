@@ -49,7 +49,10 @@ export class Machine {
     this.ownRunnerState = runnerState;
     this.keepAliveIntervalMs = options.machineKeepAliveIntervalMs ?? KEEP_ALIVE_INTERVAL_MS;
     this.describeMachine = () => options.program.describeMachine?.(options);
-    this.socket = new HubSocket({ ...options, auth: { machineId: this.id, clientType: 'machine-scoped' } });
+    this.socket = new HubSocket({
+      ...options,
+      auth: { machineId: this.id, installationId: options.store.installationId, clientType: 'machine-scoped' },
+    });
     const origin = { socket: this.socket, scope: { machineId: this.id }, record: machine };
     this.metadata = new VersionedValue({ ...origin, event: 'machine-update-metadata', field: 'metadata' });
     this.runnerState = new VersionedValue({ ...origin, event: 'machine-update-state', field: 'runnerState' });
@@ -86,7 +89,7 @@ export class Machine {
     }, this.keepAliveIntervalMs);
     this.socket.connect();
     await this.socket.whenConnected();
-    await this.socket.sendWithAck('ping', {}, 1500);
+    await this.socket.ping(1500);
     this.#merge(this.metadata, this.ownMetadata);
     this.#merge(this.runnerState, this.ownRunnerState);
   }
@@ -103,7 +106,7 @@ export class Machine {
       ]);
       clearTimeout(timer);
       this.rpc.unregister();
-      await this.socket.sendWithAck('ping', {}, 1500);
+      await this.socket.ping(1500);
     }
     this.socket.close();
   }

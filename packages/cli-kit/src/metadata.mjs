@@ -10,7 +10,7 @@ import { describeWorktree } from './worktree.mjs';
  * @param {string} agentSessionId the agent's id of the session, which is not the hub's id
  */
 export async function describeSession(options, agentSessionId) {
-  const { root, flavor, name, machineId, startedByRunner = false, program } = options;
+  const { root, flavor, name, machineId, store, startedByRunner = false, program } = options;
   const worktree = await describeWorktree(root);
   return {
     path: root,
@@ -20,6 +20,7 @@ export async function describeSession(options, agentSessionId) {
     homeDir: homedir(),
     uploadsPath: UPLOADS_PATH,
     machineId,
+    installationId: store.installationId,
     flavor,
     [`${flavor}SessionId`]: agentSessionId,
     hostPid: process.pid,

@@ -14,10 +14,9 @@ import { randomUUID } from 'node:crypto';
 /** Error codes of permanent refusals: the message is dropped. */
 const PERMANENT_CODES = /^(bad[-_]|invalid|too[-_]large|payload|not[-_]found|access[-_]denied|forbidden|unauthorized)/;
 /** Error codes of transient refusals: the message is retried without a limit. */
-const TRANSIENT_CODES = /unavailable|overloaded|timeout|busy|rate/;
+const TRANSIENT_CODES = /unavailable|overloaded|timeout|busy|rate|elsewhere/;
 /** Limit on the attempts to send a message that is refused with any other code. */
 const MAX_ATTEMPTS = 5;
-const MAX_ACK_TIMEOUT_MS = 60_000;
 const MAX_PAUSE_MS = 15_000;
 /** The longest pause that the hub may ask for. */
 const MAX_QUOTA_PAUSE_MS = 120_000;
@@ -34,7 +33,6 @@ export class Outbox {
   #quotaPauseMs = 0;
   /** Whether a quota has refused the last message that was answered. */
   #isOverQuota = false;
-  #currentAckTimeoutMs;
   /** @type {Promise<unknown>} */
   #lastPush = Promise.resolve();
   #changeListeners = new Set();
@@ -43,28 +41,17 @@ export class Outbox {
   /**
    * @param {{socket: {isConnected: boolean, sendWithAck: Function, reconnect: () => void}, sid: string,
    *   log: {warn: (text: string) => void}, maxBytes?: number, maxInFlight?: number, retryDelayMs?: number,
-   *   ackTimeoutMs?: number, onStored?: (seq: number, localId: string) => void}} options `maxInFlight`: limit on in-flight messages;
+   *   onStored?: (seq: number, localId: string) => void}} options `maxInFlight`: limit on in-flight messages;
    *   `onStored`: called for each message that the hub has stored
    */
-  constructor({
-    socket,
-    sid,
-    log,
-    maxBytes = 4 * 1024 * 1024,
-    maxInFlight = 64,
-    retryDelayMs = 500,
-    ackTimeoutMs = 8000,
-    onStored = () => {},
-  }) {
+  constructor({ socket, sid, log, maxBytes = 4 * 1024 * 1024, maxInFlight = 64, retryDelayMs = 500, onStored = () => {} }) {
     this.socket = socket;
     this.sid = sid;
     this.log = log;
     this.maxBytes = maxBytes;
     this.maxInFlight = maxInFlight;
     this.retryDelayMs = retryDelayMs;
-    this.ackTimeoutMs = ackTimeoutMs;
     this.onStored = onStored;
-    this.#currentAckTimeoutMs = ackTimeoutMs;
   }
 
   /** Number of unacknowledged messages. */
@@ -145,9 +132,7 @@ export class Outbox {
       if (item.isInFlight) continue;
       item.isInFlight = true;
       this.#inFlight += 1;
-      this.socket
-        .sendWithAck('message', item.payload, this.#currentAckTimeoutMs)
-        .then((answer) => this.#handleAnswer(epoch, localId, item, answer));
+      this.socket.sendWithAck('message', item.payload).then((answer) => this.#handleAnswer(epoch, localId, item, answer));
     }
   }
 
@@ -160,8 +145,6 @@ export class Outbox {
       // On this connection, the message would now arrive after later messages. A new connection sends all messages in order.
       if (this.socket.isConnected) {
         this.#startEpoch();
-        // The hub may be slow rather than unreachable.
-        this.#currentAckTimeoutMs = Math.min(this.#currentAckTimeoutMs * 2, MAX_ACK_TIMEOUT_MS);
         this.socket.reconnect();
       }
       return;
@@ -169,7 +152,6 @@ export class Outbox {
     if (answer.ack?.ok === true) {
       this.#pauseMs = 0;
       this.#isOverQuota = false;
-      this.#currentAckTimeoutMs = this.ackTimeoutMs;
       this.onStored(answer.ack.seq, localId);
       this.#remove(localId, item);
     } else {

@@ -1,10 +1,13 @@
 /** One session: its connection to the hub, its RPC methods and its agent. */
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { Activity } from './activity.mjs';
+import { Backoff } from './backoff.mjs';
 import { Controls } from './controls.mjs';
 import { fileMethods } from './files.mjs';
 import { gitMethods } from './git-methods.mjs';
+import { HubError } from './hub-client.mjs';
 import { HubSocket } from './hub-socket.mjs';
 import { Inbox } from './inbox.mjs';
 import { Lifecycle } from './lifecycle.mjs';
@@ -15,11 +18,15 @@ import { Permissions } from './permissions.mjs';
 import { queueMethods } from './queue-methods.mjs';
 import { RpcServer } from './rpc.mjs';
 import { searchMethods } from './search.mjs';
+import { findTag, isServedHere } from './session-tag.mjs';
 import { createUploads } from './uploads.mjs';
 import { VersionedValue } from './versioned-value.mjs';
 
 /** Interval of the keep-alive. The hub marks a session inactive after 30 s without a keep-alive. */
 const KEEP_ALIVE_INTERVAL_MS = 10_000;
+
+/** The pauses after failed reads of the session. */
+const REFRESH_PAUSES = { minMs: 1000, maxMs: 15_000 };
 
 /** At the end of a session: time limit for the end of the agent, and for sending the last messages. */
 const END_TIMEOUT_MS = 5000;
@@ -79,6 +86,8 @@ export class Session {
   /** @type {() => void} */
   #resolveEnded;
   #hasPublished = false;
+  /** Identifies the latest read of the session: an earlier read ends. */
+  #lastRefresh = {};
   /** The messages that wait for the agent. @type {import('./task-queue.mjs').QueueReport} */
   #queued = { seqs: [], texts: {}, steers: false };
 
@@ -98,12 +107,14 @@ export class Session {
     const { client, outage, startTimeoutMs } = options;
     const callHub = (request) => outage.callWithRetry('session', request, startTimeoutMs);
     const existing = options.sessionId === undefined ? null : await callHub(() => client.getSession(options.sessionId));
-    const baseTag = options.tag ?? options.program.tagOf?.(options.root, options) ?? options.root;
-    const tag = existing?.tag ?? options.store.resolveTag(baseTag, { isNew: options.isNew ?? false });
-    const state = options.store.openSession(tag);
+    const { tag, sessionId } = existing ? { tag: existing.tag, sessionId: existing.id } : await findTag(options, callHub);
+    const state = options.store.openSession(tag, sessionId);
     try {
       if (existing && (state.sessionId !== existing.id || state.agentId !== options.resume)) {
         throw new Error(`This machine has no state of session ${existing.id} with the agent's id ${options.resume}.`);
+      }
+      if (existing && !isServedHere(existing, { agentId: state.agentId, installationId: options.store.installationId })) {
+        throw new Error(`Another computer has continued session ${existing.id}. Resume the session there.`);
       }
       const metadata = await describeSession(options, state.agentId);
       const body = {
@@ -147,7 +158,10 @@ export class Session {
       publish: (fields) => !this.isEnding && this.#publishMetadata(fields),
     });
     Object.assign(this.ownMetadata, this.lifecycle.fields);
-    this.socket = new HubSocket({ ...options, auth: { sessionId: this.id, clientType: 'session-scoped', features: ['upload-chunks'] } });
+    this.socket = new HubSocket({
+      ...options,
+      auth: { sessionId: this.id, installationId: options.store.installationId, clientType: 'session-scoped', features: ['upload-chunks'] },
+    });
     const origin = { socket: this.socket, scope: { sid: this.id }, record: session };
     this.agentState = new VersionedValue({ ...origin, event: 'update-state', field: 'agentState' });
     this.metadata = new VersionedValue({ ...origin, event: 'update-metadata', field: 'metadata' });
@@ -155,7 +169,6 @@ export class Session {
       socket: this.socket,
       sid: this.id,
       log,
-      ackTimeoutMs: options.ackTimeoutMs,
       onStored: (seq, localId) => {
         this.inbox.skipOwn(seq);
         this.liveText.onStored(localId);
@@ -213,7 +226,11 @@ export class Session {
       log,
     });
     this.inbox = new Inbox({
-      fetchAfter: (seq) => client.readMessagesAfter(this.id, seq),
+      fetchAfter: async (seq) => {
+        // After the ping, the hub has accepted that this socket serves the session. Otherwise another computer handles the messages.
+        if (!(await this.socket.ping())) throw new Error('The hub did not answer a ping.');
+        return client.readMessagesAfter(this.id, seq);
+      },
       onMessage: (message) => {
         this.lifecycle.onMessage();
         this.agent.receive(message);
@@ -249,7 +266,7 @@ export class Session {
     this.socket.connect();
     await this.socket.whenConnected();
     // The hub processes events in order. After the ping, the hub has processed the registrations and the first keep-alive.
-    await this.socket.sendWithAck('ping', {}, 1500);
+    await this.socket.ping(1500);
     this.#inBackground(this.permissions.cancelStale());
     this.#hasPublished = true;
     this.#inBackground(this.metadata.mutate((current) => mergeMetadata(current, this.ownMetadata)));
@@ -301,7 +318,7 @@ export class Session {
       this.rpc.unregister();
       this.socket.send('session-end', { sid: this.id, time: Date.now() });
       // The hub processes events in order. After the ping, the hub has processed `session-end`.
-      await this.socket.sendWithAck('ping', {}, 1500);
+      await this.socket.ping(1500);
     }
     this.outbox.close();
     this.socket.close();
@@ -374,17 +391,24 @@ export class Session {
 
   /** Reads the metadata and the agent state again, because they may have changed while there was no connection. */
   async #refresh() {
-    try {
-      const session = await this.client.getSession(this.id);
-      this.metadata.adopt(session.metadataVersion, session.metadata);
-      this.agentState.adopt(session.agentStateVersion, session.agentState);
-    } catch (error) {
-      this.#handleHubError(error);
+    const read = {};
+    this.#lastRefresh = read;
+    const backoff = new Backoff(REFRESH_PAUSES);
+    while (this.socket.isConnected && this.#lastRefresh === read) {
+      try {
+        const session = await this.client.getSession(this.id);
+        this.metadata.adopt(session.metadataVersion, session.metadata);
+        this.agentState.adopt(session.agentStateVersion, session.agentState);
+        return;
+      } catch (error) {
+        this.#handleHubError(error);
+        await sleep(backoff.next(), undefined, { ref: false });
+      }
     }
   }
 
   #handleHubError(error) {
-    if (error.status === 404 || error.status === 403) this.socket.fail(`The session does not exist: ${error.message}`);
+    if (error instanceof HubError && error.isSessionMissing) this.socket.fail(`The session does not exist: ${error.message}`);
     else this.log.debug(error.message);
   }
 
@@ -393,7 +417,7 @@ export class Session {
    * processed the answer to `abort`.
    */
   async #reactivate() {
-    await this.socket.sendWithAck('ping', {});
+    await this.socket.ping();
     this.#sendAlive();
   }
 

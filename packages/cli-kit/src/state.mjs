@@ -1,13 +1,14 @@
 /**
- * State that survives a restart, in small files: for each served directory the machine's id; for each session the agent's
- * id, the last handled message, what users changed about queued messages, the tool calls that may be incomplete, and a value that the agent
- * itself defines (`saved`).
+ * State that survives a restart, in small files: the id of the installation; for each served directory the machine's id; for each session
+ * the agent's id, the last handled message, what users changed about queued messages, the tool calls that may be incomplete, and a value
+ * that the agent itself defines (`saved`).
  */
 
 import { createHash, randomUUID } from 'node:crypto';
 import { existsSync, linkSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { LockHeldError, acquire } from './lock.mjs';
+import { UserError } from './errors.mjs';
+import { LockHeldError, acquire, nameHolder } from './lock.mjs';
 import { localIds } from './messages.mjs';
 
 const SAVE_DELAY_MS = 1000;
@@ -42,6 +43,11 @@ export class StateStore {
     for (const folder of ['sessions', 'machines']) {
       mkdirSync(path.join(this.home, folder), { recursive: true, mode: 0o700 });
     }
+    /**
+     * A random id of this folder, for every hub, namespace and directory. Two computers, or two users of one computer, have different ids.
+     * @type {string}
+     */
+    this.installationId = loadOrCreate(path.join(this.home, 'installation.json'), 'installationId');
   }
 
   /**
@@ -49,18 +55,7 @@ export class StateStore {
    * @param {string} root the directory, resolved
    */
   loadMachineId(root) {
-    const file = path.join(this.home, 'machines', `${this.#key(root)}.json`);
-    const temporary = `${file}.${randomUUID()}`;
-    writeFileSync(temporary, JSON.stringify({ machineId: randomUUID() }), { mode: 0o600 });
-    try {
-      // Atomic: of several processes that start at once, one creates the file and the others read it.
-      linkSync(temporary, file);
-    } catch (error) {
-      if (error.code !== 'EEXIST') throw error;
-    } finally {
-      rmSync(temporary, { force: true });
-    }
-    return readJson(file).machineId;
+    return loadOrCreate(path.join(this.home, 'machines', `${this.#key(root)}.json`), 'machineId');
   }
 
   /**
@@ -87,10 +82,27 @@ export class StateStore {
   /**
    * Opens and locks the state of a session.
    * @param {string} tag of the session
+   * @param {string} [sessionId] the hub's id of the session, to find its state under an earlier address of the hub
    * @throws {Error} when another process serves the session
    */
-  openSession(tag) {
-    return new SessionState(path.join(this.home, 'sessions', this.#key(tag)), { tag, hub: this.hub });
+  openSession(tag, sessionId) {
+    return new SessionState(this.#sessionBase(tag, sessionId), { tag, hub: this.hub });
+  }
+
+  /** Whether there is a state of the session with this tag at this hub. @param {string} tag */
+  hasSession(tag) {
+    return existsSync(`${this.#ownBase(tag)}.json`);
+  }
+
+  /**
+   * Finds the states of sessions with this tag: the state for this address of the hub, else the states for other addresses, which may be
+   * earlier addresses of this hub.
+   * @param {string} tag
+   */
+  findSessions(tag) {
+    const states = readSessionStates(this.home);
+    const own = states.filter(({ base }) => base === this.#ownBase(tag));
+    return own.length > 0 ? own : states.filter((state) => state.tag === tag).sort((a, b) => b.changedAt - a.changedAt);
   }
 
   /**
@@ -104,10 +116,11 @@ export class StateStore {
   /**
    * Reads the state of a session, which another process may serve.
    * @param {string} tag of the session
+   * @param {string} sessionId the hub's id of the session
    * @returns {{lastSeq?: number, queue?: StoredQueue, saved?: any}} empty if the session has no state on this machine
    */
-  readSession(tag) {
-    return readJson(path.join(this.home, 'sessions', `${this.#key(tag)}.json`));
+  readSession(tag, sessionId) {
+    return readJson(`${this.#sessionBase(tag, sessionId)}.json`);
   }
 
   uploadFolder(sessionId) {
@@ -115,6 +128,16 @@ export class StateStore {
       throw new Error(`The hub sent a session id that cannot be a folder name: ${sessionId}`);
     }
     return path.join(this.home, 'uploads', sessionId);
+  }
+
+  #sessionBase(tag, sessionId) {
+    const own = this.#ownBase(tag);
+    if (sessionId === undefined || this.hasSession(tag)) return own;
+    return readSessionStates(this.home).find((state) => state.sessionId === sessionId)?.base ?? own;
+  }
+
+  #ownBase(tag) {
+    return path.join(this.home, 'sessions', this.#key(tag));
   }
 
   #key(name) {
@@ -315,11 +338,35 @@ export class SessionState {
     } catch (error) {
       if (!(error instanceof LockHeldError)) throw error;
       throw new Error(
-        `Process ${error.pid} already serves this session. For another session, give another --tag` +
-          ` (if that process is not an agent, delete ${this.lockFile}).`,
+        `${nameHolder(error)} already serves this session. For another session, give another --tag` +
+          ` (if that process ${error.host === undefined ? 'is not an agent' : 'no longer exists'}, delete ${this.lockFile}).`,
       );
     }
   }
+}
+
+/**
+ * Returns the random id in a file. Creates the file if it does not exist: of several processes that start at once, one creates the file
+ * and the others read it.
+ * @param {string} file
+ * @param {string} field of the id
+ * @returns {string}
+ */
+function loadOrCreate(file, field) {
+  if (!existsSync(file)) {
+    const temporary = `${file}.${randomUUID()}`;
+    writeFileSync(temporary, JSON.stringify({ [field]: randomUUID() }), { mode: 0o600, flush: true });
+    try {
+      linkSync(temporary, file);
+    } catch (error) {
+      if (error.code !== 'EEXIST') throw error;
+    } finally {
+      rmSync(temporary, { force: true });
+    }
+  }
+  const { [field]: id } = readJson(file);
+  if (typeof id !== 'string' || id === '') throw new UserError(`The file ${file} is damaged. Delete it, to get a new id.`);
+  return id;
 }
 
 function readJson(file) {

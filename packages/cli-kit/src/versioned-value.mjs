@@ -14,7 +14,7 @@ const MIN_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 15_000;
 
 /** Codes of transient errors. With any other code the change is invalid, and a retry cannot succeed. */
-const TRANSIENT = ['overloaded', 'unavailable'];
+const TRANSIENT = ['overloaded', 'unavailable', 'served-elsewhere'];
 
 export class VersionedValue {
   #lastChange = Promise.resolve();

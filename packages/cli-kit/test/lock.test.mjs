@@ -198,3 +198,33 @@ test('earlier versions can read a lock, and their locks can be read: the owner i
   writeFileSync(file, JSON.stringify({ ...parent, startTime: 'another time' }));
   acquire(file)();
 });
+
+test('a lock of another computer or container is held, although its process id is unknown here', {
+  skip: process.platform !== 'linux',
+}, (t) => {
+  const file = path.join(tempDir(t), 'lock');
+  const unlock = acquire(file);
+  const own = JSON.parse(readFileSync(file, 'utf8'));
+  unlock();
+  writeStaleLock(file);
+  const stale = JSON.parse(readFileSync(file, 'utf8'));
+  const others = [{ name: 'desktop' }, { computer: 'another' }, { processes: 'pid:[1]' }, { computer: '', boot: 'another' }];
+  for (const other of others) {
+    writeFileSync(file, JSON.stringify({ ...stale, host: { ...own.host, ...other } }));
+    const { lock, pid, host } = tryLock(file);
+    assert.deepEqual([lock, pid, host], [undefined, stale.processes[0].pid, other.name ?? own.host.name]);
+    assert.throws(() => acquire(file), /^Error: Process \d+ of another computer or container \(host name .*\) holds the lock/);
+  }
+});
+
+test('the lock of a process that ran before a restart of this computer is removed', { skip: process.platform !== 'linux' }, (t) => {
+  const file = path.join(tempDir(t), 'lock');
+  const unlock = acquire(file);
+  const own = JSON.parse(readFileSync(file, 'utf8'));
+  unlock();
+  // The process id and the start time are those of a running process.
+  const processes = [{ pid: process.ppid, startTime: inspectProcess(process.ppid).startTime }];
+  writeFileSync(file, JSON.stringify({ ...own, processes, host: { ...own.host, boot: 'earlier' } }));
+  if (own.host.computer === '') assert.throws(() => acquire(file));
+  else acquire(file)();
+});

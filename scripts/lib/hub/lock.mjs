@@ -34,10 +34,10 @@ export async function lockFolder(address) {
     await sleep(POLL_MS);
     attempt = tryLock(LOCK, ownDetails);
   }
-  const { lock, pid, details } = attempt;
+  const { lock, pid, host, details } = attempt;
   if (lock) return { ...lock, markStopping: () => lock.setDetails({ ...ownDetails, stopping: 'yes' }) };
   throw new UserError(
-    `A hub is already running in this folder: ${details.address} (process ${pid}).`,
+    `A hub is already running in this folder: ${details.address} (process ${pid}${host === undefined ? '' : ` of host ${host}`}).`,
     [
       `Use it, or stop it with Ctrl-C in its terminal or by ending process ${pid}.`,
       `To run a second hub, ${SECOND_FOLDER_ADVICE}: two hubs cannot share a local database.`,

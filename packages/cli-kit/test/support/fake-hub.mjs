@@ -32,6 +32,10 @@ export class FakeHub extends EventEmitter {
   hasPairing = true;
   /** The status with which the hub answers every request; undefined while there is no outage. @type {number | undefined} */
   outageStatus;
+  /** The body of an answer with `outageStatus`. */
+  outageBody = { error: 'Overloaded', code: 'unavailable' };
+  /** Number of sockets that were refused because another installation serves their session. */
+  refusedSockets = 0;
   /** Number of requests that were answered with `outageStatus`. */
   refusedRequests = 0;
   /** @type {import('node:http').Server} */
@@ -234,7 +238,7 @@ export class FakeHub extends EventEmitter {
     if (this.outageStatus !== undefined) {
       this.refusedRequests += 1;
       setImmediate(() => this.emit('change'));
-      return answer(this.outageStatus, { error: 'Overloaded', code: 'unavailable' });
+      return answer(this.outageStatus, this.outageBody);
     }
     if (url.pathname === '/api/devices' && this.hasPairing) return answer(...this.#redeemCode(body));
     if (kind === 'devices' && request.method === 'DELETE') return answer(200, this.#removeDevice(id));
@@ -249,7 +253,7 @@ export class FakeHub extends EventEmitter {
     if (request.method === 'POST' && kind === 'machines') return answer(200, { machine: this.#openMachine(body) });
     if (request.method === 'GET' && kind === 'sessions' && id === undefined) return answer(200, this.#listSessions(url));
     const session = this.sessions.get(id);
-    if (kind !== 'sessions' || !session) return answer(404, { error: 'Not found', code: 'not_found' });
+    if (kind !== 'sessions' || !session) return answer(404, { error: 'Not found', code: 'session_not_found' });
     if (request.method === 'DELETE') {
       if (!isWeb || session.active) return answer(409, { error: 'Active', code: 'session_active' });
       this.sessions.delete(id);
@@ -342,6 +346,16 @@ export class FakeHub extends EventEmitter {
       socket.emit('error', { message: 'Session not found', code: 'not-found', scope: 'session', id: sessionId });
       return;
     }
+    const refusal = { message: 'Another computer serves this session', code: 'served-elsewhere', scope: 'session' };
+    if (sessionId && this.#isServedElsewhere(socket, sessionId)) {
+      this.refusedSockets += 1;
+      socket.emit('error', { ...refusal, id: sessionId });
+    }
+    socket.use(([event, { method = '', sid = method.split(':')[0] } = {}, ack], next) => {
+      if (event === 'ping' || !this.#isServedElsewhere(socket, sid)) return next();
+      ack?.({ ok: false, result: 'error', ...refusal });
+      socket.emit('error', { ...refusal, id: sid });
+    });
     const scoped = (method) => (method.includes(':') ? method : `${sessionId ?? machineId}:${method}`);
     socket.on('rpc-register', ({ method }) => this.#methodSockets.set(scoped(method), socket));
     socket.on('rpc-unregister', ({ method }) => this.#methodSockets.delete(scoped(method)));
@@ -381,6 +395,17 @@ export class FakeHub extends EventEmitter {
     socket.on('message-delta', ({ sid, ...delta }) => (this.sessions.get(sid).deltas ??= []).push(delta));
     socket.on('session-end', ({ sid }) => Object.assign(this.sessions.get(sid), { active: false }));
     this.emit('change');
+  }
+
+  /** Whether a socket of another installation serves the session. Otherwise, this socket serves the session from now on. */
+  #isServedElsewhere(socket, sid) {
+    if (!this.sessions.has(sid)) return false;
+    const { installationId } = socket.handshake.auth;
+    const isOther = ({ data, handshake }) =>
+      data.servedSession === sid && ![undefined, installationId].includes(handshake.auth.installationId);
+    if (installationId !== undefined && [...this.cli.sockets.values()].some(isOther)) return true;
+    socket.data.servedSession = sid;
+    return false;
   }
 
   #append(session, content, localId, from = null) {
