@@ -86,6 +86,8 @@ export class Spawner {
     }
     const sessionDirectory =
       sessionType === 'simple' ? resolved : await this.#openWorktree({ directory: resolved, name: worktreeName, branch }, deadline);
+    // A branch may lack the subfolder. The session then starts in the root of the worktree.
+    this.trusted?.require(sessionDirectory, trust);
     return this.#start({ directory: sessionDirectory, agentArgs, startArgs, ...sessionParams }, deadline);
   }
 

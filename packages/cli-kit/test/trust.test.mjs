@@ -193,6 +193,20 @@ test('a worktree of a trusted repository is started without a question, and none
   assert.deepEqual(started, [`--dir=${worktree}`, `--dir=${worktree}`]);
 });
 
+test('a worktree without the trusted subfolder starts in its root, which needs trust of its own', async (t) => {
+  const { dir, start, started } = machine(t);
+  const { git, write } = repository(t, folder(dir, 'repository'));
+  git('commit', '--allow-empty', '-m', 'first');
+  git('branch', 'empty');
+  write('sub/a.txt', 'a\n');
+  const directory = path.join(dir, 'repository', 'sub');
+  assert.equal((await start('spawn', { directory, trust: true })).success, true);
+  const params = { directory, sessionType: 'worktree', worktreeName: 'try', branch: 'empty' };
+  assert.equal((await start('spawn', params)).code, 'untrusted_directory');
+  assert.equal((await start('spawn', { ...params, trust: true })).success, true);
+  assert.deepEqual(started, [`--dir=${directory}`, `--dir=${path.join(dir, 'repository', '.worktrees', 'try')}`]);
+});
+
 test('a program whose agents run no code of the folder asks for no trust', async (t) => {
   const { dir, start } = machine(t, { runsFolderCode: false });
   assert.equal((await start('spawn', { directory: dir })).success, true);
