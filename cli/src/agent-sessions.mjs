@@ -97,26 +97,26 @@ export class AgentSessions {
 
   /**
    * Starts a session of the hub with the history of an agent's session. A session that was imported before is resumed.
-   * @param {{agent?: string, id?: string, directory?: string}} params
-   * @returns {Promise<object>} `{success, sessionId?, error?}`
+   * @param {{agent?: string, id?: string, directory?: string, trust?: boolean}} params `trust`: whether the user trusts the directory
+   * @returns {Promise<object>} `{success, sessionId?, error?, code?}`
    */
-  import({ agent, id, directory }) {
+  import({ agent, id, directory, trust }) {
     if (!isSessionId(id)) throw new Error('"id" must be the agent\'s id of a session.');
     const key = JSON.stringify([agent, id]);
     const running = this.#imports.get(key);
     if (running) return running;
-    const started = this.#import({ agent, id, directory }).finally(() => this.#imports.delete(key));
+    const started = this.#import({ agent, id, directory, trust }).finally(() => this.#imports.delete(key));
     this.#imports.set(key, started);
     return started;
   }
 
-  async #import({ agent, id, directory }) {
+  async #import({ agent, id, directory, trust }) {
     const { spawner, program } = this.options;
     const agentName = agent ?? program.defaultAgent(this.options);
     const { existing, agentId, directory: cwd, tag } = await this.locate({ agent, id, directory });
     if (existing?.active) return { success: true, sessionId: existing.id };
-    if (existing) return spawner.spawn({ directory: cwd, agent: agentName, sessionId: existing.id, resumeSessionId: agentId });
-    return spawner.spawnWithArgs({ directory: cwd, agent: agentName, args: [`--tag=${tag}`, `--import-session=${id}`] });
+    if (existing) return spawner.spawn({ directory: cwd, agent: agentName, sessionId: existing.id, resumeSessionId: agentId, trust });
+    return spawner.spawnWithArgs({ directory: cwd, agent: agentName, args: [`--tag=${tag}`, `--import-session=${id}`], trust });
   }
 
   /**

@@ -13,6 +13,7 @@ import { SessionProcesses } from 'session-gateway-cli-kit/processes';
 import { signIn } from 'session-gateway-cli-kit/sign-in';
 import { readSessionStates } from 'session-gateway-cli-kit/state';
 import { findAgent } from './agents.mjs';
+import { ensureTrusted } from './ask-trust.mjs';
 import { SOCKET_EXTENSION, createReader, sendLine } from './terminal-use.mjs';
 
 const BRIDGE_START_TIMEOUT_MS = 60_000;
@@ -25,22 +26,23 @@ const WAIT_FOR_GO = 'read -r _ <&3 || exit 1; exec 3<&-; exec "$@"';
 
 /**
  * @param {import('./program.mjs').AgentOptions} options `target`: the hub's session; by default the latest session of the directory
- * @param {{program: import('session-gateway-cli-kit/program').Program, env: Record<string, string | undefined>}} context
+ * @param {{program: import('session-gateway-cli-kit/program').Program, env: Record<string, string | undefined>,
+ *   input: NodeJS.ReadableStream & {isTTY?: boolean}, output: NodeJS.WritableStream}} context
  * @returns {Promise<number>} the exit code of the program
  * @throws {UserError}
  */
-export async function attach(options, { program, env }) {
+export async function attach(options, context) {
   const session = findSession(options);
   const entry = findAgent(session.saved?.agent);
   if (!entry) throw new UserError('This session cannot be continued in a terminal: the terminal program of its agent is unknown.');
   const { command, package: name } = entry.terminal;
-  if (!findProgram(command, env)) {
+  if (!findProgram(command, context.env)) {
     throw new UserError(
       `${entry.title} is not installed: there is no program ${command} on the PATH. Install it with: npm install -g ${name}`,
     );
   }
   let connection = await connect(session);
-  const bridge = connection ? null : await startBridge(session, options, { program, env });
+  const bridge = connection ? null : await startBridge(session, options, context);
   try {
     connection ??= await connect(session);
     if (!connection) throw new UserError('The process that serves the session does not accept the command attach. Start it again.');
@@ -84,11 +86,12 @@ async function connect({ base }) {
  * @param {import('./program.mjs').AgentOptions} given
  * @param {Parameters<typeof attach>[1]} context
  */
-async function startBridge({ sessionId, agentId, saved, hub }, given, { program, env }) {
+async function startBridge({ sessionId, agentId, saved, hub }, given, { program, env, input, output }) {
   const options = { ...given, hub: hub ?? given.hub };
   const log = makeLog(options);
-  const { token, namespace } = await signIn(options, { env, devVars: program.devVars, log, input: process.stdin, output: process.stderr });
+  const { token, namespace } = await signIn(options, { env, devVars: program.devVars, log, input, output });
   const { metadata } = await new HubClient({ hub: options.hub, token }).getSession(sessionId);
+  await ensureTrusted({ ...options, dir: metadata.path }, { input, output });
   const quiet = { ...log, info: () => {} };
   const processes = new SessionProcesses({ program, token, namespace, home: options.home, log: quiet });
   const args = [

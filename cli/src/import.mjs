@@ -9,6 +9,7 @@ import { makeLog } from 'session-gateway-cli-kit/log';
 import { signIn } from 'session-gateway-cli-kit/sign-in';
 import { StateStore } from 'session-gateway-cli-kit/state';
 import { AgentSessions } from './agent-sessions.mjs';
+import { ensureTrusted } from './ask-trust.mjs';
 
 /**
  * Chooses the session. If another process already serves the directory's machine, that process imports the session.
@@ -36,6 +37,7 @@ export async function chooseImport(options, { program, env, input, output }) {
   });
   const { existing, agentId, directory, tag } = located;
   if (existing?.active) return reportImported(existing.id, options.hub, output);
+  await ensureTrusted({ ...options, dir: directory }, { input, output });
   const machineId = options.machineId ?? store.loadMachineId(root);
   if (isMachineServed(store, machineId)) {
     const agent = options.agent ?? options.flavor;

@@ -12,6 +12,7 @@ import { signIn } from 'session-gateway-cli-kit/sign-in';
 import { AcpAgent } from './agent.mjs';
 import { AgentSessions } from './agent-sessions.mjs';
 import { AGENTS, CONFIG_FILES, findAgent } from './agents.mjs';
+import { ensureTrusted } from './ask-trust.mjs';
 import { attach } from './attach.mjs';
 import { chooseAgent } from './choose-agent.mjs';
 import { chooseImport } from './import.mjs';
@@ -50,6 +51,8 @@ deleted, it asks whether to remove the worktree.
   --dir PATH          the directory in which the agent works (default: the current one)
   --service ACTION    print, install or remove a user service (systemd, launchd) that keeps this
                       machine online with the other options (default: print)
+  --trust             trust PATH: agents run its hooks and MCP servers as soon as a session starts.
+                      Without --trust, the terminal asks once for each folder
   --npx               download the agent with npx if it is not installed, without asking
   --flavor WORD       the agent to report (default: the name of the agent or COMMAND)
   --option ID=VALUE   an option of the agent, such as effort=high; repeatable
@@ -59,8 +62,8 @@ ${HELP_LINES}
 When this process ends or is killed, the sessions spawned by it end too. A restart continues its own
 session; resume the others from the web console.
 
-State (machine ids, last handled message, the agent's session, uploads) is stored in
-~/.session-gateway-agent, or in SESSION_GATEWAY_HOME if that is set.
+State (machine ids, last handled message, the agent's session, uploads, trusted folders) is
+stored in ~/.session-gateway-agent, or in SESSION_GATEWAY_HOME if that is set.
 `;
 
 /** The subcommands. With one of them as its first word, a command line does not serve a directory right away. */
@@ -74,6 +77,7 @@ const SERVICE_ACTIONS = ['print', 'install', 'remove'];
  * @property {string} [agent] the name in the table of agents
  * @property {string[]} [command] the command of an agent that is not in the table
  * @property {boolean} [npx] whether npx may download the agent
+ * @property {boolean} [trust] whether the user trusts the directory
  * @property {Record<string, string>} [options] the values of the agent's options by id, for the start of a session
  * @property {'import' | 'attach' | 'worktrees'} [subcommand]
  * @property {string} [target] of the subcommand: the agent's id for `import`, the hub's id for `attach`
@@ -119,6 +123,7 @@ export function readArgs(commandLine, env) {
     options: {
       agent: { type: 'string' },
       npx: { type: 'boolean' },
+      trust: { type: 'boolean' },
       option: { type: 'string', multiple: true },
       'import-session': { type: 'string' },
     },
@@ -127,14 +132,14 @@ export function readArgs(commandLine, env) {
   const { values, positionals, ...options } = readOptions(end < 0 ? argv : argv.slice(0, end), env, programOptions);
   if (options.help || options.version) return options;
   if (subcommand && (action || command)) throw new UsageError(`${subcommand} does not take --service or a command after --.`);
-  const { agent, npx = false, option = [] } = values;
+  const { agent, npx = false, option = [], trust = false } = values;
   if (action && options.isNew) throw new UsageError('--new cannot be used with --service: each restart would start a new session.');
   if (command?.length === 0) throw new UsageError('The command after -- is missing.');
   if (agent !== undefined && command) throw new UsageError('Give either --agent or a command after --, not both.');
   const service = action && { action, argv };
   if (action === 'remove') return { ...options, service };
   const subcommandOptions = subcommand && { subcommand, target: positionals[0] };
-  const startOptions = { options: parseValues(option), importSession: values['import-session'] };
+  const startOptions = { options: parseValues(option), importSession: values['import-session'], trust };
   return withFlavor({ ...options, agent, command, npx, service, ...startOptions, ...subcommandOptions });
 }
 
@@ -164,7 +169,7 @@ function withFlavor({ flavor, agent, command, ...options }) {
 }
 
 /**
- * Checks the directory and the agent, and asks whether npx may download the agent. With `--service`, handles the service and
+ * Checks the directory and the agent, and asks whether the directory is trusted and whether npx may download the agent. With `--service`, handles the service and
  * returns null: there is nothing to serve.
  * @param {AgentOptions} options
  */
@@ -172,23 +177,24 @@ async function prepare(options) {
   const { service } = options;
   if (service?.action === 'remove') return handleService(service, options);
   await resolveDirectory(options.dir, '--dir');
+  const terminal = { input: process.stdin, output: process.stderr };
   if (options.subcommand === 'attach') {
-    process.exitCode = await attach(options, { program, env: process.env });
+    process.exitCode = await attach(options, { program, env: process.env, ...terminal });
     return null;
   }
   if (options.subcommand === 'worktrees') {
-    await tidyWorktrees(options, { program, env: process.env, input: process.stdin, output: process.stderr });
+    await tidyWorktrees(options, { program, env: process.env, ...terminal });
     return null;
   }
+  if (service?.action !== 'print') await ensureTrusted(options, terminal);
   if (options.agent === undefined && !options.command) {
-    const agent = await chooseAgent(options, { env: process.env, input: process.stdin, output: process.stderr });
+    const agent = await chooseAgent(options, { env: process.env, ...terminal });
     const chosen = withFlavor({ ...options, agent });
     return prepare(service ? { ...chosen, service: { ...service, argv: [`--agent=${agent}`, ...service.argv] } } : chosen);
   }
-  const npx = await askForNpx(options, { env: process.env, input: process.stdin, output: process.stderr });
+  const npx = await askForNpx(options, { env: process.env, ...terminal });
   resolveLaunch({ ...options, npx }, process.env);
-  if (options.subcommand === 'import')
-    return chooseImport({ ...options, npx }, { program, env: process.env, input: process.stdin, output: process.stderr });
+  if (options.subcommand === 'import') return chooseImport({ ...options, npx }, { program, env: process.env, ...terminal });
   if (!service) return { ...options, npx };
   const npxArgs = npx && !options.npx ? ['--npx'] : [];
   return handleService({ ...service, argv: [...npxArgs, ...service.argv] }, options);
@@ -240,6 +246,7 @@ export const program = {
   agentArgs,
   protectedNames: CONFIG_FILES,
   canFork: true,
+  runsFolderCode: true,
   optionArgs: (values) => Object.entries(values).map(([id, value]) => `--option=${id}=${value}`),
 };
 

@@ -49,7 +49,7 @@ async function setUp(t, script = SCRIPT) {
     SCRIPT: JSON.stringify(script),
     SCRIPT_HOME: scriptHome,
   };
-  const start = () => startCli(t, hub, ['--dir', dir, '--hub', hub.url], env);
+  const start = () => startCli(t, hub, ['--dir', dir, '--hub', hub.url, '--trust'], env);
   const startedFile = path.join(scriptHome, 'started');
   /** The terminal programs that were started. */
   const programs = () =>

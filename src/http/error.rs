@@ -149,6 +149,7 @@ impl From<Error> for ErrorResponse {
             }
             Error::RpcTimedOut(_) => (StatusCode::GATEWAY_TIMEOUT, "rpc_timeout"),
             Error::CliRefused(_) => (StatusCode::SERVICE_UNAVAILABLE, "cli_refused"),
+            Error::UntrustedDirectory(_) => (StatusCode::CONFLICT, "untrusted_directory"),
             Error::NoMachineOnline => (StatusCode::SERVICE_UNAVAILABLE, "no_machine_online"),
             Error::ResumeUnavailable => (StatusCode::CONFLICT, "resume_unavailable"),
             Error::ResumeFailed => (StatusCode::GATEWAY_TIMEOUT, "resume_failed"),

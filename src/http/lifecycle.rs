@@ -9,7 +9,7 @@ use crate::hub::base::error::Error;
 use crate::hub::sessions::fork::ForkPoint;
 use crate::hub::sessions::modes::Setting;
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
-use crate::wire::field_types::{optional_keyword, scalar};
+use crate::wire::field_types::{optional_keyword, optional_scalar, scalar};
 
 #[derive(Deserialize)]
 pub struct ReasonBody {
@@ -41,6 +41,14 @@ pub struct ForkBody {
     #[serde(default, deserialize_with = "optional_keyword")]
     session_type: Option<SessionType>,
     worktree_name: Option<String>,
+    #[serde(default, deserialize_with = "optional_scalar")]
+    trust: Option<bool>,
+}
+
+#[derive(Deserialize)]
+pub struct ResumeBody {
+    #[serde(default, deserialize_with = "optional_scalar")]
+    trust: Option<bool>,
 }
 
 pub async fn abort(mut request: RoutedRequest) -> Reply {
@@ -58,15 +66,16 @@ pub async fn switch(mut request: RoutedRequest) -> Reply {
 }
 
 pub async fn resume(mut request: RoutedRequest) -> Reply {
-    request.discard_body();
     let id = request.load_session().await?;
+    let body: ResumeBody = request.take_json()?;
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct ResumeResult {
         success: bool,
         session_id: String,
     }
-    Ok(JsonText::serialize(&ResumeResult { success: true, session_id: request.hub.resume(&id).await? }))
+    let session_id = request.hub.resume(&id, body.trust).await?;
+    Ok(JsonText::serialize(&ResumeResult { success: true, session_id }))
 }
 
 pub async fn archive(mut request: RoutedRequest) -> Reply {
@@ -110,6 +119,6 @@ pub async fn fork(mut request: RoutedRequest) -> Reply {
     }
     check_worktree(body.session_type, body.worktree_name.as_deref())?;
     let session_type = body.session_type.map(SessionType::as_str);
-    let point = ForkPoint { seq: body.seq, session_type, worktree_name: body.worktree_name };
+    let point = ForkPoint { seq: body.seq, session_type, worktree_name: body.worktree_name, trust: body.trust };
     Ok(JsonText::serialize(&request.hub.fork(&id, &point).await?))
 }

@@ -36,6 +36,8 @@ pub struct SpawnBody {
     worktree_name: Option<String>,
     branch: Option<String>,
     options: Option<Json>,
+    #[serde(default, deserialize_with = "optional_scalar")]
+    trust: Option<bool>,
 }
 
 #[derive(Deserialize, Clone, Copy, PartialEq)]
@@ -79,6 +81,7 @@ pub async fn spawn(mut request: RoutedRequest) -> Reply {
         worktree_name: body.worktree_name,
         branch: body.branch,
         options: body.options,
+        trust: body.trust,
     };
     Ok(JsonText::serialize(&request.hub.spawn_session(&id, &params).await?))
 }
@@ -120,6 +123,8 @@ pub struct ImportBody {
     id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     directory: Option<String>,
+    #[serde(default, deserialize_with = "optional_scalar", skip_serializing_if = "Option::is_none")]
+    trust: Option<bool>,
 }
 
 /// `POST /api/machines/:id/agent-sessions`: stores an agent's session in the hub.

@@ -12,6 +12,9 @@ import { ROOT, startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
 import { PushService } from './lib/push-service.mjs';
 
+/** The refusal of a machine whose user does not trust the directory. */
+const UNTRUSTED = { success: false, error: 'Trust it first.', code: 'untrusted_directory' };
+
 const service = await new PushService().start();
 const hub = await startHub({ vars: { PUSH_ALLOW_INSECURE: 'true', VAPID_SUBJECT: 'mailto:ops@example.org' } });
 after(async () => {
@@ -278,6 +281,9 @@ describe('every operation of docs/openapi.yaml', () => {
     await machine.serve('spawnSession', ({ agent }) => ({ success: agent === 'alpha', sessionId: 's-1', error: 'No such agent here.' }));
     await callOperation('spawnSession', { id: 'm-1', body: { directory: '/code', sessionType: 'simple', yolo: true } });
     await callOperation('spawnSession', { id: 'm-1', body: { directory: '/code', agent: 'beta', worktreeName: null } });
+    await machine.serve('spawnSession', () => UNTRUSTED);
+    const { code } = await callOperation('spawnSession', { id: 'm-1', body: { directory: '/code', trust: false } });
+    assert.equal(code, UNTRUSTED.code);
     await callOperation('checkPaths', { id: 'm-1', body: { paths: ['/code'] }, status: 500 });
     await machine.serve('checkPathExists', ({ paths }) => Object.fromEntries(paths.map((path) => [path, true])));
     await callOperation('checkPaths', { id: 'm-1', body: { paths: ['/code', '/tmp'] } });
@@ -359,6 +365,8 @@ describe('every operation of docs/openapi.yaml', () => {
     await callOperation('cancelHeldMessage', { id: away, localId: 'left', status: 404 });
     await callOperation('deleteSession', { id, status: 409 });
     await cli.emitWithAck('session-end', { sid: id });
+    await machine.serve('spawnSession', () => UNTRUSTED);
+    await callOperation('resumeSession', { id, body: { trust: null }, status: 409 });
     await machine.serve('spawnSession', async ({ sessionId }) => {
       await cli.keepAlive(sessionId);
       return { success: true, sessionId };

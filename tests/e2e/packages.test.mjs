@@ -114,7 +114,7 @@ describe('the npm packages', { skip: process.platform === 'win32' }, () => {
   test('an agent that `npx session-gateway-agent` starts reaches its first approval', async (t) => {
     writeFileSync(path.join(computer.bin, 'qwen'), `#!/bin/sh\nexec '${process.execPath}' '${SCRIPTED_AGENT}'\n`, { mode: 0o755 });
     const env = { SCRIPT: '{}', SCRIPT_HOME: temporaryFolder(t) };
-    const agent = computer.npx(['session-gateway-agent', '--hub', `http://127.0.0.1:${port}`], env);
+    const agent = computer.npx(['session-gateway-agent', '--trust', '--hub', `http://127.0.0.1:${port}`], env);
     const line = await agent.lines.first((text) => text.startsWith('session '), 'its session', START_TIMEOUT_MS);
     const id = line.split(' ')[1];
     const feed = await hub.web.openSocket({ sessionId: id });

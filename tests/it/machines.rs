@@ -33,9 +33,9 @@ async fn a_spawn_forwards_all_known_fields_to_the_machine() {
         (json!({"directory": "/w"}), json!({"directory": "/w", "agent": "alpha"})),
         (
             json!({"directory": "/w", "agent": "gamma", "model": "any-1.5", "yolo": true, "sessionType": "worktree",
-                "worktreeName": "try", "ignored": 1}),
+                "worktreeName": "try", "trust": true, "ignored": 1}),
             json!({"directory": "/w", "agent": "gamma", "model": "any-1.5", "yolo": true, "sessionType": "worktree",
-                "worktreeName": "try"}),
+                "worktreeName": "try", "trust": true}),
         ),
         (
             json!({"directory": "~/ü x", "yolo": false, "sessionType": "simple"}),
@@ -86,6 +86,11 @@ async fn spawn_results_in_either_format_are_returned_in_both() {
         (json!({"type": "success", "sessionId": "s"}), success()),
         (json!({"success": false, "error": "disk full"}), failure()),
         (json!({"type": "error", "errorMessage": "disk full"}), failure()),
+        (
+            json!({"success": false, "error": "no", "code": "untrusted_directory"}),
+            json!({"success": false, "type": "error", "error": "no", "code": "untrusted_directory"}),
+        ),
+        (json!({"success": false, "error": "disk full", "code": 28}), failure()),
     ];
     for (result, expected) in table {
         let (_, reply) = call(&world, &mut runner, "spawn", &json!({"directory": "/w"}), &result).await;

@@ -43,6 +43,15 @@ async fn a_resumed_session_keeps_its_id() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_trust_of_a_directory_is_passed_on_to_the_machine() {
+    let (world, session, mut runner) = resumable_session().await;
+    let reply = world.start("POST", &format!("/api/sessions/{session}/resume"), r#"{"trust":true}"#);
+    let refusal = json!({"success": false, "error": "Trust /code.", "code": "untrusted_directory"});
+    assert_eq!(runner.respond_to_next_call("spawnSession", &refusal).await["trust"], true);
+    assert_eq!(reply.reply().await.assert_error(409, "untrusted_directory")["error"], "Trust /code.");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_resume_succeeds_if_the_cli_is_active_before_the_runner_responds() {
     let (world, session, mut runner) = resumable_session().await;
     let reply = resume(&world, &session);

@@ -38,7 +38,7 @@ async fn the_query_reaches_the_runner_and_its_result_is_returned_unchanged() {
 #[tokio::test(start_paused = true)]
 async fn an_import_names_the_agent_and_its_session() {
     let (world, mut runner) = machine_with_method("importAgentSession").await;
-    let body = json!({"agent": "claude", "id": "a-1", "directory": "/w"});
+    let body = json!({"agent": "claude", "id": "a-1", "directory": "/w", "trust": true});
     let reply = world.start("POST", "/api/machines/m/agent-sessions", body.to_string());
     let params = runner.respond_to_next_call("m:importAgentSession", &json!({"success": true, "sessionId": "s"})).await;
     assert_eq!((params, reply.reply().await.ok()), (body, json!({"success": true, "sessionId": "s"})));
@@ -70,8 +70,8 @@ async fn a_fork_names_the_conversation_and_the_message_and_leaves_the_session_un
     let table = [
         (json!({"seq": 3}), json!({"seq": 3})),
         (
-            json!({"seq": 0, "sessionType": "worktree", "worktreeName": "try"}),
-            json!({"seq": 0, "sessionType": "worktree", "worktreeName": "try"}),
+            json!({"seq": 0, "sessionType": "worktree", "worktreeName": "try", "trust": true}),
+            json!({"seq": 0, "sessionType": "worktree", "worktreeName": "try", "trust": true}),
         ),
     ];
     for (body, point) in table {

@@ -57,6 +57,7 @@ const SENTENCES_OF_THE_HUB = [
   'mode_not_applied',
   'option_not_applied',
   'too_large',
+  'untrusted_directory',
   'upload_failed',
 ];
 /** Codes of requests that the console makes only in the background, or that only the operator makes. */

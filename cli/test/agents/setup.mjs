@@ -32,7 +32,7 @@ export async function setUpAgent(t, name) {
     CLI_API_TOKEN: TOKEN,
     SESSION_GATEWAY_HOME: path.join(base, 'state'),
   };
-  const start = () => startCli(t, hub, ['--agent', name, '--dir', dir, '--hub', hub.url], env);
+  const start = () => startCli(t, hub, ['--agent', name, '--dir', dir, '--hub', hub.url, '--trust'], env);
   /** Calls a method of the machine that starts a session. Repeats the call if the session did not start in time, as a person does. */
   const callUntilStarted = async (machineId, method, params) => {
     for (let attempt = 1; ; attempt += 1) {

@@ -26,7 +26,13 @@ export const SCRIPT = {
 };
 
 /** Starts an in-memory hub, and creates a directory to serve, and a PATH on which some programs are the scripted agent. */
-export async function setUpProcess(t, ...programs) {
+export const setUpProcess = (t, ...programs) => setUpIn(t, programs, ['--trust']);
+
+/** Like {@link setUpProcess}, with a directory that the user does not trust yet. */
+export const setUpUntrusted = (t, ...programs) => setUpIn(t, programs, []);
+
+/** @param {string[]} trust the option that trusts the directory, if it is trusted */
+async function setUpIn(t, programs, trust) {
   const hub = await FakeHub.start();
   t.after(() => hub.stop());
   const base = tempDir(t);
@@ -45,7 +51,7 @@ export async function setUpProcess(t, ...programs) {
     SCRIPT: JSON.stringify(SCRIPT),
     SCRIPT_HOME: scriptHome,
   };
-  const common = ['--dir', dir, '--hub', hub.url];
+  const common = ['--dir', dir, '--hub', hub.url, ...trust];
   const withCommon = (args) => (['import', 'attach'].includes(args[0]) ? [args[0], ...common, ...args.slice(1)] : [...common, ...args]);
   const run = (...args) => runCli(t, withCommon(args), env);
   const runAsTerminal = (...args) => runAtTerminal(t, [process.execPath, WITHOUT_DEV_VARS, ...withCommon(args)], env);

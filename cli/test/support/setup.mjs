@@ -3,6 +3,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { TrustedFolders } from 'session-gateway-cli-kit/trust';
 import { setUpApp } from '../../../packages/cli-kit/test/support/app.mjs';
 import { tempDir } from '../../../packages/cli-kit/test/support/repository.mjs';
 import { program } from '../../src/program.mjs';
@@ -57,6 +58,7 @@ export async function setUp(t, script = {}) {
   const command = [process.execPath, SCRIPTED_AGENT];
   const fixture = await setUpApp(t, program, { command, flavor: 'alpha' });
   const { hub } = fixture;
+  new TrustedFolders(fixture.home).add(fixture.dir);
   const file = path.join(scriptHome, 'calls.jsonl');
   /** Returns the calls that the agent received: all calls, or the calls of one method. */
   const calls = (method) => {

@@ -4,8 +4,17 @@ import { realpath, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
 
-/** A refused path. The message is sent to the web client. */
-export class PathError extends Error {}
+/** A refused path. The message and the code are sent to the web client. */
+export class PathError extends Error {
+  /**
+   * @param {string} message
+   * @param {string} [code]
+   */
+  constructor(message, code) {
+    super(message);
+    this.code = code;
+  }
+}
 
 /** Whether `child` is `parent` or below `parent`. Both must be absolute and resolved. */
 export function isInside(parent, child) {

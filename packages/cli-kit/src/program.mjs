@@ -46,6 +46,8 @@ import { forgetToken, isTokenRefused, signIn } from './sign-in.mjs';
  *   arguments at the end of the command line of a spawned session's process; throws or rejects for an agent that cannot be started
  * @property {ReadonlySet<string>} [protectedNames] the names of visible files that hold an agent's permissions, commands or hooks, in
  *   lower case. An approval for the session covers no changes of these files
+ * @property {boolean} [runsFolderCode] whether the program's agents run code of their folder at the start of a session, such as hooks and MCP
+ *   servers. The machine then starts sessions only in folders that the user trusts. `prepare` ensures this for the program's own session
  * @property {boolean} [canFork] whether the program's agents start with the history of another session (`options.fork`)
  * @property {(values: Record<string, string | boolean>) => string[]} [optionArgs] returns the arguments for the agent's options, by id;
  *   missing if the program's agents have no options

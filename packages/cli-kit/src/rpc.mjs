@@ -1,5 +1,7 @@
 /** The RPC methods of a socket: their registration at the hub, and the answers to calls. */
 
+import { PathError } from './paths.mjs';
+
 /** Limit on an answer, in encoded bytes. An error replaces a longer answer, because the hub closes the socket on a message above 32 MiB. */
 const MAX_ANSWER_BYTES = 31 * 1024 * 1024;
 
@@ -31,7 +33,7 @@ export class RpcServer {
   /**
    * Runs a call.
    * @param {{method: string, params?: string}} request `params` is JSON text
-   * @returns {Promise<string>} JSON text; a failure is `{success: false, error}`
+   * @returns {Promise<string>} JSON text; a failure is `{success: false, error, code?}`
    */
   async answer(request) {
     try {
@@ -46,7 +48,7 @@ export class RpcServer {
       }
       return text;
     } catch (error) {
-      return failure(error.message);
+      return failure(error.message, error instanceof PathError ? error.code : undefined);
     }
   }
 
@@ -73,6 +75,7 @@ function parseParams(text) {
   return params;
 }
 
-function failure(error) {
-  return JSON.stringify({ success: false, error });
+/** @param {string} error @param {string} [code] */
+function failure(error, code) {
+  return JSON.stringify({ success: false, error, code });
 }

@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { PathError, findServedDirectory } from './paths.mjs';
 import { SessionProcesses } from './processes.mjs';
+import { TrustedFolders } from './trust.mjs';
 import { openWorktree } from './worktree.mjs';
 
 /**
@@ -50,57 +51,70 @@ export class Spawner {
     this.bridged = bridged;
     this.verbose = verbose;
     this.readyTimeoutMs = readyTimeoutMs;
+    this.trusted = program.runsFolderCode ? new TrustedFolders(home) : null;
     this.processes = new SessionProcesses({ program, token, namespace, home, verbose, log, onCrash: (id) => this.onCrash(id) });
   }
 
   /**
    * @param {{directory?: string, agent?: string, model?: string, options?: Record<string, string | boolean>, yolo?: boolean,
-   *   sessionType?: string, worktreeName?: string, branch?: string, sessionId?: string, resumeSessionId?: string}} params `options`: the
-   *   values of the agent's options by id; `branch`: the branch from which the worktree is created; `sessionId` and `resumeSessionId`: the hub's and
-   *   the agent's id of a session to resume
+   *   sessionType?: string, worktreeName?: string, branch?: string, sessionId?: string, resumeSessionId?: string, trust?: boolean}} params
+   *   `options`: the values of the agent's options by id; `branch`: the branch from which the worktree is created; `sessionId` and
+   *   `resumeSessionId`: the hub's and the agent's id of a session to resume; `trust`: whether the user trusts the directory
    * @param {string[]} [startArgs] more arguments for the process of a new session
    * @returns {Promise<{success: boolean, sessionId?: string, error?: string}>}
    * @throws {Error} whose message is sent to the web client
    */
   async spawn(
-    { directory, agent = this.program.defaultAgent(this.options), sessionType = 'simple', worktreeName, branch, ...sessionParams } = {},
+    {
+      directory,
+      agent = this.program.defaultAgent(this.options),
+      sessionType = 'simple',
+      worktreeName,
+      branch,
+      trust,
+      ...sessionParams
+    } = {},
     startArgs = [],
   ) {
     const deadline = Date.now() + this.readyTimeoutMs;
     check(['simple', 'worktree'].includes(sessionType), `"sessionType" must be "simple" or "worktree".`);
     check(branch === undefined || sessionType === 'worktree', '"branch" needs the "sessionType" "worktree".');
-    const { resolved, agentArgs } = await this.#prepare(directory, agent);
+    const { resolved, agentArgs } = await this.#prepare(directory, agent, trust);
     const { sessionId, resumeSessionId } = sessionParams;
     if (sessionId !== undefined || resumeSessionId !== undefined) {
       return this.#resume({ directory: resolved, agentArgs, sessionId, resumeSessionId }, deadline);
     }
     const sessionDirectory =
       sessionType === 'simple' ? resolved : await this.#openWorktree({ directory: resolved, name: worktreeName, branch }, deadline);
+    // A branch may lack the subfolder. The session then starts in the root of the worktree.
+    this.trusted?.require(sessionDirectory, trust);
     return this.#start({ directory: sessionDirectory, agentArgs, startArgs, ...sessionParams }, deadline);
   }
 
   /**
    * Starts a session with the history of another session.
-   * @param {{sessionId?: string, seq?: number, directory?: string, agent?: string, sessionType?: string, worktreeName?: string}} params
-   *   `sessionId`: of the original session; `seq`: of the message before which the history ends
+   * @param {{sessionId?: string, seq?: number, directory?: string, agent?: string, sessionType?: string, worktreeName?: string,
+   *   trust?: boolean}} params `sessionId`: of the original session; `seq`: of the message before which the history ends
    * @throws {Error} whose message is sent to the web client
    */
-  async fork({ sessionId, seq, directory, agent, sessionType, worktreeName } = {}) {
+  async fork({ sessionId, seq, directory, agent, sessionType, worktreeName, trust } = {}) {
     check(this.program.canFork === true, 'The agents of this machine cannot fork a session.');
     check(typeof sessionId === 'string' && WORD.test(sessionId), '"sessionId" must be the id of the session to fork.');
     check(Number.isSafeInteger(seq) && seq >= 0 && seq < 1e15, '"seq" must be the number of a message.');
-    return this.spawn({ directory, agent, sessionType: sessionType ?? undefined, worktreeName }, [`--fork=${sessionId}:${seq}`]);
+    const params = { directory, agent, sessionType: sessionType ?? undefined, worktreeName, trust };
+    return this.spawn(params, [`--fork=${sessionId}:${seq}`]);
   }
 
   /**
    * Starts a session with arguments of the program.
-   * @param {{directory: string, agent: string, args: string[]}} session `args`: of the command line of the session's process
+   * @param {{directory: string, agent: string, args: string[], trust?: boolean}} session `args`: of the command line of the session's
+   *   process
    * @returns {Promise<{success: boolean, sessionId?: string, error?: string}>}
    * @throws {Error} whose message is sent to the web client
    */
-  async spawnWithArgs({ directory, agent, args }) {
+  async spawnWithArgs({ directory, agent, args, trust }) {
     const deadline = Date.now() + this.readyTimeoutMs;
-    const { resolved, agentArgs } = await this.#prepare(directory, agent);
+    const { resolved, agentArgs } = await this.#prepare(directory, agent, trust);
     return this.#startProcess(resolved, agentArgs, args, deadline);
   }
 
@@ -126,14 +140,16 @@ export class Spawner {
   }
 
   /** Checks that a session can be started. Returns the resolved directory, and the arguments that name the agent. */
-  async #prepare(directory, agent) {
+  async #prepare(directory, agent, trust) {
     check(
       typeof agent === 'string' && WORD.test(agent) && agent.length <= 64,
       '"agent" must be 1 to 64 letters, digits, ".", "_" and "-".',
     );
     check(this.processes.size < MAX_SESSIONS, `This machine already runs ${MAX_SESSIONS} sessions. End one of them first.`);
     const resolved = await this.#resolveDirectory(directory);
-    return { resolved, agentArgs: await this.program.agentArgs(agent, this.options) };
+    const agentArgs = await this.program.agentArgs(agent, this.options);
+    this.trusted?.require(resolved, trust);
+    return { resolved, agentArgs };
   }
 
   #optionArgs(options) {

@@ -108,6 +108,9 @@ pub enum Error {
     /// Contains the CLI's reason, which may be a sentence.
     #[error("The CLI refused: {}. Correct the cause on its machine, and try again.", without_period(.0))]
     CliRefused(String),
+    /// Contains the CLI's reason, a sentence.
+    #[error("{0}")]
+    UntrustedDirectory(String),
     #[error("No machine that can resume the session is online. Start the runner on the session's machine.")]
     NoMachineOnline,
     #[error("The session can't be resumed: its metadata has no session id of the agent. Start a new session.")]

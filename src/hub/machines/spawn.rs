@@ -13,6 +13,9 @@ use crate::model::method::Method;
 use crate::model::owner::Owner;
 use crate::wire::field_types::optional_scalar;
 
+/// The runner's error code for a directory that its user has not trusted.
+pub(in crate::hub) const UNTRUSTED_DIRECTORY: &str = "untrusted_directory";
+
 #[derive(Debug, Default, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SpawnParams {
@@ -36,6 +39,9 @@ pub struct SpawnParams {
     /// A map from the id of an agent's option to its value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<Json>,
+    /// Whether the user trusts the directory (PROTOCOL-WEB.md "Trust of directories").
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trust: Option<bool>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -48,11 +54,14 @@ pub struct SpawnResult {
     pub session_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// The runner's code of the failure, such as [`UNTRUSTED_DIRECTORY`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
 }
 
 impl SpawnResult {
     fn new(success: bool, session_id: Option<String>, error: Option<String>) -> Self {
-        Self { success, r#type: if success { "success" } else { "error" }, session_id, error }
+        Self { success, r#type: if success { "success" } else { "error" }, session_id, error, code: None }
     }
 }
 
@@ -101,7 +110,7 @@ impl Hub {
     }
 }
 
-/// Parses `{success, sessionId?, error?}`, or `{type: "success", sessionId}` and `{type: "error", errorMessage}`.
+/// Parses `{success, sessionId?, error?, code?}`, or `{type: "success", sessionId}` and `{type: "error", errorMessage}`.
 pub(in crate::hub) fn parse_spawn_result(text: &str) -> SpawnResult {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -112,6 +121,7 @@ pub(in crate::hub) fn parse_spawn_result(text: &str) -> SpawnResult {
         session_id: Option<String>,
         error: Option<String>,
         error_message: Option<String>,
+        code: Option<Json>,
     }
     let failure = |error: String| SpawnResult::new(false, None, Some(error));
     let Ok(fields) = serde_json::from_str::<Fields>(text) else {
@@ -122,7 +132,10 @@ pub(in crate::hub) fn parse_spawn_result(text: &str) -> SpawnResult {
     if success {
         return SpawnResult::new(success, fields.session_id, error);
     }
-    failure(error.unwrap_or_else(|| "The runner gave no reason".into()))
+    let reason = error.unwrap_or_else(|| "The runner gave no reason".into());
+    // A code that is not a string is ignored.
+    let code = fields.code.and_then(|code| serde_json::from_str(code.text()).ok());
+    SpawnResult { code, ..failure(reason) }
 }
 
 /// Parses an object from path to boolean, which may be the value of the field `exists`. Returns the object as JSON text; `None` for

@@ -22,6 +22,9 @@ pub struct ForkPoint {
     pub session_type: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree_name: Option<String>,
+    /// As in [`SpawnParams`](crate::hub::machines::spawn::SpawnParams).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trust: Option<bool>,
 }
 
 /// The params of RPC `forkSession`.

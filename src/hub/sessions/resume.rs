@@ -12,7 +12,7 @@ use crate::hub::base::peers::rpc::RpcError;
 use crate::hub::base::state::State;
 use crate::hub::base::state::activation_waiters::Activation;
 use crate::hub::base::storage_keys::reactivation_key;
-use crate::hub::machines::spawn::parse_spawn_result;
+use crate::hub::machines::spawn::{UNTRUSTED_DIRECTORY, parse_spawn_result};
 use crate::hub::sessions::load::RelatedRows;
 use crate::hub::turn::Turn;
 use crate::limits::RESUME_TIMEOUT_MS;
@@ -39,7 +39,8 @@ pub(super) struct ResumeParams {
 impl Hub {
     /// Resumes a session. Returns the id of the session that is then active. This is the same id, or the id of the session with
     /// which the session was merged. A concurrent resume of the same session waits for the first resume.
-    pub async fn resume(self: &Arc<Self>, id: &str) -> Result<String, Error> {
+    /// `trust` is passed on to the machine, as for a spawn.
+    pub async fn resume(self: &Arc<Self>, id: &str, trust: Option<bool>) -> Result<String, Error> {
         let deadline = self.rt.now() + RESUME_TIMEOUT_MS;
         let plan = loop {
             self.load_session_during_merge(id, RelatedRows::None).await?;
@@ -60,7 +61,7 @@ impl Hub {
         let active_id = match plan {
             None => self.wait_for_activation(vec![id.to_owned()], None).await?,
             Some((machine, params)) => {
-                let resumed = self.spawn_agent(id, &machine, &params).await;
+                let resumed = self.spawn_agent(id, &machine, &params, trust).await;
                 let mut turn = self.turn();
                 turn.in_flight.end_resume(id);
                 if let Err(error) = &resumed {
@@ -90,10 +91,23 @@ impl Hub {
     }
 
     /// Calls a machine to start the agent, and waits until a session of the agent is active. Returns the session's id.
-    async fn spawn_agent(self: &Arc<Self>, id: &str, machine: &str, params: &ResumeParams) -> Result<String, Error> {
+    async fn spawn_agent(
+        self: &Arc<Self>,
+        id: &str,
+        machine: &str,
+        params: &ResumeParams,
+        trust: Option<bool>,
+    ) -> Result<String, Error> {
+        #[derive(Serialize)]
+        struct Params {
+            #[serde(flatten)]
+            session: ResumeParams,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            trust: Option<bool>,
+        }
         let make_params = |dialect| {
             let agent = self.config.vocabulary.agent_in(dialect, &params.agent);
-            Json::of(&ResumeParams { agent, ..params.clone() }).text().to_owned()
+            Json::of(&Params { session: ResumeParams { agent, ..params.clone() }, trust }).text().to_owned()
         };
         let owner = Owner::Machine(machine.to_owned());
         let answer = self.call_in_dialect(&owner, Method::SpawnSession, &make_params).await;
@@ -104,7 +118,9 @@ impl Hub {
         })?;
         let spawned = parse_spawn_result(&answer);
         if !spawned.success {
-            return Err(Error::CliRefused(spawned.error.unwrap_or_else(|| "it gave no reason".into())));
+            let reason = spawned.error.unwrap_or_else(|| "it gave no reason".into());
+            let is_untrusted = spawned.code.as_deref() == Some(UNTRUSTED_DIRECTORY);
+            return Err(if is_untrusted { Error::UntrustedDirectory(reason) } else { Error::CliRefused(reason) });
         }
         self.expect_reactivation(id);
         let new_id = spawned.session_id.filter(|spawned| spawned != id);

@@ -219,7 +219,7 @@ test('a session is forked from a message of the user, whose text is then in the 
     metadata: { ...forkable, name: 'The fork' },
   });
   const received = [];
-  /** @type {{success: boolean, error?: string, sessionId?: string}} */
+  /** @type {{success: boolean, error?: string, code?: string, sessionId?: string}} */
   let answer = { success: false, error: 'The worktree exists already.' };
   await runner.serve('forge:forkSession', (params) => (received.push(params), answer));
   const web = hub.web('forks');
@@ -234,12 +234,16 @@ test('a session is forked from a message of the user, whose text is then in the 
   assert.equal(await dialog.getByLabel('Worktree and branch name').inputValue(), 'now-the-logout');
   await dialog.getByRole('button', { name: 'Fork', exact: true }).click();
   await dialog.getByText('The worktree exists already.').waitFor();
-  answer = { success: true, sessionId: forked.id };
+  answer = { success: false, error: 'Not trusted.', code: 'untrusted_directory' };
   await dialog.getByLabel('Same directory').check();
   await dialog.getByRole('button', { name: 'Fork', exact: true }).click();
+  const question = page.getByRole('dialog', { name: 'Trust this folder?' });
+  await question.waitFor();
+  answer = { success: true, sessionId: forked.id };
+  await question.getByRole('button', { name: 'Trust and start' }).click();
   await page.waitForURL(`**/sessions/${forked.id}`);
   await waitForValue(page.getByLabel('Message to the agent'), 'Now the logout');
   const common = { sessionId: session.id, resumeSessionId: 'agent-1', directory: '/code/demo', agent: 'alpha', seq: 3 };
-  assert.deepEqual(received, [{ ...common, sessionType: 'worktree', worktreeName: 'now-the-logout' }, common]);
+  assert.deepEqual(received, [{ ...common, sessionType: 'worktree', worktreeName: 'now-the-logout' }, common, { ...common, trust: true }]);
   assert.deepEqual(pageErrors, []);
 });

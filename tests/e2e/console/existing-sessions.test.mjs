@@ -38,7 +38,9 @@ test('lists the sessions of an agent page by page, and imports one', async (t) =
   const imports = [];
   await machine.serve('import:importAgentSession', (params) => {
     imports.push(params);
-    return imports.length === 1 ? { success: false, error: 'Session not found: s2.' } : { success: true, sessionId: imported.id };
+    if (imports.length === 1) return { success: false, error: 'Session not found: s2.' };
+    if (!params.trust) return { success: false, error: 'Not trusted.', code: 'untrusted_directory' };
+    return { success: true, sessionId: imported.id };
   });
   const { page, pageErrors } = await visit(t, 'import', { ...DESK, path: '/machines' });
   await page.getByRole('link', { name: 'Existing sessions' }).click();
@@ -59,8 +61,10 @@ test('lists the sessions of an agent page by page, and imports one', async (t) =
   await page.getByText('Session not found: s2.').waitFor();
   await waitForFocus(importButton);
   await second.getByRole('button', { name: 'Import' }).click();
+  await page.getByRole('dialog', { name: 'Trust this folder?' }).getByRole('button', { name: 'Trust and start' }).click();
   await page.waitForURL(`${hub.url}/sessions/${imported.id}`);
-  assert.deepEqual(imports[1], { agent: 'claude', id: 's2', directory: '/home/ada/site' });
+  const request = { agent: 'claude', id: 's2', directory: '/home/ada/site' };
+  assert.deepEqual(imports.slice(1), [request, { ...request, trust: true }]);
   await page.goBack();
   await list.getByLabel('Agent').selectOption('gemini');
   await list.getByText('Gemini CLI does not list its sessions.').waitFor();

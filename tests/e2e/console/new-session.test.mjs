@@ -1,7 +1,7 @@
 /** The form for a new session: folders of the machine, branches, pinned directories, and files of the first message. */
 
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, symlinkSync } from 'node:fs';
+import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
@@ -10,6 +10,7 @@ import { startAgent } from '../lib/agent.mjs';
 import { PHONE, waitForFocus, waitForValue } from '../lib/browser.mjs';
 import { Chat, fillDirectory, startConsole } from '../lib/console.mjs';
 import { Repository, temporaryFolder } from '../lib/git.mjs';
+import { ROOT } from '../lib/hub.mjs';
 
 const { hub, visit } = await startConsole();
 
@@ -79,6 +80,48 @@ test('a directory is found by tapping folders, and its worktree starts from a ch
   await new Chat(page).waitForText('ls');
   const worktree = path.join(base, 'app', '.worktrees', 'ls');
   assert.deepEqual([existsSync(path.join(worktree, 'old.txt')), existsSync(path.join(worktree, 'src'))], [true, false]);
+  assert.deepEqual(pageErrors, []);
+});
+
+test('a folder that is not trusted is asked about once, and a session in it again after its trust was withdrawn', async (t) => {
+  const namespace = 'trust';
+  const [base, home] = [temporaryFolder(t), temporaryFolder(t)];
+  const { folder: directory } = new Repository(t, path.join(base, 'app'));
+  const command = [process.execPath, path.join(ROOT, 'cli', 'test', 'support', 'scripted-agent.mjs')];
+  const initialize = { agentCapabilities: { sessionCapabilities: { resume: {} } } };
+  const env = { SCRIPT: JSON.stringify({ initialize }), SCRIPT_HOME: temporaryFolder(t) };
+  const entry = path.join(ROOT, 'cli', 'index.mjs');
+  await startAgent(t, hub, { dir: base, home, namespace, entry, env, args: ['--', ...command] });
+  const web = hub.web(namespace);
+  const countSessions = async () => (await web.get('/api/sessions')).body.sessions.length;
+  const { page, pageErrors } = await visit(t, namespace, { ...SMALL_PHONE, path: '/new' });
+  const start = page.getByRole('button', { name: 'Start session' });
+  const question = page.getByRole('dialog', { name: 'Trust this folder?' });
+  await fillDirectory(page, directory);
+  await page.getByRole('textbox', { name: 'Task' }).fill('[{"say": "Started."}]');
+  await start.tap();
+  await question.getByText("Agents run this folder's hooks and MCP servers as soon as a session starts.").waitFor();
+  await question.getByRole('button', { name: 'Cancel' }).tap();
+  await question.waitFor({ state: 'detached' });
+  assert.equal(await countSessions(), 1, 'the session of the agent itself');
+  await start.tap();
+  await question.getByRole('button', { name: 'Trust and start' }).tap();
+  await new Chat(page).waitForText('Started.');
+  const id = new URL(page.url()).pathname.split('/')[2];
+
+  await page.goto(`${hub.url}/new`);
+  await fillDirectory(page, directory);
+  await start.tap();
+  await page.waitForURL('**/sessions/*');
+  assert.equal(await countSessions(), 3);
+
+  writeFileSync(path.join(home, 'trusted-folders.jsonl'), '');
+  await web.post(`/api/sessions/${id}/archive`, {});
+  await page.goto(`${hub.url}/sessions/${id}`);
+  await page.getByRole('button', { name: 'Resume' }).tap();
+  await question.getByRole('button', { name: 'Trust and start' }).tap();
+  await question.waitFor({ state: 'detached' });
+  await eventually(async () => (await web.readSession(id)).active, 'the session to be active');
   assert.deepEqual(pageErrors, []);
 });
 

@@ -23,7 +23,9 @@ const START_TIMEOUT_MS = 60_000;
  */
 export async function startAgent(t, hub, { dir, home = temporaryFolder(t), namespace, args = [], entry = ENTRY, env = {} }) {
   const variables = { CLI_API_TOKEN: hub.token(namespace), SHELL_AGENT_HOME: home, SESSION_GATEWAY_HOME: home, ...env };
-  const command = [entry, '--dir', dir, '--hub', hub.url, ...args];
+  // The agents of the other CLI run the hooks of their folder, so that CLI needs the user's trust.
+  const trust = entry === ENTRY ? [] : ['--trust'];
+  const command = [entry, '--dir', dir, '--hub', hub.url, ...trust, ...args];
   const { lines, end, kill } = start(t, 'the agent', process.execPath, command, { env: variables });
   const idOf = async (kind) => {
     const line = await lines.first((text) => text.startsWith(`${kind} `), `its ${kind}`, START_TIMEOUT_MS);

@@ -97,6 +97,7 @@ fn errors() -> Vec<(Error, &'static str)> {
             Error::CliRefused(text("It is busy.")),
             "The CLI refused: It is busy. Correct the cause on its machine, and try again.",
         ),
+        (Error::UntrustedDirectory(text("Trust /w first.")), "Trust /w first."),
         (
             Error::NoMachineOnline,
             "No machine that can resume the session is online. Start the runner on the session's machine.",

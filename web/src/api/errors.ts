@@ -29,6 +29,10 @@ export class HubError extends Error {
   }
 }
 
+/** Creates the error for the answer of a machine that did not do what it was asked. `fallback` is its message if the machine gives none. */
+export const machineError = ({ error, code }: { error?: unknown; code?: unknown }, fallback: string): HubError =>
+  new HubError(200, typeof code === 'string' ? code : 'machine_error', (typeof error === 'string' && error) || fallback);
+
 export function unreachableError(): HubError {
   return new HubError(0, 'unreachable', 'The hub cannot be reached.');
 }

@@ -4,6 +4,7 @@
  */
 
 import { unwrap } from '../api/client.ts';
+import { machineError } from '../api/errors.ts';
 import type { Message } from '../api/types.ts';
 import { isString } from '../api/validate.ts';
 import { getMessageDraft, moveMessageDraft, updateMessageDraft } from './drafts.ts';
@@ -45,11 +46,11 @@ export async function archive(id: string): Promise<void> {
 }
 
 /**
- * Restarts the session's process.
+ * Restarts the session's process. `trust`: whether the user trusts the session's directory.
  * @returns the id of the resumed session, which differs from `id` if the hub merged two sessions
  */
-export async function resume(id: string): Promise<string> {
-  const { sessionId } = await unwrap(api.POST('/api/sessions/{id}/resume', withId(id)));
+export async function resume(id: string, trust: boolean): Promise<string> {
+  const { sessionId } = await unwrap(api.POST('/api/sessions/{id}/resume', { ...withId(id), body: trust ? { trust } : {} }));
   if (sessionId !== id) {
     moveMessageDraft(id, sessionId);
     void outbox.move(id, sessionId);
@@ -132,14 +133,17 @@ export async function setOption(id: string, optionId: string, value: string | bo
 /**
  * Starts a new session with the history of session `id` before the message `seq`.
  * @param worktree the name of a new git worktree; empty for the directory of the session
+ * @param trust whether the user trusts the directory
  * @returns the id of the new session
  * @throws {Error} with the machine's error message
  */
-export async function fork(id: string, seq: number, worktree: string): Promise<string> {
-  const body = { seq, ...(worktree === '' ? {} : { sessionType: 'worktree' as const, worktreeName: worktree }) };
-  const { success, sessionId, error } = await unwrap(api.POST('/api/sessions/{id}/fork', { ...withId(id), body }));
+export async function fork(id: string, seq: number, worktree: string, trust: boolean): Promise<string> {
+  const place = worktree === '' ? {} : { sessionType: 'worktree' as const, worktreeName: worktree };
+  const body = { seq, ...place, ...(trust ? { trust } : {}) };
+  const answer = await unwrap(api.POST('/api/sessions/{id}/fork', { ...withId(id), body }));
+  const { success, sessionId } = answer;
   if (!success || !isString(sessionId) || sessionId === '')
-    throw new Error((isString(error) && error) || 'The machine did not fork the session and gave no reason.');
+    throw machineError(answer, 'The machine did not fork the session and gave no reason.');
   return sessionId;
 }
 

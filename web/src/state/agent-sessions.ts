@@ -1,6 +1,7 @@
 /** Lists and imports the sessions that the agents of a machine have stored: calls to the machine's CLI. */
 
 import { unwrap } from '../api/client.ts';
+import { machineError } from '../api/errors.ts';
 import { isObject, isString } from '../api/validate.ts';
 import { api } from './hub-client.ts';
 
@@ -35,13 +36,19 @@ export async function listAgentSessions(machineId: string, agent: string, cursor
 }
 
 /**
- * Imports a session of an agent.
+ * Imports a session of an agent. `trust`: whether the user trusts the session's directory.
  * @returns the id of the hub's session
  * @throws {Error} with the machine's error message
  */
-export async function importAgentSession(machineId: string, agent: string, { id, directory }: AgentSession): Promise<string> {
+export async function importAgentSession(
+  machineId: string,
+  agent: string,
+  { id, directory }: AgentSession,
+  trust: boolean,
+): Promise<string> {
   const params = { path: { id: machineId } };
-  const answer: unknown = await unwrap(api.POST('/api/machines/{id}/agent-sessions', { params, body: { agent, id, directory } }));
+  const body = { agent, id, directory, ...(trust ? { trust } : {}) };
+  const answer: unknown = await unwrap(api.POST('/api/machines/{id}/agent-sessions', { params, body }));
   const { sessionId } = checkAnswer(answer);
   if (!isString(sessionId) || sessionId === '') throw new Error('The machine did not import the session and gave no reason.');
   return sessionId;
@@ -49,12 +56,12 @@ export async function importAgentSession(machineId: string, agent: string, { id,
 
 /** Returns the fields of a machine's answer. @throws {Error} with the machine's error message if the answer is a failure */
 function checkAnswer(answer: unknown): Record<string, unknown> {
-  const { success, error, ...fields } = isObject(answer) ? answer : {};
-  if (success === true) return fields;
-  const text = isString(error) && error !== '' ? error : 'The machine gave no reason.';
+  const fields = isObject(answer) ? answer : {};
+  if (fields.success === true) return fields;
+  const error = machineError(fields, 'The machine gave no reason.');
   // A machine of an earlier version has no such method.
-  if (/^No handler registered/.test(text)) throw new Error('The program on this machine is too old to list sessions. Update it.');
-  throw new Error(text);
+  if (/^No handler registered/.test(error.message)) throw new Error('The program on this machine is too old to list sessions. Update it.');
+  throw error;
 }
 
 function parseSession({ id, title, directory, updatedAt, sessionId }: Record<string, unknown>): AgentSession[] {

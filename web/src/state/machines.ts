@@ -1,6 +1,7 @@
 /** Calls to machines: checks directories and starts sessions. */
 
 import { unwrap } from '../api/client.ts';
+import { machineError } from '../api/errors.ts';
 import { isString } from '../api/validate.ts';
 import { api } from './hub-client.ts';
 
@@ -15,6 +16,8 @@ export interface SpawnOptions {
   worktree: string;
   /** The branch from which the worktree starts; empty for the commit that is checked out. */
   branch: string;
+  /** Whether the user trusts the directory. */
+  trust: boolean;
 }
 
 export async function directoryExists(machineId: string, directory: string): Promise<boolean> {
@@ -30,7 +33,7 @@ export async function directoryExists(machineId: string, directory: string): Pro
  */
 export async function spawnSession(
   machineId: string,
-  { directory, agent, model, options, yolo, worktree, branch }: SpawnOptions,
+  { directory, agent, model, options, yolo, worktree, branch, trust }: SpawnOptions,
 ): Promise<string> {
   const params = { path: { id: machineId } };
   const body = {
@@ -39,10 +42,12 @@ export async function spawnSession(
     ...(model === '' ? {} : { model }),
     ...(Object.keys(options).length === 0 ? {} : { options }),
     ...(yolo ? { yolo } : {}),
+    ...(trust ? { trust } : {}),
     ...(worktree === '' ? {} : { sessionType: 'worktree' as const, worktreeName: worktree, ...(branch === '' ? {} : { branch }) }),
   };
-  const { success, sessionId, error } = await unwrap(api.POST('/api/machines/{id}/spawn', { params, body }));
+  const answer = await unwrap(api.POST('/api/machines/{id}/spawn', { params, body }));
+  const { success, sessionId } = answer;
   if (!success || !isString(sessionId) || sessionId === '')
-    throw new Error((isString(error) && error) || 'The machine did not start the session and gave no reason.');
+    throw machineError(answer, 'The machine did not start the session and gave no reason.');
   return sessionId;
 }

@@ -15,6 +15,7 @@ import { formatTime } from '../ui/format.ts';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
 import { PathText } from '../ui/path-text.tsx';
 import { showToast } from '../ui/toasts.tsx';
+import { startAskingTrust } from './ask-trust.ts';
 
 interface Listing {
   sessions: AgentSession[];
@@ -140,9 +141,10 @@ function SessionCard({ machine, agent, session }: { machine: Machine; agent: str
     if (isBusy) return;
     setBusy(true);
     try {
-      navigate(`/sessions/${await importAgentSession(machine.id, agent, session)}`);
+      await startAskingTrust(async (trust) => navigate(`/sessions/${await importAgentSession(machine.id, agent, session, trust)}`));
     } catch (failure) {
       showToast({ title: 'Could not import the session', text: errorText(failure), isError: true });
+    } finally {
       setBusy(false);
     }
   };

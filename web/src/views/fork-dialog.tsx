@@ -9,6 +9,7 @@ import { updateMessageDraft } from '../state/drafts.ts';
 import { type ForkPoint, forkPoint } from '../state/jump.ts';
 import { summaries } from '../state/store.ts';
 import { ErrorText } from '../ui/error-text.tsx';
+import { startAskingTrust } from './ask-trust.ts';
 
 const PLACES = [
   { place: 'same', label: 'Same directory', hint: 'Both agents change the same files.' },
@@ -34,12 +35,15 @@ export function ForkDialog({ point: { sessionId, seq, text } }: { point: ForkPoi
     setBusy(true);
     setError(null);
     try {
-      const id = await actions.fork(sessionId, seq, place === 'worktree' ? name.trim() : '');
-      if (text !== '') updateMessageDraft(id, { text });
-      dialog.current?.close();
-      navigate(`/sessions/${id}`);
+      await startAskingTrust(async (trust) => {
+        const id = await actions.fork(sessionId, seq, place === 'worktree' ? name.trim() : '', trust);
+        if (text !== '') updateMessageDraft(id, { text });
+        dialog.current?.close();
+        navigate(`/sessions/${id}`);
+      });
     } catch (failure) {
       setError(errorText(failure));
+    } finally {
       setBusy(false);
     }
   };

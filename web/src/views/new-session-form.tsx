@@ -27,6 +27,7 @@ import { machines, summaries } from '../state/store.ts';
 import { addFiles, getUploads } from '../state/uploads.ts';
 import { ErrorText } from '../ui/error-text.tsx';
 import { hasKeyboard, isEditable } from '../ui/device.ts';
+import { startAskingTrust } from './ask-trust.ts';
 import { PlaceField } from './place-field.tsx';
 import { StartOptions } from './start-options.tsx';
 import { TaskFiles } from './task-files.tsx';
@@ -128,15 +129,18 @@ export function NewSessionForm({ machineId }: { machineId: string | null }) {
     setError(null);
     try {
       const choice = { agent: agent.id, model: model.trim(), options };
-      const id = await spawnSession(machine.id, { directory, ...choice, yolo: neverAsks, worktree: worktreeName, branch });
-      setStartChoice(key, choice);
-      void sendFirstMessage(id);
-      navigate(`/sessions/${id}`);
+      await startAskingTrust(async (trust) => {
+        const id = await spawnSession(machine.id, { directory, ...choice, yolo: neverAsks, worktree: worktreeName, branch, trust });
+        setStartChoice(key, choice);
+        void sendFirstMessage(id);
+        navigate(`/sessions/${id}`);
+      });
     } catch (failure) {
       const described = describeStartError(failure, usesWorktree);
       // The directory of a recent place can be corrected only in its field.
       if (described.field === 'directory') setChosen({ ...place, machineId: machine.id, isOther: true });
       setError(described);
+    } finally {
       setBusy(false);
     }
   };

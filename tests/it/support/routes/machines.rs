@@ -16,6 +16,7 @@ pub const ROUTES: &[Route] = &[
             Field::text("worktreeName", 0, Length::Unlimited).optional(),
             Field::text("branch", 0, Length::Unlimited).optional(),
             Field::opaque("options", Opaque::ObjectOrNull, None).optional(),
+            Field::flag("trust").optional(),
         ],
         // A failure of the machine is a result with status 200.
         call: Some(("spawnSession", r#"{"success":false,"error":"no"}"#)),
@@ -63,6 +64,7 @@ pub const ROUTES: &[Route] = &[
             Field::text("agent", 0, Length::Unlimited),
             Field::text("id", 0, Length::Unlimited),
             Field::text("directory", 0, Length::Unlimited).optional(),
+            Field::flag("trust").optional(),
         ],
         ..Route::new("POST", "/api/machines/{id}/agent-sessions", Scope::Machine)
     },

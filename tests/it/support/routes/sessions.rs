@@ -10,6 +10,10 @@ use crate::support::route::{
 /// The errors of a route that calls an active session's CLI and stores the result.
 const CALL_ERRORS: &[ExpectedError] = &[INACTIVE, CLI_UNREACHABLE, CLI_REFUSED, RPC_TIMEOUT, NO_WRITES];
 
+/// The refusal of a machine whose user does not trust the directory.
+const UNTRUSTED: Condition =
+    Condition::CliResponds(r#"{"success":false,"error":"Trust /code.","code":"untrusted_directory"}"#);
+
 pub const ROUTES: &[Route] = &[
     Route::new("GET", "/api/config", Scope::Namespace),
     Route {
@@ -70,6 +74,7 @@ pub const ROUTES: &[Route] = &[
     },
     Route {
         session_state: SessionState::Inactive,
+        body: &[Field::flag("trust").optional()],
         call: Some(("spawnSession", r#"{"success":true}"#)),
         specified_statuses: READ_STATUSES,
         extra_errors: &[
@@ -78,6 +83,7 @@ pub const ROUTES: &[Route] = &[
             CLI_REFUSED,
             RPC_TIMEOUT,
             error(409, "resume_unavailable", &[Condition::NoAgentId]),
+            error(409, "untrusted_directory", &[UNTRUSTED]),
             error(504, "resume_failed", &[Condition::NeverActive]),
         ],
         ..Route::new("POST", "/api/sessions/{id}/resume", Scope::Session)
@@ -123,6 +129,7 @@ pub const ROUTES: &[Route] = &[
             Field::integer("seq", MAX_SAFE),
             Field::keyword("sessionType", &["simple", "worktree"], r#""simple""#).optional(),
             Field::text("worktreeName", 0, Length::Unlimited).optional(),
+            Field::flag("trust").optional(),
         ],
         call: Some(("forkSession", r#"{"success":false,"error":"no"}"#)),
         extra_errors: &[
