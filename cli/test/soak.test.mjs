@@ -23,8 +23,16 @@ const ROUND_MS = HOUR_MS;
 /** The time of all activities and faults, which fills caches, and lists with a limit: half of a short run. */
 const WARM_UP_MS = Math.min(HOURS / 2, 6) * HOUR_MS;
 
-/** Growth that is no leak: numbers have more digits, and Node compiles more. */
-const TOLERANCES = { 'KB of the heap': 1500, 'bytes of the state': 60 * SESSIONS, 'bytes of the metadata': 20 * SESSIONS };
+/**
+ * Growth that is no leak: numbers have more digits, Node compiles more, and one wait more or less is under way. A promise that a session
+ * leaks in each round would be more.
+ */
+const TOLERANCES = {
+  'KB of the heap': 1500,
+  'bytes of the state': 60 * SESSIONS,
+  'bytes of the metadata': 20 * SESSIONS,
+  'objects of Promise': SESSIONS - 1,
+};
 
 test(`${SESSIONS} sessions in one process do not grow in ${HOURS} simulated hours`, { timeout: 4 * HOUR_MS }, async (t) => {
   const clock = new SimulatedClock();
