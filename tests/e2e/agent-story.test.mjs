@@ -4,7 +4,10 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, test } from 'node:test';
-import { isReady, partOf, readConversation, startAgent, waitForRequest } from './lib/agent.mjs';
+import { eventually } from '../../scripts/lib/await.mjs';
+import { connectCli } from '../../scripts/lib/clients/cli.mjs';
+import { EXAMPLE, isReady, partOf, readConversation, startAgent, waitForRequest } from './lib/agent.mjs';
+import { start } from './lib/children.mjs';
 import { Repository, temporaryFolder } from './lib/git.mjs';
 import { startHub } from './lib/hub.mjs';
 
@@ -153,4 +156,21 @@ test('an agent reconnects after a restart of the hub and handles missed messages
   assert.equal(response.status, 200, response.text);
   await feed.next(isReady, 'the agent to be ready', 60_000);
   assert.deepEqual(await readConversation(web, sessionId), ['> echo still here', '= still here', 'Exit code 0.']);
+});
+
+test('an agent waits while another computer serves its session, and then runs what waits', async (t) => {
+  const { repository, home, agent, web, send } = await startInRepository(t, 'computers', ['--auto-approve']);
+  await agent.end();
+  const other = await connectCli(t, hub, { namespace: 'computers', auth: { sessionId: agent.sessionId, installationId: 'other' } });
+  await other.keepAlive(agent.sessionId);
+  const env = { CLI_API_TOKEN: hub.token('computers'), SHELL_AGENT_HOME: home };
+  const command = [EXAMPLE, '--dir', repository.folder, '--hub', hub.url, '--auto-approve'];
+  const { lines } = start(t, 'the agent', process.execPath, command, { env });
+  await lines.first((line) => line.includes(`Another computer serves the session ${agent.sessionId}.`), 'the refusal');
+  assert.equal((await send('echo once')).status, 200);
+  other.close();
+  await lines.first((line) => line === `session ${agent.sessionId}`, 'the session');
+  const readOutputs = async () => (await readConversation(web, agent.sessionId)).filter((line) => line === '= once');
+  await eventually(async () => (await readOutputs()).length > 0, 'the output');
+  assert.deepEqual(await readOutputs(), ['= once']);
 });

@@ -125,7 +125,6 @@ describe('npm run smoke', { concurrency: true }, () => {
 
   test('refuses a command line without a hub or token', async () => {
     for (const [args, message] of /** @type {any[]} */ ([
-      [[], /--hub/],
       [['--hub', 'hub.example.com'], /not a URL/],
       [['--hub', 'https://hub.example.com/console'], /without a path/],
       [['--hub', 'https://hub.example.com'], /no access token/],

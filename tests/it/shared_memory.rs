@@ -53,7 +53,7 @@ async fn a_namespace_works_while_another_namespace_holds_the_pool() {
 #[tokio::test(start_paused = true)]
 async fn the_memory_of_a_body_is_released_during_the_request_if_no_handler_reads_the_body() {
     let (world, session, _cli) = live_session().await;
-    for (method, path) in [("POST", "/resume"), ("POST", "/switch"), ("DELETE", "")] {
+    for (method, path) in [("POST", "/switch"), ("DELETE", "")] {
         world.hibernate_and_wake().await;
         let before = world.held_bytes();
         let memory = world.hub().reserve_memory(MAX_BODY_BYTES).unwrap();

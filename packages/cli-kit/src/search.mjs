@@ -97,6 +97,15 @@ async function findRipgrep() {
   }
 }
 
+/**
+ * Whether the output of rg is a result. Exit code 1: no matches. Exit code 2: errors. If the errors are about single files or folders, such
+ * as one without permission, the result is still valid.
+ * @param {{code: number | null, stdout: string, stderr: string}} ended
+ */
+export function isResult({ code, stdout, stderr }) {
+  return code === 0 || code === 1 || (code === 2 && (stdout !== '' || UNREADABLE.test(stderr)));
+}
+
 /** @param {string} root the session's directory, resolved */
 export function searchMethods(root) {
   return {
@@ -113,10 +122,7 @@ export function searchMethods(root) {
         stdout = stdout.slice(0, stdout.lastIndexOf('\n') + 1);
         return { success: true, stdout, stderr: result.stderr, truncated: true };
       }
-      // Exit code 1: no matches. Exit code 2: errors. If the errors are about single files or folders, the result is still valid.
-      if (result.code === 0 || result.code === 1 || (result.code === 2 && (stdout !== '' || UNREADABLE.test(result.stderr)))) {
-        return { success: true, stdout, stderr: result.stderr };
-      }
+      if (isResult({ ...result, stdout })) return { success: true, stdout, stderr: result.stderr };
       const error = result.stderr.split('\n')[0] || `rg failed with exit code ${result.code}.`;
       return { success: false, stdout, stderr: result.stderr, error };
     },

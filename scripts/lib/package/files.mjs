@@ -33,6 +33,7 @@ export const HUB_FILES = [
   'docs/openapi.yaml',
   'migrations',
   'packages/cli-kit/src/ask-secret.mjs',
+  'packages/cli-kit/src/backoff.mjs',
   'packages/cli-kit/src/dev-vars.mjs',
   'packages/cli-kit/src/device-store.mjs',
   'packages/cli-kit/src/errors.mjs',

@@ -298,7 +298,7 @@ async function showTodos(story) {
   await chat.waitForText('Both are done.');
   await waitForCount(done, 2);
   assert.equal(await list.count(), 1);
-  await strip.locator('summary').getByText('2/2').waitFor();
+  await strip.waitFor({ state: 'detached' });
   await story.untilReady();
 }
 

@@ -5,7 +5,8 @@ import { start } from './children.mjs';
 import { temporaryFolder } from './git.mjs';
 import { ROOT } from './hub.mjs';
 
-const ENTRY = path.join(ROOT, 'examples', 'shell-agent', 'index.mjs');
+/** The main module of the example. */
+export const EXAMPLE = path.join(ROOT, 'examples', 'shell-agent', 'index.mjs');
 
 const START_TIMEOUT_MS = 60_000;
 
@@ -21,10 +22,10 @@ const START_TIMEOUT_MS = 60_000;
  * @returns {Promise<{sessionId: string, machineId?: string, lines: import('../../../scripts/lib/await.mjs').Recorder<string>,
  *   end: Child['end'], kill: Child['kill']}>}
  */
-export async function startAgent(t, hub, { dir, home = temporaryFolder(t), namespace, args = [], entry = ENTRY, env = {} }) {
+export async function startAgent(t, hub, { dir, home = temporaryFolder(t), namespace, args = [], entry = EXAMPLE, env = {} }) {
   const variables = { CLI_API_TOKEN: hub.token(namespace), SHELL_AGENT_HOME: home, SESSION_GATEWAY_HOME: home, ...env };
   // The agents of the other CLI run the hooks of their folder, so that CLI needs the user's trust.
-  const trust = entry === ENTRY ? [] : ['--trust'];
+  const trust = entry === EXAMPLE ? [] : ['--trust'];
   const command = [entry, '--dir', dir, '--hub', hub.url, ...trust, ...args];
   const { lines, end, kill } = start(t, 'the agent', process.execPath, command, { env: variables });
   const idOf = async (kind) => {
