@@ -49,6 +49,7 @@ test('one key approves, denies, or opens the other answers', async (t) => {
   await page.keyboard.press('a');
   await page.keyboard.press('Escape');
   await waitForFocus(card.getByRole('button', { name: 'More', exact: true }));
+  await waitForKeys('third');
   await page.keyboard.press('.');
   await chat.moreAnswers.getByRole('button', { name: 'Deny and stop' }).press('Enter');
   await waitForCount(card, 0);
