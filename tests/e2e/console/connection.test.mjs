@@ -317,6 +317,28 @@ test('reports the page visibility, and shows toasts of other sessions', async (t
   await page.getByText('The talk (Bash)').waitFor();
   await page.getByRole('button', { name: 'Open' }).click();
   await page.getByRole('heading', { name: 'The talk', level: 1 }).waitFor();
+  // A toast of the open session, and then a toast of another session.
+  socketRoute.send(JSON.stringify({ type: 'toast', eventId: 'y', data: { ...data, body: 'The open session' } }));
+  socketRoute.send(
+    JSON.stringify({ type: 'toast', eventId: 'z', data: { ...data, body: 'Another session', sessionId: 'x', url: '/sessions/x' } }),
+  );
+  await page.locator('.toast').getByText('Another session').waitFor();
+  assert.equal(await page.locator('.toast').count(), 1);
+});
+
+test('a toast disappears when its session is opened', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'opened', ...talk });
+  const { page } = await visit(t, 'opened');
+  await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
+  const agentState = { requests: { r1: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1 } } };
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState });
+  await page.locator('.toast').getByText('The talk').waitFor();
+  await page
+    .getByRole('link', { name: /The talk/ })
+    .first()
+    .click();
+  await page.getByRole('heading', { name: 'The talk', level: 1 }).waitFor();
+  assert.equal(await page.locator('.toast').count(), 0);
 });
 
 test('a page that is closed reports nothing, because its subscription ends with the page', async (t) => {

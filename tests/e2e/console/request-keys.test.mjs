@@ -138,12 +138,19 @@ test('j and k move between the requests of a session, and then to the next sessi
   const { page, card } = await openRequests(t, 'order', requests);
   await page.getByRole('link', { name: /Zoo/ }).waitFor();
   await card.getByText('first').waitFor();
-  await page.keyboard.press('j');
-  await card.getByText('second').waitFor();
-  await page.keyboard.press('k');
-  await card.getByText('first').waitFor();
-  await page.keyboard.press('j');
-  await card.getByText('second').waitFor();
+  // Each key is pressed as soon as the request of the key before is shown, before a frame is painted: the console renders in a microtask.
+  const shown = await page.evaluate(async () => {
+    const container = document.querySelector('.requests');
+    const readOpen = () => container.querySelector('.request:not(.collapsed) .request-input').textContent;
+    const texts = [readOpen()];
+    for (const key of ['j', 'k', 'j', 'k', 'j']) {
+      document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
+      for (let microtask = 0; microtask < 20; microtask += 1) await null;
+      texts.push(readOpen());
+    }
+    return texts;
+  });
+  assert.deepEqual(shown, ['first', 'second', 'first', 'second', 'first', 'second']);
   await page.keyboard.press('j');
   await page.getByRole('heading', { name: 'Zoo', level: 1 }).waitFor();
 });

@@ -173,7 +173,7 @@ const channel = new Channel({
 
 type ToastData = Extract<HubEvent, { type: 'toast' }>['data'];
 
-/** Shows a toast with the text of the notification. */
+/** Shows a toast with the text of the notification, unless its session is open. */
 async function showNotification(data: ToastData): Promise<void> {
   const { notificationText } = await import('../content/notification-text.ts');
   const { title, body } = notificationText(data as NotificationDetails, data);
@@ -183,9 +183,7 @@ async function showNotification(data: ToastData): Promise<void> {
 function onEvent(event: HubEvent): void {
   if (event.type === 'toast') {
     presence.handleToast();
-    const { sessionId } = event.data;
-    // The view of the open session already shows what the toast says.
-    if (sessionId !== openSessionId.value) void showNotification(event.data);
+    void showNotification(event.data);
     return;
   }
   if (event.type === 'storage-changed') storage.value = event.data;

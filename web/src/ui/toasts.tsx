@@ -2,6 +2,7 @@
 
 import { signal } from '@preact/signals';
 import { X } from 'lucide-preact';
+import { useLayoutEffect } from 'preact/hooks';
 import { useLocation } from 'wouter-preact';
 import { errorText } from '../api/errors.ts';
 import { ErrorText } from './error-text.tsx';
@@ -49,10 +50,16 @@ function dismiss(id: number): void {
 
 /** Renders all toasts. */
 export function Toasts() {
-  const [, navigate] = useLocation();
+  const [location, navigate] = useLocation();
+  // A toast must not cover the view that it is about.
+  const shown = toasts.value.filter(({ url }) => url === undefined || !`${location}/`.startsWith(`${url}/`));
+  const isOutdated = shown.length < toasts.value.length;
+  useLayoutEffect(() => {
+    if (isOutdated) toasts.value = shown;
+  });
   return (
     <div class="toasts" role="status" aria-live="polite">
-      {toasts.value.map(({ id, title, text, url, isError }) => (
+      {shown.map(({ id, title, text, url, isError }) => (
         <div key={id} class={isError ? 'toast error' : 'toast'}>
           <div>
             <strong>{title}</strong>

@@ -23,8 +23,9 @@ export function PendingRequests({ session }: { session: Session }) {
   requests.sort(([, a], [, b]) => (a.createdAt ?? 0) - (b.createdAt ?? 0));
   const [pinnedId, setPinnedId] = useState<string | null>(null);
   const [openId, openRequest] = requests.find(([id]) => id === pinnedId) ?? requests[0] ?? [];
-  // The open request must not change just before a click, even if a request with an earlier `createdAt` arrives.
-  useEffect(() => setPinnedId(openId ?? null), [openId]);
+  // The open request must not change just before a click, even if a request with an earlier `createdAt` arrives. Not `useEffect`, which may
+  // run after the next key, and would undo what this key did.
+  useLayoutEffect(() => setPinnedId(openId ?? null), [openId]);
   const container = useRef<HTMLDivElement>(null);
   const [decidedId, setDecidedId] = useState<string | null>(null);
   const isGuarded = decidedId !== null && openId !== undefined && decidedId !== openId;

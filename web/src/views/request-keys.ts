@@ -1,6 +1,6 @@
 /** Presses of single keys as shortcuts: outside text fields and dialogs, without modifiers, and not while a key is held. */
 
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import { isEditable } from '../ui/device.ts';
 
 /** Whether an event can be a shortcut of a single key. */
@@ -16,7 +16,8 @@ export function isPlainKeyPress(event: KeyboardEvent): boolean {
 export function useRequestKeys(onKey: (key: string) => boolean): void {
   const handler = useRef(onKey);
   handler.current = onKey;
-  useEffect(() => {
+  // Not `useEffect`: a key that is pressed as soon as the view is visible must not run the page's shortcut.
+  useLayoutEffect(() => {
     const onKeyDown = (event: KeyboardEvent) => {
       if (isPlainKeyPress(event) && handler.current(event.key)) event.preventDefault();
     };

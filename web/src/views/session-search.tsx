@@ -2,7 +2,7 @@
 
 import './session-search.css';
 import { ArrowDown, ArrowUp, CalendarDays, X } from 'lucide-preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { errorText } from '../api/errors.ts';
 import { startOfDay } from '../content/rows.ts';
 import { findFirstSince } from '../state/history.ts';
@@ -29,7 +29,7 @@ export function SessionSearch({ sessionId }: { sessionId: string }) {
   const hitSeq = hits[currentIndex];
 
   useEffect(() => field.current?.focus(), []);
-  useEffect(() => setCurrentIndex(0), [query]);
+  useLayoutEffect(() => setCurrentIndex(0), [query]);
   useEffect(() => {
     const text = query.trim();
     if (hitSeq === undefined || text === '') {
