@@ -46,7 +46,7 @@ export async function fetchAdapter({ title, entry, adapterFolder }, { env, signa
   if (adapterFolder === undefined || existsSync(binFolder(adapterFolder))) return;
   const { package: name, adapterMegabytes } = entry;
   const report = log.info ?? log.debug;
-  report(`${title} is here; its adapter ${name} is fetched once (${adapterMegabytes} MB).`);
+  report(`${title} is here; its adapter ${name} is fetched once (${adapterMegabytes} MB on disk).`);
   await makeFolder(adapterFolder, async (folder) => {
     const reportProgress = () => report(`Fetching the adapter: ${folderMegabytes(folder)} of ${adapterMegabytes} MB.`);
     const timer = setInterval(reportProgress, PROGRESS_INTERVAL_MS);

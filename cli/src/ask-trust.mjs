@@ -4,6 +4,7 @@ import { createInterface } from 'node:readline/promises';
 import { resolveDirectory } from 'session-gateway-cli-kit/app';
 import { UsageError } from 'session-gateway-cli-kit/errors';
 import { TRUST_MEANING, TrustedFolders } from 'session-gateway-cli-kit/trust';
+import { askYesNo } from './ask-yes-no.mjs';
 
 /**
  * Asks once for each folder. With `--trust`, the folder is trusted without a question.
@@ -24,15 +25,12 @@ export async function ensureTrusted({ dir, home, trust = false }, { input, outpu
   trusted.add(directory);
 }
 
-/** The end of the input is a refusal. */
 async function ask(directory, { input, output }) {
   const terminal = createInterface({ input, output });
-  const closed = new Promise((resolve) => terminal.once('close', () => resolve('')));
   // The name of a folder must not control the terminal.
   const shown = directory.replaceAll(/[\p{Cc}\p{Cf}]/gu, '?');
   try {
-    const answer = await Promise.race([terminal.question(`${shown}\n${TRUST_MEANING}\nTrust this folder? [y/N] `), closed]);
-    return /^y(es)?$/i.test(answer.trim());
+    return await askYesNo(terminal, `${shown}\n${TRUST_MEANING}\nTrust this folder?`);
   } finally {
     terminal.close();
   }

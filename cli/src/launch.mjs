@@ -7,6 +7,7 @@ import { UsageError } from 'session-gateway-cli-kit/errors';
 import { findProgram } from 'session-gateway-cli-kit/find-program';
 import { adapterPlace, isInstalled } from './adapter.mjs';
 import { AGENTS, findAgent } from './agents.mjs';
+import { askYesNo } from './ask-yes-no.mjs';
 
 /**
  * An agent that can be started.
@@ -96,8 +97,7 @@ export async function askForNpx({ agent, command, npx = false }, { env, input, o
   if (npx || command || !entry || !input.isTTY || isInstalled(entry, env)) return npx;
   const terminal = createInterface({ input, output });
   try {
-    const answer = await terminal.question(`${entry.title} is not installed. Download ${entry.package} with npx and run it? [y/N] `);
-    return /^y(es)?$/i.test(answer.trim());
+    return await askYesNo(terminal, `${entry.title} is not installed. Download ${entry.package} with npx and run it?`);
   } finally {
     terminal.close();
   }

@@ -7,6 +7,7 @@ import { makeLog } from 'session-gateway-cli-kit/log';
 import { isInside } from 'session-gateway-cli-kit/paths';
 import { signIn } from 'session-gateway-cli-kit/sign-in';
 import { listWorktrees, removeWorktree } from 'session-gateway-cli-kit/worktree';
+import { askYesNo } from './ask-yes-no.mjs';
 
 /** The hub shortens the path of a listed session to 512 bytes. A longer path of a worktree could not be found in it. */
 const MAX_PATH_BYTES = 400;
@@ -20,21 +21,20 @@ const MAX_PATH_BYTES = 400;
 export async function tidyWorktrees(options, { program, env, input, output }) {
   const root = await resolveDirectory(options.dir, '--dir');
   const worktrees = await listWorktrees(root);
-  if (worktrees.length === 0) output.write(`The repository of ${root} has no worktrees of sessions.\n`);
-  if (worktrees.length === 0) return;
+  if (worktrees.length === 0) {
+    output.write(`The repository of ${root} has no worktrees of sessions.\n`);
+    return;
+  }
   const log = makeLog(options);
   const { token } = await signIn(options, { env, devVars: program.devVars, log, input, output });
   const sessions = await new HubClient({ hub: options.hub, token }).listSessions();
   const terminal = input.isTTY ? createInterface({ input, output }) : null;
-  const closed = new Promise((resolve) => terminal?.once('close', () => resolve('')));
   for (const { path, branch } of worktrees) {
     const isUsed =
       Buffer.byteLength(JSON.stringify(path)) > MAX_PATH_BYTES || sessions.some(({ metadata }) => isInside(path, metadata?.path || '/'));
     const line = `${path} (branch ${branch})`.replaceAll(/[\p{Cc}\p{Cf}]/gu, ' ');
     output.write(`${line}: ${isUsed ? 'has a session' : 'has no session'}\n`);
-    if (isUsed || !terminal) continue;
-    const answer = await Promise.race([terminal.question('Remove this worktree? Its branch remains. [y/N] '), closed]);
-    if (!/^y(es)?$/i.test(answer.trim())) continue;
+    if (isUsed || !terminal || !(await askYesNo(terminal, 'Remove this worktree? Its branch remains.'))) continue;
     const failure = await removeWorktree(root, path).catch((error) => error);
     output.write(failure ? `Not removed. ${failure.message}\n` : 'Removed.\n');
   }

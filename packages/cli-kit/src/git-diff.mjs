@@ -3,7 +3,7 @@
 import { constants } from 'node:fs';
 import { lstat, open, readlink } from 'node:fs/promises';
 import path from 'node:path';
-import { describeGitError, git, pathspecOf } from './git.mjs';
+import { describeGitError, git, gitOutput, pathspecOf } from './git.mjs';
 
 const PLAIN_DIFF = ['diff', '--no-ext-diff', '--no-textconv', '--no-color'];
 
@@ -20,19 +20,19 @@ const UNMERGED = /^(\* Unmerged path .*\n|diff --cc )/;
  */
 export async function diffFile(cwd, name, isStaged) {
   const args = [...DIFF, ...(isStaged ? ['--cached'] : [])];
-  const diff = await outputOf([...args, '--', pathspecOf(name)], cwd);
+  const diff = await gitOutput([...args, '--', pathspecOf(name)], cwd);
   if (UNMERGED.test(diff)) return diffConflict(cwd, name);
   if (diff === '' && !isStaged) return diffUntracked(cwd, name);
   const [head = ''] = diff.split('\n@@', 1);
   if (!/^new file mode /m.test(head)) return diff;
   // Without its old name, a renamed file looks new.
   const oldName = await findOldName(args, cwd, name);
-  return oldName === undefined ? diff : outputOf([...args, '--', pathspecOf(oldName), pathspecOf(name)], cwd);
+  return oldName === undefined ? diff : gitOutput([...args, '--', pathspecOf(oldName), pathspecOf(name)], cwd);
 }
 
 /** Returns the name before a rename. */
 async function findOldName(args, cwd, name) {
-  const records = (await outputOf([...args, '--name-status', '--diff-filter=R', '-z'], cwd)).split('\0');
+  const records = (await gitOutput([...args, '--name-status', '--diff-filter=R', '-z'], cwd)).split('\0');
   for (let at = 0; at + 2 < records.length; at += 3) if (records[at + 2] === name) return records[at + 1];
   return undefined;
 }
@@ -42,9 +42,9 @@ async function findOldName(args, cwd, name) {
  * the other side changed.
  */
 async function diffConflict(cwd, name) {
-  const records = (await outputOf(['ls-files', '--unmerged', '-z', '--', pathspecOf(name)], cwd)).split('\0');
+  const records = (await gitOutput(['ls-files', '--unmerged', '-z', '--', pathspecOf(name)], cwd)).split('\0');
   const isInBoth = ['2', '3'].every((stage) => records.some((record) => record.split(/[ \t]/)[2] === stage));
-  const diff = await outputOf([...DIFF, isInBoth ? '--ours' : '--base', '--', pathspecOf(name)], cwd);
+  const diff = await gitOutput([...DIFF, isInBoth ? '--ours' : '--base', '--', pathspecOf(name)], cwd);
   return diff.replace(UNMERGED, '');
 }
 
@@ -80,11 +80,4 @@ function diffNewLink(name, target) {
   const lines = target.split('\n').map((line) => `+${line}\n`);
   const count = lines.length === 1 ? '1' : `1,${lines.length}`;
   return `diff --git a/${name} b/${name}\nnew file mode 120000\n--- /dev/null\n+++ b/${name}\n@@ -0,0 +${count} @@\n${lines.join('')}\\ No newline at end of file\n`;
-}
-
-/** Runs git and returns its output. @throws {Error} with the first line of git's error output */
-async function outputOf(args, cwd) {
-  const result = await git(args, cwd);
-  if (result.code !== 0) throw new Error(describeGitError(result, cwd));
-  return result.stdout.toString('utf8');
 }

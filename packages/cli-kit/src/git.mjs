@@ -50,11 +50,16 @@ export async function git(args, cwd, options) {
   return result;
 }
 
-/** Runs git and returns its output, without the line break at its end. @throws {Error} with the first line of git's error output */
-export async function gitText(args, cwd, options) {
+/** Runs git and returns its output. @throws {Error} with the first line of git's error output */
+export async function gitOutput(args, cwd, options) {
   const result = await git(args, cwd, options);
   if (result.code !== 0) throw new Error(describeGitError(result, cwd));
-  return result.stdout.toString('utf8').replace(/\n$/, '');
+  return result.stdout.toString('utf8');
+}
+
+/** As {@link gitOutput}, without the line break at the end. */
+export async function gitText(args, cwd, options) {
+  return (await gitOutput(args, cwd, options)).replace(/\n$/, '');
 }
 
 /**

@@ -46,9 +46,7 @@ impl<'a> Rejection<'a> {
         let quota = quota.map(|(quota, retry_after_ms)| QuotaExceeded { quota, retry_after_ms });
         Self { code: event_code(error), message: error.to_string(), subject: Some((kind.noun(), id)), quota }
     }
-}
 
-impl<'a> Rejection<'a> {
     /// Creates the rejection of an event about a session that another installation serves.
     pub fn served_elsewhere(session: &'a str) -> Self {
         let (code, message) = SERVED_ELSEWHERE;

@@ -161,12 +161,22 @@ function StatusLetter({ status }: ChangedFile) {
   );
 }
 
+/** Returns whether a row is open, and its handler. */
+function useToggle(): [isOpen: boolean, onToggle: (event: Event) => void] {
+  const [isOpen, setOpen] = useState(false);
+  const onToggle = ({ currentTarget, target }: Event) => {
+    // In some browsers, the event of a row inside bubbles.
+    if (target === currentTarget) setOpen((currentTarget as HTMLDetailsElement).open);
+  };
+  return [isOpen, onToggle];
+}
+
 function FileChange({ id, changes, area, file, folder }: RowProps) {
   const counts = changes.lineCounts[area].get(file.path);
   const conflict = describeConflict(file);
-  const [isOpen, setOpen] = useState(false);
+  const [isOpen, onToggle] = useToggle();
   return (
-    <details class="change" onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
+    <details class="change" onToggle={onToggle}>
       <summary>
         <StatusLetter {...file} />
         <span class="mono change-path">
@@ -180,16 +190,6 @@ function FileChange({ id, changes, area, file, folder }: RowProps) {
       )}
     </details>
   );
-}
-
-/** Returns whether a row with further rows inside is open, and its handler. */
-function useToggle(): [isOpen: boolean, onToggle: (event: Event) => void] {
-  const [isOpen, setOpen] = useState(false);
-  const onToggle = ({ currentTarget, target }: Event) => {
-    // In some browsers, the event of a row inside bubbles.
-    if (target === currentTarget) setOpen((currentTarget as HTMLDetailsElement).open);
-  };
-  return [isOpen, onToggle];
 }
 
 /** A repository below the folder. Its changes are fetched when the user opens it. */
@@ -238,7 +238,7 @@ function FolderChange({ file, folder, ...props }: RowProps) {
         <span class="mono change-path">
           <EscapedText text={file.path.slice(folder.length)} />
         </span>
-        <span class="chip">{file.count === undefined ? 'folder' : `${formatCount(file.count)} files`}</span>
+        <span class="chip">{file.count === undefined ? 'folder' : countedFiles(file.count)}</span>
       </summary>
       {isOpen && <FolderFiles {...props} file={file} />}
     </details>

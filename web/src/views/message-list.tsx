@@ -70,8 +70,8 @@ export function MessageList({ session, items, hasOlder, hasNewer, newestSeq }: P
     else if (scrollTop < lastOffset.current) isAtEnd.current = false;
     lastOffset.current = scrollTop;
   };
-  // The user may have scrolled without a scroll event yet: new messages must not scroll back to the end. Later, the list may correct the
-  // position.
+  // The user may have scrolled without a scroll event yet: new messages must not scroll back to the end. Read before the layout effects,
+  // in which the list inside may correct the position.
   if (scroller.current) updateAtEnd(scroller.current);
   // Other messages have replaced all messages, so the measured heights are no longer valid.
   if (indexOf(firstKey.current) === -1 && indexOf(lastKey.current) === -1) part.current += 1;
