@@ -45,7 +45,7 @@ test("with an agent's own program only, its adapter is fetched once, and the age
     const { ids, child, exit, collected } = await start();
     say(hub, ids.session, 'hello');
     await hub.waitUntil(() => hub.transcript(ids.session).includes('hello'), 'the answer');
-    const reported = collected.err.match(/Claude Code is here; its adapter \S+ is fetched once \(400 MB\)\./g) ?? [];
+    const reported = collected.err.match(/Claude Code is here; its adapter \S+ is fetched once \(400 MB on disk\)\./g) ?? [];
     assert.equal(reported.length, expected, collected.err);
     child.kill('SIGTERM');
     await exit;
