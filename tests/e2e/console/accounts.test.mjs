@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
-import { DESK, PHONE, signInUrl, waitForValue } from '../lib/browser.mjs';
+import { DESK, PHONE, signInUrl, waitForValue, waitForEqual } from '../lib/browser.mjs';
 import { Chat, startConsole, waitForRecords } from '../lib/console.mjs';
 
 const { hub, open, visit } = await startConsole();
@@ -123,8 +123,8 @@ test('the menu works with the keyboard, and the sign-in page has a way back', as
   await switcher(page).focus();
   await page.keyboard.press('Enter');
   const items = page.getByRole('menu').locator('[role^="menuitem"]');
-  assert.deepEqual(await items.allTextContents(), ['one', 'two', 'Add account', 'Sign out of two']);
-  assert.equal(await page.getByRole('menuitemradio', { name: 'two' }).getAttribute('aria-checked'), 'true');
+  await waitForEqual(() => items.allTextContents(), ['one', 'two', 'Add account', 'Sign out of two']);
+  await waitForEqual(() => page.getByRole('menuitemradio', { name: 'two' }).getAttribute('aria-checked'), 'true');
   await page.keyboard.press('End');
   await page.keyboard.press('ArrowUp');
   await page.keyboard.press('Enter');
@@ -203,7 +203,7 @@ test('a revoked account is removed with the reason, whether it is open or not', 
   await page.getByText('Signed out of “revoked-1”').waitFor();
   await row(page, 'stays').waitFor();
   await switcher(page).click();
-  assert.deepEqual(await page.getByRole('menuitemradio').allTextContents(), ['stays']);
+  await waitForEqual(() => page.getByRole('menuitemradio').allTextContents(), ['stays']);
 });
 
 test('the switcher says what waits in the other accounts', async (t) => {

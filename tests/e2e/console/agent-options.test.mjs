@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { connectCli, liveSession } from '../../../scripts/lib/clients/cli.mjs';
-import { PHONE, waitForValue } from '../lib/browser.mjs';
+import { PHONE, waitForValue, waitForEqual, waitForCount } from '../lib/browser.mjs';
 import { fillDirectory, openMore, startConsole } from '../lib/console.mjs';
 
 const { hub, visit } = await startConsole();
@@ -87,7 +87,7 @@ test('the effort and other options of an agent are set, and a refused value show
   await waitForValue(effort, 'low');
   await effort.selectOption('Maximum');
   await page.getByText('Claude Code refused Effort: not on your plan').waitFor();
-  assert.equal(await effort.inputValue(), 'low');
+  await waitForEqual(() => effort.inputValue(), 'low');
 
   await page.getByRole('button', { name: 'More options' }).click();
   const sheet = page.getByRole('dialog', { name: 'Options of the agent' });
@@ -189,7 +189,7 @@ test('the steps of a sub-agent are folded below its call, and the plan is one ca
   await eventually(async () => (await agent.getByText('running').count()) === 0, 'the end of the sub-agent');
   const lists = page.locator('.messages .todos');
   await eventually(async () => (await lists.locator('[data-status="completed"]').count()) === 2, 'the finished plan');
-  assert.equal(await lists.count(), 1);
+  await waitForCount(lists, 1);
   assert.deepEqual(pageErrors, []);
 });
 
@@ -231,7 +231,7 @@ test('a session is forked from a message of the user, whose text is then in the 
   await page.getByRole('button', { name: 'Fork from here' }).last().click();
   const dialog = page.getByRole('dialog', { name: 'Fork this session?' });
   await dialog.getByLabel('New git worktree').check();
-  assert.equal(await dialog.getByLabel('Worktree and branch name').inputValue(), 'now-the-logout');
+  await waitForEqual(() => dialog.getByLabel('Worktree and branch name').inputValue(), 'now-the-logout');
   await dialog.getByRole('button', { name: 'Fork', exact: true }).click();
   await dialog.getByText('The worktree exists already.').waitFor();
   answer = { success: false, error: 'Not trusted.', code: 'untrusted_directory' };

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { PHONE, waitForCount, waitForFocus } from '../lib/browser.mjs';
+import { PHONE, waitForCount, waitForFocus, waitForEqual } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, openMore, startConsole } from '../lib/console.mjs';
 
@@ -102,7 +102,7 @@ test('a mode that never asks is red and needs a confirmation, in a session and i
   const box = page.getByRole('checkbox', { name: /Approve everything/ });
   await box.click();
   await dialog.getByRole('button', { name: 'Cancel' }).click();
-  assert.equal(await box.isChecked(), false);
+  await waitForEqual(() => box.isChecked(), false);
   await box.click();
   await dialog.getByRole('button', { name: 'Approve everything' }).click();
   await page.locator('input[type=checkbox]:checked').waitFor();
@@ -117,8 +117,8 @@ test('if an agent lists modes and models, the console offers only these', async 
   const { page } = await openRequests(t, 'own', {}, { metadata: { flavor: 'gamma', modes, models: [{ id: 'opus', name: 'Opus 5.5' }] } });
   const mode = page.getByLabel('Permission mode');
   await mode.waitFor();
-  assert.deepEqual(await mode.locator('option').allInnerTexts(), ['Manual', 'Plan', 'Approve everything']);
-  assert.deepEqual(await page.getByLabel('Model', { exact: true }).locator('option').allInnerTexts(), ['default', 'Opus 5.5']);
+  await waitForEqual(() => mode.locator('option').allInnerTexts(), ['Manual', 'Plan', 'Approve everything']);
+  await waitForEqual(() => page.getByLabel('Model', { exact: true }).locator('option').allInnerTexts(), ['default', 'Opus 5.5']);
 });
 
 test('if an agent offers only permanent approvals, the console warns before the click', async (t) => {
@@ -129,7 +129,7 @@ test('if an agent offers only permanent approvals, the console warns before the 
   await page.getByText('The agent offers no approval of this call alone.').waitFor();
   assert.deepEqual(await buttonsOf(chat.request()), ['Choose …', 'Deny', 'More']);
   await chat.request().getByRole('button', { name: 'Choose …' }).click();
-  assert.deepEqual(await chat.moreAnswers.getByRole('button').allInnerTexts(), ['Always allow git commit *', ...DENIALS, 'Cancel']);
+  await waitForEqual(() => chat.moreAnswers.getByRole('button').allInnerTexts(), ['Always allow git commit *', ...DENIALS, 'Cancel']);
   await chat.moreAnswers.getByRole('button', { name: 'Always allow git commit *' }).click();
   await chat.request().waitFor({ state: 'detached' });
   assert.deepEqual(answered, [

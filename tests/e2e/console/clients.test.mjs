@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { waitForValue } from '../lib/browser.mjs';
+import { waitForValue, waitForEqual } from '../lib/browser.mjs';
 import { connectCli, liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, fillDirectory, openMore, startConsole } from '../lib/console.mjs';
 import { DIALECTS, ScriptedCli } from '../lib/dialects.mjs';
@@ -132,7 +132,7 @@ test('shows git output and commands of a CLI in the CLI’s own shapes, and an e
     for (const sign of [{ isComposing: true }, { keyCode: 229 }]) {
       await composer.fill(text);
       for (const key of ['Enter', 'Tab']) await composer.dispatchEvent('keydown', { key, bubbles: true, cancelable: true, ...sign });
-      assert.equal(await composer.inputValue(), text);
+      await waitForEqual(() => composer.inputValue(), text);
     }
   await composer.fill('/com');
   await composer.press('Tab');

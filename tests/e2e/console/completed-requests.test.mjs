@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { waitForCount } from '../lib/browser.mjs';
+import { waitForCount, waitForEqual } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -22,19 +22,18 @@ test('shows completed requests with their tool calls', async (t) => {
   await allowed.getByRole('img', { name: 'Approved' }).waitFor();
   await allowed.locator('summary').click();
   await allowed.locator('.decision-details').waitFor();
-  assert.deepEqual(await allowed.locator('.decision-details > div').allTextContents(), ['DecisionApproved', 'ModeAsk']);
+  await waitForEqual(() => allowed.locator('.decision-details > div').allTextContents(), ['DecisionApproved', 'ModeAsk']);
   // The reason is shown only once, at the denied call.
   const denied = chat.log.locator('details', { hasText: 'rm notes.txt' });
   await waitForCount(chat.log.getByText('It is still needed'), 1);
   await denied.getByRole('img', { name: 'Denied' }).waitFor();
   await denied.locator('summary').click();
   await denied.locator('.decision-details').waitFor();
-  assert.deepEqual(await denied.locator('.decision-details > div').allTextContents(), [
-    'DecisionDenied',
-    'ReasonIt is still needed',
-    'ModeAsk',
-  ]);
-  assert.equal(await denied.locator('.command').textContent(), 'rm notes.txt');
+  await waitForEqual(
+    () => denied.locator('.decision-details > div').allTextContents(),
+    ['DecisionDenied', 'ReasonIt is still needed', 'ModeAsk'],
+  );
+  await waitForEqual(() => denied.locator('.command').textContent(), 'rm notes.txt');
   // Only the two tool calls can be expanded: the requests are shown with them.
   await waitForCount(chat.log.locator('summary'), 2);
   assert.deepEqual(pageErrors, []);
@@ -65,20 +64,16 @@ test('shows completed requests that have no tool call, in order', async (t) => {
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: {}, completedRequests } });
   const lines = chat.log.locator('summary');
   await lines.nth(2).waitFor();
-  assert.deepEqual(await lines.allTextContents(), [
-    'AnsweredWhich shape?',
-    'Approved for the sessionEdit a.txt',
-    'Not answeredRun command ls — The agent was restarted',
-  ]);
+  await waitForEqual(
+    () => lines.allTextContents(),
+    ['AnsweredWhich shape?', 'Approved for the sessionEdit a.txt', 'Not answeredRun command ls — The agent was restarted'],
+  );
   await lines.nth(0).click();
   await lines.nth(1).click();
   await chat.log.locator('.decision-details').nth(1).waitFor();
-  assert.deepEqual(await chat.log.locator('.decision-details > div').allTextContents(), [
-    'DecisionAnswered',
-    'Which shape?Round',
-    'DecisionApproved for the session',
-    'ModeAccept edits',
-    'Also allowedEdit, Write',
-  ]);
+  await waitForEqual(
+    () => chat.log.locator('.decision-details > div').allTextContents(),
+    ['DecisionAnswered', 'Which shape?Round', 'DecisionApproved for the session', 'ModeAccept edits', 'Also allowedEdit, Write'],
+  );
   await page.getByRole('region', { name: 'Edit of /code/t/a.txt' }).waitFor();
 });

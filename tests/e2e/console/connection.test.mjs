@@ -323,7 +323,7 @@ test('reports the page visibility, and shows toasts of other sessions', async (t
     JSON.stringify({ type: 'toast', eventId: 'z', data: { ...data, body: 'Another session', sessionId: 'x', url: '/sessions/x' } }),
   );
   await page.locator('.toast').getByText('Another session').waitFor();
-  assert.equal(await page.locator('.toast').count(), 1);
+  await waitForCount(page.locator('.toast'), 1);
 });
 
 test('a toast disappears when its session is opened', async (t) => {

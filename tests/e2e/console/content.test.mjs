@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, PHONE, waitForCount } from '../lib/browser.mjs';
+import { DESK, PHONE, waitForCount, waitForEqual } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -81,7 +81,7 @@ test('shows images that agents and tools send, and replaces external images by l
       .evaluate((/** @type {HTMLImageElement} */ element) => element.decode().then(() => element.naturalWidth === 1));
   assert.equal(await isDrawn('Image'), true);
   assert.equal(await isDrawn('own'), true);
-  assert.equal(await page.getByRole('link', { name: 'the plan' }).getAttribute('href'), 'https://pictures.example/plan.png');
+  await waitForEqual(() => page.getByRole('link', { name: 'the plan' }).getAttribute('href'), 'https://pictures.example/plan.png');
   await waitForCount(page.locator('.markdown').getByRole('link'), 1);
   await page.locator('.markdown', { hasText: 'lost' }).waitFor();
   await page.locator('summary', { hasText: 'Screenshot' }).click();
@@ -368,7 +368,7 @@ test('tolerates invalid metadata of machines and sessions', async (t) => {
   await page.getByRole('log').getByText('Said.').waitFor();
   await page.getByRole('link', { name: 'Machines' }).click();
   await waitForCount(page.locator('.machine'), 3);
-  assert.deepEqual(await page.locator('.machine h2').allTextContents(), ['construc', 'm2', 'workshop']);
+  await waitForEqual(() => page.locator('.machine h2').allTextContents(), ['construc', 'm2', 'workshop']);
   for (const path of ['/machines', '/new?machine=__proto__', '/']) {
     await page.goto(path);
     await page.getByRole('link', { name: /x.*ready/ }).waitFor();
@@ -431,6 +431,6 @@ test('drops invalid values in the responses of a CLI, or shows an error', async 
   );
   await page.getByLabel('Message to the agent').fill('/');
   await waitForCount(page.locator('.completions li'), 2);
-  assert.deepEqual(await page.locator('.completions li').allTextContents(), ['/compact', '/reviewSkill']);
+  await waitForEqual(() => page.locator('.completions li').allTextContents(), ['/compact', '/reviewSkill']);
   assert.deepEqual(pageErrors, []);
 });

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, PHONE, signInUrl, waitForFocus, waitForValue } from '../lib/browser.mjs';
+import { DESK, PHONE, signInUrl, waitForFocus, waitForValue, waitForEqual, waitForCount } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -95,12 +95,12 @@ test('switches modes and models, completes commands and shows todos', async (t) 
     .waitFor();
   await page.keyboard.press('Escape');
   await page.getByRole('listbox', { name: 'Commands and skills' }).waitFor({ state: 'detached' });
-  assert.equal(await chat.composer.inputValue(), '/');
+  await waitForEqual(() => chat.composer.inputValue(), '/');
   await page.keyboard.type('g');
   await page.getByRole('option', { name: '/greet' }).waitFor();
   await page.keyboard.press('Shift+Tab');
   assert.equal(await page.getByRole('button', { name: 'Attach files' }).evaluate((element) => element === document.activeElement), true);
-  assert.equal(await chat.composer.inputValue(), '/g');
+  await waitForEqual(() => chat.composer.inputValue(), '/g');
   await chat.composer.fill('/');
   await page.getByRole('option', { name: '/greet' }).click();
   await waitForValue(chat.composer, '/greet ');
@@ -122,7 +122,7 @@ test('previews an output and expands it', async (t) => {
   await chat.send('seq 46');
   await chat.waitForText('Exit code 0.');
   const call = chat.log.locator('.disclosure', { hasText: 'seq 46' });
-  assert.equal(await call.locator('.preview').textContent(), '1\n2\n3\n4\n5\n6');
+  await waitForEqual(() => call.locator('.preview').textContent(), '1\n2\n3\n4\n5\n6');
   await call.getByRole('button', { name: '… 40 more lines' }).press('Enter');
   await call.locator('.disclosure-body .output', { hasText: '46' }).waitFor();
   await call.locator('.preview').waitFor({ state: 'detached' });
@@ -345,7 +345,7 @@ test('drops the oldest messages of a very long conversation, and loads these mes
   await eventually(async () => (await heightOf()) > height, 'the page to have the new message');
   await page.getByRole('button', { name: 'Newest' }).click();
   await chat.waitForText('Message number 402.');
-  assert.equal(await chat.log.getByText('Start of the conversation').count(), 1);
+  await waitForCount(chat.log.getByText('Start of the conversation'), 1);
   await say('Message number 403.');
   await chat.log.getByText('Loading older messages').waitFor();
   await chat.waitForText('Message number 403.');
@@ -368,7 +368,7 @@ test('refuses to send a message above the hub’s limit, and sends the message w
   const longest = 'é'.repeat(500);
   await chat.composer.fill(`${longest}.`);
   await page.getByRole('alert').getByText('The message has 1,001 bytes; the limit is 1,000.').waitFor();
-  assert.equal(await page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);
+  await waitForEqual(() => page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);
   await chat.composer.press('Enter');
   await chat.send(` ${longest}\n`);
   assert.equal((await cli.nextUpdate('new-message')).message.content.content.text, longest);

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { hostname } from 'node:os';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, PHONE, signInUrl, waitForValue } from '../lib/browser.mjs';
+import { DESK, PHONE, signInUrl, waitForValue, waitForEqual } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { temporaryFolder } from '../lib/git.mjs';
 import { startUnpaired } from '../lib/unpaired.mjs';
@@ -213,7 +213,7 @@ test('a revoked device is signed out at once, and the other browser notices noth
   t.diagnostic(`signed out after ${Date.now() - since} ms`);
   await codeField(phone).waitFor();
   assert.equal(await phone.evaluate(() => localStorage.length), 0);
-  assert.equal(await desk.locator('.connection').getAttribute('data-state'), 'live');
+  await waitForEqual(() => desk.locator('.connection').getAttribute('data-state'), 'live');
   await desk.reload();
   await waitUntilSignedIn(desk);
   assert.deepEqual(pageErrors[0], []);
@@ -290,7 +290,7 @@ test('a CLI that shows a code is approved in the console, and connects', async (
   await page.getByLabel('Access token').fill(hub.token('approve'));
   await page.getByRole('button', { name: 'Sign in with the token' }).click();
   await page.getByText('Does the device show this code?').waitFor();
-  assert.equal(await page.locator('.device-code').textContent(), await cli.code());
+  await waitForEqual(() => page.locator('.device-code').textContent(), await cli.code());
   await page.getByRole('button', { name: 'Approve', exact: true }).click();
   await page.getByRole('status').filter({ hasText: 'is connected' }).waitFor();
   const id = await cli.sessionId();

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { connectCli, liveSession } from '../../../scripts/lib/clients/cli.mjs';
-import { DESK, PHONE, waitForCount, waitForFocus } from '../lib/browser.mjs';
+import { DESK, PHONE, waitForCount, waitForFocus, waitForEqual } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
 
 const { hub, visit } = await startConsole();
@@ -47,9 +47,9 @@ test('lists the sessions of an agent page by page, and imports one', async (t) =
   const list = page.getByRole('region', { name: 'Existing sessions' });
   await waitForCount(list.getByRole('article'), 2);
   const first = list.getByRole('article').filter({ hasText: 'Title 1' });
-  assert.equal(await first.getByTitle('/home/ada/site').textContent(), '~/site');
+  await waitForEqual(() => first.getByTitle('/home/ada/site').textContent(), '~/site');
   await first.getByText('14 Nov, 22:13', { exact: true }).waitFor();
-  assert.equal(await list.getByRole('link', { name: 'Open', exact: true }).getAttribute('href'), `/sessions/${imported.id}`);
+  await waitForEqual(() => list.getByRole('link', { name: 'Open', exact: true }).getAttribute('href'), `/sessions/${imported.id}`);
   await list.getByRole('button', { name: 'Load more' }).press('Enter');
   await list.getByRole('heading', { name: 's3' }).waitFor();
   await list.getByText('Time unknown').waitFor();

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
-import { DESK, PHONE, signInUrl, waitForFocus } from '../lib/browser.mjs';
+import { DESK, PHONE, signInUrl, waitForFocus, waitForEqual, waitForCount } from '../lib/browser.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
 const { hub, open, visit, startSession } = await startConsole();
@@ -69,7 +69,7 @@ test('shows the day, the time of each message, and copies the Markdown source of
   await chat.waitForText('A text with code.');
   await chat.log.getByRole('separator', { name: 'Today' }).waitFor();
   const times = chat.log.locator('time');
-  assert.equal(await times.count(), 2);
+  await waitForCount(times, 2);
   for (const time of await times.all()) {
     assert.match(await time.textContent(), /^\d\d:\d\d$/);
     await time.hover();
@@ -108,13 +108,13 @@ test('folds a turn to its question and its last text, also after a reload, and n
   await chat.log.getByText('I look at the files.').waitFor({ state: 'detached' });
   assert.equal(await chat.log.locator('summary', { hasText: 'ls -l' }).count(), 0);
   await chat.log.getByText('The first answer.').waitFor();
-  assert.equal(await line.getAttribute('aria-expanded'), 'false');
+  await waitForEqual(() => line.getAttribute('aria-expanded'), 'false');
   await waitForStoredReading(page, ({ folds }) => folds.exceptions.length === 1);
   await page.reload();
   await chat.waitForText('The first answer.');
   assert.equal(await chat.log.getByText('I look at the files.').count(), 0);
   // The newest turn has no such line.
-  assert.equal(await chat.log.getByRole('button', { name: /steps? ·/ }).count(), 1);
+  await waitForCount(chat.log.getByRole('button', { name: /steps? ·/ }), 1);
   await line.tap();
   await chat.log.getByText('I look at the files.').waitFor();
 

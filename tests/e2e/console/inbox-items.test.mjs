@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, signInUrl, waitForCount, waitForFocus } from '../lib/browser.mjs';
+import { DESK, signInUrl, waitForCount, waitForFocus, waitForEqual } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { InboxPage, minutesAgo, request, SMALL_PHONE, startAsking } from '../lib/inbox.mjs';
 
@@ -135,7 +135,7 @@ test('in the inbox, a shortened request cannot be approved before all of it is l
   await row('echo').click();
   await waitForKeys('echo');
   const approve = inbox.item('echo').getByRole('button', { name: 'Approve', exact: true });
-  assert.equal(await approve.isDisabled(), true);
+  await waitForEqual(() => approve.isDisabled(), true);
   await page.keyboard.press('a');
   assert.deepEqual(answered, []);
   await inbox.item('echo').getByRole('button', { name: 'Load all' }).click();
@@ -180,7 +180,7 @@ test('a question is answered in the inbox', async (t) => {
   const card = inbox.item('Which shape?');
   const send = card.getByRole('button', { name: 'Answer', exact: true });
   await send.waitFor();
-  assert.equal(await send.isDisabled(), true);
+  await waitForEqual(() => send.isDisabled(), true);
   await card.getByText('Square').click();
   await send.click();
   await eventually(() => answers.length === 1, 'the answer');

@@ -6,7 +6,7 @@ import { hostname } from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, PHONE, waitForCount, waitForFocus, waitForValue } from '../lib/browser.mjs';
+import { DESK, PHONE, waitForCount, waitForFocus, waitForValue, waitForEqual } from '../lib/browser.mjs';
 import { connectCli, liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, fillDirectory, openMore, startConsole } from '../lib/console.mjs';
 
@@ -172,7 +172,7 @@ test('the task is the first message, and a place remembers its agent and model',
   const task = page.getByRole('textbox', { name: 'Task' });
   await waitForFocus(task);
   await page.keyboard.type('Fix the login page');
-  assert.deepEqual(await page.locator('.place-label').allTextContents(), ['demo on laptop', 'site on laptop', 'Another directory …']);
+  await waitForEqual(() => page.locator('.place-label').allTextContents(), ['demo on laptop', 'site on laptop', 'Another directory …']);
   // The agent of the last session in this directory.
   await page.locator('details.more summary', { hasText: 'Codex' }).waitFor();
   await openMore(page);

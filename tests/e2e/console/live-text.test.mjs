@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, signInUrl } from '../lib/browser.mjs';
+import { DESK, signInUrl, waitForCount } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -67,7 +67,7 @@ test('a text grows while the agent writes it, and the stored message replaces th
 
   await stream.store();
   await live.waitFor({ state: 'detached' });
-  assert.equal(await chat.log.getByText('I read').count(), 1);
+  await waitForCount(chat.log.getByText('I read'), 1);
   assert.ok(await element.evaluate((node) => node.isConnected), 'the element remains');
   assert.equal(await readTop(), topBefore);
   await eventually(async () => /I read the notes first\./.test(await readAnnouncement(page)), 'the announcement');
@@ -154,7 +154,7 @@ test('a page that is opened or reloaded in the middle of long code shows the sam
         async () => (await codeOf(chat).allTextContents()).join('---').trim() === codeLines(0, end).trim(),
         `the code on page ${pages.indexOf(chat)}`,
       );
-      assert.equal(await chat.log.getByText('I write:').count(), 1);
+      await waitForCount(chat.log.getByText('I write:'), 1);
     }
   };
 

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { connectCli, liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { startAgent } from '../lib/agent.mjs';
-import { PHONE, waitForFocus, waitForValue } from '../lib/browser.mjs';
+import { PHONE, waitForFocus, waitForValue, waitForEqual } from '../lib/browser.mjs';
 import { Chat, fillDirectory, startConsole } from '../lib/console.mjs';
 import { Repository, temporaryFolder } from '../lib/git.mjs';
 import { ROOT } from '../lib/hub.mjs';
@@ -69,7 +69,7 @@ test('a directory is found by tapping folders, and its worktree starts from a ch
   await page.getByLabel(/Use a new git worktree/).check();
   const branch = page.getByLabel('Start from');
   await branch.and(page.locator(':enabled')).waitFor();
-  assert.deepEqual(await branch.locator('option').allTextContents(), ['main', 'release/1.0']);
+  await waitForEqual(() => branch.locator('option').allTextContents(), ['main', 'release/1.0']);
   const name = page.getByLabel(/Worktree and branch name/);
   await name.fill('release/1.0');
   await page.getByText('This branch exists. The session continues it.').waitFor();
@@ -221,14 +221,14 @@ test('a page that is closed before its files are uploaded keeps the task and nam
 test('pinned directories come first, also after a reload', async (t) => {
   const { page, pageErrors } = await openFormOfFake(t, 'pins');
   const labels = page.locator('.place-label');
-  assert.deepEqual(await labels.allTextContents(), ['demo on laptop', 'site on laptop', 'srv on laptop', 'Another directory …']);
+  await waitForEqual(() => labels.allTextContents(), ['demo on laptop', 'site on laptop', 'srv on laptop', 'Another directory …']);
   await page.getByRole('button', { name: 'Pin srv on laptop' }).tap();
   await page.locator('.place-row').first().getByText('srv on laptop').waitFor();
   await page.reload();
   await page.locator('.place-row').first().getByText('srv on laptop').waitFor();
-  assert.equal(await page.getByRole('radio', { name: 'srv on laptop' }).isChecked(), true);
+  await waitForEqual(() => page.getByRole('radio', { name: 'srv on laptop' }).isChecked(), true);
   const pin = page.getByRole('button', { name: 'Pin srv on laptop' });
-  assert.equal(await pin.getAttribute('aria-pressed'), 'true');
+  await waitForEqual(() => pin.getAttribute('aria-pressed'), 'true');
   await pin.tap();
   await page.locator('.place-row').first().getByText('demo on laptop').waitFor();
   assert.deepEqual(pageErrors, []);
@@ -253,7 +253,7 @@ test('a machine that goes offline stays chosen, and the session is not started o
     last.send(JSON.stringify({ type: 'machine-updated', machineId, data: { active: false } }));
     await page.getByText('laptop is offline. Choose another machine, or start the agent on it again.').waitFor();
     await start.and(page.locator(':disabled')).waitFor();
-    assert.equal(await demo.isChecked(), true);
+    await waitForEqual(() => demo.isChecked(), true);
   }
   await page.getByRole('radio', { name: 'spare on spare' }).waitFor({ state: 'detached' });
   assert.deepEqual(spawned, []);
@@ -295,7 +295,7 @@ test('the folders of a machine are filtered, escaped and counted, and an error c
   answer = { success: true, entries: [], roots };
   await sheet.getByRole('button', { name: 'Try again' }).tap();
   await sheet.getByRole('button', { name: '~/site' }).waitFor();
-  assert.equal(await sheet.getByRole('button', { name: 'Use this folder' }).isDisabled(), true);
+  await waitForEqual(() => sheet.getByRole('button', { name: 'Use this folder' }).isDisabled(), true);
   const entries = Array.from({ length: 40 }, (_, index) => ({ name: `project-${index}`, path: `/srv/project-${index}` }));
   answer = {
     success: true,

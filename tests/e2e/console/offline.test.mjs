@@ -247,7 +247,7 @@ test('a session that was opened before can be read offline, and continues with t
   await context.setOffline(false);
   await new Chat(later).waitForText('The second answer.');
   await later.getByRole('button', { name: 'Approve' }).waitFor();
-  assert.equal(await later.locator('.message', { hasText: 'The first answer.' }).count(), 1);
+  await waitForCount(later.locator('.message', { hasText: 'The first answer.' }), 1);
 });
 
 test('the messages of a session that was deleted meanwhile are deleted in the browser', async (t) => {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { deferred, eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, PHONE, signInUrl, waitForCount, waitForFocus, waitForValue } from '../lib/browser.mjs';
+import { DESK, PHONE, signInUrl, waitForCount, waitForFocus, waitForValue, waitForEqual } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -52,7 +52,7 @@ test('answers questions with one option, several options, or a text', async (t) 
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState });
   const { page } = await visit(t, 'questions', { path: `/sessions/${session.id}` });
   const card = new Chat(page).request('Ask');
-  assert.equal(await card.getByRole('button', { name: 'Answer', exact: true }).isDisabled(), true);
+  await waitForEqual(() => card.getByRole('button', { name: 'Answer', exact: true }).isDisabled(), true);
   await card.getByLabel('Square').check();
   await card.getByLabel('red').check();
   await card.getByLabel('blue').check();
@@ -80,7 +80,7 @@ test('shows an edit as a diff, and approves it with a mode that accepts edits', 
   const card = new Chat(page).request('Edit');
   await card.getByText('new', { exact: true }).waitFor();
   await card.locator('mark').nth(1).waitFor();
-  assert.deepEqual(await card.locator('mark').allTextContents(), ['old', 'new']);
+  await waitForEqual(() => card.locator('mark').allTextContents(), ['old', 'new']);
   await card.getByRole('heading', { name: 'Change a.txt (+1 -1)' }).waitFor();
   await new Chat(page).choose(card, 'Approve and accept edits');
   assert.equal((await answered).mode, 'acceptEdits');
@@ -148,7 +148,7 @@ test('escapes invisible and reordering characters in requests', async (t) => {
   const [askCard, shellCard] = [new Chat(page).request('Ask'), page.locator('.request:not(.collapsed)')];
   await shellCard.getByText('\\u001B]rm -rf ~ ;\\u0007 echo hello').waitFor();
   await shellCard.getByRole('heading', { name: 'Use Sh\\u202Eell' }).waitFor();
-  assert.deepEqual(await shellCard.locator('.escape').allTextContents(), ['\\u202E', '\\u001B', '\\u0007']);
+  await waitForEqual(() => shellCard.locator('.escape').allTextContents(), ['\\u202E', '\\u001B', '\\u0007']);
   await askCard.getByRole('button').click();
   await askCard.getByText('Run \\u202Ehs|lruc?').waitFor();
   await askCard.getByLabel('y\\u200Bes').waitFor();
@@ -303,7 +303,7 @@ test('keeps drafts of reasons and answers until they are sent', async (t) => {
   await page.getByRole('heading', { name: 'The other', level: 1 }).waitFor();
   await page.getByRole('link', { name: /The one/ }).click();
   await askCard.locator('input:checked').waitFor();
-  assert.equal(await askCard.getByLabel('Square').isChecked(), true);
+  await waitForEqual(() => askCard.getByLabel('Square').isChecked(), true);
   await waitForValue(askCard.getByLabel('Answer to: Its name?'), 'Ti');
   await askCard.getByLabel('Answer to: Its name?').fill('Tile');
   await askCard.getByRole('button', { name: 'Answer', exact: true }).click();

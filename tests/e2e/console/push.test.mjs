@@ -8,7 +8,7 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
-import { DESK, signInUrl } from '../lib/browser.mjs';
+import { DESK, signInUrl, waitForEqual } from '../lib/browser.mjs';
 import { ROOT } from '../lib/hub.mjs';
 import { clickNotification, deliverPush, mockPushManager, waitForNotification } from '../lib/push-browser.mjs';
 import { READY, setVisibility, startPushConsole, turnOffButton, turnOnButton } from '../lib/push-console.mjs';
@@ -68,7 +68,7 @@ test('a session can be muted, and a device notified of requests only', async (t)
   await eventually(async () => (await readChoice()) === 'requests', 'the choice');
   await page.reload();
   await turnOffButton(page).waitFor();
-  assert.equal(await page.getByLabel('Notify this device about').inputValue(), 'requests');
+  await waitForEqual(() => page.getByLabel('Notify this device about').inputValue(), 'requests');
   assert.equal(await readChoice(), 'requests');
 
   await page.goto(`${hub.url}/sessions/${session.id}`);

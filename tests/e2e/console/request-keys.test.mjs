@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, PHONE, waitForCount, waitForFocus, waitForValue } from '../lib/browser.mjs';
+import { DESK, PHONE, waitForCount, waitForFocus, waitForValue, waitForEqual } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -38,7 +38,7 @@ test('one key approves, denies, or opens the other answers', async (t) => {
   const requests = { r1: command('first', 1), r2: command('second', 2), r3: command('third', 3) };
   const { page, chat, answered, card, waitForKeys } = await openRequests(t, 'keys', requests);
   await waitForKeys('first');
-  assert.deepEqual(await card.locator('.request-choices kbd').allTextContents(), ['a', 'd', '.']);
+  await waitForEqual(() => card.locator('.request-choices kbd').allTextContents(), ['a', 'd', '.']);
   await page.keyboard.press('a');
   await waitForKeys('second');
   await page.keyboard.press('d');
@@ -160,8 +160,8 @@ test('in a low window, buttons beside the title show the other requests', async 
   const { page, card, answered } = await openRequests(t, 'pager', requests, { ...PHONE, viewport: { width: 390, height: 560 } });
   const [previous, next] = ['Previous request', 'Next request'].map((name) => card.getByRole('button', { name }));
   await card.getByText('1 of 3').waitFor();
-  assert.equal(await page.locator('.other-requests').isVisible(), false);
-  assert.equal(await previous.isDisabled(), true);
+  await waitForEqual(() => page.locator('.other-requests').isVisible(), false);
+  await waitForEqual(() => previous.isDisabled(), true);
   for (const button of [previous, next]) {
     const { width, height } = await button.boundingBox();
     assert.ok(Math.min(width, height) >= 44, `${width} x ${height}`);
@@ -180,7 +180,7 @@ test('in a low window, buttons beside the title show the other requests', async 
   assert.deepEqual(answered, ['r2 denied']);
   await page.setViewportSize({ width: 390, height: 664 });
   await page.locator('.other-requests').waitFor();
-  assert.equal(await next.isVisible(), false);
+  await waitForEqual(() => next.isVisible(), false);
 });
 
 test('the composer folds to a line while a decision is open, but not while a person writes', async (t) => {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, PHONE, signInUrl, waitForCount, waitForValue } from '../lib/browser.mjs';
+import { DESK, PHONE, signInUrl, waitForCount, waitForValue, waitForEqual } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -69,7 +69,7 @@ test('shows the modes of each agent, and models only for agents with models', as
   const { page } = await visit(t, namespace, { path: `/sessions/${session.id}` });
   const modes = page.getByLabel('Permission mode');
   await modes.waitFor();
-  assert.deepEqual(await modes.locator('option').allTextContents(), ['Ask', 'Plan', 'Ask always', 'Approve everything']);
+  await waitForEqual(() => modes.locator('option').allTextContents(), ['Ask', 'Plan', 'Ask always', 'Approve everything']);
   assert.equal(await page.getByLabel('Model').count(), 0);
   await modes.selectOption('Plan');
   await page.waitForFunction(
@@ -190,7 +190,7 @@ test('keeps the order of the list while a pointer is on the list', async (t) => 
   });
   await cli.keepAlive(later.id);
   await page.getByRole('link', { name: /The second.*ready/ }).waitFor();
-  assert.deepEqual(await rows.allTextContents(), ['The first', 'The second'], 'the row under the pointer stays');
+  await waitForEqual(() => rows.allTextContents(), ['The first', 'The second'], 'the row under the pointer stays');
   await page.evaluate(() => window.stopPointer());
   // The second session is the newer one of two active sessions.
   await waitForOrder('The second', 'The first');
@@ -201,7 +201,7 @@ test('keeps the order of the list while a pointer is on the list', async (t) => 
   await cli.keepAlive(session.id, { thinking: true });
   await page.getByRole('link', { name: /The first.*working/ }).waitFor();
   await page.getByRole('link', { name: /The second.*ended/ }).waitFor();
-  assert.deepEqual(await rows.allTextContents(), ['The second', 'The first']);
+  await waitForEqual(() => rows.allTextContents(), ['The second', 'The first']);
   await page.mouse.up();
   await waitForOrder('The first', 'The second');
 });
@@ -410,5 +410,5 @@ test('a session that was never used is called new, and is listed after sessions 
   await open('/code/u#2', { lifecycleState: 'initializing' });
   const { page } = await visit(t, namespace);
   await page.getByRole('link', { name: /New session/ }).waitFor();
-  assert.deepEqual(await page.locator('.session-title').allTextContents(), ['The talk', 'New session']);
+  await waitForEqual(() => page.locator('.session-title').allTextContents(), ['The talk', 'New session']);
 });

@@ -5,7 +5,7 @@ import { after, test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { hashOfNamespace } from '../../../scripts/lib/namespace/list.mjs';
-import { PHONE } from '../lib/browser.mjs';
+import { PHONE, waitForEqual } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { PushService } from '../lib/push-service.mjs';
 
@@ -30,8 +30,8 @@ test('the settings lead to the status, which a refresh brings up to date, with a
   await fact(page, 'Sessions').getByText('1 · 1 active').waitFor();
   await fact(page, 'Connection').getByText('Connected').waitFor();
   await fact(page, 'Database').getByText('Answers').waitFor();
-  assert.equal(await fact(page, 'Name in logs').innerText(), hashOfNamespace('status'));
-  assert.equal(await fact(page, 'Hub version').innerText(), await fact(page, 'Page version').innerText());
+  await waitForEqual(() => fact(page, 'Name in logs').innerText(), hashOfNamespace('status'));
+  await waitForEqual(() => fact(page, 'Hub version').innerText(), await fact(page, 'Page version').innerText());
   const faults = page.getByRole('region', { name: 'Latest faults' });
   await faults.getByText('None.').waitFor();
 
@@ -85,5 +85,5 @@ test('the page shows a stalled database, a nearly full storage and another versi
   await fact(page, 'Database').getByText('does not answer').waitFor();
   await fact(page, 'Database').getByText('2.0 KiB of changes wait').waitFor();
   await fact(page, 'Storage').getByText('nearly full').waitFor();
-  assert.equal(await page.getByRole('progressbar', { name: 'Used storage' }).getAttribute('value'), '0.95');
+  await waitForEqual(() => page.getByRole('progressbar', { name: 'Used storage' }).getAttribute('value'), '0.95');
 });

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DESK, PHONE } from '../lib/browser.mjs';
+import { DESK, PHONE, waitForEqual } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -43,7 +43,7 @@ test('the row of an edit shows the relative path, the whole file name, the line 
     const row = chat.log.locator('.disclosure');
     await row.getByText('− two').waitFor();
     await row.getByRole('img', { name: 'done' }).waitFor();
-    assert.equal(await row.locator('.path').textContent(), `${LONG_FOLDER}/${name}`);
+    await waitForEqual(() => row.locator('.path').textContent(), `${LONG_FOLDER}/${name}`);
     assert.equal((await row.locator('.line-counts').textContent()).trim(), '+1 −1');
     assert.equal((await row.locator('.preview').textContent()).trim(), '− two\n+ 2');
     assert.equal(await row.getByText(INTERNAL).count(), 0);
@@ -66,7 +66,7 @@ test('the row of a failed edit shows the reason, and a command has the same titl
   ]);
   await chat.log.locator('.disclosure', { hasText: 'a.ts' }).locator('.preview').getByText('The text was not found.').waitFor();
   await chat.log.locator('.disclosure', { hasText: 'exec_command' }).waitFor();
-  assert.deepEqual(await chat.log.locator('.disclosure-title').allTextContents(), ['Edit', 'Run command', 'Run command', 'Run command']);
+  await waitForEqual(() => chat.log.locator('.disclosure-title').allTextContents(), ['Edit', 'Run command', 'Run command', 'Run command']);
 });
 
 test('a call that waits for an approval is not shown as running, and a finished call is shown as done while the agent writes', async (t) => {

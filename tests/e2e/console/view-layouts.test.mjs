@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DESK, PHONE, signInUrl } from '../lib/browser.mjs';
+import { DESK, PHONE, signInUrl, waitForCount } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { NOW } from '../lib/sample.mjs';
 import {
@@ -129,7 +129,7 @@ test('with text of 200 %, and on narrow screens, nothing is off the screen and n
         `${path} at ${width} pixels and ${fontSize} pixels of text`,
       );
       if (!path.startsWith('/sessions') || width === 1280)
-        assert.equal(await page.getByRole('navigation', { name: 'Views', exact: true }).getByRole('link').count(), 5);
+        await waitForCount(page.getByRole('navigation', { name: 'Views', exact: true }).getByRole('link'), 5);
     }
   }
 });

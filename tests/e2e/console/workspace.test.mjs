@@ -5,7 +5,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, readdirSync, writeFileS
 import path from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { PHONE, waitForCount, waitForValue } from '../lib/browser.mjs';
+import { PHONE, waitForCount, waitForValue, waitForEqual } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { Repository, temporaryFolder } from '../lib/git.mjs';
@@ -23,7 +23,7 @@ test('shows staged and unstaged changes with diffs, and updates the changes afte
   const staged = page.locator('.change-section', { has: page.getByRole('heading', { name: /^Staged/ }) });
   const unstaged = page.locator('.change-section', { has: page.getByRole('heading', { name: /^Unstaged/ }) });
   await unstaged.locator('.change-path').nth(1).waitFor();
-  assert.deepEqual(await staged.locator('.change-path').allTextContents(), ['notes.txt']);
+  await waitForEqual(() => staged.locator('.change-path').allTextContents(), ['notes.txt']);
   assert.deepEqual((await unstaged.locator('.change-path').allTextContents()).sort(), ['new.txt', 'src/main.rs']);
 
   await staged.locator('summary', { hasText: 'notes.txt' }).click();
@@ -31,13 +31,13 @@ test('shows staged and unstaged changes with diffs, and updates the changes afte
   await unstaged.locator('summary', { hasText: 'main.rs' }).click();
   const diff = unstaged.getByRole('region', { name: 'Diff of src/main.rs' });
   await diff.locator('mark').nth(1).waitFor();
-  assert.deepEqual(await diff.locator('mark').allTextContents(), ['hello', 'goodbye']);
+  await waitForEqual(() => diff.locator('mark').allTextContents(), ['hello', 'goodbye']);
   await unstaged.locator('summary', { hasText: 'new.txt' }).click();
   await unstaged.getByRole('region', { name: 'Diff of new.txt' }).getByText('fresh').waitFor();
   // Open diffs stay open while the agent works, and are updated.
   await hub.web('changes').post(`/api/sessions/${agent.sessionId}/messages`, { text: 'sed -i s/goodbye/farewell/ src/main.rs' });
   await diff.locator('mark', { hasText: 'farewell' }).waitFor();
-  assert.equal(await unstaged.getByRole('region', { name: 'Diff of new.txt' }).count(), 1);
+  await waitForCount(unstaged.getByRole('region', { name: 'Diff of new.txt' }), 1);
 
   await page.getByRole('link', { name: 'Chat' }).click();
   await chat.send('git add --all; git -c user.name=A -c user.email=a@example.com commit -qm second');
@@ -63,7 +63,7 @@ test('groups many changed files by folder, and loads them in parts', async (t) =
   const folderSummary = (name) => page.locator('summary', { hasText: name });
   await folderSummary('data/1,900 files').waitFor();
   await page.getByRole('heading', { name: 'Unstaged 1,901' }).waitFor();
-  assert.deepEqual(await page.locator('.change-path').allTextContents(), ['data/', 'src/main.rs']);
+  await waitForEqual(() => page.locator('.change-path').allTextContents(), ['data/', 'src/main.rs']);
   await folderSummary('data/1,900 files').tap();
   await folderSummary('part-6/700 files').tap();
   const inside = page.locator('.change.folder .change.folder', { hasText: 'part-6/' });
@@ -367,7 +367,7 @@ test('shows upload progress, and retries a failed upload', async (t) => {
     .locator('input[type=file]')
     .setInputFiles([{ name: 'large.bin', mimeType: 'application/octet-stream', buffer: Buffer.alloc(3_000_000, 7) }]);
   await page.getByText('The hub is busy.').waitFor();
-  assert.equal(await page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);
+  await waitForEqual(() => page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);
   isRejecting = false;
   // The upload is delayed until its progress is visible.
   progressShown = page.getByRole('progressbar', { name: 'Uploading large.bin' }).waitFor();
@@ -431,7 +431,7 @@ test('does not send a message before all its files are uploaded', async (t) => {
     .waitFor();
   await page.locator('li[data-state="done"]', { hasText: 'good.txt' }).waitFor();
   await chat.composer.fill('cat $ATTACHMENTS');
-  assert.equal(await page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);
+  await waitForEqual(() => page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);
   await chat.composer.press('Enter');
   await waitForValue(chat.composer, 'cat $ATTACHMENTS');
   await page.getByRole('button', { name: /^Remove broken/ }).click();

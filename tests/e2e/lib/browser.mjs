@@ -1,8 +1,10 @@
 /** The browser for tests of the web console, and functions that wait for elements. */
 
+import assert from 'node:assert/strict';
+import { isDeepStrictEqual } from 'node:util';
 import { chromium } from 'playwright-core';
 import { findBrowser } from '../../../scripts/lib/browser.mjs';
-import { eventually, TIMEOUT_MS } from '../../../scripts/lib/await.mjs';
+import { eventually, TIMEOUT_MS, TimeoutError } from '../../../scripts/lib/await.mjs';
 
 /** Options that make screenshots reproducible to the pixel. */
 const RENDERING_OPTIONS = ['--disable-partial-raster', '--num-raster-threads=1', '--disable-skia-runtime-opts', '--disable-lcd-text'];
@@ -69,6 +71,26 @@ export const waitForCount = (locator, count) => eventually(async () => (await lo
 
 /** Waits until an input has a value. @param {import('playwright-core').Locator} locator */
 export const waitForValue = (locator, text) => eventually(async () => (await locator.inputValue()) === text, `“${text}” in ${locator}`);
+
+/**
+ * Waits until the page shows an expected value: a page that has just appeared may still lack a part of its data.
+ * @template T
+ * @param {() => Promise<T>} read
+ * @param {T} expected
+ * @param {string} [message]
+ * @throws {assert.AssertionError} with the last value, if the value stays different
+ */
+export async function waitForEqual(read, expected, message) {
+  /** @type {T | undefined} */
+  let value;
+  const isEqual = async () => {
+    value = await read();
+    return isDeepStrictEqual(value, expected);
+  };
+  // Not an error of time: a value that stays different is wrong.
+  await eventually(isEqual, 'the expected value').catch((error) => error instanceof TimeoutError || Promise.reject(error));
+  assert.deepEqual(value, expected, message);
+}
 
 /** Waits until an element has the focus. @param {import('playwright-core').Locator} locator */
 export const waitForFocus = (locator) =>
