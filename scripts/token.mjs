@@ -1,5 +1,5 @@
 // `npm run token -- NAMESPACE`, and a command of the npm package: prints the access token of one namespace, derived from
-// CLI_API_TOKEN. Asks a hub only with --hub or --revoke. The token is valid for that namespace only. See docs/DEPLOY.md.
+// CLI_API_TOKEN. Asks a hub only with --hub or --revoke. The token is valid for that namespace only. See docs/SETTINGS.md.
 
 import { parseCommandLine } from './lib/command-line.mjs';
 import { accessToken, DEV_VARS_NAME, namespaceToken } from './lib/dev-vars.mjs';

@@ -2,7 +2,7 @@
 //! protocol.
 //!
 //! The hub accepts both a word of the deployment and the protocol's name. What a CLI writes is stored and shown unchanged.
-//! Calls to a CLI use the words of the CLI's [`Dialect`]. Source: docs/DEPLOY.md, variable `VOCABULARY`.
+//! Calls to a CLI use the words of the CLI's [`Dialect`]. Source: docs/SETTINGS.md, variable `VOCABULARY`.
 
 use std::str::FromStr;
 

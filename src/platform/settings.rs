@@ -1,4 +1,4 @@
-//! The configuration of the deployment: bindings, variables and secrets (wrangler.toml, docs/DEPLOY.md).
+//! The configuration of the deployment: bindings, variables and secrets (wrangler.toml, docs/SETTINGS.md).
 
 use std::sync::{Arc, LazyLock};
 

@@ -29,6 +29,7 @@ export const HUB_FILES = [
   'docs/PROTOCOL-PUSH.md',
   'docs/PROTOCOL-WEB.md',
   'docs/PROTOCOL.md',
+  'docs/SETTINGS.md',
   'docs/TUTORIAL.md',
   'docs/openapi.yaml',
   'migrations',
