@@ -13,6 +13,7 @@ export const HUB_FILES = [
   'build/index_bg.wasm',
   'cli/src/agents.mjs',
   'cli/src/gemini-records.mjs',
+  'docs/ACCOUNTS.md',
   'docs/AGENTS.md',
   'docs/CAPACITY.md',
   'docs/CLIENTS.md',
