@@ -52,7 +52,7 @@ import { inspectProcess, isRunning } from './system-processes.mjs';
  */
 
 /** @type {Host} */
-const THIS_HOST = {
+export const THIS_HOST = {
   name: hostname(),
   computer: readOrEmpty(() => readFileSync('/etc/machine-id', 'utf8').trim()),
   boot: readOrEmpty(() => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()),
@@ -115,8 +115,7 @@ export function tryLock(file, details = {}) {
     if (processes.length > 0 && isOtherHost(host)) {
       return { pid: processes[0].pid, host: host.name, details: holderDetails, ownerHasExited: false };
     }
-    const hasRestarted = host.boot !== THIS_HOST.boot;
-    const isHeldBy = (listed, at) => !hasRestarted && (at === 0 ? isOwnerHolding(listed, id) : isHolding(listed));
+    const isHeldBy = (listed, at) => isSameBoot(host) && (at === 0 ? isOwnerHolding(listed, id) : isHolding(listed));
     const index = processes.findIndex(isHeldBy);
     if (index !== -1) return { pid: processes[index].pid, details: holderDetails, ownerHasExited: index > 0 };
     if (!removeStaleLock(file, text)) sleepSync(REMOVAL_RETRY_DELAY_MS);
@@ -244,6 +243,11 @@ function isOtherHost({ name, computer, boot, processes }) {
   if (name !== THIS_HOST.name || computer !== THIS_HOST.computer) return true;
   return boot === THIS_HOST.boot ? processes !== THIS_HOST.processes : computer === '';
 }
+
+const isSameBoot = (/** @type {Host} */ { boot }) => boot === THIS_HOST.boot;
+
+/** Whether process ids of a host are valid here. @param {Host} host */
+export const sharesProcesses = (host) => !isOtherHost(host) && isSameBoot(host);
 
 /** @param {() => string} read */
 function readOrEmpty(read) {

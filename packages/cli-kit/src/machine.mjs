@@ -28,6 +28,7 @@ export class Machine {
       version: options.program.version,
       displayName: `${hostname()} (${path.basename(options.root) || options.root})`,
       homeDir: homedir(),
+      installationId: options.store.installationId,
       ...(await options.program.describeMachine?.(options)),
     };
     const runnerState = {
@@ -38,6 +39,11 @@ export class Machine {
     };
     const open = () => options.client.openMachine({ id: options.machineId, metadata, runnerState });
     const machine = await options.outage.callWithRetry('machine', open, options.startTimeoutMs);
+    const { installationId = metadata.installationId, host } = machine.metadata ?? {};
+    if (machine.active && installationId !== metadata.installationId)
+      options.log.warn(
+        `Another installation, on ${host}, also serves machine ${machine.id}: the hub starts sessions on either. Give each its own --machine-id.`,
+      );
     return new Machine(options, { machine, metadata, runnerState });
   }
 
