@@ -127,17 +127,22 @@ const uniqueRules = (rules) => rules.filter(({ key }, index) => rules.findIndex(
 
 /** Returns the paths of the files that a call edits. Returns none if the call may do more than that. */
 function editedPaths(args) {
-  const isOnlyEdit = ([name, value]) =>
-    EDIT_FIELDS.includes(name) || DESCRIPTIONS.includes(name) || typeof value === 'boolean' || typeof value === 'number';
-  if (!Object.entries(args).every(isOnlyEdit)) return [];
+  if (!isOnlyEdit(args)) return [];
   const changes = args.changes === undefined ? [args] : args.changes;
   return Array.isArray(changes) && changes.every(isChange) && (changes[0] === args || args.file_path === undefined)
     ? changes.map(({ file_path }) => file_path)
     : [];
 }
 
+/** Whether an object has no field that may do more than an edit, such as the path to which a file is moved. */
+const isOnlyEdit = (fields) =>
+  Object.entries(fields).every(
+    ([name, value]) => EDIT_FIELDS.includes(name) || DESCRIPTIONS.includes(name) || typeof value === 'boolean' || typeof value === 'number',
+  );
+
 const isChange = (change) =>
   isObject(change) &&
+  isOnlyEdit(change) &&
   isText(change.file_path) &&
   (isText(change.content) || Array.isArray(change.edits) || (isText(change.old_string) && isText(change.new_string)));
 

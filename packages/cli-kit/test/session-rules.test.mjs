@@ -126,6 +126,7 @@ test('an edit with arguments that do not belong to an edit is not covered', () =
     { ...file, changes: [file] },
     { changes: [file, { file_path: '/etc/x', content: '' }] },
     { changes: [file, 'x'] },
+    { changes: [{ ...file, move_path: '/etc/x' }] },
     { changes: [] },
     { changes: file },
     { file_path: '/code/a' },
