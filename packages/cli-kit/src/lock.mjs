@@ -115,7 +115,8 @@ export function tryLock(file, details = {}) {
     if (processes.length > 0 && isOtherHost(host)) {
       return { pid: processes[0].pid, host: host.name, details: holderDetails, ownerHasExited: false };
     }
-    const isHeldBy = (listed, at) => isSameBoot(host) && (at === 0 ? isOwnerHolding(listed, id) : isHolding(listed));
+    const hasRestarted = host.boot !== THIS_HOST.boot;
+    const isHeldBy = (listed, at) => !hasRestarted && (at === 0 ? isOwnerHolding(listed, id) : isHolding(listed));
     const index = processes.findIndex(isHeldBy);
     if (index !== -1) return { pid: processes[index].pid, details: holderDetails, ownerHasExited: index > 0 };
     if (!removeStaleLock(file, text)) sleepSync(REMOVAL_RETRY_DELAY_MS);
@@ -240,14 +241,13 @@ function parseLock(text) {
  * @param {Host} host
  */
 function isOtherHost({ name, computer, boot, processes }) {
-  if (name !== THIS_HOST.name || computer !== THIS_HOST.computer) return true;
-  return boot === THIS_HOST.boot ? processes !== THIS_HOST.processes : computer === '';
+  // The host name of a computer may change while the computer runs.
+  if (boot !== '' && boot === THIS_HOST.boot) return processes !== THIS_HOST.processes;
+  return name !== THIS_HOST.name || computer !== THIS_HOST.computer || (boot !== THIS_HOST.boot && computer === '');
 }
 
-const isSameBoot = (/** @type {Host} */ { boot }) => boot === THIS_HOST.boot;
-
 /** Whether process ids of a host are valid here. @param {Host} host */
-export const sharesProcesses = (host) => !isOtherHost(host) && isSameBoot(host);
+export const sharesProcesses = ({ boot, processes }) => boot === THIS_HOST.boot && processes === THIS_HOST.processes;
 
 /** @param {() => string} read */
 function readOrEmpty(read) {

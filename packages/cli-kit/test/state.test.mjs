@@ -91,7 +91,7 @@ test('the error for a session whose lock is of a lost container names the file t
   const store = new StateStore({ home: tempDir(t), hub: 'http://hub', namespace: 'a' });
   const { lockFile } = store.openSession('/dir');
   const lock = JSON.parse(readFileSync(lockFile, 'utf8'));
-  writeFileSync(lockFile, JSON.stringify({ ...lock, id: 'other', host: { ...lock.host, name: 'container-1' } }));
+  writeFileSync(lockFile, JSON.stringify({ ...lock, id: 'other', host: { ...lock.host, name: 'container-1', processes: 'pid:[1]' } }));
   const message = new RegExp(`host name container-1.*if that process no longer exists, delete ${lockFile}\\)`);
   assert.throws(() => store.openSession('/dir'), message);
   rmSync(lockFile);
