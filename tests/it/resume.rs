@@ -155,11 +155,11 @@ async fn a_session_is_resumed_by_its_installation_on_a_renamed_host_and_by_no_ot
     metadata["installationId"] = "one".into();
     let session = world.create_session_with("/code", metadata).await;
     let installed = |id: &str, host: &str, installation: &str| json!({"id": id, "metadata": {"host": host, "installationId": installation}});
-    world.post("/cli/machines", &installed("other", "box", "two")).await.ok();
     let mut other = world.spawner("other", "box").await;
+    world.post("/cli/machines", &installed("other", "box", "two")).await.ok();
     assert_eq!(called_runner(&world, &session, &mut [("other", &mut other)]).await, "none");
-    world.post("/cli/machines", &installed("renamed", "new-box", "one")).await.ok();
     let mut renamed = world.spawner("renamed", "new-box").await;
+    world.post("/cli/machines", &installed("renamed", "new-box", "one")).await.ok();
     assert_eq!(
         called_runner(&world, &session, &mut [("other", &mut other), ("renamed", &mut renamed)]).await,
         "renamed"

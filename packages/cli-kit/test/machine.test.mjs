@@ -5,15 +5,15 @@ import { EventEmitter } from 'node:events';
 import { test } from 'node:test';
 import { Machine } from '../src/machine.mjs';
 
-/** Opens a machine that the hub already has. Returns the warnings. */
-async function open(existing) {
+/** Opens a machine. `known`: the machine as the hub has it. Returns the warnings. */
+async function open(known) {
   const warnings = [];
-  const machine = { id: 'm', metadataVersion: 1, runnerStateVersion: 1, ...existing };
   await Machine.open(
     /** @type {any} */ ({
       hub: 'http://127.0.0.1:1',
       token: 't',
-      client: { openMachine: async () => machine },
+      // The answer already has the new metadata.
+      client: { findMachine: async () => known, openMachine: async (body) => ({ ...body, metadataVersion: 2, runnerStateVersion: 2 }) },
       outage: Object.assign(new EventEmitter(), { callWithRetry: (_, call) => call() }),
       log: { warn: (text) => warnings.push(text), debug: () => {} },
       program: { version: '1' },
@@ -36,6 +36,7 @@ test('a machine id that another installation serves, such as on a second compute
     { active: true, metadata: { host: 'laptop', installationId: 'one' } },
     { active: true, metadata: { host: 'laptop' } },
     { active: false, metadata: null },
+    null,
   ])
     assert.deepEqual(await open(machine), [], JSON.stringify(machine));
 });
