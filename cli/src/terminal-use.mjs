@@ -20,6 +20,7 @@ import { once } from 'node:events';
 import { rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { createInterface } from 'node:readline';
+import { THIS_HOST, sharesProcesses } from 'session-gateway-cli-kit/lock';
 import { inspectProcess, isRunning } from 'session-gateway-cli-kit/system-processes';
 
 const POLL_INTERVAL_MS = 1000;
@@ -44,6 +45,8 @@ export function createReader(connection) {
 }
 
 export const sendLine = (connection, message) => !connection.destroyed && connection.write(`${JSON.stringify(message)}\n`);
+
+/** @typedef {{pid?: number, startTime?: string, host?: import('session-gateway-cli-kit/lock').Host}} Program without an id if it never ran */
 
 export class TerminalUse {
   #server = null;
@@ -142,7 +145,7 @@ export class TerminalUse {
     }
     const message = await read();
     const pid = message?.type === 'running' && Number.isInteger(message.pid) && message.pid > 0 ? message.pid : undefined;
-    const program = pid === undefined ? {} : { pid, startTime: inspectProcess(pid).startTime ?? '' };
+    const program = pid === undefined ? {} : { pid, startTime: inspectProcess(pid).startTime ?? '', host: THIS_HOST };
     this.save({ terminal: program });
     send({ type: 'go' });
     read().then(() => this.#checkNow());
@@ -152,7 +155,7 @@ export class TerminalUse {
 
   /**
    * Waits for the end of the program, and takes over.
-   * @param {{pid?: number, startTime?: string}} program
+   * @param {Program} program
    * @returns {Promise<Error | null>} why the agent does not run again; the next message starts it
    */
   async #waitAndTakeBack(program) {
@@ -168,11 +171,16 @@ export class TerminalUse {
     return failure;
   }
 
-  /** Resolves when the program has ended, or when this process ends. @param {{pid?: number, startTime?: string}} program */
-  #untilEnded({ pid, startTime }) {
+  /**
+   * Resolves when the program has ended, or when this process ends. A program of another computer or container counts as ended: its host
+   * has released the lock of the session, or the user has deleted the lock.
+   * @param {Program} program
+   */
+  #untilEnded({ pid, startTime, host = THIS_HOST }) {
+    const isVisible = pid !== undefined && sharesProcesses(host);
     return new Promise((resolve) => {
       const check = () => {
-        if (!this.#isClosed && pid !== undefined && isRunning(pid, startTime)) return;
+        if (!this.#isClosed && isVisible && isRunning(pid, startTime)) return;
         clearInterval(timer);
         resolve(undefined);
       };

@@ -108,18 +108,19 @@ test('an approval of an edit for the session covers edits under the session’s 
   const { hub, dir, calls, prompt, untilRequest, start } = await setUp(t);
   const { session } = await start();
   symlinkSync('/etc', path.join(dir, 'link'));
-  const files = ['a.txt', 'src/b.txt', 'link/hosts', '.git/config', '../c.txt', 'opencode.json', 'web/Gemini-Extension.json'];
+  const configFiles = ['opencode.json', 'opencode.jsonc', 'src/mcp.json', 'web/Gemini-Extension.json'];
+  const files = ['a.txt', 'src/b.txt', 'link/hosts', '.git/config', '../c.txt', ...configFiles];
   prompt(
     session.id,
     files.flatMap((file, index) => askToEdit(`edit-${index}`, `${dir}/${file}`)),
   );
   await hub.call(session.id, 'permission', { id: await untilRequest(session.id), approved: true, decision: 'approved_for_session' });
-  for (const asked of ['edit-2', 'edit-3', 'edit-4', 'edit-5', 'edit-6']) {
+  for (const asked of files.map((_, index) => `edit-${index}`).slice(2)) {
     assert.equal(await hub.waitUntil(() => hub.pendingRequest(session.id), `the request ${asked}`), asked);
     await hub.call(session.id, 'permission', { id: asked, approved: false });
   }
   await hub.untilReady(session.id, 1);
-  assert.deepEqual(calls('answer'), ['yes', 'yes', 'no', 'no', 'no', 'no', 'no'].map(selected));
+  assert.deepEqual(calls('answer'), ['yes', 'yes', ...files.slice(2).map(() => 'no')].map(selected));
 });
 
 test('a call that a rule or a mode approves is recorded with the rule or the mode', async (t) => {

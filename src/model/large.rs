@@ -144,9 +144,9 @@ impl VersionedField {
         match self {
             Self::Metadata => excerpt_metadata(&value),
             Self::AgentState => excerpt_requests(&value),
-            Self::MachineMetadata => {
-                filter_members(&value, |name, raw| name == "host" && raw.len() <= MAX_EXCERPT_HOST_BYTES)
-            }
+            Self::MachineMetadata => filter_members(&value, |name, raw| {
+                matches!(name, "host" | "installationId") && raw.len() <= MAX_EXCERPT_HOST_BYTES
+            }),
             Self::RunnerState => JsonObject::default().to_json(),
         }
     }
@@ -165,8 +165,8 @@ fn filter_members(object: &JsonObject<'_>, mut predicate: impl FnMut(&str, &str)
 fn excerpt_metadata(metadata: &JsonObject<'_>) -> Json {
     let mut ids = 0;
     filter_members(metadata, |name, value| match name {
-        "path" | "host" | "machineId" | "name" | "summary" | "flavor" | "agentName" | "worktree" | "lifecycleState"
-        | "modes" | "models" => true,
+        "path" | "host" | "machineId" | "installationId" | "name" | "summary" | "flavor" | "agentName" | "worktree"
+        | "lifecycleState" | "modes" | "models" => true,
         "agentError" => value.len() <= MAX_EXCERPT_ERROR_BYTES,
         id if id.ends_with("SessionId") => {
             ids += 1;

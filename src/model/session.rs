@@ -349,7 +349,7 @@ fn cut_texts_to(value: &RawValue, limit: usize) -> Option<Cow<'_, RawValue>> {
 fn max_field_bytes(field: &str) -> Option<usize> {
     match field {
         "path" => Some(4_096),
-        "host" | "machineId" | "agentName" => Some(255),
+        "host" | "machineId" | "installationId" | "agentName" => Some(255),
         "flavor" | "lifecycleState" => Some(MAX_KEYWORD_BYTES),
         "summary" | "worktree" | "modes" | "models" => Some(MAX_FIELD_JSON_BYTES),
         // 255 code points.

@@ -149,6 +149,24 @@ async fn the_machine_of_the_session_is_called_or_another_machine_on_the_same_hos
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_is_resumed_by_its_installation_on_a_renamed_host_and_by_no_other_installation_of_the_same_host() {
+    let world = World::new();
+    let mut metadata = resumable_metadata();
+    metadata["installationId"] = "one".into();
+    let session = world.create_session_with("/code", metadata).await;
+    let installed = |id: &str, host: &str, installation: &str| json!({"id": id, "metadata": {"host": host, "installationId": installation}});
+    let mut other = world.spawner("other", "box").await;
+    world.post("/cli/machines", &installed("other", "box", "two")).await.ok();
+    assert_eq!(called_runner(&world, &session, &mut [("other", &mut other)]).await, "none");
+    let mut renamed = world.spawner("renamed", "new-box").await;
+    world.post("/cli/machines", &installed("renamed", "new-box", "one")).await.ok();
+    assert_eq!(
+        called_runner(&world, &session, &mut [("other", &mut other), ("renamed", &mut renamed)]).await,
+        "renamed"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_session_without_a_machine_is_resumed_on_the_last_active_machine_of_its_host() {
     let world = World::new();
     let mut first = world.spawner("first", "box").await;

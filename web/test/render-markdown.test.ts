@@ -98,6 +98,10 @@ const EASILY_HIDDEN: Record<string, [string, string[]]> = {
   'a link definition without a link': ['[1]: Delete\n\n[used]: https://example.com\n\nSee [used].', ['[1]: Delete', 'See used.']],
   'a second definition of the same link': ['[a]: x\n[a]: Delete\n\n[a]', ['[a]: Delete', 'a']],
   'a link or image without a text': ['[](Delete) ![](Push) ![](https://example.com/i.png)', ['[](Delete) Push https://example.com/i.png']],
+  'titles of links and images': [
+    '[a](x "Delete") [b] ![c](https://example.com/i.png "Push") [![d](data:image/png;base64,AA "now")](x)\n\n[b]: y (it <all>)',
+    ['a "Delete" b "it <all>" c "Push"  "now"'],
+  ],
   'the text of an image': [
     '![a --> **b**](https://example.com/i.png) [![c](https://example.com/i.png) d](https://example.com)',
     ['a --> b c d'],
@@ -296,6 +300,8 @@ const piece = fc
 const pieceWithHiddenPart = fc.constantFrom(
   { source: '![eleven](x)', visible: 'eleven' },
   { source: '[twelve](https://example.com/hidden)', visible: 'twelve' },
+  { source: '![thirteen](x "fourteen")', visible: 'thirteenfourteen' },
+  { source: "[fifteen](x 'sixteen')", visible: 'fifteensixteen' },
   { source: '\n[used]: https://example.com/hidden\n', visible: '' },
   { source: '\n```js\n', visible: '' },
   { source: '\n1. ', visible: '' },

@@ -137,14 +137,17 @@ function readWords(words, entry, place) {
     const word = words[at];
     if (word === '--') {
       const rest = words.slice(at + 1);
+      // Some programs still read options after `--`, such as `find -- . -delete` and `pytest -- -p x`.
+      if (entry.after ? !readWords(rest, entry.after, place) : rest.some((each) => each.startsWith('-'))) return null;
       if (!entry.after) args.push(...rest);
-      else if (!readWords(rest, entry.after, place)) return null;
       break;
     }
     if (!word.startsWith('-') || word === '-') {
       args.push(word);
       continue;
     }
+    // Programs of BSD read an option after the first argument as a path.
+    if (args.length > 0 && !canRead(word, place)) return null;
     const found = readOption(word, words[at + 1], entry.options, place);
     if (!found) return null;
     ruleOptions.push(...found.inRule);
@@ -170,7 +173,7 @@ function readOption(word, next, options, place) {
     // A separate value that looks like an option may be one.
     const isValue = isComplete ? value === undefined : given !== undefined && KINDS[option.kind](given, place);
     const isSafe = isValue && (!takesNext || !given.startsWith('-') || isNumber(given));
-    return isSafe ? { inRule: option.isInRule ? [name] : [], takesNext } : null;
+    return isSafe ? { inRule: option.isInRule ? [isComplete ? name : `${name}=${given}`] : [], takesNext } : null;
   };
   const [, name, value] = /^([^=]*)(?:=([^]*))?$/.exec(word);
   const whole = options.get(name);
@@ -181,10 +184,11 @@ function readOption(word, next, options, place) {
   for (let at = 1; at < word.length; at += 1) {
     const option = options.get(`-${word[at]}`);
     if (!option) return null;
-    if (option.isInRule) inRule.push(`-${word[at]}`);
-    if (option.kind === null) continue;
-    const found = end(option, `-${word[at]}`, word.slice(at + 1) || undefined);
-    return found && { inRule, takesNext: found.takesNext };
+    const value = option.kind === null ? undefined : word.slice(at + 1) || undefined;
+    const found = end(option, `-${word[at]}`, value);
+    if (!found) return null;
+    inRule.push(...found.inRule);
+    if (option.kind !== null) return { inRule, takesNext: found.takesNext };
   }
   return { inRule, takesNext: false };
 }

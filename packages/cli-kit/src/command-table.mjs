@@ -4,7 +4,8 @@
  *
  * - `words`: the program and its subcommands.
  * - `options`: `-[ab]` are the short options `-a` and `-b`, `-NUM` a number such as `-5`. `=KIND` marks a value, `[=KIND]` a value that the
- *   command may leave out. An option that ends in `!` belongs to the rule: the rule covers only commands with the same such options.
+ *   command may leave out. An option that ends in `!` belongs to the rule: the rule covers only commands with the same such options
+ *   and values.
  * - `args`: the kinds of the other arguments. `*` marks a kind that may repeat, `!` an argument that belongs to the rule.
  * - `after`: the options and arguments after `--`.
  * - `covers`: what may differ, in words for people.

@@ -109,6 +109,14 @@ export class HubClient {
   }
 
   /** Returns the machine with an id. Creates the machine if there is none. */
+  /** Returns a machine as the hub has it, or null. */
+  async findMachine(id) {
+    return this.#call('GET', `/cli/machines/${encodeURIComponent(id)}`).then(
+      ({ machine }) => machine,
+      () => null,
+    );
+  }
+
   async openMachine(body) {
     return (await this.#call('POST', '/cli/machines', body)).machine;
   }

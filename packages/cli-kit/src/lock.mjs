@@ -52,7 +52,7 @@ import { inspectProcess, isRunning } from './system-processes.mjs';
  */
 
 /** @type {Host} */
-const THIS_HOST = {
+export const THIS_HOST = {
   name: hostname(),
   computer: readOrEmpty(() => readFileSync('/etc/machine-id', 'utf8').trim()),
   boot: readOrEmpty(() => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()),
@@ -241,9 +241,13 @@ function parseLock(text) {
  * @param {Host} host
  */
 function isOtherHost({ name, computer, boot, processes }) {
-  if (name !== THIS_HOST.name || computer !== THIS_HOST.computer) return true;
-  return boot === THIS_HOST.boot ? processes !== THIS_HOST.processes : computer === '';
+  // The host name of a computer may change while the computer runs.
+  if (boot !== '' && boot === THIS_HOST.boot) return processes !== THIS_HOST.processes;
+  return name !== THIS_HOST.name || computer !== THIS_HOST.computer || (boot !== THIS_HOST.boot && computer === '');
 }
+
+/** Whether process ids of a host are valid here. @param {Host} host */
+export const sharesProcesses = ({ boot, processes }) => boot === THIS_HOST.boot && processes === THIS_HOST.processes;
 
 /** @param {() => string} read */
 function readOrEmpty(read) {

@@ -28,6 +28,7 @@ export class Machine {
       version: options.program.version,
       displayName: `${hostname()} (${path.basename(options.root) || options.root})`,
       homeDir: homedir(),
+      installationId: options.store.installationId,
       ...(await options.program.describeMachine?.(options)),
     };
     const runnerState = {
@@ -36,7 +37,14 @@ export class Machine {
       startedAt: Date.now(),
       directories: options.spawner.directories,
     };
-    const open = () => options.client.openMachine({ id: options.machineId, metadata, runnerState });
+    const { client, log, machineId: id } = options;
+    const known = await client.findMachine(id);
+    const { installationId = metadata.installationId, host } = known?.metadata ?? {};
+    if (known?.active && installationId !== metadata.installationId)
+      log.warn(
+        `Another installation, on ${host}, also serves machine ${id}: the hub starts sessions on either. Give each its own --machine-id.`,
+      );
+    const open = () => client.openMachine({ id, metadata, runnerState });
     const machine = await options.outage.callWithRetry('machine', open, options.startTimeoutMs);
     return new Machine(options, { machine, metadata, runnerState });
   }

@@ -49,7 +49,7 @@ export class Permissions {
    */
   constructor({ state, root, protectedNames = new Set(), onMode = () => {}, log, now = Date.now }) {
     this.state = state;
-    this.#place = { root, protectedNames, shell: 'nothing' };
+    this.#place = { root, protectedNames, shell: 'nothing', moves: 0 };
     this.onMode = onMode;
     this.log = log;
     this.now = now;
@@ -68,13 +68,16 @@ export class Permissions {
   }
 
   /**
-   * To be called with each command that the agent runs. No rule covers the shape of a later command in a changed shell.
+   * To be called with each command that the agent runs. In a changed shell, a rule covers only exactly the approved
+   * commands, until the directory changes again.
    * @param {string} command
    * @param {import('./shell-changes.mjs').ShellChange} [kept] what the agent's shell keeps for the next command
    */
   recordCommand(command, kept = 'variables') {
     const change = shellChangeOf(command, this.#place.root, kept);
-    if (change !== 'nothing' && this.#place.shell !== 'variables') this.#place = { ...this.#place, shell: change };
+    if (change === 'nothing') return;
+    const { shell, moves } = this.#place;
+    this.#place = { ...this.#place, shell: shell === 'variables' ? shell : change, moves: change === 'directory' ? moves + 1 : moves };
   }
 
   /** Returns what covers a call, for `recordApproval`. @param {import('./session-rules.mjs').Scope | null} scope of the call */

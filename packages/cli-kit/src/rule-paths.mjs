@@ -12,6 +12,9 @@ import { isInside } from './paths.mjs';
 
 const INVISIBLE = /\p{C}/u;
 
+/** Git takes a folder with this file for a repository, whose configuration may name programs. */
+const REPOSITORY_FILE = 'head';
+
 const isHidden = (/** @type {string} */ file) => file.split(path.sep).some((name) => name.startsWith('.'));
 
 /**
@@ -33,14 +36,16 @@ export function visiblePath(file, { root }) {
 /**
  * Whether a rule may cover changes of a file. Hidden files are excluded, because they contain settings of git and of agents, which can run
  * programs and change permissions. So are visible files that configure an agent, and all files of a session in a hidden folder, such as
- * `~/.claude`.
+ * `~/.claude`, and files that make a folder a repository.
  * @param {string} file an absolute path
  * @param {Place} place
  */
 export function isChangeable(file, place) {
   const below = visiblePath(file, place);
   if (below === null || below === '' || isHidden(path.basename(place.root))) return false;
-  return [file, below].every((name) => !place.protectedNames.has(path.basename(name).toLowerCase()));
+  // File systems that ignore case take some letters for ASCII letters, such as `ſ` for `s`.
+  const names = [file, below].map((each) => path.basename(each).normalize('NFKC').toLowerCase());
+  return names.every((name) => name !== REPOSITORY_FILE && !place.protectedNames.has(name));
 }
 
 /** Returns the path of a file without links. The file and its folders may be missing. Returns null if a link has no target. */

@@ -25,8 +25,9 @@ import { isChangeable, visiblePath } from './rule-paths.mjs';
  * A call of a tool. `kind`: the kind of the call in the Agent Client Protocol, if the agent reports kinds.
  * @typedef {{tool: string, args: unknown, kind?: string}} ToolCall
  *
- * `shell`: what earlier commands have changed in the shell of later commands.
- * @typedef {import('./rule-paths.mjs').Place & {shell: import('./shell-changes.mjs').ShellChange}} RulePlace
+ * `shell`: what earlier commands have changed in the shell of later commands; `moves`: how many commands have
+ * changed its directory.
+ * @typedef {import('./rule-paths.mjs').Place & {shell: import('./shell-changes.mjs').ShellChange, moves?: number}} RulePlace
  */
 
 /** Kinds of calls that change something. A rule covers such a call only if the arguments show what the call changes. */
@@ -47,6 +48,9 @@ const MAX_LABEL_CHARS = 80;
 
 /** Matches a word of a list that means the same in a line. */
 const PLAIN_WORD = /^[\w./:,@+%-][\w./:,@+=%-]*$/;
+
+/** Matches the start of a line that runs in the same directory, whichever directory the shell is in. */
+const ABSOLUTE_MOVE = /^cd (?:\/[\w./@+-]*|"\/[\w./@+ -]*") && /;
 
 /** @returns {value is Record<string, any>} */
 const isObject = (/** @type {unknown} */ value) => typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -91,7 +95,9 @@ function scopeOfCommand({ tool, args: { command, ...others }, kind }, place) {
     .filter(([name]) => !DESCRIPTIONS.includes(name))
     .sort();
   const toRule = (label, ...key) => ({ kind: /** @type {const} */ ('command'), tool, label, key: JSON.stringify([tool, ...key, context]) });
-  const exactRule = toRule(`exactly \`${shorten(line)}\``, 'exact', command, place.shell);
+  const isInOwnDirectory = !isList && place.shell !== 'variables' && ABSOLUTE_MOVE.test(line);
+  const shell = place.shell === 'nothing' || isInOwnDirectory ? [] : [place.shell, place.moves];
+  const exactRule = toRule(`exactly \`${shorten(line)}\``, 'exact', command, ...shell);
   // A command of another tool, such as one of an MCP server, may be no command of this computer's shell.
   const hasShape = (kind === undefined || kind === 'execute') && (!isList || command.every((word) => PLAIN_WORD.test(word)));
   const shapes = hasShape ? findShapes(line, context, place) : null;
@@ -121,17 +127,22 @@ const uniqueRules = (rules) => rules.filter(({ key }, index) => rules.findIndex(
 
 /** Returns the paths of the files that a call edits. Returns none if the call may do more than that. */
 function editedPaths(args) {
-  const isOnlyEdit = ([name, value]) =>
-    EDIT_FIELDS.includes(name) || DESCRIPTIONS.includes(name) || typeof value === 'boolean' || typeof value === 'number';
-  if (!Object.entries(args).every(isOnlyEdit)) return [];
+  if (!isOnlyEdit(args)) return [];
   const changes = args.changes === undefined ? [args] : args.changes;
   return Array.isArray(changes) && changes.every(isChange) && (changes[0] === args || args.file_path === undefined)
     ? changes.map(({ file_path }) => file_path)
     : [];
 }
 
+/** Whether an object has no field that may do more than an edit, such as the path to which a file is moved. */
+const isOnlyEdit = (fields) =>
+  Object.entries(fields).every(
+    ([name, value]) => EDIT_FIELDS.includes(name) || DESCRIPTIONS.includes(name) || typeof value === 'boolean' || typeof value === 'number',
+  );
+
 const isChange = (change) =>
   isObject(change) &&
+  isOnlyEdit(change) &&
   isText(change.file_path) &&
   (isText(change.content) || Array.isArray(change.edits) || (isText(change.old_string) && isText(change.new_string)));
 

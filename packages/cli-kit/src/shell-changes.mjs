@@ -16,9 +16,22 @@ const PREFIXES = ['then', 'do', 'else', 'builtin', 'command', 'time'];
 /** Matches a word that changes the directory, wherever it is in a line, and also if parts of the word are quoted. */
 const MOVE = /(?<![\w./-])(cd|pushd|popd|chdir)(?![\w./-])/;
 
-/** Matches a builtin, a function or an assignment at the start of a command. */
-const SETTING =
-  /(^|[\n;&|({]|\b(?:then|do|else|builtin|command)\b)\s*((alias|unalias|export|unset|set|shopt|setopt|declare|typeset|local|readonly|eval|source|\.|enable|hash|function|trap|exec)(?=\s|$)|\w+(=|\+=|\s*\(\)))/;
+/** Words and characters after which a shell reads the first word of a command. */
+const STARTS = /(?:^|[\n;&|(){!]|\b(?:if|then|elif|else|while|until|do|time|builtin|command|coproc)\b(?:\s+-\S+)*)[^\S\n]*/;
+
+/** What changes the variables, aliases or functions of a shell at the start of a command. */
+const SETTINGS = [
+  /(?:alias|unalias|export|unset|set|shopt|setopt|unsetopt|declare|typeset|local|readonly|integer|eval|source|enable|disable|hash|unhash|function|unfunction|autoload|emulate|trap|exec)(?![\w./-])/,
+  /\.\s/,
+  // A variable that no one has exported, such as `f` in `for f in a b`, changes no later command.
+  /(?:for|select|read|mapfile|readarray|getopts|let|wait)\s[^\n;&|]*(?:[A-Z_]|\bf?path\b)/,
+  /(?:test|\[\[?|printf)\s[^\n;&|]*(?:-v|\w\[)/,
+  /\w+(?:\[[^\]]*\])?(?:\+?=|\s*\(\s*\))/,
+  // The first word is the value of an expansion.
+  /[\w./-]*(?:[$`{*?]|\[[^\s[])/,
+];
+
+const SETTING = new RegExp(`${STARTS.source}(?:${SETTINGS.map(({ source }) => source).join('|')})|\\$\\{\\w+:?=`);
 
 /**
  * Returns what a command line may change for the next command.

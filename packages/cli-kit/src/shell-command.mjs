@@ -6,12 +6,12 @@ const MAX_LINE_CHARS = 20_000;
 /**
  * The parts of a word. No part matches control, format or unassigned characters, or separators other than the space: people cannot see
  * these characters. No unquoted part matches a pattern of file names, `=` at the start of a word (`=ls` is a path in zsh), or `~` where
- * shells expand it to a folder.
+ * shells expand it to a folder. In zsh, `^` and `~` before a name may exclude files (`EXTENDED_GLOB`). In fish, `\'` does not end a text.
  */
 const PARTS = [
-  { pattern: /'((?:[^'\p{C}\p{Z}]| )*)'/uy },
+  { pattern: /'((?:[^'\p{C}\p{Z}]| )*)(?<!\\)'/uy },
   { pattern: /"((?:[^"\\$`!\p{C}\p{Z}]|\\["\\]| )*)"/uy, hasEscapes: true },
-  { pattern: /((?:[\w./:,@+%^\p{L}\p{M}\p{N}-]|(?<=[^\s;&|])=|(?<=[\w^~])~)+)/uy },
+  { pattern: /((?:[\w./:,@+%\p{L}\p{M}\p{N}-]|(?<=[^\s;&|])=|(?<=[\w^~])[~^](?![\p{L}_]))+)/uy },
 ];
 
 const OPERATOR = /&&|;|\|(?![|&])/y;

@@ -24,6 +24,7 @@ before((t) => {
   symlinkSync(path.join(outside, 'secret'), path.join(root, 'secret'));
   symlinkSync(path.join(root, '.git'), path.join(root, 'git'));
   symlinkSync('src/a.ts', path.join(root, 'link.ts'));
+  symlinkSync(outside, path.join(root, '-f'));
 });
 
 const protectedNames = new Set(['opencode.json']);
@@ -180,6 +181,20 @@ test('commands that change the shell are recognized', () => {
     'eval x',
     'a\nset -x',
     'builtin eval x',
+    '! export PATH=.',
+    'if export A=1; then ls; fi',
+    'case a in a) export A=1;; esac',
+    'time -p export A=1',
+    'for PATH in ./x; do ls; done',
+    'read PATH < x',
+    'printf -v PATH x',
+    "test 'a[PATH=5]' -eq 0",
+    'A[0]=x',
+    'ls ( ) { id; }',
+    `: $\{PATH:=x}`,
+    '$(echo export) A=1',
+    '{export,A=1}',
+    'let PATH=5',
   ];
   for (const line of settings) assert.deepEqual(changes([line], 'variables'), ['variables'], line);
   assert.deepEqual(changes(['export A=1', 'source x'], 'directory'), ['nothing', 'nothing']);
@@ -195,6 +210,9 @@ test('commands that change the shell are recognized', () => {
     'ls source',
     './cd x',
     'npm run set',
+    'npm test 2>&1 | tail',
+    'for f in a b; do cat $f; done',
+    'grep -rn x . 2>/dev/null',
   ];
   assert.deepEqual(
     changes(harmless, 'variables'),

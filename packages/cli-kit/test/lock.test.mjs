@@ -7,7 +7,7 @@ import { existsSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'no
 import path from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { acquire, tryLock } from '../src/lock.mjs';
+import { THIS_HOST, acquire, tryLock } from '../src/lock.mjs';
 import { inspectProcess, isRunning } from '../src/system-processes.mjs';
 import { tempDir } from './support/repository.mjs';
 
@@ -208,13 +208,24 @@ test('a lock of another computer or container is held, although its process id i
   unlock();
   writeStaleLock(file);
   const stale = JSON.parse(readFileSync(file, 'utf8'));
-  const others = [{ name: 'desktop' }, { computer: 'another' }, { processes: 'pid:[1]' }, { computer: '', boot: 'another' }];
+  const boot = 'another';
+  const others = [{ name: 'desktop', boot }, { computer: 'another', boot }, { processes: 'pid:[1]' }, { computer: '', boot }];
   for (const other of others) {
     writeFileSync(file, JSON.stringify({ ...stale, host: { ...own.host, ...other } }));
     const { lock, pid, host } = tryLock(file);
     assert.deepEqual([lock, pid, host], [undefined, stale.processes[0].pid, other.name ?? own.host.name]);
     assert.throws(() => acquire(file), /^Error: Process \d+ of another computer or container \(host name .*\) holds the lock/);
   }
+});
+
+test('the lock of a process that no longer runs is removed, also if the host name has changed since', {
+  skip: process.platform !== 'linux',
+}, (t) => {
+  const file = path.join(tempDir(t), 'lock');
+  writeStaleLock(file);
+  const stale = JSON.parse(readFileSync(file, 'utf8'));
+  writeFileSync(file, JSON.stringify({ ...stale, host: { ...THIS_HOST, name: 'earlier-name' } }));
+  acquire(file)();
 });
 
 test('the lock of a process that ran before a restart of this computer is removed', { skip: process.platform !== 'linux' }, (t) => {

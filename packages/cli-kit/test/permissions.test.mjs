@@ -132,6 +132,20 @@ test('after a command that changes the shell, only exactly the approved commands
   assert.deepEqual([isCovered(), scopeOf('cd /code/shop && touch b').label], [false, 'exactly `cd /code/shop && touch b`']);
 });
 
+test('after each change of the directory, an exact command is asked about again, unless it names its directory', async () => {
+  const { permissions, pendingId } = setup();
+  const scopeOf = (command) => permissions.scopeOf({ tool: 'Bash', args: { command } });
+  const isCovered = (command) => permissions.findRule(scopeOf(command)) !== undefined;
+  permissions.recordCommand('cd src', 'directory');
+  for (const command of ['rm -r build', 'cd /code/shop/web && ./x', 'cd ../x && ./x']) {
+    permissions.ask('Bash', { command }, 'default', { scope: scopeOf(command) });
+    await permissions.answer({ id: await pendingId(), approved: true, decision: 'approved_for_session' });
+    assert.equal(isCovered(command), true);
+    permissions.recordCommand('cd ..', 'directory');
+    assert.equal(isCovered(command), command.startsWith('cd /'), command);
+  }
+});
+
 test('revokeRule removes a rule by its id, and refuses an unknown id', async () => {
   const { hub, permissions, pendingId } = setup();
   const call = { tool: 'Bash', args: { command: 'ls' } };

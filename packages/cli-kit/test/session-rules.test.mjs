@@ -104,8 +104,12 @@ test('a rule for edits covers no file outside of the directory, not even through
 test('a rule for edits covers no file by which an agent is configured, in any spelling', () => {
   for (const name of ['opencode.json', 'src/opencode.json', 'mcp.json', 'OpenCode.JSON'])
     assert.equal(scopeOf(edit(`/code/shop/${name}`), '/code/shop'), null, name);
-  assert.equal(scopeOf(edit('/code/shop/\u200bopencode.json'), '/code/shop'), null);
+  for (const name of ['\u200bopencode.json', 'opencode.j\u017fon']) assert.equal(scopeOf(edit(`/code/shop/${name}`), '/code/shop'), null);
   assert.ok(scopeOf(edit('/code/shop/package.json'), '/code/shop'));
+});
+
+test('a rule for edits does not make a folder a repository of git, whose configuration may name programs', () => {
+  for (const name of ['HEAD', 'src/head']) assert.equal(scopeOf(edit(`/code/shop/${name}`), '/code/shop'), null, name);
 });
 
 test('a rule for edits covers no file of a session in a hidden folder, such as the settings of an agent', () => {
@@ -122,6 +126,7 @@ test('an edit with arguments that do not belong to an edit is not covered', () =
     { ...file, changes: [file] },
     { changes: [file, { file_path: '/etc/x', content: '' }] },
     { changes: [file, 'x'] },
+    { changes: [{ ...file, move_path: '/etc/x' }] },
     { changes: [] },
     { changes: file },
     { file_path: '/code/a' },

@@ -29,7 +29,7 @@ const PIECES = [...'ab1 ~=:/.-^%@+,\'"\\$`!*?[]{}()<>|&;#', '  ', "'a b'", '"c d
 test('the shell reads each accepted line as this parser does', (t) => {
   const next = randomNumbers(39);
   const lines = new Set();
-  for (let count = 0; count < 40_000; count += 1)
+  for (let count = 0; count < 60_000; count += 1)
     lines.add(`show ${Array.from({ length: 1 + next(6) }, () => PIECES[next(PIECES.length)]).join('')}`);
   const accepted = [...lines].flatMap((line) => {
     const parsed = parseLine(line);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { LockHeldError } from '../src/lock.mjs';
 import { StateStore } from '../src/state.mjs';
@@ -84,6 +84,17 @@ test('one process at a time serves a session', (t) => {
   assert.throws(() => store.openSession('/dir'), /already serves this session/);
   store.openSession('/other').release();
   first.release();
+  store.openSession('/dir').release();
+});
+
+test('the error for a session whose lock is of a lost container names the file to delete', { skip: process.platform !== 'linux' }, (t) => {
+  const store = new StateStore({ home: tempDir(t), hub: 'http://hub', namespace: 'a' });
+  const { lockFile } = store.openSession('/dir');
+  const lock = JSON.parse(readFileSync(lockFile, 'utf8'));
+  writeFileSync(lockFile, JSON.stringify({ ...lock, id: 'other', host: { ...lock.host, name: 'container-1', processes: 'pid:[1]' } }));
+  const message = new RegExp(`host name container-1.*if that process no longer exists, delete ${lockFile}\\)`);
+  assert.throws(() => store.openSession('/dir'), message);
+  rmSync(lockFile);
   store.openSession('/dir').release();
 });
 

@@ -179,15 +179,16 @@ impl Turn<'_> {
 }
 
 /// Chooses a machine whose connected runner has the method; if there is none, a machine whose runner is expected to reconnect.
-/// Prefers the machine on which the session ran, then the most recently active machine of the same host. Chooses no machine of
-/// another host.
+/// Prefers the machine on which the session ran, then the most recently active machine of the same installation. A machine or session
+/// without an installation is compared by its host.
 pub(super) fn choose_machine(state: &State, session: &Session, method: Method, now: u64) -> Option<String> {
     let text = |json: Option<&Json>, name: &str| {
         let object = JsonObject::parse(json?.text())?;
         serde_json::from_str::<String>(object.get(name)?.get()).ok()
     };
     let machine_id = text(session.metadata.json(), "machineId");
-    let host = text(session.metadata.json(), "host");
+    let place = |json: Option<&Json>| (text(json, "installationId"), text(json, "host"));
+    let (installation, host) = place(session.metadata.json());
     let (method, rpc) = (method.as_str(), &state.rpc);
     let is_connected = |owner: &Owner| rpc.has_handler(owner.clone(), method);
     let is_expected = |owner: &Owner| rpc.grace.is_expected(owner, method, now);
@@ -196,8 +197,13 @@ pub(super) fn choose_machine(state: &State, session: &Session, method: Method, n
         let machines = state.cache.machines().into_iter().flat_map(|machines| machines.values());
         let online = || machines.clone().filter(|m| m.active && has_runner(&Owner::Machine(m.id.clone())));
         let same_machine = online().find(|m| Some(&m.id) == machine_id.as_ref());
-        let same_host = || online().filter(|m| host.is_some() && text(m.metadata.json(), "host") == host);
-        same_machine.or_else(|| same_host().max_by_key(|m| m.active_at)).map(|m| m.id.clone())
+        let same_computer = || {
+            online().filter(|m| match (place(m.metadata.json()), &installation) {
+                ((Some(other), _), Some(own)) => other == *own,
+                ((_, other), _) => host.is_some() && other == host,
+            })
+        };
+        same_machine.or_else(|| same_computer().max_by_key(|m| m.active_at)).map(|m| m.id.clone())
     })
 }
 

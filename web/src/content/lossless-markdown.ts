@@ -1,6 +1,6 @@
 /**
  * Rules for the Markdown parser, so that all text of a source is visible. Standard Markdown hides HTML, surplus cells of a table,
- * unused link definitions, and all words but the first after a code fence.
+ * unused link definitions, titles of links and images, and all words but the first after a code fence.
  */
 
 import { type MarkedExtension, marked, Renderer, type Token, Tokenizer, type Tokens } from 'marked';
@@ -58,12 +58,19 @@ export function showHiddenText(tokens: Token[]): void {
     if (token.type === 'image' || token.type === 'link') targets.add(token.href);
   });
   marked.walkTokens(tokens, (token) => {
+    showTitle(token);
     if (token.type === 'image') showImageAddress(token as Tokens.Image);
     if (token.type === 'link') showLink(token as Tokens.Link);
     if (token.type === 'table') for (const cell of (token as Tokens.Table).rows.flat()) cell.tokens = breakLines(cell.tokens);
     if (token.type === 'def' && !targets.has(token.href))
       Object.assign(token, { type: 'paragraph', text: token.raw, tokens: plainTokens(token.raw) });
   });
+}
+
+/** Shows the title of a link or image after it: a tooltip is easily missed. */
+function showTitle(token: Token): void {
+  if ((token.type === 'link' || token.type === 'image') && token.title)
+    Object.assign(token, { type: 'text', tokens: [{ ...token, title: null }, ...plainTokens(` "${token.title}"`)] });
 }
 
 /** Replaces an image of another site by a link, because the Content-Security-Policy blocks it; an image without an address by its text. */
@@ -77,6 +84,7 @@ function showImageAddress(image: Tokens.Image): void {
 function showLink(link: Tokens.Link): void {
   if (link.autolink) return;
   marked.walkTokens(link.tokens, (token) => {
+    showTitle(token);
     if (token.type === 'image') showImageAddress(token as Tokens.Image);
     if (token.type === 'link') Object.assign(token, { type: 'text' });
   });
