@@ -6,17 +6,17 @@ import { after, describe, test } from 'node:test';
 import { eventually } from '../../scripts/lib/await.mjs';
 import { CHANNELS, resumeFeed, openFeed } from './lib/channels.mjs';
 import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
-import { startHub } from './lib/hub.mjs';
+import { CLOCK_WORKER, startHub } from './lib/hub.mjs';
 
 const JWT_SECRET = 'a secret of these tests that is long enough';
-const hub = await startHub({ vars: { JWT_SECRET } });
+const hub = await startHub({ vars: { JWT_SECRET }, wrappers: CLOCK_WORKER });
 after(() => hub.stop());
 
-/** Creates a web client's token that expires after some seconds. */
-function createJwt(ns, seconds) {
+/** Creates a web client's token that expires an hour after `time`, in Unix milliseconds. */
+function createJwt(ns, time) {
   const encode = (part) => Buffer.from(JSON.stringify(part)).toString('base64url');
-  const now = Math.floor(Date.now() / 1000);
-  const signed = `${encode({ alg: 'HS256', typ: 'JWT' })}.${encode({ uid: 1, ns, iat: now, exp: now + seconds })}`;
+  const iat = Math.floor(time / 1000);
+  const signed = `${encode({ alg: 'HS256', typ: 'JWT' })}.${encode({ uid: 1, ns, iat, exp: iat + 3600 })}`;
   return `${signed}.${createHmac('sha256', JWT_SECRET).update(signed).digest('base64url')}`;
 }
 
@@ -257,13 +257,15 @@ describe('a client that disconnects', () => {
   }
 });
 
-describe('a token that expires', { concurrency: true }, () => {
+describe('a token that expires', () => {
   for (const channel of Object.keys(CHANNELS)) {
     test(`closes the ${channel} that was opened with it, which can be resumed with a new token`, async (t) => {
       const namespace = `expiry-${channel}`;
-      const feed = await openFeed(t, hub.web(namespace, createJwt(namespace, 5)), channel, { all: 'true' }, { tokenInQuery: true });
+      const token = createJwt(namespace, await hub.advance(namespace, 0));
+      const feed = await openFeed(t, hub.web(namespace, token), channel, { all: 'true' }, { tokenInQuery: true });
       if (channel === 'socket') feed.send('hello');
-      const end = await feed.waitForEnd(`the ${channel} to end`, 45_000);
+      await hub.advance(namespace, 3_600_000);
+      const end = await feed.waitForEnd(`the ${channel} to end`);
       assert.match(end, channel === 'socket' ? /closed with 4401 Token expired/ : /the stream ended/);
       const back = await resumeFeed(t, hub.web(namespace), channel, { all: 'true' }, feed.all.at(-1).eventId);
       assert.equal((await back.waitForGreeting()).data.resume, 'ok');
@@ -271,12 +273,14 @@ describe('a token that expires', { concurrency: true }, () => {
   }
 });
 
-describe('a heartbeat', { concurrency: true }, () => {
+describe('a heartbeat', () => {
   for (const channel of Object.keys(CHANNELS)) {
     test(`is sent on the ${channel} every 30 s, with an id from which a client can resume`, async (t) => {
-      const web = hub.web(`heart-${channel}`);
+      const namespace = `heart-${channel}`;
+      const web = hub.web(namespace);
       const feed = await openFeed(t, web, channel, { all: 'true' });
-      const { eventId } = await feed.next(({ type }) => type === 'heartbeat', 'a heartbeat', 45_000);
+      await hub.advance(namespace, 30_000);
+      const { eventId } = await feed.next(({ type }) => type === 'heartbeat', 'a heartbeat');
       const back = await resumeFeed(t, web, channel, { all: 'true' }, eventId);
       assert.equal((await back.waitForGreeting()).data.resume, 'ok');
     });
