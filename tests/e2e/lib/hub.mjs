@@ -3,6 +3,7 @@
 import { cpSync, existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { Miniflare } from 'miniflare';
@@ -101,14 +102,14 @@ const SCHEMA_WORKER = `export default {
   },
 };`;
 
-/** The wrappers for `setFaults` and `readWasmMemory`. */
-export const FAULTY_WORKER = ['faulty.worker.js', 'memory.worker.js'];
-
 /** The wrapper for `setVariables`. */
 export const VARIABLES_WORKER = ['variables.worker.js'];
 
 /** The wrapper for `advance`. */
 export const CLOCK_WORKER = ['clock.worker.js'];
+
+/** The wrappers for `setFaults`, `readWasmMemory` and `advance`. */
+export const FAULTY_WORKER = ['faulty.worker.js', 'memory.worker.js', ...CLOCK_WORKER];
 
 /** The wrappers for `readTally` and `advance`. */
 export const TALLY_WORKER = ['tally.worker.js', ...CLOCK_WORKER];
@@ -276,13 +277,31 @@ export class Hub {
 
   /**
    * Advances the hub's clock, and moves the alarm of a namespace's object, which then fires if it is due. Loads the object. The alarms of
-   * other objects are late by this time. `setTimeout` does not follow the clock. Needs `CLOCK_WORKER`.
+   * other objects are late by this time. Needs `CLOCK_WORKER`.
    * @param {string} namespace
    * @param {number} ms
    * @returns {Promise<number>} the hub's time, in Unix milliseconds
    */
   async advance(namespace, ms) {
     return (await this.web(namespace).get(`/e2e/advance?namespace=${namespace}&ms=${ms}`)).body;
+  }
+
+  /**
+   * Advances the hub's clock in steps until a promise is settled, and returns its result. Needs `CLOCK_WORKER`.
+   * @template T
+   * @param {Promise<T>} promise
+   * @param {string} namespace
+   * @param {number} stepMs
+   * @returns {Promise<T>}
+   */
+  async advanceUntil(promise, namespace, stepMs) {
+    const step = async () => {
+      await this.advance(namespace, stepMs);
+      await sleep(100);
+      return true;
+    };
+    while (await Promise.race([promise.then(() => false), step()]));
+    return promise;
   }
 
   /**

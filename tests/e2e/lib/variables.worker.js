@@ -9,7 +9,8 @@ let variables = {};
 
 export default class extends Worker {
   constructor(context, env) {
-    super(context, { ...env, ...variables });
+    const values = Object.entries({ ...env, ...variables });
+    super(context, Object.fromEntries(values.filter(([, value]) => value !== null)));
   }
 
   async fetch(request) {
