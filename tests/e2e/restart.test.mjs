@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { CLOCK_WORKER, startHub } from './lib/hub.mjs';
 
 /** How long a session stays active after its last keep-alive. */
@@ -10,8 +10,6 @@ const SESSION_TIMEOUT_MS = 30_000;
 /** Tolerance between times that this process and the runtime read. */
 const CLOCK_TOLERANCE_MS = 250;
 const MESSAGE_COUNT = 300;
-/** How long a restarted hub waits for the CLI of a call. tests/it/grace.rs tests this wait. */
-const GRACE_MS = 10_000;
 /** How many tests run at a time: each starts its own runtime twice. */
 const CONCURRENCY = 3;
 
@@ -87,34 +85,6 @@ describe('a restart of the hub', { concurrency: CONCURRENCY }, () => {
       assert.deepEqual((await web.get(`/api/sessions/${session.id}/skills`)).body, { success: true, skills: [] });
       const stale = await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: 1, metadata });
       assert.deepEqual([stale.result, stale.version, stale.metadata], ['version-mismatch', 2, metadata]);
-    });
-  }
-
-  for (const tokenIn of TOKEN_LOCATIONS) {
-    test(`does not fail a call that comes before its CLI has registered the method again (token by ${tokenIn})`, async (t) => {
-      const hub = await startHub();
-      t.after(() => hub.stop());
-      const web = hub.web('calls');
-      const { session, cli } = await liveSession(t, hub, { namespace: 'calls', tag: 'called', tokenIn });
-      await cli.serve('gitStatus', () => ({ success: true, branch: 'main' }));
-      const readStatus = () => web.get(`/api/sessions/${session.id}/git-status`);
-      assert.equal((await readStatus()).body.branch, 'main');
-
-      /** Returns the answer to a call, and the time from the first request to the registration of the method. */
-      const callAfterRestart = async () => {
-        await hub.restart();
-        const startedAt = Date.now();
-        const reconnected = await connectCli(t, hub, { namespace: 'calls', tokenIn, auth: { sessionId: session.id } });
-        const call = readStatus();
-        // The hub has read the request before the method is registered.
-        await web.get(`/api/sessions/${session.id}`);
-        await reconnected.serve('gitStatus', () => ({ success: true, branch: 'still main' }));
-        return { registeredAfter: Date.now() - startedAt, body: (await call).body };
-      };
-      let answer = await callAfterRestart();
-      // On a busy computer, the CLI may register the method after the hub has stopped waiting. Such a restart is repeated.
-      for (let n = 0; n < 5 && answer.registeredAfter > GRACE_MS; n += 1) answer = await callAfterRestart();
-      assert.deepEqual(answer.body, { success: true, branch: 'still main' });
     });
   }
 

@@ -68,6 +68,24 @@ test('settings in wrangler.toml may be numbers and booleans', async (t) => {
   assert.equal(await waitForToken(hub), NAMESPACE_TOKEN, '`npm run dev` finds the accepted token');
 });
 
+for (const toSetting of [JSON.stringify, (table) => table]) {
+  const form = toSetting({}) === '{}' ? 'JSON text' : 'a table in wrangler.toml';
+  test(`VOCABULARY may be ${form}`, async (t) => {
+    const vocabulary = { agents: { 'zeta-coder': 'alpha' }, models: { swift: 'model_fast' }, methods: { configure: 'set-session-config' } };
+    const hub = await startHub({ vars: { VOCABULARY: toSetting(vocabulary) } });
+    t.after(() => hub.stop());
+    const { session, cli } = await liveSession(t, hub, { tag: 'vocabulary', metadata: { flavor: 'zeta-coder' } });
+    const received = [];
+    await cli.serve('configure', ({ modelMode }) => {
+      received.push(modelMode);
+      return { applied: { modelMode } };
+    });
+    const { status, text } = await hub.web().post(`/api/sessions/${session.id}/model`, { model: 'model_fast' });
+    assert.equal(status, 200, text);
+    assert.deepEqual([received, (await hub.web().readSession(session.id)).modelMode], [['swift'], 'swift']);
+  });
+}
+
 test('FORBID_MODES is enforced by the worker that reads it from wrangler.toml', async (t) => {
   const hub = await startHub({ vars: { FORBID_MODES: 'bypassPermissions,yolo' } });
   t.after(() => hub.stop());
