@@ -241,8 +241,8 @@ test('a session that was opened before can be read offline, and continues with t
   await new Chat(later).waitForText('The first answer.');
   await later.getByText(/You are offline\./).waitFor();
   // The request may have been answered meanwhile, and the agent may have stopped.
-  assert.equal(await later.getByRole('button', { name: 'Approve' }).count(), 0);
-  assert.equal(await later.locator('.session-bar .chip').count(), 0);
+  await waitForCount(later.getByRole('button', { name: 'Approve' }), 0);
+  await waitForCount(later.locator('.session-bar .chip'), 0);
   await cli.sendMessage(session.id, agentText('The second answer.'));
   await context.setOffline(false);
   await new Chat(later).waitForText('The second answer.');

@@ -144,6 +144,7 @@ export class Chat {
   /** Returns the answers in the sheet of a request. */
   async answersInSheet(card) {
     await card.getByRole('button', { name: 'More', exact: true }).click();
+    await this.moreAnswers.waitFor();
     const texts = await this.moreAnswers.getByRole('button').allInnerTexts();
     await this.page.keyboard.press('Escape');
     await this.moreAnswers.waitFor({ state: 'detached' });

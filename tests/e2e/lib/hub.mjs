@@ -367,7 +367,7 @@ export class Hub {
   async killRuntime() {
     this.#restarted = deferred();
     process.kill(this.#runtimePid(), 'SIGKILL');
-    await withTimeout(this.#restarted.promise, 'the runtime to restart', 60_000);
+    await withTimeout(this.#restarted.promise, 'the runtime to restart');
   }
 
   /**
