@@ -82,19 +82,6 @@ test('shows the modes of each agent, and models only for agents with models', as
   await waitForValue(modes, 'plan');
 });
 
-test('says that the terminal is in control', async (t) => {
-  const namespace = 'terminal';
-  const { session, cli } = await liveSession(t, hub, {
-    namespace,
-    tag: '/code/t',
-    metadata: { path: '/code/t', host: 'laptop', name: 'The talk', lifecycleState: 'paused' },
-  });
-  await cli.keepAlive(session.id, { mode: 'local' });
-  const { page } = await visit(t, namespace, { path: `/sessions/${session.id}` });
-  await page.locator('.session-bar').getByText('In the terminal').waitFor();
-  await page.getByRole('link', { name: /The talk.*in the terminal on laptop/ }).waitFor();
-});
-
 test('a session that is pinned on one page is at the top of the list on all pages, until it is unpinned', async (t) => {
   const namespace = 'pinned';
   for (const name of ['The old one', 'The new one']) {
