@@ -117,8 +117,8 @@ export const TALLY_WORKER = ['tally.worker.js', ...CLOCK_WORKER];
 /** The wrapper for the variables `WORKER_BUILD` and `OBJECT_BUILD`, `current` or `previous`, and for `useBuilds`. */
 export const SKEW_WORKER = ['skew.worker.js'];
 
-/** The wrapper that writes the data points for Analytics Engine to standard output. */
-export const ANALYTICS_WORKER = ['analytics.worker.js'];
+/** The wrapper that writes the data points for Analytics Engine to standard output, and the wrapper for `advance`. */
+export const ANALYTICS_WORKER = ['analytics.worker.js', ...CLOCK_WORKER];
 
 export class Hub {
   /** The runtime's standard output. */
