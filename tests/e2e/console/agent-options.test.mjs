@@ -193,21 +193,6 @@ test('the steps of a sub-agent are folded below its call, and the plan is one ca
   assert.deepEqual(pageErrors, []);
 });
 
-test('the context meter shows the agent’s numbers and the limits of the plan', async (t) => {
-  const { session } = await liveSession(t, hub, { namespace: 'usage', tag: '/code/demo', metadata });
-  const { page, pageErrors } = await visit(t, 'usage', { ...PHONE, path: `/sessions/${session.id}` });
-  await page.getByRole('button', { name: '152K of 200K tokens · $12.34' }).click();
-  const sheet = page.getByRole('dialog', { name: 'Context and limits' });
-  await sheet.getByText('152K of 200K tokens · $12.34').waitFor();
-  assert.equal(Math.round(100 * Number(await sheet.getByRole('progressbar', { name: 'Context of the agent' }).getAttribute('value'))), 76);
-  await sheet.getByText(/^42% used · resets at /).waitFor();
-  await sheet.getByText('Weekly limit', { exact: true }).waitFor();
-  await sheet.getByText('91% used', { exact: true }).waitFor();
-  await sheet.getByText('Seven day next', { exact: true }).waitFor();
-  await sheet.getByRole('button', { name: 'Close' }).click();
-  assert.deepEqual(pageErrors, []);
-});
-
 test('a session is forked from a message of the user, whose text is then in the composer', async (t) => {
   await hub.web('forks').registerMachine({ id: 'forge', metadata: { host: 'workshop', platform: 'linux' } });
   const runner = await connectCli(t, hub, { namespace: 'forks', auth: { machineId: 'forge' } });

@@ -125,26 +125,6 @@ test('an inbox that cannot be loaded says so, keeps what is known, and is loaded
   await page.getByText('Nothing waits for you').waitFor();
 });
 
-test('in the inbox, a shortened request cannot be approved before all of it is loaded', async (t) => {
-  const namespace = 'short';
-  const json = JSON.stringify({ command: 'echo x; rm -r src' });
-  const shortened = { ...request('echo\n[12 more characters]', minutesAgo(1)), shortened: { parts: 1, bytes: 1000 } };
-  const { cli, session, answered } = await startAsking(t, hub, namespace, 'site', { r1: shortened });
-  await cli.serve(`${session.id}:readPermissionRequest`, () => ({ success: true, text: json, parts: 1, proof: 'p' }));
-  const { page, inbox, row, waitForKeys } = await openInbox(t, namespace);
-  await row('echo').click();
-  await waitForKeys('echo');
-  const approve = inbox.item('echo').getByRole('button', { name: 'Approve', exact: true });
-  await waitForEqual(() => approve.isDisabled(), true);
-  await page.keyboard.press('a');
-  assert.deepEqual(answered, []);
-  await inbox.item('echo').getByRole('button', { name: 'Load all' }).click();
-  await inbox.item('echo').getByText('rm -r src').waitFor();
-  await approve.click();
-  await inbox.item('echo').getByText('Approved').waitFor();
-  assert.deepEqual(answered, [['r1', true]]);
-});
-
 test('a question is answered in the inbox', async (t) => {
   const namespace = 'question';
   const questions = [{ question: 'Which shape?', options: ['Round', 'Square'] }];

@@ -135,23 +135,6 @@ test('a request that another browser answers disappears with a notice, and the f
   await waitForCount(desk.items, 2);
 });
 
-test('a request that the agent changes must be reviewed again, and a request that the agent withdraws disappears with a notice', async (t) => {
-  const namespace = 'changed';
-  const { setRequests, answered } = await startAsking(t, namespace, 'site', { r1: request('ls', minutesAgo(3)) });
-  const { page } = await visit(t, namespace, SMALL_PHONE);
-  const inbox = new InboxPage(page);
-  await inbox.item('ls').locator('.inbox-row').click();
-  await inbox.item('ls').getByRole('button', { name: 'Approve' }).waitFor();
-  await setRequests({ r1: request('rm -r src', minutesAgo(3)) });
-  await inbox.item('rm -r src').getByText('The agent changed this request.').waitFor();
-  await waitForCount(page.getByRole('button', { name: 'Approve' }), 0);
-  await page.getByRole('button', { name: 'Review again' }).click();
-  await page.getByRole('button', { name: 'Approve' }).waitFor();
-  await setRequests({});
-  await inbox.item('rm -r src').getByText('Withdrawn by the agent').waitFor();
-  assert.deepEqual(answered, []);
-});
-
 test('200 requests in 50 sessions stay usable', async (t) => {
   const namespace = 'many';
   const sessions = [];

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, PHONE, waitForCount, waitForValue, waitForEqual, waitForMatch } from '../lib/browser.mjs';
+import { DESK, PHONE, waitForCount, waitForEqual, waitForMatch } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -59,27 +59,6 @@ test('groups sessions by directory and machine, and updates the activity of sess
   await page.getByRole('img', { name: '1 of 2 todos done' }).waitFor();
   await cli.emitWithAck('session-end', { sid: session.id, time: Date.now() });
   await waitForSiteRow('ended');
-});
-
-test('shows the modes of each agent, and models only for agents with models', async (t) => {
-  const namespace = 'kinds';
-  const { session, cli } = await liveSession(t, hub, { namespace, tag: 'g', metadata: { path: '/code/g', host: 'h', flavor: 'gamma' } });
-  const configs = [];
-  await cli.serve(`${session.id}:set-session-config`, (config) => (configs.push(config), { success: true, applied: config }));
-  const { page } = await visit(t, namespace, { path: `/sessions/${session.id}` });
-  const modes = page.getByLabel('Permission mode');
-  await modes.waitFor();
-  await waitForEqual(() => modes.locator('option').allTextContents(), ['Ask', 'Plan', 'Ask always', 'Approve everything']);
-  await waitForCount(page.getByLabel('Model'), 0);
-  await modes.selectOption('Plan');
-  await page.waitForFunction(
-    () => /** @type {HTMLSelectElement} */ (document.querySelector('select[aria-label="Permission mode"]'))?.value === 'plan',
-  );
-  assert.deepEqual(configs, [{ sessionId: session.id, permissionMode: 'plan' }]);
-  await cli.serve(`${session.id}:set-session-config`, () => ({ success: false, error: 'Not while I plan.' }));
-  await modes.selectOption('Ask always');
-  await page.getByText('Could not change the mode').waitFor();
-  await waitForValue(modes, 'plan');
 });
 
 test('a session that is pinned on one page is at the top of the list on all pages, until it is unpinned', async (t) => {
