@@ -159,7 +159,7 @@ for (const [name, dialect] of /** @type {[keyof typeof DIALECTS, any][]} */ (Obj
     await machine.sendSystemRecord(sessionId, 'microcompact_boundary', { microcompactMetadata: { trigger: 'auto', preTokens: 90_000 } });
     await machine.sendEvent(sessionId, 'message', 'Aborted by user');
     // The first row of a minute also shows the time.
-    await chat.log.getByText(/^Aborted by user( \d\d:\d\d)?$/).waitFor();
+    await chat.log.getByText(/^\s*Aborted by user\s*(\d\d:\d\d)?\s*$/).waitFor();
     await chat.log.locator('.turn-error', { hasText: 'API error: Overloaded. Retry 1 of 10.' }).waitFor();
     for (const tokens of ['155K', '90K'])
       await chat.log.locator('.boundary', { hasText: `Context compacted at ${tokens} tokens` }).waitFor();
