@@ -69,9 +69,11 @@ export function hubWorker(build) {
 /** Returns the options for the counting hub: the hub in a wrapper that counts events and statements. `GET /e2e/tally` returns the counts. */
 export function countingHubWorker(build) {
   const hub = hubWorker(build);
-  const contents = readFileSync(join(ROOT, 'tests', 'e2e', 'lib', 'tally.worker.js'), 'utf8');
-  const entry = { type: 'ESModule', path: join(build, 'tally.worker.js'), contents };
-  return { ...hub, name: 'counting', modules: [entry, ...hub.modules] };
+  const wrappers = ['tally.worker.js', 'clock.worker.js'].map((name) => {
+    const contents = readFileSync(join(ROOT, 'tests', 'e2e', 'lib', name), 'utf8');
+    return { type: 'ESModule', path: join(build, name), contents };
+  });
+  return { ...hub, name: 'counting', modules: [...wrappers, ...hub.modules] };
 }
 
 /** Applies all migrations in order. */

@@ -61,7 +61,7 @@ async function setUp(t, script = SCRIPT) {
       : [];
   const attach = (...args) => runCli(t, ['attach', ...args, '--hub', hub.url], env);
   const untilProgram = (count, terminal) =>
-    eventually(() => programs().length === count, 'the terminal program', 60_000).catch((error) => {
+    eventually(() => programs().length === count, 'the terminal program').catch((error) => {
       throw new Error(`${error.message} ${terminal.collected.err}`);
     });
   const calls = (method) =>

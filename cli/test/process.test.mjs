@@ -263,11 +263,11 @@ test('import asks at the terminal for a session, and serves it with its history'
   setScript(IMPORTABLE(dir));
   writeFileSync(path.join(scriptHome, 'old.session'), '{}');
   const terminal = runAsTerminal('import');
-  await eventually(() => terminal.shown().includes('Import which one? [1-2]'), 'the question', 60_000);
+  await eventually(() => terminal.shown().includes('Import which one? [1-2]'), 'the question');
   assert.match(terminal.shown(), /1 {2}2026-11-26 10:00 {2}The new one {2}\(.*\)\r?\n {2}2 {2}2026-11-25 10:00 {2}The {2}\[31mold one/);
   terminal.child.stdin.write('2\n');
-  const [session] = await hub.waitUntil(() => hub.sessions.size > 0 && [...hub.sessions.values()], 'the session', 60_000);
-  await hub.waitUntil(() => session.messages.length === 4 && session.metadata.deltaSessionId === 'old', 'the history', 60_000);
+  const [session] = await hub.waitUntil(() => hub.sessions.size > 0 && [...hub.sessions.values()], 'the session');
+  await hub.waitUntil(() => session.messages.length === 4 && session.metadata.deltaSessionId === 'old', 'the history');
 });
 
 test('import lets the process that serves the machine import the session', async (t) => {
@@ -295,15 +295,15 @@ test('import at the terminal marks the sessions in the hub, and lists more sessi
   setScript({ ...IMPORTABLE(dir), sessions: [[listed, ...others.slice(1)], [others[0]]] });
   writeFileSync(path.join(scriptHome, 'listed.session'), '{}');
   const serving = run('import', 'listed');
-  const [sid] = await hub.waitUntil(() => hub.sessions.size > 0 && [...hub.sessions.keys()], 'the session', 60_000);
+  const [sid] = await hub.waitUntil(() => hub.sessions.size > 0 && [...hub.sessions.keys()], 'the session');
   const isImported = () => hub.sessions.get(sid).messages.length === 4 && hub.sessions.get(sid).metadata.deltaSessionId === 'listed';
-  await hub.waitUntil(isImported, 'the history', 60_000);
+  await hub.waitUntil(isImported, 'the history');
   const terminal = runAsTerminal('import');
-  await eventually(() => terminal.shown().includes('Import which one? [1-50, or Enter for more]'), 'the question', 60_000);
+  await eventually(() => terminal.shown().includes('Import which one? [1-50, or Enter for more]'), 'the question');
   assert.match(terminal.shown(), /1 +In both {2}\(.*\) {2}\[in the hub\]\r?\n {2}2 +Other 1 {2}\(.*\)\r?\n/);
   assert.doesNotMatch(terminal.shown(), /Other 0/);
   terminal.child.stdin.write('\n');
-  await eventually(() => terminal.shown().includes('Import which one? [1-51]'), 'the second question', 60_000);
+  await eventually(() => terminal.shown().includes('Import which one? [1-51]'), 'the second question');
   assert.match(terminal.shown(), /51 +Other 0 {2}\(/);
   terminal.child.stdin.write('1\n');
   await terminal.exit;
@@ -321,9 +321,9 @@ test('import takes the id of a session of an agent that does not list its sessio
   assert.equal(hub.sessions.size, 0);
   writeFileSync(path.join(scriptHome, 'old.session'), '{}');
   run('import', '--agent', 'gemini', 'old');
-  const [session] = await hub.waitUntil(() => hub.sessions.size > 0 && [...hub.sessions.values()], 'the session', 60_000);
+  const [session] = await hub.waitUntil(() => hub.sessions.size > 0 && [...hub.sessions.values()], 'the session');
   const untilImported = () => session.messages.length === 4 && session.metadata.deltaSessionId === 'old';
-  await hub.waitUntil(untilImported, 'the history', 60_000);
+  await hub.waitUntil(untilImported, 'the history');
 });
 
 test('--service prints the definition of a service, installs and removes it', { skip: process.platform !== 'linux' }, async (t) => {

@@ -1,32 +1,24 @@
 /**
- * Hibernation: ten seconds after an object's last event, the runtime evicts it from memory and keeps its sockets. Every kind
- * of event wakes it with its state, and an idle object does not use the database.
+ * Hibernation: every kind of event wakes an object that was evicted from memory, with its sockets and its state. An idle object does not
+ * use the database. idle.test.mjs waits until the runtime evicts an object.
  */
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { connectAll } from './lib/all-sockets.mjs';
-import { deferred, eventually } from '../../scripts/lib/await.mjs';
+import { eventually } from '../../scripts/lib/await.mjs';
 import { CHANNELS, openFeed } from './lib/channels.mjs';
-import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
-import { startHub } from './lib/hub.mjs';
+import { connectCli } from '../../scripts/lib/clients/cli.mjs';
+import { TALLY_WORKER, startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
 import { RawCli } from './lib/raw-cli.mjs';
 
-const hub = await startHub({ wrappers: ['tally.worker.js'] });
-const singleHub = await startHub({ wrappers: ['tally.worker.js'], vars: { NAMESPACE_ROUTING: 'single:solo' } });
+const hub = await startHub({ wrappers: TALLY_WORKER });
+const singleHub = await startHub({ wrappers: TALLY_WORKER, vars: { NAMESPACE_ROUTING: 'single:solo' } });
 after(() => Promise.all([hub.stop(), singleHub.stop()]));
 
-const SESSION_TIMEOUT_MS = 30_000;
-const CLOCK_TOLERANCE_MS = 250;
-/** If several keep-alives arrive within a second, the time of the first survives hibernation. */
-const KEEP_ALIVE_PRECISION_MS = 1_000;
-/** The time without events after which the runtime has hibernated an object: ten seconds, and more on a busy computer. */
-const IDLE_MS = 15_000;
-/** Less than the time limit of a call. */
-const CALL_DURATION_MS = 29_000;
-/** Time limit for pings, which are 60 s apart, and heartbeats, which are 30 s apart. */
-const PING_TIMEOUT_MS = 90_000;
+/** The interval of pings and heartbeats, which are due at its multiples. */
+const TICK_MS = 30_000;
 
 /** For each way to connect: the hub, and the options of a CLI. */
 const CONNECTION_METHODS = {
@@ -169,79 +161,39 @@ describe('a hibernating object', { concurrency: true }, () => {
   }
 });
 
-/** Waits until the object has been idle for `IDLE_MS`. After that time, an alarm may wake the object. */
-async function waitUntilIdle(target, namespace) {
-  const isIdle = async () => {
-    // The time before the tally is read: an event that comes while the tally is on its way must not shorten the idle time.
-    const endedBefore = Date.now() - IDLE_MS;
-    const { events } = await target.readTally(namespace);
-    return events.every(({ to }) => to !== null && to < endedBefore);
-  };
-  await eventually(isIdle, 'the object to be idle', PING_TIMEOUT_MS);
+/** Returns the events of an object since an earlier tally, each with its name and its number of wakes since then. */
+async function eventsSince(namespace, earlier) {
+  const { events } = await hub.readTally(namespace);
+  return events.slice(earlier.events.length).map(({ name, wake }) => [name, wake - earlier.wakes]);
 }
 
-/**
- * Checks that the object was loaded again for each event that followed an idle time of `IDLE_MS`.
- * @returns {Promise<number>} the number of these events
- */
-async function countWakes(target, namespace) {
-  const { events } = await target.readTally(namespace);
-  let wakes = 0;
-  let idleSince = 0;
-  for (const [index, { name, wake, from, to }] of events.entries()) {
-    if (index > 0 && from - idleSince > IDLE_MS) {
-      wakes += 1;
-      assert.equal(wake, events[index - 1].wake + 1, `the runtime had hibernated the object before this ${name}`);
-    }
-    // An event that has not ended keeps the object in memory.
-    idleSince = Math.max(idleSince, to ?? Infinity);
-  }
-  return wakes;
+/** Advances the clock to the next tick, so that the tick after it is `TICK_MS` away. */
+async function advanceToTick(namespace) {
+  const now = await hub.advance(namespace, 0);
+  await hub.advance(namespace, TICK_MS - (now % TICK_MS));
 }
 
-describe('an idle object', { concurrency: true }, () => {
-  const connectActiveCli = async (t, namespace, tokenIn) => {
-    const { session, cli } = await liveSession(t, hub, { namespace, tag: namespace, tokenIn, isSilent: true });
-    await cli.serve('listSkills', () => ({ success: true }));
-    return { session, cli, web: hub.web(namespace) };
-  };
-
+describe('an idle object', () => {
   for (const tokenIn of ['header', 'connect']) {
-    test(`hibernates with its connections, and again after it was woken (token by ${tokenIn})`, async (t) => {
-      const namespace = `hibernated-${tokenIn}`;
-      const { web, session, cli, runner, machine, feeds } = await connectAll(t, { target: hub, namespace, tokenIn });
-      for (const wake of [
-        () => web.get(`/api/sessions/${session.id}/skills`),
-        () => runner.emitWithAck('machine-alive', { machineId: machine.id, time: Date.now() }),
-      ]) {
-        await waitUntilIdle(hub, namespace);
-        assert.ok(await wake());
-        const { seq } = await cli.sendMessage(session.id, 'still here');
-        for (const feed of feeds) assert.equal((await feed.nextEvent('message-received')).message.seq, seq);
-      }
-      assert.ok((await countWakes(hub, namespace)) >= 2);
-    });
-
     test(`is woken every 30 s by its pings, which do not use the database (token by ${tokenIn})`, async (t) => {
       const namespace = `pinged-${tokenIn}`;
       const session = await hub.web(namespace).openSession({ tag: namespace });
       const cli = await connectCli(t, hub, { namespace, tokenIn, auth: { sessionId: session.id } });
-      // Right after a ping, the next ping is 30 s away.
-      await cli.pings.next(() => true, 'a ping', PING_TIMEOUT_MS);
+      await advanceToTick(namespace);
+      await cli.pings.next(() => true, 'a ping');
       // The client answers the hub's ping before it sends this event.
       await cli.emitWithAck('ping', {});
       await hub.hibernate(namespace);
       const tallyBefore = await hub.readTally(namespace);
-      await cli.pings.next(() => true, 'the next ping', PING_TIMEOUT_MS);
+      await hub.advance(namespace, TICK_MS);
+      await cli.pings.next(() => true, 'the next ping');
       await cli.emitWithAck('ping', {});
-      const tallyAfter = await hub.readTally(namespace);
-      const events = tallyAfter.events.slice(tallyBefore.events.length).map(({ name, wake }) => [name, wake - tallyBefore.wakes]);
-      assert.deepEqual(events, [
+      assert.deepEqual(await eventsSince(namespace, tallyBefore), [
         ['alarm', 1],
         ['webSocketMessage', 1],
         ['webSocketMessage', 1],
       ]);
-      assert.deepEqual(tallyAfter.statements, tallyBefore.statements);
+      assert.deepEqual((await hub.readTally(namespace)).statements, tallyBefore.statements);
     });
   }
 
@@ -251,59 +203,19 @@ describe('an idle object', { concurrency: true }, () => {
       const web = hub.web(namespace);
       const session = await web.openSession({ tag: namespace });
       const feed = await openFeed(t, web, channel, { all: 'true' });
-      const waitForHeartbeat = () => feed.next(({ type }) => type === 'heartbeat', 'a heartbeat', PING_TIMEOUT_MS);
-      // Right after a heartbeat, the next heartbeat is 30 s away.
+      const waitForHeartbeat = () => feed.next(({ type }) => type === 'heartbeat', 'a heartbeat');
+      await advanceToTick(namespace);
       await waitForHeartbeat();
       await hub.hibernate(namespace);
       const tallyBefore = await hub.readTally(namespace);
+      await hub.advance(namespace, TICK_MS);
       await waitForHeartbeat();
-      const tallyAfter = await hub.readTally(namespace);
-      const events = tallyAfter.events.slice(tallyBefore.events.length).map(({ name, wake }) => [name, wake - tallyBefore.wakes]);
-      assert.deepEqual(events, [['alarm', 1]]);
-      assert.deepEqual(tallyAfter.statements, tallyBefore.statements);
+      assert.deepEqual(await eventsSince(namespace, tallyBefore), [['alarm', 1]]);
+      assert.deepEqual((await hub.readTally(namespace)).statements, tallyBefore.statements);
       await web.patch(`/api/sessions/${session.id}`, { name: 'Renamed' });
       await feed.nextUpdate({ metadataVersion: 2 });
     });
   }
-
-  test('is woken to mark a session inactive 30 s after its last keep-alive', async (t) => {
-    const { web, session, cli } = await connectActiveCli(t, 'ends', 'header');
-    const feed = await web.openSocket({ all: 'true' });
-    t.after(() => feed.close());
-    await hub.hibernate('ends');
-    const last = Date.now();
-    await cli.keepAlive(session.id);
-    await hub.hibernate('ends');
-    // A call of the CLI does not keep the session active.
-    assert.equal((await web.get(`/api/sessions/${session.id}/skills`)).body.success, true);
-    await hub.hibernate('ends');
-    await feed.nextUpdate({ active: false }, PING_TIMEOUT_MS);
-    assert.ok(Date.now() >= last + SESSION_TIMEOUT_MS - KEEP_ALIVE_PRECISION_MS - CLOCK_TOLERANCE_MS, 'not too early');
-    assert.equal(cli.socket.connected, true);
-    const stored = (await hub.database()).prepare("SELECT active FROM sessions WHERE namespace = 'ends'");
-    assert.equal(await stored.first('active'), 0);
-  });
-
-  test('hibernates even if a CLI connected while another CLI disconnected', async (t) => {
-    const namespaces = Array.from({ length: 12 }, (_, index) => `overlapping-${index}`);
-    const clis = [];
-    for (const namespace of namespaces) {
-      const session = await hub.web(namespace).openSession({ tag: namespace });
-      const connect = () => connectCli(t, hub, { namespace, auth: { sessionId: session.id } });
-      const leaving = await connect();
-      await leaving.emitWithAck('ping', {});
-      leaving.close();
-      const staying = await connect();
-      await staying.emitWithAck('ping', {});
-      clis.push(staying);
-    }
-    const wakeAfterHibernation = async (namespace, index) => {
-      await waitUntilIdle(hub, namespace);
-      await clis[index].emitWithAck('ping', {});
-      assert.ok((await countWakes(hub, namespace)) >= 1);
-    };
-    await Promise.all(namespaces.map(wakeAfterHibernation));
-  });
 
   test('does not restore closed sockets whose clients do not answer the close', async (t) => {
     const web = hub.web('unanswered');
@@ -332,7 +244,12 @@ describe('an idle object', { concurrency: true }, () => {
     // From the second hibernation on, the runtime reports the closed sockets as open.
     for (let n = 0; n < 3; n += 1) await assertCalledAfterHibernation();
     // A socket that answers no ping is disconnected after the third ping.
-    for (let n = 0; n < 4; n += 1) await runner.pings.next(() => true, 'a ping', PING_TIMEOUT_MS);
+    for (let n = 0; n < 4; n += 1) {
+      await hub.advance('unanswered', TICK_MS);
+      await runner.pings.next(() => true, 'a ping');
+      // The client answers the hub's ping before it sends this event.
+      await runner.emitWithAck('ping', {});
+    }
     await assertCalled();
 
     lateCli.send('42/cli,["rpc-register",{"method":"checkPathExists"}]');
@@ -350,26 +267,5 @@ describe('an idle object', { concurrency: true }, () => {
       frames,
       'nothing follows the close frame',
     );
-  });
-
-  test('is not hibernated while an RPC is pending', async (t) => {
-    const { web, session, cli } = await connectActiveCli(t, 'waits', 'connect');
-    const answer = deferred();
-    await cli.serve('listSlashCommands', () => answer.promise);
-    // Right after a ping, the next ping is 30 s away, so that the object is idle for long enough.
-    await cli.pings.next(() => true, 'a ping', PING_TIMEOUT_MS);
-    await cli.emitWithAck('ping', {});
-    await hub.hibernate('waits');
-    const call = web.get(`/api/sessions/${session.id}/slash-commands`);
-    await cli.events.next(({ name }) => name === 'rpc-request', 'the call');
-    const { wakes } = await hub.readTally('waits');
-    const isIdle = async () => {
-      const startedBefore = Date.now() - IDLE_MS;
-      return (await hub.readTally('waits')).events.every(({ from }) => from < startedBefore);
-    };
-    await eventually(isIdle, 'the object to have no events for longer than the hibernation delay', CALL_DURATION_MS);
-    answer.resolve({ success: true, commands: [] });
-    assert.deepEqual((await call).body, { success: true, commands: [] });
-    assert.equal((await hub.readTally('waits')).wakes, wakes);
   });
 });

@@ -84,20 +84,3 @@ for (const tokenIn of /** @type {const} */ (['connect', 'header'])) {
     assert.equal((await cli.sendMessage(session.id, { n: MESSAGE_COUNT + 1 })).seq, MESSAGE_COUNT + 1);
   });
 }
-
-test('concurrent messages of web clients and two CLIs have one sequence of seqs', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'mixed', tag: 'mixed' });
-  const second = await connectCli(t, hub, { namespace: 'mixed', auth: { sessionId: session.id } });
-  const web = hub.web('mixed');
-  await Promise.all([
-    ...sequence(200).map((n) => cli.sendMessage(session.id, { from: 'first', n })),
-    ...sequence(200).map((n) => second.sendMessage(session.id, { from: 'second', n })),
-    ...sequence(50).map((n) => web.post(`/api/sessions/${session.id}/messages`, { text: `${n}` })),
-  ]);
-  const history = await web.readHistory(session.id);
-  assert.deepEqual(seqsOf(history), sequence(450));
-  for (const from of ['first', 'second']) {
-    const ofSender = history.filter(({ content: message }) => message.from === from);
-    assert.deepEqual(numbersOf(ofSender), sequence(200), `the order of the ${from} CLI`);
-  }
-});

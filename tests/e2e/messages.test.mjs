@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { assertRefused } from './lib/assertions.mjs';
-import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const hub = await startHub();
@@ -72,63 +72,5 @@ describe('messages', () => {
         assertRefused(answer, 400, 'invalid_field', field);
       }
     }
-  });
-
-  test('with the localId of an earlier message are not stored again, whether a web client or a CLI sends them', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'localId' });
-    const web = hub.web('messages');
-    const send = async (text, localId) => (await web.post(`/api/sessions/${session.id}/messages`, { text, localId })).body;
-    const first = await send('once', 'web-1');
-    assert.deepEqual([first.message.seq, first.message.localId], [1, 'web-1']);
-    assert.deepEqual(await send('twice', 'web-1'), first);
-    const ack = await cli.sendMessage(session.id, { n: 1 }, 'cli-1');
-    assert.deepEqual(await cli.sendMessage(session.id, { n: 2 }, 'cli-1'), ack);
-    const acks = await Promise.all(Array.from({ length: 5 }, () => cli.sendMessage(session.id, { n: 3 }, 'cli-2')));
-    assert.deepEqual([...new Set(acks.map(({ seq }) => seq))], [3]);
-    const history = await web.readHistory(session.id);
-    assert.deepEqual(
-      history.map(({ seq, localId }) => [seq, localId]),
-      [
-        [1, 'web-1'],
-        [2, 'cli-1'],
-        [3, 'cli-2'],
-      ],
-    );
-    assert.deepEqual(history[1].content, { n: 1 });
-    // Another session may use the same local ids.
-    const other = await liveSession(t, hub, { namespace: 'messages', tag: 'localId elsewhere' });
-    assert.equal((await other.cli.sendMessage(other.session.id, { n: 4 }, 'cli-1')).seq, 1);
-  });
-
-  test('go to the other sockets of their session, not to their sender', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'two sockets' });
-    const second = await connectCli(t, hub, { namespace: 'messages', auth: { sessionId: session.id } });
-    await cli.sendMessage(session.id, { from: 'the first' }, 'l1');
-    const update = await second.nextUpdate('new-message');
-    const { seq, localId, content } = update.message;
-    assert.deepEqual([update.sid, seq, localId, content], [session.id, 1, 'l1', { from: 'the first' }]);
-    await second.sendMessage(session.id, { from: 'the second' });
-    assert.deepEqual((await cli.nextUpdate('new-message')).message.content, { from: 'the second' }, 'the first update of the first CLI');
-    const echoes = cli.events.all.filter(({ payload }) => payload?.body?.message?.content.from === 'the first');
-    assert.deepEqual(echoes, []);
-  });
-
-  test('that are strings of JSON are parsed', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'strings' });
-    await cli.sendMessage(session.id, '{"role":"agent","content":"wrapped"}');
-    await cli.sendMessage(session.id, 'plain text');
-    const contents = (await hub.web('messages').readHistory(session.id)).map(({ content }) => content);
-    assert.deepEqual(contents, [{ role: 'agent', content: 'wrapped' }, 'plain text']);
-  });
-
-  test('that are malformed are refused in the acknowledgement, and the socket stays open', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'malformed' });
-    for (const payload of [{}, { sid: session.id }, { sid: 5, message: {} }, 'text', null, { sid: session.id, message: {}, localId: 5 }]) {
-      const ack = await cli.emitWithAck('message', payload);
-      assert.deepEqual([ack.ok, typeof ack.error], [false, 'string'], JSON.stringify(payload));
-    }
-    cli.socket.emit('session-alive', { sid: 5 });
-    assert.equal(typeof (await cli.nextError()).message, 'string', 'an error event instead of an acknowledgement');
-    assert.equal((await cli.sendMessage(session.id, { n: 1 })).seq, 1);
   });
 });

@@ -95,6 +95,7 @@ test('Analytics Engine gets a point for each request, and one of what has happen
   const namespace = hashOf('reported');
   const isRequest = ({ indexes: [index], blobs }) => index === namespace && blobs.join(' ') === 'request GET /api/sessions/{id} 200';
   await eventually(() => points().some(isRequest), 'the point of the request');
+  await reporting.advance('reported', 5_000);
   const object = await eventually(() => points().find(({ blobs: [kind] }) => kind === 'object'), 'the point of the namespace');
   assert.equal(object.indexes[0], namespace);
   assert.equal(object.doubles.length, 20);

@@ -12,7 +12,7 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { findProgram } from '../../packages/cli-kit/src/find-program.mjs';
-import { eventually, withTimeout } from '../../scripts/lib/await.mjs';
+import { TIMEOUT_MS, eventually, withTimeout } from '../../scripts/lib/await.mjs';
 import { findUpToDateBuild } from '../../scripts/lib/build.mjs';
 import { hashOfNamespace } from '../../scripts/lib/namespace/list.mjs';
 import { AGENT_FILES, HUB_FILES, KIT_FOLDER } from '../../scripts/lib/package/files.mjs';
@@ -23,7 +23,7 @@ import { freePort } from './lib/children.mjs';
 import { temporaryFolder } from './lib/git.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
 import { unregisteredDependencies, unresolvedImports } from './lib/package-contents.mjs';
-import { Computer, START_TIMEOUT_MS } from './lib/packages.mjs';
+import { Computer } from './lib/packages.mjs';
 
 /** Limits of the tarballs in bytes. */
 const MAX_HUB_BYTES = 4_000_000;
@@ -102,7 +102,7 @@ describe('the npm packages', { skip: process.platform === 'win32' }, () => {
     assert.deepEqual(foundCompilers, []);
     const started = Date.now();
     hub = await computer.startHub({ port });
-    assert.ok(Date.now() - started < START_TIMEOUT_MS);
+    assert.ok(Date.now() - started < TIMEOUT_MS);
     await hub.lines.first((line) => line.includes(`Address        http://127.0.0.1:${port}`), 'the address');
     const link = await hub.lines.first((line) => line.includes(`http://127.0.0.1:${port}/pair#`), 'the sign-in link');
     const page = await hub.web.get(new URL(link.trim()).pathname, { headers: { 'sec-fetch-mode': 'navigate', accept: 'text/html' } });
@@ -115,7 +115,7 @@ describe('the npm packages', { skip: process.platform === 'win32' }, () => {
     writeFileSync(path.join(computer.bin, 'qwen'), `#!/bin/sh\nexec '${process.execPath}' '${SCRIPTED_AGENT}'\n`, { mode: 0o755 });
     const env = { SCRIPT: '{}', SCRIPT_HOME: temporaryFolder(t) };
     const agent = computer.npx(['session-gateway-agent', '--trust', '--hub', `http://127.0.0.1:${port}`], env);
-    const line = await agent.lines.first((text) => text.startsWith('session '), 'its session', START_TIMEOUT_MS);
+    const line = await agent.lines.first((text) => text.startsWith('session '), 'its session');
     const id = line.split(' ')[1];
     const feed = await hub.web.openSocket({ sessionId: id });
     t.after(() => feed.close());
@@ -252,7 +252,7 @@ describe('the npm packages', { skip: process.platform === 'win32' }, () => {
     fill();
     const args = ['session-gateway-hub', '--data', data, '--port', String(port)];
     const refused = computer.npx(args);
-    assert.deepEqual(await withTimeout(refused.exited, 'its end', START_TIMEOUT_MS), [1, null]);
+    assert.deepEqual(await withTimeout(refused.exited, 'its end'), [1, null]);
     const sentence = `The disk with ${data} is full: free some space and try again.`;
     await refused.lines.waitForEnd('its output');
     assert.deepEqual(

@@ -108,24 +108,6 @@ describe('a push', { concurrency: true }, () => {
     assert.deepEqual(await post({ token, decision: 'approved' }), [410, 'answer_token_used']);
   });
 
-  test('is replaced by a toast if a page is visible', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'sees', tag: 'demo' });
-    await subscribe('sees');
-    const feed = await hub.web('sees').openSocket({ visibility: 'visible' });
-    t.after(() => feed.close());
-    await cli.sendMessage(session.id, READY);
-    const { data } = await feed.nextEvent('toast');
-    assert.deepEqual(data, {
-      title: 'Session Ready',
-      body: 'Alpha is waiting in demo',
-      sessionId: session.id,
-      url: `/sessions/${session.id}`,
-      session: 'demo',
-      agent: 'Alpha',
-    });
-    await waitForOutcome('sees', 'toast');
-  });
-
   test('follows the push service’s answer: 410, 413, 429, 403 or a redirect', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'odd', tag: 'demo', metadata: { name: 'n'.repeat(200) } });
     const respondAlways = (status, headers) => () => ({ status, headers });
@@ -150,21 +132,6 @@ describe('a push', { concurrency: true }, () => {
     assert.ok(!service.messages.some(({ path }) => path === '/elsewhere'));
     const { results } = await (await hub.database()).prepare("SELECT count(*) AS n FROM push_subscriptions WHERE namespace = 'odd'").all();
     assert.equal(results[0].n, 4);
-  });
-
-  test('is retried even if the object hibernates meanwhile', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'hibernates', tag: 'demo' });
-    let isBusy = true;
-    const browser = await subscribe('hibernates', () => (isBusy ? { status: 503, headers: { 'retry-after': '3' } } : {}));
-    await cli.sendMessage(session.id, READY);
-    await browser.next();
-    // The outcome is `sending` even before the hub has the answer of the push service.
-    const isToBeRetried = async () => (await hub.web('hibernates').get('/api/push/log')).body.log[0]?.retries.length === 1;
-    await eventually(isToBeRetried, 'the retry');
-    isBusy = false;
-    await hub.hibernate('hibernates');
-    assert.equal((await browser.next()).payload.title, 'Session Ready');
-    await waitForOutcome('hibernates', 'sent');
   });
 });
 

@@ -64,26 +64,5 @@ describe('events that a web client missed', { concurrency: true }, () => {
       const otherFeed = await resumeFeed(t, hub.web('elsewhere'), channel, { all: 'true' }, closedFeed.all.at(-1).eventId);
       assert.equal((await otherFeed.waitForGreeting()).data.resume, 'gap', 'an event id of another namespace is unknown');
     });
-
-    test(`are replayed on the ${channel} after its object hibernated`, async (t) => {
-      const { hub, namespace, web, session, cli, query } = await setUp(t, channel);
-      const closedFeed = await openFeed(t, web, channel, query);
-      const continuousFeed = await openFeed(t, web, channel, query);
-      await cli.sendMessage(session.id, { n: 1 });
-      for (const feed of [closedFeed, continuousFeed]) assert.deepEqual(await readUntil(feed, 1), [1]);
-      closedFeed.close();
-      for (const n of [2, 3]) {
-        await hub.hibernate(namespace);
-        await cli.sendMessage(session.id, { n });
-      }
-      await hub.hibernate(namespace);
-      const resumedFeed = await resumeFeed(t, web, channel, query, closedFeed.all.at(-1).eventId);
-      assert.equal((await resumedFeed.waitForGreeting()).data.resume, 'ok');
-      await cli.sendMessage(session.id, { n: 4 });
-      assert.deepEqual(await readUntil(resumedFeed, 4), [2, 3, 4]);
-      assert.deepEqual(await readUntil(continuousFeed, 4), [1, 2, 3, 4]);
-      assertInOrder([closedFeed, resumedFeed]);
-      assertInOrder([continuousFeed]);
-    });
   }
 });

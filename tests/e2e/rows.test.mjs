@@ -6,9 +6,9 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { openFeed } from './lib/channels.mjs';
 import { liveSession } from '../../scripts/lib/clients/cli.mjs';
-import { startHub } from './lib/hub.mjs';
+import { TALLY_WORKER, startHub } from './lib/hub.mjs';
 
-const hub = await startHub({ wrappers: ['tally.worker.js'] });
+const hub = await startHub({ wrappers: TALLY_WORKER });
 after(() => hub.stop());
 
 /** More than the event log retains. */

@@ -1,29 +1,16 @@
-/** RPC calls from web clients to a CLI, with real git and ripgrep, and failures of calls. */
+/** RPC calls from web clients to a CLI, with real git and ripgrep. tests/it/rpc.rs has all cases of calls. */
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { startAgent } from './lib/agent.mjs';
-import { deferred, withTimeout } from '../../scripts/lib/await.mjs';
-import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { withTimeout } from '../../scripts/lib/await.mjs';
+import { liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { Repository } from './lib/git.mjs';
 import { startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
 
 const hub = await startHub();
-const shortTimeoutHub = await startHub({ vars: { RPC_TIMEOUT_MS: '1500' } });
-after(() => Promise.all([hub.stop(), shortTimeoutHub.stop()]));
-
-/** Each route that calls a CLI: a valid query and the RPC method. */
-const ROUTES = {
-  'git-status': ['', 'gitStatus'],
-  'git-diff-numstat': ['', 'gitDiffNumstat'],
-  'git-diff-file': ['?path=a.txt', 'gitDiffFile'],
-  file: ['?path=a.txt', 'readFile'],
-  files: ['?query=a', 'runRipgrep'],
-  directory: ['', 'listDirectory'],
-  'slash-commands': ['', 'listSlashCommands'],
-  skills: ['', 'listSkills'],
-};
+after(() => hub.stop());
 
 describe('the git repository of an agent', () => {
   const suite = new Lifetime();
@@ -149,42 +136,6 @@ describe('the git repository of an agent', () => {
 });
 
 describe('a call', () => {
-  test('passes the parameters of its route, and the session’s id and directory', async (t) => {
-    const { session, cli } = await liveSession(t, hub, {
-      namespace: 'params',
-      tag: 'params',
-      metadata: { path: '/code/params', flavor: 'gamma' },
-    });
-    const received = {};
-    const sessionIds = new Set();
-    for (const [, method] of Object.values(ROUTES)) {
-      await cli.serve(`${session.id}:${method}`, ({ sessionId, ...params }) => {
-        sessionIds.add(sessionId);
-        received[method] = params;
-        return { success: true, stdout: '' };
-      });
-    }
-    const web = hub.web('params');
-    for (const [route, [query]] of Object.entries(ROUTES)) {
-      assert.equal((await web.get(`/api/sessions/${session.id}/${route}${query}`)).status, 200, route);
-    }
-    assert.deepEqual(received, {
-      gitStatus: { cwd: '/code/params' },
-      gitDiffNumstat: { cwd: '/code/params', staged: false },
-      gitDiffFile: { cwd: '/code/params', filePath: 'a.txt', staged: false },
-      readFile: { path: 'a.txt' },
-      runRipgrep: { cwd: '/code/params', args: ['--files', '--iglob', '*a*'] },
-      listDirectory: { path: '' },
-      listSlashCommands: { agent: 'gamma' },
-      listSkills: {},
-    });
-    assert.deepEqual([...sessionIds], [session.id]);
-    await web.get(`/api/sessions/${session.id}/files`);
-    assert.deepEqual(received.runRipgrep.args, ['--files'], 'no pattern for an empty query');
-    await web.get(`/api/sessions/${session.id}/files?query=*.rs`);
-    assert.deepEqual(received.runRipgrep.args.slice(0, 2), ['--files', '--iglob']);
-  });
-
   test('returns the CLI’s result unchanged, including failures and unknown fields', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'asis', tag: 'as is' });
     const web = hub.web('asis');
@@ -196,52 +147,6 @@ describe('a call', () => {
       const answer = await web.get(`/api/sessions/${session.id}/git-status`);
       assert.deepEqual([answer.status, answer.text], [200, JSON.stringify(result)]);
     }
-  });
-
-  test('without a handler has a failure as its result', async (t) => {
-    const web = hub.web('unserved');
-    const idle = await web.openSession({ tag: 'without a CLI' });
-    const { session } = await liveSession(t, hub, { namespace: 'unserved', tag: 'a CLI that serves nothing' });
-    for (const { id } of [idle, session]) {
-      for (const [route, [query, method]] of Object.entries(ROUTES)) {
-        const { status, body } = await web.get(`/api/sessions/${id}/${route}${query}`);
-        assert.deepEqual([status, body], [200, { success: false, error: `No handler registered for ${method}` }], route);
-      }
-    }
-  });
-
-  test('has no handler after rpc-unregister, or after its socket closed', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'leaving', tag: 'leaving' });
-    const callSucceeds = async () => (await hub.web('leaving').get(`/api/sessions/${session.id}/skills`)).body.success;
-    await cli.serve('listSkills', () => ({ success: true }));
-    assert.equal(await callSucceeds(), true);
-    await cli.emitWithAck('rpc-unregister', { method: 'listSkills' });
-    assert.equal(await callSucceeds(), false);
-
-    const second = await connectCli(t, hub, { namespace: 'leaving', auth: { sessionId: session.id } });
-    await second.serve(`${session.id}:listSkills`, () => ({ success: true }));
-    assert.equal(await callSucceeds(), true);
-    await second.serve(`${session.id}:gitStatus`, () => {
-      second.terminate();
-      return new Promise(() => {});
-    });
-    const { body } = await hub.web('leaving').get(`/api/sessions/${session.id}/git-status`);
-    assert.equal(body.success, false, 'the hub has noticed that the socket is closed');
-    assert.equal(await callSucceeds(), false);
-  });
-
-  test('without an answer times out, and a late answer is ignored', async (t) => {
-    const { session, cli } = await liveSession(t, shortTimeoutHub, { tag: 'slow' });
-    const web = shortTimeoutHub.web();
-    const late = deferred();
-    await cli.serve('listSkills', () => late.promise);
-    const started = Date.now();
-    const { status, body } = await web.get(`/api/sessions/${session.id}/skills`);
-    assert.deepEqual([status, body], [200, { success: false, error: 'RPC timed out: listSkills' }]);
-    assert.ok(Date.now() - started >= 1_400, 'not before the timeout');
-    late.resolve({ success: true, skills: ['late'] });
-    await cli.serve('listSkills', () => ({ success: true, skills: ['in time'] }));
-    assert.deepEqual((await web.get(`/api/sessions/${session.id}/skills`)).body.skills, ['in time']);
   });
 
   for (const [how, disconnect] of Object.entries({ closes: (cli) => cli.close(), 'is terminated': (cli) => cli.terminate() })) {
@@ -260,47 +165,6 @@ describe('a call', () => {
     }
   }
 
-  test('goes to the socket that registered the method last, and to no socket after this socket has unregistered', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'last', tag: 'last' });
-    const second = await connectCli(t, hub, { namespace: 'last', auth: { sessionId: session.id } });
-    const call = async () => (await hub.web('last').get(`/api/sessions/${session.id}/skills`)).body;
-    await cli.serve('listSkills', () => ({ success: true, from: 'first' }));
-    await second.serve(`${session.id}:listSkills`, () => ({ success: true, from: 'second' }));
-    assert.equal((await call()).from, 'second');
-    await cli.serve('listSkills', () => ({ success: true, from: 'first again' }));
-    assert.equal((await call()).from, 'first again');
-    await second.emitWithAck('rpc-unregister', { method: `${session.id}:listSkills` });
-    assert.equal((await call()).from, 'first again', 'the replaced socket cannot unregister the method');
-    await cli.emitWithAck('rpc-unregister', { method: 'listSkills' });
-    assert.deepEqual(await call(), { success: false, error: 'No handler registered for listSkills' });
-  });
-
-  test('can be registered for any session of the namespace, but not for a session of another namespace', async (t) => {
-    const mine = await liveSession(t, hub, { namespace: 'scopes', tag: 'mine' });
-    const other = await liveSession(t, hub, { namespace: 'scopes', tag: 'other' });
-    const foreign = await hub.web('elsewhere').openSession({ tag: 'foreign' });
-    await mine.cli.serve('listSkills', () => ({ success: true, from: 'mine' }));
-    const scopeless = await connectCli(t, hub, { namespace: 'scopes' });
-    for (const [cli, method] of /** @type {any[]} */ ([
-      [other.cli, `${foreign.id}:listSkills`],
-      [scopeless, `${foreign.id}:listSkills`],
-      [scopeless, 'listSkills'],
-    ])) {
-      const ack = await cli.emitWithAck('rpc-register', { method });
-      assert.equal(ack.ok, false, method);
-      assert.equal((await cli.nextError()).code, 'access-denied', method);
-    }
-    // The error event is also sent if the CLI has requested no acknowledgement.
-    other.cli.socket.emit('rpc-register', { method: `${foreign.id}:listSkills` });
-    assert.equal((await other.cli.nextError()).code, 'access-denied');
-    const call = async ({ session }) => (await hub.web('scopes').get(`/api/sessions/${session.id}/skills`)).body;
-    assert.equal((await call(mine)).from, 'mine');
-    assert.equal((await call(other)).success, false);
-    await scopeless.serve(`${other.session.id}:listSkills`, () => ({ success: true, from: 'scopeless' }));
-    assert.equal((await call(other)).from, 'scopeless');
-    assert.equal((await call(mine)).from, 'mine');
-  });
-
   test('returns results of several megabytes', async (t) => {
     for (const tokenIn of /** @type {const} */ (['connect', 'header'])) {
       const { session, cli } = await liveSession(t, hub, { namespace: 'large', tag: `large ${tokenIn}`, tokenIn });
@@ -310,35 +174,6 @@ describe('a call', () => {
         const { status, body } = await hub.web('large').get(`/api/sessions/${session.id}/file?path=large.txt`);
         assert.deepEqual([status, body.success, body.content === content], [200, true, true], `${megabytes} MB`);
       }
-    }
-  });
-
-  test('gets its own answer among 50 concurrent calls', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'many', tag: 'many' });
-    const waiting = [];
-    const allArrived = deferred();
-    await cli.serve('readFile', ({ path }) => {
-      const { promise, resolve } = deferred();
-      waiting.push(() => resolve({ success: true, content: path }));
-      if (waiting.length === 50) allArrived.resolve();
-      return promise;
-    });
-    const paths = Array.from({ length: 50 }, (_, n) => `file-${n}`);
-    const calls = Promise.all(paths.map((path) => hub.web('many').get(`/api/sessions/${session.id}/file?path=${path}`)));
-    await withTimeout(allArrived.promise, 'all calls to arrive');
-    waiting.reverse().forEach((answer) => answer());
-    assert.deepEqual(
-      (await calls).map(({ body }) => body.content),
-      paths,
-    );
-  });
-
-  test('fails if the CLI’s answer is not a JSON object', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'odd', tag: 'odd' });
-    for (const result of [[], 'text', null]) {
-      await cli.serve('listSkills', () => result);
-      const { status, body } = await hub.web('odd').get(`/api/sessions/${session.id}/skills`);
-      assert.deepEqual([status, body.success, typeof body.error], [200, false, 'string']);
     }
   });
 });

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { namespaceToken } from '../../scripts/lib/dev-vars.mjs';
 import { HubRefusedError, waitUntilReady } from '../../scripts/lib/ready.mjs';
 import { liveSession } from '../../scripts/lib/clients/cli.mjs';
-import { KV_TABLE, SECRET, startHub } from './lib/hub.mjs';
+import { CLOCK_WORKER, KV_TABLE, SECRET, VARIABLES_WORKER, startHub } from './lib/hub.mjs';
 
 const NAMESPACE_TOKEN = namespaceToken(SECRET, 'default');
 
@@ -29,7 +29,7 @@ const INVALID = {
   VAPID_PRIVATE_KEY: ['x'],
   PUSH_MAX_SUBSCRIPTIONS: [0, 'many'],
   PUSH_ALLOW_INSECURE: ['yes'],
-  VOCABULARY: ['none'],
+  VOCABULARY: ['none', 'preset:omega', '{"flavors": {}}', { agents: { 'zeta-coder': 'omega' } }],
   NAMESPACE_MAX_BYTES: [0, '10 GB'],
   NAMESPACE_MAX_SESSIONS: [20_001],
   NAMESPACE_MAX_MESSAGES_PER_MINUTE: [1.5],
@@ -41,29 +41,23 @@ const INVALID = {
   HUB_JURISDICTION: ['uk', 'eu'],
 };
 
-for (const [name, values] of Object.entries(INVALID)) {
-  for (const value of values) {
-    test(`${name} cannot be ${JSON.stringify(value).slice(0, 20)}: every request and \`npm run dev\` fail`, async (t) => {
-      const hub = await startHub({ vars: { [name]: value }, schema: false });
-      t.after(() => hub.stop());
-      for (const path of ['/health', '/api/sessions']) {
-        const { status, body } = await hub.web().get(path);
-        assert.deepEqual([status, body.code], [503, 'not_configured']);
-        assert.ok(body.error.includes(name), body.error);
-      }
-      await assert.rejects(waitForToken(hub), (error) => error instanceof HubRefusedError && error.message.includes(name));
-    });
-  }
-}
+const NO_RATE_LIMIT = { AUTH_RATE_LIMIT: null };
 
-test('a hub without its rate limit refuses every request', async (t) => {
-  const hub = await startHub({ rateLimit: false, schema: false });
+test('with an invalid setting, every request and `npm run dev` fail', async (t) => {
+  const hub = await startHub({ wrappers: VARIABLES_WORKER, schema: false });
   t.after(() => hub.stop());
-  for (const path of ['/health', '/api/sessions']) {
-    const { status, body } = await hub.web().get(path);
-    assert.deepEqual([status, body.code], [503, 'not_configured']);
-    assert.match(body.error, /AUTH_RATE_LIMIT.*wrangler\.toml/);
+  const cases = Object.entries(INVALID).flatMap(([name, values]) => values.map((value) => [name, { [name]: value }]));
+  for (const [name, variables] of /** @type {[string, Record<string, unknown>][]} */ ([...cases, ['AUTH_RATE_LIMIT', NO_RATE_LIMIT]])) {
+    await hub.setVariables(variables);
+    for (const path of ['/health', '/api/sessions']) {
+      const { status, body } = await hub.web().get(path);
+      assert.deepEqual([status, body.code], [503, 'not_configured'], JSON.stringify(variables));
+      assert.ok(body.error.includes(name), body.error);
+    }
+    await assert.rejects(waitForToken(hub), (error) => error instanceof HubRefusedError && error.message.includes(name));
   }
+  await hub.setVariables({});
+  assert.equal((await hub.web().get('/health')).status, 200);
 });
 
 test('settings in wrangler.toml may be numbers and booleans', async (t) => {
@@ -73,6 +67,24 @@ test('settings in wrangler.toml may be numbers and booleans', async (t) => {
   assert.equal((await hub.web().get('/api/sessions')).status, 401, 'the shared secret is not accepted');
   assert.equal(await waitForToken(hub), NAMESPACE_TOKEN, '`npm run dev` finds the accepted token');
 });
+
+for (const toSetting of [JSON.stringify, (table) => table]) {
+  const form = toSetting({}) === '{}' ? 'JSON text' : 'a table in wrangler.toml';
+  test(`VOCABULARY may be ${form}`, async (t) => {
+    const vocabulary = { agents: { 'zeta-coder': 'alpha' }, models: { swift: 'model_fast' }, methods: { configure: 'set-session-config' } };
+    const hub = await startHub({ vars: { VOCABULARY: toSetting(vocabulary) } });
+    t.after(() => hub.stop());
+    const { session, cli } = await liveSession(t, hub, { tag: 'vocabulary', metadata: { flavor: 'zeta-coder' } });
+    const received = [];
+    await cli.serve('configure', ({ modelMode }) => {
+      received.push(modelMode);
+      return { applied: { modelMode } };
+    });
+    const { status, text } = await hub.web().post(`/api/sessions/${session.id}/model`, { model: 'model_fast' });
+    assert.equal(status, 200, text);
+    assert.deepEqual([received, (await hub.web().readSession(session.id)).modelMode], [['swift'], 'swift']);
+  });
+}
 
 test('FORBID_MODES is enforced by the worker that reads it from wrangler.toml', async (t) => {
   const hub = await startHub({ vars: { FORBID_MODES: 'bypassPermissions,yolo' } });
@@ -125,13 +137,14 @@ test('`npm run dev` fails at once if the database has no schema, and says what t
 test('an alarm that fires with invalid settings fires again later, and no data is lost', async (t) => {
   // The call below sets an alarm for its timeout, in one second.
   const vars = { RPC_TIMEOUT_MS: 1000 };
-  const hub = await startHub({ vars });
+  const hub = await startHub({ vars, wrappers: CLOCK_WORKER });
   t.after(() => hub.stop());
   const { session, cli } = await liveSession(t, hub, { namespace: 'alarm', tag: 'alarm' });
   await cli.serve('listSkills', () => ({ success: true, skills: [] }));
   assert.equal((await hub.web('alarm').get(`/api/sessions/${session.id}/skills`)).status, 200);
   await hub.restart({ ...vars, VOCABULARY: 'none' });
   for (const count of ['first', 'second']) {
+    await hub.advance('alarm', 10_000);
     await hub.stderr.next((text) => text.includes('VOCABULARY'), `the ${count} alarm`);
     assert.ok(hub.storageTables().flat().includes(KV_TABLE), `the object's storage is there after the ${count} alarm`);
   }

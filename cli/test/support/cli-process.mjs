@@ -4,6 +4,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { withTimeout } from '../../../scripts/lib/await.mjs';
 import { program } from '../../src/program.mjs';
 
 /** The main module that runs the CLI as if the project had no `.dev.vars`. */
@@ -52,11 +53,14 @@ export async function startCli(t, hub, args, env, stdio, entry) {
   const started = runCli(t, args, env, stdio, entry);
   /** @type {Record<string, string>} */
   const ids = {};
-  for await (const line of createInterface({ input: started.child.stdout })) {
-    const [kind, id] = line.split(' ');
-    ids[kind] = id;
-    if (ids.session && ids.machine) break;
-  }
+  const readIds = async () => {
+    for await (const line of createInterface({ input: started.child.stdout })) {
+      const [kind, id] = line.split(' ');
+      ids[kind] = id;
+      if (ids.session && ids.machine) break;
+    }
+  };
+  await withTimeout(readIds(), 'the ids that the CLI prints');
   if (!ids.machine) throw new Error(`The CLI ended: ${started.collected.err}`);
   await hub.waitUntil(() => hub.registeredMethods(ids.machine).includes('spawnSession'), 'the machine to register');
   return { ...started, ids };

@@ -39,6 +39,7 @@ const LONG_TESTS = [
   'costs',
   'deploy-faults',
   'dev',
+  'idle',
   'prometheus',
   'size-memory',
   'slow-bodies',

@@ -205,7 +205,7 @@ async function readLiveText(story) {
   complete();
   await live.waitFor({ state: 'detached' });
   await story.chat.log.getByText('It never subtracts the discount of an item.').waitFor();
-  assert.equal(await story.chat.log.getByText('adds the full price').count(), 1);
+  await waitForCount(story.chat.log.getByText('adds the full price'), 1);
   await story.untilReady();
 }
 
@@ -297,7 +297,7 @@ async function showTodos(story) {
   resolve('A test is missing.');
   await chat.waitForText('Both are done.');
   await waitForCount(done, 2);
-  assert.equal(await list.count(), 1);
+  await waitForCount(list, 1);
   await strip.waitFor({ state: 'detached' });
   await story.untilReady();
 }
@@ -344,7 +344,7 @@ async function sendNow(story) {
   await chat.waitForText('This is the answer.');
   await story.untilReady();
   const stopped = chat.log.getByText('Stopped, because another message is sent now.');
-  assert.equal(await stopped.count(), differencesOf(name).steers ? 0 : 1);
+  await waitForCount(stopped, differencesOf(name).steers ? 0 : 1);
 }
 
 async function attachPicture(story) {

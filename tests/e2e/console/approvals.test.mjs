@@ -1,4 +1,4 @@
-/** Approvals in the web console: the scope of an approval, approvals without a question, plans, and shortened requests. */
+/** Approvals in the web console: the scope of an approval, approvals without a question, plans, shortened requests, and completed requests. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -279,4 +279,35 @@ test('a shortened request can be approved only after its full arguments are load
   await card.waitFor({ state: 'detached' });
   assert.deepEqual([answered[0].approved, answered[0].answers], [true, { proof: ['p0p1p2'] }]);
   await waitForCount(page.getByText('Could not approve'), 0);
+});
+
+test('shows completed requests with their tool calls', async (t) => {
+  const { page, chat, pageErrors } = await startSession(t, 'answered');
+  await chat.send('echo allowed');
+  await chat.answer('Approve');
+  await chat.waitForText('Exit code 0.');
+  await chat.send('rm notes.txt');
+  await chat.denyWithReason(chat.request(), 'It is still needed');
+  await chat.waitForText('Reason: It is still needed');
+
+  await page.reload();
+  const allowed = chat.log.locator('details', { hasText: 'echo allowed' });
+  await allowed.getByRole('img', { name: 'Approved' }).waitFor();
+  await allowed.locator('summary').click();
+  await allowed.locator('.decision-details').waitFor();
+  await waitForEqual(() => allowed.locator('.decision-details > div').allTextContents(), ['DecisionApproved', 'ModeAsk']);
+  // The reason is shown only once, at the denied call.
+  const denied = chat.log.locator('details', { hasText: 'rm notes.txt' });
+  await waitForCount(chat.log.getByText('It is still needed'), 1);
+  await denied.getByRole('img', { name: 'Denied' }).waitFor();
+  await denied.locator('summary').click();
+  await denied.locator('.decision-details').waitFor();
+  await waitForEqual(
+    () => denied.locator('.decision-details > div').allTextContents(),
+    ['DecisionDenied', 'ReasonIt is still needed', 'ModeAsk'],
+  );
+  await waitForEqual(() => denied.locator('.command').textContent(), 'rm notes.txt');
+  // Only the two tool calls can be expanded: the requests are shown with them.
+  await waitForCount(chat.log.locator('summary'), 2);
+  assert.deepEqual(pageErrors, []);
 });

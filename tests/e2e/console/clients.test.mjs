@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { waitForValue, waitForEqual } from '../lib/browser.mjs';
+import { waitForValue, waitForEqual, waitForCount } from '../lib/browser.mjs';
 import { connectCli, liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, fillDirectory, openMore, startConsole } from '../lib/console.mjs';
 import { DIALECTS, ScriptedCli } from '../lib/dialects.mjs';
@@ -11,38 +11,6 @@ import { DIALECTS, ScriptedCli } from '../lib/dialects.mjs';
 const { hub, visit } = await startConsole({ vars: { VOCABULARY: 'preset:hapi' } });
 
 const optionsOf = (select) => select.locator('option').allTextContents();
-
-test('offers the agents, modes and models of the deployment', async (t) => {
-  const web = hub.web('offers');
-  await web.registerMachine({ id: 'm', metadata: { host: 'workshop', platform: 'linux' } });
-  const runner = await connectCli(t, hub, { namespace: 'offers', auth: { machineId: 'm' } });
-  const metadata = { path: '/code/demo', host: 'workshop', machineId: 'm', flavor: 'claude' };
-  const { session, cli } = await liveSession(t, hub, { namespace: 'offers', tag: '/code/demo', metadata });
-  const spawned = [];
-  await runner.serve('m:path-exists', ({ paths }) => ({ exists: Object.fromEntries(paths.map((path) => [path, true])) }));
-  await runner.serve('m:spawn-happy-session', (params) => (spawned.push(params), { type: 'success', sessionId: session.id }));
-  await cli.serve('set-session-config', ({ model }) => ({ applied: { model } }));
-
-  const { page, pageErrors } = await visit(t, 'offers', { path: '/new' });
-  const agent = page.getByLabel('Agent', { exact: true });
-  await fillDirectory(page, '/code/demo');
-  await openMore(page);
-  assert.deepEqual(await optionsOf(agent), ['Claude', 'Codex', 'Cursor', 'Gemini', 'OpenCode']);
-  await agent.selectOption('Codex');
-  await page.getByRole('button', { name: 'Start session' }).click();
-  await page.waitForURL(`**/sessions/${session.id}`);
-  assert.deepEqual(spawned, [{ directory: '/code/demo', agent: 'codex' }]);
-
-  const model = page.getByLabel('Model', { exact: true });
-  await model.waitFor();
-  assert.deepEqual(await optionsOf(page.getByLabel('Permission mode')), ['Ask', 'Accept edits', 'Approve everything', 'Plan']);
-  assert.deepEqual(await optionsOf(model), ['Default model', 'Sonnet', 'Opus']);
-  await model.selectOption('Opus');
-  await page.waitForFunction(
-    () => /** @type {HTMLSelectElement} */ (document.querySelector('select[aria-label="Model"]'))?.value === 'opus',
-  );
-  assert.deepEqual(pageErrors, []);
-});
 
 test('offers the agents that a machine lists, and shows the agent of a session and its tokens and cost', async (t) => {
   const web = hub.web('listed');
@@ -78,30 +46,6 @@ test('offers the agents that a machine lists, and shows the agent of a session a
   await page.locator('.session-head').getByText('My agent').waitFor();
   await page.getByText('12K of 200K tokens · $0.05').waitFor();
   assert.deepEqual(pageErrors, []);
-});
-
-test('offers the modes and models that a session’s agent lists', async (t) => {
-  const metadata = {
-    path: '/code/own',
-    host: 'workshop',
-    flavor: 'acme',
-    modes: [{ id: 'build', name: 'Build', description: 'Builds without asking' }],
-    models: [
-      { id: 'acme/large', name: 'Large' },
-      { id: 'acme/small', name: 'Small' },
-    ],
-    currentModel: 'acme/small',
-  };
-  const { session, cli } = await liveSession(t, hub, { namespace: 'own', tag: '/code/own', metadata });
-  await cli.serve('set-session-config', (params) => ({ applied: params }));
-  const { page } = await visit(t, 'own', { path: `/sessions/${session.id}` });
-  const model = page.getByLabel('Model', { exact: true });
-  await model.waitFor();
-  assert.deepEqual([await optionsOf(model), await model.inputValue()], [['Large', 'Small'], 'acme/small']);
-  await model.selectOption('Large');
-  await page.waitForFunction(
-    () => /** @type {HTMLSelectElement} */ (document.querySelector('select[aria-label="Model"]'))?.value === 'acme/large',
-  );
 });
 
 test('shows git output and commands of a CLI in the CLI’s own shapes, and an error for unknown shapes', async (t) => {
@@ -149,7 +93,7 @@ test('shows git output and commands of a CLI in the CLI’s own shapes, and an e
     .getByRole('alert')
     .getByText(/cannot read/)
     .waitFor();
-  assert.equal(await page.getByText('No changes').count(), 0);
+  await waitForCount(page.getByText('No changes'), 0);
   assert.deepEqual(pageErrors, []);
 });
 
@@ -214,13 +158,12 @@ for (const [name, dialect] of /** @type {[keyof typeof DIALECTS, any][]} */ (Obj
     await machine.sendSystemRecord(sessionId, 'compact_boundary', { compactMetadata: { trigger: 'auto', preTokens: 155_000 } });
     await machine.sendSystemRecord(sessionId, 'microcompact_boundary', { microcompactMetadata: { trigger: 'auto', preTokens: 90_000 } });
     await machine.sendEvent(sessionId, 'message', 'Aborted by user');
-    await chat.log.getByText('Aborted by user', { exact: true }).waitFor();
+    // The first row of a minute also shows the time.
+    await chat.log.getByText(/^\s*Aborted by user\s*(\d\d:\d\d)?\s*$/).waitFor();
     await chat.log.locator('.turn-error', { hasText: 'API error: Overloaded. Retry 1 of 10.' }).waitFor();
-    assert.deepEqual(
-      (await chat.log.locator('.boundary').allTextContents()).map((text) => text.trim()),
-      ['Context compacted at 155K tokens', 'Context compacted at 90K tokens'],
-    );
-    assert.equal(await chat.log.getByText('Unknown message').count(), 0);
+    for (const tokens of ['155K', '90K'])
+      await chat.log.locator('.boundary', { hasText: `Context compacted at ${tokens} tokens` }).waitFor();
+    await waitForCount(chat.log.getByText('Unknown message'), 0);
 
     await page.getByLabel('Model', { exact: true }).selectOption('Opus');
     await waitForValue(page.getByLabel('Model', { exact: true }), dialect.models.strong);

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, PHONE, waitForCount, waitForEqual } from '../lib/browser.mjs';
+import { DESK, PHONE, waitForCount, waitForEqual, waitForMatch } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -28,40 +28,6 @@ async function openConversation(t, namespace, messages, options = DESK, metadata
   const live = await sessionWith(t, namespace, '/code/x', messages, metadata);
   return { ...live, ...(await visit(t, namespace, { ...options, path: `/sessions/${live.session.id}` })) };
 }
-
-test('shows HTML in agent messages as text, and shows unknown messages as JSON', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'unknown', tag: '/code/u', metadata: { path: '/code/u', host: 'h' } });
-  const hostile =
-    '# Title\n\n<div class="toasts" data-state="x">over all</div>\n\n<img src=x onerror="document.title=1"><script>document.title=2</script>[click](javascript:document.title=3) <b style="position:fixed" id="app">bold</b> <form><input></form>\n\n```rust\nfn main() {}\n```\n';
-  await cli.sendMessage(session.id, {
-    role: 'agent',
-    content: { type: 'output', data: { type: 'assistant', message: { content: [{ type: 'text', text: hostile }] } } },
-  });
-  await cli.sendMessage(session.id, { whatever: { nested: [1, 2, 'three'] } });
-  await cli.sendMessage(session.id, { role: 'agent', content: { type: 'event', data: { type: 'context_compacted', message: 'to 20 %' } } });
-  const { page, pageErrors } = await visit(t, 'unknown', { path: `/sessions/${session.id}` });
-  await page.getByText('context compacted: to 20 %').waitFor();
-  await page.locator('summary', { hasText: 'Unknown message' }).click();
-  await page.getByText('"three"').waitFor();
-  await page.locator('.hljs-keyword', { hasText: 'fn' }).waitFor();
-  const markdown = page.locator('.markdown');
-  assert.deepEqual(
-    await markdown.evaluate((element) =>
-      [...element.querySelectorAll('script, form, input, [style], [id], [onerror], a[href^="javascript"], .toasts, [data-state]')].map(
-        ({ outerHTML }) => outerHTML,
-      ),
-    ),
-    [],
-  );
-  await markdown.getByText('<div class="toasts" data-state="x">over all</div>').waitFor();
-  await markdown.getByText('<form><input></form>').waitFor();
-  assert.match(await page.title(), /Session gateway$/);
-  // The browser may also report violations of the Content-Security-Policy.
-  assert.deepEqual(
-    pageErrors.filter((text) => !/Content Security Policy/.test(text)),
-    [],
-  );
-});
 
 test('shows images that agents and tools send, and replaces external images by links', async (t) => {
   const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: PNG } };
@@ -220,10 +186,10 @@ test('shows the start and the end of a large output, and loads the whole output 
   assert.ok(bytes.length > 0 && Math.max(...bytes) < 30_000, `${bytes} bytes`);
   await page.getByRole('button', { name: 'Show all (2.9 MiB)' }).tap();
   await page.getByRole('img', { name: 'Image', exact: true }).waitFor({ state: 'attached' });
-  assert.equal(await page.getByText('An image is not loaded.').count(), 0);
+  await waitForCount(page.getByText('An image is not loaded.'), 0);
   await page.getByRole('button', { name: /^… 4\.\d MiB in total$/ }).tap();
   const shown = page.locator('.disclosure-body .output');
-  assert.match(await shown.textContent(), /^the first line\n[^]*\n\[4\.\d MiB left out\]\n[^]*\nerror: the last line$/);
+  await waitForMatch(() => shown.textContent(), /^the first line\n[^]*\n\[4\.\d MiB left out\]\n[^]*\nerror: the last line$/);
   // After an error, the button works again.
   await page.route(/limit=1$/, (route) => route.abort());
   const showAll = page.getByRole('button', { name: /^Show all \(4\.\d MiB\)$/ });
@@ -232,7 +198,7 @@ test('shows the start and the end of a large output, and loads the whole output 
   await page.unroute(/limit=1$/);
   await showAll.tap();
   await eventually(async () => (await shown.textContent()) === lines.join('\n'), 'the whole output');
-  assert.equal(await showAll.count(), 0);
+  await waitForCount(showAll, 0);
 });
 
 test('loads large images once they are in view', async (t) => {
@@ -325,67 +291,6 @@ test('tolerates invalid requests and attachments', async (t) => {
   await page.locator('summary', { hasText: 'Not answered' }).click();
   await page.getByText('Said.').last().waitFor();
   await page.getByText('Unnamed file', { exact: true }).waitFor();
-  assert.deepEqual(pageErrors, []);
-});
-
-test('shows JSON that is too deep for recursion', async (t) => {
-  const deep = `${'{"a":'.repeat(6000)}1${'}'.repeat(6000)}`;
-  // The message is sent as a string with JSON, which the hub parses: the test's client cannot serialize values of this depth.
-  const withDeepJson = (block) => JSON.stringify(outputRecord(block)).replace('"DEEP"', deep);
-  const { page, pageErrors } = await openConversation(t, 'deep', [
-    textRecord('Before.'),
-    withDeepJson({ type: 'tool_use', id: 'd', name: 'Bash', input: { command: ['DEEP'] } }),
-    withDeepJson({ type: 'tool_result', tool_use_id: 'd', content: 'DEEP' }),
-    deep,
-    textRecord('After.'),
-  ]);
-  const log = page.getByRole('log');
-  for (const text of ['Before.', 'After.']) await log.getByText(text).waitFor();
-  for (const [title, outputs] of /** @type {any[]} */ ([
-    ['Unknown message', 1],
-    ['Run command', 2],
-  ])) {
-    await log.locator('summary', { hasText: title }).click();
-    await waitForCount(log.locator('.disclosure', { hasText: title }).locator('.disclosure-body .output'), outputs);
-  }
-  assert.equal(await page.getByText('This part could not be displayed').count(), 0);
-  assert.deepEqual(pageErrors, []);
-});
-
-test('tolerates invalid metadata of machines and sessions', async (t) => {
-  const namespace = 'described';
-  const invalid = { name: { a: 1 }, summary: { text: [] }, worktree: 5, flavor: {}, machineId: 7, homeDir: [] };
-  const { page, cli, pageErrors } = await openConversation(t, namespace, [textRecord('Said.')], DESK, invalid);
-  const web = hub.web(namespace);
-  for (const [id, metadata] of Object.entries({
-    m1: { host: 'workshop' },
-    m2: { displayName: { a: 1 }, host: 5, platform: [], version: 5, homeDir: {} },
-    constructor: { displayName: 5 },
-  })) {
-    assert.equal((await web.post('/cli/machines', { id, metadata })).status, 200);
-    await cli.emitWithAck('machine-alive', { machineId: id, time: Date.now() });
-  }
-  await page.getByRole('log').getByText('Said.').waitFor();
-  await page.getByRole('link', { name: 'Machines' }).click();
-  await waitForCount(page.locator('.machine'), 3);
-  await waitForEqual(() => page.locator('.machine h2').allTextContents(), ['construc', 'm2', 'workshop']);
-  for (const path of ['/machines', '/new?machine=__proto__', '/']) {
-    await page.goto(path);
-    await page.getByRole('link', { name: /x.*ready/ }).waitFor();
-  }
-  await page.goto('/new?machine=m2');
-  await page.getByRole('textbox', { name: 'Directory' }).waitFor();
-  assert.equal(await page.getByText('This part could not be displayed').count(), 0);
-  assert.deepEqual(pageErrors, []);
-});
-
-test('treats inherited property names in URLs as unknown ids', async (t) => {
-  const { page, pageErrors } = await visit(t, 'inherited');
-  for (const name of ['__proto__', 'constructor']) {
-    await page.goto(`/sessions/${name}`);
-    await page.getByRole('link', { name: 'Back to sessions' }).waitFor();
-    assert.equal(await page.getByText('This part could not be displayed').count(), 0);
-  }
   assert.deepEqual(pageErrors, []);
 });
 

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { connectCli } from '../../../scripts/lib/clients/cli.mjs';
-import { PHONE, waitForValue } from '../lib/browser.mjs';
+import { PHONE, waitForValue, waitForCount } from '../lib/browser.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
 const { hub, visit } = await startConsole();
@@ -98,7 +98,7 @@ test('while a decision is open, the composer unfolds, and leaves a message for a
   await page.goto(`${hub.url}/sessions/${id}`);
   const chat = new Chat(page);
   await chat.request().getByText('You can answer when it is back').waitFor();
-  assert.equal(await chat.composer.count(), 0);
+  await waitForCount(chat.composer, 0);
   await chat.openComposer();
   await chat.composer.fill('use the small data set');
   await page.getByRole('button', { name: 'Leave for laptop' }).click();

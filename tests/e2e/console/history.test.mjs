@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
-import { DESK, PHONE, signInUrl, waitForFocus, waitForEqual, waitForCount } from '../lib/browser.mjs';
+import { DESK, PHONE, signInUrl, waitForFocus, waitForEqual, waitForCount, waitForMatch } from '../lib/browser.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
 const { hub, open, visit, startSession } = await startConsole();
@@ -71,9 +71,9 @@ test('shows the day, the time of each message, and copies the Markdown source of
   const times = chat.log.locator('time');
   await waitForCount(times, 2);
   for (const time of await times.all()) {
-    assert.match(await time.textContent(), /^\d\d:\d\d$/);
+    await waitForMatch(() => time.textContent(), /^\d\d:\d\d$/);
     await time.hover();
-    assert.match(await time.getAttribute('title'), /\d{4}/);
+    await waitForMatch(() => time.getAttribute('title'), /\d{4}/);
     assert.ok(Date.parse(await time.getAttribute('datetime')) > Date.now() - 60_000);
   }
   for (const [shown, source] of [
@@ -106,13 +106,13 @@ test('folds a turn to its question and its last text, also after a reload, and n
   const line = chat.log.getByRole('button', { name: /^3 steps · \d+ s$/ });
   await line.tap();
   await chat.log.getByText('I look at the files.').waitFor({ state: 'detached' });
-  assert.equal(await chat.log.locator('summary', { hasText: 'ls -l' }).count(), 0);
+  await waitForCount(chat.log.locator('summary', { hasText: 'ls -l' }), 0);
   await chat.log.getByText('The first answer.').waitFor();
   await waitForEqual(() => line.getAttribute('aria-expanded'), 'false');
   await waitForStoredReading(page, ({ folds }) => folds.exceptions.length === 1);
   await page.reload();
   await chat.waitForText('The first answer.');
-  assert.equal(await chat.log.getByText('I look at the files.').count(), 0);
+  await waitForCount(chat.log.getByText('I look at the files.'), 0);
   // The newest turn has no such line.
   await waitForCount(chat.log.getByRole('button', { name: /steps? ·/ }), 1);
   await line.tap();
@@ -450,5 +450,5 @@ test('reads the thumbnails of sent images from the session’s machine, if the h
   const { page } = await visit(t, 'read-thumbnails', { ...PHONE, path });
   const list = new Chat(page).log.getByRole('list', { name: 'Attachments' });
   await list.getByText('lost.png').waitFor();
-  await eventually(async () => (await list.locator('img').count()) === 1 && (await list.locator('svg').count()) === 1, 'one thumbnail');
+  for (const kind of ['img', 'svg']) await waitForCount(list.locator(kind), 1);
 });

@@ -3,11 +3,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, signInUrl, waitForCount } from '../lib/browser.mjs';
+import { DESK, waitForCount } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
-const { hub, open, visit } = await startConsole();
+const { hub, visit } = await startConsole();
 
 const talk = { tag: '/code/t', metadata: { path: '/code/t', host: 'h' } };
 const assistantRecord = (block) => ({
@@ -96,39 +96,6 @@ test('a thought can be read while it grows', async (t) => {
   await chat.waitForText('First the tests.');
 });
 
-test('a text shows the place of a missing piece, and is complete after a new connection', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'cut', ...talk });
-  await cli.sendMessage(session.id, assistantRecord({ type: 'text', text: 'Before.' }));
-  const { page } = await open(t);
-  const sockets = [];
-  let lostDelta = '';
-  await page.routeWebSocket(/\/api\/events/, (socket) => {
-    const server = socket.connectToServer();
-    server.onMessage((frame) => {
-      if (lostDelta === '' || !String(frame).includes(lostDelta)) socket.send(frame);
-    });
-    sockets.push(socket);
-  });
-  await page.goto(signInUrl(hub, 'cut', `/sessions/${session.id}`));
-  const chat = new Chat(page);
-  await waitUntilFollowed(chat, cli, session);
-  const live = chat.log.locator('.markdown.live');
-  const stream = new Stream(cli, session.id, 'm1');
-  await stream.write('one ');
-  await live.getByText('one').waitFor();
-  lostDelta = 'two';
-  for (const word of ['two ', 'three ', 'four']) await stream.write(word);
-  await live.getByText('four').waitFor();
-  assert.match(await live.innerText(), /^one\s+…\s+three four\s*$/);
-
-  lostDelta = '';
-  for (const socket of sockets.splice(0)) await socket.close({ code: 1012 });
-  await live.getByText('one two three four').waitFor();
-  await stream.store();
-  await live.waitFor({ state: 'detached' });
-  await chat.waitForText('one two three four');
-});
-
 const codeLines = (from, to) => Array.from({ length: to - from }, (_, index) => `const line${from + index} = ${from + index};\n`).join('');
 
 test('a page that is opened or reloaded in the middle of long code shows the same code as a page that was open before', async (t) => {
@@ -183,22 +150,4 @@ test('a page that is opened or reloaded in the middle of long code shows the sam
   await reloaded.page.reload();
   await expectCode(100);
   for (const chat of pages) await chat.log.locator('.markdown.live').waitFor({ state: 'detached' });
-});
-
-test('a page without the beginning of a text shows that the agent is writing, and the growing rest of the text', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'tail', ...talk });
-  await cli.sendMessage(session.id, assistantRecord({ type: 'text', text: 'Before.' }));
-  const stream = new Stream(cli, session.id, 'm1');
-  // The hub loses this beginning when it restarts.
-  stream.text = 'The beginning, ';
-  await stream.write('the middle');
-  const { page } = await visit(t, 'tail', { ...DESK, path: `/sessions/${session.id}` });
-  const chat = new Chat(page);
-  await chat.waitForText('The agent is writing.');
-  await chat.waitForText('…the middle');
-  await stream.write(' and more');
-  await chat.waitForText('…the middle and more');
-  await cli.emitWithAck('message-delta', { sid: session.id, id: 'm1', offset: 0, text: stream.text });
-  await chat.log.locator('.markdown.live').getByText('The beginning, the middle and more').waitFor();
-  assert.equal(await chat.log.getByText('The agent is writing.').count(), 0);
 });

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DESK } from '../lib/browser.mjs';
+import { DESK, waitForCount } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -230,7 +230,7 @@ test('on a slow network, the list of sessions does not wait for the connection',
   const connect = gate.close();
   await page.goto('/');
   await page.getByRole('link', { name: /first, renamed/ }).waitFor();
-  assert.equal(await page.locator('.connection[data-state="live"]').count(), 0);
+  await waitForCount(page.locator('.connection[data-state="live"]'), 0);
   connect();
   await waitUntilLoaded(page);
 });

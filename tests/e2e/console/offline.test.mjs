@@ -86,49 +86,43 @@ test('a message is stored once and no longer shown as waiting if the app was end
   assert.deepEqual([...new Set(localIds.slice(0, -1))], [localIds[0]]);
 });
 
-for (const [locks, removeLocks] of /** @type {any[]} */ ([
-  ['Web Locks', () => {}],
-  ['leases, where a page has no Web Locks', () => Reflect.deleteProperty(Navigator.prototype, 'locks')],
-])) {
-  test(`two tabs show the same unsent message, and one of them sends it: ${locks}`, async (t) => {
-    const namespace = locks.slice(0, 3).trim();
-    const { session, cli } = await liveSession(t, hub, { namespace, ...talk });
-    const path = `/sessions/${session.id}`;
-    const { page, context } = await open(t);
-    await context.addInitScript(removeLocks);
-    const posts = [];
-    // Responses, because a request may have started before it can be intercepted.
-    context.on('response', (response) => {
-      const request = response.request();
-      if (request.method() === 'POST' && request.url().endsWith('/messages')) posts.push(request.postDataJSON().text);
-    });
-    const waitUntilLive = (tab) => tab.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
-    await page.goto(signInUrl(hub, namespace, path));
-    const other = await context.newPage();
-    await other.goto(path);
-    for (const tab of [page, other]) await waitUntilLive(tab);
-    await page.evaluate(() => navigator.serviceWorker.ready);
-    await context.setOffline(true);
-    for (const tab of [page, other]) await tab.getByText('You are offline.').waitFor();
-    await new Chat(page).send('hello');
-    await other.getByText('Waiting for the hub').waitFor();
-    // Both tabs are connected before the message arrives at the hub.
-    await context.route('**/messages', async (route) => {
-      if (route.request().method() !== 'POST') return route.fallback();
-      for (const tab of [page, other]) await waitUntilLive(tab);
-      return route.fallback();
-    });
-    await context.setOffline(false);
-    assert.deepEqual(await nextTexts(cli, 1), ['hello']);
-    await new Chat(other).send('from the other tab');
-    assert.deepEqual(await nextTexts(cli, 1), ['from the other tab']);
-    for (const tab of [page, other]) {
-      for (const text of ['hello', 'from the other tab']) await waitForCount(new Chat(tab).log.getByText(text, { exact: true }), 1);
-      await tab.getByText('Waiting for the hub').waitFor({ state: 'detached' });
-    }
-    assert.deepEqual(posts, ['hello', 'from the other tab']);
+test('two tabs show the same unsent message, and one of them sends it', async (t) => {
+  const namespace = 'tabs';
+  const { session, cli } = await liveSession(t, hub, { namespace, ...talk });
+  const path = `/sessions/${session.id}`;
+  const { page, context } = await open(t);
+  const posts = [];
+  // Responses, because a request may have started before it can be intercepted.
+  context.on('response', (response) => {
+    const request = response.request();
+    if (request.method() === 'POST' && request.url().endsWith('/messages')) posts.push(request.postDataJSON().text);
   });
-}
+  const waitUntilLive = (tab) => tab.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
+  await page.goto(signInUrl(hub, namespace, path));
+  const other = await context.newPage();
+  await other.goto(path);
+  for (const tab of [page, other]) await waitUntilLive(tab);
+  await page.evaluate(() => navigator.serviceWorker.ready);
+  await context.setOffline(true);
+  for (const tab of [page, other]) await tab.getByText('You are offline.').waitFor();
+  await new Chat(page).send('hello');
+  await other.getByText('Waiting for the hub').waitFor();
+  // Both tabs are connected before the message arrives at the hub.
+  await context.route('**/messages', async (route) => {
+    if (route.request().method() !== 'POST') return route.fallback();
+    for (const tab of [page, other]) await waitUntilLive(tab);
+    return route.fallback();
+  });
+  await context.setOffline(false);
+  assert.deepEqual(await nextTexts(cli, 1), ['hello']);
+  await new Chat(other).send('from the other tab');
+  assert.deepEqual(await nextTexts(cli, 1), ['from the other tab']);
+  for (const tab of [page, other]) {
+    for (const text of ['hello', 'from the other tab']) await waitForCount(new Chat(tab).log.getByText(text, { exact: true }), 1);
+    await tab.getByText('Waiting for the hub').waitFor({ state: 'detached' });
+  }
+  assert.deepEqual(posts, ['hello', 'from the other tab']);
+});
 
 test('a tab sends the unsent messages of a tab that was closed', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'closed', ...talk });
@@ -241,8 +235,8 @@ test('a session that was opened before can be read offline, and continues with t
   await new Chat(later).waitForText('The first answer.');
   await later.getByText(/You are offline\./).waitFor();
   // The request may have been answered meanwhile, and the agent may have stopped.
-  assert.equal(await later.getByRole('button', { name: 'Approve' }).count(), 0);
-  assert.equal(await later.locator('.session-bar .chip').count(), 0);
+  await waitForCount(later.getByRole('button', { name: 'Approve' }), 0);
+  await waitForCount(later.locator('.session-bar .chip'), 0);
   await cli.sendMessage(session.id, agentText('The second answer.'));
   await context.setOffline(false);
   await new Chat(later).waitForText('The second answer.');

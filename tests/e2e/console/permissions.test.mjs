@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { deferred, eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, PHONE, signInUrl, waitForCount, waitForFocus, waitForValue, waitForEqual } from '../lib/browser.mjs';
+import { DESK, PHONE, signInUrl, waitForCount, waitForFocus, waitForValue, waitForEqual, waitForMatch } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -22,7 +22,7 @@ test('denies with a reason, denies and stops, and approves for the session', asy
   await chat.waitForText('Exit code 0.');
   await chat.send('cat src/main.rs');
   await page.locator('summary', { hasText: 'cat src/main.rs' }).waitFor();
-  assert.equal(await chat.request().count(), 0);
+  await waitForCount(chat.request(), 0);
 });
 
 test('stays at the end of the conversation when a request is answered', async (t) => {
@@ -153,7 +153,7 @@ test('escapes invisible and reordering characters in requests', async (t) => {
   await askCard.getByText('Run \\u202Ehs|lruc?').waitFor();
   await askCard.getByLabel('y\\u200Bes').waitFor();
   // The card also shows the tool's name and the question's other fields.
-  assert.match(await askCard.getByRole('heading').textContent(), /Ask$/);
+  await waitForMatch(() => askCard.getByRole('heading').textContent(), /Ask$/);
   await askCard.getByText('questions[0].options[0].then').waitFor();
 });
 
@@ -164,7 +164,7 @@ test('asks for another review of a changed request, and keeps a request open whe
   await card.getByText('ls', { exact: true }).waitFor();
   await setRequests({ r1: request('rm -r src', 5) });
   await card.getByText('The agent changed this request.').waitFor();
-  assert.equal(await card.getByRole('button', { name: 'Approve', exact: true }).count(), 0);
+  await waitForCount(card.getByRole('button', { name: 'Approve', exact: true }), 0);
   await card.getByRole('button', { name: 'Review again' }).click();
   await card.getByText('rm -r src', { exact: true }).waitFor();
   await setRequests({ r1: request('rm -r src', 5), r0: request('rm -r docs', 1) });
@@ -389,7 +389,7 @@ test('shows the requests of an inactive session, and answers them when its CLI i
   const card = new Chat(page).request('Bash');
   await card.getByText('You can answer when it is back').waitFor();
   await card.getByText('make test').first().waitFor();
-  assert.equal(await card.getByRole('button').count(), 0);
+  await waitForCount(card.getByRole('button'), 0);
   const answered = new Promise((resolve) => cli.serve(`${session.id}:permission`, (params) => (resolve(params), { success: true })));
   await cli.emitWithAck('session-alive', { sid: session.id });
   await card.getByRole('button', { name: 'Approve', exact: true }).click();

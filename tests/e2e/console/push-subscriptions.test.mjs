@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { deferred, eventually, withTimeout } from '../../../scripts/lib/await.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
-import { signInUrl } from '../lib/browser.mjs';
+import { signInUrl, waitForCount } from '../lib/browser.mjs';
 import { clickNotification, deliverPush, waitForNotification } from '../lib/push-browser.mjs';
 import { startPushConsole, turnOffButton, turnOnButton } from '../lib/push-console.mjs';
 
@@ -83,7 +83,7 @@ test('one browser is notified for two accounts, a notification names its account
   await page.getByRole('link', { name: /The home/ }).waitFor();
   await clickNotification(page);
   await page.getByRole('heading', { name: 'The home', level: 1 }).waitFor();
-  assert.equal(await other.getByRole('heading', { name: 'The work', level: 1 }).count(), 1, 'the window of the account is preferred');
+  await waitForCount(other.getByRole('heading', { name: 'The work', level: 1 }), 1);
 
   await page.close();
   await deliverPush(other, payload);
@@ -171,6 +171,6 @@ test('explains why notifications are unavailable', async (t) => {
     await context.addInitScript(script);
     await page.goto(signInUrl(hub, 'without', '/settings'));
     await page.getByText(text).waitFor();
-    assert.equal(await turnOnButton(page).count(), 0);
+    await waitForCount(turnOnButton(page), 0);
   }
 });

@@ -5,7 +5,6 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { startAgent } from '../lib/agent.mjs';
 import { PHONE, waitForCount, waitForFocus, waitForValue } from '../lib/browser.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
@@ -140,17 +139,4 @@ test('the queue survives a crash of the agent, and each message runs once', asyn
   await chat.waitForText('Exit code 0.');
   assert.deepEqual(await chat.said(), [WORK, 'echo no >> log', 'echo ran >> log']);
   assert.equal(readFileSync(path.join(repository.folder, 'log'), 'utf8'), 'ran\n');
-});
-
-test('a message is only marked as queued if its CLI has no commands for the queue', async (t) => {
-  const { session } = await liveSession(t, hub, {
-    namespace: 'old-cli',
-    tag: '/code/a',
-    metadata: { path: '/code/a', host: 'laptop' },
-    agentState: { queuedMessages: [1] },
-  });
-  await hub.web('old-cli').post(`/api/sessions/${session.id}/messages`, { text: 'run the tests' });
-  const { page } = await visit(t, 'old-cli', { path: `/sessions/${session.id}` });
-  await new Chat(page).waitForText('Queued: the agent has not received it yet. Stop drops it.');
-  await waitForCount(new Queue(page).region, 0);
 });

@@ -186,7 +186,7 @@ test('in a low window, buttons beside the title show the other requests', async 
 test('the composer folds to a line while a decision is open, but not while a person writes', async (t) => {
   const { page, chat, setState, waitForKeys } = await openRequests(t, 'fold', { r1: command('ls') });
   await waitForKeys('ls');
-  assert.equal(await chat.composer.count(), 0);
+  await waitForCount(chat.composer, 0);
   await page.getByRole('button', { name: 'Write a message' }).click();
   await waitForFocus(chat.composer);
   await chat.composer.fill('Use make');
@@ -209,7 +209,7 @@ test('on a phone, an empty composer folds, and no keys are shown', async (t) => 
   await setState({ requests: { r1: command('ls') } });
   await page.getByRole('button', { name: 'Write a message' }).waitFor();
   await card.waitFor();
-  assert.equal(await page.locator('kbd').count(), 0);
+  await waitForCount(page.locator('kbd'), 0);
 });
 
 test('a request that is answered elsewhere disappears with a notice', async (t) => {

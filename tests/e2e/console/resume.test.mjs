@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually, Recorder } from '../../../scripts/lib/await.mjs';
+import { eventually } from '../../../scripts/lib/await.mjs';
 import { PHONE, signInUrl } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
@@ -63,30 +63,6 @@ for (const [name, comeBack] of Object.entries(RETURNS)) {
     assert.equal(await page.evaluate(() => window.sameDocument), true);
   });
 }
-
-test('a page that becomes visible again keeps a working connection', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'working', ...talk });
-  const { page } = await open(t, PHONE);
-  const received = new Recorder('the frames of the console');
-  const sockets = [];
-  page.on('websocket', (socket) => {
-    sockets.push(socket);
-    socket.on('framereceived', ({ payload }) => received.push(payload));
-  });
-  await page.goto(signInUrl(hub, 'working', `/sessions/${session.id}`));
-  await eventually(() => sockets.length === 1, 'the socket of the page');
-  await say(cli, session.id, 'Before.');
-  await new Chat(page).waitForText('Before.');
-  // The messages do not wait for the connection.
-  await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
-  // A page from the back/forward cache connects again: its subscription has ended.
-  const { 'is shown from the back/forward cache': _, ...others } = RETURNS;
-  for (const comeBack of Object.values(others)) {
-    await comeBack(page);
-    await received.next((payload) => payload === '{"type":"probe"}', 'the answer to the probe');
-  }
-  assert.equal(sockets.length, 1);
-});
 
 test('if the hub does not know the subscription of a page, the page connects again', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'unknown', ...talk });

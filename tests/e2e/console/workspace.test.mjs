@@ -5,7 +5,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, readdirSync, writeFileS
 import path from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { PHONE, waitForCount, waitForValue, waitForEqual } from '../lib/browser.mjs';
+import { PHONE, waitForCount, waitForValue, waitForEqual, waitForMatch } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { Repository, temporaryFolder } from '../lib/git.mjs';
@@ -137,7 +137,7 @@ test('shows a conflict as one change, and the changes of a repository inside', a
   await page.getByRole('link', { name: 'Changes' }).click();
   const row = (text) => page.locator('.change', { has: page.locator('> summary', { hasText: text }) });
   await page.getByRole('heading', { name: 'Unstaged 2' }).waitFor();
-  assert.equal(await page.getByRole('heading', { name: /^Staged/ }).count(), 0);
+  await waitForCount(page.getByRole('heading', { name: /^Staged/ }), 0);
   await row('src/main.rs').locator('summary', { hasText: 'conflicted, both modified' }).click();
   await row('src/main.rs').locator('[data-kind="added"]', { hasText: '<<<<<<< HEAD' }).waitFor();
   await row('notes.txt').locator('summary', { hasText: 'conflicted, deleted by them' }).click();
@@ -335,7 +335,7 @@ test('inserts dragged text, and the text of pasted cells without their picture',
     return field.dispatchEvent(new ClipboardEvent('paste', { clipboardData, bubbles: true, cancelable: true }));
   });
   assert.equal(isPastedByBrowser, true);
-  assert.equal(await page.getByRole('list', { name: 'Files to send' }).count(), 0);
+  await waitForCount(page.getByRole('list', { name: 'Files to send' }), 0);
   assert.deepEqual(pageErrors, []);
 });
 
@@ -391,7 +391,7 @@ test('a file above the limit can only be removed', async (t) => {
   await files.getByText('51.0 MiB is above the limit of 50.0 MiB').waitFor();
   await files.locator('li', { hasText: '49.bin' }).getByText('49.0 MiB').waitFor();
   await page.getByText('A file is too large. Remove it to send the message.').waitFor();
-  assert.equal(await page.getByRole('button', { name: 'Retry' }).count(), 0);
+  await waitForCount(page.getByRole('button', { name: 'Retry' }), 0);
   await page.getByRole('button', { name: 'Remove 51.bin' }).click();
   await page.getByText('A file is too large.').waitFor({ state: 'detached' });
 });
@@ -437,5 +437,5 @@ test('does not send a message before all its files are uploaded', async (t) => {
   await page.getByRole('button', { name: /^Remove broken/ }).click();
   await page.getByRole('button', { name: 'Send', exact: true }).click();
   await chat.waitForText('Exit code 0.');
-  assert.match(await page.getByRole('list', { name: 'Attachments' }).textContent(), /^good\.txt/);
+  await waitForMatch(() => page.getByRole('list', { name: 'Attachments' }).textContent(), /^good\.txt/);
 });

@@ -8,8 +8,6 @@ import { ROOT } from './hub.mjs';
 /** The main module of the example. */
 export const EXAMPLE = path.join(ROOT, 'examples', 'shell-agent', 'index.mjs');
 
-const START_TIMEOUT_MS = 60_000;
-
 /** @typedef {ReturnType<typeof start>} Child */
 
 /**
@@ -29,7 +27,7 @@ export async function startAgent(t, hub, { dir, home = temporaryFolder(t), names
   const command = [entry, '--dir', dir, '--hub', hub.url, ...trust, ...args];
   const { lines, end, kill } = start(t, 'the agent', process.execPath, command, { env: variables });
   const idOf = async (kind) => {
-    const line = await lines.first((text) => text.startsWith(`${kind} `), `its ${kind}`, START_TIMEOUT_MS);
+    const line = await lines.first((text) => text.startsWith(`${kind} `), `its ${kind}`);
     return line.split(' ')[1];
   };
   return {

@@ -1,6 +1,6 @@
 /** Wraps the built worker: writes the data points for Analytics Engine, which the local runtime does not have, to standard output. */
 
-import HubWorker, { NamespaceHub as HubObject } from './index.js';
+import HubWorker, { NamespaceHub as HubObject } from './clock.worker.js';
 
 const METRICS = { writeDataPoint: (point) => console.log(JSON.stringify({ dataPoint: point })) };
 

@@ -92,6 +92,18 @@ export async function waitForEqual(read, expected, message) {
   assert.deepEqual(value, expected, message);
 }
 
+/**
+ * Waits until the page shows a text that matches.
+ * @param {() => Promise<string | null>} read
+ * @param {RegExp} pattern
+ */
+export async function waitForMatch(read, pattern) {
+  let text = '';
+  const matches = async () => pattern.test((text = (await read()) ?? ''));
+  await eventually(matches, 'the expected text').catch((error) => error instanceof TimeoutError || Promise.reject(error));
+  assert.match(text, pattern);
+}
+
 /** Waits until an element has the focus. @param {import('playwright-core').Locator} locator */
 export const waitForFocus = (locator) =>
   eventually(() => locator.evaluate((element) => element === document.activeElement), `the focus of ${locator}`);

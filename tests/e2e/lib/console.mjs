@@ -10,15 +10,15 @@ import { Lifetime } from './lifetime.mjs';
 
 /**
  * Starts a hub with the console, and a browser. The hub and the browser are stopped after the file's tests.
- * @param {{vars?: Record<string, unknown>, serviceWorkers?: 'allow' | 'block'}} [options] `vars`: the hub's variables.
- *   `serviceWorkers`: blocked by default, because the service worker fetches the whole console in each new context
+ * @param {{vars?: Record<string, unknown>, wrappers?: string[], serviceWorkers?: 'allow' | 'block'}} [options] `vars`: the hub's variables.
+ *   `wrappers`: see `startHub`. `serviceWorkers`: blocked by default, because the service worker fetches the whole console in each new context
  */
-export async function startConsole({ vars, serviceWorkers = 'block' } = {}) {
+export async function startConsole({ vars, wrappers, serviceWorkers = 'block' } = {}) {
   const suite = new Lifetime();
   after(() => suite.end());
   // The browser is started first: if the start fails, no hub has to be stopped.
   const browser = await startBrowser(suite);
-  const hub = await startHub({ console: true, vars });
+  const hub = await startHub({ console: true, vars, wrappers });
   suite.after(() => hub.stop());
 
   /** Opens an empty page in a new context. @see openPage */
@@ -144,6 +144,7 @@ export class Chat {
   /** Returns the answers in the sheet of a request. */
   async answersInSheet(card) {
     await card.getByRole('button', { name: 'More', exact: true }).click();
+    await this.moreAnswers.waitFor();
     const texts = await this.moreAnswers.getByRole('button').allInnerTexts();
     await this.page.keyboard.press('Escape');
     await this.moreAnswers.waitFor({ state: 'detached' });

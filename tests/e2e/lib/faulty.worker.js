@@ -1,7 +1,7 @@
 /** The built worker with injected database faults. Also reports the size of the wasm memory. Replaces the entry module. */
 
 import { memories } from './memory.worker.js';
-import Worker, { NamespaceHub as BuiltHub } from './index.js';
+import Worker, { NamespaceHub as BuiltHub } from './clock.worker.js';
 
 /** The faults of the next batches, of the worker and all objects. @type {{on: string, kind: string, ms?: number}[]} */
 let faults = [];
@@ -21,14 +21,14 @@ const isRead = (sql) => /^\s*(SELECT|INSERT INTO fences .* VALUES)/.test(sql);
 /** Runs statements of the worker or of an object, with the next fault for reads or writes. */
 async function runWithFault(client, sqls, run) {
   if (stall?.victims.includes(client)) {
-    if (stall.kind === 'silent') await scheduler.wait(60_000);
+    if (stall.kind === 'silent') await new Promise((resolve) => setTimeout(resolve, 60_000));
     throw new Error('D1_ERROR: D1 DB storage operation exceeded timeout which caused object to be reset.');
   }
   const on = sqls.every(isRead) ? 'reads' : 'writes';
   const index = faults.findIndex((fault) => fault.on === on);
   if (index < 0) return run();
   const [fault] = faults.splice(index, 1);
-  if (fault.kind === 'slow') await scheduler.wait(fault.ms);
+  if (fault.kind === 'slow') await new Promise((resolve) => setTimeout(resolve, fault.ms));
   if (fault.kind === 'transient') throw new Error('D1_ERROR: Network connection lost.');
   if (fault.kind === 'permanent') throw new Error('D1_ERROR: string or blob too big: SQLITE_TOOBIG');
   const result = await run();

@@ -3,6 +3,7 @@
 import { cpSync, existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { Miniflare } from 'miniflare';
@@ -101,14 +102,23 @@ const SCHEMA_WORKER = `export default {
   },
 };`;
 
-/** The wrappers for `setFaults` and `readWasmMemory`. */
-export const FAULTY_WORKER = ['faulty.worker.js', 'memory.worker.js'];
+/** The wrapper for `setVariables`. */
+export const VARIABLES_WORKER = ['variables.worker.js'];
+
+/** The wrapper for `advance`. */
+export const CLOCK_WORKER = ['clock.worker.js'];
+
+/** The wrappers for `setFaults`, `readWasmMemory` and `advance`. */
+export const FAULTY_WORKER = ['faulty.worker.js', 'memory.worker.js', ...CLOCK_WORKER];
+
+/** The wrappers for `readTally` and `advance`. */
+export const TALLY_WORKER = ['tally.worker.js', ...CLOCK_WORKER];
 
 /** The wrapper for the variables `WORKER_BUILD` and `OBJECT_BUILD`, `current` or `previous`, and for `useBuilds`. */
 export const SKEW_WORKER = ['skew.worker.js'];
 
-/** The wrapper that writes the data points for Analytics Engine to standard output. */
-export const ANALYTICS_WORKER = ['analytics.worker.js'];
+/** The wrapper that writes the data points for Analytics Engine to standard output, and the wrapper for `advance`. */
+export const ANALYTICS_WORKER = ['analytics.worker.js', ...CLOCK_WORKER];
 
 export class Hub {
   /** The runtime's standard output. */
@@ -266,6 +276,44 @@ export class Hub {
   }
 
   /**
+   * Advances the hub's clock, and moves the alarm of a namespace's object, which then fires if it is due. Loads the object. The alarms of
+   * other objects are late by this time. Needs `CLOCK_WORKER`.
+   * @param {string} namespace
+   * @param {number} ms
+   * @returns {Promise<number>} the hub's time, in Unix milliseconds
+   */
+  async advance(namespace, ms) {
+    return (await this.web(namespace).get(`/e2e/advance?namespace=${namespace}&ms=${ms}`)).body;
+  }
+
+  /**
+   * Advances the hub's clock in steps until a promise is settled, and returns its result. Needs `CLOCK_WORKER`.
+   * @template T
+   * @param {Promise<T>} promise
+   * @param {string} namespace
+   * @param {number} stepMs
+   * @returns {Promise<T>}
+   */
+  async advanceUntil(promise, namespace, stepMs) {
+    const step = async () => {
+      await this.advance(namespace, stepMs);
+      await sleep(100);
+      return true;
+    };
+    while (await Promise.race([promise.then(() => false), step()]));
+    return promise;
+  }
+
+  /**
+   * Sets variables and bindings of the worker, which may be invalid; all other variables have their values of the start. The worker keeps
+   * its first valid settings. Needs `VARIABLES_WORKER`.
+   * @param {Record<string, unknown>} variables `null` removes a binding
+   */
+  async setVariables(variables) {
+    await this.web().post('/e2e/variables', variables);
+  }
+
+  /**
    * Sets the faults of the next batches to D1. Replaces all earlier faults. Needs `FAULTY_WORKER`.
    * @param {{on: 'reads' | 'writes', kind: 'transient' | 'lost' | 'permanent' | 'slow', ms?: number}[]} faults `lost`: the
    *   batch is executed, but its result is lost
@@ -303,7 +351,7 @@ export class Hub {
   /**
    * Reads the tally of a namespace's object: how many times the object was loaded, its events, its SQL statements, and the rows of D1
    * that these statements read and wrote. `from` and `to` of an event are Unix milliseconds; `to` is null while the object handles the
-   * event. Needs `tally.worker.js`, which has further counts.
+   * event. Needs `TALLY_WORKER`, which has further counts.
    * @param {string} namespace
    * @returns {Promise<{wakes: number, events: {name: string, wake: number, from: number, to: number | null}[],
    *   statements: string[], rowsRead: number, rowsWritten: number}>}
@@ -319,7 +367,7 @@ export class Hub {
   async killRuntime() {
     this.#restarted = deferred();
     process.kill(this.#runtimePid(), 'SIGKILL');
-    await withTimeout(this.#restarted.promise, 'the runtime to restart', 60_000);
+    await withTimeout(this.#restarted.promise, 'the runtime to restart');
   }
 
   /**

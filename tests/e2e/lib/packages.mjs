@@ -14,9 +14,6 @@ const PROGRAMS = ['git', 'npm', 'npx', 'sh'];
 /** The variables that npm may need to reach its registry. */
 const NETWORK_VARIABLES = /_proxy$|^NODE_EXTRA_CA_CERTS$|^SSL_CERT_/i;
 
-/** Time limit from `npx` until the hub answers. */
-export const START_TIMEOUT_MS = 60_000;
-
 /** A home directory, and a PATH without a toolchain. */
 export class Computer {
   #t;
@@ -79,7 +76,7 @@ export class Computer {
    */
   async startHub({ port, data }) {
     const child = this.npx(['session-gateway-hub', '--port', String(port), ...(data ? ['--data', data] : [])]);
-    await child.lines.first((line) => line.includes('The hub is running.'), 'the hub', START_TIMEOUT_MS);
+    await child.lines.first((line) => line.includes('The hub is running.'), 'the hub');
     return { ...child, web: this.web({ port, data }) };
   }
 

@@ -30,7 +30,7 @@ export async function sendRaw(port, method, target, options) {
   }
   if (chunked) socket.write('0\r\n\r\n');
   try {
-    return await withTimeout(readResponse(socket), `a response to ${method} ${target}`, 60_000);
+    return await withTimeout(readResponse(socket), `a response to ${method} ${target}`);
   } finally {
     socket.destroy();
   }

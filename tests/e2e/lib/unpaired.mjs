@@ -5,8 +5,6 @@ import { start } from './children.mjs';
 
 const ENTRY = fileURLToPath(new URL('./agent-without-dev-vars.mjs', import.meta.url));
 
-const START_TIMEOUT_MS = 60_000;
-
 /**
  * @param {{after: (step: () => unknown) => void}} t
  * @param {import('./hub.mjs').Hub} hub
@@ -17,7 +15,7 @@ export function startUnpaired(t, hub, { dir, home, args: more = [] }) {
   const env = { CLI_API_TOKEN: '', SHELL_AGENT_HOME: home };
   const { lines, exited, kill } = start(t, 'the agent', process.execPath, args, { env });
   const find = async (pattern, what) => {
-    const line = await lines.first((text) => pattern.test(text), what, START_TIMEOUT_MS);
+    const line = await lines.first((text) => pattern.test(text), what);
     return pattern.exec(line)[1];
   };
   return {

@@ -5,7 +5,6 @@ import path from 'node:path';
 import { isReady, startAgent } from '../agent.mjs';
 import { eventually } from '../../../../scripts/lib/await.mjs';
 import { temporaryFolder } from '../git.mjs';
-import { WAIT_TIMEOUT_MS } from './load-test.mjs';
 import { Writer } from './web-clients.mjs';
 
 /** The longest pause between two commands: about the time that the agent needs for a command. */
@@ -45,7 +44,7 @@ export class AgentLoad {
     await this.writer.run();
     for (let done = 0; done < this.writer.sent.length; ) {
       const before = done;
-      await eventually(async () => (done = await this.#countDone()) > before, `${this.name} to finish one more command`, WAIT_TIMEOUT_MS);
+      await eventually(async () => (done = await this.#countDone()) > before, `${this.name} to finish one more command`);
     }
   }
 

@@ -1,7 +1,5 @@
 /** A web client that subscribes to a session's events, and resumes after the last received event. */
 
-import { WAIT_TIMEOUT_MS } from './load-test.mjs';
-
 /** The probability that a listener disconnects after an event, in percent. */
 const DISCONNECT_PERCENT = 0.5;
 
@@ -78,7 +76,7 @@ export class Listener {
     for (;;) {
       let event;
       try {
-        event = await this.#feed.next(() => true, 'an event', WAIT_TIMEOUT_MS);
+        event = await this.#feed.next(() => true, 'an event');
       } catch (error) {
         this.loadTest.expect(!/^Timed out/.test(error.message), `${this.name} received no event, not even a heartbeat`);
         return;

@@ -5,9 +5,6 @@ import { deferred, withTimeout } from '../../../../scripts/lib/await.mjs';
 import { Random } from './random.mjs';
 
 const RETRY_DELAY_MS = 25;
-/** The time limit of every wait: twice the interval of heartbeats. */
-export const WAIT_TIMEOUT_MS = 60_000;
-
 export class LoadTest {
   /** Error messages of violated conditions. */
   violations = [];
@@ -110,7 +107,7 @@ class Signal {
   /** Waits until `test` returns true. `test` is called after every change. @param {string} what for the error message */
   async waitUntil(test, what) {
     while (!test()) {
-      await withTimeout(this.#next.promise, `${this.owner} ${what}`, WAIT_TIMEOUT_MS);
+      await withTimeout(this.#next.promise, `${this.owner} ${what}`);
       this.loadTest.throwIfAborted();
     }
   }
