@@ -2,6 +2,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { findStartMinute, removeEmptyRecords } from './gemini-records.mjs';
+import { OpencodeServer } from './opencode-server.mjs';
 
 /** Copilot's ids of modes are URLs. */
 const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
@@ -18,6 +19,8 @@ const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
  * @property {Record<string, string>} [env] variables to set, unless the user has set them
  * @property {string[]} [passwordVariables] variables with the password of a server that the agent runs. Each process gets a random password,
  *   unless the user has set one
+ * @property {() => Promise<OpencodeServer>} [reserveServer] chooses the port of the server that the agent runs, for an agent whose server
+ *   tells what the agent does not send by the protocol
  * @property {{command: string, args: (sessionId: string) => string[], package: string}} terminal the agent's own terminal program, the
  *   arguments with which it continues a session, and the npm package with the version that was tried
  * @property {object} [clientCapabilities] capabilities of the client that only this agent needs
@@ -137,6 +140,7 @@ export const AGENTS = {
     },
     // opencode runs an HTTP server on this computer. Without a password, any program and user of the computer can use the agent.
     passwordVariables: ['OPENCODE_SERVER_PASSWORD'],
+    reserveServer: OpencodeServer.reserve,
     signIn: 'Run `opencode auth login` in a terminal.',
     modes: { default: 'build' },
     hasTitleInList: true,
