@@ -48,6 +48,8 @@ import { blockText } from './tool-output.mjs';
 import { MAX_INPUT_BYTES, asList, asObject, firstLine, isText, limitSize } from './values.mjs';
 
 const MAX_SUMMARY_CHARS = 200;
+/** A text of the agent that is at least this long is not said twice in a row. */
+const MIN_REPEATED_CHARS = 100;
 const MAX_TODOS = 200;
 /** Limit on the JSON of one todo, in bytes. The hub accepts lists of 250,000 bytes. */
 const MAX_TODO_BYTES = 1200;
@@ -106,6 +108,8 @@ class Translator {
   #endsWithDenial = false;
   /** The chunks of the summaries of compactions in progress, joined, by the compaction's id. */
   #summaryChunks = new Map();
+  /** The agent's last message. @type {{id?: string, text: string}} */
+  #lastMessage = { text: '' };
   /** The JSON of the last record of each type, to drop repeated records. */
   #lastJson = new Map();
 
@@ -278,7 +282,17 @@ class Translator {
     const info = this.#quirks.reportsInfoAsText ? /^Info: ([^]+)$/.exec(text)?.[1] : undefined;
     if (info !== undefined) return this.#onInfo(info.trim());
     if (text.trim() !== '') this.#endsWithDenial = false;
+    if (this.#isRepeated(text, messageId)) return usage;
     return [...usage, ...this.#text.append('text', text, messageId ?? undefined)];
+  }
+
+  /** Whether a whole message repeats the message before, as some outputs of slash commands do. Short texts may be said twice. */
+  #isRepeated(text, messageId) {
+    if (!isText(messageId)) return false;
+    const isNext = messageId !== this.#lastMessage.id;
+    const isRepeated = isNext && text.length >= MIN_REPEATED_CHARS && text.trim() === this.#lastMessage.text.trim();
+    this.#lastMessage = { id: messageId, text: isNext ? text : this.#lastMessage.text + text };
+    return isRepeated;
   }
 
   /** Converts a note of the agent's program to an event. Leaves out a note that a call already shows. */
@@ -331,6 +345,8 @@ class Translator {
     }
     const fullSummary = asList(summary).map(blockText).join('') || chunks;
     if (status !== 'in_progress') this.#summaryChunks.delete(compactionId);
+    // Claude Code reports the end of a compaction twice, and the second time without the summary.
+    if (status !== 'in_progress' && this.#recordIfChanged('compaction', { compactionId }).length === 0) return [];
     if (status === 'completed') return this.#event('summary', fullSummary || 'The conversation was compacted.');
     return status === 'failed' ? this.#event('compaction_failed', isText(error) ? error : 'No reason given.') : [];
   }
