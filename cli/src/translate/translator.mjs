@@ -17,6 +17,7 @@
  *     takeDueRecords() -> Record[]               the text and output that are due; call it about once a second
  *     takeDeltas() -> Delta[]                    live text since the last call
  *     runningCall -> {name, input} | undefined   what the agent is doing
+ *     isWorking -> boolean                       whether a text or a call is not complete
  *     openCalls -> {id, name, input}[]           calls that the next process must close if this process crashes
  *
  * - Record: see `records.mjs`. The caller sends the messages to the hub in order, each with its `localId`.
@@ -132,6 +133,10 @@ class Translator {
   /** The last call that runs; undefined if none does. */
   get runningCall() {
     return this.#calls.openCalls.findLast(({ status }) => status !== 'pending');
+  }
+
+  get isWorking() {
+    return this.#text.isPending || this.#subagents.isPending || this.#calls.openCalls.length > 0;
   }
 
   onUpdate(update) {
