@@ -1,11 +1,12 @@
 /** The process of an agent, and the connection to the agent. The process leads a process group, which is ended as a whole. */
 
 import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { Readable, Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { client } from '@agentclientprotocol/sdk';
 import { describeDirectoryProblem } from 'session-gateway-cli-kit/directory-problem';
-import { signalGroup } from 'session-gateway-cli-kit/system-processes';
+import { killWithVariable, signalGroup } from 'session-gateway-cli-kit/system-processes';
 import { MAX_MESSAGE_BYTES, createMessageReader } from './message-reader.mjs';
 import { SilenceTimer } from './silence.mjs';
 import { SubagentSessions } from './translate/subagent-sessions.mjs';
@@ -31,6 +32,9 @@ const MAX_OTHER_LINE_CHARS = 500;
 
 const INTERNAL_ERROR = -32603;
 
+/** A variable by which the processes that the agent has started are found, although some have a process group of their own. */
+const PROCESS_VARIABLE = 'SESSION_GATEWAY_AGENT_PROCESS';
+
 const MEBIBYTE = 1024 * 1024;
 
 /** The agent's process has ended, or could not be started. */
@@ -51,6 +55,7 @@ export class AcpProcess {
   #lastStderrAt = 0;
   #chunkCount = 0;
   #hasEnded = false;
+  #isEnding = false;
   /** The timers of the requests with a time limit. @type {Set<SilenceTimer>} */
   #timers = new Set();
 
@@ -68,7 +73,13 @@ export class AcpProcess {
     const [program, ...args] = argv;
     this.#program = program;
     // Detached: the process gets its own process group.
-    const child = spawn(program, args, { cwd, env, stdio: ['pipe', 'pipe', 'pipe'], detached: true });
+    const processId = randomUUID();
+    const child = spawn(program, args, {
+      cwd,
+      env: { ...env, [PROCESS_VARIABLE]: processId },
+      stdio: ['pipe', 'pipe', 'pipe'],
+      detached: true,
+    });
     this.#child = child;
     child.stderr.setEncoding('utf8');
     child.stderr.on('data', (text) => {
@@ -96,6 +107,8 @@ export class AcpProcess {
     // Other processes of the group could hold the pipes open and so delay `close`.
     child.once('exit', () => {
       this.#killNow();
+      // An agent that is killed cannot end its commands.
+      if (!this.#isEnding) killWithVariable(PROCESS_VARIABLE, processId);
       this.#drain(waitForSpace);
     });
     const transform = async (chunk, controller) => {
@@ -229,6 +242,7 @@ export class AcpProcess {
   /** Ends the process group with SIGTERM, and after `KILL_DELAY_MS` with SIGKILL. */
   async end() {
     if (this.#hasEnded) return;
+    this.#isEnding = true;
     this.#signal('SIGTERM');
     const timer = setTimeout(this.#killNow, KILL_DELAY_MS);
     await this.ended;

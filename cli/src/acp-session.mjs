@@ -68,6 +68,8 @@ export class AcpSession {
   #process;
   #launch;
   #cwd;
+  /** @type {(params?: {update?: any}) => void} */
+  #onUpdate;
   #isReplaying = false;
   #lastUpdateAt = 0;
   #capabilities = {};
@@ -122,7 +124,9 @@ export class AcpSession {
     ...handlers
   }) {
     await fetchAdapter(launch, { env, signal, log: handlers.log });
-    const session = new AcpSession(launch, cwd, environmentOf(launch.entry, env), handlers);
+    const agentEnv = environmentOf(launch.entry, env);
+    const server = await launch.entry?.reserveServer?.();
+    const session = new AcpSession({ ...launch, argv: [...launch.argv, ...(server?.args ?? [])] }, cwd, agentEnv, handlers);
     session.#answerTimeoutMs = answerTimeoutMs;
     session.#inUseIntervalMs = inUseIntervalMs;
     session.#onInUse = onInUse;
@@ -130,6 +134,17 @@ export class AcpSession {
     signal.addEventListener('abort', onAbort);
     try {
       await session.#open({ cwd, uploads, env, sessionId, fork, mustLoad });
+      const { id, ended } = session;
+      const { log, onPermission } = handlers;
+      await server?.follow({
+        sessionId: id,
+        cwd,
+        env: agentEnv,
+        ended,
+        log,
+        onPermission,
+        onUpdate: (update) => session.#onUpdate({ update }),
+      });
       signal.throwIfAborted();
       return session;
     } catch (error) {
@@ -177,12 +192,12 @@ export class AcpSession {
   constructor(launch, cwd, env, { onUpdate, ...handlers }) {
     this.#launch = launch;
     this.#cwd = cwd;
-    const handleUpdate = (/** @type {{update?: any}} */ { update } = {}) => {
+    this.#onUpdate = ({ update } = {}) => {
       this.#lastUpdateAt = Date.now();
       this.config.onUpdate(update);
       onUpdate(update, this.#isReplaying);
     };
-    this.#process = new AcpProcess({ argv: launch.argv, cwd, env, onUpdate: handleUpdate, ...handlers });
+    this.#process = new AcpProcess({ argv: launch.argv, cwd, env, onUpdate: this.#onUpdate, ...handlers });
     /** Resolves to the description of the process's end. */
     this.ended = this.#process.ended;
   }

@@ -14,6 +14,7 @@ import { AgentMetadata } from './agent-metadata.mjs';
 import { AgentOptions } from './agent-options.mjs';
 import { AgentSettings } from './agent-settings.mjs';
 import { Approvals } from './approvals.mjs';
+import { BackgroundWork } from './background.mjs';
 import { describeDenial } from './denials.mjs';
 import { ForkedSession, TurnLog } from './fork.mjs';
 import { Handover } from './handover.mjs';
@@ -131,6 +132,12 @@ export class AcpAgent {
       isStopped: () => this.#isStopped,
       log: options.log,
     });
+    this.background = new BackgroundWork({
+      isWorking: () => this.#output.translator.isWorking,
+      hasOpenCalls: () => this.#output.translator.openCalls.length > 0,
+      onStart: () => this.#onBackgroundStart(),
+      onEnd: () => this.#onBackgroundEnd(this.#output.translator.endTurn('end_turn')),
+    });
     this.queue = new TaskQueue({
       settings,
       state,
@@ -233,14 +240,20 @@ export class AcpAgent {
     // Background work of the agent may request permission outside of a turn. The queue does not wait for the hub's answer: a message that
     // arrives meanwhile is not aborted.
     const canceled = this.queue.current ? null : this.permissions.cancelAll('Aborted');
+    const isBackground = this.background.stop();
+    if (isBackground) {
+      await this.#session?.cancel(Promise.resolve());
+      this.#onBackgroundEnd(this.#output.translator.endTurn('cancelled'));
+    }
     const outcome = await this.queue.abort();
     await canceled;
-    return outcome;
+    return { ...outcome, aborted: outcome.aborted || isBackground };
   }
 
   async stop() {
     this.#stopping.abort();
     this.handover.stop();
+    this.background.stop();
     this.queue.stop();
     this.#output.stopTimer();
     // Also ends a start that waits for an answer of the agent.
@@ -270,7 +283,22 @@ export class AcpAgent {
     };
   }
 
+  #onBackgroundStart() {
+    this.#setThinking(true);
+    this.liveText.start(this.#output.translator);
+  }
+
+  /** @param {object[]} records that end the work */
+  #onBackgroundEnd(records) {
+    this.liveText.stop();
+    this.#output.send(records);
+    this.#setThinking(false);
+    this.#metadata.publishUsage();
+    this.#output.sendMessage(messages.ready()).catch(() => {});
+  }
+
   async #handle(item, task) {
+    if (this.background.stop()) this.#output.send(this.#output.translator.flush());
     this.#setThinking(true);
     const { mustReplay } = this.handover;
     // An abort does not wait for the agent's start, because a download takes minutes.
@@ -326,6 +354,7 @@ export class AcpAgent {
         if (isReplayed) return this.#output.send(translator.onReplayedUpdate(update));
         const stored = this.#output.send(translator.onUpdate(update));
         this.approvals.onUpdate(update, launch.entry?.keptByShell);
+        if (!this.queue.current) this.background.onUpdate(update);
         return stored;
       },
       onPermission: (params, signal) =>
@@ -431,6 +460,7 @@ export class AcpAgent {
     this.#session = null;
     this.#output.stopTimer();
     if (this.#isStopped) return;
+    if (this.background.stop()) this.#onBackgroundEnd(this.#output.translator.closeOpenCalls('The agent ended.'));
     this.log.warn(`${this.launch.title} ended (${ending}). The next message starts it again.`);
     this.permissions.cancelAll('The agent ended');
     this.permissions.clearRules();

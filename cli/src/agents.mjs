@@ -2,6 +2,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { findStartMinute, removeEmptyRecords } from './gemini-records.mjs';
+import { OpencodeServer } from './opencode-server.mjs';
 
 /** Copilot's ids of modes are URLs. */
 const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
@@ -18,6 +19,8 @@ const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
  * @property {Record<string, string>} [env] variables to set, unless the user has set them
  * @property {string[]} [passwordVariables] variables with the password of a server that the agent runs. Each process gets a random password,
  *   unless the user has set one
+ * @property {() => Promise<OpencodeServer>} [reserveServer] chooses the port of the server that the agent runs, for an agent whose server
+ *   tells what the agent does not send by the protocol
  * @property {{command: string, args: (sessionId: string) => string[], package: string}} terminal the agent's own terminal program, the
  *   arguments with which it continues a session, and the npm package with the version that was tried
  * @property {object} [clientCapabilities] capabilities of the client that only this agent needs
@@ -87,8 +90,9 @@ export const AGENTS = {
     // Without --no-daemon, a background server of Codex keeps the session after the program has ended, and refuses it to the bridge.
     terminal: { command: 'codex', args: (id) => ['resume', '--no-daemon', id], package: '@openai/codex@0.166.0' },
     signIn: 'Run `codex login` in a terminal, or set OPENAI_API_KEY.',
-    // Without this field, Codex sends nothing of its sub-agents. Claude Code would send its sub-agents in this form, too.
-    clientCapabilities: { subagents: {} },
+    // Without `subagents`, Codex sends nothing of its sub-agents. Claude Code would send its sub-agents in this form, too. Without
+    // `sessionFailure`, an error of the model is text of the agent, and a repeated request is not reported.
+    clientCapabilities: { subagents: {}, _meta: { jetbrains: { air: { version: 1, capabilities: ['sessionFailure'] } } } },
     modes: { default: 'workspace-write', 'read-only': 'read-only', 'safe-yolo': 'agent', yolo: 'agent-full-access' },
     forkMeta,
     keptByShell: 'nothing',
@@ -137,6 +141,7 @@ export const AGENTS = {
     },
     // opencode runs an HTTP server on this computer. Without a password, any program and user of the computer can use the agent.
     passwordVariables: ['OPENCODE_SERVER_PASSWORD'],
+    reserveServer: OpencodeServer.reserve,
     signIn: 'Run `opencode auth login` in a terminal.',
     modes: { default: 'build' },
     hasTitleInList: true,

@@ -2,8 +2,14 @@
 
 import { AgentEndedError } from './acp-process.mjs';
 import { describeError } from './acp-session.mjs';
+import { asObject, firstLine, isText } from './translate/values.mjs';
 
 /** @typedef {{title: string}} Agent */
+
+const MAX_CALL_CHARS = 200;
+
+/** Why a turn failed, if the agent itself has just said the error. */
+export const FAILED_AS_SAID = 'The turn ended with this error.';
 
 export const INTERRUPTED = 'The bridge to the agent was restarted during this turn. Its prompt is not sent again.';
 
@@ -21,6 +27,12 @@ export function failedTurn({ title }, error) {
 export function silence({ title }, ms, line) {
   const output = line ? ` The last line of its error output: ${line}` : '';
   return `${title} has sent nothing for ${Math.round(ms / 1000)} s. It may be waiting for its model, or try again after an error of the model: check the network connection and the sign-in or key of the agent on its computer. Stop ends the turn.${output}`;
+}
+
+/** @param {Agent} agent @param {number} ms how long the agent has been silent @param {import('./translate/tool-calls.mjs').Call} call that runs */
+export function silentCall({ title }, ms, { name, input }) {
+  const call = firstLine(isText(asObject(input).command) ? input.command : name, MAX_CALL_CHARS);
+  return `${title} has sent nothing for ${Math.round(ms / 60_000)} min, while this runs: ${call}\nStop ends it together with the turn.`;
 }
 
 /** @param {Agent} agent @param {string} command its name */

@@ -2,10 +2,11 @@
 
 export class SilenceTimer {
   #timer = null;
+  #count = 0;
 
   /**
-   * @param {{timeoutMs: number, onSilent: () => void, isSilenceExpected?: () => boolean}} options `isSilenceExpected`: called at
-   *   the timeout; if true, the time starts again
+   * @param {{timeoutMs: number, onSilent: (count: number) => void, isSilenceExpected?: (count: number) => boolean}} options
+   *   `isSilenceExpected`: called at the timeout; if true, the time starts again. `count`: the number of timeouts since the last `reset`
    */
   constructor({ timeoutMs, onSilent, isSilenceExpected = () => false }) {
     this.timeoutMs = timeoutMs;
@@ -15,11 +16,13 @@ export class SilenceTimer {
 
   start() {
     this.stop();
+    this.#count = 0;
     this.#timer = setTimeout(() => this.#expire(), this.timeoutMs);
     this.#timer.unref();
   }
 
   reset() {
+    this.#count = 0;
     this.#timer?.refresh();
   }
 
@@ -29,8 +32,9 @@ export class SilenceTimer {
   }
 
   #expire() {
-    if (this.isSilenceExpected()) return this.#timer.refresh();
+    this.#count += 1;
+    if (this.isSilenceExpected(this.#count)) return this.#timer.refresh();
     this.stop();
-    this.onSilent();
+    this.onSilent(this.#count);
   }
 }

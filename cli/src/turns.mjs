@@ -8,6 +8,7 @@ import { withDenials } from './denials.mjs';
 import * as notices from './notices.mjs';
 import { toPrompt } from './prompt.mjs';
 import { SilenceTimer } from './silence.mjs';
+import { failureOf } from './translate/failures.mjs';
 import { STATE_UPDATES } from './translate/translator.mjs';
 
 /** How long to wait for updates of a turn that agents send after the reply to the prompt. */
@@ -19,11 +20,16 @@ const CANCEL_TIMEOUT_MS = 5000;
 /** If the agent sends nothing for this long during a turn, a sentence in the conversation says so. */
 const SILENCE_TIMEOUT_MS = 60_000;
 
+/** While a call runs, a silence is reported after this many times as long: tests and builds may print nothing for minutes. */
+const SILENT_CALL_FACTOR = 10;
+
 export class Turns {
   #dependencies;
   /**
-   * The running turn. `reply`: the agent's reply to the prompt; `hasOutput`: whether the agent has added to the conversation.
-   * @type {{session: AcpSession, startedAt: number, hasOutput: boolean, reply: Promise<{stopReason: string}>} | null}
+   * The running turn. `reply`: the agent's reply to the prompt; `hasOutput`: whether the agent has added to the conversation;
+   * `lastMessage`: the agent's last message.
+   * @type {{session: AcpSession, startedAt: number, hasOutput: boolean, lastMessage: {id?: string, text: string},
+   *   reply: Promise<{stopReason: string}>} | null}
    */
   #current = null;
   /** The number of requests of the agent that wait for the user. */
@@ -45,8 +51,9 @@ export class Turns {
     /** Runs while the agent answers a prompt. */
     this.silenceTimer = new SilenceTimer({
       timeoutMs: options.silenceTimeoutMs ?? SILENCE_TIMEOUT_MS,
-      isSilenceExpected: () => this.#openRequestCount > 0 || output.isWaiting || output.translator.openCalls.length > 0,
-      onSilent: () => this.#describeSilence(),
+      isSilenceExpected: (count) =>
+        this.#openRequestCount > 0 || output.isWaiting || (output.translator.openCalls.length > 0 && count < SILENT_CALL_FACTOR),
+      onSilent: (count) => this.#describeSilence(count),
     });
   }
 
@@ -60,7 +67,12 @@ export class Turns {
     this.silenceTimer.reset();
     if (isReplayed) return;
     this.#dependencies.turnLog.onUpdate(update);
-    if (this.#current && !STATE_UPDATES.has(update?.sessionUpdate)) this.#current.hasOutput = true;
+    if (!this.#current) return;
+    if (!STATE_UPDATES.has(update?.sessionUpdate)) this.#current.hasOutput = true;
+    if (update?.sessionUpdate !== 'agent_message_chunk') return;
+    const { messageId: id, content } = update;
+    const { lastMessage } = this.#current;
+    this.#current.lastMessage = { id, text: (lastMessage.id === id ? lastMessage.text : '') + (content?.text ?? '') };
   }
 
   /**
@@ -91,15 +103,18 @@ export class Turns {
     if (hasDenials) save({ denials: [] });
     turnLog.startTurn();
     const reply = session.prompt(blocks);
-    this.#current = { session, reply, startedAt: performance.now(), hasOutput: false };
+    this.#current = { session, reply, startedAt: performance.now(), hasOutput: false, lastMessage: { text: '' } };
     liveText.start(translator);
     this.silenceTimer.start();
     try {
-      const { stopReason } = await reply;
+      const answer = await reply;
+      const { stopReason } = answer;
       this.silenceTimer.stop();
       await delay(LATE_UPDATES_DELAY_MS);
       await output.send(translator.endTurn(task.isAborted ? 'cancelled' : stopReason));
       onCallsClosed();
+      const failure = failureOf(answer);
+      if (failure && !task.isAborted) await output.sendMessage(messages.failure(`Error: ${failure.text}`));
       const [, command] = /^\/(\S+)/.exec(item.text) ?? [];
       const isUnknown = command !== undefined && !this.#current.hasOutput && !metadata.commands.some(({ name }) => name === command);
       if (isUnknown && !task.isAborted) output.notify(notices.unknownCommand(launch(), command));
@@ -112,7 +127,11 @@ export class Turns {
       await output.send(task.isAborted ? translator.endTurn('cancelled') : translator.closeOpenCalls('The turn ended with an error.'));
       onCallsClosed();
       if (error instanceof SessionUnavailableError) log.warn(error.message);
-      if (!task.isAborted) await output.sendMessage(messages.failure(notices.failedTurn(launch(), error)));
+      const said = this.#current.lastMessage.text.trim();
+      // Claude Code says its error as its last message, too.
+      const isSaid = said !== '' && error.message.endsWith(said);
+      const sentence = isSaid ? notices.FAILED_AS_SAID : notices.failedTurn(launch(), error);
+      if (!task.isAborted) await output.sendMessage(messages.failure(sentence));
     } finally {
       liveText.stop();
       this.silenceTimer.stop();
@@ -156,9 +175,12 @@ export class Turns {
     }
   }
 
-  #describeSilence() {
+  #describeSilence(count) {
     const { output, launch } = this.#dependencies;
+    const ms = count * this.silenceTimer.timeoutMs;
+    const { runningCall } = output.translator;
+    if (runningCall) return output.notify(notices.silentCall(launch(), ms, runningCall));
     const line = this.#current?.session.lastErrorLine(this.#current.startedAt);
-    output.notify(notices.silence(launch(), this.silenceTimer.timeoutMs, line));
+    return output.notify(notices.silence(launch(), ms, line));
   }
 }

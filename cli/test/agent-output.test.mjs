@@ -1,4 +1,4 @@
-/** What an agent writes besides its messages, and messages that are too long. */
+/** What an agent writes besides its messages, messages that are too long, errors of its model, and its silence. */
 
 import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
@@ -48,6 +48,59 @@ test('if the directory of a session was deleted, the error names the directory',
   prompt(session.id, [{ say: 'not reached' }]);
   await hub.untilReady(session.id, 2);
   assert.equal(hub.transcript(session.id).at(-2), `Error: node did not start: There is no directory ${dir}.`);
+});
+
+test('an error of the model stands once in the conversation: if the agent has just said it, the turn only ends with an error', async (t) => {
+  const { hub, prompt, start } = await setUp(t);
+  const { session } = await start();
+  const fail = { code: -32603, message: 'Internal error: Prompt is too long.' };
+  prompt(session.id, [{ say: 'Prompt is too long.' }, { fail }]);
+  await hub.untilReady(session.id, 1);
+  prompt(session.id, [{ say: 'I look.' }, { fail }]);
+  await hub.untilReady(session.id, 2);
+  assert.deepEqual(hub.transcript(session.id), [
+    'Prompt is too long.',
+    'The turn ended with this error.',
+    '(ready)',
+    'I look.',
+    'Error: Internal error: Prompt is too long.',
+    '(ready)',
+  ]);
+});
+
+test('the first failed attempt of the model and its last error are reported, as the adapter of Codex sends them', async (t) => {
+  const { hub, prompt, start } = await setUp(t);
+  const { session } = await start();
+  const failure = (fields) => ({ _meta: { jetbrains: { air: { version: 1, sessionFailure: { id: 'turn', ...fields } } } } });
+  const retry = (title) => ({ update: { sessionUpdate: 'session_info_update', ...failure({ severity: 'warning', title }) } });
+  const title = JSON.stringify({ type: 'error', error: { message: 'Too many requests' } });
+  const last = { reply: { stopReason: 'end_turn', ...failure({ severity: 'error', title }) } };
+  prompt(session.id, [retry('Reconnecting... 1/5'), retry('Reconnecting... 2/5'), last]);
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(hub.transcript(session.id), ['(warning: Reconnecting... 1/5)', 'Error: Too many requests', '(ready)']);
+});
+
+test('the silence of an agent while a call runs is reported after ten times as long, with the command', async (t) => {
+  const { hub, prompt, release, start } = await setUp(t);
+  const { session } = await start({ silenceTimeoutMs: 20 });
+  const call = {
+    sessionUpdate: 'tool_call',
+    toolCallId: 'a',
+    title: 'npm test',
+    kind: 'execute',
+    status: 'in_progress',
+    rawInput: { command: 'npm test' },
+  };
+  prompt(session.id, [
+    { update: call },
+    { until: 'reported' },
+    { update: { ...call, sessionUpdate: 'tool_call_update', status: 'completed' } },
+  ]);
+  const notice = 'node has sent nothing for 0 min, while this runs: npm test\nStop ends it together with the turn.';
+  await hub.waitUntil(() => hub.transcript(session.id).includes(notice), 'the notice');
+  release('reported');
+  await hub.untilReady(session.id, 1);
+  assert.equal(hub.transcript(session.id).filter((line) => line === notice).length, 1);
 });
 
 test('a slash command that the agent neither lists nor answers is named; a listed one may be silent', async (t) => {

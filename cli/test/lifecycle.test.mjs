@@ -418,8 +418,8 @@ test('the silence of an agent in a turn is reported once, but not while the agen
   const { silenceTimer } = agentOf(session).turns;
   const { isSilenceExpected } = silenceTimer;
   let expectedCount = 0;
-  silenceTimer.isSilenceExpected = () => {
-    const isExpected = isSilenceExpected();
+  silenceTimer.isSilenceExpected = (count) => {
+    const isExpected = isSilenceExpected(count);
     expectedCount += isExpected ? 1 : 0;
     return isExpected;
   };

@@ -10,7 +10,7 @@ import { TOKEN } from '../../packages/cli-kit/test/support/fake-hub.mjs';
 import { eventually, nextTurn } from '../../packages/cli-kit/test/support/wait.mjs';
 import { program } from '../src/program.mjs';
 import { say, setUpProcess } from './support/process-setup.mjs';
-import { SCRIPTED_AGENT, askToRun } from './support/setup.mjs';
+import { SCRIPTED_AGENT, askToRun, setUp } from './support/setup.mjs';
 
 test('a CLI that is killed while the agent writes long code loses at most the last part', async (t) => {
   const { hub, start } = await setUpProcess(t, 'claude-agent-acp');
@@ -206,4 +206,19 @@ test('a session that does not start in time leaves neither its agent nor an empt
   await eventually(() => !isRunning(pid), 'the agent to end');
   await eventually(() => processes.size === 0, 'the bridge to end');
   assert.equal(hub.sessions.size, 0);
+});
+
+const onLinux = { skip: process.platform !== 'linux' && 'the variables of a process are unknown' };
+test('a command of an agent that was killed ends, too, although it has a process group of its own', onLinux, async (t) => {
+  const { hub, prompt, scriptHome, start } = await setUp(t);
+  const { session } = await start();
+  prompt(session.id, [{ detach: 600 }, { until: 'never' }]);
+  const file = path.join(scriptHome, 'detached');
+  await eventually(() => existsSync(file), 'the command');
+  const command = Number(readFileSync(file, 'utf8'));
+  assert.ok(isRunning(command));
+  const { state } = /** @type {import('../src/agent.mjs').AcpAgent} */ (session.agent);
+  process.kill(Number(state.agentId.replace('scripted-', '')), 'SIGKILL');
+  await hub.untilReady(session.id, 1);
+  await eventually(() => !isRunning(command), 'the end of the command');
 });

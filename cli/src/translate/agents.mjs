@@ -25,7 +25,8 @@ const QUIRKS = {
     reportsModeAsText: true,
     hiddenReplay: /^(<session_context>|\[Function Response: )/,
   },
-  opencode: { hasStableMessageIds: true },
+  // opencode names the call of a sub-agent only by its kind.
+  opencode: { hasStableMessageIds: true, shownToolNames: { Think: 'Agent' } },
   // Qwen Code adds this text to a replay where the model has answered without text.
   qwen: { hiddenReplay: /^\(empty content\)$/ },
 };

@@ -44,6 +44,10 @@ export class Subagents {
     return subagent;
   }
 
+  get isPending() {
+    return [...this.#byCall.values()].some(({ text }) => text.isPending);
+  }
+
   /**
    * Appends a chunk to the text of a sub-agent.
    * @param {{callId: string, text: TextBuffer}} subagent

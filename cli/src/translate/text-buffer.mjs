@@ -41,6 +41,11 @@ export class TextBuffer {
     this.now = now;
   }
 
+  /** Whether a text is not stored yet. */
+  get isPending() {
+    return this.#piece !== null;
+  }
+
   /**
    * Appends a chunk.
    * @param {TextKind} kind

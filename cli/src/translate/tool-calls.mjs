@@ -33,6 +33,7 @@ const TODO_TOOL = 'TodoWrite';
  * @property {ToolOutput} output
  * @property {boolean} isStored whether the call was sent to the hub, with `name` and `input`
  * @property {boolean} isEnded
+ * @property {boolean} [hasFailed] whether the end of the call was an error
  * @property {boolean} isOld whether the call had already ended when the last turn ended
  * @property {boolean} isFailedByBridge whether the bridge has ended the call. Later updates of the call are ignored
  * @property {string} [name]
@@ -215,6 +216,7 @@ export class ToolCalls {
 
   #end(call, isError) {
     call.isEnded = true;
+    call.hasFailed = isError;
     // The todos of a sub-agent must not replace the todos of the session.
     if (isTodoCall(call) && call.parentId !== undefined) return [];
     if (!call.isStored && !isError && isTodoCall(call)) {
@@ -224,10 +226,15 @@ export class ToolCalls {
     return [...(call.isStored ? [] : [this.#store(call)]), this.#result(call, call.output.takeAllUnsent(), { isError, isFinal: true })];
   }
 
+  /** Reads what Codex sends of a background command after the end of its call: the output, and an exit code that is an error. */
   #readLateOutput(call, update) {
-    if (!isText(update._meta?.terminal_output_delta?.data)) return [];
-    call.output.read(update, false);
-    return [this.#result(call, call.output.takeAllUnsent())];
+    const hasOutput = isText(update._meta?.terminal_output_delta?.data);
+    if (hasOutput) call.output.read(update, false);
+    const records = hasOutput ? [this.#result(call, call.output.takeAllUnsent())] : [];
+    const code = update._meta?.terminal_exit?.exit_code;
+    if (typeof code !== 'number' || code === 0 || call.hasFailed) return records;
+    call.hasFailed = true;
+    return [...records, this.#result(call, `\nExit code ${code}`, { isError: true, isFinal: true })];
   }
 
   #takeDueOutput(call) {

@@ -17,6 +17,7 @@
  *     takeDueRecords() -> Record[]               the text and output that are due; call it about once a second
  *     takeDeltas() -> Delta[]                    live text since the last call
  *     runningCall -> {name, input} | undefined   what the agent is doing
+ *     isWorking -> boolean                       whether a text or a call is not complete
  *     openCalls -> {id, name, input}[]           calls that the next process must close if this process crashes
  *
  * - Record: see `records.mjs`. The caller sends the messages to the hub in order, each with its `localId`.
@@ -35,6 +36,7 @@
 import { randomUUID } from 'node:crypto';
 import { quirksOf } from './agents.mjs';
 import { toCommands } from './commands.mjs';
+import { failureOf } from './failures.mjs';
 import { approvedOption, offeredChoices, permissionResult } from './permissions.mjs';
 import { answersByPosition, elicitationResult, questionsOfCall, toQuestions } from './questions.mjs';
 import * as records from './records.mjs';
@@ -47,6 +49,8 @@ import { blockText } from './tool-output.mjs';
 import { MAX_INPUT_BYTES, asList, asObject, firstLine, isText, limitSize } from './values.mjs';
 
 const MAX_SUMMARY_CHARS = 200;
+/** A text of the agent that is at least this long is not said twice in a row. */
+const MIN_REPEATED_CHARS = 100;
 const MAX_TODOS = 200;
 /** Limit on the JSON of one todo, in bytes. The hub accepts lists of 250,000 bytes. */
 const MAX_TODO_BYTES = 1200;
@@ -105,6 +109,8 @@ class Translator {
   #endsWithDenial = false;
   /** The chunks of the summaries of compactions in progress, joined, by the compaction's id. */
   #summaryChunks = new Map();
+  /** The agent's last message. @type {{id?: string, text: string}} */
+  #lastMessage = { text: '' };
   /** The JSON of the last record of each type, to drop repeated records. */
   #lastJson = new Map();
 
@@ -129,6 +135,10 @@ class Translator {
     return this.#calls.openCalls.findLast(({ status }) => status !== 'pending');
   }
 
+  get isWorking() {
+    return this.#text.isPending || this.#subagents.isPending || this.#calls.openCalls.length > 0;
+  }
+
   onUpdate(update) {
     const subagent = this.#subagentOf(update);
     if (subagent)
@@ -146,7 +156,7 @@ class Translator {
       case 'available_commands_update':
         return this.#recordIfChanged('commands', { commands: toCommands(update.availableCommands) });
       case 'session_info_update':
-        return this.#onTitle(update);
+        return [...this.#onTitle(update), ...this.#onFailure(failureOf(update))];
       case 'usage_update':
         return this.#onUsage(update);
       case 'current_mode_update':
@@ -277,7 +287,17 @@ class Translator {
     const info = this.#quirks.reportsInfoAsText ? /^Info: ([^]+)$/.exec(text)?.[1] : undefined;
     if (info !== undefined) return this.#onInfo(info.trim());
     if (text.trim() !== '') this.#endsWithDenial = false;
+    if (this.#isRepeated(text, messageId)) return usage;
     return [...usage, ...this.#text.append('text', text, messageId ?? undefined)];
+  }
+
+  /** Whether a whole message repeats the message before, as some outputs of slash commands do. Short texts may be said twice. */
+  #isRepeated(text, messageId) {
+    if (!isText(messageId)) return false;
+    const isNext = messageId !== this.#lastMessage.id;
+    const isRepeated = isNext && text.length >= MIN_REPEATED_CHARS && text.trim() === this.#lastMessage.text.trim();
+    this.#lastMessage = { id: messageId, text: isNext ? text : this.#lastMessage.text + text };
+    return isRepeated;
   }
 
   /** Converts a note of the agent's program to an event. Leaves out a note that a call already shows. */
@@ -308,6 +328,12 @@ class Translator {
     return text === null ? [] : this.#recordIfChanged('summary', { text });
   }
 
+  /** Reports the first of several failed attempts of the agent's model. */
+  #onFailure(failure) {
+    if (!failure || this.#recordIfChanged('failure', { id: failure.id }).length === 0) return [];
+    return this.#event(failure.isWarning ? 'warning' : 'error', failure.text);
+  }
+
   /** @param {{used?: unknown, size?: unknown, cost?: object, _meta?: any}} usage */
   #onUsage({ used, size, cost, _meta }) {
     const limits = toPlanLimits(_meta?.['_claude/rateLimit']);
@@ -324,6 +350,8 @@ class Translator {
     }
     const fullSummary = asList(summary).map(blockText).join('') || chunks;
     if (status !== 'in_progress') this.#summaryChunks.delete(compactionId);
+    // Claude Code reports the end of a compaction twice, and the second time without the summary.
+    if (status !== 'in_progress' && this.#recordIfChanged('compaction', { compactionId }).length === 0) return [];
     if (status === 'completed') return this.#event('summary', fullSummary || 'The conversation was compacted.');
     return status === 'failed' ? this.#event('compaction_failed', isText(error) ? error : 'No reason given.') : [];
   }

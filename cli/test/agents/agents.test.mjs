@@ -34,7 +34,7 @@ const EFFORTS = {
 };
 
 /** The agents whose sub-agents send their steps. */
-const SUBAGENTS = ['claude', 'codex', 'qwen'];
+const SUBAGENTS = ['claude', 'codex', 'opencode', 'qwen'];
 
 /** The agents that write todos: Copilot CLI and Gemini CLI have no tool for todos, and that of Qwen Code is disabled. */
 const TODOS = ['claude', 'codex', 'opencode'];
@@ -197,6 +197,28 @@ async function runScenario(t, name) {
     // The result of a command may be stored in parts.
     const isNext = (type, at) => type !== types[at - 1];
     assert.deepEqual(types.filter(isNext), ['text', 'tool_use', 'tool_result', 'text']);
+  });
+
+  await t.test('a request of a sub-agent is answered', { skip: !SUBAGENTS.includes(name) && 'not seen' }, async () => {
+    const calls = () => stored.messages.flatMap(({ content }) => content.content.data?.message?.content ?? []);
+    const resultOf = (id) => calls().find(({ type, tool_use_id: call }) => type === 'tool_result' && call === id);
+    for (const approved of [true, false]) {
+      const made = `sub-agent-${approved}`;
+      model.answer(`Make ${made}.`, [{ run: `mkdir ${made}` }, { say: 'I have tried.' }]);
+      prompt([{ task: `Make ${made}.` }, { say: 'The helper is done.' }]);
+      // Qwen Code also asks before it starts the sub-agent.
+      let id = await untilRequest();
+      while (!stored.agentState.requests[id].arguments.command) {
+        await answer({ approved: true });
+        id = await hub.waitUntil(() => hub.pendingRequest(sid) !== id && hub.pendingRequest(sid), 'the request of the sub-agent', TURN_MS);
+      }
+      assert.equal(stored.agentState.requests[id].arguments.command, `mkdir ${made}`);
+      await answer({ approved });
+      await untilReady();
+      await hub.waitUntil(() => resultOf(id), 'the result of the command', TURN_MS);
+      assert.equal(Boolean(resultOf(id).is_error), !approved);
+      assert.equal(existsSync(file(made)), approved);
+    }
   });
 
   await t.test('each list of todos is stored', { skip: !TODOS.includes(name) && 'it writes none' }, async () => {

@@ -65,7 +65,7 @@ export const ACTIVITIES = {
   },
 
   'lose the agent in a turn': async (world, i) => {
-    await world.turn(i, [...askToRun(newId(), 'make').slice(0, 1), { background: 1000 }, { crash: 'out of memory' }]);
+    await world.turn(i, [...askToRun(newId(), 'make').slice(0, 1), { child: 1000 }, { crash: 'out of memory' }]);
     await world.turn(i, 'Go on.');
   },
 

@@ -96,19 +96,30 @@ async function runPrompt({ sessionId, prompt }, client) {
       const { afterMs, ...ask } = step.askLater;
       setTimeout(async () => record('answer', await client.request('session/request_permission', { sessionId, ...ask })), afterMs);
     }
+    // Works on after the turn.
+    if (step.background) {
+      const work = async () => {
+        for (const later of step.background) {
+          if (later.until) await waitForRelease(later.until);
+          else await update(later.update);
+        }
+      };
+      setImmediate(work);
+    }
     // Starts a process outside of the agent's process group. The process inherits the agent's output and keeps it open.
     if (step.detach) {
       const other = spawn('sleep', [String(step.detach)], { detached: true, stdio: ['ignore', 'inherit', 'inherit'] });
       appendFileSync(path.join(home, 'detached'), String(other.pid));
     }
     // Starts a process that belongs to the agent, such as a server that a command has started.
-    if (step.background) {
-      const child = spawn('sleep', [String(step.background)], { stdio: 'ignore' });
+    if (step.child) {
+      const child = spawn('sleep', [String(step.child)], { stdio: 'ignore' });
       appendFileSync(path.join(home, 'background'), `${child.pid}\n`);
     }
     if (step.huge) await update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: 'x'.repeat(step.huge) } });
     if (step.until) await waitForRelease(step.until);
     if (step.wait) await delay(step.wait, undefined, ignoresCancel ? {} : { signal: canceled.signal }).catch(() => {});
+    if (step.reply) return step.reply;
     if (step.fail) throw new RequestError(step.fail.code, step.fail.message);
     if (step.env) await update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: JSON.stringify(process.env) } });
     if (step.crash) {

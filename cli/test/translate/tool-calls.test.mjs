@@ -182,6 +182,15 @@ test('a command that exits with an error is shown as failed, wherever the agent 
   }
 });
 
+test('the output and the exit code of a background command that arrive after the end of its call are shown', () => {
+  const session = createSession();
+  session.call('c', RUNNING);
+  session.callUpdate('c', { status: 'completed' });
+  session.callUpdate('c', { _meta: { terminal_output_delta: { data: 'no rule\n' } } });
+  for (let i = 0; i < 2; i += 1) session.callUpdate('c', { _meta: { terminal_exit: { exit_code: 2 } } });
+  assert.match(session.shown()[0], /-> failed "no rule\\n\\nExit code 2"$/);
+});
+
 test('structured output is shown as JSON if there is no text', () => {
   const outputOf = (fields) => {
     const session = createSession();

@@ -213,12 +213,29 @@ test('pictures are shown between texts, and what cannot be shown is named', () =
   assert.equal(after.text, '[image that cannot be shown][audio, audio/wav][a.txt](file:///a.txt)');
 });
 
+test('a long message that the agent repeats with another id is stored once', () => {
+  const session = createSession({ agent: 'claude' });
+  const long = `## Context\n\n${'| a | b |\n'.repeat(20)}`;
+  const say = (messageId, text) => session.update({ sessionUpdate: 'agent_message_chunk', messageId, content: { type: 'text', text } });
+  for (const [id, text] of [
+    ['1', long],
+    ['2', `${long}\n`],
+    ['3', 'Yes.'],
+    ['4', 'Yes.'],
+  ])
+    say(id, text);
+  session.hub.store(session.translator.endTurn('end_turn'));
+  assert.deepEqual(session.shown(), [`text ${JSON.stringify(long.trimEnd())}`, 'text "Yes."', 'text "Yes."']);
+});
+
 test('notices and summaries of a compacted conversation are events', () => {
   const session = createSession();
   session.update({ sessionUpdate: 'notice', severity: 'warning', title: 'No sandbox', description: 'Install it.' });
   session.update({ sessionUpdate: 'notice', severity: 'ready', title: 'Not the event of the hub' });
   session.update({ sessionUpdate: 'compaction_update', compactionId: '1', status: 'in_progress' });
   session.update({ sessionUpdate: 'compaction_summary_chunk', compactionId: '1', content: { type: 'text', text: 'In short' } });
+  session.update({ sessionUpdate: 'compaction_update', compactionId: '1', status: 'completed' });
+  // Claude Code repeats the end.
   session.update({ sessionUpdate: 'compaction_update', compactionId: '1', status: 'completed' });
   session.update({ sessionUpdate: 'compaction_update', compactionId: '2', status: 'failed', error: 'too long' });
   assert.deepEqual(session.shown(), [

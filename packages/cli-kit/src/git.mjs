@@ -69,6 +69,9 @@ export async function gitText(args, cwd, options) {
  */
 export function describeGitError({ code, stderr }, cwd) {
   if (/not a git repository/i.test(stderr)) return `Not a git repository: ${cwd}`;
+  // git gives its advice on a later line.
+  const [advice] = /git config --global --add safe\.directory .*/.exec(stderr) ?? [];
+  if (advice) return `Another user owns this repository, so git does not read it. If you trust it, run on its computer: ${advice}`;
   return stderr.split('\n')[0] || (code === null ? 'git was killed.' : `git failed with exit code ${code}.`);
 }
 

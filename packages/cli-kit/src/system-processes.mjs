@@ -83,6 +83,23 @@ export function childrenOf(parent) {
 }
 
 /**
+ * Ends the processes that were started with a variable of this value, such as the descendants of a process that was killed: they have no
+ * common parent or group any more. Only on Linux; other systems do not show the variables of a process.
+ * @param {string} name
+ * @param {string} value
+ */
+export function killWithVariable(name, value) {
+  const pids = HAS_PROC ? readdirSync('/proc').filter((entry) => /^\d+$/.test(entry) && Number(entry) !== process.pid) : [];
+  for (const pid of pids) {
+    try {
+      if (readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').includes(`${name}=${value}`)) process.kill(Number(pid), 'SIGKILL');
+    } catch {
+      // The process has ended, or belongs to another user.
+    }
+  }
+}
+
+/**
  * Lists all processes with `ps`.
  * @param {...string} columns keywords of the option `-o` of `ps`
  * @returns {string[][]} the values of the columns

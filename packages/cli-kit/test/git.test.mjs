@@ -4,6 +4,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { groupByFolder } from '../src/changed-folders.mjs';
+import { describeGitError } from '../src/git.mjs';
 import { gitMethods } from '../src/git-methods.mjs';
 import { parseNumstat, parseStatus } from '../src/git-output.mjs';
 import { repository, tempDir } from './support/repository.mjs';
@@ -91,6 +92,17 @@ test('outside a repository every method fails with "Not a git repository"', asyn
     assert.equal(answer.success, false);
     assert.match(answer.error, /^Not a git repository: /);
   }
+});
+
+test("the error for another user's repository names the command that allows git to read it", () => {
+  const stderr = `fatal: detected dubious ownership in repository at '/srv/app'
+To add an exception for this directory, call:
+
+\tgit config --global --add safe.directory /srv/app`;
+  assert.match(
+    describeGitError({ code: 128, stderr }, '/srv/app/src'),
+    /^Another user owns .*: git config --global --add safe\.directory \/srv\/app$/,
+  );
 });
 
 test('numstat counts lines, staged or not, and marks binary files', async (t) => {

@@ -3,10 +3,11 @@
  * the next tool call.
  *
  * @typedef {{say?: string | (string | Promise<string>)[], think?: string, slow?: number, run?: string, isInSandbox?: boolean, read?: string,
- *   write?: [string, string], edit?: [string, string, string], plan?: string, todos?: [string, string][], task?: string}} Step
+ *   fail?: {status: number, message: string}, write?: [string, string], edit?: [string, string, string], plan?: string, todos?: [string, string][], task?: string}} Step
  *   - `say`: text, or pieces of text that may be promises
  *   - `think`: text of a thought
  *   - `slow`: a number of words, ten per second
+ *   - `fail`: the model refuses the request
  *   - `run`: a command; `isInSandbox`: without a request to leave the sandbox of Codex
  *   - `read`: the path of a file
  *   - `write`: path and content

@@ -52,7 +52,10 @@ export async function startModel({ title = 'A title' } = {}) {
       const { tools, history, hasPicture } = dialect.read(body);
       hasSeenPicture ||= hasPicture;
       if (tools.length > 0) requests.push(text);
-      await dialect.write(nextResponse(history, tools, { title, scripts }), body, { url, answer, send });
+      const nextStep = nextResponse(history, tools, { title, scripts });
+      const [{ fail } = {}] = nextStep.texts;
+      if (fail) return answer({ type: 'error', error: { type: 'invalid_request_error', message: fail.message } }, fail.status);
+      await dialect.write(nextStep, body, { url, answer, send });
       response.end();
     } catch (error) {
       if (response.headersSent) response.destroy();
