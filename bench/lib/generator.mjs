@@ -1,6 +1,6 @@
 /**
  * The load generator: a separate process, so that miniflare's host and the report do not use its CPU time. The parent process sends one
- * task `{name, servers, quick, schedule, hostPid, constantUrl}`. The generator runs the scenario, and answers with messages
+ * task `{name, servers, quick, schedule, hostPid}`. The generator runs the scenario, and answers with messages
  * `{type: 'figures' | 'note' | 'problem' | 'done', ...}`.
  */
 
@@ -8,7 +8,7 @@ import { loadScenario } from './scenarios.mjs';
 import { makeServer } from './servers.mjs';
 
 /** @param {Record<string, any>} task */
-async function runTask({ name, servers: descriptions, quick, schedule, hostPid, constantUrl }) {
+async function runTask({ name, servers: descriptions, quick, schedule, hostPid }) {
   const { run } = await loadScenario(name);
   const servers = descriptions.map(makeServer);
   for (const server of servers) await server.signIn(`bench-${name}`);
@@ -16,7 +16,6 @@ async function runTask({ name, servers: descriptions, quick, schedule, hostPid, 
     servers,
     quick,
     hostPid,
-    constantUrl,
     schedule,
     report: (id, figures) => process.send({ type: 'figures', id, figures }),
     addNote: (text) => process.send({ type: 'note', text }),

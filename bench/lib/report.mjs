@@ -2,21 +2,18 @@
 
 import { ratioOf } from './ratio.mjs';
 
-/** The format of each figure. `better`: whether more or less is better. */
+/** The format of each figure. */
 export const FIGURES = {
-  p50: { better: 'less', text: (value) => `${value.toFixed(2)} ms` },
-  p99: { better: 'less', text: (value) => `p99 ${value.toFixed(1)}` },
-  perSecond: { better: 'more', text: (value) => `${rounded(value)}/s` },
-  rowsPerSecond: { better: 'more', text: (value) => `${rounded(value)} rows/s` },
-  milliseconds: { better: 'less', text: (value) => `${Math.round(value)} ms` },
-  megabytes: { better: 'less', text: (value) => `${Math.round(value)} MB` },
-  kilobytes: { better: 'less', text: (value) => `${Math.round(value)} KB` },
-  perMinute: { better: 'less', text: (value) => `${value.toFixed(1)}/min` },
-  count: { better: 'less', text: rounded },
-  percent: { better: 'less', text: (value) => `${value.toFixed(1)} %` },
-  cpuMs: { better: 'less', text: (value) => `${value.toFixed(value < 0.1 ? 3 : 2)} ms` },
-  roundTrips: { better: 'less', text: (value) => `${value} round ${value === 1 ? 'trip' : 'trips'} to D1` },
-  dollars: { better: 'less', text: (value) => `$${value.toFixed(2)}` },
+  p50: (value) => `${value.toFixed(2)} ms`,
+  p99: (value) => `p99 ${value.toFixed(1)}`,
+  perSecond: (value) => `${rounded(value)}/s`,
+  milliseconds: (value) => `${Math.round(value)} ms`,
+  megabytes: (value) => `${Math.round(value)} MB`,
+  kilobytes: (value) => `${Math.round(value)} KB`,
+  count: rounded,
+  percent: (value) => `${value.toFixed(1)} %`,
+  cpuMs: (value) => `${value.toFixed(value < 0.1 ? 3 : 2)} ms`,
+  dollars: (value) => `$${value.toFixed(2)}`,
 };
 
 function rounded(value) {
@@ -27,10 +24,10 @@ function rounded(value) {
 /** Formats the figures of one server, the main figure of the row first. Leaves out the CPU time. */
 export function formatFigures(figures, mainFigure) {
   if (!figures) return '';
-  const order = [mainFigure, 'p50', 'p99', 'perSecond', 'roundTrips'];
+  const order = [mainFigure, 'p50', 'p99', 'perSecond'];
   return [...new Set(order)]
     .filter((key) => Number.isFinite(figures[key]))
-    .map((key) => FIGURES[key].text(figures[key]))
+    .map((key) => FIGURES[key](figures[key]))
     .join(', ');
 }
 
@@ -69,39 +66,22 @@ export function makeRow(row, { floor = null, hub = null }) {
     id: row.id,
     work: row.work,
     mainFigure,
-    better: FIGURES[mainFigure].better,
     hub,
     floor,
     ratio,
     target: target ? verdictOf(target, value) : null,
     cpuRatio,
     cpuTarget: row.maxCpuRatio ? verdictOf({ of: 'ratio', most: row.maxCpuRatio }, cpuRatio) : null,
-    otherHubA: row.otherHubA ?? null,
-    otherHubB: row.otherHubB ?? null,
   };
 }
 
-const HEADINGS = [
-  'work',
-  'hub',
-  'floor',
-  'hub / floor',
-  'target',
-  '',
-  'CPU hub',
-  'CPU floor',
-  'CPU hub / floor',
-  'target',
-  '',
-  'native hub A',
-  'native hub B',
-];
+const HEADINGS = ['work', 'hub', 'floor', 'hub / floor', 'target', '', 'CPU hub', 'CPU floor', 'CPU hub / floor', 'target', ''];
 
 const formatVerdict = (target) => (target?.met === true ? 'met' : target?.met === false ? 'missed' : '');
-const formatCpu = (figures) => (Number.isFinite(figures?.cpuMs) ? FIGURES.cpuMs.text(figures.cpuMs) : '');
+const formatCpu = (figures) => (Number.isFinite(figures?.cpuMs) ? FIGURES.cpuMs(figures.cpuMs) : '');
 const formatRatio = (ratio) => (ratio === null ? '' : ratio.toFixed(2));
 
-function cellsOf({ work, mainFigure, hub, floor, ratio, target, cpuRatio, cpuTarget, otherHubA, otherHubB }) {
+function cellsOf({ work, mainFigure, hub, floor, ratio, target, cpuRatio, cpuTarget }) {
   return [
     work,
     formatFigures(hub, mainFigure),
@@ -114,8 +94,6 @@ function cellsOf({ work, mainFigure, hub, floor, ratio, target, cpuRatio, cpuTar
     formatRatio(cpuRatio),
     cpuTarget?.text ?? '',
     formatVerdict(cpuTarget),
-    otherHubA ?? '',
-    otherHubB ?? '',
   ];
 }
 
