@@ -16,7 +16,6 @@ const COMMANDS = [
   'console-speed',
   'cost',
   'dev',
-  'dev-times',
   'format',
   'fuzz',
   'kills',
