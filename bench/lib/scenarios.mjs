@@ -14,10 +14,6 @@ export const SCENARIOS = { all: [...DEFAULT, ...LONG], default: DEFAULT, compare
  * Loads a scenario:
  * - `rows`: the rows of the scenario in the result table, with their names and units
  * - `run`: the function that runs the scenario
- * - `where`: the process that runs the scenario. `generator`: the load generator (default). `host`: the main process, which starts the
- *   runtimes and the load generator.
+ * - `startsRuntimes`: whether the scenario starts the runtimes itself
  */
-export async function loadScenario(name) {
-  const { rows, run, where = 'generator' } = await import(`../scenarios/${name}.mjs`);
-  return { name, rows, run, where };
-}
+export const loadScenario = (name) => import(`../scenarios/${name}.mjs`);

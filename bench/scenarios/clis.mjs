@@ -38,7 +38,7 @@ export async function measureKeepAlives(server, sessions, intervalMs, seconds) {
   return percent;
 }
 
-export async function run({ servers, quick, report, addNote, reportProblem, hostPid }) {
+export async function run({ servers, quick, report, addNote, reportProblem }) {
   const figures = { connect: {}, memory: {}, alive: {} };
   for (const server of servers) {
     const before = residentMegabytes(server.pid);
@@ -55,6 +55,5 @@ export async function run({ servers, quick, report, addNote, reportProblem, host
     if (lostCount > 0) reportProblem(`${lostCount} of ${CLIS} CLIs lost their connection to the ${server.name}`);
     for (const { socket } of sessions) socket.close();
   }
-  addNote(`miniflare's process, which a deployed hub does not have, used ${residentMegabytes(hostPid).toFixed(0)} MB`);
   for (const [row, byServer] of Object.entries(figures)) report(`clis-${row}`, byServer);
 }

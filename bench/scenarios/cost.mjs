@@ -14,7 +14,7 @@ import { Hub } from '../lib/servers.mjs';
 import { subscribe, subscribeSocket } from '../lib/subscriber.mjs';
 import { add, billedAmounts, readUsage, scale, subtract } from '../lib/usage.mjs';
 
-export const where = 'host';
+export const startsRuntimes = true;
 
 const SESSIONS = 5;
 const WEB_CLIENTS = 2;

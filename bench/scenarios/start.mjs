@@ -4,7 +4,7 @@ import { sendOnce } from '../lib/http.mjs';
 import { median } from '../../scripts/lib/statistics.mjs';
 import { createStateFolder, start } from '../lib/runtime.mjs';
 
-export const where = 'host';
+export const startsRuntimes = true;
 
 export const rows = [
   {
