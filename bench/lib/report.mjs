@@ -53,6 +53,8 @@ function verdictOf({ of, most, least, unit = '' }, value) {
  * - `target` `{text, met}`: null without a target; `met` is null without a figure
  * - `cpuRatio`: the CPU time of a request of the hub, divided by the CPU time of a request of the floor
  * - `cpuTarget`: the verdict on the declared `maxCpuRatio`
+ * @param {Record<string, any>} row
+ * @param {Record<string, any>} figures
  */
 export function makeRow({ id, work, mainFigure, target, maxCpuRatio }, { floor = null, hub = null }) {
   const ratio = ratioToFloor(hub, floor, mainFigure);
