@@ -3,17 +3,14 @@
  * after a problem, such as a lost message or an error. The exit code does not depend on the figures.
  */
 
-import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
-import { dirname, join } from 'node:path';
 
 import { UsageError } from '../scripts/lib/errors.mjs';
 import { formatComparisons, joinPasses, makeComparison } from './lib/comparison.mjs';
 import { runScenario } from './lib/host.mjs';
 import { hubWorker } from './lib/hub.mjs';
-import { rerunUnderNewerNode } from './lib/node.mjs';
 import { readOptions } from './lib/options.mjs';
-import { ROOT, versionOf } from './lib/packages.mjs';
+import { versionOf } from './lib/packages.mjs';
 import { formatRows, formatTable, makeRow } from './lib/report.mjs';
 import { loadScenario } from './lib/scenarios.mjs';
 
@@ -24,16 +21,8 @@ function log(text) {
 
 function describeMachine() {
   const processors = cpus();
-  return { processors: processors.length, model: processors[0]?.model ?? 'unknown', platform: `${process.platform} ${process.arch}` };
-}
-
-function readVersions() {
-  return {
-    node: process.versions.node,
-    miniflare: versionOf('miniflare'),
-    workerd: versionOf('workerd'),
-    socketIoClient: versionOf('socket.io-client'),
-  };
+  const packages = ['miniflare', 'workerd', 'socket.io-client'].map((name) => `${name} ${versionOf(name)}`);
+  return [`${processors.length} x ${processors[0]?.model ?? 'unknown'}`, `Node ${process.versions.node}`, ...packages].join(', ');
 }
 
 /** Runs one scenario. Returns its rows in the order of their declaration, its own tables, its notes and its problems. */
@@ -75,22 +64,10 @@ async function measure(name, options) {
   return { rows, tables, notes, problems };
 }
 
-function writeResult(result, out) {
-  const date = result.date.replaceAll(':', '-').slice(0, 19);
-  const path = out ?? join(ROOT, 'bench', 'results', `${date}.json`);
-  mkdirSync(dirname(path), { recursive: true });
-  writeFileSync(path, `${JSON.stringify(result, null, 2)}\n`);
-  return path;
-}
-
-function print(result) {
-  const { machine, versions, tables, notes, problems } = result;
-  console.log(
-    `${machine.processors} x ${machine.model}, Node ${versions.node}, miniflare ${versions.miniflare}, workerd ${versions.workerd}\n`,
-  );
-  const { compared } = result.options;
+function print({ machine, compared, rows, tables, notes, problems }) {
+  console.log(`${machine}\n`);
   if (compared) console.log(`A: ${compared[0]}\nB: ${compared[1]}\n`);
-  console.log(compared ? formatComparisons(result.rows) : formatRows(result.rows));
+  console.log(compared ? formatComparisons(rows) : formatRows(rows));
   for (const table of tables) console.log(`\n${table.title}:\n\n${formatTable(table)}`);
   if (notes.length > 0) console.log(`\n${notes.map((note) => `- ${note}`).join('\n')}`);
   if (problems.length > 0) console.log(`\nProblems:\n${problems.map((text) => `- ${text}`).join('\n')}`);
@@ -102,34 +79,25 @@ async function main() {
     console.log(options.usage);
     return 0;
   }
-  const rerun = await rerunUnderNewerNode();
-  if (rerun !== null) return rerun;
   // Every module ends its processes and removes its files in an `exit` listener.
   process.once('SIGINT', () => process.exit(130));
   process.once('SIGTERM', () => process.exit(143));
   // Fails if the hub is not built, before a runtime is started.
   for (const { kind, build } of options.workers) if (kind === 'hub') hubWorker(build);
-  const { names, quick, way, compared } = options;
+  const { names, compared } = options;
+  const measured = [];
+  for (const name of names) measured.push(await measure(name, options));
+  const join = (key) => measured.flatMap((part) => part[key]);
   const result = {
-    date: new Date().toISOString(),
     machine: describeMachine(),
-    versions: readVersions(),
-    options: { names, quick, way, floorOnly: options.floor, compared },
-    rows: [],
-    tables: [],
-    notes: [],
-    problems: [],
+    compared,
+    rows: join('rows'),
+    tables: join('tables'),
+    notes: join('notes'),
+    problems: join('problems'),
   };
-  for (const name of names) {
-    const { rows, tables, notes, problems } = await measure(name, options);
-    result.rows.push(...rows);
-    result.tables.push(...tables);
-    result.notes.push(...notes);
-    result.problems.push(...problems);
-  }
   if (options.json) console.log(JSON.stringify(result, null, 2));
   else print(result);
-  log(`\nWrote ${writeResult(result, options.out)}`);
   return result.problems.length === 0 ? 0 : 1;
 }
 

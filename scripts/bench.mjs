@@ -1,5 +1,5 @@
-// `npm run bench`, `npm run load`, `npm run idle`, `npm run cost`: makes the optimised build and runs bench/run.mjs under a Node version that
-// the runtime supports.
+// `npm run bench`, `npm run load`, `npm run cost`: makes the optimised build and runs bench/run.mjs under a Node version that the runtime
+// supports.
 
 import { readOptions } from '../bench/lib/options.mjs';
 import { build, describeBuild } from './lib/build.mjs';

@@ -70,8 +70,6 @@ export class Floor {
         return this.postMessage(await request.json());
       case '/sessions':
         return this.createSession(await request.json());
-      case '/insert':
-        return this.insertRows(Number(url.searchParams.get('rows')));
       case '/subscribe':
         return this.accept(`web:${url.searchParams.get('sessionId')}`);
       case '/socket.io/':
@@ -128,13 +126,6 @@ export class Floor {
     for (const subscriber of subscribers) subscriber.send(text);
   }
 
-  /** Writes rows of 1 KB in one batch, to measure D1 without sockets. */
-  async insertRows(rows) {
-    const content = { text: 'x'.repeat(1000) };
-    await Promise.all(Array.from({ length: rows }, () => this.writeQueue.append(content, null)));
-    return Response.json({ rows });
-  }
-
   async webSocketMessage(socket, frame) {
     const packet = parse(frame);
     if (packet.kind === 'connect') return socket.send(connectReply());
@@ -145,7 +136,6 @@ export class Floor {
     }
     if (packet.kind !== 'event') return;
     const [name, payload] = packet.data;
-    if (name === 'message-delta') return this.publish(payload.sid, { type: 'message-delta', ...payload });
     if (name !== 'message') {
       if (packet.id !== null) socket.send(ack(packet.id, { ok: true }));
       return;

@@ -28,7 +28,6 @@ export function makeComparison({ id, work, mainFigure }, { floor, A, B }) {
     id,
     work,
     mainFigure,
-    better: FIGURES[mainFigure].better,
     floor,
     A,
     B,
@@ -46,7 +45,7 @@ function formatRatio(ratio) {
 /** Formats the CPU time for each request, and its ratio to the floor. */
 function formatCpu({ cpuMs, slices }, floor) {
   if (!Number.isFinite(cpuMs)) return '';
-  return `${FIGURES.cpuMs.text(cpuMs)}, ${ratioOf({ of: slices, to: floor.slices }, 'cpuMs').median.toFixed(2)} x floor`;
+  return `${FIGURES.cpuMs(cpuMs)}, ${ratioOf({ of: slices, to: floor.slices }, 'cpuMs').median.toFixed(2)} x floor`;
 }
 
 const HEADINGS = ['work', 'A', 'B', 'B / A', 'floor', 'CPU A', 'CPU B', 'CPU B / A', 'CPU floor'];
@@ -60,7 +59,7 @@ const cellsOf = ({ work, mainFigure, floor, A, B, ratio, cpuRatio }) => [
   formatCpu(A, floor),
   formatCpu(B, floor),
   formatRatio(cpuRatio),
-  Number.isFinite(floor.cpuMs) ? FIGURES.cpuMs.text(floor.cpuMs) : '',
+  Number.isFinite(floor.cpuMs) ? FIGURES.cpuMs(floor.cpuMs) : '',
 ];
 
 export function formatComparisons(rows) {

@@ -1,23 +1,7 @@
-/** The tables and notes of `npm run cost` and `npm run idle` about cost. */
+/** The tables and notes of `npm run cost`. */
 
 import { D1_GB_MONTH, D1_MAX_GB, PRICES, PRICES_READ_ON, accountBill, marginalPrice, marginalPrices, namespacesInPlan } from './prices.mjs';
 import { D1_ROUND_TRIP_MS, FRAME_CPU_MS, REQUEST_CPU_MS, billedAmounts } from './usage.mjs';
-
-/**
- * The first estimate of a month of messages and keep-alives, from November 2026, when a message wrote five or six rows and each invocation was logged.
- * The estimate was calculated from the statements of the hub.
- */
-const FIRST_ESTIMATE = {
-  d1RowsWritten: 1_650_000,
-  d1RowsRead: 10_000_000,
-  objectRequests: 104_000,
-  objectGbSeconds: 1_500,
-  objectRowsWritten: 66_000,
-  objectRowsRead: 0,
-  workerRequests: 0,
-  workerCpuMs: 0,
-  logEvents: 1_000_000,
-};
 
 /** How each amount was determined. */
 const SOURCES = {
@@ -35,26 +19,16 @@ const SOURCES = {
 const dollars = (amount) => (amount === 0 ? '$0' : `$${amount.toFixed(amount < 0.01 ? 4 : 2)}`);
 const formatCount = (number) => Math.round(number).toLocaleString('en-US');
 
-/** Returns a table of the amounts and prices of a month: for messages and keep-alives, for the first estimate of them, and for everything. */
+/** Returns a table of the amounts and prices of a month: for messages and keep-alives, and for everything. */
 export function monthTable(work, all) {
-  const prices = [work, FIRST_ESTIMATE, all].map(marginalPrices);
-  const lines = Object.keys(PRICES).map((item) => [
-    PRICES[item].title,
-    ...[work, FIRST_ESTIMATE, all].flatMap((amounts, n) => [formatCount(amounts[item]), dollars(prices[n][item])]),
+  const [workPrices, allPrices] = [marginalPrices(work), marginalPrices(all)];
+  const lines = Object.entries(PRICES).map(([item, { title }]) => [
+    title,
+    ...[formatCount(work[item]), dollars(workPrices[item]), formatCount(all[item]), dollars(allPrices[item])],
     SOURCES[item],
   ]);
-  const sums = [work, FIRST_ESTIMATE, all].flatMap((amounts) => ['', dollars(marginalPrice(amounts))]);
-  const headings = [
-    '',
-    'messages, keep-alives',
-    'price',
-    'first estimate of them',
-    'price',
-    'everything',
-    'price',
-    'how the amount is known',
-  ];
-  return { headings, lines: [...lines, ['sum', ...sums, `list prices of ${PRICES_READ_ON}`]] };
+  const sum = ['sum', '', dollars(marginalPrice(work)), '', dollars(marginalPrice(all)), `list prices of ${PRICES_READ_ON}`];
+  return { headings: ['', 'messages, keep-alives', 'price', 'everything', 'price', 'how the amount is known'], lines: [...lines, sum] };
 }
 
 /** Returns a table of the parts of a month: what a part uses each time, and the price of the part in a month. */
@@ -80,17 +54,6 @@ export function partsTable(parts) {
     ),
     dollars(marginalPrice(billedAmounts(month))),
   ]);
-  return { headings, lines };
-}
-
-/** Returns a table of the usage of idle namespaces in a month. @param {[string, object][]} months title and usage of each namespace */
-export function idleTable(months) {
-  const headings = ['namespace', 'wakes', 'D1 rows written', 'object requests', 'object rows', 'GB-s', 'log events', 'price a month'];
-  const lines = months.map(([title, month]) => {
-    const amounts = billedAmounts(month);
-    const items = ['d1RowsWritten', 'objectRequests', 'objectRowsWritten', 'objectGbSeconds', 'logEvents'];
-    return [title, formatCount(month.wakes), ...items.map((item) => formatCount(amounts[item])), dollars(marginalPrice(amounts))];
-  });
   return { headings, lines };
 }
 

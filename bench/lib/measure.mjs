@@ -128,11 +128,6 @@ export async function cpuPercent(pid, work) {
   return ((cpuSeconds(pid) - before.seconds) / ((performance.now() - before.at) / 1000)) * 100;
 }
 
-/** Waits for the turn of request `index` at a constant rate. `start`: the time of request 0, a time of `performance.now()`. */
-export async function waitForTurn(start, index, perSecond) {
-  await sleep(Math.max(0, start + (index * 1000) / perSecond - performance.now()));
-}
-
 /** Calls `act(n)` for n = 0, 1, 2, ... at a constant rate. Returns a function that stops the calls. */
 export function repeat(perSecond, act) {
   const start = performance.now();

@@ -1,5 +1,7 @@
 /** Messages of 1 KB, as agents send them. Checks that each message is stored once and in order. */
 
+import { withTimeout } from '../../scripts/lib/await.mjs';
+
 const FILLER = 'the agent explains at some length what it changed and why '.repeat(16);
 
 /** Returns a message of about 1 KB of JSON. */
@@ -16,35 +18,44 @@ export function messageIndex(message) {
   return message.content.data.index;
 }
 
-/** Time limit for the acks of a burst. A burst usually takes one or two seconds. */
-const ACKS_TIMEOUT_MS = 30_000;
+/** Time limit for all acks of a flood. */
+const ACKS_TIMEOUT_MS = 500_000;
 
 /**
- * Emits `count` messages at once. Resolves to the acks, in the order of the messages. Rejects if a message is refused, the socket closes,
- * or an ack is missing at the time limit.
+ * Sends messages with local ids: first `inFlight`, then one at each ack until `isDone(sentCount)`. Resolves to the acks, in the order of
+ * the messages. Rejects if a message is refused or the socket closes.
+ * @param {any} socket
+ * @param {{id: string}} session
+ * @param {{inFlight: number, isDone: (sentCount: number) => boolean, onAck?: (ackCount: number) => void}} options
  */
-export function emitAll(socket, session, count) {
-  return new Promise((resolve, reject) => {
-    const acks = new Array(count);
-    let missing = count;
-    const onDisconnect = (reason) => reject(new Error(`the CLI's socket closed (${reason}) with ${missing} acks missing`));
-    const timer = setTimeout(() => {
-      const first = Array.from(acks).indexOf(undefined);
-      reject(new Error(`${missing} of ${count} acks are missing after ${ACKS_TIMEOUT_MS / 1000} s, the first for message ${first}`));
-    }, ACKS_TIMEOUT_MS);
-    socket.once('disconnect', onDisconnect);
-    for (let index = 0; index < count; index += 1) {
+export function flood(socket, session, { inFlight, isDone, onAck = () => {} }) {
+  const acks = [];
+  let [sent, acked] = [0, 0];
+  const sending = new Promise((resolve, reject) => {
+    const onDisconnect = (reason) => reject(new Error(`the CLI's socket closed (${reason}) after ${acked} of ${sent} acks`));
+    const next = () => {
+      const index = sent;
+      sent += 1;
       socket.emit('message', { sid: session.id, message: agentMessage(index), localId: `m-${index}` }, (ack) => {
         if (!ack?.ok) reject(new Error(`message ${index} was refused: ${JSON.stringify(ack)}`));
         acks[index] = ack;
-        missing -= 1;
-        if (missing > 0) return;
+        acked += 1;
+        onAck(acked);
+        if (!isDone(sent)) return next();
+        if (acked < sent) return;
         socket.off('disconnect', onDisconnect);
-        clearTimeout(timer);
         resolve(acks);
       });
-    }
+    };
+    socket.once('disconnect', onDisconnect);
+    while (sent < inFlight) next();
   });
+  return withTimeout(sending, 'the acks of all messages', ACKS_TIMEOUT_MS);
+}
+
+/** Sends `count` messages at once. Resolves to their acks. */
+export function emitAll(socket, session, count) {
+  return flood(socket, session, { inFlight: count, isDone: () => true });
 }
 
 /**

@@ -2,21 +2,18 @@
 
 import { ratioOf } from './ratio.mjs';
 
-/** The format of each figure. `better`: whether more or less is better. */
+/** The format of each figure. */
 export const FIGURES = {
-  p50: { better: 'less', text: (value) => `${value.toFixed(2)} ms` },
-  p99: { better: 'less', text: (value) => `p99 ${value.toFixed(1)}` },
-  perSecond: { better: 'more', text: (value) => `${rounded(value)}/s` },
-  rowsPerSecond: { better: 'more', text: (value) => `${rounded(value)} rows/s` },
-  milliseconds: { better: 'less', text: (value) => `${Math.round(value)} ms` },
-  megabytes: { better: 'less', text: (value) => `${Math.round(value)} MB` },
-  kilobytes: { better: 'less', text: (value) => `${Math.round(value)} KB` },
-  perMinute: { better: 'less', text: (value) => `${value.toFixed(1)}/min` },
-  count: { better: 'less', text: rounded },
-  percent: { better: 'less', text: (value) => `${value.toFixed(1)} %` },
-  cpuMs: { better: 'less', text: (value) => `${value.toFixed(value < 0.1 ? 3 : 2)} ms` },
-  roundTrips: { better: 'less', text: (value) => `${value} round ${value === 1 ? 'trip' : 'trips'} to D1` },
-  dollars: { better: 'less', text: (value) => `$${value.toFixed(2)}` },
+  p50: (value) => `${value.toFixed(2)} ms`,
+  p99: (value) => `p99 ${value.toFixed(1)}`,
+  perSecond: (value) => `${rounded(value)}/s`,
+  milliseconds: (value) => `${Math.round(value)} ms`,
+  megabytes: (value) => `${Math.round(value)} MB`,
+  kilobytes: (value) => `${Math.round(value)} KB`,
+  count: rounded,
+  percent: (value) => `${value.toFixed(1)} %`,
+  cpuMs: (value) => `${value.toFixed(value < 0.1 ? 3 : 2)} ms`,
+  dollars: (value) => `$${value.toFixed(2)}`,
 };
 
 function rounded(value) {
@@ -27,21 +24,10 @@ function rounded(value) {
 /** Formats the figures of one server, the main figure of the row first. Leaves out the CPU time. */
 export function formatFigures(figures, mainFigure) {
   if (!figures) return '';
-  const order = [mainFigure, 'p50', 'p99', 'perSecond', 'roundTrips'];
-  return [...new Set(order)]
+  return [...new Set([mainFigure, 'p50', 'p99', 'perSecond'])]
     .filter((key) => Number.isFinite(figures[key]))
-    .map((key) => FIGURES[key].text(figures[key]))
+    .map((key) => FIGURES[key](figures[key]))
     .join(', ');
-}
-
-function formatTarget({ of, most, least, unit = '' }) {
-  const limit = (most ?? least).toLocaleString('en-US');
-  const sign = most === undefined ? '>' : '<=';
-  return of === 'ratio' ? `${sign} ${limit} x floor` : `${sign} ${limit}${unit}`;
-}
-
-function meetsTarget({ most, least }, value) {
-  return most === undefined ? value > least : value <= most;
 }
 
 const ratioToFloor = (hub, floor, key) => (Number.isFinite(hub?.[key]) && floor?.[key] > 0 ? hub[key] / floor[key] : null);
@@ -51,7 +37,15 @@ const cpuRatioToFloor = (hub, floor) =>
   (hub?.slices && floor?.slices ? ratioOf({ of: hub.slices, to: floor.slices }, 'cpuMs')?.median : null) ??
   ratioToFloor(hub, floor, 'cpuMs');
 
-const verdictOf = (target, value) => ({ text: formatTarget(target), met: Number.isFinite(value) ? meetsTarget(target, value) : null });
+/**
+ * Returns the text of a target, and whether a value meets it; null without a value.
+ * @param {{of: string, most?: number, least?: number, unit?: string}} target
+ */
+function verdictOf({ of, most, least, unit = '' }, value) {
+  const [sign, limit, isMet] = most === undefined ? ['>', least, value > least] : ['<=', most, value <= most];
+  const text = `${sign} ${limit.toLocaleString('en-US')}${of === 'ratio' ? ' x floor' : unit}`;
+  return { text, met: Number.isFinite(value) ? isMet : null };
+}
 
 /**
  * Makes one row of the result: the declared row with the figures of floor and hub, and:
@@ -59,69 +53,45 @@ const verdictOf = (target, value) => ({ text: formatTarget(target), met: Number.
  * - `target` `{text, met}`: null without a target; `met` is null without a figure
  * - `cpuRatio`: the CPU time of a request of the hub, divided by the CPU time of a request of the floor
  * - `cpuTarget`: the verdict on the declared `maxCpuRatio`
+ * @param {Record<string, any>} row
+ * @param {Record<string, any>} figures
  */
-export function makeRow(row, { floor = null, hub = null }) {
-  const { mainFigure, target } = row;
+export function makeRow({ id, work, mainFigure, target, maxCpuRatio }, { floor = null, hub = null }) {
   const ratio = ratioToFloor(hub, floor, mainFigure);
   const cpuRatio = cpuRatioToFloor(hub, floor);
-  const value = target?.of === 'ratio' ? ratio : hub?.[mainFigure];
   return {
-    id: row.id,
-    work: row.work,
+    id,
+    work,
     mainFigure,
-    better: FIGURES[mainFigure].better,
     hub,
     floor,
     ratio,
-    target: target ? verdictOf(target, value) : null,
+    target: target ? verdictOf(target, target.of === 'ratio' ? ratio : hub?.[mainFigure]) : null,
     cpuRatio,
-    cpuTarget: row.maxCpuRatio ? verdictOf({ of: 'ratio', most: row.maxCpuRatio }, cpuRatio) : null,
-    otherHubA: row.otherHubA ?? null,
-    otherHubB: row.otherHubB ?? null,
+    cpuTarget: maxCpuRatio ? verdictOf({ of: 'ratio', most: maxCpuRatio }, cpuRatio) : null,
   };
 }
 
-const HEADINGS = [
-  'work',
-  'hub',
-  'floor',
-  'hub / floor',
-  'target',
-  '',
-  'CPU hub',
-  'CPU floor',
-  'CPU hub / floor',
-  'target',
-  '',
-  'native hub A',
-  'native hub B',
-];
+const HEADINGS = ['work', 'hub', 'floor', 'hub / floor', 'target', '', 'CPU hub', 'CPU floor', 'CPU hub / floor', 'target', ''];
 
-const formatVerdict = (target) => (target?.met === true ? 'met' : target?.met === false ? 'missed' : '');
-const formatCpu = (figures) => (Number.isFinite(figures?.cpuMs) ? FIGURES.cpuMs.text(figures.cpuMs) : '');
+const formatVerdict = (target) => [target?.text ?? '', target?.met === true ? 'met' : target?.met === false ? 'missed' : ''];
+const formatCpu = (figures) => (Number.isFinite(figures?.cpuMs) ? FIGURES.cpuMs(figures.cpuMs) : '');
 const formatRatio = (ratio) => (ratio === null ? '' : ratio.toFixed(2));
 
-function cellsOf({ work, mainFigure, hub, floor, ratio, target, cpuRatio, cpuTarget, otherHubA, otherHubB }) {
-  return [
+/** Formats the rows of a result as a table. */
+export function formatRows(rows) {
+  const lines = rows.map(({ work, mainFigure, hub, floor, ratio, target, cpuRatio, cpuTarget }) => [
     work,
     formatFigures(hub, mainFigure),
     formatFigures(floor, mainFigure),
     formatRatio(ratio),
-    target?.text ?? '',
-    formatVerdict(target),
+    ...formatVerdict(target),
     formatCpu(hub),
     formatCpu(floor),
     formatRatio(cpuRatio),
-    cpuTarget?.text ?? '',
-    formatVerdict(cpuTarget),
-    otherHubA ?? '',
-    otherHubB ?? '',
-  ];
-}
-
-/** Formats the rows of a result as a table. */
-export function formatRows(rows) {
-  return formatTable({ headings: HEADINGS, lines: rows.map(cellsOf) });
+    ...formatVerdict(cpuTarget),
+  ]);
+  return formatTable({ headings: HEADINGS, lines });
 }
 
 /** Formats a Markdown table with aligned columns. @param {{headings: string[], lines: string[][]}} table */

@@ -16,10 +16,7 @@ function floorWorker() {
   return {
     name: 'floor',
     modulesRoot: FLOOR,
-    modules: ['worker.mjs', 'write-queue.mjs', 'packets.mjs'].map((path) => ({
-      type: 'ESModule',
-      path: join(FLOOR, path),
-    })),
+    modules: ['worker.mjs', 'write-queue.mjs', 'packets.mjs'].map((path) => ({ type: 'ESModule', path: join(FLOOR, path) })),
     compatibilityDate: '2026-07-01',
     d1Databases: { DB: 'floor' },
     durableObjects: { FLOOR: { className: 'Floor', useSQLite: true } },
@@ -28,27 +25,12 @@ function floorWorker() {
 
 /**
  * The kinds of workers: the floor, with which the hub is compared (bench/README.md), the hub, and the hub with counts. `worker` returns
- * miniflare's options, `className` is the class of the objects, and `prepare` creates the schema in an empty database.
+ * miniflare's options, and `prepare` creates the schema in an empty database.
  */
 const KINDS = {
-  floor: {
-    worker: floorWorker,
-    className: 'Floor',
-    prepare: async (miniflare) => {
-      const database = await miniflare.getD1Database('DB', 'floor');
-      await database.prepare(SCHEMA).run();
-    },
-  },
-  hub: {
-    worker: hubWorker,
-    className: 'NamespaceHub',
-    prepare: async (miniflare) => migrate(await miniflare.getD1Database('DB', 'hub')),
-  },
-  counting: {
-    worker: countingHubWorker,
-    className: 'NamespaceHub',
-    prepare: async (miniflare) => migrate(await miniflare.getD1Database('DB', 'counting')),
-  },
+  floor: { worker: floorWorker, prepare: (database) => database.prepare(SCHEMA).run() },
+  hub: { worker: hubWorker, prepare: migrate },
+  counting: { worker: countingHubWorker, prepare: migrate },
 };
 
 /** Temporary folders, which are removed when this process exits. */
@@ -73,12 +55,11 @@ export function createStateFolder() {
  * - `url`: the worker's own socket. miniflare's entry socket is another worker, which uses more CPU time than the hub.
  * - `pid`: the process id of workerd
  * - `prepare()`: creates the schema in the empty database
- * - `hibernate(name)`: evicts an object from memory, and keeps its sockets. Has no effect if the object is not in memory.
  * - `stop()`
  */
 export async function start(kind, build, state) {
   const { Miniflare } = loadPackage('miniflare');
-  const { worker, className, prepare } = KINDS[kind];
+  const { worker, prepare } = KINDS[kind];
   const before = new Set(childrenOf(process.pid));
   const miniflare = new Miniflare({
     d1Persist: join(state.path, 'd1'),
@@ -91,15 +72,7 @@ export async function start(kind, build, state) {
     get pid() {
       return childrenOf(process.pid).find((pid) => !before.has(pid));
     },
-    prepare: () => prepare(miniflare),
-    async hibernate(name) {
-      try {
-        await miniflare.unsafeEvictDurableObject(kind, className, { name, webSockets: 'hibernate' });
-      } catch (error) {
-        // On a slow computer the runtime may have hibernated the object itself.
-        if (!/not currently running/.test(error.message)) throw error;
-      }
-    },
+    prepare: async () => prepare(await miniflare.getD1Database('DB', kind)),
     stop: () => miniflare.dispose(),
   };
 }
@@ -114,7 +87,7 @@ export async function startFresh(kind, build) {
       await runtime.stop();
       state.remove();
     };
-    return { url: runtime.url, pid: runtime.pid, hibernate: runtime.hibernate, stop };
+    return { url: runtime.url, pid: runtime.pid, stop };
   } catch (error) {
     state.remove();
     throw error;

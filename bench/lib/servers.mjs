@@ -8,22 +8,11 @@ import { inLanes } from '../../scripts/lib/parallel.mjs';
 import { waitUntil } from './measure.mjs';
 import { loadPackage } from './packages.mjs';
 
-/**
- * Connects one CLI with the official client. `tokenIn` is where the CLI sends the token: `header` is a header of the upgrade, `connect` is
- * the CONNECT packet. With `connect`, the worker relays all frames between the CLI and the Durable Object.
- * @param {string} url
- * @param {{token?: string, sessionId: string, tokenIn: string}} options
- * @returns {Promise<any>} the socket
- */
-function connectSocket(url, { token, sessionId, tokenIn }) {
+/** Connects a CLI with the official client. `headers`: of the upgrade request. Resolves to the socket. */
+function connectSocket(url, auth, headers = {}) {
   const { io } = loadPackage('socket.io-client');
-  const socket = io(`${url}/cli`, {
-    transports: ['websocket'],
-    forceNew: true,
-    reconnection: false,
-    auth: tokenIn === 'header' ? { sessionId } : { token, sessionId },
-    ...(tokenIn === 'header' && token ? { extraHeaders: { Authorization: `Bearer ${token}` } } : {}),
-  });
+  const options = { transports: ['websocket'], forceNew: true, reconnection: false, auth, extraHeaders: headers };
+  const socket = io(`${url}/cli`, options);
   return new Promise((resolve, reject) => {
     socket.once('connect', () => resolve(socket));
     socket.once('connect_error', (error) => {
@@ -31,10 +20,6 @@ function connectSocket(url, { token, sessionId, tokenIn }) {
       reject(new Error(`a CLI could not connect: ${[error.message, error.description?.message].filter(Boolean).join(': ')}`));
     });
   });
-}
-
-function sendKeepAlive(socket, session) {
-  socket.emit('session-alive', { sid: session.id, time: Date.now(), thinking: false, mode: 'remote' });
 }
 
 /** Returns the body of `POST /cli/sessions`, with typical metadata of some hundred bytes. */
@@ -57,15 +42,29 @@ function sessionBody(tag) {
   };
 }
 
-/** The baseline: the worker of bench/floor. Methods that only the hub needs do nothing. */
-class Floor {
-  kind = 'floor';
+/** @typedef {{name: string, kind: string, url: string, pid: number, secret?: string}} Description `kind`: `floor` or `hub` */
 
+class Server {
+  /** @param {Description} description */
   constructor({ name, url, pid }) {
     this.name = name;
     this.url = url;
     this.pid = pid;
   }
+
+  async openSession(tag) {
+    const [session] = await /** @type {any} */ (this).openSessions([tag]);
+    return session;
+  }
+
+  keepAlive(socket, session) {
+    socket.emit('session-alive', { sid: session.id, time: Date.now(), thinking: false, mode: 'remote' });
+  }
+}
+
+/** The baseline: the worker of bench/floor. Methods that only the hub needs do nothing. */
+class Floor extends Server {
+  kind = 'floor';
 
   async signIn() {}
 
@@ -73,7 +72,6 @@ class Floor {
     return new Connection(this.url);
   }
 
-  /** Returns a connection that may create sessions. */
   newCliConnection() {
     return this.newConnection();
   }
@@ -82,30 +80,22 @@ class Floor {
     return connection.withBody('POST', '/sessions', sessionBody(tag));
   }
 
-  async openSession(tag) {
-    return { id: tag };
-  }
-
   async openSessions(tags) {
     return tags.map((tag) => ({ id: tag }));
   }
 
   connectCli(session) {
-    return connectSocket(this.url, { sessionId: session.id, tokenIn: 'connect' });
+    return connectSocket(this.url, { sessionId: session.id });
   }
 
   async registerMethods() {}
 
   async activate() {}
 
-  keepAlive(socket, session) {
-    sendKeepAlive(socket, session);
-  }
-
   paths(session) {
     return {
       diff: '/rpc?path=small.txt',
-      file: '/rpc?path=big.bin',
+      file: (kilobytes) => `/rpc?path=${kilobytes}.bin`,
       messages: '/messages',
       events: `/events?sessionId=${session.id}`,
       page: (beforeSeq) => `/page?beforeSeq=${beforeSeq}`,
@@ -120,23 +110,19 @@ class Floor {
 }
 
 /** A hub, in one namespace. */
-export class Hub {
+export class Hub extends Server {
   kind = 'hub';
 
   /** @param {Description} description */
-  constructor({ name, url, pid, secret, tokenIn }) {
-    this.name = name;
-    this.url = url;
-    this.pid = pid;
-    this.secret = secret;
-    this.tokenIn = tokenIn;
+  constructor(description) {
+    super(description);
+    this.secret = description.secret;
   }
 
   /** Signs in to a namespace with its access token. Stores the JWT for web clients. */
   async signIn(namespace) {
     this.token = `${this.secret}:${namespace}`;
-    const response = await sendOnce(this.url, 'POST', '/api/auth', { body: { accessToken: this.token } });
-    this.jwt = response.json().token;
+    this.jwt = (await sendOnce(this.url, 'POST', '/api/auth', { accessToken: this.token })).json().token;
   }
 
   /** Returns the same hub, signed in to another namespace. */
@@ -150,6 +136,7 @@ export class Hub {
     return new Connection(this.url, { Authorization: `Bearer ${token}` });
   }
 
+  /** Returns a connection that may create sessions. */
   newCliConnection() {
     return this.newConnection(this.token);
   }
@@ -157,11 +144,6 @@ export class Hub {
   /** Returns the request that creates a session. */
   sessionRequest(connection, tag) {
     return connection.withBody('POST', '/cli/sessions', sessionBody(tag));
-  }
-
-  async openSession(tag) {
-    const [session] = await this.openSessions([tag]);
-    return session;
   }
 
   /** Opens sessions, 16 at a time. */
@@ -176,41 +158,36 @@ export class Hub {
     return sessions;
   }
 
-  connectCli(session, tokenIn = this.tokenIn) {
-    return connectSocket(this.url, { token: this.token, sessionId: session.id, tokenIn });
+  /** Connects a CLI with its token in the CONNECT packet, so that the worker relays its frames; with `isDirect`, in the upgrade request. */
+  connectCli({ id: sessionId }, { isDirect = false } = {}) {
+    if (isDirect) return connectSocket(this.url, { sessionId }, { Authorization: `Bearer ${this.token}` });
+    return connectSocket(this.url, { token: this.token, sessionId });
+  }
+
+  /** Polls a path until `check` accepts its response. */
+  async #poll(what, path, check) {
+    const connection = this.newConnection();
+    await waitUntil(what, async () => check(await connection.send(connection.get(path))));
+    connection.close();
   }
 
   /** Registers RPC methods. Waits until `path`, which calls one of the methods, returns `{"success":true,...}`. */
   async registerMethods(socket, session, methods, path) {
     for (const method of methods) socket.emit('rpc-register', { method: `${session.id}:${method}` });
-    const connection = this.newConnection();
-    await waitUntil('the first RPC to succeed', async () => {
-      const response = await connection.send(connection.get(path));
-      return response.status === 200 && response.json().success === true;
-    });
-    connection.close();
+    await this.#poll('the first RPC to succeed', path, (response) => response.status === 200 && response.json().success === true);
   }
 
   /** Sends a keep-alive and waits until the session is active. */
   async activate(socket, session) {
     this.keepAlive(socket, session);
-    const connection = this.newConnection();
-    await waitUntil('the session to be active', async () => {
-      const response = await connection.send(connection.get(`/api/sessions/${session.id}`));
-      return expectOk(response, 'GET session').json().session.active;
-    });
-    connection.close();
-  }
-
-  keepAlive(socket, session) {
-    sendKeepAlive(socket, session);
+    await this.#poll('the session to be active', `/api/sessions/${session.id}`, (response) => response.json().session.active);
   }
 
   paths(session) {
     const base = `/api/sessions/${session.id}`;
     return {
       diff: `${base}/git-diff-file?path=small.txt`,
-      file: `${base}/file?path=big.bin`,
+      file: (kilobytes) => `${base}/file?path=${kilobytes}.bin`,
       messages: `${base}/messages`,
       events: `/api/events?sessionId=${session.id}`,
       page: (beforeSeq) => `${base}/messages?limit=50&beforeSeq=${beforeSeq}`,
@@ -223,9 +200,8 @@ export class Hub {
     const connection = this.newConnection();
     const messages = [];
     for (;;) {
-      const afterSeq = messages.at(-1)?.seq ?? 0;
-      const request = connection.get(`/api/sessions/${session.id}/messages?limit=200&afterSeq=${afterSeq}`);
-      const page = expectOk(await connection.send(request), 'GET messages').json().messages;
+      const path = `${this.paths(session).messages}?limit=200&afterSeq=${messages.at(-1)?.seq ?? 0}`;
+      const page = expectOk(await connection.send(connection.get(path)), 'GET messages').json().messages;
       if (page.length === 0) break;
       messages.push(...page);
     }
@@ -233,10 +209,6 @@ export class Hub {
     return messages;
   }
 }
-
-/**
- * @typedef {{name: string, kind: string, url: string, pid: number, secret?: string, tokenIn?: string}} Description `kind`: `floor` or `hub`
- */
 
 /** @param {Description} description */
 export function makeServer(description) {

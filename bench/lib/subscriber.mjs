@@ -8,9 +8,8 @@ import { withTimeout } from '../../scripts/lib/await.mjs';
 const TIMEOUT_MS = 60_000;
 
 /** Like `subscribe`, over a WebSocket instead of an SSE stream. */
-export function subscribeSocket({ host, port, commonHeaders }, path, listener) {
-  const bearer = /^Authorization: Bearer (.*)\r$/m.exec(commonHeaders)[1];
-  const socket = new WebSocket(`ws://${host}:${port}${path}&token=${bearer}`);
+export function subscribeSocket({ host, port, headers }, path, listener) {
+  const socket = new WebSocket(`ws://${host}:${port}${path}&token=${headers.Authorization.slice('Bearer '.length)}`);
   const opened = new Promise((resolve, reject) => {
     const fail = () => reject(new Error(`the event socket ${path} failed`));
     socket.addEventListener('error', fail);
@@ -28,14 +27,9 @@ export function subscribeSocket({ host, port, commonHeaders }, path, listener) {
  * Opens an SSE stream with the host and the headers of a connection. Resolves after the first bytes, to a function that closes the stream.
  * `listener(event, at)`: `at` is the time of `performance.now()` at which the event arrived, before parsing.
  */
-export function subscribe(connection, path, listener) {
-  const headers = connection.commonHeaders
-    .split('\r\n')
-    .filter(Boolean)
-    .map((line) => line.split(/: (.*)/).slice(0, 2));
+export function subscribe({ host, port, headers }, path, listener) {
   const opened = new Promise((resolve, reject) => {
-    const options = { host: connection.host, port: connection.port, path, headers: Object.fromEntries(headers), agent: false };
-    const request = get(options, (response) => {
+    const request = get({ host, port, path, headers, agent: false }, (response) => {
       if (response.statusCode !== 200) {
         request.destroy();
         reject(new Error(`the event stream ${path} returned status ${response.statusCode}`));

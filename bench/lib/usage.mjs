@@ -1,10 +1,7 @@
 /** The usage of a namespace, from the counts of `tests/e2e/lib/tally.worker.js`, and the billed amounts of this usage. */
 
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-
 import { sendOnce } from './http.mjs';
-import { ROOT } from './packages.mjs';
+import { readSettings } from './hub.mjs';
 import { MESSAGES_PER_REQUEST, OBJECT_GB } from './prices.mjs';
 
 /** The assumed duration of a request to D1 on the platform, in milliseconds, for an object near its database. */
@@ -13,15 +10,17 @@ export const D1_ROUND_TRIP_MS = 30;
 export const REQUEST_CPU_MS = 2;
 export const FRAME_CPU_MS = 0.1;
 
-/** Whether the deployed worker logs each of its invocations, from wrangler.toml. */
-function hasInvocationLogs() {
-  return !/^invocation_logs\s*=\s*false/m.test(readFileSync(join(ROOT, 'wrangler.toml'), 'utf8'));
-}
+/** Whether the deployed worker logs each of its invocations. */
+const hasInvocationLogs = () => readSettings().observability.logs.invocation_logs !== false;
 
-/** Reads the counts of a namespace since the start of the runtime. The worker's counts include all namespaces. */
+/**
+ * Reads the counts of a namespace since the start of the runtime. The counts of the worker include all namespaces; an idle namespace
+ * (`idle`) has none.
+ */
 export async function readUsage({ url }, namespace) {
   const tally = (await sendOnce(url, 'GET', `/e2e/tally?namespace=${namespace}`)).json();
-  const { events, storage, worker } = tally;
+  const { events, storage } = tally;
+  const worker = namespace === 'idle' ? { rowsWritten: 0, rowsRead: 0, databaseBytes: 0, requests: 0 } : tally.worker;
   const count = (name) => events.filter((event) => event.name === name).length;
   return {
     wakes: tally.wakes,

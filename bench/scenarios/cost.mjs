@@ -1,10 +1,7 @@
 /**
- * The price of a month of a busy namespace. The scenario does each part of a working day, and counts the usage of the part. The price of a
- * month is the sum over the parts, each multiplied by how often the part happens.
- * - Minutes without messages run in real time, because pings, heartbeats and alarms follow the clock.
- * - Messages are sent one after another.
- *
- * This scenario counts usage, so it uses the counting hub, and does not measure the floor, the baseline worker (bench/README.md).
+ * The price of a month of a busy namespace, and of a namespace with the same clients that are idle. The scenario does each part of a
+ * working day in the counting hub, which counts the usage of the part. The price of a month is the sum over the parts, each multiplied by
+ * how often the part happens. Minutes without messages run in real time, because pings, heartbeats and alarms follow the clock.
  */
 
 import { monthTable, partsTable, planNotes } from '../lib/cost-report.mjs';
@@ -17,9 +14,8 @@ import { Hub } from '../lib/servers.mjs';
 import { subscribe, subscribeSocket } from '../lib/subscriber.mjs';
 import { add, billedAmounts, readUsage, scale, subtract } from '../lib/usage.mjs';
 
-export const where = 'host';
+export const startsRuntimes = true;
 
-const NAMESPACE = 'busy';
 const SESSIONS = 5;
 const WEB_CLIENTS = 2;
 const HOURS = 8;
@@ -41,43 +37,46 @@ const COUNTED_MESSAGES = 1_000;
 export const rows = [
   { id: 'message-rows', work: 'D1 rows written for a message', mainFigure: 'count', target: { of: 'hub', most: 3 } },
   { id: 'local-id-rows', work: 'D1 rows written for a message with a local id', mainFigure: 'count', target: { of: 'hub', most: 4 } },
+  { id: 'idle-round-trips', work: 'requests to D1 in a minute of idle clients', mainFigure: 'count', target: { of: 'hub', most: 0 } },
   { id: 'cost-work', work: 'a month: messages and keep-alives', mainFigure: 'dollars', target: { of: 'hub', most: 1 } },
   { id: 'cost-all', work: 'a month: everything', mainFigure: 'dollars' },
+  { id: 'cost-idle', work: 'a month of the same clients, connected but idle', mainFigure: 'dollars' },
 ];
 
 /**
- * The parts of a month. `times`: how often a part happens in a month. `isInFirstEstimate`: whether the first estimate of the price includes the part.
- * @type {Record<string, {title: string, times: number, isInFirstEstimate?: boolean}>}
+ * The parts of a month. `times`: how often a part happens in a month. `isWork`: whether the part is messages and keep-alives. `isIdle`:
+ * whether the part is of another namespace, whose clients are connected day and night but idle.
+ * @type {Record<string, {title: string, times: number, isWork?: boolean, isIdle?: boolean}>}
  */
 const PARTS = {
   start: { title: 'a day starts', times: DAYS },
-  minute: { title: `a minute of ${SESSIONS} agents without messages`, times: DAYS * HOURS * 60, isInFirstEstimate: true },
-  message: { title: 'an agent’s message', times: DAYS * HOURS * 60 * SESSIONS * MESSAGES_PER_MINUTE, isInFirstEstimate: true },
+  minute: { title: `a minute of ${SESSIONS} agents without messages`, times: DAYS * HOURS * 60, isWork: true },
+  message: { title: 'an agent’s message', times: DAYS * HOURS * 60 * SESSIONS * MESSAGES_PER_MINUTE, isWork: true },
   turn: { title: 'a user’s message and an approval', times: DAYS * HOURS * SESSIONS * TURNS_PER_HOUR },
   renewal: { title: 'a web client renews its token', times: DAYS * HOURS * WEB_CLIENTS * RENEWALS_PER_HOUR },
   page: { title: 'a web client opens a session', times: DAYS * HOURS * WEB_CLIENTS * PAGES_PER_HOUR },
   end: { title: 'a day ends', times: DAYS },
+  idle: { title: 'a minute of idle clients, not in the sums', times: DAYS * 24 * 60, isIdle: true },
 };
-
-/** Waits for commits that follow an acknowledgement or a response, so that the usage includes these commits. */
-const waitForCommits = () => sleep(500);
 
 class Day {
   lastEventId = null;
   agents = [];
   feeds = [];
 
-  constructor(runtime) {
+  constructor(runtime, namespace) {
     this.runtime = runtime;
+    this.namespace = namespace;
     this.hub = new Hub({ ...runtime, secret: SECRET });
   }
 
   /** Runs `work`. Resolves to what it used. */
   async countUsage(work) {
-    const before = await readUsage(this.runtime, NAMESPACE);
+    const before = await readUsage(this.runtime, this.namespace);
     await work();
-    await waitForCommits();
-    return subtract(await readUsage(this.runtime, NAMESPACE), before);
+    // Includes commits that follow an acknowledgement or a response.
+    await sleep(500);
+    return subtract(await readUsage(this.runtime, this.namespace), before);
   }
 
   async request(method, path, body) {
@@ -90,7 +89,7 @@ class Day {
 
   /** Signs in web client `n`, and opens its event channel. The channel resumes after the last event. */
   async openFeed(n) {
-    await this.hub.signIn(NAMESPACE);
+    await this.hub.signIn(this.namespace);
     const open = n % 2 === 0 ? subscribe : subscribeSocket;
     const resume = this.lastEventId === null ? '' : `&lastEventId=${encodeURIComponent(this.lastEventId)}`;
     const listener = ({ eventId }) => eventId && (this.lastEventId = eventId);
@@ -104,15 +103,15 @@ class Day {
   }
 
   /** Opens the sessions, and connects their CLIs and the web clients. Half of the CLIs connect through the worker. */
-  async start() {
-    await this.hub.signIn(NAMESPACE);
+  async start({ isIdle = false } = {}) {
+    await this.hub.signIn(this.namespace);
     const tags = Array.from({ length: SESSIONS }, (_, n) => `agent-${n}`);
     for (const [n, session] of (await this.hub.openSessions(tags)).entries()) {
-      const socket = await this.hub.connectCli(session, n % 2 === 0 ? 'connect' : 'header');
+      const socket = await this.hub.connectCli(session, { isDirect: n % 2 === 1 });
       socket.on('rpc-request', (_, reply) => reply(JSON.stringify({ success: true })));
       await socket.emitWithAck('rpc-register', { method: `${session.id}:permission` });
       this.agents[n] = { session, socket, stateVersion: 1 };
-      await this.keepAlive(this.agents[n]);
+      if (!isIdle) await this.keepAlive(this.agents[n]);
     }
     for (let n = 0; n < WEB_CLIENTS; n += 1) await this.openFeed(n);
   }
@@ -173,40 +172,46 @@ class Day {
   }
 }
 
-export async function run({ kinds, build, quick, report, addNote, addTable }) {
-  if (!kinds.includes('hub')) return;
+export async function run({ workers, quick, report, addNote, addTable }) {
   const minutes = quick ? 1 : 3;
-  const runtime = await startFresh('counting', build);
+  const runtime = await startFresh('counting', workers.find(({ kind }) => kind === 'hub').build);
   try {
-    const day = new Day(runtime);
+    const day = new Day(runtime, 'busy');
+    const idleDay = new Day(runtime, 'idle');
+    await idleDay.start({ isIdle: true });
     const counted = { start: await day.countUsage(() => day.start()) };
     await day.sendMany(LOG_FILLING_MESSAGES);
     counted.message = scale(await day.countUsage(() => day.sendMany(COUNTED_MESSAGES)), 1 / COUNTED_MESSAGES);
     const withLocalId = scale(await day.countUsage(() => day.sendMany(COUNTED_MESSAGES, { withLocalId: true })), 1 / COUNTED_MESSAGES);
-    // Sessions may have become inactive meanwhile.
+    // Sessions may have become inactive meanwhile. The alarm for the idle clients' CONNECT packets fires in this time, too.
     await day.sendKeepAlives(0.5);
-    counted.minute = scale(await day.countUsage(() => day.sendKeepAlives(minutes)), 1 / minutes);
+    counted.idle = await idleDay.countUsage(async () => {
+      counted.minute = scale(await day.countUsage(() => day.sendKeepAlives(minutes)), 1 / minutes);
+    });
+    counted.idle = scale(counted.idle, 1 / minutes);
     counted.turn = await day.countUsage(() => day.runTurn(day.agents[0]));
     counted.renewal = scale(await day.countUsage(async () => [await day.renewToken(0), await day.renewToken(1)]), 1 / 2);
     counted.page = await day.countUsage(() => day.openPage(day.agents[1]));
     counted.end = await day.countUsage(() => day.end());
+    await idleDay.end();
 
     const parts = Object.entries(PARTS).map(([id, part]) => ({ ...part, once: counted[id], month: scale(counted[id], part.times) }));
-    const sum = (list) => billedAmounts(list.map(({ month }) => month).reduce(add));
-    const [estimatedParts, allParts] = [sum(parts.filter((part) => part.isInFirstEstimate)), sum(parts)];
-    const gigabytes = (counted.message.databaseBytes * PARTS.message.times) / 1e9;
+    const sum = (chosen) => billedAmounts(chosen.map(({ month }) => month).reduce(add));
+    const [work, all] = [sum(parts.filter((part) => part.isWork)), sum(parts.filter((part) => !part.isIdle))];
     report('message-rows', { hub: { count: Number(counted.message.d1RowsWritten.toFixed(1)) } });
     report('local-id-rows', { hub: { count: Number(withLocalId.d1RowsWritten.toFixed(1)) } });
-    report('cost-work', { hub: { dollars: marginalPrice(estimatedParts) } });
-    report('cost-all', { hub: { dollars: marginalPrice(allParts) } });
+    report('idle-round-trips', { hub: { count: counted.idle.objectRoundTrips } });
+    report('cost-work', { hub: { dollars: marginalPrice(work) } });
+    report('cost-all', { hub: { dollars: marginalPrice(all) } });
+    report('cost-idle', { hub: { dollars: marginalPrice(sum(parts.filter((part) => part.isIdle))) } });
     addTable(
       `A month of ${DAYS} days: ${SESSIONS} agents for ${HOURS} h, ${MESSAGES_PER_MINUTE} messages of ${MESSAGE_BYTES / 1000} KB a minute each, ${WEB_CLIENTS} web clients`,
-      monthTable(estimatedParts, allParts),
+      monthTable(work, all),
     );
     addTable(`Its parts, each counted; a minute is the mean of ${minutes}, a message of ${COUNTED_MESSAGES}`, partsTable(parts));
     const localIdRows = (withLocalId.d1RowsWritten - counted.message.d1RowsWritten) * PARTS.message.times;
     addNote(`if each message has a local id, a month costs $${marginalPrice({ d1RowsWritten: localIdRows }).toFixed(2)} more`);
-    for (const note of planNotes(allParts, gigabytes)) addNote(note);
+    for (const note of planNotes(all, (counted.message.databaseBytes * PARTS.message.times) / 1e9)) addNote(note);
   } finally {
     await runtime.stop();
   }

@@ -9,22 +9,8 @@ const MAX_TURNS = 4;
 const WORK = 'ingest of 1 KB messages';
 
 export const rows = [
-  {
-    id: 'ingest-1x5000',
-    work: `${WORK}, 1 CLI x 5,000`,
-    mainFigure: 'perSecond',
-    target: { of: 'hub', least: 6000, unit: '/s' },
-    otherHubA: '4,630/s',
-    otherHubB: '2,790/s',
-  },
-  {
-    id: 'ingest-20x500',
-    work: `${WORK}, 20 CLIs x 500`,
-    mainFigure: 'perSecond',
-    target: { of: 'hub', least: 6000, unit: '/s' },
-    otherHubA: '5,190/s',
-    otherHubB: '2,990/s',
-  },
+  { id: 'ingest-1x5000', work: `${WORK}, 1 CLI x 5,000`, mainFigure: 'perSecond', target: { of: 'hub', least: 6000, unit: '/s' } },
+  { id: 'ingest-20x500', work: `${WORK}, 20 CLIs x 500`, mainFigure: 'perSecond', target: { of: 'hub', least: 6000, unit: '/s' } },
 ];
 
 /** Opens new sessions, each with a CLI. */

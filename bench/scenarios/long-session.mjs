@@ -1,16 +1,15 @@
 /**
- * A session that receives 200,000 messages with local ids from one CLI. The CLI has 100 messages in flight, and sends the next message at
- * each ack. A second, quiet namespace sends a few messages and reads its list of sessions. The local runtime runs both namespaces on one
- * thread. Only the hub runs this scenario, not the baseline worker that bench/README.md calls the floor. The scenario checks that:
+ * A session that receives 200,000 messages with local ids from one CLI, which sends the next message at each ack. A second, quiet namespace
+ * sends a few messages and reads its list of sessions. The local runtime runs both namespaces on one thread. Checks that:
  * - the rate does not fall when the hub no longer has all local ids in memory;
  * - the quiet namespace does not wait.
  */
 
-import { expectOk } from '../lib/http.mjs';
-import { withTimeout } from '../../scripts/lib/await.mjs';
 import { latencyFigures } from '../../scripts/lib/statistics.mjs';
+import { openLiveSession } from '../lib/live-session.mjs';
+import { expectOk } from '../lib/http.mjs';
 import { repeat, sleep } from '../lib/measure.mjs';
-import { agentMessage } from '../lib/messages.mjs';
+import { flood } from '../lib/messages.mjs';
 import { cpuSeconds } from '../lib/processes.mjs';
 
 const MESSAGES = 200_000;
@@ -19,9 +18,10 @@ const QUICK_MESSAGES = 24_000;
 const IN_FLIGHT = 100;
 /** The messages per second, and the requests per second, of the quiet namespace. */
 const PER_SECOND = 20;
-const TIMEOUT_MS = 500_000;
 
 const WORK = 'messages with local ids into one session';
+const QUIET = 'a quiet namespace meanwhile';
+const mostMs = (most) => ({ of: 'hub', most, unit: ' ms' });
 
 export const rows = [
   { id: 'long-session-first', work: `${WORK}, the first quarter of 200,000`, mainFigure: 'perSecond' },
@@ -32,56 +32,16 @@ export const rows = [
     mainFigure: 'percent',
     target: { of: 'hub', least: 70, unit: ' %' },
   },
-  {
-    id: 'long-session-acks',
-    work: 'a quiet namespace meanwhile: message -> ack',
-    mainFigure: 'p99',
-    target: { of: 'hub', most: 50, unit: ' ms' },
-  },
-  {
-    id: 'long-session-reads',
-    work: 'a quiet namespace meanwhile: GET sessions',
-    mainFigure: 'p99',
-    target: { of: 'hub', most: 50, unit: ' ms' },
-  },
+  { id: 'long-session-acks', work: `${QUIET}: message -> ack`, mainFigure: 'p99', target: mostMs(50) },
+  { id: 'long-session-reads', work: `${QUIET}: GET sessions`, mainFigure: 'p99', target: mostMs(50) },
 ];
-
-/** Sends messages with local ids. Each ack triggers the next message, and calls `onAck` with the number of acks so far. */
-function sendAll(socket, session, count, onAck) {
-  const sending = new Promise((resolve, reject) => {
-    let sent = 0;
-    let acked = 0;
-    const next = () => {
-      const index = sent;
-      sent += 1;
-      socket.emit('message', { sid: session.id, message: agentMessage(index), localId: `m-${index}` }, (ack) => {
-        if (ack?.seq !== index + 1) reject(new Error(`message ${index} got the ack ${JSON.stringify(ack)}`));
-        acked += 1;
-        onAck(acked);
-        if (sent < count) next();
-        else if (acked === count) resolve();
-      });
-    };
-    socket.once('disconnect', (reason) => reject(new Error(`the CLI's socket closed (${reason}) after ${acked} acks`)));
-    while (sent < IN_FLIGHT) next();
-  });
-  return withTimeout(sending, `the acks of ${count} messages`, TIMEOUT_MS);
-}
 
 /** Starts the quiet namespace. Resolves to a function that stops the namespace and resolves to the latencies. */
 async function startQuietNamespace(server, reportProblem) {
-  const session = await server.openSession('quiet');
-  const socket = await server.connectCli(session);
+  const session = await openLiveSession(server, 'quiet', { clients: 0, reportProblem });
   const connection = server.newConnection();
-  const acks = [];
   const reads = [];
-  const stop = repeat(PER_SECOND, (n) => {
-    const sentAt = performance.now();
-    socket.emit('message', { sid: session.id, message: agentMessage(n), localId: `q-${n}` }, (ack) => {
-      if (ack?.seq !== n + 1) reportProblem(`the quiet namespace got the ack ${JSON.stringify(ack)} for message ${n}`);
-      acks.push(performance.now() - sentAt);
-    });
-  });
+  const stop = repeat(PER_SECOND, () => session.send());
   let isRunning = true;
   const reading = (async () => {
     while (isRunning) {
@@ -96,8 +56,8 @@ async function startQuietNamespace(server, reportProblem) {
     isRunning = false;
     await reading;
     connection.close();
-    socket.close();
-    return { acks, reads };
+    session.close();
+    return { acks: session.samples.acks, reads };
   };
 }
 
@@ -109,18 +69,17 @@ function figuresBetween(start, end) {
 
 export async function run({ servers, quick, report, addNote, reportProblem }) {
   const server = servers.find(({ kind }) => kind === 'hub');
-  if (!server) return;
   const count = quick ? QUICK_MESSAGES : MESSAGES;
   const session = await server.openSession('long');
   const socket = await server.connectCli(session);
   const stop = await startQuietNamespace(await server.inNamespace('quiet'), reportProblem);
   const takeSnapshot = (acked) => ({ acked, at: performance.now(), cpu: cpuSeconds(server.pid) });
   const quarterMarks = [takeSnapshot(0)];
-  await sendAll(socket, session, count, (acked) => {
-    if (acked % (count / 4) === 0) quarterMarks.push(takeSnapshot(acked));
-  });
+  const onAck = (acked) => acked % (count / 4) === 0 && quarterMarks.push(takeSnapshot(acked));
+  const sent = await flood(socket, session, { inFlight: IN_FLIGHT, isDone: (sentCount) => sentCount === count, onAck });
+  const misnumbered = sent.findIndex(({ seq }, index) => seq !== index + 1);
+  if (misnumbered !== -1) reportProblem(`message ${misnumbered} got the seq ${sent[misnumbered].seq}`);
   const { acks, reads } = await stop();
-  socket.removeAllListeners('disconnect');
   socket.close();
   const first = figuresBetween(quarterMarks[0], quarterMarks[1]);
   const last = figuresBetween(quarterMarks[3], quarterMarks[4]);

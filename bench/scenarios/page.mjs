@@ -1,34 +1,26 @@
-/** Requests pages of 50 messages from a session with 5,000 messages. Consecutive requests read different pages. */
+/** Requests pages of 50 messages from a session with 5,000 messages: the newest page, and pages spread over the session. */
 
 import { compare } from '../lib/measure.mjs';
 import { emitAll } from '../lib/messages.mjs';
 
 const MESSAGES = 5000;
 const PAGE_MESSAGES = 50;
+const CONCURRENCIES = [1, 32];
 
-export const rows = [
-  {
-    id: 'page-c1',
-    work: 'GET page of 50 of 5,000 messages, 1 concurrent',
-    mainFigure: 'perSecond',
-    target: { of: 'hub', least: 1300, unit: '/s' },
-    maxCpuRatio: 1.5,
-    otherHubA: '1,261/s',
-    otherHubB: '297/s',
-  },
-  {
-    id: 'page-c32',
-    work: 'GET page of 50 of 5,000 messages, 32 concurrent',
+/** The number of different pages that the requests of a row read in turns. */
+const PAGES = { newest: 1, spread: MESSAGES / PAGE_MESSAGES };
+
+export const rows = Object.keys(PAGES).flatMap((name) =>
+  CONCURRENCIES.map((concurrency) => ({
+    id: `page-${name}-${concurrency}`,
+    work: `GET page of 50 of 5,000 messages, ${name}, ${concurrency} concurrent`,
     mainFigure: 'perSecond',
     maxCpuRatio: 1.5,
-    otherHubA: '2,354/s',
-    otherHubB: '338/s',
-  },
-];
+  })),
+);
 
-function makeReaders(server, session, concurrency) {
+function makeReaders(server, session, pages, concurrency) {
   const connections = Array.from({ length: concurrency }, () => server.newConnection());
-  const pages = MESSAGES / PAGE_MESSAGES;
   const requests = Array.from({ length: pages }, (_, page) =>
     connections[0].get(server.paths(session).page(MESSAGES + 1 - page * PAGE_MESSAGES)),
   );
@@ -53,7 +45,10 @@ export async function run({ servers, schedule, report }) {
     socket.close();
     sessions.set(server, session);
   }
-  for (const concurrency of [1, 32]) {
-    report(`page-c${concurrency}`, await compare(servers, (server) => makeReaders(server, sessions.get(server), concurrency), schedule));
+  for (const [name, pages] of Object.entries(PAGES)) {
+    for (const concurrency of CONCURRENCIES) {
+      const newReaders = (server) => makeReaders(server, sessions.get(server), pages, concurrency);
+      report(`page-${name}-${concurrency}`, await compare(servers, newReaders, schedule));
+    }
   }
 }

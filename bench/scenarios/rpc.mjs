@@ -1,39 +1,22 @@
-/** RPCs from REST to a CLI and back: a diff of 1 KB at several levels of concurrency, and a file of 1 MB. */
+/** RPCs from REST to a CLI and back: a diff of 1 KB, and files, at several levels of concurrency. */
 
 import { compare } from '../lib/measure.mjs';
+
+const CONCURRENT_DIFFS = [1, 16, 64];
+const FILE_KILOBYTES = [256, 1024];
+const CONCURRENT_FILES = 4;
 
 const WORK = 'RPC of 1 KB, REST -> CLI -> REST';
 
 export const rows = [
-  {
-    id: 'rpc-1kb-c1',
-    work: `${WORK}, 1 concurrent`,
-    mainFigure: 'p50',
-    target: { of: 'ratio', most: 1.5 },
-    maxCpuRatio: 1.4,
-    otherHubA: '0.43 ms, 1,780/s',
-    otherHubB: '0.58 ms, 1,330/s',
-  },
-  {
-    id: 'rpc-1kb-c16',
-    work: `${WORK}, 16 concurrent`,
+  { id: 'diff-1', work: `${WORK}, 1 concurrent`, mainFigure: 'p50', target: { of: 'ratio', most: 1.5 }, maxCpuRatio: 1.4 },
+  { id: 'diff-16', work: `${WORK}, 16 concurrent`, mainFigure: 'perSecond', target: { of: 'ratio', least: 0.5 }, maxCpuRatio: 1.4 },
+  { id: 'diff-64', work: `${WORK}, 64 concurrent`, mainFigure: 'perSecond', maxCpuRatio: 1.4 },
+  ...FILE_KILOBYTES.map((kilobytes) => ({
+    id: `file-${kilobytes}`,
+    work: `RPC of ${kilobytes} KB, ${CONCURRENT_FILES} concurrent`,
     mainFigure: 'perSecond',
-    target: { of: 'ratio', least: 0.5 },
-    maxCpuRatio: 1.4,
-    otherHubA: '6,800/s',
-    otherHubB: '3,000/s',
-  },
-  {
-    id: 'rpc-1kb-c64',
-    work: `${WORK}, 64 concurrent`,
-    mainFigure: 'perSecond',
-    maxCpuRatio: 1.4,
-    otherHubA: '7,280/s',
-    otherHubB: '3,710/s',
-  },
-  { id: 'rpc-1kb-header-c1', work: `${WORK}, 1 concurrent, token in the upgrade`, mainFigure: 'p50' },
-  { id: 'rpc-1kb-header-c16', work: `${WORK}, 16 concurrent, token in the upgrade`, mainFigure: 'perSecond' },
-  { id: 'rpc-1mb-c4', work: 'RPC of 1 MB, 4 concurrent', mainFigure: 'perSecond', otherHubA: 'drops the CLI', otherHubB: '115/s' },
+  })),
 ];
 
 /** Returns a unified diff of about 1 KB. JSON escapes its line breaks and quotes. */
@@ -42,15 +25,25 @@ function makeDiff() {
   return `--- a/small.txt\n+++ b/small.txt\n@@ -1,15 +1,15 @@\n${lines.join('\n')}\n`;
 }
 
-const SMALL_ANSWER = JSON.stringify({ success: true, diff: makeDiff() });
-const BIG_ANSWER = JSON.stringify({ success: true, content: Buffer.alloc(786_432, 'edge').toString('base64') });
+const DIFF_ANSWER = JSON.stringify({ success: true, diff: makeDiff() });
+const FILE_ANSWERS = new Map(
+  FILE_KILOBYTES.map((kilobytes) => [
+    `${kilobytes}.bin`,
+    JSON.stringify({ success: true, content: Buffer.alloc(kilobytes * 768, 'edge').toString('base64') }),
+  ]),
+);
 
-/** Connects a CLI that answers RPCs at once with constant texts. */
-async function connectCli(server, session, tokenIn) {
-  const socket = await server.connectCli(session, tokenIn);
-  socket.on('rpc-request', ({ params }, answer) => answer(params.includes('big.bin') ? BIG_ANSWER : SMALL_ANSWER));
-  await server.registerMethods(socket, session, ['gitDiffFile', 'readFile'], server.paths(session).diff);
-  return socket;
+/** Connects a CLI that answers RPCs at once with constant texts. Resolves to its socket and the paths of its session. */
+async function connectCli(server) {
+  const session = await server.openSession('rpc');
+  const socket = await server.connectCli(session);
+  socket.on('rpc-request', ({ params }, answer) => {
+    const [name] = /\d+\.bin/.exec(params) ?? [];
+    answer(FILE_ANSWERS.get(name) ?? DIFF_ANSWER);
+  });
+  const paths = server.paths(session);
+  await server.registerMethods(socket, session, ['gitDiffFile', 'readFile'], paths.diff);
+  return { socket, paths };
 }
 
 /** Returns `concurrency` callers of one path, each with its own connection. Each caller checks the length of every response. */
@@ -67,29 +60,15 @@ function makeCallers(server, path, expected, concurrency) {
   });
 }
 
-/** Connects a CLI to each server, runs `measure`, and closes the sockets. `measure` gets a function that returns the paths of a server. */
-async function withClis(servers, tokenIn, measure) {
-  const clis = new Map();
-  for (const server of servers) {
-    const session = await server.openSession(`rpc-${tokenIn ?? 'default'}`);
-    clis.set(server, { socket: await connectCli(server, session, tokenIn), paths: server.paths(session) });
-  }
-  await measure((server) => clis.get(server).paths);
-  for (const { socket } of clis.values()) socket.close();
-}
-
 export async function run({ servers, schedule, report }) {
-  await withClis(servers, undefined, async (paths) => {
-    for (const concurrency of [1, 16, 64]) {
-      const figures = await compare(servers, (server) => makeCallers(server, paths(server).diff, SMALL_ANSWER, concurrency), schedule);
-      report(`rpc-1kb-c${concurrency}`, figures);
-    }
-    report('rpc-1mb-c4', await compare(servers, (server) => makeCallers(server, paths(server).file, BIG_ANSWER, 4), schedule));
-  });
-  await withClis(servers, 'header', async (paths) => {
-    for (const concurrency of [1, 16]) {
-      const figures = await compare(servers, (server) => makeCallers(server, paths(server).diff, SMALL_ANSWER, concurrency), schedule);
-      report(`rpc-1kb-header-c${concurrency}`, figures);
-    }
-  });
+  const clis = new Map();
+  for (const server of servers) clis.set(server, await connectCli(server));
+  const measure = (toPath, answer, concurrency) =>
+    compare(servers, (server) => makeCallers(server, toPath(clis.get(server).paths), answer, concurrency), schedule);
+  for (const concurrency of CONCURRENT_DIFFS) report(`diff-${concurrency}`, await measure(({ diff }) => diff, DIFF_ANSWER, concurrency));
+  for (const kilobytes of FILE_KILOBYTES) {
+    const answer = FILE_ANSWERS.get(`${kilobytes}.bin`);
+    report(`file-${kilobytes}`, await measure(({ file }) => file(kilobytes), answer, CONCURRENT_FILES));
+  }
+  for (const { socket } of clis.values()) socket.close();
 }

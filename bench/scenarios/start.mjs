@@ -1,11 +1,10 @@
-/** The time from the start of the runtime to the first response, and the size of the wasm. */
+/** The time from the start of the runtime, on existing databases, to the first response. */
 
-import { wasmSize } from '../lib/hub.mjs';
 import { sendOnce } from '../lib/http.mjs';
 import { median } from '../../scripts/lib/statistics.mjs';
 import { createStateFolder, start } from '../lib/runtime.mjs';
 
-export const where = 'host';
+export const startsRuntimes = true;
 
 export const rows = [
   {
@@ -13,11 +12,7 @@ export const rows = [
     work: 'start of the runtime to the first response',
     mainFigure: 'milliseconds',
     target: { of: 'hub', most: 1000, unit: ' ms' },
-    otherHubA: '243 ms',
-    otherHubB: '767 ms',
   },
-  { id: 'wasm-gzip', work: 'wasm, gzip', mainFigure: 'kilobytes', target: { of: 'hub', most: 650, unit: ' KB' } },
-  { id: 'wasm-raw', work: 'wasm, raw', mainFigure: 'kilobytes' },
 ];
 
 const FIRST_PATH = { floor: '/text', hub: '/health' };
@@ -34,25 +29,19 @@ async function timeFirstResponse(kind, build, state) {
   }
 }
 
-async function measure(kind, build, repeats) {
-  const state = createStateFolder();
-  try {
-    const runtime = await start(kind, build, state);
-    await runtime.prepare().finally(() => runtime.stop());
-    const times = [];
-    for (let turn = 0; turn < repeats; turn += 1) times.push(await timeFirstResponse(kind, build, state));
-    return { milliseconds: median(times) };
-  } finally {
-    state.remove();
-  }
-}
-
-export async function run({ kinds, build, quick, report }) {
+export async function run({ workers, quick, report }) {
   const figures = {};
-  for (const kind of kinds) figures[kind] = await measure(kind, build, quick ? 1 : 3);
+  for (const { name, kind, build } of workers) {
+    const state = createStateFolder();
+    try {
+      const runtime = await start(kind, build, state);
+      await runtime.prepare().finally(() => runtime.stop());
+      const times = [];
+      for (let turn = 0; turn < (quick ? 1 : 3); turn += 1) times.push(await timeFirstResponse(kind, build, state));
+      figures[name] = { milliseconds: median(times) };
+    } finally {
+      state.remove();
+    }
+  }
   report('start', figures);
-  if (!kinds.includes('hub')) return;
-  const { raw, gzip } = wasmSize(build);
-  report('wasm-gzip', { hub: { kilobytes: gzip / 1000 } });
-  report('wasm-raw', { hub: { kilobytes: raw / 1000 } });
 }

@@ -5,11 +5,9 @@
  */
 
 import { mkdirSync } from 'node:fs';
-import { setTimeout as delay } from 'node:timers/promises';
 import * as messages from 'session-gateway-cli-kit/messages';
 import { TaskQueue } from 'session-gateway-cli-kit/task-queue';
 import { AcpSession, SessionUnavailableError, toStartError } from './acp-session.mjs';
-import { mustDownload } from './adapter.mjs';
 import { AgentMetadata } from './agent-metadata.mjs';
 import { AgentOptions } from './agent-options.mjs';
 import { AgentSettings } from './agent-settings.mjs';
@@ -24,14 +22,12 @@ import { ModeChanges } from './mode-changes.mjs';
 import * as notices from './notices.mjs';
 import { rememberOffer } from './offers.mjs';
 import { Output } from './output.mjs';
-import { SilenceTimer } from './silence.mjs';
 import { createTranslator } from './translate/translator.mjs';
 import { Turns } from './turns.mjs';
+import { startDownloadNotice, untilLoadable, waitAtMost } from './waits.mjs';
 
 /** Limit on how long the start of a session waits for the agent. A later failure is reported in the conversation. */
 const START_TIMEOUT_MS = 10_000;
-
-const MINUTE_MS = 60_000;
 
 export class AcpAgent {
   thinking = false;
@@ -343,7 +339,7 @@ export class AcpAgent {
     const translator = createTranslator({ agent: launch.name ?? '', flavor: planFlavor, usedIds: this.requestIds() });
     this.#output.translator = translator;
     await launch.entry?.repairRecords?.(this.environment);
-    const notice = this.#startDownloadNotice();
+    const notice = startDownloadNotice(launch, this.turns.silenceTimer.timeoutMs, (sentence) => this.#output.notify(sentence));
     const session = await AcpSession.open({
       ...this.#loadOptions(),
       fork: this.#fork.request,
@@ -430,28 +426,10 @@ export class AcpAgent {
     return this.launch.entry?.flavor ?? 'alpha';
   }
 
-  /** Starts a timer that tells the user when npm is still downloading the agent. @returns {SilenceTimer | undefined} */
-  #startDownloadNotice() {
-    if (!mustDownload(this.launch)) return undefined;
-    const notice = new SilenceTimer({
-      timeoutMs: this.turns.silenceTimer.timeoutMs,
-      onSilent: () => this.#output.notify(notices.download(this.launch)),
-    });
-    notice.start();
-    return notice;
-  }
-
-  /** Waits until the agent can load its session: some agents lose a session that is started and loaded in the same minute. */
   async #untilLoadable() {
-    const { findStartMinute } = this.launch.entry ?? {};
-    if (!findStartMinute) return;
-    const { sessionId, startedAt = await findStartMinute(this.environment, sessionId) } = this.state.saved;
-    const ms = (Math.floor(startedAt / MINUTE_MS) + 1) * MINUTE_MS - Date.now();
-    if (ms <= 0) return;
-    const sentence = notices.waitForMinute(this.launch, ms);
-    this.log.info(sentence);
-    this.#output.notify(sentence);
-    await delay(ms, undefined, { signal: this.#stopping.signal }).catch(() => {});
+    const { launch, environment, log } = this;
+    const notify = (sentence) => this.#output.notify(sentence);
+    await untilLoadable(launch, this.state.saved, { environment, notify, signal: this.#stopping.signal, log });
     if (this.#isStopped) throw new Error('The session has ended.');
   }
 
@@ -483,11 +461,4 @@ export class AcpAgent {
     const advice = error instanceof SessionUnavailableError ? '' : `\nThe next message starts ${this.launch.title} again.`;
     this.#output.sendMessage(messages.failure(`${error.message}${advice}`)).catch(() => {});
   }
-}
-
-/** Waits for a promise, but at most `ms`. */
-async function waitAtMost(ms, promise) {
-  const timer = new AbortController();
-  const timeout = delay(ms, undefined, { signal: timer.signal }).catch(() => {});
-  await Promise.race([promise, timeout]).finally(() => timer.abort());
 }

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import path from 'node:path';
-import { REFUSED_EXIT_CODE, REFUSED_EXIT_CODE_VARIABLE } from 'session-gateway-cli-kit/errors';
+import { REFUSED_EXIT_CODE, REFUSED_EXIT_CODE_VARIABLE, USAGE_EXIT_CODE } from 'session-gateway-cli-kit/errors';
 
 /**
  * Options that are not copied into a service's command line: the service has its own copy of the token, a code works once, and
@@ -79,7 +79,7 @@ ${Object.entries(variables)
   .join('\n')}
 Restart=on-failure
 RestartSec=5
-RestartPreventExitStatus=${REFUSED_EXIT_CODE}
+RestartPreventExitStatus=${USAGE_EXIT_CODE} ${REFUSED_EXIT_CODE}
 
 [Install]
 WantedBy=default.target

@@ -193,16 +193,16 @@ test('a CLI without a token pairs, and after it was killed it continues its sess
   assert.match(second.collected.err, /This device was removed from the hub\. To connect it again, start this program at a terminal\.\n$/);
 });
 
-test('a CLI whose token or request for access is refused ends with an exit code of its own', async (t) => {
+test('a CLI whose token or request for access is refused, or whose arguments are invalid, ends with an exit code of its own', async (t) => {
   const { hub, run, runUnpaired } = await setUpProcess(t, 'qwen');
   const denied = runUnpaired({}, '--agent', 'qwen');
   hub.decide((await hub.untilAccessRequested()).code, 'deny');
   assert.deepEqual(await denied.exit, [77, null]);
   const wrong = { CLI_API_TOKEN: 'wrong:tests' };
   assert.deepEqual(await runUnpaired(wrong, '--agent', 'qwen').exit, [77, null]);
-  const forLaunchd = { ...wrong, SESSION_GATEWAY_REFUSED_EXIT_CODE: '0' };
-  assert.deepEqual(await runUnpaired(forLaunchd, '--agent', 'qwen').exit, [0, null]);
   assert.deepEqual(await run('--agent', 'missing').exit, [2, null]);
+  const forLaunchd = { ...wrong, SESSION_GATEWAY_REFUSED_EXIT_CODE: '0' };
+  for (const agent of ['qwen', 'missing']) assert.deepEqual(await runUnpaired(forLaunchd, '--agent', agent).exit, [0, null], agent);
 });
 
 test('a CLI at a terminal whose device is revoked pairs again and continues its session', {

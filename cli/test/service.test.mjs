@@ -62,8 +62,8 @@ test('control characters in the name of a folder or in a variable add no lines t
   assert.throws(() => describe({ home: '/h\nExecStart=x' }), /The path of the configuration has control characters: "\/h\\nExecStart=x/);
 });
 
-test('a service whose computer was removed from the hub is not started again', () => {
-  assert.match(service('linux').define(), /^Restart=on-failure\nRestartSec=5\nRestartPreventExitStatus=77$/m);
+test('a service whose computer was removed from the hub, or whose arguments are invalid, is not started again', () => {
+  assert.match(service('linux').define(), /^Restart=on-failure\nRestartSec=5\nRestartPreventExitStatus=2 77$/m);
   // launchd can only tell success from failure.
   assert.match(service('darwin').define(), /<key>SESSION_GATEWAY_REFUSED_EXIT_CODE<\/key>\n {4}<string>0<\/string>/);
 });

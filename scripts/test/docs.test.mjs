@@ -10,7 +10,7 @@ import { ROOT, inProject } from '../lib/paths.mjs';
 import { DESCRIBED_ROUTES, matchRoute } from '../lib/routes.mjs';
 
 /** Paths of generated files, which are not in git. */
-const GENERATED = ['web/dist', 'web/types', 'bench/results'];
+const GENERATED = ['web/dist', 'web/types'];
 
 /** Folders with code. In these, folders with the names of SKIPPED_FOLDERS have only generated files. */
 const CODE_FOLDERS = ['src', 'tests', 'scripts', 'fuzz', 'bench', 'cli', 'examples', 'packages', 'web', 'docs'];

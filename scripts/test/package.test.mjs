@@ -1,10 +1,11 @@
 // The npm package of the CLI: its tarball needs only packages of npm's registry.
 
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { manifestOf, unregisteredDependencies, unresolvedImports } from '../../tests/e2e/lib/package-contents.mjs';
+import { HUB_DEPENDENCIES, HUB_FILES } from '../lib/package/files.mjs';
 import { withoutMissingFiles } from '../lib/package/readme.mjs';
 import { packAgent } from '../lib/package/staging.mjs';
 import { ROOT } from '../lib/paths.mjs';
@@ -20,7 +21,24 @@ test('the tarball of the CLI has the kit, and depends only on packages of the re
     targets.filter((target) => !existsSync(path.join(ROOT, 'dist', 'agent', target))),
     [],
   );
-  assert.deepEqual(unresolvedImports(path.join(ROOT, 'dist', 'agent'), files), []);
+  assert.deepEqual(unresolvedImports(path.join(ROOT, 'dist', 'agent'), files, manifestOf(file).dependencies), []);
+});
+
+/** The imports that only a clone of the repository runs: they are behind `IS_PACKAGE`. */
+const REPOSITORY_IMPORTS = ['setup', 'build', 'console'].map((name) => `scripts/lib/prepare.mjs imports ./${name}.mjs`);
+
+test('each import of a module of the hub’s package is a listed file, or a package in `HUB_DEPENDENCIES`', () => {
+  const isListed = (file) => HUB_FILES.some((entry) => file === entry || file.startsWith(`${entry}/`));
+  const folders = ['cli', 'packages', 'scripts'];
+  const files = folders.flatMap((folder) =>
+    readdirSync(path.join(ROOT, folder), { recursive: true, encoding: 'utf8' }).map((name) =>
+      path.posix.join(folder, name.replaceAll(path.sep, '/')),
+    ),
+  );
+  const dependencies = Object.fromEntries(HUB_DEPENDENCIES.map((name) => [name, '']));
+  assert.deepEqual(unresolvedImports(ROOT, files.filter(isListed), dependencies), REPOSITORY_IMPORTS);
+  const missing = HUB_FILES.filter((entry) => folders.includes(entry.split('/')[0]) && !existsSync(path.join(ROOT, entry)));
+  assert.deepEqual(missing, []);
 });
 
 test('the README of a package has no link and no picture whose file is missing', () => {

@@ -1,8 +1,8 @@
-// Tests of the price arithmetic of `npm run cost` and `npm run idle`.
+// Tests of the price arithmetic of `npm run cost`.
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { idleTable, monthTable, partsTable, planNotes } from '../../bench/lib/cost-report.mjs';
+import { monthTable, partsTable, planNotes } from '../../bench/lib/cost-report.mjs';
 import { PRICES, accountBill, marginalPrice, marginalPrices, namespacesInPlan } from '../../bench/lib/prices.mjs';
 import { readOptions } from '../../bench/lib/options.mjs';
 import { add, billedAmounts, scale, subtract } from '../../bench/lib/usage.mjs';
@@ -83,7 +83,7 @@ test('npm run cost runs its scenario on the hub', () => {
 test('the tables have a cell for each heading', () => {
   const amounts = { ...noAmounts, d1RowsWritten: 864_000 };
   const parts = [{ title: 'a message', times: 2, once: NOTHING, month: NOTHING }];
-  for (const table of [monthTable(amounts, amounts), partsTable(parts), idleTable([['idle', NOTHING]])]) {
+  for (const table of [monthTable(amounts, amounts), partsTable(parts)]) {
     for (const line of table.lines) assert.equal(line.length, table.headings.length);
     assert.match(formatTable(table), /^\| /);
   }

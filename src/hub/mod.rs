@@ -6,10 +6,30 @@
 //! hibernation, a deploy or a crash continues where the last instance stopped.
 //! **Source**: `docs/PROTOCOL.md`; platform limits are named where they apply.
 //!
-//! From the bottom up: [`base`], what the hub is made of; [`turn`], what runs under the lock of the state and sends frames;
-//! [`mod@write`], which commits changes to the database and runs their effects; [`calls`] to CLIs; the use cases in [`machines`],
-//! [`sessions`], [`workspace`], [`push`], [`events`] and [`devices`]; [`inbound`] for frames of CLIs; [`alarm`] and [`wake`] on top. A method
-//! calls only methods of its own file and of files below (`tests/it/layers.rs` checks it).
+//! The floors, from the bottom up (`tests/it/layers.rs` reads this list, and says which files a floor has). A method calls only methods
+//! of its own file and of files on floors below:
+//!
+//! - `base::ports`: the ports to the platform, the keys of the storage
+//! - `base::peers`: connected sockets and calls in flight
+//! - `base::error`: errors
+//! - `base::events`: event numbers and the event log
+//! - `base::push`: the queue of notifications
+//! - `base::state`: the state in memory
+//! - `base`: the configuration and the quotas
+//! - `mod`: the hub itself
+//! - `turn`: what runs under the lock of the state, and sends frames
+//! - `write`: commits changes to the database and runs their effects
+//! - `calls`: calls the methods of CLIs
+//! - `machines`: the use cases of machines
+//! - `sessions`: the use cases of sessions
+//! - `workspace`: a session's files and uploads
+//! - `push`: sends notifications
+//! - `status`: what the hub reports about itself
+//! - `namespace`: what concerns a whole namespace: its place in a database, its deletion
+//! - `events`: connects web clients
+//! - `devices`: devices and revocations of tokens
+//! - `inbound`: frames of CLIs
+//! - `entry`: the alarm, and the restoring of the hub when the object starts
 
 pub mod alarm;
 pub mod base;

@@ -6,48 +6,52 @@ mod source;
 
 use calls::{ambiguous_methods, calls};
 use source::{Source, Uses, text_at, uses};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
 
-/// Each module with the modules that it uses, from bottom to top: a module may use only modules in the rows above its own.
-/// To allow a use, add it to the row. Remove a use that no longer exists.
-const LAYERS: &str = "
-    metrics               ->
-    limits                ->
-    memory_budget                -> limits
-    model                 -> limits
-    log                   -> model
-    wire                  -> limits model
-    auth                  -> limits model
-    push                  -> limits
-    store                 -> limits memory_budget model log
-    hub::base::ports      -> model log
-    hub::base::peers      -> limits model wire hub::base::ports
-    hub::base::error      -> limits model wire store hub::base::ports hub::base::peers
-    hub::base::events     -> limits model store hub::base::peers
-    hub::base::push       -> limits model auth push store hub::base::ports
-    hub::base::state      -> limits memory_budget model push store hub::base::ports hub::base::peers hub::base::error hub::base::events hub::base::push
-    hub::base             -> limits model wire auth hub::base::ports hub::base::push hub::base::state log metrics
-    hub                   -> model store hub::base::ports hub::base::state hub::base
-    hub::turn             -> limits model wire push store hub::base::ports hub::base::peers hub::base::error hub::base::events hub::base::push hub::base::state hub log metrics
-    hub::write            -> limits memory_budget model store hub::base::ports hub::base::error hub::base::state hub hub::turn log metrics
-    hub::calls            -> model hub::base::ports hub::base::peers hub::base::error hub hub::turn metrics
-    hub::machines         -> limits model wire store hub::base::ports hub::base::peers hub::base::error hub::base::state hub::base hub hub::turn hub::write
-    hub::sessions         -> limits memory_budget model wire store hub::base::ports hub::base::peers hub::base::error hub::base::state hub::base hub hub::turn hub::write hub::machines log
-    hub::workspace        -> limits model wire hub::base::ports hub::base::peers hub::base::error hub hub::turn
-    hub::push             -> limits model auth push store hub::base::ports hub::base::error hub::base::push hub hub::turn hub::write hub::sessions log metrics
-    hub::status           -> log metrics store hub::base::error hub::base hub hub::turn
-    hub::namespace        -> model store hub::base::ports hub::base::error hub
-    hub::events           -> limits model hub::base::ports hub::base::peers hub::base::error hub::base::state hub hub::turn
-    hub::devices          -> model auth store hub::base::ports hub::base::peers hub::base::error hub hub::turn
-    hub::inbound          -> limits model wire auth hub::base::ports hub::base::peers hub::base::error hub::base::state hub::base hub hub::turn hub::sessions log
-    hub::entry            -> limits memory_budget model store hub::base::ports hub::base::peers hub::base::error hub::base::events hub::base::push hub::base::state hub hub::write log metrics hub::base
-    http                  -> limits memory_budget model wire auth push store hub::base::ports hub::base::peers hub::base::error hub::base::state hub hub::write hub::machines hub::sessions hub::workspace hub::namespace
-    platform              -> limits memory_budget model wire auth push store hub::base::ports hub::base::peers hub::base::error hub::base::push hub::base hub hub::inbound http log
-    platform::worker      -> platform http
+/// Each module with the modules that it uses, which must be below it. To allow a use, add it to the row. Remove a use that no longer
+/// exists.
+const USES: &str = "
+    auth              -> limits model
+    http              -> auth hub hub::base::error hub::base::peers hub::base::ports hub::base::state hub::machines hub::namespace hub::sessions hub::workspace hub::write limits memory_budget model push store wire
+    hub               -> hub::base hub::base::ports hub::base::state model store
+    hub::base         -> auth hub::base::ports hub::base::push hub::base::state limits log metrics model wire
+    hub::base::error  -> hub::base::peers hub::base::ports limits model store wire
+    hub::base::events -> hub::base::peers limits model store
+    hub::base::peers  -> hub::base::ports limits model wire
+    hub::base::ports  -> log model
+    hub::base::push   -> auth hub::base::ports limits model push store
+    hub::base::state  -> hub::base::error hub::base::events hub::base::peers hub::base::ports hub::base::push limits memory_budget model push store
+    hub::calls        -> hub hub::base::error hub::base::peers hub::base::ports hub::turn metrics model
+    hub::devices      -> auth hub hub::base::error hub::base::peers hub::base::ports hub::turn model store
+    hub::entry        -> hub hub::base hub::base::error hub::base::events hub::base::peers hub::base::ports hub::base::push hub::base::state hub::write limits log memory_budget metrics model store
+    hub::events       -> hub hub::base::error hub::base::peers hub::base::ports hub::base::state hub::turn limits model
+    hub::inbound      -> auth hub hub::base hub::base::error hub::base::peers hub::base::ports hub::base::state hub::sessions hub::turn limits log model wire
+    hub::machines     -> hub hub::base hub::base::error hub::base::peers hub::base::ports hub::base::state hub::turn hub::write limits model store wire
+    hub::namespace    -> hub hub::base::error hub::base::ports model store
+    hub::push         -> auth hub hub::base::error hub::base::ports hub::base::push hub::sessions hub::turn hub::write limits log metrics model push store
+    hub::sessions     -> hub hub::base hub::base::error hub::base::peers hub::base::ports hub::base::state hub::machines hub::turn hub::write limits log memory_budget model store wire
+    hub::status       -> hub hub::base hub::base::error hub::turn log metrics store
+    hub::turn         -> hub hub::base::error hub::base::events hub::base::peers hub::base::ports hub::base::push hub::base::state limits log metrics model push store wire
+    hub::workspace    -> hub hub::base::error hub::base::peers hub::base::ports hub::turn limits model wire
+    hub::write        -> hub hub::base::error hub::base::ports hub::base::state hub::turn limits log memory_budget metrics model store
+    limits            ->
+    log               -> model
+    memory_budget     -> limits
+    metrics           ->
+    model             -> limits
+    platform          -> auth http hub hub::base hub::base::error hub::base::peers hub::base::ports hub::base::push hub::inbound limits log memory_budget model push store wire
+    platform::worker  -> http platform
+    push              -> limits
+    store             -> limits log memory_budget model
+    wire              -> limits model
 ";
+
+/// The modules below and above the floors of the hub, from bottom to top. `src/hub/mod.rs` lists the floors.
+const BELOW_THE_HUB: &str = "metrics limits memory_budget model log wire auth push store";
+const ABOVE_THE_HUB: &str = "http platform platform::worker";
 
 /// Modules that consist of some files of a folder: name of the module, folder, files. The other files of the folder belong to
 /// the module of the folder.
@@ -67,7 +71,7 @@ static SOURCES: LazyLock<Vec<Source>> = LazyLock::new(read_sources);
 
 #[test]
 fn modules_use_only_the_modules_in_their_row() {
-    assert_none(layer_violations(&uses(&SOURCES), LAYERS));
+    assert_none(layer_violations(&uses(&SOURCES), USES, &modules_from_bottom()));
 }
 
 #[test]
@@ -89,8 +93,8 @@ fn files_do_not_use_each_other_in_a_cycle() {
 
 /// A method may be in another file than its type. So imports do not show which files a method calls.
 #[test]
-fn methods_of_the_hub_call_only_methods_of_files_in_the_rows_above() {
-    assert_none(upward_calls(&calls(&SOURCES), LAYERS));
+fn methods_of_the_hub_call_only_methods_of_files_on_the_floors_below() {
+    assert_none(upward_calls(&calls(&SOURCES), &modules_from_bottom()));
 }
 
 #[test]
@@ -155,42 +159,56 @@ fn module(file: &str) -> String {
     group.unwrap_or_else(|| folder.replace('/', "::"))
 }
 
-/// Returns uses that no row names, and uses in rows that do not exist or point upward.
-fn layer_violations(uses: &Uses, layers: &str) -> Vec<String> {
-    let rows = layers.lines().filter_map(|row| row.split_once("->"));
-    let rows = rows.map(|(module, uses)| (module.trim(), uses.split_whitespace().collect::<Vec<_>>()));
-    let rows: Vec<(&str, Vec<&str>)> = rows.collect();
+/// The order of the modules: the floors of the hub are the list items of the documentation in `src/hub/mod.rs`.
+fn modules_from_bottom() -> Vec<String> {
+    let documentation = include_str!("../../src/hub/mod.rs");
+    let floors = documentation.lines().filter_map(|line| Some(line.strip_prefix("//! - `")?.split_once('`')?.0));
+    let floors = floors.map(|floor| if floor == "mod" { "hub".to_owned() } else { format!("hub::{floor}") });
+    let names = |modules: &'static str| modules.split(' ').map(str::to_owned);
+    names(BELOW_THE_HUB).chain(floors).chain(names(ABOVE_THE_HUB)).collect()
+}
+
+/// Returns uses that no row names, uses in rows that do not exist or point upward, and rows that differ from the modules in `order`.
+fn layer_violations(uses: &Uses, rows: &str, order: &[String]) -> Vec<String> {
+    let rows = rows.lines().filter_map(|row| row.split_once("->"));
+    let rows: BTreeMap<&str, Vec<&str>> =
+        rows.map(|(module, uses)| (module.trim(), uses.split_whitespace().collect())).collect();
+    let position = |module: &str| order.iter().position(|name| name == module);
     let (mut violations, mut existing_uses) = (Vec::new(), BTreeSet::new());
     for (file, used) in uses {
         for (used_file, line) in used {
             let (from, to) = (module(file), module(used_file));
-            let is_allowed = rows.iter().any(|(module, uses)| *module == from && uses.contains(&to.as_str()));
+            let is_allowed = rows.get(from.as_str()).is_some_and(|uses| uses.contains(&to.as_str()));
             if from != to && !is_allowed {
                 violations.push(format!("src/{file}:{line} uses src/{used_file}: `{from}` may not use `{to}`."));
             }
             existing_uses.insert((from, to));
         }
     }
-    for (index, (module, uses)) in rows.iter().enumerate() {
+    let missing = order.iter().filter(|module| !rows.contains_key(module.as_str()));
+    violations.extend(missing.map(|module| format!("`{module}` has no row.")));
+    for (module, uses) in &rows {
+        if position(module).is_none() {
+            violations.push(format!("`{module}` has a row, but no place in the order of the modules."));
+        }
         for used in uses {
             if !existing_uses.contains(&((*module).to_owned(), (*used).to_owned())) {
                 violations.push(format!("No file of `{module}` uses `{used}`: remove it from the row."));
             }
-            if !rows[..index].iter().any(|(below, _)| below == used) {
-                violations.push(format!("The row of `{module}` names `{used}`, which is not a row above it."));
+            if position(used) >= position(module) {
+                violations.push(format!("The row of `{module}` names `{used}`, which is not below it."));
             }
         }
     }
     violations
 }
 
-/// Returns calls from a file to a file whose module has a later row.
-fn upward_calls(calls: &Uses, layers: &str) -> Vec<String> {
-    let rows: Vec<&str> = layers.lines().filter_map(|row| Some(row.split_once("->")?.0.trim())).collect();
-    let row = |file: &str| rows.iter().position(|row| *row == module(file));
+/// Returns calls from a file to a file whose module is higher.
+fn upward_calls(calls: &Uses, order: &[String]) -> Vec<String> {
+    let position = |file: &str| order.iter().position(|name| *name == module(file));
     let mut upward = Vec::new();
     for (file, called) in calls {
-        for (called_file, line) in called.iter().filter(|(called_file, _)| row(called_file) > row(file)) {
+        for (called_file, line) in called.iter().filter(|(called_file, _)| position(called_file) > position(file)) {
             upward.push(format!("src/{file}:{line} calls a method of src/{called_file}, which is above it."));
         }
     }
@@ -263,16 +281,21 @@ mod tests {
             ("store/sql.rs", ""),
         ]);
         let uses = uses(&sources);
+        let order = ["model", "store", "http"].map(str::to_owned);
         assert_eq!(
-            layer_violations(&uses, "model -> \nstore -> model\nhttp -> store"),
+            layer_violations(&uses, "model -> \nstore -> model\nhttp -> store", &order),
             [
                 "src/model/event.rs:1 uses src/store/mod.rs: `model` may not use `store`.",
                 "No file of `http` uses `store`: remove it from the row.",
             ]
         );
         assert_eq!(
-            layer_violations(&uses, "model -> store\nstore -> model"),
-            ["The row of `model` names `store`, which is not a row above it."]
+            layer_violations(&uses, "model -> store\nstore -> model\nlog ->", &order),
+            [
+                "`http` has no row.",
+                "`log` has a row, but no place in the order of the modules.",
+                "The row of `model` names `store`, which is not below it.",
+            ]
         );
     }
 

@@ -115,20 +115,10 @@ export function startCommand({
     child.once('close', async (code, signal) => {
       clearTimeout(graceTimer);
       clearTimeout(killTimer);
-      while (pendingFlush) await pendingFlush;
+      while (pendingFlush || (buffer.length > FLUSH_CHARS && !failure)) await (pendingFlush ?? flush(false));
       clearTimeout(timer);
-      timer = null;
-      try {
-        while (buffer.length > FLUSH_CHARS && !failure) {
-          const [piece, remaining] = splitPiece(buffer);
-          buffer = remaining;
-          await onOutput(piece);
-        }
-        if (failure) throw failure;
-        resolve({ code, signal, lastPiece: buffer });
-      } catch (error) {
-        reject(error);
-      }
+      if (failure) reject(failure);
+      else resolve({ code, signal, lastPiece: buffer });
     });
   });
 

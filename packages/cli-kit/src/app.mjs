@@ -3,7 +3,7 @@
 import { realpath } from 'node:fs/promises';
 import { describeMismatch } from './compatibility.mjs';
 import { describeDirectoryProblem } from './directory-problem.mjs';
-import { UsageError } from './errors.mjs';
+import { UserError } from './errors.mjs';
 import { HubClient } from './hub-client.mjs';
 import { LockHeldError, nameHolder } from './lock.mjs';
 import { Machine } from './machine.mjs';
@@ -53,7 +53,7 @@ const START_TIMEOUT_MS = 30_000;
  * @param {AppOptions} options
  * @returns {Promise<{session: Session, machine: Machine | null, stop: () => Promise<void>, ended: Promise<Error | null>}>}
  *   `ended` resolves when everything is closed: to an error if the hub refused this client, otherwise to null
- * @throws {UsageError} when the directory cannot be served
+ * @throws {UserError} when the directory cannot be served
  */
 export async function startApp(options) {
   // Child processes inherit the environment. Some child processes, such as git, run programs that the agent can choose.
@@ -173,7 +173,7 @@ class App {
  * @param {string} id
  * @param {{machineId?: string}} options
  * @returns {{unlock?: () => void, noMachineReason?: string}} `noMachineReason`: the message to log when another process holds the lock
- * @throws {UsageError} when another process holds the lock of a `--machine-id`
+ * @throws {UserError} when another process holds the lock of a `--machine-id`
  */
 function claimMachine(store, id, { machineId }) {
   try {
@@ -181,7 +181,7 @@ function claimMachine(store, id, { machineId }) {
   } catch (error) {
     if (!(error instanceof LockHeldError)) throw error;
     if (machineId !== undefined) {
-      throw new UsageError(`--machine-id: ${nameHolder(error)} already is machine ${id}. Give another --machine-id, or --no-machine.`);
+      throw new UserError(`--machine-id: ${nameHolder(error)} already is machine ${id}. Give another --machine-id, or --no-machine.`);
     }
     const noMachineReason =
       `${nameHolder(error)} already serves a machine for this directory. This process serves only its session, as with` +
@@ -190,9 +190,12 @@ function claimMachine(store, id, { machineId }) {
   }
 }
 
-/** Returns the real path of a directory that an option names. @throws {UsageError} when it is not a directory */
+/**
+ * Returns the real path of a directory that an option names.
+ * @throws {UserError} when it is not a directory. No `UsageError`, because its disk may be mounted later: a service starts again
+ */
 export async function resolveDirectory(path, option) {
   const problem = describeDirectoryProblem(path);
-  if (problem !== null) throw new UsageError(`${option}: ${problem}`);
+  if (problem !== null) throw new UserError(`${option}: ${problem}`);
   return realpath(path);
 }

@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import { constants } from 'node:os';
 import { createInterface } from 'node:readline';
 import { startApp } from './app.mjs';
-import { AccessRefusedError, REFUSED_EXIT_CODE, REFUSED_EXIT_CODE_VARIABLE, UsageError } from './errors.mjs';
+import { AccessRefusedError, REFUSED_EXIT_CODE, REFUSED_EXIT_CODE_VARIABLE, USAGE_EXIT_CODE, UsageError } from './errors.mjs';
 import { makeLog } from './log.mjs';
 import { onNpmEnd } from './npm-process.mjs';
 import { removeNpmVariables } from './npm-script.mjs';
@@ -67,8 +67,9 @@ export function runProgram(program) {
 
 /** @param {Error} error */
 function exitCodeOf(error) {
-  if (error instanceof AccessRefusedError || isTokenRefused(error)) return process.env[REFUSED_EXIT_CODE_VARIABLE] ?? REFUSED_EXIT_CODE;
-  return error instanceof UsageError ? 2 : 1;
+  const otherCode = process.env[REFUSED_EXIT_CODE_VARIABLE];
+  if (error instanceof AccessRefusedError || isTokenRefused(error)) return otherCode ?? REFUSED_EXIT_CODE;
+  return error instanceof UsageError ? (otherCode ?? USAGE_EXIT_CODE) : 1;
 }
 
 /** Sends a message to the process that opened an IPC channel: the runner, or a process manager, which ignores the message. */

@@ -1,20 +1,13 @@
-/** Runs the scripts of the folder `bench`. */
+/** Runs the benchmark. */
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import path from 'node:path';
-import { temporaryFolder } from './git.mjs';
 import { ROOT } from './hub.mjs';
 
 /** Runs the benchmark in its quick form with these arguments, and resolves to its output. */
-export function runQuickly(t, ...args) {
-  const out = path.join(temporaryFolder(t), 'result.json');
-  return runScript(t, 'run.mjs', ...args, '--quick', '--out', out);
-}
-
-/** Runs a script of the folder `bench`, and resolves to its output. */
-export async function runScript(t, name, ...args) {
-  const child = spawn(process.execPath, [path.join(ROOT, 'bench', name), ...args], { cwd: ROOT });
+export async function runQuickly(t, ...args) {
+  const child = spawn(process.execPath, [path.join(ROOT, 'bench', 'run.mjs'), ...args, '--quick'], { cwd: ROOT });
   t.after(() => child.kill());
   const [stdout, stderr, code] = await Promise.all([
     child.stdout.setEncoding('utf8').toArray(),

@@ -8,3 +8,5 @@ interface Window {
 interface JSON {
   rawJSON(text: string): unknown;
 }
+
+declare const WebSocketPair: new () => { 0: WebSocket; 1: WebSocket };

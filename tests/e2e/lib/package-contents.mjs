@@ -27,12 +27,12 @@ export function unregisteredDependencies(tarball) {
 }
 
 /**
- * Returns the imports of the packed modules that are neither packed files, nor packages in `dependencies`.
+ * Returns the imports of a package's modules that are neither files of the package, nor packages in `dependencies`.
  * @param {string} folder with the files of the package
- * @param {string[]} files the packed files, relative to the folder
+ * @param {string[]} files of the package, relative to the folder
+ * @param {object} dependencies
  */
-export function unresolvedImports(folder, files) {
-  const { dependencies } = JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8'));
+export function unresolvedImports(folder, files, dependencies) {
   const isResolved = (file, name) =>
     name.startsWith('node:') ||
     (name.startsWith('.') ? files.includes(path.posix.join(path.posix.dirname(file), name)) : Object.hasOwn(dependencies, name));

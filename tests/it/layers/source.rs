@@ -1,6 +1,8 @@
-//! A small reader of Rust source: enough syntax to find the paths, words and string literals of a file.
+//! A small reader of Rust source: finds the paths, words and string literals of a file, also those in macro calls.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 
 /// A word, `::`, another character, or a string literal that begins with its quotation mark.
 #[derive(Debug, Clone)]
@@ -9,7 +11,7 @@ pub struct Token {
     pub text: String,
 }
 
-/// A source file without its comments and `#[cfg(test)]` items.
+/// A source file without its comments, attributes and `#[cfg(test)]` items.
 pub struct Source {
     /// The path below `src`.
     pub file: String,
@@ -40,7 +42,9 @@ pub fn uses(sources: &[Source]) -> Uses {
 
 impl Source {
     pub fn parse(file: &str, text: &str) -> Self {
-        Self { file: file.to_owned(), line_count: text.lines().count(), tokens: without_tests(&tokenize(text)) }
+        let mut tokens = Vec::new();
+        add_tokens(text.parse().unwrap(), &mut tokens);
+        Self { file: file.to_owned(), line_count: text.lines().count(), tokens }
     }
 
     /// The path of the module: `["hub", "commit"]` for `hub/commit.rs`.
@@ -156,86 +160,54 @@ fn after<'t>(tokens: &'t [Token], text: &str) -> &'t [Token] {
     &tokens[position.map_or(tokens.len(), |position| position + 1)..]
 }
 
-/// Removes the items with `#[cfg(test)]`.
-fn without_tests(tokens: &[Token]) -> Vec<Token> {
-    let attribute = ["#", "[", "cfg", "(", "test", ")", "]"];
-    let (mut remaining, mut index) = (Vec::new(), 0);
-    while index < tokens.len() {
-        if !attribute.iter().enumerate().all(|(offset, text)| text_at(tokens, index + offset) == *text) {
-            remaining.push(tokens[index].clone());
-            index += 1;
-            continue;
-        }
-        index += attribute.len();
-        // The item ends at the first `;` or block that is outside of brackets.
-        let mut depth = 0;
-        while index < tokens.len() {
-            let text = text_at(tokens, index);
-            index += 1;
-            match text {
-                "(" | "[" | "{" => depth += 1,
-                ")" | "]" | "}" => depth -= 1,
-                _ => {}
+/// Appends the tokens of a stream, without characters, lifetimes, doc comments, and items with `#[cfg(test)]`.
+fn add_tokens(stream: TokenStream, tokens: &mut Vec<Token>) {
+    let mut trees = stream.into_iter().peekable();
+    while let Some(tree) = trees.next() {
+        let line = tree.span().start().line;
+        let mut add = |text: &str| tokens.push(Token { line, text: text.to_owned() });
+        match tree {
+            TokenTree::Punct(mark) if mark.as_char() == '#' => {
+                trees.next_if(|next| next.to_string() == "!");
+                let attribute =
+                    trees.next_if(|next| matches!(next, TokenTree::Group(_))).map(|group| group.to_string());
+                let attribute = attribute.unwrap_or_default().replace(' ', "");
+                if attribute == "[cfg(test)]" {
+                    // The item ends at the first `;` or block.
+                    trees.by_ref().find(is_end_of_item);
+                }
             }
-            if depth == 0 && matches!(text, ";" | "}") {
-                break;
+            TokenTree::Punct(mark) if mark.as_char() == '\'' => drop(trees.next()),
+            TokenTree::Punct(mark) if mark.as_char() == ':' && mark.spacing() == Spacing::Joint => {
+                add(if trees.next_if(|next| next.to_string() == ":").is_some() { "::" } else { ":" });
             }
+            TokenTree::Group(group) => {
+                let (open, close) = match group.delimiter() {
+                    Delimiter::Parenthesis => ("(", ")"),
+                    Delimiter::Brace => ("{", "}"),
+                    Delimiter::Bracket => ("[", "]"),
+                    Delimiter::None => ("", ""),
+                };
+                add(open);
+                add_tokens(group.stream(), tokens);
+                tokens.push(Token { line: group.span_close().start().line, text: close.to_owned() });
+            }
+            TokenTree::Literal(literal) => {
+                let text = literal.to_string();
+                // Drops the prefix of a raw or byte string.
+                let start = text.find(['"', '\'']).unwrap_or(0);
+                if !text[start..].starts_with('\'') {
+                    add(&text[start..]);
+                }
+            }
+            TokenTree::Ident(_) | TokenTree::Punct(_) => add(&tree.to_string()),
         }
-    }
-    remaining
-}
-
-/// Splits a text into tokens. Drops comments, spaces, characters and lifetimes.
-fn tokenize(text: &str) -> Vec<Token> {
-    let (mut tokens, mut rest, mut line) = (Vec::new(), text, 1);
-    while !rest.is_empty() {
-        let (token, after) = rest.split_at(token_length(rest));
-        let is_comment = token.starts_with("//") || token.starts_with("/*");
-        if !is_comment && !token.starts_with(char::is_whitespace) && !token.starts_with('\'') {
-            let is_literal = token.ends_with(['"', '#']) && token.len() > 1;
-            // Drops the prefix of a raw or byte string.
-            let token = token.find('"').filter(|_| is_literal).map_or(token, |quote| &token[quote..]);
-            tokens.push(Token { line, text: token.to_owned() });
-        }
-        line += token.matches('\n').count();
-        rest = after;
-    }
-    tokens
-}
-
-/// Returns the length of the first token, comment or space of a text.
-fn token_length(text: &str) -> usize {
-    let end = |from: usize, mark: &str| text[from..].find(mark).map_or(text.len(), |offset| from + offset + mark.len());
-    let word_end = |from: usize| {
-        let end = text[from..].find(|c: char| !c.is_alphanumeric() && c != '_');
-        end.map_or(text.len(), |offset| from + offset)
-    };
-    let word = word_end(0);
-    let hashes = text[word..].len() - text[word..].trim_start_matches('#').len();
-    let is_raw_string = matches!(&text[..word], "r" | "br") && text[word + hashes..].starts_with('"');
-    let mut characters = text.char_indices().map(|(_, character)| character);
-    match [characters.next(), characters.next(), characters.next()] {
-        [Some('/'), Some('/'), _] => text.find('\n').unwrap_or(text.len()),
-        [Some('/'), Some('*'), _] => end(2, "*/"),
-        [Some(':'), Some(':'), _] => 2,
-        [Some('"'), ..] => string_length(text),
-        [Some('\''), Some('\\'), _] => end(3, "'"),
-        [Some('\''), Some(character), Some('\'')] => 2 + character.len_utf8(),
-        [Some('\''), ..] => word_end(1),
-        _ if is_raw_string => end(word + hashes + 1, &format!("\"{}", "#".repeat(hashes))),
-        [Some(first), ..] => word.max(first.len_utf8()),
-        _ => 0,
     }
 }
 
-/// The length of the string literal at the start of a text, including its quotation marks.
-fn string_length(text: &str) -> usize {
-    let mut is_escaped = false;
-    for (at, character) in text.char_indices().skip(1) {
-        if character == '"' && !is_escaped {
-            return at + 1;
-        }
-        is_escaped = character == '\\' && !is_escaped;
+fn is_end_of_item(tree: &TokenTree) -> bool {
+    match tree {
+        TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
+        tree => tree.to_string() == ";",
     }
-    text.len()
 }
