@@ -159,7 +159,13 @@ const channel = new Channel({
   },
   // Browsers do not report why a connect has failed, but the response to this request signs a revoked device out.
   onTokenRefused: () => void api.GET('/api/devices').catch(() => {}),
+  onPoll: () => {
+    endStart();
+    void outbox.sendWaiting();
+    void sync.refetchShown();
+  },
   isOnline: () => navigator.onLine,
+  isVisible,
   browserId: () => auth.browserId,
   prepareSubscription: () => {
     const visibility = presence.prepareSubscription();
@@ -360,6 +366,7 @@ document.addEventListener('resume', () => channel.probe());
 document.addEventListener('visibilitychange', () => {
   if (isVisible()) channel.probe();
   else {
+    channel.handleHidden();
     saveShown();
     saveReading();
   }
