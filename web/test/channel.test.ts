@@ -71,7 +71,7 @@ function setup() {
     prepareSubscription: () => 'visible',
     WebSocket: FakeSocket as unknown as typeof WebSocket,
     EventSource: FakeStream as unknown as typeof EventSource,
-    origin: 'http://hub.test',
+    hub: 'http://hub.test',
   });
   return { channel, states, events, connected, failedConnects, browser };
 }

@@ -57,7 +57,8 @@ export interface ChannelEnvironment {
   prepareSubscription: () => Visibility;
   WebSocket: typeof WebSocket;
   EventSource: typeof EventSource;
-  origin: string;
+  /** The address of the hub, without a trailing slash. */
+  hub: string;
 }
 
 interface Connection {
@@ -176,7 +177,7 @@ export class Channel {
   async #connect(): Promise<void> {
     this.#closeConnection();
     const generation = this.#generation;
-    const { getValidJwt, origin, browserId, prepareSubscription, isVisible } = this.#environment;
+    const { getValidJwt, hub, browserId, prepareSubscription, isVisible } = this.#environment;
     const sessionId = this.#followedId;
     let jwt: string;
     try {
@@ -231,8 +232,8 @@ export class Channel {
     this.#recordActivity();
     if (this.#state === 'live' || this.#state === 'checking') this.#setState('connecting');
     this.#connection = this.#usesStream
-      ? this.#openStream(`${origin}/api/events?${query}`, handleEvent, handleClose)
-      : this.#openSocket(`${origin.replace(/^http/, 'ws')}/api/events?${query}`, handleEvent, handleClose);
+      ? this.#openStream(`${hub}/api/events?${query}`, handleEvent, handleClose)
+      : this.#openSocket(`${hub.replace(/^http/, 'ws')}/api/events?${query}`, handleEvent, handleClose);
   }
 
   #openSocket(

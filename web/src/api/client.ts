@@ -28,7 +28,7 @@ export function createApi(auth: Auth, takeEarlyResponse: (path: string) => Promi
     const headers = new Headers(init.headers);
     headers.set('authorization', `Bearer ${await auth.getValidJwt()}`);
     const { accountToken } = auth;
-    return { response: await fetchBuffered(location.origin + path, { ...init, headers }), accountToken };
+    return { response: await fetchBuffered(`.${path}`, { ...init, headers }), accountToken };
   };
   const createCall =
     (method: string): Call =>

@@ -33,7 +33,7 @@ export function Accounts() {
             {name === namespace.value ? (
               <span class="chip accent">current</span>
             ) : (
-              <button type="button" class="button" aria-label={`Switch to ${name}`} onClick={() => switchAccount(name, '/settings')}>
+              <button type="button" class="button" aria-label={`Switch to ${name}`} onClick={() => switchAccount(name, './settings')}>
                 Switch
               </button>
             )}
