@@ -89,12 +89,7 @@ test('the Content-Security-Policy allows only the console’s own files and no f
   for (const path of /** @type {const} */ (['/', '/sessions/abc'])) {
     const { headers } = await hub.web('headers').get(path, { headers: NAVIGATION });
     const policy = headers['content-security-policy'];
-    for (const part of /** @type {const} */ ([
-      "default-src 'none'",
-      "style-src 'self'",
-      "connect-src 'self'",
-      "frame-ancestors 'none'",
-    ])) {
+    for (const part of /** @type {const} */ (["default-src 'none'", "style-src 'self'", "connect-src 'self'", "frame-ancestors 'none'"])) {
       assert.ok(policy.split('; ').includes(part), part);
     }
     // The hash is that of the script in the page that determines the prefix.
