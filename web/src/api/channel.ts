@@ -1,7 +1,7 @@
 /**
  * The event channel: one subscription to the hub's events (`GET /api/events`), which reconnects by itself. The channel uses a WebSocket,
- * or a stream of server-sent events if a proxy blocks WebSockets. If the proxy holds back the stream, too, the page polls. After a reconnect, the channel resumes from the last event id, and reports which
- * data may be out of date.
+ * or a stream of server-sent events if a proxy blocks WebSockets. If the proxy holds back the stream, too, the page polls. After a
+ * reconnect, the channel resumes from the last event id, and reports which data may be out of date.
  */
 
 import type { Visibility } from './presence.ts';
@@ -311,7 +311,10 @@ export class Channel {
     this.#lastActivityAt = Date.now();
     this.#endProbe();
     clearTimeout(this.#idleTimer);
-    this.#idleTimer = setTimeout(() => this.#scheduleReconnect(), IDLE_TIMEOUT_MS);
+    this.#idleTimer = setTimeout(() => {
+      if (this.#state === 'polling') void this.#connect();
+      else this.#scheduleReconnect();
+    }, IDLE_TIMEOUT_MS);
   }
 
   #endProbe(): void {
