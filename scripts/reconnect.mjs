@@ -1,4 +1,4 @@
-// `npm run reconnect`: restarts a hub with 1,000 CLIs, and measures the time until the hub serves all CLIs again.
+// `npm run reconnect`: restarts a hub with 1,000 CLIs, then stalls its database, and measures the time until the hub serves all CLIs again.
 
 import { build, describeBuild } from './lib/build.mjs';
 import { parseCommandLine } from './lib/command-line.mjs';
@@ -11,7 +11,8 @@ import { LOCAL_COMMAND_ENV } from './lib/wrangler.mjs';
 
 const USAGE = `Usage: npm run reconnect
 
-Connects 1,000 CLIs to one namespace, restarts the hub, and fails if the hub does not serve all CLIs again within 10 s
+Connects 1,000 CLIs to one namespace, restarts the hub, and fails if the hub does not serve all CLIs again within 10 s. Then
+stalls the database for 90 s, and fails if a CLI connects again more than three times meanwhile
 (tests/e2e/load/reconnect.test.mjs). Run this command on an otherwise idle computer.
 
   --help        this text`;

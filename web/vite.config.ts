@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { build, defineConfig, type Plugin } from 'vite';
+import { build, defineConfig, type Plugin, type Rollup } from 'vite';
 
 /** The first versions that support `light-dark()`. */
 const TARGET = ['chrome123', 'edge123', 'firefox120', 'safari17.5'];
@@ -19,21 +19,31 @@ const buildServiceWorker: Plugin = {
       .filter((name) => name.startsWith('assets/'))
       .sort();
     const hash = createHash('sha256').update(files.join()).digest('hex').slice(0, 12);
-    const list = JSON.stringify(files.map((name) => `/${name}`));
+    const list = JSON.stringify(files);
     const source = (await bundleServiceWorker()).replace('__BUILD__', hash).replace('__FILES__', () => list);
     this.emitFile({ type: 'asset', fileName: 'sw.js', source });
   },
 };
 
-/** Adds the page for unknown paths: the console, which shows *Page not found*. The hub serves this page with status 404. */
+/** The script of the page that determines the prefix of the hub's address. */
+const SCRIPT = /<script>(.*?)<\/script>/s;
+
+function pageOf(bundle: Rollup.OutputBundle): string {
+  const page = bundle['index.html'];
+  if (page?.type !== 'asset') throw new Error('The build has no index.html.');
+  return String(page.source);
+}
+
+/**
+ * Adds the page for unknown paths: the console, which shows *Page not found*. The hub serves this page with status 404. The page has no
+ * script that determines the prefix, because an unknown path does not show where the prefix ends.
+ */
 const addNotFoundPage: Plugin = {
   name: 'add-not-found-page',
   // Runs after Vite has written the page.
   enforce: 'post',
   generateBundle(_, bundle) {
-    const page = bundle['index.html'];
-    if (page?.type !== 'asset') throw new Error('The build has no index.html.');
-    this.emitFile({ type: 'asset', fileName: '404.html', source: page.source });
+    this.emitFile({ type: 'asset', fileName: '404.html', source: pageOf(bundle).replace(SCRIPT, '') });
   },
 };
 
@@ -43,24 +53,38 @@ const sourceFile = (name: string) => fileURLToPath(new URL(`src/${name}`, import
 const inlineIcon: Plugin = {
   name: 'inline-icon',
   transformIndexHtml(page) {
-    const icon = readFileSync(fileURLToPath(new URL('public/icon.svg', import.meta.url)));
-    return page.replace('href="/icon.svg"', `href="data:image/svg+xml;base64,${icon.toString('base64')}"`);
+    const icon = readFileSync(fileURLToPath(new URL('public/icon.svg', import.meta.url)), 'utf8').trim();
+    // Compresses better than Base64.
+    const escaped = icon.replaceAll('"', "'").replaceAll(/[#<>]/g, encodeURIComponent);
+    return page.replace('href="./icon.svg"', `href="data:image/svg+xml,${escaped}"`);
   },
 };
 
 const HEADERS = fileURLToPath(new URL('public/_headers', import.meta.url));
 
-/** Adds a header to the page of a session, so that browsers fetch the code of the view together with the code of the first load. */
-const addPreloadHeader: Plugin = {
-  name: 'add-preload-header',
+/**
+ * Adds headers: the hash of the page's script, and for the page of a session the files of its view, so that browsers fetch them together
+ * with the code of the first load.
+ */
+const addHeaders: Plugin = {
+  name: 'add-headers',
+  // Runs after Vite has written the page.
+  enforce: 'post',
   generateBundle(_, bundle) {
     const view = sourceFile('views/session.tsx');
     const chunks = Object.values(bundle).filter((file) => file.type === 'chunk');
     const chunk = chunks.find(({ moduleIds }) => moduleIds.includes(view));
     if (!chunk) throw new Error('The build has no chunk with the view of a session.');
     const files = [chunk.fileName, ...chunk.imports];
-    const rule = `/sessions/*\n  Link: ${files.map((name) => `</${name}>; rel=modulepreload`).join(', ')}\n`;
-    this.emitFile({ type: 'asset', fileName: '_headers', source: `${readFileSync(HEADERS, 'utf8')}\n${rule}` });
+    const rules = [
+      ['/sessions/:id', '../'],
+      ['/sessions/:id/:tab', '../../'],
+    ].map(([path, root]) => `${path}\n  Link: ${files.map((name) => `<${root}${name}>; rel=modulepreload`).join(', ')}\n`);
+    const hash = createHash('sha256')
+      .update(SCRIPT.exec(pageOf(bundle))?.[1] ?? '')
+      .digest('base64');
+    const headers = readFileSync(HEADERS, 'utf8').replace('__SCRIPT__', `'sha256-${hash}'`);
+    this.emitFile({ type: 'asset', fileName: '_headers', source: [headers, ...rules].join('\n') });
   },
 };
 
@@ -126,7 +150,9 @@ const { version } = JSON.parse(readFileSync(fileURLToPath(new URL('package.json'
 
 export default defineConfig({
   define: { CONSOLE_VERSION: JSON.stringify(version) },
-  plugins: [buildServiceWorker, addNotFoundPage, addPreloadHeader, inlineIcon, runEarlyRequestsFirst],
+  // Relative addresses, because a proxy may serve the hub under a prefix.
+  base: './',
+  plugins: [buildServiceWorker, addNotFoundPage, addHeaders, inlineIcon, runEarlyRequestsFirst],
   // Holds the files whose paths must not change with a build, such as the manifest.
   publicDir: 'public',
   resolve: {

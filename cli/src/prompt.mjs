@@ -23,7 +23,7 @@ const MAX_INLINE_BYTES = 64 * 1024;
  */
 export async function toPrompt({ text = '', attachments = [] }, { uploads, canTakeImages, needsInlineFiles = false }) {
   /** @type {object[]} */
-  const blocks = text === '' ? [] : [{ type: 'text', text }];
+  const blocks = text.trim() === '' ? [] : [{ type: 'text', text }];
   const ignored = [];
   for (const { path: requestedPath, filename } of attachments) {
     const file = await findUpload(uploads, requestedPath);

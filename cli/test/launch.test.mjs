@@ -133,7 +133,20 @@ test('a pasted link of the console is refused with the address of its hub', () =
   assert.equal(hub('https://example.com/hub/'), 'https://example.com/hub');
   assert.throws(() => hub('http://host:1/sessions/abc'), { message: /must not name a page of the console\. Use: --hub http:\/\/host:1$/ });
   assert.throws(() => hub('http://host/pair#abcd-efgh'), { message: /Use: --hub http:\/\/host --code ABCD-EFGH$/ });
-  assert.throws(() => hub('http://host/?x=1'), { message: /Use: --hub http:\/\/host$/ });
+  for (const [pasted, prefix] of [
+    ['/?x=1', ''],
+    ['/#token=secret:team', ''],
+    ['/settings/status/', ''],
+    ['/hub/sessions/abc/files?path=a', '/hub'],
+    ['/hub/sign-in', '/hub'],
+    ['/tools/hub/?account=team', '/tools/hub'],
+  ]) {
+    assert.throws(
+      () => hub(`http://host${pasted}`),
+      ({ message }) => message.endsWith(` Use: --hub http://host${prefix}`) && !message.includes('secret'),
+      pasted,
+    );
+  }
   for (const text of ['host', 'localhost:8787', 'hub.example.com/sessions/abc']) {
     assert.throws(() => hub(text), { message: `The address of the hub must be a URL such as https://hub.example.com, not "${text}".` });
   }

@@ -115,8 +115,8 @@ function hashInputs() {
 /** Returns the compressed sizes of the page with the scripts and styles that the page and its headers name. Other files load on demand. */
 function measureFirstLoad() {
   const namesIn = (/** @type {string} */ text, /** @type {RegExp} */ pattern) => [...text.matchAll(pattern)].map(([, name]) => name);
-  const ofPage = namesIn(readFileSync(PAGE, 'utf8'), /<(?:script|link)[^>]*?(?:src|href)="\/(assets\/[^"]+)"/g);
-  const ofSession = namesIn(readFileSync(HEADERS, 'utf8'), /<\/(assets\/[^>]+)>; rel=modulepreload/g);
+  const ofPage = namesIn(readFileSync(PAGE, 'utf8'), /<(?:script|link)[^>]*?(?:src|href)="\.\/(assets\/[^"]+)"/g);
+  const ofSession = namesIn(readFileSync(HEADERS, 'utf8'), /<\.\.\/(assets\/[^>]+)>; rel=modulepreload/g);
   const sizeOf = (/** @type {string[]} */ names) =>
     [PAGE, ...[...new Set(names)].map((name) => path.join(WEB, 'dist', name))].reduce(
       (sum, file) => sum + gzipSync(readFileSync(file), { level: 9 }).length,

@@ -164,7 +164,7 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     const page = await hub.webWithoutToken().get('/sessions/abc', { headers: navigation });
     assert.deepEqual([page.status, page.headers['cache-control']], [200, 'no-cache']);
     assert.match(page.text, /<div id="app">/);
-    assert.match(page.headers['content-security-policy'], /script-src 'self';/);
+    assert.match(page.headers['content-security-policy'], /script-src 'self' 'sha256-/);
     const [script] = page.text.match(/\/assets\/[^"]+\.js/);
     assert.match((await hub.webWithoutToken().get(script)).headers['cache-control'], /immutable/);
     assert.equal((await hub.webWithoutToken().get('/api/sessions', { headers: navigation })).body.code, 'unauthorized');

@@ -9,6 +9,7 @@ import './ui/menus.css';
 import './ui/dialogs.css';
 import './ui/toasts.css';
 import { render } from 'preact';
+import { pagePath } from './content/hub-address.ts';
 import { registerServiceWorker } from './state/service-worker.ts';
 import { signInAtLoad } from './state/sign-in.ts';
 import { namespace } from './state/store.ts';
@@ -24,7 +25,7 @@ void start();
 
 async function start(): Promise<void> {
   // The code of the view is fetched during the sign-in, so that the first rendering is complete and nothing moves afterwards.
-  await Promise.all([signInAtLoad(), preloadView(location.pathname)]);
+  await Promise.all([signInAtLoad(), preloadView(pagePath())]);
   const root = document.getElementById('app');
   if (root) render(<App />, root);
   if (namespace.value === null) void registerServiceWorker();

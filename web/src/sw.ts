@@ -13,11 +13,14 @@ declare const self: ServiceWorkerGlobalScope;
 /** One cache per build: `vite.config.ts` replaces the placeholder with the build's hash. */
 const CACHE = 'console __BUILD__';
 
-/** The paths of the build's files, inserted by `vite.config.ts`. */
+/** The paths of the build's files in the hub, inserted by `vite.config.ts`. */
 declare const __FILES__: string[];
 
+/** The address of the hub, with a trailing slash: a proxy may serve the hub under a prefix. */
+const HUB = self.registration.scope;
+
 /** Paths of the hub's API, which are never served from the cache. */
-const API_PATH = /^\/(api|cli|socket\.io|health)(\/|$)/;
+const API_PATH = /^(api|cli|socket\.io|health)(\/|$)/;
 
 self.addEventListener('install', (event) => {
   event.waitUntil(cacheFiles().then(() => self.skipWaiting()));
@@ -26,7 +29,7 @@ self.addEventListener('install', (event) => {
 /** Caches the page and the files of all views, opened or not. The low priority lets the requests of the open page go first. */
 async function cacheFiles(): Promise<void> {
   const cache = await caches.open(CACHE);
-  await cache.addAll(['/', ...__FILES__].map((path) => new Request(path, { priority: 'low' })));
+  await cache.addAll([HUB, ...__FILES__].map((path) => new Request(path, { priority: 'low' })));
 }
 
 self.addEventListener('activate', (event) => {
@@ -35,15 +38,15 @@ self.addEventListener('activate', (event) => {
 
 async function deleteOldCaches(): Promise<void> {
   const names = await caches.keys();
-  await Promise.all(names.filter((name) => name !== CACHE).map((name) => caches.delete(name)));
+  await Promise.all(names.filter((name) => name.startsWith('console ') && name !== CACHE).map((name) => caches.delete(name)));
 }
 
 self.addEventListener('fetch', (event) => {
   const { request } = event;
-  const url = new URL(request.url);
-  if (request.method !== 'GET' || url.origin !== self.location.origin || API_PATH.test(url.pathname)) return;
+  const path = request.url.slice(HUB.length);
+  if (request.method !== 'GET' || !request.url.startsWith(HUB) || API_PATH.test(path)) return;
   if (request.mode === 'navigate') event.respondWith(respondWithPage(request));
-  else if (url.pathname.startsWith('/assets/')) event.respondWith(respondWithAsset(request));
+  else if (path.startsWith('assets/')) event.respondWith(respondWithAsset(request));
 });
 
 /** Whether a response is the page. A file that is opened directly, such as `/icon.svg`, must not replace the page in the cache. */
@@ -54,10 +57,10 @@ async function respondWithPage(request: Request): Promise<Response> {
   const cache = await caches.open(CACHE);
   try {
     const response = await fetch(request);
-    if (response.ok && isHtml(response)) await cache.put('/', response.clone());
+    if (response.ok && isHtml(response)) await cache.put(HUB, response.clone());
     return response;
   } catch (error) {
-    const cached = await cache.match('/');
+    const cached = await cache.match(HUB);
     if (cached) return cached;
     throw error;
   }
@@ -166,7 +169,7 @@ async function showPush(payload: PushPayload): Promise<void> {
 const maxActions = (): number => (Notification as { maxActions?: number }).maxActions ?? 0;
 
 const showNotification = (title: string, options: ExtendedOptions) =>
-  self.registration.showNotification(title, { icon: '/icon-192.png', ...options });
+  self.registration.showNotification(title, { icon: 'icon-192.png', ...options });
 
 self.addEventListener('notificationclick', (event) => {
   const { notification, action } = event;
@@ -197,7 +200,7 @@ async function answerRequest(notification: Notification, token: string, decision
 
 async function postAnswer(token: string, decision: string): Promise<AnswerFailure | null> {
   try {
-    const response = await fetch('/api/answers', {
+    const response = await fetch('api/answers', {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ token, decision }),
@@ -211,7 +214,7 @@ async function postAnswer(token: string, decision: string): Promise<AnswerFailur
 
 /** Opens the page of a notification: in an open window of its account, or else in another open window of the console, or in a new one. */
 async function openTarget({ url: path = '/', namespace }: PushData): Promise<void> {
-  const target = new URL(path, self.location.origin);
+  const target = new URL(`.${path}`, HUB);
   if (namespace !== undefined) target.searchParams.set('account', namespace);
   const url = target.href;
   const clients = await self.clients.matchAll({ type: 'window', includeUncontrolled: true });

@@ -11,7 +11,12 @@ import { FakeStorage } from './support/storage.ts';
 /** A fake browser, and a hub with the namespaces `team` and `home`, whose valid tokens are in `hub.tokens`. */
 function setup() {
   const storage = new FakeStorage();
-  const hub = { tokens: { 'secret:team': 'team', 'secret:home': 'home' } as Record<string, string>, requests: 0, isUnreachable: false };
+  const hub = {
+    tokens: { 'secret:team': 'team', 'secret:home': 'home' } as Record<string, string>,
+    requests: 0,
+    isUnreachable: false,
+    isBehindSignIn: 0,
+  };
   const revokedTokens = new Set<string>();
   /** The paths of the devices that the browser has revoked. */
   const deletedDevicePaths: string[] = [];
@@ -22,6 +27,7 @@ function setup() {
   const respond = (status: number, body: object) => new Response(JSON.stringify(body), { status });
   const fetch: AuthEnvironment['fetch'] = async (url, init) => {
     if (hub.isUnreachable) throw new TypeError('failed to fetch');
+    if (hub.isBehindSignIn !== 0) return new Response('<title>Sign in</title>', { status: hub.isBehindSignIn });
     hub.requests += 1;
     if (init.method === 'DELETE') {
       deletedDevicePaths.push(url);
@@ -165,7 +171,7 @@ test('renews the JWT before it expires, once for concurrent callers, independent
   assert.equal(hub.requests, 3);
 });
 
-test('signs out when the access token is rejected, but not when the hub is unreachable', async () => {
+test('signs out when the access token is rejected, but not when the hub is unreachable or a proxy answers', async () => {
   const { openTab, signIn, hub, signOuts, storage } = setup();
   const tab = openTab();
   await signIn(tab, 'secret:team');
@@ -174,6 +180,13 @@ test('signs out when the access token is rejected, but not when the hub is unrea
   await assert.rejects(tab.auth.getValidJwt(), { status: 0, code: 'unreachable' });
   assert.deepEqual([signOuts, tab.auth.isSignedIn], [[], true]);
   hub.isUnreachable = false;
+  // A proxy that requires a sign-in of its own.
+  for (const status of [401, 200]) {
+    hub.isBehindSignIn = status;
+    await assert.rejects(tab.auth.getValidJwt(), { status: status === 200 ? 0 : 401, isFromHub: false });
+    assert.deepEqual([signOuts, tab.auth.isSignedIn], [[], true]);
+  }
+  hub.isBehindSignIn = 0;
   hub.tokens = {};
   await assert.rejects(tab.auth.getValidJwt(), { status: 401 });
   assert.deepEqual([signOuts, storage.length], [[['team', 'The access token is no longer valid.']], 0]);

@@ -73,6 +73,21 @@ test('each code of the hub has a sentence for people', () => {
   );
 });
 
+test('an error may pass if the hub or the network causes it, and not if the hub refuses the request', () => {
+  const isTransient = (status: number, code?: string) => responseError(status, code === undefined ? '<html>' : { code }).isTransient;
+  for (const status of [408, 425, 429, 500, 502, 503, 504, 520, 524, 599]) assert.ok(isTransient(status), `${status} of a proxy`);
+  for (const status of [400, 401, 403, 404, 413, 501]) assert.ok(!isTransient(status), `${status} of a proxy`);
+  assert.deepEqual(
+    [
+      isTransient(500, 'check_failed'),
+      isTransient(408, 'body_stalled'),
+      isTransient(503, 'hub_unavailable'),
+      isTransient(409, 'storage_full'),
+    ],
+    [false, true, true, false],
+  );
+});
+
 test('an error text has a line with the id of the request, which can be split off', () => {
   const error = responseError(502, null, '1f3c0000-0000-4000-8000-000000000000');
   const text = errorText(error);

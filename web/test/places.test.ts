@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { AGENTS } from '../../cli/src/agents.mjs';
 import type { Machine, SessionSummary } from '../src/api/types.ts';
-import { BRIDGE_AGENTS, connectCommand, isLocalHub } from '../src/content/bridge-agents.ts';
+import { BRIDGE_AGENTS, connectCommand } from '../src/content/bridge-agents.ts';
 import { breadcrumbsOf } from '../src/content/breadcrumbs.ts';
 import { suggestWorktreeName } from '../src/content/worktree-name.ts';
 import { recentPlaces } from '../src/state/places.ts';
@@ -63,7 +63,6 @@ test('the quick start offers the agents of the bridge, and a command with the ad
     'npx session-gateway-agent --agent codex --hub https://hub.example.com --code ABCD-EFGH',
   );
   assert.equal(connectCommand('claude', 'http://127.0.0.1:8787'), 'npx session-gateway-agent --agent claude --hub http://127.0.0.1:8787');
-  assert.deepEqual(['http://localhost:8787', 'http://[::1]:1', 'https://localhost.example.com'].map(isLocalHub), [true, true, false]);
 });
 
 test('pinned directories of machines that are online come first, in the order of their pins', () => {

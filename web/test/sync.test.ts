@@ -114,6 +114,16 @@ test('stores errors, and keeps data that was loaded before', async () => {
   assert.deepEqual([state.value.listLoad.status, state.value.sessionErrors.a, seqs()], ['ready', undefined, [1, 2, 3]]);
 });
 
+test('a session is gone only if the hub says so, and not a proxy', async () => {
+  for (const isFromHub of [false, true]) {
+    const { sync, hub } = setup(3);
+    hub.failures = { '/api/sessions/{id}': 404 };
+    hub.isFromHub = isFromHub;
+    await sync.fetchSession('a');
+    assert.equal(state.value.sessionErrors.a?.isGone, isFromHub);
+  }
+});
+
 /** A fetch, the events that arrive before its response, and the expected state. */
 const RACES: { name: string; fetch: (sync: Sync) => Promise<void>; events: HubEvent[]; actual: () => unknown; expected: unknown }[] = [
   {

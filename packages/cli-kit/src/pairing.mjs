@@ -19,7 +19,6 @@ const MAX_POLL_INTERVAL_MS = 60_000;
 
 /** What the answers of the hub must look like: they are printed, so control characters could change what the terminal shows. */
 const CODE = /^[A-Z0-9]{4}-[A-Z0-9]{4}$/;
-const LINK = /^https?:\/\/[\x21-\x7e]{1,300}$/;
 const NAMESPACE = /^[A-Za-z0-9._-]{1,64}$/;
 
 /**
@@ -83,10 +82,11 @@ export async function redeemCode({ hub, code, name = computerName() }) {
 async function requestAccess(client, name) {
   try {
     const request = await client.requestAccess({ name, kind: 'cli' });
-    const { code, url, expiresAt, intervalMs } = request;
+    const { code, expiresAt, intervalMs } = request;
     const hasTimes = Number.isFinite(expiresAt) && intervalMs > 0 && intervalMs <= MAX_POLL_INTERVAL_MS;
-    if (!CODE.test(code) || !LINK.test(url) || !hasTimes) throw invalidAnswer(client);
-    return request;
+    if (!CODE.test(code) || !hasTimes) throw invalidAnswer(client);
+    // The hub does not know the prefix under which a proxy serves it.
+    return { ...request, url: `${client.hub}/pair#${code}` };
   } catch (error) {
     if (!(error instanceof HubError) || ![401, 404, 405].includes(error.status)) throw error;
     throw new PairingUnsupportedError(`The hub at ${client.hub} has no pairing: it is older than this program.`);

@@ -265,13 +265,13 @@ test('links to other hubs are added, opened and removed', async (t) => {
     await page.getByRole('button', { name: 'Add hub' }).click();
     await page.getByRole('alert').filter({ hasText: error }).waitFor();
   }
-  await page.getByLabel('Address').fill('hub.example.com/settings');
+  await page.getByLabel('Address').fill('hub.example.com/tools/settings');
   await page.getByRole('button', { name: 'Add hub' }).click();
   await page.getByRole('list', { name: 'Other hubs' }).getByRole('link', { name: 'Work' }).waitFor();
   await page.goto('/');
   await switcher(page).click();
   await page.getByRole('menuitem', { name: 'Work' }).click();
-  await page.waitForURL('https://hub.example.com/');
+  await page.waitForURL('https://hub.example.com/tools');
   await page.goBack();
   await page.goto('/settings');
   await page.getByRole('button', { name: 'Remove Work' }).click();

@@ -1,19 +1,26 @@
 /**
- * A full namespace reconnects after a restart of the hub, and finds sessions by their tags while memory is full. `npm test` does
- * not run it, because it measures; `npm run reconnect` does.
+ * A full namespace reconnects after a restart of the hub, finds sessions by their tags while memory is full, and outlasts a stall of the
+ * database. `npm test` does not run it, because it measures; `npm run reconnect` does.
  */
 
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { HubSocket } from '../../../packages/cli-kit/src/hub-socket.mjs';
+import { OutageMonitor } from '../../../packages/cli-kit/src/outage.mjs';
 import { Cli } from '../../../scripts/lib/clients/cli.mjs';
-import { startHub } from '../lib/hub.mjs';
+import { FAULTY_WORKER, startHub } from '../lib/hub.mjs';
 
 const CLI_COUNT = 1_000;
 const NEW_COUNT = 120;
 /** All CLIs must be served within this time after a restart. */
 const LIMIT_MS = 10_000;
 
-const hub = await startHub();
+const STALL_MS = 90_000;
+/** How often a CLI may connect again during a stall: it waits longer for each acknowledgement. */
+const MAX_CONNECTS = 3;
+
+const hub = await startHub({ wrappers: FAULTY_WORKER });
 after(() => hub.stop());
 
 /** Does what a CLI does when it starts: finds its session by its tag, connects, registers a method, and sends a keep-alive. */
@@ -49,4 +56,41 @@ test('1,000 CLIs that reconnect at once after a restart are served within 10 s, 
   const secondPage = (await hub.web('full').get(`/api/sessions?cursor=${firstPage.nextCursor}`)).body;
   const sessions = [...firstPage.sessions, ...secondPage.sessions];
   assert.equal(sessions.filter(({ active }) => active).length, CLI_COUNT + NEW_COUNT);
+});
+
+/** Connects a session as the CLIs of this project do, and counts its connects. */
+async function connectSession(t, tag) {
+  const { id } = await hub.web('stalled').openSession({ tag });
+  const log = { info() {}, warn() {}, debug() {} };
+  const socket = new HubSocket({
+    hub: hub.url,
+    token: hub.token('stalled'),
+    auth: { sessionId: id, clientType: 'session-scoped' },
+    log,
+    outage: new OutageMonitor({ hub: hub.url, log }),
+  });
+  t.after(() => socket.close());
+  const session = { connects: 0, send: () => socket.sendUntilAcked('message', { sid: id, message: 'stored', localId: 'one' }) };
+  socket.connect();
+  await socket.whenConnected();
+  socket.on('connect', () => (session.connects += 1));
+  return session;
+}
+
+test('1,000 CLIs that send during a stall of the database connect again at most three times each, and their messages are stored', async (t) => {
+  const sessions = await Promise.all(Array.from({ length: CLI_COUNT }, (_, index) => connectSession(t, `/stalled/${index}`)));
+  await hub.stall('silent');
+  const sent = Promise.all(sessions.map(({ send }) => send()));
+  await sleep(STALL_MS);
+  await hub.endStall();
+  const endedAt = performance.now();
+  const acks = await sent;
+  const ms = Math.round(performance.now() - endedAt);
+  const counts = sessions.map(({ connects }) => connects);
+  const total = counts.reduce((sum, count) => sum + count, 0);
+  t.diagnostic(
+    `${CLI_COUNT} CLIs connected ${total} times during the stall, each at most ${Math.max(...counts)} times; served after ${ms} ms`,
+  );
+  assert.ok(acks.every(({ ok, seq }) => ok && seq === 1));
+  assert.ok(Math.max(...counts) <= MAX_CONNECTS, `${Math.max(...counts)} connects`);
 });

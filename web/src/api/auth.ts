@@ -208,7 +208,8 @@ export class Auth {
       this.#setJwt(namespace, jwt);
       return jwt;
     } catch (error) {
-      if (error instanceof HubError && error.status === 401 && this.accountToken === token) this.signOut(signOutReason(error));
+      if (error instanceof HubError && error.isFromHub && error.status === 401 && this.accountToken === token)
+        this.signOut(signOutReason(error));
       throw error;
     }
   }
@@ -241,6 +242,7 @@ export class Auth {
     });
     const answer: unknown = await response.json().catch(() => null);
     if (!response.ok) throw responseError(response.status, answer, response.headers.get(REQUEST_ID_HEADER));
+    if (answer === null) throw unreachableError();
     return answer;
   }
 }

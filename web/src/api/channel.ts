@@ -1,7 +1,7 @@
 /**
  * The event channel: one subscription to the hub's events (`GET /api/events`), which reconnects by itself. The channel uses a WebSocket,
- * or server-sent events if a proxy blocks WebSockets. After a reconnect, the channel resumes from the last event id, and reports which
- * data may be out of date.
+ * or a stream of server-sent events if a proxy blocks WebSockets. If the proxy holds back the stream, too, the page polls. After a
+ * reconnect, the channel resumes from the last event id, and reports which data may be out of date.
  */
 
 import type { Visibility } from './presence.ts';
@@ -9,8 +9,9 @@ import type { HubEvent } from './types.ts';
 
 /**
  * `live`: the hub has sent a frame on this connection. `checking`: the device may have slept, and the hub has not answered a probe yet.
+ * `polling`: the stream delivers no events, so the page fetches its data again and again.
  */
-export type ConnectionState = 'connecting' | 'live' | 'checking' | 'reconnecting' | 'offline';
+export type ConnectionState = 'connecting' | 'live' | 'checking' | 'polling' | 'reconnecting' | 'offline';
 
 /** The data to fetch again after a connect, because events may have been missed. */
 export type Gap = 'none' | 'all';
@@ -19,6 +20,9 @@ export type Gap = 'none' | 'all';
 const IDLE_TIMEOUT_MS = 95_000;
 /** A probed connection that receives nothing within this time is replaced. */
 const PROBE_TIMEOUT_MS = 3000;
+/** A WebSocket that has not opened after this time has failed. A new stream that has no event after this time is held back by a proxy. */
+const START_TIMEOUT_MS = 10_000;
+const POLL_INTERVAL_MS = 10_000;
 /** The longest usual time between two heartbeats. */
 const MAX_HEARTBEAT_INTERVAL_MS = 35_000;
 const MIN_BACKOFF_MS = 500;
@@ -43,14 +47,18 @@ export interface ChannelEnvironment {
   onConnectFailed: (sessionId: string | null) => void;
   /** Called when the hub has closed a connection because of its JWT, and the next connect has failed: the device may be revoked. */
   onTokenRefused: () => void;
+  /** Called in each interval of the state `polling`. */
+  onPoll: () => void;
   isOnline: () => boolean;
+  isVisible: () => boolean;
   /** Returns the id of this browser. */
   browserId: () => string;
   /** Called before each new subscription. Returns whether the page is in use; the subscription sends this to the hub. */
   prepareSubscription: () => Visibility;
   WebSocket: typeof WebSocket;
   EventSource: typeof EventSource;
-  origin: string;
+  /** The address of the hub, without a trailing slash. */
+  hub: string;
 }
 
 interface Connection {
@@ -68,7 +76,7 @@ export class Channel {
   #generation = 0;
   /** The number of reconnects since the channel was last live. It determines the backoff. */
   #failures = 0;
-  /** Consecutive WebSockets that never opened. */
+  /** Consecutive WebSockets that never opened. A stream that is lost allows one more WebSocket. */
   #failedSockets = 0;
   /** Consecutive connects that failed with the current JWT. */
   #failedConnects = 0;
@@ -76,6 +84,7 @@ export class Channel {
   #isTokenExpired = false;
   #retryTimer: ReturnType<typeof setTimeout> | undefined;
   #idleTimer: ReturnType<typeof setTimeout> | undefined;
+  #pollTimer: ReturnType<typeof setTimeout> | undefined;
   #probeTimer: ReturnType<typeof setTimeout> | undefined;
   /** When the last frame arrived, or the connection was started. The clock also advances while the device sleeps. */
   #lastActivityAt = 0;
@@ -153,10 +162,22 @@ export class Channel {
     this.#setState('offline');
   }
 
+  /**
+   * Closes the stream of a hidden page, and polls. Browsers allow six connections to a host over HTTP/1.1, so the streams of many tabs
+   * would block all requests. A WebSocket does not count.
+   */
+  handleHidden(): void {
+    if (this.#isRunning && this.#connection && this.#usesStream) void this.#connect();
+  }
+
+  get #usesStream(): boolean {
+    return this.#failedSockets >= MAX_SOCKET_ATTEMPTS;
+  }
+
   async #connect(): Promise<void> {
     this.#closeConnection();
     const generation = this.#generation;
-    const { getValidJwt, origin, browserId, prepareSubscription } = this.#environment;
+    const { getValidJwt, hub, browserId, prepareSubscription, isVisible } = this.#environment;
     const sessionId = this.#followedId;
     let jwt: string;
     try {
@@ -166,10 +187,12 @@ export class Channel {
       return;
     }
     if (generation !== this.#generation || !this.#isRunning) return;
+    const visibility = prepareSubscription();
+    if (this.#usesStream && !isVisible()) return this.#poll();
     const lastEventId = this.#lastEventId;
     const query = new URLSearchParams({
       all: 'true',
-      visibility: prepareSubscription(),
+      visibility,
       device: browserId(),
       token: jwt,
       ...(sessionId === null ? {} : { sessionId }),
@@ -183,12 +206,12 @@ export class Channel {
       if (event.type === 'connection-changed') {
         isConnected = true;
         this.#isTokenExpired = false;
-        this.#failures = this.#failedSockets = this.#failedConnects = 0;
+        this.#failures = this.#failedConnects = 0;
         this.#setState('live');
         const isResumed = lastEventId !== null && event.data.resume === 'ok';
         this.#environment.onConnected(event.data.subscriptionId, isResumed ? 'none' : 'all');
       } else {
-        if (this.#state === 'checking') this.#setState('live');
+        if (this.#state === 'checking' || this.#state === 'polling') this.#setState('live');
         this.#environment.onEvent(event);
       }
     };
@@ -208,10 +231,9 @@ export class Channel {
     };
     this.#recordActivity();
     if (this.#state === 'live' || this.#state === 'checking') this.#setState('connecting');
-    this.#connection =
-      this.#failedSockets < MAX_SOCKET_ATTEMPTS
-        ? this.#openSocket(`${origin.replace(/^http/, 'ws')}/api/events?${query}`, handleEvent, handleClose)
-        : this.#openStream(`${origin}/api/events?${query}`, handleEvent, handleClose);
+    this.#connection = this.#usesStream
+      ? this.#openStream(`${hub}/api/events?${query}`, handleEvent, handleClose)
+      : this.#openSocket(`${hub.replace(/^http/, 'ws')}/api/events?${query}`, handleEvent, handleClose);
   }
 
   #openSocket(
@@ -221,8 +243,15 @@ export class Channel {
   ): Connection {
     const socket = new this.#environment.WebSocket(url);
     let isOpened = false;
+    const handleFailure = () => {
+      this.#failedSockets += 1;
+      handleClose(false);
+    };
+    const startTimer = setTimeout(handleFailure, START_TIMEOUT_MS);
     socket.onopen = () => {
       isOpened = true;
+      this.#failedSockets = 0;
+      clearTimeout(startTimer);
     };
     socket.onmessage = ({ data }) => {
       const event = JSON.parse(String(data)) as HubEvent;
@@ -230,12 +259,10 @@ export class Channel {
       if (event.type === 'heartbeat') socket.send('read');
       handleEvent(event, 'eventId' in event ? event.eventId : undefined);
     };
-    socket.onclose = ({ code }) => {
-      if (!isOpened) this.#failedSockets += 1;
-      handleClose(code === CLOSE_TOKEN_EXPIRED);
-    };
+    socket.onclose = ({ code }) => (isOpened ? handleClose(code === CLOSE_TOKEN_EXPIRED) : handleFailure());
     return {
       close: () => {
+        clearTimeout(startTimer);
         socket.onopen = socket.onmessage = socket.onclose = null;
         socket.close();
       },
@@ -252,15 +279,26 @@ export class Channel {
     handleClose: (isTokenExpired: boolean) => void,
   ): Connection {
     const stream = new this.#environment.EventSource(url);
-    stream.onmessage = ({ data, lastEventId }) => handleEvent(JSON.parse(String(data)) as HubEvent, lastEventId);
+    this.#pollTimer = setTimeout(() => this.#poll(), START_TIMEOUT_MS);
+    stream.onmessage = ({ data, lastEventId }) => {
+      handleEvent(JSON.parse(String(data)) as HubEvent, lastEventId);
+      clearTimeout(this.#pollTimer);
+      this.#pollTimer = setTimeout(() => this.#poll(), MAX_HEARTBEAT_INTERVAL_MS);
+    };
     stream.onerror = () => {
       // An EventSource would reconnect by itself, with the old JWT and without backoff.
       stream.close();
       // The failure may be transient: the next attempt is a WebSocket again.
-      this.#failedSockets = 0;
+      this.#failedSockets = MAX_SOCKET_ATTEMPTS - 1;
       handleClose(false);
     };
     return { close: () => stream.close(), probe: () => false };
+  }
+
+  #poll(): void {
+    this.#setState('polling');
+    this.#pollTimer = setTimeout(() => this.#poll(), POLL_INTERVAL_MS);
+    this.#environment.onPoll();
   }
 
   #setState(state: ConnectionState): void {
@@ -273,7 +311,10 @@ export class Channel {
     this.#lastActivityAt = Date.now();
     this.#endProbe();
     clearTimeout(this.#idleTimer);
-    this.#idleTimer = setTimeout(() => this.#scheduleReconnect(), IDLE_TIMEOUT_MS);
+    this.#idleTimer = setTimeout(() => {
+      if (this.#state === 'polling') void this.#connect();
+      else this.#scheduleReconnect();
+    }, IDLE_TIMEOUT_MS);
   }
 
   #endProbe(): void {
@@ -286,6 +327,7 @@ export class Channel {
     this.#endProbe();
     clearTimeout(this.#retryTimer);
     clearTimeout(this.#idleTimer);
+    clearTimeout(this.#pollTimer);
     this.#connection?.close();
     this.#connection = null;
   }

@@ -28,7 +28,7 @@ export function createApi(auth: Auth, takeEarlyResponse: (path: string) => Promi
     const headers = new Headers(init.headers);
     headers.set('authorization', `Bearer ${await auth.getValidJwt()}`);
     const { accountToken } = auth;
-    return { response: await fetchBuffered(location.origin + path, { ...init, headers }), accountToken };
+    return { response: await fetchBuffered(`.${path}`, { ...init, headers }), accountToken };
   };
   const createCall =
     (method: string): Call =>
@@ -41,8 +41,10 @@ export function createApi(auth: Auth, takeEarlyResponse: (path: string) => Promi
         ({ response, accountToken } = await send(url, init));
       }
       const text = await response.text();
-      if (response.ok) return { data: text ? JSON.parse(text) : undefined, response };
-      const answer = parseJson(text);
+      const answer = text ? parseJson(text) : undefined;
+      // A network that requires a sign-in answers each request with its own page.
+      if (response.ok && typeof answer === 'string') throwUnreachable();
+      if (response.ok) return { data: answer, response };
       if (response.status === 401) auth.handleRefusal(responseError(401, answer), accountToken);
       return { error: answer, response };
     };

@@ -22,10 +22,15 @@ export class HubError extends Error {
     this.requestId = requestId;
   }
 
+  /** Whether the hub has answered, and not a proxy between the browser and the hub. */
+  get isFromHub(): boolean {
+    return this.status !== 0 && this.code !== `http_${this.status}`;
+  }
+
   /** Whether the same request may succeed later. */
   get isTransient(): boolean {
-    // A proxy between the browser and the hub answers with other statuses above 501.
-    return this.status === 0 || this.status === 429 || this.status > 501;
+    if (this.status === 500) return !this.isFromHub;
+    return [0, 408, 425, 429].includes(this.status) || this.status > 501;
   }
 }
 

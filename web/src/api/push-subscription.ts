@@ -2,7 +2,7 @@
 
 /** Returns the browser's subscription, or null. Browsers without service workers never have one. */
 export async function getSubscription(): Promise<PushSubscription | null> {
-  const registration = await navigator.serviceWorker?.getRegistration('/');
+  const registration = await navigator.serviceWorker?.getRegistration();
   return (await registration?.pushManager?.getSubscription()) ?? null;
 }
 

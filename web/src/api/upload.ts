@@ -66,7 +66,7 @@ export async function upload(
   });
   signal.throwIfAborted();
   signal.addEventListener('abort', () => request.abort());
-  request.open('POST', `/api/sessions/${encodeURIComponent(sessionId)}/upload`);
+  request.open('POST', `./api/sessions/${encodeURIComponent(sessionId)}/upload`);
   request.setRequestHeader('authorization', `Bearer ${token}`);
   // No timeout: a large file on a slow line takes long, and the hub ends an upload without progress.
   request.send(body);

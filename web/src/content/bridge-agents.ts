@@ -12,9 +12,6 @@ export const BRIDGE_AGENTS = [
 
 export type BridgeAgent = (typeof BRIDGE_AGENTS)[number]['id'];
 
-/** Whether a hub can be reached only from its own computer. */
-export const isLocalHub = (origin: string) => /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(new URL(origin).hostname);
-
 /** Returns the command that starts an agent and connects its computer. Without `code`, the computer shows a code that the user approves. */
 export function connectCommand(agent: BridgeAgent, hub: string, code?: string): string {
   return ['npx session-gateway-agent', `--agent ${agent}`, `--hub ${hub}`, ...(code === undefined ? [] : [`--code ${code}`])].join(' ');

@@ -1,5 +1,7 @@
 /** The codes that add a device. A code is shown as `ABCD-EFGH`. */
 
+import { pagePath } from './hub-address.ts';
+
 /** Letters and digits that look different from each other. */
 const CODE = /^[A-HJKMNP-TV-Z2-9]{8}$/;
 
@@ -10,8 +12,7 @@ export const PAIR_PATH = '/pair';
 export const SIGN_IN_PATH = '/sign-in';
 
 /** Returns the code in the fragment of the page's address, such as `https://hub.example.com/pair#ABCD-EFGH`, or null. */
-export const codeOfPage = (): string | null =>
-  [PAIR_PATH, SIGN_IN_PATH].includes(location.pathname) ? parseCode(location.hash.slice(1)) : null;
+export const codeOfPage = (): string | null => ([PAIR_PATH, SIGN_IN_PATH].includes(pagePath()) ? parseCode(location.hash.slice(1)) : null);
 
 export const CODE_HELP = 'A code has 8 letters and digits, such as ABCD-EFGH.';
 

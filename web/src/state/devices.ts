@@ -2,6 +2,8 @@
 
 import { unwrap } from '../api/client.ts';
 import type { Device } from '../api/types.ts';
+import { PAIR_PATH } from '../content/device-code.ts';
+import { hubAddress } from '../content/hub-address.ts';
 import { api } from './hub-client.ts';
 
 export const fetchDevices = async (): Promise<Device[]> => (await unwrap(api.GET('/api/devices'))).devices;
@@ -25,8 +27,9 @@ export async function createCode(): Promise<DeviceCode> {
   // The devices are read before the code is created: a device that is added later has used the code.
   const knownIds = (await fetchDevices()).map(({ id }) => id);
   const requestedAt = Date.now();
-  const { code, url } = await unwrap(api.POST('/api/devices/codes', { body: {} }));
-  return { code, url, expiresAt: requestedAt + CODE_LIFETIME_MS, knownIds };
+  const { code } = await unwrap(api.POST('/api/devices/codes', { body: {} }));
+  // The hub does not know the prefix under which a proxy serves it.
+  return { code, url: `${hubAddress() + PAIR_PATH}#${code}`, expiresAt: requestedAt + CODE_LIFETIME_MS, knownIds };
 }
 
 export const renameDevice = (id: string, name: string) =>

@@ -7,6 +7,7 @@ import { tokenFromFragment } from '../api/access-token.ts';
 import type { Account } from '../api/accounts.ts';
 import { firstRequests, sessionIdIn } from '../api/first-requests.ts';
 import { authRequest, NAMESPACE_KEY, readValidJwt } from '../api/tab-account.ts';
+import { pagePath } from '../content/hub-address.ts';
 import { ACCOUNT_PARAMETER, accounts } from './account.ts';
 import './database-connection.ts';
 
@@ -46,7 +47,7 @@ export function slowestResponseMs(): number {
 }
 
 function sendEarlyRequest(path: string, account: string, timeoutMs: number, init: RequestInit): Promise<Response> {
-  const response = fetch(path, { ...init, signal: AbortSignal.timeout(timeoutMs) }).then(
+  const response = fetch(`.${path}`, { ...init, signal: AbortSignal.timeout(timeoutMs) }).then(
     async (answer) => new Response(await answer.blob(), answer),
   );
   // The caller of `takeEarlyResponse` handles the failure.
@@ -79,9 +80,9 @@ async function sendEarlyRequests(): Promise<void> {
   if (!response.ok || slowestResponseMs() <= SLOW_RESPONSE_MS || navigator.serviceWorker?.controller) return;
   const { token } = (await response.clone().json()) as { token: string };
   const init = { headers: { authorization: `Bearer ${token}` } };
-  for (const path of firstRequests(location.pathname)) void sendEarlyRequest(path, account.namespace, DATA_TIMEOUT_MS, init);
+  for (const path of firstRequests(pagePath())) void sendEarlyRequest(path, account.namespace, DATA_TIMEOUT_MS, init);
   // Browsers take tens of milliseconds to load the data of a locale, which the times of messages need. Here, the processor is idle until the code arrives.
-  if (sessionIdIn(location.pathname) !== undefined) new Intl.DateTimeFormat(undefined, { hour: '2-digit' });
+  if (sessionIdIn(pagePath()) !== undefined) new Intl.DateTimeFormat(undefined, { hour: '2-digit' });
 }
 
 void sendEarlyRequests().catch(() => {});

@@ -12,6 +12,7 @@ import { sessionIdIn } from '../api/first-requests.ts';
 import { Presence } from '../api/presence.ts';
 import { deleteSubscription } from '../api/push-subscription.ts';
 import type { HubEvent } from '../api/types.ts';
+import { hubAddress, pagePath } from '../content/hub-address.ts';
 import type { NotificationDetails } from '../content/notification-text.ts';
 import { showToast } from '../ui/toasts.tsx';
 import { watchInput } from '../ui/watch-input.ts';
@@ -64,7 +65,7 @@ const startWaitMs = (authMs: number) => (Math.max(slowestResponseMs(), authMs) >
 export const authEnvironment: Omit<AuthEnvironment, 'onSignedOut'> = {
   accounts,
   tabStorage: sessionStorage,
-  fetch: (input, init) => takeEarlyResponse(input, init.body) ?? fetchBuffered(input, init, SIGN_IN_TIMEOUT_MS),
+  fetch: (input, init) => takeEarlyResponse(input, init.body) ?? fetchBuffered(`.${input}`, init, SIGN_IN_TIMEOUT_MS),
   now: Date.now,
 };
 
@@ -99,12 +100,12 @@ async function leaveAccount(name: string): Promise<void> {
   // Another tab may have signed in to the account again.
   if (accounts.get(name) === null) await deleteRecords(name).catch(() => {});
   if (accounts.all().length === 0) location.reload();
-  else location.replace('/');
+  else location.replace('.');
 }
 
 /** Opens another account of this browser in this tab: loads the page again, so that no data of the current account remains in it. */
-export function switchAccount(name: string, page: string | URL = '/'): void {
-  const url = new URL(page, location.origin);
+export function switchAccount(name: string, page: string | URL = '.'): void {
+  const url = new URL(page, document.baseURI);
   url.searchParams.set('account', name);
   location.assign(url);
 }
@@ -159,7 +160,13 @@ const channel = new Channel({
   },
   // Browsers do not report why a connect has failed, but the response to this request signs a revoked device out.
   onTokenRefused: () => void api.GET('/api/devices').catch(() => {}),
+  onPoll: () => {
+    endStart();
+    void outbox.sendWaiting();
+    void sync.refetchShown();
+  },
   isOnline: () => navigator.onLine,
+  isVisible,
   browserId: () => auth.browserId,
   prepareSubscription: () => {
     const visibility = presence.prepareSubscription();
@@ -168,7 +175,7 @@ const channel = new Channel({
   },
   WebSocket,
   EventSource,
-  origin: location.origin,
+  hub: hubAddress(),
 });
 
 type ToastData = Extract<HubEvent, { type: 'toast' }>['data'];
@@ -284,7 +291,7 @@ export function closeSession(id: string): void {
 export async function connect(name: string): Promise<void> {
   namespace.value = name;
   const opening = openDatabase(name);
-  const openedId = sessionIdIn(location.pathname);
+  const openedId = sessionIdIn(pagePath());
   if (openedId !== undefined) channel.follow(openedId);
   if (openedId !== undefined && hasEarlyResponse('/api/config', name)) {
     // Before the event stream can start: an early response may lack changes, and is fetched again after the start.
@@ -360,6 +367,7 @@ document.addEventListener('resume', () => channel.probe());
 document.addEventListener('visibilitychange', () => {
   if (isVisible()) channel.probe();
   else {
+    channel.handleHidden();
     saveShown();
     saveReading();
   }

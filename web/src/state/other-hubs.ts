@@ -2,10 +2,11 @@
 
 import { signal } from '@preact/signals';
 import { isObject, isString } from '../api/validate.ts';
+import { hubAddress } from '../content/hub-address.ts';
 
 export interface OtherHub {
   name: string;
-  /** The origin of the hub's console. */
+  /** The address of the hub's console without a trailing slash: an origin, or a prefix under which a proxy serves the hub. */
   origin: string;
 }
 
@@ -24,7 +25,7 @@ function readHubs(): OtherHub[] {
     const stored: unknown = JSON.parse(localStorage.getItem(KEY) ?? '[]');
     if (!Array.isArray(stored)) return [];
     return stored.flatMap((hub: unknown) =>
-      isObject(hub) && isString(hub.name) && isString(hub.origin) && parseOrigin(hub.origin)
+      isObject(hub) && isString(hub.name) && isString(hub.origin) && parseAddress(hub.origin)
         ? [{ name: hub.name, origin: hub.origin }]
         : [],
     );
@@ -33,9 +34,14 @@ function readHubs(): OtherHub[] {
   }
 }
 
-function parseOrigin(address: string): string | null {
+/** Matches the path of a page of the console. */
+const PAGE = /\/((archive|inbox|machines|new|pair|sessions|settings|sign-in)(\/.*)?)?$/;
+
+function parseAddress(address: string): string | null {
   const url = URL.canParse(address) ? new URL(address) : null;
-  return url && ['https:', 'http:'].includes(url.protocol) && url.username === '' && url.password === '' ? url.origin : null;
+  return url && ['https:', 'http:'].includes(url.protocol) && url.username === '' && url.password === ''
+    ? url.origin + url.pathname.replace(PAGE, '')
+    : null;
 }
 
 /**
@@ -44,9 +50,9 @@ function parseOrigin(address: string): string | null {
  */
 export function addHub(name: string, address: string): void {
   // People type addresses without the scheme.
-  const origin = parseOrigin(address.includes('://') ? address : `https://${address}`);
+  const origin = parseAddress(address.includes('://') ? address : `https://${address}`);
   if (origin === null) throw new Error('Enter the address of a hub, such as https://hub.example.com.');
-  if (origin === location.origin) throw new Error('This is the address of this hub. Add an account instead.');
+  if (origin === hubAddress()) throw new Error('This is the address of this hub. Add an account instead.');
   const hub = { name: name.trim() || new URL(origin).host, origin };
   storeHubs([...otherHubs.value.filter((other) => other.origin !== origin), hub]);
 }

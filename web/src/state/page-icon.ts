@@ -4,7 +4,7 @@ import { effect } from '@preact/signals';
 import { waitingCount } from './store.ts';
 
 /** A PNG, because Firefox draws no SVG without a size. */
-const ICON = '/icon-192.png';
+const ICON = 'icon-192.png';
 const SIZE_PX = 64;
 const BADGE_HEIGHT_PX = 42;
 const BADGE_COLOR = '#c2410c';

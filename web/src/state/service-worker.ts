@@ -3,5 +3,5 @@
 export async function registerServiceWorker(): Promise<void> {
   if (!('serviceWorker' in navigator)) return;
   // Some browsers refuse service workers in private windows. The console works without a service worker.
-  await navigator.serviceWorker.register('/sw.js', { scope: '/' }).catch(() => null);
+  await navigator.serviceWorker.register('sw.js').catch(() => null);
 }

@@ -7,6 +7,7 @@ import { isValidNamespace, tokenFromFragment } from '../api/access-token.ts';
 import type { CheckedToken } from '../api/auth.ts';
 import { errorText, HubError } from '../api/errors.ts';
 import { codeOfPage, SIGN_IN_PATH } from '../content/device-code.ts';
+import { pagePath } from '../content/hub-address.ts';
 import { openDialog } from '../ui/dialog.tsx';
 import { showError } from '../ui/toasts.tsx';
 import { whenIdle } from '../ui/when-idle.ts';
@@ -34,7 +35,7 @@ export async function signInWithCode(code: string, device: { name: string; kind:
   const added = await auth.addAccountWithCode(code, device);
   const page = pageAfterSignIn(added);
   // The code is used, so the page of its link is not shown.
-  if (codeOfPage() === code) history.replaceState(history.state, '', '/');
+  if (codeOfPage() === code) history.replaceState(history.state, '', '.');
   await openAddedAccount(added, page);
 }
 
@@ -45,14 +46,14 @@ async function openAddedAccount(name: string, page = pageAfterSignIn(name)): Pro
     return;
   }
   auth.open(name);
-  if (location.pathname === SIGN_IN_PATH) history.replaceState(history.state, '', '/');
+  if (pagePath() === SIGN_IN_PATH) history.replaceState(history.state, '', '.');
   openRequestedAccount();
   await startConsole(name);
 }
 
 /** Returns the link for which the user adds an account, or null. */
 function linkOfSignIn(): URL | null {
-  const link = location.pathname === SIGN_IN_PATH ? new URLSearchParams(location.search).get(LINK_PARAMETER) : null;
+  const link = pagePath() === SIGN_IN_PATH ? new URLSearchParams(location.search).get(LINK_PARAMETER) : null;
   const url = link !== null && URL.canParse(link, location.origin) ? new URL(link, location.origin) : null;
   // Anyone can write the address of this page, so the link in the address is checked.
   return url?.origin === location.origin && isValidNamespace(accountOf(url)) ? url : null;
@@ -68,7 +69,7 @@ export function linkedAccount(): string | null {
 
 function pageAfterSignIn(name: string): URL | string {
   const link = linkOfSignIn();
-  return link && accountOf(link) === name ? link : '/';
+  return link && accountOf(link) === name ? link : '.';
 }
 
 /** Signs in at page load, with the token of a sign-in link or a stored account. Without a token and an account, the sign-in page is shown. */
@@ -140,7 +141,7 @@ function openRequestedAccount(): string | null {
   const isSignedOut = accounts.all().length === 0;
   // Without accounts, the sign-in page keeps the link until an account is added.
   if (isValid && isSignedOut) return null;
-  history.replaceState(history.state, '', isKnown ? url : '/');
+  history.replaceState(history.state, '', isKnown ? url : '.');
   if (isKnown) return requested;
   if (isValid) offerAccount(requested, link);
   else showError('The link names no valid account', 'Check the link.');
@@ -157,7 +158,7 @@ function offerAccount(requested: string, link: string): void {
     title: `Not signed in to “${requested}”`,
     text: `The link is for the account “${requested}”. Add the account to open the link.`,
     action: 'Add account',
-    onConfirm: async () => location.assign(`${SIGN_IN_PATH}?${new URLSearchParams({ [LINK_PARAMETER]: link })}`),
+    onConfirm: async () => location.assign(`.${SIGN_IN_PATH}?${new URLSearchParams({ [LINK_PARAMETER]: link })}`),
   });
 }
 

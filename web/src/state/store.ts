@@ -32,6 +32,9 @@ export const signOutReason = signal<string | null>(null);
 
 export const connectionState = signal<ConnectionState>('connecting');
 
+/** Whether the hub is reachable. Otherwise the banner says why the page is not current. */
+export const isConnected = computed(() => ['live', 'polling'].includes(connectionState.value));
+
 /** Whether the browser stores drafts and unsent messages. */
 export const hasDurableStorage = signal(true);
 

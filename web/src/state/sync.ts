@@ -243,7 +243,7 @@ export class Sync {
         void this.fetchHeldMessages(id);
       } catch (error) {
         const isKnown = getOwn(state.value.sessions, id) !== undefined && !getOwn(state.value.storedSessions, id);
-        const isGone = error instanceof HubError && (error.status === 404 || error.status === 403);
+        const isGone = error instanceof HubError && error.isFromHub && (error.status === 404 || error.status === 403);
         if (isKnown && !isGone) throw error;
         patchState({ sessionErrors: { ...state.value.sessionErrors, [id]: { text: errorText(error), isGone } } });
       }

@@ -9,6 +9,6 @@ const MIN_AGE_MS = 10_000;
  */
 export async function reloadOutdatedPage(): Promise<void> {
   if (performance.now() < MIN_AGE_MS) return;
-  const page = await fetch('/', { method: 'HEAD', cache: 'no-store' }).catch(() => null);
+  const page = await fetch('.', { method: 'HEAD', cache: 'no-store' }).catch(() => null);
   if (page?.ok) location.reload();
 }

@@ -28,7 +28,7 @@ export function AccountMenu({ children }: { children: ComponentChildren }) {
       key: origin,
       label: name,
       icon: <ExternalLink size={18} aria-hidden />,
-      detail: <span class="muted small ellipsis">{new URL(origin).host}</span>,
+      detail: <span class="muted small ellipsis">{origin.replace(/.*\/\//, '')}</span>,
       onSelect: () => location.assign(origin),
     })),
     { label: 'Add account', icon: <UserPlus size={18} aria-hidden />, onSelect: () => navigate(SIGN_IN_PATH) },

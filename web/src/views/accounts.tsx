@@ -33,7 +33,7 @@ export function Accounts() {
             {name === namespace.value ? (
               <span class="chip accent">current</span>
             ) : (
-              <button type="button" class="button" aria-label={`Switch to ${name}`} onClick={() => switchAccount(name, '/settings')}>
+              <button type="button" class="button" aria-label={`Switch to ${name}`} onClick={() => switchAccount(name, './settings')}>
                 Switch
               </button>
             )}
@@ -65,7 +65,7 @@ function OtherHubs() {
           {hubs.map((hub) => (
             <li key={hub.origin}>
               <a href={hub.origin} class="ellipsis">
-                <ExternalLink size={16} aria-hidden /> {hub.name} <span class="muted small">{new URL(hub.origin).host}</span>
+                <ExternalLink size={16} aria-hidden /> {hub.name} <span class="muted small">{hub.origin.replace(/.*\/\//, '')}</span>
               </a>
               <button type="button" class="button quiet icon" aria-label={`Remove ${hub.name}`} onClick={() => removeHub(hub)}>
                 <Trash2 size={18} aria-hidden />

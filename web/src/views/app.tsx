@@ -4,8 +4,9 @@ import './app.css';
 import { Compass } from 'lucide-preact';
 import { Suspense } from 'preact/compat';
 import { useEffect, useRef } from 'preact/hooks';
-import { Link, Route, Switch, useLocation } from 'wouter-preact';
+import { Link, Route, Router, Switch, useLocation } from 'wouter-preact';
 import { SIGN_IN_PATH } from '../content/device-code.ts';
+import { pagePath, pathPrefix } from '../content/hub-address.ts';
 import { getOwn } from '../state/get-own.ts';
 import { switchAccount } from '../state/hub-client.ts';
 import { fetchMarkdownRenderer } from '../state/markdown.ts';
@@ -40,6 +41,14 @@ export async function preloadView(path: string): Promise<void> {
 }
 
 export function App() {
+  return (
+    <Router base={pathPrefix()}>
+      <Page />
+    </Router>
+  );
+}
+
+function Page() {
   const [path] = useLocation();
   return (
     <>
@@ -79,7 +88,8 @@ function Layout() {
 
   return (
     <div class="layout" data-view={isSession ? 'session' : 'page'} data-end={isSession && !isWorkspace ? 'composer' : undefined}>
-      <a class="skip-link" href="#main">
+      {/* biome-ignore lint/a11y/useValidAnchor: a link, because it skips to a part of the page. */}
+      <a class="skip-link" href="#main" onClick={skipToContent}>
         Skip to content
       </a>
       <ConnectionBanner />
@@ -118,9 +128,14 @@ function Layout() {
 function openLink(url: URL, navigate: (path: string) => void): void {
   const account = url.searchParams.get('account');
   url.searchParams.delete('account');
-  const path = url.pathname + url.search;
-  if (account === null || account === namespace.value) navigate(path);
-  else switchAccount(account, path);
+  if (account === null || account === namespace.value) navigate(pagePath(url.pathname) + url.search);
+  else switchAccount(account, url);
+}
+
+/** The browser would open the start page: it resolves the fragment from the hub's address. */
+function skipToContent(event: Event): void {
+  event.preventDefault();
+  document.getElementById('main')?.focus();
 }
 
 /**
@@ -133,7 +148,7 @@ function useFocusOnNavigation(path: string): void {
   const previous = useRef(view);
   useEffect(() => {
     if (previous.current === view) return;
-    const previousRow = document.querySelector<HTMLElement>(`.session-row[href="${previous.current}"]`);
+    const previousRow = document.querySelector<HTMLElement>(`.session-row[href="${pathPrefix()}${previous.current}"]`);
     previous.current = view;
     if (document.activeElement !== document.body) return;
     const target = view === '/' && previousRow !== null ? previousRow : document.getElementById('main');

@@ -27,6 +27,7 @@ export function ConnectionBanner() {
       : 'You are offline. Keep this page open: messages are sent when you are back online, but this browser does not store them.',
     reconnecting: 'Connection lost. Reconnecting …',
     connecting: 'Connecting …',
+    polling: 'A proxy delays updates: refreshing every 10 seconds.',
     checking: 'Checking the connection …',
     live: isCatchingUp.value ? 'Catching up …' : null,
   }[shownState];

@@ -7,7 +7,7 @@ import { validRequests } from '../content/permissions.ts';
 import { getOwn } from '../state/get-own.ts';
 import { sync } from '../state/hub-client.ts';
 import type { InboxItem } from '../state/inbox.ts';
-import { connectionState, openSessionId } from '../state/store.ts';
+import { isConnected, openSessionId } from '../state/store.ts';
 import { useSelector } from '../state/use-selector.ts';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
 import { RequestCard } from './request-card.tsx';
@@ -29,10 +29,9 @@ export function InboxRequest({ item: { session: summary, requestId, request: las
   const session = useSelector(({ sessions }) => getOwn(sessions, id));
   const error = useSelector(({ sessionErrors }) => getOwn(sessionErrors, id));
   const hasError = error !== undefined;
-  const isLive = connectionState.value === 'live';
   useEffect(() => {
-    if (isLive && hasError) void sync.fetchSession(id);
-  }, [isLive]);
+    if (isConnected.value && hasError) void sync.fetchSession(id);
+  }, [isConnected.value]);
   const content = useRef<HTMLDivElement>(null);
   useKeptInView(content, session !== undefined && !hasLeft);
   if (error) return <ErrorNotice text={error.text} onRetry={() => void sync.fetchSession(id)} />;

@@ -1,6 +1,7 @@
 /** A row of the log of notifications: the session, the outcome, and the failures of push services. */
 
 import './log-rows.css';
+import { Link } from 'wouter-preact';
 import type { PushLogEntry } from '../api/types.ts';
 import { describeFailure, describeOutcome } from '../content/push-log.ts';
 import { formatAge } from '../ui/format.ts';
@@ -9,9 +10,9 @@ export function PushEntry({ entry }: { entry: PushLogEntry }) {
   return (
     <>
       <div class="spread">
-        <a class="ellipsis" href={`/sessions/${entry.sessionId}`}>
+        <Link class="ellipsis" href={`/sessions/${entry.sessionId}`}>
           {entry.body}
-        </a>
+        </Link>
         <time class="small muted" dateTime={new Date(entry.at).toISOString()}>
           {formatAge(entry.at)}
         </time>

@@ -4,7 +4,9 @@ import './quick-start.css';
 import { CircleCheck, Copy, LoaderCircle, Plus } from 'lucide-preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import { BRIDGE_AGENTS, type BridgeAgent, connectCommand, isLocalHub } from '../content/bridge-agents.ts';
+import { BRIDGE_AGENTS, type BridgeAgent, connectCommand } from '../content/bridge-agents.ts';
+import { isLoopback } from '../content/device-code.ts';
+import { hubAddress } from '../content/hub-address.ts';
 import { connectCode, dropConnectCode, hasCodeFailed, keepConnectCode } from '../state/connect-code.ts';
 import { sync } from '../state/hub-client.ts';
 import { computerName } from '../state/machine-info.ts';
@@ -52,12 +54,12 @@ export function QuickStart({ title = 'Connect your computer' }: { title?: string
 function Command({ agent }: { agent: BridgeAgent }) {
   const current = connectCode.value;
   const isPending = current === null && !hasCodeFailed.value;
-  const command = connectCommand(agent, location.origin, current?.code);
+  const command = connectCommand(agent, hubAddress(), current?.code);
   return (
     <>
       <pre tabIndex={0} class="command">
         <code>
-          {(isPending ? connectCommand(agent, location.origin, '····-····') : command).split(/ (?=--)/).map((part, index) => (
+          {(isPending ? connectCommand(agent, hubAddress(), '····-····') : command).split(/ (?=--)/).map((part, index) => (
             <>
               {index > 0 && ' '}
               <span key={part} class="command-part">
@@ -77,9 +79,9 @@ function Command({ agent }: { agent: BridgeAgent }) {
         {hasCodeFailed.value && current === null
           ? 'The computer shows a code. Approve it under Settings, Enter a device’s code.'
           : `The code signs your computer in. It works once, until ${current ? formatTime(current.expiresAt) : '…'}; this page renews it. Do not share it.`}{' '}
-        {isLocalHub(location.origin)
+        {isLoopback(hubAddress())
           ? 'This address works only on the computer that runs the hub.'
-          : !hasKeyboard.value && `To copy the command there, open ${location.host} on that computer.`}{' '}
+          : !hasKeyboard.value && `To copy the command there, open ${hubAddress().replace(/.*\/\//, '')} on that computer.`}{' '}
         You need Node 20 or newer, and the agent installed and signed in.
       </p>
     </>

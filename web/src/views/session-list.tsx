@@ -11,7 +11,7 @@ import { agentLabel } from '../state/catalog.ts';
 import { sync } from '../state/hub-client.ts';
 import { type Filter, FILTERS, matchesFilter, searchWords } from '../state/session-status.ts';
 import { groupSessions, isArchived, matchesQuery, sortAsBefore, sortSessions } from '../state/sessions.ts';
-import { connectionState, isStorageShort, listSavedAt, loadStates, summaries } from '../state/store.ts';
+import { isConnected, isStorageShort, listSavedAt, loadStates, summaries } from '../state/store.ts';
 import { now } from '../ui/current-time.ts';
 import { isWide } from '../ui/device.ts';
 import { ErrorNotice, LoadGate } from '../ui/loading.tsx';
@@ -104,10 +104,7 @@ export function SessionList() {
           scrollTop = currentTarget.scrollTop;
         }}
       >
-        {/* Without a connection, the banner says why the list is not current. */}
-        {savedAt !== null && listLoad.status === 'failed' && connectionState.value === 'live' && (
-          <ErrorNotice text={listLoad.error} onRetry={retry} />
-        )}
+        {savedAt !== null && listLoad.status === 'failed' && isConnected.value && <ErrorNotice text={listLoad.error} onRetry={retry} />}
         <LoadGate
           loadState={savedAt === null ? loadStates.listAndInbox.value : { status: 'ready' }}
           label="Loading the sessions"

@@ -13,7 +13,7 @@ import { getOwn } from '../state/get-own.ts';
 import { closeSession, openSession } from '../state/hub-client.ts';
 import { forkPoint, sessionDialog } from '../state/jump.ts';
 import { hasEnded, hasFailed, isArchived, isInTerminal, sessionTitle } from '../state/sessions.ts';
-import { connectionState, summaries, waitingInOtherSessions } from '../state/store.ts';
+import { isConnected, summaries, waitingInOtherSessions } from '../state/store.ts';
 import { cutText } from '../content/cut-text.ts';
 import { escapeText } from '../content/escape-invisible.ts';
 import { shortenPath } from '../content/paths.ts';
@@ -61,7 +61,7 @@ export function SessionView({ id, tab }: { id: string; tab: Tab }) {
           <ForkDialog point={forkPoint.value} />
         </Suspense>
       )}
-      {error && (!session || connectionState.value === 'live') && (
+      {error && (!session || isConnected.value) && (
         <div class={session ? undefined : 'page'}>
           <ErrorNotice text={error.text} onRetry={() => void openSession(id)} />
         </div>

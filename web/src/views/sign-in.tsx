@@ -34,7 +34,7 @@ export function SignIn() {
   return (
     <main class="sign-in">
       <div class="stack">
-        <img src="/icon.svg" alt="" width={56} height={56} />
+        <img src="icon.svg" alt="" width={56} height={56} />
         <div>
           <h1>{current === null ? 'Session gateway' : 'Add an account'}</h1>
           <p class="muted">

@@ -22,6 +22,7 @@ const CONNECTION_TEXTS: Record<ConnectionState, string> = {
   live: 'Connected',
   connecting: 'Connecting',
   checking: 'Checking',
+  polling: 'Refreshing every 10 seconds',
   reconnecting: 'Lost, reconnecting',
   offline: 'This device is offline',
 };

@@ -32,6 +32,8 @@ export function setup(count: number, streamStart: Promise<void> | null = null) {
     messageIdPrefix: 'm',
     maxPageSize: Infinity,
     isUnavailable: false,
+    /** Whether the error responses are those of the hub, and not of a proxy. */
+    isFromHub: true,
     /** The statuses with which requests of a path fail. */
     failures: {} as Record<string, number>,
     delay: null as Promise<void> | null,
@@ -70,7 +72,10 @@ export function setup(count: number, streamStart: Promise<void> | null = null) {
     await hub.delay;
     const status = hub.isUnavailable ? 503 : hub.failures[path];
     if (status !== undefined)
-      return { error: { error: 'The hub is unavailable.', code: 'hub_unavailable' }, response: new Response(null, { status }) };
+      return {
+        error: hub.isFromHub ? { error: 'The hub is unavailable.', code: 'hub_unavailable' } : '<html>',
+        response: new Response(null, { status }),
+      };
     return { data: found, response: new Response() };
   };
   outdatedResources.value = new Map();

@@ -1,0 +1,122 @@
+/** The console behind a proxy that serves the hub under a prefix. */
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createServer, request as sendRequest } from 'node:http';
+import path from 'node:path';
+import { test } from 'node:test';
+import { runInNewContext } from 'node:vm';
+import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { signInUrl } from '../lib/browser.mjs';
+import { Chat, startConsole } from '../lib/console.mjs';
+import { ROOT } from '../lib/hub.mjs';
+
+const { hub, open } = await startConsole({ serviceWorkers: 'allow' });
+
+/**
+ * Starts a proxy that serves the hub at `/hub`, and answers 404 to all other paths, which it adds to `otherPaths`. The proxy is stopped after
+ * the test.
+ * @param {{after: (step: () => unknown) => void}} t
+ */
+async function startPrefixProxy(t) {
+  /** @type {string[]} */
+  const otherPaths = [];
+  /** @param {import('node:http').IncomingMessage} request @returns {import('node:http').ClientRequest | null} */
+  const forward = ({ url = '/', method, headers }) => {
+    if (/^\/hub(\/|$)/.test(url)) return sendRequest(hub.url, { path: url.slice('/hub'.length) || '/', method, headers });
+    otherPaths.push(url);
+    return null;
+  };
+  const server = createServer((request, response) => {
+    const forwarded = forward(request);
+    if (forwarded === null) return void response.writeHead(404).end();
+    request.pipe(forwarded);
+    forwarded.on('error', () => response.destroy());
+    forwarded.on('response', (answer) => answer.pipe(response.writeHead(answer.statusCode ?? 502, answer.rawHeaders)));
+  });
+  server.on('upgrade', (request, socket, head) => {
+    const forwarded = forward(request);
+    if (forwarded === null) return void socket.destroy();
+    forwarded.on('error', () => socket.destroy()).end();
+    forwarded.on('upgrade', (answer, upstream) => {
+      const headers = answer.rawHeaders.map((value, index) => value + (index % 2 === 0 ? ': ' : '\r\n')).join('');
+      socket.write(`HTTP/1.1 101 Switching Protocols\r\n${headers}\r\n`);
+      upstream.unshift(head);
+      for (const [from, to] of [
+        [socket, upstream],
+        [upstream, socket],
+      ])
+        from.on('error', () => to.destroy()).pipe(to);
+      t.after(() => socket.destroy());
+    });
+  });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(undefined)));
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
+  return { url: `http://127.0.0.1:${port}/hub`, otherPaths };
+}
+
+test('the page finds its prefix in each of its addresses', () => {
+  const page = readFileSync(path.join(ROOT, 'web', 'index.html'), 'utf8');
+  const [, script] = /** @type {RegExpExecArray} */ (/<script>(.*?)<\/script>/s.exec(page));
+  const routes = [...readFileSync(path.join(ROOT, 'web', 'public', '_redirects'), 'utf8').matchAll(/^(\/\S*) \/ 200$/gm)];
+  for (const prefix of ['', '/hub', '/tools/hub']) {
+    for (const address of ['/', ...routes.map(([, route]) => route.replaceAll(':', ''))]) {
+      const base = { href: '' };
+      runInNewContext(script, {
+        location: { origin: 'https://a.test', pathname: prefix + address },
+        document: { querySelector: () => base },
+      });
+      assert.equal(base.href, `https://a.test${prefix}/`, prefix + address);
+    }
+  }
+});
+
+test('the console works under a prefix: sign-in, a session, a reload, a notification’s link and the offline page', async (t) => {
+  const proxy = await startPrefixProxy(t);
+  const { session } = await liveSession(t, hub, {
+    namespace: 'prefix',
+    tag: '/work/alpha',
+    metadata: { path: '/work/alpha', host: 'desk' },
+  });
+  const { page, context, pageErrors } = await open(t);
+  const socket = page.waitForEvent('websocket', (opened) => opened.url().startsWith(`${proxy.url.replace('http', 'ws')}/api/events`));
+  await page.goto(signInUrl({ url: proxy.url, token: (name) => hub.token(name) }, 'prefix'));
+  await page.locator(`a[href="/hub/sessions/${session.id}"]`).first().click();
+  await page.waitForURL(`${proxy.url}/sessions/${session.id}`);
+  await socket;
+  const chat = new Chat(page);
+  await chat.send('Through the proxy.');
+  await chat.waitForText('Through the proxy.');
+  await page.reload();
+  await chat.waitForText('Through the proxy.');
+  const scope = await page.evaluate(async () => (await navigator.serviceWorker.ready).scope);
+  assert.equal(scope, `${proxy.url}/`);
+  const manifest = await (await context.newCDPSession(page)).send('Page.getAppManifest');
+  assert.deepEqual([manifest.errors, manifest.url], [[], `${proxy.url}/manifest.webmanifest`]);
+  await page.getByRole('link', { name: 'Settings' }).first().click();
+  await page.waitForURL(`${proxy.url}/settings`);
+  await page.keyboard.press('Control+Home');
+  await page.evaluate(() => /** @type {HTMLElement} */ (document.querySelector('.skip-link')).click());
+  assert.equal(page.url(), `${proxy.url}/settings`);
+  await page.getByRole('button', { name: 'Add a device' }).click();
+  await page.getByText(`${proxy.url}/pair#`).waitFor();
+  // As the service worker does when a notification is clicked.
+  await page.evaluate(
+    (url) => navigator.serviceWorker.dispatchEvent(new MessageEvent('message', { data: { type: 'open', url } })),
+    `${proxy.url}/sessions/${session.id}/files?path=notes`,
+  );
+  await page.waitForURL(`${proxy.url}/sessions/${session.id}/files?path=notes`);
+  await context.setOffline(true);
+  await page.goto(`${proxy.url}/sessions/${session.id}`);
+  await chat.waitForText('Through the proxy.');
+  assert.deepEqual(pageErrors, []);
+  // The browser guesses the addresses of scripts before the page has determined its prefix.
+  assert.deepEqual(
+    proxy.otherPaths.filter((other) => !other.startsWith('/assets/')),
+    [],
+  );
+});

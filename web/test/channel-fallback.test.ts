@@ -1,0 +1,175 @@
+// The event channel behind proxies that block WebSockets or hold back streams.
+
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, mock, test } from 'node:test';
+import type { Channel } from '../src/api/channel.ts';
+import { advance, FakeConnection, FakeSocket, FakeStream, setup } from './support/fake-browser.ts';
+import { flushPromises } from './support/promises.ts';
+
+beforeEach(() => {
+  FakeConnection.all = [];
+  mock.timers.enable({ apis: ['setTimeout', 'Date'] });
+});
+afterEach(() => mock.timers.reset());
+
+/** Starts a channel for which a proxy refuses WebSockets. Returns the stream, which has not received an event. */
+async function startWithStream(channel: Channel): Promise<FakeStream> {
+  channel.start();
+  await flushPromises();
+  for (const _ of [1, 2]) {
+    FakeConnection.last.onclose?.({ code: 1006 });
+    await advance(5000);
+  }
+  assert.ok(FakeConnection.last instanceof FakeStream);
+  return FakeConnection.last;
+}
+
+test('falls back to server-sent events, and later tries a WebSocket again', async () => {
+  const { channel, events, states } = setup();
+  channel.start();
+  await flushPromises();
+  for (const _ of [1, 2]) {
+    assert.ok(FakeConnection.last instanceof FakeSocket);
+    FakeConnection.last.onclose?.({ code: 1006 });
+    await advance(5000);
+  }
+  const stream = FakeConnection.last;
+  assert.ok(stream instanceof FakeStream);
+  assert.equal(stream.url.protocol, 'http:');
+  stream.accept('ok', 'e1');
+  stream.deliver({ type: 'heartbeat' }, 'e5');
+  assert.deepEqual([events.length, states.at(-1)], [1, 'live']);
+  stream.onerror?.();
+  await advance(5000);
+  assert.ok(FakeConnection.last instanceof FakeSocket);
+  assert.deepEqual([stream.isClosed, FakeConnection.last.url.searchParams.get('lastEventId')], [true, 'e5']);
+  channel.stop();
+});
+
+test('a WebSocket that does not open within ten seconds has failed', async () => {
+  const { channel, failedConnects } = setup();
+  channel.start();
+  await flushPromises();
+  for (const count of [1, 2]) {
+    const { last } = FakeConnection;
+    assert.ok(last instanceof FakeSocket);
+    await advance(9_999);
+    assert.equal(last.isClosed, false);
+    await advance(1);
+    assert.deepEqual([last.isClosed, failedConnects.length], [true, count]);
+    await advance(2000);
+  }
+  assert.ok(FakeConnection.last instanceof FakeStream);
+  FakeConnection.last.accept();
+  await advance(20_000);
+  assert.equal(FakeConnection.last.isClosed, false);
+  channel.stop();
+});
+
+test('a WebSocket that opens in time is not closed', async () => {
+  const { channel } = setup();
+  channel.start();
+  await flushPromises();
+  FakeConnection.last.onopen?.();
+  await advance(20_000);
+  assert.equal(FakeConnection.last.isClosed, false);
+  channel.stop();
+});
+
+test('while a stream works, the channel tries no WebSocket, and one WebSocket after the stream was lost', async () => {
+  const { channel } = setup();
+  (await startWithStream(channel)).accept();
+  channel.follow('abc');
+  await flushPromises();
+  const stream = FakeConnection.last;
+  assert.ok(stream instanceof FakeStream);
+  stream.accept();
+  stream.onerror?.();
+  await advance(5000);
+  assert.ok(FakeConnection.last instanceof FakeSocket);
+  FakeConnection.last.onclose?.({ code: 1006 });
+  await advance(5000);
+  assert.ok(FakeConnection.last instanceof FakeStream);
+  channel.stop();
+});
+
+test('a stream whose events are held back is replaced by polling until an event arrives', async () => {
+  const { channel, browser, states } = setup();
+  const stream = await startWithStream(channel);
+  await advance(9_999);
+  assert.equal(browser.polls, 0);
+  await advance(1);
+  assert.deepEqual([browser.polls, states.at(-1), stream.isClosed], [1, 'polling', false]);
+  const polledFrom = states.length - 1;
+  await advance(10_000);
+  assert.equal(browser.polls, 2);
+  channel.follow('abc');
+  await flushPromises();
+  assert.equal(states.at(-1), 'polling', 'a new stream is not live yet');
+  await advance(10_000);
+  assert.equal(browser.polls, 3);
+  const silent = FakeConnection.last;
+  for (let seconds = 0; seconds < 85; seconds += 5) await advance(5_000);
+  assert.deepEqual(
+    [silent.isClosed, browser.polls, states.filter((state) => state !== 'polling').length],
+    [true, 11, polledFrom],
+    'the stream is replaced after the idle timeout',
+  );
+  FakeConnection.last.accept();
+  await advance(20_000);
+  FakeConnection.last.deliver({ type: 'heartbeat' }, 'e2');
+  await advance(34_999);
+  assert.deepEqual([browser.polls, states.at(-1)], [11, 'live']);
+  await advance(1);
+  assert.deepEqual([browser.polls, states.at(-1)], [12, 'polling'], 'the heartbeat is late');
+  FakeConnection.last.deliver({ type: 'heartbeat' }, 'e3');
+  assert.equal(states.at(-1), 'live');
+  channel.stop();
+  await advance(60_000);
+  assert.equal(browser.polls, 12);
+});
+
+test('a hidden page polls without a stream, because browsers limit the connections to a host, and keeps a WebSocket', async () => {
+  const { channel, browser, states } = setup();
+  const stream = await startWithStream(channel);
+  stream.accept('ok', 'e1');
+  browser.isVisible = false;
+  channel.handleHidden();
+  await flushPromises();
+  assert.deepEqual([stream.isClosed, browser.polls, states.at(-1)], [true, 1, 'polling']);
+  await advance(10_000);
+  assert.equal(browser.polls, 2);
+  const count = FakeConnection.all.length;
+  browser.isVisible = true;
+  channel.probe();
+  await flushPromises();
+  assert.equal(FakeConnection.all.length, count + 1);
+  assert.equal(FakeConnection.last.url.searchParams.get('lastEventId'), 'e1');
+  FakeConnection.last.accept('ok', 'e2');
+  await advance(20_000);
+  assert.deepEqual([browser.polls, states.at(-1)], [2, 'live']);
+  channel.stop();
+  channel.start();
+  await flushPromises();
+  FakeConnection.last.accept();
+  channel.handleHidden();
+  await flushPromises();
+  assert.deepEqual([FakeConnection.last.isClosed, FakeConnection.all.length], [false, count + 2]);
+  channel.stop();
+});
+
+test('a probe of a stream waits for the next heartbeat', async () => {
+  const { channel } = setup();
+  const stream = await startWithStream(channel);
+  stream.accept();
+  await advance(20_000);
+  channel.probe();
+  await advance(14_000);
+  stream.deliver({ type: 'heartbeat' }, 'e2');
+  await advance(50_000);
+  assert.equal(stream.isClosed, false);
+  channel.probe();
+  await advance(3_000);
+  assert.equal(stream.isClosed, true);
+  channel.stop();
+});
