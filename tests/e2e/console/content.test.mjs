@@ -119,6 +119,15 @@ test('shows each text in the direction of its writing system, and code from left
   assert.equal(await directionOf(composer), 'rtl');
 });
 
+test('on a phone, the button that copies code does not cover the code', async (t) => {
+  const { page } = await openConversation(t, 'touch', [textRecord(`\`\`\`sh\n${'a long line '.repeat(20)}\nls\n\`\`\``)], PHONE);
+  const code = page.locator('.code-block pre');
+  const button = page.getByRole('button', { name: 'Copy code' });
+  await button.waitFor();
+  const [pre, copy] = await Promise.all([code.boundingBox(), button.boundingBox()]);
+  assert.ok(copy.y >= pre.y + pre.height || copy.y + copy.height <= pre.y, JSON.stringify({ pre, copy }));
+});
+
 test('fits long words into the width of a phone', async (t) => {
   const long = 'a_word_without_an_end_'.repeat(11);
   const table = `| ${long} | two |\n|---|---:|\n| 1 | 2 |`;
