@@ -273,6 +273,7 @@ test('says what an agent works on, and that an agent has shown no progress', asy
   await page.clock.fastForward('04:30');
   await row.getByText('working 4 min').waitFor();
   await head.getByText('working 4 min').waitFor();
+  assert.equal(await row.getByText(' ago').count(), 0, 'the age of the last message does not say that the agent works');
   await page.clock.fastForward('07:00');
   await row.getByText('no sign of progress for 11 min').waitFor();
   await head.getByText('no sign of progress for 11 min').waitFor();

@@ -48,7 +48,7 @@ export function SessionRow({ session }: { session: SessionSummary }) {
       <span class={unseenSince === undefined ? 'session-title ellipsis name' : 'session-title ellipsis name unseen'}>
         {sessionTitle(session)}
       </span>
-      <span class="session-time muted">{formatAge(lastMessageAt)}</span>
+      <span class="session-time muted">{activity !== 'working' && formatAge(lastMessageAt)}</span>
       <span class="session-details">
         <span class={`${CHIPS[activity]} session-status`}>{idle === undefined ? text : `${text} · ${idle}`}</span>
         {detail !== undefined && (
