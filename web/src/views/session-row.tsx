@@ -12,7 +12,8 @@ import { now } from '../ui/current-time.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
 import { formatAge, formatTime } from '../ui/format.ts';
 
-const CHIPS: Record<Activity, string> = {
+/** The styles of the chip that names an activity. */
+export const CHIPS: Record<Activity, string> = {
   waiting: 'chip warn',
   working: 'chip accent',
   stalled: 'chip warn',
