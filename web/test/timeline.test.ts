@@ -96,6 +96,15 @@ test('a user message is queued while the CLI lists its seq', () => {
   assert.deepEqual(marks(2), [false, false]);
 });
 
+test('a message that waits in the queue is below the answer that runs, stored or live', () => {
+  const user = (words: string) => message({ role: 'user', content: { type: 'text', text: words } });
+  const messages = [user('first'), user('second'), block({ type: 'text', text: 'stored' })];
+  const textsOf = (queued: unknown) =>
+    timeline(messages, WORKING, { queued, live: [liveText('l', 'live')] }).map((item) => (item as TextItem).text);
+  assert.deepEqual(textsOf([messages[1]?.seq]), ['first', 'stored', 'live', 'second']);
+  assert.deepEqual(textsOf([]), ['first', 'second', 'stored', 'live'], 'the agent has received it');
+});
+
 test('gives each item a unique key and puts outgoing messages last', () => {
   const outgoing = { localId: 'l', text: 'hi', attachments: [], createdAt: 0, status: 'sending' as const };
   const two = message({

@@ -30,6 +30,17 @@ test('a command has the same title in the shells of all agents', () => {
   for (const input of [null, undefined, 'ls']) assert.equal(toolTitle('Bash', input), 'Bash');
 });
 
+test('a call that asks questions is summarized by its first question', () => {
+  const questions = [{ question: 'Which database?\nThe old one?', header: 'Database', options: [{ label: 'SQLite' }] }];
+  assert.equal(toolTitle('AskUserQuestion', { questions }), 'Question');
+  assert.equal(toolTitle('question', { questions: [...questions, { question: 'Which port?' }] }), '2 questions');
+  assert.equal(summarizeInput({ questions }), 'Which database? …');
+  assert.equal(summarizeInput({ questions, answers: { a: ['b'] } }), 'Which database? …', 'an agent may add the answers');
+  assert.equal(toolTitle('Ask', { questions, command: 'ls' }), 'Ask', 'the call also does something else');
+  assert.equal(summarizeInput({ questions, command: 'ls' }), 'ls');
+  for (const other of [[], [null], ['Which?'], [{ question: 7 }]]) assert.doesNotThrow(() => summarizeInput({ questions: other }));
+});
+
 test('the summary of a call for one file is its path', () => {
   assert.equal(summaryPath({ file_path: '/code/a.ts', old_string: 'x', new_string: 'y' }), '/code/a.ts');
   assert.equal(summaryPath({ changes: [{ file_path: 'a' }, { file_path: 'a' }] }), 'a');

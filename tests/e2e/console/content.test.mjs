@@ -57,11 +57,12 @@ test('shows images that agents and tools send, and replaces external images by l
 });
 
 test('shows each text in the direction of its writing system, and code from left to right', async (t) => {
-  const userMessage = { role: 'user', content: { type: 'text', text: 'مرحبا\nhello' } };
+  const code = '`git commit -m "fix"`';
+  const userMessage = { role: 'user', content: { type: 'text', text: `مرحبا ${code}\nhello` } };
   const { page } = await openConversation(
     t,
     'scripts',
-    [userMessage, textRecord('بالتأكيد، سأنظر أولا.\n\nIn English.\n\n1. أولا\n\n```sh\nls\n```')],
+    [userMessage, textRecord(`بالتأكيد، سأنظر أولا ${code}.\n\nIn English.\n\n1. أولا\n\n\`\`\`sh\nls\n\`\`\``)],
     DESK,
     { name: 'اسم' },
   );
@@ -71,9 +72,26 @@ test('shows each text in the direction of its writing system, and code from left
   assert.equal(await directionOf(page.getByText('In English.')), 'ltr');
   assert.equal(await directionOf(page.locator('.markdown ol')), 'rtl');
   assert.equal(await directionOf(page.locator('.markdown pre')), 'ltr');
+  for (const place of ['.user-message-text', '.markdown p']) {
+    const shown = page.locator(`${place} code`).first();
+    assert.equal((await shown.textContent()).replaceAll('`', ''), code.replaceAll('`', ''));
+    assert.deepEqual(await shown.evaluate((element) => [getComputedStyle(element).direction, getComputedStyle(element).unicodeBidi]), [
+      'ltr',
+      'isolate',
+    ]);
+  }
   const { composer } = new Chat(page);
   await composer.fill('שלום');
   assert.equal(await directionOf(composer), 'rtl');
+});
+
+test('on a phone, the button that copies code does not cover the code', async (t) => {
+  const { page } = await openConversation(t, 'touch', [textRecord(`\`\`\`sh\n${'a long line '.repeat(20)}\nls\n\`\`\``)], PHONE);
+  const code = page.locator('.code-block pre');
+  const button = page.getByRole('button', { name: 'Copy code' });
+  await button.waitFor();
+  const [pre, copy] = await Promise.all([code.boundingBox(), button.boundingBox()]);
+  assert.ok(copy.y >= pre.y + pre.height || copy.y + copy.height <= pre.y, JSON.stringify({ pre, copy }));
 });
 
 test('fits long words into the width of a phone', async (t) => {

@@ -242,3 +242,23 @@ test('filters the list of sessions, keeps the filter in the tab, and finds sessi
   await page.getByLabel('Search sessions').fill('working gamma');
   await waitForTitles('busy');
 });
+
+test('says what an agent works on, and that an agent has shown no progress', async (t) => {
+  const namespace = 'progress';
+  const { session, cli } = await startAsking(t, namespace, 'site');
+  await cli.keepAlive(session.id, { thinking: true, activity: 'npm test' });
+  const { page } = await visit(t, namespace, { ...DESK, path: `/sessions/${session.id}` });
+  await page.clock.install({ time: Date.now() });
+  await page.reload();
+  const row = page.locator('.session-row', { hasText: 'site' });
+  const head = page.locator('.session-head');
+  await row.getByText('npm test').waitFor();
+  await head.getByText('npm test').waitFor();
+  await page.clock.fastForward('04:30');
+  await row.getByText('working 4 min').waitFor();
+  await head.getByText('working 4 min').waitFor();
+  await waitForCount(row.getByText(" ago"), 0);
+  await page.clock.fastForward('07:00');
+  await row.getByText('no sign of progress for 11 min').waitFor();
+  await head.getByText('no sign of progress for 11 min').waitFor();
+});

@@ -192,6 +192,11 @@ test('with text of 200 % on a phone, no menu is off the screen, no word is broke
   assert.deepEqual(await findBrokenWords(page, '.actions > .button'), []);
 
   await show(tables);
+  await page.locator('.back > .badge').evaluate((badge) => {
+    badge.textContent = '99+';
+  });
+  const [badge, title] = await Promise.all(['.back > .badge', '.session-name h1'].map((selector) => boxOf(page, selector)));
+  assert.ok(badge.x + badge.width <= title.x, 'the number of waiting items is beside the title');
   const count = await page.locator('.queue-title > strong').evaluate((element) => element.getClientRects().length);
   assert.equal(count, 1, 'the number of queued messages is on one line');
   await queueRow(page).click();

@@ -84,6 +84,11 @@ const metadata = {
   usage: { used: 152_340, size: 200_000, cost: { amount: 12.34, currency: 'USD' } },
 };
 
+const OPTIONS = [
+  { id: 'effort', name: 'Effort', category: 'thought_level', type: 'select', value: 'medium', choices: [{ id: 'medium', name: 'Medium' }] },
+  { id: 'fast', name: 'Fast mode', category: 'model_config', type: 'boolean', value: false },
+];
+
 /** Two lines of the content of a request. */
 const MIN_CONTENT_PX = 36;
 
@@ -188,6 +193,52 @@ for (const [name, requests] of Object.entries(REQUESTS)) {
     assert.deepEqual(problems, []);
   });
 }
+
+test('with text of up to 200 %, all controls of a session and of the navigation are in reach, and the mode is not cut', async (t) => {
+  const { page } = await visit(t, 'text', { ...PHONE, viewport: { width: 390, height: 664 } });
+  const problems = [];
+  for (const mode of ['Manual', 'Bypass permissions']) {
+    const { session, cli } = await liveSession(t, hub, {
+      namespace: 'text',
+      tag: mode,
+      metadata: { ...metadata, modes: [{ id: 'default', name: mode }], options: OPTIONS },
+    });
+    await cli.keepAlive(session.id, { thinking: true });
+    for (const size of [100, 125, 150, 200]) {
+      // Unlike the browser's own setting, this does not change what `em` means in a media query.
+      await page.addInitScript((percent) => {
+        document.addEventListener('DOMContentLoaded', () => {
+          document.documentElement.style.fontSize = `${percent}%`;
+        });
+      }, size);
+      await page.goto(`/sessions/${session.id}`);
+      const select = page.getByLabel('Permission mode');
+      await waitForValue(select, 'default');
+      await page.getByRole('button', { name: 'Stop', exact: true }).waitFor();
+      const controls = page.locator('.session-bar :is(a, button, h1), .tabs a, .composer :is(textarea, select, button)');
+      const unreachable = await controls.evaluateAll(findUnreachable);
+      const missing = await select.evaluate((element) => {
+        const { width } = element.getBoundingClientRect();
+        element.style.cssText = 'max-width: none; width: max-content; min-width: max-content';
+        return Math.round(element.getBoundingClientRect().width - width);
+      });
+      if (missing > 0) problems.push(`${mode}, ${size} %: ${missing} px of the mode are cut`);
+      await page.goto('/');
+      await page.getByText(metadata.name).first().waitFor();
+      unreachable.push(...(await page.locator('.nav-link').evaluateAll(findUnreachable)));
+      const cut = await page
+        .locator('.nav-link > span')
+        .evaluateAll((labels) =>
+          labels
+            .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth + 1 && clientWidth > 1)
+            .map(({ textContent }) => textContent),
+        );
+      if (cut.length > 0) problems.push(`${mode}, ${size} %: labels are cut: ${cut}`);
+      problems.push(...unreachable.map((name) => `${mode}, ${size} %: not in reach: ${name}`));
+    }
+  }
+  assert.deepEqual(problems, []);
+});
 
 test('a toast covers neither the buttons of a request nor Stop', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'toast', tag: '/code/a', metadata });

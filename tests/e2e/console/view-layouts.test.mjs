@@ -10,6 +10,7 @@ import {
   createSample,
   createTalk,
   findBrokenWords,
+  findCut,
   findOutside,
   findViolations,
   MORE_VIEWS,
@@ -74,6 +75,13 @@ for (const [size, device] of Object.entries({ phone: { ...PHONE, viewport: UPRIG
         if (PICTURES) await page.screenshot({ path: `${PICTURES}/${size}-${name}-${layout}.png` });
         const broken = await findBrokenWords(page, '.held-line > .button, .actions > .button');
         if (broken.length > 0) problems.push(`${name}, ${layout}: broken words: ${broken}`);
+        const cut = await findCut(page, '.menu-list .ellipsis, .directory-actions .ellipsis, .held-line .ellipsis');
+        if (cut.length > 0) problems.push(`${name}, ${layout}: cut: ${cut}`);
+        const gap = await page.evaluate(() => {
+          const [bar, scroller] = ['.start-actions', '.page'].map((selector) => document.querySelector(selector)?.getBoundingClientRect());
+          return bar && scroller ? scroller.bottom - bar.bottom : 0;
+        });
+        if (gap > 0.5) problems.push(`${name}, ${layout}: the form is visible below its button: ${gap} px`);
         const width = await page.evaluate(() => document.documentElement.scrollWidth);
         if (width > viewport.width) problems.push(`${name}, ${layout}: the page is ${width} px wide`);
         problems.push(...(await findOutside(page)).map((text) => `${name}, ${layout}: outside: ${text}`));

@@ -169,6 +169,14 @@ export async function setFontSize(page, pixels) {
   await session.send('Page.setFontSizes', { fontSizes: { standard: pixels } });
 }
 
+/** Returns the texts of the elements whose text does not fit and ends with an ellipsis. */
+export const findCut = (page, selector) =>
+  page
+    .locator(selector)
+    .evaluateAll((elements) =>
+      elements.filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth).map(({ textContent }) => textContent),
+    );
+
 /** Returns the words that are broken into two lines, in the texts of the elements that a selector matches. */
 export const findBrokenWords = (page, selector) =>
   page.locator(selector).evaluateAll((elements) => {

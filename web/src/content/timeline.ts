@@ -156,9 +156,12 @@ export function buildTimeline(
   calls.markCallsOfSubAgents();
   const since = hasOlder ? (messages[0]?.createdAt ?? 0) : 0;
   const until = hasNewer ? (messages.at(-1)?.createdAt ?? 0) : Infinity;
+  const waits = (item: TimelineItem) => item.kind === 'user' && item.isQueued;
+  const handled = items.filter((item) => !waits(item));
   return [
-    ...insertRequests(mergeResults(moveTurnEnds(items)), attachRequests(calls.byId, completed), since, until),
+    ...insertRequests(mergeResults(moveTurnEnds(handled)), attachRequests(calls.byId, completed), since, until),
     ...unstored.filter(({ text }) => text.trim() !== ''),
+    ...items.filter(waits),
     ...outgoing.map((message): TimelineItem => ({ kind: 'outgoing', key: message.localId, outgoing: message })),
   ];
 }

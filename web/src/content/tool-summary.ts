@@ -2,7 +2,7 @@
 
 import { formatJson } from './format-json.ts';
 import { outputText } from './parse-message.ts';
-import { isShellCall } from './tool-arguments.ts';
+import { isShellCall, parseQuestions } from './tool-arguments.ts';
 
 type Fields = Record<string, unknown>;
 
@@ -13,7 +13,11 @@ const SUMMARY_FIELDS = ['command', 'file_path', 'path', 'filePath', 'pattern', '
 const PATH_FIELDS = ['file_path', 'path', 'filePath'];
 
 /** Returns the title of a tool call. */
-export const toolTitle = (name: string, input: unknown): string => (isShellCall(name, input) ? 'Run command' : name);
+export function toolTitle(name: string, input: unknown): string {
+  const { length } = parseQuestions(input).questions;
+  if (length > 0) return length === 1 ? 'Question' : `${length} questions`;
+  return isShellCall(name, input) ? 'Run command' : name;
+}
 
 /** Returns the summary of a tool call if the summary is the path of one file. */
 export function summaryPath(input: unknown): string | undefined {
@@ -35,6 +39,8 @@ export function summarizeInput(input: unknown): string {
     return firstLine(fields.command.map((word) => (typeof word === 'string' ? word : formatJson(word))).join(' '));
   const named = SUMMARY_FIELDS.map((name) => fields[name]).find((value) => typeof value === 'string' && value !== '');
   if (typeof named === 'string') return firstLine(named);
+  const [question] = Array.isArray(fields.questions) ? (fields.questions as (Fields | null)[]) : [];
+  if (typeof question?.question === 'string') return firstLine(question.question);
   const paths = changedPaths(fields);
   if (paths.length > 0 && paths.every((path) => typeof path === 'string')) return firstLine([...new Set(paths)].join(', '));
   const first = Object.values(fields).find((value) => typeof value === 'string');

@@ -115,7 +115,7 @@ function Breadcrumbs({ path, roots, homeDir, onOpen }: BreadcrumbsProps) {
         )}
         {crumbs.map(({ label, path: target }) => (
           <li key={target}>
-            <button type="button" aria-current={target === path ? 'page' : undefined} onClick={() => onOpen(target)}>
+            <button type="button" class="name" aria-current={target === path ? 'page' : undefined} onClick={() => onOpen(target)}>
               <EscapedText text={label} />
             </button>
           </li>

@@ -6,6 +6,7 @@ import type { Session } from '../api/types.ts';
 import type { OutgoingMessage } from '../content/unstored-messages.ts';
 import { cancelHeldMessage } from '../state/actions.ts';
 import { sync } from '../state/hub-client.ts';
+import { TextWithCode } from '../ui/text-with-code.tsx';
 import { tryOrToast } from '../ui/toasts.tsx';
 import { UserMessage } from './user-message.tsx';
 
@@ -26,7 +27,7 @@ export function HeldMessage({ sessionId, metadata, message }: Props) {
   return (
     <div class="outgoing" data-state="held">
       <UserMessage attachments={[]} sessionId={sessionId} metadata={metadata} isActive={false}>
-        {message.text}
+        <TextWithCode text={message.text} />
       </UserMessage>
       <div class="held-line">
         <p class="outgoing-status small" role="status">

@@ -3,6 +3,7 @@
 import { ArrowDown, ArrowUp, Check, ChevronDown, ChevronRight, GripVertical, Paperclip, Pencil, SendHorizontal, X } from 'lucide-preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { cutText } from '../content/cut-text.ts';
+import { TextWithCode } from '../ui/text-with-code.tsx';
 
 /** Limit on the part of a message that names its buttons. */
 const MAX_NAME_LENGTH = 40;
@@ -83,7 +84,7 @@ export function QueuedRow(props: Props) {
         <button type="button" class="queued-summary" ref={summary} aria-expanded={isOpen} onClick={onToggle}>
           <Chevron size={15} aria-hidden />
           <span class="ellipsis" dir="auto">
-            {text || (files.length === 0 && '…')}
+            {text ? <TextWithCode text={text} /> : files.length === 0 && '…'}
           </span>
           {files.length > 0 && (
             <span class="muted small queued-mark">
@@ -115,7 +116,7 @@ function Details({ message, isActive, canMove, isFirst, isLast, isBusy, onMove, 
   return (
     <div class="queued-details">
       <p class="queued-text" dir="auto">
-        {message.text}
+        <TextWithCode text={message.text} />
         {!message.isWhole && ' …'}
       </p>
       {message.files.length > 0 && <p class="muted small">{message.files.join(', ')}</p>}

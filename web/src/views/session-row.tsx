@@ -12,7 +12,8 @@ import { now } from '../ui/current-time.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
 import { formatAge, formatTime } from '../ui/format.ts';
 
-const CHIPS: Record<Activity, string> = {
+/** The styles of the chip that names an activity. */
+export const CHIPS: Record<Activity, string> = {
   waiting: 'chip warn',
   working: 'chip accent',
   stalled: 'chip warn',
@@ -48,7 +49,7 @@ export function SessionRow({ session }: { session: SessionSummary }) {
       <span class={unseenSince === undefined ? 'session-title ellipsis name' : 'session-title ellipsis name unseen'}>
         {sessionTitle(session)}
       </span>
-      <span class="session-time muted">{formatAge(lastMessageAt)}</span>
+      <span class="session-time muted">{activity !== 'working' && formatAge(lastMessageAt)}</span>
       <span class="session-details">
         <span class={`${CHIPS[activity]} session-status`}>{idle === undefined ? text : `${text} · ${idle}`}</span>
         {detail !== undefined && (

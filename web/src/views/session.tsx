@@ -12,7 +12,7 @@ import { agentLabel } from '../state/catalog.ts';
 import { getOwn } from '../state/get-own.ts';
 import { closeSession, openSession } from '../state/hub-client.ts';
 import { forkPoint, sessionDialog } from '../state/jump.ts';
-import { hasEnded, hasFailed, isArchived, isInTerminal, sessionTitle } from '../state/sessions.ts';
+import { hasFailed, sessionTitle } from '../state/sessions.ts';
 import { isConnected, summaries, waitingInOtherSessions } from '../state/store.ts';
 import { cutText } from '../content/cut-text.ts';
 import { escapeText } from '../content/escape-invisible.ts';
@@ -24,7 +24,7 @@ import { tryOrToast } from '../ui/toasts.tsx';
 import { useSelector } from '../state/use-selector.ts';
 import { Chat } from './chat.tsx';
 import { SessionMenu } from './session-menu.tsx';
-import { currentStatus } from './session-row.tsx';
+import { CHIPS, currentStatus } from './session-row.tsx';
 
 const Changes = lazy(() => import('./changes.tsx').then(({ Changes }) => ({ default: Changes })));
 const ForkDialog = lazy(() => import('./fork-dialog.tsx').then(({ ForkDialog }) => ({ default: ForkDialog })));
@@ -206,9 +206,10 @@ function AgentError({ text = 'The agent could not be started.' }: { text: string
   );
 }
 
+/** The button that stops the agent, or what the session does. */
 function Activity({ session }: { session: Session }) {
-  const hasRequests = Object.keys(session.agentState?.requests ?? {}).length > 0;
-  if (session.active && (session.thinking || hasRequests)) {
+  const { activity, text } = currentStatus(session, Object.keys(session.agentState?.requests ?? {}).length);
+  if (['waiting', 'working', 'stalled'].includes(activity)) {
     return (
       <button
         type="button"
@@ -219,11 +220,7 @@ function Activity({ session }: { session: Session }) {
       </button>
     );
   }
-  if (!session.active) {
-    // On a phone, styles hide this chip, because the text below the title says the same.
-    if (!isArchived(session) && !hasEnded(session)) return <span class="chip not-connected">Not connected</span>;
-    return <span class="chip">{isArchived(session) ? 'Archived' : 'Ended'}</span>;
-  }
-  if (hasFailed(session)) return <span class="chip danger">Failed</span>;
-  return isInTerminal(session) ? <span class="chip">In the terminal</span> : <span class="chip ok">Ready</span>;
+  // On a phone, styles hide this chip, because the text below the title says the same.
+  if (activity === 'offline') return <span class="chip not-connected">Not connected</span>;
+  return <span class={CHIPS[activity]}>{activity === 'terminal' ? 'In the terminal' : `${text[0]?.toUpperCase()}${text.slice(1)}`}</span>;
 }

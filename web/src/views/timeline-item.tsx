@@ -17,6 +17,7 @@ import type { OutgoingMessage } from '../content/unstored-messages.ts';
 import { copyToClipboard } from '../ui/clipboard.ts';
 import { Disclosure } from '../ui/disclosure.tsx';
 import { ErrorText } from '../ui/error-text.tsx';
+import { TextWithCode } from '../ui/text-with-code.tsx';
 import { ItemTimestamp } from '../ui/timestamp.tsx';
 import { AnsweredRequest } from './answered-request.tsx';
 import { HeldMessage } from './held-message.tsx';
@@ -50,7 +51,7 @@ export function TimelineItemView({ item, sessionId: id, metadata, isActive, turn
           meta={<MessageMeta copyText={item.cut ? undefined : item.text} fork={toForkPoint(item, id)} />}
           after={turnLine}
         >
-          {item.text}
+          <TextWithCode text={item.text} />
           <LoadWhole cut={item.cut} sessionId={id} />
         </UserMessage>
       );
@@ -77,7 +78,9 @@ export function TimelineItemView({ item, sessionId: id, metadata, isActive, turn
     case 'thinking':
       return (
         <Disclosure icon={<Brain size={15} aria-hidden />} title={item.isLive ? 'Thinking …' : 'Thinking'}>
-          <p class="thinking">{item.text}</p>
+          <p class="thinking">
+            <TextWithCode text={item.text} />
+          </p>
           <LoadWhole cut={item.cut} sessionId={id} />
         </Disclosure>
       );
@@ -215,7 +218,7 @@ function Outgoing({ sessionId, metadata, outgoing }: { sessionId: string; metada
   return (
     <div class="outgoing" data-state={status}>
       <UserMessage attachments={attachments} sessionId={sessionId} metadata={metadata} isActive={false}>
-        {text}
+        <TextWithCode text={text} />
       </UserMessage>
       <p class="outgoing-status small" role="status">
         {status === 'sending' && (
