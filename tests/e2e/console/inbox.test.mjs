@@ -257,7 +257,7 @@ test('says what an agent works on, and that an agent has shown no progress', asy
   await page.clock.fastForward('04:30');
   await row.getByText('working 4 min').waitFor();
   await head.getByText('working 4 min').waitFor();
-  await waitForCount(row.getByText(" ago"), 0);
+  await waitForCount(row.getByText(' ago'), 0);
   await page.clock.fastForward('07:00');
   await row.getByText('no sign of progress for 11 min').waitFor();
   await head.getByText('no sign of progress for 11 min').waitFor();
