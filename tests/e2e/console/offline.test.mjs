@@ -210,7 +210,7 @@ test('a console that starts offline shows the stored list of sessions, and the t
   await page.close();
   const later = await context.newPage();
   await later.goto('/');
-  await later.getByText(/You are offline\..* The list of sessions is from \d\d:\d\d\./).waitFor();
+  await later.getByText(/You are offline\..* The list of sessions is shown as of \d\d:\d\d\./).waitFor();
   await later
     .locator('.list.stale')
     .getByRole('link', { name: /The talk/ })
@@ -239,7 +239,7 @@ test('a session that was opened before can be read offline, and continues with t
   const later = await context.newPage();
   await later.goto(`/sessions/${session.id}`);
   await new Chat(later).waitForText('The first answer.');
-  await later.getByText(/You are offline\./).waitFor();
+  await later.getByText(/You are offline\..* The session is shown as of \d\d:\d\d\./).waitFor();
   // The request may have been answered meanwhile, and the agent may have stopped.
   assert.equal(await later.getByRole('button', { name: 'Approve' }).count(), 0);
   assert.equal(await later.locator('.session-bar .chip').count(), 0);
@@ -248,6 +248,32 @@ test('a session that was opened before can be read offline, and continues with t
   await new Chat(later).waitForText('The second answer.');
   await later.getByRole('button', { name: 'Approve' }).waitFor();
   await waitForCount(later.locator('.message', { hasText: 'The first answer.' }), 1);
+});
+
+test('a session that was not opened before can be left offline, and takes a message that may wait for its CLI', async (t) => {
+  const namespace = 'unread-offline';
+  const { session, cli } = await liveSession(t, hub, { namespace, ...talk });
+  const { page, context } = await visit(t, namespace, PHONE);
+  await page.getByRole('link', { name: /The talk/ }).waitFor();
+  await page.evaluate(() => navigator.serviceWorker.ready);
+  await waitForRecords(page, 'list', 1);
+  await context.setOffline(true);
+  await page.close();
+  const later = await context.newPage();
+  await later.goto(`/sessions/${session.id}`);
+  await later.getByText(/You are offline\..* The session is shown as of \d\d:\d\d\./).waitFor();
+  await later.getByText('The hub cannot be reached.').waitFor();
+  const uncovered = { trial: true };
+  await later.getByRole('button', { name: 'Try again' }).click(uncovered);
+  await later.getByRole('link', { name: 'Back to sessions' }).click(uncovered);
+  const chat = new Chat(later);
+  await chat.send('for later');
+  await waitForRecords(later, 'outbox', 1);
+  const sent = context.waitForEvent('request', (request) => request.method() === 'POST' && request.url().endsWith('/messages'));
+  await context.setOffline(false);
+  assert.deepEqual(await nextTexts(cli, 1), ['for later']);
+  assert.equal((await sent).postDataJSON().hold, true, 'the CLI may have left meanwhile');
+  await chat.log.getByText('for later').waitFor();
 });
 
 test('the messages of a session that was deleted meanwhile are deleted in the browser', async (t) => {

@@ -16,6 +16,7 @@ import { withoutLiveText, withoutLiveTextOf } from './live-text.ts';
 import { withValidMetadata } from './metadata.ts';
 import { reduce } from './reduce.ts';
 import { isArchived, toSummary } from './sessions.ts';
+import { showListedSession } from './stored-conversations.ts';
 import { getConversation, openInboxItem, openSessionId, patchState, state, updateConversation } from './store.ts';
 import type { Refetch, State } from './types.ts';
 
@@ -242,9 +243,11 @@ export class Sync {
         this.#applyResponse(changes, eventsDuringFetch);
         void this.fetchHeldMessages(id);
       } catch (error) {
-        const isKnown = getOwn(state.value.sessions, id) !== undefined && !getOwn(state.value.storedSessions, id);
-        const isGone = error instanceof HubError && (error.status === 404 || error.status === 403);
-        if (isKnown && !isGone) throw error;
+        const { status } = error instanceof HubError ? error : { status: undefined };
+        const isGone = status === 404 || status === 403;
+        if (status === 0) showListedSession(id);
+        const isStored = getOwn(state.value.storedSessions, id) !== undefined;
+        if (getOwn(state.value.sessions, id) && !isGone && (!isStored || status === 0)) throw error;
         patchState({ sessionErrors: { ...state.value.sessionErrors, [id]: { text: errorText(error), isGone } } });
       }
     };

@@ -62,7 +62,7 @@ function Layout() {
   const [path, navigate] = useLocation();
   const isHome = path === '/';
   const isSession = path.startsWith('/sessions/');
-  const isWorkspace = /^\/sessions\/[^/]+\/(changes|files)$/.test(path);
+  const isChat = isSession && !/\/(changes|files)$/.test(path);
 
   useEffect(() => {
     // `account`: the service worker asks which account this page shows. `open`: the target of a clicked notification.
@@ -78,11 +78,11 @@ function Layout() {
   usePreloadSessionView();
 
   return (
-    <div class="layout" data-view={isSession ? 'session' : 'page'} data-end={isSession && !isWorkspace ? 'composer' : undefined}>
+    <div class="layout" data-view={isSession ? 'session' : 'page'}>
       <a class="skip-link" href="#main">
         Skip to content
       </a>
-      <ConnectionBanner />
+      {!isChat && <ConnectionBanner />}
       {isWide.value && (
         <aside class="sidebar" aria-label="Sessions">
           <SessionList />

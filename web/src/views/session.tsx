@@ -23,6 +23,7 @@ import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
 import { tryOrToast } from '../ui/toasts.tsx';
 import { useSelector } from '../state/use-selector.ts';
 import { Chat } from './chat.tsx';
+import { ConnectionBanner } from './connection-banner.tsx';
 import { SessionMenu } from './session-menu.tsx';
 import { currentStatus } from './session-row.tsx';
 
@@ -51,6 +52,7 @@ export function SessionView({ id, tab }: { id: string; tab: Tab }) {
   return (
     <>
       <SessionHeader id={id} session={session} tab={tab} />
+      {tab === 'chat' && <ConnectionBanner />}
       {session && sessionDialog.value?.sessionId === id && (
         <Suspense fallback={null}>
           <SessionDialog session={session} kind={sessionDialog.value.kind} />
@@ -104,7 +106,7 @@ function SessionHeader({ id, session, tab }: { id: string; session: Session | un
   const { metadata } = summary ?? {};
   const waiting = waitingInOtherSessions(id);
   // What a stored session was doing may be out of date.
-  const isStored = useSelector(({ storedSessions }) => getOwn(storedSessions, id)) === true;
+  const isStored = useSelector(({ storedSessions }) => getOwn(storedSessions, id)) !== undefined;
   return (
     <header class="session-head">
       <div class="session-bar">
