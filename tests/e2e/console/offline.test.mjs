@@ -357,6 +357,27 @@ test('warns before a reload that loses attached files, and names the lost files 
   assert.equal(dialogs.length, 1, 'the reload does not warn: the draft is stored, and no files are attached');
 });
 
+test('signs in and sends messages in a browser that blocks all storage', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'blocked', ...talk });
+  const { page, pageErrors } = await open(t);
+  await page.addInitScript(() => {
+    const refuse = () => {
+      throw new DOMException('The user has blocked the storage.', 'SecurityError');
+    };
+    for (const name of ['localStorage', 'sessionStorage', 'indexedDB', 'caches'])
+      Object.defineProperty(window, name, { get: refuse, configurable: true });
+    Object.defineProperty(window, 'BroadcastChannel', { value: refuse });
+    Object.defineProperty(Object.getPrototypeOf(navigator.locks), 'request', { value: async () => refuse() });
+    Object.defineProperty(Object.getPrototypeOf(navigator.serviceWorker), 'register', { value: async () => refuse() });
+  });
+  await page.goto('/');
+  await page.getByLabel('Code').waitFor();
+  await page.goto(signInUrl(hub, 'blocked', `/sessions/${session.id}`));
+  await new Chat(page).send('hello');
+  assert.deepEqual(await nextTexts(cli, 1), ['hello']);
+  assert.deepEqual(pageErrors, []);
+});
+
 test('keeps messages in memory and warns the user if the browser stores nothing', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'private', ...talk });
   const { page, context } = await open(t);

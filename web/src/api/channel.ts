@@ -146,11 +146,17 @@ export class Channel {
     this.#probeTimer = setTimeout(() => this.reconnect(), timeoutMs);
   }
 
-  /** Closes the connection, because the browser may report the lost connection only after minutes. */
+  /**
+   * Checks the connection, because the browser may report its loss only after minutes. A hub on this computer or in the local network can still
+   * be reached.
+   */
   handleOffline(): void {
     if (!this.#isRunning) return;
-    this.#closeConnection();
-    this.#setState('offline');
+    if (!this.#connection) this.#setState('offline');
+    else {
+      if (this.#state === 'live') this.#setState('checking');
+      this.probe();
+    }
   }
 
   async #connect(): Promise<void> {
@@ -231,7 +237,7 @@ export class Channel {
       handleEvent(event, 'eventId' in event ? event.eventId : undefined);
     };
     socket.onclose = ({ code }) => {
-      if (!isOpened) this.#failedSockets += 1;
+      if (!isOpened && this.#environment.isOnline()) this.#failedSockets += 1;
       handleClose(code === CLOSE_TOKEN_EXPIRED);
     };
     return {
@@ -293,11 +299,7 @@ export class Channel {
   #scheduleReconnect(immediately = false): void {
     this.#closeConnection();
     if (!this.#isRunning) return;
-    if (!this.#environment.isOnline()) {
-      this.#setState('offline');
-      return;
-    }
-    this.#setState('reconnecting');
+    this.#setState(this.#environment.isOnline() ? 'reconnecting' : 'offline');
     const backoff = Math.min(MIN_BACKOFF_MS * 2 ** this.#failures, MAX_BACKOFF_MS);
     this.#failures += 1;
     this.#retryTimer = setTimeout(() => this.#connect(), immediately ? 0 : backoff * (0.75 + Math.random() / 2));

@@ -8,7 +8,7 @@ import { type Api, unwrap } from '../api/client.ts';
 import { errorText, HubError } from '../api/errors.ts';
 import { INBOX_PAGE_SIZE, PAGE_SIZE } from '../api/first-requests.ts';
 import type { HubEvent, SessionSummary } from '../api/types.ts';
-import { withHeld, withNewerPage, withNewestPage, withNextPage, withOlderPage } from './conversation.ts';
+import { trimOldest, withHeld, withNewerPage, withNewestPage, withNextPage, withOlderPage } from './conversation.ts';
 import { Fetches, type SetTimer } from './fetches.ts';
 import { getOwn } from './get-own.ts';
 import { mergeRequests, type ReceivedItem, readItems } from './inbox.ts';
@@ -72,6 +72,9 @@ export class Sync {
   async handleEvent(event: HubEvent): Promise<void> {
     const { state: next, refetches } = reduce(state.value, event);
     state.value = next;
+    // The session may still be followed although it is closed. The list of an open session trims its messages itself.
+    if (event.type === 'message-received' && event.sessionId !== openSessionId.value && getOwn(next.conversations, event.sessionId))
+      updateConversation(event.sessionId, trimOldest);
     if (event.type === 'message-delta') this.#restartLiveTimer(event);
     // Message events are not applied again: message fetches detect missed messages by `seq`, and no response contains live text.
     if (event.type !== 'message-received' && event.type !== 'message-delta') this.#fetches.addEvent(event);
@@ -245,9 +248,10 @@ export class Sync {
       } catch (error) {
         const { status } = error instanceof HubError ? error : { status: undefined };
         const isGone = status === 404 || status === 403;
-        if (status === 0) showListedSession(id);
+        const isShownOffline = status === 0 && id === openSessionId.value;
+        if (isShownOffline) showListedSession(id);
         const isStored = getOwn(state.value.storedSessions, id) !== undefined;
-        if (getOwn(state.value.sessions, id) && !isGone && (!isStored || status === 0)) throw error;
+        if (getOwn(state.value.sessions, id) && !isGone && (!isStored || isShownOffline)) throw error;
         patchState({ sessionErrors: { ...state.value.sessionErrors, [id]: { text: errorText(error), isGone } } });
       }
     };

@@ -65,9 +65,9 @@ function Layout() {
   const isChat = isSession && !/\/(changes|files)$/.test(path);
 
   useEffect(() => {
-    // `account`: the service worker asks which account this page shows. `open`: the target of a clicked notification.
+    // `account`: the service worker asks what this page shows. `open`: the target of a clicked notification.
     const onMessage = ({ data, ports }: MessageEvent<{ type?: string; url?: string }>) => {
-      if (data?.type === 'account') ports[0]?.postMessage(namespace.value);
+      if (data?.type === 'account') ports[0]?.postMessage({ namespace: namespace.value, path: location.pathname });
       if (data?.type === 'open' && data.url) openLink(new URL(data.url), navigate);
     };
     navigator.serviceWorker?.addEventListener('message', onMessage);
