@@ -291,6 +291,34 @@ test('the messages of a session that was deleted meanwhile are deleted in the br
   await waitForRecords(later, 'conversation', 0);
 });
 
+test('a message to a session that was deleted elsewhere can be found, copied and discarded', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'delete-unsent', ...talk });
+  const { page, context } = await visit(t, 'delete-unsent', { ...PHONE, path: `/sessions/${session.id}` });
+  await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  const chat = new Chat(page);
+  await chat.composer.waitFor();
+  await page.evaluate(() => navigator.serviceWorker.ready);
+  await context.setOffline(true);
+  await page.getByText(/You are offline\./).waitFor();
+  await chat.send('a long thought');
+  await waitForRecords(page, 'outbox', 1);
+  await cli.emitWithAck('session-end', { sid: session.id, time: Date.now() });
+  await cli.close();
+  assert.equal((await hub.web('delete-unsent').delete(`/api/sessions/${session.id}`)).status, 200);
+  await page.goto('/');
+  await context.setOffline(false);
+  await page.getByRole('link', { name: 'Show it' }).click();
+  await page.getByRole('alert').getByText('a long thought').waitFor();
+  await page.getByRole('button', { name: 'Copy', exact: true }).click();
+  await page.getByText('Copied').waitFor();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'a long thought');
+  await page.getByRole('button', { name: 'Discard' }).click();
+  await waitForRecords(page, 'outbox', 0);
+  await page.getByRole('link', { name: 'Back to sessions' }).click();
+  await page.getByRole('searchbox', { name: 'Search sessions' }).waitFor();
+  await waitForCount(page.getByRole('link', { name: 'Show it' }), 0);
+});
+
 test('still stores drafts after the browser has deleted the database', async (t) => {
   const { session } = await liveSession(t, hub, { namespace: 'reopened', ...talk });
   const { page } = await visit(t, 'reopened', { path: `/sessions/${session.id}` });

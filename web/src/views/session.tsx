@@ -9,6 +9,7 @@ import { Link } from 'wouter-preact';
 import type { Session, SessionSummary } from '../api/types.ts';
 import * as actions from '../state/actions.ts';
 import { agentLabel } from '../state/catalog.ts';
+import { isUnsent } from '../state/conversation.ts';
 import { getOwn } from '../state/get-own.ts';
 import { closeSession, openSession } from '../state/hub-client.ts';
 import { forkPoint, sessionDialog } from '../state/jump.ts';
@@ -26,6 +27,7 @@ import { Chat } from './chat.tsx';
 import { ConnectionBanner } from './connection-banner.tsx';
 import { SessionMenu } from './session-menu.tsx';
 import { currentStatus } from './session-row.tsx';
+import { Outgoing } from './timeline-item.tsx';
 
 const Changes = lazy(() => import('./changes.tsx').then(({ Changes }) => ({ default: Changes })));
 const ForkDialog = lazy(() => import('./fork-dialog.tsx').then(({ ForkDialog }) => ({ default: ForkDialog })));
@@ -48,7 +50,7 @@ export function SessionView({ id, tab }: { id: string; tab: Tab }) {
   }, [id]);
   const session = useSelector(({ sessions }) => getOwn(sessions, id));
   const error = useSelector(({ sessionErrors }) => getOwn(sessionErrors, id));
-  if (error?.isGone) return <SessionGone text={error.text} />;
+  if (error?.isGone) return <SessionGone id={id} text={error.text} />;
   return (
     <>
       <SessionHeader id={id} session={session} tab={tab} />
@@ -86,9 +88,10 @@ function LoadingSession() {
   );
 }
 
-/** The first sentence of the text is the heading. */
-function SessionGone({ text }: { text: string }) {
+/** The first sentence of the text is the heading. Below it are the messages that were not sent. */
+function SessionGone({ id, text }: { id: string; text: string }) {
   const end = text.indexOf('. ') + 1;
+  const outgoing = useSelector(({ conversations }) => getOwn(conversations, id)?.outgoing) ?? [];
   return (
     <div class="empty" role="alert">
       <MessageCircleOff size={40} aria-hidden />
@@ -97,6 +100,9 @@ function SessionGone({ text }: { text: string }) {
       <Link href="/" class="button primary">
         Back to sessions
       </Link>
+      {outgoing.filter(isUnsent).map((message) => (
+        <Outgoing key={message.localId} sessionId={id} metadata={null} outgoing={message} />
+      ))}
     </div>
   );
 }
