@@ -236,6 +236,19 @@ async function openTarget({ url: path = '/', namespace }: PushData): Promise<voi
   await client.focus();
 }
 
+self.addEventListener('pushsubscriptionchange', (event) => (event as ExtendableEvent).waitUntil(reportLostSubscription()));
+
+/** The browser has dropped or replaced the subscription. Only a console can register a new one, because the worker has no token. */
+async function reportLostSubscription(): Promise<void> {
+  const open = (await askWindows()).find(({ shown }) => shown);
+  if (open) open.client.postMessage({ type: 'push-lost' });
+  else
+    await showNotification('Notifications have stopped', {
+      body: 'The browser has ended them. Open the console to continue.',
+      tag: 'push-lost',
+    });
+}
+
 /** What a console shows. `path`: of its address. */
 interface Shown {
   namespace: string;

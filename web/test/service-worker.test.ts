@@ -11,6 +11,7 @@ const hub = { fetch: async (): Promise<Response> => Promise.reject(new TypeError
 const cached = new Map<string, Response>();
 let windows: FakeWindow[] = [];
 let opened: string[] = [];
+let notified: string[] = [];
 
 /** A window of the hub. `shown`: what its console answers to the service worker; undefined if it shows no console. */
 class FakeWindow {
@@ -45,6 +46,7 @@ Object.assign(globalThis, {
   self: {
     addEventListener: (type: string, handler: Handler) => handlers.set(type, handler),
     location: new URL('https://hub.test/sw.js'),
+    registration: { showNotification: async (title: string) => void notified.push(title) },
     clients: { matchAll: async () => windows, openWindow: async (url: string) => void opened.push(url) },
   },
   MessageChannel: FakeChannel,
@@ -58,6 +60,7 @@ beforeEach(() => {
   cached.clear();
   windows = [];
   opened = [];
+  notified = [];
 });
 afterEach(() => mock.timers.reset());
 
@@ -143,3 +146,26 @@ test('a click on a notification of an earlier hub, which names no account, uses 
     [false, true],
   );
 });
+
+for (const { name, windows: open, received, shown } of [
+  {
+    name: 'asks one open console to renew it',
+    windows: [new FakeWindow(), shows('mine', '/'), shows('other', '/')],
+    received: 1,
+    shown: [],
+  },
+  { name: 'says so if no console is open', windows: [new FakeWindow()], received: null, shown: ['Notifications have stopped'] },
+])
+  test(`when the browser drops the subscription, the worker ${name}`, async () => {
+    windows = open;
+    const waits: Promise<unknown>[] = [];
+    handlers.get('pushsubscriptionchange')?.({ waitUntil: (wait: Promise<unknown>) => waits.push(wait) });
+    await flushPromises();
+    mock.timers.tick(300);
+    await Promise.all(waits);
+    assert.deepEqual(
+      open.map((window) => window.received),
+      open.map((_, index) => (index === received ? [{ type: 'push-lost' }] : [])),
+    );
+    assert.deepEqual(notified, shown);
+  });

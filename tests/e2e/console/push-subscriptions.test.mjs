@@ -28,6 +28,27 @@ test('registers the subscription again after a reload, and turns notifications o
   await turnOnButton(page).waitFor();
 });
 
+test('renews a subscription that the browser drops while the console is open, and says so if the browser no longer allows it', async (t) => {
+  const browser = service.addBrowser();
+  const { page, context } = await openSettings(t, 'dropped', browser.subscription);
+  await turnOnButton(page).click();
+  await turnOffButton(page).waitFor();
+  await hub.web('dropped').delete('/api/push/subscribe', { body: { endpoint: browser.subscription.endpoint } });
+  await page.evaluate(() => localStorage.removeItem('subscription key'));
+  const [worker] = context.serviceWorkers();
+  await worker.evaluate(() => void self.dispatchEvent(new /** @type {any} */ (self).ExtendableEvent('pushsubscriptionchange')));
+  await eventually(async () => (await countSubscriptions('dropped')) === 1, 'the new subscription');
+  const notice = page.getByText('This browser has ended your notifications.');
+  assert.equal(await notice.count(), 0);
+
+  await page.evaluate(() => localStorage.removeItem('subscription key'));
+  await context.clearPermissions();
+  await page.goto(`${hub.url}/`);
+  await notice.waitFor();
+  await page.getByRole('link', { name: 'settings', exact: true }).click();
+  await page.getByRole('heading', { name: 'Notifications' }).waitFor();
+});
+
 test('replaces a subscription that belongs to another key', async (t) => {
   const browser = service.addBrowser();
   const { page } = await openSettings(t, 'keys', browser.subscription);

@@ -62,6 +62,9 @@ export const unlistedFailureId = computed(() => {
   );
 });
 
+/** Whether the browser has ended the notifications that the user has turned on. */
+export const isPushLost = signal(false);
+
 /** Whether the list shows a notice about the storage. */
 export const isStorageShort = computed(() => storage.value.bytes >= 0.9 * storage.value.maxBytes);
 

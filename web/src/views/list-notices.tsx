@@ -1,14 +1,18 @@
-/** Notices above the list of sessions: the storage of the account is nearly full, or a message to a session that is not listed was not sent. */
+/**
+ * Notices above the list of sessions: the storage of the account is nearly full, a message to a session that is not listed was not sent, or the
+ * browser has ended the notifications.
+ */
 
-import { AlertTriangle, Database } from 'lucide-preact';
+import { AlertTriangle, BellOff, Database } from 'lucide-preact';
 import { Link } from 'wouter-preact';
-import { isStorageShort, storage, unlistedFailureId } from '../state/store.ts';
+import { isPushLost, isStorageShort, storage, unlistedFailureId } from '../state/store.ts';
 
 export default function ListNotices() {
   const id = unlistedFailureId.value;
   return (
     <>
       {isStorageShort.value && <StorageNotice />}
+      {isPushLost.value && <PushNotice />}
       {id !== undefined && (
         <p class="notice danger">
           <AlertTriangle size={16} aria-hidden />
@@ -18,6 +22,17 @@ export default function ListNotices() {
         </p>
       )}
     </>
+  );
+}
+
+export function PushNotice() {
+  return (
+    <p class="notice warn">
+      <BellOff size={16} aria-hidden />
+      <span>
+        This browser has ended your notifications. Turn them on again in the <Link href="/settings">settings</Link>.
+      </span>
+    </p>
   );
 }
 

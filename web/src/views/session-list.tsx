@@ -11,7 +11,7 @@ import { agentLabel } from '../state/catalog.ts';
 import { sync } from '../state/hub-client.ts';
 import { type Filter, FILTERS, matchesFilter, searchWords } from '../state/session-status.ts';
 import { groupSessions, isArchived, matchesQuery, sortAsBefore, sortSessions } from '../state/sessions.ts';
-import { connectionState, isStorageShort, listSavedAt, loadStates, summaries, unlistedFailureId } from '../state/store.ts';
+import { connectionState, isPushLost, isStorageShort, listSavedAt, loadStates, summaries, unlistedFailureId } from '../state/store.ts';
 import { now } from '../ui/current-time.ts';
 import { isWide } from '../ui/device.ts';
 import { ErrorNotice, LoadGate } from '../ui/loading.tsx';
@@ -87,7 +87,7 @@ export function SessionList() {
         />
         <Filters />
         <div role="status" class="storage">
-          {(isStorageShort.value || unlistedFailureId.value !== undefined) && (
+          {(isStorageShort.value || isPushLost.value || unlistedFailureId.value !== undefined) && (
             <Suspense fallback={null}>
               <ListNotices />
             </Suspense>
