@@ -104,13 +104,15 @@ test('one browser is notified for two accounts, a notification names its account
   await page.getByRole('link', { name: /The home/ }).waitFor();
   await clickNotification(page);
   await page.getByRole('heading', { name: 'The home', level: 1 }).waitFor();
-  assert.equal(await other.getByRole('heading', { name: 'The work', level: 1 }).count(), 1, 'the window of the account is preferred');
+  assert.equal(await other.getByRole('heading', { name: 'The work', level: 1 }).count(), 1, 'only the window of the account opens it');
 
   await page.close();
   await deliverPush(other, payload);
-  await clickNotification(other);
+  const opened = await clickNotification(other);
+  assert.deepEqual(opened, [`${hub.url}/sessions/${home.session.id}?account=home`], 'a new window');
+  await other.getByRole('heading', { name: 'The work', level: 1 }).waitFor();
+  await other.goto(opened[0]);
   await other.getByRole('heading', { name: 'The home', level: 1 }).waitFor();
-  await other.waitForURL(`${hub.url}/sessions/${home.session.id}`);
   await other.goto('/settings');
   await turnOffButton(other).click();
   await turnOnButton(other).waitFor();
