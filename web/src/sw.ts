@@ -45,25 +45,32 @@ self.addEventListener('fetch', (event) => {
   const { request } = event;
   const path = request.url.slice(HUB.length);
   if (request.method !== 'GET' || !request.url.startsWith(HUB) || API_PATH.test(path)) return;
-  if (request.mode === 'navigate') event.respondWith(respondWithPage(request));
+  if (request.mode === 'navigate') event.respondWith(respondWithPage(event));
   else if (path.startsWith('assets/')) event.respondWith(respondWithAsset(request));
 });
 
 /** Whether a response is the page. A file that is opened directly, such as `/icon.svg`, must not replace the page in the cache. */
 const isHtml = ({ headers }: Response) => headers.get('content-type')?.startsWith('text/html') ?? false;
 
-/** Responds with the page of the hub, or offline with the cached page. All paths of the console have the same page. */
-async function respondWithPage(request: Request): Promise<Response> {
+/** A dead network may answer a request neither with a response nor with an error. */
+const PAGE_TIMEOUT_MS = 3000;
+
+/**
+ * Responds with the page of the hub, or with the cached page if the hub does not answer in time. All paths of the console have the same page. A
+ * late page is cached for the next visit.
+ */
+async function respondWithPage(event: FetchEvent): Promise<Response> {
   const cache = await caches.open(CACHE);
-  try {
-    const response = await fetch(request);
+  const fetchPage = async () => {
+    const response = await fetch(event.request);
     if (response.ok && isHtml(response)) await cache.put(HUB, response.clone());
     return response;
-  } catch (error) {
-    const cached = await cache.match(HUB);
-    if (cached) return cached;
-    throw error;
-  }
+  };
+  const fetching = fetchPage();
+  const fetchedOrFailed = fetching.catch(() => undefined);
+  event.waitUntil(fetchedOrFailed);
+  const timeout = new Promise<undefined>((resolve) => setTimeout(resolve, PAGE_TIMEOUT_MS));
+  return (await Promise.race([fetchedOrFailed, timeout])) ?? (await cache.match(HUB)) ?? fetching;
 }
 
 /** Responds from the cache first. A cached file is never outdated, because its name contains the hash of its content. */
@@ -212,14 +219,18 @@ async function postAnswer(token: string, decision: string): Promise<AnswerFailur
   }
 }
 
-/** Opens the page of a notification: in an open window of its account, or else in another open window of the console, or in a new one. */
+/**
+ * Opens the page of a notification: in a console of its account, if possible in one that shows the same session, or else in a new window. A file
+ * of the hub that is open in a window is no console.
+ */
 async function openTarget({ url: path = '/', namespace }: PushData): Promise<void> {
   const target = new URL(`.${path}`, HUB);
+  const page = target.pathname;
   if (namespace !== undefined) target.searchParams.set('account', namespace);
   const url = target.href;
-  const clients = await self.clients.matchAll({ type: 'window', includeUncontrolled: true });
-  const accounts = clients.length > 1 && namespace !== undefined ? await Promise.all(clients.map(askForAccount)) : [];
-  const client = clients[accounts.indexOf(namespace)] ?? clients[0];
+  const windows = await askWindows();
+  const ofAccount = windows.filter(({ shown }) => shown && (namespace === undefined || shown.namespace === namespace));
+  const { client } = ofAccount.find(({ shown }) => shown?.path === page || shown?.path.startsWith(`${page}/`)) ?? ofAccount[0] ?? {};
   if (!client) {
     await self.clients.openWindow(url);
     return;
@@ -228,15 +239,41 @@ async function openTarget({ url: path = '/', namespace }: PushData): Promise<voi
   await client.focus();
 }
 
-/** How long a window may take to name its account. Short, because the browser lets a worker focus a window only shortly after a click. */
-const ACCOUNT_TIMEOUT_MS = 300;
+self.addEventListener('pushsubscriptionchange', (event) => (event as ExtendableEvent).waitUntil(reportLostSubscription()));
 
-/** Returns the namespace of a window's account. Undefined if the window does not answer: the browser may have frozen it. */
-function askForAccount(client: WindowClient): Promise<string | undefined> {
+/** The browser has dropped or replaced the subscription. Only a console can register a new one, because the worker has no token. */
+async function reportLostSubscription(): Promise<void> {
+  const open = (await askWindows()).find(({ shown }) => shown);
+  if (open) open.client.postMessage({ type: 'push-lost' });
+  else
+    await showNotification('Notifications have stopped', {
+      body: 'The browser has ended them. Open the console to continue.',
+      tag: 'push-lost',
+    });
+}
+
+/** What a console shows. `path`: of its address. */
+interface Shown {
+  namespace: string;
+  path: string;
+}
+
+/** Returns the open windows of the hub with what they show. A window that shows no console does not answer. */
+async function askWindows(): Promise<{ client: WindowClient; shown: Shown | undefined }[]> {
+  const clients = await self.clients.matchAll({ type: 'window', includeUncontrolled: true });
+  return Promise.all(clients.map(async (client) => ({ client, shown: await askWindow(client) })));
+}
+
+/** How long a window may take to answer. Short, because the browser lets a worker focus a window only shortly after a click. */
+const ANSWER_TIME_MS = 300;
+
+/** Returns undefined if the window does not answer: the browser may have frozen it. */
+function askWindow(client: WindowClient): Promise<Shown | undefined> {
   return new Promise((resolve) => {
     const { port1, port2 } = new MessageChannel();
-    port1.onmessage = ({ data }: MessageEvent<string | null>) => resolve(data ?? undefined);
-    setTimeout(resolve, ACCOUNT_TIMEOUT_MS);
+    // A page of an earlier version answers with its namespace alone.
+    port1.onmessage = ({ data }: MessageEvent<Shown | string>) => resolve(typeof data === 'string' ? { namespace: data, path: '' } : data);
+    setTimeout(resolve, ANSWER_TIME_MS);
     client.postMessage({ type: 'account' }, [port2]);
   });
 }

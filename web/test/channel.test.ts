@@ -248,24 +248,45 @@ test('a probe waits for a socket that is opening', async () => {
   channel.stop();
 });
 
-test('waits for the network while offline', async () => {
+test('keeps a connection on which the hub answers although the browser says that it is offline: the hub may be on this computer', async () => {
   const { channel, states, browser } = setup();
   channel.start();
   await flushPromises();
   FakeConnection.last.accept();
   browser.isOnline = false;
   channel.handleOffline();
-  await advance(600_000);
-  assert.deepEqual([states.at(-1), FakeConnection.all.length], ['offline', 1]);
+  assert.equal(states.at(-1), 'checking');
+  FakeConnection.last.deliver({ type: 'probe' });
+  await advance(10_000);
+  assert.deepEqual([states.at(-1), FakeConnection.all.length, FakeConnection.last.isClosed], ['live', 1, false]);
+  channel.stop();
+});
+
+test('is offline if the hub does not answer, tries again with WebSockets, and reconnects at once when the browser is online', async () => {
+  const { channel, states, browser } = setup();
+  channel.start();
+  await flushPromises();
+  FakeConnection.last.accept();
+  browser.isOnline = false;
+  channel.handleOffline();
+  await advance(3000);
+  assert.deepEqual([states.at(-1), FakeConnection.all[0]?.isClosed], ['offline', true]);
+  for (let attempt = 2; attempt < 8; attempt += 1) {
+    await advance(20_000);
+    assert.deepEqual([states.at(-1), FakeConnection.all.length, FakeConnection.last instanceof FakeSocket], ['offline', attempt, true]);
+    FakeConnection.last.onclose?.({ code: 1006 });
+  }
+  const { length } = FakeConnection.all;
+  channel.handleOffline();
+  assert.equal(states.at(-1), 'offline');
   browser.isOnline = true;
   channel.probe();
   await flushPromises();
-  assert.equal(FakeConnection.all.length, 2);
+  assert.equal(FakeConnection.all.length, length + 1);
   FakeConnection.last.accept();
-  assert.equal(states.at(-1), 'live');
   channel.probe();
   await flushPromises();
-  assert.equal(FakeConnection.all.length, 2);
+  assert.deepEqual([states.at(-1), FakeConnection.all.length], ['live', length + 1]);
   channel.stop();
 });
 

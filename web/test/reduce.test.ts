@@ -144,6 +144,16 @@ test('removes a session and stores an error for its view', () => {
   );
 });
 
+test('keeps the messages that were not sent to a deleted session', () => {
+  const outgoing = (['waiting', 'sent'] as const).map((status) => ({ localId: status, text: 'hi', attachments: [], createdAt: 0, status }));
+  const conversation = { ...loadedConversation(1), outgoing };
+  const { conversations } = applyAll(
+    { ...stateWith(session('a')), conversations: { a: conversation } },
+    { type: 'session-removed', sessionId: 'a' },
+  );
+  assert.deepEqual([conversations.a?.messages, conversations.a?.outgoing.map(({ localId }) => localId)], [[], ['waiting']]);
+});
+
 test('updates and removes machines, and fetches the list for a new one', () => {
   const machine = { id: 'm', active: true, seq: 1 } as Machine;
   const state: State = { ...EMPTY_STATE, machinesLoad: { status: 'ready' }, machines: { m: machine } };

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { beforeEach, mock, test } from 'node:test';
+import type { HubEvent } from '../src/api/types.ts';
 import { keepUnsentOnly } from '../src/state/conversation.ts';
 import { getConversation, openSessionId, setOpenSession, state, updateConversation } from '../src/state/store.ts';
 import type { OutgoingMessage } from '../src/content/unstored-messages.ts';
@@ -196,4 +197,20 @@ test('retryMessages repeats a failed first fetch, and does nothing after a succe
   const { length } = requests;
   await sync.retryMessages('a');
   assert.equal(requests.length, length);
+});
+
+test('a followed session that is closed keeps a limited number of messages, and an open session keeps all', async () => {
+  const { sync } = setup(1);
+  setOpenSession('a');
+  await sync.fetchNewestMessages('a');
+  const receive = (seq: number) =>
+    sync.handleEvent({
+      ...{ type: 'message-received', sessionId: 'a' },
+      message: { id: `m${seq}`, seq, localId: null, content: 'x', createdAt: 0 },
+    } as HubEvent);
+  for (let seq = 2; seq <= 500; seq += 1) await receive(seq);
+  assert.equal(seqs().length, 500);
+  openSessionId.value = null;
+  await receive(501);
+  assert.deepEqual([seqs().length, seqs().at(-1), getConversation('a').hasOlder], [200, 501, true]);
 });

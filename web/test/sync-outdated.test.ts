@@ -106,6 +106,29 @@ test('a first fetch that fails shows its error, and is not repeated behind the e
   assert.deepEqual([outdated(), timers], [[], []]);
 });
 
+test('a session of the list that is opened without the hub takes messages, and is fetched again when the hub can be reached', async () => {
+  const { sync, hub, elapse } = setup(1);
+  await sync.fetchSessions();
+  setOpenSession('a');
+  hub.failures = { '/api/sessions/{id}': 0 };
+  await sync.fetchSession('a');
+  const { sessions, sessionErrors, storedSessions } = state.value;
+  assert.deepEqual([sessions.a?.metadata?.path, sessions.a?.thinking, sessionErrors.a], ['/a', false, undefined]);
+  assert.ok((storedSessions.a ?? 0) > 0, 'the time of the list');
+  assert.deepEqual(outdated(), ['session a']);
+  hub.failures = {};
+  await elapse();
+  assert.deepEqual([outdated(), state.value.storedSessions.a], [[], undefined]);
+});
+
+test('a session that is in no list has an error if it is opened without the hub', async () => {
+  const { sync, hub } = setup(1);
+  hub.failures = { '/api/sessions/{id}': 0 };
+  setOpenSession('a');
+  await sync.fetchSession('a');
+  assert.deepEqual(state.value.sessionErrors.a, { text: 'The hub cannot be reached.', isGone: false });
+});
+
 test('a second fetch of the configuration does not hide the composer, which was shown without the configuration', async () => {
   const { sync, hub } = setup(1);
   hub.failures = { '/api/config': 503 };

@@ -148,9 +148,26 @@ test('keeps the place after a reload and in another view, and counts the message
   await target.waitFor();
   await eventually(async () => Math.abs((await positionOf(target)) - before) <= 2, 'the same place in the session');
   await waitForStoredReading(page, ({ place }) => place !== null);
+  // The first request for the messages around the place fails.
+  let failureCount = 0;
+  await page.route(/\/messages\?.*(before|after)Seq/, (route) => {
+    failureCount += 1;
+    return failureCount === 1 ? route.abort() : route.fallback();
+  });
   await page.reload();
   await target.waitFor();
   await eventually(async () => Math.abs((await positionOf(target)) - before) <= 2, 'the same place after the reload');
+  assert.ok(failureCount > 1, `${failureCount} requests`);
+
+  let isBroken = true;
+  await page.route(/\/messages\?.*(before|after)Seq/, (route) => (isBroken ? route.abort() : route.fallback()));
+  await page.reload();
+  const retry = page.getByRole('main').getByRole('button', { name: 'Try again' });
+  await retry.waitFor();
+  isBroken = false;
+  await retry.click();
+  await target.waitFor();
+  await eventually(async () => Math.abs((await positionOf(target)) - before) <= 2, 'the same place after the errors');
   await newButton.click();
   await chat.log.getByText('2 new').waitFor();
   await chat.waitForText('Text 151.');

@@ -204,7 +204,7 @@ test('a console that starts offline shows the stored list of sessions, and the t
   await page.close();
   const later = await context.newPage();
   await later.goto('/');
-  await later.getByText(/You are offline\..* The list of sessions is from \d\d:\d\d\./).waitFor();
+  await later.getByText(/You are offline\..* The list of sessions is shown as of \d\d:\d\d\./).waitFor();
   await later
     .locator('.list.stale')
     .getByRole('link', { name: /The talk/ })
@@ -233,7 +233,7 @@ test('a session that was opened before can be read offline, and continues with t
   const later = await context.newPage();
   await later.goto(`/sessions/${session.id}`);
   await new Chat(later).waitForText('The first answer.');
-  await later.getByText(/You are offline\./).waitFor();
+  await later.getByText(/You are offline\..* The session is shown as of \d\d:\d\d\./).waitFor();
   // The request may have been answered meanwhile, and the agent may have stopped.
   await waitForCount(later.getByRole('button', { name: 'Approve' }), 0);
   await waitForCount(later.locator('.session-bar .chip'), 0);
@@ -242,6 +242,32 @@ test('a session that was opened before can be read offline, and continues with t
   await new Chat(later).waitForText('The second answer.');
   await later.getByRole('button', { name: 'Approve' }).waitFor();
   await waitForCount(later.locator('.message', { hasText: 'The first answer.' }), 1);
+});
+
+test('a session that was not opened before can be left offline, and takes a message that may wait for its CLI', async (t) => {
+  const namespace = 'unread-offline';
+  const { session, cli } = await liveSession(t, hub, { namespace, ...talk });
+  const { page, context } = await visit(t, namespace, PHONE);
+  await page.getByRole('link', { name: /The talk/ }).waitFor();
+  await page.evaluate(() => navigator.serviceWorker.ready);
+  await waitForRecords(page, 'list', 1);
+  await context.setOffline(true);
+  await page.close();
+  const later = await context.newPage();
+  await later.goto(`/sessions/${session.id}`);
+  await later.getByText(/You are offline\..* The session is shown as of \d\d:\d\d\./).waitFor();
+  await later.getByText('The hub cannot be reached.').waitFor();
+  const uncovered = { trial: true };
+  await later.getByRole('button', { name: 'Try again' }).click(uncovered);
+  await later.getByRole('link', { name: 'Back to sessions' }).click(uncovered);
+  const chat = new Chat(later);
+  await chat.send('for later');
+  await waitForRecords(later, 'outbox', 1);
+  const sent = context.waitForEvent('request', (request) => request.method() === 'POST' && request.url().endsWith('/messages'));
+  await context.setOffline(false);
+  assert.deepEqual(await nextTexts(cli, 1), ['for later']);
+  assert.equal((await sent).postDataJSON().hold, true, 'the CLI may have left meanwhile');
+  await chat.log.getByText('for later').waitFor();
 });
 
 test('the messages of a session that was deleted meanwhile are deleted in the browser', async (t) => {
@@ -257,6 +283,34 @@ test('the messages of a session that was deleted meanwhile are deleted in the br
   const later = await context.newPage();
   await later.goto('/');
   await waitForRecords(later, 'conversation', 0);
+});
+
+test('a message to a session that was deleted elsewhere can be found, copied and discarded', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'delete-unsent', ...talk });
+  const { page, context } = await visit(t, 'delete-unsent', { ...PHONE, path: `/sessions/${session.id}` });
+  await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  const chat = new Chat(page);
+  await chat.composer.waitFor();
+  await page.evaluate(() => navigator.serviceWorker.ready);
+  await context.setOffline(true);
+  await page.getByText(/You are offline\./).waitFor();
+  await chat.send('a long thought');
+  await waitForRecords(page, 'outbox', 1);
+  await cli.emitWithAck('session-end', { sid: session.id, time: Date.now() });
+  await cli.close();
+  assert.equal((await hub.web('delete-unsent').delete(`/api/sessions/${session.id}`)).status, 200);
+  await page.goto('/');
+  await context.setOffline(false);
+  await page.getByRole('link', { name: 'Show it' }).click();
+  await page.getByRole('alert').getByText('a long thought').waitFor();
+  await page.getByRole('button', { name: 'Copy', exact: true }).click();
+  await page.getByText('Copied').waitFor();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'a long thought');
+  await page.getByRole('button', { name: 'Discard' }).click();
+  await waitForRecords(page, 'outbox', 0);
+  await page.getByRole('link', { name: 'Back to sessions' }).click();
+  await page.getByRole('searchbox', { name: 'Search sessions' }).waitFor();
+  await waitForCount(page.getByRole('link', { name: 'Show it' }), 0);
 });
 
 test('still stores drafts after the browser has deleted the database', async (t) => {
@@ -323,6 +377,27 @@ test('warns before a reload that loses attached files, and names the lost files 
   await page.reload();
   await waitForValue(chat.composer, 'see the files');
   assert.equal(dialogs.length, 1, 'the reload does not warn: the draft is stored, and no files are attached');
+});
+
+test('signs in and sends messages in a browser that blocks all storage', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'blocked', ...talk });
+  const { page, pageErrors } = await open(t);
+  await page.addInitScript(() => {
+    const refuse = () => {
+      throw new DOMException('The user has blocked the storage.', 'SecurityError');
+    };
+    for (const name of ['localStorage', 'sessionStorage', 'indexedDB', 'caches'])
+      Object.defineProperty(window, name, { get: refuse, configurable: true });
+    Object.defineProperty(window, 'BroadcastChannel', { value: refuse });
+    Object.defineProperty(Object.getPrototypeOf(navigator.locks), 'request', { value: async () => refuse() });
+    Object.defineProperty(Object.getPrototypeOf(navigator.serviceWorker), 'register', { value: async () => refuse() });
+  });
+  await page.goto('/');
+  await page.getByLabel('Code').waitFor();
+  await page.goto(signInUrl(hub, 'blocked', `/sessions/${session.id}`));
+  await new Chat(page).send('hello');
+  assert.deepEqual(await nextTexts(cli, 1), ['hello']);
+  assert.deepEqual(pageErrors, []);
 });
 
 test('keeps messages in memory and warns the user if the browser stores nothing', async (t) => {

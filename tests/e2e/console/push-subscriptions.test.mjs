@@ -28,6 +28,27 @@ test('registers the subscription again after a reload, and turns notifications o
   await turnOnButton(page).waitFor();
 });
 
+test('renews a subscription that the browser drops while the console is open, and says so if the browser no longer allows it', async (t) => {
+  const browser = service.addBrowser();
+  const { page, context } = await openSettings(t, 'dropped', browser.subscription);
+  await turnOnButton(page).click();
+  await turnOffButton(page).waitFor();
+  await hub.web('dropped').delete('/api/push/subscribe', { body: { endpoint: browser.subscription.endpoint } });
+  await page.evaluate(() => localStorage.removeItem('subscription key'));
+  const [worker] = context.serviceWorkers();
+  await worker.evaluate(() => void self.dispatchEvent(new /** @type {any} */ (self).ExtendableEvent('pushsubscriptionchange')));
+  await eventually(async () => (await countSubscriptions('dropped')) === 1, 'the new subscription');
+  const notice = page.getByText('This browser has ended your notifications.');
+  assert.equal(await notice.count(), 0);
+
+  await page.evaluate(() => localStorage.removeItem('subscription key'));
+  await context.clearPermissions();
+  await page.goto(`${hub.url}/`);
+  await notice.waitFor();
+  await page.getByRole('link', { name: 'settings', exact: true }).click();
+  await page.getByRole('heading', { name: 'Notifications' }).waitFor();
+});
+
 test('replaces a subscription that belongs to another key', async (t) => {
   const browser = service.addBrowser();
   const { page } = await openSettings(t, 'keys', browser.subscription);
@@ -87,9 +108,11 @@ test('one browser is notified for two accounts, a notification names its account
 
   await page.close();
   await deliverPush(other, payload);
-  await clickNotification(other);
+  const opened = await clickNotification(other);
+  assert.deepEqual(opened, [`${hub.url}/sessions/${home.session.id}?account=home`], 'a new window');
+  await other.getByRole('heading', { name: 'The work', level: 1 }).waitFor();
+  await other.goto(opened[0]);
   await other.getByRole('heading', { name: 'The home', level: 1 }).waitFor();
-  await other.waitForURL(`${hub.url}/sessions/${home.session.id}`);
   await other.goto('/settings');
   await turnOffButton(other).click();
   await turnOnButton(other).waitFor();

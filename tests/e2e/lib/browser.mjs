@@ -36,6 +36,7 @@ export async function startBrowser(t) {
 export async function openPage(t, browser, hub, options = DESK) {
   const context = await browser.newContext({ baseURL: hub.url, locale: 'en-GB', timezoneId: 'UTC', reducedMotion: 'reduce', ...options });
   context.setDefaultTimeout(TIMEOUT_MS);
+  await context.addInitScript(loseSocketsOffline);
   const pageErrors = [];
   t.after(async () => {
     if (t.passed === false) await printPages(context, pageErrors);
@@ -52,6 +53,16 @@ export async function openPage(t, browser, hub, options = DESK) {
       pageErrors.push(message.text());
   });
   return { page, context, pageErrors };
+}
+
+/** Closes the WebSockets of a page that goes offline. The browser's emulation of a lost network keeps open WebSockets alive. */
+function loseSocketsOffline() {
+  window.WebSocket = class extends WebSocket {
+    constructor(/** @type {string | URL} */ url, /** @type {string | string[] | undefined} */ protocols) {
+      super(url, protocols);
+      addEventListener('offline', () => this.close());
+    }
+  };
 }
 
 /** Prints the texts of a failed test's pages, for `npm test`. @param {import('playwright-core').BrowserContext} context */

@@ -23,6 +23,9 @@ const PREFIX = 'account-1 ';
 /** The key of the namespace that was opened last. A new tab opens this namespace. */
 const LAST_KEY = 'last-account';
 
+/** Returns the key of the drafts of an account that were not in the database yet when a page was closed. */
+export const draftsKey = (namespace: string) => `drafts ${namespace}`;
+
 /** The keys of earlier versions, which had only one account. */
 const TOKEN_KEY_0 = 'access-token';
 const NAMESPACE_KEY_0 = 'access-namespace';
@@ -63,7 +66,7 @@ export class Accounts {
   }
 
   remove(namespace: string): void {
-    this.#storage.removeItem(PREFIX + namespace);
+    for (const key of [PREFIX + namespace, draftsKey(namespace)]) this.#storage.removeItem(key);
     if (this.#storage.getItem(LAST_KEY) === namespace) this.#storage.removeItem(LAST_KEY);
     if (this.#readEarlierVersion()?.namespace === namespace)
       for (const key of [TOKEN_KEY_0, NAMESPACE_KEY_0, DEVICE_KEY_0]) this.#storage.removeItem(key);

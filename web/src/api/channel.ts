@@ -155,11 +155,17 @@ export class Channel {
     this.#probeTimer = setTimeout(() => this.reconnect(), timeoutMs);
   }
 
-  /** Closes the connection, because the browser may report the lost connection only after minutes. */
+  /**
+   * Checks the connection, because the browser may report its loss only after minutes. A hub on this computer or in the local network can still
+   * be reached.
+   */
   handleOffline(): void {
     if (!this.#isRunning) return;
-    this.#closeConnection();
-    this.#setState('offline');
+    if (!this.#connection) this.#setState('offline');
+    else {
+      if (this.#state === 'live') this.#setState('checking');
+      this.probe();
+    }
   }
 
   /**
@@ -244,7 +250,7 @@ export class Channel {
     const socket = new this.#environment.WebSocket(url);
     let isOpened = false;
     const handleFailure = () => {
-      this.#failedSockets += 1;
+      if (this.#environment.isOnline()) this.#failedSockets += 1;
       handleClose(false);
     };
     const startTimer = setTimeout(handleFailure, START_TIMEOUT_MS);
@@ -335,11 +341,7 @@ export class Channel {
   #scheduleReconnect(immediately = false): void {
     this.#closeConnection();
     if (!this.#isRunning) return;
-    if (!this.#environment.isOnline()) {
-      this.#setState('offline');
-      return;
-    }
-    this.#setState('reconnecting');
+    this.#setState(this.#environment.isOnline() ? 'reconnecting' : 'offline');
     const backoff = Math.min(MIN_BACKOFF_MS * 2 ** this.#failures, MAX_BACKOFF_MS);
     this.#failures += 1;
     this.#retryTimer = setTimeout(() => this.#connect(), immediately ? 0 : backoff * (0.75 + Math.random() / 2));

@@ -8,6 +8,9 @@ import { registerServiceWorker } from './service-worker.ts';
 export async function startBackgroundTasks(): Promise<void> {
   watchOtherAccounts(() => void replaceSubscription());
   void showCountOnIcon().catch(() => {});
+  navigator.serviceWorker?.addEventListener('message', ({ data }: MessageEvent<{ type?: string } | null>) => {
+    if (data?.type === 'push-lost') void refreshPushStatus();
+  });
   await registerServiceWorker();
   await refreshPushStatus();
 }

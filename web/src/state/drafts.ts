@@ -4,6 +4,7 @@
  */
 
 import { signal } from '@preact/signals';
+import { draftsKey } from '../api/accounts.ts';
 import type { Database } from './database.ts';
 import { postToTabs } from './tabs.ts';
 
@@ -34,15 +35,38 @@ const answerId = (sessionId: string, requestId: string) => `answer ${sessionId} 
 let database: Promise<Database> | undefined;
 /** The drafts that are not stored yet. */
 const unsaved = new Set<string>();
+/** The drafts whose writes have not ended, or have failed. */
+const unconfirmed = new Set<string>();
 let isSaving = false;
+/** The key of the copy that {@link flushDrafts} writes. */
+let copyKey = '';
 
-/** Restores the stored drafts. */
-export async function restoreDrafts(opened: Promise<Database>): Promise<void> {
+/** Restores the stored drafts of a namespace. */
+export async function restoreDrafts(opened: Promise<Database>, namespace: string): Promise<void> {
   database = opened;
+  copyKey = draftsKey(namespace);
   const stored = await opened.then((records) => records.getAll('draft')).catch(() => []);
+  const copied = readCopy();
+  for (const [id] of copied) unsaved.add(id);
   // A draft that was changed during the read is newer than the stored draft.
-  drafts.value = new Map([...stored, ...drafts.value]);
+  const restored = new Map([...stored, ...copied, ...drafts.value]);
+  for (const [id, value] of restored) if (value === null) restored.delete(id);
+  drafts.value = restored;
   if (!isSaving) void saveDrafts();
+}
+
+/** Returns the drafts that were not in the database when a page was closed; null for a deleted draft. */
+const readCopy = (): [id: string, value: unknown][] =>
+  JSON.parse(localStorage.getItem(copyKey) ?? '[]', (_, value) => (Array.isArray(value?.entries) ? new Map(value.entries) : value));
+
+function writeCopy(copied: [id: string, value: unknown][]): void {
+  const text = JSON.stringify(copied, (_, value) => (value instanceof Map ? { entries: [...value] } : value));
+  try {
+    if (copied.length > 0) localStorage.setItem(copyKey, text);
+    else localStorage.removeItem(copyKey);
+  } catch {
+    // The storage is full.
+  }
 }
 
 /** Applies a change that another tab made and stored. */
@@ -139,18 +163,32 @@ async function saveDrafts(): Promise<void> {
   isSaving = false;
 }
 
-/** Stores the changed drafts without waiting for the writes before. Must be called when the page is closed. */
+/**
+ * Stores the changed drafts without waiting for the writes before. Must be called when the page is closed. Copies them to `localStorage` at once,
+ * because a browser may abort the writes of a page that is closed.
+ */
 export async function flushDrafts(): Promise<void> {
-  if (database !== undefined) await saveUnsaved(database);
+  if (database === undefined) return;
+  const pending = new Map(readCopy());
+  for (const id of [...unsaved, ...unconfirmed]) pending.set(id, drafts.value.get(id) ?? null);
+  writeCopy([...pending]);
+  await saveUnsaved(database);
 }
 
 async function saveUnsaved(opened: Promise<Database>): Promise<void> {
   const records = await opened;
   const ids = [...unsaved];
   unsaved.clear();
+  for (const id of ids) unconfirmed.add(id);
   const saving = ids.map((id) => {
     const value = drafts.value.get(id);
     return value === undefined ? records.delete('draft', id) : records.put('draft', id, value);
   });
-  await Promise.all(saving).catch((error: unknown) => console.warn('A draft cannot be stored in this browser.', error));
+  try {
+    await Promise.all(saving);
+    for (const id of ids) unconfirmed.delete(id);
+    if (localStorage.getItem(copyKey) !== null) writeCopy(readCopy().filter(([id]) => !ids.includes(id)));
+  } catch (error) {
+    console.warn('A draft cannot be stored in this browser.', error);
+  }
 }

@@ -324,7 +324,7 @@ export async function connect(name: string): Promise<void> {
   await importTabStorage(opened);
   onDatabaseOpened(opened);
   await Promise.all([
-    restoreDrafts(database),
+    restoreDrafts(database, name),
     restoreReading(database),
     outbox.readStored(),
     showStoredList(database),
@@ -346,6 +346,11 @@ function followOtherTabs(): void {
   else if (namespace.value === null && accounts.all().length > 0) location.reload();
 }
 
+/** Stores the drafts, unless the account was signed out: then nothing of it may remain. */
+function flushDraftsOfAccount(): void {
+  if (auth.isSignedIn) void flushDrafts();
+}
+
 addEventListener('storage', followOtherTabs);
 watchInput(window, () => presence.handleInput());
 addEventListener('offline', () => channel.handleOffline());
@@ -361,7 +366,7 @@ addEventListener('pageshow', (event) => {
 addEventListener('pagehide', () => {
   // The subscription ends with the page, so the report of `visibilitychange`, which follows, would arrive too late.
   presence.stop();
-  void flushDrafts();
+  flushDraftsOfAccount();
 });
 document.addEventListener('resume', () => channel.probe());
 document.addEventListener('visibilitychange', () => {
@@ -370,6 +375,8 @@ document.addEventListener('visibilitychange', () => {
     channel.handleHidden();
     saveShown();
     saveReading();
+    // A phone may end the app without a further event.
+    flushDraftsOfAccount();
   }
   presence.handleVisibilityChange();
 });

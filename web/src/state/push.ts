@@ -5,11 +5,12 @@
 import { signal } from '@preact/signals';
 import type { Account } from '../api/accounts.ts';
 import { type Api, unwrap } from '../api/client.ts';
-import { REQUEST_ID_HEADER, responseError } from '../api/errors.ts';
+import { HubError, REQUEST_ID_HEADER, responseError } from '../api/errors.ts';
 import { createSubscription, getSubscription } from '../api/push-subscription.ts';
 import { accounts } from './account.ts';
 import { api, auth } from './hub-client.ts';
 import { apiOfAccount } from './other-accounts.ts';
+import { isPushLost } from './store.ts';
 
 /** `install`: notifications need the page on the home screen. `blocked`: the user denied the permission. */
 export type PushStatus = 'unknown' | 'unsupported' | 'install' | 'off' | 'on' | 'blocked';
@@ -52,8 +53,16 @@ function serialize<T>(operation: () => Promise<T>): Promise<T> {
 
 export const refreshPushStatus = (): Promise<void> =>
   serialize(async () => {
-    pushStatus.value = await restoreRegistration().catch(() => 'unknown');
+    setStatus(await restoreRegistration().catch(statusAfter));
   });
+
+/** Without the hub, the status is unknown. Any other error is the browser's, which does not renew the subscription. */
+const statusAfter = (error: unknown): PushStatus => (error instanceof HubError ? 'unknown' : 'off');
+
+function setStatus(status: PushStatus): void {
+  pushStatus.value = status;
+  isPushLost.value = currentAccount()?.notifies === true && (status === 'off' || status === 'blocked');
+}
 
 /**
  * Returns the status of the page's account. If notifications are on, also creates and registers the subscription where the browser or the hub
@@ -96,7 +105,7 @@ export const subscribe = (): Promise<void> => serialize(enable);
 async function enable(): Promise<void> {
   const key = await fetchPublicKey();
   if ((await Notification.requestPermission()) !== 'granted') {
-    pushStatus.value = Notification.permission === 'denied' ? 'blocked' : 'off';
+    setStatus(Notification.permission === 'denied' ? 'blocked' : 'off');
     throw new Error('Allow notifications for this page in the browser, then try again.');
   }
   const registration = await navigator.serviceWorker.ready;
@@ -114,7 +123,7 @@ async function enable(): Promise<void> {
   }
   accounts.setNotifies(account.namespace, true);
   if (existing?.endpoint !== subscription.endpoint) await registerInOtherAccounts(subscription);
-  pushStatus.value = 'on';
+  setStatus('on');
 }
 
 /** Turns notifications off in the page's account. */
@@ -131,7 +140,7 @@ async function disable(): Promise<void> {
     );
     await releaseSubscription(subscription, isUnregistered);
   }
-  pushStatus.value = 'off';
+  setStatus('off');
 }
 
 /**
@@ -150,7 +159,7 @@ export const replaceSubscription = (): Promise<void> =>
   serialize(async () => {
     const subscription = await getSubscription();
     if (subscription) await releaseSubscription(subscription, false);
-    pushStatus.value = await restoreRegistration().catch(() => 'unknown');
+    setStatus(await restoreRegistration().catch(statusAfter));
   });
 
 /** Creates the subscription of the other accounts again. After an error, each account creates the subscription when it is opened. */

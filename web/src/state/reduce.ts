@@ -1,7 +1,7 @@
 /** The reducer: applies an event of the event channel to the state. */
 
 import type { HubEvent, Machine, Session } from '../api/types.ts';
-import { withMessage } from './conversation.ts';
+import { keepUnsentOnly, withMessage } from './conversation.ts';
 import { getOwn } from './get-own.ts';
 import { reduceInbox } from './inbox.ts';
 import { withDelta } from './live-text.ts';
@@ -95,7 +95,10 @@ function sessionRefetch(state: State, id: string): Refetch[] {
 function removeSession(state: State, id: string): State {
   const { [id]: _summary, ...summaries } = state.summaries;
   const { [id]: _session, ...sessions } = state.sessions;
-  const { [id]: _conversation, ...conversations } = state.conversations;
+  const { [id]: conversation = EMPTY_CONVERSATION, ...conversations } = state.conversations;
+  // The user may copy or discard the messages that were not sent.
+  const unsent = keepUnsentOnly(conversation);
+  if (unsent.outgoing.length > 0) conversations[id] = unsent;
   const sessionErrors = { ...state.sessionErrors, [id]: { text: 'This session was deleted.', isGone: true } };
   return { ...state, summaries, sessions, conversations, sessionErrors };
 }

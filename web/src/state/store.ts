@@ -56,6 +56,18 @@ export const isCatchingUp = computed(() => isRefetching.value || outdatedResourc
 /** How many bytes of its storage the account uses; without a limit if the hub sets none. */
 export const storage = signal({ bytes: 0, maxBytes: Number.POSITIVE_INFINITY });
 
+/** The id of a session that is not in the list, and to which a message could not be sent; undefined if there is none. */
+export const unlistedFailureId = computed(() => {
+  const { listLoad, summaries: listed, conversations } = state.value;
+  if (listLoad.status !== 'ready') return undefined;
+  return Object.keys(conversations).find(
+    (id) => !getOwn(listed, id) && conversations[id]?.outgoing.some(({ status }) => status === 'failed'),
+  );
+});
+
+/** Whether the browser has ended the notifications that the user has turned on. */
+export const isPushLost = signal(false);
+
 /** Whether the list shows a notice about the storage. */
 export const isStorageShort = computed(() => storage.value.bytes >= 0.9 * storage.value.maxBytes);
 

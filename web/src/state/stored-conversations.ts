@@ -6,7 +6,7 @@
 import type { Message, Session } from '../api/types.ts';
 import type { Database } from './database.ts';
 import { getOwn } from './get-own.ts';
-import { patchState, state, updateConversation } from './store.ts';
+import { namespace, patchState, state, updateConversation } from './store.ts';
 
 /** Limit on the sessions whose messages are stored. */
 const MAX_SESSIONS = 10;
@@ -21,6 +21,8 @@ interface StoredConversation {
   /** In ascending order of `seq`, without gaps. */
   messages: Message[];
   hasOlder: boolean;
+  /** Unix milliseconds. Absent if an earlier version of the console has stored the messages. */
+  savedAt?: number;
 }
 
 /** Stores the newest messages of a session, if they are loaded and the session exists. */
@@ -29,10 +31,12 @@ export async function saveConversation(database: Promise<Database>, id: string):
   const conversation = getOwn(state.value.conversations, id);
   // The stored messages of a deleted session were deleted.
   if (getOwn(state.value.sessionErrors, id)?.isGone) return;
-  if (!session || conversation?.loadState.status !== 'ready' || conversation.hasNewer) return;
+  // What is stored stays as old as it is until the hub has answered.
+  if (!session || getOwn(state.value.storedSessions, id) !== undefined) return;
+  if (conversation?.loadState.status !== 'ready' || conversation.hasNewer) return;
   const messages = newestWithinLimits(conversation.messages);
   const hasOlder = conversation.hasOlder || messages.length < conversation.messages.length;
-  const stored: StoredConversation = { session, messages, hasOlder };
+  const stored: StoredConversation = { session, messages, hasOlder, savedAt: Date.now() };
   const records = await database;
   // After a failed write, the next page shows no messages until the hub answers.
   await records
@@ -73,17 +77,32 @@ async function changeIndex(records: Database, change: (ids: string[]) => string[
   await Promise.all(removedIds.map((id) => records.delete('conversation', id)));
 }
 
+/** Shows a session of the list that is not stored while the hub cannot be reached: messages can be written to it. */
+export function showListedSession(id: string): void {
+  const { sessions, summaries, storedSessions, listSavedAt } = state.value;
+  const summary = getOwn(summaries, id);
+  if (!summary || getOwn(sessions, id)) return;
+  const session = {
+    ...{ namespace: namespace.value ?? '', tag: '', seq: 0, metadataVersion: 0, agentState: {}, agentStateVersion: 0, thinkingAt: 0 },
+    ...{ ...summary, thinking: false },
+  } as Session;
+  patchState({
+    sessions: { ...sessions, [id]: session },
+    storedSessions: { ...storedSessions, [id]: listSavedAt ?? Date.now() },
+  });
+}
+
 /** Shows the stored messages of a session, unless the session is loaded. */
 export async function showStoredConversation(database: Promise<Database>, id: string): Promise<void> {
   if (getOwn(state.value.sessions, id)) return;
   const stored = await (await database).get<StoredConversation>('conversation', id).catch(() => undefined);
   if (!stored || getOwn(state.value.sessions, id)) return;
-  const { session, messages, hasOlder } = stored;
+  const { session, messages, hasOlder, savedAt = session.updatedAt } = stored;
   // The requests may have been answered, and the agent may have stopped.
   const { requests: _, ...agentState } = session.agentState ?? {};
   patchState({
     sessions: { ...state.value.sessions, [id]: { ...session, thinking: false, agentState } },
-    storedSessions: { ...state.value.storedSessions, [id]: true },
+    storedSessions: { ...state.value.storedSessions, [id]: savedAt },
   });
   updateConversation(id, (conversation) =>
     conversation.loadState.status === 'idle' ? { ...conversation, messages, hasOlder, loadState: { status: 'ready' } } : conversation,

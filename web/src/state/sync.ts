@@ -8,7 +8,7 @@ import { type Api, unwrap } from '../api/client.ts';
 import { errorText, HubError } from '../api/errors.ts';
 import { INBOX_PAGE_SIZE, PAGE_SIZE } from '../api/first-requests.ts';
 import type { HubEvent, SessionSummary } from '../api/types.ts';
-import { withHeld, withNewerPage, withNewestPage, withNextPage, withOlderPage } from './conversation.ts';
+import { trimOldest, withHeld, withNewerPage, withNewestPage, withNextPage, withOlderPage } from './conversation.ts';
 import { Fetches, type SetTimer } from './fetches.ts';
 import { getOwn } from './get-own.ts';
 import { mergeRequests, type ReceivedItem, readItems } from './inbox.ts';
@@ -16,6 +16,7 @@ import { withoutLiveText, withoutLiveTextOf } from './live-text.ts';
 import { withValidMetadata } from './metadata.ts';
 import { reduce } from './reduce.ts';
 import { isArchived, toSummary } from './sessions.ts';
+import { showListedSession } from './stored-conversations.ts';
 import { getConversation, openInboxItem, openSessionId, patchState, state, updateConversation } from './store.ts';
 import type { Refetch, State } from './types.ts';
 
@@ -71,6 +72,9 @@ export class Sync {
   async handleEvent(event: HubEvent): Promise<void> {
     const { state: next, refetches } = reduce(state.value, event);
     state.value = next;
+    // The session may still be followed although it is closed. The list of an open session trims its messages itself.
+    if (event.type === 'message-received' && event.sessionId !== openSessionId.value && getOwn(next.conversations, event.sessionId))
+      updateConversation(event.sessionId, trimOldest);
     if (event.type === 'message-delta') this.#restartLiveTimer(event);
     // Message events are not applied again: message fetches detect missed messages by `seq`, and no response contains live text.
     if (event.type !== 'message-received' && event.type !== 'message-delta') this.#fetches.addEvent(event);
@@ -242,9 +246,12 @@ export class Sync {
         this.#applyResponse(changes, eventsDuringFetch);
         void this.fetchHeldMessages(id);
       } catch (error) {
-        const isKnown = getOwn(state.value.sessions, id) !== undefined && !getOwn(state.value.storedSessions, id);
-        const isGone = error instanceof HubError && error.isFromHub && (error.status === 404 || error.status === 403);
-        if (isKnown && !isGone) throw error;
+        const { status, isFromHub } = error instanceof HubError ? error : { status: undefined, isFromHub: false };
+        const isGone = isFromHub && (status === 404 || status === 403);
+        const isShownOffline = status === 0 && id === openSessionId.value;
+        if (isShownOffline) showListedSession(id);
+        const isStored = getOwn(state.value.storedSessions, id) !== undefined;
+        if (getOwn(state.value.sessions, id) && !isGone && (!isStored || isShownOffline)) throw error;
         patchState({ sessionErrors: { ...state.value.sessionErrors, [id]: { text: errorText(error), isGone } } });
       }
     };

@@ -7,7 +7,12 @@ let channel: BroadcastChannel | undefined;
 
 /** Starts to receive the messages of the other tabs. */
 export function joinTabs(namespace: string, onMessage: (message: TabMessage) => void): void {
-  channel = new BroadcastChannel(`console ${namespace}`);
+  try {
+    channel = new BroadcastChannel(`console ${namespace}`);
+  } catch {
+    // A browser that blocks storage may block this, too. Then the tabs have no common data.
+    return;
+  }
   channel.onmessage = ({ data }: MessageEvent<TabMessage>) => onMessage(data);
 }
 

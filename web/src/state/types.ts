@@ -34,8 +34,8 @@ export interface State {
   summaries: Record<string, SessionSummary>;
   /** The full sessions that were opened. */
   sessions: Record<string, Session>;
-  /** The sessions in `sessions` that this browser has stored, and the hub has not sent yet. */
-  storedSessions: Record<string, true>;
+  /** When the sessions in `sessions` that the hub has not sent yet were stored in this browser, in Unix milliseconds. */
+  storedSessions: Record<string, number>;
   sessionErrors: Record<string, SessionError>;
   conversations: Record<string, Conversation>;
   machinesLoad: LoadState;

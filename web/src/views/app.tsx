@@ -71,12 +71,12 @@ function Layout() {
   const [path, navigate] = useLocation();
   const isHome = path === '/';
   const isSession = path.startsWith('/sessions/');
-  const isWorkspace = /^\/sessions\/[^/]+\/(changes|files)$/.test(path);
+  const isChat = isSession && !/\/(changes|files)$/.test(path);
 
   useEffect(() => {
-    // `account`: the service worker asks which account this page shows. `open`: the target of a clicked notification.
+    // `account`: the service worker asks what this page shows. `open`: the target of a clicked notification.
     const onMessage = ({ data, ports }: MessageEvent<{ type?: string; url?: string }>) => {
-      if (data?.type === 'account') ports[0]?.postMessage(namespace.value);
+      if (data?.type === 'account') ports[0]?.postMessage({ namespace: namespace.value, path: location.pathname });
       if (data?.type === 'open' && data.url) openLink(new URL(data.url), navigate);
     };
     navigator.serviceWorker?.addEventListener('message', onMessage);
@@ -87,12 +87,12 @@ function Layout() {
   usePreloadSessionView();
 
   return (
-    <div class="layout" data-view={isSession ? 'session' : 'page'} data-end={isSession && !isWorkspace ? 'composer' : undefined}>
+    <div class="layout" data-view={isSession ? 'session' : 'page'}>
       {/* biome-ignore lint/a11y/useValidAnchor: a link, because it skips to a part of the page. */}
       <a class="skip-link" href="#main" onClick={skipToContent}>
         Skip to content
       </a>
-      <ConnectionBanner />
+      {!isChat && <ConnectionBanner />}
       {isWide.value && (
         <aside class="sidebar" aria-label="Sessions">
           <SessionList />

@@ -10,7 +10,7 @@ import { pastedFiles } from '../content/pasted-files.ts';
 import { fetchCommands } from '../state/commands.ts';
 import { getMessageDraft, updateMessageDraft } from '../state/drafts.ts';
 import { outbox } from '../state/hub-client.ts';
-import { state } from '../state/store.ts';
+import { connectionState, state } from '../state/store.ts';
 import { addFiles, forgetMissingFiles, getUploads, missingFiles, sessionsAwaitingUploads, takeAttachments } from '../state/uploads.ts';
 import { hasKeyboard } from '../ui/device.ts';
 import { formatCount } from '../ui/format.ts';
@@ -64,7 +64,9 @@ export function Composer({ session, takesFocus }: { session: Session; takesFocus
   };
   const send = () => {
     if (!isReady) return;
-    void outbox.send(id, text.trim(), takeAttachments(id), !active);
+    // While the page is not connected, the CLI may leave unnoticed.
+    const mayWait = !active || connectionState.value !== 'live';
+    void outbox.send(id, text.trim(), takeAttachments(id), mayWait);
     changeText('');
     forgetMissingFiles(id);
     textField.current?.focus();

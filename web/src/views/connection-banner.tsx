@@ -1,9 +1,11 @@
 /** A banner about the connection to the hub, shown while the connection is not live. */
 
 import { CloudOff, RefreshCw } from 'lucide-preact';
+import { useComputed } from '@preact/signals';
 import { useEffect, useState } from 'preact/hooks';
 import type { ConnectionState } from '../api/channel.ts';
-import { connectionState, hasDurableStorage, isCatchingUp, listSavedAt } from '../state/store.ts';
+import { getOwn } from '../state/get-own.ts';
+import { connectionState, hasDurableStorage, isCatchingUp, listSavedAt, openSessionId, state } from '../state/store.ts';
 import { formatTime } from '../ui/format.ts';
 
 /** The banner appears only if the connection is not live for this long. */
@@ -31,7 +33,11 @@ export function ConnectionBanner() {
     checking: 'Checking the connection …',
     live: isCatchingUp.value ? 'Catching up …' : null,
   }[shownState];
-  const savedAt = listSavedAt.value;
+  const id = openSessionId.value;
+  const savedAt = useComputed(() => {
+    const openId = openSessionId.value;
+    return openId === null ? listSavedAt.value : getOwn(state.value.storedSessions, openId);
+  }).value;
   return (
     <div role="status" class="connection" data-state={current}>
       {text && (
@@ -39,7 +45,7 @@ export function ConnectionBanner() {
           {shownState === 'offline' ? <CloudOff size={16} aria-hidden /> : <RefreshCw size={16} aria-hidden />}
           <span>
             {text}
-            {savedAt !== null && ` The list of sessions is from ${formatTime(savedAt)}.`}
+            {savedAt != null && ` The ${id === null ? 'list of sessions' : 'session'} is shown as of ${formatTime(savedAt)}.`}
           </span>
         </p>
       )}

@@ -4,13 +4,15 @@ import { useRef, useState } from 'preact/hooks';
 import { groupShown, type ShownItem } from '../state/inbox.ts';
 import { sync } from '../state/hub-client.ts';
 import { sessionTitle } from '../state/sessions.ts';
-import { inboxItems, loadStates, state } from '../state/store.ts';
+import { inboxItems, isPushLost, loadStates, state } from '../state/store.ts';
+import { isWide } from '../ui/device.ts';
 import { ErrorNotice, LoadGate } from '../ui/loading.tsx';
 import { ShowMore } from '../ui/show-more.tsx';
 import { usePointerActivity } from '../ui/use-pointer-activity.ts';
 import { useInboxKeys } from './inbox-keys.ts';
 import { InboxAnnouncement } from './inbox-announcement.tsx';
 import { InboxRow } from './inbox-row.tsx';
+import { PushNotice } from './list-notices.tsx';
 import { useFocusOfNextItem, useShownItems } from './use-shown-items.ts';
 
 /** The number of sessions that are rendered at first, and that are added whenever the end comes into view. */
@@ -33,6 +35,7 @@ export function Inbox() {
         <h1>Waiting for you</h1>
         {count > 0 && <span class="muted">{count}</span>}
       </div>
+      {isPushLost.value && !isWide.value && <PushNotice />}
       <LoadGate loadState={loadStates.listAndInbox.value} label="Loading what waits" onRetry={() => void sync.refetchShown()}>
         {load.status === 'failed' && <ErrorNotice text={load.error} onRetry={() => void sync.fetchInbox()} />}
         {shown.length === 0 && load.status === 'ready' && (

@@ -1,6 +1,7 @@
 /** The messages of a session, newest at the bottom. */
 
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { errorText } from '../api/errors.ts';
 import type { Session } from '../api/types.ts';
 import { queueOf } from '../content/queue.ts';
 import { reuseItems } from '../content/rows.ts';
@@ -12,9 +13,10 @@ import { fetchMarkdownRenderer, isMarkdownSettled, markdownRenderer } from '../s
 import { fetchMessagesAround } from '../state/messages-around.ts';
 import { hasEnded } from '../state/sessions.ts';
 import { getReading, isReadingRestored } from '../state/reading.ts';
+import { connectionState, state } from '../state/store.ts';
 import { type Conversation, EMPTY_CONVERSATION } from '../state/types.ts';
 import { useSelector } from '../state/use-selector.ts';
-import { LoadGate, Skeleton } from '../ui/loading.tsx';
+import { ErrorNotice, LoadGate, Skeleton } from '../ui/loading.tsx';
 import { whenIdle } from '../ui/when-idle.ts';
 import { MessageList } from './message-list.tsx';
 
@@ -39,7 +41,7 @@ export function Messages({ session }: { session: Session }) {
     if (hasNewer && sentId !== undefined) void sync.fetchNewestMessages(id);
   }, [sentId]);
   const items = useTimeline(session, conversation);
-  const isPlaceSettled = useStoredPlace(id, conversation);
+  const place = useStoredPlace(id, conversation);
   const announcement = useAnnouncement(items);
   // The first fetch may have failed.
   useEffect(() => void fetchMarkdownRenderer(), [id]);
@@ -49,7 +51,9 @@ export function Messages({ session }: { session: Session }) {
       label={LOADING_LABEL}
       onRetry={() => void sync.fetchNewestMessages(id)}
     >
-      {!isPlaceSettled || !isMarkdownSettled.value ? (
+      {place.failure !== undefined && !place.isSettled ? (
+        <ErrorNotice text={place.failure} onRetry={place.retry} />
+      ) : !place.isSettled || !isMarkdownSettled.value ? (
         <Skeleton label={LOADING_LABEL} lines={6} />
       ) : items.length === 0 ? (
         <div class="empty chat-empty">
@@ -98,20 +102,44 @@ function useTimeline({ agentState, active, thinking }: Session, conversation: Co
   }, [messages, outgoing, live, hasOlder, hasNewer, requests, completed, queued, hasQueue, active, thinking]);
 }
 
-/** Loads the messages around the stored reading place. Returns false until they are loaded. */
-function useStoredPlace(id: string, { messages, loadState }: Conversation): boolean {
+/** The pauses before the messages around the reading place are requested again. */
+const PAUSES_MS = [500, 1500];
+
+/**
+ * Loads the messages around the stored reading place. `isSettled` is false until they are loaded. Without the hub, the conversation then opens at the
+ * end of the stored messages. If the hub can be reached, `failure` says why they could not be loaded, and `retry` tries again.
+ */
+function useStoredPlace(id: string, { messages, loadState }: Conversation) {
   const [isSettled, setSettled] = useState(false);
+  const [failure, setFailure] = useState<string>();
+  const failures = useRef(0);
   const isLoaded = isReadingRestored.value && loadState.status === 'ready';
   const seq = isLoaded ? getReading(id).place?.seq : undefined;
   const isInPage = seq === undefined || seq >= (messages[0]?.seq ?? 0);
+  const [attempt, setAttempt] = useState(0);
+  const retry = () => setAttempt(attempt + 1);
   useEffect(() => {
-    if (!isLoaded || isSettled) return;
-    if (seq === undefined || isInPage) setSettled(true);
-    // After an error, the conversation opens at its end.
-    else
-      void fetchMessagesAround(sync, id, seq)
-        .catch(() => {})
-        .then(() => setSettled(true));
-  }, [isLoaded, isInPage]);
-  return isSettled || (isLoaded && isInPage);
+    if (!isLoaded || isSettled) return undefined;
+    if (seq === undefined || isInPage) {
+      setSettled(true);
+      return undefined;
+    }
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let isCurrent = true;
+    setFailure(undefined);
+    const handleError = (error: unknown) => {
+      if (!isCurrent) return;
+      const pause = connectionState.value === 'offline' ? undefined : PAUSES_MS[failures.current];
+      failures.current += 1;
+      if (pause !== undefined) timer = setTimeout(retry, pause);
+      else if (getOwn(state.value.storedSessions, id) === undefined) setFailure(errorText(error));
+      else setSettled(true);
+    };
+    void fetchMessagesAround(sync, id, seq).then(() => setSettled(true), handleError);
+    return () => {
+      isCurrent = false;
+      clearTimeout(timer);
+    };
+  }, [isLoaded, isInPage, attempt]);
+  return { isSettled: isSettled || (isLoaded && isInPage), failure, retry };
 }

@@ -11,7 +11,7 @@ import { agentLabel } from '../state/catalog.ts';
 import { sync } from '../state/hub-client.ts';
 import { type Filter, FILTERS, matchesFilter, searchWords } from '../state/session-status.ts';
 import { groupSessions, isArchived, matchesQuery, sortAsBefore, sortSessions } from '../state/sessions.ts';
-import { isConnected, isStorageShort, listSavedAt, loadStates, summaries } from '../state/store.ts';
+import { isConnected, isPushLost, isStorageShort, listSavedAt, loadStates, summaries, unlistedFailureId } from '../state/store.ts';
 import { now } from '../ui/current-time.ts';
 import { isWide } from '../ui/device.ts';
 import { ErrorNotice, LoadGate } from '../ui/loading.tsx';
@@ -23,7 +23,7 @@ import { InboxSection } from './inbox-section.tsx';
 import { lazy } from './lazy.tsx';
 import { FIRST_ROWS, SessionGroups } from './session-groups.tsx';
 
-const StorageNotice = lazy(() => import('./storage-notice.tsx'));
+const ListNotices = lazy(() => import('./list-notices.tsx'));
 
 const FILTER_KEY = 'session-filter';
 
@@ -87,9 +87,9 @@ export function SessionList() {
         />
         <Filters />
         <div role="status" class="storage">
-          {isStorageShort.value && (
+          {(isStorageShort.value || isPushLost.value || unlistedFailureId.value !== undefined) && (
             <Suspense fallback={null}>
-              <StorageNotice />
+              <ListNotices />
             </Suspense>
           )}
         </div>

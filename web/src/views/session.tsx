@@ -9,6 +9,7 @@ import { Link } from 'wouter-preact';
 import type { Session, SessionSummary } from '../api/types.ts';
 import * as actions from '../state/actions.ts';
 import { agentLabel } from '../state/catalog.ts';
+import { isUnsent } from '../state/conversation.ts';
 import { getOwn } from '../state/get-own.ts';
 import { closeSession, openSession } from '../state/hub-client.ts';
 import { forkPoint, sessionDialog } from '../state/jump.ts';
@@ -23,8 +24,10 @@ import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
 import { tryOrToast } from '../ui/toasts.tsx';
 import { useSelector } from '../state/use-selector.ts';
 import { Chat } from './chat.tsx';
+import { ConnectionBanner } from './connection-banner.tsx';
 import { SessionMenu } from './session-menu.tsx';
 import { CHIPS, currentStatus } from './session-row.tsx';
+import { Outgoing } from './timeline-item.tsx';
 
 const Changes = lazy(() => import('./changes.tsx').then(({ Changes }) => ({ default: Changes })));
 const ForkDialog = lazy(() => import('./fork-dialog.tsx').then(({ ForkDialog }) => ({ default: ForkDialog })));
@@ -47,10 +50,11 @@ export function SessionView({ id, tab }: { id: string; tab: Tab }) {
   }, [id]);
   const session = useSelector(({ sessions }) => getOwn(sessions, id));
   const error = useSelector(({ sessionErrors }) => getOwn(sessionErrors, id));
-  if (error?.isGone) return <SessionGone text={error.text} />;
+  if (error?.isGone) return <SessionGone id={id} text={error.text} />;
   return (
     <>
       <SessionHeader id={id} session={session} tab={tab} />
+      {tab === 'chat' && <ConnectionBanner />}
       {session && sessionDialog.value?.sessionId === id && (
         <Suspense fallback={null}>
           <SessionDialog session={session} kind={sessionDialog.value.kind} />
@@ -84,9 +88,10 @@ function LoadingSession() {
   );
 }
 
-/** The first sentence of the text is the heading. */
-function SessionGone({ text }: { text: string }) {
+/** The first sentence of the text is the heading. Below it are the messages that were not sent. */
+function SessionGone({ id, text }: { id: string; text: string }) {
   const end = text.indexOf('. ') + 1;
+  const outgoing = useSelector(({ conversations }) => getOwn(conversations, id)?.outgoing) ?? [];
   return (
     <div class="empty" role="alert">
       <MessageCircleOff size={40} aria-hidden />
@@ -95,6 +100,9 @@ function SessionGone({ text }: { text: string }) {
       <Link href="/" class="button primary">
         Back to sessions
       </Link>
+      {outgoing.filter(isUnsent).map((message) => (
+        <Outgoing key={message.localId} sessionId={id} metadata={null} outgoing={message} />
+      ))}
     </div>
   );
 }
@@ -104,7 +112,7 @@ function SessionHeader({ id, session, tab }: { id: string; session: Session | un
   const { metadata } = summary ?? {};
   const waiting = waitingInOtherSessions(id);
   // What a stored session was doing may be out of date.
-  const isStored = useSelector(({ storedSessions }) => getOwn(storedSessions, id)) === true;
+  const isStored = useSelector(({ storedSessions }) => getOwn(storedSessions, id)) !== undefined;
   return (
     <header class="session-head">
       <div class="session-bar">

@@ -210,7 +210,16 @@ function MessageMeta({ copyText, fork }: { copyText?: string | undefined; fork?:
   );
 }
 
-function Outgoing({ sessionId, metadata, outgoing }: { sessionId: string; metadata: Session['metadata']; outgoing: OutgoingMessage }) {
+/** A message that this browser has sent, or could not send. */
+export function Outgoing({
+  sessionId,
+  metadata,
+  outgoing,
+}: {
+  sessionId: string;
+  metadata: Session['metadata'];
+  outgoing: OutgoingMessage;
+}) {
   const { status, error, text, attachments, localId, isVolatile } = outgoing;
   const session = useSelector(({ sessions }) => getOwn(sessions, sessionId));
   // The hub does not hold messages with files.
@@ -245,10 +254,16 @@ function Outgoing({ sessionId, metadata, outgoing }: { sessionId: string; metada
       </p>
       {(status === 'failed' || status === 'waiting') && (
         <div class="actions">
-          <button type="button" class="button" onClick={() => void outbox.retry(sessionId, outgoing, canLeave)}>
-            {canLeave ? <Hourglass size={15} aria-hidden /> : <RotateCw size={15} aria-hidden />}
-            <span class="ellipsis">{canLeave && status === 'failed' ? `Leave for ${metadata?.host || 'its machine'}` : 'Retry'}</span>
-          </button>
+          {session ? (
+            <button type="button" class="button" onClick={() => void outbox.retry(sessionId, outgoing, canLeave)}>
+              {canLeave ? <Hourglass size={15} aria-hidden /> : <RotateCw size={15} aria-hidden />}
+              <span class="ellipsis">{canLeave && status === 'failed' ? `Leave for ${metadata?.host || 'its machine'}` : 'Retry'}</span>
+            </button>
+          ) : (
+            <button type="button" class="button" onClick={() => void copyToClipboard(text)}>
+              <Copy size={15} aria-hidden /> Copy
+            </button>
+          )}
           <button type="button" class="button quiet" onClick={() => outbox.discard(sessionId, localId)}>
             <X size={15} aria-hidden /> Discard
           </button>

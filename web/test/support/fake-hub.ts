@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import type { Api } from '../../src/api/client.ts';
+import { unreachableError } from '../../src/api/errors.ts';
 import type { HubEvent } from '../../src/api/types.ts';
 import { getConversation, outdatedResources } from '../../src/state/store.ts';
 import { Sync } from '../../src/state/sync.ts';
@@ -34,7 +35,7 @@ export function setup(count: number, streamStart: Promise<void> | null = null) {
     isUnavailable: false,
     /** Whether the error responses are those of the hub, and not of a proxy. */
     isFromHub: true,
-    /** The statuses with which requests of a path fail. */
+    /** The statuses with which requests of a path fail; 0 without an answer of the hub. */
     failures: {} as Record<string, number>,
     delay: null as Promise<void> | null,
     pages: null as string[][] | null,
@@ -71,6 +72,7 @@ export function setup(count: number, streamStart: Promise<void> | null = null) {
     const found = respond(path, options);
     await hub.delay;
     const status = hub.isUnavailable ? 503 : hub.failures[path];
+    if (status === 0) throw unreachableError();
     if (status !== undefined)
       return {
         error: hub.isFromHub ? { error: 'The hub is unavailable.', code: 'hub_unavailable' } : '<html>',

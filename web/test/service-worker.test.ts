@@ -1,0 +1,171 @@
+// The service worker: pages on a dead network, the window that a click on a notification opens, and subscriptions that the browser drops.
+
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, mock, test } from 'node:test';
+import { flushPromises } from './support/promises.ts';
+
+type Handler = (event: object) => void;
+
+const handlers = new Map<string, Handler>();
+const hub = { fetch: async (): Promise<Response> => Promise.reject(new TypeError('Failed to fetch')) };
+const cached = new Map<string, Response>();
+let windows: FakeWindow[] = [];
+let opened: string[] = [];
+let notified: string[] = [];
+
+/** A window of the hub. `shown`: what its console answers to the service worker; undefined if it shows no console. */
+class FakeWindow {
+  received: { type?: string; url?: string }[] = [];
+  isFocused = false;
+  shown: unknown;
+  constructor(shown?: unknown) {
+    this.shown = shown;
+  }
+  postMessage(message: { type?: string }, [port]: FakePort[] = []) {
+    if (message.type !== 'account') this.received.push(message);
+    else if (this.shown !== undefined) port?.postMessage(this.shown);
+  }
+  async focus() {
+    this.isFocused = true;
+  }
+}
+
+type FakePort = { postMessage: (data: unknown) => void };
+
+/** Delivers a message as a microtask, so that a test can wait for it. */
+class FakeChannel {
+  port1: { onmessage: ((event: { data: unknown }) => void) | null } = { onmessage: null };
+  port2: FakePort = { postMessage: (data) => queueMicrotask(() => this.port1.onmessage?.({ data })) };
+}
+
+const cache = {
+  match: async (key: string) => cached.get(key)?.clone(),
+  put: async (key: string, response: Response) => void cached.set(key, response),
+};
+Object.assign(globalThis, {
+  self: {
+    addEventListener: (type: string, handler: Handler) => handlers.set(type, handler),
+    location: new URL('https://hub.test/sw.js'),
+    registration: { showNotification: async (title: string) => void notified.push(title) },
+    clients: { matchAll: async () => windows, openWindow: async (url: string) => void opened.push(url) },
+  },
+  MessageChannel: FakeChannel,
+  caches: { open: async () => cache },
+  fetch: () => hub.fetch(),
+});
+await import('../src/sw.ts');
+
+beforeEach(() => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  cached.clear();
+  windows = [];
+  opened = [];
+  notified = [];
+});
+afterEach(() => mock.timers.reset());
+
+const page = (text: string) => new Response(text, { headers: { 'content-type': 'text/html' } });
+
+/** Opens a page. Returns its response, and what the worker waits for. */
+function navigate(): { response: Promise<Response>; done: () => Promise<unknown> } {
+  let response: Promise<Response> | undefined;
+  const waits: Promise<unknown>[] = [];
+  handlers.get('fetch')?.({
+    request: { method: 'GET', mode: 'navigate', url: 'https://hub.test/sessions/a' },
+    respondWith: (answer: Promise<Response>) => (response = answer),
+    waitUntil: (wait: Promise<unknown>) => waits.push(wait),
+  });
+  assert.ok(response);
+  return { response, done: () => Promise.all(waits) };
+}
+
+test('responds with the page of the hub, and caches it', async () => {
+  hub.fetch = async () => page('new');
+  assert.equal(await (await navigate().response).text(), 'new');
+  assert.equal(await cached.get('/')?.text(), 'new');
+});
+
+test('responds with the cached page after 3 s without an answer of the hub, and caches the late page', async () => {
+  cached.set('/', page('old'));
+  let answer = (_: Response) => {};
+  hub.fetch = () => new Promise((resolve) => (answer = resolve));
+  const { response, done } = navigate();
+  await flushPromises();
+  mock.timers.tick(3000);
+  assert.equal(await (await response).text(), 'old');
+  answer(page('new'));
+  await done();
+  assert.equal(await cached.get('/')?.text(), 'new');
+});
+
+test('responds with the cached page at once if the hub cannot be reached, and with the error without a cached page', async () => {
+  hub.fetch = async () => Promise.reject(new TypeError('Failed to fetch'));
+  await assert.rejects(navigate().response, /Failed to fetch/);
+  cached.set('/', page('old'));
+  assert.equal(await (await navigate().response).text(), 'old');
+});
+
+/** Clicks a notification of the session `a`. */
+async function click(namespace?: string): Promise<void> {
+  const waits: Promise<unknown>[] = [];
+  handlers.get('notificationclick')?.({
+    notification: { close: () => {}, data: { url: '/sessions/a', ...(namespace === undefined ? {} : { namespace }) } },
+    action: '',
+    waitUntil: (wait: Promise<unknown>) => waits.push(wait),
+  });
+  await flushPromises();
+  mock.timers.tick(300);
+  await Promise.all(waits);
+}
+
+const shows = (namespace: string, path: string) => new FakeWindow({ namespace, path });
+
+for (const { name, windows: open, clicked } of [
+  { name: 'a window that shows the session', windows: [shows('mine', '/'), shows('mine', '/sessions/a/files')], clicked: 1 },
+  { name: 'another window of the account', windows: [shows('other', '/sessions/a'), shows('mine', '/sessions/ab')], clicked: 1 },
+  { name: 'a new window if all others belong to another account', windows: [shows('other', '/sessions/a')], clicked: null },
+  { name: 'a new window if the others show no console', windows: [new FakeWindow()], clicked: null },
+  { name: 'a window of an earlier version', windows: [new FakeWindow('other'), new FakeWindow('mine')], clicked: 1 },
+])
+  test(`a click on a notification uses ${name}`, async () => {
+    windows = open;
+    await click('mine');
+    const url = 'https://hub.test/sessions/a?account=mine';
+    assert.deepEqual(
+      open.map(({ isFocused, received }) => [isFocused, received]),
+      open.map((_, index) => (index === clicked ? [true, [{ type: 'open', url }]] : [false, []])),
+    );
+    assert.deepEqual(opened, clicked === null ? [url] : []);
+  });
+
+test('a click on a notification of an earlier hub, which names no account, uses any console', async () => {
+  windows = [new FakeWindow(), shows('mine', '/')];
+  await click();
+  assert.deepEqual(
+    windows.map(({ isFocused }) => isFocused),
+    [false, true],
+  );
+});
+
+for (const { name, windows: open, received, shown } of [
+  {
+    name: 'asks one open console to renew it',
+    windows: [new FakeWindow(), shows('mine', '/'), shows('other', '/')],
+    received: 1,
+    shown: [],
+  },
+  { name: 'says so if no console is open', windows: [new FakeWindow()], received: null, shown: ['Notifications have stopped'] },
+])
+  test(`when the browser drops the subscription, the worker ${name}`, async () => {
+    windows = open;
+    const waits: Promise<unknown>[] = [];
+    handlers.get('pushsubscriptionchange')?.({ waitUntil: (wait: Promise<unknown>) => waits.push(wait) });
+    await flushPromises();
+    mock.timers.tick(300);
+    await Promise.all(waits);
+    assert.deepEqual(
+      open.map((window) => window.received),
+      open.map((_, index) => (index === received ? [{ type: 'push-lost' }] : [])),
+    );
+    assert.deepEqual(notified, shown);
+  });
