@@ -15,7 +15,7 @@ use super::cors::Cors;
 use super::devices::PairingStep;
 use super::edge_places::EdgePlaces;
 use super::error::ErrorResponse;
-use super::extract::needs_credential;
+use super::extract::is_credential_sent;
 use super::history::{HistoryRequest, Reader};
 use super::query::Query;
 use super::response::{JsonText, Response, json_response};
@@ -96,7 +96,7 @@ pub enum Action {
     CheckDatabase,
     /// A request of a new device, which has no token: read the body and call `Edge::pair`.
     Pair(PairingStep),
-    /// Forward the request to the object, with its token if the path [needs the credential](needs_credential).
+    /// Forward the request to the object, with its token if the object [needs the credential](is_credential_sent).
     Object(Namespace, Option<VerifiedToken>),
     /// Call [`Edge::read_history`], or forward the request to the object, which has the same route.
     History(HistoryRequest),
@@ -401,7 +401,7 @@ fn route_to_object(head: &RequestHead, reader: Reader, token: VerifiedToken) -> 
     let session = head.path.strip_prefix(root).and_then(|rest| rest.strip_suffix("/messages"));
     match session.filter(|id| !id.is_empty() && !id.contains(['/', '%']) && head.method == "GET") {
         Some(session) => Action::History(HistoryRequest { namespace, reader, session: session.to_owned() }),
-        None => Action::Object(namespace, needs_credential(&head.path).then_some(token)),
+        None => Action::Object(namespace, is_credential_sent(&head.method, &head.path).then_some(token)),
     }
 }
 
