@@ -148,5 +148,6 @@ fn check_routing(head: &RequestHead, routing: &str) {
         Action::Answer => assert_eq!((head.method.as_str(), head.path.as_str()), ("POST", "/api/answers")),
         Action::CheckDatabase => assert_eq!(head.path, "/health"),
         Action::Metrics(_) => panic!("the edge has no token for metrics"),
+        Action::Unchecked(_) => panic!("the edge has not seen the token before"),
     }
 }

@@ -28,6 +28,9 @@ use crate::store::{Database, devices, query, secrets};
 
 /// How long the worker caches an answer of the database about a token, in milliseconds.
 const CACHE_MS: u64 = 10_000;
+/// How long after the last answer of the database a request with a token does not wait for a new answer, in milliseconds: the object checks
+/// the credential of a write, and the worker checks a read while the read runs.
+const MAX_UNCHECKED_MS: u64 = 600_000;
 /// How long the worker waits for a new answer about a token that was valid before, in milliseconds. After a timeout, the expired
 /// answer is used again.
 const CHECK_TIMEOUT_MS: u64 = 2_000;
@@ -146,6 +149,15 @@ impl Authentication {
             .get(token)
             .filter(|cached| cached.is_fresh(now_ms))
             .map(|cached| cached.value.clone())
+    }
+
+    /// Returns the contents of a token that was valid at its last check, if this check is no longer fresh, but not old.
+    pub fn find_unchecked(&self, token: &str, now_ms: u64) -> Option<VerifiedToken> {
+        let known = lock(&self.verified_tokens);
+        let cached = known.get(token)?;
+        let is_recent = now_ms < cached.fresh_until.saturating_add(MAX_UNCHECKED_MS);
+        let is_expired = cached.value.expires_at.is_some_and(|expires_at| now_ms >= expires_at);
+        (is_recent && !is_expired && !cached.is_fresh(now_ms)).then(|| cached.value.clone())
     }
 
     fn verify_uncached<'a>(

@@ -4,6 +4,7 @@
 //! object responds with all other errors, also for an unknown path. A URL that parsers read differently ([`is_ambiguous`]) always
 //! gets a 404, because the object could read another path than the path for which the worker checked the token.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,7 +16,7 @@ use super::cors::Cors;
 use super::devices::PairingStep;
 use super::edge_places::EdgePlaces;
 use super::error::ErrorResponse;
-use super::extract::needs_credential;
+use super::extract::{is_credential_sent, is_read};
 use super::history::{HistoryRequest, Reader};
 use super::query::Query;
 use super::response::{JsonText, Response, json_response};
@@ -96,10 +97,12 @@ pub enum Action {
     CheckDatabase,
     /// A request of a new device, which has no token: read the body and call `Edge::pair`.
     Pair(PairingStep),
-    /// Forward the request to the object, with its token if the path [needs the credential](needs_credential).
+    /// Forward the request to the object, with its token if the object [needs the credential](is_credential_sent).
     Object(Namespace, Option<VerifiedToken>),
     /// Call [`Edge::read_history`], or forward the request to the object, which has the same route.
     History(HistoryRequest),
+    /// Perform the read at the same time as [`Edge::verify_token`], and discard its response if the check fails.
+    Unchecked(Box<Self>),
     /// Open an event stream (SSE).
     Sse(VerifiedToken),
     /// Forward a web client's WebSocket to the object.
@@ -211,7 +214,7 @@ impl Edge {
             "/api/devices/requests/token" => require_method(head, &["POST"], || Action::Pair(PairingStep::Poll)),
             "/socket.io" | "/socket.io/" => self.route_cli_socket(head, now_ms).await,
             "/api/events" => {
-                let token = self.verify_web_client(head, now_ms, generate_secret).await?;
+                let token = self.verify_token(head, now_ms, generate_secret).await?;
                 self.check_origin(head)?;
                 let action = if head.is_upgrade { Action::WebSocket } else { Action::Sse };
                 require_method(head, &["GET"], || action(token))
@@ -227,17 +230,33 @@ impl Edge {
                 let token = VerifiedToken { namespace: namespace.clone(), expires_at: None, credential, secret: None };
                 Ok(Action::Object(namespace, Some(token)))
             }
-            _ if is_api => {
-                let token = self.verify_web_client(head, now_ms, generate_secret).await?;
-                Ok(route_to_object(head, Reader::Web, token))
-            }
-            _ if is_cli => {
-                let token = bearer_token(head).ok_or_else(ErrorResponse::unauthorized)?;
-                let token = self.authentication.verify(token, Some(&head.client), now_ms, None).await?;
-                Ok(route_to_object(head, Reader::Cli, token))
-            }
+            _ if is_api => self.route_to_namespace(head, Reader::Web, now_ms, Some(generate_secret)).await,
+            _ if is_cli => self.route_to_namespace(head, Reader::Cli, now_ms, None).await,
             _ => Err(ErrorResponse::no_route()),
         }
+    }
+
+    /// Routes a request under `/api` or `/cli`. Waits for the check of its token, unless the last check is recent: then the object checks
+    /// the credential of a write, and a read runs at the same time as the check.
+    async fn route_to_namespace(
+        &self,
+        head: &RequestHead,
+        reader: Reader,
+        now_ms: u64,
+        generate_secret: Option<&GenerateSecret>,
+    ) -> Result<Action, ErrorResponse> {
+        let token = bearer_token(head).ok_or_else(ErrorResponse::unauthorized)?;
+        // Only a JWT expires, and no JWT is a token of a CLI.
+        let is_accepted = |known: &VerifiedToken| reader == Reader::Web || known.expires_at.is_none();
+        let Some(known) = self.authentication.find_unchecked(token, now_ms).filter(is_accepted) else {
+            let verified = self.authentication.verify(token, Some(&head.client), now_ms, generate_secret).await?;
+            return Ok(route_to_object(head, reader, verified));
+        };
+        let action = route_to_object(head, reader, known);
+        Ok(match is_read(&head.method) {
+            true => Action::Unchecked(Box::new(action)),
+            false => action,
+        })
     }
 
     /// Returns the namespace of an operator's token.
@@ -272,24 +291,18 @@ impl Edge {
             .unwrap_or_else(|error| ErrorResponse::from(error).into_response())
     }
 
-    /// Verifies the access token or JWT of a web client.
-    async fn verify_web_client(
+    /// Verifies the access token or JWT of a request for an event stream, or of [`Action::Unchecked`].
+    pub async fn verify_token(
         &self,
         head: &RequestHead,
         now_ms: u64,
         generate_secret: &GenerateSecret,
     ) -> Result<VerifiedToken, ErrorResponse> {
-        let query_token;
-        let token = match bearer_token(head) {
-            Some(token) => token,
-            // Browsers can't add headers to an event stream or a WebSocket.
-            None if head.path == "/api/events" => {
-                query_token = Query::find_unique(&head.query, "token").ok_or_else(ErrorResponse::unauthorized)?;
-                &query_token
-            }
-            None => return Err(ErrorResponse::unauthorized()),
-        };
-        self.authentication.verify(token, Some(&head.client), now_ms, Some(generate_secret)).await
+        // Browsers can't add headers to an event stream or a WebSocket.
+        let query_token = || Query::find_unique(&head.query, "token").map(Cow::Owned);
+        let token = bearer_token(head).map(Cow::Borrowed).or_else(query_token);
+        let token = token.ok_or_else(ErrorResponse::unauthorized)?;
+        self.authentication.verify(&token, Some(&head.client), now_ms, Some(generate_secret)).await
     }
 
     /// `GET /health?deep=1`: whether each database answers and has the newest migration. Waits while a query is retried.
@@ -401,7 +414,7 @@ fn route_to_object(head: &RequestHead, reader: Reader, token: VerifiedToken) -> 
     let session = head.path.strip_prefix(root).and_then(|rest| rest.strip_suffix("/messages"));
     match session.filter(|id| !id.is_empty() && !id.contains(['/', '%']) && head.method == "GET") {
         Some(session) => Action::History(HistoryRequest { namespace, reader, session: session.to_owned() }),
-        None => Action::Object(namespace, needs_credential(&head.path).then_some(token)),
+        None => Action::Object(namespace, is_credential_sent(&head.method, &head.path).then_some(token)),
     }
 }
 

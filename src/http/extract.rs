@@ -39,6 +39,16 @@ pub fn needs_credential(path: &str) -> bool {
     ["/api/devices", "/api/push/", "/api/namespaces/"].iter().any(|root| path.starts_with(root))
 }
 
+/// Whether a request with this method changes nothing.
+pub fn is_read(method: &str) -> bool {
+    matches!(method, "GET" | "HEAD")
+}
+
+/// Whether the object needs the credential of a request: for a [path that uses it](needs_credential), and to check a write.
+pub fn is_credential_sent(method: &str, path: &str) -> bool {
+    needs_credential(path) || !is_read(method)
+}
+
 /// Decodes percent-encoded path parameters.
 pub fn decode_params(params: Vec<(&'static str, &str)>) -> Result<Vec<(&'static str, String)>, Error> {
     let decode = |(name, value): (&'static str, &str)| match percent_decode_str(value).decode_utf8() {
@@ -167,6 +177,21 @@ impl RoutedRequest {
         match self.credential().filter(|credential| self.hub.is_revoked(credential)) {
             Some(credential) => Err(ErrorResponse::revoked(credential)),
             None => Ok(()),
+        }
+    }
+
+    /// Whether the credential needs no check with [`confirm`](Self::confirm): only writes do.
+    pub fn is_confirmed(&self) -> bool {
+        is_read(self.request.method().as_str()) || matches!(self.credential(), None | Some(Credential::Shared))
+    }
+
+    /// Refuses a credential that is not valid.
+    pub async fn confirm(&self) -> Result<(), ErrorResponse> {
+        match self.credential() {
+            Some(credential) if !self.hub.confirm_credential(credential).await? => {
+                Err(ErrorResponse::revoked(credential))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -187,7 +187,13 @@ fn route(hub: &Arc<Hub>, request: http::Request<Bytes>) -> Result<BoxFuture<'sta
             if hub.is_closed() && !route.path.starts_with(NAMESPACES_PREFIX) {
                 return Err(ErrorResponse::namespace_closed());
             }
-            return Ok((route.handle)(request));
+            if request.is_confirmed() {
+                return Ok((route.handle)(request));
+            }
+            return Ok(Box::pin(async move {
+                request.confirm().await?;
+                (route.handle)(request).await
+            }));
         }
         allow.push(if route.method == Method::GET { "GET,HEAD" } else { route.method.as_str() });
     }

@@ -4,7 +4,7 @@ use super::extract::RoutedRequest;
 use super::query::Query;
 use super::response::{JsonText, Reply};
 use crate::hub::base::error::Error;
-use crate::hub::workspace::files::{Workspace, check_path, path_within};
+use crate::hub::workspace::files::check_path;
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::method::Method;
 
@@ -26,7 +26,7 @@ pub async fn git_diff_numstat(request: RoutedRequest) -> Reply {
 pub async fn git_diff_file(request: RoutedRequest) -> Reply {
     let w = request.load_workspace().await?;
     let query = request.query()?;
-    let path = parse_file_path(&w, &query)?;
+    let path = parse_file_path(&query)?;
     let staged = query.flag("staged")?.unwrap_or(false);
     Ok(JsonText::of(request.hub.git_diff_file(&w, path, staged).await))
 }
@@ -34,7 +34,7 @@ pub async fn git_diff_file(request: RoutedRequest) -> Reply {
 pub async fn read_file(request: RoutedRequest) -> Reply {
     let w = request.load_workspace().await?;
     let query = request.query()?;
-    let path = parse_file_path(&w, &query)?;
+    let path = parse_file_path(&query)?;
     Ok(JsonText::of(request.hub.read_file(&w, path).await))
 }
 
@@ -72,8 +72,9 @@ fn parse_offset(query: &Query) -> Result<Option<u64>, Error> {
     query.number("offset", 0..=MAX_SAFE_INTEGER)
 }
 
-/// Parses `path`: required, not empty, inside the working directory.
-fn parse_file_path<'q>(w: &Workspace, query: &'q Query) -> Result<&'q str, Error> {
+/// Parses `path`: required, not empty.
+fn parse_file_path(query: &Query) -> Result<&str, Error> {
     let path = query.text("path")?.ok_or(Error::InvalidPath { field: "path", reason: "it is missing" })?;
-    path_within(&w.path, "path", path)
+    check_path("path", path)?;
+    Ok(path)
 }

@@ -2,7 +2,7 @@
 
 use crate::hub::base::closed::ClosedFor;
 use crate::hub::base::error::Error;
-use crate::hub::base::storage_keys::{CLOSED_FOR, GENERATION, USED_DATABASES};
+use crate::hub::base::storage_keys::{CLOSED_FOR, CONFIRMED_DEVICES, GENERATION, USED_DATABASES};
 use crate::hub::{FencedDb, Hub, Places};
 use crate::store::places::DatabaseNumber;
 use crate::store::{DbError, namespace_deletion};
@@ -30,6 +30,7 @@ impl Hub {
         self.rt.kv_put(CLOSED_FOR, reason.as_str());
         // The import may bring another generation.
         self.rt.kv_delete(GENERATION);
+        self.rt.kv_list(CONFIRMED_DEVICES).iter().for_each(|(key, _)| self.rt.kv_delete(key));
         turn.closed_for = Some(reason);
         turn.must_restart = true;
     }

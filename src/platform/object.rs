@@ -25,7 +25,7 @@ use super::upload::JsUpload;
 use crate::auth::token::{Credential, SecretId};
 use crate::http::edge::{METRICS_PATH, split_url};
 use crate::http::error::ErrorResponse;
-use crate::http::extract::{ExternalBody, is_upload, needs_credential};
+use crate::http::extract::{ExternalBody, is_credential_sent, is_upload};
 use crate::http::{events, respond};
 use crate::hub::Hub;
 use crate::hub::base::peers::connections::Upgrade;
@@ -247,24 +247,24 @@ impl NamespaceObject {
         head: &ObjectRequest<'_>,
     ) -> Result<std::result::Result<http::Request<Bytes>, ErrorResponse>> {
         let (_, path, _) = split_url(head.url);
-        if !is_upload(head.method, path) {
-            let (method, url) = (head.method, head.url);
-            let mut converted =
-                convert::to_router_request(request, method, url, head.content_length, &running.hub).await?;
-            if let Ok(converted) = &mut converted
-                && needs_credential(path)
-                && let (Some(credential), secret) = read_credential(request)
-            {
-                converted.extensions_mut().insert(credential);
-                secret.map(|secret| converted.extensions_mut().insert(secret));
+        let mut converted = match is_upload(head.method, path) {
+            false => {
+                convert::to_router_request(request, head.method, head.url, head.content_length, &running.hub).await?
             }
-            return Ok(converted);
+            true => convert::to_bodiless_request(head.method, head.url).map(|mut converted| {
+                let body = ExternalBody(Arc::new(JsUpload::new(request, Arc::clone(&running.runtime))));
+                converted.extensions_mut().insert(body);
+                converted
+            }),
+        };
+        if let Ok(converted) = &mut converted
+            && is_credential_sent(head.method, path)
+            && let (Some(credential), secret) = read_credential(request)
+        {
+            converted.extensions_mut().insert(credential);
+            secret.map(|secret| converted.extensions_mut().insert(secret));
         }
-        let body = ExternalBody(Arc::new(JsUpload::new(request, Arc::clone(&running.runtime))));
-        Ok(convert::to_bodiless_request(head.method, head.url).map(|mut request| {
-            request.extensions_mut().insert(body);
-            request
-        }))
+        Ok(converted)
     }
 
     fn open_cli(&self, running: &RunningHub, upgrade: Upgrade, credential: Option<&Credential>) -> Result<Response> {

@@ -191,6 +191,7 @@ impl IncomingRequest {
                     }
                 }
             }
+            Action::Unchecked(read) => return self.serve_unchecked(*read).await,
             Action::Metrics(None) => Ok(metrics_response(&glue::isolate_metrics())),
             Action::Metrics(Some(namespace)) => {
                 Ok(JsFuture::from(self.forward(&namespace, None, "", None)).await?.into())

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::bulk::BulkStatements;
 use super::columns::{Columns, read_owned};
 use super::values::{all_parts_exist, count_parts};
-use super::{Database, DbError, Found, Row, Statement, query};
+use super::{DbError, Found, Row, Statement};
 use crate::model::json::Json;
 use crate::model::large::{InlineOrLarge, LargeRef};
 use crate::model::machine::Machine;
@@ -96,14 +96,21 @@ pub(super) fn delete<'a>(bulk: &mut BulkStatements, ids: impl Iterator<Item = &'
     bulk.add_ids(DELETE, ids);
 }
 
-pub async fn load_all(db: &dyn Database, namespace: &Namespace) -> Result<Vec<Machine>, DbError> {
-    let rows = query(db, Statement::new(SELECT_ALL, [namespace.as_ref().into()])).await?;
+pub fn select_all(namespace: &Namespace) -> Statement {
+    Statement::new(SELECT_ALL, [namespace.as_ref().into()])
+}
+
+pub fn read_all(namespace: &Namespace, rows: Vec<Row>) -> Result<Vec<Machine>, DbError> {
     rows.into_iter().map(|row| from_row(namespace, row)).collect()
 }
 
-/// Looks up whether a machine with this id exists, and whether it belongs to the namespace.
-pub async fn find_owner(db: &dyn Database, namespace: &Namespace, id: &str) -> Result<Found<()>, DbError> {
-    let rows = query(db, Statement::new(SELECT_OWNED, [id.into(), namespace.as_ref().into()])).await?;
+/// Selects whether a machine with this id exists, and whether it belongs to the namespace.
+pub fn select_owner(namespace: &Namespace, id: &str) -> Statement {
+    Statement::new(SELECT_OWNED, [id.into(), namespace.as_ref().into()])
+}
+
+/// Reads the row of [`select_owner`].
+pub fn read_owner(rows: Vec<Row>) -> Result<Found<()>, DbError> {
     read_owned("machines", rows)
 }
 

@@ -218,6 +218,11 @@ pub fn decode_frame<'a>(frame: &'a str, names: &[&str]) -> Option<CliEvent<'a>> 
     }
 }
 
+/// Whether an event is a versioned update, whose acknowledgement has another shape.
+pub fn is_update(name: &str) -> bool {
+    matches!(name, "update-metadata" | "update-state" | "machine-update-metadata" | "machine-update-state")
+}
+
 pub fn decode<'a>(name: &str, args: &[&'a RawValue]) -> Result<CliEvent<'a>, EventError> {
     let payload = args.first().map_or("", |raw| raw.get());
     let event = match name {

@@ -90,10 +90,10 @@ for (const [name, dialect] of /** @type {[keyof typeof DIALECTS, any][]} */ (Obj
     test('serves files, git, commands and uploads in its own shapes', async () => {
       assert.deepEqual(await readRoute('git-status'), dialect.git.gitStatus);
       assert.deepEqual(await readRoute('git-diff-numstat?staged=true'), dialect.git.gitDiffNumstat);
-      assert.deepEqual(await readRoute(`git-diff-file?path=${directory}/notes.txt`), dialect.git.gitDiffFile);
+      assert.deepEqual(await readRoute(`git-diff-file?path=notes.txt`), dialect.git.gitDiffFile);
       assert.deepEqual(received.gitDiffFile, { sessionId, cwd: directory, filePath: 'notes.txt', staged: false });
       const { files } = await readRoute('files?query=notes');
-      const file = await readRoute(`file?path=${encodeURIComponent(files[0].fullPath)}`);
+      const file = await readRoute(`file?path=${encodeURIComponent(files[0].filePath)}`);
       assert.equal(Buffer.from(file.content, 'base64').toString(), 'two\n');
       assert.deepEqual(received.readFile, { sessionId, path: 'notes.txt' });
       assert.equal((await readRoute('directory')).entries[0].name, 'notes.txt');

@@ -77,6 +77,22 @@ async fn a_socket_that_sends_nothing_for_60_s_after_a_ping_is_closed_and_its_cal
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_silent_socket_is_closed_60_s_after_its_ping_however_late_the_alarms_are() {
+    for delays in [[0, 0, 0], [20, 3, 0], [0, 5, 20], [9_000, 0, 0], [9_000, 9_000, 2_000]] {
+        let world = World::new();
+        let mut cli = world.bare_cli().await;
+        world.advance(FIRST_PING - 1 - world.now()).await;
+        for (tick, delay) in delays.into_iter().enumerate() {
+            assert!(cli.socket.is_open(), "before tick {tick} with {delays:?}");
+            let at = FIRST_PING + 30_000 * tick as u64;
+            assert_eq!(world.rt.alarm(), Some(at));
+            world.fire_alarm_at(at + delay).await;
+        }
+        assert_eq!(cli.socket.wait_for_close().await, 1001);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_socket_that_answers_only_the_second_ping_stays_open() {
     let world = World::new();
     let mut cli = world.bare_cli().await;

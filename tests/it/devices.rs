@@ -186,8 +186,59 @@ async fn the_use_of_a_device_is_recorded_at_most_once_an_hour() {
     assert_eq!(seen().await, added);
     hub.world.advance(11_000).await;
     let writes = hub.world.db.write_count();
+    // The list is read at the same time as the check that records the use.
+    seen().await;
     assert_eq!(seen().await, added + 3_610_000);
     hub.world.advance(11_000).await;
     seen().await;
     assert_eq!(hub.world.db.write_count(), writes + 1);
+}
+
+/// The round trips to the database, of 20 ms each, that a client of a worker waits for.
+async fn count_round_trips(hub: &Hub, method: &str, url: &str, token: &str, body: &Value) -> (u128, Reply) {
+    hub.world.db.set_round_trip_ms(20);
+    let started = tokio::time::Instant::now();
+    let reply = hub.send(method, url, Some(token), body).await;
+    hub.world.db.set_round_trip_ms(0);
+    (started.elapsed().as_millis() / 20, reply)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_does_not_wait_for_the_check_of_a_token_that_was_valid_ten_minutes_ago() {
+    let hub = Hub::new();
+    let session = hub.world.create_session("/code").await;
+    let (id, device) = hub.add_device("phone").await;
+    let sign_in = async || hub.sign_in(&device).await.ok()["token"].as_str().unwrap().to_owned();
+    let (messages, url) = (format!("/api/sessions/{session}/messages"), format!("/api/sessions/{session}"));
+    let mut cli = hub.world.live_cli(&session).await;
+    assert_eq!(cli.emit_with_ack("message", &json!({"sid": session, "message": {"text": "hello"}})).await["ok"], true);
+    let read = async |token: &str| count_round_trips(&hub, "GET", &messages, token, &Value::Null).await;
+    let write = async |token: &str| {
+        let body = json!({"name": format!("at {}", hub.world.now())});
+        count_round_trips(&hub, "PATCH", &url, token, &body).await
+    };
+    for token in [&sign_in().await, &device, &hub.namespace_token(0)] {
+        read(token).await.1.ok();
+        write(token).await.1.ok();
+        for wait_ms in [11_000, 300_000] {
+            hub.world.advance(wait_ms).await;
+            let (round_trips, reply) = write(token).await;
+            reply.ok();
+            assert_eq!(round_trips, 1, "a write with {token} {wait_ms} ms after the check");
+            let (round_trips, reply) = read(token).await;
+            reply.ok();
+            assert_eq!(round_trips, 1, "a read with {token} {wait_ms} ms after the check");
+        }
+    }
+    hub.world.advance(611_000).await;
+    assert!(write(&device).await.0 > 1, "the last check is old");
+    let jwt = sign_in().await;
+    read(&jwt).await.1.ok();
+    hub.revoke(&id).await.ok();
+    hub.world.advance(11_000).await;
+    for token in [&device, &jwt] {
+        write(token).await.1.assert_error(401, "device_revoked");
+        read(token).await.1.assert_error(401, "device_revoked");
+        read(token).await.1.assert_error(401, "device_revoked");
+    }
 }

@@ -1,4 +1,4 @@
-//! The number of round trips to the database that a client waits for after the object has hibernated. A round trip to a distant
+//! The number of round trips to the database that a client waits for, also after the object has hibernated. A round trip to a distant
 //! database takes 140 ms.
 
 use crate::support::World;
@@ -31,9 +31,14 @@ impl DistantNamespace {
         Self { world, session, cli }
     }
 
-    /// Wakes the object with a slow database. Returns the round trips of the database that `run` waits for.
+    /// Wakes the object, and counts like [`count_round_trips_awake`](Self::count_round_trips_awake).
     async fn count_round_trips<T>(&mut self, run: impl AsyncFnOnce(&mut Self) -> T) -> (u64, T) {
         self.world.hibernate_and_wake().await;
+        self.count_round_trips_awake(run).await
+    }
+
+    /// Slows the database down. Returns the round trips of the database that `run` waits for.
+    async fn count_round_trips_awake<T>(&mut self, run: impl AsyncFnOnce(&mut Self) -> T) -> (u64, T) {
         self.world.db.set_round_trip_ms(ROUND_TRIP_MS);
         let round_trips = |world: &World| (world.db.read_count() + world.db.write_count()) as u64;
         let (before, start) = (round_trips(&self.world), Instant::now());
@@ -115,6 +120,47 @@ async fn a_client_waits_for_few_round_trips_after_a_wake() {
     round_trips.push(("a connecting CLI and its message", count, 3));
     for (what, count, expected) in round_trips {
         assert_eq!(count, expected, "{what}");
+    }
+}
+
+/// Operations of CLIs and web clients, with the most round trips that a client waits for: in an object that is in memory, and after a
+/// wake while a web client is connected.
+#[tokio::test(start_paused = true)]
+async fn an_operation_takes_at_most_one_round_trip_and_two_after_a_wake() {
+    let new = |tag: &str| json!({"tag": tag, "metadata": {"path": "/x", "host": "b"}});
+    let machine = |id: &str| json!({"id": id, "metadata": {"host": "b"}});
+    for is_awake in [true, false] {
+        let mut far = DistantNamespace::new().await;
+        let _web = far.world.web("all=true").await;
+        let session = format!("/api/sessions/{}", far.session);
+        let table = [
+            ("POST", format!("{session}/messages"), json!({"text": "hello", "localId": "w1"}), 1, 2),
+            ("PATCH", session.clone(), json!({"name": "x"}), 1, 2),
+            ("PATCH", session.clone(), json!({"pinned": true}), 1, 2),
+            // The lookup of the tag or the id, and the write.
+            ("POST", "/cli/sessions".into(), new("t1"), 2, 2),
+            ("POST", "/cli/sessions".into(), new("t1"), 0, 2),
+            ("POST", "/cli/machines".into(), machine("m2"), 2, 2),
+            ("POST", "/cli/machines".into(), machine("m2"), 1, 2),
+            ("GET", session.clone(), Value::Null, 0, 1),
+            ("GET", "/api/sessions".into(), Value::Null, 1, 1),
+            ("GET", "/api/machines".into(), Value::Null, 0, 1),
+            ("GET", "/api/inbox".into(), Value::Null, 0, 2),
+            ("GET", format!("{session}/messages"), Value::Null, 1, 1),
+            ("GET", "/api/devices".into(), Value::Null, 1, 1),
+            ("POST", "/api/devices/codes".into(), json!({}), 1, 1),
+            ("POST", format!("{session}/archive"), json!({}), 1, 2),
+        ];
+        for (method, path, body, awake, woken) in table {
+            let body = if body.is_null() { String::new() } else { body.to_string() };
+            let send = async |far: &mut DistantNamespace| far.world.request(method, &path, body.clone()).await;
+            let (count, reply) = match is_awake {
+                true => far.count_round_trips_awake(send).await,
+                false => far.count_round_trips(send).await,
+            };
+            reply.ok();
+            assert_eq!(count, if is_awake { awake } else { woken }, "{method} {path} {body}, awake: {is_awake}");
+        }
     }
 }
 

@@ -61,6 +61,9 @@ pub fn revoked_device_key(id: &str) -> String {
     format!("{REVOKED_DEVICES}{id}")
 }
 
+/// The prefix of the keys of devices that the database has confirmed as valid. A revocation deletes the key.
+pub const CONFIRMED_DEVICES: &str = "confirmed:";
+
 /// The prefix of the keys of revocations whose clients are not disconnected yet. The id of the device follows, or nothing if all clients
 /// are to be disconnected.
 pub const REVOKING: &str = "revoking:";

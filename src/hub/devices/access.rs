@@ -4,9 +4,9 @@ use crate::auth::pairing::hash;
 use crate::auth::token::{AccessToken, Credential, is_device_token};
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
-use crate::hub::base::storage_keys::GENERATION;
+use crate::hub::base::storage_keys::{CONFIRMED_DEVICES, GENERATION, REVOKING};
 use crate::model::namespace::Namespace;
-use crate::store::devices;
+use crate::store::devices::{self, DeviceState};
 
 /// The client under which the object counts wrong tokens, because it does not know the addresses of clients.
 const ALL_CLIENTS: &str = "";
@@ -44,6 +44,41 @@ impl Hub {
             Credential::Generation(generation) => self.stored_generation().is_some_and(|current| *generation < current),
             Credential::Device(id) => self.is_device_revoked(id),
         }
+    }
+
+    /// Whether a credential is valid, although the worker may have checked it some time ago. Asks the database if the object's storage does
+    /// not show it: once for each device, and once for all tokens of the namespace.
+    pub async fn confirm_credential(&self, credential: &Credential) -> Result<bool, Error> {
+        match credential {
+            Credential::Shared => {}
+            Credential::Generation(_) => drop(self.load_generation().await?),
+            Credential::Device(id) if !self.confirm_device(id).await? => return Ok(false),
+            Credential::Device(_) => {}
+        }
+        Ok(!self.is_revoked(credential))
+    }
+
+    /// Whether a device is valid, unless the object's storage shows that it was revoked.
+    async fn confirm_device(&self, id: &str) -> Result<bool, Error> {
+        let key = format!("{CONFIRMED_DEVICES}{id}");
+        let is_revoking_all = || self.rt.kv_get(REVOKING).is_some();
+        while self.rt.kv_get(&key).is_none() {
+            let before = (self.stored_generation(), is_revoking_all());
+            let device = devices::find_by_id(&self.access, id).await?;
+            let is_valid = |device: DeviceState| !device.is_revoked && device.namespace == self.config.namespace;
+            if !device.is_some_and(is_valid) || self.is_closed() {
+                return Ok(false);
+            }
+            // The database has not performed the revocation yet, so the request comes before it.
+            if is_revoking_all() || self.is_device_revoked(id) {
+                return Ok(true);
+            }
+            // A revocation of all devices that ended during the read has stored a later generation.
+            if before == (self.stored_generation(), false) {
+                self.rt.kv_put(&key, "");
+            }
+        }
+        Ok(true)
     }
 
     /// Returns the generation of the namespace's tokens.

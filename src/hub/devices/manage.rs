@@ -7,7 +7,7 @@ use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::peers::connections::Peer;
 use crate::hub::base::ports::ConnId;
-use crate::hub::base::storage_keys::{GENERATION, REVOKED_DEVICES, REVOKING, revoked_device_key};
+use crate::hub::base::storage_keys::{CONFIRMED_DEVICES, GENERATION, REVOKED_DEVICES, REVOKING, revoked_device_key};
 use crate::hub::turn::Turn;
 use crate::store::devices::{self, CODE_LIFETIME_MS, Decision, Insertion, MAX_CODE_ATTEMPTS, NewPairing};
 use crate::store::{DbError, Statement, Value, push};
@@ -126,6 +126,7 @@ impl Hub {
             // Stored before the commit, so that requests and sockets that begin during the commit are refused.
             let (earlier, value) = (self.rt.kv_get(&key), value.to_string());
             self.rt.kv_put(&key, &value);
+            self.rt.kv_list(CONFIRMED_DEVICES).iter().for_each(|(key, _)| self.rt.kv_delete(key));
             let pending_key = format!("{REVOKING}{}", device.unwrap_or_default());
             self.rt.kv_put(&pending_key, "");
             let result = self.change_subscriptions(statements).await;

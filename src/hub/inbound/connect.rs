@@ -175,7 +175,7 @@ impl Hub {
                 return;
             }
             if let Some(id) = session.owned_id()
-                && turn.connections.is_served_by_other(&id, installation.as_ref())
+                && turn.connections.is_served_by_other(&Owner::Session(id.clone()), installation.as_ref())
             {
                 let (code, message) = SERVED_ELSEWHERE;
                 session = NamedOwner::Refused(id, code, message.to_owned());

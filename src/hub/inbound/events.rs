@@ -19,7 +19,7 @@ use crate::limits::{MAX_ECHO_CHARS, MAX_INLINE_BYTES, MAX_UNKNOWN_EVENTS};
 use crate::log::{Level, LogLine};
 use crate::model::json::Json;
 use crate::model::owner::Owner;
-use crate::wire::cli::{CliEvent, EventError, NewMessage, UpdateEvent, decode};
+use crate::wire::cli::{CliEvent, EventError, NewMessage, UpdateEvent, decode, is_update};
 use crate::wire::field_types::truncate;
 use crate::wire::socketio::AckId;
 
@@ -32,8 +32,7 @@ impl Hub {
         name: &str,
         args: &[&RawValue],
     ) {
-        let is_update = name.starts_with("update-") || name.starts_with("machine-update-");
-        let from = Sender { conn, ack, is_update };
+        let from = Sender { conn, ack, is_update: is_update(name) };
         let payload = args.first().filter(|_| name == "session-alive");
         let translated = payload.and_then(|payload| self.config.vocabulary.with_protocol_fields(payload.get()));
         let translated_args = translated.as_ref().map(|payload| [payload.raw()]);

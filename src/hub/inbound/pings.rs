@@ -7,8 +7,9 @@ use crate::hub::turn::Turn;
 use crate::limits::PING_INTERVAL_MS;
 use crate::wire::engineio;
 
-/// The time a CLI has to answer a ping before the hub disconnects the CLI, in milliseconds.
-const PONG_TIMEOUT_MS: u64 = 2 * PING_INTERVAL_MS;
+/// After this time, in milliseconds, the hub disconnects a CLI that has not answered a ping: at the second tick after the ping. Half an
+/// interval less than 60 s, because alarms are early or late by some milliseconds, and the next tick comes only after 90 s.
+const PONG_TIMEOUT_MS: u64 = 2 * PING_INTERVAL_MS - PING_INTERVAL_MS / 2;
 
 impl Hub {
     /// Pings every CLI. Disconnects the CLIs from which no frame has come for [`PONG_TIMEOUT_MS`] after a ping.

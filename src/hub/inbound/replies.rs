@@ -115,6 +115,48 @@ pub fn event_code(error: &Error) -> &'static str {
         Error::TooLarge { .. } => "too-large",
         Error::Overloaded | Error::MemoryInUse | Error::StorageFull | Error::TooManyMessages { .. } => "overloaded",
         Error::Unavailable(_) | Error::DatabaseRejected => "unavailable",
-        _ => "bad-payload",
+        Error::InvalidField(_)
+        | Error::ModeForbidden(_)
+        | Error::InvalidBody(_)
+        | Error::InvalidPath { .. }
+        | Error::SessionInactive
+        | Error::AttachmentsNotHeld
+        | Error::TooManyHeldMessages
+        | Error::CliAway
+        | Error::CliNotAlive
+        | Error::CliUnreachable(_)
+        | Error::MethodNotRegistered(_)
+        | Error::RpcTimedOut(_)
+        | Error::CliRefused(_)
+        | Error::UntrustedDirectory(_)
+        | Error::NoMachineOnline
+        | Error::ResumeUnavailable
+        | Error::ResumeFailed
+        | Error::ModeNotApplied(_)
+        | Error::OptionNotApplied(_)
+        | Error::NotQueued
+        | Error::PathCheckFailed(_)
+        | Error::UploadFailed(_)
+        | Error::UploadStalled
+        | Error::UploadTooSlow
+        | Error::InvalidAnswerToken
+        | Error::AnswerTokenExpired
+        | Error::AnswerTokenUsed
+        | Error::RequestChanged
+        | Error::Unsubscribed
+        | Error::DeviceRevoked
+        | Error::UnknownCode
+        | Error::PairingDenied
+        | Error::AlreadyDecided
+        | Error::TooManyCodes
+        | Error::TooManyDevices
+        | Error::SessionActive
+        | Error::CliConnected
+        | Error::VersionConflict { .. }
+        | Error::RenameFailed
+        | Error::TooManyMachines(_)
+        | Error::TooManySessions(_)
+        | Error::NamespaceNotEmpty
+        | Error::TooManyUploads(_) => "bad-payload",
     }
 }

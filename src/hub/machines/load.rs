@@ -7,54 +7,63 @@ use futures::future::BoxFuture;
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::state::State;
-use crate::hub::base::state::evictions::Key;
+use crate::hub::base::state::evictions::{CurrentRead, Key};
+use crate::hub::turn::Turn;
 use crate::hub::write::large::{ResponseText, machine_segments, without_large};
 use crate::model::json::Json;
 use crate::model::machine::Machine;
 use crate::model::order::sort_by;
 use crate::model::owner::Owner;
-use crate::store::{Found, machines as store};
+use crate::store::{Database, Found, Statement, machines as store};
 
 impl Hub {
     /// Loads the machines of the namespace, unless they are cached.
     pub(in crate::hub) async fn load_machines(self: &Arc<Self>) -> Result<(), Error> {
-        loop {
-            if self.turn().cache.machines().is_some() {
-                return Ok(());
-            }
-            let ticket = self.begin_read().await?;
-            let mut machines = store::load_all(&self.db, &self.config.namespace).await?;
-            let mut turn = self.turn();
-            let Some(read) = turn.cache.evictions.redeem(&ticket, Key::Namespace) else { continue };
-            for machine in machines.iter_mut().filter(|machine| machine.active) {
-                let owner = Owner::Machine(machine.id.clone());
-                machine.active_at = machine.active_at.max(turn.liveness.active_at(&owner));
-                turn.start_deadline_if_missing(owner);
-            }
-            turn.cache.insert_loaded_machines(read, machines);
-        }
+        self.read_machines(None).await.map(drop)
     }
 
     /// Loads the machines of the namespace. Returns an error if none of them has the id.
     pub fn load_machine<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
+            let owner = self.read_machines(Some(id)).await?;
+            match owner {
+                _ if self.turn().cache.machine(id).is_ok() => Ok(()),
+                Found::Foreign => Err(Error::Forbidden(Kind::Machine)),
+                Found::InNamespace(()) | Found::Missing => Err(Error::NotFound(Kind::Machine)),
+            }
+        })
+    }
+
+    /// Loads the machines of the namespace, unless they are cached. In the same batch, reads whose machine `id` is, unless it is cached.
+    fn read_machines<'a>(self: &'a Arc<Self>, id: Option<&'a str>) -> BoxFuture<'a, Result<Found<()>, Error>> {
+        Box::pin(async move {
+            let namespace = &self.config.namespace;
             loop {
-                self.load_machines().await?;
-                let ticket = {
+                let is_cached = {
                     let turn = self.turn();
-                    if turn.cache.machine(id).is_ok() {
-                        return Ok(());
+                    let is_cached = turn.cache.machines().is_some();
+                    if is_cached && id.is_none_or(|id| turn.cache.machine(id).is_ok()) {
+                        return Ok(Found::InNamespace(()));
                     }
-                    turn.cache.evictions.take_ticket()
+                    is_cached
                 };
-                let owner = store::find_owner(&self.db, &self.config.namespace, id).await?;
-                if self.turn().cache.evictions.redeem(&ticket, Key::Namespace).is_none() {
-                    continue;
+                let ticket = match is_cached {
+                    true => self.turn().cache.evictions.take_ticket(),
+                    false => self.begin_read().await?,
+                };
+                let select_all = (!is_cached).then(|| store::select_all(namespace));
+                let select_owner = id.map(|id| store::select_owner(namespace, id));
+                let mut statements: Vec<Statement> = select_all.into_iter().chain(select_owner).collect();
+                let mut results = self.read_beside_log(self.db.batch(&mut statements)).await?.into_iter();
+                let mut next_rows = || results.next().unwrap_or_default();
+                let machines = if is_cached { Vec::new() } else { store::read_all(namespace, next_rows())? };
+                let owner = store::read_owner(next_rows())?;
+                let mut turn = self.turn();
+                let Some(read) = turn.cache.evictions.redeem(&ticket, Key::Namespace) else { continue };
+                if !is_cached {
+                    turn.insert_machines(read, machines);
                 }
-                return match owner {
-                    Found::Foreign => Err(Error::Forbidden(Kind::Machine)),
-                    Found::InNamespace(()) | Found::Missing => Err(Error::NotFound(Kind::Machine)),
-                };
+                return Ok(owner);
             }
         })
     }
@@ -88,6 +97,18 @@ impl Hub {
                 return Ok(text);
             }
         }
+    }
+}
+
+impl Turn<'_> {
+    /// Inserts the machines that were read from the database, and starts the deadlines of those that are active.
+    fn insert_machines(&mut self, read: CurrentRead, mut machines: Vec<Machine>) {
+        for machine in machines.iter_mut().filter(|machine| machine.active) {
+            let owner = Owner::Machine(machine.id.clone());
+            machine.active_at = machine.active_at.max(self.state.liveness.active_at(&owner));
+            self.start_deadline_if_missing(owner);
+        }
+        self.state.cache.insert_loaded_machines(read, machines);
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use futures::future::{BoxFuture, join};
+use futures::future::BoxFuture;
 
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind};
@@ -94,14 +94,6 @@ impl Hub {
                 let namespace = &self.config.namespace;
                 let mut statements = Vec::from(store::select_by_id(namespace, id));
                 statements.extend(related.select(namespace, id));
-                // The next change needs the last rows of the event log, so they are read at the same time.
-                let syncs_log = self.is_database_idle();
-                let sync_log = async move {
-                    if syncs_log {
-                        // After an error, the change reads the log again.
-                        let _ = self.publish_missed_events().await;
-                    }
-                };
                 let read = async move {
                     match related {
                         RelatedRows::None => self.look_up(statements).await,
@@ -110,8 +102,7 @@ impl Hub {
                         _ => self.db.batch(&mut statements).await,
                     }
                 };
-                let (results, ()) = join(read, sync_log).await;
-                let mut results = results?.into_iter();
+                let mut results = self.read_beside_log(Box::pin(read)).await?.into_iter();
                 let found = store::read_found(namespace, &mut results)?;
                 let mut turn = self.turn();
                 let Some(read) = turn.cache.evictions.redeem(&ticket, Key::Id(id)) else { continue };
@@ -146,7 +137,7 @@ impl Hub {
             if self.turn().cache.session_count().is_none() {
                 statements.push(summaries::count_without_tag(namespace, tag));
             }
-            let mut results = self.look_up(statements).await?.into_iter();
+            let mut results = self.read_beside_log(Box::pin(self.look_up(statements))).await?.into_iter();
             let found = store::read_by_tag(namespace, results.next().unwrap_or_default())?;
             let count = results.next().map(summaries::read_count).transpose()?;
             let mut turn = self.turn();

@@ -179,47 +179,7 @@ pub fn check_path(field: &'static str, path: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns a path relative to `directory`. A relative path is returned unchanged; an absolute path must be inside the
-/// directory.
-pub fn path_within<'p>(directory: &str, field: &'static str, path: &'p str) -> Result<&'p str, Error> {
-    let root = is_absolute(directory).then(|| directory.trim_end_matches(['/', '\\']));
-    let inside = root.and_then(|root| path.strip_prefix(root)?.strip_prefix(['/', '\\']));
-    let relative = inside.filter(|relative| !relative.is_empty()).unwrap_or(path);
-    check_path(field, relative)?;
-    Ok(relative)
-}
-
 fn is_absolute(path: &str) -> bool {
     let has_drive = matches!(path.as_bytes(), [letter, b':', b'/' | b'\\', ..] if letter.is_ascii_alphabetic());
     has_drive || path.starts_with(['/', '\\'])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_absolute_path_inside_the_directory_is_made_relative() {
-        for (directory, path, relative) in [
-            ("/code", "a/b", "a/b"),
-            ("/code", "/code/a/b", "a/b"),
-            ("/code/", "/code/code/a", "code/a"),
-            ("/", "/etc/hosts", "etc/hosts"),
-            (r"C:\code", r"C:\code\a.txt", "a.txt"),
-            ("code", "code/a", "code/a"),
-        ] {
-            assert_eq!(path_within(directory, "path", path).unwrap(), relative, "{directory} {path}");
-        }
-        for (directory, path) in [
-            ("/code", "/code"),
-            ("/code", "/code/"),
-            ("/code", "/codes/a"),
-            ("/code", "/code/../a"),
-            ("/code", "/code//a"),
-            ("/code", "/etc/passwd"),
-            ("", "/etc/passwd"),
-        ] {
-            assert!(path_within(directory, "path", path).is_err(), "{directory} {path}");
-        }
-    }
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use futures::channel::oneshot;
+use futures::future::{BoxFuture, join};
 
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
@@ -37,9 +38,19 @@ impl Hub {
         receiver.await.unwrap_or_else(|_| Err(DbError::Unavailable("the hub was interrupted".into())))
     }
 
-    /// Whether no query is in progress or about to begin.
-    pub(in crate::hub) fn is_database_idle(&self) -> bool {
-        self.db.is_idle() && self.turn().lookups.is_empty()
+    /// Runs a read, and reads the last rows of the event log at the same time, because the next change needs them.
+    pub(in crate::hub) async fn read_beside_log(
+        &self,
+        read: BoxFuture<'_, Result<Vec<Vec<Row>>, DbError>>,
+    ) -> Result<Vec<Vec<Row>>, DbError> {
+        let is_database_idle = self.db.is_idle() && self.turn().lookups.is_empty();
+        let sync_log = async {
+            if is_database_idle {
+                // After an error, the change reads the log again.
+                let _ = self.publish_missed_events().await;
+            }
+        };
+        join(read, sync_log).await.0
     }
 
     /// Waits one pass of the event loop, and longer while more lookups begin. Then runs all waiting lookups.

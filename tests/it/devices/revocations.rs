@@ -178,3 +178,67 @@ async fn a_revocation_that_a_crash_interrupts_after_the_commit_closes_the_socket
         assert!(!world.rt.stored_entries().keys().any(|key| key.starts_with("revoking:")));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_revoked_token_that_a_worker_has_cached_writes_nothing() {
+    for is_namespace in [false, true] {
+        let hub = Hub::new();
+        let (id, device) = hub.add_device("lost").await;
+        let old = hub.namespace_token(0);
+        let session = json!({"tag": "t", "metadata": {"path": "/code", "host": "box"}});
+        let create = async |token: &str| hub.post("/cli/sessions", token, &session).await;
+        for token in [&device, &old] {
+            create(token).await.ok();
+            let reads = hub.world.db.read_count();
+            create(token).await.ok();
+            assert_eq!(hub.world.db.read_count(), reads, "the object knows that the token is valid");
+        }
+        match is_namespace {
+            true => drop(hub.post("/api/namespaces/revoke", &hub.world.token(), &Value::Null).await.ok()),
+            false => drop(hub.revoke(&id).await.ok()),
+        }
+        create(&device).await.assert_error(401, "device_revoked");
+        hub.world.hibernate_and_wake().await;
+        create(&device).await.assert_error(401, "device_revoked");
+        match is_namespace {
+            true => drop(create(&old).await.assert_error(401, "unauthorized")),
+            false => drop(create(&old).await.ok()),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_device_that_is_confirmed_during_a_revocation_of_all_tokens_writes_nothing_after_it() {
+    for is_late in [false, true] {
+        let hub = Hub::new();
+        let (_, token) = hub.add_device("lost").await;
+        hub.get("/api/config", &token).await.ok();
+        let session = json!({"tag": "t", "metadata": {"path": "/code", "host": "box"}});
+        let operator = hub.world.token();
+        hub.world.db.set_round_trip_ms(20);
+        let write = async {
+            if is_late {
+                tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+            }
+            drop(hub.post("/cli/sessions", &token, &session).await);
+        };
+        let (revoked, ()) = futures::join!(hub.post("/api/namespaces/revoke", &operator, &Value::Null), write);
+        revoked.ok();
+        hub.post("/cli/sessions", &token, &session).await.assert_error(401, "device_revoked");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_device_that_a_worker_has_cached_writes_nothing_after_the_deletion_of_its_namespace() {
+    let hub = Hub::new();
+    let (_, token) = hub.add_device("lost").await;
+    let session = json!({"tag": "t", "metadata": {"path": "/code", "host": "box"}});
+    hub.post("/cli/sessions", &token, &session).await.ok();
+    crate::support::operator::delete(&hub.world).await;
+    // Another client uses the namespace again.
+    hub.world.create_session("/new").await;
+    for _ in 0..2 {
+        hub.post("/cli/sessions", &token, &session).await.assert_error(401, "device_revoked");
+    }
+    assert_eq!(hub.world.db.number("SELECT count(*) FROM sessions"), 1);
+}

@@ -6,8 +6,8 @@ use crate::support::database_errors::{LIMITS_REACHED, UNKNOWN_OUTCOMES};
 use crate::support::run_until_idle;
 use crate::support::sqlite::{BatchKind, Sqlite};
 use crate::support::store::{
-    Cache, NoEffect, commit, commit_as, json, load_by_tag, load_summaries, message, other_namespace, put, put_messages,
-    queue_of, read_memory, seqs, session, stored, team_namespace,
+    Cache, NoEffect, commit, commit_as, find_machine_owner, json, load_by_tag, load_machines, load_summaries, message,
+    other_namespace, put, put_messages, queue_of, read_memory, seqs, session, stored, team_namespace,
 };
 use session_gateway_hub::model::large::InlineOrLarge;
 use session_gateway_hub::model::machine::Machine;
@@ -16,7 +16,7 @@ use session_gateway_hub::model::session::{ControlMode, Session};
 use session_gateway_hub::model::summary::{SessionSummary, SummaryFields};
 use session_gateway_hub::store::history::{PageRange, read_page};
 use session_gateway_hub::store::write_queue::{SessionColumns, WriteQueue};
-use session_gateway_hub::store::{Database, DbError, Found, machines, removals, secrets, sessions};
+use session_gateway_hub::store::{Database, DbError, Found, removals, secrets, sessions};
 
 #[tokio::test]
 async fn a_session_is_read_as_it_was_written() {
@@ -256,17 +256,17 @@ async fn a_machine_is_read_as_it_was_written_and_only_in_its_namespace() {
         write_queue
     };
     commit(&db, queued(), &cache).await;
-    assert_eq!(machines::load_all(&db, &team_namespace()).await.unwrap(), std::slice::from_ref(&machine));
-    assert_eq!(machines::load_all(&db, &other_namespace()).await.unwrap(), []);
-    assert_eq!(machines::find_owner(&db, &team_namespace(), "m").await.unwrap(), Found::InNamespace(()));
-    assert_eq!(machines::find_owner(&db, &other_namespace(), "m").await.unwrap(), Found::Foreign);
-    assert_eq!(machines::find_owner(&db, &team_namespace(), "n").await.unwrap(), Found::Missing);
+    assert_eq!(load_machines(&db, &team_namespace()).await.unwrap(), std::slice::from_ref(&machine));
+    assert_eq!(load_machines(&db, &other_namespace()).await.unwrap(), []);
+    assert_eq!(find_machine_owner(&db, &team_namespace(), "m").await.unwrap(), Found::InNamespace(()));
+    assert_eq!(find_machine_owner(&db, &other_namespace(), "m").await.unwrap(), Found::Foreign);
+    assert_eq!(find_machine_owner(&db, &team_namespace(), "n").await.unwrap(), Found::Missing);
 
     let forged = Machine { seq: 99, namespace: other_namespace(), ..machine.clone() };
     let cache = Cache { machines: HashMap::from([("m".into(), forged)]), ..Cache::default() };
     let taken = commit_as(&db, &other_namespace(), queued(), &cache).await;
     assert!(matches!(taken, Err(DbError::Refused(_))), "{taken:?}");
-    assert_eq!(machines::load_all(&db, &team_namespace()).await.unwrap(), [machine]);
+    assert_eq!(load_machines(&db, &team_namespace()).await.unwrap(), [machine]);
 }
 
 #[tokio::test]
@@ -299,7 +299,7 @@ async fn a_database_without_a_schema_returns_the_error_for_a_missing_schema() {
         secrets::get_or_insert(&db, "jwt", "x").await.unwrap_err(),
         sessions::load_by_id(&db, &team_namespace(), "s").await.unwrap_err(),
         load_summaries(&db, &team_namespace()).await.unwrap_err(),
-        machines::load_all(&db, &team_namespace()).await.unwrap_err(),
+        load_machines(&db, &team_namespace()).await.unwrap_err(),
         read_page(&db, &read_memory(), (&team_namespace(), "s"), PageRange::Before(None), 5, None).await.unwrap_err(),
     ];
     for error in errors {

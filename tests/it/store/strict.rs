@@ -1,14 +1,16 @@
 //! A row in which a column is missing or has the wrong type is an error that names the column.
 
 use crate::support::World;
-use crate::support::store::{find_by_local_ids, load_by_tag, load_summaries, read_memory, team_namespace};
+use crate::support::store::{
+    find_by_local_ids, find_machine_owner, load_by_tag, load_machines, load_summaries, read_memory, team_namespace,
+};
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use session_gateway_hub::model::large::LargeRef;
 use session_gateway_hub::store::history::{PageRange, read_page};
 use session_gateway_hub::store::{
-    Database, DbError, JoinedRows, Row, Statement, Value, completed_requests, events, machines, messages, push, query,
-    secrets, sessions, summaries, values,
+    Database, DbError, JoinedRows, Row, Statement, Value, completed_requests, events, messages, push, query, secrets,
+    sessions, summaries, values,
 };
 
 /// A database that returns the same row for the first statement of every batch. For the second statement, which checks who
@@ -221,8 +223,8 @@ async fn invalid_columns_of_machines_are_errors() {
         ("metadata_parts", Nullable(&Parts)),
         ("runner_state_parts", Nullable(&Parts)),
     ];
-    check("machines", &columns, async |db| machines::load_all(db, &team_namespace()).await.map(drop)).await;
-    check("machines", &[("owned", Flag)], async |db| machines::find_owner(db, &team_namespace(), "m").await.map(drop))
+    check("machines", &columns, async |db| load_machines(db, &team_namespace()).await.map(drop)).await;
+    check("machines", &[("owned", Flag)], async |db| find_machine_owner(db, &team_namespace(), "m").await.map(drop))
         .await;
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::future::join;
 use http::StatusCode;
 use session_gateway_hub::auth::token::TokenVerifier;
 use session_gateway_hub::http::authentication::VerifiedToken;
@@ -87,7 +88,27 @@ async fn serve(edge: &Edge, hub: &Arc<Hub>, rt: Arc<FakeRuntime>, request: EdgeR
         client: "203.0.113.7".into(),
     };
     match edge.route(&head, now, &generate_secret).await {
+        Action::Unchecked(read) => {
+            let check = edge.verify_token(&head, now, &generate_secret);
+            let (response, checked) = join(perform(edge, hub, rt, request, &head, *read), check).await;
+            checked.map_or_else(ErrorResponse::into_response, |_| response)
+        }
+        action => perform(edge, hub, rt, request, &head, action).await,
+    }
+}
+
+async fn perform(
+    edge: &Edge,
+    hub: &Arc<Hub>,
+    rt: Arc<FakeRuntime>,
+    request: EdgeRequest,
+    head: &RequestHead,
+    action: Action,
+) -> Response {
+    let now = rt.now();
+    match action {
         Action::Respond(response) => response,
+        Action::Unchecked(_) => panic!("an action without a check contains another one"),
         Action::History(history) => edge.read_history(&history, &head.query).await,
         Action::Authenticate => edge.authentication.sign_in(&request.body, now, &generate_secret).await,
         Action::Answer => match edge.verify_answer(&request.body, now, &generate_secret).await {
@@ -100,10 +121,10 @@ async fn serve(edge: &Edge, hub: &Arc<Hub>, rt: Arc<FakeRuntime>, request: EdgeR
             Err(error) => error.into_response(),
         },
         Action::CheckDatabase => edge.check_database().await,
-        Action::Pair(step) => edge.pair(step, &head, &request.body, now, &generate_secret).await,
+        Action::Pair(step) => edge.pair(step, head, &request.body, now, &generate_secret).await,
         Action::Object(namespace, token) => {
             assert_eq!(namespace, hub.config.namespace, "routed to the object of another namespace");
-            let is_upload = is_upload(&request.method, path);
+            let is_upload = is_upload(&request.method, &head.path);
             let (body, upload) = match is_upload {
                 true => (Bytes::new(), Some(received_body(&rt, request.body))),
                 false => (Bytes::from(request.body), None),
@@ -126,7 +147,7 @@ async fn serve(edge: &Edge, hub: &Arc<Hub>, rt: Arc<FakeRuntime>, request: EdgeR
             }
         }
         Action::Sse(token) | Action::WebSocket(token) => {
-            match events::parse_request(hub, query, None, Format::Json).await {
+            match events::parse_request(hub, &head.query, None, Format::Json).await {
                 Ok(_) if hub.is_revoked(&token.credential) => ErrorResponse::revoked(&token.credential).into_response(),
                 Ok(_) => json_response(StatusCode::OK, Bytes::new()),
                 Err(error) => ErrorResponse::from(error).into_response(),

@@ -416,8 +416,19 @@ impl Param {
         faults.push((format!("{name}={valid}&%{:x}{}={valid}", name.as_bytes()[0], &name[1..]), INVALID_FIELD));
         faults.extend(["%ff", "%c0%ae", "%ed%a0%80", "a%80"].map(|value| (format!("{name}={value}"), INVALID_FIELD)));
         if let ParamKind::Path { required } = kind {
-            let outside =
-                ["..", "../a", "a/../../b", "a/..", "/etc/passwd", "%2e%2e/a", "%2Fetc", "..%5Ca", "C:%5Ca", "a%00b"];
+            let outside = [
+                "..",
+                "../a",
+                "a/../../b",
+                "a/..",
+                "/etc/passwd",
+                "/code/a",
+                "%2e%2e/a",
+                "%2Fetc",
+                "..%5Ca",
+                "C:%5Ca",
+                "a%00b",
+            ];
             let invalid = outside.into_iter().chain(["", "/"].into_iter().filter(|path| required || !path.is_empty()));
             faults.extend(invalid.map(|path| (format!("{name}={path}"), "invalid_path")));
             faults.extend(required.then(|| (String::new(), "invalid_path")));

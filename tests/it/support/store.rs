@@ -15,7 +15,7 @@ use session_gateway_hub::store::memory::ReadMemory;
 use session_gateway_hub::store::messages::{self, MessageRef};
 use session_gateway_hub::store::summaries::Selection;
 use session_gateway_hub::store::write_queue::{CacheView, MemorySize, SessionColumns, WriteQueue};
-use session_gateway_hub::store::{Database, DbError, Found, query, sessions, summaries};
+use session_gateway_hub::store::{Database, DbError, Found, machines, query, sessions, summaries};
 
 use super::environment::FakeEnvironment;
 use super::sqlite::Sqlite;
@@ -35,6 +35,14 @@ pub async fn load_by_tag(db: &dyn Database, namespace: &Namespace, tag: &str) ->
 /// The first page of the session summaries of a namespace, in the order of the tags.
 pub async fn load_summaries(db: &dyn Database, namespace: &Namespace) -> Result<Vec<SummaryFields>, DbError> {
     summaries::load(db, namespace, &Selection::After(String::new())).await.map(|read| read.fields)
+}
+
+pub async fn load_machines(db: &dyn Database, namespace: &Namespace) -> Result<Vec<Machine>, DbError> {
+    machines::read_all(namespace, query(db, machines::select_all(namespace)).await?)
+}
+
+pub async fn find_machine_owner(db: &dyn Database, namespace: &Namespace, id: &str) -> Result<Found<()>, DbError> {
+    machines::read_owner(query(db, machines::select_owner(namespace, id)).await?)
 }
 
 /// Finds messages by pairs of a session and a local id, in the namespace `team`.

@@ -244,20 +244,21 @@ impl Connections {
         self.clis_of_owner(&Owner::Session(id.to_owned()))
     }
 
-    /// Whether a socket of another installation serves a session; `false` for a client without an installation.
-    pub fn is_served_by_other(&self, session: &str, installation: Option<&String>) -> bool {
+    /// Whether a socket of another installation serves a session; `false` for a client without an installation. Looks only at the sockets
+    /// that serve the session.
+    pub fn is_served_by_other(&self, session: &Owner, installation: Option<&String>) -> bool {
         let is_other = |conn: &ConnId| {
             let serving = self.cli(*conn).and_then(|cli| cli.installation.as_ref());
             serving.is_some_and(|serving| Some(serving) != installation)
         };
-        installation.is_some() && self.clis_of_session(session).iter().any(is_other)
+        installation.is_some() && self.clis_of_owner(session).iter().any(is_other)
     }
 
     /// Whether another installation than that of a socket serves a session. The socket may be closed.
     pub fn is_served_elsewhere(&self, session: &Owner, conn: ConnId) -> bool {
         let connection = self.all.get(&conn).or_else(|| self.closed.get(&conn));
         match (session, connection.map(|connection| &connection.peer)) {
-            (Owner::Session(id), Some(Peer::Cli(cli))) => self.is_served_by_other(id, cli.installation.as_ref()),
+            (Owner::Session(_), Some(Peer::Cli(cli))) => self.is_served_by_other(session, cli.installation.as_ref()),
             _ => false,
         }
     }
