@@ -49,6 +49,14 @@ pub fn is_credential_sent(method: &str, path: &str) -> bool {
     needs_credential(path) || !is_read(method)
 }
 
+/// Refuses a credential that was revoked: a worker accepts it until its cached answer expires.
+pub async fn refuse_revoked(hub: &Hub, credential: Option<&Credential>) -> Result<(), ErrorResponse> {
+    match credential {
+        Some(credential) if !hub.confirm_credential(credential).await? => Err(ErrorResponse::revoked(credential)),
+        _ => Ok(()),
+    }
+}
+
 /// Decodes percent-encoded path parameters.
 pub fn decode_params(params: Vec<(&'static str, &str)>) -> Result<Vec<(&'static str, String)>, Error> {
     let decode = |(name, value): (&'static str, &str)| match percent_decode_str(value).decode_utf8() {
@@ -180,19 +188,9 @@ impl RoutedRequest {
         }
     }
 
-    /// Whether the credential needs no check with [`confirm`](Self::confirm): only writes do.
+    /// Whether the credential needs no check with [`refuse_revoked`]: only writes do.
     pub fn is_confirmed(&self) -> bool {
         is_read(self.request.method().as_str()) || matches!(self.credential(), None | Some(Credential::Shared))
-    }
-
-    /// Refuses a credential that is not valid.
-    pub async fn confirm(&self) -> Result<(), ErrorResponse> {
-        match self.credential() {
-            Some(credential) if !self.hub.confirm_credential(credential).await? => {
-                Err(ErrorResponse::revoked(credential))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Returns the host of the hub in the client's request, with a port.

@@ -43,7 +43,7 @@ use http::Method;
 
 use crate::hub::Hub;
 use error::ErrorResponse;
-use extract::{RoutedRequest, decode_params};
+use extract::{RoutedRequest, decode_params, refuse_revoked};
 use response::{Reply, Response, to_response};
 
 struct Route {
@@ -191,7 +191,7 @@ fn route(hub: &Arc<Hub>, request: http::Request<Bytes>) -> Result<BoxFuture<'sta
                 return Ok((route.handle)(request));
             }
             return Ok(Box::pin(async move {
-                request.confirm().await?;
+                refuse_revoked(&request.hub, request.credential()).await?;
                 (route.handle)(request).await
             }));
         }

@@ -25,7 +25,7 @@ use super::upload::JsUpload;
 use crate::auth::token::{Credential, SecretId};
 use crate::http::edge::{METRICS_PATH, split_url};
 use crate::http::error::ErrorResponse;
-use crate::http::extract::{ExternalBody, is_credential_sent, is_upload};
+use crate::http::extract::{ExternalBody, is_credential_sent, is_upload, refuse_revoked};
 use crate::http::{events, respond};
 use crate::hub::Hub;
 use crate::hub::base::peers::connections::Upgrade;
@@ -225,7 +225,11 @@ impl NamespaceObject {
             Some(SocketKind::Sse) => self.subscribe(running, request, &head, Format::Sse).await,
             Some(SocketKind::Cli) => self.open_cli(running, Upgrade::Unauthenticated, None),
             Some(SocketKind::AuthenticatedCli) => {
-                self.open_cli(running, Upgrade::Authenticated, read_credential(request).0.as_ref())
+                let credential = read_credential(request).0;
+                match refuse_revoked(&running.hub, credential.as_ref()).await {
+                    Ok(()) => self.open_cli(running, Upgrade::Authenticated, credential.as_ref()),
+                    Err(error) => Ok(convert::to_js_error(error)),
+                }
             }
             Some(SocketKind::BridgedCli) => self.open_cli(running, Upgrade::Bridged, None),
             None if split_url(head.url).1 == METRICS_PATH => Ok(metrics_response(&running.hub.metrics_text())),
@@ -289,9 +293,9 @@ impl NamespaceObject {
         let last_event_id = headers.next().filter(|id| !id.is_empty()).map(str::to_owned);
         match events::parse_request(&running.hub, query, last_event_id, format).await {
             Ok(events) => {
-                // Checked after the last await. A worker accepts a revoked token until its cached answer expires.
-                if let Some(credential) = credential.as_ref().filter(|credential| running.hub.is_revoked(credential)) {
-                    return Ok(convert::to_js_error(ErrorResponse::revoked(credential)));
+                // The last await: after it, a revocation closes the socket.
+                if let Err(error) = refuse_revoked(&running.hub, credential.as_ref()).await {
+                    return Ok(convert::to_js_error(error));
                 }
                 let accepted = self.accept(running, running.hub.has_room_for_socket())?;
                 let Some((response, conn)) = accepted else { return Ok(too_many_sockets()) };

@@ -134,3 +134,11 @@ test('npm run token --revoke ends the tokens of a namespace and prints the new o
   await connectCli(t, hub, { token: newToken });
   await connectCli(t, hub, { namespace: 'gone' });
 });
+
+test('after the tokens of a namespace were revoked, no device opens a stream, although a worker still believes its token', async () => {
+  const device = await addDevice('whole', 'phone');
+  assert.equal((await device.web.get('/api/sessions')).status, 200);
+  assert.equal((await hub.web('whole').post('/api/namespaces/revoke')).status, 200);
+  const { status, body } = await device.web.get('/api/events?all=true');
+  assert.deepEqual([status, body.code], [401, 'device_revoked']);
+});

@@ -19,11 +19,11 @@ import { FoldedComposer, useComposerFold } from './folded-composer.tsx';
 import { lazy } from './lazy.tsx';
 import { Messages } from './messages.tsx';
 import { PendingRequests } from './pending-requests.tsx';
-import { resumeAndShow } from './session-menu.tsx';
+import { resumeAndShow } from './resume.ts';
 import { SearchBar } from './search-bar.tsx';
-import { SessionRules } from './session-rules.tsx';
 import { TodoStrip } from './todos.tsx';
 
+const SessionRules = lazy(() => import('./session-rules.tsx').then(({ SessionRules }) => ({ default: SessionRules })));
 const QueuedMessages = lazy(() => import('./queued-messages.tsx').then(({ QueuedMessages }) => ({ default: QueuedMessages })));
 
 export function Chat({ session }: { session: Session }) {
@@ -51,7 +51,13 @@ function Dock({ session }: { session: Session }) {
     <div class="dock">
       <div class="dock-above">
         <ErrorBoundary>{session.todos && <TodoStrip todos={session.todos} />}</ErrorBoundary>
-        <ErrorBoundary>{session.active && <SessionRules session={session} />}</ErrorBoundary>
+        <ErrorBoundary>
+          {session.active && session.agentState?.sessionRules !== undefined && (
+            <Suspense fallback={null}>
+              <SessionRules session={session} />
+            </Suspense>
+          )}
+        </ErrorBoundary>
         <ErrorBoundary>{hadRequests.current && <PendingRequests session={session} />}</ErrorBoundary>
         <ErrorBoundary>
           {hadQueue.current && (

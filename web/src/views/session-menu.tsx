@@ -28,20 +28,10 @@ import { copyToClipboard } from '../ui/clipboard.ts';
 import { openDialog } from '../ui/dialog.tsx';
 import { MenuButton } from '../ui/menu.tsx';
 import { tryOrToast } from '../ui/toasts.tsx';
-import { startAskingTrust } from './ask-trust.ts';
+import { resumeAndShow } from './resume.ts';
 
 /** The hub's limit, in characters. */
 const MAX_NAME_LENGTH = 255;
-
-/** Resumes a session, and navigates to the session's new id if the hub has changed the id. */
-export async function resumeAndShow(id: string, navigate: (to: string) => void): Promise<boolean> {
-  return tryOrToast('Could not resume the session', () =>
-    startAskingTrust(async (trust) => {
-      const resumedId = await actions.resume(id, trust);
-      if (resumedId !== id) navigate(`/sessions/${resumedId}`);
-    }),
-  );
-}
 
 export function SessionMenu({ session }: { session: Session }) {
   const [, navigate] = useLocation();

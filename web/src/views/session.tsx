@@ -2,7 +2,7 @@
 
 import './session.css';
 import type { ComponentChildren } from 'preact';
-import { ArrowLeft, FileDiff, FolderTree, MessageCircleOff, MessagesSquare, Square } from 'lucide-preact';
+import { ArrowLeft, FileDiff, FolderTree, MessageCircleOff, MessagesSquare, MoreHorizontal, Square } from 'lucide-preact';
 import { Suspense } from 'preact/compat';
 import { useLayoutEffect } from 'preact/hooks';
 import { Link } from 'wouter-preact';
@@ -21,14 +21,22 @@ import { shortenPath } from '../content/paths.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
 import { lazy } from './lazy.tsx';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
+import { ErrorBoundary } from '../ui/error-boundary.tsx';
 import { tryOrToast } from '../ui/toasts.tsx';
 import { useSelector } from '../state/use-selector.ts';
 import { Chat } from './chat.tsx';
 import { ConnectionBanner } from './connection-banner.tsx';
-import { SessionMenu } from './session-menu.tsx';
 import { CHIPS, currentStatus } from './session-row.tsx';
 import { Outgoing } from './timeline-item.tsx';
 
+/** Shown until the code of the menu is fetched. */
+const MENU_BUTTON = (
+  <button type="button" class="button quiet icon" aria-label="Session actions" disabled>
+    <MoreHorizontal size={20} aria-hidden />
+  </button>
+);
+
+const SessionMenu = lazy(() => import('./session-menu.tsx').then(({ SessionMenu }) => ({ default: SessionMenu })));
 const Changes = lazy(() => import('./changes.tsx').then(({ Changes }) => ({ default: Changes })));
 const ForkDialog = lazy(() => import('./fork-dialog.tsx').then(({ ForkDialog }) => ({ default: ForkDialog })));
 const SessionDialog = lazy(() => import('./session-dialog.tsx').then(({ SessionDialog }) => ({ default: SessionDialog })));
@@ -137,7 +145,13 @@ function SessionHeader({ id, session, tab }: { id: string; session: Session | un
           )}
         </div>
         {session && !isStored && <Activity session={session} />}
-        {session && <SessionMenu session={session} />}
+        {session && (
+          <ErrorBoundary>
+            <Suspense fallback={MENU_BUTTON}>
+              <SessionMenu session={session} />
+            </Suspense>
+          </ErrorBoundary>
+        )}
       </div>
       <nav class="tabs" aria-label="Session views">
         {TABS.map(({ tab: name, path, label, Icon }) => (
