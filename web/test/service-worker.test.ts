@@ -4,6 +4,8 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, mock, test } from 'node:test';
 import { flushPromises } from './support/promises.ts';
 
+const HUB = 'https://hub.test/';
+
 type Handler = (event: object) => void;
 
 const handlers = new Map<string, Handler>();
@@ -46,7 +48,7 @@ Object.assign(globalThis, {
   self: {
     addEventListener: (type: string, handler: Handler) => handlers.set(type, handler),
     location: new URL('https://hub.test/sw.js'),
-    registration: { showNotification: async (title: string) => void notified.push(title) },
+    registration: { scope: HUB, showNotification: async (title: string) => void notified.push(title) },
     clients: { matchAll: async () => windows, openWindow: async (url: string) => void opened.push(url) },
   },
   MessageChannel: FakeChannel,
@@ -82,11 +84,11 @@ function navigate(): { response: Promise<Response>; done: () => Promise<unknown>
 test('responds with the page of the hub, and caches it', async () => {
   hub.fetch = async () => page('new');
   assert.equal(await (await navigate().response).text(), 'new');
-  assert.equal(await cached.get('/')?.text(), 'new');
+  assert.equal(await cached.get(HUB)?.text(), 'new');
 });
 
 test('responds with the cached page after 3 s without an answer of the hub, and caches the late page', async () => {
-  cached.set('/', page('old'));
+  cached.set(HUB, page('old'));
   let answer = (_: Response) => {};
   hub.fetch = () => new Promise((resolve) => (answer = resolve));
   const { response, done } = navigate();
@@ -95,13 +97,13 @@ test('responds with the cached page after 3 s without an answer of the hub, and 
   assert.equal(await (await response).text(), 'old');
   answer(page('new'));
   await done();
-  assert.equal(await cached.get('/')?.text(), 'new');
+  assert.equal(await cached.get(HUB)?.text(), 'new');
 });
 
 test('responds with the cached page at once if the hub cannot be reached, and with the error without a cached page', async () => {
   hub.fetch = async () => Promise.reject(new TypeError('Failed to fetch'));
   await assert.rejects(navigate().response, /Failed to fetch/);
-  cached.set('/', page('old'));
+  cached.set(HUB, page('old'));
   assert.equal(await (await navigate().response).text(), 'old');
 });
 
