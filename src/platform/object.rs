@@ -225,11 +225,7 @@ impl NamespaceObject {
             Some(SocketKind::Sse) => self.subscribe(running, request, &head, Format::Sse).await,
             Some(SocketKind::Cli) => self.open_cli(running, Upgrade::Unauthenticated, None),
             Some(SocketKind::AuthenticatedCli) => {
-                let credential = read_credential(request).0;
-                match refuse_revoked(&running.hub, credential.as_ref()).await {
-                    Ok(()) => self.open_cli(running, Upgrade::Authenticated, credential.as_ref()),
-                    Err(error) => Ok(convert::to_js_error(error)),
-                }
+                self.open_cli(running, Upgrade::Authenticated, read_credential(request).0.as_ref())
             }
             Some(SocketKind::BridgedCli) => self.open_cli(running, Upgrade::Bridged, None),
             None if split_url(head.url).1 == METRICS_PATH => Ok(metrics_response(&running.hub.metrics_text())),

@@ -98,12 +98,14 @@ impl Hub {
             Admission::Connect(auth) => {
                 let verified = match &auth.token {
                     Some(token) => self.verify_token(token).await,
-                    None => {
+                    None if upgrade_namespace.is_some() => {
                         let credential = connecting.credential.as_deref().and_then(Credential::parse);
                         // An earlier version stored no credential.
                         let credential = credential.unwrap_or(Credential::Shared);
-                        Ok(upgrade_namespace.map(|namespace| (namespace.clone(), credential)))
+                        let is_valid = self.confirm_credential(&credential).await;
+                        is_valid.map(|is_valid| is_valid.then(|| (own_namespace.clone(), credential)))
                     }
+                    None => Ok(None),
                 };
                 let Ok(verified) = verified else { return self.turn().disconnect_to_resync([conn]) };
                 let verified = verified

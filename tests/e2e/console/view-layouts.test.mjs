@@ -78,8 +78,9 @@ for (const [size, device] of Object.entries({ phone: { ...PHONE, viewport: UPRIG
         const cut = await findCut(page, '.menu-list .ellipsis, .directory-actions .ellipsis, .held-line .ellipsis');
         if (cut.length > 0) problems.push(`${name}, ${layout}: cut: ${cut}`);
         const gap = await page.evaluate(() => {
-          const [bar, scroller] = ['.start-actions', '.page'].map((selector) => document.querySelector(selector)?.getBoundingClientRect());
-          return bar && scroller ? scroller.bottom - bar.bottom : 0;
+          const [bar, scroller] = ['.start-actions', '.page'].map((selector) => document.querySelector(selector));
+          const scrolls = bar && scroller && scroller.scrollHeight > scroller.clientHeight;
+          return scrolls ? scroller.getBoundingClientRect().bottom - bar.getBoundingClientRect().bottom : 0;
         });
         if (gap > 0.5) problems.push(`${name}, ${layout}: the form is visible below its button: ${gap} px`);
         const width = await page.evaluate(() => document.documentElement.scrollWidth);

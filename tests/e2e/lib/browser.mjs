@@ -57,12 +57,13 @@ export async function openPage(t, browser, hub, options = DESK) {
 
 /** Closes the WebSockets of a page that goes offline. The browser's emulation of a lost network keeps open WebSockets alive. */
 function loseSocketsOffline() {
-  window.WebSocket = class extends WebSocket {
-    constructor(/** @type {string | URL} */ url, /** @type {string | string[] | undefined} */ protocols) {
-      super(url, protocols);
-      addEventListener('offline', () => this.close());
-    }
-  };
+  window.WebSocket = new Proxy(WebSocket, {
+    construct: (Socket, args) => {
+      const socket = Reflect.construct(Socket, args);
+      addEventListener('offline', () => socket.close());
+      return socket;
+    },
+  });
 }
 
 /** Prints the texts of a failed test's pages, for `npm test`. @param {import('playwright-core').BrowserContext} context */

@@ -32,10 +32,11 @@ export function keepThumbnail(sessionId: string, path: string, image: Blob): str
   return url;
 }
 
-/** Returns the path by which the CLI can read an attached file, or null. Every CLI reads the session's directory, some also uploads. */
+/** Returns the path by which the CLI can read an attached file, relative to the session's directory, or null. Every CLI reads the session's directory, some also uploads. */
 export function readablePath({ path }: Attachment, metadata: Session['metadata']): string | null {
   if (metadata === null) return null;
-  if (path.startsWith(`${metadata.path}/`)) return path;
+  const folder = `${metadata.path}/`;
+  if (path.startsWith(folder)) return path.slice(folder.length);
   return metadata.uploadsPath === undefined ? null : `${metadata.uploadsPath}/${path.split(/[/\\]/).pop()}`;
 }
 
