@@ -90,9 +90,8 @@ export const AGENTS = {
     // Without --no-daemon, a background server of Codex keeps the session after the program has ended, and refuses it to the bridge.
     terminal: { command: 'codex', args: (id) => ['resume', '--no-daemon', id], package: '@openai/codex@0.166.0' },
     signIn: 'Run `codex login` in a terminal, or set OPENAI_API_KEY.',
-    // Without `subagents`, Codex sends nothing of its sub-agents. Claude Code would send its sub-agents in this form, too. Without
-    // `sessionFailure`, an error of the model is text of the agent, and a repeated request is not reported.
-    clientCapabilities: { subagents: {}, _meta: { jetbrains: { air: { version: 1, capabilities: ['sessionFailure'] } } } },
+    // Without this field, Codex sends nothing of its sub-agents. Claude Code would send its sub-agents in this form, too.
+    clientCapabilities: { subagents: {} },
     modes: { default: 'workspace-write', 'read-only': 'read-only', 'safe-yolo': 'agent', yolo: 'agent-full-access' },
     forkMeta,
     keptByShell: 'nothing',

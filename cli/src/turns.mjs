@@ -8,7 +8,6 @@ import { withDenials } from './denials.mjs';
 import * as notices from './notices.mjs';
 import { toPrompt } from './prompt.mjs';
 import { SilenceTimer } from './silence.mjs';
-import { failureOf } from './translate/failures.mjs';
 import { STATE_UPDATES } from './translate/translator.mjs';
 
 /** How long to wait for updates of a turn that agents send after the reply to the prompt. */
@@ -107,14 +106,11 @@ export class Turns {
     liveText.start(translator);
     this.silenceTimer.start();
     try {
-      const answer = await reply;
-      const { stopReason } = answer;
+      const { stopReason } = await reply;
       this.silenceTimer.stop();
       await delay(LATE_UPDATES_DELAY_MS);
       await output.send(translator.endTurn(task.isAborted ? 'cancelled' : stopReason));
       onCallsClosed();
-      const failure = failureOf(answer);
-      if (failure && !task.isAborted) await output.sendMessage(messages.failure(`Error: ${failure.text}`));
       const [, command] = /^\/(\S+)/.exec(item.text) ?? [];
       const isUnknown = command !== undefined && !this.#current.hasOutput && !metadata.commands.some(({ name }) => name === command);
       if (isUnknown && !task.isAborted) output.notify(notices.unknownCommand(launch(), command));

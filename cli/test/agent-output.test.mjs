@@ -68,18 +68,6 @@ test('an error of the model stands once in the conversation: if the agent has ju
   ]);
 });
 
-test('the first failed attempt of the model and its last error are reported, as the adapter of Codex sends them', async (t) => {
-  const { hub, prompt, start } = await setUp(t);
-  const { session } = await start();
-  const failure = (fields) => ({ _meta: { jetbrains: { air: { version: 1, sessionFailure: { id: 'turn', ...fields } } } } });
-  const retry = (title) => ({ update: { sessionUpdate: 'session_info_update', ...failure({ severity: 'warning', title }) } });
-  const title = JSON.stringify({ type: 'error', error: { message: 'Too many requests' } });
-  const last = { reply: { stopReason: 'end_turn', ...failure({ severity: 'error', title }) } };
-  prompt(session.id, [retry('Reconnecting... 1/5'), retry('Reconnecting... 2/5'), last]);
-  await hub.untilReady(session.id, 1);
-  assert.deepEqual(hub.transcript(session.id), ['(warning: Reconnecting... 1/5)', 'Error: Too many requests', '(ready)']);
-});
-
 test('the silence of an agent while a call runs is reported after ten times as long, with the command', async (t) => {
   const { hub, prompt, release, start } = await setUp(t);
   const { session } = await start({ silenceTimeoutMs: 20 });

@@ -36,7 +36,6 @@
 import { randomUUID } from 'node:crypto';
 import { quirksOf } from './agents.mjs';
 import { toCommands } from './commands.mjs';
-import { failureOf } from './failures.mjs';
 import { approvedOption, offeredChoices, permissionResult } from './permissions.mjs';
 import { answersByPosition, elicitationResult, questionsOfCall, toQuestions } from './questions.mjs';
 import * as records from './records.mjs';
@@ -156,7 +155,7 @@ class Translator {
       case 'available_commands_update':
         return this.#recordIfChanged('commands', { commands: toCommands(update.availableCommands) });
       case 'session_info_update':
-        return [...this.#onTitle(update), ...this.#onFailure(failureOf(update))];
+        return this.#onTitle(update);
       case 'usage_update':
         return this.#onUsage(update);
       case 'current_mode_update':
@@ -326,12 +325,6 @@ class Translator {
   #onTitle({ title }) {
     const text = titleToSummary(title);
     return text === null ? [] : this.#recordIfChanged('summary', { text });
-  }
-
-  /** Reports the first of several failed attempts of the agent's model. */
-  #onFailure(failure) {
-    if (!failure || this.#recordIfChanged('failure', { id: failure.id }).length === 0) return [];
-    return this.#event(failure.isWarning ? 'warning' : 'error', failure.text);
   }
 
   /** @param {{used?: unknown, size?: unknown, cost?: object, _meta?: any}} usage */

@@ -119,7 +119,6 @@ async function runPrompt({ sessionId, prompt }, client) {
     if (step.huge) await update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: 'x'.repeat(step.huge) } });
     if (step.until) await waitForRelease(step.until);
     if (step.wait) await delay(step.wait, undefined, ignoresCancel ? {} : { signal: canceled.signal }).catch(() => {});
-    if (step.reply) return step.reply;
     if (step.fail) throw new RequestError(step.fail.code, step.fail.message);
     if (step.env) await update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: JSON.stringify(process.env) } });
     if (step.crash) {
