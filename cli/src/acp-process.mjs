@@ -55,6 +55,7 @@ export class AcpProcess {
   #lastStderrAt = 0;
   #chunkCount = 0;
   #hasEnded = false;
+  /** Whether this program ends the process. */
   #isEnding = false;
   /** The timers of the requests with a time limit. @type {Set<SilenceTimer>} */
   #timers = new Set();
@@ -105,10 +106,10 @@ export class AcpProcess {
       .onRequest('session/request_permission', identity, ({ params, signal }) => onPermission(params, signal))
       .onRequest('elicitation/create', identity, ({ params, signal }) => onElicitation(params, signal));
     // Other processes of the group could hold the pipes open and so delay `close`.
-    child.once('exit', () => {
+    child.once('exit', (_code, signal) => {
       this.#killNow();
       // An agent that is killed cannot end its commands.
-      if (!this.#isEnding) killWithVariable(PROCESS_VARIABLE, processId);
+      if (signal !== null && !this.#isEnding) killWithVariable(PROCESS_VARIABLE, processId);
       this.#drain(waitForSpace);
     });
     const transform = async (chunk, controller) => {
@@ -148,7 +149,7 @@ export class AcpProcess {
       .pipeThrough(rewriting);
     this.connection = app.connect({ readable: /** @type {any} */ (received), writable });
     // An agent that closed its output cannot answer.
-    this.connection.closed.then(() => this.end());
+    this.connection.closed.then(() => this.#terminate());
   }
 
   get pid() {
@@ -240,9 +241,13 @@ export class AcpProcess {
   }
 
   /** Ends the process group with SIGTERM, and after `KILL_DELAY_MS` with SIGKILL. */
-  async end() {
-    if (this.#hasEnded) return;
+  end() {
     this.#isEnding = true;
+    return this.#terminate();
+  }
+
+  async #terminate() {
+    if (this.#hasEnded) return;
     this.#signal('SIGTERM');
     const timer = setTimeout(this.#killNow, KILL_DELAY_MS);
     await this.ended;

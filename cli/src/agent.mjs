@@ -129,10 +129,10 @@ export class AcpAgent {
       log: options.log,
     });
     this.background = new BackgroundWork({
-      isWorking: () => this.#output.translator.isWorking,
-      hasOpenCalls: () => this.#output.translator.openCalls.length > 0,
-      onStart: () => this.#onBackgroundStart(),
-      onEnd: () => this.#onBackgroundEnd(this.#output.translator.endTurn('end_turn')),
+      output: this.#output,
+      liveText: this.liveText,
+      setThinking: (thinking) => this.#setThinking(thinking),
+      publishUsage: () => this.#metadata.publishUsage(),
     });
     this.queue = new TaskQueue({
       settings,
@@ -239,7 +239,7 @@ export class AcpAgent {
     const isBackground = this.background.stop();
     if (isBackground) {
       await this.#session?.cancel(Promise.resolve());
-      this.#onBackgroundEnd(this.#output.translator.endTurn('cancelled'));
+      this.background.end(this.#output.translator.endTurn('cancelled'));
     }
     const outcome = await this.queue.abort();
     await canceled;
@@ -277,20 +277,6 @@ export class AcpAgent {
       listSkills: () => ({ success: true, skills: [] }),
       'set-session-option': async (params) => this.#settings.setOption((await this.#ensureOpen()).config, params),
     };
-  }
-
-  #onBackgroundStart() {
-    this.#setThinking(true);
-    this.liveText.start(this.#output.translator);
-  }
-
-  /** @param {object[]} records that end the work */
-  #onBackgroundEnd(records) {
-    this.liveText.stop();
-    this.#output.send(records);
-    this.#setThinking(false);
-    this.#metadata.publishUsage();
-    this.#output.sendMessage(messages.ready()).catch(() => {});
   }
 
   async #handle(item, task) {
@@ -350,7 +336,8 @@ export class AcpAgent {
         if (isReplayed) return this.#output.send(translator.onReplayedUpdate(update));
         const stored = this.#output.send(translator.onUpdate(update));
         this.approvals.onUpdate(update, launch.entry?.keptByShell);
-        if (!this.queue.current) this.background.onUpdate(update);
+        // What an agent says at its start is no work.
+        if (this.turns.hasRun && !this.queue.current) this.background.onUpdate(update);
         return stored;
       },
       onPermission: (params, signal) =>
@@ -438,7 +425,7 @@ export class AcpAgent {
     this.#session = null;
     this.#output.stopTimer();
     if (this.#isStopped) return;
-    if (this.background.stop()) this.#onBackgroundEnd(this.#output.translator.closeOpenCalls('The agent ended.'));
+    if (this.background.stop()) this.background.end(this.#output.translator.closeOpenCalls('The agent ended.'));
     this.log.warn(`${this.launch.title} ended (${ending}). The next message starts it again.`);
     this.permissions.cancelAll('The agent ended');
     this.permissions.clearRules();

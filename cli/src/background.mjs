@@ -3,6 +3,8 @@
  * lasts, the session counts as working, its text is live, and an abort ends it.
  */
 
+import * as messages from 'session-gateway-cli-kit/messages';
+
 /** The end of the work, if the agent does not report it: nothing was written for this long, and no call runs. */
 const SILENCE_MS = 10_000;
 
@@ -11,8 +13,9 @@ export class BackgroundWork {
   #dependencies;
 
   /**
-   * @param {{silenceMs?: number, isWorking: () => boolean, hasOpenCalls: () => boolean, onStart: () => void, onEnd: () => void}} dependencies
-   *   `isWorking`: whether a text or a call is not complete; `onEnd`: called when the work has ended by itself
+   * @param {{silenceMs?: number, output: Pick<import('./output.mjs').Output, 'translator' | 'send' | 'sendMessage'>,
+   *   liveText: Pick<import('./live-text.mjs').LiveTextReader, 'start' | 'stop'>, setThinking: (thinking: boolean) => void,
+   *   publishUsage: () => void}} dependencies
    */
   constructor(dependencies) {
     this.#dependencies = dependencies;
@@ -22,6 +25,10 @@ export class BackgroundWork {
     return this.#timer !== null;
   }
 
+  get #translator() {
+    return this.#dependencies.output.translator;
+  }
+
   /**
    * To be called with each update outside of a turn, after it was translated.
    * @param {any} update
@@ -29,13 +36,16 @@ export class BackgroundWork {
   onUpdate({ _meta }) {
     // Claude Code reports the end of the turn that it has started itself.
     const isEnd = _meta?.['_claude/origin'] !== undefined;
-    if (isEnd ? !this.isRunning : !this.#dependencies.isWorking()) return;
-    if (isEnd) return this.#end();
-    if (!this.isRunning) this.#dependencies.onStart();
+    if (isEnd ? !this.isRunning : !this.#translator.isWorking) return;
+    if (isEnd) return this.end(this.#translator.endTurn('end_turn'));
+    if (!this.isRunning) {
+      this.#dependencies.setThinking(true);
+      this.#dependencies.liveText.start(this.#translator);
+    }
     this.#wait();
   }
 
-  /** Ends the work because a turn, an abort or the end of the process takes its place. Returns whether there was work. */
+  /** Stops to wait for the end of the work, because a turn, an abort or the end of the process takes its place. Returns whether there was work. */
   stop() {
     const { isRunning } = this;
     clearTimeout(this.#timer);
@@ -43,15 +53,21 @@ export class BackgroundWork {
     return isRunning;
   }
 
-  #wait() {
-    clearTimeout(this.#timer);
-    const { silenceMs = SILENCE_MS, hasOpenCalls } = this.#dependencies;
-    this.#timer = setTimeout(() => (hasOpenCalls() ? this.#wait() : this.#end()), silenceMs);
-    this.#timer.unref();
+  /** Ends the work. The session is ready again. @param {object[]} records the last records of the work */
+  end(records) {
+    const { output, liveText, setThinking, publishUsage } = this.#dependencies;
+    this.stop();
+    liveText.stop();
+    output.send(records);
+    setThinking(false);
+    publishUsage();
+    output.sendMessage(messages.ready()).catch(() => {});
   }
 
-  #end() {
-    this.stop();
-    this.#dependencies.onEnd();
+  #wait() {
+    clearTimeout(this.#timer);
+    const onSilent = () => (this.#translator.openCalls.length > 0 ? this.#wait() : this.end(this.#translator.endTurn('end_turn')));
+    this.#timer = setTimeout(onSilent, this.#dependencies.silenceMs ?? SILENCE_MS);
+    this.#timer.unref();
   }
 }

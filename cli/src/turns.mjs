@@ -31,6 +31,8 @@ export class Turns {
    *   reply: Promise<{stopReason: string}>} | null}
    */
   #current = null;
+  /** Whether a prompt was sent to the agent's process. */
+  hasRun = false;
   /** The number of requests of the agent that wait for the user. */
   #openRequestCount = 0;
 
@@ -102,6 +104,7 @@ export class Turns {
     if (hasDenials) save({ denials: [] });
     turnLog.startTurn();
     const reply = session.prompt(blocks);
+    this.hasRun = true;
     this.#current = { session, reply, startedAt: performance.now(), hasOutput: false, lastMessage: { text: '' } };
     liveText.start(translator);
     this.silenceTimer.start();

@@ -35,26 +35,27 @@ test('the answer to a background command is live while it is written, and the se
 
 test('the work of an agent that does not report its end has ended when no call runs and nothing was written for a while', (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  let openCalls = 1;
+  const openCalls = [{}];
   const told = [];
+  const translator = /** @type {any} */ ({ isWorking: true, openCalls, endTurn: () => [] });
   const work = new BackgroundWork({
     silenceMs: 100,
-    isWorking: () => true,
-    hasOpenCalls: () => openCalls > 0,
-    onStart: () => told.push('start'),
-    onEnd: () => told.push('end'),
+    output: { translator, send: async () => {}, sendMessage: async () => told.push('ready') },
+    liveText: { start: () => {}, stop: () => {} },
+    setThinking: (thinking) => told.push(thinking),
+    publishUsage: () => {},
   });
   work.onUpdate({});
   t.mock.timers.tick(1_000);
-  assert.deepEqual(told, ['start']);
-  openCalls = 0;
+  assert.deepEqual(told, [true]);
+  openCalls.pop();
   work.onUpdate({});
   t.mock.timers.tick(99);
   work.onUpdate({});
   t.mock.timers.tick(99);
   assert.ok(work.isRunning);
   t.mock.timers.tick(1);
-  assert.deepEqual([told, work.isRunning], [['start', 'end'], false]);
+  assert.deepEqual([told, work.isRunning], [[true, false, 'ready'], false]);
 });
 
 test('an abort ends the work, and says so', async (t) => {
