@@ -1,6 +1,6 @@
 /**
  * The server that each process of opencode runs on this computer. The bridge reads from it what opencode does not send by the Agent Client
- * Protocol: the steps and the permission requests of sub-agents. Without an answer to such a request, the turn would wait for ever.
+ * Protocol: the steps and the permission requests of sub-agents. Without an answer to such a request, the turn does not end.
  */
 
 import { once } from 'node:events';

@@ -25,10 +25,8 @@ const SILENT_CALL_FACTOR = 10;
 export class Turns {
   #dependencies;
   /**
-   * The running turn. `reply`: the agent's reply to the prompt; `hasOutput`: whether the agent has added to the conversation;
-   * `lastMessage`: the agent's last message.
-   * @type {{session: AcpSession, startedAt: number, hasOutput: boolean, lastMessage: {id?: string, text: string},
-   *   reply: Promise<{stopReason: string}>} | null}
+   * The running turn. `reply`: the agent's reply to the prompt; `hasOutput`: whether the agent has added to the conversation.
+   * @type {{session: AcpSession, startedAt: number, hasOutput: boolean, reply: Promise<{stopReason: string}>} | null}
    */
   #current = null;
   /** Whether a prompt was sent to the agent's process. */
@@ -68,12 +66,7 @@ export class Turns {
     this.silenceTimer.reset();
     if (isReplayed) return;
     this.#dependencies.turnLog.onUpdate(update);
-    if (!this.#current) return;
-    if (!STATE_UPDATES.has(update?.sessionUpdate)) this.#current.hasOutput = true;
-    if (update?.sessionUpdate !== 'agent_message_chunk') return;
-    const { messageId: id, content } = update;
-    const { lastMessage } = this.#current;
-    this.#current.lastMessage = { id, text: (lastMessage.id === id ? lastMessage.text : '') + (content?.text ?? '') };
+    if (this.#current && !STATE_UPDATES.has(update?.sessionUpdate)) this.#current.hasOutput = true;
   }
 
   /**
@@ -105,7 +98,7 @@ export class Turns {
     turnLog.startTurn();
     const reply = session.prompt(blocks);
     this.hasRun = true;
-    this.#current = { session, reply, startedAt: performance.now(), hasOutput: false, lastMessage: { text: '' } };
+    this.#current = { session, reply, startedAt: performance.now(), hasOutput: false };
     liveText.start(translator);
     this.silenceTimer.start();
     try {
@@ -119,6 +112,7 @@ export class Turns {
       if (isUnknown && !task.isAborted) output.notify(notices.unknownCommand(launch(), command));
       if (hasTitleInList) metadata.readTitle(session).catch((error) => log.debug(error.message));
     } catch (error) {
+      const said = translator.lastText.trim();
       if (isStopped()) {
         await output.send(translator.closeOpenCalls('The session was ended while this ran.'));
         return;
@@ -126,7 +120,6 @@ export class Turns {
       await output.send(task.isAborted ? translator.endTurn('cancelled') : translator.closeOpenCalls('The turn ended with an error.'));
       onCallsClosed();
       if (error instanceof SessionUnavailableError) log.warn(error.message);
-      const said = this.#current.lastMessage.text.trim();
       // Claude Code says its error as its last message, too.
       const isSaid = said !== '' && error.message.endsWith(said);
       const sentence = isSaid ? notices.FAILED_AS_SAID : notices.failedTurn(launch(), error);

@@ -9,7 +9,7 @@ const MINUTE_MS = 60_000;
 
 /**
  * Starts a timer that tells the user when npm is still downloading the agent.
- * @param {any} launch
+ * @param {import('./launch.mjs').Launch} launch
  * @param {number} timeoutMs
  * @param {(sentence: string) => void} notify
  * @returns {SilenceTimer | undefined}
@@ -23,7 +23,7 @@ export function startDownloadNotice(launch, timeoutMs, notify) {
 
 /**
  * Waits until the agent can load its session: some agents lose a session that is started and loaded in the same minute.
- * @param {any} launch
+ * @param {import('./launch.mjs').Launch} launch
  * @param {{sessionId: string, startedAt?: number}} saved
  * @param {{environment: NodeJS.ProcessEnv, notify: (sentence: string) => void, signal: AbortSignal, log: {info: (text: string) => void}}} context
  */

@@ -59,7 +59,7 @@ test("a decision is sent as the answer to a sub-agent's request", async (t) => {
   assert.deepEqual(asked, [{ command: 'ls' }]);
 });
 
-test('a request without a decision is rejected, so that the sub-agent does not wait for ever', async (t) => {
+test('a request without a decision is rejected, so that the sub-agent continues', async (t) => {
   const { send, replied } = await follow(t, async () => ({ outcome: { outcome: 'cancelled' } }));
   send('permission.asked', ASKED);
   assert.deepEqual(await replied, ['/permission/per_1/reply', { reply: 'reject' }]);

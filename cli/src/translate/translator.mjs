@@ -17,6 +17,7 @@
  *     takeDueRecords() -> Record[]               the text and output that are due; call it about once a second
  *     takeDeltas() -> Delta[]                    live text since the last call
  *     runningCall -> {name, input} | undefined   what the agent is doing
+ *     lastText -> string                         the agent's last message in this turn
  *     isWorking -> boolean                       whether a text or a call is not complete
  *     openCalls -> {id, name, input}[]           calls that the next process must close if this process crashes
  *
@@ -108,7 +109,7 @@ class Translator {
   #endsWithDenial = false;
   /** The chunks of the summaries of compactions in progress, joined, by the compaction's id. */
   #summaryChunks = new Map();
-  /** The agent's last message. @type {{id?: string, text: string}} */
+  /** The agent's last message in this turn. Chunks without an id are one message. @type {{id?: string, text: string}} */
   #lastMessage = { text: '' };
   /** The JSON of the last record of each type, to drop repeated records. */
   #lastJson = new Map();
@@ -132,6 +133,10 @@ class Translator {
   /** The last call that runs; undefined if none does. */
   get runningCall() {
     return this.#calls.openCalls.findLast(({ status }) => status !== 'pending');
+  }
+
+  get lastText() {
+    return this.#lastMessage.text;
   }
 
   get isWorking() {
@@ -231,11 +236,13 @@ class Translator {
     ];
     const sentence = isCanceled ? this.#describeCancel() : describeStop(stopReason);
     this.#endsWithDenial = false;
+    this.#lastMessage = { text: '' };
     this.#calls.forgetOld();
     return sentence ? [...ended, this.#message(records.text(sentence))] : ended;
   }
 
   closeOpenCalls(reason) {
+    this.#lastMessage = { text: '' };
     return [...this.#flushTexts(), ...this.#calls.failAll(reason)];
   }
 
@@ -292,7 +299,6 @@ class Translator {
 
   /** Whether a whole message repeats the message before, as some outputs of slash commands do. Short texts may be said twice. */
   #isRepeated(text, messageId) {
-    if (!isText(messageId)) return false;
     const isNext = messageId !== this.#lastMessage.id;
     const isRepeated = isNext && text.length >= MIN_REPEATED_CHARS && text.trim() === this.#lastMessage.text.trim();
     this.#lastMessage = { id: messageId, text: isNext ? text : this.#lastMessage.text + text };

@@ -61,7 +61,7 @@ test("the agent's own calls and requests, which arrive by the protocol, are left
   assert.deepEqual(readAll(own), [{ updates: [] }, {}]);
 });
 
-test('a request of a sub-agent shows all that would be approved, and offers no approval for ever', () => {
+test('a request of a sub-agent shows all that would be approved, and offers no permanent approval', () => {
   const diff = '--- a.txt\n+++ a.txt\n@@ -1 +1 @@\n-a\n+b\n';
   const told = readAll([
     TASK,

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually } from '../../../scripts/lib/await.mjs';
+import { eventually, Recorder } from '../../../scripts/lib/await.mjs';
 import { DESK, PHONE, signInUrl, waitForCount } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
@@ -135,6 +135,42 @@ test('shows a lost connection and loads missed messages after the reconnect', as
   isBroken = false;
   await chat.waitForText('Meanwhile.');
   await page.getByText('Connection lost').waitFor({ state: 'detached' });
+});
+
+test('shows that it catches up after a gap in the events, until also a request that the hub has refused is repeated', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'gap', ...talk });
+  const { page } = await open(t);
+  let isDroppingFrames = false;
+  /** @type {any} */
+  let last;
+  const frames = new Recorder('the frames of the console');
+  await page.routeWebSocket(/\/api\/events/, (socket) => {
+    last = socket;
+    socket.connectToServer().onMessage((frame) => {
+      frames.push(frame);
+      if (!isDroppingFrames) socket.send(frame);
+    });
+  });
+  await page.goto(signInUrl(hub, 'gap', `/sessions/${session.id}`));
+  const chat = new Chat(page);
+  await frames.first(() => new URL(last.url()).searchParams.has('sessionId'), 'the socket that follows the session');
+  await say(cli, session.id, 'Before.');
+  await chat.waitForText('Before.');
+  isDroppingFrames = true;
+  await say(cli, session.id, 'Missed.');
+  await frames.first((frame) => frame.includes('Missed.'), 'the frame that the page does not get');
+  await hub.web('gap').request('PATCH', `/api/sessions/${session.id}`, { body: { name: 'A new name' } });
+  // The list is delayed until the page shows “Catching up”.
+  const catchingUp = page.getByText('Catching up').waitFor();
+  await page.route('**/api/sessions', (route) => catchingUp.then(() => route.fallback()));
+  const refusal = { status: 503, json: { error: 'The database does not answer.', code: 'hub_unavailable' } };
+  await page.route(`**/api/sessions/${session.id}`, (route) => route.fulfill(refusal), { times: 1 });
+  isDroppingFrames = false;
+  last.send(JSON.stringify({ type: 'connection-changed', data: { status: 'connected', subscriptionId: 'new', resume: 'gap' } }));
+  await catchingUp;
+  await chat.waitForText('Missed.');
+  await page.getByRole('heading', { name: 'A new name', level: 1 }).waitFor();
+  await page.getByText('Catching up').waitFor({ state: 'detached' });
 });
 
 test('receives events over an event stream if WebSockets fail', async (t) => {

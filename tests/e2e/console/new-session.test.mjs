@@ -234,6 +234,37 @@ test('pinned directories come first, also after a reload', async (t) => {
   assert.deepEqual(pageErrors, []);
 });
 
+test('a machine that goes offline stays chosen, and the session is not started on another machine', async (t) => {
+  const { page, pageErrors, spawned, start } = await openFormOfFake(t, 'away');
+  await hub.web('away').registerMachine({ id: 'spare', metadata: { host: 'spare' }, runnerState: { directories: ['/spare'] } });
+  const spare = await connectCli(t, hub, { namespace: 'away', auth: { machineId: 'spare' } });
+  await spare.emitWithAck('machine-alive', { machineId: 'spare', time: Date.now() });
+  /** @type {any} */
+  let last;
+  await page.routeWebSocket(/\/api\/events/, (socket) => {
+    last = socket;
+    socket.connectToServer();
+  });
+  await page.reload();
+  const demo = page.getByRole('radio', { name: 'demo on laptop' });
+  await page.getByRole('radio', { name: 'spare on spare' }).waitFor();
+  await demo.and(page.locator(':checked')).waitFor();
+  for (const machineId of ['desk-away', 'spare']) {
+    last.send(JSON.stringify({ type: 'machine-updated', machineId, data: { active: false } }));
+    await page.getByText('laptop is offline. Choose another machine, or start the agent on it again.').waitFor();
+    await start.and(page.locator(':disabled')).waitFor();
+    await waitForEqual(() => demo.isChecked(), true);
+  }
+  await page.getByRole('radio', { name: 'spare on spare' }).waitFor({ state: 'detached' });
+  assert.deepEqual(spawned, []);
+  await page.goto('/new?machine=gone');
+  await page.getByText('That machine is offline.').waitFor();
+  await start.and(page.locator(':disabled')).waitFor();
+  await page.getByRole('combobox', { name: 'Machine' }).selectOption('spare');
+  await page.getByText('That machine is offline.').waitFor({ state: 'detached' });
+  assert.deepEqual(pageErrors, []);
+});
+
 test('a machine that cannot list folders takes a typed path and a worktree without a branch', async (t) => {
   const { spawned, page, session, pageErrors, start } = await openFormOfFake(t, 'old');
   const sheet = await browse(page);

@@ -79,8 +79,8 @@ test('the console works under a prefix: sign-in, a session, a reload, a notifica
   const proxy = await startPrefixProxy(t);
   const { session } = await liveSession(t, hub, {
     namespace: 'prefix',
-    tag: '/work/alpha',
-    metadata: { path: '/work/alpha', host: 'desk' },
+    tag: '/code/alpha',
+    metadata: { path: '/code/alpha', host: 'desk' },
   });
   const { page, context, pageErrors } = await open(t);
   const socket = page.waitForEvent('websocket', (opened) => opened.url().startsWith(`${proxy.url.replace('http', 'ws')}/api/events`));
