@@ -6,16 +6,22 @@
 //! hibernation, a deploy or a crash continues where the last instance stopped.
 //! **Source**: `docs/PROTOCOL.md`; platform limits are named where they apply.
 //!
-//! The floors, from the bottom up (`tests/it/layers.rs` reads this list, and says which files a floor has). A method calls only methods
-//! of its own file and of files on floors below:
+//! A topic has at most three places: its state machine without IO in `core/TOPIC`, the methods of [`Hub`] and `Turn` that drive it in
+//! the folder `TOPIC`, its statements in `src/store`. `turn` and `write` have what belongs to no topic.
 //!
-//! - `base::ports`: the ports to the platform, the keys of the storage
-//! - `base::peers`: connected sockets and calls in flight
-//! - `base::error`: errors
-//! - `base::events`: event numbers and the event log
-//! - `base::push`: the queue of notifications
-//! - `base::state`: the state in memory
-//! - `base`: the configuration and the quotas
+//! The floors, from the bottom up (`tests/it/layers.rs` reads this list, and names the files of a topic that are on a lower floor
+//! than its folder, for example what runs under the lock). A method calls only methods of its own floor and of floors below:
+//!
+//! - `core::ports`: the ports to the platform, the keys of the storage
+//! - `core::peers`: connected sockets and calls in flight
+//! - `core::error`: errors and effects
+//! - `core::local_ids`: the local ids of messages
+//! - `core::memory`: reservations of memory
+//! - `core::events`: event numbers and the event log
+//! - `core::push`: the queue of notifications
+//! - `core::namespace`: quotas and the deletion of old data
+//! - `core::sessions`: sessions and machines in memory
+//! - `core`: the whole state in memory, and the configuration
 //! - `mod`: the hub itself
 //! - `turn`: what runs under the lock of the state, and sends frames
 //! - `write`: commits changes to the database and runs their effects
@@ -32,16 +38,16 @@
 //! - `entry`: the alarm, and the restoring of the hub when the object starts
 
 pub mod alarm;
-pub mod base;
 pub mod calls;
-pub mod databases;
+pub mod core;
 pub mod devices;
 pub mod events;
 pub mod inbound;
+pub mod local_ids;
 pub mod machines;
+pub mod memory;
 pub mod namespace;
 pub mod push;
-pub mod relocation;
 pub mod sessions;
 pub mod status;
 pub mod turn;
@@ -60,12 +66,12 @@ use crate::store::places::{Databases, Placed};
 use crate::store::retry::Retrying;
 use crate::store::wrong_tokens::WrongTokens;
 use crate::store::{Database, DbError};
-pub use base::config::Config;
-use base::ports::Runtime;
-use base::quotas::Usage;
-use base::state::State;
-pub use base::state::upload_slots::{FrameUploadSlot, FrameUploadTicket};
-use base::telemetry::Telemetry;
+pub use core::config::Config;
+use core::namespace::quotas::Usage;
+use core::ports::Runtime;
+use core::state::State;
+use core::telemetry::Telemetry;
+pub use core::uploads::{FrameUploadSlot, FrameUploadTicket};
 
 /// How many random bytes are read at once, for several ids.
 const RANDOM_READ_BYTES: usize = 640;

@@ -4,4 +4,8 @@
 //! after the last one has disconnected, events are also logged in the database, in the batch of their change. A client that
 //! reconnects with the id of its last event receives all later events, or a gap notice, even after a restart of the hub.
 
+pub mod log;
+pub mod publish;
+pub mod replay;
+pub mod stream;
 pub mod subscribers;

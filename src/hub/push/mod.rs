@@ -5,5 +5,6 @@
 //! object's key-value storage, so hibernation or a restart loses no notification.
 
 pub mod answer;
+pub mod notify;
 pub mod send;
 pub mod subscriptions;

@@ -3,12 +3,7 @@
 
 pub mod deadlines;
 pub mod effects;
-pub mod event_log;
-pub mod event_stream;
-pub mod local_ids;
-pub mod notify;
 pub mod outbox;
-pub mod publish;
 pub mod schedule;
 pub mod sockets;
 pub mod values;
@@ -17,7 +12,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{MutexGuard, PoisonError};
 
 use crate::hub::Hub;
-use crate::hub::base::state::State;
+use crate::hub::core::state::State;
 
 /// Holds the lock of the hub's state. A turn is atomic: no other task runs before the turn is dropped. Must not be held across
 /// an await.
