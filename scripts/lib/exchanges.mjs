@@ -1,69 +1,47 @@
-// The exchanges in the reference of the protocol (docs/PROTOCOL.md, "How to read an exchange"). Tests run the exchanges against the hub.
+// The exchanges of docs/openapi.yaml and the protocol's pages (docs/PROTOCOL.md, "How to read an exchange"). Tests run them against the hub.
 
 import { readFileSync } from 'node:fs';
 import { inProject } from './paths.mjs';
+import { OPERATIONS, withoutGeneratedParts } from './reference.mjs';
 
-const PAGES = ['PROTOCOL.md', 'PROTOCOL-WEB.md', 'PROTOCOL-EVENTS.md', 'PROTOCOL-PUSH.md', 'PROTOCOL-DEVICES.md', 'PROTOCOL-CLI.md'];
+/** The pages of the protocol. */
+export const PAGES = ['PROTOCOL.md', 'PROTOCOL-WEB.md', 'PROTOCOL-EVENTS.md', 'PROTOCOL-PUSH.md', 'PROTOCOL-DEVICES.md', 'PROTOCOL-CLI.md'];
 
 /** As a value in a pattern, it matches any value. As the name of a field, it matches any number of further fields. */
 const ANY = '\u0000';
 
-/**
- * @typedef {object} Block
- * @property {string} page
- * @property {string} section the prose of the block's section, with its heading
- * @property {string} text
- */
-
-/** Returns the code blocks of a language on all pages. @param {string} language @returns {Block[]} */
+/** Returns the code blocks of a language on all pages. @param {string} language @returns {{page: string, text: string}[]} */
 function blocksOf(language) {
+  const blocks = new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\`$`, 'gm');
   return PAGES.flatMap((page) => {
-    const parts = readFileSync(inProject('docs', page), 'utf8').split(/^(```[^]*?^```)$/m);
-    const blocks = [];
-    let codeBlocks = [];
-    let section = '';
-    const endSection = () => {
-      for (const text of codeBlocks) blocks.push({ page, section, text });
-      codeBlocks = [];
-    };
-    for (const part of parts) {
-      const code = new RegExp(`^\`\`\`${language}\\n([^]*)\`\`\`$`).exec(part)?.[1];
-      if (code !== undefined) codeBlocks.push(code);
-      if (part.startsWith('```')) continue;
-      const [sectionEnd, ...nextSections] = part.split(/^(?=#+ )/m);
-      section += sectionEnd;
-      for (const nextSection of nextSections) {
-        endSection();
-        section = nextSection;
-      }
-    }
-    endSection();
-    return blocks;
+    const text = withoutGeneratedParts(readFileSync(inProject('docs', page), 'utf8'));
+    return [...text.matchAll(blocks)].map(([, block]) => ({ page, text: block }));
   });
 }
 
 /**
- * Reads the requests with their responses, from the blocks `http`.
- * @returns {{page: string, section: string, method: string, path: string, body: string | undefined, status: number, response: string}[]}
+ * Reads the requests with their responses, from docs/openapi.yaml and the blocks `http` of the pages.
+ * @returns {{page: string, method: string, path: string, body: string | undefined, status: number, response: string}[]}
  */
 export function readRequests() {
-  return blocksOf('http').flatMap(({ page, section, text }) => {
+  const described = OPERATIONS.map(({ operation }) => ({ page: 'openapi.yaml', text: operation['x-exchange'] }));
+  return [...described, ...blocksOf('http')].flatMap(({ page, text }) => {
     const parts = text.trim().split('\n\n');
     return parts.flatMap((part, index) => {
       if (index % 2 === 1) return [];
       const [, method, path, body] = /^([A-Z]+) (\S+)(?:\n([^]*))?$/.exec(part) ?? fail(page, part);
       const [, status, response] = /^HTTP\/1\.1 (\d{3})\n([^]*)$/.exec(parts[index + 1] ?? '') ?? fail(page, part);
-      return [{ page, section, method, path, body, status: Number(status), response }];
+      return [{ page, method, path, body, status: Number(status), response }];
     });
   });
 }
 
 /**
  * Reads the conversations of a CLI with the hub, from the blocks `socket`. A line without a name is an acknowledgement.
- * @returns {{page: string, section: string, frames: {from: 'cli' | 'hub', name: string | undefined, payload: string}[]}[]}
+ * @returns {{page: string, frames: {from: 'cli' | 'hub', name: string | undefined, payload: string}[]}[]}
  */
 export function readConversations() {
-  return blocksOf('socket').map(({ page, section, text }) => {
+  return blocksOf('socket').map(({ page, text }) => {
     const frames = text
       .trim()
       .replace(/\n {2,}/g, ' ')
@@ -72,7 +50,7 @@ export function readConversations() {
         const [, direction, name, payload] = /^([<>]) (?:([a-z-]+)(?= |$))? ?(.*)$/.exec(line) ?? fail(page, line);
         return { from: /** @type {'cli' | 'hub'} */ (direction === '>' ? 'cli' : 'hub'), name, payload };
       });
-    return { page, section, frames };
+    return { page, frames };
   });
 }
 
@@ -89,14 +67,14 @@ export function readFrames() {
   );
 }
 
-/** Reads the events for web clients, from the blocks `events`. Each line is an event. @returns {{page: string, section: string, text: string}[]} */
+/** Reads the events for web clients, from the blocks `events`. Each line is an event. @returns {{page: string, text: string}[]} */
 export function readEvents() {
-  return blocksOf('events').flatMap(({ page, section, text }) =>
+  return blocksOf('events').flatMap(({ page, text }) =>
     text
       .trim()
       .replace(/\n {2,}/g, ' ')
       .split('\n')
-      .map((line) => ({ page, section, text: line })),
+      .map((line) => ({ page, text: line })),
   );
 }
 

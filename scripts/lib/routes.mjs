@@ -1,8 +1,8 @@
 // The hub's routes, from the source of its route table, so that the tests cover new routes.
 
 import { readFileSync } from 'node:fs';
-import { parse } from 'yaml';
 import { inProject } from './paths.mjs';
+import { OPERATIONS } from './reference.mjs';
 
 const TABLE = readFileSync(inProject('src', 'http', 'mod.rs'), 'utf8')
   .split('= routes! {')[1]
@@ -11,12 +11,8 @@ const TABLE = readFileSync(inProject('src', 'http', 'mod.rs'), 'utf8')
 /** The routes of the namespace's object. Parameters are in braces. @type {{method: string, route: string}[]} */
 export const ROUTES = [...TABLE.matchAll(/^ {4}([A-Z]+) "([^"]+)" => /gm)].map(([, method, route]) => ({ method, route }));
 
-const METHODS = ['get', 'put', 'post', 'patch', 'delete'];
-
 /** The routes of docs/openapi.yaml, including the routes that the worker itself serves. @type {{method: string, route: string}[]} */
-export const DESCRIBED_ROUTES = Object.entries(parse(readFileSync(inProject('docs', 'openapi.yaml'), 'utf8')).paths).flatMap(
-  ([route, item]) => METHODS.filter((method) => item[method]).map((method) => ({ method: method.toUpperCase(), route })),
-);
+export const DESCRIBED_ROUTES = OPERATIONS.map(({ method, route }) => ({ method, route }));
 
 /**
  * Finds the described route of a path, which may have a query.

@@ -1,13 +1,14 @@
-// The documentation: named files and sections exist, the reference shows each route and event, and the versions agree.
+// The documentation: named files and sections exist, the reference is generated and shows each route and event, and the versions agree.
 
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
 import { parse } from 'yaml';
-import { parsePattern, readConversations, readEvents, readRequests } from '../lib/exchanges.mjs';
+import { PAGES, parsePattern, readConversations, readEvents, readRequests } from '../lib/exchanges.mjs';
 import { ROOT, inProject } from '../lib/paths.mjs';
-import { DESCRIBED_ROUTES, matchRoute } from '../lib/routes.mjs';
+import { OPERATIONS, generateParts } from '../lib/reference.mjs';
+import { matchRoute } from '../lib/routes.mjs';
 
 /** Paths of generated files, which are not in git. */
 const GENERATED = ['web/dist', 'web/types'];
@@ -93,18 +94,28 @@ test('the sections of the protocol that the code names exist', () => {
   assert.ok(references > 60, `${references} references were found`);
 });
 
-test('every route has an exchange in the reference, in the section that describes it', () => {
-  const requests = readRequests();
-  const describesRoute = (section, route) => {
-    const documentedRoute = route.replace(/\{(\w+)\}/g, ':$1');
-    return section.includes(documentedRoute) || section.includes(`\`${documentedRoute.split('/:id/').at(-1)}\``);
-  };
-  const missing = DESCRIBED_ROUTES.filter(({ method, route }) => {
-    const ofRoute = requests.filter((request) => request.method === method && matchRoute(method, request.path) === route);
-    return !ofRoute.some(({ section }) => describesRoute(section, route));
+// UPDATE_REFERENCE=1 writes them.
+test('the generated parts of the reference have the routes, exchanges and errors of docs/openapi.yaml', () => {
+  const reference = PAGES.map((page) => {
+    const name = `docs/${page}`;
+    const text = read(name);
+    const current = generateParts(text);
+    if (process.env.UPDATE_REFERENCE) writeFileSync(inProject(name), current);
+    else assert.equal(text, current, `${name}: run UPDATE_REFERENCE=1 node --test scripts/test/docs.test.mjs`);
+    return current;
+  }).join('\n');
+  const tags = OPERATIONS.flatMap(({ operation }) => operation.tags);
+  const shown = [...reference.matchAll(/^<!-- routes: (\w+) -->\n\| Route/gm)].map(([, tag]) => tag);
+  assert.deepEqual(shown.sort(), [...new Set(tags)].sort());
+});
+
+test('every operation has an exchange in docs/openapi.yaml, and every exchange of the reference a route', () => {
+  const missing = OPERATIONS.filter(({ method, route, operation }) => {
+    const [, shown, path] = /^(\S+) (\S+)/.exec(operation['x-exchange'] ?? '') ?? [];
+    return shown !== method || matchRoute(method, path) !== route;
   });
   assert.deepEqual(missing, []);
-  const unknown = requests.filter(({ method, path }) => matchRoute(method, path) === undefined);
+  const unknown = readRequests().filter(({ method, path }) => matchRoute(method, path) === undefined);
   assert.deepEqual(unknown, []);
 });
 
@@ -157,7 +168,7 @@ test('the packages, the crate, the pages and the newest release have the same ve
     'Cargo.toml': /^version = "(.+)"$/m.exec(read('Cargo.toml'))[1],
     'Cargo.lock': /^name = "session-gateway-hub"\nversion = "(.+)"$/m.exec(read('Cargo.lock'))[1],
     'docs/openapi.yaml': parse(read('docs/openapi.yaml')).info.version,
-    'docs/PROTOCOL.md': /"version":"([^"]+)"/.exec(readRequests().find(({ path }) => path === '/health').response)[1],
+    'the answer of GET /health': /"version":"([^"]+)"/.exec(readRequests().find(({ path }) => path === '/health').response)[1],
     'CHANGELOG.md': /^## \[(\d.+)\] - \d{4}-\d\d-\d\d$/m.exec(read('CHANGELOG.md'))[1],
   };
   for (const [place, version] of Object.entries(versions)) assert.equal(version, versions['./package.json'], place);

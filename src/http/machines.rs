@@ -11,7 +11,7 @@ use crate::model::method::Method;
 use crate::model::owner::Owner;
 use crate::wire::field_types::{List, optional_keyword, optional_scalar};
 
-/// How many paths one `POST /api/machines/:id/paths/exists` checks (PROTOCOL-WEB.md "Machines").
+/// How many paths one `POST /api/machines/:id/paths/exists` checks (docs/openapi.yaml).
 const MAX_PATHS: usize = 1000;
 
 pub async fn list(request: RoutedRequest) -> Reply {

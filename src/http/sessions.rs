@@ -9,7 +9,7 @@ use crate::hub::core::sessions::session_list::{ArchivedFilter, ListRequest};
 use crate::limits::MAX_LISTED_SESSIONS;
 use crate::wire::field_types::optional_scalar;
 
-/// The longest session name, in Unicode code points (PROTOCOL.md "Limits").
+/// The longest session name, in Unicode code points (docs/openapi.yaml).
 const MAX_NAME_CHARS: usize = 255;
 
 /// `GET /api/sessions?archived=include|only&limit=N&cursor=TEXT`.

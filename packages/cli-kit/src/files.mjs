@@ -18,7 +18,7 @@ const MAX_ENTRIES = 10_000;
 const MAX_PATHS = 1000;
 
 /**
- * The relative path under which the uploads of a session are read (PROTOCOL.md "Session metadata"). The hub forwards no path outside of the
+ * The relative path under which the uploads of a session are read (`uploadsPath` in docs/openapi.yaml). The hub forwards no path outside of the
  * session's directory.
  */
 export const UPLOADS_PATH = '.uploads';

@@ -11,7 +11,7 @@ use crate::hub::core::error::Error;
 const MAX_UPLOADS_AT_ONCE: usize = 8;
 /// How many uploads may wait.
 const MAX_WAITING_UPLOADS: usize = 32;
-/// How many uploads a session may have, waiting or in progress (PROTOCOL.md "Limits"). So one session cannot fill the queue.
+/// How many uploads a session may have, waiting or in progress (PROTOCOL-WEB.md "Uploads"). So one session cannot fill the queue.
 const MAX_UPLOADS_OF_SESSION: usize = 16;
 /// The time after which a frame upload slot expires, in milliseconds: the object that holds it may have ended without releasing it.
 const FRAME_UPLOAD_SLOT_MS: u64 = 1_800_000;

@@ -10,7 +10,7 @@ use crate::hub::core::ports::{UploadBody, UploadFault};
 use crate::limits::{MAX_FRAME_FILE_BYTES, MAX_UPLOAD_FIELDS_BYTES};
 use crate::wire::fields::read_object;
 
-/// The longest `filename` and `mimeType`, in characters (PROTOCOL-WEB.md "Uploads").
+/// The longest `filename` and `mimeType`, in characters (docs/openapi.yaml).
 const MAX_FILE_NAME_CHARS: usize = 255;
 
 /// The text before the content in the frame. Params are JSON in a JSON string.

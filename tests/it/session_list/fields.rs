@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::support::{World, run_until_idle};
 use serde_json::{Map, Value, json};
 
-/// The largest text in a summary, in bytes of JSON (PROTOCOL-WEB.md "GET /api/sessions").
+/// The largest text in a summary, in bytes of JSON (`SessionSummary` in docs/openapi.yaml).
 const MAX_TEXT_BYTES: usize = 512;
 
 /// Returns the list from memory, after a comparison with the list from the database.

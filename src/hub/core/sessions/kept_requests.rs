@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-/// How long the pending permission requests of an inactive session are kept, in milliseconds (PROTOCOL-CLI.md "Liveness").
+/// How long the pending permission requests of an inactive session are kept, in milliseconds (PROTOCOL.md "States of a session").
 const KEEP_REQUESTS_MS: u64 = 24 * 60 * 60_000;
 
 /// When the requests of each session are canceled, in Unix milliseconds.
