@@ -43,7 +43,7 @@ export function listAgents({ agent, command, flavor }, env) {
 }
 
 /** @param {{title: string, package: string, command: string}} entry */
-export const notInstalledMessage = ({ title, package: name, command }) =>
+const notInstalledMessage = ({ title, package: name, command }) =>
   `${title} is not installed: there is no program ${command} on the PATH. Install it with: npm install -g ${name}`;
 
 /**

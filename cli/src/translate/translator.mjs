@@ -252,15 +252,13 @@ class Translator {
     ];
     const sentence = isCanceled ? this.#describeCancel() : describeStop(stopReason);
     this.#endsWithDenial = false;
-    this.#lastMessage = { text: '' };
-    this.#forgetRetries();
+    this.#forgetTurn();
     this.#calls.forgetOld();
     return sentence ? [...ended, this.#message(records.text(sentence))] : ended;
   }
 
   closeOpenCalls(reason) {
-    this.#lastMessage = { text: '' };
-    this.#forgetRetries();
+    this.#forgetTurn();
     return [...this.#flushTexts(), ...this.#calls.failAll(reason)];
   }
 
@@ -360,7 +358,8 @@ class Translator {
     return this.#event('warning', text);
   }
 
-  #forgetRetries() {
+  #forgetTurn() {
+    this.#lastMessage = { text: '' };
     this.#retry = null;
     this.#retryTexts.clear();
   }
