@@ -38,8 +38,11 @@ const SAFE_OPTIONS = [...Object.entries(SETTINGS).flatMap(([name, value]) => ['-
  */
 const KEPT_VARIABLES = /^GIT_(CONFIG|EXEC_PATH|CEILING_DIRECTORIES|DISCOVERY_ACROSS_FILESYSTEM|TEMPLATE_DIR)/;
 
-/** Without the last two, git asks for a password, or fetches an object that a partial clone lacks, with programs of the configuration. */
-const VARIABLES = { LC_ALL: 'C', GIT_OPTIONAL_LOCKS: '0', GIT_TERMINAL_PROMPT: '0', GIT_NO_LAZY_FETCH: '1' };
+/** The variable with an empty value for `--config-env`. Names of settings may contain "=", which `-c` would split. */
+const EMPTY = 'SESSION_GATEWAY_EMPTY';
+
+/** Without GIT_NO_LAZY_FETCH, git fetches an object that a partial clone lacks, with programs of the configuration. */
+const VARIABLES = { LC_ALL: 'C', GIT_OPTIONAL_LOCKS: '0', GIT_TERMINAL_PROMPT: '0', GIT_NO_LAZY_FETCH: '1', [EMPTY]: '' };
 
 /** The commands that read or write the content of files, through filters. */
 const READS_CONTENT = new Set(['diff', 'status', 'worktree']);
@@ -60,6 +63,9 @@ export async function git(args, cwd, options) {
   return result;
 }
 
+/** Limit on the list of all tracked files, in bytes: about a million files. */
+const MAX_INDEX_BYTES = 256 * 1024 * 1024;
+
 /** Matches the settings that name the programs through which git passes the content of files. */
 const FILTERS = '^filter\\..*\\.(clean|smudge|process|required)$';
 
@@ -67,17 +73,20 @@ const FILTERS = '^filter\\..*\\.(clean|smudge|process|required)$';
  * Returns the options with which git runs no filter that a repository or its submodules define. The user's own filters, such as those of Git
  * LFS, run.
  * @param {string} cwd
+ * @param {Set<string>} [seen] the repositories so far: a link may make a repository its own submodule
  * @returns {Promise<string[]>}
  */
-async function withoutFilters(cwd) {
+async function withoutFilters(cwd, seen = new Set()) {
   const { stdout } = await git(['config', '--show-scope', '--name-only', '-z', '--get-regexp', FILTERS], cwd);
-  const own = [...stdout.toString('utf8').matchAll(/(?:local|worktree)\0([^\0]*)\0/g)].flatMap(([, name]) => ['-c', `${name}=`]);
-  const listed = await git(['ls-files', '--stage', '-z', '--full-name', '--', ':/'], cwd);
+  const own = [...stdout.toString('utf8').matchAll(/(?:local|worktree)\0([^\0]*)\0/g)].map(([, name]) => `--config-env=${name}=${EMPTY}`);
+  const listed = await git(['ls-files', '--stage', '-z', '--full-name', '--', ':/'], cwd, { maxOutputBytes: MAX_INDEX_BYTES });
+  if (!listed.stdout.includes('160000 ')) return own;
   const links = [...listed.stdout.toString('utf8').matchAll(/(?<=^|\0)160000 [^\t]*\t([^\0]*)/g)];
-  if (links.length === 0) return own;
   const top = await gitText(['rev-parse', '--show-toplevel'], cwd);
+  if (seen.has(top)) return own;
+  seen.add(top);
   const below = links.map(([, name]) => path.join(top, name)).filter((folder) => existsSync(path.join(folder, '.git')));
-  return [...own, ...(await Promise.all(below.map(withoutFilters))).flat()];
+  return [...own, ...(await Promise.all(below.map((folder) => withoutFilters(folder, seen)))).flat()];
 }
 
 /** Runs git and returns its output. @throws {Error} with the first line of git's error output */

@@ -1,7 +1,7 @@
 /** The programs that a repository can name: git runs none of them for the kit. */
 
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { gitMethods } from '../src/git-methods.mjs';
@@ -23,7 +23,7 @@ test('no program runs that the configuration, the attributes or the hooks of a r
   git('branch', 'other');
   const [, blob] = /^\d+ (\w+)/.exec(git('ls-files', '--stage', 'c.bin'));
   for (const { dir: at, write: writeTo, git: gitIn } of [inner, created]) {
-    for (const name of at === dir ? ['one', 'two'] : ['inner']) {
+    for (const name of at === dir ? ['one', 'two=2'] : ['inner']) {
       gitIn('config', `filter.${name}.clean`, program(`filter.${name}.clean`));
       gitIn('config', `filter.${name}.smudge`, program(`filter.${name}.smudge`));
       gitIn('config', `filter.${name}.required`, 'true');
@@ -39,7 +39,7 @@ test('no program runs that the configuration, the attributes or the hooks of a r
   git('config', 'alias.status', `!${program('alias')}`);
   git('config', 'diff.log.textconv', program('diff.log.textconv'));
   git('config', 'diff.log.command', program('diff.log.command'));
-  writeFileSync(path.join(dir, '.git', 'info', 'attributes'), '*.txt filter=one\n*.log diff=log filter=two\n*.bin filter=three\n');
+  writeFileSync(path.join(dir, '.git', 'info', 'attributes'), '*.txt filter=one\n*.log diff=log filter=two=2\n*.bin filter=three\n');
   // A missing object of a partial clone would be fetched.
   for (const [key, value] of [
     ['core.repositoryFormatVersion', '1'],
@@ -83,4 +83,13 @@ test('no program runs that the configuration, the attributes or the hooks of a r
     ['filter.one.clean', 'filter.inner.clean', 'core.fsmonitor', 'diff.external'].every((name) => ran().has(name)),
     [...ran()].join(),
   );
+});
+
+test('a submodule that is a link to its own repository ends with the error of git', async (t) => {
+  const created = repository(t);
+  const { dir, git } = created;
+  commitAll(created, { 'a.txt': 'old\n' });
+  git('update-index', '--add', '--cacheinfo', `160000,${git('rev-parse', 'HEAD').trim()},loop`);
+  symlinkSync('.', path.join(dir, 'loop'));
+  await assert.rejects(gitMethods(dir).gitStatus(), /symbolic link/);
 });
