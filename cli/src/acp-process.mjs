@@ -9,6 +9,7 @@ import { describeDirectoryProblem } from 'session-gateway-cli-kit/directory-prob
 import { killWithVariable, signalGroup } from 'session-gateway-cli-kit/system-processes';
 import { MAX_MESSAGE_BYTES, createMessageReader } from './message-reader.mjs';
 import { SilenceTimer } from './silence.mjs';
+import { toModelRetry } from './translate/model-retries.mjs';
 import { SubagentSessions } from './translate/subagent-sessions.mjs';
 
 /** Time between SIGTERM and SIGKILL. */
@@ -103,6 +104,10 @@ export class AcpProcess {
     const identity = (params) => params;
     const app = client({ name: 'session-gateway-agent' })
       .onNotification('session/update', identity, ({ params }) => onUpdate(params))
+      .onNotification('_claude/sdkMessage', identity, ({ params }) => {
+        const update = toModelRetry(params.message);
+        if (update) onUpdate({ update });
+      })
       .onRequest('session/request_permission', identity, ({ params, signal }) => onPermission(params, signal))
       .onRequest('elicitation/create', identity, ({ params, signal }) => onElicitation(params, signal));
     // Other processes of the group could hold the pipes open and so delay `close`.

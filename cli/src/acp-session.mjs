@@ -6,6 +6,7 @@ import { fetchAdapter } from './adapter.mjs';
 import { environmentOf } from './agents.mjs';
 import { isInUse, isUnknownSession } from './resume-errors.mjs';
 import { SessionConfig } from './session-config.mjs';
+import { describeRetries } from './translate/model-retries.mjs';
 import { VERSION } from './version.mjs';
 
 /** The JSON-RPC code of "authentication required". */
@@ -195,7 +196,8 @@ export class AcpSession {
     this.#onUpdate = ({ update } = {}) => {
       this.#lastUpdateAt = Date.now();
       this.config.onUpdate(update);
-      onUpdate(update, this.#isReplaying);
+      const isRetry = update?.sessionUpdate === 'model_retry';
+      onUpdate(isRetry ? { ...update, text: describeRetries(launch, update) } : update, this.#isReplaying);
     };
     this.#process = new AcpProcess({ argv: launch.argv, cwd, env, onUpdate: this.#onUpdate, ...handlers });
     /** Resolves to the description of the process's end. */

@@ -321,8 +321,7 @@ export class AcpAgent {
     mkdirSync(this.uploads, { recursive: true, mode: 0o700 });
     const { mustReplay } = this.handover;
     if (mustReplay) this.handover.beginReplay();
-    const { planFlavor } = this;
-    const translator = createTranslator({ agent: launch.name ?? '', flavor: planFlavor, usedIds: this.requestIds() });
+    const translator = createTranslator({ agent: launch.name ?? '', flavor: this.planFlavor, usedIds: this.requestIds() });
     this.#output.translator = translator;
     await launch.entry?.repairRecords?.(this.environment);
     const notice = startDownloadNotice(launch, this.turns.silenceTimer.timeoutMs, (sentence) => this.#output.notify(sentence));
@@ -358,11 +357,7 @@ export class AcpAgent {
     const isResumed = sessionId !== undefined && session.resumeFailure === null;
     this.#save({ sessionId: session.id, ...(isResumed ? {} : { startedAt: Date.now(), hasPrompt: false }) });
     if (sessionId === undefined) this.#fork.onOpened(session, launch.title);
-    if (session.resumeFailure !== null && hasPrompt) {
-      const sentence = notices.lostSession(launch, sessionId, session.resumeFailure);
-      this.log.warn(sentence);
-      this.#output.notify(sentence);
-    }
+    if (session.resumeFailure !== null && hasPrompt) this.#warn(notices.lostSession(launch, sessionId, session.resumeFailure));
     this.state.setAgentId(session.id);
     await this.#settings.restore(session.config).catch((error) => {
       throw toStartError(error, launch);
@@ -384,25 +379,10 @@ export class AcpAgent {
   #loadOptions() {
     const { launch, root: cwd, uploads, environment: env, log, planFlavor } = this;
     const { answerTimeoutMs, inUseIntervalMs } = this.options;
+    const { signal } = this.#stopping;
     const sessionId = this.state.saved?.sessionId;
-    const onInUse = (reason) => {
-      const sentence = notices.sessionInUse(this.launch, reason);
-      log.warn(sentence);
-      this.#output.notify(sentence);
-    };
-    return {
-      launch,
-      cwd,
-      uploads,
-      env,
-      sessionId,
-      answerTimeoutMs,
-      inUseIntervalMs,
-      onInUse,
-      signal: this.#stopping.signal,
-      log,
-      planFlavor,
-    };
+    const onInUse = (reason) => this.#warn(notices.sessionInUse(launch, reason));
+    return { launch, cwd, uploads, env, sessionId, answerTimeoutMs, inUseIntervalMs, onInUse, signal, log, planFlavor };
   }
 
   /**
@@ -430,6 +410,12 @@ export class AcpAgent {
     this.permissions.cancelAll('The agent ended');
     this.permissions.clearRules();
     this.permissions.forgetShell();
+  }
+
+  /** Writes a sentence to the log and into the conversation. */
+  #warn(sentence) {
+    this.log.warn(sentence);
+    this.#output.notify(sentence);
   }
 
   #save(fields) {

@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import { findStartMinute, removeEmptyRecords } from './gemini-records.mjs';
 import { OpencodeServer } from './opencode-server.mjs';
+import { RETRY_MESSAGES } from './translate/model-retries.mjs';
 
 /** Copilot's ids of modes are URLs. */
 const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
@@ -71,10 +72,12 @@ export const AGENTS = {
     models: { model_fast: 'haiku', model_strong: 'opus' },
     // Since version 0.101 of the adapter, Claude Code starts in the mode `auto`, in which a model approves requests.
     initialMode: 'default',
-    // For root, Claude Code does not start with the permission to skip requests, unless IS_SANDBOX is 1. The adapter gives this
-    // permission for any value of IS_SANDBOX.
-    sessionMeta: (env, uid) =>
-      uid === 0 && env.IS_SANDBOX !== '1' ? { claudeCode: { options: { allowDangerouslySkipPermissions: false } } } : undefined,
+    sessionMeta: (env, uid) => {
+      // For root, Claude Code does not start with the permission to skip requests, unless IS_SANDBOX is 1. The adapter gives this
+      // permission for any value of IS_SANDBOX.
+      const options = uid === 0 && env.IS_SANDBOX !== '1' ? { options: { allowDangerouslySkipPermissions: false } } : {};
+      return { claudeCode: { ...options, emitRawSDKMessages: RETRY_MESSAGES } };
+    },
     forkMeta,
     configFiles: ['mcp.json', 'hooks.json', 'monitors.json'],
     keptByShell: 'directory',

@@ -8,7 +8,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline/promises';
-import { UsageError } from 'session-gateway-cli-kit/errors';
+import { UsageError, UserError } from 'session-gateway-cli-kit/errors';
 import { isInstalled } from './adapter.mjs';
 import { AGENTS } from './agents.mjs';
 
@@ -17,13 +17,14 @@ import { AGENTS } from './agents.mjs';
  * @param {{env: Record<string, string | undefined>, input: NodeJS.ReadableStream & {isTTY?: boolean},
  *   output: NodeJS.WritableStream}} terminal
  * @returns {Promise<string>} a name in the table of agents
- * @throws {UsageError} when no agent is installed, or when several agents are installed and there is no terminal to ask the user
+ * @throws {UserError} when no agent is installed
+ * @throws {UsageError} when several agents are installed and there is no terminal to ask the user
  */
 export async function chooseAgent({ dir, home }, { env, input, output }) {
   const installed = Object.keys(AGENTS).filter((name) => isInstalled(AGENTS[name], env));
   const names = Object.keys(AGENTS).join('|');
   if (installed.length === 0) {
-    throw new UsageError(
+    throw new UserError(
       'No agent is installed: none of their programs is on the PATH.' +
         ` Install one, such as with: npm install -g ${AGENTS.claude.terminal.package}.` +
         ` Or download one with npx: --npx --agent ${names}. Or give a command: -- my-agent --acp.`,

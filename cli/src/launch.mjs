@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline/promises';
-import { UsageError } from 'session-gateway-cli-kit/errors';
+import { UsageError, UserError } from 'session-gateway-cli-kit/errors';
 import { findProgram } from 'session-gateway-cli-kit/find-program';
 import { adapterPlace, isInstalled } from './adapter.mjs';
 import { AGENTS, findAgent } from './agents.mjs';
@@ -43,7 +43,7 @@ export function listAgents({ agent, command, flavor }, env) {
 }
 
 /** @param {{title: string, package: string, command: string}} entry */
-export const notInstalledMessage = ({ title, package: name, command }) =>
+const notInstalledMessage = ({ title, package: name, command }) =>
   `${title} is not installed: there is no program ${command} on the PATH. Install it with: npm install -g ${name}`;
 
 /**
@@ -63,11 +63,12 @@ const npxCommand = (name) => {
  *   command that speaks the protocol; `npx`: whether npx may download a missing agent; `home`: the folder of the state
  * @param {Record<string, string | undefined>} env
  * @returns {Launch}
- * @throws {UsageError} when the agent is unknown or not installed
+ * @throws {UsageError} when the agent is unknown
+ * @throws {UserError} when it is not installed
  */
 export function resolveLaunch({ agent, command, npx = false, home }, env) {
   if (command) {
-    if (!findProgram(command[0], env)) throw new UsageError(`There is no program ${command[0]} on the PATH.`);
+    if (!findProgram(command[0], env)) throw new UserError(`There is no program ${command[0]} on the PATH.`);
     return { name: undefined, title: path.basename(command[0]), argv: command, entry: undefined };
   }
   const entry = findAgent(agent);
@@ -82,7 +83,8 @@ export function resolveLaunch({ agent, command, npx = false, home }, env) {
   if (isInstalled(entry, env) || existsSync(program)) return { ...launch, argv: [program, ...entry.args], adapterFolder: folder };
   if (npx) return { ...launch, argv: [...npxCommand(entry.package), entry.command, ...entry.args] };
   // The program of an adapter comes with the adapter, so the user installs the agent's own program.
-  throw new UsageError(notInstalledMessage(entry.adapterMegabytes ? { ...entry, ...entry.terminal } : entry));
+  // No `UsageError`: a service starts again, and so finds a program that is installed later.
+  throw new UserError(notInstalledMessage(entry.adapterMegabytes ? { ...entry, ...entry.terminal } : entry));
 }
 
 /**
@@ -110,7 +112,7 @@ export async function askForNpx({ agent, command, npx = false }, { env, input, o
  *   {@link listAgents}
  * @param {Record<string, string | undefined>} env
  * @returns {{agent?: string, command?: string[]}}
- * @throws {UsageError} when no such agent can be started
+ * @throws {UserError} when no such agent can be started
  */
 export function resolveAgentChoice(word, { agent, command, flavor, npx, home }, env) {
   if (word === agent || word === flavor) return { agent, command };

@@ -3,7 +3,6 @@
  * unfinished tool calls are saved, so that after a crash the next process ends these calls.
  */
 
-import { describeCall } from 'session-gateway-cli-kit/activity';
 import * as messages from 'session-gateway-cli-kit/messages';
 import * as notices from './notices.mjs';
 import { isContinued } from './translate/records.mjs';
@@ -54,7 +53,7 @@ export class Output {
       else handlers[record.type]?.(record);
     }
     if (records.length > 0) this.#saveOpenCalls();
-    this.#reportActivity();
+    this.#dependencies.onActivity(this.translator?.activity ?? null);
     // Web clients join the messages of a split text, so the live text of a later message must not arrive before the earlier message.
     if (records.some(isContinued)) liveText.pauseUntil(this.sent.then(() => flush(LIVE_TEXT_PAUSE_MS)));
     return this.sent;
@@ -118,11 +117,5 @@ export class Output {
     const openCalls = this.translator?.openCalls.map(({ id }) => ({ id })) ?? [];
     const saved = state.saved?.openCalls ?? [];
     if (openCalls.length !== saved.length || openCalls.some(({ id }, i) => saved[i].id !== id)) save({ openCalls });
-  }
-
-  /** Reports what the agent is doing: the last call that runs. */
-  #reportActivity() {
-    const call = this.translator?.runningCall;
-    this.#dependencies.onActivity(call ? describeCall(call) : null);
   }
 }

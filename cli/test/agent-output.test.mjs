@@ -68,6 +68,34 @@ test('an error of the model stands once in the conversation: if the agent has ju
   ]);
 });
 
+test('a model that refuses requests is reported once in a turn for each status, and the activity counts the attempts', async (t) => {
+  const { hub, prompt, release, start } = await setUp(t);
+  const { session } = await start();
+  const retry = (status, attempt, delay = 600) => ({
+    retry: { error_status: status, attempt, max_retries: 10, retry_delay_ms: delay },
+  });
+  const steps = [retry(401, 1), retry(401, 2), retry(401, 3), { until: 'seen' }, { say: 'Signed in.' }];
+  prompt(session.id, steps);
+  const activity = 'request to the model failed with status 401, attempt 3 of 10';
+  await hub.waitUntil(() => hub.sessions.get(session.id).activity === activity, 'the activity');
+  release('seen');
+  await hub.untilReady(session.id, 1);
+  prompt(session.id, [retry(529, 1), { say: 'Back.' }, retry(429, 1, 30_000), retry(529, 2), retry(429, 3), retry(null, 4)]);
+  await hub.untilReady(session.id, 2);
+  const again = 'node repeats its request, up to 10 times.';
+  const choose = 'Wait, or stop the turn and choose another model.';
+  assert.deepEqual(hub.transcript(session.id), [
+    "(warning: The model's provider refuses the key or the sign-in (status 401). Stop the turn, and check the key or the sign-in on its computer.)",
+    'Signed in.',
+    '(ready)',
+    'Back.',
+    `(warning: The model's provider limits the requests (status 429). ${again} ${choose})`,
+    `(warning: The model's provider has a fault or is overloaded (status 529). ${again} ${choose})`,
+    `(warning: The model cannot be reached. ${again} Check the network connection of its computer.)`,
+    '(ready)',
+  ]);
+});
+
 test('the silence of an agent while a call runs is reported after ten times as long, with the command', async (t) => {
   const { hub, prompt, release, start } = await setUp(t);
   const { session } = await start({ silenceTimeoutMs: 20 });

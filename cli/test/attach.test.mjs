@@ -51,12 +51,12 @@ async function setUp(t, script = SCRIPT) {
   };
   const start = () => startCli(t, hub, ['--dir', dir, '--hub', hub.url, '--trust'], env);
   const startedFile = path.join(scriptHome, 'started');
-  /** The terminal programs that were started. */
+  /** The terminal programs that were started. The shell creates the file before it writes a line. */
   const programs = () =>
     existsSync(startedFile)
       ? readFileSync(startedFile, 'utf8')
-          .trim()
           .split('\n')
+          .slice(0, -1)
           .map((line) => line.split(' '))
       : [];
   const attach = (...args) => runCli(t, ['attach', ...args, '--hub', hub.url], env);

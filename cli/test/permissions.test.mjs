@@ -357,19 +357,6 @@ test('an abort cancels a request of background work after the turn', async (t) =
   assert.deepEqual(calls('answer'), [CANCELED]);
 });
 
-test('a request survives a lost connection to the hub', async (t) => {
-  const { hub, calls, prompt, untilRequest, start } = await setUp(t);
-  const { session } = await start();
-  prompt(session.id, askToRun('a', 'ls'));
-  const id = await untilRequest(session.id);
-  hub.cutConnections();
-  await hub.waitUntil(() => hub.registeredMethods(session.id).length === 0, 'the connection to be lost');
-  await hub.waitUntil(() => hub.registeredMethods(session.id).includes('permission'), 'the session to be back');
-  await hub.call(session.id, 'permission', { id, approved: true });
-  await hub.untilReady(session.id, 1);
-  assert.deepEqual(calls('answer'), [selected('yes')]);
-});
-
 test('a question is answered with the values of its form', async (t) => {
   const { hub, calls, prompt, untilRequest, start } = await setUp(t);
   const { session } = await start();

@@ -14,10 +14,10 @@ import { hasPseudoTerminal } from './support/cli-process.mjs';
 import { SCRIPT, say, setUpProcess } from './support/process-setup.mjs';
 import { SCRIPTED_AGENT } from './support/setup.mjs';
 
-test('an agent that is not installed ends the program with one sentence', async (t) => {
+test('an agent that is not installed ends the program with one sentence, so that a service starts again', async (t) => {
   const { run } = await setUpProcess(t);
   const { exit, collected } = run('--agent', 'opencode');
-  assert.deepEqual(await exit, [2, null]);
+  assert.deepEqual(await exit, [1, null]);
   assert.equal(
     collected.err,
     'session-gateway-agent: opencode is not installed: there is no program opencode on the PATH. Install it with: npm install -g opencode-ai@1.18.33\n',

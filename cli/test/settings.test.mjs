@@ -226,10 +226,11 @@ test('an agent without modes has the modes of the bridge', async (t) => {
 
 test('Claude Code is started without the permission to skip requests if it would refuse to start', () => {
   const { sessionMeta } = AGENTS.claude;
-  const without = { claudeCode: { options: { allowDangerouslySkipPermissions: false } } };
-  for (const env of [{}, { IS_SANDBOX: 'yes' }, { IS_SANDBOX: '' }]) assert.deepEqual(sessionMeta(env, 0), without, JSON.stringify(env));
-  assert.equal(sessionMeta({ IS_SANDBOX: '1' }, 0), undefined);
-  for (const uid of [1000, undefined]) assert.equal(sessionMeta({}, uid), undefined);
+  const optionsOf = (env, uid) => sessionMeta(env, uid).claudeCode.options;
+  const without = { allowDangerouslySkipPermissions: false };
+  for (const env of [{}, { IS_SANDBOX: 'yes' }, { IS_SANDBOX: '' }]) assert.deepEqual(optionsOf(env, 0), without, JSON.stringify(env));
+  assert.equal(optionsOf({ IS_SANDBOX: '1' }, 0), undefined);
+  for (const uid of [1000, undefined]) assert.equal(optionsOf({}, uid), undefined);
 });
 
 test('the permission modes of the hub map to the permission modes of each agent', () => {

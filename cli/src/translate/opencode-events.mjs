@@ -78,10 +78,9 @@ export class OpencodeEvents {
     }
   }
 
-  /** opencode repeats a request that the model refused, even with an invalid key, until it is stopped. */
+  /** opencode repeats a request until it is stopped, such as after a limit of the provider. */
   #onStatus(/** @type {any} */ { type, attempt, message }) {
-    const isFirst = type === 'retry' && attempt === 1 && isText(message);
-    return isFirst ? [{ sessionUpdate: 'notice', severity: 'warning', title: message, description: 'opencode keeps trying.' }] : [];
+    return type === 'retry' && isText(message) ? [{ sessionUpdate: 'model_retry', attempt, reason: message }] : [];
   }
 
   /** @param {any} properties */

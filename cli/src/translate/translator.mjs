@@ -35,8 +35,10 @@
  */
 
 import { randomUUID } from 'node:crypto';
+import { describeCall } from 'session-gateway-cli-kit/activity';
 import { quirksOf } from './agents.mjs';
 import { toCommands } from './commands.mjs';
+import { retryActivity } from './model-retries.mjs';
 import { approvedOption, offeredChoices, permissionResult } from './permissions.mjs';
 import { answersByPosition, elicitationResult, questionsOfCall, toQuestions } from './questions.mjs';
 import * as records from './records.mjs';
@@ -69,6 +71,7 @@ export const STATE_UPDATES = new Set([
   'available_commands_update',
   'config_option_update',
   'current_mode_update',
+  'model_retry',
   'notice',
   'session_info_update',
   'usage_update',
@@ -111,6 +114,10 @@ class Translator {
   #summaryChunks = new Map();
   /** The agent's last message in this turn. Chunks without an id are one message. @type {{id?: string, text: string}} */
   #lastMessage = { text: '' };
+  /** The last failed request to the model, if the agent has not gone on since. @type {import('./model-retries.mjs').ModelRetry | null} */
+  #retry = null;
+  /** What was said in this turn about failed requests to the model. @type {Set<string>} */
+  #retryTexts = new Set();
   /** The JSON of the last record of each type, to drop repeated records. */
   #lastJson = new Map();
 
@@ -143,7 +150,14 @@ class Translator {
     return this.#text.isPending || this.#subagents.isPending || this.#calls.openCalls.length > 0;
   }
 
+  /** What the agent is doing: the last call that runs, or the repetition of a request to the model; null if it does neither. */
+  get activity() {
+    if (this.runningCall) return describeCall(this.runningCall);
+    return this.#retry && retryActivity(this.#retry);
+  }
+
   onUpdate(update) {
+    if (!STATE_UPDATES.has(update?.sessionUpdate)) this.#retry = null;
     const subagent = this.#subagentOf(update);
     if (subagent)
       return [...this.#withPendingText(this.#calls.ensureStored(parentCallIdOf(update))), ...this.#onSubagentUpdate(update, subagent)];
@@ -169,6 +183,8 @@ class Translator {
         return [{ type: 'options', options: asList(update.configOptions) }];
       case 'notice':
         return this.#event(SEVERITIES.includes(update.severity) ? update.severity : 'notice', joinTexts(update.title, update.description));
+      case 'model_retry':
+        return this.#onRetry(update);
       case 'compaction_update':
       case 'compaction_summary_chunk':
         return this.#onCompaction(update);
@@ -236,13 +252,13 @@ class Translator {
     ];
     const sentence = isCanceled ? this.#describeCancel() : describeStop(stopReason);
     this.#endsWithDenial = false;
-    this.#lastMessage = { text: '' };
+    this.#forgetTurn();
     this.#calls.forgetOld();
     return sentence ? [...ended, this.#message(records.text(sentence))] : ended;
   }
 
   closeOpenCalls(reason) {
-    this.#lastMessage = { text: '' };
+    this.#forgetTurn();
     return [...this.#flushTexts(), ...this.#calls.failAll(reason)];
   }
 
@@ -331,6 +347,21 @@ class Translator {
   #onTitle({ title }) {
     const text = titleToSummary(title);
     return text === null ? [] : this.#recordIfChanged('summary', { text });
+  }
+
+  /** Says once in a turn that the model refuses requests for a reason. The activity has the number of attempts. */
+  #onRetry(update) {
+    this.#retry = update;
+    const { text } = update;
+    if (this.#retryTexts.has(text)) return [];
+    this.#retryTexts.add(text);
+    return this.#event('warning', text);
+  }
+
+  #forgetTurn() {
+    this.#lastMessage = { text: '' };
+    this.#retry = null;
+    this.#retryTexts.clear();
   }
 
   /** @param {{used?: unknown, size?: unknown, cost?: object, _meta?: any}} usage */

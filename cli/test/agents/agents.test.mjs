@@ -42,6 +42,12 @@ const TODOS = ['claude', 'codex', 'opencode'];
 /** Which forks an agent itself has: of the whole session, before an earlier message, and of the whole session in another directory. */
 const FORKS = { claude: ['whole', 'before', 'moved'], codex: ['whole', 'before', 'moved'], opencode: ['whole'] };
 
+/** The agents that repeat a refused request, with the status of the refusal and what the conversation says. */
+const RETRIES = {
+  claude: { status: 401, said: /^\(warning: The model's provider refuses the key or the sign-in \(status 401\)\. .*ANTHROPIC_API_KEY/ },
+  opencode: { status: 429, said: /^\(warning: The model answers: No more\.\nopencode repeats its request\. / },
+};
+
 /** The agents that take a message during a turn. */
 const STEERING = ['claude', 'codex'];
 
@@ -240,6 +246,25 @@ async function runScenario(t, name) {
     await untilReady();
     assert.equal(hub.transcript(sid).at(-2), 'Aborted.');
   });
+
+  await t.test(
+    'the repetition of a refused request is reported once, and counted',
+    { skip: !RETRIES[name] && 'it repeats none' },
+    async () => {
+      const { status, said } = RETRIES[name];
+      const { length } = hub.transcript(sid);
+      const reports = () =>
+        hub
+          .transcript(sid)
+          .slice(length)
+          .filter((line) => said.test(line));
+      prompt([{ fail: { status, message: 'No more.' } }]);
+      await hub.waitUntil(() => reports().length > 0 && /, attempt [3-9]/.test(stored.activity), 'the report and the activity', TURN_MS);
+      assert.equal((await hub.abort(sid)).aborted, true);
+      await untilReady();
+      assert.equal(reports().length, 1, hub.transcript(sid).slice(length).join('\n'));
+    },
+  );
 
   await t.test('a message that is sent now reaches the agent during its turn, or ends the turn', async () => {
     const pieces = stored.deltas.length;

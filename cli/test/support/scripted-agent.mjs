@@ -79,6 +79,8 @@ async function runPrompt({ sessionId, prompt }, client) {
     if (canceled.signal.aborted) return { stopReason: 'cancelled' };
     if (step.say) await update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: step.say } });
     if (step.update) await update(step.update, step.updateSessionId);
+    if (step.retry)
+      await client.notify('_claude/sdkMessage', { sessionId, message: { type: 'system', subtype: 'api_retry', ...step.retry } });
     if (step.ask) {
       const answer = await client.request('session/request_permission', { sessionId: step.askSessionId ?? sessionId, ...step.ask });
       record('answer', answer);

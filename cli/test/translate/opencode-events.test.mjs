@@ -98,15 +98,15 @@ test('a request is settled when it is answered elsewhere, and when its sub-agent
   ]);
 });
 
-test('the first of several refusals of the model is told', () => {
+test('each repetition of a request that the model refused is reported', () => {
   const status = (fields) => ({ type: 'session.status', properties: { sessionID: OWN, status: fields } });
   const [busy, first, second] = readAll([
     status({ type: 'busy' }),
     status({ type: 'retry', attempt: 1, message: 'Rate limit reached' }),
     status({ type: 'retry', attempt: 2, message: 'Rate limit reached' }),
   ]);
-  const [{ title, description }] = first.updates;
-  assert.deepEqual([busy.updates, title, description, second.updates], [[], 'Rate limit reached', 'opencode keeps trying.', []]);
+  const retry = (attempt) => [{ sessionUpdate: 'model_retry', attempt, reason: 'Rate limit reached' }];
+  assert.deepEqual([busy.updates, first.updates, second.updates], [[], retry(1), retry(2)]);
 });
 
 test('events of unknown types and without fields are left out', () => {

@@ -1,4 +1,4 @@
-/** What an agent is doing: the command or the file of the tool call that runs. Keep-alives report it to the hub. */
+/** What an agent is doing, such as the command or the file of the tool call that runs. Keep-alives report it to the hub. */
 
 /** Limit on the length of an activity. The hub cuts off the rest. */
 const MAX_CHARS = 200;
@@ -22,7 +22,7 @@ export function describeCall({ name, input }) {
 
 /** Reports each change of the activity: immediately, but not more than once in two seconds. */
 export class Activity {
-  /** The current activity; null if no tool call runs. @type {string | null} */
+  /** The current activity; null if none is known. @type {string | null} */
   current = null;
   #reported = null;
   #reportedAt = Number.NEGATIVE_INFINITY;

@@ -4,7 +4,7 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { UsageError } from './errors.mjs';
-import { describeAddressProblem } from './hub-address.mjs';
+import { parseHubAddress } from './hub-address.mjs';
 import { LOCAL_DEV_VARS_NAME } from './installation.mjs';
 import { isNpmScript } from './npm-script.mjs';
 
@@ -175,11 +175,4 @@ function parseFork(word) {
   const [, sessionId, seq] = /^([A-Za-z0-9_.-]{1,128}):(\d{1,15})$/.exec(word) ?? [];
   if (seq === undefined) throw new UsageError(`--fork must be SESSION:SEQ, not "${word}".`);
   return { sessionId, seq: Number(seq) };
-}
-
-/** Validates the hub's address and removes trailing slashes. */
-function parseHubAddress(text) {
-  const problem = describeAddressProblem(text);
-  if (problem !== null) throw new UsageError(`The address of the hub ${problem}`);
-  return new URL(text).href.replace(/\/+$/, '');
 }

@@ -61,6 +61,7 @@ const isObject = (text, place) => !text.startsWith(':') && text.split(':').every
 /** Whether each kind of arguments accepts a word. @type {Record<string, (text: string, place: CommandPlace) => boolean>} */
 const KINDS = {
   text: () => true,
+  pretty: (text) => !/%[-+ ]?G/.test(text),
   number: isNumber,
   name: (text) => /^[A-Za-z0-9][\w:.-]*$/.test(text),
   lines: (text) => /^\d+(,(\d+|\$))?p$/.test(text),

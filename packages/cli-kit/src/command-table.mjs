@@ -11,8 +11,9 @@
  * - `covers`: what may differ, in words for people.
  * - `manual`: the manual from which the entry was read.
  *
- * Kinds: `text`, `number`, `name` (of a script, target or lint), `lines` (such as `1,20p`), `format` (such as `+%F`), `path` (to read), `object` (a
- * path, or a revision of git), `package` (of Go: a folder or an import path), `testcase` (of pytest), `change` (a path to change), `source` and `target` (of a copied
+ * Kinds: `text`, `pretty` (a format of git that checks no signature, because `gpg.program` would run), `number`, `name` (of a script,
+ * target or lint), `lines` (such as `1,20p`), `format` (such as `+%F`), `path` (to read), `object` (a path, or a revision of git),
+ * `package` (of Go: a folder or an import path), `testcase` (of pytest), `change` (a path to change), `source` and `target` (of a copied
  * file). The paths of all kinds are inside the session's directory and not hidden.
  *
  * @typedef {{options?: string, args?: string}} Arguments
@@ -29,8 +30,8 @@ const DIFF = `-[pswbRMCz] -NUM --stat[=text] --shortstat --numstat --name-only -
   --histogram --patience --ignore-all-space --ignore-space-change --full-index --binary`;
 
 const LOG = `${DIFF} -[igEFP] -n=number --max-count=number --skip=number --oneline --graph --all --branches --tags --remotes --decorate[=text]
-  --no-decorate --since=text --until=text --after=text --before=text --author=text --committer=text --grep=text --format=text
-  --pretty[=text] --abbrev-commit --date=text --follow --reverse --merges --no-merges --first-parent -S=text -G=text`;
+  --no-decorate --since=text --until=text --after=text --before=text --author=text --committer=text --grep=text --format=pretty
+  --pretty[=pretty] --abbrev-commit --date=text --follow --reverse --merges --no-merges --first-parent -S=text -G=text`;
 
 const CARGO = `-[rqv] --release --quiet --verbose --lib --bins --bin=text --tests --test=text --examples --example=text --benches --bench=text
   --doc --all-targets -p=text --package=text --workspace --all --exclude=text -F=text --features=text --all-features

@@ -1,5 +1,7 @@
 /** The address of a hub, as a user types or pastes it. */
 
+import { UsageError } from './errors.mjs';
+
 /** Matches the path of a page of the console. What precedes it is the prefix under which a proxy serves the hub. */
 const PAGE = /\/+((archive|inbox|machines|new|pair|sessions|settings|sign-in)(\/.*)?)?$/;
 
@@ -7,16 +9,20 @@ const PAGE = /\/+((archive|inbox|machines|new|pair|sessions|settings|sign-in)(\/
 const CODE = /^#([A-Z0-9]{4}-?[A-Z0-9]{4})$/i;
 
 /**
- * Returns what is wrong with the address of a hub.
+ * Returns the address of a hub in its normal form, without a trailing slash.
  * @param {string} text
- * @returns {string | null} a sentence that continues "The address of the hub"; null if the address can be used
+ * @throws {UsageError}
  */
-export function describeAddressProblem(text) {
-  if (!URL.canParse(text) || !text.includes('//')) return `must be a URL such as https://hub.example.com, not "${text}".`;
-  const { protocol, pathname, search, hash, origin } = new URL(text);
-  if (!['http:', 'https:'].includes(protocol)) return `must start with http:// or https://, not ${protocol}//.`;
+export function parseHubAddress(text) {
+  const refuse = (problem) => {
+    throw new UsageError(`The address of the hub ${problem}`);
+  };
+  if (!URL.canParse(text) || !text.includes('//')) refuse(`must be a URL such as https://hub.example.com, not "${text}".`);
+  const { protocol, pathname, search, hash, origin, href } = new URL(text);
+  if (!['http:', 'https:'].includes(protocol)) refuse(`must start with http:// or https://, not ${protocol}//.`);
   const prefix = pathname.replace(PAGE, '');
-  if (prefix === pathname.replace(/\/+$/, '') && search === '' && hash === '') return null;
+  if (prefix === pathname.replace(/\/+$/, '') && search === '' && hash === '') return href.replace(/\/+$/, '');
   const [, code] = CODE.exec(hash) ?? [];
-  return `must not name a page of the console. Use: --hub ${origin}${prefix}${code === undefined ? '' : ` --code ${code.toUpperCase()}`}`;
+  const given = code === undefined ? '' : ` --code ${code.toUpperCase()}`;
+  return refuse(`must not name a page of the console. Use: --hub ${origin}${prefix}${given}`);
 }

@@ -19,6 +19,11 @@ export class HubError extends UserError {
     return this.status === 0 || this.status === 429 || this.status >= 500;
   }
 
+  /** Whether the hub itself has answered, and not a proxy, such as the sign-in page of a network. */
+  get isOfHub() {
+    return this.status > 0 && this.code !== 'http_error';
+  }
+
   /** Whether the hub itself says that the namespace has no such session. A proxy may answer 403 or 404 for a while. */
   get isSessionMissing() {
     return this.code === 'session_not_found' || this.code === 'forbidden';
@@ -108,7 +113,6 @@ export class HubClient {
     return sessions;
   }
 
-  /** Returns the machine with an id. Creates the machine if there is none. */
   /** Returns a machine as the hub has it, or null. */
   async findMachine(id) {
     return this.#call('GET', `/cli/machines/${encodeURIComponent(id)}`).then(
@@ -117,6 +121,7 @@ export class HubClient {
     );
   }
 
+  /** Returns the machine with an id. Creates the machine if there is none. */
   async openMachine(body) {
     return (await this.#call('POST', '/cli/machines', body)).machine;
   }
@@ -153,7 +158,7 @@ export class HubClient {
     }
     if (!response.ok) {
       throw new HubError(
-        response.status === 401 && this.token !== undefined
+        response.status === 401 && this.token !== undefined && answer?.code
           ? `The hub does not accept the token. ${tokenAdvice(this.token)}`
           : `The hub answered ${response.status} to ${method} ${path}: ${String(answer?.error ?? text.slice(0, 200)).replace(/\p{Cc}/gu, ' ')}`,
         { status: response.status, code: answer?.code ?? 'http_error', reason: `status ${response.status}` },

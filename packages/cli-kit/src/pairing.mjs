@@ -73,7 +73,7 @@ export async function redeemCode({ hub, code, name = computerName() }) {
     if (!isGrant(grant)) throw invalidAnswer(client);
     return grant;
   } catch (error) {
-    if (error instanceof HubError && [401, 404, 405].includes(error.status)) return null;
+    if (hasNoPairing(error) || error.code === 'unknown_code') return null;
     throw error;
   }
 }
@@ -88,10 +88,13 @@ async function requestAccess(client, name) {
     // The hub does not know the prefix under which a proxy serves it.
     return { ...request, url: `${client.hub}/pair#${code}` };
   } catch (error) {
-    if (!(error instanceof HubError) || ![401, 404, 405].includes(error.status)) throw error;
+    if (!hasNoPairing(error)) throw error;
     throw new PairingUnsupportedError(`The hub at ${client.hub} has no pairing: it is older than this program.`);
   }
 }
+
+/** Whether a hub that is older than pairing has answered: it does not know the path. @param {unknown} error */
+const hasNoPairing = (error) => error instanceof HubError && error.isOfHub && [401, 404, 405].includes(error.status);
 
 /** @param {HubClient} client */
 const invalidAnswer = ({ hub }) =>

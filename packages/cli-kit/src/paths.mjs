@@ -89,7 +89,7 @@ export async function resolveCwd(root, cwd) {
 }
 
 /** Expands a leading `~` and makes the path absolute against `base`. */
-export function expandHome(text, base) {
+function expandHome(text, base) {
   if (text === '~') return homedir();
   if (text.startsWith('~/')) return path.join(homedir(), text.slice(2));
   return path.resolve(base, text);

@@ -58,8 +58,8 @@ const END_TIMEOUT_MS = 5000;
  *   agent could not be started
  * @property {() => string[]} requestIds ids of the session's earlier and pending permission requests
  * @property {(thinking: boolean) => void} onThinking to be called when `thinking` has changed
- * @property {(activity: string | null) => void} onActivity to be called when the tool call that runs has changed, with what it does
- *   (`describeCall`); null when no tool call runs
+ * @property {(activity: string | null) => void} onActivity to be called when what the agent does has changed, such as the tool call that runs
+ *   (`describeCall`); null when nothing is known
  * @property {(report: import('./task-queue.mjs').QueueReport) => void} onQueueChange to be called when the queue of messages has changed
  */
 

@@ -81,9 +81,7 @@ export async function signIn(options, context) {
 
 /** Whether the hub refused the token: it is wrong, or its device was revoked. A 401 of a proxy is no refusal. @param {unknown} error */
 export function isTokenRefused(error) {
-  return error instanceof HubError
-    ? error.status === 401 && error.code !== 'http_error'
-    : error instanceof RefusedError && error.isTokenRefused;
+  return error instanceof HubError ? error.status === 401 && error.isOfHub : error instanceof RefusedError && error.isTokenRefused;
 }
 
 /**

@@ -5,7 +5,7 @@ import { BlockList, isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { askSecret } from './ask-secret.mjs';
 import { parseDevVars } from './dev-vars.mjs';
-import { UsageError } from './errors.mjs';
+import { UsageError, UserError } from './errors.mjs';
 import { HUB_COMMAND, TOKEN_COMMAND } from './installation.mjs';
 
 const DEVICE_TOKEN = /sgd_[\w-]{43}/;
@@ -29,7 +29,7 @@ export function tokenAdvice(token) {
  * @param {Record<string, string | undefined>} env
  * @param {string} devVars path of `.dev.vars`
  * @returns {string | undefined}
- * @throws {UsageError} when the token file cannot be read or is no token
+ * @throws {UserError} when the token file cannot be read or is no token
  */
 export function findToken({ token, tokenFile, hub }, env, devVars) {
   if (token) return token;
@@ -83,7 +83,8 @@ function readTokenFile(file) {
     text = readFileSync(file, 'utf8');
   } catch (error) {
     const reason = { ENOENT: 'there is no such file', EACCES: 'permission denied', EISDIR: 'it is a directory' }[error.code] ?? error.code;
-    throw new UsageError(`--token-file: cannot read ${file}: ${reason}.`);
+    // No `UsageError`: a service starts again when the file, or its disk, is there.
+    throw new UserError(`--token-file: cannot read ${file}: ${reason}.`);
   }
   const token = text.trim();
   if (token === '' || /[\r\n]/.test(token)) throw new UsageError(`--token-file: ${file} must have one line, the access token.`);

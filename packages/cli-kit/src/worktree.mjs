@@ -26,9 +26,6 @@ const MAX_NAME_BYTES = 200;
 /** Time limit for creating a worktree: git writes every file of the repository. */
 const ADD_TIMEOUT_MS = 10 * 60_000;
 
-/** Disables hooks, because the user did not approve the programs that the hooks of a repository run. */
-const NO_HOOKS = ['-c', 'core.hooksPath=/dev/null'];
-
 const LOCAL = 'refs/heads/';
 const REMOTE = 'refs/remotes/';
 
@@ -121,7 +118,7 @@ export async function removeWorktree(directory, worktree) {
   const { top } = await locate(directory);
   const inner = (await listCheckouts(top)).find((checkout) => checkout.path !== worktree && isInside(worktree, checkout.path));
   if (inner) throw new Error(`It contains the worktree ${inner.path}.`);
-  const result = await git([...NO_HOOKS, 'worktree', 'remove', worktree], top, { timeoutMs: ADD_TIMEOUT_MS });
+  const result = await git(['worktree', 'remove', worktree], top, { timeoutMs: ADD_TIMEOUT_MS });
   if (/modified or untracked files/.test(result.stderr)) throw new Error('It has changes that are not committed.');
   if (result.code !== 0) throw new Error(describeGitError(result, worktree));
 }
@@ -237,7 +234,7 @@ async function addWithNewBranch(top, worktree, name, start) {
 }
 
 function add(top, args) {
-  return gitText([...NO_HOOKS, 'worktree', 'add', '--quiet', ...args], top, { timeoutMs: ADD_TIMEOUT_MS });
+  return gitText(['worktree', 'add', '--quiet', ...args], top, { timeoutMs: ADD_TIMEOUT_MS });
 }
 
 /** Returns the repository's checkouts, the main checkout first. `branch`: the full name; undefined if no branch is checked out. */

@@ -5,14 +5,7 @@ import { chmodSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'no
 import path from 'node:path';
 import { test } from 'node:test';
 import { gitMethods } from '../src/git-methods.mjs';
-import { repository, tempDir } from './support/repository.mjs';
-
-/** Commits the files of a repository. */
-function commitAll({ git, write }, files, message = 'commit') {
-  for (const [name, content] of Object.entries(files)) write(name, content);
-  git('add', '.');
-  git('commit', '-m', message);
-}
+import { commitAll, repository, tempDir } from './support/repository.mjs';
 
 test('a conflict is one change, whose diff has the markers or what the side that kept the file changed', async (t) => {
   const created = repository(t);

@@ -47,22 +47,6 @@ test('git status reports each kind of change, also for names with spaces, tabs a
   assert.equal(status.files.find((file) => file.status === 'renamed').oldPath, 'old name.txt');
 });
 
-test('a merge conflict is reported as conflicted', async (t) => {
-  const { dir, git, write } = repository(t);
-  write('shared.txt', 'base\n');
-  git('add', '.');
-  git('commit', '-m', 'base');
-  git('checkout', '-b', 'other');
-  write('shared.txt', 'theirs\n');
-  git('commit', '-am', 'theirs');
-  git('checkout', 'main');
-  write('shared.txt', 'ours\n');
-  git('commit', '-am', 'ours');
-  assert.throws(() => git('merge', 'other'));
-  const { files } = await gitMethods(dir).gitStatus({});
-  assert.deepEqual(byPath(files), { 'shared.txt': 'conflicted' });
-});
-
 test('a repository without commits reports its branch, and a repository with a detached HEAD reports its commit', async (t) => {
   const { dir, git, write } = repository(t);
   assert.equal((await gitMethods(dir).gitStatus({})).branch, 'main');

@@ -193,6 +193,27 @@ test('with a hub that has no pairing, the terminal asks for a token, and without
   await assert.rejects(service.start(), /There is no access token for .*--token-file FILE/);
 });
 
+test('a 401 or 404 of a proxy neither uses up a code, nor counts as a hub without pairing, nor as a refused token', async (t) => {
+  for (const [status, body] of [
+    [401, 'Sign in to this network'],
+    [404, { error: 'Not found' }],
+  ]) {
+    const { hub, log, start } = await setUp(t);
+    hub.codes.add('ABCD-EFGH');
+    Object.assign(hub, { outageStatus: status, outageBody: body });
+    const error = { status, code: 'http_error', message: new RegExp(`^The hub answered ${status} to POST /api/devices`) };
+    await assert.rejects(start({ code: 'ABCD-EFGH' }), error);
+    await assert.rejects(start(), error);
+    await assert.rejects(start({}, { CLI_API_TOKEN: 'sgd_x' }), {
+      status,
+      message: new RegExp(`^The hub answered ${status} to POST /api/auth`),
+    });
+    assert.deepEqual(log.warnings, []);
+    hub.outageStatus = undefined;
+    assert.equal((await start({ code: 'ABCD-EFGH' })).isPaired, true);
+  }
+});
+
 test('a token that the user gives is used instead of a stored token; for the token of a device, the hub names the namespace', async (t) => {
   const { hub, start } = await setUp(t);
   const first = start();

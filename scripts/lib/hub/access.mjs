@@ -2,10 +2,9 @@
 
 import { homedir } from 'node:os';
 import path from 'node:path';
-import { describeAddressProblem } from '../../../packages/cli-kit/src/hub-address.mjs';
+import { parseHubAddress } from '../../../packages/cli-kit/src/hub-address.mjs';
 import { makeLog } from '../../../packages/cli-kit/src/log.mjs';
 import { DEV_VARS_NAME } from '../dev-vars.mjs';
-import { UsageError } from '../errors.mjs';
 import { DEV_VARS } from '../paths.mjs';
 import { prepareTools } from '../prepare.mjs';
 import { DEFAULT_PORT } from './options.mjs';
@@ -26,20 +25,13 @@ export const ACCESS_USAGE = `  --hub URL          address of the hub (default: H
   --token-file FILE  file with the access token (default: the variable CLI_API_TOKEN; else, for a hub on this computer,
                      ${DEV_VARS_NAME}; else this computer asks for access, and a signed-in person approves it)`;
 
-/** @param {string} text */
-function parseHub(text) {
-  const problem = describeAddressProblem(text);
-  if (problem !== null) throw new UsageError(`The address of the hub ${problem}`);
-  return text.replace(/\/+$/, '');
-}
-
 /**
  * Returns the address of the hub that the options name, and a token for it. Installs the npm packages if they are missing.
  * @param {{hub: string, 'token-file'?: string}} options
  * @returns {Promise<{hub: string, token: string}>} `hub`: without a trailing slash
  */
 export async function openAccess(options) {
-  const hub = parseHub(options.hub);
+  const hub = parseHubAddress(options.hub);
   await prepareTools();
   // Imported here, because this module needs the npm packages.
   const { signIn } = await import('../../../packages/cli-kit/src/sign-in.mjs');

@@ -14,6 +14,7 @@ export const HUB_FILES = [
   'cli/src/agents.mjs',
   'cli/src/gemini-records.mjs',
   'cli/src/opencode-server.mjs',
+  'cli/src/translate/model-retries.mjs',
   'cli/src/translate/opencode-events.mjs',
   'cli/src/translate/values.mjs',
   'docs/ACCOUNTS.md',

@@ -13,6 +13,7 @@ export const TOKEN = 'secret:tests';
 
 /** The token of web clients. */
 const WEB_TOKEN = 'web';
+const REFUSED_TOKEN = { error: 'Bad token', code: 'unauthorized' };
 
 export class FakeHub extends EventEmitter {
   sessions = new Map();
@@ -246,8 +247,9 @@ export class FakeHub extends EventEmitter {
       return answer(...(subresource === 'token' ? this.#pollAccess(body) : this.#requestAccess(body)));
     const isWeb = /^\/api\/(sessions|machines)\b/.test(request.url);
     const token = request.headers.authorization?.replace('Bearer ', '');
-    if (isWeb ? token !== WEB_TOKEN : !this.#accepts(token)) return answer(401, { error: 'Bad token', code: 'unauthorized' });
-    if (kind === 'auth') return this.#accepts(body.accessToken) ? answer(200, { token: WEB_TOKEN, namespace: 'tests' }) : answer(401, {});
+    if (isWeb ? token !== WEB_TOKEN : !this.#accepts(token)) return answer(401, REFUSED_TOKEN);
+    if (kind === 'auth')
+      return this.#accepts(body.accessToken) ? answer(200, { token: WEB_TOKEN, namespace: 'tests' }) : answer(401, REFUSED_TOKEN);
     if (subresource === 'agent-sessions') return answer(200, await this.call(id, 'importAgentSession', body));
     if (request.method === 'POST' && kind === 'sessions') return answer(200, { session: this.#openSession(body) });
     if (request.method === 'POST' && kind === 'machines') return answer(200, { machine: this.#openMachine(body) });

@@ -31,3 +31,10 @@ export function repository(t, dir = tempDir(t)) {
   git('init', '--initial-branch=main');
   return { dir, git, write };
 }
+
+/** Commits the files of a repository. */
+export function commitAll({ git, write }, files, message = 'commit') {
+  for (const [name, content] of Object.entries(files)) write(name, content);
+  git('add', '.');
+  git('commit', '-m', message);
+}

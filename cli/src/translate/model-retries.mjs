@@ -1,0 +1,49 @@
+/**
+ * The requests to its model that an agent repeats, which agents do not report by the Agent Client Protocol. The bridge handles each report as
+ * an update `model_retry`. Pure: no I/O and no timers.
+ *
+ * @typedef {{sessionUpdate: 'model_retry', attempt: number, maxAttempts?: number, status?: number | null, reason?: string}} ModelRetry
+ *   `attempt`: the number of failed requests; `maxAttempts`: undefined if the agent tries until it is stopped; `status`: of the HTTP response,
+ *   null without one; `reason`: the provider's words, of an agent that does not report the status
+ */
+
+import { asObject } from './values.mjs';
+
+/** A first repetition after a shorter time is not reported: most of them succeed. Claude Code also tests a sign-in that has expired. */
+const MIN_DELAY_MS = 2000;
+
+/**
+ * The messages of Claude Code itself that its adapter passes on in notifications `_claude/sdkMessage`.
+ * @type {{type: string, subtype: string}[]}
+ */
+export const RETRY_MESSAGES = [{ type: 'system', subtype: 'api_retry' }];
+
+/** @param {any} message of Claude Code @returns {ModelRetry | null} null if the message need not be reported */
+export function toModelRetry(message) {
+  const { subtype, attempt, max_retries: maxAttempts, retry_delay_ms: delayMs, error_status: status = null } = asObject(message);
+  if (subtype !== 'api_retry') return null;
+  const isBrief = attempt === 1 && maxAttempts > 1 && delayMs < MIN_DELAY_MS;
+  return isBrief ? null : { sessionUpdate: 'model_retry', attempt, maxAttempts, status };
+}
+
+/**
+ * Says why the requests fail, and what the user can do.
+ * @param {{title: string, entry?: {signIn: string}}} launch
+ * @param {ModelRetry} retry
+ */
+export function describeRetries({ title, entry }, { maxAttempts, status, reason }) {
+  const again = `${title} repeats its request${maxAttempts === undefined ? '' : `, up to ${maxAttempts} times`}.`;
+  const choose = 'Wait, or stop the turn and choose another model.';
+  if (reason !== undefined) return `The model answers: ${reason}\n${again} ${choose}`;
+  if (status === null) return `The model cannot be reached. ${again} Check the network connection of its computer.`;
+  if (status === 401 || status === 403) {
+    const advice = `Stop the turn, and check the key or the sign-in on its computer. ${entry?.signIn ?? ''}`.trim();
+    return `The model's provider refuses the key or the sign-in (status ${status}). ${advice}`;
+  }
+  const problem = status === 429 ? 'limits the requests' : 'has a fault or is overloaded';
+  return `The model's provider ${problem} (status ${status}). ${again} ${choose}`;
+}
+
+/** The activity of a session whose agent repeats a request. @param {ModelRetry} retry */
+export const retryActivity = ({ attempt, maxAttempts, status }) =>
+  `request to the model failed${status ? ` with status ${status}` : ''}, attempt ${attempt}${maxAttempts === undefined ? '' : ` of ${maxAttempts}`}`;
