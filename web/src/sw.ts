@@ -47,24 +47,29 @@ async function deleteOldCaches(): Promise<void> {
 
 self.addEventListener('fetch', (event) => {
   const { request } = event;
-  const path = request.url.slice(HUB.length);
+  const path = request.url.slice(HUB.length).replace(/[?#].*/, '');
   if (request.method !== 'GET' || !request.url.startsWith(HUB) || API_PATH.test(path)) return;
-  if (request.mode === 'navigate' && !FILE_PATH.test(path)) event.respondWith(respondWithPage(event));
+  if (request.mode === 'navigate' && !FILE_PATH.test(path)) event.respondWith(respondWithPage(event, path));
   else if (path.startsWith('assets/')) event.respondWith(respondWithAsset(request));
 });
 
 const isHtml = ({ headers }: Response) => headers.get('content-type')?.startsWith('text/html') ?? false;
 
-/**
- * Responds with the cached page, because a phone takes long to connect, and caches the page of the hub for the next visit. All paths of the
- * console have the same page.
- */
-async function respondWithPage(event: FetchEvent): Promise<Response> {
+/** The headers of a session's page name the files of its view, relative to the path. Otherwise, all paths of the console have the same page. */
+const SESSION_PAGE = `${HUB}sessions/:id`;
+function pageKeyOf(path: string): string | null {
+  if (!path.startsWith('sessions/')) return HUB;
+  return path.split('/').length === 2 ? SESSION_PAGE : null;
+}
+
+/** Responds with the cached page, because a phone takes long to connect, and caches the page of the hub for the next visit. */
+async function respondWithPage(event: FetchEvent, path: string): Promise<Response> {
   const cache = await caches.open(CACHE);
-  const cached = await cache.match(HUB);
+  const key = pageKeyOf(path);
+  const cached = (key !== null && (await cache.match(key))) || (await cache.match(HUB));
   const fetchPage = async () => {
     const response = await fetch(event.request);
-    if (response.ok && isHtml(response)) await cache.put(HUB, response.clone());
+    if (key !== null && response.ok && isHtml(response)) await cache.put(key, response.clone());
     return response;
   };
   if (!cached) return fetchPage();
@@ -72,7 +77,7 @@ async function respondWithPage(event: FetchEvent): Promise<Response> {
     const { type, status } = await fetchPage();
     // A proxy in front of the hub asks the user to sign in: shows the response of the proxy.
     if (type !== 'opaqueredirect' && status !== 401 && status !== 403) return;
-    await cache.delete(HUB);
+    await Promise.all([cache.delete(HUB), cache.delete(SESSION_PAGE)]);
     const client = (await self.clients.get(event.resultingClientId)) as WindowClient | undefined;
     await client?.navigate(client.url);
   };

@@ -84,11 +84,11 @@ afterEach(() => mock.timers.reset());
 const page = (text: string) => new Response(text, { headers: { 'content-type': 'text/html' } });
 
 /** Opens a page. Returns its response, and what the worker waits for. */
-function navigate(): { response: Promise<Response>; done: () => Promise<unknown> } {
+function navigate(path = ''): { response: Promise<Response>; done: () => Promise<unknown> } {
   let response: Promise<Response> | undefined;
   const waits: Promise<unknown>[] = [];
   handlers.get('fetch')?.({
-    request: { method: 'GET', mode: 'navigate', url: 'https://hub.test/sessions/a' },
+    request: { method: 'GET', mode: 'navigate', url: HUB + path },
     respondWith: (answer: Promise<Response>) => (response = answer),
     waitUntil: (wait: Promise<unknown>) => waits.push(wait),
   });
@@ -109,6 +109,18 @@ test('opens the cached page before the hub answers, and caches the page of the h
   answer(page('new'));
   await second.done();
   assert.equal(await cached.get(HUB)?.text(), 'new');
+});
+
+test('the page of a session is cached for sessions only, and the page of a view of a session is not cached', async () => {
+  for (const path of ['sessions/a', 'sessions/a/files', 'inbox']) {
+    hub.fetch = async () => page(path);
+    const { response, done } = navigate(path);
+    await response;
+    await done();
+  }
+  const shown = async (path: string) => (await navigate(path).response).text();
+  const paths = ['sessions/b', 'sessions/b/files', '', 'machines?account=a.b'];
+  assert.deepEqual(await Promise.all(paths.map(shown)), ['sessions/a', 'inbox', 'inbox', 'inbox']);
 });
 
 test('opens the cached page if the hub cannot be reached, and fails without a cached page', async () => {
