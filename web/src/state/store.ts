@@ -111,8 +111,8 @@ export const loadStates = {
   config: computed(() => state.value.configLoad),
 };
 
-/** Whether the deployment's configuration is known, from the hub or as this browser has stored it, or its first fetch has failed. */
-export const isConfigSettled = computed(() => state.value.config !== null || state.value.configLoad.status === 'failed');
+/** Whether the first fetch of the deployment's configuration has ended, with or without success. */
+export const isConfigSettled = computed(() => ['ready', 'failed'].includes(state.value.configLoad.status));
 
 /** Whether the page is visible and a person uses it. */
 export const isPageInUse = signal(false);
