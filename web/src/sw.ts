@@ -22,6 +22,9 @@ const HUB = self.registration.scope;
 /** Paths of the hub's API, which are never served from the cache. */
 const API_PATH = /^(api|cli|socket\.io|health)(\/|$)/;
 
+/** Paths of files that can be opened directly, such as `icon.svg`. */
+const FILE_PATH = /\.\w+$/;
+
 self.addEventListener('install', (event) => {
   event.waitUntil(cacheFiles().then(() => self.skipWaiting()));
 });
@@ -36,50 +39,58 @@ self.addEventListener('activate', (event) => {
   event.waitUntil(deleteOldCaches().then(() => self.clients.claim()));
 });
 
+/** Keeps the cache of the previous build, whose page may still be open: the worker serves that page until it is loaded again. */
 async function deleteOldCaches(): Promise<void> {
-  const names = await caches.keys();
-  await Promise.all(names.filter((name) => name.startsWith('console ') && name !== CACHE).map((name) => caches.delete(name)));
+  const old = (await caches.keys()).filter((name) => name.startsWith('console ') && name !== CACHE);
+  await Promise.all(old.slice(0, -1).map((name) => caches.delete(name)));
 }
 
 self.addEventListener('fetch', (event) => {
   const { request } = event;
-  const path = request.url.slice(HUB.length);
+  const path = request.url.slice(HUB.length).replace(/[?#].*/, '');
   if (request.method !== 'GET' || !request.url.startsWith(HUB) || API_PATH.test(path)) return;
-  if (request.mode === 'navigate') event.respondWith(respondWithPage(event));
+  if (request.mode === 'navigate' && !FILE_PATH.test(path)) event.respondWith(respondWithPage(event, path));
   else if (path.startsWith('assets/')) event.respondWith(respondWithAsset(request));
 });
 
-/** Whether a response is the page. A file that is opened directly, such as `/icon.svg`, must not replace the page in the cache. */
 const isHtml = ({ headers }: Response) => headers.get('content-type')?.startsWith('text/html') ?? false;
 
-/** A dead network may answer a request neither with a response nor with an error. */
-const PAGE_TIMEOUT_MS = 3000;
-
-/**
- * Responds with the page of the hub, or with the cached page if the hub does not answer in time. All paths of the console have the same page. A
- * late page is cached for the next visit.
- */
-async function respondWithPage(event: FetchEvent): Promise<Response> {
-  const cache = await caches.open(CACHE);
-  const fetchPage = async () => {
-    const response = await fetch(event.request);
-    if (response.ok && isHtml(response)) await cache.put(HUB, response.clone());
-    return response;
-  };
-  const fetching = fetchPage();
-  const fetchedOrFailed = fetching.catch(() => undefined);
-  event.waitUntil(fetchedOrFailed);
-  const timeout = new Promise<undefined>((resolve) => setTimeout(resolve, PAGE_TIMEOUT_MS));
-  return (await Promise.race([fetchedOrFailed, timeout])) ?? (await cache.match(HUB)) ?? fetching;
+/** The headers of a session's page name the files of its view, relative to the path. Otherwise, all paths of the console have the same page. */
+const SESSION_PAGE = `${HUB}sessions/:id`;
+function pageKeyOf(path: string): string | null {
+  if (!path.startsWith('sessions/')) return HUB;
+  return path.split('/').length === 2 ? SESSION_PAGE : null;
 }
 
-/** Responds from the cache first. A cached file is never outdated, because its name contains the hash of its content. */
-async function respondWithAsset(request: Request): Promise<Response> {
+/** Responds with the cached page, because a phone takes long to connect, and caches the page of the hub for the next visit. */
+async function respondWithPage(event: FetchEvent, path: string): Promise<Response> {
   const cache = await caches.open(CACHE);
-  const cached = await cache.match(request);
+  const key = pageKeyOf(path);
+  const cached = (key !== null && (await cache.match(key))) || (await cache.match(HUB));
+  const fetchPage = async () => {
+    const response = await fetch(event.request);
+    if (key !== null && response.ok && isHtml(response)) await cache.put(key, response.clone());
+    return response;
+  };
+  if (!cached) return fetchPage();
+  const update = async () => {
+    const { type, status } = await fetchPage();
+    // A proxy in front of the hub asks the user to sign in: shows the response of the proxy.
+    if (type !== 'opaqueredirect' && status !== 401 && status !== 403) return;
+    await Promise.all([cache.delete(HUB), cache.delete(SESSION_PAGE)]);
+    const client = (await self.clients.get(event.resultingClientId)) as WindowClient | undefined;
+    await client?.navigate(client.url);
+  };
+  event.waitUntil(update().catch(() => {}));
+  return cached;
+}
+
+/** Responds from a cache first. A cached file is never outdated, because its name contains the hash of its content. */
+async function respondWithAsset(request: Request): Promise<Response> {
+  const cached = await caches.match(request);
   if (cached) return cached;
   const response = await fetch(request);
-  if (response.ok) await cache.put(request, response.clone());
+  if (response.ok) await (await caches.open(CACHE)).put(request, response.clone());
   return response;
 }
 

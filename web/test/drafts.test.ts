@@ -80,3 +80,31 @@ test('a page that stays open deletes the copy when its writes have ended, and a 
   new Accounts(storage).remove('mine');
   assert.deepEqual(storage.keys(), []);
 });
+
+test('a damaged copy of drafts does not keep a page from restoring the stored drafts', async () => {
+  for (const damaged of ['[["message a", {"te', '{"message a":1}', '[1]', 'null']) {
+    const records = new MemoryDatabase();
+    await records.put('draft', 'message a', { text: 'stored', files: [] });
+    storage.setItem(draftsKey('mine'), damaged);
+    const page = await openPage();
+    await page.restoreDrafts(Promise.resolve(records), 'mine');
+    assert.equal(page.getMessageDraft('a').text, 'stored', damaged);
+    page.updateMessageDraft('a', { text: 'changed' });
+    await page.flushDrafts();
+    await flushPromises();
+    assert.deepEqual(storage.keys(), [], damaged);
+  }
+});
+
+test('the drafts of deleted sessions are deleted, and no others', async () => {
+  const records = new MemoryDatabase();
+  const page = await openPage();
+  await page.restoreDrafts(Promise.resolve(records), 'mine');
+  for (const id of ['deleted', 'archived', page.NEW_SESSION]) page.updateMessageDraft(id, { text: id });
+  for (const id of ['deleted', 'archived']) page.updateAnswerDraft(id, 'r1', { reason: id });
+  page.setStartChoice('deleted /code', { agent: 'claude', model: '' });
+  await page.deleteDraftsOfDeleted(async (id) => id !== 'archived');
+  await flushPromises();
+  const kept = ['answer archived r1', 'message archived', 'message new', 'start deleted /code'];
+  assert.deepEqual((await records.getAll('draft')).map(([id]) => id).sort(), kept);
+});

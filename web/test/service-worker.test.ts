@@ -1,4 +1,4 @@
-// The service worker: pages on a dead network, the window that a click on a notification opens, and subscriptions that the browser drops.
+// The service worker: cached pages, the window that a click on a notification opens, and subscriptions that the browser drops.
 
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, mock, test } from 'node:test';
@@ -19,6 +19,7 @@ let notified: string[] = [];
 class FakeWindow {
   received: { type?: string; url?: string }[] = [];
   isFocused = false;
+  navigations = 0;
   shown: unknown;
   constructor(shown?: unknown) {
     this.shown = shown;
@@ -26,6 +27,9 @@ class FakeWindow {
   postMessage(message: { type?: string }, [port]: FakePort[] = []) {
     if (message.type !== 'account') this.received.push(message);
     else if (this.shown !== undefined) port?.postMessage(this.shown);
+  }
+  async navigate() {
+    this.navigations += 1;
   }
   async focus() {
     this.isFocused = true;
@@ -43,16 +47,27 @@ class FakeChannel {
 const cache = {
   match: async (key: string) => cached.get(key)?.clone(),
   put: async (key: string, response: Response) => void cached.set(key, response),
+  delete: async (key: string) => cached.delete(key),
 };
+let cacheNames: string[] = [];
 Object.assign(globalThis, {
   self: {
     addEventListener: (type: string, handler: Handler) => handlers.set(type, handler),
     location: new URL('https://hub.test/sw.js'),
     registration: { scope: HUB, showNotification: async (title: string) => void notified.push(title) },
-    clients: { matchAll: async () => windows, openWindow: async (url: string) => void opened.push(url) },
+    clients: {
+      matchAll: async () => windows,
+      openWindow: async (url: string) => void opened.push(url),
+      claim: async () => {},
+      get: async () => windows[0],
+    },
   },
   MessageChannel: FakeChannel,
-  caches: { open: async () => cache },
+  caches: {
+    open: async () => cache,
+    keys: async () => cacheNames,
+    delete: async (name: string) => void (cacheNames = cacheNames.filter((other) => other !== name)),
+  },
   fetch: () => hub.fetch(),
 });
 await import('../src/sw.ts');
@@ -69,11 +84,11 @@ afterEach(() => mock.timers.reset());
 const page = (text: string) => new Response(text, { headers: { 'content-type': 'text/html' } });
 
 /** Opens a page. Returns its response, and what the worker waits for. */
-function navigate(): { response: Promise<Response>; done: () => Promise<unknown> } {
+function navigate(path = ''): { response: Promise<Response>; done: () => Promise<unknown> } {
   let response: Promise<Response> | undefined;
   const waits: Promise<unknown>[] = [];
   handlers.get('fetch')?.({
-    request: { method: 'GET', mode: 'navigate', url: 'https://hub.test/sessions/a' },
+    request: { method: 'GET', mode: 'navigate', url: HUB + path },
     respondWith: (answer: Promise<Response>) => (response = answer),
     waitUntil: (wait: Promise<unknown>) => waits.push(wait),
   });
@@ -81,30 +96,77 @@ function navigate(): { response: Promise<Response>; done: () => Promise<unknown>
   return { response, done: () => Promise.all(waits) };
 }
 
-test('responds with the page of the hub, and caches it', async () => {
-  hub.fetch = async () => page('new');
-  assert.equal(await (await navigate().response).text(), 'new');
-  assert.equal(await cached.get(HUB)?.text(), 'new');
-});
-
-test('responds with the cached page after 3 s without an answer of the hub, and caches the late page', async () => {
-  cached.set(HUB, page('old'));
+test('opens the cached page before the hub answers, and caches the page of the hub for the next visit', async () => {
   let answer = (_: Response) => {};
   hub.fetch = () => new Promise((resolve) => (answer = resolve));
-  const { response, done } = navigate();
+  const first = navigate();
   await flushPromises();
-  mock.timers.tick(3000);
-  assert.equal(await (await response).text(), 'old');
+  answer(page('old'));
+  assert.equal(await (await first.response).text(), 'old', 'without a cached page');
+  await first.done();
+  const second = navigate();
+  assert.equal(await (await second.response).text(), 'old');
   answer(page('new'));
-  await done();
+  await second.done();
   assert.equal(await cached.get(HUB)?.text(), 'new');
 });
 
-test('responds with the cached page at once if the hub cannot be reached, and with the error without a cached page', async () => {
+test('the page of a session is cached for sessions only, and the page of a view of a session is not cached', async () => {
+  for (const path of ['sessions/a', 'sessions/a/files', 'inbox']) {
+    hub.fetch = async () => page(path);
+    const { response, done } = navigate(path);
+    await response;
+    await done();
+  }
+  const shown = async (path: string) => (await navigate(path).response).text();
+  const paths = ['sessions/b', 'sessions/b/files', '', 'machines?account=a.b'];
+  assert.deepEqual(await Promise.all(paths.map(shown)), ['sessions/a', 'inbox', 'inbox', 'inbox']);
+});
+
+test('opens the cached page if the hub cannot be reached, and fails without a cached page', async () => {
   hub.fetch = async () => Promise.reject(new TypeError('Failed to fetch'));
   await assert.rejects(navigate().response, /Failed to fetch/);
   cached.set(HUB, page('old'));
-  assert.equal(await (await navigate().response).text(), 'old');
+  const { response, done } = navigate();
+  assert.equal(await (await response).text(), 'old');
+  await done();
+});
+
+/** Opens a page, and waits until the worker has handled the response of the hub. */
+async function visit(): Promise<void> {
+  const { response, done } = navigate();
+  await response;
+  await done();
+}
+
+test('shows the page of a proxy that asks the user to sign in, but no error of the hub', async () => {
+  const window = new FakeWindow();
+  windows = [window];
+  const redirect = Object.defineProperty(new Response(), 'type', { value: 'opaqueredirect' });
+  const answer = (status: number) => new Response('', { status });
+  for (const [response, navigations] of [
+    [answer(500), 0],
+    [answer(404), 0],
+    [answer(401), 1],
+    [answer(403), 2],
+    [redirect, 3],
+  ] as const) {
+    cached.set(HUB, page('old'));
+    hub.fetch = async () => response;
+    await visit();
+    assert.deepEqual([window.navigations, cached.size], [navigations, navigations === 0 ? 1 : 0], `${response.status} ${response.type}`);
+    if (navigations === 0) continue;
+    assert.equal(await navigate().response, response);
+    assert.equal(window.navigations, navigations);
+  }
+});
+
+test('a new build keeps the files of the build before it, whose page may be open', async () => {
+  cacheNames = ['console 1', 'other', 'console 2', 'console __BUILD__'];
+  const waits: Promise<unknown>[] = [];
+  handlers.get('activate')?.({ waitUntil: (wait: Promise<unknown>) => waits.push(wait) });
+  await Promise.all(waits);
+  assert.deepEqual(cacheNames, ['other', 'console 2', 'console __BUILD__']);
 });
 
 /** Clicks a notification of the session `a`. */

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { DESK, waitForCount } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
-import { Chat, startConsole } from '../lib/console.mjs';
+import { Chat, startConsole, waitForRecords } from '../lib/console.mjs';
 
 const { visit, hub } = await startConsole();
 
@@ -91,6 +91,28 @@ test('a page that opens a session makes each request once', async (t) => {
     '/api/sessions/:id/messages',
   ]);
   assert.equal(gate.connections, 1);
+});
+
+test('a page that was open before shows its list, or its messages and the composer, before the hub answers', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'stored', ...namedSession('first') });
+  await say(cli, session.id, 'Hello.');
+  const { page, context } = await visit(t, 'stored', DESK);
+  await waitForRecords(page, 'list', 1);
+  await page.goto(`/sessions/${session.id}`);
+  await new Chat(page).waitForText('Hello.');
+  // The messages, and the index.
+  await waitForRecords(page, 'conversation', 2);
+  await page.close();
+  const later = await context.newPage();
+  const answers = [];
+  await later.route('**/api/**', (route) => answers.push(route));
+  await later.goto(`/sessions/${session.id}`, { waitUntil: 'commit' });
+  const chat = new Chat(later);
+  await chat.waitForText('Hello.');
+  await chat.composer.fill('A thought');
+  await later.getByRole('link', { name: 'first' }).waitFor();
+  // The hub has answered nothing yet.
+  assert.deepEqual([...new Set(answers.map((route) => new URL(route.request().url()).pathname))], ['/api/auth']);
 });
 
 test('a session whose stored messages are read slowly is requested once', async (t) => {

@@ -271,19 +271,21 @@ test('a session that was not opened before can be left offline, and takes a mess
   await chat.log.getByText('for later').waitFor();
 });
 
-test('the messages of a session that was deleted meanwhile are deleted in the browser', async (t) => {
+test('the messages and the draft of a session that was deleted meanwhile are deleted in the browser', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'delete-stored', ...talk });
   await cli.sendMessage(session.id, agentText('The secret answer.'));
   const { page, context } = await visit(t, 'delete-stored', { ...PHONE, path: `/sessions/${session.id}` });
   await new Chat(page).waitForText('The secret answer.');
   await waitForRecords(page, 'conversation', 2);
+  await new Chat(page).composer.fill('A secret draft');
+  await waitForRecords(page, 'draft', 1);
   await page.close();
   await cli.emitWithAck('session-end', { sid: session.id, time: Date.now() });
   await cli.close();
   assert.equal((await hub.web('delete-stored').delete(`/api/sessions/${session.id}`)).status, 200);
   const later = await context.newPage();
   await later.goto('/');
-  await waitForRecords(later, 'conversation', 0);
+  for (const kind of ['conversation', 'draft']) await waitForRecords(later, kind, 0);
 });
 
 test('a message to a session that was deleted elsewhere can be found, copied and discarded', async (t) => {

@@ -5,6 +5,7 @@
 
 import { isDeviceToken, isValidNamespace, namespaceOf } from './access-token.ts';
 import { randomId } from './ids.ts';
+import { readJson } from './read-json.ts';
 
 export interface Account {
   namespace: string;
@@ -50,8 +51,9 @@ export class Accounts {
   }
 
   get(namespace: string): Account | null {
-    const stored = parseStored(this.#storage.getItem(PREFIX + namespace));
-    return stored && { ...stored, namespace };
+    const stored = readJson<Account>(this.#storage, PREFIX + namespace);
+    const isValid = typeof stored?.token === 'string' && typeof stored.device === 'string' && typeof stored.addedAt === 'number';
+    return isValid ? { ...stored, namespace } : null;
   }
 
   /** Adds an account. If the browser has the account already, replaces its token. */
@@ -105,14 +107,5 @@ export class Accounts {
     if (token === null) return null;
     const namespace = isDeviceToken(token) ? (this.#storage.getItem(NAMESPACE_KEY_0) ?? '') : namespaceOf(token);
     return { namespace, token, device: this.#storage.getItem(DEVICE_KEY_0) ?? randomId(), addedAt: this.#now() };
-  }
-}
-
-function parseStored(text: string | null): Omit<Account, 'namespace'> | null {
-  try {
-    const value = JSON.parse(text ?? 'null') as Account | null;
-    return typeof value?.token === 'string' && typeof value.device === 'string' && typeof value.addedAt === 'number' ? value : null;
-  } catch {
-    return null;
   }
 }

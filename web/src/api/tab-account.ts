@@ -1,5 +1,7 @@
 /** What a tab stores about its account, so that a reload neither chooses an account again nor requests a JWT. */
 
+import { readJson } from './read-json.ts';
+
 /** The prefix of the keys of JWTs in the tab's storage. The namespace follows. */
 export const JWT_PREFIX = 'jwt ';
 /** The key of the namespace of the tab's account, in the tab's storage. */
@@ -16,7 +18,7 @@ export interface Jwt {
 
 /** Returns the stored JWT of a namespace, or null if there is none, or the JWT expires soon. `now`: Unix milliseconds. */
 export function readValidJwt(tabStorage: Storage, namespace: string, now: number): Jwt | null {
-  const jwt = JSON.parse(tabStorage.getItem(JWT_PREFIX + namespace) ?? 'null') as Jwt | null;
+  const jwt = readJson<Jwt>(tabStorage, JWT_PREFIX + namespace);
   return jwt && jwt.expiresAt - now > RENEW_MARGIN_MS ? jwt : null;
 }
 

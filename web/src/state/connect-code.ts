@@ -4,6 +4,7 @@
  */
 
 import { signal } from '@preact/signals';
+import { readJson } from '../api/read-json.ts';
 import { fateOfCode } from '../content/device-code.ts';
 import { createCode, type DeviceCode, fetchDevices } from './devices.ts';
 
@@ -42,7 +43,7 @@ async function renew(): Promise<void> {
 
 /** Returns the code that the tab had before its reload, or null. A code of an earlier version has no `knownIds`. */
 function readStored(): ConnectCode | null {
-  const stored = JSON.parse(sessionStorage.getItem(STORAGE_KEY) ?? 'null') as ConnectCode | null;
+  const stored = readJson<ConnectCode>(sessionStorage, STORAGE_KEY);
   return stored?.knownIds ? stored : null;
 }
 

@@ -37,7 +37,7 @@ export async function openDatabase(namespace: string): Promise<Database> {
 
 /** Deletes the data of a namespace. */
 export const deleteRecords = (namespace: string): Promise<void> =>
-  withConnection('readwrite', (store) => store.delete(IDBKeyRange.bound([namespace], [namespace, AFTER_ALL])));
+  withConnection('readwrite', (store) => void store.delete(IDBKeyRange.bound([namespace], [namespace, AFTER_ALL])));
 
 /** Deletes the data of the namespaces that are not signed in, which an interrupted sign-out may have left. */
 export const deleteRecordsExcept = (isSignedIn: (namespace: string) => boolean): Promise<void> =>
@@ -46,7 +46,6 @@ export const deleteRecordsExcept = (isSignedIn: (namespace: string) => boolean):
     request.onsuccess = () => {
       for (const key of request.result as string[][]) if (key[0] !== SHARED && !isSignedIn(key[0] ?? '')) store.delete(key);
     };
-    return request;
   });
 
 /** Returns the number of unsent messages by namespace. */
@@ -59,7 +58,6 @@ export async function countUnsent(): Promise<Map<string, number>> {
       for (const [namespace = '', keyKind] of request.result as string[][])
         if (keyKind === kind) counts.set(namespace, (counts.get(namespace) ?? 0) + 1);
     };
-    return request;
   });
   return counts;
 }
@@ -69,9 +67,9 @@ const SHARED = '';
 
 /** Stores the namespaces of all accounts for the service worker (`sw.ts`), which cannot read `localStorage`. */
 export const putAccountNames = (names: string[]): Promise<void> =>
-  withConnection('readwrite', (store) => store.put(names, [SHARED, 'accounts', 'names']));
+  withConnection('readwrite', (store) => void store.put(names, [SHARED, 'accounts', 'names']));
 
-async function withConnection(mode: IDBTransactionMode, operate: (store: IDBObjectStore) => IDBRequest): Promise<void> {
+async function withConnection(mode: IDBTransactionMode, operate: (store: IDBObjectStore) => void): Promise<void> {
   const connection = await openConnection();
   try {
     await runTransaction(connection, mode, operate);
@@ -94,26 +92,21 @@ class IndexedDatabase implements Database {
   }
 
   async getAll(kind: RecordKind): Promise<[id: string, value: unknown][]> {
-    const records: [string, unknown][] = [];
+    const range = IDBKeyRange.bound([this.#namespace, kind], [this.#namespace, kind, AFTER_ALL]);
+    let keys: IDBRequest<IDBValidKey[]> | undefined;
+    let values: IDBRequest<unknown[]> | undefined;
+    // Not with a cursor, which needs an event for each record.
     await this.#run('readonly', (store) => {
-      const request = store.openCursor(IDBKeyRange.bound([this.#namespace, kind], [this.#namespace, kind, AFTER_ALL]));
-      records.length = 0;
-      request.onsuccess = () => {
-        const cursor = request.result;
-        if (!cursor) return;
-        records.push([String((cursor.key as string[])[2]), cursor.value]);
-        cursor.continue();
-      };
-      return request;
+      keys = store.getAllKeys(range);
+      values = store.getAll(range);
     });
-    return records;
+    return (keys?.result ?? []).map((key, index) => [String((key as string[])[2]), values?.result[index]]);
   }
 
   async get<T>(kind: RecordKind, id: string): Promise<T | undefined> {
     let request: IDBRequest<T | undefined> | undefined;
     await this.#run('readonly', (store) => {
       request = store.get(this.#key(kind, id));
-      return request;
     });
     return request?.result;
   }
@@ -136,7 +129,6 @@ class IndexedDatabase implements Database {
         if (changed === undefined) store.delete(key);
         else store.put(changed, key);
       };
-      return request;
     });
     return changed;
   }
@@ -145,7 +137,7 @@ class IndexedDatabase implements Database {
     return [this.#namespace, kind, id];
   }
 
-  async #run(mode: IDBTransactionMode, operate: (store: IDBObjectStore) => IDBRequest): Promise<void> {
+  async #run(mode: IDBTransactionMode, operate: (store: IDBObjectStore) => void): Promise<void> {
     if (this.#connection) {
       try {
         return await runTransaction(this.#connection, mode, operate);
@@ -205,7 +197,7 @@ function committed(request: IDBRequest): IDBRequest {
 }
 
 /** Runs an operation in its own transaction, and waits until the transaction is committed. */
-function runTransaction(connection: IDBDatabase, mode: IDBTransactionMode, operate: (store: IDBObjectStore) => IDBRequest): Promise<void> {
+function runTransaction(connection: IDBDatabase, mode: IDBTransactionMode, operate: (store: IDBObjectStore) => void): Promise<void> {
   return withTimeout((resolve, reject) => {
     const transaction = connection.transaction(STORE, mode);
     transaction.oncomplete = () => resolve();

@@ -5,6 +5,7 @@
 
 import { signal } from '@preact/signals';
 import { draftsKey } from '../api/accounts.ts';
+import { readJson } from '../api/read-json.ts';
 import type { Database } from './database.ts';
 import { postToTabs } from './tabs.ts';
 
@@ -56,8 +57,14 @@ export async function restoreDrafts(opened: Promise<Database>, namespace: string
 }
 
 /** Returns the drafts that were not in the database when a page was closed; null for a deleted draft. */
-const readCopy = (): [id: string, value: unknown][] =>
-  JSON.parse(localStorage.getItem(copyKey) ?? '[]', (_, value) => (Array.isArray(value?.entries) ? new Map(value.entries) : value));
+function readCopy(): [id: string, value: unknown][] {
+  const restoreMaps = (_: string, value: unknown) => {
+    const { entries } = (value ?? {}) as { entries?: unknown };
+    return Array.isArray(entries) ? new Map(entries) : value;
+  };
+  const copied = readJson<[id: string, value: unknown][]>(localStorage, copyKey, restoreMaps);
+  return Array.isArray(copied) ? copied.filter(Array.isArray) : [];
+}
 
 function writeCopy(copied: [id: string, value: unknown][]): void {
   const text = JSON.stringify(copied, (_, value) => (value instanceof Map ? { entries: [...value] } : value));
@@ -138,6 +145,18 @@ export function updateAnswerDraft(sessionId: string, requestId: string, changes:
 
 export function deleteAnswerDraft(sessionId: string, requestId: string): void {
   setDraft(answerId(sessionId, requestId), undefined);
+}
+
+/**
+ * Deletes the drafts of deleted sessions. Drafts of archived sessions stay.
+ * @param isDeleted whether a session is deleted, by its id
+ */
+export async function deleteDraftsOfDeleted(isDeleted: (sessionId: string) => Promise<boolean>): Promise<void> {
+  const sessionOf = (id: string) => /^(?:message|answer) (\S+)/.exec(id)?.[1];
+  for (const sessionId of new Set([...drafts.value.keys()].map(sessionOf))) {
+    if (sessionId === undefined || sessionId === NEW_SESSION || !(await isDeleted(sessionId))) continue;
+    for (const id of drafts.value.keys()) if (sessionOf(id) === sessionId) setDraft(id, undefined);
+  }
 }
 
 function withDraft(id: string, value: unknown): ReadonlyMap<string, unknown> {

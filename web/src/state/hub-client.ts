@@ -18,7 +18,7 @@ import { showToast } from '../ui/toasts.tsx';
 import { watchInput } from '../ui/watch-input.ts';
 import { accounts } from './account.ts';
 import { type Database, deleteRecords, openDatabase } from './database.ts';
-import { flushDrafts, handleDraftFromTab, restoreDrafts } from './drafts.ts';
+import { deleteDraftsOfDeleted, flushDrafts, handleDraftFromTab, restoreDrafts } from './drafts.ts';
 import { hasEarlyResponse, slowestResponseMs, SIGN_IN_TIMEOUT_MS, SLOW_RESPONSE_MS, takeEarlyResponse } from './early-requests.ts';
 import { getOwn } from './get-own.ts';
 import { Outbox } from './outbox.ts';
@@ -39,7 +39,6 @@ import {
 } from './store.ts';
 import { Sync } from './sync.ts';
 import { createTabLocks } from './tab-lock.ts';
-import { importTabStorage } from './tab-storage.ts';
 import { joinTabs, postToTabs } from './tabs.ts';
 
 /** The session storage key that carries the reason of a sign-out across the reload. */
@@ -221,7 +220,7 @@ async function onConnected(subscriptionId: string, gap: Gap): Promise<void> {
     wasConnected = true;
     await sync.refetchShown();
     isRefetching.value = false;
-    void saveList(database).then((isSaved) => (isSaved ? deleteUnlistedConversations(database) : undefined));
+    void saveList(database).then((isSaved) => (isSaved ? deleteStoredOfDeleted() : undefined));
     followOpenSession();
     if (openSessionId.value !== null) void saveConversation(database, openSessionId.value);
   } else {
@@ -231,9 +230,18 @@ async function onConnected(subscriptionId: string, gap: Gap): Promise<void> {
 }
 
 async function unfollowIfDeleted(sessionId: string | null): Promise<void> {
-  if (sessionId === null) return;
+  if (sessionId !== null && (await isDeleted(sessionId))) channel.unfollow(sessionId);
+}
+
+async function isDeleted(sessionId: string): Promise<boolean> {
   await sync.fetchSession(sessionId);
-  if (getOwn(state.value.sessionErrors, sessionId)?.isGone) channel.unfollow(sessionId);
+  return getOwn(state.value.sessionErrors, sessionId)?.isGone === true;
+}
+
+/** Deletes what the browser has stored about sessions that were deleted. Must be called when the list is current. */
+function deleteStoredOfDeleted(): void {
+  void deleteUnlistedConversations(database);
+  void deleteDraftsOfDeleted(async (id) => !getOwn(state.value.summaries, id) && isDeleted(id));
 }
 
 /** The session whose data the page has requested before its code had arrived, until the session is opened. */
@@ -321,7 +329,6 @@ export async function connect(name: string): Promise<void> {
   });
   const opened = await opening;
   hasDurableStorage.value = opened.isDurable;
-  await importTabStorage(opened);
   onDatabaseOpened(opened);
   await Promise.all([
     restoreDrafts(database, name),

@@ -1,6 +1,7 @@
 /** Links to other hubs. Each hub has a console of its own, at its own address. */
 
 import { signal } from '@preact/signals';
+import { readJson } from '../api/read-json.ts';
 import { isObject, isString } from '../api/validate.ts';
 import { hubAddress } from '../content/hub-address.ts';
 
@@ -21,17 +22,11 @@ addEventListener('storage', () => {
 });
 
 function readHubs(): OtherHub[] {
-  try {
-    const stored: unknown = JSON.parse(localStorage.getItem(KEY) ?? '[]');
-    if (!Array.isArray(stored)) return [];
-    return stored.flatMap((hub: unknown) =>
-      isObject(hub) && isString(hub.name) && isString(hub.origin) && parseAddress(hub.origin)
-        ? [{ name: hub.name, origin: hub.origin }]
-        : [],
-    );
-  } catch {
-    return [];
-  }
+  const stored = readJson<unknown>(localStorage, KEY);
+  if (!Array.isArray(stored)) return [];
+  return stored.flatMap((hub: unknown) =>
+    isObject(hub) && isString(hub.name) && isString(hub.origin) && parseAddress(hub.origin) ? [{ name: hub.name, origin: hub.origin }] : [],
+  );
 }
 
 /** Matches the path of a page of the console. */

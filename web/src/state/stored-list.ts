@@ -1,6 +1,6 @@
 /**
- * Stores the list of sessions and the inbox in the browser's database. Shows the stored list and inbox until the hub answers, and while the hub
- * cannot be reached.
+ * Stores the list of sessions, the inbox and the deployment's configuration in the browser's database. Shows what is stored until the hub
+ * answers, and while the hub cannot be reached.
  */
 
 import type { SessionSummary } from '../api/types.ts';
@@ -8,6 +8,7 @@ import type { Database } from './database.ts';
 import type { Inbox } from './inbox.ts';
 import { isArchived, sortSessions } from './sessions.ts';
 import { loadStates, outdatedResources, patchState, state } from './store.ts';
+import type { State } from './types.ts';
 
 /** Limit on the stored sessions. */
 const MAX_SESSIONS = 500;
@@ -21,6 +22,8 @@ interface StoredList {
   sessions: SessionSummary[];
   /** Absent if the fetch of the inbox has failed, and in a list that an earlier version of the console has stored. */
   inbox?: Pick<Inbox, 'requests' | 'errors'>;
+  /** Null if the fetch of the configuration has failed. Absent from a list that an earlier version has stored. */
+  config?: State['config'];
 }
 
 /**
@@ -28,12 +31,12 @@ interface StoredList {
  * shown, which was stored before. Returns whether the list is stored.
  */
 export async function saveList(database: Promise<Database>): Promise<boolean> {
-  const { summaries, inbox } = state.value;
+  const { summaries, inbox, config } = state.value;
   if (loadStates.listAndInbox.value.status !== 'ready' || ['listLoad', 'inbox'].some((name) => outdatedResources.value.has(name)))
     return false;
   const sessions = sortSessions(Object.values(summaries).filter((session) => !isArchived(session))).slice(0, MAX_SESSIONS);
   const isShown = inbox.load.status === 'ready' || inbox.isStored;
-  const stored: StoredList = { savedAt: Date.now(), sessions, ...(isShown ? { inbox: storedInbox(inbox) } : {}) };
+  const stored: StoredList = { savedAt: Date.now(), sessions, config, ...(isShown ? { inbox: storedInbox(inbox) } : {}) };
   // After a failed write, the page shows no list while the hub cannot be reached.
   await (await database).put('list', ID, stored).catch(() => {});
   return true;
@@ -47,9 +50,10 @@ function storedInbox({ requests, errors }: Inbox): Pick<Inbox, 'requests' | 'err
   return { requests: Object.fromEntries(kept), errors };
 }
 
-/** Shows the stored list and inbox, unless the hub's list is loaded. */
+/** Shows the stored list, inbox and configuration, unless those of the hub are loaded. */
 export async function showStoredList(database: Promise<Database>): Promise<void> {
   const stored = await (await database).get<StoredList>('list', ID).catch(() => undefined);
+  if (stored?.config && state.value.config === null) patchState({ config: stored.config });
   const { listLoad, summaries, inbox } = state.value;
   if (!stored || listLoad.status === 'ready') return;
   const showsInbox = stored.inbox !== undefined && inbox.load.status !== 'ready';

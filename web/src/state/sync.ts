@@ -122,8 +122,9 @@ export class Sync {
       try {
         patchState({ config: await unwrap(this.#api.GET('/api/config')), configLoad: READY });
       } catch (error) {
-        if (state.value.config !== null) throw error;
-        patchState({ configLoad: failed(error) });
+        const isStored = state.value.config !== null;
+        patchState({ configLoad: isStored ? READY : failed(error) });
+        if (isStored) throw error;
       }
     });
   }

@@ -40,7 +40,7 @@ export interface State {
   conversations: Record<string, Conversation>;
   machinesLoad: LoadState;
   configLoad: LoadState;
-  /** The deployment's configuration; null until it is loaded. */
+  /** The deployment's configuration, or the configuration that this browser has stored; null until there is one. */
   config: Config | null;
   machines: Record<string, Machine>;
   inbox: Inbox;

@@ -8,9 +8,11 @@ import { useLocation } from 'wouter-preact';
 import type { Session } from '../api/types.ts';
 import { queueOf } from '../content/queue.ts';
 import * as actions from '../state/actions.ts';
+import { getOwn } from '../state/get-own.ts';
 import { isMarkdownSettled } from '../state/markdown.ts';
 import { hasEnded } from '../state/sessions.ts';
 import { isConfigSettled } from '../state/store.ts';
+import { useSelector } from '../state/use-selector.ts';
 import { ErrorBoundary } from '../ui/error-boundary.tsx';
 import { formatCount, formatTime } from '../ui/format.ts';
 import { tryOrToast } from '../ui/toasts.tsx';
@@ -27,12 +29,16 @@ const SessionRules = lazy(() => import('./session-rules.tsx').then(({ SessionRul
 const QueuedMessages = lazy(() => import('./queued-messages.tsx').then(({ QueuedMessages }) => ({ default: QueuedMessages })));
 
 export function Chat({ session }: { session: Session }) {
+  // Without requests, the stored configuration is enough. A stored session has no requests, but its row in the list counts them.
+  const isStoredEnough = useSelector(
+    ({ config, summaries }) => config !== null && (getOwn(summaries, session.id)?.pendingRequestsCount ?? 0) === 0,
+  );
   return (
     <div class="chat">
       <SearchBar session={session} />
       <Messages session={session} />
       {/* Waits for the deployment's modes and for the renderer of plans, which would otherwise move buttons just before a click. */}
-      {isConfigSettled.value && isMarkdownSettled.value && <Dock session={session} />}
+      {(isConfigSettled.value || isStoredEnough) && isMarkdownSettled.value && <Dock session={session} />}
     </div>
   );
 }

@@ -25,6 +25,9 @@ const TRIM_DISTANCE_PX = 8000;
 /** A message to which the list jumps has this distance to the top. */
 const JUMP_MARGIN_PX = 8;
 
+/** The heights of a list that was not measured yet: about the height of a message. A lower value would render more messages than the screen shows. */
+const UNMEASURED = [[], 64] as unknown as CacheSnapshot;
+
 /** The measured heights of the list that was shown last. They are valid for the same session and rows. */
 let keptHeights: { sessionId: string; firstKey: string | undefined; heights: CacheSnapshot } | null = null;
 
@@ -246,7 +249,7 @@ export function MessageList({ session, items, hasOlder, hasNewer, newestSeq }: P
           onResize={() => onResize.current()}
           startMargin={START_MARGIN_PX}
           data={rows}
-          {...(startHeights && part.current === 0 ? { cache: startHeights } : {})}
+          cache={startHeights && part.current === 0 ? startHeights : UNMEASURED}
         >
           {renderRow}
         </Virtualizer>

@@ -1,6 +1,6 @@
 /** Shows the message that a search or a date has selected. */
 
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { Row } from '../content/rows.ts';
 import type { TimelineItem } from '../content/timeline-item.ts';
 import { findTurns, isFolded, withFolded } from '../content/turns.ts';
@@ -32,7 +32,8 @@ export function useJumpTarget(
   const target = jumpTarget.value?.sessionId === sessionId ? jumpTarget.value : null;
   const shown = useRef<typeof target>(null);
   const item = target ? findItem(items, target.seq, target.query) : undefined;
-  useEffect(() => {
+  // Before the message is painted: a later jump would scroll back against the user.
+  useLayoutEffect(() => {
     if (!target || !item || shown.current === target) return;
     const turn = findTurns(items)[items.indexOf(item)];
     const folds = getFolds(sessionId);
