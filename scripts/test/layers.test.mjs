@@ -5,6 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
 import typescript from 'typescript';
+import { CHECKS } from '../lib/gate/checks.mjs';
 import { ROOT } from '../lib/paths.mjs';
 
 /** The layers: all folders with source files, the lowest first. A file imports only files of its own folder and of earlier folders. */
@@ -126,4 +127,24 @@ test('no file imports a file of a higher layer', () => {
 test('files import each other in no cycle', () => {
   const filesWithoutCycle = new Set();
   for (const file of FILES) assert.equal(findCycle(file, [], filesWithoutCycle)?.join(' -> '), undefined);
+});
+
+/** Returns a file with all files that it imports, also indirectly. @param {string} file */
+function closureOf(file) {
+  const found = new Set([file]);
+  for (const one of found) for (const imported of IMPORTS.get(one)) found.add(imported);
+  return [...found];
+}
+
+test('all that a test file imports is an input of its check', () => {
+  const unlisted = CHECKS.flatMap(({ title, inputs, files = () => [] }) =>
+    files().flatMap((file) => {
+      const listed = [file, ...inputs];
+      const isListed = (name) => listed.some((input) => name === input || name.startsWith(`${input}/`));
+      return closureOf(file)
+        .filter((name) => !isListed(name))
+        .map((name) => `${title}: ${name}`);
+    }),
+  );
+  assert.deepEqual([...new Set(unlisted)], []);
 });
