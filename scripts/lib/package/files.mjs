@@ -3,6 +3,9 @@
 /** The folder that `npm run package` writes, relative to the repository. */
 export const PACKAGES_FOLDER = 'dist';
 
+/** The lock file in a package, which npm obeys. */
+export const SHRINKWRAP = 'npm-shrinkwrap.json';
+
 /** The files of the hub's package: the builds, the files that the commands read or import, and the documentation. */
 export const HUB_FILES = [
   'CHANGELOG.md',
