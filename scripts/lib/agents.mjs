@@ -14,9 +14,8 @@ import { runStep } from './progress.mjs';
 /** The folder in which npm installs the agents. Each agent needs 0.4 GB. */
 const FOLDER = process.env.HUB_AGENTS_DIR ?? path.join(CACHE_DIR, 'agents');
 
-/** The versions of all packages of the agents. The file lacks programs for other platforms than that of CI, which install without it. */
+/** The versions of all packages of the agents. */
 const LOCK_FILE = inProject('tests', 'e2e', 'agents', 'package-lock.json');
-const IS_LOCKED = process.platform === 'linux' && process.arch === 'x64';
 
 /** Allows install scripts, because opencode needs its script. Shortens the pauses between attempts: by default, npm waits minutes. */
 const NPM_OPTIONS = [
@@ -31,8 +30,7 @@ const NPM_OPTIONS = [
 function filesOfAgent(packageName) {
   const [, name, version] = /^(.+)@(.+)$/.exec(packageName);
   const manifest = { private: true, dependencies: { [name]: version } };
-  const lock = IS_LOCKED ? { 'package-lock.json': JSON.stringify(lockFor(manifest, LOCK_FILE)) } : {};
-  return { 'package.json': JSON.stringify(manifest), ...lock };
+  return { 'package.json': JSON.stringify(manifest), 'package-lock.json': JSON.stringify(lockFor(manifest, LOCK_FILE)) };
 }
 
 /**
@@ -54,7 +52,8 @@ export async function installAgent(name) {
     // Another process may have installed the agent while this process waited for the lock.
     if (isInstalled()) return;
     for (const [file, text] of Object.entries(files)) writeFileSync(path.join(folder, file), text);
-    await runStep(packageName, () => npm([IS_LOCKED ? 'ci' : 'install', '--prefix', folder, ...NPM_OPTIONS], { cwd: folder }));
+    // `npm ci` would refuse the lock file, because it lacks the programs for other platforms that npm did not find.
+    await runStep(packageName, () => npm(['install', '--prefix', folder, ...NPM_OPTIONS], { cwd: folder }));
   }).catch((error) => {
     if (!(error instanceof CommandFailed)) throw error;
     const [, reason = error.message] = /npm error (?!code |errno |syscall )(.+)/.exec(error.output) ?? [];

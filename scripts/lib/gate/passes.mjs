@@ -1,16 +1,17 @@
 // Remembers what has passed, outside of the clone: by a hash of its inputs, of the tools, and of the code that runs the checks.
 
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { findBrowser } from '../browser.mjs';
+import { cacheFolder } from '../cache.mjs';
 import { addFiles } from '../inputs.mjs';
 import { CACHE_DIR, ROOT } from '../paths.mjs';
 import { outputOf } from '../run.mjs';
 
-/** The folder with an empty file for each pass. Its name is the key. */
-const FOLDER = path.join(CACHE_DIR, 'passed');
-const MAX_AGE_MS = 30 * 86_400_000;
+/** The folder with an empty file for each pass. Its name is the key. A run has about 300 passes. */
+const FOLDER = 'passed';
+const MAX_PASSES = 10_000;
 
 /** The inputs of every check: what decides how it runs and whether it passes, and the versions of the packages and of Node. */
 const GATE = [
@@ -51,12 +52,10 @@ export function keysOf({ title, phase, inputs, files }, names, root = ROOT) {
 }
 
 /** @param {string} key */
-export const hasPassed = (key) => existsSync(path.join(FOLDER, key));
+export const hasPassed = (key) => existsSync(path.join(CACHE_DIR, FOLDER, key));
 
-/** Remembers passes, and forgets old ones. @param {string[]} keys */
+/** Remembers passes, and forgets the oldest ones. @param {string[]} keys */
 export function recordPassed(keys) {
-  mkdirSync(FOLDER, { recursive: true });
-  for (const key of keys) writeFileSync(path.join(FOLDER, key), '');
-  const isOld = (/** @type {string} */ name) => Date.now() - (statSync(name, { throwIfNoEntry: false })?.mtimeMs ?? 0) > MAX_AGE_MS;
-  for (const name of readdirSync(FOLDER).map((key) => path.join(FOLDER, key))) if (isOld(name)) rmSync(name, { force: true });
+  const folder = cacheFolder(FOLDER, MAX_PASSES);
+  for (const key of keys) writeFileSync(path.join(folder, key), '');
 }
