@@ -7,7 +7,7 @@ import { cacheFolder } from './cache.mjs';
 import { UserError } from './errors.mjs';
 import { addFiles } from './inputs.mjs';
 import { withLock } from './lock.mjs';
-import { PREVIOUS_BUILD_DIR } from './paths.mjs';
+import { PREVIOUS_BUILD_DIR, ROOT } from './paths.mjs';
 import { outputOf, run } from './run.mjs';
 import { bindToolIsReady, installBindTool } from './rust.mjs';
 import { bundle, CARGO_TARGET_DIR, compile } from './worker.mjs';
@@ -22,8 +22,8 @@ const OUTPUTS = ['index.js', 'index_bg.wasm'];
 /** How many builds the cache keeps. */
 const MAX_BUILDS = 10;
 
-/** @param {...string} args @returns {string | undefined} the output; undefined when git is missing or fails */
-const git = (...args) => outputOf('git', args);
+/** @param {string} root @param {...string} args @returns {string | undefined} the output; undefined when git is missing or fails */
+const git = (root, ...args) => outputOf('git', ['-C', root, ...args]);
 
 /**
  * Finds the commit whose worker a deployment of the current sources replaces:
@@ -33,8 +33,8 @@ const git = (...args) => outputOf('git', args);
  * 4. the commit before the last change of the worker.
  * @returns {{commit: string, reason?: undefined} | {commit?: undefined, reason: string}} `reason`: why there is no such commit
  */
-export function findPreviousCommit() {
-  const resolve = (revision) => git('rev-parse', '--verify', '--quiet', `${revision}^{commit}`);
+export function findPreviousCommit(root = ROOT) {
+  const resolve = (revision) => git(root, 'rev-parse', '--verify', '--quiet', `${revision}^{commit}`);
   const configured = process.env.PREVIOUS_COMMIT;
   if (configured) {
     const commit = resolve(configured);
@@ -44,11 +44,11 @@ export function findPreviousCommit() {
   }
   const head = resolve('HEAD');
   if (!head) return { reason: 'It needs the previous commit, and this folder is not a git clone.' };
-  const tags = git('tag', '--merged', 'HEAD', '--sort=-version:refname', '--list', 'v*')?.split('\n') ?? [];
-  const tag = tags.find((name) => name !== '' && git('diff', '--quiet', name, '--', ...WORKER_SOURCES) === undefined);
+  const tags = git(root, 'tag', '--merged', 'HEAD', '--sort=-version:refname', '--list', 'v*')?.split('\n') ?? [];
+  const tag = tags.find((name) => name !== '' && git(root, 'diff', '--quiet', name, '--', ...WORKER_SOURCES) === undefined);
   if (tag !== undefined) return { commit: resolve(tag) };
-  if (git('status', '--porcelain', '--', ...WORKER_SOURCES) !== '') return { commit: head };
-  const commit = findCommitBefore(1);
+  if (git(root, 'status', '--porcelain', '--', ...WORKER_SOURCES) !== '') return { commit: head };
+  const commit = findCommitBefore(1, root);
   return commit
     ? { commit }
     : { reason: 'It needs the previous commit, which this clone does not have. Fetch it with: git fetch --unshallow' };
@@ -59,10 +59,10 @@ export function findPreviousCommit() {
  * @param {number} changes how many of the later commits have changed the worker
  * @returns {string | undefined} undefined if the history has fewer changes
  */
-export function findCommitBefore(changes) {
-  const commits = git('log', `-${changes}`, '--first-parent', '--format=%H', '--', ...WORKER_SOURCES)?.split('\n') ?? [];
+export function findCommitBefore(changes, root = ROOT) {
+  const commits = git(root, 'log', `-${changes}`, '--first-parent', '--format=%H', '--', ...WORKER_SOURCES)?.split('\n') ?? [];
   const oldest = commits[changes - 1];
-  return oldest && git('rev-parse', '--verify', '--quiet', `${oldest}^^{commit}`);
+  return oldest && git(root, 'rev-parse', '--verify', '--quiet', `${oldest}^^{commit}`);
 }
 
 /**
@@ -73,7 +73,7 @@ export function findCommitBefore(changes) {
 export async function buildPrevious(update) {
   const { commit, reason } = findPreviousCommit();
   if (!commit) throw new UserError(reason);
-  const inputs = [outputOf('rustc', ['-vV']), ...SOURCES.map((source) => git('rev-parse', `${commit}:${source}`))];
+  const inputs = [outputOf('rustc', ['-vV']), ...SOURCES.map((source) => git(ROOT, 'rev-parse', `${commit}:${source}`))];
   const key = addFiles(createHash('sha256').update(JSON.stringify(inputs)), SETTINGS).digest('hex');
   const cached = path.join(cacheFolder('previous', MAX_BUILDS), key);
   mkdirSync(cached, { recursive: true });
@@ -101,7 +101,7 @@ async function checkOut(commit) {
   rmSync(folder, { recursive: true, force: true });
   rmSync(index, { force: true });
   mkdirSync(folder, { recursive: true });
-  const env = { GIT_DIR: git('rev-parse', '--absolute-git-dir'), GIT_WORK_TREE: folder, GIT_INDEX_FILE: index };
+  const env = { GIT_DIR: git(ROOT, 'rev-parse', '--absolute-git-dir'), GIT_WORK_TREE: folder, GIT_INDEX_FILE: index };
   await run('git', ['checkout', '--quiet', '--force', commit, '--', ...SOURCES], { cwd: folder, env });
   return folder;
 }
