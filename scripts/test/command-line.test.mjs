@@ -9,24 +9,9 @@ import { UsageError } from '../lib/errors.mjs';
 import { inProject, ROOT } from '../lib/paths.mjs';
 
 /** The scripts of package.json that parse their options with `parseCommandLine`, except token, which takes an argument. */
-const COMMANDS = [
-  'audit',
-  'bench',
-  'build',
-  'console-speed',
-  'cost',
-  'dev',
-  'format',
-  'fuzz',
-  'kills',
-  'load',
-  'reconnect',
-  'setup',
-  'simulate',
-  'smoke',
-  'test',
-  'test:agents',
-];
+const COMMANDS = 'audit bench build console-speed cost dev format fuzz kills load reconnect setup simulate smoke test test:agents'.split(
+  ' ',
+);
 
 const { scripts } = JSON.parse(readFileSync(inProject('package.json'), 'utf8'));
 

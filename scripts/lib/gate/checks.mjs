@@ -5,7 +5,8 @@ import { readdirSync } from 'node:fs';
 import { installAgent } from '../agents.mjs';
 import { biomeCommand } from '../biome.mjs';
 import { describeOtherVersion, findBrowser } from '../browser.mjs';
-import { checkConsoleTypes, checkJavaScriptTypes } from '../console.mjs';
+import { CRATE_INPUTS } from '../build.mjs';
+import { CONSOLE_INPUTS, checkConsoleTypes, checkJavaScriptTypes } from '../console.mjs';
 import { UserError } from '../errors.mjs';
 import { nodeBinary } from '../node.mjs';
 import { npm } from '../npm.mjs';
@@ -18,8 +19,6 @@ import { cargo, runNativeTests } from './cargo.mjs';
 import {
   CLIS,
   CLI_TEST_INPUTS,
-  CONSOLE_INPUTS,
-  CRATE_INPUTS,
   E2E_INPUTS,
   JAVASCRIPT_TYPE_INPUTS,
   NATIVE_INPUTS,
@@ -58,6 +57,9 @@ const LONG_TESTS = [
   'slow-streams',
   'upload-memory',
 ].map((name) => `tests/e2e/${name}.test.mjs`);
+
+/** The fields of checks that test the built hub. @type {Pick<ProjectCheck, 'phase' | 'after' | 'parts'>} */
+const HUB_TESTS = { phase: 'runtime', after: ['Wasm build and size', 'Web console build and size'], parts: ['e2e'] };
 
 /** How many new seeds of the simulation `npm run test:long` runs. */
 const NEW_SEEDS = 2_000;
@@ -187,9 +189,7 @@ export const CHECKS = [
   nodeTests(
     {
       title: 'Version skew',
-      phase: 'runtime',
-      after: ['Wasm build and size', 'Web console build and size'],
-      parts: ['e2e'],
+      ...HUB_TESTS,
       inputs: E2E_INPUTS,
       skipReason: skipReasonWithoutPreviousCommit,
       prepare: buildPreviousWorker,
@@ -199,9 +199,7 @@ export const CHECKS = [
   nodeTests(
     {
       title: 'End-to-end tests',
-      phase: 'runtime',
-      after: ['Wasm build and size', 'Web console build and size'],
-      parts: ['e2e'],
+      ...HUB_TESTS,
       inputs: [...E2E_INPUTS, 'bench'],
     },
     () => testFiles('tests/e2e').filter((file) => ![SKEW_TEST, PACKAGES_TEST, ...LONG_TESTS].includes(file)),
@@ -209,9 +207,7 @@ export const CHECKS = [
   nodeTests(
     {
       title: 'npm packages',
-      phase: 'runtime',
-      after: ['Wasm build and size', 'Web console build and size'],
-      parts: ['e2e'],
+      ...HUB_TESTS,
       inputs: [...E2E_INPUTS, 'CHANGELOG.md', 'LICENSE'],
       skipReason: skipReasonWithoutRegistry,
     },
@@ -220,8 +216,8 @@ export const CHECKS = [
   nodeTests(
     {
       title: 'Coding agents in a browser',
+      ...HUB_TESTS,
       phase: 'browser',
-      after: ['Wasm build and size', 'Web console build and size'],
       parts: ['e2e', 'browser'],
       inputs: [...E2E_INPUTS, 'tests/e2e/agents'],
       skipReason: installAgentsOrFindSkipReason,
@@ -231,8 +227,8 @@ export const CHECKS = [
   nodeTests(
     {
       title: 'Web console in a browser',
+      ...HUB_TESTS,
       phase: 'browser',
-      after: ['Wasm build and size', 'Web console build and size'],
       parts: ['e2e', 'browser'],
       inputs: E2E_INPUTS,
       skipReason: skipReasonWithoutBrowser,
@@ -246,7 +242,7 @@ export const CHECKS = [
   {
     title: 'Deploy, dry run',
     phase: 'pure',
-    after: ['Wasm build and size', 'Web console build and size'],
+    after: HUB_TESTS.after,
     parts: ['wasm'],
     inputs: [...WASM_INPUTS, ...CONSOLE_INPUTS, 'wrangler.toml', 'scripts', 'packages/cli-kit'],
     run: dryRunDeployment,
@@ -271,10 +267,8 @@ export const CHECKS = [
   nodeTests(
     {
       title: 'Long end-to-end tests',
-      phase: 'runtime',
+      ...HUB_TESTS,
       isLong: true,
-      after: ['Wasm build and size', 'Web console build and size'],
-      parts: ['e2e'],
       inputs: [...E2E_INPUTS, 'bench'],
     },
     () => LONG_TESTS,

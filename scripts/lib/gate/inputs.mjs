@@ -1,17 +1,14 @@
 // What the checks read: files and folders. scripts/test/layers.test.mjs finds imports that are missing here.
 
+import { CRATE_INPUTS } from '../build.mjs';
+import { CONSOLE_INPUTS } from '../console.mjs';
 import { JAVASCRIPT_PROJECTS } from '../types.mjs';
 
 const words = (/** @type {string} */ text) => text.match(/\S+/g);
 
-/** The inputs of the compiler. */
-export const CRATE_INPUTS = ['.cargo', 'src', 'Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml'];
 /** The inputs of the native tests' compiler: some tests contain pages of the documentation. */
 export const NATIVE_INPUTS = [...CRATE_INPUTS, 'tests/it', 'fuzz', 'docs'];
 export const WASM_INPUTS = [...CRATE_INPUTS, 'tools/bind', ...['build', 'rust', 'worker'].map((name) => `scripts/lib/${name}.mjs`)];
-export const CONSOLE_INPUTS = words(`
-  web/src web/public web/index.html web/package.json web/tsconfig.json web/vite.config.ts tsconfig.json scripts/lib/console.mjs
-`);
 export const TYPE_CHECKERS = ['scripts/lib/console.mjs', 'scripts/lib/types.mjs'];
 export const CLIS = ['packages/cli-kit', 'cli', 'examples/shell-agent'];
 
