@@ -25,7 +25,7 @@ const HUB_NAMES = {
     cli.mjs databases.mjs deploy.mjs devices.mjs doctor.mjs namespace.mjs smoke.mjs split-backup.mjs start.mjs status.mjs token.mjs
     upgrade.mjs wrangler.mjs`,
   'scripts/lib': `
-    await.mjs backup clients close-matches.mjs command-line.mjs deploy dev-vars.mjs devices.mjs environments.mjs errors.mjs group.mjs
+    await.mjs backup clients close-matches.mjs command-line.mjs deploy dev-vars.mjs environments.mjs errors.mjs group.mjs
     hub hub-request.mjs invocation.mjs lock.mjs namespace node.mjs npm.mjs package/command.mjs package/usage.mjs parallel.mjs
     paths.mjs prepare.mjs progress.mjs ready.mjs run.mjs sign-in.mjs signals.mjs smoke statistics.mjs status.mjs table.mjs
     versions.mjs wrangler.mjs`,
