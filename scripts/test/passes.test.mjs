@@ -1,7 +1,7 @@
 // What `npm test` remembers of earlier runs: a key for each check, which each of its inputs changes.
 
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
@@ -38,21 +38,17 @@ test('a change of any input changes the key of a check, and other changes do not
 test('the files that a Rust source contains, and the pages of the project, are inputs', () => {
   const inputsOf = (title) => REMEMBERED.find((check) => check.title === title).inputs;
   const isInput = (file, inputs) => inputs.some((input) => file === input || file.startsWith(`${input}/`));
-  const contained = ['src', 'tests/it', 'fuzz/src'].flatMap((folder) =>
-    readdirSync(inProject(folder), { recursive: true, encoding: 'utf8' })
-      .filter((name) => name.endsWith('.rs'))
-      .flatMap((name) => {
-        const file = path.posix.join(folder, name.replaceAll(path.sep, '/'));
-        const included = readFileSync(inProject(file), 'utf8').matchAll(/include(?:_str|_bytes)?!\(\s*"([^"]+)"/g);
-        return [...included].map(([, target]) => path.posix.join(path.posix.dirname(file), target));
-      }),
-  );
+  const sources = globSync('{src,tests/it,fuzz/src}/**/*.rs', { cwd: inProject() });
+  const contained = sources.flatMap((file) => {
+    const included = readFileSync(inProject(file), 'utf8').matchAll(/include(?:_str|_bytes)?!\(\s*"([^"]+)"/g);
+    return [...included].map(([, target]) => path.join(path.dirname(file), target).replaceAll(path.sep, '/'));
+  });
   assert.ok(contained.includes('docs/openapi.yaml'));
   assert.deepEqual(
     contained.filter((file) => !isInput(file, inputsOf('Native tests'))),
     [],
   );
-  const pages = readdirSync(inProject()).filter((name) => name.endsWith('.md'));
+  const pages = globSync('*.md', { cwd: inProject() });
   assert.deepEqual(
     pages.filter((name) => !isInput(name, inputsOf('Script and platform tests'))),
     [],
