@@ -145,22 +145,11 @@ test('the table of a comparison has ratios with their spread, and CPU time next 
     { floor: figures(1000, 0.4), A: figures(500, 0.8), B: figures(600, 0.6) },
   );
   assert.deepEqual([row.ratio.median, row.cpuRatio.spread], [1.2, [0.6 / 0.8, 0.6 / 0.8]]);
-  const cells = formatComparisons([row])
-    .split('\n')
-    .at(-1)
-    .split('|')
-    .map((cell) => cell.trim());
-  assert.deepEqual(cells.slice(1, -1), [
-    'RPC',
-    '500/s, 1.00 ms',
-    '600/s, 1.00 ms',
-    '1.20 (1.20 to 1.20)',
-    '1,000/s, 1.00 ms',
-    '0.80 ms, 2.00 x floor',
-    '0.60 ms, 1.50 x floor',
-    '0.75 (0.75 to 0.75)',
-    '0.40 ms',
-  ]);
+  const [last] = formatComparisons([row]).split('\n').slice(-1);
+  assert.equal(
+    last.replace(/ +\| */g, '|'),
+    '| RPC|500/s, 1.00 ms|600/s, 1.00 ms|1.20 (1.20 to 1.20)|1,000/s, 1.00 ms|0.80 ms, 2.00 x floor|0.60 ms, 1.50 x floor|0.75 (0.75 to 0.75)|0.40 ms|',
+  );
 });
 
 test('a row has the CPU time, the ratio of the CPU time to the floor, and the verdict on this ratio', () => {

@@ -23,8 +23,8 @@ import {
   JAVASCRIPT_TYPE_INPUTS,
   NATIVE_INPUTS,
   SCRIPT_TEST_INPUTS,
-  TYPE_CHECKERS,
   WASM_INPUTS,
+  WEB_TYPE_INPUTS,
 } from './inputs.mjs';
 import { expiredEntries } from './quarantine.mjs';
 import { readRuns } from './runs.mjs';
@@ -148,7 +148,7 @@ export const CHECKS = [
     title: 'Web console types',
     phase: 'build',
     parts: ['web'],
-    inputs: ['web/src', 'web/package.json', 'web/tsconfig.json', 'web/vite.config.ts', 'docs/openapi.yaml', ...TYPE_CHECKERS],
+    inputs: WEB_TYPE_INPUTS,
     run: ({ addLine }) => checkConsoleTypes(toReport(addLine)),
   },
   nodeTests(

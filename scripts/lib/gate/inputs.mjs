@@ -9,7 +9,9 @@ const words = (/** @type {string} */ text) => text.match(/\S+/g);
 /** The inputs of the native tests' compiler: some tests contain pages of the documentation. */
 export const NATIVE_INPUTS = [...CRATE_INPUTS, 'tests/it', 'fuzz', 'docs'];
 export const WASM_INPUTS = [...CRATE_INPUTS, 'tools/bind', ...['build', 'rust', 'worker'].map((name) => `scripts/lib/${name}.mjs`)];
-export const TYPE_CHECKERS = ['scripts/lib/console.mjs', 'scripts/lib/types.mjs'];
+export const WEB_TYPE_INPUTS = words(
+  'web/src web/package.json web/tsconfig.json web/vite.config.ts docs/openapi.yaml scripts/lib/types.mjs',
+);
 export const CLIS = ['packages/cli-kit', 'cli', 'examples/shell-agent'];
 
 /** The inputs of the tests of the CLIs, except the test files. */
