@@ -1,9 +1,9 @@
 // `npm run devices`, and a command of the npm package: lists, adds, renames and revokes the devices of a namespace.
 
 import { parseCommandLine } from './lib/command-line.mjs';
-import { DevicesClient } from './lib/devices.mjs';
 import { main, UsageError } from './lib/errors.mjs';
 import { ACCESS_OPTIONS, ACCESS_USAGE, openAccess } from './lib/hub/access.mjs';
+import { requestHub } from './lib/hub-request.mjs';
 import { commandLine } from './lib/invocation.mjs';
 import { bold } from './lib/progress.mjs';
 import { createSignInCode } from './lib/sign-in.mjs';
@@ -24,7 +24,12 @@ ${ACCESS_USAGE}
   --kind KIND        the kind of the new device: ${KINDS.join(', ')} (default: the device proposes it)
   --help             this text`;
 
-/** @param {import('./lib/devices.mjs').Device[]} devices */
+/**
+ * `createdAt`, `lastSeenAt`: Unix milliseconds. `isCurrent`: whether the token of the request is the device's.
+ * @typedef {{id: string, name: string, kind: string, createdAt: number, lastSeenAt: number | null, isCurrent: boolean}} Device
+ */
+
+/** @param {Device[]} devices */
 function formatDevices(devices) {
   const rows = devices.map(({ id, name, kind, createdAt, lastSeenAt, isCurrent }) => [
     id.slice(0, 8),
@@ -37,7 +42,7 @@ function formatDevices(devices) {
 }
 
 /**
- * @param {import('./lib/devices.mjs').Device[]} devices
+ * @param {Device[]} devices
  * @param {string} prefix
  */
 function findDevice(devices, prefix) {
@@ -85,7 +90,7 @@ await main(async () => {
   if (options.kind !== undefined && !KINDS.includes(options.kind))
     throw new UsageError(`--kind must be one of ${KINDS.join(', ')}.`, USAGE);
   const { hub, token } = await openAccess(options);
-  const client = new DevicesClient({ hub, token });
+  const request = (method, id = '', body) => requestHub({ hub, token }, method, `/api/devices${id && `/${encodeURIComponent(id)}`}`, body);
   if (action === 'add') {
     const { link, code, minutes } = await createSignInCode(hub, token, { name: options.name, kind: options.kind });
     // Imported here, because this module needs the npm packages.
@@ -95,14 +100,14 @@ await main(async () => {
     console.log(`  ${bold(code)}\n\nThe code works once, for ${minutes} minutes. Anyone who has it gets access: do not share it.`);
     return 0;
   }
-  const devices = await client.list();
+  const { devices } = await request('GET');
   if (action === 'list') {
     console.log(devices.length > 0 ? formatDevices(devices) : `There are no devices. To add one: ${commandLine('devices', 'add')}`);
     return 0;
   }
   const device = findDevice(devices, id);
-  if (action === 'rename') await client.rename(device.id, name);
-  else await client.revoke(device.id);
+  if (action === 'rename') await request('PATCH', device.id, { name });
+  else await request('DELETE', device.id);
   console.log(action === 'rename' ? `Renamed ${device.name} to ${name}.` : `Revoked ${device.name}: it is signed out.`);
   return 0;
 });

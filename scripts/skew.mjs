@@ -10,8 +10,8 @@ const DEFAULT_BACK = 2;
 
 const USAGE = `Usage: npm run skew [-- --back N]
 
-Runs tests/e2e/skew.test.mjs with the worker before its last N changes, instead of the worker before its last change. Takes some
-minutes, because both versions are built. The next \`npm test\` builds the previous version again.
+Runs tests/e2e/skew.test.mjs with the worker before its last N changes, instead of the worker of the newest tag or before its
+last change. Takes some minutes, because both versions are built.
 
   --back N  how many of the last commits that changed the worker are left out (default ${DEFAULT_BACK})
   --help    this text`;

@@ -1,18 +1,18 @@
 // `npm test`: installs missing tools and runs the checks of the project.
 
 import path from 'node:path';
-import { hasPassed, hashOf, recordPassed } from './lib/gate/changed.mjs';
 import { CHECKS, PARTS } from './lib/gate/checks.mjs';
 import { closeMatches } from './lib/close-matches.mjs';
 import { parseCommandLine } from './lib/command-line.mjs';
 import { main, UsageError } from './lib/errors.mjs';
-import { runChecks, summarize } from './lib/gate/phases.mjs';
+import { hasPassed, keysOf, recordPassed } from './lib/gate/passes.mjs';
+import { REPEATED_PHASES, runChecks, summarize } from './lib/gate/phases.mjs';
 import { committedTree, logFolder, readRuns, recordRun } from './lib/gate/runs.mjs';
 import { setup } from './lib/setup.mjs';
 
 const USAGE = `Usage: npm test -- [options]
 
-  --changed     run only checks and test files whose inputs changed since they last passed
+  --changed     do not repeat tests of the built hub and of the console either, if their inputs have not changed since they passed
   --only PART   run one part; repeatable:
                 rust (format, lints, native tests), wasm (scripts with their types, build, size, deployment dry run),
                 web (the console's types, tests, build, size), cli (types and tests of the CLIs),
@@ -23,6 +23,9 @@ const USAGE = `Usage: npm test -- [options]
   --help        this text
 
 To run one native test: cargo test NAME
+
+Builds, linters and tests without a real clock are not repeated if their inputs and tools have not changed since they passed, in any
+clone of this user; with FORGET_PASSED=1, they are.
 
 The console's end-to-end tests need Chromium; CHROMIUM=PATH is its path if it is not found. The tests with real agents
 download the agents from the npm registry once. Tests that lack Chromium, an agent or the previous commit are
@@ -37,25 +40,15 @@ await main(async () => {
   const started = Date.now();
   await setup();
   const planned = planChecks(options);
-  if (planned.length === 0 && !options.changed) {
-    throw new UsageError('No check matches both --only and --file.', 'Leave one of the two out.');
-  }
-  if (planned.length === 0) {
-    console.log('Nothing to run: no input has changed since the checks last passed.');
-    return 0;
-  }
-  const checks = planned.map(({ passes, ...check }) => ({
-    ...check,
-    run: async (report) => {
-      const tests = await check.run(report);
-      if (!tests || tests.failures.length === 0) recordPassed(passes);
-      return tests;
-    },
-  }));
+  const due = planned.filter(({ names }) => names.length > 0);
+  if (planned.length === 0) throw new UsageError('No check matches both --only and --file.', 'Leave one of the two out.');
+  const remembered = planned.flatMap(describeRemembered);
+  if (remembered.length > 0) console.log(`  Passed before, with the same inputs (FORGET_PASSED=1 repeats them): ${remembered.join(', ')}.`);
+  if (due.length === 0) return 0;
   const tree = isWhole(options) ? committedTree() : undefined;
   const earlier = tree && readRuns().findLast((run) => run.tree === tree);
-  if (earlier) console.log(`These files have passed already, at ${earlier.at}.`);
-  const results = await runChecks(checks, options);
+  if (earlier) console.log(`  This commit has passed already, at ${earlier.at}. With --changed, nothing is repeated.`);
+  const results = await runChecks(due, options);
   const ms = Date.now() - started;
   const { isGreen, passed, flaky } = summarize(results, ms);
   if (!isGreen || flaky.length > 0) console.log(`What each test file printed: ${logFolder()}`);
@@ -101,37 +94,47 @@ function noSuchFileError(name, files) {
 }
 
 /**
- * Selects the checks to run. Adds `passes` to each check: the hashes of its inputs, which are recorded when the check passes.
+ * Selects the checks to run.
  * @param {{changed: boolean, only: string[], file: string[], long: boolean}} options
  */
 function planChecks({ changed, only, file, long }) {
   const isInPart = ({ parts, isLong = false }) =>
     (isLong === long || file.length > 0) && (only.length === 0 || parts.some((part) => only.includes(part)));
+  const isAlwaysRun = long || file.length > 0 || process.env.FORGET_PASSED === '1';
+  const isRepeated = ({ phase }) => isAlwaysRun || (REPEATED_PHASES.includes(phase) && !changed);
   const chosen = CHECKS.filter(isInPart)
-    .map((check) => (check.files ? limitToFiles(check, { changed, file }) : addInputHash(check)))
-    .filter(({ passes }) => Object.entries(passes).some(([name, hash]) => !changed || !hasPassed(name, hash)))
-    .filter(({ files }) => file.length === 0 || files);
-  // The dependencies of chosen checks always run, because these checks are builds, and a build that is up to date does nothing.
-  const needed = new Set(chosen.flatMap(({ after = [] }) => after));
-  const select = (/** @type {import('./lib/gate/checks.mjs').ProjectCheck} */ { title, ...check }) =>
-    chosen.find((candidate) => candidate.title === title) ?? (needed.has(title) ? addInputHash({ title, ...check }) : undefined);
-  return CHECKS.map(select).filter((check) => check !== undefined);
-}
-
-/** @param {import('./lib/gate/checks.mjs').ProjectCheck} check */
-function addInputHash(check) {
-  return { ...check, passes: { [check.title]: hashOf(check.inputs) } };
+    .map((check) => planCheck(check, { file, isRepeated: isRepeated(check) }))
+    .filter(({ all }) => all.length > 0);
+  // Builds that chosen checks need always run: a build that is up to date does nothing.
+  const needed = new Set(chosen.flatMap(({ names, after = [] }) => (names.length > 0 ? after : [])));
+  return CHECKS.flatMap((check) =>
+    needed.has(check.title) ? planCheck(check, { file: [], isRepeated: true }) : chosen.filter(({ title }) => title === check.title),
+  );
 }
 
 /**
- * Limits a check to the test files to run. With `changed`, these are the files that have not passed with their current inputs.
+ * Adds to a check the `names` that run: its test files, or its title. `all` has also those that have passed before.
  * @param {import('./lib/gate/checks.mjs').ProjectCheck} check
- * @param {{changed: boolean, file: string[]}} options
+ * @param {{file: string[], isRepeated: boolean}} options
  */
-function limitToFiles(check, { changed, file }) {
-  const sharedHash = hashOf(check.inputs);
-  const passes = Object.fromEntries(check.files().map((name) => [name, `${sharedHash} ${hashOf([name])}`]));
-  const isChosen = ([name, hash]) => (file.length === 0 || file.includes(name)) && !(changed && hasPassed(name, hash));
-  const chosen = Object.fromEntries(Object.entries(passes).filter(isChosen));
-  return { ...check, passes: chosen, run: (report) => check.run(report, Object.keys(chosen)) };
+function planCheck(check, { file, isRepeated }) {
+  const everything = check.files?.() ?? [check.title];
+  const all = file.length > 0 ? everything.filter((name) => file.includes(name)) : everything;
+  const keys = all.length > 0 ? keysOf(check, all) : {};
+  const names = all.filter((name) => isRepeated || !hasPassed(keys[name]));
+  const run = async (report) => {
+    const tests = (await check.run(report, names)) || undefined;
+    const passed = tests?.passedFiles ?? (tests?.failures.length > 0 ? [] : names);
+    // A file that was edited during the run may not have been tested as it is now.
+    const now = keysOf(check, names);
+    recordPassed(passed.map((name) => keys[name]).filter((key) => Object.values(now).includes(key)));
+    return tests;
+  };
+  return { ...check, all, names, run };
+}
+
+/** Returns what of a check is not repeated. */
+function describeRemembered({ title, all, names }) {
+  if (all.length === names.length) return [];
+  return names.length === 0 ? title : `${title} (${all.length - names.length} of ${all.length} files)`;
 }

@@ -3,7 +3,6 @@
 // - For the local hub (`--local`), passes its configuration and its database.
 // - For another environment, first checks that the environment exists and has its own database.
 
-import { checkEnvironment, environmentOf } from './lib/environments.mjs';
 import { main } from './lib/errors.mjs';
 import { IS_PACKAGE } from './lib/paths.mjs';
 import { prepareTools } from './lib/prepare.mjs';
@@ -15,9 +14,10 @@ await main(async () => {
   // Only the user may read an exported database, because it contains the hub's signing keys.
   if (userArgs.includes('export')) process.umask(0o077);
   await prepareTools();
-  // Imported here, because this module needs the npm packages.
-  const [{ withDeployment }, { writeLocalConfig }] = await Promise.all([
+  // Imported here, because these modules need the npm packages.
+  const [{ withDeployment }, { checkEnvironment, environmentOf }, { writeLocalConfig }] = await Promise.all([
     import('./lib/deploy/config.mjs'),
+    import('./lib/environments.mjs'),
     import('./lib/hub/local-config.mjs'),
   ]);
   const args = withDeployment(userArgs, environmentOf(userArgs, process.env));

@@ -13,8 +13,9 @@ import { bindToolPath } from './rust.mjs';
 import { ensureBindTool, ensurePackages, ensureToolchain } from './setup.mjs';
 import { bundle, compile } from './worker.mjs';
 
-/** The inputs of the build: files and folders. */
-const INPUTS = ['src', '.cargo', 'Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml', 'package-lock.json', 'scripts/lib/worker.mjs'];
+/** The inputs of the compiler. */
+export const CRATE_INPUTS = ['src', '.cargo', 'Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml'];
+const INPUTS = [...CRATE_INPUTS, 'package-lock.json', 'scripts/lib/worker.mjs'];
 
 /** The files of a build. The script is copied last: wrangler reloads when the script changes, and then needs the new wasm. */
 const OUTPUTS = ['index_bg.wasm', 'index.js'];

@@ -19,12 +19,14 @@ const PAGE = path.join(WEB, 'dist', 'index.html');
 const HEADERS = path.join(WEB, 'dist', '_headers');
 
 /** The inputs of the build: files and folders. */
-const INPUTS = [
+export const CONSOLE_INPUTS = [
   'web/src',
   'web/public',
   'web/index.html',
+  'web/package.json',
   'web/vite.config.ts',
   'web/tsconfig.json',
+  'tsconfig.json',
   'package-lock.json',
   'scripts/lib/console.mjs',
 ];
@@ -109,7 +111,7 @@ function findUpToDateBuild() {
 }
 
 function hashInputs() {
-  return addFiles(createHash('sha256'), INPUTS).digest('hex');
+  return addFiles(createHash('sha256'), CONSOLE_INPUTS).digest('hex');
 }
 
 /** Returns the compressed sizes of the page with the scripts and styles that the page and its headers name. Other files load on demand. */

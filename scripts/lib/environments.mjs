@@ -2,6 +2,7 @@
 // file, which are the settings and the database of production.
 
 import { readFileSync } from 'node:fs';
+import { parse } from 'smol-toml';
 import { UserError } from './errors.mjs';
 import { commandLine } from './invocation.mjs';
 import { inProject } from './paths.mjs';
@@ -45,25 +46,9 @@ function optionOf(args, name, short) {
   return values.at(-1);
 }
 
-/**
- * Reads the ids of the databases of each environment. Production has the empty name.
- * @param {string} toml
- * @returns {Map<string, string[]>}
- */
+/** Reads the ids of the databases of each environment. Production has the empty name. @param {string} toml */
 function readDatabases(toml) {
-  const databases = new Map([['', []]]);
-  let environment = '';
-  for (const line of toml.split('\n')) {
-    const [, section] = /^\s*\[\[?\s*([^\]]+?)\s*\]/.exec(line) ?? [];
-    if (section !== undefined)
-      environment =
-        /^env\.(?:"([^"]*)"|([^.]+))/
-          .exec(section)
-          ?.slice(1)
-          .find((part) => part !== undefined) ?? '';
-    if (!databases.has(environment)) databases.set(environment, []);
-    const [, id] = /^\s*database_id\s*=\s*["']([^"']*)["']/.exec(line) ?? [];
-    if (id !== undefined) databases.get(environment).push(id);
-  }
-  return databases;
+  const { env = {}, ...production } = /** @type {any} */ (parse(toml));
+  const idsOf = ({ d1_databases: databases = [] }) => databases.map(({ database_id: id }) => id);
+  return new Map(Object.entries({ '': production, ...env }).map(([name, settings]) => [name, idsOf(settings)]));
 }

@@ -36,20 +36,23 @@ export function readRequests() {
   });
 }
 
+/** Returns the lines of a block. An indented line continues the line before. @param {string} text */
+const linesOf = (text) =>
+  text
+    .trim()
+    .replace(/\n {2,}/g, ' ')
+    .split('\n');
+
 /**
  * Reads the conversations of a CLI with the hub, from the blocks `socket`. A line without a name is an acknowledgement.
  * @returns {{page: string, frames: {from: 'cli' | 'hub', name: string | undefined, payload: string}[]}[]}
  */
 export function readConversations() {
   return blocksOf('socket').map(({ page, text }) => {
-    const frames = text
-      .trim()
-      .replace(/\n {2,}/g, ' ')
-      .split('\n')
-      .map((line) => {
-        const [, direction, name, payload] = /^([<>]) (?:([a-z-]+)(?= |$))? ?(.*)$/.exec(line) ?? fail(page, line);
-        return { from: /** @type {'cli' | 'hub'} */ (direction === '>' ? 'cli' : 'hub'), name, payload };
-      });
+    const frames = linesOf(text).map((line) => {
+      const [, direction, name, payload] = /^([<>]) (?:([a-z-]+)(?= |$))? ?(.*)$/.exec(line) ?? fail(page, line);
+      return { from: /** @type {'cli' | 'hub'} */ (direction === '>' ? 'cli' : 'hub'), name, payload };
+    });
     return { page, frames };
   });
 }
@@ -57,25 +60,16 @@ export function readConversations() {
 /** Reads the frames of a connection, from the blocks `frames`. @returns {{from: 'cli' | 'hub', frame: string}[]} */
 export function readFrames() {
   return blocksOf('frames').flatMap(({ page, text }) =>
-    text
-      .trim()
-      .split('\n')
-      .map((line) => {
-        const [, direction, frame] = /^([<>]) (.+)$/.exec(line) ?? fail(page, line);
-        return { from: direction === '>' ? 'cli' : 'hub', frame };
-      }),
+    linesOf(text).map((line) => {
+      const [, direction, frame] = /^([<>]) (.+)$/.exec(line) ?? fail(page, line);
+      return { from: direction === '>' ? 'cli' : 'hub', frame };
+    }),
   );
 }
 
 /** Reads the events for web clients, from the blocks `events`. Each line is an event. @returns {{page: string, text: string}[]} */
 export function readEvents() {
-  return blocksOf('events').flatMap(({ page, text }) =>
-    text
-      .trim()
-      .replace(/\n {2,}/g, ' ')
-      .split('\n')
-      .map((line) => ({ page, text: line })),
-  );
+  return blocksOf('events').flatMap(({ page, text }) => linesOf(text).map((line) => ({ page, text: line })));
 }
 
 /** @returns {never} */

@@ -1,12 +1,13 @@
-// Builds the worker of the previous commit, for the test of version skew (tests/e2e/skew.test.mjs).
+// Builds the worker of an earlier version, for the test of version skew (tests/e2e/skew.test.mjs).
 
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
+import { cacheFolder } from './cache.mjs';
 import { UserError } from './errors.mjs';
 import { addFiles } from './inputs.mjs';
 import { withLock } from './lock.mjs';
-import { PREVIOUS_BUILD_DIR } from './paths.mjs';
+import { PREVIOUS_BUILD_DIR, ROOT } from './paths.mjs';
 import { outputOf, run } from './run.mjs';
 import { bindToolIsReady, installBindTool } from './rust.mjs';
 import { bundle, CARGO_TARGET_DIR, compile } from './worker.mjs';
@@ -18,20 +19,22 @@ const WORKER_SOURCES = [...SOURCES, ':(exclude,glob)src/**/*.test.mjs', ':(exclu
 const SETTINGS = ['.cargo', 'rust-toolchain.toml', 'package-lock.json', 'scripts/lib/worker.mjs'];
 
 const OUTPUTS = ['index.js', 'index_bg.wasm'];
-const STAMP = path.join(PREVIOUS_BUILD_DIR, 'stamp');
+/** How many builds the cache keeps. */
+const MAX_BUILDS = 10;
 
-/** @param {...string} args @returns {string | undefined} the output; undefined when git is missing or fails */
-const git = (...args) => outputOf('git', args);
+/** @param {string} root @param {...string} args @returns {string | undefined} the output; undefined when git is missing or fails */
+const git = (root, ...args) => outputOf('git', ['-C', root, ...args]);
 
 /**
  * Finds the commit whose worker a deployment of the current sources replaces:
  * 1. the commit that the variable PREVIOUS_COMMIT names;
- * 2. HEAD, if the worker has uncommitted changes;
- * 3. the commit before the last change of the worker.
+ * 2. the newest tag of a version whose worker differs;
+ * 3. HEAD, if the worker has uncommitted changes;
+ * 4. the commit before the last change of the worker.
  * @returns {{commit: string, reason?: undefined} | {commit?: undefined, reason: string}} `reason`: why there is no such commit
  */
-export function findPreviousCommit() {
-  const resolve = (revision) => git('rev-parse', '--verify', '--quiet', `${revision}^{commit}`);
+export function findPreviousCommit(root = ROOT) {
+  const resolve = (revision) => git(root, 'rev-parse', '--verify', '--quiet', `${revision}^{commit}`);
   const configured = process.env.PREVIOUS_COMMIT;
   if (configured) {
     const commit = resolve(configured);
@@ -41,8 +44,11 @@ export function findPreviousCommit() {
   }
   const head = resolve('HEAD');
   if (!head) return { reason: 'It needs the previous commit, and this folder is not a git clone.' };
-  if (git('status', '--porcelain', '--', ...WORKER_SOURCES) !== '') return { commit: head };
-  const commit = findCommitBefore(1);
+  const tags = git(root, 'tag', '--merged', 'HEAD', '--sort=-version:refname', '--list', 'v*')?.split('\n') ?? [];
+  const tag = tags.find((name) => name !== '' && git(root, 'diff', '--quiet', name, '--', ...WORKER_SOURCES) === undefined);
+  if (tag !== undefined) return { commit: resolve(tag) };
+  if (git(root, 'status', '--porcelain', '--', ...WORKER_SOURCES) !== '') return { commit: head };
+  const commit = findCommitBefore(1, root);
   return commit
     ? { commit }
     : { reason: 'It needs the previous commit, which this clone does not have. Fetch it with: git fetch --unshallow' };
@@ -53,38 +59,35 @@ export function findPreviousCommit() {
  * @param {number} changes how many of the later commits have changed the worker
  * @returns {string | undefined} undefined if the history has fewer changes
  */
-export function findCommitBefore(changes) {
-  const commits = git('log', `-${changes}`, '--first-parent', '--format=%H', '--', ...WORKER_SOURCES)?.split('\n') ?? [];
+export function findCommitBefore(changes, root = ROOT) {
+  const commits = git(root, 'log', `-${changes}`, '--first-parent', '--format=%H', '--', ...WORKER_SOURCES)?.split('\n') ?? [];
   const oldest = commits[changes - 1];
-  return oldest && git('rev-parse', '--verify', '--quiet', `${oldest}^^{commit}`);
+  return oldest && git(root, 'rev-parse', '--verify', '--quiet', `${oldest}^^{commit}`);
 }
 
 /**
- * Builds the worker of the previous commit in build/previous/, unless it is built. Does not optimise the build.
+ * Builds the worker of the previous commit in build/previous/, or takes it from the cache. Does not optimise the build.
  * @param {(state: string) => void} update
  * @returns {Promise<string>} the commit
  */
 export async function buildPrevious(update) {
   const { commit, reason } = findPreviousCommit();
   if (!commit) throw new UserError(reason);
-  const stamp = addFiles(createHash('sha256').update(commit), SETTINGS).digest('hex');
-  await withLock(path.join(PREVIOUS_BUILD_DIR, '.lock'), 'build of the previous commit', async () => {
-    if (isUpToDate(stamp)) return;
-    rmSync(STAMP, { force: true });
-    const root = await checkOut(commit);
-    if (!bindToolIsReady(root)) await installBindTool(update, root);
-    // In a separate target folder, because the wasm files of both commits have the same name.
-    const wasm = await compile(false, update, { root, target: path.join(CARGO_TARGET_DIR, 'previous') });
-    await bundle(wasm, PREVIOUS_BUILD_DIR, false, root);
-    writeFileSync(STAMP, stamp);
+  const inputs = [outputOf('rustc', ['-vV']), ...SOURCES.map((source) => git(ROOT, 'rev-parse', `${commit}:${source}`))];
+  const key = addFiles(createHash('sha256').update(JSON.stringify(inputs)), SETTINGS).digest('hex');
+  const cached = path.join(cacheFolder('previous', MAX_BUILDS), key);
+  mkdirSync(cached, { recursive: true });
+  await withLock(path.join(cached, '.lock'), 'build of the previous commit', async () => {
+    if (!OUTPUTS.every((name) => existsSync(path.join(cached, name)))) {
+      const root = await checkOut(commit);
+      if (!bindToolIsReady(root)) await installBindTool(update, root);
+      // In a separate target folder, because the wasm files of both commits have the same name.
+      const wasm = await compile(false, update, { root, target: path.join(CARGO_TARGET_DIR, 'previous') });
+      await bundle(wasm, cached, false, root);
+    }
+    for (const name of OUTPUTS) cpSync(path.join(cached, name), path.join(PREVIOUS_BUILD_DIR, name));
   });
   return commit;
-}
-
-/** @param {string} stamp */
-function isUpToDate(stamp) {
-  const files = [STAMP, ...OUTPUTS.map((name) => path.join(PREVIOUS_BUILD_DIR, name))];
-  return files.every((file) => existsSync(file)) && readFileSync(STAMP, 'utf8') === stamp;
 }
 
 /**
@@ -98,7 +101,7 @@ async function checkOut(commit) {
   rmSync(folder, { recursive: true, force: true });
   rmSync(index, { force: true });
   mkdirSync(folder, { recursive: true });
-  const env = { GIT_DIR: git('rev-parse', '--absolute-git-dir'), GIT_WORK_TREE: folder, GIT_INDEX_FILE: index };
+  const env = { GIT_DIR: git(ROOT, 'rev-parse', '--absolute-git-dir'), GIT_WORK_TREE: folder, GIT_INDEX_FILE: index };
   await run('git', ['checkout', '--quiet', '--force', commit, '--', ...SOURCES], { cwd: folder, env });
   return folder;
 }

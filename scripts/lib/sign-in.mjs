@@ -1,6 +1,6 @@
 // The codes that sign a browser in.
 
-import { DevicesClient } from './devices.mjs';
+import { requestHub } from './hub-request.mjs';
 
 /** A link that signs a browser in. @typedef {{link: string, code: string, minutes: number}} SignInCode */
 
@@ -12,7 +12,7 @@ import { DevicesClient } from './devices.mjs';
  * @returns {Promise<SignInCode>}
  */
 export async function createSignInCode(address, token, device = {}) {
-  const { code, expiresAt } = await new DevicesClient({ hub: address, token }).createCode(device);
+  const { code, expiresAt } = await requestHub({ hub: address, token }, 'POST', '/api/devices/codes', device);
   return { link: pairLink(address, code), code, minutes: Math.max(1, Math.round((expiresAt - Date.now()) / 60_000)) };
 }
 

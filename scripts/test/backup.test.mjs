@@ -102,21 +102,8 @@ const LONG_LITERALS = {
   'text that is not UTF-8': `CAST(X'${'80ff8080'.repeat(20_000)}' AS TEXT)`,
 };
 
-const SHORT_LITERALS = [
-  'NULL',
-  '-9223372036854775808',
-  '9223372036854775807',
-  '0.1',
-  '1e300',
-  '-9e999',
-  '5e-324',
-  '1.0',
-  "''",
-  "X''",
-  "X'00'",
-  literal("it's\n"),
-  literal('1'),
-];
+const NUMBERS = 'NULL -9223372036854775808 9223372036854775807 0.1 1e300 -9e999 5e-324 1.0';
+const SHORT_LITERALS = [...NUMBERS.split(' '), "''", "X''", "X'00'", literal("it's\n"), literal('1')];
 
 /** @type {[table: string, end: string, nullable?: boolean][]} */
 const TABLES = [

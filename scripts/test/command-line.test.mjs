@@ -9,24 +9,9 @@ import { UsageError } from '../lib/errors.mjs';
 import { inProject, ROOT } from '../lib/paths.mjs';
 
 /** The scripts of package.json that parse their options with `parseCommandLine`, except token, which takes an argument. */
-const COMMANDS = [
-  'audit',
-  'bench',
-  'build',
-  'console-speed',
-  'cost',
-  'dev',
-  'format',
-  'fuzz',
-  'kills',
-  'load',
-  'reconnect',
-  'setup',
-  'simulate',
-  'smoke',
-  'test',
-  'test:agents',
-];
+const COMMANDS = 'audit bench build console-speed cost dev format fuzz kills load reconnect setup simulate smoke test test:agents'.split(
+  ' ',
+);
 
 const { scripts } = JSON.parse(readFileSync(inProject('package.json'), 'utf8'));
 
@@ -50,22 +35,31 @@ for (const command of COMMANDS) {
   });
 }
 
+/** Runs `npm run token`. @param {string[]} args @param {string} [secret] in the variable CLI_API_TOKEN */
+const token = (args, secret = 'a-secret-of-tests') => {
+  const env = { ...process.env, CLI_API_TOKEN: secret };
+  return spawnSync(process.execPath, [inProject('scripts', 'token.mjs'), ...args], { cwd: ROOT, encoding: 'utf8', env });
+};
+
 test('token prints its usage for --help, and a token only for a valid namespace', () => {
-  const token = (...args) => {
-    const env = { ...process.env, CLI_API_TOKEN: 'a-secret-of-tests' };
-    return spawnSync(process.execPath, [inProject('scripts', 'token.mjs'), ...args], { cwd: ROOT, encoding: 'utf8', env });
-  };
-  for (const option of ['--help', '-h']) assert.match(token(option).stdout, /^Usage: npm run token -- NAMESPACE/);
+  for (const option of ['--help', '-h']) assert.match(token([option]).stdout, /^Usage: npm run token -- NAMESPACE/);
   for (const invalid of [['--nope'], ['-x'], ['team-a', '--nope'], [], [''], ['team-a', 'team-b'], ['team a']]) {
-    const refused = token(...invalid);
+    const refused = token(invalid);
     assert.deepEqual([refused.status, refused.stdout], [2, ''], invalid.join(' '));
     assert.match(refused.stderr, /npm run token -- /);
   }
   for (const valid of [['team-a'], ['--', '-odd']]) {
-    const { stdout, stderr } = token(...valid);
-    assert.match(stdout, /^\S+:(team-a|-odd)\n$/);
+    const { stdout, stderr } = token(valid);
+    assert.match(stdout, /^[\w-]{43}:(team-a|-odd)\n$/);
     assert.equal(stderr, '', 'it says `From .dev.vars` only without CLI_API_TOKEN');
   }
+});
+
+test('the secret is not sent to another computer without encryption, and that of the local hub not to another hub', () => {
+  const { status, stderr } = token(['team', '--hub', 'http://hub.example']);
+  assert.deepEqual([status, /must be an https address/.test(stderr)], [2, true], stderr);
+  const other = token(['team', '--hub', 'https://hub.example'], '');
+  assert.deepEqual([other.status, /Set CLI_API_TOKEN to the secret of https:\/\/hub\.example/.test(other.stderr)], [2, true], other.stderr);
 });
 
 test('an option that npm did not pass to the script is an error', () => {

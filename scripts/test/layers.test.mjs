@@ -5,59 +5,18 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
 import typescript from 'typescript';
+import { CHECKS } from '../lib/gate/checks.mjs';
 import { ROOT } from '../lib/paths.mjs';
 
 /** The layers: all folders with source files, the lowest first. A file imports only files of its own folder and of earlier folders. */
-const LAYERS = [
-  'packages/cli-kit/src',
-  'cli/src/translate',
-  'cli/src',
-  'cli',
-  'examples/shell-agent/src',
-  'examples/shell-agent',
-  'src/platform',
-  'web',
-  'web/src/api',
-  'web/src/content',
-  'web/src/ui',
-  'web/src/state',
-  'web/src/views',
-  'web/src',
-  'scripts/lib',
-  'scripts/lib/gate',
-  'scripts/lib/clients',
-  'scripts/lib/backup',
-  'scripts/lib/smoke',
-  'scripts/lib/deploy',
-  'scripts/lib/hub',
-  'scripts/lib/namespace',
-  'scripts/lib/package',
-  'bench/floor',
-  'bench/lib',
-  'bench/scenarios',
-  'bench',
-  'scripts',
-  'packages/cli-kit/test/support',
-  'packages/cli-kit/test',
-  'cli/test/support',
-  'cli/test/translate/support',
-  'cli/test/translate',
-  'cli/test/agents/model',
-  'cli/test/agents',
-  'cli/test/soak',
-  'cli/test',
-  'examples/shell-agent/test/support',
-  'examples/shell-agent/test',
-  'web/test/support',
-  'web/test',
-  'tests/e2e/lib',
-  'tests/e2e/lib/crash',
-  'tests/e2e/agents',
-  'tests/e2e/console',
-  'tests/e2e/load',
-  'tests/e2e',
-  'scripts/test',
-];
+const LAYERS = `
+  packages/cli-kit/src cli/src/translate cli/src cli examples/shell-agent/src examples/shell-agent src/platform web web/src/api
+  web/src/content web/src/ui web/src/state web/src/views web/src scripts/lib scripts/lib/gate scripts/lib/clients scripts/lib/backup
+  scripts/lib/smoke scripts/lib/deploy scripts/lib/hub scripts/lib/namespace scripts/lib/package bench/floor bench/lib bench/scenarios
+  bench scripts packages/cli-kit/test/support packages/cli-kit/test cli/test/support cli/test/translate/support cli/test/translate
+  cli/test/agents/model cli/test/agents cli/test/soak cli/test examples/shell-agent/test/support examples/shell-agent/test
+  web/test/support web/test tests/e2e/lib tests/e2e/lib/crash tests/e2e/agents tests/e2e/console tests/e2e/load tests/e2e scripts/test
+`.match(/\S+/g);
 
 const SOURCE = /\.(mjs|js|ts|tsx)$/;
 /** Folders with installed or generated files. */
@@ -126,4 +85,24 @@ test('no file imports a file of a higher layer', () => {
 test('files import each other in no cycle', () => {
   const filesWithoutCycle = new Set();
   for (const file of FILES) assert.equal(findCycle(file, [], filesWithoutCycle)?.join(' -> '), undefined);
+});
+
+/** Returns a file with all files that it imports, also indirectly. @param {string} file */
+function closureOf(file) {
+  const found = new Set([file]);
+  for (const one of found) for (const imported of IMPORTS.get(one)) found.add(imported);
+  return [...found];
+}
+
+test('all that a test file imports is an input of its check', () => {
+  const unlisted = CHECKS.flatMap(({ title, inputs, files = () => [] }) =>
+    files().flatMap((file) => {
+      const listed = [file, ...inputs];
+      const isListed = (name) => listed.some((input) => name === input || name.startsWith(`${input}/`));
+      return closureOf(file)
+        .filter((name) => !isListed(name))
+        .map((name) => `${title}: ${name}`);
+    }),
+  );
+  assert.deepEqual([...new Set(unlisted)], []);
 });

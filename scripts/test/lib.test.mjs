@@ -1,6 +1,7 @@
 // Tests of the scripts' modules.
 
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,7 +16,7 @@ import { closeMatches } from '../lib/close-matches.mjs';
 import { namespaceToken } from '../lib/dev-vars.mjs';
 import { CommandFailed, UserError } from '../lib/errors.mjs';
 import { refuseLinks } from '../lib/npm.mjs';
-import { buildPrevious } from '../lib/previous.mjs';
+import { buildPrevious, findPreviousCommit } from '../lib/previous.mjs';
 import { cargoProgress, formatDuration, progressLine } from '../lib/progress.mjs';
 import { readLines, run, runParallel } from '../lib/run.mjs';
 import { atLeast } from '../lib/versions.mjs';
@@ -248,4 +249,28 @@ test('without the history of git, the test of version skew is skipped, and fails
     buildPrevious(() => {}),
     (error) => error instanceof UserError && /previous commit/.test(error.message),
   );
+});
+
+test('the previous version is the newest tag with another worker, else the commit before the last change', (t) => {
+  delete process.env.PREVIOUS_COMMIT;
+  const root = mkdtempSync(path.join(tmpdir(), 'hub-tags-'));
+  t.after(() => rmSync(root, { recursive: true }));
+  const options = ['-c', 'user.name=a', '-c', 'user.email=a@example.com', '-c', 'commit.gpgsign=false', '-c', 'tag.gpgsign=false'];
+  const git = (...args) => execFileSync('git', ['-C', root, ...options, ...args], { encoding: 'utf8' }).trim();
+  const commit = (file, number) => {
+    writeFileSync(path.join(root, file), String(number));
+    git('add', '.');
+    git('commit', '-qm', file);
+    return git('rev-parse', 'HEAD');
+  };
+  git('init', '-q');
+  mkdirSync(path.join(root, 'src'));
+  const commits = ['Cargo.toml', 'src/lib.rs', 'src/lib.rs', 'README.md'].map(commit);
+  assert.deepEqual(findPreviousCommit(root), { commit: commits[1] });
+  git('tag', 'v0.9.0', commits[0]);
+  git('tag', 'v0.10.0', commits[1]);
+  git('tag', 'v0.11.0');
+  assert.deepEqual(findPreviousCommit(root), { commit: commits[1] });
+  writeFileSync(path.join(root, 'src', 'lib.rs'), 'changed');
+  assert.deepEqual(findPreviousCommit(root), { commit: commits[3] });
 });

@@ -5,10 +5,14 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { manifestOf, unregisteredDependencies, unresolvedImports } from '../../tests/e2e/lib/package-contents.mjs';
+import { AGENTS } from '../../cli/src/agents.mjs';
+import { lockFor } from '../lib/lock-file.mjs';
 import { HUB_DEPENDENCIES, HUB_FILES } from '../lib/package/files.mjs';
 import { withoutMissingFiles } from '../lib/package/readme.mjs';
 import { packAgent } from '../lib/package/staging.mjs';
 import { ROOT } from '../lib/paths.mjs';
+
+const { packages: LOCK } = JSON.parse(readFileSync(path.join(ROOT, 'package-lock.json'), 'utf8'));
 
 test('the tarball of the CLI has the kit, and depends only on packages of the registry, in their locked versions', async () => {
   const { file, files } = await packAgent();
@@ -22,6 +26,34 @@ test('the tarball of the CLI has the kit, and depends only on packages of the re
     [],
   );
   assert.deepEqual(unresolvedImports(path.join(ROOT, 'dist', 'agent'), files, manifestOf(file).dependencies), []);
+});
+
+test('the lock files of the packages and of the agents have checksums, no address of a registry, and the programs of all platforms', () => {
+  const hub = Object.fromEntries(HUB_DEPENDENCIES.map((name) => [name, LOCK[`node_modules/${name}`].version]));
+  const lock = path.join(ROOT, 'package-lock.json');
+  const { packages } = lockFor({ dependencies: hub }, lock);
+  const { packages: kit } = lockFor({ dependencies: { '@vscode/ripgrep': LOCK['node_modules/@vscode/ripgrep'].version } }, lock);
+  const agents = Object.values(AGENTS).map((agent) => {
+    const [, name, version] = /^(.+)@(.+)$/.exec(agent.package);
+    return lockFor({ dependencies: { [name]: version } }, path.join(ROOT, 'tests/e2e/agents/package-lock.json')).packages;
+  });
+  for (const { '': root, ...others } of [packages, kit, ...agents]) {
+    const isIncomplete = ({ integrity, resolved, dev, version }) => !integrity || resolved || dev || !version;
+    assert.deepEqual(
+      Object.entries(others).filter(([, entry]) => isIncomplete(entry)),
+      [],
+      Object.keys(root.dependencies).join(),
+    );
+  }
+  const optional = [packages, kit].flatMap((entries) =>
+    Object.values(entries).flatMap((entry) => Object.keys(entry.optionalDependencies ?? {})),
+  );
+  for (const name of optional) assert.ok((packages[`node_modules/${name}`] ?? kit[`node_modules/${name}`])?.optional, name);
+  for (const name of ['workerd-darwin-arm64', 'workerd-darwin-64', 'workerd-windows-64'])
+    assert.ok(packages[`node_modules/@cloudflare/${name}`].os.every((os) => ['darwin', 'win32'].includes(os)));
+  for (const name of ['esbuild/win32-x64', 'esbuild/darwin-arm64', 'img/sharp-win32-x64', 'img/sharp-darwin-arm64'])
+    assert.ok(packages[`node_modules/@${name}`], name);
+  assert.throws(() => lockFor({ dependencies: { ...hub, uqr: '0.0.1' } }, lock), /package-lock\.json does not have uqr 0\.0\.1\.$/);
 });
 
 /** The imports that only a clone of the repository runs: they are behind `IS_PACKAGE`. */

@@ -8,22 +8,13 @@ import { readOptions } from '../../bench/lib/options.mjs';
 import { add, billedAmounts, scale, subtract } from '../../bench/lib/usage.mjs';
 import { formatTable } from '../../bench/lib/report.mjs';
 
-const NOTHING = {
-  wakes: 0,
-  alarms: 0,
-  fetches: 0,
-  messages: 0,
-  events: 0,
-  busyMs: 0,
-  objectRoundTrips: 0,
-  d1RowsWritten: 0,
-  d1RowsRead: 0,
-  databaseBytes: 0,
-  storageRowsWritten: 0,
-  storageRowsRead: 0,
-  workerRequests: 0,
-  logLines: 0,
-};
+/** @type {any} */
+const NOTHING = Object.fromEntries(
+  `wakes alarms fetches messages events busyMs objectRoundTrips d1RowsWritten d1RowsRead
+   databaseBytes storageRowsWritten storageRowsRead workerRequests logLines`
+    .match(/\w+/g)
+    .map((name) => [name, 0]),
+);
 
 const noAmounts = Object.fromEntries(Object.keys(PRICES).map((item) => [item, 0]));
 

@@ -1,11 +1,10 @@
 // Waiting for a hub: transient problems are retried, and permanent problems are errors at once.
 
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import http from 'node:http';
 import test from 'node:test';
 import { UserError } from '../lib/errors.mjs';
 import { HubRefusedError, waitUntilReady } from '../lib/ready.mjs';
+import { startServer } from './fake-server.mjs';
 
 const OK = { status: 200, body: { status: 'ok' } };
 const unavailable = (error) => ({ status: 503, body: { error, code: 'hub_unavailable' } });
@@ -16,20 +15,14 @@ const unavailable = (error) => ({ status: 503, body: { error, code: 'hub_unavail
  * @param {(path: string, token: string | undefined) => {status: number, body: unknown}} handler
  * @returns {Promise<{address: string, requestedPaths: string[]}>}
  */
-async function startServer(t, handler) {
+async function startHub(t, handler) {
   const requestedPaths = [];
-  const listening = http.createServer((request, response) => {
+  const { url } = await startServer(t, (request, response) => {
     requestedPaths.push(request.url);
     const { status, body } = handler(request.url, request.headers.authorization?.replace('Bearer ', ''));
     response.writeHead(status).end(typeof body === 'string' ? body : JSON.stringify(body));
   });
-  listening.listen(0, '127.0.0.1');
-  await once(listening, 'listening');
-  t.after(() => {
-    listening.closeAllConnections();
-    listening.close();
-  });
-  return { address: `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (listening.address()).port}`, requestedPaths };
+  return { address: url, requestedPaths };
 }
 
 const wait = (address, options = {}) =>
@@ -43,14 +36,14 @@ const wait = (address, options = {}) =>
 
 test('waiting returns the token that the hub accepts', async (t) => {
   for (const valid of ['shared', 'own']) {
-    const { address } = await startServer(t, (path, token) => (path === '/health' || token === valid ? OK : { status: 401, body: {} }));
+    const { address } = await startHub(t, (path, token) => (path === '/health' || token === valid ? OK : { status: 401, body: {} }));
     assert.equal(await wait(address), valid);
   }
 });
 
 test('an invalid configuration is an error at once, which names the file to change', async (t) => {
   const sentence = 'NAMESPACE_ROUTING must be `token`, `host` or `single:<namespace>`, but is `nonsense`.';
-  const { address, requestedPaths } = await startServer(t, () => unavailable(sentence));
+  const { address, requestedPaths } = await startHub(t, () => unavailable(sentence));
   const settingFileOf = (variable) => (variable === 'NAMESPACE_ROUTING' ? 'wrangler.toml' : 'elsewhere');
   await assert.rejects(wait(address, { settingFileOf }), (error) => {
     assert.ok(error instanceof HubRefusedError);
@@ -63,12 +56,12 @@ test('an invalid configuration is an error at once, which names the file to chan
 
 test('a database without a schema is an error at once', async (t) => {
   const sentence = 'The database has no schema yet. Run `npm run wrangler -- d1 migrations apply DB --local`.';
-  const { address } = await startServer(t, (path) => (path === '/health' ? OK : unavailable(sentence)));
+  const { address } = await startHub(t, (path) => (path === '/health' ? OK : unavailable(sentence)));
   await assert.rejects(wait(address), (error) => error instanceof HubRefusedError && error.message.includes(sentence));
 });
 
 test('a refused token is an error at once', async (t) => {
-  const { address } = await startServer(t, (path) => (path === '/health' ? OK : { status: 401, body: {} }));
+  const { address } = await startHub(t, (path) => (path === '/health' ? OK : { status: 401, body: {} }));
   await assert.rejects(wait(address), (error) => error instanceof HubRefusedError && /access token of \.dev\.vars/.test(error.message));
 });
 
@@ -76,13 +69,13 @@ test('transient errors are retried: the runtime restarts, the database is unreac
   const restarting = { status: 503, body: 'Your worker restarted mid-request.' };
   const unreachable = unavailable('The database is unreachable. Try again in a few seconds.');
   const answers = [restarting, { status: 500, body: 'no' }, OK, unreachable, OK, OK];
-  const { address } = await startServer(t, () => answers.shift());
+  const { address } = await startHub(t, () => answers.shift());
   assert.equal(await wait(address), 'shared');
   assert.deepEqual(answers, []);
 });
 
 test('the timeout error has the last response', async (t) => {
-  const { address } = await startServer(t, () => ({ status: 500, body: 'a broken runtime' }));
+  const { address } = await startHub(t, () => ({ status: 500, body: 'a broken runtime' }));
   await assert.rejects(wait(address, { timeoutMs: 0 }), (error) => {
     assert.ok(error instanceof UserError && !(error instanceof HubRefusedError));
     assert.match(error.message, /status 500, a broken runtime/);

@@ -14,25 +14,14 @@ test('the devices that were revoked after the point in time of a restore are lis
   const database = new DatabaseSync(':memory:');
   for (const name of readdirSync(`${ROOT}/migrations`).sort()) database.exec(readFileSync(`${ROOT}/migrations/${name}`, 'utf8'));
   const insert = database.prepare("INSERT INTO devices VALUES (?1, 'team', ?1, 'phone', ?1, 1, 1, ?2)");
-  for (const [id, revokedAt] of /** @type {const} */ ([
-    ['before', -1],
-    ['after', 1],
-    ['valid', null],
-  ]))
-    insert.run(id, revokedAt === null ? null : Date.parse(time) + revokedAt);
+  for (const [id, ms] of Object.entries({ before: -1, after: 1 })) insert.run(id, Date.parse(time) + ms);
+  insert.run('valid', null);
   database.exec("INSERT INTO namespaces (namespace, generation) VALUES ('team', 2)");
-  assert.deepEqual(
+  const rowsOf = (sql, ...names) =>
     database
-      .prepare(devices)
+      .prepare(sql)
       .all()
-      .map(({ namespace, id }) => [namespace, id]),
-    [['team', 'after']],
-  );
-  assert.deepEqual(
-    database
-      .prepare(generations)
-      .all()
-      .map(({ namespace, generation }) => [namespace, generation]),
-    [['team', 2]],
-  );
+      .map((row) => names.map((name) => row[name]));
+  assert.deepEqual(rowsOf(devices, 'namespace', 'id'), [['team', 'after']]);
+  assert.deepEqual(rowsOf(generations, 'namespace', 'generation'), [['team', 2]]);
 });

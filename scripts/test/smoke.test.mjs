@@ -1,13 +1,12 @@
 // `npm run smoke`: the clean-up after faults, skipped checks, and the output. The end-to-end tests run the whole command.
 
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import http from 'node:http';
 import { describe, test } from 'node:test';
 import { checkSleep } from '../lib/smoke/checks.mjs';
 import { Failure, Skipped, SmokeClient } from '../lib/smoke/client.mjs';
 import { Figures, parseServerTiming } from '../lib/smoke/figures.mjs';
 import { describeReport } from '../lib/smoke/report.mjs';
+import { startServer } from './fake-server.mjs';
 
 /**
  * Starts a hub that has only sessions.
@@ -29,27 +28,17 @@ async function startFakeHub(t, faultOf = () => undefined) {
     else sessions.delete(found[0]);
     return { status: 200, body: { ok: true } };
   };
-  const server = http.createServer(async (request, response) => {
+  const { url } = await startServer(t, async (request, response) => {
     let text = '';
     for await (const chunk of request) text += chunk;
     const fault = faultOf(`${request.method} ${request.url}`);
     const refused = typeof fault === 'number' && { status: fault, body: { error: 'Try again.' } };
     const { status, body } = refused || serve(request.method, request.url, text ? JSON.parse(text) : undefined);
     if (fault === 'drop') return request.socket.destroy();
-    response.writeHead(status, {
-      'content-type': 'application/json',
-      'cf-ray': '8f2a-LHR',
-      'server-timing': 'd1;dur=7;desc="batches=1 region=WEUR"',
-    });
+    response.writeHead(status, { 'cf-ray': '8f2a-LHR', 'server-timing': 'd1;dur=7;desc="batches=1 region=WEUR"' });
     return response.end(JSON.stringify(body));
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { sessions, url: `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (server.address()).port}` };
+  return { sessions, url };
 }
 
 /** Makes a function for {@link startFakeHub} that returns `fault` for the first request that starts with `prefix`. */

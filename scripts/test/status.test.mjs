@@ -4,12 +4,12 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import http from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import test from 'node:test';
 import { inProject } from '../lib/paths.mjs';
+import { startServer } from './fake-server.mjs';
 
 const AT = Date.UTC(2026, 10, 2, 9, 30);
 
@@ -31,16 +31,12 @@ const STATUS = {
 /** Starts a hub that answers each request with the same body. */
 async function startFake(t, status, body, headers = {}) {
   const requests = [];
-  const server = http.createServer((request, response) => {
+  const { stop, url } = await startServer(t, (request, response) => {
     requests.push([request.url, request.headers.authorization]);
     response.writeHead(status, { 'content-type': 'application/json', ...headers });
     response.end(JSON.stringify(body));
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const stop = () => server.close();
-  t.after(stop);
-  return { stop, url: `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (server.address()).port}`, requests };
+  return { stop, url, requests };
 }
 
 /** Runs the command with the token `secret:team`. */

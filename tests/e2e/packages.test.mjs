@@ -15,7 +15,7 @@ import { findProgram } from '../../packages/cli-kit/src/find-program.mjs';
 import { TIMEOUT_MS, eventually, withTimeout } from '../../scripts/lib/await.mjs';
 import { findUpToDateBuild } from '../../scripts/lib/build.mjs';
 import { hashOfNamespace } from '../../scripts/lib/namespace/list.mjs';
-import { AGENT_FILES, HUB_FILES, KIT_FOLDER } from '../../scripts/lib/package/files.mjs';
+import { AGENT_FILES, HUB_FILES, KIT_FOLDER, SHRINKWRAP } from '../../scripts/lib/package/files.mjs';
 import { packAgent, packHub } from '../../scripts/lib/package/staging.mjs';
 import { ROOT } from '../../scripts/lib/paths.mjs';
 import { isReady, readConversation } from './lib/agent.mjs';
@@ -61,7 +61,7 @@ describe('the npm packages', { skip: process.platform === 'win32' }, () => {
 
   test('the tarballs have the listed files only, and are small', () => {
     assert.deepEqual(
-      packedHub.files.filter((file) => !isListed(file, [...HUB_FILES, 'package.json'])),
+      packedHub.files.filter((file) => !isListed(file, [...HUB_FILES, 'package.json', SHRINKWRAP])),
       [],
     );
     assert.deepEqual(
@@ -69,7 +69,7 @@ describe('the npm packages', { skip: process.platform === 'win32' }, () => {
       [],
     );
     assert.deepEqual(
-      packedAgent.files.filter((file) => !isListed(file, [...AGENT_FILES, KIT_FOLDER, 'package.json', 'LICENSE'])),
+      packedAgent.files.filter((file) => !isListed(file, [...AGENT_FILES, KIT_FOLDER, 'package.json', SHRINKWRAP, 'LICENSE'])),
       [],
     );
     assert.ok(packedHub.size < MAX_HUB_BYTES, `the hub has ${packedHub.size} bytes`);

@@ -5,17 +5,28 @@ import { readdirSync } from 'node:fs';
 import { installAgent } from '../agents.mjs';
 import { biomeCommand } from '../biome.mjs';
 import { describeOtherVersion, findBrowser } from '../browser.mjs';
-import { checkConsoleTypes, checkJavaScriptTypes } from '../console.mjs';
+import { CRATE_INPUTS } from '../build.mjs';
+import { CONSOLE_INPUTS, checkConsoleTypes, checkJavaScriptTypes } from '../console.mjs';
 import { UserError } from '../errors.mjs';
 import { nodeBinary } from '../node.mjs';
 import { npm } from '../npm.mjs';
 import { inProject } from '../paths.mjs';
 import { buildPrevious, findPreviousCommit } from '../previous.mjs';
 import { run } from '../run.mjs';
-import { JAVASCRIPT_PROJECTS } from '../types.mjs';
 import { LOCAL_COMMAND_ENV } from '../wrangler.mjs';
 import { buildConsoleWithinBudget, buildWithinBudget } from './budgets.mjs';
 import { cargo, runNativeTests } from './cargo.mjs';
+import {
+  CLIS,
+  CLI_TEST_INPUTS,
+  E2E_INPUTS,
+  JAVASCRIPT_TYPE_INPUTS,
+  NATIVE_INPUTS,
+  SCRIPT_TEST_INPUTS,
+  WASM_INPUTS,
+  WEB_TYPE_INPUTS,
+} from './inputs.mjs';
+import { expiredEntries } from './quarantine.mjs';
 import { readRuns } from './runs.mjs';
 import { runTestFiles } from './test-files.mjs';
 
@@ -47,52 +58,21 @@ const LONG_TESTS = [
   'upload-memory',
 ].map((name) => `tests/e2e/${name}.test.mjs`);
 
+/** The fields of checks that test the built hub. @type {Pick<ProjectCheck, 'phase' | 'after' | 'parts'>} */
+const HUB_TESTS = { phase: 'runtime', after: ['Wasm build and size', 'Web console build and size'], parts: ['e2e'] };
+
 /** How many new seeds of the simulation `npm run test:long` runs. */
 const NEW_SEEDS = 2_000;
 
 /** The real agents that `npm test` tests. `npm run test:agents` tests all agents. */
 const AGENTS_IN_BROWSER = ['claude', 'opencode'];
 
-/** The inputs of the compiler. */
-const CRATE_INPUTS = ['.cargo', 'src', 'Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml'];
-const CONSOLE_INPUTS = [
-  'web/src',
-  'web/public',
-  'web/index.html',
-  'web/package.json',
-  'web/tsconfig.json',
-  'web/vite.config.ts',
-  'docs/openapi.yaml',
-  'package-lock.json',
-  'scripts/lib/console.mjs',
-];
-const DOCS = ['docs', 'README.md'];
-const CLIS = ['packages/cli-kit', 'cli', 'examples/shell-agent'];
-
-/** The inputs of the end-to-end tests, except the test files. */
-const E2E_INPUTS = [
-  ...CRATE_INPUTS,
-  ...CONSOLE_INPUTS,
-  ...DOCS,
-  'migrations',
-  'wrangler.toml',
-  '.dev.vars.example',
-  'package.json',
-  'scripts',
-  'cli',
-  'examples',
-  'packages',
-  'tools',
-  'tests/e2e/lib',
-  'tests/e2e/official-exports.json',
-];
-
 /**
  * @typedef {Omit<import('./phases.mjs').Check, 'run'> & ProjectCheckFields} ProjectCheck
  * @typedef {object} ProjectCheckFields
  * @property {string[]} parts the values of `--only` that select this check
- * @property {string[]} inputs files and folders: `--changed` runs the check again after a change in one of them. The test files of
- *   `files` need not be listed
+ * @property {string[]} inputs files and folders that the check reads. A pass is remembered until one of them changes. The test files of
+ *   `files` and the inputs of all checks (passes.mjs) need not be listed
  * @property {() => string[]} [files] returns all test files of the check
  * @property {boolean} [isLong] whether the check belongs to `npm run test:long`
  * @property {(report: import('./phases.mjs').Report, chosen?: string[]) => Promise<import('./phases.mjs').TestRun | void>} run `chosen`: the test files to run
@@ -104,7 +84,7 @@ export const CHECKS = [
     title: 'Rust format',
     phase: 'build',
     parts: ['rust'],
-    inputs: [...CRATE_INPUTS, 'tests/it', 'fuzz/src', 'rustfmt.toml', 'tools/bind/src'],
+    inputs: [...CRATE_INPUTS, 'tests/it', 'fuzz/src', 'rustfmt.toml', 'tools/bind'],
     run: async (report) => {
       await cargo(report, ['fmt', '--check']);
       await cargo(report, ['fmt', '--check', '--manifest-path', 'tools/bind/Cargo.toml']);
@@ -114,14 +94,14 @@ export const CHECKS = [
     title: 'Clippy, host',
     phase: 'build',
     parts: ['rust'],
-    inputs: [...CRATE_INPUTS, 'tests/it', 'fuzz/src', 'clippy.toml'],
+    inputs: [...NATIVE_INPUTS, 'clippy.toml'],
     run: (report) => cargo(report, ['clippy', '--locked', '--all-targets', '--', '-D', 'warnings']),
   },
   {
     title: 'Native tests, build',
     phase: 'build',
     parts: ['rust'],
-    inputs: [...CRATE_INPUTS, 'migrations', 'tests/it', 'fuzz'],
+    inputs: NATIVE_INPUTS,
     run: (report) => cargo(report, ['test', '--locked', '--no-run']),
   },
   {
@@ -129,14 +109,14 @@ export const CHECKS = [
     phase: 'pure',
     after: ['Native tests, build'],
     parts: ['rust'],
-    inputs: [...CRATE_INPUTS, 'migrations', 'tests/it', 'fuzz', 'docs'],
+    inputs: [...NATIVE_INPUTS, 'migrations'],
     run: (report) => runNativeTests(report),
   },
   {
     title: 'Wasm build and size',
     phase: 'build',
     parts: ['wasm', 'e2e', 'browser'],
-    inputs: [...CRATE_INPUTS, 'scripts', 'tools/bind', 'package-lock.json'],
+    inputs: WASM_INPUTS,
     run: buildWithinBudget,
   },
   {
@@ -168,78 +148,48 @@ export const CHECKS = [
     title: 'Web console types',
     phase: 'build',
     parts: ['web'],
-    inputs: CONSOLE_INPUTS,
+    inputs: WEB_TYPE_INPUTS,
     run: ({ addLine }) => checkConsoleTypes(toReport(addLine)),
   },
-  nodeTests({ title: 'Web console tests', phase: 'pure', parts: ['web'], inputs: [...CONSOLE_INPUTS, ...DOCS, 'web/test'] }, () =>
-    testFiles('web/test'),
+  nodeTests(
+    {
+      title: 'Web console tests',
+      phase: 'pure',
+      parts: ['web'],
+      inputs: ['web/src', 'web/test/support', 'web/package.json', 'src', 'cli/src'],
+    },
+    () => testFiles('web/test'),
   ),
   {
     title: 'JavaScript types',
     phase: 'build',
     parts: ['cli', 'wasm'],
-    inputs: [
-      ...JAVASCRIPT_PROJECTS,
-      ...CLIS,
-      'scripts',
-      'src/platform',
-      'bench',
-      'tests/e2e',
-      'web/src',
-      'docs/openapi.yaml',
-      'package-lock.json',
-    ],
+    inputs: JAVASCRIPT_TYPE_INPUTS,
     run: ({ addLine }) => checkJavaScriptTypes(toReport(addLine)),
   },
   {
     title: 'JavaScript lint and format',
     phase: 'build',
     parts: ['cli', 'web', 'wasm'],
-    inputs: ['biome.jsonc', ...CLIS, 'scripts', 'src/platform', 'bench', 'tests', 'web', 'package-lock.json'],
+    inputs: ['biome.jsonc', 'tsconfig.json', ...CLIS, 'scripts', 'src/platform', 'bench', 'tests', 'web'],
     run: async ({ addLine }) => void (await run(...biomeCommand(['check', '--error-on-warnings']), { onLine: toReport(addLine) })),
   },
-  nodeTests(
-    { title: 'CLI tests', phase: 'runtime', parts: ['cli'], inputs: [...CLIS, '.npmrc', 'web/src/content', 'package-lock.json'] },
-    () => testFiles('packages/cli-kit/test', 'cli/test', 'cli/test/translate', 'examples/shell-agent/test'),
+  nodeTests({ title: 'CLI tests', phase: 'runtime', parts: ['cli'], inputs: CLI_TEST_INPUTS }, () =>
+    testFiles('packages/cli-kit/test', 'cli/test', 'cli/test/translate', 'examples/shell-agent/test'),
   ),
   nodeTests(
     {
       title: 'Script and platform tests',
       phase: 'pure',
       parts: ['wasm'],
-      inputs: [
-        'scripts',
-        'src',
-        'migrations',
-        ...DOCS,
-        ...CLIS,
-        'CONTRIBUTING.md',
-        'CHANGELOG.md',
-        'LICENSE',
-        '.github',
-        '.gitignore',
-        'tests',
-        'fuzz',
-        'bench',
-        'web/src',
-        'web/test',
-        'wrangler.toml',
-        'Cargo.toml',
-        'Cargo.lock',
-        'tools/bind/Cargo.lock',
-        'package.json',
-        'web/package.json',
-        'package-lock.json',
-      ],
+      inputs: SCRIPT_TEST_INPUTS,
     },
     () => testFiles('scripts/test', 'src/platform'),
   ),
   nodeTests(
     {
       title: 'Version skew',
-      phase: 'runtime',
-      after: ['Wasm build and size', 'Web console build and size'],
-      parts: ['e2e'],
+      ...HUB_TESTS,
       inputs: E2E_INPUTS,
       skipReason: skipReasonWithoutPreviousCommit,
       prepare: buildPreviousWorker,
@@ -249,9 +199,7 @@ export const CHECKS = [
   nodeTests(
     {
       title: 'End-to-end tests',
-      phase: 'runtime',
-      after: ['Wasm build and size', 'Web console build and size'],
-      parts: ['e2e'],
+      ...HUB_TESTS,
       inputs: [...E2E_INPUTS, 'bench'],
     },
     () => testFiles('tests/e2e').filter((file) => ![SKEW_TEST, PACKAGES_TEST, ...LONG_TESTS].includes(file)),
@@ -259,9 +207,7 @@ export const CHECKS = [
   nodeTests(
     {
       title: 'npm packages',
-      phase: 'runtime',
-      after: ['Wasm build and size', 'Web console build and size'],
-      parts: ['e2e'],
+      ...HUB_TESTS,
       inputs: [...E2E_INPUTS, 'CHANGELOG.md', 'LICENSE'],
       skipReason: skipReasonWithoutRegistry,
     },
@@ -270,8 +216,8 @@ export const CHECKS = [
   nodeTests(
     {
       title: 'Coding agents in a browser',
+      ...HUB_TESTS,
       phase: 'browser',
-      after: ['Wasm build and size', 'Web console build and size'],
       parts: ['e2e', 'browser'],
       inputs: [...E2E_INPUTS, 'tests/e2e/agents'],
       skipReason: installAgentsOrFindSkipReason,
@@ -281,8 +227,8 @@ export const CHECKS = [
   nodeTests(
     {
       title: 'Web console in a browser',
+      ...HUB_TESTS,
       phase: 'browser',
-      after: ['Wasm build and size', 'Web console build and size'],
       parts: ['e2e', 'browser'],
       inputs: E2E_INPUTS,
       skipReason: skipReasonWithoutBrowser,
@@ -296,9 +242,9 @@ export const CHECKS = [
   {
     title: 'Deploy, dry run',
     phase: 'pure',
-    after: ['Wasm build and size', 'Web console build and size'],
+    after: HUB_TESTS.after,
     parts: ['wasm'],
-    inputs: [...CRATE_INPUTS, ...CONSOLE_INPUTS, 'wrangler.toml', 'scripts', 'migrations'],
+    inputs: [...WASM_INPUTS, ...CONSOLE_INPUTS, 'wrangler.toml', 'scripts', 'packages/cli-kit'],
     run: dryRunDeployment,
   },
   {
@@ -321,10 +267,8 @@ export const CHECKS = [
   nodeTests(
     {
       title: 'Long end-to-end tests',
-      phase: 'runtime',
+      ...HUB_TESTS,
       isLong: true,
-      after: ['Wasm build and size', 'Web console build and size'],
-      parts: ['e2e'],
       inputs: [...E2E_INPUTS, 'bench'],
     },
     () => LONG_TESTS,
@@ -334,15 +278,15 @@ export const CHECKS = [
   command('All coding agents', ['scripts/test-agents.mjs']),
   command('Soak test of the bridge', ['scripts/soak-agents.mjs']),
   {
-    title: 'No flaky test in the last runs',
+    title: 'No flaky test in the last runs, and no old quarantine',
     phase: 'browser',
     isLong: true,
     parts: ['e2e'],
     inputs: [],
     run: async () => {
-      const flaky = [...new Set(readRuns().flatMap((run) => run.flaky))];
-      if (flaky.length > 0)
-        throw new UserError(`These tests failed at first in one of the last runs of \`npm test\`:\n${flaky.join('\n')}`);
+      const flaky = new Set(readRuns().flatMap((run) => run.flaky.map((name) => `${name}: failed at first in one of the last runs`)));
+      const lines = [...flaky, ...expiredEntries()];
+      if (lines.length > 0) throw new UserError(`Find the causes of these failures:\n${lines.join('\n')}`);
     },
   },
 ];

@@ -5,6 +5,7 @@ import { inLanes } from '../parallel.mjs';
 import { printError } from '../errors.mjs';
 import { dim, formatDuration, green, printAbove, red, runStep, yellow } from '../progress.mjs';
 import { isStopping } from '../signals.mjs';
+import { QUARANTINE } from './quarantine.mjs';
 
 /**
  * The phases in order, with how many checks run at a time:
@@ -16,8 +17,11 @@ import { isStopping } from '../signals.mjs';
  */
 export const PHASES = { build: 2, pure: 1, runtime: 1, browser: 1 };
 
-/** The phases whose test files run once more, alone, if their failures are all slow ones. Their tests wait for real clocks. */
-const RERUN_PHASES = ['runtime', 'browser'];
+/**
+ * The phases with real clocks. Their test files run in each run, although they passed before, and once more, alone, if their failures are all
+ * slow ones.
+ */
+export const REPEATED_PHASES = ['runtime', 'browser'];
 
 /** How many flaky tests a run may have. More are a fault of the product, of the tests, or of the computer. */
 const MAX_FLAKY = 3;
@@ -51,19 +55,23 @@ const MAX_FLAKY = 3;
  * @property {number} ms
  * @property {number} passed number of passed tests
  * @property {TestFailure[]} failures the failed tests
+ * @property {TestFailure[]} quarantined the failed tests that are in quarantine
  * @property {TestFailure[]} flaky the tests that failed at first, and passed alone
  * @property {{name: string, ms: number}[]} durations of the tests
  * @property {number} pauseMs the longest time for which the test program could not run
  * @property {string} [reason] why the check was skipped
  */
 
+/** Whether a failed test is in quarantine. @param {TestFailure} failure */
+const isQuarantined = ({ file, title }) => QUARANTINE.some(({ test }) => test === `${file} › ${title}`);
+
 /** Ends the step of a check whose tests failed. The summary has their errors. */
 class TestsFailed extends Error {}
 
-const NOT_STARTED = { ms: 0, passed: 0, failures: [], flaky: [], durations: [], pauseMs: 0 };
+const NOT_STARTED = { ms: 0, passed: 0, failures: [], quarantined: [], flaky: [], durations: [], pauseMs: 0 };
 
 /**
- * Runs checks. Then runs the test files of {@link RERUN_PHASES} that failed because something took too long once more, one at a time.
+ * Runs checks. Then runs the test files of {@link REPEATED_PHASES} that failed because something took too long once more, one at a time.
  * @param {Check[]} checks
  * @param {{verbose: boolean}} options `verbose`: also prints the output of checks that pass
  * @returns {Promise<Map<string, Result>>} by title
@@ -89,7 +97,7 @@ export async function runChecks(checks, { verbose }) {
   }
   for (const check of checks) {
     const result = results.get(check.title);
-    if (RERUN_PHASES.includes(check.phase) && check.rerun && result?.failures.length > 0 && !isStopping())
+    if (REPEATED_PHASES.includes(check.phase) && check.rerun && result?.failures.length > 0 && !isStopping())
       await rerunFailedFiles(check, result);
   }
   return results;
@@ -119,8 +127,10 @@ async function runCheck(check, verbose) {
   }
   const { passed, skipped, failures, durations = [], pauseMs = 0 } = tests;
   const ms = Date.now() - started;
-  const state = failure ? 'failed' : 'passed';
-  const result = /** @type {Result} */ ({ state, ms, passed, failures, flaky: [], durations, pauseMs });
+  const result = /** @type {Result} */ ({ state: failure ? 'failed' : 'passed', ms, passed, flaky: [], durations, pauseMs });
+  result.failures = failures.filter((one) => !isQuarantined(one));
+  result.quarantined = failures.filter(isQuarantined);
+  if (result.quarantined.length > 0 && result.failures.length === 0) result.state = 'passed';
   if (isStopping()) return result;
   const hasOnlyFailedTests = failure instanceof TestsFailed;
   if (((failure && !hasOnlyFailedTests) || verbose) && outputLines.length > 0) printAbove(`\n${outputLines.join('\n')}\n`);
@@ -147,12 +157,13 @@ async function rerunFailedFiles(check, result) {
     const ignore = () => {};
     const rerun = (setProgress) => check.rerun(file, { setProgress, addLine: ignore, addResult: ignore });
     const again = failures.every(({ isSlow }) => isSlow) ? await runStep(`Again, alone: ${file}`, rerun) : undefined;
-    if (again?.failures.length === 0) {
+    const failuresAgain = again?.failures.filter((one) => !isQuarantined(one)) ?? [];
+    if (again && failuresAgain.length === 0) {
       result.flaky.push(...failures);
       result.passed += failures.length;
     } else {
       const isNew = ({ title }) => failures.every((failure) => failure.title !== title);
-      remaining.push(...failures, ...(again?.failures ?? []).filter(isNew));
+      remaining.push(...failures, ...failuresAgain.filter(isNew));
     }
   }
   result.failures = remaining;
@@ -184,6 +195,7 @@ export function summarize(results, ms) {
     console.log(yellow(`\nflaky: ${flaky.length} (failed at first, passed alone; the errors are above)`));
     for (const { file, title } of flaky) console.log(`  ~ ${file} › ${title}`);
   }
+  for (const failure of all.flatMap((result) => result.quarantined)) printTestFailure(yellow('in quarantine'), failure);
   for (const failure of failures) printTestFailure(red('✖'), failure);
   const passed = all.reduce((sum, result) => sum + result.passed, 0);
   console.log(`\n${passed} passed, ${failures.length} failed\n`);

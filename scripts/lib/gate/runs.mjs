@@ -1,12 +1,12 @@
 // What is kept of the last runs of `npm test`, outside of the clone: which trees passed, and what the test files printed.
 
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { cacheFolder } from '../cache.mjs';
 import { CACHE_DIR } from '../paths.mjs';
 import { outputOf } from '../run.mjs';
 
 const FILE = path.join(CACHE_DIR, 'gate.json');
-const LOGS = path.join(CACHE_DIR, 'test-logs');
 const MAX_RUNS = 10;
 
 /** The folder of this run's logs. @type {string | undefined} */
@@ -45,10 +45,8 @@ export function committedTree() {
 /** Returns the folder with a log for each test file of this run. The first call creates it, and deletes the folders of old runs. */
 export function logFolder() {
   if (ownLogs === undefined) {
-    ownLogs = path.join(LOGS, `${new Date().toISOString().replaceAll(':', '-')} ${process.pid}`);
+    ownLogs = path.join(cacheFolder('test-logs', MAX_RUNS - 1), `${new Date().toISOString().replaceAll(':', '-')} ${process.pid}`);
     mkdirSync(ownLogs, { recursive: true });
-    const old = readdirSync(LOGS).sort().slice(0, -MAX_RUNS);
-    for (const name of old) rmSync(path.join(LOGS, name), { recursive: true, force: true });
   }
   return ownLogs;
 }

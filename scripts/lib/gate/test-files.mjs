@@ -38,6 +38,7 @@ const BROKEN = /panicked at|^Errors of the page:/m;
  * @typedef {object} TestRun
  * @property {number} passed number of passed tests
  * @property {number} skipped
+ * @property {string[]} [passedFiles] the test files all of whose tests passed; a skipped test has not passed
  * @property {TestFailure[]} failures
  * @property {{name: string, ms: number}[]} [durations] of the tests
  * @property {number} [pauseMs] the longest time for which the test program could not run
@@ -59,6 +60,8 @@ export async function runTestFiles(files, { concurrency, setProgress, addLine, e
   const ordered = files.toSorted((one, other) => (durations[other] ?? Infinity) - (durations[one] ?? Infinity) || 0);
   /** @type {TestRun} */
   const result = { passed: 0, skipped: 0, failures: [], durations: [], pauseMs: 0 };
+  /** How the tests of each file ended. @type {Map<string, string[]>} */
+  const states = new Map();
   /** @type {Map<string, string[]>} */
   const outputs = new Map();
   /** @type {Set<string>} */
@@ -91,6 +94,7 @@ export async function runTestFiles(files, { concurrency, setProgress, addLine, e
     }
     const failed = result.failures.length > 0 ? `, ${result.failures.length} failed` : '';
     setProgress(`${result.passed} passed${failed}`);
+    if (['passed', 'skipped', 'failed'].includes(type)) states.set(file, [...(states.get(file) ?? []), type]);
   };
   const onLine = (line) => {
     if (!line.startsWith('{"type":')) return addLine(line);
@@ -105,6 +109,7 @@ export async function runTestFiles(files, { concurrency, setProgress, addLine, e
     env: { ...LOCAL_COMMAND_ENV, TEST_SLOWNESS: slowness.toFixed(2), ...env },
   });
   writeDurations(durations);
+  result.passedFiles = files.filter((file) => states.get(file)?.every((state) => state === 'passed') && !states.has(''));
   for (const failure of result.failures) failure.isSlow &&= !brokenFiles.has(failure.file);
   return result;
 }

@@ -1,113 +1,39 @@
 // The files of the two npm packages, relative to the repository. A folder stands for all its files.
 
+import path from 'node:path';
+
 /** The folder that `npm run package` writes, relative to the repository. */
 export const PACKAGES_FOLDER = 'dist';
 
-/** The files of the hub's package: the builds, the files that the commands read or import, and the documentation. */
-export const HUB_FILES = [
-  'CHANGELOG.md',
-  'LICENSE',
-  'README.md',
-  'SECURITY.md',
-  'build/index.js',
-  'build/index_bg.wasm',
-  'cli/src/agents.mjs',
-  'cli/src/gemini-records.mjs',
-  'cli/src/opencode-server.mjs',
-  'cli/src/translate/model-retries.mjs',
-  'cli/src/translate/opencode-events.mjs',
-  'cli/src/translate/values.mjs',
-  'docs/ACCOUNTS.md',
-  'docs/AGENTS.md',
-  'docs/CAPACITY.md',
-  'docs/CLIENTS.md',
-  'docs/COMMANDS.md',
-  'docs/CONSOLE.md',
-  'docs/COST.md',
-  'docs/DEPLOY.md',
-  'docs/MAINTENANCE.md',
-  'docs/MONITORING.md',
-  'docs/OPERATIONS.md',
-  'docs/PROTOCOL-CLI.md',
-  'docs/PROTOCOL-DEVICES.md',
-  'docs/PROTOCOL-EVENTS.md',
-  'docs/PROTOCOL-PUSH.md',
-  'docs/PROTOCOL-WEB.md',
-  'docs/PROTOCOL.md',
-  'docs/SETTINGS.md',
-  'docs/TUTORIAL.md',
-  'docs/openapi.yaml',
-  'migrations',
-  'packages/cli-kit/src/ask-secret.mjs',
-  'packages/cli-kit/src/backoff.mjs',
-  'packages/cli-kit/src/dev-vars.mjs',
-  'packages/cli-kit/src/device-store.mjs',
-  'packages/cli-kit/src/errors.mjs',
-  'packages/cli-kit/src/find-program.mjs',
-  'packages/cli-kit/src/hub-address.mjs',
-  'packages/cli-kit/src/hub-client.mjs',
-  'packages/cli-kit/src/hub-socket.mjs',
-  'packages/cli-kit/src/installation.mjs',
-  'packages/cli-kit/src/lock.mjs',
-  'packages/cli-kit/src/log.mjs',
-  'packages/cli-kit/src/npm-process.mjs',
-  'packages/cli-kit/src/outage.mjs',
-  'packages/cli-kit/src/pairing.mjs',
-  'packages/cli-kit/src/qr-code.mjs',
-  'packages/cli-kit/src/sign-in.mjs',
-  'packages/cli-kit/src/system-processes.mjs',
-  'packages/cli-kit/src/token.mjs',
-  'scripts/cli.mjs',
-  'scripts/databases.mjs',
-  'scripts/deploy.mjs',
-  'scripts/devices.mjs',
-  'scripts/doctor.mjs',
-  'scripts/namespace.mjs',
-  'scripts/smoke.mjs',
-  'scripts/split-backup.mjs',
-  'scripts/start.mjs',
-  'scripts/status.mjs',
-  'scripts/token.mjs',
-  'scripts/upgrade.mjs',
-  'scripts/wrangler.mjs',
-  'scripts/lib/await.mjs',
-  'scripts/lib/backup',
-  'scripts/lib/clients',
-  'scripts/lib/close-matches.mjs',
-  'scripts/lib/command-line.mjs',
-  'scripts/lib/deploy',
-  'scripts/lib/dev-vars.mjs',
-  'scripts/lib/devices.mjs',
-  'scripts/lib/environments.mjs',
-  'scripts/lib/errors.mjs',
-  'scripts/lib/group.mjs',
-  'scripts/lib/hub',
-  'scripts/lib/hub-request.mjs',
-  'scripts/lib/invocation.mjs',
-  'scripts/lib/lock.mjs',
-  'scripts/lib/namespace',
-  'scripts/lib/node.mjs',
-  'scripts/lib/npm.mjs',
-  'scripts/lib/package/command.mjs',
-  'scripts/lib/package/usage.mjs',
-  'scripts/lib/parallel.mjs',
-  'scripts/lib/paths.mjs',
-  'scripts/lib/prepare.mjs',
-  'scripts/lib/progress.mjs',
-  'scripts/lib/ready.mjs',
-  'scripts/lib/run.mjs',
-  'scripts/lib/sign-in.mjs',
-  'scripts/lib/signals.mjs',
-  'scripts/lib/smoke',
-  'scripts/lib/statistics.mjs',
-  'scripts/lib/status.mjs',
-  'scripts/lib/table.mjs',
-  'scripts/lib/versions.mjs',
-  'scripts/lib/wrangler.mjs',
-  'src/model/presets',
-  'web/dist',
-  'wrangler.toml',
-];
+/** The lock file in a package, which npm obeys. */
+export const SHRINKWRAP = 'npm-shrinkwrap.json';
+
+/** The files of the hub's package by folder: the builds, the files that the commands read or import, and the documentation. */
+const HUB_NAMES = {
+  '.': `
+    CHANGELOG.md LICENSE README.md SECURITY.md build/index.js build/index_bg.wasm migrations src/model/presets web/dist wrangler.toml`,
+  'cli/src': `
+    agents.mjs gemini-records.mjs opencode-server.mjs translate/model-retries.mjs
+    translate/opencode-events.mjs translate/values.mjs`,
+  docs: `
+    ACCOUNTS.md AGENTS.md CAPACITY.md CLIENTS.md COMMANDS.md CONSOLE.md COST.md DEPLOY.md MAINTENANCE.md MONITORING.md OPERATIONS.md
+    PROTOCOL-CLI.md PROTOCOL-DEVICES.md PROTOCOL-EVENTS.md PROTOCOL-PUSH.md PROTOCOL-WEB.md PROTOCOL.md SETTINGS.md TUTORIAL.md
+    openapi.yaml`,
+  'packages/cli-kit/src': `
+    ask-secret.mjs backoff.mjs dev-vars.mjs device-store.mjs errors.mjs find-program.mjs hub-address.mjs hub-client.mjs hub-socket.mjs
+    installation.mjs lock.mjs log.mjs npm-process.mjs outage.mjs pairing.mjs qr-code.mjs sign-in.mjs system-processes.mjs token.mjs`,
+  scripts: `
+    cli.mjs databases.mjs deploy.mjs devices.mjs doctor.mjs namespace.mjs smoke.mjs split-backup.mjs start.mjs status.mjs token.mjs
+    upgrade.mjs wrangler.mjs`,
+  'scripts/lib': `
+    await.mjs backup clients close-matches.mjs command-line.mjs deploy dev-vars.mjs environments.mjs errors.mjs group.mjs
+    hub hub-request.mjs invocation.mjs lock.mjs namespace node.mjs npm.mjs package/command.mjs package/usage.mjs parallel.mjs
+    paths.mjs prepare.mjs progress.mjs ready.mjs run.mjs sign-in.mjs signals.mjs smoke statistics.mjs status.mjs table.mjs
+    versions.mjs wrangler.mjs`,
+};
+export const HUB_FILES = Object.entries(HUB_NAMES).flatMap(([folder, names]) =>
+  names.match(/\S+/g).map((name) => path.posix.join(folder, name)),
+);
 
 /** The npm packages that the hub's files import or run. */
 export const HUB_DEPENDENCIES = ['smol-toml', 'socket.io-client', 'uqr', 'wrangler'];

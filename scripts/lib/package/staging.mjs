@@ -2,9 +2,10 @@
 
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { lockFor } from '../lock-file.mjs';
 import { npm } from '../npm.mjs';
 import { inProject } from '../paths.mjs';
-import { AGENT_FILES, HUB_DEPENDENCIES, HUB_FILES, KIT_FOLDER, PACKAGES_FOLDER } from './files.mjs';
+import { AGENT_FILES, HUB_DEPENDENCIES, HUB_FILES, KIT_FOLDER, PACKAGES_FOLDER, SHRINKWRAP } from './files.mjs';
 import { withoutMissingFiles } from './readme.mjs';
 
 /**
@@ -96,10 +97,18 @@ function copy(from, to, files) {
   for (const file of files) cpSync(path.join(from, file), path.join(to, file), { recursive: true });
 }
 
-/** @param {string} folder @param {object} content */
+/**
+ * Writes the `package.json` of a package, and the lock file that its users get.
+ * @param {string} folder
+ * @param {any} content of the `package.json`, without the lock file
+ */
 function writePackage(folder, content) {
   mkdirSync(folder, { recursive: true });
-  writeFileSync(path.join(folder, 'package.json'), `${JSON.stringify(content, null, 2)}\n`);
+  const files = {
+    'package.json': { ...content, files: [...content.files, SHRINKWRAP] },
+    [SHRINKWRAP]: lockFor(content, inProject('package-lock.json')),
+  };
+  for (const [name, value] of Object.entries(files)) writeFileSync(path.join(folder, name), `${JSON.stringify(value, null, 2)}\n`);
 }
 
 /**
