@@ -68,12 +68,12 @@ export async function openPage(t, browser, hub, options = DESK) {
   return { page, context, pageErrors };
 }
 
-/** Closes the WebSockets of a page that goes offline. The browser's emulation of a lost network keeps open WebSockets alive. */
+/** Ends the WebSockets of a page that goes offline. With the browser's emulation of a lost network, a socket ends only after a timeout. */
 function loseSocketsOffline() {
   window.WebSocket = new Proxy(WebSocket, {
     construct: (Socket, args) => {
       const socket = Reflect.construct(Socket, args);
-      addEventListener('offline', () => socket.close());
+      addEventListener('offline', () => socket.dispatchEvent(new CloseEvent('close', { code: 1006 })));
       return socket;
     },
   });
