@@ -60,21 +60,20 @@ export async function withTimeout(promise, what, ms = TIMEOUT_MS) {
 }
 
 /**
- * Polls `test` until it returns a truthy value, for conditions without an event.
+ * Polls `test` until it returns a truthy value, for conditions without an event. The pauses between two calls double, from 10 ms to 100.
  * @template T
  * @param {() => Promise<T> | T} test
  * @param {string} what
  * @param {number} [ms]
- * @param {number} [pauseMs] the time between two calls of `test`
  * @returns {Promise<NonNullable<T>>}
  */
-export async function eventually(test, what, ms = TIMEOUT_MS, pauseMs = 250) {
+export async function eventually(test, what, ms = TIMEOUT_MS) {
   const deadline = Date.now() + ms;
-  for (;;) {
+  for (let pause = 10; ; pause = Math.min(2 * pause, 100)) {
     const found = await test();
     if (found) return found;
     if (Date.now() > deadline) throw new TimeoutError(what, ms);
-    await sleep(pauseMs);
+    await sleep(pause);
   }
 }
 

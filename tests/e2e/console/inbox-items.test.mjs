@@ -121,7 +121,10 @@ test('an inbox that cannot be loaded says so, keeps what is known, and is loaded
   await page.unroute('**/api/inbox*', answerError);
   await retry.click();
   await inbox.item('npm test').waitFor();
+  await page.clock.install();
   await asking.setRequests({});
+  await inbox.item('npm test').getByText('Withdrawn by the agent').waitFor();
+  await inbox.skipDeparture();
   await page.getByText('Nothing waits for you').waitFor();
 });
 
@@ -150,8 +153,10 @@ test('a session that failed shows its error in the inbox until it is dismissed',
   await hub.web(namespace).openSession({ tag: '/code/site', metadata });
   const { page, inbox } = await openInbox(t, namespace, SMALL_PHONE);
   await inbox.item('Failed').getByText('npx cannot run the agent.').waitFor();
+  await page.clock.install();
   await page.getByRole('button', { name: 'Dismiss site' }).click();
   await inbox.item('site').getByText('Dismissed').waitFor();
+  await inbox.skipDeparture();
   await waitForCount(inbox.items, 0);
   await page.reload();
   await page.getByRole('heading', { name: 'Nothing waits for you' }).waitFor();

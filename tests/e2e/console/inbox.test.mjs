@@ -19,6 +19,7 @@ test('shows what waits in all sessions, oldest first, and answers requests in pl
   const idle = await startAsking(t, namespace, 'idle');
   await idle.cli.sendMessage(idle.session.id, READY);
   const { page, pageErrors } = await visit(t, namespace, SMALL_PHONE);
+  await page.clock.install();
   const inbox = new InboxPage(page);
   await inbox.section.waitFor();
   await waitForCount(inbox.items, 3);
@@ -33,12 +34,14 @@ test('shows what waits in all sessions, oldest first, and answers requests in pl
   await inbox.item('npm test').getByText('Approved').waitFor();
   assert.deepEqual([site.answered, docs.answered], [[['r1', true]], []]);
   await page.waitForFunction(() => document.title === '(2) Sessions · Session gateway');
+  await inbox.skipDeparture();
   await inbox.item('npm test').waitFor({ state: 'detached' });
   await inbox.item('Ready').getByRole('button', { name: 'Dismiss idle' }).click();
   await inbox.item('on laptop').getByText('Dismissed').waitFor();
   await inbox.answer('rm -r build', 'Deny');
   await inbox.item('rm -r build').getByText('Denied').waitFor();
   assert.deepEqual(docs.answered, [['r1', false]]);
+  await inbox.skipDeparture();
   await inbox.section.waitFor({ state: 'detached' });
   await page.waitForFunction(() => document.title === 'Sessions · Session gateway');
   assert.deepEqual(pageErrors, []);
@@ -125,11 +128,13 @@ test('a request that another browser answers disappears with a notice, and the f
   const { answered } = await startAsking(t, namespace, 'site', requests);
   const [{ page }, { page: phone }] = [await visit(t, namespace, { ...DESK, path: '/inbox' }), await visit(t, namespace, SMALL_PHONE)];
   const [desk, other] = [new InboxPage(page), new InboxPage(phone)];
+  await page.clock.install();
   await desk.item('second').locator('.inbox-row').click();
   await desk.item('second').getByRole('button', { name: 'Approve' }).focus();
   await other.answer('second', 'Approve');
   await desk.item('second').getByText('Answered on another device').waitFor();
   await waitForFocus(desk.item('third').locator('.inbox-row'));
+  await desk.skipDeparture();
   await desk.item('second').waitFor({ state: 'detached' });
   assert.deepEqual(answered, [['r2', true]]);
   await waitForCount(desk.items, 2);

@@ -407,9 +407,9 @@ test('shows how much of a large file is uploaded, and cancels the upload', async
     downloadThroughput: -1,
     uploadThroughput: 3_000_000,
   });
-  await page
-    .locator('input[type=file]')
-    .setInputFiles([{ name: 'large.bin', mimeType: 'application/octet-stream', buffer: Buffer.alloc(40_000_000, 7) }]);
+  const file = path.join(temporaryFolder(t), 'large.bin');
+  writeFileSync(file, Buffer.alloc(40_000_000, 7));
+  await page.locator('input[type=file]').setInputFiles(file);
   const files = page.getByRole('list', { name: 'Files to send' });
   await files.getByText(/^\d+\.\d MiB of 38\.1 MiB$/).waitFor();
   const folder = path.join(home, 'uploads', agent.sessionId);

@@ -6,8 +6,22 @@ import { chromium } from 'playwright-core';
 import { findBrowser } from '../../../scripts/lib/browser.mjs';
 import { eventually, TIMEOUT_MS, TimeoutError } from '../../../scripts/lib/await.mjs';
 
-/** Options that make screenshots reproducible to the pixel. */
-const RENDERING_OPTIONS = ['--disable-partial-raster', '--num-raster-threads=1', '--disable-skia-runtime-opts', '--disable-lcd-text'];
+/**
+ * What Chromium does not do in the tests: load the pages of its own address bar for each tab, which takes more time than the tested page,
+ * and keep processes in reserve. The other features are Playwright's, because Chromium reads only the last list.
+ */
+const DISABLED_FEATURES = [
+  ...['WebUIOmniboxPopup', 'WebUIOmniboxAimPopup', 'SpareRendererForSitePerProcess'],
+  ...['AvoidUnnecessaryBeforeUnloadCheckSync', 'DestroyProfileOnBrowserClose', 'HttpsUpgrades', 'HttpsFirstBalancedModeAutoEnable'],
+  ...['LensOverlay', 'MediaRouter', 'PaintHolding', 'ThirdPartyStoragePartitioning', 'AvoidCorsURLLoaderRestartOnRedirect'],
+  ...['OptimizationHints', 'NetworkTimeServiceQuerying', 'AimEnabled', 'PreconnectToSearch'],
+];
+
+/** Options of Chromium. The first ones make screenshots reproducible to the pixel. */
+const OPTIONS = [
+  ...['--disable-partial-raster', '--num-raster-threads=1', '--disable-skia-runtime-opts', '--disable-lcd-text'],
+  `--disable-features=${DISABLED_FEATURES}`,
+];
 
 export const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, deviceScaleFactor: 2 };
 export const DESK = { viewport: { width: 1280, height: 800 } };
@@ -19,8 +33,7 @@ export const DESK = { viewport: { width: 1280, height: 800 } };
 export async function startBrowser(t) {
   const executablePath = findBrowser();
   if (!executablePath) throw new Error('There is no Chromium on this machine; on Debian: apt-get install chromium');
-  // In a container, Chromium's sandbox is unavailable to root, and /dev/shm is small.
-  const browser = await chromium.launch({ executablePath, args: [...RENDERING_OPTIONS, '--no-sandbox', '--disable-dev-shm-usage'] });
+  const browser = await chromium.launch({ executablePath, args: OPTIONS });
   t.after(() => browser.close());
   return browser;
 }
@@ -55,12 +68,12 @@ export async function openPage(t, browser, hub, options = DESK) {
   return { page, context, pageErrors };
 }
 
-/** Closes the WebSockets of a page that goes offline. The browser's emulation of a lost network keeps open WebSockets alive. */
+/** Ends the WebSockets of a page that goes offline. With the browser's emulation of a lost network, a socket ends only after a timeout. */
 function loseSocketsOffline() {
   window.WebSocket = new Proxy(WebSocket, {
     construct: (Socket, args) => {
       const socket = Reflect.construct(Socket, args);
-      addEventListener('offline', () => socket.close());
+      addEventListener('offline', () => socket.dispatchEvent(new CloseEvent('close', { code: 1006 })));
       return socket;
     },
   });

@@ -77,7 +77,7 @@ function assetsOf({ workerFirst, notFoundHandling, compatibilityDate, compatibil
   return {
     workerName: 'hub',
     directory: CONSOLE,
-    routerConfig: { has_user_worker: true, static_routing: { user_worker: workerFirst } },
+    routerConfig: { has_user_worker: true, static_routing: { user_worker: [...workerFirst, '/e2e/*'] } },
     assetConfig: {
       not_found_handling: notFoundHandling,
       has_static_routing: true,

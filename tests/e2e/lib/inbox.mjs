@@ -57,6 +57,11 @@ export class InboxPage {
     return texts.map((text) => text.split('\n').join(' · '));
   }
 
+  /** Advances the page's clock by the time for which an item stays after its answer. Needs `page.clock.install()`. */
+  skipDeparture() {
+    return this.page.clock.runFor(4_000);
+  }
+
   /** Opens an item, and presses a button of its card. */
   async answer(text, button) {
     await this.item(text).locator('.inbox-row').click();
