@@ -30,7 +30,6 @@ use before_images::HubQueue;
 use cache::Cache;
 use cached_session::CachedSession;
 use effect::{Effect, Reply};
-use futures::channel::oneshot;
 use in_flight::InFlight;
 use kept_requests::KeptRequests;
 use live_text::LiveTexts;
@@ -45,7 +44,7 @@ use upload_slots::UploadSlots;
 use usage::{MessageRate, StoredBytes};
 
 use crate::hub::base::closed::ClosedFor;
-use crate::hub::base::error::Error;
+use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::events::stream::EventStream;
 use crate::hub::base::peers::connections::Connections;
 use crate::hub::base::peers::rpc::Rpc;
@@ -53,7 +52,6 @@ use crate::hub::base::ports::ConnId;
 use crate::hub::base::push::state::PushState;
 use crate::limits::{CACHE_HEADROOM_BYTES, MAX_QUEUED_BYTES, MIN_CACHED_BYTES};
 use crate::memory_budget::NamespaceBudget;
-use crate::model::machine::Machine;
 use crate::model::owner::Owner;
 use crate::store::events::Appender;
 
@@ -114,12 +112,7 @@ pub(in crate::hub) struct State {
 impl State {
     /// Returns a cached session for a change, or the not-found error.
     pub(in crate::hub) fn session_mut(&mut self, id: &str) -> Result<&mut CachedSession, Error> {
-        self.cache.require_entry_mut(id, &mut self.write_queue)
-    }
-
-    /// Returns a machine for a change, or the not-found error.
-    pub(in crate::hub) fn machine_mut(&mut self, id: &str) -> Result<&mut Machine, Error> {
-        self.cache.machine_mut(id, &mut self.write_queue)
+        self.cache.entry_mut(id, self.write_queue.queued_images()).ok_or(Error::NotFound(Kind::Session))
     }
 
     /// Whether a CLI or a web client is connected.
@@ -131,13 +124,6 @@ impl State {
     /// acknowledged after the queued writes.
     pub(in crate::hub) fn ack_timing(&self, changed: bool) -> AckTiming {
         if changed || self.write_queue.has_pending() { AckTiming::OnCommit } else { AckTiming::Now }
-    }
-
-    /// Returns a receiver that resolves when all writes queued so far are durable, or have failed. Does not start a commit.
-    pub(in crate::hub) fn add_commit_waiter(&mut self) -> oneshot::Receiver<Result<(), Error>> {
-        let (sender, receiver) = oneshot::channel();
-        self.write_queue.on_commit(Effect::Resolve(sender));
-        receiver
     }
 
     /// Sends a reply when all writes queued so far are durable.
