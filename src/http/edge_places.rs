@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::history::{Reader, read_messages};
-use crate::hub::base::error::Error;
+use crate::hub::core::error::Error;
 use crate::hub::write::large::ResponseText;
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;

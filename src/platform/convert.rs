@@ -19,7 +19,7 @@ use crate::http::edge::{RequestHead, split_url};
 use crate::http::error::ErrorResponse;
 use crate::http::response::reserved_bytes;
 use crate::hub::Hub;
-use crate::hub::base::error::Error;
+use crate::hub::core::error::Error;
 use crate::limits::{BODY_TIMEOUT_MS, MAX_BODY_BYTES, MAX_UNRESERVED_BYTES, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
 use crate::memory_budget::Reservation;
 

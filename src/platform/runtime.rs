@@ -19,8 +19,8 @@ use super::glue::{self, Meter, ObjectSocket};
 use super::guard;
 use super::log::{log_error, write_line};
 use super::time::{now, sleep};
-use crate::hub::base::ports::{CLOSED_ATTACHMENT, ConnId, DatabaseUsage, PushResponse, RandomSourceError, Runtime};
-use crate::hub::base::storage_keys::NAMESPACE;
+use crate::hub::core::ports::{CLOSED_ATTACHMENT, ConnId, DatabaseUsage, PushResponse, RandomSourceError, Runtime};
+use crate::hub::core::storage_keys::NAMESPACE;
 use crate::limits::PUSH_TIMEOUT_MS;
 use crate::log::{LogLine, hash_of_namespace};
 

@@ -6,7 +6,7 @@ use crate::support::socket::Socket;
 use crate::support::sqlite::BatchKind;
 use crate::support::{World, run_until_idle};
 use serde_json::json;
-use session_gateway_hub::hub::base::peers::connections::Upgrade;
+use session_gateway_hub::hub::core::peers::connections::Upgrade;
 use session_gateway_hub::limits::{MAX_SOCKETS, MAX_UNAUTHENTICATED_FRAME_BYTES};
 
 const VALID: &str = r#"40/cli,{"token":"secret:team"}"#;

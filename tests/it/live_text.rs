@@ -7,7 +7,7 @@ use crate::support::live_session::live_session;
 use crate::support::sqlite::BatchKind;
 use crate::support::web::Web;
 use serde_json::{Value, json};
-use session_gateway_hub::hub::base::peers::subscription::Format;
+use session_gateway_hub::hub::core::peers::subscription::Format;
 use session_gateway_hub::limits::{
     LIVE_TEXT_RETENTION_MS, MAX_DELTA_TEXT_BYTES, MAX_DELTAS_PER_SECOND, MAX_LIVE_MESSAGES, MAX_LIVE_TEXT_BYTES,
     MAX_QUEUED_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS,

@@ -356,7 +356,7 @@ async fn an_active_session_that_only_the_list_has_read_expires() {
     cli.socket.close();
     world.restart();
     for key in world.rt.stored_entries().keys() {
-        session_gateway_hub::hub::base::ports::Runtime::kv_delete(&*world.rt, key);
+        session_gateway_hub::hub::core::ports::Runtime::kv_delete(&*world.rt, key);
     }
     world.restart();
     assert_eq!(world.get("/api/sessions").await.ok()["sessions"][0]["active"], true);

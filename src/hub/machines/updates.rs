@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use crate::hub::Hub;
-use crate::hub::base::error::{Error, check_size};
-use crate::hub::base::state::State;
-use crate::hub::base::state::before_images::HubQueue;
-use crate::hub::base::state::effect::Effect;
-use crate::hub::base::versioned::VersionedUpdate;
+use crate::hub::core::error::{Error, check_size};
+use crate::hub::core::state::State;
+use crate::hub::core::sessions::before_images::HubQueue;
+use crate::hub::core::effect::Effect;
+use crate::hub::core::versioned::VersionedUpdate;
 use crate::hub::machines::load::to_listed;
 use crate::hub::turn::Turn;
 use crate::hub::write::large::{FieldValue, incomplete_value};

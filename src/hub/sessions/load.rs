@@ -1,6 +1,6 @@
 //! Loading sessions from the database into the cache.
 //!
-//! Each read begins with a [ticket](crate::hub::base::state::evictions::ReadTicket). If the session is evicted during the read, the
+//! Each read begins with a [ticket](crate::hub::core::sessions::evictions::ReadTicket). If the session is evicted during the read, the
 //! result may be stale. Then the ticket is invalid, and the read is repeated.
 
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use futures::channel::oneshot;
 use futures::future::BoxFuture;
 
 use crate::hub::Hub;
-use crate::hub::base::error::{Error, Kind};
-use crate::hub::base::state::State;
-use crate::hub::base::state::cached_session::CachedSession;
-use crate::hub::base::state::completed_requests::CompletedRequests;
-use crate::hub::base::state::evictions::{CurrentRead, Key};
-use crate::hub::base::state::local_ids::LocalIds;
-use crate::hub::base::state::lookup::UnknownLocalId;
+use crate::hub::core::error::{Error, Kind};
+use crate::hub::core::state::State;
+use crate::hub::core::sessions::cached_session::CachedSession;
+use crate::hub::core::sessions::completed_requests::CompletedRequests;
+use crate::hub::core::sessions::evictions::{CurrentRead, Key};
+use crate::hub::core::local_ids::LocalIds;
+use crate::hub::core::sessions::lookup::UnknownLocalId;
 use crate::hub::turn::Turn;
 use crate::hub::write::large::{GetField, ResponseText, incomplete_value, session_segments};
 use crate::hub::write::lookups::{MAX_LOOKUPS, NOT_LOOKED_UP};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::hub::Hub;
-use crate::hub::base::error::{Error, check_size};
+use crate::hub::core::error::{Error, check_size};
 use crate::hub::sessions::fields::split_agent_state;
 use crate::hub::turn::Turn;
 use crate::hub::write::large;

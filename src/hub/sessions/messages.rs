@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::hub::Hub;
-use crate::hub::base::error::Error;
-use crate::hub::base::state::local_ids::Seen;
-use crate::hub::base::state::lookup::UnknownLocalId;
+use crate::hub::core::error::Error;
+use crate::hub::core::local_ids::Seen;
+use crate::hub::core::sessions::lookup::UnknownLocalId;
 use crate::hub::sessions::drafts::{Added, Draft};
 use crate::hub::sessions::load::{Needs, RelatedRows};
 use crate::hub::turn::Turn;

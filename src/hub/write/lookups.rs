@@ -7,8 +7,8 @@ use futures::channel::oneshot;
 use futures::future::{BoxFuture, join};
 
 use crate::hub::Hub;
-use crate::hub::base::error::Error;
-use crate::hub::base::state::lookup::{Lookup, UnknownLocalId};
+use crate::hub::core::error::Error;
+use crate::hub::core::sessions::lookup::{Lookup, UnknownLocalId};
 use crate::limits::MAX_GROUPED_LOOKUPS;
 use crate::store::{Database, DbError, Row, Statement};
 

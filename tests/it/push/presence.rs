@@ -4,7 +4,7 @@ use crate::support::pushes::{Browser, pending};
 use crate::support::web::{Web, parse_event};
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::hub::base::peers::subscription::Format;
+use session_gateway_hub::hub::core::peers::subscription::Format;
 use session_gateway_hub::limits::MAX_HELD_PUSHES;
 
 const DESK: &str = "https://push.service.com/desk";

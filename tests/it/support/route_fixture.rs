@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use session_gateway_hub::auth::pairing::hash;
-use session_gateway_hub::hub::base::quotas::Quotas;
+use session_gateway_hub::hub::core::namespace::quotas::Quotas;
 use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_QUEUED_BYTES, MAX_SESSIONS};
 use session_gateway_hub::store::DbError;
 
