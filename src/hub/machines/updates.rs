@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use crate::hub::Hub;
-use crate::hub::core::error::{Error, check_size};
-use crate::hub::core::state::State;
-use crate::hub::core::sessions::before_images::HubQueue;
 use crate::hub::core::effect::Effect;
+use crate::hub::core::error::{Error, check_size};
+use crate::hub::core::sessions::before_images::HubQueue;
+use crate::hub::core::state::State;
 use crate::hub::core::versioned::VersionedUpdate;
 use crate::hub::machines::load::to_listed;
 use crate::hub::turn::Turn;

@@ -3,11 +3,11 @@
 
 use serde::Serialize;
 
+use crate::hub::core::effect::Effect;
 use crate::hub::core::error::{Error, Kind};
-use crate::hub::core::state::State;
 use crate::hub::core::sessions::before_images::HubQueue;
 use crate::hub::core::sessions::cached_session::CachedSession;
-use crate::hub::core::effect::Effect;
+use crate::hub::core::state::State;
 use crate::hub::write::large::without_large;
 use crate::model::event::Event;
 use crate::model::json::Json;

@@ -1,8 +1,8 @@
 //! New messages of a session: their drafts, and how they get their seqs.
 
+use crate::hub::core::effect::{Effect, Reply};
 use crate::hub::core::error::{Error, check_size};
 use crate::hub::core::ports::ConnId;
-use crate::hub::core::effect::{Effect, Reply};
 use crate::hub::turn::Turn;
 use crate::limits::{MAX_CONTENT_BYTES, MAX_LOCAL_ID_BYTES, MAX_TODOS_BYTES};
 use crate::model::json::Json;

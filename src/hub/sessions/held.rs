@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::hub::Hub;
 use crate::hub::core::error::{Error, Kind, check_size};
-use crate::hub::core::sessions::cached_session::CachedSession;
 use crate::hub::core::local_ids::Seen;
+use crate::hub::core::sessions::cached_session::CachedSession;
 use crate::hub::core::sessions::lookup::UnknownLocalId;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::sessions::drafts::Draft;

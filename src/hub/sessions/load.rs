@@ -10,12 +10,12 @@ use futures::future::BoxFuture;
 
 use crate::hub::Hub;
 use crate::hub::core::error::{Error, Kind};
-use crate::hub::core::state::State;
+use crate::hub::core::local_ids::LocalIds;
 use crate::hub::core::sessions::cached_session::CachedSession;
 use crate::hub::core::sessions::completed_requests::CompletedRequests;
 use crate::hub::core::sessions::evictions::{CurrentRead, Key};
-use crate::hub::core::local_ids::LocalIds;
 use crate::hub::core::sessions::lookup::UnknownLocalId;
+use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
 use crate::hub::write::large::{GetField, ResponseText, incomplete_value, session_segments};
 use crate::hub::write::lookups::{MAX_LOOKUPS, NOT_LOOKED_UP};
