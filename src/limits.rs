@@ -71,7 +71,8 @@ pub const MIN_ATTACHMENT_WRITE_INTERVAL_MS: u64 = 1_000;
 
 // RPC calls
 
-/// How long the hub expects a disconnected CLI to reconnect, and how long a call waits for the CLI at least, in milliseconds.
+/// How long the hub expects a disconnected CLI to reconnect, and how long a call waits for the CLI at least, in milliseconds. Then web
+/// clients learn that the session is disconnected.
 pub const RECONNECT_GRACE_MS: u64 = 2_000;
 /// How long after a restart of the hub a call waits for a CLI, in milliseconds: the official client reconnects within 7.5 s.
 pub const RESTART_GRACE_MS: u64 = 10_000;

@@ -49,6 +49,7 @@ impl Hub {
             let hub = Arc::clone(self);
             self.rt.spawn(Box::pin(async move { hub.deactivate_expired(expired).await }));
         }
+        self.publish_disconnected(now);
         let overdue = self.turn().kept_requests.take_due(now);
         if !overdue.is_empty() {
             let hub = Arc::clone(self);
@@ -106,10 +107,10 @@ impl Hub {
                 if !turn.cache.require_entry(&id)?.session.active && !turn.kept_requests.contains(&id) {
                     turn.cancel_pending(&id, stored)?;
                 }
-                Ok(turn.add_commit_waiter())
+                Ok(())
             });
             let canceled = match canceled.await {
-                Ok(committed) => self.commit_and_wait(committed).await,
+                Ok(()) => self.flush().await,
                 Err(error) => Err(error),
             };
             let mut turn = self.turn();

@@ -104,7 +104,7 @@ impl Event {
         Self { audience, body: message.serialize_in_parts(serialize), message_seq }
     }
 
-    /// `data` has the fields that changed.
+    /// `data` is the whole machine.
     pub fn machine_updated<T: Serialize>(machine_id: &str, data: &T) -> Self {
         Self::new(Audience::Machine(machine_id.into()), &Body::MachineUpdated { machine_id, data })
     }

@@ -73,6 +73,9 @@ pub struct Session {
     /// Whether the session sends no notifications.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub muted: bool,
+    /// Whether the session is active, but no CLI has been connected for a moment. Not stored.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub disconnected: bool,
     /// The `created_at` of the newest message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_message_at: Option<u64>,
@@ -124,6 +127,7 @@ impl Session {
             model_mode: None,
             pinned: false,
             muted: false,
+            disconnected: false,
             last_message_at: None,
             ended_at: None,
             unseen_since: None,

@@ -63,6 +63,8 @@ pub struct SummaryFields {
     pub pinned: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub muted: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub disconnected: bool,
     /// Absent from a summary that was read from the database.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activity: Option<String>,
@@ -92,6 +94,7 @@ impl SummaryFields {
             model_mode: s.model_mode.clone(),
             pinned: s.pinned,
             muted: s.muted,
+            disconnected: s.disconnected,
             activity: s.activity.clone(),
             activity_at: s.activity_at,
         }

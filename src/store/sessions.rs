@@ -12,28 +12,49 @@ use crate::model::large::{InlineOrLarge, LargeRef};
 use crate::model::namespace::Namespace;
 use crate::model::session::{ControlMode, Session};
 
-/// Calls a macro with the names of the small columns: the activity and the settings of a session.
-/// `seq` and `updated_at` are small, too, but not in this list. To add a column, add it here, to [`SmallRow`] and to
-/// [`from_row`].
+/// Calls a macro with the small columns and their types: the activity and the settings of a session. `seq` and `updated_at` are small,
+/// too, but not in this list. To add a column, add it here and to [`from_row`].
 macro_rules! small_columns {
     ($macro:ident) => {
-        $macro!("active_at" "thinking_at" "active" "thinking" "mode" "permission_mode" "model_mode" "pinned"
-            "muted" "ended_at" "unseen_since")
+        $macro! {
+            active_at: u64, thinking_at: u64, active: bool, thinking: bool, mode: Option<ControlMode>,
+            permission_mode: Option<String>, model_mode: Option<String>, pinned: bool, muted: bool, ended_at: Option<u64>,
+            unseen_since: Option<u64>
+        }
     };
 }
 
 macro_rules! names {
-    ($($column:literal)*) => { concat!($(", ", $column),*) };
+    ($($column:ident: $_:ty),*) => { concat!($(", ", stringify!($column)),*) };
 }
 macro_rules! values {
-    ($($column:literal)*) => { concat!($(", value ->> '", $column, "'"),*) };
+    ($($column:ident: $_:ty),*) => { concat!($(", value ->> '", stringify!($column), "'"),*) };
 }
 macro_rules! assignments {
-    ($($column:literal)*) => { concat!($(", ", $column, " = excluded.", $column),*) };
+    ($($column:ident: $_:ty),*) => { concat!($(", ", stringify!($column), " = excluded.", stringify!($column)),*) };
 }
 macro_rules! value_assignments {
-    ($($column:literal)*) => { concat!($(", ", $column, " = j.value ->> '", $column, "'"),*) };
+    ($($column:ident: $_:ty),*) => { concat!($(", ", stringify!($column), " = j.value ->> '", stringify!($column), "'"),*) };
 }
+macro_rules! small_row {
+    ($($column:ident: $type:ty),*) => {
+        /// The columns of [`UPDATE_SMALL_COLUMNS`].
+        #[derive(Serialize)]
+        struct SmallRow<'a> {
+            id: &'a str,
+            seq: u64,
+            updated_at: u64,
+            $($column: &'a $type),*
+        }
+
+        impl<'a> From<&'a Session> for SmallRow<'a> {
+            fn from(s: &'a Session) -> Self {
+                Self { id: &s.id, seq: s.seq, updated_at: s.updated_at, $($column: &s.$column),* }
+            }
+        }
+    };
+}
+small_columns!(small_row);
 
 /// Writes whole sessions. If parts of a large value are missing, `tag` becomes NULL, which violates its NOT NULL constraint.
 /// `?1`: JSON array of [`SessionRow`], `?2`: namespace, `?3` to `?5`: the metadata, agent state and todo list
@@ -126,25 +147,6 @@ const SELECT_BY_TAG: &str = session_by!("tag");
 pub(super) const SELECT_OWNED: &str = "
 SELECT namespace = ?2 AS owned FROM sessions WHERE id = ?1 AND namespace NOT GLOB '/*'";
 
-/// The columns of [`UPDATE_SMALL_COLUMNS`].
-#[derive(Serialize)]
-struct SmallRow<'a> {
-    id: &'a str,
-    seq: u64,
-    updated_at: u64,
-    active_at: u64,
-    thinking_at: u64,
-    active: bool,
-    thinking: bool,
-    mode: Option<ControlMode>,
-    permission_mode: Option<&'a str>,
-    model_mode: Option<&'a str>,
-    pinned: bool,
-    muted: bool,
-    ended_at: Option<u64>,
-    unseen_since: Option<u64>,
-}
-
 /// All columns of a session, and the number of its parts.
 #[derive(Serialize)]
 struct SessionRow<'a> {
@@ -166,27 +168,6 @@ struct SessionRow<'a> {
     agent_state_parts: Option<String>,
     /// See [`Session::request_times`].
     request_times: Option<&'a str>,
-}
-
-impl<'a> From<&'a Session> for SmallRow<'a> {
-    fn from(s: &'a Session) -> Self {
-        Self {
-            id: &s.id,
-            seq: s.seq,
-            updated_at: s.updated_at,
-            active_at: s.active_at,
-            thinking_at: s.thinking_at,
-            active: s.active,
-            thinking: s.thinking,
-            mode: s.mode,
-            permission_mode: s.permission_mode.as_deref(),
-            model_mode: s.model_mode.as_deref(),
-            pinned: s.pinned,
-            muted: s.muted,
-            ended_at: s.ended_at,
-            unseen_since: s.unseen_since,
-        }
-    }
 }
 
 impl<'a> From<&'a Session> for SessionRow<'a> {
@@ -286,6 +267,7 @@ fn from_row(namespace: &Namespace, row: Row) -> Result<Session, DbError> {
         model_mode: c.optional("model_mode", Columns::text)?,
         pinned: c.flag("pinned")?,
         muted: c.flag("muted")?,
+        disconnected: false,
         last_message_at,
         // A hub of an earlier version changes `active`, but not this column.
         ended_at: c.optional("ended_at", Columns::number)?.filter(|_| !active),

@@ -128,6 +128,7 @@ fn read_fields(c: &mut Columns) -> Result<SummaryFields, DbError> {
         model_mode: c.optional("model_mode", Columns::text)?,
         pinned: c.flag("pinned")?,
         muted: c.flag("muted")?,
+        disconnected: false,
         // A hub of an earlier version changes `active`, but not this column.
         ended_at: c.optional("ended_at", Columns::number)?.filter(|_| !active),
         unseen_since: c.optional("unseen_since", Columns::number)?,

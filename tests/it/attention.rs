@@ -288,6 +288,68 @@ async fn after_a_wake_the_next_keep_alive_has_the_activity() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn web_clients_learn_that_a_cli_has_been_disconnected_for_two_seconds_and_that_it_is_back() {
+    let (world, session, cli) = live_session().await;
+    let mut web = world.web("all=true").await;
+    let other = world.live_cli(&session).await;
+    cli.socket.close();
+    world.advance(2_000).await;
+    assert_eq!(published_values(&mut web, "disconnected").await, [] as [Value; 0], "another socket serves the session");
+    other.socket.close();
+    world.advance(1_999).await;
+    assert_eq!(published_values(&mut web, "disconnected").await, [] as [Value; 0], "the CLI may reconnect");
+    world.advance(1).await;
+    run_until_idle().await;
+    let (events, updated_at) = (web.events().await, world.get_session(&session).await["updatedAt"].clone());
+    assert_eq!(events.iter().map(|event| &event["data"]).collect::<Vec<_>>(), [&json!({"disconnected": true})]);
+    assert_eq!(field(&world, &session, "disconnected").await, json!(true));
+    let mut web = world.web("all=true").await;
+    let mut back = world.live_cli(&session).await;
+    assert_eq!(published_values(&mut web, "disconnected").await.last(), Some(&json!(false)));
+    assert_eq!(field(&world, &session, "disconnected").await, Value::Null);
+    assert_eq!(world.get_session(&session).await["updatedAt"], updated_at, "the order of the list stays");
+    back.emit_with_ack("session-end", &json!({"sid": session})).await;
+    web.events().await;
+    back.socket.close();
+    world.advance(2_000).await;
+    assert_eq!(published_values(&mut web, "disconnected").await, [] as [Value; 0], "the session has ended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_whose_cli_stays_away_becomes_inactive_and_is_no_longer_disconnected() {
+    let (world, session, cli) = live_session().await;
+    cli.socket.close();
+    world.advance(2_000).await;
+    assert_eq!(world.get_session(&session).await["disconnected"], true);
+    world.advance(28_000).await;
+    run_until_idle().await;
+    let ended = world.get_session(&session).await;
+    assert_eq!((&ended["active"], ended.get("disconnected")), (&json!(false), None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_of_the_hub_publishes_no_disconnect_while_its_clis_reconnect() {
+    let world = World::new();
+    let mut sessions = Vec::new();
+    for number in 0..20 {
+        let session = world.create_session(&format!("/{number}")).await;
+        drop(world.live_cli(&session).await);
+        sessions.push(session);
+    }
+    world.redeploy();
+    let mut web = world.web("all=true").await;
+    world.advance(9_000).await;
+    let mut clis = Vec::new();
+    for session in &sessions[1..] {
+        clis.push(world.live_cli(session).await);
+    }
+    world.advance(1_000).await;
+    let published = published_values(&mut web, "disconnected").await;
+    assert_eq!(published.iter().filter(|value| **value == json!(true)).count(), 1, "only the session that is not back");
+    assert_eq!(world.get_session(&sessions[0]).await["disconnected"], true);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hostile_activity_is_cut_or_ignored() {
     let (world, session, mut cli) = live_session().await;
     for activity in [json!(7), json!(["ls"]), json!({"text": "ls"}), json!(true)] {

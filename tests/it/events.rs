@@ -1,7 +1,10 @@
 //! Events for web clients: which client receives which events, their formats, reconnects, and slow clients.
 
+use std::collections::BTreeSet;
+
 use crate::support::World;
 use crate::support::live_session::live_session;
+use crate::support::openapi::documented_properties;
 use crate::support::runtime::START;
 use crate::support::web::{Web, event_number};
 use serde_json::{Value, json};
@@ -143,6 +146,32 @@ async fn events_have_their_data_and_increasing_ids() {
         .map(|id| id.rsplit('-').next().unwrap().parse().unwrap())
         .collect();
     assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_field_of_a_session_that_can_change_is_published() {
+    let (world, session, mut cli) = live_session().await;
+    let mut web = world.web("all=true").await;
+    let path = format!("/api/sessions/{session}");
+    world.request("PATCH", &path, r#"{"name":"N","pinned":true,"muted":true}"#).await.ok();
+    let alive = json!({"sid": session, "thinking": true, "activity": "npm test", "mode": "local",
+        "permissionMode": "plan", "modelMode": "model_fast"});
+    cli.emit_with_ack("session-alive", &alive).await;
+    let todos = json!({"role": "agent", "content": {"type": "alpha", "data": {"type": "plan", "entries": [
+        {"content": "a", "status": "completed"}]}}});
+    cli.emit_with_ack("message", &json!({"sid": session, "message": todos})).await;
+    cli.update_agent_state(&session, 1, &json!({"requests": {"r": {}}})).await;
+    cli.socket.close();
+    world.advance(30_000).await;
+    world.post(&format!("{path}/messages"), &json!({"text": "for later", "hold": true})).await.ok();
+    let events = web.events().await;
+    let data = events.iter().filter(|event| event["type"] == "session-updated").map(|event| event["data"].as_object());
+    let published = data.flatten().flat_map(serde_json::Map::keys).map(String::as_str);
+    let constant = ["id", "namespace", "tag", "createdAt"];
+    let known: BTreeSet<String> = published.chain(constant).map(str::to_owned).collect();
+    assert_eq!(known, documented_properties("\n    Session:\n      type: object"));
+    let shown = world.get_session(&session).await;
+    assert!(shown.as_object().unwrap().keys().all(|name| known.contains(name)), "{shown}");
 }
 
 #[tokio::test(start_paused = true)]

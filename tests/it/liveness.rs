@@ -296,6 +296,7 @@ async fn an_expiry_whose_alarm_wakes_the_hub_is_persisted_and_published() {
     world.hibernate_and_wake().await;
     world.advance(36_000).await;
     assert_eq!(world.db.number("SELECT active FROM sessions"), 0);
+    assert_eq!(next_session_update(&mut web).await, json!({"disconnected": true}));
     assert_eq!(next_session_update(&mut web).await["active"], false);
     assert!(world.rt.stored_entries().keys().all(|key| !key.contains(&session)), "{:?}", world.rt.stored_entries());
 }

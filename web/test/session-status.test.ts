@@ -6,7 +6,7 @@ import { HubError } from '../src/api/errors.ts';
 import type { SessionSummary } from '../src/api/types.ts';
 import { SeenReports } from '../src/state/seen.ts';
 import { describeStatus, FILTERS, matchesFilter, STALLED_MS, searchWords } from '../src/state/session-status.ts';
-import { hasEnded, matchesQuery } from '../src/state/sessions.ts';
+import { hasEnded, matchesQuery, mergeSummary } from '../src/state/sessions.ts';
 import { flushPromises } from './support/promises.ts';
 
 const NOW = Date.UTC(2026, 10, 26, 14, 6);
@@ -66,6 +66,15 @@ test('says “ended” only for a session that ended', () => {
   assert.equal(describe({ ...inactive, endedAt: minutesAgo(3) }), 'ended');
   assert.equal(describe({ ...inactive, metadata: withState('archived') }), 'archived');
   assert.equal(hasEnded(summary({ ...inactive, endedAt: minutesAgo(3) })), true);
+});
+
+test('an active session whose CLI has lost its connection is neither ready nor working', () => {
+  const lost = { disconnected: true, activeAt: minutesAgo(1) };
+  assert.equal(describe(lost, true), 'not connected since 14:05');
+  assert.equal(describe({ ...lost, thinking: true, activity: 'npm test' }, true), 'not connected since 14:05');
+  assert.equal(describe({ ...lost, pendingRequestsCount: 1 }, true), 'not connected since 14:05', 'nobody receives an answer');
+  const back = mergeSummary(summary(lost), { active: true, disconnected: false });
+  assert.equal(describe(back), 'ready');
 });
 
 test('filters sessions by what they do', () => {

@@ -2,10 +2,8 @@
 
 use std::collections::HashMap;
 
-use futures::channel::oneshot;
-
 use crate::hub::core::effect::{Effect, Reply};
-use crate::hub::core::error::Error;
+use crate::hub::core::error::{Error, Kind};
 use crate::hub::core::events::stream::EventStream;
 use crate::hub::core::memory::MemoryReservations;
 use crate::hub::core::namespace::closed::ClosedFor;
@@ -30,7 +28,6 @@ use crate::hub::core::sessions::reminders::Reminders;
 use crate::hub::core::uploads::UploadSlots;
 use crate::limits::{CACHE_HEADROOM_BYTES, MAX_QUEUED_BYTES, MIN_CACHED_BYTES};
 use crate::memory_budget::NamespaceBudget;
-use crate::model::machine::Machine;
 use crate::model::owner::Owner;
 use crate::store::events::Appender;
 
@@ -91,12 +88,7 @@ pub(in crate::hub) struct State {
 impl State {
     /// Returns a cached session for a change, or the not-found error.
     pub(in crate::hub) fn session_mut(&mut self, id: &str) -> Result<&mut CachedSession, Error> {
-        self.cache.require_entry_mut(id, &mut self.write_queue)
-    }
-
-    /// Returns a machine for a change, or the not-found error.
-    pub(in crate::hub) fn machine_mut(&mut self, id: &str) -> Result<&mut Machine, Error> {
-        self.cache.machine_mut(id, &mut self.write_queue)
+        self.cache.entry_mut(id, self.write_queue.queued_images()).ok_or(Error::NotFound(Kind::Session))
     }
 
     /// Whether a CLI or a web client is connected.
@@ -108,13 +100,6 @@ impl State {
     /// acknowledged after the queued writes.
     pub(in crate::hub) fn ack_timing(&self, changed: bool) -> AckTiming {
         if changed || self.write_queue.has_pending() { AckTiming::OnCommit } else { AckTiming::Now }
-    }
-
-    /// Returns a receiver that resolves when all writes queued so far are durable, or have failed. Does not start a commit.
-    pub(in crate::hub) fn add_commit_waiter(&mut self) -> oneshot::Receiver<Result<(), Error>> {
-        let (sender, receiver) = oneshot::channel();
-        self.write_queue.on_commit(Effect::Resolve(sender));
-        receiver
     }
 
     /// Sends a reply when all writes queued so far are durable.

@@ -117,7 +117,11 @@ impl State {
         let mut online: Vec<&Machine> =
             self.cache.list_machines(&self.write_queue).filter(|machine| machine.active).collect();
         sort_by(&mut online, |a, b| (b.active_at, &b.id).cmp(&(a.active_at, &a.id)));
-        let to_json = |m: &Machine| without_large(m, [("metadata", &m.metadata), ("runnerState", &m.runner_state)]);
-        online.into_iter().map(to_json).collect()
+        online.into_iter().map(to_listed).collect()
     }
+}
+
+/// Returns a machine as the list and its event have it: with the lengths of large values in their place.
+pub(super) fn to_listed(m: &Machine) -> Json {
+    without_large(m, [("metadata", &m.metadata), ("runnerState", &m.runner_state)])
 }

@@ -33,29 +33,27 @@ impl Hub {
             Ok(()) | Err(Error::NotFound(_)) => {}
             Err(error) => return Err(error),
         }
-        let committed = {
+        {
             let mut turn = self.turn();
             turn.ensure_write_queue_has_room(0)?;
-            let now = self.rt.now();
             let is_new = turn.cache.machine(id).is_err();
             if is_new {
                 turn.make_room_for_machine()?;
-                let machine = Machine::new(id.to_owned(), self.config.namespace.clone(), now);
+                let machine = Machine::new(id.to_owned(), self.config.namespace.clone(), self.rt.now());
                 let State { cache, write_queue, .. } = &mut *turn;
                 cache.insert_machine(machine, write_queue.queued_images());
             }
-            for (field, value) in fields {
-                let current = get_field(turn.cache.machine(id)?, field);
+            let machine = turn.cache.machine(id)?;
+            let changed = fields.into_iter().filter_map(|(field, value)| {
+                let current = get_field(machine, field);
                 // A large value is not in memory, so it can't be compared and counts as changed.
-                if current.stored.inline() != Some(&value) {
-                    let version = current.version + u64::from(!is_new);
-                    turn.set_machine_field(id, field, version, Some(value))?;
-                }
-            }
-            turn.record_machine_change(id, now)?;
-            turn.add_commit_waiter()
-        };
-        self.commit_and_wait(committed).await
+                let is_changed = current.stored.inline() != Some(&value);
+                is_changed.then(|| (field, current.version + u64::from(!is_new), Some(value)))
+            });
+            let changed: Vec<_> = changed.collect();
+            turn.set_machine_fields(id, changed)?;
+        }
+        self.flush().await
     }
 }
 

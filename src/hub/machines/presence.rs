@@ -8,7 +8,6 @@ use crate::hub::core::effect::Effect;
 use crate::hub::core::error::Error;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::AckTiming;
-use crate::hub::core::storage_keys::deadline_key;
 use crate::model::owner::Owner;
 
 impl Hub {
@@ -25,12 +24,10 @@ impl Hub {
         let timing = {
             let mut turn = self.turn();
             turn.restart_deadline_on_activity(owner, from, at);
-            let machine = turn.machine_mut(id)?;
-            machine.active_at = machine.active_at.max(at);
-            let was_active = std::mem::replace(&mut machine.active, true);
-            if !was_active {
-                turn.record_machine_change(id, self.rt.now())?;
-            }
+            let was_active = turn.change_machine(id, self.rt.now(), |machine, _| {
+                machine.active_at = machine.active_at.max(at);
+                std::mem::replace(&mut machine.active, true)
+            })?;
             turn.ack_timing(!was_active)
         };
         self.start_commit();
@@ -45,15 +42,10 @@ impl Hub {
         if !turn.liveness.is_expired(&owner) {
             return Ok(());
         }
-        let machine = turn.machine_mut(id)?;
-        let was_active = std::mem::replace(&mut machine.active, false);
+        turn.change_machine(id, self.rt.now(), |machine, _| machine.active = false)?;
         turn.liveness.stop(&owner);
-        if was_active {
-            turn.record_machine_change(id, self.rt.now())?;
-            turn.write_queue.on_commit(Effect::BecameInactive(owner));
-        } else {
-            self.rt.kv_delete(&deadline_key(&owner));
-        }
+        // Queued even if the machine is offline in memory, as for a session.
+        turn.write_queue.on_commit(Effect::BecameInactive(owner));
         Ok(())
     }
 }

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
-
 use crate::hub::Hub;
 use crate::hub::core::effect::Effect;
 use crate::hub::core::error::{Error, check_size};
+use crate::hub::core::sessions::before_images::HubQueue;
 use crate::hub::core::state::State;
 use crate::hub::core::versioned::VersionedUpdate;
+use crate::hub::machines::load::to_listed;
 use crate::hub::turn::Turn;
 use crate::hub::write::large::{FieldValue, incomplete_value};
 use crate::limits::{MAX_CONTENT_BYTES, MAX_MACHINE_BYTES};
@@ -28,40 +28,6 @@ pub(super) fn get_field(m: &Machine, field: VersionedField) -> FieldValue<'_> {
     match field {
         VersionedField::RunnerState => FieldValue { stored: &m.runner_state, version: m.runner_state_version },
         _ => FieldValue { stored: &m.metadata, version: m.metadata_version },
-    }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct MachineChanges<'a> {
-    active: bool,
-    active_at: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metadata: Option<&'a Json>,
-    /// The length of metadata that is too large for an event, in place of `metadata`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metadata_bytes: Option<usize>,
-    metadata_version: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    runner_state: Option<&'a Json>,
-    /// The length of a runner state that is too large for an event, in place of `runner_state`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    runner_state_bytes: Option<usize>,
-    runner_state_version: u64,
-}
-
-impl<'a> MachineChanges<'a> {
-    fn of(m: &'a Machine) -> Self {
-        Self {
-            active: m.active,
-            active_at: m.active_at,
-            metadata: m.metadata.inline(),
-            metadata_bytes: m.metadata.large().map(|large| large.bytes),
-            metadata_version: m.metadata_version,
-            runner_state: m.runner_state.inline(),
-            runner_state_bytes: m.runner_state.large().map(|large| large.bytes),
-            runner_state_version: m.runner_state_version,
-        }
     }
 }
 
@@ -107,8 +73,7 @@ impl Turn<'_> {
         let VersionedUpdate { id, field, .. } = *update;
         let now = self.hub.rt.now();
         let value = Some(update.value.clone()).filter(|value| !value.is_null());
-        self.set_machine_field(id, field, version, value.clone())?;
-        self.state.record_machine_change(id, now)?;
+        self.set_machine_fields(id, [(field, version, value.clone())])?;
         let value = TextParts::queued_value(field, value);
         let versioned = Some(Versioned::new(version));
         let (metadata, runner_state) = match field {
@@ -124,39 +89,48 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Sets a field. If the machines would occupy more than [`MAX_MACHINE_BYTES`] of memory, a value above
+    /// Sets fields to values with these versions. If the machines would occupy more than [`MAX_MACHINE_BYTES`] of memory, a value above
     /// [`SMALL_VALUE_BYTES`] becomes a large value, of which memory holds only an excerpt.
-    pub(super) fn set_machine_field(
+    pub(super) fn set_machine_fields(
         &mut self,
         id: &str,
-        field: VersionedField,
-        new_version: u64,
-        new_value: Option<Json>,
+        fields: impl IntoIterator<Item = (VersionedField, u64, Option<Json>)>,
     ) -> Result<(), Error> {
-        let State { cache, write_queue, .. } = &mut *self.state;
-        let new_bytes = new_value.as_ref().map_or(0, |value| value.text().len());
-        let is_full = cache.machine_bytes() + new_bytes > MAX_MACHINE_BYTES;
-        let max_inline_bytes = if is_full { SMALL_VALUE_BYTES } else { field.max_inline_bytes() };
-        let m = cache.machine_mut(id, write_queue)?;
-        let (current, version) = match field {
-            VersionedField::RunnerState => (&mut m.runner_state, &mut m.runner_state_version),
-            _ => (&mut m.metadata, &mut m.metadata_version),
-        };
-        *version = new_version;
-        self.hub.set_value_within(max_inline_bytes, write_queue, (id, field), new_version, current, new_value);
-        Ok(())
+        let (hub, now) = (self.hub, self.hub.rt.now());
+        let mut bytes = self.state.cache.machine_bytes();
+        self.state.change_machine(id, now, |m, write_queue| {
+            for (field, new_version, new_value) in fields {
+                bytes += new_value.as_ref().map_or(0, |value| value.text().len());
+                let is_full = bytes > MAX_MACHINE_BYTES;
+                let max_inline_bytes = if is_full { SMALL_VALUE_BYTES } else { field.max_inline_bytes() };
+                let (current, version) = match field {
+                    VersionedField::RunnerState => (&mut m.runner_state, &mut m.runner_state_version),
+                    _ => (&mut m.metadata, &mut m.metadata_version),
+                };
+                *version = new_version;
+                hub.set_value_within(max_inline_bytes, write_queue, (id, field), new_version, current, new_value);
+            }
+        })
     }
 }
 
 impl State {
-    /// Queues the write of a changed machine and the `machine-updated` event.
-    pub(super) fn record_machine_change(&mut self, id: &str, now: u64) -> Result<(), Error> {
-        let machine = self.machine_mut(id)?;
-        machine.seq += 1;
-        machine.updated_at = now;
-        let event = Event::machine_updated(id, &MachineChanges::of(machine));
-        self.write_queue.queue_machine(id);
-        self.write_queue.on_commit(Effect::Publish(event));
-        Ok(())
+    /// Changes a machine, and queues the write and the event of a difference. A later `activeAt` is no difference.
+    pub(super) fn change_machine<T>(
+        &mut self,
+        id: &str,
+        now: u64,
+        change: impl FnOnce(&mut Machine, &mut HubQueue) -> T,
+    ) -> Result<T, Error> {
+        let machine = self.cache.machine_mut(id, &mut self.write_queue)?;
+        let before = machine.clone();
+        let result = change(machine, &mut self.write_queue);
+        if *machine != (Machine { active_at: machine.active_at, ..before }) {
+            (machine.seq, machine.updated_at) = (machine.seq + 1, now);
+            let event = Event::machine_updated(id, &to_listed(machine));
+            self.write_queue.queue_machine(id);
+            self.write_queue.on_commit(Effect::Publish(event));
+        }
+        Ok(result)
     }
 }

@@ -5,28 +5,11 @@ use crate::hub::core::error::Error;
 use crate::hub::core::sessions::cached_session::CachedSession;
 use crate::hub::core::state::State;
 use crate::hub::core::storage_keys::{kept_requests_key, reactivation_key};
-use crate::hub::sessions::changes::Changes;
 use crate::hub::turn::Turn;
 use crate::model::agent_state::count_pending;
-use crate::model::event::Event;
 use crate::model::owner::Owner;
-use crate::store::write_queue::SessionColumns;
 
 impl State {
-    /// Queues the write and the event of a session's presence: whether it is active and thinking, and its modes.
-    pub(in crate::hub) fn record_presence(&mut self, id: &str) -> Result<(), Error> {
-        let event = Event::session_updated(id, &Changes::presence(&self.cache.require_entry(id)?.session));
-        self.write_queue.queue_session(id, SessionColumns::Small);
-        self.write_queue.on_commit(Effect::Publish(event));
-        Ok(())
-    }
-
-    /// Queues the write of a session's small columns, and the event with the changes.
-    pub(in crate::hub) fn record_small_change(&mut self, id: &str, changes: &Changes<'_>) {
-        self.write_queue.queue_session(id, SessionColumns::Small);
-        self.write_queue.on_commit(Effect::Publish(Event::session_updated(id, changes)));
-    }
-
     /// Whether a connected CLI is expected to report an inactive session alive: the session is not archived, and a socket serves it.
     pub(in crate::hub) fn expects_report(&self, session: &str, now: u64) -> bool {
         let is_inactive =
@@ -42,36 +25,27 @@ impl State {
 }
 
 impl Turn<'_> {
-    /// Makes a session inactive, and queues the write and the event. `has_ended`: whether the session has ended, rather than lost its
-    /// connection.
+    /// Makes a session inactive. `has_ended`: whether the session has ended, rather than lost its connection.
     pub(in crate::hub) fn deactivate(&mut self, id: &str, has_ended: bool) -> Result<(), Error> {
         let (owner, now) = (Owner::Session(id.to_owned()), self.hub.rt.now());
-        let State { cache, liveness, write_queue, .. } = &mut *self.state;
-        let s = &mut cache.require_entry_mut(id, write_queue)?.session;
-        liveness.stop(&owner);
-        let ends = has_ended && s.ended_at.is_none();
-        if ends {
-            s.ended_at = Some(now);
-        }
-        let was_active = s.active || s.thinking;
-        if was_active {
-            s.thinking_at = if s.thinking { now } else { s.thinking_at };
-            (s.active, s.thinking, s.updated_at, s.activity, s.activity_at) = (false, false, now, None, None);
-        }
-        if was_active || ends {
-            self.state.record_presence(id)?;
-        }
+        self.state.change_session(id, |s| {
+            s.ended_at = s.ended_at.or(has_ended.then_some(now));
+            if s.active || s.thinking {
+                s.thinking_at = if s.thinking { now } else { s.thinking_at };
+                (s.active, s.thinking, s.updated_at, s.activity, s.activity_at) = (false, false, now, None, None);
+                s.disconnected = false;
+            }
+        })?;
+        self.state.liveness.stop(&owner);
         // Queued even if the session is inactive in memory, because an earlier change to inactive may not be durable yet.
         self.state.write_queue.on_commit(Effect::BecameInactive(owner));
         Ok(())
     }
 
-    /// Sets since when a session waits to be seen; `None`: a person has seen it. Queues the write and the event of a change.
+    /// Sets since when a session waits to be seen; `None`: a person has seen it.
     pub(in crate::hub) fn set_unseen_since(&mut self, id: &str, since: Option<u64>) -> Result<(), Error> {
         if self.state.cache.require_entry(id)?.session.unseen_since != since {
-            self.state.session_mut(id)?.session.unseen_since = since;
-            let changes = Changes { unseen_since: Some(since), ..Changes::default() };
-            self.state.record_small_change(id, &changes);
+            self.state.change_session(id, |session| session.unseen_since = since)?;
         }
         Ok(())
     }

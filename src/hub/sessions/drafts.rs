@@ -1,29 +1,16 @@
 //! New messages of a session: their drafts, and how they get their seqs.
 
-use futures::channel::oneshot;
-
 use crate::hub::core::effect::{Effect, Reply};
 use crate::hub::core::error::{Error, check_size};
 use crate::hub::core::ports::ConnId;
-use crate::hub::sessions::changes::Changes;
 use crate::hub::turn::Turn;
 use crate::limits::{MAX_CONTENT_BYTES, MAX_LOCAL_ID_BYTES, MAX_TODOS_BYTES};
-use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::message::{HeldMessage, Message};
 use crate::model::{ready, todo};
 use crate::store::messages::MessageRef;
-use crate::store::write_queue::SessionColumns;
 use crate::wire::cli::{NAMESPACE, message_ack, message_rejected};
 use crate::wire::socketio::{AckId, ack_frame};
-
-/// How the sender learns that its message is durable.
-pub(super) enum Receipt {
-    /// The CLI that sent the message gets the acknowledgement that it requested.
-    Ack(AckId),
-    /// A task waits for the commit.
-    Waiter(oneshot::Sender<Result<(), Error>>),
-}
 
 /// A message to add.
 pub struct Draft {
@@ -37,20 +24,21 @@ pub struct Draft {
     pub from: Option<ConnId>,
     /// Whether the message may wait until the CLI of an inactive session is back.
     pub(super) may_wait: bool,
-    pub(super) receipt: Option<Receipt>,
+    /// The acknowledgement that the CLI gets when the message is durable.
+    ack: Option<AckId>,
 }
 
 impl Draft {
     /// Creates the draft of a web client. Ignores an empty local id.
     pub fn of_web_client(session: String, local_id: Option<String>, content: Json) -> Self {
         let local_id = local_id.filter(|id| !id.is_empty());
-        Self { session, local_id, content, from: None, may_wait: false, receipt: None }
+        Self { session, local_id, content, from: None, may_wait: false, ack: None }
     }
 
     /// Creates the draft of a CLI. With `ack`, the CLI gets an acknowledgement when the message is durable. Ignores an empty local id.
     pub fn of_cli(session: String, local_id: Option<String>, content: Json, from: ConnId, ack: Option<AckId>) -> Self {
         let draft = Self::of_web_client(session, local_id, content);
-        Self { from: Some(from), receipt: ack.map(Receipt::Ack), ..draft }
+        Self { from: Some(from), ack, ..draft }
     }
 
     /// Lets the message wait if the session is inactive.
@@ -58,15 +46,11 @@ impl Draft {
         Self { may_wait: true, ..self }
     }
 
-    /// Returns the effect that informs the sender that the message is durable.
-    pub(super) fn receipt_effect(self, added: &Added) -> Option<Effect> {
-        let conn = self.from;
-        self.receipt.and_then(|receipt| match (receipt, added) {
-            (Receipt::Ack(ack), Added::Stored(message)) => Some(Effect::Reply(message_reply(conn?, ack, message))),
-            // Only messages of web clients are held.
-            (Receipt::Ack(_), Added::Held(_)) => None,
-            (Receipt::Waiter(waiter), _) => Some(Effect::Resolve(waiter)),
-        })
+    /// Returns the acknowledgement of the message for its CLI.
+    pub(super) fn reply(&self, added: &Added) -> Option<Reply> {
+        // Only messages of web clients are held.
+        let Added::Stored(message) = added else { return None };
+        Some(message_reply(self.from?, self.ack?, message))
     }
 
     pub fn local_id(&self) -> Option<&str> {
@@ -120,7 +104,7 @@ impl Turn<'_> {
             self.state.cache.evictions.invalidate_reads(&draft.session);
         }
         if draft.from.is_some() {
-            self.update_todos(draft, now)?;
+            self.update_todos(draft)?;
         }
         let is_ready = draft.from.is_some() && ready::is_ready(draft.content.text());
         if is_ready {
@@ -142,14 +126,9 @@ impl Turn<'_> {
     }
 
     /// Stores the todo list that a message contains. Ignores a list above [`MAX_TODOS_BYTES`].
-    fn update_todos(&mut self, draft: &Draft, now: u64) -> Result<(), Error> {
+    fn update_todos(&mut self, draft: &Draft) -> Result<(), Error> {
         let todos = todo::extract(draft.content.text(), &self.hub.config.vocabulary).map(|todos| Json::of(&todos));
         let Some(todos) = todos.filter(|todos| todos.text().len() <= MAX_TODOS_BYTES) else { return Ok(()) };
-        let changes = Changes { todos: Some(&todos), updated_at: Some(now), ..Changes::default() };
-        let event = Event::session_updated(&draft.session, &changes);
-        self.state.session_mut(&draft.session)?.session.todos = Some(todos);
-        self.state.write_queue.queue_session(&draft.session, SessionColumns::All);
-        self.state.write_queue.on_commit(Effect::Publish(event));
-        Ok(())
+        self.state.change_session(&draft.session, |session| session.todos = Some(todos))
     }
 }

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use crate::hub::core::effect::Effect;
 use crate::hub::core::error::{Error, check_size};
 use crate::hub::core::ports::ConnId;
+use crate::hub::core::sessions::before_images::HubQueue;
 use crate::hub::core::sessions::cached_session::CachedSession;
 use crate::hub::core::sessions::completed_requests::CompletedRequests;
 use crate::hub::core::state::State;
@@ -15,76 +16,53 @@ use crate::hub::turn::Turn;
 use crate::limits::{MAX_COMPLETED_REQUEST_BYTES, MAX_CONTENT_BYTES, MAX_INLINE_BYTES, MAX_REQUEST_BYTES};
 use crate::model::agent_state::{self, AgentState, ReceivedState};
 use crate::model::completed_request::CompletedRequest;
-use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::large::VersionedField;
 use crate::model::owner::Owner;
 use crate::model::text_parts::TextParts;
-use crate::store::write_queue::SessionColumns;
 use crate::wire::update::{UpdateBody, VALUE_PLACEHOLDER, Versioned, update_frame};
 
 /// The largest total size of pending permission requests, in bytes: all are completed at once when a session ends.
 const MAX_PENDING_BYTES: usize = 2 * MAX_REQUEST_BYTES;
 
 impl Turn<'_> {
-    /// Sets the metadata, which may be null, and queues the write, the update for the session's CLIs, and the event. `from`
-    /// is the CLI that made the change, which gets a reply instead of the update. Returns the new version.
+    /// Sets the metadata, which may be null, and queues the update for the session's CLIs. `from` is the CLI that made the change, which
+    /// gets a reply instead of the update. Applies the lifecycle state in the metadata: a session that has failed waits to be seen, and
+    /// an archived session has ended. Returns the new version.
     pub(in crate::hub) fn set_metadata(&mut self, id: &str, value: Json, from: Option<ConnId>) -> Result<u64, Error> {
-        let now = self.hub.rt.now();
-        let State { cache, write_queue, .. } = &mut *self.state;
-        let s = &mut cache.require_entry_mut(id, write_queue)?.session;
-        let had_failed = s.metadata_fields().is_failed();
-        s.metadata_version += 1;
-        s.updated_at = now;
-        let version = s.metadata_version;
+        let (hub, now) = (self.hub, self.hub.rt.now());
         let stored = Some(value.clone()).filter(|value| !value.is_null());
-        self.hub.set_value(write_queue, (id, VersionedField::Metadata), version, &mut s.metadata, stored);
-        self.state.write_queue.queue_session(id, SessionColumns::All);
+        let change = |entry: &mut CachedSession, write_queue: &mut HubQueue| {
+            let s = &mut entry.session;
+            let had_failed = s.metadata_fields().is_failed();
+            (s.metadata_version, s.updated_at) = (s.metadata_version + 1, now);
+            hub.set_value(write_queue, (id, VersionedField::Metadata), s.metadata_version, &mut s.metadata, stored);
+            let fields = s.metadata_fields();
+            let (is_failed, is_archived) = (fields.is_failed(), fields.is_archived());
+            if is_archived && !s.active {
+                s.ended_at = s.ended_at.or(Some(now));
+            }
+            s.unseen_since = match is_failed {
+                true if !had_failed => Some(now),
+                false if had_failed || is_archived => None,
+                _ => s.unseen_since,
+            };
+            is_archived
+        };
+        let is_archived = self.state.change_entry(id, Changes::default(), change)?;
         let version = self.queue_metadata_update(id, value, from)?;
-        self.apply_lifecycle_state(id, had_failed)?;
-        Ok(version)
-    }
-
-    /// Applies the lifecycle state in new metadata: a session that has failed waits to be seen, and an archived session has ended.
-    fn apply_lifecycle_state(&mut self, id: &str, had_failed: bool) -> Result<(), Error> {
-        let session = &self.state.cache.require_entry(id)?.session;
-        let (fields, now) = (session.metadata_fields(), self.hub.rt.now());
-        let (is_failed, is_archived) = (fields.is_failed(), fields.is_archived());
-        if is_archived && !session.active && session.ended_at.is_none() {
-            self.state.session_mut(id)?.session.ended_at = Some(now);
-            let changes = Changes { ended_at: Some(Some(now)), ..Changes::default() };
-            self.state.record_small_change(id, &changes);
-        }
         if is_archived {
             self.delete_held(id)?;
         }
-        match is_failed {
-            true if !had_failed => self.set_unseen_since(id, Some(now)),
-            false if had_failed || is_archived => self.set_unseen_since(id, None),
-            _ => Ok(()),
-        }
+        Ok(version)
     }
 
-    /// Queues the update for the session's CLIs, and the event. `value` is the current metadata. Returns the version of the metadata.
+    /// Queues the update for the session's CLIs. `value` is the current metadata. Returns the version of the metadata.
     pub(super) fn queue_metadata_update(&mut self, id: &str, value: Json, from: Option<ConnId>) -> Result<u64, Error> {
-        let now = self.hub.rt.now();
-        let s = &self.state.cache.require_entry(id)?.session;
-        let (version, large) = (s.metadata_version, s.metadata.large());
-        // The event of a large value has only its size; web clients fetch the value.
-        let changes = Changes {
-            metadata: Some(&value).filter(|_| large.is_none()),
-            metadata_bytes: large.map(|large| large.bytes),
-            metadata_version: Some(version),
-            updated_at: Some(s.updated_at),
-            ..Changes::default()
-        };
-        let event = Event::session_updated(id, &changes);
-        // `insert_into` replaces the null value, so that the frame shares the value instead of copying it.
+        let version = self.state.cache.require_entry(id)?.session.metadata_version;
         let versioned = Some(Versioned::new(version));
         let body = UpdateBody::UpdateSession { sid: id, metadata: versioned, agent_state: None };
-        let frame = update_frame(&self.hub.new_id(), self.state.events.next_unused(now), now, &body);
-        let text = TextParts::queued_value(VersionedField::Metadata, Some(value));
-        self.queue_update(id, from, text.insert_into(&frame, VALUE_PLACEHOLDER), event);
+        self.queue_update(id, from, &body, TextParts::queued_value(VersionedField::Metadata, Some(value)));
         Ok(version)
     }
 
@@ -95,16 +73,8 @@ impl Turn<'_> {
         parts: AgentState,
         from: Option<ConnId>,
     ) -> Result<u64, Error> {
-        let now = self.hub.rt.now();
+        let (hub, now) = (self.hub, self.hub.rt.now());
         let changed = self.state.add_completed_requests(id, parts.completed, now);
-        let State { cache, write_queue, .. } = &mut *self.state;
-        let s = &mut cache.require_entry_mut(id, write_queue)?.session;
-        s.agent_state_version += 1;
-        // Only a CLI can request a permission, so only a CLI's change causes a notification. A change by the hub completes or cancels
-        // requests.
-        let notification = from.and_then(|_| self.hub.permission_notification(s, parts.without_completed.as_ref()));
-        s.updated_at = now;
-        let version = s.agent_state_version;
         let joined = (!is_large_state(parts.without_completed.as_ref()))
             .then(|| agent_state::join(parts.without_completed.as_ref(), as_entries(&changed)));
         let text = match joined.clone() {
@@ -113,27 +83,26 @@ impl Turn<'_> {
         };
         // The event of a state above `MAX_INLINE_BYTES` has only its size; web clients fetch the state.
         let inline_value = joined.filter(|_| text.text_bytes() <= MAX_INLINE_BYTES);
-        s.request_times = agent_state::request_times(parts.without_completed.as_ref(), s.request_times.as_ref(), now);
-        self.hub.set_value(
-            write_queue,
-            (id, VersionedField::AgentState),
-            version,
-            &mut s.agent_state,
-            parts.without_completed,
-        );
-        write_queue.queue_session(id, SessionColumns::All);
         let changes = Changes {
             agent_state: inline_value.as_ref().map(Option::as_ref),
             agent_state_bytes: inline_value.is_none().then_some(text.text_bytes()),
-            agent_state_version: Some(version),
-            updated_at: Some(now),
             ..Changes::default()
         };
-        let event = Event::session_updated(id, &changes);
+        let change = |entry: &mut CachedSession, write_queue: &mut HubQueue| {
+            let (s, new) = (&mut entry.session, parts.without_completed);
+            // Only a CLI can request a permission, so only a CLI's change causes a notification. A change by the hub completes or cancels
+            // requests.
+            let notification = from.and_then(|_| hub.permission_notification(s, new.as_ref()));
+            (s.agent_state_version, s.updated_at) = (s.agent_state_version + 1, now);
+            s.request_times = agent_state::request_times(new.as_ref(), s.request_times.as_ref(), now);
+            let version = s.agent_state_version;
+            hub.set_value(write_queue, (id, VersionedField::AgentState), version, &mut s.agent_state, new);
+            (version, notification)
+        };
+        let (version, notification) = self.state.change_entry(id, changes, change)?;
         let versioned = Some(Versioned::new(version));
         let body = UpdateBody::UpdateSession { sid: id, metadata: None, agent_state: versioned };
-        let frame = update_frame(&self.hub.new_id(), self.state.events.next_unused(now), now, &body);
-        self.queue_update(id, from, text.insert_into(&frame, VALUE_PLACEHOLDER), event);
+        self.queue_update(id, from, &body, text);
         notification
             .into_iter()
             .for_each(|notification| self.state.write_queue.on_commit(Effect::Notify(notification)));
@@ -141,10 +110,13 @@ impl Turn<'_> {
         Ok(version)
     }
 
-    /// Queues the update frame `parts` for a session's CLIs except `from`, and the event.
-    fn queue_update(&mut self, id: &str, from: Option<ConnId>, parts: TextParts, event: Event) {
-        self.state.write_queue.on_commit(Effect::Update { owner: Owner::Session(id.to_owned()), except: from, parts });
-        self.state.write_queue.on_commit(Effect::Publish(event));
+    /// Queues an update with the value `text` for a session's CLIs except `from`.
+    fn queue_update(&mut self, id: &str, except: Option<ConnId>, body: &UpdateBody<'_>, text: TextParts) {
+        let now = self.hub.rt.now();
+        let frame = update_frame(&self.hub.new_id(), self.state.events.next_unused(now), now, body);
+        // Replaces the null value, so that the frame shares the value instead of copying it.
+        let parts = text.insert_into(&frame, VALUE_PLACEHOLDER);
+        self.state.write_queue.on_commit(Effect::Update { owner: Owner::Session(id.to_owned()), except, parts });
     }
 }
 

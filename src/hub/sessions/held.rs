@@ -4,36 +4,18 @@
 
 use std::sync::Arc;
 
-use futures::channel::oneshot;
-
 use crate::hub::Hub;
-use crate::hub::core::effect::Effect;
 use crate::hub::core::error::{Error, Kind, check_size};
 use crate::hub::core::local_ids::Seen;
 use crate::hub::core::sessions::cached_session::CachedSession;
-use crate::hub::core::sessions::evictions::Key;
 use crate::hub::core::sessions::lookup::UnknownLocalId;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::sessions::drafts::Draft;
-use crate::hub::sessions::load::RelatedRows;
+use crate::hub::sessions::load::{Needs, RelatedRows};
 use crate::hub::turn::Turn;
-use crate::hub::write::lookups::{MAX_LOOKUPS, NOT_LOOKED_UP};
 use crate::limits::{MAX_HELD_MESSAGE_BYTES, MAX_HELD_MESSAGES};
-use crate::model::event::Event;
 use crate::model::message::HeldMessage;
 use crate::store::{held_messages, query};
-
-/// The result of an attempt to deliver held messages. All results but `Done` name what the caller must wait for before the next
-/// attempt.
-enum DeliveryAttempt {
-    Done,
-    NeedsSession,
-    NeedsLocalIds,
-    NeedsHeldMessages,
-    NeedsLookup(Vec<UnknownLocalId>),
-    /// A merge is in progress.
-    Locked(oneshot::Receiver<Result<(), Error>>),
-}
 
 impl CachedSession {
     /// Whether messages may wait for the CLI of this inactive session. A session that has ended must be resumed instead.
@@ -57,33 +39,13 @@ impl Hub {
     pub async fn cancel_held(self: &Arc<Self>, session: &str, local_id: &str) -> Result<(), Error> {
         loop {
             self.load_session(session).await?;
-            let (canceled, committed) = {
-                let mut turn = self.turn();
-                (turn.remove_held(session, local_id)?, turn.add_commit_waiter())
-            };
+            let canceled = self.turn().remove_held(session, local_id)?;
             if let Some(is_canceled) = canceled {
-                self.commit_and_wait(committed).await?;
+                self.flush().await?;
                 return if is_canceled { Ok(()) } else { Err(Error::NotFound(Kind::HeldMessage)) };
             }
-            self.load_held(session).await?;
+            self.load_related(session, RelatedRows::HeldMessages).await?;
         }
-    }
-
-    /// Loads the held messages of a session into the cache.
-    pub(super) async fn load_held(self: &Arc<Self>, session: &str) -> Result<(), Error> {
-        let ticket = self.begin_read().await?;
-        let rows = query(&self.db, held_messages::select(&self.config.namespace, session)).await?;
-        let held = held_messages::read(rows)?;
-        let mut turn = self.turn();
-        if turn.cache.evictions.redeem(&ticket, Key::Id(session)).is_some()
-            && let Some(entry) = turn.cache.entry_mut_without_before_image(session)
-        {
-            // A deletion of all held messages during the read has set `entry.held` to an empty list, which is newer than the rows. Other
-            // changes need the loaded messages, so they cannot have happened.
-            entry.held.get_or_insert(held);
-            turn.evict_sessions();
-        }
-        Ok(())
     }
 
     /// Delivers the held messages of an active session in a task. After an error, the next keep-alive starts another delivery.
@@ -101,21 +63,9 @@ impl Hub {
     pub(super) async fn deliver_held(self: &Arc<Self>, session: &str) -> Result<(), Error> {
         let mut lookups = 0;
         loop {
-            let delivery = self.turn().try_deliver(session)?;
-            match delivery {
-                DeliveryAttempt::Done => break,
-                DeliveryAttempt::NeedsSession => self.load_session_with(session, RelatedRows::LocalIds).await?,
-                DeliveryAttempt::NeedsLocalIds => self.load_local_ids(session).await?,
-                DeliveryAttempt::NeedsHeldMessages => self.load_held(session).await?,
-                DeliveryAttempt::Locked(unlocked) => unlocked.await.unwrap_or(Ok(()))?,
-                DeliveryAttempt::NeedsLookup(_) if lookups == MAX_LOOKUPS => {
-                    return Err(Error::Unavailable(NOT_LOOKED_UP.into()));
-                }
-                DeliveryAttempt::NeedsLookup(unknown) => {
-                    lookups += 1;
-                    self.look_up_local_ids(unknown).await?;
-                }
-            }
+            let needs = self.turn().try_deliver(session)?;
+            let Some(needs) = needs else { break };
+            self.load_needed(session, needs, &mut lookups).await?;
         }
         self.start_commit();
         Ok(())
@@ -164,16 +114,23 @@ impl Turn<'_> {
         Ok(Some(exists))
     }
 
-    fn try_deliver(&mut self, id: &str) -> Result<DeliveryAttempt, Error> {
+    /// Delivers the held messages, or returns what must be loaded first.
+    fn try_deliver(&mut self, id: &str) -> Result<Option<Needs>, Error> {
         if let Some(unlocked) = self.state.in_flight.wait_for_unlock(id) {
-            return Ok(DeliveryAttempt::Locked(unlocked));
+            return Ok(Some(Needs::Unlocked(unlocked)));
         }
-        let Some(entry) = self.state.cache.entry(id) else { return Ok(DeliveryAttempt::NeedsSession) };
+        let Some(entry) = self.state.cache.entry(id) else {
+            return Ok(Some(Needs::Session(RelatedRows::LocalIds)));
+        };
         if !entry.session.active || entry.session.held_messages_count == 0 {
-            return Ok(DeliveryAttempt::Done);
+            return Ok(None);
         }
-        let Some(held) = &entry.held else { return Ok(DeliveryAttempt::NeedsHeldMessages) };
-        let Some(local_ids) = &entry.local_ids else { return Ok(DeliveryAttempt::NeedsLocalIds) };
+        let Some(held) = &entry.held else {
+            return Ok(Some(Needs::Related(RelatedRows::HeldMessages)));
+        };
+        let Some(local_ids) = &entry.local_ids else {
+            return Ok(Some(Needs::Related(RelatedRows::LocalIds)));
+        };
         let (mut drafts, mut unknown) = (Vec::new(), Vec::new());
         for HeldMessage { local_id, content, .. } in held {
             let (session, local_id) = (id.to_owned(), local_id.clone());
@@ -185,26 +142,23 @@ impl Turn<'_> {
             }
         }
         if !unknown.is_empty() {
-            return Ok(DeliveryAttempt::NeedsLookup(unknown));
+            return Ok(Some(Needs::LocalIds(unknown)));
         }
         self.state.ensure_write_queue_has_room(drafts.iter().map(|draft| draft.content.text().len()).sum())?;
         // The messages are queued before the deletion, so that a client first receives the event of each message, and replaces the
         // held message by it.
         drafts.iter().try_for_each(|draft| self.queue_message(draft).map(drop))?;
         self.delete_held(id)?;
-        Ok(DeliveryAttempt::Done)
+        Ok(None)
     }
 
     /// Changes the held messages of a session, and queues the event with their number. The messages must be loaded, unless `change`
     /// deletes all.
     fn change_held(&mut self, id: &str, change: impl FnOnce(&mut Vec<HeldMessage>)) -> Result<(), Error> {
-        let entry = self.state.session_mut(id)?;
-        let held = entry.held.get_or_insert_default();
-        change(held);
-        let count = held.len();
-        entry.session.held_messages_count = count;
-        let changes = Changes { held_messages_count: Some(count), ..Changes::default() };
-        self.state.write_queue.on_commit(Effect::Publish(Event::session_updated(id, &changes)));
-        Ok(())
+        self.state.change_entry(id, Changes::default(), |entry, _| {
+            let held = entry.held.get_or_insert_default();
+            change(held);
+            entry.session.held_messages_count = held.len();
+        })
     }
 }

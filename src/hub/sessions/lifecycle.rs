@@ -49,11 +49,7 @@ impl Hub {
     pub async fn switch_to_remote(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         self.require_active(id).await?;
         self.call_without_result(id, Method::Switch, &Json::of(&Switch { to: ControlMode::Remote })).await?;
-        self.with_session(id, |turn| {
-            turn.session_mut(id)?.session.mode = Some(ControlMode::Remote);
-            turn.record_presence(id)
-        })
-        .await
+        self.with_session(id, |turn| turn.change_session(id, |session| session.mode = Some(ControlMode::Remote))).await
     }
 
     /// Archives a session. First asks the CLI that serves the session to end, even if the session is inactive.

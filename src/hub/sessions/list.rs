@@ -104,6 +104,7 @@ impl Turn<'_> {
             if fields.active && self.state.cache.entry(&fields.id).is_none() {
                 let owner = Owner::Session(fields.id.clone());
                 fields.active_at = fields.active_at.max(self.state.liveness.active_at(&owner));
+                fields.disconnected = self.state.liveness.is_disconnected(&owner, self.hub.rt.now());
                 self.start_deadline_if_missing(owner);
             }
             let summary = SessionSummary::of(&fields);

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use futures::channel::oneshot;
 use futures::future::BoxFuture;
 
 use crate::hub::Hub;
@@ -13,18 +14,20 @@ use crate::hub::core::local_ids::LocalIds;
 use crate::hub::core::sessions::cached_session::CachedSession;
 use crate::hub::core::sessions::completed_requests::CompletedRequests;
 use crate::hub::core::sessions::evictions::{CurrentRead, Key};
+use crate::hub::core::sessions::lookup::UnknownLocalId;
 use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
 use crate::hub::write::large::{GetField, ResponseText, incomplete_value, session_segments};
+use crate::hub::write::lookups::{MAX_LOOKUPS, NOT_LOOKED_UP};
 use crate::limits::{MAX_LOCAL_IDS, MAX_TODOS_BYTES};
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
+use crate::model::large::InlineOrLarge;
 use crate::model::namespace::Namespace;
 use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::model::todo;
-use crate::store::write_queue::SessionColumns;
 use crate::store::{
-    Database, Found, Row, Statement, completed_requests, messages, query, sessions as store, summaries,
+    Database, Found, Row, Statement, completed_requests, held_messages, messages, query, sessions as store, summaries,
 };
 
 /// How many messages are searched for a todo list at a time.
@@ -36,8 +39,21 @@ pub enum RelatedRows {
     None,
     LocalIds,
     CompletedRequests,
+    HeldMessages,
     /// Everything that clients see of a session.
     Shown,
+}
+
+/// What must be in memory before a step can run.
+pub(super) enum Needs {
+    /// The session, with related rows.
+    Session(RelatedRows),
+    /// Related rows of a session that is in memory.
+    Related(RelatedRows),
+    /// Local ids that must be looked up in the database: they are new or belong to old messages.
+    LocalIds(Vec<UnknownLocalId>),
+    /// A session that a merge in progress locks.
+    Unlocked(oneshot::Receiver<Result<(), Error>>),
 }
 
 impl RelatedRows {
@@ -46,6 +62,7 @@ impl RelatedRows {
             Self::None => Vec::new(),
             Self::LocalIds => vec![messages::select_local_ids(namespace, id, MAX_LOCAL_IDS as u64)],
             Self::CompletedRequests => vec![completed_requests::select(namespace, id)],
+            Self::HeldMessages => vec![held_messages::select(namespace, id)],
             Self::Shown => vec![
                 completed_requests::select(namespace, id),
                 messages::select_todo_candidates(namespace, id, 1, MAX_SAFE_INTEGER),
@@ -162,12 +179,7 @@ impl Hub {
                 Some(_) => {}
                 None => continue,
             }
-            let ticket = self.begin_read().await?;
-            let rows = query(&self.db, completed_requests::select(&self.config.namespace, id)).await?;
-            let mut turn = self.turn();
-            if let Some(read) = turn.cache.evictions.redeem(&ticket, Key::Id(id)) {
-                insert_related_rows(&mut turn, read, id, RelatedRows::CompletedRequests, vec![rows])?;
-            }
+            self.load_related(id, RelatedRows::CompletedRequests).await?;
         }
     }
 
@@ -199,9 +211,9 @@ impl Hub {
             let Some(entry) = turn.cache.entry_mut_without_before_image(id) else { return Ok(true) };
             entry.has_searched_todos = true;
             let Some(todos) = todos else { return Ok(true) };
-            let Ok(entry) = turn.session_mut(id) else { return Ok(true) };
-            entry.session.todos.get_or_insert(todos);
-            turn.write_queue.queue_session(id, SessionColumns::All);
+            turn.change_session(id, |session| {
+                session.todos.get_or_insert(todos);
+            })?;
         }
         self.start_commit();
         Ok(true)
@@ -226,15 +238,28 @@ impl Hub {
         }
     }
 
-    /// Loads the local ids of a session's last messages.
-    pub(in crate::hub) async fn load_local_ids(self: &Arc<Self>, session: &str) -> Result<(), Error> {
+    /// Loads related rows of a cached session. Does nothing if the session is evicted during the read.
+    pub(super) async fn load_related(self: &Arc<Self>, id: &str, related: RelatedRows) -> Result<(), Error> {
         let ticket = self.begin_read().await?;
-        let select = messages::select_local_ids(&self.config.namespace, session, MAX_LOCAL_IDS as u64);
-        let rows = query(&self.db, select).await?;
+        let results = self.db.batch(&mut related.select(&self.config.namespace, id)).await?;
         let mut turn = self.turn();
-        match turn.cache.evictions.redeem(&ticket, Key::Id(session)) {
-            Some(read) => insert_related_rows(&mut turn, read, session, RelatedRows::LocalIds, vec![rows]),
+        match turn.cache.evictions.redeem(&ticket, Key::Id(id)) {
+            Some(read) => insert_related_rows(&mut turn, read, id, related, results),
             None => Ok(()),
+        }
+    }
+
+    /// Loads what a step needs. `lookups` counts the lookups of local ids for the step.
+    pub(super) async fn load_needed(self: &Arc<Self>, id: &str, needs: Needs, lookups: &mut u32) -> Result<(), Error> {
+        match needs {
+            Needs::Session(related) => self.load_session_with(id, related).await,
+            Needs::Related(related) => self.load_related(id, related).await,
+            Needs::Unlocked(unlocked) => unlocked.await.unwrap_or(Ok(())),
+            Needs::LocalIds(_) if *lookups == MAX_LOOKUPS => Err(Error::Unavailable(NOT_LOOKED_UP.into())),
+            Needs::LocalIds(unknown) => {
+                *lookups += 1;
+                self.look_up_local_ids(unknown).await
+            }
         }
     }
 
@@ -245,16 +270,13 @@ impl Hub {
         change: impl FnOnce(&mut Turn<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         self.load_session(id).await?;
-        let (result, committed) = {
-            let mut turn = self.turn();
-            (change(&mut turn)?, turn.add_commit_waiter())
-        };
-        self.commit_and_wait(committed).await?;
+        let result = change(&mut self.turn())?;
+        self.flush().await?;
         Ok(result)
     }
 
-    /// Loads a session and the whole value of a field, and applies `change`. If the field changes during the read, or a merge locks
-    /// the session, reads the value again.
+    /// Reads the whole value of a session's field, and applies `change`. Loads the session unless it is in memory. If the field changes
+    /// during the read, or a merge locks the session, reads the value again.
     pub(in crate::hub) async fn with_field<T>(
         self: &Arc<Self>,
         id: &str,
@@ -262,23 +284,22 @@ impl Hub {
         mut change: impl FnMut(&mut Turn<'_>, Option<Json>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         loop {
-            self.load_session(id).await?;
             let large = {
                 let mut turn = self.turn();
-                let Some(entry) = turn.cache.entry(id) else { continue };
-                let current = field(&entry.session);
-                match current.stored.large() {
-                    Some(large) => large.clone(),
-                    None => {
-                        let value = current.stored.json().cloned();
-                        return change(&mut turn, value);
-                    }
+                let current = turn.unlocked_session(id).map(|session| field(session).stored.clone());
+                match current {
+                    Some(InlineOrLarge::Large { large, .. }) => Some(large),
+                    Some(value) => return change(&mut turn, value.json().cloned()),
+                    None => None,
                 }
+            };
+            let Some(large) = large else {
+                self.load_session(id).await?;
+                continue;
             };
             let value = self.read_durable_value(id, &large).await?;
             let mut turn = self.turn();
-            let entry = turn.cache.entry(id).filter(|_| !turn.in_flight.is_locked(id));
-            if entry.is_some_and(|entry| field(&entry.session).stored.large() == Some(&large)) {
+            if turn.unlocked_session(id).is_some_and(|session| field(session).stored.large() == Some(&large)) {
                 return change(&mut turn, Some(value.ok_or_else(incomplete_value)?));
             }
         }
@@ -307,11 +328,18 @@ impl Hub {
 }
 
 impl Turn<'_> {
+    /// Marks a session as used, and returns it if it is in memory and no merge locks it.
+    fn unlocked_session(&mut self, id: &str) -> Option<&Session> {
+        let is_usable = self.state.cache.touch(id) && !self.state.in_flight.is_locked(id);
+        self.state.cache.entry(id).filter(|_| is_usable).map(|entry| &entry.session)
+    }
+
     /// Inserts a session that was read from the database, and starts its deadline if it is active.
     pub(super) fn insert_loaded(&mut self, read: &CurrentRead, mut session: Session) {
         if session.active {
             let owner = Owner::Session(session.id.clone());
             session.active_at = session.active_at.max(self.state.liveness.active_at(&owner));
+            session.disconnected = self.state.liveness.is_disconnected(&owner, self.hub.rt.now());
             self.start_deadline_if_missing(owner);
         }
         self.state.cache.insert_loaded(read, session);
@@ -342,6 +370,10 @@ fn insert_related_rows(
             if loaded.exceeds_limit {
                 state.write_queue.trim_completed_requests(id);
             }
+        }
+        // A deletion of all held messages during the read has set an empty list, which is newer than the rows.
+        RelatedRows::HeldMessages if entry.held.is_none() => {
+            entry.held = Some(held_messages::read(next_rows())?);
         }
         _ => return Ok(()),
     }

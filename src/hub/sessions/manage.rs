@@ -3,20 +3,15 @@
 use std::sync::Arc;
 
 use crate::hub::Hub;
-use crate::hub::core::effect::Effect;
 use crate::hub::core::error::{Error, check_size};
-use crate::hub::core::state::State;
-use crate::hub::sessions::changes::Changes;
 use crate::hub::sessions::fields::split_agent_state;
 use crate::hub::turn::Turn;
-use crate::hub::write::large::{self, without_large};
+use crate::hub::write::large;
 use crate::limits::{MAX_CONTENT_BYTES, MAX_KEYWORD_BYTES};
 use crate::model::agent_state::{self, ReceivedState};
-use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::large::VersionedField;
 use crate::model::session::{Session, fit_metadata, with_name};
-use crate::store::write_queue::SessionColumns;
 
 /// The longest tag, in bytes. CLIs use paths as tags; this is the longest path on Linux.
 const MAX_TAG_BYTES: usize = 4096;
@@ -40,23 +35,22 @@ impl Hub {
         check_size("metadata", &new.metadata, MAX_CONTENT_BYTES)?;
         let metadata = fit_metadata(&new.metadata)?;
         let agent_state = new.agent_state.as_ref().map_or(Ok(ReceivedState::default()), split_agent_state)?;
-        let (id, committed) = loop {
+        let id = loop {
             self.load_by_tag(&new.tag).await?;
             {
                 let mut turn = self.turn();
                 turn.ensure_write_queue_has_room(0)?;
                 let existing = turn.cache.entry_by_tag(&new.tag).map(|entry| entry.session.id.clone());
                 if existing.is_some() || turn.check_session_quotas()? {
-                    let id = match existing {
+                    break match existing {
                         Some(id) => turn.reopen_if_archived(&id, &metadata)?,
                         None => turn.create_session(new, metadata, &agent_state)?,
                     };
-                    break (id, turn.add_commit_waiter());
                 }
             }
             self.count_stored_bytes().await?;
         };
-        self.commit_and_wait(committed).await?;
+        self.flush().await?;
         Ok(id)
     }
 
@@ -71,12 +65,11 @@ impl Hub {
             }
             let metadata = with_name(metadata.as_ref(), name);
             check_size("metadata", &metadata, MAX_CONTENT_BYTES)?;
-            let version = turn.set_metadata(id, metadata, None)?;
-            Ok((turn.add_commit_waiter(), version))
+            turn.set_metadata(id, metadata, None)
         });
-        let (committed, version) = renamed.await?;
+        let version = renamed.await?;
         let to_rename_error = |error| if error == Error::DatabaseRejected { Error::RenameFailed } else { error };
-        self.commit_and_wait(committed).await.map_err(to_rename_error)?;
+        self.flush().await.map_err(to_rename_error)?;
         Ok(version)
     }
 
@@ -90,16 +83,11 @@ impl Hub {
     ) -> Result<u64, Error> {
         self.with_session(id, |turn| {
             turn.ensure_write_queue_has_room(0)?;
-            let session = &mut turn.session_mut(id)?.session;
-            let version = session.metadata_version;
-            let pinned = pinned.filter(|pinned| *pinned != session.pinned);
-            let muted = muted.filter(|muted| *muted != session.muted);
-            session.pinned = pinned.unwrap_or(session.pinned);
-            session.muted = muted.unwrap_or(session.muted);
-            if pinned.is_some() || muted.is_some() {
-                turn.record_small_change(id, &Changes { pinned, muted, ..Changes::default() });
-            }
-            Ok(version)
+            turn.change_session(id, |session| {
+                session.pinned = pinned.unwrap_or(session.pinned);
+                session.muted = muted.unwrap_or(session.muted);
+                session.metadata_version
+            })
         })
         .await
     }
@@ -147,11 +135,8 @@ impl Hub {
             if turn.expects_report(id, self.rt.now()) {
                 return Err(Error::CliConnected);
             }
-            let State { cache, write_queue, .. } = &mut **turn;
-            cache.remove(id, write_queue.queued_images());
+            turn.remove_session(id);
             turn.clear_reactivation(id);
-            turn.write_queue.delete_session(id);
-            turn.write_queue.on_commit(Effect::Publish(Event::session_removed(id)));
             turn.schedule_sweep();
             Ok(())
         })
@@ -181,32 +166,16 @@ impl Turn<'_> {
     ) -> Result<String, Error> {
         let namespace = self.hub.config.namespace.clone();
         let mut session = Session::new(self.hub.new_id(), namespace, new.tag.clone(), None, self.hub.rt.now());
-        let (id, write_queue) = (session.id.clone(), &mut self.state.write_queue);
-        let (metadata, state) = (&mut session.metadata, &mut session.agent_state);
-        self.hub.set_value(
-            write_queue,
-            (&id, VersionedField::Metadata),
-            session.metadata_version,
-            metadata,
-            Some(new_metadata),
-        );
-        let version = session.agent_state_version;
-        session.request_times =
-            agent_state::request_times(agent_state.without_completed.as_ref(), None, session.created_at);
-        self.hub.set_value(
-            write_queue,
-            (&id, VersionedField::AgentState),
-            version,
-            state,
-            agent_state.without_completed.clone(),
-        );
+        let (id, new_state) = (session.id.clone(), agent_state.without_completed.clone());
+        let write_queue = &mut self.state.write_queue;
+        session.request_times = agent_state::request_times(new_state.as_ref(), None, session.created_at);
+        let (metadata, version) = (&mut session.metadata, session.metadata_version);
+        self.hub.set_value(write_queue, (&id, VersionedField::Metadata), version, metadata, Some(new_metadata));
+        let (state, version) = (&mut session.agent_state, session.agent_state_version);
+        self.hub.set_value(write_queue, (&id, VersionedField::AgentState), version, state, new_state);
         session.model_mode.clone_from(&new.model);
         session.unseen_since = session.metadata_fields().is_failed().then_some(session.created_at);
-        self.state.write_queue.queue_session(&id, SessionColumns::All);
-        let fields = [("metadata", &session.metadata), ("agentState", &session.agent_state)];
-        self.state.write_queue.on_commit(Effect::Publish(Event::session_added(&id, &without_large(&session, fields))));
-        let State { cache, write_queue, .. } = &mut *self.state;
-        cache.insert_created(session, write_queue.queued_images());
+        self.state.add_session(session);
         let now = self.hub.rt.now();
         let completed = self.state.select_completed_requests(&id, agent_state, now);
         self.state.add_completed_requests(&id, completed, now);

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::hub::Hub;
-use crate::hub::core::effect::Effect;
 use crate::hub::core::error::{Error, Kind};
 use crate::hub::core::sessions::evictions::{Key, ReadTicket};
 use crate::hub::core::state::State;
@@ -215,16 +214,11 @@ impl Turn<'_> {
         if let Some(read) = read {
             self.insert_loaded(&read, merged);
         }
-        let now = self.hub.rt.now();
-        let Some(entry) = self.state.cache.entry_mut_without_before_image(&new) else { return Ok(()) };
-        entry.presence_published_at = now;
-        let pinned = entry.session.pinned.then_some(true);
-        let muted = entry.session.muted.then_some(true);
-        let held_messages_count = Some(entry.session.held_messages_count).filter(|count| *count > 0);
-        let changes = Changes { pinned, muted, held_messages_count, ..Changes::presence(&entry.session) };
-        let event = Event::session_updated(&new, &changes);
-        self.state.write_queue.on_commit(Effect::Publish(event));
-        self.queue_metadata_update(&new, metadata, None).map(drop)
+        if self.state.cache.entry(&new).is_some() {
+            self.state.publish_session(&new, |session| Changes::merged(session))?;
+            self.queue_metadata_update(&new, metadata, None)?;
+        }
+        Ok(())
     }
 }
 

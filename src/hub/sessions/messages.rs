@@ -2,40 +2,31 @@
 
 use std::sync::Arc;
 
-use futures::channel::oneshot;
-
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::hub::core::local_ids::Seen;
 use crate::hub::core::sessions::lookup::UnknownLocalId;
-use crate::hub::sessions::drafts::{Added, Draft, Receipt};
-use crate::hub::sessions::load::RelatedRows;
+use crate::hub::sessions::drafts::{Added, Draft};
+use crate::hub::sessions::load::{Needs, RelatedRows};
 use crate::hub::turn::Turn;
-use crate::hub::write::lookups::{MAX_LOOKUPS, NOT_LOOKED_UP};
 use crate::wire::cli::NewMessage;
 
 /// A message above this size, in bytes, is copied out of its frame only if the copy fits
 /// [`MAX_QUEUED_BYTES`](crate::limits::MAX_QUEUED_BYTES).
 const LARGE_MESSAGE_BYTES: usize = 1_000_000;
 
-/// The result of an attempt to add a message. All results but `Done` name what the caller must wait for before the next attempt.
+/// The result of an attempt to add a message.
 enum AppendAttempt {
     Done(Added),
-    NeedsSession,
-    NeedsLocalIds,
-    NeedsHeldMessages,
+    Needs(Needs),
     NeedsStoredBytes,
     /// The CLI is back, and the held messages must be delivered before this message.
     NeedsDelivery,
-    /// The local id must be looked up in the database: it is not in memory, so it is new or belongs to an old message.
-    NeedsLookup(UnknownLocalId),
-    /// A merge is in progress.
-    Locked(oneshot::Receiver<Result<(), Error>>),
 }
 
 impl Hub {
-    /// Adds a message, or finds the message with the same local id. Returns before the message is durable. The draft's receipt
-    /// informs the sender once the message is durable.
+    /// Adds a message, or finds the message with the same local id. Returns before the message is durable. A CLI gets its
+    /// acknowledgement once the message is durable.
     pub async fn append_message(self: &Arc<Self>, draft: Draft) -> Result<Added, Error> {
         draft.check()?;
         let mut lookups = 0;
@@ -43,36 +34,20 @@ impl Hub {
             let attempt = self.turn().try_append(&draft)?;
             match attempt {
                 AppendAttempt::Done(added) => break added,
-                AppendAttempt::NeedsSession if draft.local_id.is_some() => {
-                    self.load_session_with(&draft.session, RelatedRows::LocalIds).await?;
-                }
-                AppendAttempt::NeedsSession => self.load_session(&draft.session).await?,
-                AppendAttempt::NeedsLocalIds => self.load_local_ids(&draft.session).await?,
-                AppendAttempt::NeedsHeldMessages => self.load_held(&draft.session).await?,
+                AppendAttempt::Needs(needs) => self.load_needed(&draft.session, needs, &mut lookups).await?,
                 AppendAttempt::NeedsStoredBytes => self.count_stored_bytes().await?,
                 AppendAttempt::NeedsDelivery => self.deliver_held(&draft.session).await?,
-                AppendAttempt::Locked(unlocked) => unlocked.await.unwrap_or(Ok(()))?,
-                AppendAttempt::NeedsLookup(_) if lookups == MAX_LOOKUPS => {
-                    return Err(Error::Unavailable(NOT_LOOKED_UP.into()));
-                }
-                AppendAttempt::NeedsLookup(unknown) => {
-                    lookups += 1;
-                    self.look_up_local_ids(vec![unknown]).await?;
-                }
             }
         };
-        if let Some(receipt) = draft.receipt_effect(&added) {
-            self.turn().write_queue.on_commit(receipt);
-        }
+        self.turn().reply_on_commit(draft.reply(&added));
         self.start_commit();
         Ok(added)
     }
 
     /// Adds a message of a web client, and waits until it is durable. The session must be active, unless the message may wait.
     pub async fn send_message(self: &Arc<Self>, draft: Draft) -> Result<Added, Error> {
-        let (waiter, committed) = oneshot::channel();
-        let added = self.append_message(Draft { receipt: Some(Receipt::Waiter(waiter)), ..draft }).await?;
-        self.commit_and_wait(committed).await?;
+        let added = self.append_message(draft).await?;
+        self.flush().await?;
         Ok(added)
     }
 
@@ -88,15 +63,20 @@ impl Hub {
 impl Turn<'_> {
     fn try_append(&mut self, draft: &Draft) -> Result<AppendAttempt, Error> {
         if let Some(unlocked) = self.state.in_flight.wait_for_unlock(&draft.session) {
-            return Ok(AppendAttempt::Locked(unlocked));
+            return Ok(AppendAttempt::Needs(Needs::Unlocked(unlocked)));
         }
-        let Some(entry) = self.state.cache.entry(&draft.session) else { return Ok(AppendAttempt::NeedsSession) };
+        let Some(entry) = self.state.cache.entry(&draft.session) else {
+            let related = if draft.local_id.is_some() { RelatedRows::LocalIds } else { RelatedRows::None };
+            return Ok(AppendAttempt::Needs(Needs::Session(related)));
+        };
         let must_wait = draft.from.is_none() && !entry.session.active;
         if must_wait {
             if !draft.may_wait || !entry.accepts_held_messages() {
                 return Err(self.state.inactive_error(&draft.session, Error::SessionInactive));
             }
-            let Some(held) = &entry.held else { return Ok(AppendAttempt::NeedsHeldMessages) };
+            let Some(held) = &entry.held else {
+                return Ok(AppendAttempt::Needs(Needs::Related(RelatedRows::HeldMessages)));
+            };
             if let Some(known) = held.iter().find(|known| draft.local_id.as_ref() == Some(&known.local_id)) {
                 return Ok(AppendAttempt::Done(Added::Held(known.clone())));
             }
@@ -105,11 +85,12 @@ impl Turn<'_> {
         }
         if let Some(local_id) = &draft.local_id {
             match entry.local_ids.as_ref().map(|ids| ids.look_up(local_id)) {
-                None => return Ok(AppendAttempt::NeedsLocalIds),
+                None => return Ok(AppendAttempt::Needs(Needs::Related(RelatedRows::LocalIds))),
                 Some(Seen::Before(message)) => return Ok(AppendAttempt::Done(Added::Stored(message))),
                 Some(Seen::Unknown) => {
                     let (session, local_id) = (draft.session.clone(), local_id.clone());
-                    return Ok(AppendAttempt::NeedsLookup(UnknownLocalId { session, local_id, from: draft.from }));
+                    let unknown = vec![UnknownLocalId { session, local_id, from: draft.from }];
+                    return Ok(AppendAttempt::Needs(Needs::LocalIds(unknown)));
                 }
                 Some(Seen::Never) => {}
             }

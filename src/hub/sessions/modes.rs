@@ -58,11 +58,11 @@ impl Hub {
         }
         let applied = self.apply_setting(id, &setting).await?;
         self.with_session(id, |turn| {
-            let s = &mut turn.session_mut(id)?.session;
-            s.permission_mode = applied.permission_mode.or(s.permission_mode.take());
-            s.model_mode = applied.model_mode.or(s.model_mode.take());
-            s.updated_at = self.rt.now();
-            turn.record_presence(id)
+            turn.change_session(id, |s| {
+                s.permission_mode = applied.permission_mode.or(s.permission_mode.take());
+                s.model_mode = applied.model_mode.or(s.model_mode.take());
+                s.updated_at = self.rt.now();
+            })
         })
         .await
     }

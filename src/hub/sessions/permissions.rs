@@ -67,18 +67,16 @@ impl Hub {
             (answer.mode, answer.allow_tools, answer.answers) = (None, None, None);
         }
         let params = Json::of(&Params { id: request, answer: &answer });
-        let commit = match self.call_without_result(id, Method::Permission, &params).await {
+        let completed = match self.call_without_result(id, Method::Permission, &params).await {
             Ok(()) => {
-                let complete = |turn: &mut Turn<'_>, stored: Option<Json>| {
-                    turn.complete_request(id, stored, request, &answer)?;
-                    Ok(turn.add_commit_waiter())
-                };
+                let complete = |turn: &mut Turn<'_>, stored| turn.complete_request(id, stored, request, &answer);
                 self.with_field(id, state_if_pending, complete).await
             }
             Err(error) => Err(error),
         };
         self.turn().in_flight.end_answer(id, request);
-        self.commit_and_wait(commit?).await
+        completed?;
+        self.flush().await
     }
 
     fn build_answer_record(&self, answer: &PermissionAnswer, session_mode: Option<&str>) -> Answer {
@@ -134,16 +132,15 @@ impl Turn<'_> {
         request: &str,
         answer: &PermissionAnswer,
     ) -> Result<(), Error> {
-        let session = &mut self.state.session_mut(id)?.session;
-        if answer.approved && answer.mode.is_some() && session.permission_mode != answer.mode {
-            session.permission_mode.clone_from(&answer.mode);
-            session.updated_at = self.hub.rt.now();
-            // Writes and publishes the new mode, with the other fields that the session list shows.
-            self.state.record_presence(id)?;
+        let mode = &self.state.cache.require_entry(id)?.session.permission_mode;
+        let new_mode = answer.mode.as_ref().filter(|new| answer.approved && mode.as_ref() != Some(new));
+        let record = self.hub.build_answer_record(answer, new_mode.or(mode.as_ref()).map(String::as_str));
+        if let Some(new_mode) = new_mode {
+            self.state.change_session(id, |session| {
+                session.permission_mode = Some(new_mode.clone());
+                session.updated_at = self.hub.rt.now();
+            })?;
         }
-        let record = self
-            .hub
-            .build_answer_record(answer, self.state.cache.require_entry(id)?.session.permission_mode.as_deref());
         if let Some((without_request, entry)) =
             stored.and_then(|stored| agent_state::complete(&stored, request, &record))
         {

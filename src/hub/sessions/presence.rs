@@ -5,7 +5,6 @@ use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use crate::hub::Hub;
-use crate::hub::core::effect::Effect;
 use crate::hub::core::error::Error;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::AckTiming;
@@ -116,6 +115,28 @@ impl Hub {
         Ok(())
     }
 
+    /// Records the sessions to which no CLI has been connected for a moment, and publishes them in a task if a web client is connected.
+    pub(in crate::hub) fn publish_disconnected(self: &Arc<Self>, now: u64) {
+        let mut turn = self.turn();
+        let ids = turn.liveness.take_disconnected(now);
+        ids.iter().for_each(|id| turn.cache.set_disconnected(id));
+        if ids.is_empty() || turn.connections.subscriptions().next().is_none() {
+            return;
+        }
+        let hub = Arc::clone(self);
+        self.rt.spawn(Box::pin(async move {
+            for id in ids {
+                // After a wake, a deadline may belong to a session that was deleted.
+                let is_loaded = hub.load_session(&id).await.is_ok();
+                let mut turn = hub.turn();
+                if is_loaded && turn.cache.entry(&id).is_some_and(|entry| entry.session.disconnected) {
+                    let _ = turn.publish_session(&id, |_| Changes { disconnected: Some(true), ..Changes::default() });
+                }
+            }
+            hub.start_commit();
+        }));
+    }
+
     /// Cancels the pending requests of a session after [`Turn::deactivate_if_archived`]. After an error, the alarm tries again.
     pub(in crate::hub) async fn cancel_archived(self: &Arc<Self>, id: &str) {
         if self.end_session(id, EndCause::Archived).await.is_err() {
@@ -145,60 +166,70 @@ impl Turn<'_> {
         if let Some(metadata) = archived_metadata {
             self.set_metadata(id, mark_running(Some(&metadata), now), None)?;
         }
-        let is_reminder_allowed = self.state.reminders.is_allowed(now);
-        let entry = self.state.session_mut(id)?;
-        let is_changed = update_presence(&mut entry.session, alive, at, now);
-        let is_reminder =
-            !is_changed && is_reminder_allowed && now >= entry.presence_published_at + PRESENCE_INTERVAL_MS;
-        if is_changed || is_reminder {
-            entry.presence_published_at = now;
-        }
-        self.apply_activity(alive, is_changed || is_reminder)?;
-        if is_changed {
-            self.state.record_presence(id)?;
-        }
-        if is_reminder {
-            // The event is published on commit, because it contains counters whose write may be queued.
-            let event = Event::session_updated(id, &Changes::presence(&self.state.cache.require_entry(id)?.session));
-            self.state.write_queue.on_commit(Effect::Publish(event));
-            let web_clients = self.state.connections.subscriptions().count();
-            self.state.reminders.record(web_clients, now);
+        let is_changed = self.state.change_entry(id, Changes::default(), |entry, _| {
+            let is_changed = update_presence(&mut entry.session, alive, at, now);
+            if is_changed {
+                (entry.session.disconnected, entry.presence_published_at) = (false, now);
+                if let Some(activity) = new_activity(&entry.session, alive, now) {
+                    (entry.session.activity, entry.session.activity_at) = activity;
+                }
+            }
+            is_changed
+        })?;
+        if !is_changed {
+            self.publish_unchanged_presence(alive, now)?;
         }
         self.clear_reactivation(id);
         self.state.activation_waiters.complete(id, &Ok(id.clone()));
         Ok(self.state.ack_timing(is_changed))
     }
-}
 
-impl Turn<'_> {
-    /// Sets what the agent is doing, and sends a change to web clients. The change is not written, and its event is not logged.
-    /// `is_published`: whether another event publishes the change. If the namespace sends too many events, the change waits for a
-    /// later keep-alive.
-    fn apply_activity(&mut self, alive: &SessionAlive, is_published: bool) -> Result<(), Error> {
-        let session = &self.state.cache.require_entry(&alive.sid)?.session;
-        let activity = alive.activity.as_ref().filter(|_| session.thinking);
-        if session.activity.as_ref() == activity {
-            return Ok(());
+    /// Publishes the presence if the CLI is back or a reminder is due, and otherwise what the agent is doing if this has changed.
+    /// Writes neither, and does not log the activity. If the namespace sends too many events, the activity waits for a later keep-alive.
+    fn publish_unchanged_presence(&mut self, alive: &SessionAlive, now: u64) -> Result<(), Error> {
+        let id = &alive.sid;
+        let is_reminder_allowed = self.state.reminders.is_allowed(now);
+        let entry = self.state.cache.require_entry(id)?;
+        let is_reminder = entry.session.disconnected
+            || is_reminder_allowed && now >= entry.presence_published_at + PRESENCE_INTERVAL_MS;
+        if let Some((activity, activity_at)) = new_activity(&entry.session, alive, now)
+            && (is_reminder || self.send_activity(id, activity.as_deref(), activity_at))
+        {
+            let s = &mut self.state.session_mut(id)?.session;
+            (s.activity, s.activity_at) = (activity, activity_at);
         }
-        // After a wake, the hub does not know the previous activity. The first activity may be the same as before the hibernation, so
-        // no time of a change is set.
-        let is_known_change = session.activity.is_some() || session.activity_at.is_some();
-        let activity_at = (session.thinking && is_known_change).then_some(self.hub.rt.now());
-        let activity_text = activity.map(String::as_str);
-        let changes = Changes { activity: Some(activity_text), activity_at: Some(activity_at), ..Changes::default() };
-        let event = Event::session_updated(&alive.sid, &changes);
-        if !is_published {
-            let subscriptions = self.state.connections.subscriptions();
-            let web_clients = subscriptions.filter(|(_, client)| client.receives(&event.audience)).count();
-            if !self.state.live_texts.admit_send(web_clients, event.body.text_bytes(), self.hub.rt.now()) {
-                return Ok(());
-            }
-            self.broadcast(self.state.events.last_published(), &event.body, |client| client.receives(&event.audience));
+        if is_reminder {
+            let entry = self.state.session_mut(id)?;
+            (entry.session.disconnected, entry.presence_published_at) = (false, now);
+            self.state.publish_session(id, |session| Changes::presence(session))?;
+            let web_clients = self.state.connections.subscriptions().count();
+            self.state.reminders.record(web_clients, now);
         }
-        let session = &mut self.state.session_mut(&alive.sid)?.session;
-        (session.activity, session.activity_at) = (activity.cloned(), activity_at);
         Ok(())
     }
+
+    /// Sends web clients what the agent is doing. Returns false if the namespace sends too many events.
+    fn send_activity(&mut self, id: &str, activity: Option<&str>, activity_at: Option<u64>) -> bool {
+        let changes = Changes { activity: Some(activity), activity_at: Some(activity_at), ..Changes::default() };
+        let event = Event::session_updated(id, &changes);
+        let subscriptions = self.state.connections.subscriptions();
+        let web_clients = subscriptions.filter(|(_, client)| client.receives(&event.audience)).count();
+        let is_sent = self.state.live_texts.admit_send(web_clients, event.body.text_bytes(), self.hub.rt.now());
+        if is_sent {
+            self.broadcast(self.state.events.last_published(), &event.body, |client| client.receives(&event.audience));
+        }
+        is_sent
+    }
+}
+
+/// Returns what the agent is doing and since when; `None` if this has not changed.
+fn new_activity(session: &Session, alive: &SessionAlive, now: u64) -> Option<(Option<String>, Option<u64>)> {
+    let activity = alive.activity.as_ref().filter(|_| session.thinking);
+    // After a wake, the hub does not know the previous activity. The first activity may be the same as before the hibernation, so
+    // no time of a change is set.
+    let is_known_change = session.activity.is_some() || session.activity_at.is_some();
+    let activity_at = (session.thinking && is_known_change).then_some(now);
+    (session.activity.as_ref() != activity).then(|| (activity.cloned(), activity_at))
 }
 
 /// Updates a session from a keep-alive that arrived at `at`. Returns whether anything but `active_at` changed.

@@ -17,6 +17,10 @@ impl Turn<'_> {
         if self.state.liveness.record_activity(owner.clone(), at) {
             self.store_deadline(&owner);
         }
+        // The socket may have closed before this frame was handled.
+        if self.state.connections.cli(from).is_some() {
+            self.state.liveness.record_connected(&owner);
+        }
         let deadline = self.state.liveness.deadline(&owner);
         self.request_alarm(deadline);
         let is_due = |last: Option<u64>| last.is_none_or(|last| at >= last + MIN_ATTACHMENT_WRITE_INTERVAL_MS);

@@ -34,14 +34,8 @@ impl Hub {
     /// Commits the write queue, and waits until all writes queued so far are durable.
     pub(in crate::hub) fn flush(self: &Arc<Self>) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
-            let committed = {
-                let mut turn = self.turn();
-                if !turn.write_queue.has_pending() {
-                    return Ok(());
-                }
-                turn.add_commit_waiter()
-            };
-            self.commit_and_wait(committed).await
+            let has_pending = self.turn().write_queue.has_pending();
+            if has_pending { self.wait_for_commit().await } else { Ok(()) }
         })
     }
 
@@ -66,17 +60,13 @@ impl Hub {
         }
     }
 
-    /// Starts a commit, and waits for its result. `committed` is from [`State::add_commit_waiter`].
-    pub(in crate::hub) fn commit_and_wait(
-        self: &Arc<Self>,
-        committed: oneshot::Receiver<Result<(), Error>>,
-    ) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(async move {
-            self.start_commit();
-            let interrupted =
-                || Error::Unavailable("The hub was interrupted while it saved the change. Try again.".into());
-            committed.await.unwrap_or_else(|_| Err(interrupted()))
-        })
+    /// Commits the write queue even if nothing is queued, and waits for the result.
+    pub(in crate::hub) async fn wait_for_commit(self: &Arc<Self>) -> Result<(), Error> {
+        let (sender, committed) = oneshot::channel();
+        self.turn().write_queue.on_commit(Effect::Resolve(sender));
+        self.start_commit();
+        let interrupted = || Error::Unavailable("The hub was interrupted while it saved the change. Try again.".into());
+        committed.await.unwrap_or_else(|_| Err(interrupted()))
     }
 
     /// Starts to commit the queued changes, unless a commit is running.

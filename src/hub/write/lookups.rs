@@ -78,11 +78,7 @@ impl Hub {
     /// Looks up local ids with the next batch, and stores the results in memory. Stores nothing if the session was evicted meanwhile, or
     /// has [`MAX_LOCAL_IDS`](crate::limits::MAX_LOCAL_IDS) messages that are not durable.
     pub(in crate::hub) async fn look_up_local_ids(self: &Arc<Self>, unknown: Vec<UnknownLocalId>) -> Result<(), Error> {
-        let committed = {
-            let mut turn = self.turn();
-            turn.unknown_local_ids.extend(unknown);
-            turn.add_commit_waiter()
-        };
-        self.commit_and_wait(committed).await
+        self.turn().unknown_local_ids.extend(unknown);
+        self.wait_for_commit().await
     }
 }

@@ -3,6 +3,7 @@
 use crate::support::merge::{
     MergeFixture, history, merge_fixture, resumable_metadata, resume, send_text, success, texts,
 };
+use crate::support::openapi::documented_properties;
 use crate::support::sqlite::BatchKind;
 use crate::support::web::Web;
 use crate::support::{World, run_until_idle};
@@ -97,16 +98,22 @@ async fn the_merged_session_has_the_metadata_that_users_set_in_the_old_session()
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_merged_session_is_pinned_if_the_old_session_was_pinned() {
+async fn all_that_people_set_on_the_old_session_stays_after_a_merge() {
+    // A new setting needs a value here, and a rule in `merge.rs`.
+    let settings = json!({"name": "N", "pinned": true, "muted": true});
+    let names = settings.as_object().unwrap().keys().map(String::as_str).chain(["expectedVersion"]);
+    assert_eq!(documented_properties("operationId: changeSession"), names.map(str::to_owned).collect());
     let MergeFixture { world, old, new, mut cli, reply, .. } = merge_fixture(json!({}), json!({})).await;
-    world.request("PATCH", &format!("/api/sessions/{old}"), r#"{"pinned":true}"#).await.ok();
+    world.request("PATCH", &format!("/api/sessions/{old}"), settings.to_string()).await.ok();
     let mut web = world.web("all=true").await;
     cli.send_keep_alive(&world, &new).await;
     assert_eq!(reply.reply().await.ok(), success(&new));
-    let is_pinned = |event: &Value| event["sessionId"] == new.as_str() && event["data"]["pinned"] == true;
-    assert!(web.events().await.iter().any(is_pinned));
+    let set_fields =
+        |data: &Value| json!({"name": data["metadata"]["name"], "pinned": data["pinned"], "muted": data["muted"]});
+    let is_merge = |event: &Value| event["sessionId"] == new.as_str() && set_fields(&event["data"]) == settings;
+    assert!(web.events().await.iter().any(is_merge));
     for round in ["before hibernation", "after hibernation"] {
-        assert_eq!(world.get_session(&new).await["pinned"], true, "{round}");
+        assert_eq!(set_fields(&world.get_session(&new).await), settings, "{round}");
         world.hibernate_and_wake().await;
     }
 }

@@ -364,7 +364,7 @@ impl Oracle {
 
     /// Records that a client received an event. `repeats_number`: the event has the number of the client's previous event.
     pub fn observe_event(&mut self, number: u64, event: &Value, repeats_number: bool) {
-        // An event for a keep-alive without a change is not logged and has the number of the previous event.
+        // An event for a keep-alive without a change, or for a disconnect, is not logged and has the number of the previous event.
         let is_keep_alive = reports_keep_alive(event);
         assert!(is_keep_alive || !repeats_number, "two events with one number: {event}");
         match self.events.get(&number) {
@@ -459,5 +459,6 @@ pub fn reports_keep_alive(event: &Value) -> bool {
     let data = &event["data"];
     let has_presence_only =
         event["type"] == "session-updated" && data["metadata"].is_null() && data["agentState"].is_null();
-    data["active"] == true && (has_presence_only || event["type"] == "machine-updated")
+    let reports_disconnect = data["disconnected"] == true;
+    reports_disconnect || data["active"] == true && (has_presence_only || event["type"] == "machine-updated")
 }

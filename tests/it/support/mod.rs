@@ -12,6 +12,7 @@ pub mod environment;
 pub mod field_faults;
 pub mod live_session;
 pub mod merge;
+pub mod openapi;
 pub mod operator;
 pub mod permissions;
 pub mod pushes;

@@ -13,12 +13,23 @@ const MINUTE_MS = 60_000;
 
 type SessionForStatus = Pick<
   SessionSummary,
-  'id' | 'active' | 'thinking' | 'thinkingAt' | 'activity' | 'activityAt' | 'activeAt' | 'updatedAt' | 'lastMessageAt' | 'endedAt'
+  | 'id'
+  | 'active'
+  | 'disconnected'
+  | 'thinking'
+  | 'thinkingAt'
+  | 'activity'
+  | 'activityAt'
+  | 'activeAt'
+  | 'updatedAt'
+  | 'lastMessageAt'
+  | 'endedAt'
 > & { metadata: Session['metadata'] | SessionSummary['metadata']; mode?: Session['mode'] };
 
 /** Returns what a session does. `pendingCount`: the number of its pending requests. */
 export function activityOf(session: SessionForStatus, pendingCount: number, now: number): Activity {
   if (!session.active) return isArchived(session) || hasEnded(session) ? 'ended' : 'offline';
+  if (session.disconnected) return 'offline';
   if (pendingCount > 0) return 'waiting';
   if (session.thinking) return now - lastProgressAt(session) >= STALLED_MS ? 'stalled' : 'working';
   if (hasFailed(session)) return 'failed';

@@ -24,7 +24,16 @@ export function toSummary(session: Session): SessionSummary {
 }
 
 /** Fields that a summary has in common with a full session. An older hub does not send these fields. In an event, `null` removes a field. */
-const OPTIONAL_FIELDS = ['thinkingAt', 'lastMessageAt', 'endedAt', 'unseenSince', 'activity', 'activityAt', 'muted'] as const;
+const OPTIONAL_FIELDS = [
+  'thinkingAt',
+  'lastMessageAt',
+  'endedAt',
+  'unseenSince',
+  'activity',
+  'activityAt',
+  'disconnected',
+  'muted',
+] as const;
 
 /** Applies the optional fields of a session or an update. Removes `activity` when the agent stops working. */
 function mergeOptional<T extends object>(target: T, data: Partial<Session>): T {

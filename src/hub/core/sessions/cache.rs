@@ -75,10 +75,6 @@ impl Cache {
         self.entry(id).ok_or(Error::NotFound(Kind::Session))
     }
 
-    pub fn require_entry_mut(&mut self, id: &str, write_queue: &mut HubQueue) -> Result<&mut CachedSession, Error> {
-        self.entry_mut(id, write_queue.queued_images()).ok_or(Error::NotFound(Kind::Session))
-    }
-
     /// Returns a cached session for a change that its summary does not show. Records no before-image, unlike
     /// [`entry_mut`](Self::entry_mut).
     pub fn entry_mut_without_before_image(&mut self, id: &str) -> Option<&mut CachedSession> {
@@ -98,6 +94,17 @@ impl Cache {
             }
         };
         active_at.into_iter().for_each(|at| *at = now);
+    }
+
+    /// Records that no CLI is connected to an active session. This change needs no write.
+    pub fn set_disconnected(&mut self, id: &str) {
+        self.session_list.invalidate();
+        if let Some(entry) = self.entry_mut_without_before_image(id) {
+            entry.summary.take();
+            entry.session.disconnected = entry.session.active;
+        } else if let Some(summary) = self.session_list.take(id) {
+            self.session_list.insert(id.to_owned(), SessionSummary { json: None, ..summary });
+        }
     }
 
     /// Marks a session as used just now. Returns whether it is cached.

@@ -8,7 +8,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::limits::{MACHINE_TIMEOUT_MS, MIN_ATTACHMENT_WRITE_INTERVAL_MS, SESSION_TIMEOUT_MS};
+use crate::limits::{
+    MACHINE_TIMEOUT_MS, MIN_ATTACHMENT_WRITE_INTERVAL_MS, RECONNECT_GRACE_MS, RESTART_GRACE_MS, SESSION_TIMEOUT_MS,
+};
 use crate::model::owner::Owner;
 
 /// The suffix of a [`StoredDeadline`] in storage if a CLI has ended the session.
@@ -49,6 +51,10 @@ struct Deadline {
     last_report: u64,
     /// Whether the session expires when its CLI disconnects: it was aborted, and no report has followed. Lost in hibernation.
     expires_on_disconnect: bool,
+    /// From when on the session counts as disconnected, because its last socket closed and no activity has followed.
+    disconnected_from: Option<u64>,
+    /// Whether web clients know that the session is disconnected. Lost in hibernation: they may then learn it twice.
+    is_disconnect_published: bool,
 }
 
 /// The deadlines of a namespace.
@@ -118,9 +124,13 @@ impl Liveness {
         if active_at.is_none() {
             stored.active_at = Some(now);
         }
-        let deadline = Deadline { started_at, active_at: active_at.unwrap_or(0), stored, ..Deadline::default() };
+        let is_restart = active_at.is_none();
+        let (grace_ms, active_at) =
+            (if is_restart { RESTART_GRACE_MS } else { RECONNECT_GRACE_MS }, active_at.unwrap_or(0));
+        let disconnected_from = stored.active_at.filter(|_| attached_at.is_none()).map(|at| at + grace_ms);
+        let deadline = Deadline { started_at, active_at, stored, disconnected_from, ..Deadline::default() };
         self.pending.insert(owner, deadline);
-        active_at.is_none()
+        is_restart
     }
 
     /// Returns the part of a deadline that storage must hold.
@@ -150,7 +160,29 @@ impl Liveness {
         if deadline.expires_on_disconnect && !is_served {
             deadline.started_at = at.saturating_sub(SESSION_TIMEOUT_MS);
         }
+        (deadline.disconnected_from, deadline.is_disconnect_published) =
+            ((!is_served).then_some(at + RECONNECT_GRACE_MS), false);
         true
+    }
+
+    /// Records that the CLI of an owner is connected.
+    pub fn record_connected(&mut self, owner: &Owner) {
+        self.pending.get_mut(owner).into_iter().for_each(|deadline| deadline.disconnected_from = None);
+    }
+
+    /// Whether no CLI is connected to an active session, and none has reconnected in time.
+    pub fn is_disconnected(&self, session: &Owner, now: u64) -> bool {
+        self.get(session).and_then(|deadline| deadline.disconnected_from).is_some_and(|from| from <= now)
+    }
+
+    /// Returns the ids of the sessions that have become disconnected since the last call.
+    pub fn take_disconnected(&mut self, now: u64) -> Vec<String> {
+        let due = self.pending.iter_mut().filter_map(|(owner, deadline)| {
+            let is_due = publishes_disconnect_at(owner, deadline).is_some_and(|at| at <= now);
+            deadline.is_disconnect_published |= is_due;
+            is_due.then(|| owner.id().to_owned())
+        });
+        due.collect()
     }
 
     /// Moves the start of all deadlines that started before `at` to `at`. Returns whether there are any.
@@ -195,14 +227,14 @@ impl Liveness {
         owners
     }
 
-    /// Returns the pending deadline of an owner.
+    /// Returns when an owner next expires, or counts as disconnected.
     pub fn deadline(&self, owner: &Owner) -> Option<u64> {
-        self.pending.get(owner).map(|deadline| expires_at(owner, deadline))
+        self.pending.get(owner).map(|deadline| next_change_at(owner, deadline))
     }
 
-    /// Returns the earliest pending deadline.
+    /// Returns the earliest [`deadline`](Self::deadline).
     pub fn next_deadline(&self) -> Option<u64> {
-        self.pending.iter().map(|(owner, deadline)| expires_at(owner, deadline)).min()
+        self.pending.iter().map(|(owner, deadline)| next_change_at(owner, deadline)).min()
     }
 
     fn get(&self, owner: &Owner) -> Option<&Deadline> {
@@ -216,6 +248,16 @@ fn expires_at(owner: &Owner, deadline: &Deadline) -> u64 {
             Owner::Session(_) => SESSION_TIMEOUT_MS,
             Owner::Machine(_) => MACHINE_TIMEOUT_MS,
         }
+}
+
+fn publishes_disconnect_at(owner: &Owner, deadline: &Deadline) -> Option<u64> {
+    let is_expected = matches!(owner, Owner::Session(_)) && !deadline.is_disconnect_published;
+    deadline.disconnected_from.filter(|_| is_expected)
+}
+
+fn next_change_at(owner: &Owner, deadline: &Deadline) -> u64 {
+    let expires_at = expires_at(owner, deadline);
+    publishes_disconnect_at(owner, deadline).map_or(expires_at, |at| at.min(expires_at))
 }
 
 #[cfg(test)]
@@ -233,7 +275,11 @@ mod tests {
         };
         assert_eq!(restored("", Some(2_000)), (33_000, 2_000, false, "".into()));
         assert_eq!(restored("4000", Some(2_000)), (34_000, 4_000, false, "4000".into()));
-        assert_eq!(restored("4000 end", None), (34_000, 4_000, false, "4000 end".into()));
-        assert_eq!(restored("", None), (39_000, 0, true, "9000".into()), "after a restart");
+        assert_eq!(restored("4000 end", None), (6_000, 4_000, false, "4000 end".into()), "disconnected");
+        assert_eq!(
+            restored("", None),
+            (19_000, 0, true, "9000".into()),
+            "after a restart, CLIs have 10 s to reconnect"
+        );
     }
 }

@@ -105,11 +105,11 @@ export class Listener {
     }
   }
 
-  /** Whether an event id is valid: ids increase, but a heartbeat and a repeated presence have the id of the previous event. */
+  /** Whether an event id is valid: ids increase, but a heartbeat, a repeated presence and a disconnect have the id of the previous event. */
   #isNext({ eventId, type, data }) {
     const difference = eventNumber(eventId) - eventNumber(this.#lastEventId);
-    const isPresence = type === 'session-updated' && data.active === true;
-    return type === 'heartbeat' || isPresence ? difference >= 0n : difference > 0n;
+    const isUnlogged = type === 'session-updated' && (data.active === true || data.disconnected === true);
+    return type === 'heartbeat' || isUnlogged ? difference >= 0n : difference > 0n;
   }
 
   #handleGreeting(resume) {
