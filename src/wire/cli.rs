@@ -74,26 +74,17 @@ pub enum CliEvent<'a> {
 }
 
 impl CliEvent<'_> {
-    /// Returns the id of the session for which the event speaks; `None` for an event about a machine or a method.
-    pub fn session(&self) -> Option<&str> {
+    /// Returns the session or machine for which the event speaks; `None` for an event about a method.
+    pub fn owner(&self) -> Option<Owner> {
+        let session = |id: &String| Some(Owner::Session(id.clone()));
         match self {
-            Self::Message(message) => Some(&message.sid),
-            Self::MessageDelta(delta) => Some(&delta.sid),
-            Self::Update(UpdateEvent { owner: Owner::Session(id), .. }) => Some(id),
-            Self::SessionAlive(alive) => Some(&alive.sid),
-            Self::SessionEnd(end) => Some(&end.sid),
-            Self::Update(_) | Self::MachineAlive(_) | Self::RpcRegister(_) | Self::RpcUnregister(_) | Self::Ping => {
-                None
-            }
-        }
-    }
-
-    /// Returns the session or machine that the event keeps alive.
-    pub fn keep_alive_owner(self) -> Option<Owner> {
-        match self {
-            Self::SessionAlive(alive) => Some(Owner::Session(alive.sid)),
-            Self::MachineAlive(alive) => Some(Owner::Machine(alive.machine_id)),
-            _ => None,
+            Self::Message(message) => session(&message.sid),
+            Self::MessageDelta(delta) => session(&delta.sid),
+            Self::Update(update) => Some(update.owner.clone()),
+            Self::SessionAlive(alive) => session(&alive.sid),
+            Self::SessionEnd(end) => session(&end.sid),
+            Self::MachineAlive(alive) => Some(Owner::Machine(alive.machine_id.clone())),
+            Self::RpcRegister(_) | Self::RpcUnregister(_) | Self::Ping => None,
         }
     }
 }

@@ -29,7 +29,7 @@ const MAX_UNRESERVED_FRAME_BYTES: usize = 2 * 1024 * 1024;
 const NO_MEMORY_FOR_FRAMES: &str = "Too many frames wait in the hub's memory: reconnect and send again";
 
 fn keep_alive_owner(frame: &str) -> Option<Owner> {
-    cli::decode_frame(frame, &["session-alive", "machine-alive"])?.keep_alive_owner()
+    cli::decode_frame(frame, &["session-alive", "machine-alive"])?.owner()
 }
 
 impl State {

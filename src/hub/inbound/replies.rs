@@ -4,6 +4,7 @@ use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::effect::Reply;
 use crate::hub::turn::Turn;
+use crate::model::owner::Owner;
 use crate::wire::cli::{ErrorEvent, NAMESPACE, QuotaExceeded, message_rejected, ok_ack, update_rejected};
 use crate::wire::socketio::{self, AckId};
 
@@ -37,14 +38,15 @@ pub struct Rejection<'a> {
 
 impl<'a> Rejection<'a> {
     /// Creates the rejection of an event about a session or machine.
-    pub fn of(error: &Error, kind: Kind, id: &'a str) -> Self {
+    pub fn of(error: &Error, owner: Option<&'a Owner>) -> Self {
         let quota = match error {
             Error::StorageFull => Some(("storage", STORAGE_RETRY_MS)),
             Error::TooManyMessages { wait_ms } => Some(("messages", *wait_ms)),
             _ => None,
         };
         let quota = quota.map(|(quota, retry_after_ms)| QuotaExceeded { quota, retry_after_ms });
-        Self { code: event_code(error), message: error.to_string(), subject: Some((kind.noun(), id)), quota }
+        let subject = owner.map(|owner| (Kind::of(owner).noun(), owner.id()));
+        Self { code: event_code(error), message: error.to_string(), subject, quota }
     }
 
     /// Creates the rejection of an event about a session that another installation serves.
@@ -114,7 +116,7 @@ pub fn event_code(error: &Error) -> &'static str {
         Error::NotFound(_) => "not-found",
         Error::TooLarge { .. } => "too-large",
         Error::Overloaded | Error::MemoryInUse | Error::StorageFull | Error::TooManyMessages { .. } => "overloaded",
-        Error::Unavailable(_) | Error::DatabaseRejected => "unavailable",
+        Error::Unavailable(_) | Error::NoSchema | Error::DatabaseRejected => "unavailable",
         Error::InvalidField(_)
         | Error::ModeForbidden(_)
         | Error::InvalidBody(_)
