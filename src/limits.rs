@@ -33,18 +33,10 @@ pub const EDGE_TIMEOUT_MS: u64 = 20_000;
 
 // Connections
 
-/// The largest frame before CONNECT is answered, in bytes.
-pub const MAX_UNAUTHENTICATED_FRAME_BYTES: usize = 16 * 1024;
 /// The memory of a queued frame besides its text, in bytes.
 pub const FRAME_OVERHEAD_BYTES: usize = 64;
 /// How many sockets a namespace may have, including closed ones whose clients have not answered. The platform allows 32,768.
 pub const MAX_SOCKETS: usize = 32_000;
-/// How long a socket may take to send a valid CONNECT, in milliseconds.
-pub const CONNECT_TIMEOUT_MS: u64 = 10_000;
-/// The number of refused frames before CONNECT after which the hub closes a socket.
-pub const MAX_REFUSALS: u32 = 3;
-/// The number of frames without effect before CONNECT after which the hub closes a socket, because each frame wakes the hub.
-pub const MAX_IDLE_FRAMES: u32 = 16;
 /// How many names of unknown events are counted and logged.
 pub const MAX_UNKNOWN_EVENTS: usize = 100;
 /// The bytes that a client may leave unacknowledged before the hub disconnects the client: twice the largest event.

@@ -32,8 +32,7 @@ use crate::hub::base::peers::connections::Upgrade;
 use crate::hub::base::peers::subscription::{Format, Subscription};
 use crate::hub::base::ports::{ConnId, Runtime};
 use crate::hub::base::storage_keys;
-use crate::hub::inbound::admission::NO_CONNECT;
-use crate::limits::MAX_UNAUTHENTICATED_FRAME_BYTES;
+use crate::hub::inbound::admission::{MAX_UNAUTHENTICATED_FRAME_BYTES, NO_CONNECT};
 use crate::model::namespace::Namespace;
 
 /// The delay of an alarm that fires while the configuration is invalid, in milliseconds.
@@ -400,7 +399,7 @@ impl NamespaceObject {
                 running.hub.is_unused()
             }
             Err(StartError::UnknownNamespace) => {
-                self.close_all_sockets(1008, NO_CONNECT);
+                self.close_all_sockets(NO_CONNECT.0, NO_CONNECT.1);
                 true
             }
             Err(StartError::Replaced) => {

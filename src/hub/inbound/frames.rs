@@ -10,10 +10,10 @@ use crate::hub::base::peers::frame_queue::QueuedFrame;
 use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::State;
 use crate::hub::inbound::admission::{
-    BINARY_UNSUPPORTED, FRAME_TOO_LARGE, PARSE_ERROR, close_reason, unexpected_reason,
+    BINARY_UNSUPPORTED, FRAME_TOO_LARGE, MAX_UNAUTHENTICATED_FRAME_BYTES, PARSE_ERROR, close_reason, unexpected_reason,
 };
 use crate::hub::turn::Turn;
-use crate::limits::{FRAME_MEMORY_TIMEOUT_MS, FRAME_OVERHEAD_BYTES, MAX_UNAUTHENTICATED_FRAME_BYTES};
+use crate::limits::{FRAME_MEMORY_TIMEOUT_MS, FRAME_OVERHEAD_BYTES};
 use crate::log::{Level, LogLine};
 use crate::model::owner::Owner;
 use crate::wire::cli::{self, NAMESPACE};
@@ -167,7 +167,7 @@ impl Hub {
             let mut turn = self.turn();
             let is_closed_cli = turn.connections.has_frames_of_closed_cli(conn);
             match turn.connections.get_mut(conn) {
-                Some(Connection { peer: Peer::Connecting(connecting), .. }) => Some(connecting.clone()),
+                Some(Connection { peer: Peer::Connecting(connecting), .. }) => Some(connecting.take()),
                 Some(Connection { peer: Peer::Cli(_), .. }) => None,
                 Some(connection) => return self.on_web_client_text(conn, connection),
                 None if is_closed_cli => None,
