@@ -72,7 +72,7 @@ impl fmt::Display for Code {
 }
 
 /// Returns the hash under which a code, a secret or the token of a device is stored.
-pub fn hash(text: &str) -> String {
+pub fn hash(text: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(text))
 }
 

@@ -106,8 +106,8 @@ impl JsonText {
         Self::of(Json::of(value).text())
     }
 
-    /// Creates `{"<name>": <value>}`.
-    pub fn wrap<T: serde::Serialize>(name: &str, value: &T) -> Self {
+    /// Creates `{"<name>": <value>}`. `name` needs no escapes.
+    pub fn wrap<T: serde::Serialize + ?Sized>(name: &str, value: &T) -> Self {
         Self::of(format!(r#"{{"{name}":{}}}"#, Json::of(value).text()))
     }
 

@@ -8,7 +8,8 @@ use std::vec;
 use futures::future::BoxFuture;
 
 use super::columns::Columns;
-use super::{Database, DbError, JoinedRows, Row, Statement, Value, query};
+use super::{Database, DbError, Row, Statement, Value, query};
+use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 
 /// How many devices a namespace may have.
@@ -19,8 +20,6 @@ pub const MAX_PENDING_CODES: u64 = 5;
 pub const MAX_WRONG_GUESSES: u64 = 5;
 /// How long a code is valid, in milliseconds.
 pub const CODE_LIFETIME_MS: u64 = 5 * 60_000;
-/// The most attempts to generate a code with an unused selector.
-pub const MAX_CODE_ATTEMPTS: u32 = 5;
 /// How many times a device may claim its token: more than once, because the response to the first claim may be lost.
 const MAX_CLAIMS: u64 = 2;
 /// How long a revoked device is kept, in milliseconds.
@@ -191,11 +190,8 @@ pub struct DeviceState {
 
 /// A code to insert.
 pub struct NewPairing<'a> {
-    pub selector: &'a str,
-    pub code_hash: &'a str,
     /// The hash of the secret with which a device claims its token after the approval; `None` if the code itself suffices.
     pub secret_hash: Option<&'a str>,
-    pub device_id: &'a str,
     pub namespace: Option<&'a Namespace>,
     pub name: Option<&'a str>,
     pub kind: Option<&'a str>,
@@ -213,10 +209,10 @@ pub enum Insertion {
 }
 
 /// The result of claiming the token of a device.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Claim {
-    /// The device as JSON, and its namespace.
-    Device(String, String),
+    /// The device, and its namespace.
+    Device(Json, String),
     Pending,
     Denied,
     TooManyDevices,
@@ -225,9 +221,9 @@ pub enum Claim {
 }
 
 /// The request of a device for a token, as [`find_request`] returns it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    pub json: String,
+    pub json: Json,
     pub is_approved: Option<bool>,
     pub namespace: Option<String>,
 }
@@ -252,19 +248,19 @@ fn text_or_null(text: Option<&str>) -> Value {
     text.map_or(Value::Null, Value::from)
 }
 
-/// Returns the devices of a namespace as JSON, separated by commas, newest first.
-pub async fn list(db: &dyn Database, namespace: &Namespace, current: Option<&str>) -> Result<String, DbError> {
+/// Returns the array of the devices of a namespace, newest first.
+pub async fn list(db: &dyn Database, namespace: &Namespace, current: Option<&str>) -> Result<Json, DbError> {
     let statement = Statement::new(SELECT_ALL, [namespace.as_ref().into(), text_or_null(current)]);
-    let JoinedRows { text, .. } = db.query_joined(&statement, MAX_DEVICES).await?;
-    Ok(text)
+    let devices = db.query_joined(&statement, MAX_DEVICES).await?.text;
+    Ok(Json::from_string(format!("[{devices}]")).unwrap_or_else(Json::null))
 }
 
-/// Renames a device. Returns it as JSON; `None` if the namespace has no such device.
-pub async fn rename(db: &dyn Database, namespace: &Namespace, id: &str, name: &str) -> Result<Option<String>, DbError> {
+/// Renames a device. Returns it; `None` if the namespace has no such device.
+pub async fn rename(db: &dyn Database, namespace: &Namespace, id: &str, name: &str) -> Result<Option<Json>, DbError> {
     let rename = Statement::new(RENAME, [namespace.as_ref().into(), id.into(), name.into()]);
     let select = Statement::new(SELECT_ONE, [namespace.as_ref().into(), id.into()]);
     let row = last_row(db, vec![rename, select]).await?;
-    row.map(|row| Columns::new("devices", row).text("json")).transpose()
+    row.map(|row| Columns::new("devices", row).json("json")).transpose()
 }
 
 /// Whether the namespace has or had a device.
@@ -335,9 +331,14 @@ fn delete_unusable_codes(selector: &str, now: u64) -> Statement {
     Statement::new(DELETE_UNUSABLE, [selector.into(), now.into(), MAX_WRONG_GUESSES.into()])
 }
 
-/// Inserts a code.
-pub async fn insert_pairing(db: &dyn Database, pairing: NewPairing<'_>, now: u64) -> Result<Insertion, DbError> {
-    let NewPairing { selector, code_hash, secret_hash, device_id, namespace, name, kind, credential } = pairing;
+/// Inserts a code for the device that will have the id `device_id`.
+pub async fn insert_pairing(
+    db: &dyn Database,
+    (selector, code_hash, device_id): (&str, &str, &str),
+    pairing: &NewPairing<'_>,
+    now: u64,
+) -> Result<Insertion, DbError> {
+    let NewPairing { secret_hash, namespace, name, kind, credential } = pairing;
     let namespace = text_or_null(namespace.map(Namespace::as_str));
     let (is_approved, claims) = if secret_hash.is_some() { (Value::Null, MAX_CLAIMS) } else { (1.into(), 1) };
     let insert = Statement::new(
@@ -348,14 +349,14 @@ pub async fn insert_pairing(db: &dyn Database, pairing: NewPairing<'_>, now: u64
             secret_hash.unwrap_or(code_hash).into(),
             device_id.into(),
             namespace.clone(),
-            text_or_null(name),
-            text_or_null(kind),
+            text_or_null(*name),
+            text_or_null(*kind),
             is_approved,
             claims.into(),
             now.into(),
             (now + CODE_LIFETIME_MS).into(),
             MAX_PENDING_CODES.into(),
-            credential,
+            credential.clone(),
         ],
     );
     let select = Statement::new(SELECT_INSERTED, [code_hash.into(), namespace, selector.into()]);
@@ -399,7 +400,7 @@ pub async fn find_request(
     let request = |row| {
         let mut c = Columns::new("pairings", row);
         Ok(Request {
-            json: c.text("json")?,
+            json: c.json("json")?,
             is_approved: c.optional("is_approved", Columns::flag)?,
             namespace: c.optional("namespace", Columns::text)?,
         })
@@ -434,7 +435,7 @@ pub async fn claim(db: &dyn Database, claim: NewClaim<'_>, now: u64) -> Result<C
     let (remaining, device) = (rows.next_back().flatten(), rows.next_back().flatten());
     if let Some(row) = device {
         let mut c = Columns::new("devices", row);
-        return Ok(Claim::Device(c.text("json")?, c.text("namespace")?));
+        return Ok(Claim::Device(c.json("json")?, c.text("namespace")?));
     }
     let Some(row) = remaining else { return Ok(Claim::Unknown) };
     let mut c = Columns::new("pairings", row);

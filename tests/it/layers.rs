@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 /// exists.
 const USES: &str = "
     auth              -> limits model
-    http              -> auth hub hub::base::error hub::base::peers hub::base::ports hub::base::state hub::machines hub::namespace hub::sessions hub::workspace hub::write limits memory_budget model push store wire
+    http              -> auth hub hub::base::error hub::base::peers hub::base::ports hub::base::state hub::devices hub::machines hub::namespace hub::sessions hub::workspace hub::write limits memory_budget model push store wire
     hub               -> hub::base hub::base::ports hub::base::state model store
     hub::base         -> auth hub::base::ports hub::base::push hub::base::state limits log metrics model wire
     hub::base::error  -> hub::base::peers hub::base::ports limits model store wire
