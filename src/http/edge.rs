@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{StatusCode, header};
+use serde::Serialize;
 use subtle::ConstantTimeEq as _;
 
 use super::authentication::{Authentication, GenerateSecret, VerifiedToken};
@@ -203,7 +204,7 @@ impl Edge {
             "/health" if Query::find_unique(&head.query, "deep").as_deref() == Some("1") => {
                 require_method(head, &["GET", "HEAD"], || Action::CheckDatabase)
             }
-            "/health" => require_method(head, &["GET", "HEAD"], || Action::Respond(health(""))),
+            "/health" => require_method(head, &["GET", "HEAD"], || Action::Respond(health(None))),
             METRICS_PATH => self.route_metrics(head),
             "/api/auth" => require_method(head, &["POST"], || Action::Authenticate),
             "/api/answers" => require_method(head, &["POST"], || Action::Answer),
@@ -222,7 +223,8 @@ impl Edge {
             "/api/namespaces/databases" => {
                 self.verify_operator(head, now_ms)?;
                 let list = self.places.list().await.map_err(Error::from)?;
-                require_method(head, &["GET", "HEAD"], || Action::Respond(JsonText::of(list).into_response()))
+                let list = JsonText::wrap("databases", &list);
+                require_method(head, &["GET", "HEAD"], || Action::Respond(list.into_response()))
             }
             path if path.starts_with("/api/namespaces/") => {
                 let namespace = self.verify_operator(head, now_ms)?;
@@ -315,7 +317,7 @@ impl Edge {
             };
             return ErrorResponse::from(Error::from(error)).into_response();
         }
-        health(r#","database":"ok""#)
+        health(Some("ok"))
     }
 
     async fn route_cli_socket(&self, head: &RequestHead, now_ms: u64) -> Result<Action, ErrorResponse> {
@@ -441,7 +443,16 @@ fn preflight() -> Response {
     response
 }
 
-fn health(more_fields: &str) -> Response {
-    let text = format!(r#"{{"status":"ok","protocolVersion":{PROTOCOL_VERSION},"version":"{VERSION}"{more_fields}}}"#);
-    JsonText::of(text).into_response()
+fn health(database: Option<&'static str>) -> Response {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Health {
+        status: &'static str,
+        protocol_version: u32,
+        version: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        database: Option<&'static str>,
+    }
+    let health = Health { status: "ok", protocol_version: PROTOCOL_VERSION, version: VERSION, database };
+    JsonText::serialize(&health).into_response()
 }

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde::Serialize;
+
 use super::history::{Reader, read_messages};
 use crate::hub::base::error::Error;
 use crate::hub::write::large::ResponseText;
-use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 use crate::store::memory::ReadMemory;
 use crate::store::places::{DIRECTORY, DatabaseNumber, Databases, binding, count_namespaces, find};
@@ -19,6 +20,18 @@ const MAX_CACHED_PLACES: usize = 10_000;
 pub struct EdgePlaces {
     databases: Databases,
     cache: Mutex<HashMap<Namespace, DatabaseNumber>>,
+}
+
+/// A database of the deployment. Without counts if it fails.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListedDatabase {
+    name: String,
+    bytes: Option<u64>,
+    namespaces: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    is_open: bool,
 }
 
 impl EdgePlaces {
@@ -59,28 +72,20 @@ impl EdgePlaces {
         }
     }
 
-    /// `GET /api/namespaces/databases`: the databases as JSON. A database that fails is listed with its error. Fails if all databases
-    /// fail.
-    pub async fn list(&self) -> Result<String, DbError> {
+    /// `GET /api/namespaces/databases`. A database that fails is listed with its error. Fails if all databases fail.
+    pub async fn list(&self) -> Result<Vec<ListedDatabase>, DbError> {
         let mut list = Vec::new();
         let mut failures = Vec::new();
         for number in self.databases.numbers() {
             let (name, db, is_open) = (binding(number), self.databases.get(number)?, self.databases.is_open(number));
-            let counted = async { Ok::<_, DbError>((db.size().await?, count_namespaces(&**db).await?)) };
-            let counts = match counted.await {
-                Ok((bytes, namespaces)) => format!(r#""bytes":{bytes},"namespaces":{namespaces}"#),
-                Err(error) => {
-                    let counts =
-                        format!(r#""bytes":null,"namespaces":null,"error":{}"#, Json::of(&error.to_string()).text());
-                    failures.push(error);
-                    counts
-                }
-            };
-            list.push(format!(r#"{{"name":"{name}",{counts},"isOpen":{is_open}}}"#));
+            let counted = async { Ok::<_, DbError>((db.size().await?, count_namespaces(&**db).await?)) }.await;
+            let error = counted.as_ref().err().map(ToString::to_string);
+            let (bytes, namespaces) = counted.map_err(|error| failures.push(error)).ok().unzip();
+            list.push(ListedDatabase { name, bytes, namespaces, error, is_open });
         }
         match failures.pop() {
             Some(failure) if failures.len() + 1 == list.len() => Err(failure),
-            _ => Ok(format!(r#"{{"databases":[{}]}}"#, list.join(","))),
+            _ => Ok(list),
         }
     }
 

@@ -1,7 +1,7 @@
 //! `/api/namespaces`: what the operator does with a namespace. The token is the shared secret with the name of the namespace.
 
 use http::StatusCode;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::error::ErrorResponse;
 use super::extract::RoutedRequest;
@@ -29,6 +29,17 @@ pub struct MoveBody {
     to: String,
 }
 
+/// How far a deletion or a move is.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Progress {
+    is_done: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remaining_sessions: Option<u64>,
+}
+
 /// Checks that the worker has verified the shared secret. A worker of an earlier version forwards these paths with any token.
 fn require_operator(request: &RoutedRequest) -> Result<(), ErrorResponse> {
     match request.credential() {
@@ -42,7 +53,7 @@ fn require_operator(request: &RoutedRequest) -> Result<(), ErrorResponse> {
 }
 
 fn generation_reply(generation: u32) -> Reply {
-    Ok(JsonText::of(format!(r#"{{"generation":{generation}}}"#)))
+    Ok(JsonText::wrap("generation", &generation))
 }
 
 /// `GET /api/namespaces/generation`
@@ -88,22 +99,19 @@ pub async fn import(mut request: RoutedRequest) -> Reply {
 /// `POST /api/namespaces/delete`
 pub async fn delete(request: RoutedRequest) -> Reply {
     require_operator(&request)?;
-    let remaining = request.hub.delete_part().await?;
-    Ok(JsonText::of(match remaining {
-        Some(sessions) => format!(r#"{{"isDone":false,"remainingSessions":{sessions}}}"#),
-        None => r#"{"isDone":true}"#.to_owned(),
-    }))
+    let remaining_sessions = request.hub.delete_part().await?;
+    Ok(JsonText::serialize(&Progress { is_done: remaining_sessions.is_none(), step: None, remaining_sessions }))
 }
 
 /// `POST /api/namespaces/move`
 pub async fn relocate(mut request: RoutedRequest) -> Reply {
     require_operator(&request)?;
     let body: MoveBody = request.take_json()?;
-    let (step, sessions) = match request.hub.move_part(&body.to).await? {
-        MoveStep::Copying(sessions) => ("copying", sessions),
-        MoveStep::Closed(sessions) => ("closed", sessions),
-        MoveStep::Deleting(sessions) => ("deleting", sessions),
-        MoveStep::Done => return Ok(JsonText::of(r#"{"isDone":true}"#.to_owned())),
+    let (step, remaining_sessions) = match request.hub.move_part(&body.to).await? {
+        MoveStep::Copying(sessions) => (Some("copying"), Some(sessions)),
+        MoveStep::Closed(sessions) => (Some("closed"), Some(sessions)),
+        MoveStep::Deleting(sessions) => (Some("deleting"), Some(sessions)),
+        MoveStep::Done => (None, None),
     };
-    Ok(JsonText::of(format!(r#"{{"isDone":false,"step":"{step}","remainingSessions":{sessions}}}"#)))
+    Ok(JsonText::serialize(&Progress { is_done: step.is_none(), step, remaining_sessions }))
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
@@ -73,6 +73,12 @@ pub async fn deny_by_body(mut request: RoutedRequest) -> Reply {
     deny_request(&request.hub, &id, &request_id, body).await
 }
 
+#[derive(Serialize)]
+struct ContentParams<'a> {
+    id: &'a str,
+    part: u64,
+}
+
 /// `GET /api/sessions/:id/permissions/:requestId/content` and `DELETE /api/sessions/:id/permissions/rules/:ruleId`: return the
 /// CLI's response unchanged.
 pub async fn forward_to_cli(mut request: RoutedRequest) -> Reply {
@@ -83,8 +89,8 @@ pub async fn forward_to_cli(mut request: RoutedRequest) -> Reply {
         Err(_) => (Method::ReadPermissionRequest, request.param("requestId")?),
     };
     let part = request.query()?.number("part", 0..=u64::from(u32::MAX))?.unwrap_or(0);
-    let params = format!(r#"{{"id":{},"part":{part}}}"#, Json::of(&id).text());
-    Ok(JsonText::of(request.hub.call_method(&w, method, &params).await))
+    let params = Json::of(&ContentParams { id: &id, part });
+    Ok(JsonText::of(request.hub.call_method(&w, method, params.text()).await))
 }
 
 fn require_request_id(id: Option<String>) -> Result<String, Error> {

@@ -1,6 +1,6 @@
 //! `/api/sessions` and `/cli/sessions`: list, get, change, delete.
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
@@ -52,6 +52,13 @@ pub struct ChangeBody {
     muted: Option<bool>,
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Changed {
+    ok: bool,
+    metadata_version: u64,
+}
+
 #[derive(Deserialize)]
 pub struct SeenBody {
     #[serde(default, deserialize_with = "optional_scalar")]
@@ -83,7 +90,7 @@ pub async fn change(mut request: RoutedRequest) -> Reply {
     // The version with the new name comes first, because a later version may have changes that the client has not seen.
     let version =
         renamed_version.or(version_with_flags).ok_or_else(|| Error::field("name", "Field `name` is required."))?;
-    Ok(JsonText::of(format!(r#"{{"ok":true,"metadataVersion":{version}}}"#)))
+    Ok(JsonText::serialize(&Changed { ok: true, metadata_version: version }))
 }
 
 /// `POST /api/sessions/:id/seen`.

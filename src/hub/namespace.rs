@@ -3,6 +3,7 @@
 //! A namespace is closed during an import and a deletion. When it is closed and when it is opened again, the object restarts: no
 //! client stays connected, and no hub remains that remembers the earlier rows.
 
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::hub::Hub;
@@ -104,6 +105,19 @@ impl ExportPage {
     }
 }
 
+/// A row of the export with an entry of the object's storage.
+#[derive(Serialize)]
+struct StorageRow {
+    table: &'static str,
+    row: StorageEntry,
+}
+
+#[derive(Serialize)]
+struct StorageEntry {
+    key: String,
+    value: String,
+}
+
 impl Hub {
     /// Whether the namespace accepts only the requests of this file.
     pub fn is_closed(&self) -> bool {
@@ -193,12 +207,7 @@ impl Hub {
             let mut entries = self.rt.kv_list(prefix);
             sort_by(&mut entries, |(a, _), (b, _)| a.cmp(b));
             for (key, value) in entries {
-                let (key, value) = (Json::of(&key), Json::of(&value));
-                page.add(&format!(
-                    r#"{{"table":"{STORAGE}","row":{{"key":{},"value":{}}}}}"#,
-                    key.text(),
-                    value.text()
-                ));
+                page.add(Json::of(&StorageRow { table: STORAGE, row: StorageEntry { key, value } }).text());
             }
         }
     }

@@ -4,7 +4,10 @@
 //! are not supported.
 //! Source: Engine.IO protocol, revision 4.
 
+use serde::Serialize;
+
 use crate::limits::PING_INTERVAL_MS;
+use crate::model::json::Json;
 
 /// The largest frame that a CLI may send, in bytes. The runtime closes a WebSocket on a larger frame.
 const MAX_FRAME_BYTES: u64 = 32 * 1024 * 1024;
@@ -46,13 +49,27 @@ pub fn pong_frame(data: &str) -> String {
     format!("3{data}")
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Open<'a> {
+    sid: &'a str,
+    upgrades: [(); 0],
+    ping_interval: u64,
+    ping_timeout: u64,
+    max_payload: u64,
+}
+
 /// Encodes the open packet. `sid` is the UUID of the connection. `upgrades` is empty: there is no transport to upgrade to.
 ///
 /// The client closes the connection when it receives no ping for the sum of the interval and the timeout. That sum must be below
 /// 2^31 milliseconds, because the official client passes it to `setTimeout`.
 pub fn open_frame(sid: &str) -> String {
-    format!(
-        "0{{\"sid\":\"{sid}\",\"upgrades\":[],\"pingInterval\":{PING_INTERVAL_MS},\
-         \"pingTimeout\":{PING_TIMEOUT_MS},\"maxPayload\":{MAX_FRAME_BYTES}}}"
-    )
+    let open = Open {
+        sid,
+        upgrades: [],
+        ping_interval: PING_INTERVAL_MS,
+        ping_timeout: PING_TIMEOUT_MS,
+        max_payload: MAX_FRAME_BYTES,
+    };
+    format!("0{}", Json::of(&open).text())
 }

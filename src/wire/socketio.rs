@@ -7,8 +7,8 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
@@ -206,12 +206,20 @@ fn parse_name(value: &RawValue) -> Option<Cow<'_, str>> {
 
 /// Encodes the acceptance of a CONNECT packet. `sid` is the id of the client in the namespace.
 pub fn connect_frame(namespace: &str, sid: &str) -> String {
-    format!("{}{{\"sid\":{}}}", frame_start("40", namespace, None), Json::of(sid).text())
+    #[derive(Serialize)]
+    struct Connected<'a> {
+        sid: &'a str,
+    }
+    frame_start("40", namespace, None) + Json::of(&Connected { sid }).text()
 }
 
 /// Encodes the rejection of a CONNECT packet.
 pub fn connect_error_frame(namespace: &str, message: &str) -> String {
-    format!("{}{{\"message\":{}}}", frame_start("44", namespace, None), Json::of(message).text())
+    #[derive(Serialize)]
+    struct ConnectError<'a> {
+        message: &'a str,
+    }
+    frame_start("44", namespace, None) + Json::of(&ConnectError { message }).text()
 }
 
 /// Encodes an event. `args` are JSON texts; `ack` requests an acknowledgement.

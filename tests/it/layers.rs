@@ -33,7 +33,7 @@ const USES: &str = "
     hub::namespace    -> hub hub::base::error hub::base::ports model store
     hub::push         -> auth hub hub::base::error hub::base::ports hub::base::push hub::sessions hub::turn hub::write limits log metrics model push store
     hub::sessions     -> hub hub::base hub::base::error hub::base::peers hub::base::ports hub::base::state hub::machines hub::turn hub::write limits log memory_budget model store wire
-    hub::status       -> hub hub::base hub::base::error hub::turn log metrics store
+    hub::status       -> hub hub::base hub::base::error hub::turn log metrics model store
     hub::turn         -> hub hub::base::error hub::base::events hub::base::peers hub::base::ports hub::base::push hub::base::state limits log metrics model push store wire
     hub::workspace    -> hub hub::base::error hub::base::peers hub::base::ports hub::turn limits model wire
     hub::write        -> hub hub::base::error hub::base::ports hub::base::state hub::turn limits log memory_budget metrics model store

@@ -22,6 +22,7 @@ use crate::limits::{MAX_PUSH_RETRY_MS, MAX_PUSHES_PER_MINUTE, MAX_SHORT_PAYLOAD_
 use crate::log::{Level, LogLine};
 use crate::metrics::Counter;
 use crate::model::agent_state;
+use crate::model::json::Json;
 use crate::model::pending_request::PendingCall;
 use crate::push::endpoint::Endpoint;
 use crate::push::payload::{Details, MAX_PAYLOAD_BYTES, Notification, NotificationKind};
@@ -48,8 +49,8 @@ struct SendKeys {
 }
 
 impl Hub {
-    /// `GET /api/push/log`: the latest notifications, newest first, each as JSON text.
-    pub fn push_log(&self) -> Vec<String> {
+    /// `GET /api/push/log`: the latest notifications, newest first.
+    pub fn push_log(&self) -> Vec<Json> {
         read_entries(&*self.rt)
     }
 

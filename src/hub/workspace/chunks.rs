@@ -9,6 +9,7 @@ use crate::hub::base::peers::rpc::{Call, RpcError, rejection_reason};
 use crate::hub::base::ports::{ConnId, UploadBody};
 use crate::hub::workspace::upload_body::{UploadFields, read_upload, send_with_content, to_upload_error};
 use crate::limits::UPLOAD_CHUNK_CHARS;
+use crate::model::json::Json;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
 
@@ -23,6 +24,13 @@ struct ChunkParams<'a> {
     filename: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mime_type: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AbortParams<'a> {
+    upload_id: &'a str,
+    abort: bool,
 }
 
 /// An upload in chunks. If the upload is dropped before its end, the CLI gets a call to discard the part that it has.
@@ -98,8 +106,8 @@ impl<'a> ChunkedUpload<'a> {
 impl Drop for ChunkedUpload<'_> {
     fn drop(&mut self) {
         if self.is_partial {
-            let params = format!(r#"{{"uploadId":"{}","abort":true}}"#, self.id);
-            self.hub.turn().call_ignoring_result(self.owner, Some(self.conn), Method::UploadChunk, &params);
+            let params = Json::of(&AbortParams { upload_id: &self.id, abort: true });
+            self.hub.turn().call_ignoring_result(self.owner, Some(self.conn), Method::UploadChunk, params.text());
         }
     }
 }
