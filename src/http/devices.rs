@@ -11,7 +11,6 @@ use crate::hub::base::error::Error;
 use crate::model::device::{DeviceKind, MAX_DEVICE_NAME_CHARS, parse_device_name};
 use crate::wire::field_types::optional_keyword;
 
-/// A request of a new device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PairingStep {
     /// `POST /api/devices`: exchanges a code for a token.

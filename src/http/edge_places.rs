@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::history::{Reader, read_messages};
+use super::history::HistoryRequest;
 use crate::hub::base::error::Error;
 use crate::hub::write::large::ResponseText;
 use crate::model::namespace::Namespace;
@@ -22,18 +22,6 @@ pub struct EdgePlaces {
     cache: Mutex<HashMap<Namespace, DatabaseNumber>>,
 }
 
-/// A database of the deployment. Without counts if it fails.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ListedDatabase {
-    name: String,
-    bytes: Option<u64>,
-    namespaces: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    is_open: bool,
-}
-
 impl EdgePlaces {
     pub fn new(databases: Databases) -> Self {
         Self { databases, cache: Mutex::default() }
@@ -43,16 +31,16 @@ impl EdgePlaces {
         self.databases.all()
     }
 
-    /// Reads a page as [`read_messages`] does. A cached place may be out of date: the earlier database has no page then, because the
+    /// Reads a page as [`HistoryRequest::read`] does. A cached place may be out of date: the earlier database has no page then, because the
     /// namespace is marked as moved there. So the place is looked up again before the request fails. With one database, the place is looked
     /// up only if the session is missing: the database of the namespace may be no longer bound.
-    pub async fn read_messages(
+    pub async fn read_history(
         &self,
         memory: &ReadMemory,
-        reader: Reader,
-        (namespace, session): (&Namespace, &str),
+        request: &HistoryRequest,
         query: &str,
     ) -> Result<ResponseText, Error> {
+        let namespace = &request.namespace;
         let is_single = self.databases.is_single();
         let cached = if is_single { Some(DIRECTORY) } else { self.cache().get(namespace).copied() };
         let mut number = match cached {
@@ -61,7 +49,7 @@ impl EdgePlaces {
         };
         loop {
             let db: &dyn Database = &**self.databases.get(number)?;
-            let page = read_messages(db, memory, reader, (namespace, session), query).await;
+            let page = request.read(db, memory, query).await;
             if page.as_ref().map_or_else(|error| is_single && !matches!(error, Error::NotFound(_)), |_| true) {
                 return page;
             }
@@ -73,15 +61,22 @@ impl EdgePlaces {
     }
 
     /// `GET /api/namespaces/databases`. A database that fails is listed with its error. Fails if all databases fail.
-    pub async fn list(&self) -> Result<Vec<ListedDatabase>, DbError> {
+    pub async fn list(&self) -> Result<Vec<Value>, DbError> {
         let mut list = Vec::new();
         let mut failures = Vec::new();
         for number in self.databases.numbers() {
             let (name, db, is_open) = (binding(number), self.databases.get(number)?, self.databases.is_open(number));
             let counted = async { Ok::<_, DbError>((db.size().await?, count_namespaces(&**db).await?)) }.await;
-            let error = counted.as_ref().err().map(ToString::to_string);
-            let (bytes, namespaces) = counted.map_err(|error| failures.push(error)).ok().unzip();
-            list.push(ListedDatabase { name, bytes, namespaces, error, is_open });
+            list.push(match counted {
+                Ok((bytes, namespaces)) => {
+                    json!({"name": name, "bytes": bytes, "namespaces": namespaces, "isOpen": is_open})
+                }
+                Err(error) => {
+                    let message = error.to_string();
+                    failures.push(error);
+                    json!({"name": name, "bytes": null, "namespaces": null, "error": message, "isOpen": is_open})
+                }
+            });
         }
         match failures.pop() {
             Some(failure) if failures.len() + 1 == list.len() => Err(failure),

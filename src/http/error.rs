@@ -83,7 +83,6 @@ impl ErrorResponse {
         )
     }
 
-    /// The response of a namespace that is being imported, moved or deleted.
     pub fn namespace_closed() -> Self {
         Self::hub_unavailable(
             "The operator imports, moves or deletes this namespace. Try again later. If the operator's command was interrupted, it must be run again.",

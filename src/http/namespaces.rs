@@ -1,7 +1,8 @@
 //! `/api/namespaces`: what the operator does with a namespace. The token is the shared secret with the name of the namespace.
 
 use http::StatusCode;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::json;
 
 use super::error::ErrorResponse;
 use super::extract::RoutedRequest;
@@ -18,26 +19,13 @@ pub struct ImportBody {
     /// `begin` closes the namespace, which must have no rows; `continue` closes it although it has rows of an import that was
     /// interrupted; `rows` imports rows; `end` opens the namespace.
     step: String,
-    /// An array of rows of an export.
     rows: Option<Json>,
 }
 
-/// The body of a move.
 #[derive(Deserialize)]
 pub struct MoveBody {
     /// The binding of the database to move to.
     to: String,
-}
-
-/// How far a deletion or a move is.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Progress {
-    is_done: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    step: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    remaining_sessions: Option<u64>,
 }
 
 /// Checks that the worker has verified the shared secret. A worker of an earlier version forwards these paths with any token.
@@ -99,19 +87,21 @@ pub async fn import(mut request: RoutedRequest) -> Reply {
 /// `POST /api/namespaces/delete`
 pub async fn delete(request: RoutedRequest) -> Reply {
     require_operator(&request)?;
-    let remaining_sessions = request.hub.delete_part().await?;
-    Ok(JsonText::serialize(&Progress { is_done: remaining_sessions.is_none(), step: None, remaining_sessions }))
+    Ok(JsonText::serialize(&match request.hub.delete_part().await? {
+        Some(sessions) => json!({"isDone": false, "remainingSessions": sessions}),
+        None => json!({"isDone": true}),
+    }))
 }
 
 /// `POST /api/namespaces/move`
 pub async fn relocate(mut request: RoutedRequest) -> Reply {
     require_operator(&request)?;
     let body: MoveBody = request.take_json()?;
-    let (step, remaining_sessions) = match request.hub.move_part(&body.to).await? {
-        MoveStep::Copying(sessions) => (Some("copying"), Some(sessions)),
-        MoveStep::Closed(sessions) => (Some("closed"), Some(sessions)),
-        MoveStep::Deleting(sessions) => (Some("deleting"), Some(sessions)),
-        MoveStep::Done => (None, None),
+    let (step, sessions) = match request.hub.move_part(&body.to).await? {
+        MoveStep::Copying(sessions) => ("copying", sessions),
+        MoveStep::Closed(sessions) => ("closed", sessions),
+        MoveStep::Deleting(sessions) => ("deleting", sessions),
+        MoveStep::Done => return Ok(JsonText::wrap("isDone", &true)),
     };
-    Ok(JsonText::serialize(&Progress { is_done: step.is_none(), step, remaining_sessions }))
+    Ok(JsonText::serialize(&json!({"isDone": false, "step": step, "remainingSessions": sessions})))
 }

@@ -3,7 +3,7 @@
 //! A namespace is closed during an import and a deletion. When it is closed and when it is opened again, the object restarts: no
 //! client stays connected, and no hub remains that remembers the earlier rows.
 
-use serde::Serialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::hub::Hub;
@@ -45,7 +45,6 @@ pub struct ExportPosition {
 }
 
 impl ExportPosition {
-    /// The beginning of an export.
     pub fn start() -> Self {
         Self::of_table(None, 0)
     }
@@ -103,19 +102,6 @@ impl ExportPage {
     fn is_full(&self) -> bool {
         self.rows.len() >= PAGE_BYTES || self.queries >= PAGE_QUERIES
     }
-}
-
-/// A row of the export with an entry of the object's storage.
-#[derive(Serialize)]
-struct StorageRow {
-    table: &'static str,
-    row: StorageEntry,
-}
-
-#[derive(Serialize)]
-struct StorageEntry {
-    key: String,
-    value: String,
 }
 
 impl Hub {
@@ -207,7 +193,7 @@ impl Hub {
             let mut entries = self.rt.kv_list(prefix);
             sort_by(&mut entries, |(a, _), (b, _)| a.cmp(b));
             for (key, value) in entries {
-                page.add(Json::of(&StorageRow { table: STORAGE, row: StorageEntry { key, value } }).text());
+                page.add(&json!({"table": STORAGE, "row": {"key": key, "value": value}}).to_string());
             }
         }
     }
@@ -270,7 +256,6 @@ impl Hub {
         Ok(())
     }
 
-    /// Opens the namespace after an import.
     pub async fn end_import(&self) -> Result<(), Error> {
         if self.turn().closed_for != Some(ClosedFor::Import) {
             return Ok(());

@@ -422,7 +422,6 @@ impl NamespaceObject {
     }
 }
 
-/// Creates a response in the text format of Prometheus.
 pub fn metrics_response(text: &str) -> Response {
     glue::create_response(200, "content-type\ntext/plain; version=0.0.4\ncache-control\nno-store\n", text.as_bytes())
 }

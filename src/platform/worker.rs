@@ -1,6 +1,5 @@
 //! The stateless worker: the entry point of every request.
 
-mod answers;
 mod authenticate;
 
 use std::cell::RefCell;
@@ -29,15 +28,16 @@ use crate::http::authentication::{Authentication, VerifiedToken};
 use crate::http::client_address::rate_limit_key;
 use crate::http::edge::{Action, Edge, RequestHead, longest_body_time_ms};
 use crate::http::error::ErrorResponse;
-use crate::http::extract::is_upload;
+use crate::http::extract::{MAX_BODY_BYTES, is_upload};
 use crate::http::route_patterns;
 use crate::hub::base::peers::connections::{Connecting, Upgrade};
+use crate::hub::base::peers::send_window::MAX_UNACKED_BYTES_WITH_DELTAS;
 use crate::hub::inbound::admission::{
     BINARY_UNSUPPORTED, Close, FRAME_TOO_LARGE, MAX_UNAUTHENTICATED_FRAME_BYTES, NO_CONNECT,
 };
 use crate::limits::{
     BODY_TIMEOUT_MS, DB_RETRY_PERIOD_MS, DB_STALL_MS, DB_TIMEOUT_MS, EDGE_TIMEOUT_MS, FRAME_UPLOAD_SLOT_TIMEOUT_MS,
-    MAX_BODY_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS, RESUME_TIMEOUT_MS,
+    RESUME_TIMEOUT_MS,
 };
 use crate::log::{Level, LogLine};
 use crate::model::ids::uuid_v7;
@@ -70,7 +70,6 @@ struct WorkerState {
     objects: Objects,
     /// How long an object may take to respond, without the time for the body of the request.
     object_timeout_ms: u32,
-    /// The largest body of an upload.
     max_upload_bytes: u64,
 }
 
@@ -153,7 +152,6 @@ impl From<Response> for ServedResponse {
     }
 }
 
-/// A request and its environment.
 struct IncomingRequest {
     state: Rc<WorkerState>,
     head: RequestHead,
@@ -195,9 +193,11 @@ impl IncomingRequest {
             Action::Metrics(Some(namespace)) => {
                 Ok(JsFuture::from(self.forward(&namespace, None, "", None)).await?.into())
             }
-            Action::Authenticate => self.authenticate(None).await,
-            Action::Pair(step) => self.authenticate(Some(step)).await,
-            Action::Answer => self.answer().await,
+            action @ (Action::Authenticate | Action::Pair(_) | Action::Answer) => {
+                let response = self.authenticate(action).await;
+                convert::discard_body(request).await;
+                response
+            }
             Action::CheckDatabase => self.check_database().await,
             Action::WebSocket(VerifiedToken { namespace, expires_at, credential, .. }) => {
                 self.connect(&namespace, SocketKind::Web, expires_at, Some(&credential)).await
@@ -365,7 +365,6 @@ impl IncomingRequest {
 /// The close code and reason when a socket can't be forwarded or its token can't be verified.
 const UNAVAILABLE: Close = (1013, "The hub is not available. Reconnect.");
 
-/// Returns the header of a credential; empty for none.
 fn credential_header(credential: Option<&Credential>) -> String {
     credential.map(Credential::to_string).unwrap_or_default()
 }

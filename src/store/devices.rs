@@ -12,7 +12,6 @@ use super::{Database, DbError, Row, Statement, Value, query};
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 
-/// How many devices a namespace may have.
 pub const MAX_DEVICES: u64 = 100;
 /// How many codes of a namespace may wait for a device.
 pub const MAX_PENDING_CODES: u64 = 5;
@@ -72,27 +71,21 @@ const SELECT_ALL: &str = concat!(
 const SELECT_ONE: &str =
     concat!("SELECT ", device_json!(""), " FROM devices WHERE id = ?2 AND namespace = ?1 AND revoked_at IS NULL");
 
-/// `?1`: namespace, `?2`: id, `?3`: name.
 const RENAME: &str = "UPDATE devices SET name = ?3 WHERE id = ?2 AND namespace = ?1 AND revoked_at IS NULL";
 
 /// Also matches a revoked device. `?1`: namespace, `?2`: id.
 const SELECT_EXISTS: &str = "SELECT 1 FROM devices WHERE id = ?2 AND namespace = ?1";
 
-/// `?1`: namespace, `?2`: id, `?3`: now.
 const REVOKE: &str = "UPDATE devices SET revoked_at = ?3 WHERE id = ?2 AND namespace = ?1 AND revoked_at IS NULL";
 
-/// `?1`: namespace, `?2`: now.
 const REVOKE_ALL: &str = "UPDATE devices SET revoked_at = ?2 WHERE namespace = ?1 AND revoked_at IS NULL";
 
-/// `?1`: namespace.
 const DELETE_PAIRINGS: &str = "DELETE FROM pairings WHERE namespace = ?1";
 
-/// `?1`: namespace, `?2`: generation.
 const SET_GENERATION: &str = "
 INSERT INTO namespaces (namespace, generation) VALUES (?1, ?2)
 ON CONFLICT (namespace) DO UPDATE SET generation = max(generation, excluded.generation)";
 
-/// `?1`: namespace.
 const SELECT_GENERATION: &str = "SELECT generation FROM namespaces WHERE namespace = ?1";
 
 macro_rules! select_state {
@@ -108,13 +101,10 @@ pub const TOKEN_PREFIX_LEN: usize = 6;
 const SELECT_TOKEN_PREFIXES: &str =
     "SELECT coalesce(group_concat(substr(token_hash, 1, 6), ''), '') AS prefixes FROM devices";
 
-/// `?1`: hash of the token.
 pub(super) const SELECT_BY_TOKEN: &str = select_state!("token_hash = ?1");
 
-/// `?1`: id.
 const SELECT_BY_ID: &str = select_state!("id = ?1");
 
-/// `?1`: id, `?2`: now.
 const SET_LAST_SEEN: &str = "UPDATE devices SET last_seen_at = max(last_seen_at, ?2) WHERE id = ?1";
 
 /// Deletes all expired codes, and the code with this selector if it had too many wrong guesses. `?1`: selector, `?2`: now, `?3`: the
@@ -173,10 +163,8 @@ ON CONFLICT (id) DO UPDATE SET token_hash = excluded.token_hash WHERE revoked_at
 /// `?1`: now minus the time that revoked devices are kept.
 const DELETE_TOMBSTONES: &str = "DELETE FROM devices WHERE revoked_at < ?1";
 
-/// `?1`: hash of the token.
 const SELECT_CLAIMED: &str = concat!("SELECT ", device_json!(""), ", namespace FROM devices WHERE token_hash = ?1");
 
-/// `?1`: claim hash.
 const SELECT_CLAIM: &str = "SELECT is_approved, claims_left FROM pairings WHERE claim_hash = ?1";
 
 /// The fields of a device that the verification of the device's token needs.
@@ -188,18 +176,15 @@ pub struct DeviceState {
     last_seen_at: u64,
 }
 
-/// A code to insert.
 pub struct NewPairing<'a> {
     /// The hash of the secret with which a device claims its token after the approval; `None` if the code itself suffices.
     pub secret_hash: Option<&'a str>,
     pub namespace: Option<&'a Namespace>,
     pub name: Option<&'a str>,
     pub kind: Option<&'a str>,
-    /// The [credential](is_valid_credential) that creates the code.
     pub credential: Value,
 }
 
-/// The result of inserting a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Insertion {
     Done,
@@ -208,7 +193,6 @@ pub enum Insertion {
     TooManyCodes,
 }
 
-/// The result of claiming the token of a device.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Claim {
     /// The device, and its namespace.
@@ -239,7 +223,6 @@ fn last_rows(
     })
 }
 
-/// Runs statements, and returns the last row of the last statement.
 async fn last_row(db: &dyn Database, statements: Vec<Statement>) -> Result<Option<Row>, DbError> {
     Ok(last_rows(db, statements).await?.next_back().flatten())
 }
@@ -268,7 +251,6 @@ pub async fn exists(db: &dyn Database, namespace: &Namespace, id: &str) -> Resul
     Ok(last_row(db, vec![Statement::new(SELECT_EXISTS, [namespace.as_ref().into(), id.into()])]).await?.is_some())
 }
 
-/// A statement that revokes a device.
 pub fn revoke(namespace: &Namespace, id: &str, now: u64) -> Statement {
     Statement::new(REVOKE, [namespace.as_ref().into(), id.into(), now.into()])
 }
@@ -287,7 +269,6 @@ pub fn revoke_all(namespace: &Namespace, generation: u32, now: u64) -> [Statemen
     ]
 }
 
-/// Returns the generation of a namespace's tokens.
 pub async fn load_generation(db: &dyn Database, namespace: &Namespace) -> Result<u32, DbError> {
     let row = last_row(db, vec![Statement::new(SELECT_GENERATION, [namespace.as_ref().into()])]).await?;
     let generation = row.map(|row| Columns::new("namespaces", row).number("generation")).transpose()?;
@@ -300,12 +281,10 @@ pub async fn load_token_prefixes(db: &dyn Database) -> Result<String, DbError> {
     Columns::new("devices", row.unwrap_or_default()).text("prefixes")
 }
 
-/// Finds a device by the hash of its token.
 pub async fn find_by_token(db: &dyn Database, token_hash: &str) -> Result<Option<DeviceState>, DbError> {
     find(db, Statement::new(SELECT_BY_TOKEN, [token_hash.into()])).await
 }
 
-/// Finds a device by its id.
 pub async fn find_by_id(db: &dyn Database, id: &str) -> Result<Option<DeviceState>, DbError> {
     find(db, Statement::new(SELECT_BY_ID, [id.into()])).await
 }
@@ -374,7 +353,6 @@ pub async fn insert_pairing(
 pub struct Decision<'a> {
     pub namespace: &'a Namespace,
     pub is_approved: bool,
-    /// The [credential](is_valid_credential) of the user.
     pub credential: Value,
 }
 

@@ -8,7 +8,7 @@ use crate::support::{World, run_until_idle};
 use serde_json::json;
 use session_gateway_hub::hub::base::peers::connections::Upgrade;
 use session_gateway_hub::hub::inbound::admission::MAX_UNAUTHENTICATED_FRAME_BYTES;
-use session_gateway_hub::limits::MAX_SOCKETS;
+use session_gateway_hub::hub::inbound::connect::MAX_SOCKETS;
 
 const VALID: &str = r#"40/cli,{"token":"secret:team"}"#;
 const INVALID: &str = r#"40/cli,{"token":"wrong"}"#;

@@ -14,16 +14,16 @@ use std::sync::LazyLock;
 /// Each module with the modules that it uses, which must be below it. To allow a use, add it to the row. Remove a use that no longer
 /// exists.
 const USES: &str = "
-    auth              -> limits model
+    auth              -> model
     http              -> auth hub hub::base::error hub::base::peers hub::base::ports hub::base::state hub::devices hub::machines hub::namespace hub::sessions hub::workspace hub::write limits memory_budget model push store wire
     hub               -> hub::base hub::base::ports hub::base::state model store
-    hub::base         -> auth hub::base::ports hub::base::push hub::base::state limits log metrics model wire
+    hub::base         -> auth hub::base::ports hub::base::push hub::base::state log metrics model wire
     hub::base::error  -> hub::base::peers hub::base::ports limits model store wire
     hub::base::events -> hub::base::peers limits model store
     hub::base::peers  -> hub::base::ports limits model wire
     hub::base::ports  -> log model
-    hub::base::push   -> auth hub::base::ports limits model push store
-    hub::base::state  -> hub::base::error hub::base::events hub::base::peers hub::base::ports hub::base::push limits memory_budget model push store
+    hub::base::push   -> auth hub::base::ports model push store
+    hub::base::state  -> hub::base::error hub::base::events hub::base::peers hub::base::ports hub::base::push limits memory_budget model push store wire
     hub::calls        -> hub hub::base::error hub::base::peers hub::base::ports hub::turn metrics model
     hub::devices      -> auth hub hub::base::error hub::base::peers hub::base::ports hub::turn model store
     hub::entry        -> hub hub::base hub::base::error hub::base::events hub::base::peers hub::base::ports hub::base::push hub::base::state hub::write limits log memory_budget metrics model store
@@ -31,11 +31,11 @@ const USES: &str = "
     hub::inbound      -> auth hub hub::base hub::base::error hub::base::peers hub::base::ports hub::base::state hub::sessions hub::turn limits log model wire
     hub::machines     -> hub hub::base hub::base::error hub::base::peers hub::base::ports hub::base::state hub::turn hub::write limits model store wire
     hub::namespace    -> hub hub::base::error hub::base::ports model store
-    hub::push         -> auth hub hub::base::error hub::base::ports hub::base::push hub::sessions hub::turn hub::write limits log metrics model push store
+    hub::push         -> auth hub hub::base::error hub::base::ports hub::base::push hub::sessions hub::turn hub::write log metrics model push store
     hub::sessions     -> hub hub::base hub::base::error hub::base::peers hub::base::ports hub::base::state hub::machines hub::turn hub::write limits log memory_budget model store wire
     hub::status       -> hub hub::base hub::base::error hub::turn log metrics model store
     hub::turn         -> hub hub::base::error hub::base::events hub::base::peers hub::base::ports hub::base::push hub::base::state limits log metrics model push store wire
-    hub::workspace    -> hub hub::base::error hub::base::peers hub::base::ports hub::turn limits model wire
+    hub::workspace    -> hub hub::base::error hub::base::peers hub::base::ports hub::turn limits memory_budget model wire
     hub::write        -> hub hub::base::error hub::base::ports hub::base::state hub::turn limits log memory_budget metrics model store
     limits            ->
     log               -> model
@@ -44,7 +44,7 @@ const USES: &str = "
     model             -> limits
     platform          -> auth http hub hub::base hub::base::error hub::base::peers hub::base::ports hub::base::push hub::inbound limits log memory_budget model push store wire
     platform::worker  -> http platform
-    push              -> limits
+    push              ->
     store             -> limits log memory_budget model
     wire              -> limits model
 ";

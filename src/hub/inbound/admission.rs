@@ -23,7 +23,6 @@ const MAX_REFUSALS: u32 = 3;
 /// The number of frames without effect before CONNECT after which the hub closes a socket, because each frame wakes the hub.
 const MAX_IDLE_FRAMES: u32 = 16;
 
-/// A close code and reason.
 pub type Close = (u16, &'static str);
 
 /// The close reason after a frame above [`MAX_UNAUTHENTICATED_FRAME_BYTES`].
@@ -55,7 +54,6 @@ pub fn unexpected_reason(packet: &Packet<'_>) -> Close {
     (1002, reason)
 }
 
-/// The message of a CONNECT_ERROR.
 pub const INVALID_TOKEN: &str = "Invalid token";
 
 /// What follows a frame that connects no CLI.
@@ -92,7 +90,6 @@ pub struct Verified {
 }
 
 impl Connecting {
-    /// Handles a text frame.
     pub fn receive(self, frame: &str) -> Result<TokenCheck, Outcome> {
         let text = match engineio::decode(frame) {
             Ok(engineio::Packet::Message(text)) => text,

@@ -13,14 +13,18 @@ use crate::hub::base::storage_keys;
 use crate::hub::inbound::admission::{NO_CONNECT, Outcome, TokenCheck, Verified};
 use crate::hub::inbound::replies::{SERVED_ELSEWHERE, event_code};
 use crate::hub::turn::Turn;
-use crate::limits::{MAX_SOCKETS, PING_INTERVAL_MS};
+use crate::limits::PING_INTERVAL_MS;
 use crate::log::{Level, LogLine};
 use crate::model::owner::Owner;
 use crate::wire::cli::NAMESPACE;
 use crate::wire::{engineio, socketio};
 
+/// How many sockets a namespace may have, including closed ones whose clients have not answered. The platform allows 32,768.
+pub const MAX_SOCKETS: usize = 32_000;
+
 /// How many sockets without a token may wait for their CONNECT (PROTOCOL-CLI.md "The socket of a CLI").
 const MAX_UNAUTHENTICATED: usize = 200;
+const _: () = assert!(MAX_UNAUTHENTICATED < MAX_SOCKETS / 2 && MAX_SOCKETS < 32_768);
 
 /// The session or machine that CONNECT named, if any.
 enum NamedOwner {

@@ -15,13 +15,16 @@ use crate::hub::base::versioned::VersionedUpdate;
 use crate::hub::inbound::replies::{Rejection, Sender};
 use crate::hub::sessions::drafts::Draft;
 use crate::hub::turn::Turn;
-use crate::limits::{MAX_ECHO_CHARS, MAX_INLINE_BYTES, MAX_UNKNOWN_EVENTS};
+use crate::limits::{MAX_ECHO_CHARS, MAX_INLINE_BYTES};
 use crate::log::{Level, LogLine};
 use crate::model::json::Json;
 use crate::model::owner::Owner;
 use crate::wire::cli::{CliEvent, EventError, NewMessage, UpdateEvent, decode, is_update};
 use crate::wire::field_types::truncate;
 use crate::wire::socketio::AckId;
+
+/// How many names of unknown events are counted and logged.
+pub const MAX_UNKNOWN_EVENTS: usize = 100;
 
 /// What a handled event shows about its session or machine, the owner.
 ///

@@ -6,19 +6,22 @@ use std::sync::Arc;
 
 use crate::hub::Hub;
 use crate::hub::base::peers::connections::{Connection, Peer};
-use crate::hub::base::peers::frame_queue::QueuedFrame;
+use crate::hub::base::peers::frame_queue::{FRAME_OVERHEAD_BYTES, QueuedFrame};
 use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::State;
 use crate::hub::inbound::admission::{
     BINARY_UNSUPPORTED, FRAME_TOO_LARGE, MAX_UNAUTHENTICATED_FRAME_BYTES, PARSE_ERROR, close_reason, unexpected_reason,
 };
 use crate::hub::turn::Turn;
-use crate::limits::{FRAME_MEMORY_TIMEOUT_MS, FRAME_OVERHEAD_BYTES};
 use crate::log::{Level, LogLine};
 use crate::model::owner::Owner;
 use crate::wire::cli::{self, NAMESPACE};
 use crate::wire::engineio;
 use crate::wire::socketio::{self, Packet};
+
+/// How long a frame of a CLI waits for memory, in milliseconds: several times the time that the hub takes to store the largest
+/// frame.
+pub const FRAME_MEMORY_TIMEOUT_MS: u64 = 30_000;
 
 /// The largest frame, in bytes, that is handled without free memory: keep-alives and pongs are small.
 const SMALL_FRAME_BYTES: usize = 16 * 1024;

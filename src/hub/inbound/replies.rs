@@ -11,7 +11,6 @@ use crate::wire::socketio::{self, AckId};
 /// When a CLI should send a message again that a full storage has refused, in milliseconds.
 const STORAGE_RETRY_MS: u64 = 60_000;
 
-/// The code and the message for a session that another installation serves.
 pub const SERVED_ELSEWHERE: (&str, &str) = (
     "served-elsewhere",
     "Another installation serves this session. Stop its CLI, or wait until its connection has timed out.",

@@ -12,7 +12,6 @@ use crate::limits::{HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
 const ALARM_RETRY_MS: u64 = 1_000;
 
 impl Turn<'_> {
-    /// Sets the alarm unless an earlier alarm is set.
     pub(in crate::hub) fn request_alarm(&mut self, at: Option<u64>) {
         let now = self.hub.rt.now();
         let at = if self.state.schedule.is_alarm_lost(now) {

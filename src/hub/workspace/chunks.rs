@@ -2,16 +2,18 @@
 
 use futures::future::try_join;
 use serde::Serialize;
+use serde_json::json;
 
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
 use crate::hub::base::peers::rpc::{Call, RpcError, rejection_reason};
 use crate::hub::base::ports::{ConnId, UploadBody};
 use crate::hub::workspace::upload_body::{UploadFields, read_upload, send_with_content, to_upload_error};
-use crate::limits::UPLOAD_CHUNK_CHARS;
-use crate::model::json::Json;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
+
+/// The content of a chunk of an upload, in characters of base64: a multiple of 4.
+pub const UPLOAD_CHUNK_CHARS: u64 = 512 * 1024;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -24,13 +26,6 @@ struct ChunkParams<'a> {
     filename: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mime_type: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct AbortParams<'a> {
-    upload_id: &'a str,
-    abort: bool,
 }
 
 /// An upload in chunks. If the upload is dropped before its end, the CLI gets a call to discard the part that it has.
@@ -106,8 +101,8 @@ impl<'a> ChunkedUpload<'a> {
 impl Drop for ChunkedUpload<'_> {
     fn drop(&mut self) {
         if self.is_partial {
-            let params = Json::of(&AbortParams { upload_id: &self.id, abort: true });
-            self.hub.turn().call_ignoring_result(self.owner, Some(self.conn), Method::UploadChunk, params.text());
+            let params = json!({"uploadId": self.id, "abort": true}).to_string();
+            self.hub.turn().call_ignoring_result(self.owner, Some(self.conn), Method::UploadChunk, &params);
         }
     }
 }

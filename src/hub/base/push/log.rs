@@ -6,9 +6,8 @@ use std::collections::VecDeque;
 use serde::Serialize;
 
 use crate::hub::base::ports::Runtime;
-use crate::hub::base::push::delivery::{Delivery, DeliveryOutcome, Failure, Target};
+use crate::hub::base::push::delivery::{Delivery, DeliveryOutcome, Failure, MAX_PUSH_FAILURES, Target};
 use crate::hub::base::storage_keys::PUSH_LOG;
-use crate::limits::MAX_PUSH_FAILURES;
 use crate::model::json::Json;
 use crate::model::order::sort_by;
 use crate::push::payload::{Notification, NotificationKind};

@@ -51,11 +51,14 @@ use crate::hub::base::peers::connections::Connections;
 use crate::hub::base::peers::rpc::Rpc;
 use crate::hub::base::ports::ConnId;
 use crate::hub::base::push::state::PushState;
-use crate::limits::{CACHE_HEADROOM_BYTES, MAX_QUEUED_BYTES, MIN_CACHED_BYTES};
+use crate::limits::{MAX_QUEUED_BYTES, MIN_CACHED_BYTES};
 use crate::memory_budget::NamespaceBudget;
 use crate::model::machine::Machine;
 use crate::model::owner::Owner;
 use crate::store::events::Appender;
+
+/// The part of the pool that growing caches leave free, in bytes.
+pub const CACHE_HEADROOM_BYTES: usize = 16 * 1024 * 1024;
 
 /// How many bytes of JSON of the session list stay in memory: several pages. Above this limit, all JSON is dropped; it can be read
 /// again.
