@@ -3,8 +3,8 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use session_gateway_hub::hub::base::push::delivery::{Delivery, Failure, SendResult};
-use session_gateway_hub::hub::base::push::delivery::{MAX_PUSH_ATTEMPTS, MAX_PUSH_RETRY_MS};
+use session_gateway_hub::hub::core::push::delivery::{Delivery, Failure, SendResult};
+use session_gateway_hub::hub::core::push::delivery::{MAX_PUSH_ATTEMPTS, MAX_PUSH_RETRY_MS};
 use session_gateway_hub::push::endpoint::EndpointId;
 use session_gateway_hub::push::payload::Notification;
 

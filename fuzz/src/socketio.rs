@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use session_gateway_hub::auth::token::Credential;
-use session_gateway_hub::hub::base::peers::connections::{Connecting, Upgrade};
+use session_gateway_hub::hub::core::peers::connections::{Connecting, Upgrade};
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::wire::engineio;
 use session_gateway_hub::wire::socketio::{

@@ -8,7 +8,7 @@ use super::edge::Edge;
 use super::error::ErrorResponse;
 use super::extract::{RoutedRequest, parse_body};
 use super::response::{JsonText, Reply};
-use crate::hub::base::error::Error;
+use crate::hub::core::error::Error;
 use crate::model::namespace::Namespace;
 use crate::wire::field_types::keyword;
 

@@ -18,7 +18,7 @@ use crate::auth::answer_token::AnswerKey;
 use crate::auth::jwt::{JWT_LIFETIME_SECS, JwtKey, WebClaims};
 use crate::auth::pairing::hash;
 use crate::auth::token::{AccessToken, Credential, SecretId, TokenVerifier, is_device_token};
-use crate::hub::base::error::Error;
+use crate::hub::core::error::Error;
 use crate::model::namespace::Namespace;
 use crate::store::devices::DeviceState;
 use crate::store::retry::Environment;

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
-use crate::hub::base::error::Error;
+use crate::hub::core::error::Error;
 use crate::hub::sessions::manage::NewSession;
 use crate::model::json::Json;
 

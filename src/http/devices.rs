@@ -7,7 +7,7 @@ use super::extract::{RoutedRequest, hub_origin};
 use super::response::{JsonText, Reply};
 use crate::auth::pairing::Code;
 use crate::auth::token::Credential;
-use crate::hub::base::error::Error;
+use crate::hub::core::error::Error;
 use crate::model::device::{DeviceKind, MAX_DEVICE_NAME_CHARS, parse_device_name};
 use crate::wire::field_types::optional_keyword;
 

@@ -23,7 +23,7 @@ use super::query::Query;
 use super::response::{JsonText, Response, json_response, to_response};
 use crate::auth::jwt::JwtKey;
 use crate::auth::token::{Credential, TokenVerifier};
-use crate::hub::base::error::Error;
+use crate::hub::core::error::Error;
 use crate::limits::{MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
 use crate::memory_budget::MemoryBudget;
 use crate::model::namespace::Namespace;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::{Value, json};
 
 use super::history::HistoryRequest;
-use crate::hub::base::error::Error;
+use crate::hub::core::error::Error;
 use crate::hub::write::large::ResponseText;
 use crate::model::namespace::Namespace;
 use crate::store::memory::ReadMemory;

@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde::Serialize;
 
 use crate::auth::token::Credential;
-use crate::hub::base::error::{Error, Kind};
+use crate::hub::core::error::{Error, Kind};
 use crate::limits::{BODY_TIMEOUT_MS, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
 
 /// What the operator does about a database without the schema.

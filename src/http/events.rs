@@ -8,8 +8,8 @@ use super::extract::RoutedRequest;
 use super::query::Query;
 use super::response::{JsonText, Reply};
 use crate::hub::Hub;
-use crate::hub::base::error::Error;
-use crate::hub::base::peers::subscription::{Format, Subscription};
+use crate::hub::core::error::Error;
+use crate::hub::core::peers::subscription::{Format, Subscription};
 use crate::hub::sessions::load::RelatedRows;
 use crate::wire::field_types::keyword;
 

@@ -3,7 +3,7 @@
 use super::extract::RoutedRequest;
 use super::query::Query;
 use super::response::Reply;
-use crate::hub::base::error::{Error, Kind};
+use crate::hub::core::error::{Error, Kind};
 use crate::hub::write::large::ResponseText;
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;

@@ -2,8 +2,8 @@
 
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
-use crate::hub::base::error::Error;
-use crate::hub::base::state::inbox::InboxRequest;
+use crate::hub::core::error::Error;
+use crate::hub::core::sessions::inbox::InboxRequest;
 
 const MAX_PAGE_ITEMS: u64 = 200;
 /// The items of a page without `limit`.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::extract::RoutedRequest;
 use super::machines::{SessionType, check_worktree};
 use super::response::{JsonText, Reply};
-use crate::hub::base::error::Error;
+use crate::hub::core::error::Error;
 use crate::hub::sessions::fork::ForkPoint;
 use crate::hub::sessions::modes::Setting;
 use crate::model::json::{Json, MAX_SAFE_INTEGER};

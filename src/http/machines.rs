@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
-use crate::hub::base::error::Error;
+use crate::hub::core::error::Error;
 use crate::hub::machines::spawn::SpawnParams;
 use crate::model::json::{Json, JsonObject};
 use crate::model::method::Method;

@@ -8,9 +8,9 @@ use super::error::ErrorResponse;
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
 use crate::auth::token::Credential;
-use crate::hub::base::error::Error;
+use crate::hub::core::error::Error;
 use crate::hub::namespace::ExportPosition;
-use crate::hub::relocation::MoveStep;
+use crate::hub::namespace::relocation::MoveStep;
 use crate::model::json::Json;
 
 /// The body of an import. Parsed by hand as far as possible, because each type adds to the wasm.

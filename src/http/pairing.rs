@@ -10,7 +10,7 @@ use super::extract::{parse_body, refuse_null};
 use super::response::{JsonText, Reply, Response, to_response};
 use crate::auth::pairing::{Code, hash};
 use crate::auth::token::DEVICE_TOKEN_PREFIX;
-use crate::hub::base::error::Error;
+use crate::hub::core::error::Error;
 use crate::hub::devices::codes::create_code;
 use crate::model::json::Json;
 use crate::store::Value;

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::error::ErrorResponse;
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
-use crate::hub::base::error::Error;
+use crate::hub::core::error::Error;
 use crate::hub::sessions::lifecycle::check_reason;
 use crate::hub::sessions::permissions::PermissionAnswer;
 use crate::model::agent_state::Decision;

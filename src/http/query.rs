@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use percent_encoding::percent_decode_str;
 
-use crate::hub::base::error::Error;
+use crate::hub::core::error::Error;
 
 #[derive(Debug, Default)]
 pub struct Query(HashMap<String, Parameter>);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 
 use super::error::ErrorResponse;
-use crate::hub::base::error::Error;
+use crate::hub::core::error::Error;
 use crate::hub::write::large::ResponseText;
 use crate::limits::MAX_UNRESERVED_BYTES;
 use crate::memory_budget::Reservation;

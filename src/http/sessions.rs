@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
-use crate::hub::base::error::Error;
-use crate::hub::base::state::session_list::{ArchivedFilter, ListRequest};
+use crate::hub::core::error::Error;
+use crate::hub::core::sessions::session_list::{ArchivedFilter, ListRequest};
 use crate::store::summaries::MAX_LISTED_SESSIONS;
 use crate::wire::field_types::optional_scalar;
 

@@ -3,7 +3,7 @@
 use super::extract::RoutedRequest;
 use super::query::Query;
 use super::response::{JsonText, Reply};
-use crate::hub::base::error::Error;
+use crate::hub::core::error::Error;
 use crate::hub::workspace::files::check_path;
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::method::Method;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::hub::Hub;
-use crate::hub::base::error::Error;
-use crate::hub::base::storage_keys::{LAST_DB_STALL, LAST_TICK, deadline_key, kept_requests_key};
+use crate::hub::core::error::Error;
+use crate::hub::core::storage_keys::{LAST_DB_STALL, LAST_TICK, deadline_key, kept_requests_key};
 use crate::hub::write::large;
 use crate::limits::SESSION_TIMEOUT_MS;
 use crate::model::owner::Owner;

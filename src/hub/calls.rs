@@ -1,14 +1,14 @@
 //! RPC calls to CLIs. If the CLI has just disconnected, a call waits for it during a [grace
-//! period](crate::hub::base::peers::grace).
+//! period](crate::hub::core::peers::grace).
 
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
 use serde::Serialize;
 
 use crate::hub::Hub;
-use crate::hub::base::error::Error;
-use crate::hub::base::peers::rpc::{Call, Rpc, RpcError, RpcResult, rejection_reason};
-use crate::hub::base::ports::ConnId;
+use crate::hub::core::error::Error;
+use crate::hub::core::peers::rpc::{Call, Rpc, RpcError, RpcResult, rejection_reason};
+use crate::hub::core::ports::ConnId;
 use crate::hub::turn::Turn;
 use crate::metrics::{Counter, DurationMetric};
 use crate::model::json::Json;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::hub::Hub;
-use crate::hub::base::error::Error;
-use crate::hub::base::quotas::Usage;
-use crate::hub::base::telemetry::Fault;
+use crate::hub::core::error::Error;
+use crate::hub::core::namespace::quotas::Usage;
+use crate::hub::core::telemetry::Fault;
 use crate::hub::turn::Turn;
 use crate::log::hash_of_namespace;
 use crate::metrics::Gauge;

@@ -6,23 +6,23 @@ use std::sync::{Arc, Mutex, Weak};
 
 use futures::future::BoxFuture;
 
-use crate::hub::base::closed::ClosedFor;
-use crate::hub::base::events::stream::EventStream;
-use crate::hub::base::peers::connections::{Connections, Peer};
-use crate::hub::base::ports::{ConnId, Runtime};
-use crate::hub::base::push::state::{PUSH_KEY_PREFIX, PushState};
-use crate::hub::base::state::State;
-use crate::hub::base::state::kept_requests::KeptRequests;
-use crate::hub::base::state::liveness::{Liveness, StoredDeadline};
-use crate::hub::base::state::memory_reservations::MemoryReservations;
-use crate::hub::base::state::retention::Retention;
-use crate::hub::base::state::schedule::Schedule;
-use crate::hub::base::state::sweep::Sweep;
-use crate::hub::base::storage_keys::{
+use crate::hub::core::namespace::closed::ClosedFor;
+use crate::hub::core::events::stream::EventStream;
+use crate::hub::core::peers::connections::{Connections, Peer};
+use crate::hub::core::ports::{ConnId, Runtime};
+use crate::hub::core::push::state::{PUSH_KEY_PREFIX, PushState};
+use crate::hub::core::state::State;
+use crate::hub::core::sessions::kept_requests::KeptRequests;
+use crate::hub::core::sessions::liveness::{Liveness, StoredDeadline};
+use crate::hub::core::memory::MemoryReservations;
+use crate::hub::core::namespace::retention::Retention;
+use crate::hub::core::schedule::Schedule;
+use crate::hub::core::namespace::sweep::Sweep;
+use crate::hub::core::storage_keys::{
     ACCESS_EPOCH, ALIVE, EPOCH, KEPT_REQUESTS, LAST_DB_STALL, LAST_TICK, NAMESPACE, PLACE, REACTIVATION, RETENTION,
     SWEEP, USED_DATABASES, alive_owner,
 };
-use crate::hub::base::telemetry::Telemetry;
+use crate::hub::core::telemetry::Telemetry;
 use crate::hub::{Config, FencedDb, Hub, Places};
 use crate::log::LogLine;
 use crate::memory_budget::{Evictable, MemoryBudget};

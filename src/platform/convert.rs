@@ -20,7 +20,7 @@ use crate::http::error::ErrorResponse;
 use crate::http::extract::MAX_BODY_BYTES;
 use crate::http::response::reserved_bytes;
 use crate::hub::Hub;
-use crate::hub::base::error::Error;
+use crate::hub::core::error::Error;
 use crate::limits::{BODY_TIMEOUT_MS, MAX_UNRESERVED_BYTES, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
 use crate::memory_budget::Reservation;
 

@@ -92,7 +92,7 @@ export function backgroundTask(state) {
   return new Task(() => state.getWebSockets().forEach(requestReconnect));
 }
 
-/** The attachment of a closed socket: `CLOSED_ATTACHMENT` in `src/hub/base/ports.rs`. */
+/** The attachment of a closed socket: `CLOSED_ATTACHMENT` in `src/hub/core/ports.rs`. */
 const CLOSED = 'closed';
 
 /** Closes a socket with a code after which clients reconnect, unless it was closed before. */

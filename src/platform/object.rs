@@ -28,10 +28,10 @@ use crate::http::error::ErrorResponse;
 use crate::http::extract::{ExternalBody, is_credential_sent, is_upload, refuse_revoked};
 use crate::http::{events, respond};
 use crate::hub::Hub;
-use crate::hub::base::peers::connections::Upgrade;
-use crate::hub::base::peers::subscription::{Format, Subscription};
-use crate::hub::base::ports::{ConnId, Runtime};
-use crate::hub::base::storage_keys;
+use crate::hub::core::peers::connections::Upgrade;
+use crate::hub::core::peers::subscription::{Format, Subscription};
+use crate::hub::core::ports::{ConnId, Runtime};
+use crate::hub::core::storage_keys;
 use crate::hub::inbound::admission::{MAX_UNAUTHENTICATED_FRAME_BYTES, NO_CONNECT};
 use crate::model::namespace::Namespace;
 

@@ -19,10 +19,10 @@ use super::glue::{self, Meter, ObjectSocket};
 use super::guard;
 use super::log::{log_error, write_line};
 use super::time::{now, sleep};
-use crate::hub::base::ports::{
+use crate::hub::core::ports::{
     CLOSED_ATTACHMENT, ConnId, DatabaseUsage, PUSH_TIMEOUT_MS, PushResponse, RandomSourceError, Runtime,
 };
-use crate::hub::base::storage_keys::NAMESPACE;
+use crate::hub::core::storage_keys::NAMESPACE;
 use crate::log::{LogLine, hash_of_namespace};
 
 // The key-value table. Existing objects have it under the name `notes`.

@@ -32,7 +32,7 @@ for (const [value, digit] of [...'0123456789abcdef'].entries()) {
   HEX_DIGITS[digit.toUpperCase().charCodeAt(0)] = value;
 }
 
-/** The message is an `UploadFault` (src/hub/base/ports.rs) in kebab-case. */
+/** The message is an `UploadFault` (src/hub/core/ports.rs) in kebab-case. */
 class Fault extends Error {}
 
 /** Finds the content in the bytes of a body, which come in pieces of any size. */

@@ -9,7 +9,7 @@ use worker::send::{SendFuture, SendWrapper};
 use super::glue;
 use super::log::log_error;
 use super::runtime::ObjectRuntime;
-use crate::hub::base::ports::{ConnId, UploadBody, UploadFault};
+use crate::hub::core::ports::{ConnId, UploadBody, UploadFault};
 use crate::limits::{MAX_UPLOAD_FIELDS_BYTES, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
 
 /// The size of the largest body, in percent of the size of the file. The body is JSON with the file in base64: 4 bytes for 3

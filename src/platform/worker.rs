@@ -30,8 +30,8 @@ use crate::http::edge::{Action, Edge, RequestHead, longest_body_time_ms};
 use crate::http::error::ErrorResponse;
 use crate::http::extract::{MAX_BODY_BYTES, is_upload};
 use crate::http::route_patterns;
-use crate::hub::base::peers::connections::{Connecting, Upgrade};
-use crate::hub::base::peers::send_window::MAX_UNACKED_BYTES_WITH_DELTAS;
+use crate::hub::core::peers::connections::{Connecting, Upgrade};
+use crate::hub::core::peers::send_window::MAX_UNACKED_BYTES_WITH_DELTAS;
 use crate::hub::inbound::admission::{
     BINARY_UNSUPPORTED, Close, FRAME_TOO_LARGE, MAX_UNAUTHENTICATED_FRAME_BYTES, NO_CONNECT,
 };

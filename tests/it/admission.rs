@@ -6,7 +6,7 @@ use crate::support::socket::Socket;
 use crate::support::sqlite::BatchKind;
 use crate::support::{World, run_until_idle};
 use serde_json::json;
-use session_gateway_hub::hub::base::peers::connections::Upgrade;
+use session_gateway_hub::hub::core::peers::connections::Upgrade;
 use session_gateway_hub::hub::inbound::admission::MAX_UNAUTHENTICATED_FRAME_BYTES;
 use session_gateway_hub::hub::inbound::connect::MAX_SOCKETS;
 

@@ -7,7 +7,7 @@ use crate::support::socket::Socket;
 use crate::support::sqlite::BatchKind;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::hub::base::peers::connections::Upgrade;
+use session_gateway_hub::hub::core::peers::connections::Upgrade;
 use session_gateway_hub::limits::MAX_CONTENT_BYTES;
 
 /// Opens a socket and receives the OPEN packet.

@@ -6,7 +6,7 @@ use crate::support::runtime::START;
 use crate::support::web::{Web, event_number};
 use serde_json::{Value, json};
 use session_gateway_hub::http::error::ErrorResponse;
-use session_gateway_hub::hub::base::peers::subscription::Format;
+use session_gateway_hub::hub::core::peers::subscription::Format;
 
 /// Connects a web client with the id of its last event. Returns its first event, and the client.
 async fn reconnect(world: &World, query: &str, last: Option<&str>) -> (Value, Web) {

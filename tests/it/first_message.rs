@@ -6,7 +6,7 @@ use crate::support::sqlite::{BatchKind, retryable_error};
 use crate::support::web::Web;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::hub::base::peers::subscription::Format;
+use session_gateway_hub::hub::core::peers::subscription::Format;
 use session_gateway_hub::limits::{DB_RETRY_PERIOD_MS, RETAINED_EVENTS};
 use session_gateway_hub::store::DbError;
 

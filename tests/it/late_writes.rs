@@ -10,7 +10,7 @@ use futures::FutureExt;
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use session_gateway_hub::hub::base::ports::Runtime;
+use session_gateway_hub::hub::core::ports::Runtime;
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::store::fence::{BEGIN_EPOCH, Epoch, Fenced};
 use session_gateway_hub::store::{Database, DbError, JoinedRows, Row, Statement, secrets};

@@ -15,34 +15,34 @@ use std::sync::LazyLock;
 /// exists.
 const USES: &str = "
     auth              -> model
-    http              -> auth hub hub::base::error hub::base::peers hub::base::ports hub::base::state hub::devices hub::machines hub::namespace hub::sessions hub::workspace hub::write limits memory_budget model push store wire
-    hub               -> hub::base hub::base::ports hub::base::state model store
-    hub::base         -> auth hub::base::ports hub::base::push hub::base::state log metrics model wire
-    hub::base::error  -> hub::base::peers hub::base::ports limits model store wire
-    hub::base::events -> hub::base::peers limits model store
-    hub::base::peers  -> hub::base::ports limits model wire
-    hub::base::ports  -> log model
-    hub::base::push   -> auth hub::base::ports model push store
-    hub::base::state  -> hub::base::error hub::base::events hub::base::peers hub::base::ports hub::base::push limits memory_budget model push store wire
-    hub::calls        -> hub hub::base::error hub::base::peers hub::base::ports hub::turn metrics model
-    hub::devices      -> auth hub hub::base::error hub::base::peers hub::base::ports hub::turn model store
-    hub::entry        -> hub hub::base hub::base::error hub::base::events hub::base::peers hub::base::ports hub::base::push hub::base::state hub::write limits log memory_budget metrics model store
-    hub::events       -> hub hub::base::error hub::base::peers hub::base::ports hub::base::state hub::turn limits model
-    hub::inbound      -> auth hub hub::base hub::base::error hub::base::peers hub::base::ports hub::base::state hub::sessions hub::turn limits log model wire
-    hub::machines     -> hub hub::base hub::base::error hub::base::peers hub::base::ports hub::base::state hub::turn hub::write limits model store wire
-    hub::namespace    -> hub hub::base::error hub::base::ports model store
-    hub::push         -> auth hub hub::base::error hub::base::ports hub::base::push hub::sessions hub::turn hub::write log metrics model push store
-    hub::sessions     -> hub hub::base hub::base::error hub::base::peers hub::base::ports hub::base::state hub::machines hub::turn hub::write limits log memory_budget model store wire
-    hub::status       -> hub hub::base hub::base::error hub::turn log metrics model store
-    hub::turn         -> hub hub::base::error hub::base::events hub::base::peers hub::base::ports hub::base::push hub::base::state limits log metrics model push store wire
-    hub::workspace    -> hub hub::base::error hub::base::peers hub::base::ports hub::turn limits memory_budget model wire
-    hub::write        -> hub hub::base::error hub::base::ports hub::base::state hub::turn limits log memory_budget metrics model store
+    http              -> auth hub hub::core::error hub::core::peers hub::core::ports hub::core::state hub::devices hub::machines hub::namespace hub::sessions hub::workspace hub::write limits memory_budget model push store wire
+    hub               -> hub::core hub::core::ports hub::core::state model store
+    hub::core         -> auth hub::core::ports hub::core::push hub::core::state log metrics model wire
+    hub::core::error  -> hub::core::peers hub::core::ports limits model store wire
+    hub::core::events -> hub::core::peers limits model store
+    hub::core::peers  -> hub::core::ports limits model wire
+    hub::core::ports  -> log model
+    hub::core::push   -> auth hub::core::ports model push store
+    hub::core::state  -> hub::core::error hub::core::events hub::core::peers hub::core::ports hub::core::push limits memory_budget model push store wire
+    hub::calls        -> hub hub::core::error hub::core::peers hub::core::ports hub::turn metrics model
+    hub::devices      -> auth hub hub::core::error hub::core::peers hub::core::ports hub::turn model store
+    hub::entry        -> hub hub::core hub::core::error hub::core::events hub::core::peers hub::core::ports hub::core::push hub::core::state hub::write limits log memory_budget metrics model store
+    hub::events       -> hub hub::core::error hub::core::peers hub::core::ports hub::core::state hub::turn limits model
+    hub::inbound      -> auth hub hub::core hub::core::error hub::core::peers hub::core::ports hub::core::state hub::sessions hub::turn limits log model wire
+    hub::machines     -> hub hub::core hub::core::error hub::core::peers hub::core::ports hub::core::state hub::turn hub::write limits model store wire
+    hub::namespace    -> hub hub::core::error hub::core::ports model store
+    hub::push         -> auth hub hub::core::error hub::core::ports hub::core::push hub::sessions hub::turn hub::write log metrics model push store
+    hub::sessions     -> hub hub::core hub::core::error hub::core::peers hub::core::ports hub::core::state hub::machines hub::turn hub::write limits log memory_budget model store wire
+    hub::status       -> hub hub::core hub::core::error hub::turn log metrics model store
+    hub::turn         -> hub hub::core::error hub::core::events hub::core::peers hub::core::ports hub::core::push hub::core::state limits log metrics model push store wire
+    hub::workspace    -> hub hub::core::error hub::core::peers hub::core::ports hub::turn limits memory_budget model wire
+    hub::write        -> hub hub::core::error hub::core::ports hub::core::state hub::turn limits log memory_budget metrics model store
     limits            ->
     log               -> model
     memory_budget     -> limits
     metrics           ->
     model             -> limits
-    platform          -> auth http hub hub::base hub::base::error hub::base::peers hub::base::ports hub::base::push hub::inbound limits log memory_budget model push store wire
+    platform          -> auth http hub hub::core hub::core::error hub::core::peers hub::core::ports hub::core::push hub::inbound limits log memory_budget model push store wire
     platform::worker  -> http platform
     push              ->
     store             -> limits log memory_budget model
@@ -56,8 +56,8 @@ const ABOVE_THE_HUB: &str = "http platform platform::worker";
 /// Modules that consist of some files of a folder: name of the module, folder, files. The other files of the folder belong to
 /// the module of the folder.
 const FILE_GROUPS: &[(&str, &str, &str)] = &[
-    ("hub::base::ports", "hub/base", "closed ports storage_keys"),
-    ("hub::base::error", "hub/base", "error"),
+    ("hub::core::ports", "hub/base", "closed ports storage_keys"),
+    ("hub::core::error", "hub/base", "error"),
     ("hub::calls", "hub", "calls"),
     ("hub::namespace", "hub", "databases namespace relocation"),
     ("hub::status", "hub", "status"),
@@ -115,7 +115,7 @@ fn the_hub_contains_no_sql() {
 /// The folders `push` are allowed, because their code interprets the statuses of push services.
 #[test]
 fn only_http_chooses_statuses() {
-    let folders = ["http/", "push/", "hub/base/push/", "hub/push/"];
+    let folders = ["http/", "push/", "hub/core/push/", "hub/push/"];
     let others = SOURCES.iter().filter(|source| !folders.iter().any(|folder| source.file.starts_with(folder)));
     assert_none(others.flat_map(statuses));
 }

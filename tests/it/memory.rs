@@ -4,8 +4,8 @@ use crate::support::session_list::read_pages;
 use crate::support::sqlite::BatchKind;
 use crate::support::{RECONNECT_GRACE_MS, World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::hub::base::state::CACHE_HEADROOM_BYTES;
-use session_gateway_hub::hub::base::state::cache::{MAX_CACHED_BYTES, MAX_CACHED_SESSIONS};
+use session_gateway_hub::hub::core::state::CACHE_HEADROOM_BYTES;
+use session_gateway_hub::hub::core::sessions::cache::{MAX_CACHED_BYTES, MAX_CACHED_SESSIONS};
 use session_gateway_hub::limits::{MAX_MACHINE_BYTES, MAX_MACHINES};
 use session_gateway_hub::memory_budget::MAX_POOL_BYTES;
 use session_gateway_hub::store::Statement;
@@ -358,7 +358,7 @@ async fn an_active_session_that_only_the_list_has_read_expires() {
     cli.socket.close();
     world.restart();
     for key in world.rt.stored_entries().keys() {
-        session_gateway_hub::hub::base::ports::Runtime::kv_delete(&*world.rt, key);
+        session_gateway_hub::hub::core::ports::Runtime::kv_delete(&*world.rt, key);
     }
     world.restart();
     assert_eq!(world.get("/api/sessions").await.ok()["sessions"][0]["active"], true);

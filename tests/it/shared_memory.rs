@@ -6,7 +6,7 @@ use crate::support::sqlite::{BatchKind, retryable_error};
 use serde_json::json;
 use session_gateway_hub::http::extract::MAX_BODY_BYTES;
 use session_gateway_hub::http::response::reserved_bytes;
-use session_gateway_hub::hub::base::state::cache::MAX_CACHED_BYTES;
+use session_gateway_hub::hub::core::sessions::cache::MAX_CACHED_BYTES;
 use session_gateway_hub::memory_budget::{MAX_BUFFER_BYTES, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
 use std::sync::Arc;
 

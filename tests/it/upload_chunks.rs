@@ -5,8 +5,8 @@ use crate::support::{RPC_TIMEOUT_MS, World, run_until_idle};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use session_gateway_hub::hub::base::config::UploadConfig;
-use session_gateway_hub::hub::base::ports::UploadFault;
+use session_gateway_hub::hub::core::config::UploadConfig;
+use session_gateway_hub::hub::core::ports::UploadFault;
 use session_gateway_hub::memory_budget::{MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
 
 /// The bytes of a file in one chunk.

@@ -7,8 +7,8 @@ use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, run_until_idle};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use session_gateway_hub::hub::base::config::UploadConfig;
-use session_gateway_hub::hub::base::ports::UploadFault;
+use session_gateway_hub::hub::core::config::UploadConfig;
+use session_gateway_hub::hub::core::ports::UploadFault;
 
 /// An active session whose CLI accepts uploads.
 async fn world_with_upload_session() -> (World, String, Cli) {

@@ -3,8 +3,8 @@
 use crate::auth::pairing::hash;
 use crate::auth::token::{AccessToken, Credential, is_device_token};
 use crate::hub::Hub;
-use crate::hub::base::error::Error;
-use crate::hub::base::storage_keys::{CONFIRMED_DEVICES, GENERATION, REVOKING};
+use crate::hub::core::error::Error;
+use crate::hub::core::storage_keys::{CONFIRMED_DEVICES, GENERATION, REVOKING};
 use crate::model::namespace::Namespace;
 use crate::store::devices::{self, DeviceState};
 

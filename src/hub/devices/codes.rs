@@ -2,7 +2,7 @@
 
 use crate::auth::pairing::{Code, hash};
 use crate::hub::Hub;
-use crate::hub::base::error::Error;
+use crate::hub::core::error::Error;
 use crate::model::ids::uuid_v7;
 use crate::store::devices::{CODE_LIFETIME_MS, Insertion, NewPairing, insert_pairing};
 use crate::store::{Database, Value};

@@ -4,10 +4,10 @@ use futures::future::BoxFuture;
 
 use crate::auth::pairing::Code;
 use crate::hub::Hub;
-use crate::hub::base::error::{Error, Kind};
-use crate::hub::base::peers::connections::Peer;
-use crate::hub::base::ports::ConnId;
-use crate::hub::base::storage_keys::{CONFIRMED_DEVICES, GENERATION, REVOKED_DEVICES, REVOKING, revoked_device_key};
+use crate::hub::core::error::{Error, Kind};
+use crate::hub::core::peers::connections::Peer;
+use crate::hub::core::ports::ConnId;
+use crate::hub::core::storage_keys::{CONFIRMED_DEVICES, GENERATION, REVOKED_DEVICES, REVOKING, revoked_device_key};
 use crate::hub::turn::Turn;
 use crate::model::json::Json;
 use crate::store::devices::{self, Decision};

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::hub::Hub;
-use crate::hub::base::error::{Error, Kind};
-use crate::hub::base::peers::connections::{Connection, Peer};
-use crate::hub::base::peers::subscription::Subscription;
-use crate::hub::base::ports::ConnId;
-use crate::hub::base::state::schedule::next_tick;
+use crate::hub::core::error::{Error, Kind};
+use crate::hub::core::peers::connections::{Connection, Peer};
+use crate::hub::core::peers::subscription::Subscription;
+use crate::hub::core::ports::ConnId;
+use crate::hub::core::schedule::next_tick;
 use crate::hub::turn::Turn;
-use crate::hub::turn::publish::connection_changed;
+use crate::hub::events::publish::connection_changed;
 use crate::limits::HEARTBEAT_INTERVAL_MS;
 use crate::model::text_parts::TextParts;
 

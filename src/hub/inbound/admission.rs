@@ -9,7 +9,7 @@
 use serde_json::value::RawValue;
 
 use crate::auth::token::Credential;
-use crate::hub::base::peers::connections::{Connecting, Upgrade};
+use crate::hub::core::peers::connections::{Connecting, Upgrade};
 use crate::model::namespace::Namespace;
 use crate::wire::cli::{ConnectAuth, NAMESPACE};
 use crate::wire::engineio;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::auth::token::Credential;
 use crate::hub::Hub;
-use crate::hub::base::error::{Error, Kind};
-use crate::hub::base::peers::cli::Cli;
-use crate::hub::base::peers::connections::{Connecting, Peer, Upgrade};
-use crate::hub::base::ports::ConnId;
-use crate::hub::base::state::schedule::next_tick;
-use crate::hub::base::storage_keys;
+use crate::hub::core::error::{Error, Kind};
+use crate::hub::core::peers::cli::Cli;
+use crate::hub::core::peers::connections::{Connecting, Peer, Upgrade};
+use crate::hub::core::ports::ConnId;
+use crate::hub::core::schedule::next_tick;
+use crate::hub::core::storage_keys;
 use crate::hub::inbound::admission::{NO_CONNECT, Outcome, TokenCheck, Verified};
 use crate::hub::inbound::replies::{SERVED_ELSEWHERE, event_code};
 use crate::hub::turn::Turn;

@@ -5,10 +5,10 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use crate::hub::Hub;
-use crate::hub::base::peers::connections::{Connection, Peer};
-use crate::hub::base::peers::frame_queue::{FRAME_OVERHEAD_BYTES, QueuedFrame};
-use crate::hub::base::ports::ConnId;
-use crate::hub::base::state::State;
+use crate::hub::core::peers::connections::{Connection, Peer};
+use crate::hub::core::peers::frame_queue::{FRAME_OVERHEAD_BYTES, QueuedFrame};
+use crate::hub::core::ports::ConnId;
+use crate::hub::core::state::State;
 use crate::hub::inbound::admission::{
     BINARY_UNSUPPORTED, FRAME_TOO_LARGE, MAX_UNAUTHENTICATED_FRAME_BYTES, PARSE_ERROR, close_reason, unexpected_reason,
 };
@@ -61,7 +61,7 @@ enum FrameOrder {
 pub struct AdmittedFrame {
     order: FrameOrder,
     /// The bytes that were added to
-    /// [`unreserved_frame_bytes`](crate::hub::base::state::memory_reservations::MemoryReservations::unreserved_frame_bytes) for the frame.
+    /// [`unreserved_frame_bytes`](crate::hub::core::memory::MemoryReservations::unreserved_frame_bytes) for the frame.
     unreserved_bytes: usize,
 }
 

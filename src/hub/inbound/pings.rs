@@ -1,8 +1,8 @@
 //! Pings to CLIs. The pong shows that a CLI is connected, and has read everything that was sent before the ping.
 
 use crate::hub::Hub;
-use crate::hub::base::peers::connections::Peer;
-use crate::hub::base::ports::ConnId;
+use crate::hub::core::peers::connections::Peer;
+use crate::hub::core::ports::ConnId;
 use crate::hub::turn::Turn;
 use crate::limits::PING_INTERVAL_MS;
 use crate::wire::engineio;

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
 use crate::hub::Hub;
-use crate::hub::base::error::{Error, Kind};
-use crate::hub::base::peers::cli::{Cli, ServedOwner};
-use crate::hub::base::peers::connections::Peer;
-use crate::hub::base::ports::ConnId;
-use crate::hub::base::state::State;
+use crate::hub::core::error::{Error, Kind};
+use crate::hub::core::peers::cli::{Cli, ServedOwner};
+use crate::hub::core::peers::connections::Peer;
+use crate::hub::core::ports::ConnId;
+use crate::hub::core::state::State;
 use crate::hub::inbound::replies::{SERVED_ELSEWHERE, event_code};
 use crate::hub::turn::Turn;
 use crate::model::method::Method;
@@ -200,7 +200,7 @@ impl Turn<'_> {
     }
 
     /// Sets the CLI of a socket: in memory at once, in the attachment at the end of the burst, because most CLIs register all
-    /// their methods at once. If a panic prevents the write, [`Runtime::spawn`](crate::hub::base::ports::Runtime::spawn) closes
+    /// their methods at once. If a panic prevents the write, [`Runtime::spawn`](crate::hub::core::ports::Runtime::spawn) closes
     /// the sockets.
     fn set_cli_in_burst(&mut self, conn: ConnId, cli: Cli) {
         self.state.connections.insert(conn, Peer::Cli(cli));

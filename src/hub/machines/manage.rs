@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::hub::Hub;
-use crate::hub::base::error::{Error, Kind, check_size};
-use crate::hub::base::state::State;
+use crate::hub::core::error::{Error, Kind, check_size};
+use crate::hub::core::state::State;
 use crate::hub::machines::updates::get_field;
 use crate::limits::{MAX_CONTENT_BYTES, MAX_MACHINES};
 use crate::model::json::Json;

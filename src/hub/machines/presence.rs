@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use crate::hub::Hub;
-use crate::hub::base::error::Error;
-use crate::hub::base::ports::ConnId;
-use crate::hub::base::state::AckTiming;
-use crate::hub::base::state::effect::Effect;
-use crate::hub::base::storage_keys::deadline_key;
+use crate::hub::core::error::Error;
+use crate::hub::core::ports::ConnId;
+use crate::hub::core::state::AckTiming;
+use crate::hub::core::effect::Effect;
+use crate::hub::core::storage_keys::deadline_key;
 use crate::model::owner::Owner;
 
 impl Hub {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::hub::Hub;
-use crate::hub::base::error::{Error, check_size};
-use crate::hub::base::state::State;
-use crate::hub::base::state::effect::Effect;
-use crate::hub::base::versioned::VersionedUpdate;
+use crate::hub::core::error::{Error, check_size};
+use crate::hub::core::state::State;
+use crate::hub::core::effect::Effect;
+use crate::hub::core::versioned::VersionedUpdate;
 use crate::hub::turn::Turn;
 use crate::hub::write::large::{FieldValue, incomplete_value};
 use crate::limits::{MAX_CONTENT_BYTES, MAX_MACHINE_BYTES};

@@ -9,18 +9,18 @@ use http::Request;
 
 use crate::auth::answer_token::{AnswerClaims, AnswerKey, fingerprint};
 use crate::hub::Hub;
-use crate::hub::base::error::{Error, Kind};
-use crate::hub::base::ports::PushResponse;
-use crate::hub::base::push::delivery::{
+use crate::hub::core::error::{Error, Kind};
+use crate::hub::core::ports::PushResponse;
+use crate::hub::core::push::delivery::{
     Delivery, DeliveryOutcome, Failure, MAX_PUSH_RETRY_MS, SendResult, Target, UNSUBSCRIBED,
 };
-use crate::hub::base::push::log::read_entries;
-use crate::hub::base::push::state::{PushState, RATE_LIMITER_KEY, cooldown_key, delivery_key};
-use crate::hub::base::push::subscribers::{Subscriber, find_subscriber};
-use crate::hub::base::push::throttle::MAX_PUSHES_PER_MINUTE;
+use crate::hub::core::push::log::read_entries;
+use crate::hub::core::push::state::{PushState, RATE_LIMITER_KEY, cooldown_key, delivery_key};
+use crate::hub::core::push::subscribers::{Subscriber, find_subscriber};
+use crate::hub::core::push::throttle::MAX_PUSHES_PER_MINUTE;
 use crate::hub::push::answer::fingerprint_of;
 use crate::hub::turn::Turn;
-use crate::hub::turn::notify::notification_for;
+use crate::hub::push::notify::notification_for;
 use crate::log::{Level, LogLine};
 use crate::metrics::Counter;
 use crate::model::agent_state;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crate::auth::token::SecretId;
 use crate::hub::Hub;
-use crate::hub::base::error::Error;
-use crate::hub::base::push::state::ASSUMED_EMPTY_KEY;
-use crate::hub::base::push::subscribers::Subscriber;
-use crate::hub::base::storage_keys::revoked_device_key;
+use crate::hub::core::error::Error;
+use crate::hub::core::push::state::ASSUMED_EMPTY_KEY;
+use crate::hub::core::push::subscribers::Subscriber;
+use crate::hub::core::storage_keys::revoked_device_key;
 use crate::push::endpoint::Endpoint;
 use crate::push::request::{InvalidKey, Keys};
 use crate::push::vapid::VapidKeys;

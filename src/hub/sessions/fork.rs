@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::hub::Hub;
-use crate::hub::base::error::Error;
+use crate::hub::core::error::Error;
 use crate::hub::machines::spawn::{SpawnResult, parse_spawn_result};
 use crate::hub::sessions::resume::{ResumeParams, choose_machine, resume_params};
 use crate::model::json::Json;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::hub::Hub;
-use crate::hub::base::error::Error;
-use crate::hub::base::peers::rpc::RpcError;
-use crate::hub::base::state::cached_session::CachedSession;
+use crate::hub::core::error::Error;
+use crate::hub::core::peers::rpc::RpcError;
+use crate::hub::core::sessions::cached_session::CachedSession;
 use crate::hub::sessions::presence::EndCause;
 use crate::hub::write::large;
 use crate::limits::KILL_TIMEOUT_MS;

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use crate::hub::Hub;
-use crate::hub::base::error::Error;
-use crate::hub::base::peers::subscription::Format;
-use crate::hub::base::ports::ConnId;
-use crate::hub::base::state::State;
-use crate::hub::base::state::live_text::ReceivedDelta;
+use crate::hub::core::error::Error;
+use crate::hub::core::peers::subscription::Format;
+use crate::hub::core::ports::ConnId;
+use crate::hub::core::state::State;
+use crate::hub::core::sessions::live_text::ReceivedDelta;
 use crate::model::event::DeltaEvent;
 use crate::wire::cli;
 

@@ -1,6 +1,6 @@
 //! Loading sessions from the database into the cache.
 //!
-//! Each read begins with a [ticket](crate::hub::base::state::evictions::ReadTicket). If the session is evicted during the read, the
+//! Each read begins with a [ticket](crate::hub::core::sessions::evictions::ReadTicket). If the session is evicted during the read, the
 //! result may be stale. Then the ticket is invalid, and the read is repeated.
 
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 
 use crate::hub::Hub;
-use crate::hub::base::error::{Error, Kind};
-use crate::hub::base::state::State;
-use crate::hub::base::state::cached_session::CachedSession;
-use crate::hub::base::state::completed_requests::CompletedRequests;
-use crate::hub::base::state::evictions::{CurrentRead, Key};
-use crate::hub::base::state::local_ids::LocalIds;
+use crate::hub::core::error::{Error, Kind};
+use crate::hub::core::state::State;
+use crate::hub::core::sessions::cached_session::CachedSession;
+use crate::hub::core::sessions::completed_requests::CompletedRequests;
+use crate::hub::core::sessions::evictions::{CurrentRead, Key};
+use crate::hub::core::local_ids::LocalIds;
 use crate::hub::turn::Turn;
 use crate::hub::write::large::{GetField, ResponseText, incomplete_value, session_segments};
 use crate::limits::{MAX_LOCAL_IDS, MAX_TODOS_BYTES};

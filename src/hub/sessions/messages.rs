@@ -5,9 +5,9 @@ use std::sync::Arc;
 use futures::channel::oneshot;
 
 use crate::hub::Hub;
-use crate::hub::base::error::Error;
-use crate::hub::base::state::local_ids::Seen;
-use crate::hub::base::state::lookup::UnknownLocalId;
+use crate::hub::core::error::Error;
+use crate::hub::core::local_ids::Seen;
+use crate::hub::core::sessions::lookup::UnknownLocalId;
 use crate::hub::sessions::drafts::{Added, Draft, Receipt};
 use crate::hub::sessions::load::RelatedRows;
 use crate::hub::turn::Turn;

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::hub::Hub;
-use crate::hub::base::error::Error;
+use crate::hub::core::error::Error;
 use crate::limits::MAX_KEYWORD_BYTES;
 use crate::model::json::{Json, JsonObject};
 use crate::model::keyword::join_names;

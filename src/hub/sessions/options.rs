@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::hub::Hub;
-use crate::hub::base::error::Error;
-use crate::hub::base::peers::rpc::rejection_reason;
+use crate::hub::core::error::Error;
+use crate::hub::core::peers::rpc::rejection_reason;
 use crate::model::json::Json;
 use crate::model::method::Method;
 use crate::model::owner::Owner;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::hub::Hub;
-use crate::hub::base::error::{Error, Kind};
+use crate::hub::core::error::{Error, Kind};
 use crate::hub::turn::Turn;
 use crate::hub::write::large::state_if_pending;
 use crate::model::agent_state::{self, AgentState, Answer, Decision, Status};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::hub::Hub;
-use crate::hub::base::error::Error;
-use crate::hub::base::peers::rpc::{RpcError, rejection_reason};
+use crate::hub::core::error::Error;
+use crate::hub::core::peers::rpc::{RpcError, rejection_reason};
 use crate::model::json::Json;
 use crate::model::method::Method;
 use crate::model::owner::Owner;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::hub::Hub;
-use crate::hub::base::error::Error;
-use crate::hub::base::quotas::Usage;
+use crate::hub::core::error::Error;
+use crate::hub::core::namespace::quotas::Usage;
 use crate::hub::turn::Turn;
 
 /// How many sessions a namespace may have above its quota while sessions are being resumed.

@@ -7,11 +7,11 @@ use futures::channel::oneshot;
 use serde::Serialize;
 
 use crate::hub::Hub;
-use crate::hub::base::error::Error;
-use crate::hub::base::peers::rpc::RpcError;
-use crate::hub::base::state::State;
-use crate::hub::base::state::activation_waiters::Activation;
-use crate::hub::base::storage_keys::reactivation_key;
+use crate::hub::core::error::Error;
+use crate::hub::core::peers::rpc::RpcError;
+use crate::hub::core::state::State;
+use crate::hub::core::sessions::activation_waiters::Activation;
+use crate::hub::core::storage_keys::reactivation_key;
 use crate::hub::machines::spawn::{UNTRUSTED_DIRECTORY, parse_spawn_result};
 use crate::hub::sessions::load::RelatedRows;
 use crate::hub::turn::Turn;

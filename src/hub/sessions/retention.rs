@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use crate::hub::Hub;
-use crate::hub::base::error::Error;
-use crate::hub::base::storage_keys::RETENTION;
+use crate::hub::core::error::Error;
+use crate::hub::core::storage_keys::RETENTION;
 use crate::limits::BACKGROUND_RETRY_MS;
 use crate::store::retention;
 

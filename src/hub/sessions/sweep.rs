@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::hub::Hub;
-use crate::hub::base::storage_keys::SWEEP;
+use crate::hub::core::storage_keys::SWEEP;
 use crate::hub::turn::Turn;
 use crate::limits::BACKGROUND_RETRY_MS;
 use crate::store::removals;

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use crate::hub::Hub;
-use crate::hub::base::error::{Error, check_size};
-use crate::hub::base::state::cached_session::CachedSession;
-use crate::hub::base::versioned::VersionedUpdate;
+use crate::hub::core::error::{Error, check_size};
+use crate::hub::core::sessions::cached_session::CachedSession;
+use crate::hub::core::versioned::VersionedUpdate;
 use crate::hub::sessions::fields::{agent_state_to_text, is_large_state, received_entries, split_agent_state};
 use crate::hub::turn::Turn;
 use crate::hub::write::large::{self, GetField};

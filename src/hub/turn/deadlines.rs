@@ -2,10 +2,10 @@
 //! machine goes offline. Activity is a keep-alive, an update, a CONNECT or a registration of a method (PROTOCOL-CLI.md
 //! "Liveness"). Activity writes nothing to the database.
 
-use crate::hub::base::peers::connections::Peer;
-use crate::hub::base::ports::ConnId;
-use crate::hub::base::state::State;
-use crate::hub::base::storage_keys::deadline_key;
+use crate::hub::core::peers::connections::Peer;
+use crate::hub::core::ports::ConnId;
+use crate::hub::core::state::State;
+use crate::hub::core::storage_keys::deadline_key;
 use crate::hub::turn::Turn;
 use crate::limits::{MIN_ATTACHMENT_WRITE_INTERVAL_MS, SESSION_TIMEOUT_MS};
 use crate::model::owner::Owner;

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use crate::hub::base::error::Error;
-use crate::hub::base::ports::ConnId;
-use crate::hub::base::state::State;
-use crate::hub::base::state::effect::{Effect, Reply};
-use crate::hub::base::storage_keys::deadline_key;
+use crate::hub::core::error::Error;
+use crate::hub::core::ports::ConnId;
+use crate::hub::core::state::State;
+use crate::hub::core::effect::{Effect, Reply};
+use crate::hub::core::storage_keys::deadline_key;
 use crate::hub::turn::Turn;
 use crate::model::event::Event;
 use crate::wire::update::{UpdateBody, update_frame};

@@ -17,7 +17,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{MutexGuard, PoisonError};
 
 use crate::hub::Hub;
-use crate::hub::base::state::State;
+use crate::hub::core::state::State;
 
 /// Holds the lock of the hub's state. A turn is atomic: no other task runs before the turn is dropped. Must not be held across
 /// an await.

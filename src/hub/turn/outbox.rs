@@ -2,8 +2,8 @@
 //! unread frames in memory without limit.
 
 use crate::hub::Hub;
-use crate::hub::base::peers::connections::Peer;
-use crate::hub::base::ports::ConnId;
+use crate::hub::core::peers::connections::Peer;
+use crate::hub::core::ports::ConnId;
 use crate::hub::turn::Turn;
 
 /// The close reason for a CLI with too many unread bytes.

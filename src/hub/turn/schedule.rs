@@ -3,8 +3,8 @@
 use std::sync::Weak;
 
 use crate::hub::Hub;
-use crate::hub::base::state::State;
-use crate::hub::base::storage_keys::LAST_TICK;
+use crate::hub::core::state::State;
+use crate::hub::core::storage_keys::LAST_TICK;
 use crate::hub::turn::Turn;
 use crate::limits::{HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
 

@@ -1,8 +1,8 @@
 //! Frames to one socket, and the attachment of a socket, which survives hibernation.
 
 use crate::hub::Hub;
-use crate::hub::base::peers::connections::Peer;
-use crate::hub::base::ports::ConnId;
+use crate::hub::core::peers::connections::Peer;
+use crate::hub::core::ports::ConnId;
 use crate::hub::turn::Turn;
 use crate::wire::engineio;
 

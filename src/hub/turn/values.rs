@@ -1,7 +1,7 @@
 //! Setting the values of versioned fields. A value above a limit is *large*.
 
 use crate::hub::Hub;
-use crate::hub::base::state::before_images::HubQueue;
+use crate::hub::core::sessions::before_images::HubQueue;
 use crate::model::json::Json;
 use crate::model::large::{InlineOrLarge, VersionedField};
 use crate::store::values::LargeValue;

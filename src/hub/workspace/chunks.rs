@@ -5,9 +5,9 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::hub::Hub;
-use crate::hub::base::error::Error;
-use crate::hub::base::peers::rpc::{Call, RpcError, rejection_reason};
-use crate::hub::base::ports::{ConnId, UploadBody};
+use crate::hub::core::error::Error;
+use crate::hub::core::peers::rpc::{Call, RpcError, rejection_reason};
+use crate::hub::core::ports::{ConnId, UploadBody};
 use crate::hub::workspace::upload_body::{UploadFields, read_upload, send_with_content, to_upload_error};
 use crate::model::method::Method;
 use crate::model::owner::Owner;

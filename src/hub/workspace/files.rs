@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::hub::Hub;
-use crate::hub::base::error::Error;
+use crate::hub::core::error::Error;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
 use crate::wire::field_types::scalar;

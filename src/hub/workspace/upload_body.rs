@@ -4,9 +4,9 @@ use std::ops::RangeInclusive;
 
 use serde::Deserialize;
 
-use crate::hub::base::error::Error;
-use crate::hub::base::peers::rpc::{Call, RpcError};
-use crate::hub::base::ports::{UploadBody, UploadFault};
+use crate::hub::core::error::Error;
+use crate::hub::core::peers::rpc::{Call, RpcError};
+use crate::hub::core::ports::{UploadBody, UploadFault};
 use crate::limits::MAX_UPLOAD_FIELDS_BYTES;
 use crate::wire::fields::read_object;
 

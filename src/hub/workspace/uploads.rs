@@ -7,10 +7,10 @@ use futures::channel::oneshot;
 use futures::future::{Either, select};
 use serde::Serialize;
 
-use crate::hub::base::error::Error;
-use crate::hub::base::peers::connections::{Connection, Peer};
-use crate::hub::base::peers::rpc::RpcError;
-use crate::hub::base::ports::{ConnId, UploadBody, UploadFault};
+use crate::hub::core::error::Error;
+use crate::hub::core::peers::connections::{Connection, Peer};
+use crate::hub::core::peers::rpc::RpcError;
+use crate::hub::core::ports::{ConnId, UploadBody, UploadFault};
 use crate::hub::turn::Turn;
 use crate::hub::workspace::chunks::{ChunkedUpload, UPLOAD_CHUNK_CHARS};
 use crate::hub::workspace::upload_body::{
@@ -65,7 +65,7 @@ struct DeleteParams<'a> {
     path: &'a str,
 }
 
-/// A slot in [`UploadSlots`](crate::hub::base::state::upload_slots::UploadSlots), released on drop.
+/// A slot in [`UploadSlots`](crate::hub::core::uploads::UploadSlots), released on drop.
 struct UploadSlot<'a> {
     hub: &'a Hub,
     session: &'a str,

@@ -1,7 +1,7 @@
 //! Bursts of changes: a commit waits for the end of a burst, and pauses after a burst while other namespaces write.
 
 use crate::hub::Hub;
-use crate::hub::base::state::State;
+use crate::hub::core::state::State;
 
 /// The most passes of the event loop for which a commit, a lookup or a write of attachments waits for the end of a burst.
 const MAX_BURST_PASSES: usize = 64;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::hub::Hub;
-use crate::hub::base::error::{Error, Kind};
-use crate::hub::base::state::before_images::{Committed, HubQueue};
-use crate::hub::base::state::cached_session::CachedSession;
+use crate::hub::core::error::{Error, Kind};
+use crate::hub::core::sessions::before_images::{Committed, HubQueue};
+use crate::hub::core::sessions::cached_session::CachedSession;
 use crate::memory_budget::Reservation;
 use crate::model::agent_state;
 use crate::model::json::{Json, JsonObject};

@@ -7,8 +7,8 @@ use futures::channel::oneshot;
 use futures::future::{BoxFuture, join};
 
 use crate::hub::Hub;
-use crate::hub::base::error::Error;
-use crate::hub::base::state::lookup::{Lookup, UnknownLocalId};
+use crate::hub::core::error::Error;
+use crate::hub::core::sessions::lookup::{Lookup, UnknownLocalId};
 use crate::store::{Database, DbError, Row, Statement};
 
 /// The largest number of session lookups in one batch: each may return a row of 2 MB.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::support::World;
 use serde_json::{Value, json};
 use session_gateway_hub::http::error::ErrorResponse;
-use session_gateway_hub::hub::base::error::{Error, Kind};
+use session_gateway_hub::hub::core::error::{Error, Kind};
 use session_gateway_hub::store::DbError;
 use session_gateway_hub::wire::fields::FieldError;
 
@@ -198,7 +198,7 @@ fn every_error_text_says_what_to_do() {
     for (error, sentence) in errors() {
         assert_eq!(ErrorResponse::from(error).message, sentence);
     }
-    let source = include_str!("../../../src/hub/base/error.rs");
+    let source = include_str!("../../../src/hub/core/error.rs");
     let variants = source.lines().filter(|line| line.trim_start().starts_with("#[error(")).count();
     let name = |error: &Error| format!("{error:?}").split(['(', ' ']).next().unwrap_or_default().to_owned();
     let listed: BTreeSet<String> = errors().iter().map(|(error, _)| name(error)).collect();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use session_gateway_hub::hub::base::ports::Runtime;
+use session_gateway_hub::hub::core::ports::Runtime;
 
 use super::{Deployment, move_step, move_to, read_at_edge, session_with_messages, tables};
 use crate::support::World;

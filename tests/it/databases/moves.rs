@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use session_gateway_hub::hub::base::ports::Runtime;
+use session_gateway_hub::hub::core::ports::Runtime;
 
 use super::{Deployment, move_step, move_to, read_at_edge, session_with_messages, tables};
 use crate::support::cli::Cli;

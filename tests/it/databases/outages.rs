@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use session_gateway_hub::hub::base::ports::Runtime;
+use session_gateway_hub::hub::core::ports::Runtime;
 
 use super::moves::small_namespace;
 use super::{Deployment, move_step, move_to, read_at_edge, session_with_messages};

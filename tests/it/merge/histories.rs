@@ -7,7 +7,7 @@ use crate::support::sqlite::BatchKind;
 use crate::support::web::Web;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::hub::base::peers::subscription::Format;
+use session_gateway_hub::hub::core::peers::subscription::Format;
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_was_resumed_under_a_new_id_gets_the_messages_of_the_old_session() {

@@ -4,8 +4,8 @@ use crate::support::pushes::{Browser, pending};
 use crate::support::web::{Web, parse_event};
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::hub::base::peers::subscription::Format;
-use session_gateway_hub::hub::base::push::queue::MAX_HELD_PUSHES;
+use session_gateway_hub::hub::core::peers::subscription::Format;
+use session_gateway_hub::hub::core::push::queue::MAX_HELD_PUSHES;
 
 const DESK: &str = "https://push.service.com/desk";
 const PHONE: &str = "https://push.service.com/phone";

@@ -8,9 +8,9 @@ use crate::support::sqlite::{BatchKind, Sqlite};
 use crate::support::web::parse_event;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::hub::base::peers::subscription::Format;
-use session_gateway_hub::hub::base::push::config::PushConfig;
-use session_gateway_hub::hub::base::push::queue::PUSH_COOLDOWN_MS;
+use session_gateway_hub::hub::core::peers::subscription::Format;
+use session_gateway_hub::hub::core::push::config::PushConfig;
+use session_gateway_hub::hub::core::push::queue::PUSH_COOLDOWN_MS;
 use session_gateway_hub::push::from_base64url;
 use session_gateway_hub::push::vapid::VapidKeys;
 

@@ -7,7 +7,7 @@ use crate::support::replay::{
 use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use crate::support::{World, run_until_idle};
 use futures::future::{Either, join_all, select};
-use session_gateway_hub::hub::base::peers::subscription::Format;
+use session_gateway_hub::hub::core::peers::subscription::Format;
 use session_gateway_hub::memory_budget::Reservation;
 use std::pin::pin;
 

@@ -5,7 +5,7 @@ use crate::support::sqlite::{BatchKind, retryable_error};
 use crate::support::web::{Web, event_number};
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::hub::base::peers::subscription::Format;
+use session_gateway_hub::hub::core::peers::subscription::Format;
 
 /// An xorshift generator. Its numbers are the same in every run.
 struct Rng(u64);

@@ -11,7 +11,7 @@ use crate::support::web::{Web, event_number};
 use crate::support::{World, run_until_idle};
 use futures::future::{join, join_all};
 use serde_json::json;
-use session_gateway_hub::hub::base::peers::subscription::Format;
+use session_gateway_hub::hub::core::peers::subscription::Format;
 use session_gateway_hub::limits::RETAINED_BYTES;
 use session_gateway_hub::store::Statement;
 use session_gateway_hub::store::events::SELECT;

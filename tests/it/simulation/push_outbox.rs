@@ -6,7 +6,7 @@ use futures::FutureExt;
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
 use http::Request;
-use session_gateway_hub::hub::base::ports::PushResponse;
+use session_gateway_hub::hub::core::ports::PushResponse;
 
 use super::scheduler::{Incarnation, lock};
 

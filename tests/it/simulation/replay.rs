@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use session_gateway_hub::hub::base::events::stream::{HEAD_KEY, LOG_RETENTION_MS};
-use session_gateway_hub::hub::base::ports::Runtime;
+use session_gateway_hub::hub::core::events::stream::{HEAD_KEY, LOG_RETENTION_MS};
+use session_gateway_hub::hub::core::ports::Runtime;
 
 use super::oracle::reports_keep_alive;
 use super::rows::{number, text};

@@ -1,7 +1,7 @@
 //! Responses to requests of clients: checks each response and updates the client.
 
 use serde_json::Value;
-use session_gateway_hub::hub::base::error::Error;
+use session_gateway_hub::hub::core::error::Error;
 
 use super::cli::Phase;
 use super::connections::ConnectionId;

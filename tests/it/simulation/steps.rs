@@ -1,6 +1,6 @@
 //! Random steps: operations of clients, and faults.
 
-use session_gateway_hub::hub::base::peers::subscription::Format;
+use session_gateway_hub::hub::core::peers::subscription::Format;
 
 use super::cli::{Cli, Phase, Role};
 use super::database::{Fault, permanent_error, retryable_error, timeout};

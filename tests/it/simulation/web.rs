@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use session_gateway_hub::hub::base::error::Error;
-use session_gateway_hub::hub::base::peers::subscription::Format;
+use session_gateway_hub::hub::core::error::Error;
+use session_gateway_hub::hub::core::peers::subscription::Format;
 
 use super::connections::{ConnectionId, Peer};
 use super::object::OpenedSocket;

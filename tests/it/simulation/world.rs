@@ -7,7 +7,7 @@ use futures::FutureExt;
 
 use serde_json::Value;
 use session_gateway_hub::http::history::{HistoryRequest, Reader};
-use session_gateway_hub::hub::base::ports::Runtime;
+use session_gateway_hub::hub::core::ports::Runtime;
 use session_gateway_hub::memory_budget::MemoryBudget;
 use session_gateway_hub::store::memory::ReadMemory;
 

@@ -7,9 +7,9 @@ use crate::support::World;
 use crate::support::replay::reconnect;
 use crate::support::sqlite::Sqlite;
 use serde_json::{Value, json};
-use session_gateway_hub::hub::base::events::stream::HEAD_KEY;
-use session_gateway_hub::hub::base::peers::subscription::Format;
-use session_gateway_hub::hub::base::ports::Runtime;
+use session_gateway_hub::hub::core::events::stream::HEAD_KEY;
+use session_gateway_hub::hub::core::peers::subscription::Format;
+use session_gateway_hub::hub::core::ports::Runtime;
 
 /// The size of each part of a large value.
 const PART_BYTES: usize = 1_000;

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 
 use crate::support::runtime::FakeRuntime;
 use crate::support::sqlite::{BatchKind, Sqlite};
-use session_gateway_hub::hub::base::ports::Runtime;
+use session_gateway_hub::hub::core::ports::Runtime;
 use session_gateway_hub::limits::{DB_RETRY_PERIOD_MS, DB_TIMEOUT_MS};
 use session_gateway_hub::log::LogLine;
 use session_gateway_hub::store::retry::Environment;

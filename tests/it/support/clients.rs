@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use session_gateway_hub::http::events;
-use session_gateway_hub::hub::base::error::Error;
-use session_gateway_hub::hub::base::peers::connections::Upgrade;
-use session_gateway_hub::hub::base::peers::subscription::{Format, Subscription};
+use session_gateway_hub::hub::core::error::Error;
+use session_gateway_hub::hub::core::peers::connections::Upgrade;
+use session_gateway_hub::hub::core::peers::subscription::{Format, Subscription};
 
 use super::World;
 use super::cli::Cli;

@@ -14,8 +14,8 @@ use session_gateway_hub::http::extract::is_upload;
 use session_gateway_hub::http::response::{Response, json_response};
 use session_gateway_hub::http::{events, respond};
 use session_gateway_hub::hub::Hub;
-use session_gateway_hub::hub::base::peers::subscription::Format;
-use session_gateway_hub::hub::base::ports::Runtime;
+use session_gateway_hub::hub::core::peers::subscription::Format;
+use session_gateway_hub::hub::core::ports::Runtime;
 
 use super::environment::{TokioEnvironment, with_retries};
 use super::rest::{PendingReply, Reply};

@@ -1,7 +1,7 @@
 //! Web clients that reconnect, and the events that they receive.
 
 use serde_json::{Value, json};
-use session_gateway_hub::hub::base::peers::subscription::Format;
+use session_gateway_hub::hub::core::peers::subscription::Format;
 
 use super::World;
 use super::cli::Cli;

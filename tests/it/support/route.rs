@@ -1,7 +1,7 @@
 //! The type of a row in the table of routes, and the error responses that are derived from it.
 
 use session_gateway_hub::http::extract::is_upload;
-use session_gateway_hub::hub::base::ports::UploadFault;
+use session_gateway_hub::hub::core::ports::UploadFault;
 
 use super::field_faults::{Field, Param};
 

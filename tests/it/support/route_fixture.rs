@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use session_gateway_hub::auth::pairing::hash;
-use session_gateway_hub::hub::base::quotas::{MAX_SESSIONS, Quotas};
+use session_gateway_hub::hub::core::namespace::quotas::{MAX_SESSIONS, Quotas};
 use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_QUEUED_BYTES};
 use session_gateway_hub::store::DbError;
 

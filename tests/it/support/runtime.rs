@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures::channel::{mpsc, oneshot};
 use futures::future::BoxFuture;
 use http::Request;
-use session_gateway_hub::hub::base::ports::{
+use session_gateway_hub::hub::core::ports::{
     CLOSED_ATTACHMENT, ConnId, DatabaseUsage, PushResponse, RandomSourceError, Runtime,
 };
 use session_gateway_hub::log::LogLine;

@@ -1,6 +1,6 @@
 //! The routes that read and upload files through the CLI of a session, or ask the CLI for its commands.
 
-use session_gateway_hub::hub::base::ports::UploadFault;
+use session_gateway_hub::hub::core::ports::UploadFault;
 
 use super::{MAX_SAFE, READ_STATUSES};
 use crate::support::field_faults::{Field, Length, Param, ParamKind};

@@ -1,0 +1,107 @@
+//! The settings of a hub.
+
+use std::sync::Arc;
+
+use crate::auth::jwt::JwtKey;
+use crate::auth::token::TokenVerifier;
+use crate::hub::core::push::config::PushConfig;
+use crate::hub::core::namespace::quotas::Quotas;
+use crate::hub::core::namespace::recent_writers::RecentWriters;
+use crate::hub::core::uploads::FrameUploadSlot;
+use crate::model::mode::PermissionMode;
+use crate::model::namespace::Namespace;
+use crate::model::vocabulary::Vocabulary;
+
+/// The largest valid `MAX_UPLOAD_MB`, more than the platform accepts in the body of a request.
+pub const MAX_UPLOAD_MB: u64 = 1_000;
+
+/// The default of `MAX_UPLOAD_MB`: the largest uploaded file, in MiB (PROTOCOL.md "Limits").
+const DEFAULT_UPLOAD_MB: u64 = 50;
+
+pub struct Config {
+    pub namespace: Namespace,
+    pub tokens: TokenVerifier,
+    /// The configured key of the JWTs; `None` if the hub generates the secret and stores it in the database.
+    pub jwt: Option<JwtKey>,
+    /// How long a CLI may take to answer an RPC, in milliseconds.
+    pub rpc_timeout_ms: u64,
+    pub vocabulary: Vocabulary,
+    pub forbidden_modes: ForbiddenModes,
+    pub push: PushConfig,
+    pub uploads: UploadConfig,
+    pub quotas: Quotas,
+    /// Shared by the hubs of an isolate.
+    pub recent_writers: Arc<RecentWriters>,
+}
+
+/// How the deployment accepts uploads.
+#[derive(Debug, Clone)]
+pub struct UploadConfig {
+    /// The largest file, in bytes.
+    pub max_file_bytes: u64,
+    /// Shared by the hubs of an isolate.
+    pub frame_upload_slot: Arc<FrameUploadSlot>,
+}
+
+impl Default for UploadConfig {
+    fn default() -> Self {
+        Self { max_file_bytes: DEFAULT_UPLOAD_MB << 20, frame_upload_slot: Arc::default() }
+    }
+}
+
+/// Parses `MAX_UPLOAD_MB`. Returns bytes.
+pub fn parse_max_upload(text: Option<&str>) -> Result<u64, String> {
+    let Some(text) = text else { return Ok(DEFAULT_UPLOAD_MB << 20) };
+    let number = text.trim().parse().ok().filter(|number| (1..=MAX_UPLOAD_MB).contains(number));
+    let number = number
+        .ok_or_else(|| format!("MAX_UPLOAD_MB must be a whole number from 1 to {MAX_UPLOAD_MB}, but is `{text}`."))?;
+    Ok(number << 20)
+}
+
+/// The permission modes that web clients must not select, separated by commas. An agent's own modes may have any names.
+#[derive(Debug, Clone, Default)]
+pub struct ForbiddenModes(pub String);
+
+impl ForbiddenModes {
+    /// Parses `FORBID_MODES`. Checks the characters, but not whether the modes exist.
+    pub fn parse(text: String) -> Result<Self, String> {
+        match text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b",-_.:/#".contains(&byte)) {
+            true => Ok(Self(text)),
+            false => Err(format!("FORBID_MODES must be names separated by commas, without spaces, but is `{text}`.")),
+        }
+    }
+
+    pub fn contains(&self, mode: &str) -> bool {
+        !mode.is_empty() && self.0.split(',').any(|forbidden| forbidden == mode)
+    }
+
+    /// Whether one of the modes that approve everything is forbidden.
+    pub fn forbids_never_asking(&self) -> bool {
+        PermissionMode::NEVER_ASKING.iter().any(|mode| self.contains(mode.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forbidden_modes_are_names_separated_by_commas() {
+        let parse = |text: &str| ForbiddenModes::parse(text.to_owned());
+        let modes = parse("bypassPermissions,https://a.b/c#d").unwrap();
+        assert!(modes.contains("bypassPermissions") && modes.contains("https://a.b/c#d"));
+        assert!(!modes.contains("bypass") && !modes.contains("https") && !parse("").unwrap().contains(""));
+        for invalid in ["yolo bypassPermissions", "yolo, plan", "[\"yolo\"]", "'yolo'"] {
+            assert!(parse(invalid).unwrap_err().contains("FORBID_MODES"), "{invalid}");
+        }
+    }
+
+    #[test]
+    fn max_upload_mb_is_a_whole_number_from_1_to_1000() {
+        assert_eq!(parse_max_upload(None), Ok(52_428_800));
+        assert_eq!(parse_max_upload(Some("200")), Ok(209_715_200));
+        for invalid in ["0", "1001", "-1", "x", "1.5", "50MB"] {
+            assert!(parse_max_upload(Some(invalid)).unwrap_err().contains("MAX_UPLOAD_MB"), "{invalid}");
+        }
+    }
+}

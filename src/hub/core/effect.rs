@@ -1,0 +1,95 @@
+//! Effects: what the hub does once a change is durable, as data. Use cases queue effects with their changes
+//! ([`WriteQueue::on_commit`](crate::store::write_queue::WriteQueue::on_commit)). The group commit runs the effects when the batch is
+//! durable, or fails them when the commit fails.
+
+use std::sync::OnceLock;
+
+use futures::channel::oneshot;
+
+use crate::hub::core::error::Error;
+use crate::hub::core::ports::ConnId;
+use crate::model::event::Event;
+use crate::model::message::Message;
+use crate::model::owner::Owner;
+use crate::model::text_parts::TextParts;
+use crate::push::payload::Notification;
+use crate::store::write_queue::MemorySize;
+
+/// The answer to an event of a CLI.
+#[derive(Debug)]
+pub struct Reply {
+    pub conn: ConnId,
+    /// The frame for a durable change.
+    pub on_commit: TextParts,
+    /// The frame for a change that was not committed.
+    pub on_failure: String,
+}
+
+/// What the hub does once a change is durable.
+#[derive(Debug)]
+pub enum Effect {
+    /// Answers a CLI.
+    Reply(Reply),
+    Publish(Event),
+    /// Sends an update to the owner's CLIs, except the CLI that made the change.
+    Update {
+        owner: Owner,
+        except: Option<ConnId>,
+        /// The frame.
+        parts: TextParts,
+    },
+    /// Publishes a message to web clients and to the session's CLIs, except the CLI that sent it. The frames are built when the effect
+    /// runs: until then, a message of up to 30 MiB is in memory only once.
+    Message {
+        session: String,
+        except: Option<ConnId>,
+        message: Message,
+        /// The `seq` of the `update` frame.
+        update_seq: u64,
+        /// Serialized on demand, for the log or for web clients.
+        event: OnceLock<Event>,
+    },
+    /// Queues a push notification.
+    Notify(Notification),
+    /// Deletes the stored deadline of a session or machine that has become inactive.
+    BecameInactive(Owner),
+    /// Wakes a caller that waits for the commit.
+    Resolve(oneshot::Sender<Result<(), Error>>),
+}
+
+impl Effect {
+    pub fn message(session: String, except: Option<ConnId>, message: Message, update_seq: u64) -> Self {
+        Self::Message { session, except, message, update_seq, event: OnceLock::new() }
+    }
+
+    /// Whether the effect publishes an event, and so needs an event number.
+    pub fn is_event(&self) -> bool {
+        matches!(self, Self::Publish(_) | Self::Message { .. })
+    }
+
+    /// Returns the event that the effect publishes.
+    pub fn event(&self) -> Option<&Event> {
+        match self {
+            Self::Publish(event) => Some(event),
+            Self::Message { session, message, event, .. } => {
+                Some(event.get_or_init(|| Event::message_received(session, message)))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl MemorySize for Effect {
+    fn text_bytes(&self) -> usize {
+        match self {
+            Self::Reply(reply) => reply.on_commit.memory_bytes() + reply.on_failure.len(),
+            Self::Publish(event) => event.body.memory_bytes(),
+            Self::Update { parts, .. } => parts.memory_bytes(),
+            Self::Message { message, .. } => message.content.text().len(),
+            Self::Notify(Notification { body, superseded, .. }) => {
+                body.len() + superseded.iter().map(String::len).sum::<usize>()
+            }
+            Self::BecameInactive(_) | Self::Resolve(_) => 0,
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The operations in flight of each session, so that none of them runs twice, and no merge runs during a change. The operations are
+//! not part of the [`cache`](crate::hub::core::sessions::cache): a failed write clears the cache, but the operations continue.
+
+use std::collections::{BTreeSet, HashMap};
+
+use futures::channel::oneshot;
+
+use crate::hub::core::error::Error;
+
+#[derive(Debug, Default)]
+struct Operations {
+    /// The permission requests whose answer is being sent to the CLI.
+    answering: BTreeSet<String>,
+    is_resuming: bool,
+    /// Until this time, in Unix milliseconds, a keep-alive may reactivate the session even if it is archived: a machine has confirmed
+    /// that it starts the session's agent.
+    reactivation_until: Option<u64>,
+    /// The number of merges in progress. Only the merges may change the session.
+    locks: usize,
+    /// Resolve when the session is unlocked.
+    lock_waiters: Vec<oneshot::Sender<Result<(), Error>>>,
+}
+
+/// The operations in flight of a namespace, by session.
+#[derive(Debug, Default)]
+pub struct InFlight(HashMap<String, Operations>);
+
+impl InFlight {
+    fn operations_of(&mut self, session: &str) -> &mut Operations {
+        self.0.entry(session.to_owned()).or_default()
+    }
+
+    /// Whether any operation is in flight for a session.
+    pub fn has_any(&self, session: &str) -> bool {
+        self.0.contains_key(session)
+    }
+
+    /// Begins answering a permission request. Returns false if another answer to it is in flight.
+    pub fn begin_answer(&mut self, session: &str, request: &str) -> bool {
+        self.operations_of(session).answering.insert(request.to_owned())
+    }
+
+    pub fn end_answer(&mut self, session: &str, request: &str) {
+        self.operations_of(session).answering.remove(request);
+        self.remove_if_idle(session);
+    }
+
+    /// Begins a resume. Returns false if another resume is in flight.
+    pub fn begin_resume(&mut self, session: &str) -> bool {
+        !std::mem::replace(&mut self.operations_of(session).is_resuming, true)
+    }
+
+    pub fn end_resume(&mut self, session: &str) {
+        self.operations_of(session).is_resuming = false;
+        self.remove_if_idle(session);
+    }
+
+    /// Returns how many sessions are being resumed.
+    pub fn count_resumes(&self, now: u64) -> usize {
+        self.0.keys().filter(|session| self.expects_reactivation(session, now)).count()
+    }
+
+    /// Allows a keep-alive to reactivate the session until a time in Unix milliseconds.
+    pub fn expect_reactivation(&mut self, session: &str, until: u64) {
+        self.operations_of(session).reactivation_until = Some(until);
+    }
+
+    /// Whether a keep-alive may reactivate the session although it is archived.
+    pub fn expects_reactivation(&self, session: &str, now: u64) -> bool {
+        let expects = |operations: &Operations| {
+            operations.is_resuming || operations.reactivation_until.is_some_and(|until| now < until)
+        };
+        self.0.get(session).is_some_and(expects)
+    }
+
+    /// Reverts [`expect_reactivation`](Self::expect_reactivation). Returns whether a reactivation was expected.
+    pub fn clear_reactivation(&mut self, session: &str) -> bool {
+        let Some(operations) = self.0.get_mut(session) else { return false };
+        let was_expected = operations.reactivation_until.take().is_some();
+        self.remove_if_idle(session);
+        was_expected
+    }
+
+    /// Clears the expected reactivations whose time has passed. Returns their sessions.
+    pub fn expire_reactivations(&mut self, now: u64) -> Vec<String> {
+        let is_over = |operations: &Operations| operations.reactivation_until.is_some_and(|until| until <= now);
+        let expired = self.0.iter().filter(|(_, operations)| is_over(operations));
+        let expired: Vec<String> = expired.map(|(session, _)| session.clone()).collect();
+        for session in &expired {
+            self.clear_reactivation(session);
+        }
+        expired
+    }
+
+    /// Locks a session for a merge. Locks are counted, because several merges of a session may wait for the lock of the write queue.
+    pub fn lock(&mut self, session: &str) {
+        self.operations_of(session).locks += 1;
+    }
+
+    /// Ends a lock. When the last lock ends, all waiters get `failure`, or `Ok` if it is `None`.
+    pub fn unlock(&mut self, session: &str, failure: Option<&Error>) {
+        let operations = self.operations_of(session);
+        operations.locks -= 1;
+        if operations.locks == 0 {
+            for waiter in operations.lock_waiters.drain(..) {
+                let _ = waiter.send(failure.cloned().map_or(Ok(()), Err));
+            }
+        }
+        self.remove_if_idle(session);
+    }
+
+    pub fn is_locked(&self, session: &str) -> bool {
+        self.0.get(session).is_some_and(|operations| operations.locks > 0)
+    }
+
+    /// Returns a receiver that resolves when the session is unlocked; `None` if it is not locked.
+    pub fn wait_for_unlock(&mut self, session: &str) -> Option<oneshot::Receiver<Result<(), Error>>> {
+        let operations = self.0.get_mut(session).filter(|operations| operations.locks > 0)?;
+        let (waiter, receiver) = oneshot::channel();
+        operations.lock_waiters.push(waiter);
+        Some(receiver)
+    }
+
+    fn remove_if_idle(&mut self, session: &str) {
+        let is_idle = |operations: &Operations| {
+            operations.answering.is_empty()
+                && !operations.is_resuming
+                && operations.reactivation_until.is_none()
+                && operations.locks == 0
+        };
+        if self.0.get(session).is_some_and(is_idle) {
+            self.0.remove(session);
+        }
+    }
+}

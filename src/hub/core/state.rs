@@ -1,0 +1,193 @@
+//! The hub's state in memory: state machines without I/O.
+
+pub mod activation_waiters;
+pub mod before_images;
+pub mod cache;
+pub mod cached_session;
+pub mod completed_requests;
+pub mod effect;
+pub mod evictions;
+pub mod in_flight;
+pub mod inbox;
+pub mod kept_requests;
+pub mod live_text;
+pub mod liveness;
+pub mod local_ids;
+pub mod lookup;
+pub mod memory_reservations;
+pub mod reminders;
+pub mod retention;
+pub mod schedule;
+pub mod session_list;
+pub mod sweep;
+pub mod upload_slots;
+pub mod usage;
+
+use std::collections::HashMap;
+
+use activation_waiters::ActivationWaiters;
+use before_images::HubQueue;
+use cache::Cache;
+use cached_session::CachedSession;
+use effect::{Effect, Reply};
+use futures::channel::oneshot;
+use in_flight::InFlight;
+use kept_requests::KeptRequests;
+use live_text::LiveTexts;
+use liveness::Liveness;
+use lookup::{Lookup, UnknownLocalId};
+use memory_reservations::MemoryReservations;
+use reminders::Reminders;
+use retention::Retention;
+use schedule::Schedule;
+use sweep::Sweep;
+use upload_slots::UploadSlots;
+use usage::{MessageRate, StoredBytes};
+
+use crate::hub::core::namespace::closed::ClosedFor;
+use crate::hub::core::error::Error;
+use crate::hub::core::events::stream::EventStream;
+use crate::hub::core::peers::connections::Connections;
+use crate::hub::core::peers::rpc::Rpc;
+use crate::hub::core::ports::ConnId;
+use crate::hub::core::push::state::PushState;
+use crate::limits::{MAX_QUEUED_BYTES, MIN_CACHED_BYTES};
+use crate::memory_budget::NamespaceBudget;
+use crate::model::machine::Machine;
+use crate::model::owner::Owner;
+use crate::store::events::Appender;
+
+/// The part of the pool that growing caches leave free, in bytes.
+pub const CACHE_HEADROOM_BYTES: usize = 16 * 1024 * 1024;
+
+/// How many bytes of JSON of the session list stay in memory: several pages. Above this limit, all JSON is dropped; it can be read
+/// again.
+const MAX_CACHED_SUMMARY_BYTES: usize = 4_000_000;
+
+/// When a `session-alive`, `machine-alive` or `session-end` is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AckTiming {
+    /// Immediately, because the event changed nothing that must be written.
+    Now,
+    /// When the writes queued so far are durable.
+    OnCommit,
+}
+
+/// Everything the hub holds in memory. Never locked across an await.
+pub(in crate::hub) struct State {
+    pub connections: Connections,
+    pub memory_reservations: MemoryReservations,
+    pub rpc: Rpc,
+    pub liveness: Liveness,
+    pub kept_requests: KeptRequests,
+    pub sweep: Sweep,
+    pub retention: Retention,
+    pub stored_bytes: StoredBytes,
+    pub message_rate: MessageRate,
+    pub events: EventStream,
+    pub event_appender: Appender,
+    pub schedule: Schedule,
+    pub cache: Cache,
+    /// The sockets whose attachments must be written. A socket appears once for each change: while the length grows, a burst of changes
+    /// continues.
+    pub unwritten_attachments: Vec<ConnId>,
+    /// The lookups whose batch has not begun.
+    pub lookups: Vec<Lookup>,
+    /// The messages that wait for the lookups of the next batch.
+    pub unknown_local_ids: Vec<UnknownLocalId>,
+    pub write_queue: HubQueue,
+    /// `None` while the namespace is open.
+    pub closed_for: Option<ClosedFor>,
+    /// Whether a request imports, moves or deletes the namespace.
+    pub is_changing_rows: bool,
+    /// Whether the object must restart after the current request.
+    pub must_restart: bool,
+    /// Whether the namespace's name is in the object's storage.
+    pub is_namespace_stored: bool,
+    pub activation_waiters: ActivationWaiters,
+    pub in_flight: InFlight,
+    pub upload_slots: UploadSlots,
+    pub reminders: Reminders,
+    pub live_texts: LiveTexts,
+    pub push: PushState,
+    /// How often each unknown event of CLIs was received.
+    pub unknown_events: HashMap<String, u64>,
+}
+
+impl State {
+    /// Returns a cached session for a change, or the not-found error.
+    pub(in crate::hub) fn session_mut(&mut self, id: &str) -> Result<&mut CachedSession, Error> {
+        self.cache.require_entry_mut(id, &mut self.write_queue)
+    }
+
+    /// Returns a machine for a change, or the not-found error.
+    pub(in crate::hub) fn machine_mut(&mut self, id: &str) -> Result<&mut Machine, Error> {
+        self.cache.machine_mut(id, &mut self.write_queue)
+    }
+
+    /// Whether a CLI or a web client is connected.
+    pub fn has_clients(&self) -> bool {
+        self.connections.clis().next().is_some() || self.connections.subscriptions().next().is_some()
+    }
+
+    /// Returns when to acknowledge an event. An event that changed nothing may repeat a value whose write is still queued, so it is
+    /// acknowledged after the queued writes.
+    pub(in crate::hub) fn ack_timing(&self, changed: bool) -> AckTiming {
+        if changed || self.write_queue.has_pending() { AckTiming::OnCommit } else { AckTiming::Now }
+    }
+
+    /// Returns a receiver that resolves when all writes queued so far are durable, or have failed. Does not start a commit.
+    pub(in crate::hub) fn add_commit_waiter(&mut self) -> oneshot::Receiver<Result<(), Error>> {
+        let (sender, receiver) = oneshot::channel();
+        self.write_queue.on_commit(Effect::Resolve(sender));
+        receiver
+    }
+
+    /// Sends a reply when all writes queued so far are durable.
+    pub(in crate::hub) fn reply_on_commit(&mut self, reply: Option<Reply>) {
+        reply.into_iter().for_each(|reply| self.write_queue.on_commit(Effect::Reply(reply)));
+    }
+
+    /// Fails with [`Error::Overloaded`] if a change of `bytes` would make the queue larger than [`MAX_QUEUED_BYTES`], or if there
+    /// is no memory for the change. Small changes pass 0, and need no free memory.
+    pub(in crate::hub) fn ensure_write_queue_has_room(&self, bytes: usize) -> Result<(), Error> {
+        let pending = self.write_queue.pending_bytes() + bytes;
+        let is_full =
+            pending > MAX_QUEUED_BYTES || (bytes > 0 && !self.memory_reservations.make_room_for_write_queue(pending));
+        if is_full { Err(Error::Overloaded) } else { Ok(()) }
+    }
+
+    /// Evicts sessions from the cache to stay within its limits, and to leave memory for other buffers. Sessions with work in
+    /// progress or queued writes stay; active and connected ones are evicted last.
+    pub(in crate::hub) fn evict_sessions(&mut self) {
+        self.shrink_cache(|budget| budget.shortfall(CACHE_HEADROOM_BYTES));
+    }
+
+    /// Updates the reservation of the cache, then evicts sessions to free `surplus(budget)` bytes. If that is not enough, drops the
+    /// JSON of the session list.
+    pub(in crate::hub) fn shrink_cache(&mut self, surplus: impl FnOnce(&NamespaceBudget) -> usize) {
+        let Self {
+            cache, connections, liveness, in_flight, activation_waiters, write_queue, memory_reservations, ..
+        } = self;
+        let is_evictable = |id: &str| {
+            let is_ending = liveness.is_expired(&Owner::Session(id.to_owned()));
+            !(is_ending
+                || in_flight.has_any(id)
+                || activation_waiters.has_waiter(id)
+                || write_queue.is_session_queued(id))
+        };
+        let is_in_use =
+            |id: &str| !connections.clis_of_session(id).is_empty() || liveness.is_live(&Owner::Session(id.to_owned()));
+        let session_bytes = cache.session_bytes();
+        let other_bytes = cache.machine_bytes() + cache.committed_bytes(write_queue);
+        memory_reservations.cache.resize(session_bytes + other_bytes + cache.session_list.bytes());
+        let surplus = surplus(&memory_reservations.budget);
+        let min_bytes = MIN_CACHED_BYTES.saturating_sub(cache.session_list.bytes_without_json());
+        let max_bytes = session_bytes.saturating_sub(surplus).max(min_bytes);
+        let remaining_bytes = cache.evict(max_bytes, is_evictable, is_in_use);
+        let is_short = surplus > session_bytes - remaining_bytes;
+        let must_shrink = is_short && remaining_bytes + cache.session_list.bytes() > MIN_CACHED_BYTES;
+        cache.session_list.shrink(if must_shrink { 0 } else { MAX_CACHED_SUMMARY_BYTES });
+        memory_reservations.cache.resize(remaining_bytes + other_bytes + cache.session_list.bytes());
+    }
+}

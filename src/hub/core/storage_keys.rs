@@ -1,0 +1,92 @@
+//! Keys of the object's key-value storage, which survives hibernation and restarts. `push` and `events` define further keys.
+
+use crate::model::owner::Owner;
+
+/// The name of the namespace. An object that an alarm wakes has no other source of the name.
+pub const NAMESPACE: &str = "namespace";
+/// The time of the last tick, which sends heartbeats and pings, in Unix milliseconds.
+pub const LAST_TICK: &str = "beaten";
+/// The current epoch of the database's fence ([`crate::store::fence`]).
+pub const EPOCH: &str = "epoch";
+/// The number of the namespace's database, if the deployment has or had several.
+pub const PLACE: &str = "database";
+/// The numbers of all databases that have or had rows of the namespace, separated by spaces. Missing if the object found the place of the
+/// namespace instead of choosing it.
+pub const USED_DATABASES: &str = "databases";
+/// The current epoch of the fence around the tables of access, if the deployment has several databases.
+pub const ACCESS_EPOCH: &str = "access-epoch";
+/// Present while the namespace moves to another database. The value is a [`MoveCursor`](crate::hub::namespace::relocation).
+pub const MOVE: &str = "move";
+/// When the database was last known to be stalled, in Unix milliseconds.
+pub const LAST_DB_STALL: &str = "stalled";
+/// Present while messages of deleted sessions may remain in the database.
+pub const SWEEP: &str = "sweep";
+/// When the next deletion of old data is due, in Unix milliseconds.
+pub const RETENTION: &str = "retention";
+/// Present while the namespace is closed. The value is that of [`ClosedFor`](crate::hub::core::namespace::closed::ClosedFor).
+pub const CLOSED_FOR: &str = "closed-for";
+/// The prefix of the keys of active owners. The value is a [`StoredDeadline`](crate::hub::core::sessions::liveness::StoredDeadline).
+pub const ALIVE: &str = "alive:";
+
+/// The prefix of the keys of inactive sessions with pending requests. The value is the time, in Unix milliseconds, at which the
+/// requests are canceled.
+pub const KEPT_REQUESTS: &str = "kept:";
+
+pub fn kept_requests_key(session: &str) -> String {
+    format!("{KEPT_REQUESTS}{session}")
+}
+
+/// The prefix of the keys of resumed sessions. The value is a time in Unix milliseconds: until then, a keep-alive reopens the
+/// session if the session is archived.
+pub const REACTIVATION: &str = "reopen:";
+
+pub fn reactivation_key(session: &str) -> String {
+    format!("{REACTIVATION}{session}")
+}
+
+/// The prefix of the keys of requests that were answered from a notification. The value is when, in Unix milliseconds.
+pub const ANSWERED_REQUESTS: &str = "answered:";
+
+/// Returns the key of a request with this fingerprint.
+pub fn answered_request_key(fingerprint: &str) -> String {
+    format!("{ANSWERED_REQUESTS}{fingerprint}")
+}
+
+/// The generation of the namespace's tokens.
+pub const GENERATION: &str = "generation";
+/// The prefix of the keys of revoked devices. The value is when the device was revoked, in Unix milliseconds.
+pub const REVOKED_DEVICES: &str = "revoked:";
+
+pub fn revoked_device_key(id: &str) -> String {
+    format!("{REVOKED_DEVICES}{id}")
+}
+
+/// The prefix of the keys of devices that the database has confirmed as valid. A revocation deletes the key.
+pub const CONFIRMED_DEVICES: &str = "confirmed:";
+
+/// The prefix of the keys of revocations whose clients are not disconnected yet. The id of the device follows, or nothing if all clients
+/// are to be disconnected.
+pub const REVOKING: &str = "revoking:";
+
+/// The prefix of the keys of the latest notifications, followed by the id of the notification with 20 digits. The value is JSON.
+pub const PUSH_LOG: &str = "pushed:";
+
+/// The prefixes of the keys that an export has. All other keys belong to the object, to a connection, or to a change in progress.
+pub const EXPORTED: [&str; 3] = [KEPT_REQUESTS, ANSWERED_REQUESTS, PUSH_LOG];
+
+pub fn deadline_key(owner: &Owner) -> String {
+    match owner {
+        Owner::Session(id) => format!("{ALIVE}s:{id}"),
+        Owner::Machine(id) => format!("{ALIVE}m:{id}"),
+    }
+}
+
+/// Returns the owner of an [`deadline_key`].
+pub fn alive_owner(key: &str) -> Option<Owner> {
+    let (kind, id) = key.strip_prefix(ALIVE)?.split_once(':')?;
+    match kind {
+        "s" => Some(Owner::Session(id.to_owned())),
+        "m" => Some(Owner::Machine(id.to_owned())),
+        _ => None,
+    }
+}

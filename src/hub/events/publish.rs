@@ -1,0 +1,148 @@
+//! Sending events to web clients.
+
+use serde::Serialize;
+
+use crate::hub::core::events::ids::frame_without_id;
+use crate::hub::core::peers::subscription::{Format, Subscription};
+use crate::hub::core::ports::ConnId;
+use crate::hub::core::namespace::usage::StorageLevel;
+use crate::hub::turn::Turn;
+use crate::metrics::Counter;
+use crate::model::text_parts::TextParts;
+use crate::push::payload::{Details, Notification};
+
+/// Events that do not report a change and are not logged.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+enum ConnectionEvent<'a> {
+    ConnectionChanged { data: Connected<'a> },
+    Toast { data: Toast<'a> },
+    StorageChanged { data: Storage },
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Connected<'a> {
+    status: &'static str,
+    subscription_id: &'a str,
+    resume: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Storage {
+    bytes: u64,
+    max_bytes: u64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Toast<'a> {
+    title: &'a str,
+    body: &'a str,
+    session_id: &'a str,
+    url: &'a str,
+    #[serde(flatten)]
+    details: &'a Details,
+}
+
+pub(in crate::hub) fn connection_changed(subscription: &Subscription, resume: &'static str) -> TextParts {
+    encode(&ConnectionEvent::ConnectionChanged {
+        data: Connected { status: "connected", subscription_id: &subscription.id, resume },
+    })
+}
+
+fn encode(event: &ConnectionEvent<'_>) -> TextParts {
+    serde_json::to_string(event).unwrap_or_default().into()
+}
+
+/// Groups web clients by their format, because all clients of one format receive the same frame.
+fn group_by_format(clients: &[(ConnId, Format)]) -> impl Iterator<Item = (Format, Vec<ConnId>)> {
+    let of_format =
+        |format| clients.iter().filter(move |(_, client_format)| *client_format == format).map(|(conn, _)| *conn);
+    let groups = [Format::Json, Format::Sse].into_iter().map(move |format| (format, of_format(format).collect()));
+    groups.filter(|(_, conns): &(Format, Vec<ConnId>)| !conns.is_empty())
+}
+
+impl Turn<'_> {
+    /// Sends an encoded delta to web clients, without an event id. Drops the delta for slow clients, and for all clients if the
+    /// namespace sends too many deltas.
+    pub(in crate::hub) fn send_delta(&mut self, clients: &[(ConnId, Format)], body: &str) {
+        if !self.state.live_texts.admit_send(clients.len(), body.len(), self.hub.rt.now()) {
+            return;
+        }
+        for (format, mut ready) in group_by_format(clients) {
+            let frame = frame_without_id(format, body);
+            ready.retain(|conn| self.state.connections.record_droppable(*conn, frame.len()));
+            self.hub.rt.send(&ready, &frame);
+        }
+    }
+
+    /// Notifies web clients that they have missed events: the clients that receive the messages of `session`, or all if it is `None`.
+    /// The notice has the id of event `number`.
+    pub(in crate::hub) fn send_gap_notice(&mut self, number: u64, session: Option<&str>) {
+        let frame = |(conn, subscription): (ConnId, &Subscription)| {
+            let body = connection_changed(subscription, "gap");
+            (conn, self.state.events.ids.frame(subscription.format, number, &body))
+        };
+        let subscriptions = self.state.connections.subscriptions();
+        let affected = subscriptions.filter(|(_, s)| session.is_none() || s.session.as_deref() == session);
+        let frames: Vec<(ConnId, String)> = affected.map(frame).collect();
+        for (conn, frame) in frames {
+            self.hub.telemetry.metrics.count(Counter::Gap);
+            self.send_to_web_clients(&[conn], &frame);
+        }
+    }
+
+    /// Sends all web clients the used storage if its level has changed.
+    pub(in crate::hub) fn announce_storage(&mut self) {
+        let Some((bytes, max_bytes)) = self.used_storage() else { return };
+        let level = StorageLevel::of(bytes, max_bytes);
+        if self.state.stored_bytes.announced_level.replace(level) != Some(level) {
+            let event = encode(&ConnectionEvent::StorageChanged { data: Storage { bytes, max_bytes } });
+            self.broadcast(self.state.events.last_published(), &event, |_| true);
+        }
+    }
+
+    /// Sends a web client the used storage. If the bytes are not counted yet, all web clients get the event after the count.
+    pub(in crate::hub) fn announce_storage_to(&mut self, conn: ConnId, format: Format) {
+        let Some((bytes, max_bytes)) = self.used_storage() else {
+            self.state.stored_bytes.announced_level = None;
+            return;
+        };
+        let event = encode(&ConnectionEvent::StorageChanged { data: Storage { bytes, max_bytes } });
+        let frame = self.state.events.ids.frame(format, self.state.events.last_published(), &event);
+        self.send_to_web_clients(&[conn], &frame);
+    }
+
+    /// Returns the used bytes and the quota; `None` without a quota of storage, or if the bytes are not counted.
+    fn used_storage(&self) -> Option<(u64, u64)> {
+        self.state.stored_bytes.get().zip(self.hub.config.quotas.max_bytes)
+    }
+
+    /// Sends a notification as a toast to all visible web clients. Returns whether there are any.
+    pub(in crate::hub) fn send_toast(&mut self, notification: &Notification) -> bool {
+        let (title, url, details) = (notification.title(), notification.url(), self.notification_details(notification));
+        let Notification { session_id, body, .. } = notification;
+        let toast =
+            encode(&ConnectionEvent::Toast { data: Toast { title, body, session_id, url: &url, details: &details } });
+        let now = self.hub.rt.now();
+        self.broadcast(self.state.events.last_published(), &toast, |subscription| subscription.counts_as_visible(now));
+        self.state.connections.has_visible_client(None, 0, now)
+    }
+
+    /// Sends an event to all web clients that match. The id of the event has the number `number`.
+    pub(in crate::hub) fn broadcast(&mut self, number: u64, body: &TextParts, matches: impl Fn(&Subscription) -> bool) {
+        let recipients = self.state.connections.subscriptions().filter(|(_, subscription)| matches(subscription));
+        let recipients: Vec<(ConnId, Format)> = recipients.map(|(conn, s)| (conn, s.format)).collect();
+        for (format, conns) in group_by_format(&recipients) {
+            let frame = self.state.events.ids.frame(format, number, body);
+            self.send_to_web_clients(&conns, &frame);
+        }
+    }
+
+    /// Sends a frame to web clients. Disconnects the clients with too many unread bytes.
+    pub(in crate::hub) fn send_to_web_clients(&mut self, to: &[ConnId], frame: &str) {
+        self.send_unless_stalled(to, frame, "Too much is unread: reconnect with `lastEventId`");
+    }
+}

@@ -1,0 +1,97 @@
+//! Changes of all rows of a namespace: closing it, and its databases if the deployment has several.
+
+use crate::hub::core::namespace::closed::ClosedFor;
+use crate::hub::core::error::Error;
+use crate::hub::core::storage_keys::{CLOSED_FOR, CONFIRMED_DEVICES, GENERATION, USED_DATABASES};
+use crate::hub::{FencedDb, Hub, Places};
+use crate::store::places::DatabaseNumber;
+use crate::store::{DbError, namespace_deletion};
+
+/// A request copies or deletes for about this long, in milliseconds.
+pub const STEP_MS: u64 = 5_000;
+
+/// A change of all rows that is in progress. Ends when dropped.
+pub(in crate::hub) struct Change<'a>(&'a Hub);
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        self.0.turn().is_changing_rows = false;
+    }
+}
+
+/// Whether a list of numbers, separated by spaces, contains a number.
+fn contains_number(list: &str, number: DatabaseNumber) -> bool {
+    list.split(' ').any(|used| used.parse() == Ok(number))
+}
+
+impl Hub {
+    pub(in crate::hub) fn close_for(&self, reason: ClosedFor) {
+        let mut turn = self.turn();
+        self.rt.kv_put(CLOSED_FOR, reason.as_str());
+        // The import may bring another generation.
+        self.rt.kv_delete(GENERATION);
+        self.rt.kv_list(CONFIRMED_DEVICES).iter().for_each(|(key, _)| self.rt.kv_delete(key));
+        turn.closed_for = Some(reason);
+        turn.must_restart = true;
+    }
+
+    /// Begins a change of all rows. Fails while another such change is in progress, because the end of the other change could undo writes
+    /// that follow this change.
+    pub(in crate::hub) fn begin_change(&self) -> Result<Change<'_>, Error> {
+        match std::mem::replace(&mut self.turn().is_changing_rows, true) {
+            true => Err(Error::Overloaded),
+            false => Ok(Change(self)),
+        }
+    }
+
+    /// Makes all further writes of this hub fail, because another hub of the namespace starts.
+    pub(in crate::hub) fn retire_databases(&self) {
+        let numbered = self.places.iter().flat_map(|places| &places.fenced_by_number);
+        [&self.db, &self.access].into_iter().chain(numbered).for_each(|db| db.inner().retire());
+    }
+
+    pub(in crate::hub) async fn numbered_database(&self, number: DatabaseNumber) -> Result<&FencedDb, DbError> {
+        let Some(places) = &self.places else { return Ok(&self.db) };
+        if places.placed.number().await? == number {
+            return Ok(&self.db);
+        }
+        let index = usize::try_from(number.wrapping_sub(1)).unwrap_or(usize::MAX);
+        Ok(places.fenced_by_number.get(index).unwrap_or(&self.db))
+    }
+
+    /// Records that a database gets rows of the namespace.
+    pub(in crate::hub) fn record_database(&self, number: DatabaseNumber) {
+        if let Some(used) = self.rt.kv_get(USED_DATABASES).filter(|used| !contains_number(used, number)) {
+            self.rt.kv_put(USED_DATABASES, &format!("{used} {number}"));
+        }
+    }
+
+    /// Returns the numbers of the databases that may have rows of the namespace: the recorded databases, or all if there is no record.
+    pub(in crate::hub) fn used_databases(&self, places: &Places) -> Vec<DatabaseNumber> {
+        let used = self.rt.kv_get(USED_DATABASES);
+        let is_used = |number: &DatabaseNumber| used.as_ref().is_none_or(|used| contains_number(used, *number));
+        places.databases.numbers().filter(is_used).collect()
+    }
+
+    pub(in crate::hub) async fn all_used_databases(&self) -> Result<Vec<&FencedDb>, DbError> {
+        let Some(places) = &self.places else { return Ok(vec![&self.db]) };
+        // Fails if the database of the namespace is not bound, because its rows would remain.
+        places.databases.get(places.placed.number().await?)?;
+        let mut all = Vec::new();
+        for number in self.used_databases(places) {
+            all.push(self.numbered_database(number).await?);
+        }
+        Ok(all)
+    }
+
+    /// Deletes the rows in a database, except those of access, until the time `ends_at`. Returns the number of sessions that remain; `None`
+    /// when no row remains.
+    pub(in crate::hub) async fn delete_rows(&self, db: &FencedDb, ends_at: u64) -> Result<Option<u64>, DbError> {
+        while namespace_deletion::delete_part(db, &self.config.namespace).await? {
+            if self.rt.now() >= ends_at {
+                return namespace_deletion::count_sessions(db, &self.config.namespace).await.map(Some);
+            }
+        }
+        Ok(None)
+    }
+}
