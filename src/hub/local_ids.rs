@@ -1,11 +1,11 @@
 //! Lookups of local ids in the database: memory lacks the older local ids of a session with many messages. Each batch of the write
 //! queue ends with the waiting lookups. So a lookup costs no query of its own, and only one group of lookups is in flight.
 
-use crate::hub::core::state::State;
+use crate::hub::core::local_ids::{LocalIds, Seen};
 use crate::hub::core::sessions::before_images::Committed;
 use crate::hub::core::sessions::evictions::Key;
-use crate::hub::core::local_ids::{LocalIds, Seen};
 use crate::hub::core::sessions::lookup::{LocalIdLookup, UnknownLocalId};
+use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
 use crate::limits::{MAX_LOCAL_ID_BYTES, MAX_LOCAL_ID_LOOKUPS, MAX_LOCAL_IDS};
 use crate::log::{Level, LogLine};

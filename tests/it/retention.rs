@@ -4,8 +4,8 @@ use crate::support::merge::{resumable_metadata, resume, success};
 use crate::support::sqlite::BatchKind;
 use crate::support::{World, run_until_idle};
 use serde_json::json;
-use session_gateway_hub::hub::core::ports::Runtime as _;
 use session_gateway_hub::hub::core::namespace::quotas::Quotas;
+use session_gateway_hub::hub::core::ports::Runtime as _;
 use session_gateway_hub::limits::BACKGROUND_RETRY_MS;
 use session_gateway_hub::store::DbError;
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::auth::jwt::JwtKey;
 use crate::auth::token::TokenVerifier;
-use crate::hub::core::push::config::PushConfig;
 use crate::hub::core::namespace::quotas::Quotas;
 use crate::hub::core::namespace::recent_writers::RecentWriters;
+use crate::hub::core::push::config::PushConfig;
 use crate::hub::core::uploads::FrameUploadSlot;
 use crate::model::mode::PermissionMode;
 use crate::model::namespace::Namespace;

@@ -44,9 +44,9 @@ use sweep::Sweep;
 use upload_slots::UploadSlots;
 use usage::{MessageRate, StoredBytes};
 
-use crate::hub::core::namespace::closed::ClosedFor;
 use crate::hub::core::error::Error;
 use crate::hub::core::events::stream::EventStream;
+use crate::hub::core::namespace::closed::ClosedFor;
 use crate::hub::core::peers::connections::Connections;
 use crate::hub::core::peers::rpc::Rpc;
 use crate::hub::core::ports::ConnId;

@@ -1,7 +1,7 @@
 //! Updates of versioned fields by CLIs (optimistic concurrency).
 
-use crate::hub::core::ports::ConnId;
 use crate::hub::core::effect::Reply;
+use crate::hub::core::ports::ConnId;
 use crate::model::json::Json;
 use crate::model::large::VersionedField;
 use crate::model::text_parts::TextParts;

@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use crate::hub::core::events::ids::frame_without_id;
+use crate::hub::core::namespace::usage::StorageLevel;
 use crate::hub::core::peers::subscription::{Format, Subscription};
 use crate::hub::core::ports::ConnId;
-use crate::hub::core::namespace::usage::StorageLevel;
 use crate::hub::turn::Turn;
 use crate::metrics::Counter;
 use crate::model::text_parts::TextParts;

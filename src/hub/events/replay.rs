@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::hub::Hub;
+use crate::hub::core::effect::Effect;
 use crate::hub::core::error::Error;
 use crate::hub::core::state::State;
-use crate::hub::core::effect::Effect;
 use crate::limits::RETAINED_BYTES;
 use crate::store::events::{self, EventsRow, TRIM_BYTES};
 use crate::store::{DbError, Statement};

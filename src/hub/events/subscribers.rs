@@ -8,8 +8,8 @@ use crate::hub::core::peers::connections::{Connection, Peer};
 use crate::hub::core::peers::subscription::Subscription;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::schedule::next_tick;
-use crate::hub::turn::Turn;
 use crate::hub::events::publish::connection_changed;
+use crate::hub::turn::Turn;
 use crate::limits::HEARTBEAT_INTERVAL_MS;
 use crate::model::text_parts::TextParts;
 

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::hub::Hub;
+use crate::hub::core::effect::Effect;
 use crate::hub::core::error::Error;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::AckTiming;
-use crate::hub::core::effect::Effect;
 use crate::hub::core::versioned::VersionedUpdate;
 use crate::hub::inbound::replies::{Rejection, Sender};
 use crate::hub::sessions::drafts::Draft;

@@ -1,8 +1,8 @@
 //! Replies to a CLI: acknowledgements, and `error` events (PROTOCOL-CLI.md "Events from a CLI").
 
+use crate::hub::core::effect::Reply;
 use crate::hub::core::error::{Error, Kind};
 use crate::hub::core::ports::ConnId;
-use crate::hub::core::effect::Reply;
 use crate::hub::turn::Turn;
 use crate::model::owner::Owner;
 use crate::wire::cli::{ErrorEvent, NAMESPACE, QuotaExceeded, message_rejected, ok_ack, update_rejected};

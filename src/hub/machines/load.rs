@@ -6,8 +6,8 @@ use futures::future::BoxFuture;
 
 use crate::hub::Hub;
 use crate::hub::core::error::{Error, Kind};
-use crate::hub::core::state::State;
 use crate::hub::core::sessions::evictions::{CurrentRead, Key};
+use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
 use crate::hub::write::large::{ResponseText, machine_segments, without_large};
 use crate::model::json::Json;

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use crate::hub::Hub;
+use crate::hub::core::effect::Effect;
 use crate::hub::core::error::Error;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::AckTiming;
-use crate::hub::core::effect::Effect;
 use crate::hub::core::storage_keys::deadline_key;
 use crate::model::owner::Owner;
 

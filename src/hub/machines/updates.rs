@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::hub::Hub;
+use crate::hub::core::effect::Effect;
 use crate::hub::core::error::{Error, check_size};
 use crate::hub::core::state::State;
-use crate::hub::core::effect::Effect;
 use crate::hub::core::versioned::VersionedUpdate;
 use crate::hub::turn::Turn;
 use crate::hub::write::large::{FieldValue, incomplete_value};

@@ -1,7 +1,7 @@
 //! Changes of all rows of a namespace: closing it, and its databases if the deployment has several.
 
-use crate::hub::core::namespace::closed::ClosedFor;
 use crate::hub::core::error::Error;
+use crate::hub::core::namespace::closed::ClosedFor;
 use crate::hub::core::storage_keys::{CLOSED_FOR, CONFIRMED_DEVICES, GENERATION, USED_DATABASES};
 use crate::hub::{FencedDb, Hub, Places};
 use crate::store::places::DatabaseNumber;

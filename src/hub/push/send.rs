@@ -19,8 +19,8 @@ use crate::hub::core::push::state::{PushState, RATE_LIMITER_KEY, cooldown_key, d
 use crate::hub::core::push::subscribers::{Subscriber, find_subscriber};
 use crate::hub::core::push::throttle::MAX_PUSHES_PER_MINUTE;
 use crate::hub::push::answer::fingerprint_of;
-use crate::hub::turn::Turn;
 use crate::hub::push::notify::notification_for;
+use crate::hub::turn::Turn;
 use crate::log::{Level, LogLine};
 use crate::metrics::Counter;
 use crate::model::agent_state;

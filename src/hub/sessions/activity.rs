@@ -1,9 +1,9 @@
 //! Making sessions inactive, and the errors of operations that need an active session.
 
-use crate::hub::core::error::Error;
-use crate::hub::core::state::State;
-use crate::hub::core::sessions::cached_session::CachedSession;
 use crate::hub::core::effect::Effect;
+use crate::hub::core::error::Error;
+use crate::hub::core::sessions::cached_session::CachedSession;
+use crate::hub::core::state::State;
 use crate::hub::core::storage_keys::{kept_requests_key, reactivation_key};
 use crate::hub::sessions::changes::Changes;
 use crate::hub::turn::Turn;

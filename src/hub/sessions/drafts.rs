@@ -2,9 +2,9 @@
 
 use futures::channel::oneshot;
 
+use crate::hub::core::effect::{Effect, Reply};
 use crate::hub::core::error::{Error, check_size};
 use crate::hub::core::ports::ConnId;
-use crate::hub::core::effect::{Effect, Reply};
 use crate::hub::sessions::changes::Changes;
 use crate::hub::turn::Turn;
 use crate::limits::{MAX_CONTENT_BYTES, MAX_LOCAL_ID_BYTES, MAX_TODOS_BYTES};

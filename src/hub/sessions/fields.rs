@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use crate::hub::core::effect::Effect;
 use crate::hub::core::error::{Error, check_size};
 use crate::hub::core::ports::ConnId;
-use crate::hub::core::state::State;
 use crate::hub::core::sessions::cached_session::CachedSession;
 use crate::hub::core::sessions::completed_requests::CompletedRequests;
-use crate::hub::core::effect::Effect;
+use crate::hub::core::state::State;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::turn::Turn;
 use crate::limits::{MAX_COMPLETED_REQUEST_BYTES, MAX_CONTENT_BYTES, MAX_INLINE_BYTES, MAX_REQUEST_BYTES};

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use futures::channel::oneshot;
 
 use crate::hub::Hub;
-use crate::hub::core::error::{Error, Kind, check_size};
-use crate::hub::core::sessions::cached_session::CachedSession;
 use crate::hub::core::effect::Effect;
-use crate::hub::core::sessions::evictions::Key;
+use crate::hub::core::error::{Error, Kind, check_size};
 use crate::hub::core::local_ids::Seen;
+use crate::hub::core::sessions::cached_session::CachedSession;
+use crate::hub::core::sessions::evictions::Key;
 use crate::hub::core::sessions::lookup::UnknownLocalId;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::sessions::drafts::Draft;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
-use crate::hub::core::state::State;
 use crate::hub::core::sessions::evictions::{Key, ReadTicket};
 use crate::hub::core::sessions::inbox::{InboxRead, InboxRequest, Missing};
 use crate::hub::core::sessions::session_list::ListRequest;
+use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
 use crate::limits::MEMORY_TIMEOUT_MS;
 use crate::model::owner::Owner;

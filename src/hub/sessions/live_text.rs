@@ -7,8 +7,8 @@ use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::hub::core::peers::subscription::Format;
 use crate::hub::core::ports::ConnId;
-use crate::hub::core::state::State;
 use crate::hub::core::sessions::live_text::ReceivedDelta;
+use crate::hub::core::state::State;
 use crate::model::event::DeltaEvent;
 use crate::wire::cli;
 

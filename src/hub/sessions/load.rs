@@ -9,11 +9,11 @@ use futures::future::BoxFuture;
 
 use crate::hub::Hub;
 use crate::hub::core::error::{Error, Kind};
-use crate::hub::core::state::State;
+use crate::hub::core::local_ids::LocalIds;
 use crate::hub::core::sessions::cached_session::CachedSession;
 use crate::hub::core::sessions::completed_requests::CompletedRequests;
 use crate::hub::core::sessions::evictions::{CurrentRead, Key};
-use crate::hub::core::local_ids::LocalIds;
+use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
 use crate::hub::write::large::{GetField, ResponseText, incomplete_value, session_segments};
 use crate::limits::{MAX_LOCAL_IDS, MAX_TODOS_BYTES};

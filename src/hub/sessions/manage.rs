@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::hub::Hub;
+use crate::hub::core::effect::Effect;
 use crate::hub::core::error::{Error, check_size};
 use crate::hub::core::state::State;
-use crate::hub::core::effect::Effect;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::sessions::fields::split_agent_state;
 use crate::hub::turn::Turn;

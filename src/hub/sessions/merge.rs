@@ -7,10 +7,10 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::hub::Hub;
-use crate::hub::core::error::{Error, Kind};
-use crate::hub::core::state::State;
 use crate::hub::core::effect::Effect;
+use crate::hub::core::error::{Error, Kind};
 use crate::hub::core::sessions::evictions::{Key, ReadTicket};
+use crate::hub::core::state::State;
 use crate::hub::core::storage_keys::deadline_key;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::sessions::load::RelatedRows;

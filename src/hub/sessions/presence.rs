@@ -5,11 +5,11 @@ use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use crate::hub::Hub;
+use crate::hub::core::effect::Effect;
 use crate::hub::core::error::Error;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::AckTiming;
 use crate::hub::core::state::State;
-use crate::hub::core::effect::Effect;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::write::large;
 use crate::limits::{PRESENCE_INTERVAL_MS, SESSION_TIMEOUT_MS};

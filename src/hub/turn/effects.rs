@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
+use crate::hub::core::effect::{Effect, Reply};
 use crate::hub::core::error::Error;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::State;
-use crate::hub::core::effect::{Effect, Reply};
 use crate::hub::core::storage_keys::deadline_key;
 use crate::hub::turn::Turn;
 use crate::model::event::Event;

@@ -10,13 +10,13 @@ use futures::channel::oneshot;
 use futures::future::{BoxFuture, Either, select};
 
 use crate::hub::Hub;
+use crate::hub::core::effect::Effect;
 use crate::hub::core::error::Error;
 use crate::hub::core::ports::ConnId;
-use crate::hub::core::state::State;
 use crate::hub::core::sessions::before_images::BeforeImages;
-use crate::hub::core::effect::Effect;
 use crate::hub::core::sessions::evictions::ReadTicket;
 use crate::hub::core::sessions::lookup::LocalIdLookup;
+use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
 use crate::hub::turn::effects::all_except;
 use crate::log::{Level, LogLine};

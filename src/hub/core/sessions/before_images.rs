@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use crate::hub::core::sessions::cached_session::CachedSession;
 use crate::hub::core::effect::Effect;
+use crate::hub::core::sessions::cached_session::CachedSession;
 use crate::model::machine::Machine;
 use crate::store::write_queue::WriteQueue;
 

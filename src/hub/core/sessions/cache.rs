@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::hub::core::error::{Error, Kind};
+use crate::hub::core::local_ids::LocalIds;
 use crate::hub::core::sessions::before_images::{BeforeImages, Committed, HubQueue, record_before_image};
 use crate::hub::core::sessions::cached_session::{CachedSession, ENTRY_BYTES};
 use crate::hub::core::sessions::evictions::{CurrentRead, Evictions, Key};
-use crate::hub::core::local_ids::LocalIds;
 use crate::hub::core::sessions::session_list::{ListRequest, SessionList, encode_list_page};
 use crate::limits::MIN_CACHED_BYTES;
 use crate::model::large::InlineOrLarge;

@@ -3,8 +3,8 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use crate::hub::core::sessions::completed_requests::CompletedRequests;
 use crate::hub::core::local_ids::LocalIds;
+use crate::hub::core::sessions::completed_requests::CompletedRequests;
 use crate::hub::core::sessions::session_list::json_bytes;
 use crate::model::agent_state;
 use crate::model::json::Json;
