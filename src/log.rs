@@ -12,7 +12,6 @@ use crate::model::json::Json;
 
 /// The most characters of a text in a line.
 const MAX_TEXT_CHARS: usize = 300;
-/// The default of `LOG_SAMPLE_RATE`.
 const DEFAULT_SAMPLES_PER_MILLION: u32 = 10_000;
 /// The first bytes of the hash of a namespace that lines contain.
 const HASH_BYTES: usize = 6;
@@ -27,7 +26,6 @@ pub enum Level {
     Error,
 }
 
-/// A line of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
     pub level: Level,
@@ -68,7 +66,6 @@ impl Display for LogLine {
     }
 }
 
-/// Which lines are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSettings {
     pub level: Level,

@@ -14,14 +14,22 @@ pub mod read_queue;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::limits::{MAX_BUFFER_BYTES, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
 use read_queue::ReadQueue;
+
+/// The total size of the buffers of all namespaces in an isolate, in bytes: half of its memory. JavaScript needs the other half.
+pub const MAX_BUFFER_BYTES: usize = 64 * 1024 * 1024;
+/// The part of [`MAX_BUFFER_BYTES`] that namespaces may use beyond their shares, in bytes. The other bytes are the shares
+/// of eight namespaces. The pool shrinks when more than eight shares are in use.
+pub const MAX_POOL_BYTES: usize = 48 * 1024 * 1024;
+/// The bytes that are always free for a namespace: enough for the largest message of one row (1.5 MB), because a change takes over
+/// the memory of its frame. Not more, because the number of namespaces in an isolate is unknown.
+pub const NAMESPACE_SHARE_BYTES: usize = 2 * 1024 * 1024;
+const _: () = assert!(MAX_POOL_BYTES + 8 * NAMESPACE_SHARE_BYTES == MAX_BUFFER_BYTES);
 
 /// A reservation may be larger than the pool while at most this much of the pool is in use, in bytes. A session with two values of
 /// 30 MiB needs such a reservation.
 const MAX_POOL_USE_FOR_OVERSIZED: usize = 8 * 1024 * 1024;
 
-/// The memory budget of an isolate.
 #[derive(Default)]
 pub struct MemoryBudget {
     /// The bytes that namespaces hold within their shares.
@@ -54,7 +62,6 @@ pub trait Evictable: Send + Sync {
 pub struct NamespaceBudget {
     memory_budget: Arc<MemoryBudget>,
     bytes: AtomicUsize,
-    /// The reads of the namespace.
     pub reads: ReadQueues,
 }
 
@@ -134,7 +141,6 @@ impl NamespaceBudget {
         self.memory_budget.bytes()
     }
 
-    /// Returns the queues for the reads of all namespaces.
     pub fn isolate_reads(&self) -> &ReadQueues {
         &self.memory_budget.reads
     }

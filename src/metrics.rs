@@ -57,7 +57,6 @@ impl Counter {
     }
 }
 
-/// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumCount, VariantArray)]
 pub enum DurationMetric {
     Call,
@@ -95,7 +94,6 @@ impl Histogram {
     }
 }
 
-/// The metrics of a namespace.
 #[derive(Default)]
 pub struct Metrics {
     counters: [AtomicU64; Counter::COUNT],
@@ -161,7 +159,6 @@ impl Metrics {
 #[derive(Default)]
 struct PrometheusText {
     text: String,
-    /// The metric of the last sample.
     name: &'static str,
 }
 

@@ -5,8 +5,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, Mac as _};
 use session_gateway_hub::auth::jwt::JwtKey;
+use session_gateway_hub::auth::token::MAX_TOKEN_BYTES;
 use session_gateway_hub::auth::token::TokenVerifier;
-use session_gateway_hub::limits::MAX_TOKEN_BYTES;
 use session_gateway_hub::model::namespace::Namespace;
 use sha2::Sha256;
 

@@ -1,7 +1,8 @@
 //! Agent states: splitting and joining keeps their value, and a request is either pending or completed.
 
 use serde_json::{Map, Value};
-use session_gateway_hub::limits::{MAX_PENDING_REQUESTS, MAX_REQUEST_ID_BYTES};
+use session_gateway_hub::limits::MAX_PENDING_REQUESTS;
+use session_gateway_hub::model::agent_state::MAX_REQUEST_ID_BYTES;
 use session_gateway_hub::model::agent_state::{
     Answer, ReceivedState, Status, complete, complete_all, completed_at, count_pending, join, split,
 };

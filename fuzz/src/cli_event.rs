@@ -3,10 +3,11 @@
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use session_gateway_hub::limits::{MAX_DELTA_TEXT_BYTES, MAX_LOCAL_ID_BYTES};
+use session_gateway_hub::limits::MAX_LOCAL_ID_BYTES;
 use session_gateway_hub::model::json::{Json, MAX_SAFE_INTEGER};
 use session_gateway_hub::model::owner::Owner;
 use session_gateway_hub::model::text_parts::TextParts;
+use session_gateway_hub::wire::cli::MAX_DELTA_TEXT_BYTES;
 use session_gateway_hub::wire::cli::{
     CliEvent, ErrorEvent, EventError, UpdateEvent, decode, message_rejected, rpc_request, update_ack, update_rejected,
 };

@@ -1,7 +1,7 @@
 //! Endpoints of push subscriptions: an accepted endpoint has the same host for a URL parser, and it is a public name.
 
-use session_gateway_hub::limits::MAX_ENDPOINT_BYTES;
 use session_gateway_hub::push::endpoint::Endpoint;
+use session_gateway_hub::push::endpoint::MAX_ENDPOINT_BYTES;
 use url::{Host, Url};
 
 /// Top-level labels of private names, and of names that are mapped from addresses.

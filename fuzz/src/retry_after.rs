@@ -3,8 +3,9 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use session_gateway_hub::hub::core::push::delivery::{Delivery, Failure, SendResult};
-use session_gateway_hub::limits::{MAX_PUSH_ATTEMPTS, MAX_PUSH_RETRY_MS};
+use session_gateway_hub::hub::core::push::delivery::{
+    Delivery, Failure, MAX_PUSH_ATTEMPTS, MAX_PUSH_RETRY_MS, SendResult,
+};
 use session_gateway_hub::push::endpoint::EndpointId;
 use session_gateway_hub::push::payload::Notification;
 

@@ -7,7 +7,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use session_gateway_hub::hub::inbound::admission::{Admission, check_connect, interpret_frame};
+use session_gateway_hub::auth::token::Credential;
+use session_gateway_hub::hub::core::peers::connections::{Connecting, Upgrade};
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::wire::engineio;
 use session_gateway_hub::wire::socketio::{
@@ -105,18 +106,24 @@ fn check_encoders(text: &str) {
 }
 
 fn check_admission(frame: &str) {
-    match interpret_frame(frame) {
-        Admission::Connect(auth) => {
-            let requested_namespace = || auth.namespace.as_deref().and_then(Namespace::parse);
-            assert!(check_connect(&auth, None, None).is_err());
-            assert_eq!(check_connect(&auth, None, requested_namespace()).ok(), requested_namespace());
+    let receive = || Connecting::new(0, Upgrade::Unauthenticated).receive(frame);
+    let granted = |name| Namespace::parse(name).map(|namespace| (namespace, Credential::Shared));
+    let outcome = match receive() {
+        Ok(check) => {
+            if let Ok(verified) = check.decide(None, granted("team")) {
+                assert_eq!(verified.auth.namespace.as_deref().unwrap_or("team"), "team");
+            }
+            receive().and_then(|check| check.decide(None, None)).unwrap_err()
         }
-        Admission::Refused(answer) => match engineio::decode(&answer) {
+        Err(outcome) => outcome,
+    };
+    match (outcome.is_refused, outcome.reply, outcome.next) {
+        (true, Some(answer), Ok(_)) => match engineio::decode(&answer) {
             Ok(engineio::Packet::Message(text)) => assert!(matches!(decode(text), Ok(Packet::ConnectError { .. }))),
             other => panic!("{answer:?} is {other:?}"),
         },
-        Admission::Pong(answer) => assert!(answer.starts_with('3')),
-        Admission::Close(code, _) => assert!([1000, 1002, 1003].contains(&code)),
-        Admission::Ignored => {}
+        (false, answer, Ok(_)) => assert!(answer.is_none_or(|answer| answer.starts_with('3'))),
+        (false, None, Err((code, _))) => assert!([1000, 1002, 1003].contains(&code)),
+        other => panic!("{frame:?}: {other:?}"),
     }
 }

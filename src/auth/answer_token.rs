@@ -27,9 +27,7 @@ const PURPOSE: &[u8] = b"session gateway answer token 1";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnswerClaims {
     pub namespace: Namespace,
-    /// The id of the session.
     pub session: String,
-    /// The id of the request.
     pub request: String,
     /// The [`fingerprint`] of the request's whole content.
     pub content: String,
@@ -41,14 +39,12 @@ pub struct AnswerClaims {
     pub issued_at: u64,
 }
 
-/// Why a token is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     Invalid,
     Expired,
 }
 
-/// Signs and verifies the tokens.
 #[derive(Clone)]
 pub struct AnswerKey {
     current: [u8; 32],

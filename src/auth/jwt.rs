@@ -8,20 +8,19 @@ use jwt_compact::{AlgorithmExt as _, Claims, CreationError, Header, UntrustedTok
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::auth::token::SecretId;
-use crate::limits::{JWT_LIFETIME_SECS, MAX_TOKEN_BYTES};
+use crate::auth::token::{MAX_TOKEN_BYTES, SecretId};
 use crate::model::namespace::Namespace;
+
+/// The lifetime of the JWT of a web client, in seconds (PROTOCOL.md "Authentication").
+pub const JWT_LIFETIME_SECS: i64 = 15 * 60;
 
 /// RFC 7518 section 3.2.
 const MIN_SECRET_BYTES: usize = 32;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebClaims {
-    /// The user id.
     pub uid: u32,
-    /// The namespace that the token grants access to.
     pub ns: Namespace,
-    /// The generation of the namespace's tokens.
     #[serde(default, rename = "gen", skip_serializing_if = "is_zero")]
     pub generation: u32,
     /// The id of the device that signed in.
@@ -37,7 +36,6 @@ fn is_zero(generation: &u32) -> bool {
     *generation == 0
 }
 
-/// The content of a valid JWT.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifiedJwt {
     pub claims: WebClaims,
@@ -45,7 +43,6 @@ pub struct VerifiedJwt {
     pub expires_at: i64,
 }
 
-/// The key that signs and verifies tokens.
 #[derive(Debug, Clone)]
 pub struct JwtKey {
     current: Hs256Key,
@@ -167,7 +164,6 @@ mod tests {
         WebClaims { uid: 7, ns: Namespace::parse("team-7").unwrap(), generation: 0, device: None, secret: None }
     }
 
-    /// Signs an arbitrary header and payload with SECRET.
     fn signed(header: &str, payload: &str) -> String {
         let head = URL_SAFE_NO_PAD.encode(header);
         let data = format!("{head}.{}", URL_SAFE_NO_PAD.encode(payload));

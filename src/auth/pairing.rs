@@ -10,14 +10,12 @@ use sha2::{Digest as _, Sha256};
 const ALPHABET: &[u8] = b"ABCDEFGHJKMNPQRSTVWXYZ23456789";
 /// The first character of the codes of requests. No other code begins with it.
 const REQUEST_MARK: u8 = b'R';
-/// The length of a code, in characters.
 const CODE_LEN: usize = 8;
 /// The length of a selector, which is the first characters of a code. The database finds the row of a code by the selector; the other
 /// characters are compared. All codes of requests begin with the same character, so with shorter selectors, the requests from one
 /// home network could use up all selectors.
 const SELECTOR_LEN: usize = 5;
 
-/// A code of eight characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Code(String);
 
@@ -72,7 +70,7 @@ impl fmt::Display for Code {
 }
 
 /// Returns the hash under which a code, a secret or the token of a device is stored.
-pub fn hash(text: &str) -> String {
+pub fn hash(text: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(text))
 }
 

@@ -10,14 +10,15 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use super::mac::hmac_sha256;
-use crate::limits::MAX_TOKEN_BYTES;
 use crate::model::keyword::parse_bool;
 use crate::model::namespace::Namespace;
+
+/// The longest token that is verified, in bytes: limits the cost of a request without a valid token.
+pub const MAX_TOKEN_BYTES: usize = 1024;
 
 /// The longest secret whose tokens are within [`MAX_TOKEN_BYTES`] for every namespace.
 const MAX_SECRET_BYTES: usize = MAX_TOKEN_BYTES - ":".len() - Namespace::MAX_LEN;
 
-/// The beginning of the token of a device.
 pub const DEVICE_TOKEN_PREFIX: &str = "sgd_";
 /// The length of the token of a device: the prefix, and 32 bytes in base64url.
 const DEVICE_TOKEN_LEN: usize = DEVICE_TOKEN_PREFIX.len() + 43;
@@ -51,7 +52,6 @@ impl Credential {
         }
     }
 
-    /// Returns the id of the device.
     pub fn device(&self) -> Option<&str> {
         match self {
             Self::Device(id) => Some(id),
@@ -76,7 +76,6 @@ impl fmt::Display for Credential {
 #[serde(transparent)]
 pub struct SecretId(pub String);
 
-/// The contents of a valid access token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessToken {
     pub namespace: Namespace,

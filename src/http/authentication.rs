@@ -15,16 +15,18 @@ use super::error::ErrorResponse;
 use super::extract::parse_body;
 use super::response::{JsonText, Reply, Response, to_response};
 use crate::auth::answer_token::AnswerKey;
-use crate::auth::jwt::{JwtKey, WebClaims};
+use crate::auth::jwt::{JWT_LIFETIME_SECS, JwtKey, WebClaims};
 use crate::auth::pairing::hash;
 use crate::auth::token::{AccessToken, Credential, SecretId, TokenVerifier, is_device_token};
 use crate::hub::core::error::Error;
-use crate::limits::{JWT_LIFETIME_SECS, MAX_VERIFIED_TOKENS};
 use crate::model::namespace::Namespace;
 use crate::store::devices::DeviceState;
 use crate::store::retry::Environment;
 use crate::store::wrong_tokens::WrongTokens;
 use crate::store::{Database, devices, query, secrets};
+
+/// The largest number of valid tokens in the worker's cache. For a token that is not cached, the worker queries the database.
+pub const MAX_VERIFIED_TOKENS: usize = 2_000;
 
 /// How long the worker caches an answer of the database about a token, in milliseconds.
 const CACHE_MS: u64 = 10_000;
@@ -40,7 +42,6 @@ const POLL_INTERVAL_MS: u64 = 5;
 /// Generates a secret of 32 random bytes; `None` without a random source.
 pub type GenerateSecret = dyn Fn() -> Option<String> + Sync;
 
-/// The contents of a valid token.
 #[derive(Debug, Clone)]
 pub struct VerifiedToken {
     pub namespace: Namespace,
@@ -74,7 +75,6 @@ impl<T> Cached<T> {
     }
 }
 
-/// Verifies tokens, and issues JWTs.
 pub struct Authentication {
     pub access_tokens: TokenVerifier,
     jwt: Mutex<Option<JwtKey>>,
@@ -85,7 +85,6 @@ pub struct Authentication {
     /// The tokens about which a request asks the database, until the time at which another request may ask as well.
     running_checks: Mutex<HashMap<String, Cached<()>>>,
     wrong_tokens: WrongTokens,
-    /// The generations of the namespaces' tokens.
     generations: Mutex<HashMap<Namespace, Cached<u32>>>,
 }
 
@@ -343,7 +342,6 @@ impl Authentication {
         Ok(self.cached_jwt_key().insert(JwtKey::parse(&secret).map_err(ErrorResponse::not_configured)?).clone())
     }
 
-    /// Returns the key of answer tokens.
     pub async fn load_answer_key(&self, generate_secret: &GenerateSecret) -> Result<AnswerKey, ErrorResponse> {
         Ok(AnswerKey::derive(&self.load_jwt_key(generate_secret).await?))
     }

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::edge::VERSION;
 use super::extract::RoutedRequest;
+use super::health::VERSION;
 use super::response::{JsonText, Reply};
 use crate::limits::MAX_TEXT_BYTES;
 use crate::model::catalog::{AgentChoice, list_agents};
@@ -24,9 +24,7 @@ struct ConfigResponse<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Limits {
-    /// The largest file of an upload.
     upload_bytes: u64,
-    /// The largest text of a message.
     message_bytes: usize,
 }
 

@@ -68,7 +68,6 @@ impl Cors {
     }
 }
 
-/// Whether a text is `<scheme>://<host>[:<port>]`.
 fn is_origin(text: &str) -> bool {
     let Some((scheme, host)) = text.split_once("://") else { return false };
     let has_only = |text: &str, punctuation: &str| {

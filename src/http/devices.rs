@@ -1,6 +1,6 @@
 //! `/api/devices`: devices and their codes.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::error::ErrorResponse;
 use super::extract::{RoutedRequest, hub_origin};
@@ -11,7 +11,6 @@ use crate::hub::core::error::Error;
 use crate::model::device::{DeviceKind, MAX_DEVICE_NAME_CHARS, parse_device_name};
 use crate::wire::field_types::optional_keyword;
 
-/// A request of a new device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PairingStep {
     /// `POST /api/devices`: exchanges a code for a token.
@@ -70,11 +69,29 @@ pub fn required<T>(field: &str, value: Option<T>) -> Result<T, Error> {
     value.ok_or_else(|| Error::field(field, format!("Field `{field}` is required.")))
 }
 
-/// Returns the address of the page on which a code is entered or approved. The fragment does not reach a server.
-pub fn pairing_url(host: &str, code: &Code) -> String {
-    // A private host with a port is a local hub.
-    let scheme = if host.contains(':') && hub_origin(host).is_none() { "http" } else { "https" };
-    format!("{scheme}://{host}/pair#{code}")
+/// The response with a new code. One type, because each type adds to the wasm.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CreatedCode<'a> {
+    code: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret: Option<&'a str>,
+    /// The address of the page on which the code is entered or approved. The fragment does not reach a server.
+    url: String,
+    expires_at: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interval_ms: Option<u64>,
+}
+
+impl<'a> CreatedCode<'a> {
+    /// `polling`: the secret with which the device asks for its token, and how often it may ask.
+    pub fn new(host: &str, (code, expires_at): (Code, u64), polling: Option<(&'a str, u64)>) -> Self {
+        // A private host with a port is a local hub.
+        let scheme = if host.contains(':') && hub_origin(host).is_none() { "http" } else { "https" };
+        let url = format!("{scheme}://{host}/pair#{code}");
+        let (secret, interval_ms) = polling.unzip();
+        Self { code: code.to_string(), secret, url, expires_at, interval_ms }
+    }
 }
 
 /// `POST /api/devices/codes`
@@ -83,15 +100,12 @@ pub async fn create_code(mut request: RoutedRequest) -> Reply {
     let (name, kind) = (body.name()?, body.kind.map(Into::into));
     let created = request.hub.create_device_code(name.as_deref(), kind, request.credential_value()).await;
     request.refuse_revoked()?;
-    let (code, expires_at) = created?;
-    let url = pairing_url(request.host(), &code);
-    Ok(JsonText::of(format!(r#"{{"code":"{code}","url":"{url}","expiresAt":{expires_at}}}"#)))
+    Ok(JsonText::serialize(&CreatedCode::new(request.host(), created?, None)))
 }
 
 pub async fn list(request: RoutedRequest) -> Reply {
     let current = request.credential().and_then(Credential::device);
-    let devices = request.hub.list_devices(current).await?;
-    Ok(JsonText::of(format!(r#"{{"devices":[{devices}]}}"#)))
+    Ok(JsonText::wrap("devices", &request.hub.list_devices(current).await?))
 }
 
 pub async fn rename(mut request: RoutedRequest) -> Reply {
@@ -100,7 +114,7 @@ pub async fn rename(mut request: RoutedRequest) -> Reply {
     request.refuse_null_body()?;
     let body: DeviceBody = request.take_json()?;
     let device = request.hub.rename_device(&id, &required("name", body.name()?)?).await?;
-    Ok(JsonText::of(format!(r#"{{"device":{device}}}"#)))
+    Ok(JsonText::wrap("device", &device))
 }
 
 pub async fn revoke(request: RoutedRequest) -> Reply {
@@ -118,7 +132,7 @@ fn parse_code(request: &RoutedRequest) -> Result<Code, ErrorResponse> {
 /// `GET /api/devices/requests/:code`
 pub async fn show_request(request: RoutedRequest) -> Reply {
     let found = request.hub.find_device_request(&parse_code(&request)?).await?;
-    Ok(JsonText::of(format!(r#"{{"request":{found}}}"#)))
+    Ok(JsonText::wrap("request", &found))
 }
 
 /// `POST /api/devices/requests/:code`

@@ -17,9 +17,10 @@ use super::devices::PairingStep;
 use super::edge_places::EdgePlaces;
 use super::error::ErrorResponse;
 use super::extract::{is_credential_sent, is_read};
+use super::health::health;
 use super::history::{HistoryRequest, Reader};
 use super::query::Query;
-use super::response::{JsonText, Response, json_response};
+use super::response::{JsonText, Response, json_response, to_response};
 use crate::auth::jwt::JwtKey;
 use crate::auth::token::{Credential, TokenVerifier};
 use crate::hub::core::error::Error;
@@ -30,11 +31,6 @@ use crate::store::memory::ReadMemory;
 use crate::store::places::Databases;
 use crate::store::retry::Environment;
 use crate::store::{Database, DbError, Statement, query};
-
-/// The `protocolVersion` of `GET /health`.
-pub const PROTOCOL_VERSION: u32 = 1;
-
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The path of the metrics, in the worker and in the object. An object gets this path only for [`Action::Metrics`].
 pub const METRICS_PATH: &str = "/metrics";
@@ -67,7 +63,6 @@ impl Routing {
     }
 }
 
-/// A request without its body.
 #[derive(Debug, Clone, Default)]
 pub struct RequestHead {
     /// In capitals.
@@ -81,11 +76,9 @@ pub struct RequestHead {
     pub authorization: Option<String>,
     pub origin: Option<String>,
     pub is_upgrade: bool,
-    /// The address of the client.
     pub client: String,
 }
 
-/// The decision of [`Edge::route`].
 #[derive(Debug)]
 pub enum Action {
     Respond(Response),
@@ -105,7 +98,6 @@ pub enum Action {
     Unchecked(Box<Self>),
     /// Open an event stream (SSE).
     Sse(VerifiedToken),
-    /// Forward a web client's WebSocket to the object.
     WebSocket(VerifiedToken),
     /// Forward a CLI's WebSocket to the object.
     CliSocket {
@@ -119,7 +111,6 @@ pub enum Action {
     BridgedCliSocket,
 }
 
-/// The router of the worker.
 pub struct Edge {
     pub authentication: Authentication,
     pub cors: Cors,
@@ -203,7 +194,7 @@ impl Edge {
             "/health" if Query::find_unique(&head.query, "deep").as_deref() == Some("1") => {
                 require_method(head, &["GET", "HEAD"], || Action::CheckDatabase)
             }
-            "/health" => require_method(head, &["GET", "HEAD"], || Action::Respond(health(""))),
+            "/health" => require_method(head, &["GET", "HEAD"], || Action::Respond(health(None))),
             METRICS_PATH => self.route_metrics(head),
             "/api/auth" => require_method(head, &["POST"], || Action::Authenticate),
             "/api/answers" => require_method(head, &["POST"], || Action::Answer),
@@ -222,7 +213,8 @@ impl Edge {
             "/api/namespaces/databases" => {
                 self.verify_operator(head, now_ms)?;
                 let list = self.places.list().await.map_err(Error::from)?;
-                require_method(head, &["GET", "HEAD"], || Action::Respond(JsonText::of(list).into_response()))
+                let list = JsonText::wrap("databases", &list);
+                require_method(head, &["GET", "HEAD"], || Action::Respond(list.into_response()))
             }
             path if path.starts_with("/api/namespaces/") => {
                 let namespace = self.verify_operator(head, now_ms)?;
@@ -259,7 +251,6 @@ impl Edge {
         })
     }
 
-    /// Returns the namespace of an operator's token.
     fn verify_operator(&self, head: &RequestHead, now_ms: u64) -> Result<Namespace, ErrorResponse> {
         let token = bearer_token(head).ok_or_else(ErrorResponse::unauthorized)?;
         let namespace = self.authentication.access_tokens.verify_operator(token);
@@ -283,12 +274,10 @@ impl Edge {
 
     /// Reads a page of a session's messages, which needs only the database.
     pub async fn read_history(&self, request: &HistoryRequest, query: &str) -> Response {
-        let HistoryRequest { namespace, reader, session } = request;
-        let memory =
-            ReadMemory::new(self.memory_budget.namespace_budget(namespace.as_ref()), Arc::clone(&self.environment));
-        let page = self.places.read_messages(&memory, *reader, (namespace, session), query).await;
-        page.map(|page| JsonText::from(page).into_response())
-            .unwrap_or_else(|error| ErrorResponse::from(error).into_response())
+        let budget = self.memory_budget.namespace_budget(request.namespace.as_ref());
+        let memory = ReadMemory::new(budget, Arc::clone(&self.environment));
+        let page = self.places.read_history(&memory, request, query).await;
+        to_response(page.map(JsonText::from).map_err(ErrorResponse::from))
     }
 
     /// Verifies the access token or JWT of a request for an event stream, or of [`Action::Unchecked`].
@@ -315,7 +304,7 @@ impl Edge {
             };
             return ErrorResponse::from(Error::from(error)).into_response();
         }
-        health(r#","database":"ok""#)
+        health(Some("ok"))
     }
 
     async fn route_cli_socket(&self, head: &RequestHead, now_ms: u64) -> Result<Action, ErrorResponse> {
@@ -439,9 +428,4 @@ fn preflight() -> Response {
     let mut response = json_response(StatusCode::NO_CONTENT, Bytes::new());
     response.headers_mut().remove(header::CONTENT_TYPE);
     response
-}
-
-fn health(more_fields: &str) -> Response {
-    let text = format!(r#"{{"status":"ok","protocolVersion":{PROTOCOL_VERSION},"version":"{VERSION}"{more_fields}}}"#);
-    JsonText::of(text).into_response()
 }

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::history::{Reader, read_messages};
+use super::history::HistoryRequest;
 use crate::hub::core::error::Error;
 use crate::hub::write::large::ResponseText;
-use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 use crate::store::memory::ReadMemory;
 use crate::store::places::{DIRECTORY, DatabaseNumber, Databases, binding, count_namespaces, find};
 use crate::store::{Database, DbError};
+use serde_json::{Value, json};
 
 /// The cache forgets all places when it has this many.
 const MAX_CACHED_PLACES: usize = 10_000;
@@ -30,16 +30,16 @@ impl EdgePlaces {
         self.databases.all()
     }
 
-    /// Reads a page as [`read_messages`] does. A cached place may be out of date: the earlier database has no page then, because the
+    /// Reads a page as [`HistoryRequest::read`] does. A cached place may be out of date: the earlier database has no page then, because the
     /// namespace is marked as moved there. So the place is looked up again before the request fails. With one database, the place is looked
     /// up only if the session is missing: the database of the namespace may be no longer bound.
-    pub async fn read_messages(
+    pub async fn read_history(
         &self,
         memory: &ReadMemory,
-        reader: Reader,
-        (namespace, session): (&Namespace, &str),
+        request: &HistoryRequest,
         query: &str,
     ) -> Result<ResponseText, Error> {
+        let namespace = &request.namespace;
         let is_single = self.databases.is_single();
         let cached = if is_single { Some(DIRECTORY) } else { self.cache().get(namespace).copied() };
         let mut number = match cached {
@@ -48,7 +48,7 @@ impl EdgePlaces {
         };
         loop {
             let db: &dyn Database = &**self.databases.get(number)?;
-            let page = read_messages(db, memory, reader, (namespace, session), query).await;
+            let page = request.read(db, memory, query).await;
             if page.as_ref().map_or_else(|error| is_single && !matches!(error, Error::NotFound(_)), |_| true) {
                 return page;
             }
@@ -59,28 +59,27 @@ impl EdgePlaces {
         }
     }
 
-    /// `GET /api/namespaces/databases`: the databases as JSON. A database that fails is listed with its error. Fails if all databases
-    /// fail.
-    pub async fn list(&self) -> Result<String, DbError> {
+    /// `GET /api/namespaces/databases`. A database that fails is listed with its error. Fails if all databases fail.
+    pub async fn list(&self) -> Result<Vec<Value>, DbError> {
         let mut list = Vec::new();
         let mut failures = Vec::new();
         for number in self.databases.numbers() {
             let (name, db, is_open) = (binding(number), self.databases.get(number)?, self.databases.is_open(number));
-            let counted = async { Ok::<_, DbError>((db.size().await?, count_namespaces(&**db).await?)) };
-            let counts = match counted.await {
-                Ok((bytes, namespaces)) => format!(r#""bytes":{bytes},"namespaces":{namespaces}"#),
-                Err(error) => {
-                    let counts =
-                        format!(r#""bytes":null,"namespaces":null,"error":{}"#, Json::of(&error.to_string()).text());
-                    failures.push(error);
-                    counts
+            let counted = async { Ok::<_, DbError>((db.size().await?, count_namespaces(&**db).await?)) }.await;
+            list.push(match counted {
+                Ok((bytes, namespaces)) => {
+                    json!({"name": name, "bytes": bytes, "namespaces": namespaces, "isOpen": is_open})
                 }
-            };
-            list.push(format!(r#"{{"name":"{name}",{counts},"isOpen":{is_open}}}"#));
+                Err(error) => {
+                    let message = error.to_string();
+                    failures.push(error);
+                    json!({"name": name, "bytes": null, "namespaces": null, "error": message, "isOpen": is_open})
+                }
+            });
         }
         match failures.pop() {
             Some(failure) if failures.len() + 1 == list.len() => Err(failure),
-            _ => Ok(format!(r#"{{"databases":[{}]}}"#, list.join(","))),
+            _ => Ok(list),
         }
     }
 

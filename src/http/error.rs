@@ -7,6 +7,10 @@ use crate::auth::token::Credential;
 use crate::hub::core::error::{Error, Kind};
 use crate::limits::{BODY_TIMEOUT_MS, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
 
+/// What the operator does about a database without the schema.
+const APPLY_MIGRATIONS: &str = "Run `npm run wrangler -- d1 migrations apply DB --local` (or `--remote` for a deployed hub), also for \
+    `DB_2` and so on. `npm run dev` and `npm run deploy` do it for all.";
+
 /// An error response with the body `{"error", "code", "field"?}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorResponse {
@@ -79,7 +83,6 @@ impl ErrorResponse {
         )
     }
 
-    /// The response of a namespace that is being imported, moved or deleted.
     pub fn namespace_closed() -> Self {
         Self::hub_unavailable(
             "The operator imports, moves or deletes this namespace. Try again later. If the operator's command was interrupted, it must be run again.",
@@ -116,7 +119,13 @@ impl ErrorResponse {
 
 impl From<Error> for ErrorResponse {
     fn from(error: Error) -> Self {
-        let message = error.to_string();
+        let message = match &error {
+            Error::NotFound(Kind::Machine) => {
+                "No such machine. Register it with `POST /cli/machines`, or read the list of machines again.".to_owned()
+            }
+            Error::NoSchema => format!("{error} {APPLY_MIGRATIONS}"),
+            error => error.to_string(),
+        };
         let (status, code) = match &error {
             Error::NotFound(Kind::Session) => (StatusCode::NOT_FOUND, "session_not_found"),
             Error::NotFound(Kind::Machine) => (StatusCode::NOT_FOUND, "machine_not_found"),
@@ -165,7 +174,9 @@ impl From<Error> for ErrorResponse {
             Error::StorageFull => (StatusCode::CONFLICT, "storage_full"),
             Error::TooManyMessages { .. } => (StatusCode::TOO_MANY_REQUESTS, "too_many_messages"),
             Error::VersionConflict { .. } => (StatusCode::CONFLICT, "version_conflict"),
-            Error::Unavailable(_) | Error::DatabaseRejected => (StatusCode::SERVICE_UNAVAILABLE, "hub_unavailable"),
+            Error::Unavailable(_) | Error::NoSchema | Error::DatabaseRejected => {
+                (StatusCode::SERVICE_UNAVAILABLE, "hub_unavailable")
+            }
             Error::RenameFailed => (StatusCode::INTERNAL_SERVER_ERROR, "rename_failed"),
             Error::Overloaded | Error::TooManyMachines(_) | Error::TooManyUploads(_) | Error::MemoryInUse => {
                 (StatusCode::SERVICE_UNAVAILABLE, "overloaded")

@@ -16,7 +16,6 @@ use crate::wire::field_types::keyword;
 /// The longest `device` of a request, in bytes.
 const MAX_DEVICE_BYTES: usize = 64;
 
-/// A valid request for the event stream.
 #[derive(Debug)]
 pub struct EventsRequest {
     pub subscription: Subscription,

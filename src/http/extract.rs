@@ -19,10 +19,14 @@ use crate::hub::core::error::Error;
 use crate::hub::core::ports::UploadBody;
 use crate::hub::sessions::load::RelatedRows;
 use crate::hub::workspace::files::Workspace;
-use crate::limits::MAX_BODY_BYTES;
+use crate::limits::MAX_TEXT_BYTES;
 use crate::push::endpoint::Endpoint;
 use crate::store::Value;
 use crate::wire::fields::read_object;
+
+/// The largest JSON body, in bytes: a text of 1 MiB in which every character is escaped, and attachments.
+pub const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
+const _: () = assert!(6 * MAX_TEXT_BYTES < MAX_BODY_BYTES);
 
 /// The body of an upload, which stays on the JavaScript side; see [`is_upload`].
 #[derive(Clone)]
@@ -80,7 +84,6 @@ impl RoutedRequest {
         Self { hub, request, params }
     }
 
-    /// Returns a path parameter.
     pub fn param(&self, name: &str) -> Result<String, ErrorResponse> {
         let value = self.params.iter().find(|(found, _)| *found == name).map(|(_, value)| value.clone());
         value.ok_or_else(ErrorResponse::no_route)
@@ -122,6 +125,10 @@ impl RoutedRequest {
             self.hub.load_machine(&id).await?;
             Ok(id)
         })
+    }
+
+    pub fn is_of_cli(&self) -> bool {
+        self.request.uri().path().starts_with("/cli/")
     }
 
     /// Returns the query string; empty if there is none.
@@ -208,7 +215,6 @@ pub fn hub_origin(host: &str) -> Option<String> {
     Endpoint::parse(&format!("https://{host}"), false).ok().map(|origin| origin.origin())
 }
 
-/// Refuses the body `null`.
 pub fn refuse_null(body: &[u8]) -> Result<(), Error> {
     match body.trim_ascii() {
         b"null" => Err(Error::InvalidBody("It is null, not an object.".into())),

@@ -5,12 +5,15 @@ use super::query::Query;
 use super::response::Reply;
 use crate::hub::core::error::{Error, Kind};
 use crate::hub::write::large::ResponseText;
-use crate::limits::MAX_BYTES_WITHOUT_EXCERPT;
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
 use crate::store::history::{Page, PageRange, read_page};
 use crate::store::memory::ReadMemory;
 use crate::store::{Database, Found};
+
+/// On request, a page of history has an excerpt of each content above this size, in bytes. An excerpt has at most half of this
+/// size.
+pub const MAX_BYTES_WITHOUT_EXCERPT: u64 = 64 * 1024;
 
 /// The kind of client that reads the history, which determines the default page and the format of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +24,6 @@ pub enum Reader {
     Cli,
 }
 
-/// A request for a session's messages.
 #[derive(Debug)]
 pub struct HistoryRequest {
     pub namespace: Namespace,
@@ -29,24 +31,20 @@ pub struct HistoryRequest {
     pub session: String,
 }
 
-/// Reads a page of a session's messages.
-pub async fn read_messages(
-    db: &dyn Database,
-    memory: &ReadMemory,
-    reader: Reader,
-    (namespace, session): (&Namespace, &str),
-    query: &str,
-) -> Result<ResponseText, Error> {
-    let request = Query::parse(query).and_then(|query| PageRequest::parse(reader, &query));
-    // The query is checked after the session: 404 and 403 take precedence over 400.
-    let (range, limit, excerpts) = request
-        .as_ref()
-        .map_or((PageRange::Before(None), 1, false), |request| (request.range, request.limit, request.has_excerpts));
-    let max_bytes = excerpts.then_some(MAX_BYTES_WITHOUT_EXCERPT);
-    match read_page(db, memory, (namespace, session), range, limit, max_bytes).await? {
-        Found::InNamespace(page) => request.map(|request| request.response(reader, page)),
-        Found::Foreign => Err(Error::Forbidden(Kind::Session)),
-        Found::Missing => Err(Error::NotFound(Kind::Session)),
+impl HistoryRequest {
+    /// Reads the page that `query` selects.
+    pub async fn read(&self, db: &dyn Database, memory: &ReadMemory, query: &str) -> Result<ResponseText, Error> {
+        let page = Query::parse(query).and_then(|query| PageRequest::parse(self.reader, &query));
+        // The query is checked after the session: 404 and 403 take precedence over 400.
+        let (range, limit, excerpts) = page
+            .as_ref()
+            .map_or((PageRange::Before(None), 1, false), |page| (page.range, page.limit, page.has_excerpts));
+        let max_bytes = excerpts.then_some(MAX_BYTES_WITHOUT_EXCERPT);
+        match read_page(db, memory, (&self.namespace, &self.session), range, limit, max_bytes).await? {
+            Found::InNamespace(messages) => page.map(|page| page.response(self.reader, messages)),
+            Found::Foreign => Err(Error::Forbidden(Kind::Session)),
+            Found::Missing => Err(Error::NotFound(Kind::Session)),
+        }
     }
 }
 
@@ -100,16 +98,10 @@ impl PageRequest {
     }
 }
 
-pub async fn list_for_web(request: RoutedRequest) -> Reply {
-    respond(Reader::Web, &request).await
-}
-
-pub async fn list_for_cli(request: RoutedRequest) -> Reply {
-    respond(Reader::Cli, &request).await
-}
-
-async fn respond(reader: Reader, request: &RoutedRequest) -> Reply {
-    let (hub, id) = (&request.hub, request.param("id")?);
-    let session = (&hub.config.namespace, id.as_str());
-    Ok(read_messages(hub.database(), hub.memory(), reader, session, request.raw_query()).await?.into())
+/// The routes of the object, for the requests that the worker forwards.
+pub async fn list(request: RoutedRequest) -> Reply {
+    let hub = &request.hub;
+    let reader = if request.is_of_cli() { Reader::Cli } else { Reader::Web };
+    let history = HistoryRequest { namespace: hub.config.namespace.clone(), reader, session: request.param("id")? };
+    Ok(history.read(hub.database(), hub.memory(), request.raw_query()).await?.into())
 }

@@ -5,7 +5,6 @@ use super::response::{JsonText, Reply};
 use crate::hub::core::error::Error;
 use crate::hub::core::sessions::inbox::InboxRequest;
 
-/// The most items of a page.
 const MAX_PAGE_ITEMS: u64 = 200;
 /// The items of a page without `limit`.
 const DEFAULT_PAGE_ITEMS: usize = 50;

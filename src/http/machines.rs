@@ -119,7 +119,6 @@ pub async fn list_agent_sessions(request: RoutedRequest) -> Reply {
 #[derive(Deserialize, Serialize)]
 pub struct ImportBody {
     agent: String,
-    /// The agent's id of the session.
     id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     directory: Option<String>,

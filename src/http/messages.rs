@@ -35,7 +35,6 @@ struct Attachment {
     path: String,
 }
 
-/// The message content for the agent.
 #[derive(Serialize)]
 struct UserRecord {
     role: &'static str,

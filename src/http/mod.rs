@@ -17,6 +17,7 @@ mod edge_places;
 pub mod error;
 pub mod events;
 pub mod extract;
+pub mod health;
 pub mod history;
 pub mod inbox;
 pub mod lifecycle;
@@ -71,7 +72,7 @@ const ROUTES: &[Route] = routes! {
     GET "/api/sessions/{id}" => sessions::show,
     PATCH "/api/sessions/{id}" => sessions::change,
     DELETE "/api/sessions/{id}" => sessions::delete,
-    GET "/api/sessions/{id}/messages" => history::list_for_web,
+    GET "/api/sessions/{id}/messages" => history::list,
     POST "/api/sessions/{id}/messages" => messages::send,
     GET "/api/sessions/{id}/held-messages" => messages::list_held,
     DELETE "/api/sessions/{id}/held-messages/{localId}" => messages::cancel_held,
@@ -90,8 +91,8 @@ const ROUTES: &[Route] = routes! {
     POST "/api/sessions/{id}/queue/{seq}/send" => queue::send_now,
     POST "/api/sessions/{id}/permissions/{requestId}/approve" => permissions::approve,
     POST "/api/sessions/{id}/permissions/{requestId}/deny" => permissions::deny,
-    POST "/api/sessions/{id}/permissions/approve" => permissions::approve_by_body,
-    POST "/api/sessions/{id}/permissions/deny" => permissions::deny_by_body,
+    POST "/api/sessions/{id}/permissions/approve" => permissions::approve,
+    POST "/api/sessions/{id}/permissions/deny" => permissions::deny,
     GET "/api/sessions/{id}/permissions/{requestId}/content" => permissions::forward_to_cli,
     DELETE "/api/sessions/{id}/permissions/rules/{ruleId}" => permissions::forward_to_cli,
     GET "/api/sessions/{id}/git-status" => workspace::git_status,
@@ -132,12 +133,11 @@ const ROUTES: &[Route] = routes! {
     POST "/api/namespaces/move" => namespaces::relocate,
     POST "/cli/sessions" => cli::get_or_create_session,
     GET "/cli/sessions/{id}" => sessions::show,
-    GET "/cli/sessions/{id}/messages" => history::list_for_cli,
+    GET "/cli/sessions/{id}/messages" => history::list,
     POST "/cli/machines" => cli::register_machine,
     GET "/cli/machines/{id}" => machines::show,
 };
 
-/// The routes that the worker answers itself.
 const WORKER_ROUTES: [&str; 12] = [
     "/health",
     "/metrics",

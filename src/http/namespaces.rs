@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 use serde::Deserialize;
+use serde_json::json;
 
 use super::error::ErrorResponse;
 use super::extract::RoutedRequest;
@@ -18,11 +19,9 @@ pub struct ImportBody {
     /// `begin` closes the namespace, which must have no rows; `continue` closes it although it has rows of an import that was
     /// interrupted; `rows` imports rows; `end` opens the namespace.
     step: String,
-    /// An array of rows of an export.
     rows: Option<Json>,
 }
 
-/// The body of a move.
 #[derive(Deserialize)]
 pub struct MoveBody {
     /// The binding of the database to move to.
@@ -42,7 +41,7 @@ fn require_operator(request: &RoutedRequest) -> Result<(), ErrorResponse> {
 }
 
 fn generation_reply(generation: u32) -> Reply {
-    Ok(JsonText::of(format!(r#"{{"generation":{generation}}}"#)))
+    Ok(JsonText::wrap("generation", &generation))
 }
 
 /// `GET /api/namespaces/generation`
@@ -88,10 +87,9 @@ pub async fn import(mut request: RoutedRequest) -> Reply {
 /// `POST /api/namespaces/delete`
 pub async fn delete(request: RoutedRequest) -> Reply {
     require_operator(&request)?;
-    let remaining = request.hub.delete_part().await?;
-    Ok(JsonText::of(match remaining {
-        Some(sessions) => format!(r#"{{"isDone":false,"remainingSessions":{sessions}}}"#),
-        None => r#"{"isDone":true}"#.to_owned(),
+    Ok(JsonText::serialize(&match request.hub.delete_part().await? {
+        Some(sessions) => json!({"isDone": false, "remainingSessions": sessions}),
+        None => json!({"isDone": true}),
     }))
 }
 
@@ -103,7 +101,7 @@ pub async fn relocate(mut request: RoutedRequest) -> Reply {
         MoveStep::Copying(sessions) => ("copying", sessions),
         MoveStep::Closed(sessions) => ("closed", sessions),
         MoveStep::Deleting(sessions) => ("deleting", sessions),
-        MoveStep::Done => return Ok(JsonText::of(r#"{"isDone":true}"#.to_owned())),
+        MoveStep::Done => return Ok(JsonText::wrap("isDone", &true)),
     };
-    Ok(JsonText::of(format!(r#"{{"isDone":false,"step":"{step}","remainingSessions":{sessions}}}"#)))
+    Ok(JsonText::serialize(&json!({"isDone": false, "step": step, "remainingSessions": sessions})))
 }

@@ -1,7 +1,9 @@
 //! The requests of new devices, which have no token. The worker handles them, because it does not know their namespace.
 
+use serde::Serialize;
+
 use super::authentication::GenerateSecret;
-use super::devices::{DeviceBody, PairingStep, pairing_url, required};
+use super::devices::{CreatedCode, DeviceBody, PairingStep, required};
 use super::edge::{Edge, RequestHead};
 use super::error::ErrorResponse;
 use super::extract::{parse_body, refuse_null};
@@ -9,16 +11,25 @@ use super::response::{JsonText, Reply, Response, to_response};
 use crate::auth::pairing::{Code, hash};
 use crate::auth::token::DEVICE_TOKEN_PREFIX;
 use crate::hub::core::error::Error;
-use crate::model::ids::uuid_v7;
+use crate::hub::devices::codes::create_code;
+use crate::model::json::Json;
 use crate::store::Value;
-use crate::store::devices::{
-    CODE_LIFETIME_MS, Claim, Insertion, MAX_CODE_ATTEMPTS, NewClaim, NewPairing, claim, insert_pairing,
-};
+use crate::store::devices::{Claim, NewClaim, NewPairing, claim};
 
 /// How often a device may ask whether its request was approved, in milliseconds.
 const POLL_INTERVAL_MS: u64 = 3_000;
 /// The length of the secret of a request: 32 bytes in base64url.
 const SECRET_LEN: usize = 43;
+
+/// The response with a device's token.
+#[derive(Serialize)]
+struct Claimed {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'static str>,
+    device: Json,
+    token: String,
+    namespace: String,
+}
 
 impl Edge {
     /// Handles a request of a new device.
@@ -51,7 +62,7 @@ impl Edge {
                     if secret.len() != SECRET_LEN {
                         return Err(Error::UnknownCode.into());
                     }
-                    self.claim_token("", &hash(&secret), &random, ("", ""), now_ms).await
+                    self.claim_token("", &hash(secret), &random, ("", ""), now_ms).await
                 }
             }
         }
@@ -71,12 +82,11 @@ impl Edge {
         let (name, kind) = device;
         let new = NewClaim { selector, claim_hash, token_hash: &hash(&token), name, kind };
         let error = match claim(&*self.db, new, now).await.map_err(Error::from)? {
-            Claim::Device(json, namespace) => {
-                let status = if selector.is_empty() { r#""status":"approved","# } else { "" };
-                let text = format!(r#"{{{status}"device":{json},"token":"{token}","namespace":"{namespace}"}}"#);
-                return Ok(JsonText::of(text));
+            Claim::Device(device, namespace) => {
+                let status = selector.is_empty().then_some("approved");
+                return Ok(JsonText::serialize(&Claimed { status, device, token, namespace }));
             }
-            Claim::Pending => return Ok(JsonText::of(r#"{"status":"pending"}"#)),
+            Claim::Pending => return Ok(JsonText::wrap("status", "pending")),
             Claim::Denied => Error::PairingDenied,
             Claim::TooManyDevices => Error::TooManyDevices,
             Claim::Unknown => Error::UnknownCode,
@@ -85,32 +95,16 @@ impl Edge {
     }
 
     async fn create_request(&self, host: &str, secret: &str, device: (&str, &str), now: u64) -> Reply {
-        let (name, kind) = (Some(device.0), Some(device.1));
-        let mut inserted = None;
-        for attempt in 0..MAX_CODE_ATTEMPTS {
-            let random = hash(&format!("{attempt}{secret}"));
-            let code = Code::generate(random.as_bytes(), true);
-            let device_id = uuid_v7(now, random.as_bytes().first_chunk().unwrap_or(&[0; 10]));
-            let (code_hash, secret_hash) = (code.hash(), hash(secret));
-            let pairing = NewPairing {
-                selector: code.selector(),
-                code_hash: &code_hash,
-                secret_hash: Some(&secret_hash),
-                device_id: &device_id,
-                namespace: None,
-                name,
-                kind,
-                credential: Value::Null,
-            };
-            if insert_pairing(&*self.db, pairing, now).await.map_err(Error::from)? == Insertion::Done {
-                inserted = Some(code);
-                break;
-            }
-        }
-        let code = inserted.ok_or(Error::Overloaded)?;
-        let (url, expires_at) = (pairing_url(host, &code), now + CODE_LIFETIME_MS);
-        Ok(JsonText::of(format!(
-            r#"{{"code":"{code}","secret":"{secret}","url":"{url}","expiresAt":{expires_at},"intervalMs":{POLL_INTERVAL_MS}}}"#
-        )))
+        let secret_hash = hash(secret);
+        let pairing = NewPairing {
+            secret_hash: Some(&secret_hash),
+            namespace: None,
+            name: Some(device.0),
+            kind: Some(device.1),
+            credential: Value::Null,
+        };
+        let created = create_code(&*self.db, &pairing, secret.as_bytes(), now).await?;
+        let polling = Some((secret, POLL_INTERVAL_MS));
+        Ok(JsonText::serialize(&CreatedCode::new(host, created, polling)))
     }
 }

@@ -2,13 +2,13 @@
 //! approvals for the whole session have created. The routes of answers also exist with the request's id in the body, because
 //! browsers and proxies resolve an id such as `..` in a path.
 
-use std::sync::Arc;
-
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
 
+use super::error::ErrorResponse;
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
-use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::hub::sessions::lifecycle::check_reason;
 use crate::hub::sessions::permissions::PermissionAnswer;
@@ -39,38 +39,51 @@ pub struct DenyBody {
     reason: Option<String>,
 }
 
-/// `POST /api/sessions/:id/permissions/:requestId/approve`.
+/// `POST /api/sessions/:id/permissions/:requestId/approve` and `POST /api/sessions/:id/permissions/approve`: approves a permission
+/// request, or denies it if the decision is `denied` or `abort`.
 pub async fn approve(mut request: RoutedRequest) -> Reply {
     let id = request.load_session().await?;
-    let request_id = request.param("requestId")?;
-    let body: ApproveBody = request.take_json()?;
-    approve_request(&request.hub, &id, &request_id, body).await
+    let (request_id, body) = take_answer(&mut request, |body: &mut ApproveBody| body.request_id.take())?;
+    if let Some(answers) = &body.answers {
+        check_answers(answers)?;
+    }
+    let answer = PermissionAnswer {
+        approved: !matches!(body.decision, Some(Decision::Denied | Decision::Abort)),
+        mode: body.mode,
+        allow_tools: body.allow_tools.map(|List(tools)| tools),
+        decision: body.decision,
+        answers: body.answers,
+        reason: None,
+    };
+    request.hub.answer_permission(&id, &request_id, answer).await?;
+    Ok(JsonText::ok())
 }
 
-/// `POST /api/sessions/:id/permissions/approve`.
-pub async fn approve_by_body(mut request: RoutedRequest) -> Reply {
-    let id = request.load_session().await?;
-    request.refuse_null_body()?;
-    let mut body: ApproveBody = request.take_json()?;
-    let request_id = require_request_id(body.request_id.take())?;
-    approve_request(&request.hub, &id, &request_id, body).await
-}
-
-/// `POST /api/sessions/:id/permissions/:requestId/deny`.
+/// `POST /api/sessions/:id/permissions/:requestId/deny` and `POST /api/sessions/:id/permissions/deny`.
 pub async fn deny(mut request: RoutedRequest) -> Reply {
     let id = request.load_session().await?;
-    let request_id = request.param("requestId")?;
-    let body: DenyBody = request.take_json()?;
-    deny_request(&request.hub, &id, &request_id, body).await
+    let (request_id, body) = take_answer(&mut request, |body: &mut DenyBody| body.request_id.take())?;
+    if matches!(body.decision, Some(Decision::Approved | Decision::ApprovedForSession)) {
+        return Err(Error::field("decision", "Field `decision` must be `denied` or `abort`.").into());
+    }
+    check_reason(body.reason.as_deref())?;
+    let answer = PermissionAnswer { decision: body.decision, reason: body.reason, ..PermissionAnswer::default() };
+    request.hub.answer_permission(&id, &request_id, answer).await?;
+    Ok(JsonText::ok())
 }
 
-/// `POST /api/sessions/:id/permissions/deny`.
-pub async fn deny_by_body(mut request: RoutedRequest) -> Reply {
-    let id = request.load_session().await?;
+/// Takes the body of an answer, and the id of the permission request from the path or else from the body.
+fn take_answer<T: DeserializeOwned>(
+    request: &mut RoutedRequest,
+    take_id: fn(&mut T) -> Option<String>,
+) -> Result<(String, T), ErrorResponse> {
+    if let Ok(id) = request.param("requestId") {
+        return Ok((id, request.take_json()?));
+    }
     request.refuse_null_body()?;
-    let mut body: DenyBody = request.take_json()?;
-    let request_id = require_request_id(body.request_id.take())?;
-    deny_request(&request.hub, &id, &request_id, body).await
+    let mut body = request.take_json()?;
+    let id = take_id(&mut body).ok_or_else(|| Error::field("requestId", "Field `requestId` is required."))?;
+    Ok((id, body))
 }
 
 /// `GET /api/sessions/:id/permissions/:requestId/content` and `DELETE /api/sessions/:id/permissions/rules/:ruleId`: return the
@@ -83,39 +96,8 @@ pub async fn forward_to_cli(mut request: RoutedRequest) -> Reply {
         Err(_) => (Method::ReadPermissionRequest, request.param("requestId")?),
     };
     let part = request.query()?.number("part", 0..=u64::from(u32::MAX))?.unwrap_or(0);
-    let params = format!(r#"{{"id":{},"part":{part}}}"#, Json::of(&id).text());
+    let params = json!({"id": id, "part": part}).to_string();
     Ok(JsonText::of(request.hub.call_method(&w, method, &params).await))
-}
-
-fn require_request_id(id: Option<String>) -> Result<String, Error> {
-    id.ok_or_else(|| Error::field("requestId", "Field `requestId` is required."))
-}
-
-/// Approves a permission request, or denies it if the decision is `denied` or `abort`.
-async fn approve_request(hub: &Arc<Hub>, id: &str, request: &str, body: ApproveBody) -> Reply {
-    if let Some(answers) = &body.answers {
-        check_answers(answers)?;
-    }
-    let answer = PermissionAnswer {
-        approved: !matches!(body.decision, Some(Decision::Denied | Decision::Abort)),
-        mode: body.mode,
-        allow_tools: body.allow_tools.map(|List(tools)| tools),
-        decision: body.decision,
-        answers: body.answers,
-        reason: None,
-    };
-    hub.answer_permission(id, request, answer).await?;
-    Ok(JsonText::ok())
-}
-
-async fn deny_request(hub: &Arc<Hub>, id: &str, request: &str, body: DenyBody) -> Reply {
-    if matches!(body.decision, Some(Decision::Approved | Decision::ApprovedForSession)) {
-        return Err(Error::field("decision", "Field `decision` must be `denied` or `abort`.").into());
-    }
-    check_reason(body.reason.as_deref())?;
-    let answer = PermissionAnswer { decision: body.decision, reason: body.reason, ..PermissionAnswer::default() };
-    hub.answer_permission(id, request, answer).await?;
-    Ok(JsonText::ok())
 }
 
 /// Validates `answers`: a map from question to array of strings, or to an object `{answers: array of strings}`.

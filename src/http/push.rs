@@ -67,5 +67,5 @@ pub async fn unsubscribe(mut request: RoutedRequest) -> Reply {
 }
 
 pub async fn show_log(request: RoutedRequest) -> Reply {
-    Ok(JsonText::of(format!(r#"{{"log":[{}]}}"#, request.hub.push_log().join(","))))
+    Ok(JsonText::wrap("log", &request.hub.push_log()))
 }

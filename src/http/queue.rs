@@ -12,7 +12,6 @@ use crate::wire::field_types::List;
 /// The most messages that one order names.
 const MAX_SEQS: usize = 1000;
 
-/// The params of RPC `queue`.
 #[derive(Default, Serialize)]
 struct Command<'a> {
     action: &'static str,

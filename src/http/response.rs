@@ -14,7 +14,6 @@ use crate::model::json::Json;
 
 pub type Response = http::Response<Bytes>;
 
-/// The outcome of a handler.
 pub type Reply = Result<JsonText, ErrorResponse>;
 
 /// A response with a JSON body and the headers of all responses, which forbid caching and content sniffing.
@@ -106,8 +105,8 @@ impl JsonText {
         Self::of(Json::of(value).text())
     }
 
-    /// Creates `{"<name>": <value>}`.
-    pub fn wrap<T: serde::Serialize>(name: &str, value: &T) -> Self {
+    /// Creates `{"<name>": <value>}`. `name` needs no escapes.
+    pub fn wrap<T: serde::Serialize + ?Sized>(name: &str, value: &T) -> Self {
         Self::of(format!(r#"{{"{name}":{}}}"#, Json::of(value).text()))
     }
 
@@ -118,7 +117,6 @@ impl JsonText {
         Self(response)
     }
 
-    /// Creates `{"ok": true}`.
     pub fn ok() -> Self {
         Self::of(r#"{"ok":true}"#)
     }

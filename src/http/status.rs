@@ -1,7 +1,7 @@
 //! `/api/status`: what an operator or a user can see of a namespace.
 
-use super::edge::{PROTOCOL_VERSION, VERSION};
 use super::extract::RoutedRequest;
+use super::health::{PROTOCOL_VERSION, VERSION};
 use super::response::{JsonText, Reply};
 
 /// `GET /api/status`.

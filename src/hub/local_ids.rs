@@ -7,11 +7,14 @@ use crate::hub::core::sessions::evictions::Key;
 use crate::hub::core::sessions::lookup::{LocalIdLookup, UnknownLocalId};
 use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
-use crate::limits::{MAX_LOCAL_ID_BYTES, MAX_LOCAL_ID_LOOKUPS, MAX_LOCAL_IDS, MAX_SEARCHED_FRAME_BYTES};
+use crate::limits::{MAX_LOCAL_ID_BYTES, MAX_LOCAL_ID_LOOKUPS, MAX_LOCAL_IDS};
 use crate::log::{Level, LogLine};
 use crate::store::messages::read_by_local_ids;
 use crate::store::{Row, Statement};
 use crate::wire::cli::{CliEvent, NewMessage, decode_frame};
+
+/// How many bytes of queued frames are searched for local ids to look up together.
+pub const MAX_SEARCHED_FRAME_BYTES: usize = 2_000_000;
 
 impl Turn<'_> {
     /// Stores the results of a lookup in memory. `results` are the results of the whole batch.

@@ -11,7 +11,6 @@ use crate::memory_budget::{Evictable, NamespaceBudget, Reservation};
 use crate::store::memory::ReadMemory;
 
 impl Hub {
-    /// The namespace's budget in the memory budget of the isolate.
     pub fn budget(&self) -> &Arc<NamespaceBudget> {
         &self.memory.budget
     }

@@ -88,10 +88,8 @@ struct Places {
     fenced_by_number: Vec<FencedDb>,
 }
 
-/// The hub of one namespace.
 pub struct Hub {
     pub config: Config,
-    /// The database of the namespace.
     db: FencedDb,
     /// The database with the tables of access. The same as `db` if there is only one.
     access: FencedDb,

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
@@ -12,6 +11,7 @@ use crate::hub::core::telemetry::Fault;
 use crate::hub::turn::Turn;
 use crate::log::hash_of_namespace;
 use crate::metrics::Gauge;
+use crate::model::json::Json;
 use crate::store::counts::{self, Counts};
 use crate::store::places::binding;
 
@@ -40,7 +40,7 @@ pub struct Status {
     /// The latest faults since the object was loaded, the newest first.
     faults: Vec<Fault>,
     /// The latest notifications, the newest first.
-    pushes: Vec<Box<RawValue>>,
+    pushes: Vec<Json>,
 }
 
 /// What the namespace uses of its quotas.
@@ -111,7 +111,7 @@ impl Hub {
             sockets: SocketCounts { clis, web_clients },
             database: DatabaseStatus { name, is_stalled: self.db.ms_until_stalled(self.rt.now()) == 0, queued_bytes },
             faults: self.telemetry.faults(),
-            pushes: self.push_log().into_iter().take(MAX_PUSHES).flat_map(RawValue::from_string).collect(),
+            pushes: self.push_log().into_iter().take(MAX_PUSHES).collect(),
         })
     }
 

@@ -12,7 +12,10 @@ use serde_json::value::RawValue;
 
 use super::json::{InvalidField, Json, JsonObject, parse_whole};
 use super::session::Session;
-use crate::limits::{MAX_PENDING_REQUESTS, MAX_REQUEST_ID_BYTES};
+use crate::limits::MAX_PENDING_REQUESTS;
+
+/// The longest id of a permission request, in bytes.
+pub const MAX_REQUEST_ID_BYTES: usize = 255;
 
 /// The first plausible time of a request: the year 2020, in Unix milliseconds.
 const MIN_REQUEST_TIME: u64 = 1_577_836_800_000;
@@ -50,7 +53,6 @@ pub struct Answer {
     /// Why the request was denied, as free text of the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The new permission mode of the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     /// `None` for a canceled request.
@@ -78,9 +80,7 @@ pub enum Status {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// Approves this request only.
     Approved,
-    /// Approves this request and later requests of the session.
     ApprovedForSession,
     /// Denies this request; the agent continues its task.
     Denied,
@@ -141,7 +141,6 @@ pub fn completed_to_json<'a>(completed: impl Iterator<Item = (&'a str, &'a RawVa
     (!entries.is_empty()).then(|| entries.to_json())
 }
 
-/// Reverses [`split`].
 pub fn join<'a>(
     without_completed: Option<&Json>,
     completed: impl Iterator<Item = (&'a str, &'a RawValue)>,
@@ -152,7 +151,6 @@ pub fn join<'a>(
     Some(object.to_json())
 }
 
-/// Returns the pending requests with their ids.
 pub fn pending_requests(state: Option<&Json>) -> Vec<(String, &RawValue)> {
     let pending = pending_map(state).unwrap_or_default();
     pending.members().map(|(id, request)| (id.to_owned(), request)).collect()
@@ -201,7 +199,6 @@ pub fn pending_ids(state: Option<&Json>) -> HashSet<String> {
     pending_map(state).unwrap_or_default().members().map(|(id, _)| id.to_owned()).collect()
 }
 
-/// Whether a request is pending.
 pub fn is_pending(state: Option<&Json>, id: &str) -> bool {
     pending_map(state).is_some_and(|requests| requests.get(id).is_some())
 }
@@ -225,7 +222,6 @@ pub fn chooses_never_asking(state: Option<&Json>, id: &str, answers: &Json) -> b
 pub struct PendingRequest {
     /// The agent's id of the request.
     pub id: String,
-    /// The tool that the agent wants to use.
     pub tool: Option<String>,
 }
 
@@ -243,7 +239,6 @@ pub fn find_pending<'a>(state: Option<&Json>, ids: impl Iterator<Item = &'a str>
     ids.filter_map(|id| pending.get(id).map(|request| pending_request(id, request))).collect()
 }
 
-/// Returns the text of a pending request.
 pub fn pending_text<'a>(state: Option<&'a Json>, id: &str) -> Option<&'a str> {
     pending_map(state)?.get(id).map(RawValue::get)
 }

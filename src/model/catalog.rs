@@ -19,7 +19,6 @@ pub struct AgentChoice {
     models: Vec<Choice>,
 }
 
-/// A permission mode or a model.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Choice {

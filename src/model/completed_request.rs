@@ -8,6 +8,5 @@ pub struct CompletedRequest {
     pub request_id: String,
     /// Unix milliseconds. Completed requests are ordered by this time.
     pub completed_at: u64,
-    /// The entry in `completedRequests`, an object.
     pub value: Json,
 }

@@ -4,9 +4,12 @@ use serde::Serialize;
 
 use super::message::{Message, TextKind};
 use super::text_parts::TextParts;
-use crate::limits::{MAX_EVENT_CONTENT_BYTES, MAX_PART_BYTES};
+use crate::limits::MAX_PART_BYTES;
 
-/// The subscribers of a namespace that receive an event.
+/// The largest message content that an event carries, in bytes. An event is held in memory for each subscriber, so a larger
+/// content is replaced by its size; clients read it from the history.
+pub const MAX_EVENT_CONTENT_BYTES: usize = 8 * 1024 * 1024;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Audience {
     /// The subscribers of this session, and the subscribers of all sessions and machines.

@@ -8,7 +8,11 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use super::json::{Json, JsonObject};
-use crate::limits::{MAX_INLINE_BYTES, MAX_INLINE_METADATA_BYTES};
+use crate::limits::{MAX_INLINE_BYTES, MAX_ROW_BYTES, MAX_TODOS_BYTES};
+
+/// The largest metadata that is not a large value, in bytes. The row also has a state: together less than 2 MB.
+pub const MAX_INLINE_METADATA_BYTES: usize = 600_000;
+const _: () = assert!(MAX_INLINE_METADATA_BYTES + MAX_INLINE_BYTES + MAX_TODOS_BYTES < MAX_ROW_BYTES);
 
 /// The largest number of `…SessionId` fields in an excerpt. A CLI writes one field for each name of its agent.
 const MAX_EXCERPT_AGENT_IDS: usize = 50;

@@ -13,7 +13,10 @@ use super::json::{Json, JsonObject};
 use super::keyword::UnknownKeyword;
 use super::method::Method;
 use super::mode::{Agent, ModelMode, SessionAgent};
-use crate::limits::{MAX_ALIASES, MAX_KEYWORD_BYTES};
+use crate::limits::MAX_KEYWORD_BYTES;
+
+/// The largest number of aliases in a section of the setting `VOCABULARY`.
+pub const MAX_ALIASES: usize = 100;
 
 /// The vocabularies that a deployment can name instead of writing its own: `preset:<name>`.
 const PRESETS: [(&str, &str); 1] = [("hapi", include_str!("presets/hapi.json"))];
@@ -32,7 +35,6 @@ pub enum ModeField {
 /// Which words a CLI understands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// The names of the protocol.
     Protocol,
     /// The deployment's own words. If the deployment has no word for a name of the protocol, it uses the name itself.
     Own,

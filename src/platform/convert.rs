@@ -17,10 +17,11 @@ use web_sys::{Request, Response};
 use super::glue::{self, JSON_HEADERS};
 use crate::http::edge::{RequestHead, split_url};
 use crate::http::error::ErrorResponse;
+use crate::http::extract::MAX_BODY_BYTES;
 use crate::http::response::reserved_bytes;
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
-use crate::limits::{BODY_TIMEOUT_MS, MAX_BODY_BYTES, MAX_UNRESERVED_BYTES, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
+use crate::limits::{BODY_TIMEOUT_MS, MAX_UNRESERVED_BYTES, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
 use crate::memory_budget::Reservation;
 
 /// The largest body that needs no reservation of memory, in bytes. A read takes at most this number of bytes.

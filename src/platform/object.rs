@@ -32,8 +32,7 @@ use crate::hub::core::peers::connections::Upgrade;
 use crate::hub::core::peers::subscription::{Format, Subscription};
 use crate::hub::core::ports::{ConnId, Runtime};
 use crate::hub::core::storage_keys;
-use crate::hub::inbound::admission::NO_CONNECT;
-use crate::limits::MAX_UNAUTHENTICATED_FRAME_BYTES;
+use crate::hub::inbound::admission::{MAX_UNAUTHENTICATED_FRAME_BYTES, NO_CONNECT};
 use crate::model::namespace::Namespace;
 
 /// The delay of an alarm that fires while the configuration is invalid, in milliseconds.
@@ -400,7 +399,7 @@ impl NamespaceObject {
                 running.hub.is_unused()
             }
             Err(StartError::UnknownNamespace) => {
-                self.close_all_sockets(1008, NO_CONNECT);
+                self.close_all_sockets(NO_CONNECT.0, NO_CONNECT.1);
                 true
             }
             Err(StartError::Replaced) => {
@@ -423,7 +422,6 @@ impl NamespaceObject {
     }
 }
 
-/// Creates a response in the text format of Prometheus.
 pub fn metrics_response(text: &str) -> Response {
     glue::create_response(200, "content-type\ntext/plain; version=0.0.4\ncache-control\nno-store\n", text.as_bytes())
 }

@@ -19,9 +19,10 @@ use super::glue::{self, Meter, ObjectSocket};
 use super::guard;
 use super::log::{log_error, write_line};
 use super::time::{now, sleep};
-use crate::hub::core::ports::{CLOSED_ATTACHMENT, ConnId, DatabaseUsage, PushResponse, RandomSourceError, Runtime};
+use crate::hub::core::ports::{
+    CLOSED_ATTACHMENT, ConnId, DatabaseUsage, PUSH_TIMEOUT_MS, PushResponse, RandomSourceError, Runtime,
+};
 use crate::hub::core::storage_keys::NAMESPACE;
-use crate::limits::PUSH_TIMEOUT_MS;
 use crate::log::{LogLine, hash_of_namespace};
 
 // The key-value table. Existing objects have it under the name `notes`.
@@ -106,7 +107,6 @@ impl ObjectRuntime {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Inserts a socket, and returns its new id.
     pub fn insert_socket(&self, socket: ObjectSocket) -> ConnId {
         let mut sockets = self.sockets();
         sockets.last_id += 1;
@@ -252,7 +252,6 @@ impl Runtime for ObjectRuntime {
     }
 }
 
-/// Logs the error of a failed storage operation, which is not retried.
 pub fn log_storage_error(result: worker::Result<()>) {
     if let Err(error) = result {
         log_error("storage-failed", &error);

@@ -40,7 +40,6 @@ const DEFAULT_RPC_TIMEOUT_MS: u64 = 30_000;
 
 /// The binding of the rate limit for `POST /api/auth`.
 pub const AUTH_RATE_LIMIT: &str = "AUTH_RATE_LIMIT";
-/// The binding of the Durable Objects.
 const HUB: &str = "HUB";
 
 /// Returns the memory budget of the isolate, which the worker and all objects in it share.

@@ -28,7 +28,6 @@ impl JsUpload {
     }
 }
 
-/// Returns the largest body of an upload, in bytes.
 pub fn max_body_bytes(max_file_bytes: u64) -> u64 {
     max_file_bytes / 100 * UPLOAD_BODY_PERCENT
 }

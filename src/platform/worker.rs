@@ -1,6 +1,5 @@
 //! The stateless worker: the entry point of every request.
 
-mod answers;
 mod authenticate;
 
 use std::cell::RefCell;
@@ -29,16 +28,16 @@ use crate::http::authentication::{Authentication, VerifiedToken};
 use crate::http::client_address::rate_limit_key;
 use crate::http::edge::{Action, Edge, RequestHead, longest_body_time_ms};
 use crate::http::error::ErrorResponse;
-use crate::http::extract::is_upload;
+use crate::http::extract::{MAX_BODY_BYTES, is_upload};
 use crate::http::route_patterns;
+use crate::hub::core::peers::connections::{Connecting, Upgrade};
+use crate::hub::core::peers::send_window::MAX_UNACKED_BYTES_WITH_DELTAS;
 use crate::hub::inbound::admission::{
-    Admission, BINARY_UNSUPPORTED, FRAME_TOO_LARGE, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, check_connect,
-    interpret_frame,
+    BINARY_UNSUPPORTED, Close, FRAME_TOO_LARGE, MAX_UNAUTHENTICATED_FRAME_BYTES, NO_CONNECT,
 };
 use crate::limits::{
-    BODY_TIMEOUT_MS, CONNECT_TIMEOUT_MS, DB_RETRY_PERIOD_MS, DB_STALL_MS, DB_TIMEOUT_MS, EDGE_TIMEOUT_MS,
-    FRAME_UPLOAD_SLOT_TIMEOUT_MS, MAX_BODY_BYTES, MAX_IDLE_FRAMES, MAX_REFUSALS, MAX_UNACKED_BYTES_WITH_DELTAS,
-    MAX_UNAUTHENTICATED_FRAME_BYTES, RESUME_TIMEOUT_MS,
+    BODY_TIMEOUT_MS, DB_RETRY_PERIOD_MS, DB_STALL_MS, DB_TIMEOUT_MS, EDGE_TIMEOUT_MS, FRAME_UPLOAD_SLOT_TIMEOUT_MS,
+    RESUME_TIMEOUT_MS,
 };
 use crate::log::{Level, LogLine};
 use crate::model::ids::uuid_v7;
@@ -71,7 +70,6 @@ struct WorkerState {
     objects: Objects,
     /// How long an object may take to respond, without the time for the body of the request.
     object_timeout_ms: u32,
-    /// The largest body of an upload.
     max_upload_bytes: u64,
 }
 
@@ -154,7 +152,6 @@ impl From<Response> for ServedResponse {
     }
 }
 
-/// A request and its environment.
 struct IncomingRequest {
     state: Rc<WorkerState>,
     head: RequestHead,
@@ -196,9 +193,11 @@ impl IncomingRequest {
             Action::Metrics(Some(namespace)) => {
                 Ok(JsFuture::from(self.forward(&namespace, None, "", None)).await?.into())
             }
-            Action::Authenticate => self.authenticate(None).await,
-            Action::Pair(step) => self.authenticate(Some(step)).await,
-            Action::Answer => self.answer().await,
+            action @ (Action::Authenticate | Action::Pair(_) | Action::Answer) => {
+                let response = self.authenticate(action).await;
+                convert::discard_body(request).await;
+                response
+            }
             Action::CheckDatabase => self.check_database().await,
             Action::WebSocket(VerifiedToken { namespace, expires_at, credential, .. }) => {
                 self.connect(&namespace, SocketKind::Web, expires_at, Some(&credential)).await
@@ -364,9 +363,8 @@ impl IncomingRequest {
 }
 
 /// The close code and reason when a socket can't be forwarded or its token can't be verified.
-const UNAVAILABLE: (u16, &str) = (1013, "The hub is not available. Reconnect.");
+const UNAVAILABLE: Close = (1013, "The hub is not available. Reconnect.");
 
-/// Returns the header of a credential; empty for none.
 fn credential_header(credential: Option<&Credential>) -> String {
     credential.map(Credential::to_string).unwrap_or_default()
 }
@@ -378,60 +376,43 @@ async fn wait_for_connect(
     inbox: &glue::Inbox,
     server: &worker::WebSocket,
 ) -> Result<Option<(Namespace, String)>> {
-    let deadline = now() + CONNECT_TIMEOUT_MS;
-    let (mut refusals, mut idle_frames) = (0, 0);
+    let mut connecting = Connecting::new(now(), Upgrade::Unauthenticated);
     let (code, reason) = loop {
-        let remaining_ms = u32::try_from(deadline.saturating_sub(now())).unwrap_or(0);
+        let remaining_ms = u32::try_from(connecting.expires_at().saturating_sub(now())).unwrap_or(0);
         let message = JsFuture::from(inbox.next(remaining_ms)).await?;
         if inbox.closed() {
             return Ok(None);
         }
         if message.is_undefined() || remaining_ms == 0 {
-            break (1008, NO_CONNECT);
+            break NO_CONNECT;
         }
-        let frame = message.as_string();
-        let mut admission =
-            frame.as_deref().map_or(Admission::Close(BINARY_UNSUPPORTED.0, BINARY_UNSUPPORTED.1), interpret_frame);
-        if let Admission::Connect(auth) = &admission {
-            let verified = match &auth.token {
-                Some(token) => {
-                    let verified = authentication.verify(token, Some(client), now(), None).await;
-                    verified.map(|verified| Some(verified.namespace))
-                }
-                None => Ok(None),
-            };
-            let granted = match verified {
-                Err(error) if error.is_unavailable() => break UNAVAILABLE,
-                verified => verified.ok().flatten(),
-            };
-            match check_connect(auth, None, granted) {
-                Ok(namespace) => return Ok(frame.map(|frame| (namespace, frame))),
-                Err(refusal) => {
-                    write_line(None, &LogLine::new(Level::Warn, "connect-refused").text("client", client));
-                    admission = Admission::Refused(refusal);
+        let Some(frame) = message.as_string() else { break BINARY_UNSUPPORTED };
+        let outcome = match connecting.receive(&frame) {
+            Err(outcome) => outcome,
+            Ok(check) => {
+                let granted = match check.token() {
+                    Some(token) => match authentication.verify(token, Some(client), now(), None).await {
+                        Err(error) if error.is_unavailable() => break UNAVAILABLE,
+                        verified => verified.ok().map(|verified| (verified.namespace, verified.credential)),
+                    },
+                    None => None,
+                };
+                match check.decide(None, granted) {
+                    Ok(verified) => return Ok(Some((verified.namespace, frame))),
+                    Err(outcome) => outcome,
                 }
             }
+        };
+        if outcome.is_refused {
+            write_line(None, &LogLine::new(Level::Warn, "connect-refused").text("client", client));
         }
-        match admission {
-            // Handled above.
-            Admission::Connect(_) => {}
-            Admission::Refused(refusal) => {
-                // Fails if the socket is closing; the next iteration returns then.
-                let _ = server.send_with_str(refusal);
-                refusals += 1;
-                if refusals == MAX_REFUSALS {
-                    break (1008, TOO_MANY_REFUSALS);
-                }
-            }
-            Admission::Close(code, reason) => break (code, reason),
-            Admission::Pong(_) | Admission::Ignored if idle_frames == MAX_IDLE_FRAMES => {
-                break (1008, TOO_MANY_IDLE_FRAMES);
-            }
-            Admission::Pong(pong) => {
-                let _ = server.send_with_str(pong);
-                idle_frames += 1;
-            }
-            Admission::Ignored => idle_frames += 1,
+        if let Some(reply) = outcome.reply {
+            // Fails if the socket is closing; the next iteration returns then.
+            let _ = server.send_with_str(reply);
+        }
+        match outcome.next {
+            Ok(next) => connecting = next,
+            Err(close) => break close,
         }
     };
     server.close(Some(code), Some(reason))?;

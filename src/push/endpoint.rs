@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{from_base64url, to_base64url};
-use crate::limits::MAX_ENDPOINT_BYTES;
+
+/// The longest endpoint of a subscription, in bytes.
+pub const MAX_ENDPOINT_BYTES: usize = 2_048;
 
 /// The longest host name as text, in bytes. In a DNS message, the name has at most 255 bytes (RFC 1035 section 2.3.4), of which
 /// the text lacks two: the first length byte and the root label.

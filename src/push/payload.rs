@@ -6,6 +6,9 @@ use sha2::{Digest, Sha256};
 
 use super::to_base64url;
 
+/// The payload limit for a push service that rejected a longer payload, in bytes. The ids and the namespace always fit.
+pub const MAX_SHORT_PAYLOAD_BYTES: usize = 2_000;
+
 /// The largest number of requests that one notification supersedes.
 const MAX_SUPERSEDED: usize = 100;
 
@@ -22,7 +25,6 @@ const MAX_BODY_CHARS: usize = MAX_PAYLOAD_BYTES;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NotificationKind {
-    /// A pending permission request.
     Permission,
     /// An agent that waits for input.
     Ready,
@@ -71,7 +73,6 @@ pub struct Details {
     pub namespace: Option<String>,
 }
 
-/// The call that a request asks for.
 #[derive(Debug, Clone, Serialize)]
 pub struct Call {
     pub tool: String,
@@ -79,7 +80,6 @@ pub struct Call {
 }
 
 impl Details {
-    /// Cuts the texts to their limits.
     #[must_use]
     pub fn shorten_texts(mut self) -> Self {
         for text in [&mut self.session, &mut self.agent, &mut self.tool].into_iter().flatten() {
@@ -223,7 +223,6 @@ fn limit_body(body: &str) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::limits::MAX_SHORT_PAYLOAD_BYTES;
     use proptest::prelude::*;
 
     #[test]

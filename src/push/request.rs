@@ -27,16 +27,12 @@ const TOPIC: HeaderName = HeaderName::from_static("topic");
 /// RFC 8030 section 5.3.
 const URGENCY: HeaderName = HeaderName::from_static("urgency");
 
-/// The keys of a subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keys {
-    /// `p256dh`.
     public: PublicKey,
-    /// The authentication secret.
     auth: [u8; AUTH_BYTES],
 }
 
-/// The malformed key of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InvalidKey {
     /// `p256dh` is not an uncompressed point on the curve.

@@ -37,7 +37,6 @@ impl VapidKeys {
         SigningKey::from_slice(private).ok().map(Self)
     }
 
-    /// Parses the settings `VAPID_PUBLIC_KEY` and `VAPID_PRIVATE_KEY`.
     pub fn from_settings(public: Option<&str>, private: Option<&str>) -> Result<Option<Self>, String> {
         match (public, private) {
             (None, None) => Ok(None),
@@ -97,7 +96,6 @@ struct VapidClaims<'a> {
     sub: Option<&'a str>,
 }
 
-/// The most tokens in the cache.
 const MAX_TOKENS: usize = 100;
 
 /// The signed tokens with their expiry, at most [`MAX_TOKENS`], by the origin of the push service and the subject.
@@ -149,7 +147,6 @@ mod tests {
         VapidKeys::from_bytes(&[7; 32]).unwrap()
     }
 
-    /// Verifies the signature of a header and returns the claims.
     fn claims(header: &str) -> Value {
         let (token, key) = header.strip_prefix("vapid t=").unwrap().split_once(", k=").unwrap();
         let (signed, signature) = token.rsplit_once('.').unwrap();

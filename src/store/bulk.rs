@@ -21,7 +21,6 @@ const LARGE_ROW_BYTES: usize = 250_000;
 /// - from `?3` on: the texts of a large row, NULL for other rows
 pub struct BulkStatements {
     namespace: Value,
-    /// The statements in the order of their execution.
     pub statements: Vec<Statement>,
 }
 

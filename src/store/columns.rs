@@ -13,7 +13,6 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Starts at the first column of a row.
     pub fn new(table: &'static str, row: Row) -> Self {
         Self { table, values: row.into_iter() }
     }

@@ -6,10 +6,13 @@ use serde::Serialize;
 use super::bulk::BulkStatements;
 use super::columns::Columns;
 use super::{DbError, Row, Statement};
-use crate::limits::MAX_COMPLETED_REQUESTS_BYTES;
 use crate::model::completed_request::CompletedRequest;
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
+
+/// The size above which the record of a session's completed requests is trimmed, in bytes, overhead included. The record is read
+/// whole and is in memory several times while it is sent. The SQL in `store::completed_requests` repeats this number.
+pub const MAX_COMPLETED_REQUESTS_BYTES: usize = 10_000_000;
 
 /// The size of an entry besides its id and value, in bytes.
 pub const ENTRY_OVERHEAD_BYTES: usize = 200;
@@ -44,17 +47,14 @@ macro_rules! summed_entries {
 
 /// Selects the newest entries of a record, which together have at most [`MAX_COMPLETED_REQUESTS_BYTES`], and the total size of
 /// the record. The running sum is computed only for a record above the limit, which is rare. `?1`: session, `?2`: namespace.
+#[rustfmt::skip]
 const SELECT: &str = concat!(
     "
 SELECT request_id, completed_at, value, total
-FROM completed_requests, (SELECT sum(",
-    entry_bytes!(),
-    ") AS total FROM completed_requests WHERE session_id = ?1)
+FROM completed_requests, (SELECT sum(", entry_bytes!(), ") AS total FROM completed_requests WHERE session_id = ?1)
 WHERE session_id = ?1 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
   AND (total <= 10000000 OR completed_requests.rowid IN (SELECT entry FROM (
-  ",
-    summed_entries!("?1"),
-    ")
+  ", summed_entries!("?1"), ")
 WHERE from_newest <= 10000000))"
 );
 
@@ -92,7 +92,6 @@ pub(super) fn trim<'a>(bulk: &mut BulkStatements, sessions: impl Iterator<Item =
     bulk.add_ids(TRIM, sessions);
 }
 
-/// The record of a session.
 pub struct Record {
     /// The newest entries: id, time of completion, value.
     pub entries: Vec<(String, u64, Json)>,
@@ -100,7 +99,6 @@ pub struct Record {
     pub exceeds_limit: bool,
 }
 
-/// A statement that selects the record of a session, for [`read`].
 pub fn select(namespace: &Namespace, session: &str) -> Statement {
     Statement::new(SELECT, [session.into(), namespace.as_ref().into()])
 }

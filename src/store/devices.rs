@@ -8,10 +8,10 @@ use std::vec;
 use futures::future::BoxFuture;
 
 use super::columns::Columns;
-use super::{Database, DbError, JoinedRows, Row, Statement, Value, query};
+use super::{Database, DbError, Row, Statement, Value, query};
+use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 
-/// How many devices a namespace may have.
 pub const MAX_DEVICES: u64 = 100;
 /// How many codes of a namespace may wait for a device.
 pub const MAX_PENDING_CODES: u64 = 5;
@@ -19,8 +19,6 @@ pub const MAX_PENDING_CODES: u64 = 5;
 pub const MAX_WRONG_GUESSES: u64 = 5;
 /// How long a code is valid, in milliseconds.
 pub const CODE_LIFETIME_MS: u64 = 5 * 60_000;
-/// The most attempts to generate a code with an unused selector.
-pub const MAX_CODE_ATTEMPTS: u32 = 5;
 /// How many times a device may claim its token: more than once, because the response to the first claim may be lost.
 const MAX_CLAIMS: u64 = 2;
 /// How long a revoked device is kept, in milliseconds.
@@ -73,27 +71,21 @@ const SELECT_ALL: &str = concat!(
 const SELECT_ONE: &str =
     concat!("SELECT ", device_json!(""), " FROM devices WHERE id = ?2 AND namespace = ?1 AND revoked_at IS NULL");
 
-/// `?1`: namespace, `?2`: id, `?3`: name.
 const RENAME: &str = "UPDATE devices SET name = ?3 WHERE id = ?2 AND namespace = ?1 AND revoked_at IS NULL";
 
 /// Also matches a revoked device. `?1`: namespace, `?2`: id.
 const SELECT_EXISTS: &str = "SELECT 1 FROM devices WHERE id = ?2 AND namespace = ?1";
 
-/// `?1`: namespace, `?2`: id, `?3`: now.
 const REVOKE: &str = "UPDATE devices SET revoked_at = ?3 WHERE id = ?2 AND namespace = ?1 AND revoked_at IS NULL";
 
-/// `?1`: namespace, `?2`: now.
 const REVOKE_ALL: &str = "UPDATE devices SET revoked_at = ?2 WHERE namespace = ?1 AND revoked_at IS NULL";
 
-/// `?1`: namespace.
 const DELETE_PAIRINGS: &str = "DELETE FROM pairings WHERE namespace = ?1";
 
-/// `?1`: namespace, `?2`: generation.
 const SET_GENERATION: &str = "
 INSERT INTO namespaces (namespace, generation) VALUES (?1, ?2)
 ON CONFLICT (namespace) DO UPDATE SET generation = max(generation, excluded.generation)";
 
-/// `?1`: namespace.
 const SELECT_GENERATION: &str = "SELECT generation FROM namespaces WHERE namespace = ?1";
 
 macro_rules! select_state {
@@ -109,13 +101,10 @@ pub const TOKEN_PREFIX_LEN: usize = 6;
 const SELECT_TOKEN_PREFIXES: &str =
     "SELECT coalesce(group_concat(substr(token_hash, 1, 6), ''), '') AS prefixes FROM devices";
 
-/// `?1`: hash of the token.
 pub(super) const SELECT_BY_TOKEN: &str = select_state!("token_hash = ?1");
 
-/// `?1`: id.
 const SELECT_BY_ID: &str = select_state!("id = ?1");
 
-/// `?1`: id, `?2`: now.
 const SET_LAST_SEEN: &str = "UPDATE devices SET last_seen_at = max(last_seen_at, ?2) WHERE id = ?1";
 
 /// Deletes all expired codes, and the code with this selector if it had too many wrong guesses. `?1`: selector, `?2`: now, `?3`: the
@@ -174,10 +163,8 @@ ON CONFLICT (id) DO UPDATE SET token_hash = excluded.token_hash WHERE revoked_at
 /// `?1`: now minus the time that revoked devices are kept.
 const DELETE_TOMBSTONES: &str = "DELETE FROM devices WHERE revoked_at < ?1";
 
-/// `?1`: hash of the token.
 const SELECT_CLAIMED: &str = concat!("SELECT ", device_json!(""), ", namespace FROM devices WHERE token_hash = ?1");
 
-/// `?1`: claim hash.
 const SELECT_CLAIM: &str = "SELECT is_approved, claims_left FROM pairings WHERE claim_hash = ?1";
 
 /// The fields of a device that the verification of the device's token needs.
@@ -189,21 +176,15 @@ pub struct DeviceState {
     last_seen_at: u64,
 }
 
-/// A code to insert.
 pub struct NewPairing<'a> {
-    pub selector: &'a str,
-    pub code_hash: &'a str,
     /// The hash of the secret with which a device claims its token after the approval; `None` if the code itself suffices.
     pub secret_hash: Option<&'a str>,
-    pub device_id: &'a str,
     pub namespace: Option<&'a Namespace>,
     pub name: Option<&'a str>,
     pub kind: Option<&'a str>,
-    /// The [credential](is_valid_credential) that creates the code.
     pub credential: Value,
 }
 
-/// The result of inserting a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Insertion {
     Done,
@@ -212,11 +193,10 @@ pub enum Insertion {
     TooManyCodes,
 }
 
-/// The result of claiming the token of a device.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Claim {
-    /// The device as JSON, and its namespace.
-    Device(String, String),
+    /// The device, and its namespace.
+    Device(Json, String),
     Pending,
     Denied,
     TooManyDevices,
@@ -225,9 +205,9 @@ pub enum Claim {
 }
 
 /// The request of a device for a token, as [`find_request`] returns it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    pub json: String,
+    pub json: Json,
     pub is_approved: Option<bool>,
     pub namespace: Option<String>,
 }
@@ -243,7 +223,6 @@ fn last_rows(
     })
 }
 
-/// Runs statements, and returns the last row of the last statement.
 async fn last_row(db: &dyn Database, statements: Vec<Statement>) -> Result<Option<Row>, DbError> {
     Ok(last_rows(db, statements).await?.next_back().flatten())
 }
@@ -252,19 +231,19 @@ fn text_or_null(text: Option<&str>) -> Value {
     text.map_or(Value::Null, Value::from)
 }
 
-/// Returns the devices of a namespace as JSON, separated by commas, newest first.
-pub async fn list(db: &dyn Database, namespace: &Namespace, current: Option<&str>) -> Result<String, DbError> {
+/// Returns the array of the devices of a namespace, newest first.
+pub async fn list(db: &dyn Database, namespace: &Namespace, current: Option<&str>) -> Result<Json, DbError> {
     let statement = Statement::new(SELECT_ALL, [namespace.as_ref().into(), text_or_null(current)]);
-    let JoinedRows { text, .. } = db.query_joined(&statement, MAX_DEVICES).await?;
-    Ok(text)
+    let devices = db.query_joined(&statement, MAX_DEVICES).await?.text;
+    Ok(Json::from_string(format!("[{devices}]")).unwrap_or_else(Json::null))
 }
 
-/// Renames a device. Returns it as JSON; `None` if the namespace has no such device.
-pub async fn rename(db: &dyn Database, namespace: &Namespace, id: &str, name: &str) -> Result<Option<String>, DbError> {
+/// Renames a device. Returns it; `None` if the namespace has no such device.
+pub async fn rename(db: &dyn Database, namespace: &Namespace, id: &str, name: &str) -> Result<Option<Json>, DbError> {
     let rename = Statement::new(RENAME, [namespace.as_ref().into(), id.into(), name.into()]);
     let select = Statement::new(SELECT_ONE, [namespace.as_ref().into(), id.into()]);
     let row = last_row(db, vec![rename, select]).await?;
-    row.map(|row| Columns::new("devices", row).text("json")).transpose()
+    row.map(|row| Columns::new("devices", row).json("json")).transpose()
 }
 
 /// Whether the namespace has or had a device.
@@ -272,7 +251,6 @@ pub async fn exists(db: &dyn Database, namespace: &Namespace, id: &str) -> Resul
     Ok(last_row(db, vec![Statement::new(SELECT_EXISTS, [namespace.as_ref().into(), id.into()])]).await?.is_some())
 }
 
-/// A statement that revokes a device.
 pub fn revoke(namespace: &Namespace, id: &str, now: u64) -> Statement {
     Statement::new(REVOKE, [namespace.as_ref().into(), id.into(), now.into()])
 }
@@ -291,7 +269,6 @@ pub fn revoke_all(namespace: &Namespace, generation: u32, now: u64) -> [Statemen
     ]
 }
 
-/// Returns the generation of a namespace's tokens.
 pub async fn load_generation(db: &dyn Database, namespace: &Namespace) -> Result<u32, DbError> {
     let row = last_row(db, vec![Statement::new(SELECT_GENERATION, [namespace.as_ref().into()])]).await?;
     let generation = row.map(|row| Columns::new("namespaces", row).number("generation")).transpose()?;
@@ -304,12 +281,10 @@ pub async fn load_token_prefixes(db: &dyn Database) -> Result<String, DbError> {
     Columns::new("devices", row.unwrap_or_default()).text("prefixes")
 }
 
-/// Finds a device by the hash of its token.
 pub async fn find_by_token(db: &dyn Database, token_hash: &str) -> Result<Option<DeviceState>, DbError> {
     find(db, Statement::new(SELECT_BY_TOKEN, [token_hash.into()])).await
 }
 
-/// Finds a device by its id.
 pub async fn find_by_id(db: &dyn Database, id: &str) -> Result<Option<DeviceState>, DbError> {
     find(db, Statement::new(SELECT_BY_ID, [id.into()])).await
 }
@@ -335,9 +310,14 @@ fn delete_unusable_codes(selector: &str, now: u64) -> Statement {
     Statement::new(DELETE_UNUSABLE, [selector.into(), now.into(), MAX_WRONG_GUESSES.into()])
 }
 
-/// Inserts a code.
-pub async fn insert_pairing(db: &dyn Database, pairing: NewPairing<'_>, now: u64) -> Result<Insertion, DbError> {
-    let NewPairing { selector, code_hash, secret_hash, device_id, namespace, name, kind, credential } = pairing;
+/// Inserts a code for the device that will have the id `device_id`.
+pub async fn insert_pairing(
+    db: &dyn Database,
+    (selector, code_hash, device_id): (&str, &str, &str),
+    pairing: &NewPairing<'_>,
+    now: u64,
+) -> Result<Insertion, DbError> {
+    let NewPairing { secret_hash, namespace, name, kind, credential } = pairing;
     let namespace = text_or_null(namespace.map(Namespace::as_str));
     let (is_approved, claims) = if secret_hash.is_some() { (Value::Null, MAX_CLAIMS) } else { (1.into(), 1) };
     let insert = Statement::new(
@@ -348,14 +328,14 @@ pub async fn insert_pairing(db: &dyn Database, pairing: NewPairing<'_>, now: u64
             secret_hash.unwrap_or(code_hash).into(),
             device_id.into(),
             namespace.clone(),
-            text_or_null(name),
-            text_or_null(kind),
+            text_or_null(*name),
+            text_or_null(*kind),
             is_approved,
             claims.into(),
             now.into(),
             (now + CODE_LIFETIME_MS).into(),
             MAX_PENDING_CODES.into(),
-            credential,
+            credential.clone(),
         ],
     );
     let select = Statement::new(SELECT_INSERTED, [code_hash.into(), namespace, selector.into()]);
@@ -373,7 +353,6 @@ pub async fn insert_pairing(db: &dyn Database, pairing: NewPairing<'_>, now: u64
 pub struct Decision<'a> {
     pub namespace: &'a Namespace,
     pub is_approved: bool,
-    /// The [credential](is_valid_credential) of the user.
     pub credential: Value,
 }
 
@@ -399,7 +378,7 @@ pub async fn find_request(
     let request = |row| {
         let mut c = Columns::new("pairings", row);
         Ok(Request {
-            json: c.text("json")?,
+            json: c.json("json")?,
             is_approved: c.optional("is_approved", Columns::flag)?,
             namespace: c.optional("namespace", Columns::text)?,
         })
@@ -434,7 +413,7 @@ pub async fn claim(db: &dyn Database, claim: NewClaim<'_>, now: u64) -> Result<C
     let (remaining, device) = (rows.next_back().flatten(), rows.next_back().flatten());
     if let Some(row) = device {
         let mut c = Columns::new("devices", row);
-        return Ok(Claim::Device(c.text("json")?, c.text("namespace")?));
+        return Ok(Claim::Device(c.json("json")?, c.text("namespace")?));
     }
     let Some(row) = remaining else { return Ok(Claim::Unknown) };
     let mut c = Columns::new("pairings", row);

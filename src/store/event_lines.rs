@@ -14,13 +14,11 @@ use std::fmt::Write as _;
 use crate::model::event::{Audience, Event};
 use crate::model::text_parts::TextParts;
 
-/// The session and the seq of a message.
 pub type MessageKey = (String, u64);
 
 /// An empty id, as JSON. No session has this id, so no client receives the event.
 const NO_SESSION: &str = "\"\"";
 
-/// Appends the line of an event.
 pub fn push(text: &mut String, number: u64, event: &Event) {
     let (kind, id) = match &event.audience {
         Audience::Session(id) => ('s', id),

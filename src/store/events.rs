@@ -88,7 +88,6 @@ const SELECT_LAST: &str = "SELECT max(last) FROM events WHERE namespace = ?1";
 /// A row of the log: consecutive events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventsRow {
-    /// The number of the last event.
     pub last: u64,
     /// The number before the first event: the row covers the numbers above `floor` up to `last`.
     pub floor: u64,
@@ -105,7 +104,6 @@ impl EventsRow {
         Self { last: number, floor: number, events: 0, bytes: 0, body: String::new() }
     }
 
-    /// The parameters of `UPSERT`.
     fn into_params(self, namespace: &Namespace) -> Vec<Value> {
         let [last, floor, events, bytes] =
             [self.last, self.floor, self.events as u64, self.bytes as u64].map(Value::from);

@@ -36,7 +36,6 @@ pub fn is_fence_refusal(why: &str) -> bool {
 /// Writes an epoch to the object's storage.
 pub type Persist = Box<dyn Fn(Epoch) + Send + Sync>;
 
-/// An epoch of a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Epoch {
     number: u64,

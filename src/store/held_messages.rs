@@ -50,7 +50,6 @@ struct HeldRow<'a> {
     content: &'a str,
 }
 
-/// Adds statements that insert held messages, each with the id of its session.
 pub(super) fn upsert<'a>(bulk: &mut BulkStatements, messages: impl Iterator<Item = &'a (String, HeldMessage)>) {
     let row = |(session_id, m): &'a (String, HeldMessage)| HeldRow {
         session_id,
@@ -66,12 +65,10 @@ pub(super) fn delete<'a>(bulk: &mut BulkStatements, ids: impl Iterator<Item = &'
     bulk.add_rows(DELETE, ids, |_| Vec::new());
 }
 
-/// Adds statements that delete all held messages of sessions.
 pub(super) fn delete_of_sessions<'a>(bulk: &mut BulkStatements, sessions: impl Iterator<Item = &'a str>) {
     bulk.add_ids(DELETE_OF_SESSIONS, sessions);
 }
 
-/// A statement that selects the held messages of a session, for [`read`].
 pub fn select(namespace: &Namespace, session: &str) -> Statement {
     Statement::new(SELECT, [session.into(), namespace.as_ref().into()])
 }

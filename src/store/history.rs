@@ -4,10 +4,17 @@
 use super::columns::{Columns, read_owned};
 use super::memory::ReadMemory;
 use super::{Database, DbError, Found, JoinedRows, Row, Statement, Value, parts};
-use crate::limits::{MAX_LOCAL_ID_BYTES, MAX_PAGE_BYTES, MAX_PART_BYTES, MAX_SMALL_READS_OF_NAMESPACE, PARTS_AT_ONCE};
+use crate::limits::{MAX_LOCAL_ID_BYTES, MAX_PART_BYTES};
 use crate::memory_budget::Reservation;
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
+use crate::store::parts::PARTS_AT_ONCE;
+
+/// How many reads of small pages of history a namespace runs at a time. Fewer than an isolate runs, so that other namespaces
+/// can read too.
+pub const MAX_SMALL_READS_OF_NAMESPACE: usize = 24;
+/// The total content size at which a page of history ends, in bytes.
+pub const MAX_PAGE_BYTES: u64 = 8 * 1024 * 1024;
 
 /// How many reads of pages below [`SMALL_PAGE_BYTES`] run in an isolate at a time. They are limited because they reserve no
 /// memory.
@@ -68,17 +75,13 @@ macro_rules! message_content {
 /// The content of a message. If it has more than `?6` bytes, its size, and its first and last 4,000 characters. The last part
 /// may be shorter than 4,000 characters, so the last characters are taken from the last two parts. Both parts are cut before
 /// they are joined, because the database limits the length of a text.
+#[rustfmt::skip]
 macro_rules! content_or_excerpt {
     () => {
         concat!(
             r#"CASE WHEN bytes > ?6 THEN ',"contentBytes":' || bytes || ',"excerpt":' || json_array(substr(content, 1, 4000),
-    substr(substr(coalesce("#,
-            part_of_message!("parts - 1"),
-            ", content), -4000) || substr(coalesce(",
-            part_of_message!("parts"),
-            ", ''), -4000), -4000)) ELSE ",
-            message_content!(),
-            " END"
+    substr(substr(coalesce("#, part_of_message!("parts - 1"), ", content), -4000) || substr(coalesce(",
+            part_of_message!("parts"), ", ''), -4000), -4000)) ELSE ", message_content!(), " END"
         )
     };
 }
@@ -176,14 +179,10 @@ const SIZES_OF_EXCERPTS: PageSql = PageSql {
 
 /// Selects the JSON of a message whose further parts follow, up to the first part of its content. `?1`: session, `?2`: namespace,
 /// `?3`: seq.
+#[rustfmt::skip]
 const SELECT_START: &str = concat!(
-    "SELECT seq, ",
-    message_start!(),
-    " || ",
-    message_content!(),
-    " AS body FROM messages WHERE session_id = ",
-    readable_history!(),
-    " AND seq = ?3"
+    "SELECT seq, ", message_start!(), " || ", message_content!(), " AS body FROM messages WHERE session_id = ",
+    readable_history!(), " AND seq = ?3"
 );
 
 /// Selects some parts of a message in their order. `?1`: session, `?2`: namespace, `?3`: id of the message, `?4`: the
@@ -212,11 +211,9 @@ pub struct Page {
     /// Whether further messages follow the page.
     pub has_more: bool,
     pub last_seq: Option<u64>,
-    /// The reservation of a large page.
     pub reservation: Option<Reservation>,
 }
 
-/// The size of a message of a page.
 struct MessageSize {
     seq: u64,
     parts: u64,
@@ -274,7 +271,6 @@ pub async fn read_page(
     Ok(Found::InNamespace(Page { messages, has_more, last_seq, reservation }))
 }
 
-/// The messages of a session in the database.
 struct History<'a> {
     db: &'a dyn Database,
     namespace: &'a str,

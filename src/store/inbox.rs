@@ -39,7 +39,6 @@ items AS (
   FROM items WHERE (since, id, request) > (?3, ?4, ?5))
 WHERE bytes <= 500000 ORDER BY since, id, request LIMIT ?6";
 
-/// Items that were read at once.
 #[derive(Debug, Default)]
 pub struct Items {
     pub items: Vec<Item<'static>>,

@@ -38,7 +38,6 @@ ON CONFLICT (id) DO UPDATE SET
 const DELETE: &str = "
 DELETE FROM machines WHERE +namespace = ?2 AND id IN (SELECT value FROM json_each(?1))";
 
-/// `?1`: namespace.
 const SELECT_ALL: &str = "
 SELECT id, seq, created_at, updated_at, active, active_at, metadata, metadata_version, runner_state, runner_state_version,
   metadata_parts, runner_state_parts

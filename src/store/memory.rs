@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use super::DbError;
 use super::retry::Environment;
-use crate::limits::{MEMORY_RETRY_MS, MEMORY_TIMEOUT_MS};
+use crate::limits::MEMORY_TIMEOUT_MS;
 use crate::memory_budget::read_queue::{ReadPlace, ReadQueue};
 use crate::memory_budget::{NamespaceBudget, Reservation};
+
+/// How often a request that waits for memory tries again, in milliseconds.
+pub const MEMORY_RETRY_MS: u64 = 100;
 
 /// The pause before a waiting read checks again whether it may run, in milliseconds. Multiplied by the number of rounds of reads that
 /// run before the waiting read.

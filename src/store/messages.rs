@@ -49,14 +49,12 @@ WHERE session_id IN (SELECT coalesce(history, id) FROM sessions
 
 /// The local ids among the last messages of a session. The unary `+` makes SQLite search by `seq`: the index of local ids
 /// would scan the whole session. `?1`: session, `?2`: namespace, `?3`: number of messages.
+#[rustfmt::skip]
 const SELECT_LOCAL_IDS: &str = concat!(
     "
 SELECT local_id, id, seq, created_at FROM messages
-WHERE session_id = ",
-    history_of!("?1", "?2"),
-    " AND seq > (SELECT max(seq) FROM messages WHERE session_id = ",
-    history_of!("?1", "?2"),
-    ") - ?3 AND +local_id IS NOT NULL
+WHERE session_id = ", history_of!("?1", "?2"), " AND seq > (SELECT max(seq) FROM messages WHERE session_id = ",
+    history_of!("?1", "?2"), ") - ?3 AND +local_id IS NOT NULL
 ORDER BY seq DESC"
 );
 
@@ -74,16 +72,13 @@ WHERE m.session_id = ",
 /// Selects messages that may contain a todo list, newest first. Searches the last 2,000 messages, except messages that are
 /// larger than a todo list may be. If the session has a todo list, the lower bound is NULL, and no message is read.
 /// `?1`: session, `?2`: namespace, `?3`: limit, `?4`: seq below which to search.
+#[rustfmt::skip]
 const SELECT_TODO_CANDIDATES: &str = concat!(
     r#"
 SELECT seq, content FROM messages
-WHERE session_id = "#,
-    history_of!("?1", "?2"),
-    r#" AND parts = 0 AND bytes < 300000 AND seq < ?4
+WHERE session_id = "#, history_of!("?1", "?2"), r#" AND parts = 0 AND bytes < 300000 AND seq < ?4
   AND seq > CASE WHEN (SELECT todos IS NULL FROM sessions WHERE id = ?1 AND namespace = ?2)
-    THEN (SELECT max(seq) FROM messages WHERE session_id = "#,
-    history_of!("?1", "?2"),
-    r#") - 2000 END
+    THEN (SELECT max(seq) FROM messages WHERE session_id = "#, history_of!("?1", "?2"), r#") - 2000 END
   AND (content LIKE '%"TodoWrite"%' OR content LIKE '%"plan"%')
 ORDER BY seq DESC LIMIT ?3"#
 );
@@ -106,9 +101,7 @@ struct MessageRow<'a> {
     id: &'a str,
     local_id: Option<&'a str>,
     created_at: u64,
-    /// The number of further parts.
     parts: usize,
-    /// The size of the whole content.
     bytes: usize,
     content: Option<&'a str>,
 }
@@ -150,7 +143,6 @@ pub(super) fn is_large(m: &Message) -> bool {
     m.content.text().len() > MAX_PART_BYTES
 }
 
-/// Adds statements that insert messages, each with the id of its session.
 pub(super) fn insert<'a>(bulk: &mut BulkStatements, messages: impl Iterator<Item = &'a (String, Message)>) {
     bulk.add_rows(INSERT, messages.map(|(session, m)| MessageRow::new(session, m)), |row| vec![&mut row.content]);
 }
@@ -220,7 +212,6 @@ pub fn select_todo_candidates(namespace: &Namespace, session: &str, limit: u64, 
     Statement::new(SELECT_TODO_CANDIDATES, params)
 }
 
-/// Returns the seqs and contents of messages.
 pub fn read_todo_candidates(rows: Vec<Row>) -> Result<Vec<(u64, String)>, DbError> {
     let candidate = |row: Row| {
         let mut c = Columns::new("messages", row);

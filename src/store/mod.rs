@@ -67,7 +67,6 @@ impl From<u64> for Value {
     }
 }
 
-/// An SQL statement with its parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statement {
     /// The SQL text, with `?1, ?2, ...` for the parameters.
@@ -84,7 +83,6 @@ impl Statement {
 /// The result of a lookup by id.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Found<T> {
-    /// The row belongs to the namespace.
     InNamespace(T),
     /// The row belongs to another namespace.
     Foreign,
@@ -94,7 +92,6 @@ pub enum Found<T> {
 /// The columns of a row in the order of the SELECT.
 pub type Row = Vec<Value>;
 
-/// Why a batch failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum DbError {
     /// The outcome is unknown: the batch may have been committed, or may be committed later. The caller may repeat the batch.
@@ -190,7 +187,6 @@ pub struct JoinedRows {
     pub last_seq: Option<u64>,
 }
 
-/// The port to the SQL database.
 pub trait Database: Send + Sync {
     /// Runs the statements in order as one transaction and returns the rows of each. On success, the whole transaction is
     /// durable. After an error, nothing was written, unless the [outcome is unknown](DbError::is_outcome_unknown).
@@ -223,7 +219,6 @@ impl<D: Database + ?Sized> Database for std::sync::Arc<D> {
     }
 }
 
-/// Runs one statement and returns its rows.
 pub async fn query(db: &dyn Database, statement: Statement) -> Result<Vec<Row>, DbError> {
     Ok(db.batch(&mut vec![statement]).await?.pop().unwrap_or_default())
 }

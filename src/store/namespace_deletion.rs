@@ -33,12 +33,9 @@ const DELETE_ACCESS: [&str; 3] = [
     "DELETE FROM pairings WHERE namespace = ?1",
 ];
 
-/// `?1`: namespace.
 const DELETE_FENCE: &str = "DELETE FROM fences WHERE namespace = ?1";
-/// `?1`: namespace.
 const SELECT_FENCE: &str = "SELECT 1 FROM fences WHERE namespace = ?1";
 
-/// `?1`: namespace.
 const COUNT_SESSIONS: &str = "SELECT count(*) AS sessions FROM sessions WHERE namespace IN (?1, '/' || ?1, '//' || ?1)";
 
 /// Counts the sessions, also deleted and merged ones.

@@ -11,9 +11,7 @@ use super::{Database, DbError, Row, Statement, Value};
 use crate::model::json::{Json, JsonObject};
 use crate::model::namespace::Namespace;
 
-/// A table of an export.
 pub struct Table {
-    /// The name in the database and in the export.
     pub name: &'static str,
     /// The SQL expressions of the exported columns.
     columns: &'static [&'static str],
@@ -22,7 +20,6 @@ pub struct Table {
     page: &'static str,
     /// A page with fewer rows is the last one.
     rows_per_page: usize,
-    /// The columns by which the rows are ordered.
     key: &'static [KeyColumn],
     scope: RowScope,
 }
@@ -185,20 +182,12 @@ pub static TABLES: [Table; 10] = [
     },
 ];
 
+#[rustfmt::skip]
 macro_rules! forget_missing_parts {
     ($table:literal, $column:literal) => {
         concat!(
-            "UPDATE ",
-            $table,
-            " SET ",
-            $column,
-            " = NULL WHERE namespace = ?1 AND ",
-            $column,
-            " IS NOT NULL
-  AND NOT EXISTS (SELECT 1 FROM value_parts WHERE value_parts.namespace = ?1 AND owner = ",
-            $table,
-            ".id AND whole = ",
-            $column,
+            "UPDATE ", $table, " SET ", $column, " = NULL WHERE namespace = ?1 AND ", $column, " IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM value_parts WHERE value_parts.namespace = ?1 AND owner = ", $table, ".id AND whole = ", $column,
             ")"
         )
     };
@@ -266,7 +255,6 @@ impl Table {
         self.columns.iter().map(|column| column.rsplit(' ').next().unwrap_or_default())
     }
 
-    /// Returns the key before all rows.
     pub fn first_key(&self) -> RowKey {
         let before_all = |column: &KeyColumn| match column {
             KeyColumn::Text(_) => Value::Text(String::new()),
@@ -311,7 +299,6 @@ impl Table {
         text
     }
 
-    /// Returns the statement that inserts a row of an export.
     pub fn insert(&self, namespace: &Namespace, mut row: JsonObject<'_>) -> Result<Statement, InvalidRow> {
         let mut params: Vec<Value> = vec![namespace.as_ref().into()];
         for name in self.column_names() {
@@ -330,7 +317,6 @@ pub fn position(name: &str) -> Option<usize> {
     TABLES.iter().position(|table| table.name == name)
 }
 
-/// Returns the value of a column or a key as JSON.
 pub fn to_json(value: &Value) -> Json {
     match value {
         Value::Null => Json::null(),
@@ -348,12 +334,10 @@ pub fn from_json(json: &str) -> Option<Value> {
     }
 }
 
-/// `?1`: namespace.
 const SELECT_HAS_ROWS: &str = "
 SELECT EXISTS (SELECT 1 FROM sessions WHERE namespace IN (?1, '/' || ?1, '//' || ?1))
   OR EXISTS (SELECT 1 FROM machines WHERE namespace = ?1) OR EXISTS (SELECT 1 FROM value_parts WHERE namespace = ?1)";
 
-/// `?1`: namespace.
 const SELECT_HAS_ACCESS: &str = "
 SELECT EXISTS (SELECT 1 FROM devices WHERE namespace = ?1)
   OR EXISTS (SELECT 1 FROM push_subscriptions WHERE namespace = ?1)";
@@ -366,7 +350,6 @@ const FORGET_MISSING_PARTS: [&str; 4] = [
     forget_missing_parts!("machines", "runner_state_parts"),
 ];
 
-/// Returns the statements that complete an import.
 pub fn complete_import(namespace: &Namespace) -> Vec<Statement> {
     FORGET_MISSING_PARTS.map(|sql| Statement::new(sql, [namespace.as_ref().into()])).to_vec()
 }

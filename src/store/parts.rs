@@ -9,8 +9,11 @@ use serde::Serialize;
 use super::bulk::BulkStatements;
 use super::columns::Columns;
 use super::{Database, DbError, Statement, query};
-use crate::limits::{MAX_PART_BYTES, PARTS_AT_ONCE};
+use crate::limits::MAX_PART_BYTES;
 use crate::model::namespace::Namespace;
+
+/// How many parts are written or read at once. Limited because no reservation covers JavaScript's copies of the parts.
+pub const PARTS_AT_ONCE: usize = 2;
 
 /// Splits a text between characters into parts of at most [`MAX_PART_BYTES`].
 pub fn split(text: &str) -> impl Iterator<Item = &str> {

@@ -24,7 +24,6 @@ pub const DIRECTORY: DatabaseNumber = 1;
 /// How long a new namespace waits for the sizes of the databases, in milliseconds.
 const SIZE_TIMEOUT_MS: u64 = 2_000;
 
-/// `?1`: namespace.
 const SELECT: &str = "SELECT database FROM namespace_places WHERE namespace = ?1";
 
 /// The place of a namespace, and whether the namespace has rows in the directory, because it existed before there were several databases.
@@ -34,7 +33,6 @@ SELECT (SELECT database FROM namespace_places WHERE namespace = ?1) AS database,
   EXISTS (SELECT 1 FROM sessions WHERE namespace IN (?1, '/' || ?1, '//' || ?1))
   OR EXISTS (SELECT 1 FROM machines WHERE namespace = ?1) OR EXISTS (SELECT 1 FROM value_parts WHERE namespace = ?1) AS has_rows";
 
-/// `?1`: namespace, `?2`: number of the database.
 const INSERT: &str = "INSERT INTO namespace_places (namespace, database) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
 
 /// Returns the key of the fence around the tables of access. The namespace itself is the key of the fence around its rows, which may be
@@ -47,20 +45,15 @@ pub fn access_key(namespace: &Namespace) -> String {
 const COUNT: &str = "SELECT count(*) AS namespaces FROM fences
 WHERE namespace NOT GLOB '/*' AND namespace NOT IN (SELECT namespace FROM moved_namespaces)";
 
-/// `?1`: namespace, `?2`: number of the database.
 const UPSERT: &str = "INSERT INTO namespace_places (namespace, database) VALUES (?1, ?2)
 ON CONFLICT (namespace) DO UPDATE SET database = excluded.database";
 
-/// `?1`: namespace.
 const DELETE: &str = "DELETE FROM namespace_places WHERE namespace = ?1";
 
-/// `?1`: namespace.
 const INSERT_MARK: &str = "INSERT INTO moved_namespaces (namespace) VALUES (?1) ON CONFLICT DO NOTHING";
 
-/// `?1`: namespace.
 const DELETE_MARK: &str = "DELETE FROM moved_namespaces WHERE namespace = ?1";
 
-/// The databases of a deployment.
 pub struct Databases {
     /// In the order of their numbers. Not empty.
     all: Vec<Arc<dyn Database>>,
@@ -68,7 +61,6 @@ pub struct Databases {
     closed: Vec<DatabaseNumber>,
 }
 
-/// Returns the name of the binding of a database.
 pub fn binding(number: DatabaseNumber) -> String {
     if number == DIRECTORY { "DB".to_owned() } else { format!("DB_{number}") }
 }
@@ -108,12 +100,10 @@ impl Databases {
         DIRECTORY..=self.all.len() as DatabaseNumber
     }
 
-    /// Whether a database accepts new namespaces.
     pub fn is_open(&self, number: DatabaseNumber) -> bool {
         !self.closed.contains(&number)
     }
 
-    /// Returns the number of the database with this binding.
     pub fn number(&self, name: &str) -> Option<DatabaseNumber> {
         self.numbers().find(|number| binding(*number) == name)
     }
@@ -153,18 +143,15 @@ pub async fn find(directory: &dyn Database, namespace: &Namespace) -> Result<Opt
     row.map(|row| Columns::new("namespace_places", row).number("database")).transpose()
 }
 
-/// Returns the number of namespaces that a database has.
 pub async fn count_namespaces(db: &dyn Database) -> Result<u64, DbError> {
     let row = query(db, Statement::new(COUNT, [])).await?.pop();
     Columns::new("fences", row.unwrap_or_default()).number("namespaces")
 }
 
-/// Sets the place of a namespace.
 pub async fn set(directory: &dyn Database, namespace: &Namespace, number: DatabaseNumber) -> Result<(), DbError> {
     query(directory, Statement::new(UPSERT, [namespace.as_ref().into(), number.into()])).await.map(drop)
 }
 
-/// Deletes the place of a namespace.
 pub async fn forget(directory: &dyn Database, namespace: &Namespace) -> Result<(), DbError> {
     query(directory, Statement::new(DELETE, [namespace.as_ref().into()])).await.map(drop)
 }

@@ -33,10 +33,8 @@ const DELETE: &str =
 const SET_MISSING_SECRET: &str = "
 UPDATE push_subscriptions SET secret = ?2 WHERE namespace = ?1 AND secret IS NULL AND token_device IS NULL";
 
-/// `?1`: namespace, `?2`: id of the device of the token.
 const DELETE_OF_DEVICE: &str = "DELETE FROM push_subscriptions WHERE namespace = ?1 AND token_device = ?2";
 
-/// `?1`: namespace.
 const DELETE_ALL: &str = "DELETE FROM push_subscriptions WHERE namespace = ?1";
 
 /// The push subscription of a browser (RFC 8030, RFC 8291).

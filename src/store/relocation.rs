@@ -27,7 +27,6 @@ macro_rules! compared {
     };
 }
 
-/// The columns of [`compared!`].
 #[derive(Clone, Copy)]
 enum Column {
     Key = 1,
@@ -53,10 +52,8 @@ const SELECT_COPIES: &str = concat!(
     ", ltrim(s.namespace, '/') <> ?1 FROM sessions AS s WHERE s.id IN (SELECT value FROM json_each(?2))"
 );
 
-/// `?1`: namespace, `?2`: id.
 const COUNT_AFTER: &str = "SELECT count(*) AS sessions FROM sessions WHERE namespace IN (?1, '//' || ?1) AND id > ?2";
 
-/// `?1`: id, `?2`: namespace.
 const SELECT_SESSION: &str = "SELECT * FROM sessions WHERE id = ?1 AND namespace IN (?2, '//' || ?2)";
 
 /// A session of another namespace violates the NOT NULL constraint of `namespace`.
@@ -87,7 +84,6 @@ const DELETE_MESSAGES: [&str; 2] = [
     "SELECT 1 FROM messages WHERE session_id = ?1 AND seq < ?2 LIMIT 1",
 ];
 
-/// `?1`: namespace.
 const SELECT_MACHINE_IDS: &str = "SELECT coalesce(json_group_array(id), '[]') FROM machines WHERE namespace = ?1";
 
 /// A machine of another namespace. `?1`: namespace, `?2`: JSON array of ids.
@@ -101,7 +97,6 @@ WHERE id IN (SELECT id FROM sessions WHERE namespace IN (?1, '//' || ?1) LIMIT 2
     "SELECT 1 FROM sessions WHERE namespace IN (?1, '//' || ?1) LIMIT 1",
 ];
 
-/// `?1`: namespace.
 const COUNT_ROWS: &str = "SELECT (SELECT count(*) FROM sessions WHERE namespace IN (?1, '//' || ?1)),
   (SELECT count(*) FROM machines WHERE namespace = ?1), (SELECT count(*) FROM events WHERE namespace = ?1),
   (SELECT count(*) FROM value_parts WHERE namespace = ?1)";
@@ -109,7 +104,6 @@ const COUNT_ROWS: &str = "SELECT (SELECT count(*) FROM sessions WHERE namespace 
 /// More than the seq of any message.
 const MAX_SEQ: i64 = 1 << 53;
 
-/// A copy of a namespace's rows.
 pub struct Copy<'a> {
     pub from: &'a dyn Database,
     pub to: &'a dyn Database,
@@ -120,7 +114,6 @@ pub struct Copy<'a> {
     pub must_stop: &'a (dyn Fn() -> bool + Send + Sync),
 }
 
-/// The result of copying a page of sessions.
 pub struct CopiedPage {
     /// The id of the last session that has the same rows in both databases now.
     pub last: String,
@@ -163,7 +156,6 @@ impl Copy<'_> {
         repeat_until_empty(self.to, HIDE_SESSIONS, &[self.namespace()]).await
     }
 
-    /// Returns the number of sessions that come after an id.
     pub async fn sessions_after(&self, id: &str) -> Result<u64, DbError> {
         let row = query(self.from, Statement::new(COUNT_AFTER, [self.namespace(), id.into()])).await?.pop();
         super::columns::Columns::new("sessions", row.unwrap_or_default()).number("sessions")

@@ -1,40 +1,15 @@
 //! The tables whose rows a [`relocation`](super::relocation) copies, each with its columns in the order of the migrations.
 
 /// A page of at most 200 rows, and 1 MB more than the largest row. `$scope` has the parameter `?1`. `?2`: the key before the first row.
+#[rustfmt::skip]
 macro_rules! page {
     ($table:literal, $scope:literal, $key:literal, $size:literal) => {
         concat!(
-            "SELECT * FROM ",
-            $table,
-            " WHERE ",
-            $scope,
-            " AND ",
-            $key,
-            " > ?2 AND ",
-            $key,
-            " <= (SELECT max(",
-            $key,
-            ") FROM (
-  SELECT ",
-            $key,
-            ", sum(size) OVER (ORDER BY ",
-            $key,
-            " ROWS UNBOUNDED PRECEDING) - size AS before FROM (
-    SELECT ",
-            $key,
-            ", ",
-            $size,
-            " AS size FROM ",
-            $table,
-            " WHERE ",
-            $scope,
-            " AND ",
-            $key,
-            " > ?2 ORDER BY ",
-            $key,
+            "SELECT * FROM ", $table, " WHERE ", $scope, " AND ", $key, " > ?2 AND ", $key, " <= (SELECT max(", $key, ") FROM (
+  SELECT ",$key, ", sum(size) OVER (ORDER BY ", $key, " ROWS UNBOUNDED PRECEDING) - size AS before FROM (
+    SELECT ", $key, ", ", $size, " AS size FROM ", $table, " WHERE ", $scope, " AND ", $key, " > ?2 ORDER BY ", $key,
             " LIMIT 200))
-  WHERE before < 1000000) ORDER BY ",
-            $key
+  WHERE before < 1000000) ORDER BY ", $key
         )
     };
 }

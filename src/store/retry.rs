@@ -10,8 +10,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures::future::BoxFuture;
 
 use super::{Database, DbError, JoinedRows, Row, Statement};
-use crate::limits::{DB_RETRY_PERIOD_MS, DB_STALL_MS, DB_TIMEOUT_MS, MAX_DB_PAUSE_MS};
+use crate::limits::{DB_RETRY_PERIOD_MS, DB_STALL_MS, DB_TIMEOUT_MS};
 use crate::log::{Level, LogLine};
+
+/// The longest pause between two attempts of a query, in milliseconds. After a stall, requests continue within this time.
+pub const MAX_DB_PAUSE_MS: u64 = 2_000;
 
 /// The longest pause after the first failed attempt, in milliseconds. After each further attempt, the pause doubles, up to
 /// [`MAX_DB_PAUSE_MS`].
@@ -38,7 +41,6 @@ pub struct Retrying<D> {
     queries: Mutex<Queries>,
 }
 
-/// A query without a result.
 struct PendingQuery {
     id: u64,
     /// Unix milliseconds.
@@ -115,7 +117,6 @@ impl<D: Database> Retrying<D> {
         if queries.is_stalled(now) || queries.is_unreachable { Some(now) } else { queries.last_stall_ended_at }
     }
 
-    /// Whether no query is in progress.
     pub fn is_idle(&self) -> bool {
         lock(&self.queries).pending.is_empty()
     }

@@ -3,13 +3,11 @@
 use super::columns::Columns;
 use super::{Database, DbError, Row, Statement, query};
 
-/// The name of the generated secret of the JWTs.
 pub const JWT_SECRET: &str = "JWT_SECRET";
 
 /// Writes a secret unless one of this name exists. `?1`: name, `?2`: value.
 pub const INSERT: &str = "INSERT INTO secrets (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING";
 
-/// `?1`: name.
 const SELECT: &str = "SELECT value FROM secrets WHERE name = ?1";
 
 /// Returns the secret with this name. If there is none, stores `generated` under the name and returns it. Concurrent

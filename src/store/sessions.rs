@@ -59,27 +59,22 @@ small_columns!(small_row);
 /// Writes whole sessions. If parts of a large value are missing, `tag` becomes NULL, which violates its NOT NULL constraint.
 /// `?1`: JSON array of [`SessionRow`], `?2`: namespace, `?3` to `?5`: the metadata, agent state and todo list
 /// of a single session that is too large for the array; otherwise NULL.
+#[rustfmt::skip]
 const UPSERT: &str = concat!(
     "
 INSERT INTO sessions (id, namespace, tag, created_at, metadata, metadata_version, agent_state, agent_state_version, todos,
-  metadata_parts, agent_state_parts, request_times, seq, updated_at",
-    small_columns!(names),
-    ")
-SELECT value ->> 'id', ?2, CASE WHEN ",
-    all_parts_exist!("metadata_parts", "agent_state_parts"),
+  metadata_parts, agent_state_parts, request_times, seq, updated_at", small_columns!(names), ")
+SELECT value ->> 'id', ?2, CASE WHEN ", all_parts_exist!("metadata_parts", "agent_state_parts"),
     " THEN value ->> 'tag' END, value ->> 'created_at', coalesce(?3, value ->> 'metadata'), value ->> 'metadata_version',
   coalesce(?4, value ->> 'agent_state'), value ->> 'agent_state_version', coalesce(?5, value ->> 'todos'),
   value ->> 'metadata_parts', value ->> 'agent_state_parts', value ->> 'request_times', value ->> 'seq', value ->> 'updated_at'",
-    small_columns!(values),
-    "
+    small_columns!(values), "
 FROM json_each(?1) WHERE true
 ON CONFLICT (id) DO UPDATE SET
   tag = excluded.tag, metadata = excluded.metadata, metadata_version = excluded.metadata_version,
   agent_state = excluded.agent_state, agent_state_version = excluded.agent_state_version, todos = excluded.todos,
   metadata_parts = excluded.metadata_parts, agent_state_parts = excluded.agent_state_parts,
-  request_times = excluded.request_times, seq = excluded.seq, updated_at = excluded.updated_at",
-    small_columns!(assignments),
-    "
+  request_times = excluded.request_times, seq = excluded.seq, updated_at = excluded.updated_at", small_columns!(assignments), "
 WHERE sessions.namespace = excluded.namespace"
 );
 

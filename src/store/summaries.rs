@@ -4,11 +4,13 @@ use super::columns::Columns;
 use super::held_messages::held_messages_count;
 use super::sessions::last_message_at;
 use super::{Database, DbError, Row, Statement, Value, query};
-use crate::limits::MAX_LISTED_SESSIONS;
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 use crate::model::summary::{ListedMetadata, SummaryFields, listed_texts};
 use crate::model::todo::Progress;
+
+/// The most sessions of a page of the list, and of one read for it.
+pub const MAX_LISTED_SESSIONS: usize = 1_000;
 
 /// SQL that selects the JSON of texts in metadata. The list shows at most 512 bytes of each text (`MAX_LISTED_TEXT_BYTES`). SQL
 /// selects 513 characters, so that the hub sees whether the text is longer.
@@ -59,22 +61,18 @@ const COUNT_WITHOUT_TAG: &str = "
 SELECT CASE WHEN EXISTS (SELECT 1 FROM sessions WHERE namespace = ?1 AND tag = ?2) THEN 0
   ELSE (SELECT count(*) FROM sessions WHERE namespace = ?1) END";
 
-/// Which summaries are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
     /// The summaries after a tag, in the order of the tags.
     After(String),
-    /// The summaries with these ids.
     Ids(Vec<String>),
 }
 
-/// Summaries that were read at once.
 #[derive(Debug)]
 pub struct Summaries {
     pub fields: Vec<SummaryFields>,
     /// The tag of the last summary; empty if there is none.
     pub last_tag: String,
-    /// Whether these are all summaries of the selection.
     pub is_complete: bool,
 }
 

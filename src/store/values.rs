@@ -60,7 +60,6 @@ impl LargeValue {
         Self { owner: owner.to_owned(), large, value }
     }
 
-    /// Returns the field that has this value.
     pub fn to_field(&self, field: VersionedField) -> InlineOrLarge {
         InlineOrLarge::Large { excerpt: field.excerpt(&self.value), large: self.large.clone() }
     }
@@ -100,7 +99,6 @@ pub fn write_parts<'a>(
     })
 }
 
-/// Adds statements that delete the unreachable parts of sessions and machines.
 pub(super) fn delete_unreachable_parts<'a>(bulk: &mut BulkStatements, owners: impl Iterator<Item = &'a str>) {
     bulk.add_ids(DELETE_UNREACHABLE_PARTS, owners);
 }

@@ -12,7 +12,11 @@ use futures::future::{BoxFuture, Either, select};
 use super::fence::is_read_only;
 use super::retry::Environment;
 use super::{Database, DbError, JoinedRows, Row, Statement};
-use crate::limits::{DB_RETRY_PERIOD_MS, DB_SILENCE_MS, DB_TIMEOUT_MS};
+use crate::limits::{DB_RETRY_PERIOD_MS, DB_TIMEOUT_MS};
+
+/// The time without a result after which a query is lost if the database has answered a later query, in milliseconds.
+pub const DB_SILENCE_MS: u64 = 2_000;
+const _: () = assert!(DB_SILENCE_MS < DB_TIMEOUT_MS);
 
 /// A database that ends lost queries with an error. [`Retrying`](super::retry::Retrying) repeats them.
 pub struct Watchdog {

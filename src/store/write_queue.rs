@@ -12,7 +12,7 @@ use futures::channel::oneshot;
 use super::bulk::BulkStatements;
 use super::values::LargeValue;
 use super::{Statement, completed_requests, held_messages, machines, messages, removals, sessions, values};
-use crate::limits::{MAX_BATCH_BYTES, MAX_PART_BYTES};
+use crate::limits::{MAX_PART_BYTES, MAX_QUEUED_BYTES};
 use crate::model::completed_request::CompletedRequest;
 use crate::model::json::Json;
 use crate::model::large::LargeRef;
@@ -21,12 +21,15 @@ use crate::model::message::{HeldMessage, Message};
 use crate::model::namespace::Namespace;
 use crate::model::session::Session;
 
-/// Which columns of a session a change writes.
+/// The size of queued rows and effects above which they are sealed as a batch, in bytes. About half of it are rows, which
+/// JavaScript copies.
+pub const MAX_BATCH_BYTES: usize = 4_000_000;
+const _: () = assert!(MAX_BATCH_BYTES < MAX_QUEUED_BYTES);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SessionColumns {
     /// Seq, times, activity and modes.
     Small,
-    /// All columns.
     All,
 }
 
@@ -165,7 +168,6 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
         self.queue.bytes += ROW_BYTES;
     }
 
-    /// Deletes all held messages of a session.
     pub fn delete_held_messages(&mut self, session: &str) {
         self.queue.drop_held_messages(session);
         self.queue.sessions_without_held.insert(session.to_owned());
@@ -379,7 +381,6 @@ impl<B> Queue<B> {
             && ids.iter().all(|ids| ids.is_empty())
     }
 
-    /// Drops the queued changes of a session's held messages.
     fn drop_held_messages(&mut self, session: &str) {
         self.held_messages.retain(|(owner, _)| owner != session);
         self.deleted_held_messages.retain(|(owner, _)| owner != session);

@@ -10,11 +10,14 @@ use super::field_types::{optional_keyword, optional_scalar, scalar, truncate};
 use super::fields::{FieldError, read_lenient_text, read_object};
 use super::session_alive::{SessionAlive, SessionAliveFields};
 use super::socketio::{self, Packet};
-use crate::limits::{MAX_DELTA_TEXT_BYTES, MAX_LOCAL_ID_BYTES};
+use crate::limits::MAX_LOCAL_ID_BYTES;
 use crate::model::json::{Json, MAX_SAFE_INTEGER, unescape};
 use crate::model::large::VersionedField;
 use crate::model::message::TextKind;
 use crate::model::owner::Owner;
+
+/// The longest text of a `message-delta`, in bytes (PROTOCOL-EVENTS.md "Live text").
+pub const MAX_DELTA_TEXT_BYTES: usize = 64 * 1024;
 
 /// The longest error message to a CLI, in characters. The message may contain names and ids that the CLI sent.
 const MAX_ERROR_CHARS: usize = 1_000;
@@ -33,9 +36,7 @@ pub const NAMESPACE: &str = "/cli";
 pub struct ConnectAuth {
     /// An access token; `None` when it was sent with the upgrade request.
     pub token: Option<String>,
-    /// The session that the connection belongs to.
     pub session_id: Option<String>,
-    /// The machine that the connection belongs to.
     pub machine_id: Option<String>,
     /// The namespace that the client expects; must be the namespace of the token.
     pub namespace: Option<String>,
@@ -74,26 +75,17 @@ pub enum CliEvent<'a> {
 }
 
 impl CliEvent<'_> {
-    /// Returns the id of the session for which the event speaks; `None` for an event about a machine or a method.
-    pub fn session(&self) -> Option<&str> {
+    /// Returns the session or machine for which the event speaks; `None` for an event about a method.
+    pub fn owner(&self) -> Option<Owner> {
+        let session = |id: &String| Some(Owner::Session(id.clone()));
         match self {
-            Self::Message(message) => Some(&message.sid),
-            Self::MessageDelta(delta) => Some(&delta.sid),
-            Self::Update(UpdateEvent { owner: Owner::Session(id), .. }) => Some(id),
-            Self::SessionAlive(alive) => Some(&alive.sid),
-            Self::SessionEnd(end) => Some(&end.sid),
-            Self::Update(_) | Self::MachineAlive(_) | Self::RpcRegister(_) | Self::RpcUnregister(_) | Self::Ping => {
-                None
-            }
-        }
-    }
-
-    /// Returns the session or machine that the event keeps alive.
-    pub fn keep_alive_owner(self) -> Option<Owner> {
-        match self {
-            Self::SessionAlive(alive) => Some(Owner::Session(alive.sid)),
-            Self::MachineAlive(alive) => Some(Owner::Machine(alive.machine_id)),
-            _ => None,
+            Self::Message(message) => session(&message.sid),
+            Self::MessageDelta(delta) => session(&delta.sid),
+            Self::Update(update) => Some(update.owner.clone()),
+            Self::SessionAlive(alive) => session(&alive.sid),
+            Self::SessionEnd(end) => session(&end.sid),
+            Self::MachineAlive(alive) => Some(Owner::Machine(alive.machine_id.clone())),
+            Self::RpcRegister(_) | Self::RpcUnregister(_) | Self::Ping => None,
         }
     }
 }
@@ -102,7 +94,6 @@ impl CliEvent<'_> {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NewMessage<'a> {
-    /// The session id.
     pub sid: String,
     #[serde(borrow)]
     message: &'a RawValue,
@@ -125,9 +116,7 @@ impl NewMessage<'_> {
 /// `message-delta`: a piece of a message that the agent is writing.
 #[derive(Debug, Deserialize)]
 pub struct MessageDelta {
-    /// The session id.
     pub sid: String,
-    /// The `localId` of the message.
     pub id: String,
     /// A JSON string. The string may begin or end with half of a surrogate pair, so the hub decodes it together with the previous
     /// delta.
@@ -161,7 +150,6 @@ impl MessageDelta {
 pub struct UpdateEvent<'a> {
     pub owner: Owner,
     pub field: VersionedField,
-    /// The version that the update is based on.
     pub expected_version: u64,
     pub value: &'a RawValue,
 }
@@ -169,7 +157,6 @@ pub struct UpdateEvent<'a> {
 /// `session-end`: the CLI has left the session. The field `time` is ignored.
 #[derive(Debug, Deserialize)]
 pub struct SessionEnd {
-    /// The session id.
     pub sid: String,
 }
 
@@ -274,7 +261,6 @@ versioned_fields!(StateUpdate, sid, agent_state, Owner::Session, VersionedField:
 versioned_fields!(MachineMetadataUpdate, machine_id, metadata, Owner::Machine, VersionedField::MachineMetadata);
 versioned_fields!(MachineStateUpdate, machine_id, runner_state, Owner::Machine, VersionedField::RunnerState);
 
-/// The acknowledgement of a stored `message`.
 pub fn message_ack(id: &str, seq: u64) -> String {
     format!(r#"{{"ok":true,"id":"{id}","seq":{seq}}}"#)
 }
@@ -333,7 +319,6 @@ struct UpdateRejected<'a> {
     code: &'a str,
 }
 
-/// The hub's `error` event.
 #[derive(Serialize)]
 pub struct ErrorEvent<'a> {
     message: Cow<'a, str>,

@@ -4,10 +4,13 @@
 //! are not supported.
 //! Source: Engine.IO protocol, revision 4.
 
-use crate::limits::PING_INTERVAL_MS;
+use serde_json::json;
+
+use crate::limits::{MAX_CONTENT_BYTES, PING_INTERVAL_MS};
 
 /// The largest frame that a CLI may send, in bytes. The runtime closes a WebSocket on a larger frame.
 const MAX_FRAME_BYTES: u64 = 32 * 1024 * 1024;
+const _: () = assert!((MAX_CONTENT_BYTES as u64) < MAX_FRAME_BYTES);
 /// The `pingTimeout` that is announced in the Engine.IO open packet, in milliseconds. A client disconnects when it gets no ping
 /// for 90 s, the sum of `pingInterval` and `pingTimeout`: an alarm that is less than a minute late loses no connection.
 const PING_TIMEOUT_MS: u64 = 60_000;
@@ -51,8 +54,7 @@ pub fn pong_frame(data: &str) -> String {
 /// The client closes the connection when it receives no ping for the sum of the interval and the timeout. That sum must be below
 /// 2^31 milliseconds, because the official client passes it to `setTimeout`.
 pub fn open_frame(sid: &str) -> String {
-    format!(
-        "0{{\"sid\":\"{sid}\",\"upgrades\":[],\"pingInterval\":{PING_INTERVAL_MS},\
-         \"pingTimeout\":{PING_TIMEOUT_MS},\"maxPayload\":{MAX_FRAME_BYTES}}}"
-    )
+    let (interval, timeout) = (PING_INTERVAL_MS, PING_TIMEOUT_MS);
+    let open = json!({"sid": sid, "upgrades": [], "pingInterval": interval, "pingTimeout": timeout, "maxPayload": MAX_FRAME_BYTES});
+    format!("0{open}")
 }

@@ -13,9 +13,7 @@ const MAX_ACTIVITY_CHARS: usize = 200;
 /// CLI may be wrong.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionAlive {
-    /// The session id.
     pub sid: String,
-    /// Whether the agent is working.
     pub thinking: Option<bool>,
     pub mode: Option<ControlMode>,
     pub permission_mode: Option<String>,

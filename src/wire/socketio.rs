@@ -9,6 +9,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
@@ -61,7 +62,6 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// A malformed or unsupported packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     #[error("{0}")]
@@ -206,12 +206,12 @@ fn parse_name(value: &RawValue) -> Option<Cow<'_, str>> {
 
 /// Encodes the acceptance of a CONNECT packet. `sid` is the id of the client in the namespace.
 pub fn connect_frame(namespace: &str, sid: &str) -> String {
-    format!("{}{{\"sid\":{}}}", frame_start("40", namespace, None), Json::of(sid).text())
+    frame_start("40", namespace, None) + &json!({"sid": sid}).to_string()
 }
 
 /// Encodes the rejection of a CONNECT packet.
 pub fn connect_error_frame(namespace: &str, message: &str) -> String {
-    format!("{}{{\"message\":{}}}", frame_start("44", namespace, None), Json::of(message).text())
+    frame_start("44", namespace, None) + &json!({"message": message}).to_string()
 }
 
 /// Encodes an event. `args` are JSON texts; `ack` requests an acknowledgement.

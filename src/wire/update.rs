@@ -22,20 +22,22 @@ pub fn update_frame(id: &str, seq: u64, created_at: u64, body: &UpdateBody<'_>) 
 #[serde(tag = "t", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum UpdateBody<'a> {
     NewMessage {
-        /// The session id.
         sid: &'a str,
         message: &'a Message,
     },
     /// One of the two values changed; the other is `None`.
     UpdateSession {
-        /// The session id.
         sid: &'a str,
         metadata: Option<Versioned>,
         /// The agent state, with only the completed requests that changed.
         agent_state: Option<Versioned>,
     },
     /// One of the two values changed; the other is `None`.
-    UpdateMachine { machine_id: &'a str, metadata: Option<Versioned>, runner_state: Option<Versioned> },
+    UpdateMachine {
+        machine_id: &'a str,
+        metadata: Option<Versioned>,
+        runner_state: Option<Versioned>,
+    },
 }
 
 /// A version, and a placeholder for its value.
@@ -51,7 +53,6 @@ impl Versioned {
     }
 }
 
-/// The argument of an `update` event.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Update<'a> {

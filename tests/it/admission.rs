@@ -7,7 +7,8 @@ use crate::support::sqlite::BatchKind;
 use crate::support::{World, run_until_idle};
 use serde_json::json;
 use session_gateway_hub::hub::core::peers::connections::Upgrade;
-use session_gateway_hub::limits::{MAX_SOCKETS, MAX_UNAUTHENTICATED_FRAME_BYTES};
+use session_gateway_hub::hub::inbound::admission::MAX_UNAUTHENTICATED_FRAME_BYTES;
+use session_gateway_hub::hub::inbound::connect::MAX_SOCKETS;
 
 const VALID: &str = r#"40/cli,{"token":"secret:team"}"#;
 const INVALID: &str = r#"40/cli,{"token":"wrong"}"#;
@@ -271,4 +272,18 @@ async fn a_connect_that_waits_for_the_database_does_not_time_out() {
     world.advance(60_000).await;
     world.db.release_results();
     assert!(matches!(parse_frame(&socket.next_text().await), Received::Connected(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_socket_that_its_client_closes_while_its_token_is_verified_leaves_nothing_in_memory() {
+    let world = World::new();
+    let socket = open_socket(&world).await;
+    world.db.hold_results(BatchKind::Reads);
+    socket.send(format!(r#"40/cli,{{"token":"sgd_{}"}}"#, "x".repeat(43)));
+    run_until_idle().await;
+    assert_eq!(world.db.held_result_count(), 1);
+    socket.close();
+    world.db.release_results();
+    run_until_idle().await;
+    assert!(world.hub().is_unused());
 }

@@ -10,8 +10,8 @@ use crate::support::worker_edge::{
     edge, edge_with_db, head, object_namespace, respond, route, route_at, sign_in, with_token,
 };
 use serde_json::json;
+use session_gateway_hub::http::authentication::MAX_VERIFIED_TOKENS;
 use session_gateway_hub::http::edge::{Action, RequestHead};
-use session_gateway_hub::limits::MAX_VERIFIED_TOKENS;
 use session_gateway_hub::model::namespace::Namespace;
 
 #[tokio::test]

@@ -3,7 +3,8 @@
 use crate::support::World;
 use crate::support::live_session::live_session;
 use serde_json::{Value, json};
-use session_gateway_hub::limits::{MAX_BYTES_WITHOUT_EXCERPT, MAX_PART_BYTES};
+use session_gateway_hub::http::history::MAX_BYTES_WITHOUT_EXCERPT;
+use session_gateway_hub::limits::MAX_PART_BYTES;
 
 /// The most characters of each of the two texts of an excerpt.
 const EXCERPT_CHARS: usize = 4_000;

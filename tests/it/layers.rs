@@ -14,8 +14,8 @@ use std::sync::LazyLock;
 /// Each module with the modules that it uses, which must be below it. To allow a use, add it to the row. Remove a use that no longer
 /// exists.
 const USES: &str = "
-    auth              -> limits model
-    http              -> auth hub hub::core::error hub::core::peers hub::core::ports hub::core::sessions hub::machines hub::namespace hub::sessions hub::workspace hub::write limits memory_budget model push store wire
+    auth              -> model
+    http              -> auth hub hub::core::error hub::core::peers hub::core::ports hub::core::sessions hub::devices hub::machines hub::namespace hub::sessions hub::workspace hub::write limits memory_budget model push store wire
     hub               -> hub::core hub::core::namespace hub::core::ports model store
     hub::calls        -> hub hub::core::error hub::core::peers hub::core::ports hub::turn metrics model
     hub::core         -> auth hub::core::error hub::core::events hub::core::memory hub::core::namespace hub::core::peers hub::core::ports hub::core::push hub::core::sessions limits log memory_budget metrics model store wire
@@ -23,22 +23,22 @@ const USES: &str = "
     hub::core::events -> hub::core::peers limits model store
     hub::core::local_ids -> limits store
     hub::core::memory -> memory_budget
-    hub::core::namespace -> hub::core::error hub::core::ports limits model
+    hub::core::namespace -> hub::core::error hub::core::ports model
     hub::core::peers  -> hub::core::ports limits model wire
     hub::core::ports  -> log model
-    hub::core::push   -> auth hub::core::ports limits model push store
-    hub::core::sessions -> hub::core::error hub::core::local_ids hub::core::memory hub::core::ports limits model store
+    hub::core::push   -> auth hub::core::ports model push store
+    hub::core::sessions -> hub::core::error hub::core::local_ids hub::core::memory hub::core::peers hub::core::ports limits model store wire
     hub::devices      -> auth hub hub::core::error hub::core::peers hub::core::ports hub::turn model store
     hub::entry        -> hub hub::core hub::core::error hub::core::events hub::core::memory hub::core::namespace hub::core::peers hub::core::ports hub::core::push hub::core::sessions hub::write limits log memory_budget metrics model store
     hub::events       -> hub hub::core hub::core::error hub::core::peers hub::core::ports hub::turn limits model
     hub::inbound      -> auth hub hub::core hub::core::error hub::core::peers hub::core::ports hub::sessions hub::turn limits log model wire
     hub::machines     -> hub hub::core hub::core::error hub::core::peers hub::core::ports hub::core::sessions hub::turn hub::write limits model store wire
     hub::namespace    -> hub hub::core::error hub::core::namespace hub::core::ports model store
-    hub::push         -> auth hub hub::core::error hub::core::ports hub::core::push hub::sessions hub::turn hub::write limits log metrics model push store
+    hub::push         -> auth hub hub::core::error hub::core::ports hub::core::push hub::sessions hub::turn hub::write log metrics model push store
     hub::sessions     -> hub hub::core hub::core::error hub::core::local_ids hub::core::namespace hub::core::peers hub::core::ports hub::core::sessions hub::machines hub::turn hub::write limits log memory_budget model store wire
-    hub::status       -> hub hub::core hub::core::error hub::core::namespace hub::turn log metrics store
+    hub::status       -> hub hub::core hub::core::error hub::core::namespace hub::turn log metrics model store
     hub::turn         -> hub hub::core hub::core::error hub::core::events hub::core::local_ids hub::core::namespace hub::core::peers hub::core::ports hub::core::push hub::core::sessions limits log metrics model push store wire
-    hub::workspace    -> hub hub::core::error hub::core::peers hub::core::ports hub::turn limits model wire
+    hub::workspace    -> hub hub::core::error hub::core::peers hub::core::ports hub::turn limits memory_budget model wire
     hub::write        -> hub hub::core hub::core::error hub::core::ports hub::core::sessions hub::turn limits log memory_budget metrics model store
     limits            ->
     log               -> model
@@ -47,7 +47,7 @@ const USES: &str = "
     model             -> limits
     platform          -> auth http hub hub::core hub::core::error hub::core::namespace hub::core::peers hub::core::ports hub::core::push hub::inbound limits log memory_budget model push store wire
     platform::worker  -> http platform
-    push              -> limits
+    push              ->
     store             -> limits log memory_budget model
     wire              -> limits model
 ";

@@ -7,11 +7,13 @@ use crate::support::live_session::live_session;
 use crate::support::sqlite::BatchKind;
 use crate::support::web::Web;
 use serde_json::{Value, json};
+use session_gateway_hub::hub::core::peers::send_window::MAX_UNACKED_BYTES_WITH_DELTAS;
 use session_gateway_hub::hub::core::peers::subscription::Format;
-use session_gateway_hub::limits::{
-    LIVE_TEXT_RETENTION_MS, MAX_DELTA_TEXT_BYTES, MAX_DELTAS_PER_SECOND, MAX_LIVE_MESSAGES, MAX_LIVE_TEXT_BYTES,
-    MAX_QUEUED_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS,
+use session_gateway_hub::hub::core::sessions::live_text::{
+    LIVE_TEXT_RETENTION_MS, MAX_DELTAS_PER_SECOND, MAX_LIVE_MESSAGES, MAX_LIVE_TEXT_BYTES,
 };
+use session_gateway_hub::limits::MAX_QUEUED_BYTES;
+use session_gateway_hub::wire::cli::MAX_DELTA_TEXT_BYTES;
 
 /// Opens an SSE stream of a session. `last`: the id of the last event.
 async fn open_stream(world: &World, session: &str, last: Option<&str>) -> Web {

@@ -5,7 +5,8 @@ use crate::support::cli::Cli;
 use crate::support::sqlite::{BatchKind, Sqlite, permanent_error};
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::limits::{MAX_LOCAL_ID_BYTES, MAX_LOCAL_ID_LOOKUPS, MAX_LOCAL_IDS, MAX_SEARCHED_FRAME_BYTES};
+use session_gateway_hub::hub::local_ids::MAX_SEARCHED_FRAME_BYTES;
+use session_gateway_hub::limits::{MAX_LOCAL_ID_BYTES, MAX_LOCAL_ID_LOOKUPS, MAX_LOCAL_IDS};
 use session_gateway_hub::store::Value as Column;
 use session_gateway_hub::store::messages::SELECT_BY_LOCAL_IDS;
 

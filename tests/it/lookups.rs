@@ -3,7 +3,7 @@
 use crate::support::sqlite::BatchKind;
 use crate::support::{World, run_until_idle};
 use serde_json::json;
-use session_gateway_hub::limits::MAX_GROUPED_LOOKUPS;
+use session_gateway_hub::hub::write::lookups::MAX_GROUPED_LOOKUPS;
 
 fn session_body(tag: &str) -> String {
     json!({"tag": tag, "metadata": {"path": tag, "host": "box"}}).to_string()

@@ -4,8 +4,10 @@ use crate::support::session_list::read_pages;
 use crate::support::sqlite::BatchKind;
 use crate::support::{RECONNECT_GRACE_MS, World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::limits::{CACHE_HEADROOM_BYTES, MAX_CACHED_BYTES, MAX_CACHED_SESSIONS, MAX_POOL_BYTES};
+use session_gateway_hub::hub::core::sessions::cache::{MAX_CACHED_BYTES, MAX_CACHED_SESSIONS};
+use session_gateway_hub::hub::core::state::CACHE_HEADROOM_BYTES;
 use session_gateway_hub::limits::{MAX_MACHINE_BYTES, MAX_MACHINES};
+use session_gateway_hub::memory_budget::MAX_POOL_BYTES;
 use session_gateway_hub::store::Statement;
 
 /// The size of the metadata of a large session.

@@ -6,7 +6,8 @@ use crate::support::runtime::Frame;
 use crate::support::sqlite::{BatchKind, parameter_bytes, permanent_error};
 use crate::support::{World, run_until_idle};
 use serde_json::{Map, Value, json};
-use session_gateway_hub::limits::{MAX_POOL_BYTES, MAX_QUEUED_BYTES, NAMESPACE_SHARE_BYTES};
+use session_gateway_hub::limits::MAX_QUEUED_BYTES;
+use session_gateway_hub::memory_budget::{MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
 use session_gateway_hub::store::Value as Param;
 
 /// Receives all acknowledgements, with their ids.

@@ -7,11 +7,9 @@ use crate::support::worker_edge::{edge_with_memory_budget, respond, route, with_
 use crate::support::{World, run_until_idle, store};
 use proptest::prelude::*;
 use session_gateway_hub::http::edge::{Action, Edge};
-use session_gateway_hub::limits::{
-    MAX_BUFFER_BYTES, MAX_PAGE_BYTES, MAX_POOL_BYTES, MAX_SMALL_READS_OF_NAMESPACE, MEMORY_TIMEOUT_MS,
-    NAMESPACE_SHARE_BYTES,
-};
-use session_gateway_hub::store::history::PageRange;
+use session_gateway_hub::limits::MEMORY_TIMEOUT_MS;
+use session_gateway_hub::memory_budget::{MAX_BUFFER_BYTES, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
+use session_gateway_hub::store::history::{MAX_PAGE_BYTES, MAX_SMALL_READS_OF_NAMESPACE, PageRange};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -7,9 +7,8 @@ use crate::support::sqlite::BatchKind;
 use crate::support::web::Web;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::hub::core::namespace::quotas::{Quotas, Usage};
+use session_gateway_hub::hub::core::namespace::quotas::{MAX_SESSIONS, Quotas, Usage};
 
-use session_gateway_hub::limits::MAX_SESSIONS;
 use session_gateway_hub::store::DbError;
 
 const MAX_BYTES: u64 = 1_000;

@@ -4,10 +4,10 @@ use crate::support::live_session::live_session;
 use crate::support::run_until_idle;
 use crate::support::sqlite::{BatchKind, retryable_error};
 use serde_json::json;
+use session_gateway_hub::http::extract::MAX_BODY_BYTES;
 use session_gateway_hub::http::response::reserved_bytes;
-use session_gateway_hub::limits::{
-    MAX_BODY_BYTES, MAX_BUFFER_BYTES, MAX_CACHED_BYTES, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES,
-};
+use session_gateway_hub::hub::core::sessions::cache::MAX_CACHED_BYTES;
+use session_gateway_hub::memory_budget::{MAX_BUFFER_BYTES, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
 use std::sync::Arc;
 
 #[tokio::test(start_paused = true)]

@@ -6,9 +6,10 @@ use crate::support::rest::Reply;
 use crate::support::run_until_idle;
 use crate::support::sqlite::{BatchKind, parameter_bytes, permanent_error, retryable_error};
 use serde_json::{Value, json};
-use session_gateway_hub::limits::{
-    MAX_CONTENT_BYTES, MAX_EVENT_CONTENT_BYTES, MAX_PART_BYTES, MEMORY_RETRY_MS, PARTS_AT_ONCE,
-};
+use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_PART_BYTES};
+use session_gateway_hub::model::event::MAX_EVENT_CONTENT_BYTES;
+use session_gateway_hub::store::memory::MEMORY_RETRY_MS;
+use session_gateway_hub::store::parts::PARTS_AT_ONCE;
 
 /// Returns a JSON object of exactly `bytes` bytes with these members, padded with a string.
 fn object(members: &str, bytes: usize) -> String {

@@ -9,8 +9,9 @@ use crate::support::sqlite::{BatchKind, retryable_error};
 use crate::support::web::Web;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::limits::{DB_RETRY_PERIOD_MS, MAX_BATCH_BYTES, MAX_QUEUED_BYTES};
+use session_gateway_hub::limits::{DB_RETRY_PERIOD_MS, MAX_QUEUED_BYTES};
 use session_gateway_hub::store::DbError;
+use session_gateway_hub::store::write_queue::MAX_BATCH_BYTES;
 
 const STALL_MS: u64 = 90_000;
 const RECOVERY_MS: u64 = 5_000;

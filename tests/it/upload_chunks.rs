@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use session_gateway_hub::hub::core::config::UploadConfig;
 use session_gateway_hub::hub::core::ports::UploadFault;
-use session_gateway_hub::limits::{MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
+use session_gateway_hub::memory_budget::{MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
 
 /// The bytes of a file in one chunk.
 const CHUNK_BYTES: usize = 384 * 1024;

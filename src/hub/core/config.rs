@@ -8,10 +8,12 @@ use crate::hub::core::namespace::quotas::Quotas;
 use crate::hub::core::namespace::recent_writers::RecentWriters;
 use crate::hub::core::push::config::PushConfig;
 use crate::hub::core::uploads::FrameUploadSlot;
-use crate::limits::MAX_UPLOAD_MB;
 use crate::model::mode::PermissionMode;
 use crate::model::namespace::Namespace;
 use crate::model::vocabulary::Vocabulary;
+
+/// The largest valid `MAX_UPLOAD_MB`, more than the platform accepts in the body of a request.
+pub const MAX_UPLOAD_MB: u64 = 1_000;
 
 /// The default of `MAX_UPLOAD_MB`: the largest uploaded file, in MiB (PROTOCOL.md "Limits").
 const DEFAULT_UPLOAD_MB: u64 = 50;

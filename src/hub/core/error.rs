@@ -51,7 +51,7 @@ impl Kind {
     fn remedy(self) -> &'static str {
         match self {
             Self::Session => "It may have been deleted: read the list of sessions again.",
-            Self::Machine => "Register it with `POST /cli/machines`, or read the list of machines again.",
+            Self::Machine => "Register it, or read the list of machines again.",
             Self::Subscription => "It ends with its connection: use the `subscriptionId` of the current one.",
             Self::Request => "It may have been answered or canceled: read the session again.",
             Self::Device => "It may have been revoked: read the list of devices again.",
@@ -180,6 +180,8 @@ pub enum Error {
     /// The database or the random source failed. Contains the whole message.
     #[error("{0}")]
     Unavailable(String),
+    #[error("A database has no schema yet, or an older one.")]
+    NoSchema,
     #[error("The database rejected the request. Nothing was changed. Try again; the hub's log has the cause.")]
     DatabaseRejected,
     #[error(
@@ -264,11 +266,7 @@ impl From<RandomSourceError> for Error {
 impl From<DbError> for Error {
     fn from(error: DbError) -> Self {
         match error {
-            DbError::NoSchema(_) => Self::Unavailable(
-                "A database has no schema yet, or an older one. Run `npm run wrangler -- d1 migrations apply DB --local` \
-                (or `--remote` for a deployed hub), also for `DB_2` and so on. `npm run dev` and `npm run deploy` do it for all."
-                    .into(),
-            ),
+            DbError::NoSchema(_) => Self::NoSchema,
             DbError::Retryable(_) | DbError::Unavailable(_) => {
                 Self::Unavailable("The database is unreachable. Try again in a few seconds.".into())
             }

@@ -26,10 +26,13 @@ use crate::hub::core::sessions::liveness::Liveness;
 use crate::hub::core::sessions::lookup::{Lookup, UnknownLocalId};
 use crate::hub::core::sessions::reminders::Reminders;
 use crate::hub::core::uploads::UploadSlots;
-use crate::limits::{CACHE_HEADROOM_BYTES, MAX_QUEUED_BYTES, MIN_CACHED_BYTES};
+use crate::limits::{MAX_QUEUED_BYTES, MIN_CACHED_BYTES};
 use crate::memory_budget::NamespaceBudget;
 use crate::model::owner::Owner;
 use crate::store::events::Appender;
+
+/// The part of the pool that growing caches leave free, in bytes.
+pub const CACHE_HEADROOM_BYTES: usize = 16 * 1024 * 1024;
 
 /// How many bytes of JSON of the session list stay in memory: several pages. Above this limit, all JSON is dropped; it can be read
 /// again.

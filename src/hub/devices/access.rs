@@ -81,7 +81,6 @@ impl Hub {
         Ok(true)
     }
 
-    /// Returns the generation of the namespace's tokens.
     pub async fn load_generation(&self) -> Result<u32, Error> {
         if let Some(generation) = self.stored_generation() {
             return Ok(generation);

@@ -9,7 +9,8 @@ use crate::hub::core::peers::connections::Peer;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::storage_keys::{CONFIRMED_DEVICES, GENERATION, REVOKED_DEVICES, REVOKING, revoked_device_key};
 use crate::hub::turn::Turn;
-use crate::store::devices::{self, CODE_LIFETIME_MS, Decision, Insertion, MAX_CODE_ATTEMPTS, NewPairing};
+use crate::model::json::Json;
+use crate::store::devices::{self, Decision};
 use crate::store::{DbError, Statement, Value, push};
 
 /// How long the object's storage records that a device was revoked, in milliseconds: longer than a worker caches the device's token.
@@ -18,8 +19,8 @@ const REVOCATION_RECORD_MS: u64 = 3_600_000;
 const REVOKED: (u16, &str) = (4401, "The token was revoked");
 
 impl Hub {
-    /// `GET /api/devices`: the devices as JSON, separated by commas. `current` is the id of the device that sent the request.
-    pub async fn list_devices(&self, current: Option<&str>) -> Result<String, Error> {
+    /// `GET /api/devices`: the array of the devices. `current` is the id of the device that sent the request.
+    pub async fn list_devices(&self, current: Option<&str>) -> Result<Json, Error> {
         Ok(devices::list(&self.access, &self.config.namespace, current).await?)
     }
 
@@ -31,47 +32,14 @@ impl Hub {
         }
     }
 
-    /// `PATCH /api/devices/:id`: returns the device as JSON.
-    pub async fn rename_device(&self, id: &str, name: &str) -> Result<String, Error> {
+    /// `PATCH /api/devices/:id`: returns the device.
+    pub async fn rename_device(&self, id: &str, name: &str) -> Result<Json, Error> {
         let device = devices::rename(&self.access, &self.config.namespace, id, name).await?;
         device.ok_or(Error::NotFound(Kind::Device))
     }
 
-    /// `POST /api/devices/codes`: returns a code, and when it expires. `name` and `kind` are those of the device that will use the code.
-    /// Fails if `credential` is revoked.
-    pub async fn create_device_code(
-        &self,
-        name: Option<&str>,
-        kind: Option<&'static str>,
-        credential: Value,
-    ) -> Result<(Code, u64), Error> {
-        let now = self.rt.now();
-        for _ in 0..MAX_CODE_ATTEMPTS {
-            let mut random = [0; 32];
-            self.rt.random(&mut random)?;
-            let code = Code::generate(&random, false);
-            let (code_hash, device_id) = (code.hash(), self.new_id());
-            let pairing = NewPairing {
-                selector: code.selector(),
-                code_hash: &code_hash,
-                secret_hash: None,
-                device_id: &device_id,
-                namespace: Some(&self.config.namespace),
-                name,
-                kind,
-                credential: credential.clone(),
-            };
-            match devices::insert_pairing(&self.access, pairing, now).await? {
-                Insertion::Done => return Ok((code, now + CODE_LIFETIME_MS)),
-                Insertion::TooManyCodes => return Err(Error::TooManyCodes),
-                Insertion::Collision => {}
-            }
-        }
-        Err(Error::Overloaded)
-    }
-
-    /// `GET /api/devices/requests/:code`: returns the request as JSON.
-    pub async fn find_device_request(&self, code: &Code) -> Result<String, Error> {
+    /// `GET /api/devices/requests/:code`: returns the request.
+    pub async fn find_device_request(&self, code: &Code) -> Result<Json, Error> {
         let found = devices::find_request(&self.access, code.selector(), &code.hash(), None, self.rt.now()).await?;
         found.map(|request| request.json).ok_or(Error::UnknownCode)
     }

@@ -1,37 +1,49 @@
-//! Authentication of a CLI's socket: the meaning of a frame before a valid CONNECT. The worker uses this module, too, before it
-//! knows the namespace. No I/O.
+//! The handshake of a CLI's socket until a valid CONNECT, as a state machine without I/O:
+//!
+//!     Connecting --receive--> TokenCheck --decide--> Verified
+//!         ^                                 |            |
+//!         +------------- Outcome -----------+---refuse---+
+//!
+//! Each step consumes its state. The object of a namespace runs it, and the worker for a socket whose namespace it does not know yet.
 
 use serde_json::value::RawValue;
 
+use crate::auth::token::Credential;
+use crate::hub::core::peers::connections::{Connecting, Upgrade};
 use crate::model::namespace::Namespace;
 use crate::wire::cli::{ConnectAuth, NAMESPACE};
 use crate::wire::engineio;
 use crate::wire::fields::read_object;
 use crate::wire::socketio::{self, DecodeError, Packet};
 
-/// The close reason after a frame before CONNECT that was too large.
-pub const FRAME_TOO_LARGE: &str = "A frame before CONNECT is answered may have at most 16 KiB";
-/// The close reason after [`CONNECT_TIMEOUT_MS`](crate::limits::CONNECT_TIMEOUT_MS).
-pub const NO_CONNECT: &str = "No CONNECT packet came within 10 seconds";
-/// The close reason after [`MAX_REFUSALS`](crate::limits::MAX_REFUSALS) refused frames.
-pub const TOO_MANY_REFUSALS: &str = "No valid CONNECT packet came: 3 were refused";
-/// The close reason after [`MAX_IDLE_FRAMES`](crate::limits::MAX_IDLE_FRAMES) frames without effect.
-pub const TOO_MANY_IDLE_FRAMES: &str = "More than 16 other frames came before CONNECT";
+/// The largest frame before CONNECT is answered, in bytes.
+pub const MAX_UNAUTHENTICATED_FRAME_BYTES: usize = 16 * 1024;
+/// The number of refused frames before CONNECT after which the hub closes a socket.
+const MAX_REFUSALS: u32 = 3;
+/// The number of frames without effect before CONNECT after which the hub closes a socket, because each frame wakes the hub.
+const MAX_IDLE_FRAMES: u32 = 16;
 
-/// The close code and reason after a malformed or unknown packet. The official server closes the connection for this reason,
-/// too.
-pub const PARSE_ERROR: (u16, &str) = (1002, "parse error");
-/// The close code and reason after a binary packet or frame.
-pub const BINARY_UNSUPPORTED: (u16, &str) = (1003, "Binary data is not supported: send it as base64 text");
+pub type Close = (u16, &'static str);
+
+/// The close reason after a frame above [`MAX_UNAUTHENTICATED_FRAME_BYTES`].
+pub const FRAME_TOO_LARGE: &str = "A frame before CONNECT is answered may have at most 16 KiB";
+pub const NO_CONNECT: Close = (1008, "No CONNECT packet came within 10 seconds");
+const TOO_MANY_REFUSALS: Close = (1008, "No valid CONNECT packet came: 3 were refused");
+const TOO_MANY_IDLE_FRAMES: Close = (1008, "More than 16 other frames came before CONNECT");
+const CLOSED_BY_CLIENT: Close = (1000, "");
+
+/// After a malformed or unknown packet. The official server closes the connection for this reason, too.
+pub const PARSE_ERROR: Close = (1002, "parse error");
+pub const BINARY_UNSUPPORTED: Close = (1003, "Binary data is not supported: send it as base64 text");
 
 /// Returns the close code and reason after a packet that can't be decoded.
-pub fn close_reason(error: &DecodeError) -> (u16, &'static str) {
+pub fn close_reason(error: &DecodeError) -> Close {
     if *error == DecodeError::BinaryUnsupported { BINARY_UNSUPPORTED } else { PARSE_ERROR }
 }
 
 /// Returns the close code and reason after a valid packet that the connection does not allow. The official server closes the
 /// connection, too.
-pub fn unexpected_reason(packet: &Packet<'_>) -> (u16, &'static str) {
+pub fn unexpected_reason(packet: &Packet<'_>) -> Close {
     let reason = match packet {
         Packet::Connect { .. } => "Unexpected CONNECT: this Socket.IO namespace is connected already",
         Packet::ConnectError { .. } => "Unexpected CONNECT_ERROR: only the server sends it",
@@ -42,111 +54,230 @@ pub fn unexpected_reason(packet: &Packet<'_>) -> (u16, &'static str) {
     (1002, reason)
 }
 
-/// The meaning of a frame before a valid CONNECT.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Admission {
-    /// A CONNECT packet whose token was not verified yet.
-    Connect(ConnectAuth),
-    /// A packet that is refused with this CONNECT_ERROR frame.
-    Refused(String),
-    /// A ping, with the frame that answers it.
-    Pong(String),
-    /// The socket is to be closed with this code and reason: the client disconnects, or sent no valid packet.
-    Close(u16, &'static str),
-    /// A packet without effect.
-    Ignored,
-}
-
-/// The message of a CONNECT_ERROR.
 pub const INVALID_TOKEN: &str = "Invalid token";
 
-/// Interprets a frame before a valid CONNECT.
-pub fn interpret_frame(frame: &str) -> Admission {
-    let text = match engineio::decode(frame) {
-        Ok(engineio::Packet::Message(text)) => text,
-        Ok(engineio::Packet::Ping(data)) => return Admission::Pong(engineio::pong_frame(data)),
-        Ok(engineio::Packet::Close) => return Admission::Close(1000, ""),
-        Ok(_) => return Admission::Ignored,
-        Err(_) => return close(PARSE_ERROR),
-    };
-    match socketio::decode(text) {
-        Ok(Packet::Connect { namespace, auth }) => admit_connect(namespace, auth),
-        Ok(Packet::Disconnect { .. }) => Admission::Close(1000, ""),
-        Ok(packet) => close(unexpected_reason(&packet)),
-        Err(error) => close(close_reason(&error)),
+/// What follows a frame that connects no CLI.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Whether the frame is refused, and `reply` is a CONNECT_ERROR.
+    pub is_refused: bool,
+    /// A frame to send first.
+    pub reply: Option<String>,
+    /// The state in which the socket waits for its next frame, or the reason to close it.
+    pub next: Result<Connecting, Close>,
+}
+
+impl Outcome {
+    fn close(close: Close) -> Self {
+        Self { is_refused: false, reply: None, next: Err(close) }
     }
 }
 
-fn close((code, reason): (u16, &'static str)) -> Admission {
-    Admission::Close(code, reason)
+/// A CONNECT packet whose token must be verified.
+#[derive(Debug)]
+pub struct TokenCheck {
+    connecting: Connecting,
+    auth: ConnectAuth,
 }
 
-fn refused(namespace: &str, message: &str) -> Admission {
-    Admission::Refused(socketio::connect_error_frame(namespace, message))
+/// A CONNECT packet with a valid token.
+#[derive(Debug)]
+pub struct Verified {
+    connecting: Connecting,
+    pub auth: ConnectAuth,
+    pub namespace: Namespace,
+    pub credential: Credential,
 }
 
-fn admit_connect(namespace: &str, auth: Option<&RawValue>) -> Admission {
-    if namespace != NAMESPACE {
-        return refused(namespace, "Invalid namespace");
+impl Connecting {
+    pub fn receive(self, frame: &str) -> Result<TokenCheck, Outcome> {
+        let text = match engineio::decode(frame) {
+            Ok(engineio::Packet::Message(text)) => text,
+            Ok(engineio::Packet::Ping(data)) => return Err(self.count_idle_frame(Some(engineio::pong_frame(data)))),
+            Ok(engineio::Packet::Close) => return Err(Outcome::close(CLOSED_BY_CLIENT)),
+            Ok(engineio::Packet::Pong | engineio::Packet::Handshake) => return Err(self.count_idle_frame(None)),
+            Err(_) => return Err(Outcome::close(PARSE_ERROR)),
+        };
+        match socketio::decode(text) {
+            Ok(Packet::Connect { namespace: NAMESPACE, auth }) => self.receive_connect(auth),
+            Ok(Packet::Connect { namespace, .. }) => Err(self.refuse(namespace, "Invalid namespace")),
+            Ok(Packet::Disconnect { .. }) => Err(Outcome::close(CLOSED_BY_CLIENT)),
+            Ok(packet) => Err(Outcome::close(unexpected_reason(&packet))),
+            Err(error) => Err(Outcome::close(close_reason(&error))),
+        }
     }
-    match read_object(auth.map_or("{}", RawValue::get)).and_then(ConnectAuth::validate) {
-        Ok(auth) => Admission::Connect(auth),
-        Err(error) if error.field == "token" => refused(NAMESPACE, INVALID_TOKEN),
-        Err(error) => refused(NAMESPACE, &format!("Invalid auth. {error}")),
+
+    fn receive_connect(self, auth: Option<&RawValue>) -> Result<TokenCheck, Outcome> {
+        match read_object(auth.map_or("{}", RawValue::get)).and_then(ConnectAuth::validate) {
+            Ok(auth) => Ok(TokenCheck { connecting: self, auth }),
+            Err(error) if error.field == "token" => Err(self.refuse(NAMESPACE, INVALID_TOKEN)),
+            Err(error) => Err(self.refuse(NAMESPACE, &format!("Invalid auth. {error}"))),
+        }
+    }
+
+    fn count_idle_frame(self, pong: Option<String>) -> Outcome {
+        if self.idle_frames == MAX_IDLE_FRAMES {
+            return Outcome::close(TOO_MANY_IDLE_FRAMES);
+        }
+        let next = Ok(Self { idle_frames: self.idle_frames + 1, ..self });
+        Outcome { is_refused: false, reply: pong, next }
+    }
+
+    fn refuse(self, namespace: &str, message: &str) -> Outcome {
+        let refused_frames = self.refused_frames + 1;
+        let next =
+            if refused_frames < MAX_REFUSALS { Ok(Self { refused_frames, ..self }) } else { Err(TOO_MANY_REFUSALS) };
+        Outcome { is_refused: true, reply: Some(socketio::connect_error_frame(namespace, message)), next }
     }
 }
 
-/// Checks the namespace of a CONNECT packet. `granted` is the namespace of its valid token or, without a token, of the token in the
-/// upgrade request. Returns the namespace, or the CONNECT_ERROR frame.
-pub fn check_connect(
-    auth: &ConnectAuth,
-    upgrade_namespace: Option<&Namespace>,
-    granted: Option<Namespace>,
-) -> Result<Namespace, String> {
-    let error = |message| Err(socketio::connect_error_frame(NAMESPACE, message));
-    let Some(granted) = granted else { return error(INVALID_TOKEN) };
-    if upgrade_namespace.is_some_and(|namespace| *namespace != granted) {
-        return error("Invalid token: it is for another namespace than the token of the upgrade request");
+impl TokenCheck {
+    pub fn token(&self) -> Option<&str> {
+        self.auth.token.as_deref()
     }
-    if auth.namespace.as_ref().is_some_and(|named| named != granted.as_ref()) {
-        return error("Invalid namespace: the token is for another one");
+
+    /// Returns the credential of the upgrade request's token, which counts if the packet has no token.
+    pub fn upgrade_credential(&self) -> Option<Credential> {
+        // An earlier version stored no credential.
+        let stored = || self.connecting.credential.as_deref().and_then(Credential::parse).unwrap_or(Credential::Shared);
+        (self.connecting.upgrade == Upgrade::Authenticated).then(stored)
     }
-    Ok(granted)
+
+    /// Accepts or refuses the packet. `granted` is the namespace and the credential of the valid token, `own` the namespace to which the
+    /// socket belongs; `None` if the token chooses the namespace.
+    pub fn decide(
+        self,
+        own: Option<&Namespace>,
+        granted: Option<(Namespace, Credential)>,
+    ) -> Result<Verified, Outcome> {
+        let Self { connecting, auth } = self;
+        let Some((namespace, credential)) = granted else { return Err(connecting.refuse(NAMESPACE, INVALID_TOKEN)) };
+        let is_foreign = own.is_some_and(|own| *own != namespace);
+        let refusal = if is_foreign && connecting.upgrade == Upgrade::Authenticated {
+            "Invalid token: it is for another namespace than the token of the upgrade request"
+        } else if auth.namespace.as_ref().is_some_and(|named| named != namespace.as_ref()) {
+            "Invalid namespace: the token is for another one"
+        } else if is_foreign {
+            "Invalid token: it is for another namespace"
+        } else {
+            return Ok(Verified { connecting, auth, namespace, credential });
+        };
+        Err(connecting.refuse(NAMESPACE, refusal))
+    }
+}
+
+impl Verified {
+    /// Refuses the packet, because its token was revoked meanwhile.
+    pub fn refuse_revoked(self) -> Outcome {
+        self.connecting.refuse(NAMESPACE, INVALID_TOKEN)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const VALID: &str = r#"40/cli,{"token":"t"}"#;
+
+    fn connecting(upgrade: Upgrade) -> Connecting {
+        Connecting::new(5, upgrade)
+    }
+
+    fn receive(frame: &str) -> Outcome {
+        connecting(Upgrade::Unauthenticated).receive(frame).unwrap_err()
+    }
+
+    fn team() -> Namespace {
+        Namespace::parse("team").unwrap()
+    }
+
+    /// Returns the CONNECT_ERROR of a packet whose token is for `granted`.
+    fn refusal(upgrade: Upgrade, auth: &str, own: Option<&str>, granted: Option<&str>) -> Option<String> {
+        let check = connecting(upgrade).receive(&format!("40/cli,{auth}")).unwrap();
+        let granted = granted.and_then(Namespace::parse).map(|namespace| (namespace, Credential::Shared));
+        let own = own.and_then(Namespace::parse);
+        check.decide(own.as_ref(), granted).err().and_then(|outcome| outcome.reply)
+    }
+
     #[test]
-    fn a_token_must_be_for_the_namespace_of_the_upgrade_and_of_the_packet() {
-        let namespace = |name| Namespace::parse(name).unwrap();
-        let (team, other) = (namespace("team"), namespace("other"));
-        let auth = |named: Option<&str>| ConnectAuth { namespace: named.map(Into::into), ..ConnectAuth::default() };
-        for (named, upgrade) in [(None, None), (Some("team"), None), (None, Some(&team))] {
-            assert_eq!(check_connect(&auth(named), upgrade, Some(team.clone())), Ok(team.clone()));
+    fn a_token_must_be_for_the_namespace_of_the_upgrade_of_the_object_and_of_the_packet() {
+        use Upgrade::{Authenticated, Bridged, Unauthenticated};
+        for (upgrade, auth, own) in [
+            (Unauthenticated, "{}", None),
+            (Unauthenticated, r#"{"namespace":"team"}"#, None),
+            (Authenticated, "{}", Some("team")),
+            (Bridged, "{}", Some("team")),
+        ] {
+            assert_eq!(refusal(upgrade, auth, own, Some("team")), None, "{upgrade:?} {auth}");
         }
-        for (named, upgrade, granted) in [(None, None, None), (None, Some(&other), Some(team.clone()))] {
-            assert!(check_connect(&auth(named), upgrade, granted).unwrap_err().contains("Invalid token"));
+        for (upgrade, auth, own, granted, message) in [
+            (Unauthenticated, "{}", None, None, "Invalid token"),
+            (
+                Unauthenticated,
+                r#"{"namespace":"other"}"#,
+                None,
+                Some("team"),
+                "Invalid namespace: the token is for another one",
+            ),
+            (Unauthenticated, "{}", Some("other"), Some("team"), "Invalid token: it is for another namespace"),
+            (
+                Authenticated,
+                "{}",
+                Some("other"),
+                Some("team"),
+                "Invalid token: it is for another namespace than the token of the upgrade request",
+            ),
+        ] {
+            let expected = Some(socketio::connect_error_frame(NAMESPACE, message));
+            assert_eq!(refusal(upgrade, auth, own, granted), expected);
         }
-        assert!(check_connect(&auth(Some("other")), None, Some(team)).unwrap_err().contains("Invalid namespace"));
     }
 
     #[test]
     fn the_client_may_ping_and_disconnect_before_connect_but_send_no_other_packet() {
-        assert_eq!(interpret_frame("2probe"), Admission::Pong("3probe".into()));
+        assert_eq!(receive("2probe").reply, Some("3probe".into()));
         for disconnect in ["1", "41", "41/cli,"] {
-            assert_eq!(interpret_frame(disconnect), Admission::Close(1000, ""), "{disconnect}");
+            assert_eq!(receive(disconnect), Outcome::close((1000, "")), "{disconnect}");
         }
         for malformed in ["", "x", "4", "42/cli,", "40/cli,[]"] {
-            assert_eq!(interpret_frame(malformed), Admission::Close(1002, "parse error"), "{malformed}");
+            assert_eq!(receive(malformed), Outcome::close((1002, "parse error")), "{malformed}");
         }
-        assert!(matches!(interpret_frame("451-/cli,[]"), Admission::Close(1003, _)));
+        assert_eq!(receive("451-/cli,[]"), Outcome::close(BINARY_UNSUPPORTED));
         for unexpected in ["42[\"ping\"]", "42/cli,[\"ping\"]", "43/cli,5[]", "44/cli,{}"] {
-            assert!(
-                matches!(interpret_frame(unexpected), Admission::Close(1002, reason) if reason.starts_with("Unexpected "))
-            );
+            assert!(matches!(receive(unexpected).next, Err((1002, reason)) if reason.starts_with("Unexpected ")));
         }
-        assert_eq!(interpret_frame("6"), Admission::Ignored);
+        assert_eq!(receive("6").reply, None);
+    }
+
+    #[test]
+    fn the_third_refusal_closes_wherever_the_packet_was_refused() {
+        let granted = || Some((team(), Credential::Shared));
+        let first = receive("40/web,").next.unwrap();
+        let second = first.receive(VALID).unwrap().decide(None, None).unwrap_err();
+        assert!(second.is_refused);
+        let third = second.next.unwrap().receive(VALID).unwrap().decide(None, granted()).unwrap().refuse_revoked();
+        assert_eq!(third.next, Err(TOO_MANY_REFUSALS));
+        assert_eq!(third.reply, Some(socketio::connect_error_frame(NAMESPACE, INVALID_TOKEN)));
+    }
+
+    #[test]
+    fn the_seventeenth_frame_without_effect_closes_and_refusals_do_not_count() {
+        let mut state = receive("40/web,").next.unwrap();
+        for frame in ["2", "3", "6", "5"].repeat(4) {
+            state = state.receive(frame).unwrap_err().next.unwrap();
+        }
+        state = state.receive("40/cli,{\"token\":1}").unwrap_err().next.unwrap();
+        assert_eq!(state.receive("2").unwrap_err(), Outcome::close(TOO_MANY_IDLE_FRAMES));
+    }
+
+    #[test]
+    fn the_token_of_the_upgrade_counts_only_for_an_authenticated_socket() {
+        let credential = |upgrade, credential: Option<&str>| {
+            let state = Connecting { credential: credential.map(str::to_owned), ..connecting(upgrade) };
+            state.receive("40/cli,").unwrap().upgrade_credential()
+        };
+        assert_eq!(credential(Upgrade::Authenticated, Some("d")), Some(Credential::Device("d".into())));
+        assert_eq!(credential(Upgrade::Authenticated, None), Some(Credential::Shared));
+        assert_eq!(credential(Upgrade::Bridged, None), None);
     }
 }

@@ -10,19 +10,21 @@ use crate::hub::core::peers::connections::{Connecting, Peer, Upgrade};
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::schedule::next_tick;
 use crate::hub::core::storage_keys;
-use crate::hub::inbound::admission::{
-    Admission, INVALID_TOKEN, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, check_connect, interpret_frame,
-};
+use crate::hub::inbound::admission::{NO_CONNECT, Outcome, TokenCheck, Verified};
 use crate::hub::inbound::replies::{SERVED_ELSEWHERE, event_code};
 use crate::hub::turn::Turn;
-use crate::limits::{CONNECT_TIMEOUT_MS, MAX_IDLE_FRAMES, MAX_REFUSALS, MAX_SOCKETS, PING_INTERVAL_MS};
+use crate::limits::PING_INTERVAL_MS;
 use crate::log::{Level, LogLine};
 use crate::model::owner::Owner;
-use crate::wire::cli::{ConnectAuth, NAMESPACE};
+use crate::wire::cli::NAMESPACE;
 use crate::wire::{engineio, socketio};
+
+/// How many sockets a namespace may have, including closed ones whose clients have not answered. The platform allows 32,768.
+pub const MAX_SOCKETS: usize = 32_000;
 
 /// How many sockets without a token may wait for their CONNECT (PROTOCOL-CLI.md "The socket of a CLI").
 const MAX_UNAUTHENTICATED: usize = 200;
+const _: () = assert!(MAX_UNAUTHENTICATED < MAX_SOCKETS / 2 && MAX_SOCKETS < 32_768);
 
 /// The session or machine that CONNECT named, if any.
 enum NamedOwner {
@@ -68,8 +70,9 @@ impl Hub {
         }
         let mut turn = self.turn();
         let credential = credential.map(Credential::to_string);
-        turn.set_peer(conn, Peer::Connecting(Connecting { credential, ..Connecting::new(now, upgrade) }));
-        turn.request_alarm(Some(now + CONNECT_TIMEOUT_MS));
+        let connecting = Connecting { credential, ..Connecting::new(now, upgrade) };
+        turn.request_alarm(Some(connecting.expires_at()));
+        turn.set_peer(conn, Peer::Connecting(connecting));
     }
 
     /// Stores the namespace's name for later alarms and frames, which do not contain it. Must be called only after a valid
@@ -92,92 +95,66 @@ impl Hub {
         connecting: Connecting,
         frame: &str,
     ) {
+        match connecting.receive(frame) {
+            Ok(check) => self.on_connect(conn, check).await,
+            Err(outcome) => self.finish_step(conn, outcome),
+        }
+    }
+
+    async fn on_connect(self: &Arc<Self>, conn: ConnId, check: TokenCheck) {
         let own_namespace = &self.config.namespace;
-        let upgrade_namespace = (connecting.upgrade == Upgrade::Authenticated).then_some(own_namespace);
-        match interpret_frame(frame) {
-            Admission::Connect(auth) => {
-                let verified = match &auth.token {
-                    Some(token) => self.verify_token(token).await,
-                    None if upgrade_namespace.is_some() => {
-                        let credential = connecting.credential.as_deref().and_then(Credential::parse);
-                        // An earlier version stored no credential.
-                        let credential = credential.unwrap_or(Credential::Shared);
-                        let is_valid = self.confirm_credential(&credential).await;
-                        is_valid.map(|is_valid| is_valid.then(|| (own_namespace.clone(), credential)))
-                    }
-                    None => Ok(None),
-                };
-                let Ok(verified) = verified else { return self.turn().disconnect_to_resync([conn]) };
-                let verified = verified
-                    .filter(|(namespace, credential)| namespace != own_namespace || !self.is_revoked(credential));
-                let (granted, credential) = verified.unzip();
-                match check_connect(&auth, upgrade_namespace, granted) {
-                    Ok(namespace) if namespace == *own_namespace => {
-                        self.connect(conn, connecting, auth, credential.unwrap_or(Credential::Shared)).await;
-                    }
-                    Ok(_) => {
-                        let message = "Invalid token: it is for another namespace";
-                        self.refuse_connect(conn, connecting, &socketio::connect_error_frame(NAMESPACE, message));
-                    }
-                    Err(refusal) => self.refuse_connect(conn, connecting, &refusal),
-                }
+        let granted = match (check.token(), check.upgrade_credential()) {
+            (Some(token), _) => self.verify_token(token).await,
+            (None, Some(credential)) => {
+                let is_valid = self.confirm_credential(&credential).await;
+                is_valid.map(|is_valid| is_valid.then(|| (own_namespace.clone(), credential)))
             }
-            Admission::Refused(frame) => self.refuse_connect(conn, connecting, &frame),
-            Admission::Pong(frame) => self.count_idle_frame(conn, connecting, Some(&frame)),
-            Admission::Close(code, reason) => self.turn().disconnect(conn, code, reason),
-            Admission::Ignored => self.count_idle_frame(conn, connecting, None),
+            (None, None) => Ok(None),
+        };
+        let Ok(granted) = granted else { return self.turn().disconnect_to_resync([conn]) };
+        let granted =
+            granted.filter(|(namespace, credential)| namespace != own_namespace || !self.is_revoked(credential));
+        match check.decide(Some(own_namespace), granted) {
+            Ok(verified) => self.connect(conn, verified).await,
+            Err(outcome) => self.finish_step(conn, outcome),
         }
     }
 
-    /// Counts a frame without effect, and answers a ping. Too many such frames close the socket, because each wakes the object.
-    fn count_idle_frame(&self, conn: ConnId, mut connecting: Connecting, pong: Option<&str>) {
-        connecting.idle_frames += 1;
-        if connecting.idle_frames > MAX_IDLE_FRAMES {
-            return self.turn().disconnect(conn, 1008, TOO_MANY_IDLE_FRAMES);
+    /// Performs the outcome of a frame that connected no CLI.
+    fn finish_step(&self, conn: ConnId, outcome: Outcome) {
+        if outcome.is_refused {
+            self.telemetry.log(LogLine::new(Level::Info, "connect-refused"));
         }
-        pong.into_iter().for_each(|pong| self.rt.send(&[conn], pong));
-        self.turn().set_peer(conn, Peer::Connecting(connecting));
+        outcome.reply.iter().for_each(|reply| self.rt.send(&[conn], reply));
+        let mut turn = self.turn();
+        match outcome.next {
+            Err((code, reason)) => turn.disconnect(conn, code, reason),
+            // The client may have closed the socket meanwhile.
+            Ok(next) if turn.connections.get(conn).is_some() => turn.set_peer(conn, Peer::Connecting(next)),
+            Ok(_) => {}
+        }
     }
 
-    /// Refuses a frame before CONNECT. Too many refusals close the socket.
-    fn refuse_connect(&self, conn: ConnId, mut connecting: Connecting, refusal: &str) {
-        self.telemetry.log(LogLine::new(Level::Info, "connect-refused"));
-        self.rt.send(&[conn], refusal);
-        connecting.refused_frames += 1;
-        if connecting.refused_frames < MAX_REFUSALS {
-            return self.turn().set_peer(conn, Peer::Connecting(connecting));
-        }
-        self.turn().disconnect(conn, 1008, TOO_MANY_REFUSALS);
-    }
-
-    async fn connect(
-        self: &Arc<Self>,
-        conn: ConnId,
-        connecting: Connecting,
-        auth: ConnectAuth,
-        credential: Credential,
-    ) {
+    async fn connect(self: &Arc<Self>, conn: ConnId, verified: Verified) {
         self.store_namespace();
-        let accepts_upload_chunks = auth.accepts_upload_chunks();
-        let installation = auth.installation_id;
-        let session = self.load_named(Kind::Session, auth.session_id).await;
-        let machine = self.load_named(Kind::Machine, auth.machine_id).await;
+        let auth = &verified.auth;
+        let session = self.load_named(Kind::Session, auth.session_id.clone()).await;
+        let machine = self.load_named(Kind::Machine, auth.machine_id.clone()).await;
         let (Ok(mut session), Ok(machine)) = (session, machine) else {
             // The official client reconnects after a close, but not after a CONNECT_ERROR.
             return self.turn().disconnect_to_resync([conn]);
         };
         // During the load the token may have been revoked.
-        if self.is_revoked(&credential) {
-            return self.refuse_connect(conn, connecting, &socketio::connect_error_frame(NAMESPACE, INVALID_TOKEN));
+        if self.is_revoked(&verified.credential) {
+            return self.finish_step(conn, verified.refuse_revoked());
         }
-        let token_device = credential.device().map(str::to_owned);
         {
             let mut turn = self.turn();
             if turn.connections.get(conn).is_none() {
                 return;
             }
             if let Some(id) = session.owned_id()
-                && turn.connections.is_served_by_other(&Owner::Session(id.clone()), installation.as_ref())
+                && turn.connections.is_served_by_other(&Owner::Session(id.clone()), auth.installation_id.as_ref())
             {
                 let (code, message) = SERVED_ELSEWHERE;
                 session = NamedOwner::Refused(id, code, message.to_owned());
@@ -185,9 +162,9 @@ impl Hub {
             let cli = Cli {
                 session: session.owned_id(),
                 machine: machine.owned_id(),
-                accepts_upload_chunks,
-                installation,
-                token_device,
+                accepts_upload_chunks: auth.accepts_upload_chunks(),
+                installation: auth.installation_id.clone(),
+                token_device: verified.credential.device().map(str::to_owned),
                 ..Cli::default()
             };
             turn.start_ticks();
@@ -228,11 +205,11 @@ impl Hub {
 impl Turn<'_> {
     /// Disconnects the sockets that sent no CONNECT in time.
     pub(in crate::hub) fn expire_connecting(&mut self, now: u64) {
-        let is_late = |connecting: &Connecting| connecting.opened_at + CONNECT_TIMEOUT_MS <= now;
-        let late = self.state.connections.awaiting_connect().filter(|(_, connecting)| is_late(connecting));
+        let late = self.state.connections.awaiting_connect();
+        let late = late.filter(|(_, connecting)| connecting.expires_at() <= now);
         let late: Vec<ConnId> = late.map(|(conn, _)| conn).collect();
         for conn in late {
-            self.disconnect(conn, 1008, NO_CONNECT);
+            self.disconnect(conn, NO_CONNECT.0, NO_CONNECT.1);
         }
     }
 }

@@ -8,20 +8,44 @@ use serde_json::value::RawValue;
 
 use crate::hub::Hub;
 use crate::hub::core::effect::Effect;
-use crate::hub::core::error::{Error, Kind};
+use crate::hub::core::error::Error;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::AckTiming;
 use crate::hub::core::versioned::VersionedUpdate;
 use crate::hub::inbound::replies::{Rejection, Sender};
 use crate::hub::sessions::drafts::Draft;
 use crate::hub::turn::Turn;
-use crate::limits::{MAX_ECHO_CHARS, MAX_INLINE_BYTES, MAX_UNKNOWN_EVENTS};
+use crate::limits::{MAX_ECHO_CHARS, MAX_INLINE_BYTES};
 use crate::log::{Level, LogLine};
 use crate::model::json::Json;
 use crate::model::owner::Owner;
 use crate::wire::cli::{CliEvent, EventError, NewMessage, UpdateEvent, decode, is_update};
 use crate::wire::field_types::truncate;
 use crate::wire::socketio::AckId;
+
+/// How many names of unknown events are counted and logged.
+pub const MAX_UNKNOWN_EVENTS: usize = 100;
+
+/// What a handled event shows about its session or machine, the owner.
+///
+/// | event | |
+/// |---|---|
+/// | `message` | `Served` |
+/// | `session-alive`, `machine-alive` | `Alive` |
+/// | the versioned updates, `rpc-register` | `Active` |
+/// | `session-end` | `Ended` |
+/// | `message-delta`, `rpc-unregister`, `ping` | `Nothing` |
+enum Shown {
+    Nothing,
+    /// The socket serves the owner.
+    Served,
+    /// The socket serves the owner, which was alive when the event arrived.
+    Alive,
+    /// The socket serves the owner, which is active now, see [`Hub::record_activity`].
+    Active,
+    /// The socket no longer serves the owner.
+    Ended,
+}
 
 impl Hub {
     /// Handles an event of a connected CLI. `arrived_at` is in Unix milliseconds.
@@ -49,57 +73,55 @@ impl Hub {
                     .reject(from, &Rejection { code: "bad-payload", message, subject: None, quota: None });
             }
         };
-        let session = event.session().map(|id| Owner::Session(id.to_owned()));
-        if let Some(session) = session.filter(|session| self.turn().connections.is_served_elsewhere(session, conn)) {
-            return self.turn().reject(from, &Rejection::served_elsewhere(session.id()));
+        let mut owner = event.owner();
+        if let Some(session @ Owner::Session(id)) = &owner
+            && self.turn().connections.is_served_elsewhere(session, conn)
+        {
+            return self.turn().reject(from, &Rejection::served_elsewhere(id));
         }
-        if let CliEvent::Update(UpdateEvent { owner: owner @ Owner::Session(_), .. }) = &event {
-            self.turn().restart_deadline_on_arrival(owner.clone(), conn, arrived_at);
-        }
-        match event {
-            CliEvent::Message(message) => self.on_message(from, message).await,
-            CliEvent::MessageDelta(delta) => match self.on_message_delta(&delta).await {
-                Ok(()) => self.turn().acknowledge_now(from, &[]),
-                Err(error) => self.turn().reject(from, &Rejection::of(&error, Kind::Session, &delta.sid)),
-            },
-            CliEvent::Update(update) => self.on_update(from, update).await,
+        let mut ignored = Vec::new();
+        let result = match event {
+            CliEvent::Message(message) => self.on_message(from, message).await.map(|()| (Shown::Served, None)),
+            CliEvent::MessageDelta(delta) => {
+                self.on_message_delta(&delta).await.map(|()| (Shown::Nothing, Some(AckTiming::Now)))
+            }
+            CliEvent::Update(update) => self.on_update(from, arrived_at, update).await.map(|()| (Shown::Active, None)),
             CliEvent::SessionAlive(alive) => {
                 let result = self.on_session_alive(&alive, conn, arrived_at).await;
-                if result.is_ok() {
-                    self.record_served_by_keep_alive(conn, Owner::Session(alive.sid.clone()), arrived_at);
-                }
-                self.acknowledge(from, (Kind::Session, &alive.sid), &alive.ignored, result)
+                ignored = alive.ignored;
+                result.map(|timing| (Shown::Alive, Some(timing)))
             }
             CliEvent::SessionEnd(end) => {
-                let result = self.on_session_end(&end, conn).await;
-                if result.is_ok() {
-                    self.turn().remove_served(conn, &Owner::Session(end.sid.clone()));
-                }
-                self.acknowledge(from, (Kind::Session, &end.sid), &[], result)
+                self.on_session_end(&end, conn).await.map(|timing| (Shown::Ended, Some(timing)))
             }
             CliEvent::MachineAlive(alive) => {
                 let result = self.record_machine_activity(&alive.machine_id, conn, arrived_at).await;
-                if result.is_ok() {
-                    self.record_served_by_keep_alive(conn, Owner::Machine(alive.machine_id.clone()), arrived_at);
-                }
-                self.acknowledge(from, (Kind::Machine, &alive.machine_id), &[], result)
+                result.map(|timing| (Shown::Alive, Some(timing)))
             }
             CliEvent::RpcRegister(rpc) => match self.register(conn, &rpc.method).await {
-                Ok(owner) => {
-                    if let Some(owner) = owner {
-                        self.record_activity(owner, conn).await;
-                    }
-                    self.turn().acknowledge_now(from, &[]);
+                Ok(registered) => {
+                    owner = registered;
+                    Ok((Shown::Active, Some(AckTiming::Now)))
                 }
-                Err((code, message)) => self
-                    .turn()
-                    .reject(from, &Rejection { code, message, subject: Some(("rpc", &rpc.method)), quota: None }),
+                Err((code, message)) => {
+                    let subject = Some(("rpc", rpc.method.as_str()));
+                    return self.turn().reject(from, &Rejection { code, message, subject, quota: None });
+                }
             },
             CliEvent::RpcUnregister(rpc) => {
                 self.turn().unregister(conn, &rpc.method);
-                self.turn().acknowledge_now(from, &[]);
+                Ok((Shown::Nothing, Some(AckTiming::Now)))
             }
-            CliEvent::Ping => self.turn().acknowledge_now(from, &[]),
+            CliEvent::Ping => Ok((Shown::Nothing, Some(AckTiming::Now))),
+        };
+        match result {
+            Ok((shown, timing)) => {
+                if let Some(owner) = owner {
+                    self.record_shown(owner, (conn, arrived_at), shown).await;
+                }
+                self.acknowledge(from, &ignored, timing);
+            }
+            Err(error) => self.turn().reject(from, &Rejection::of(&error, owner.as_ref())),
         }
     }
 
@@ -108,34 +130,39 @@ impl Hub {
         self.turn().unknown_events.clone()
     }
 
-    async fn on_message(self: &Arc<Self>, from: Sender, message: NewMessage<'_>) {
-        if let Err(error) = self.check_message_size(&message) {
-            return self.turn().reject(from, &Rejection::of(&error, Kind::Session, &message.sid));
-        }
+    async fn on_message(self: &Arc<Self>, from: Sender, message: NewMessage<'_>) -> Result<(), Error> {
+        self.check_message_size(&message)?;
         let content = message.content();
-        let sid = message.sid.clone();
         let draft = Draft::of_cli(message.sid, message.local_id, content, from.conn, from.ack);
-        let added = self.append_message(draft).await;
-        self.record_served_or_reject(from, Owner::Session(sid), added.map(|_| ()))
+        self.append_message(draft).await.map(|_| ())
     }
 
-    async fn on_update(self: &Arc<Self>, from: Sender, update: UpdateEvent<'_>) {
+    async fn on_update(self: &Arc<Self>, from: Sender, arrived_at: u64, update: UpdateEvent<'_>) -> Result<(), Error> {
         let UpdateEvent { owner, field, expected_version, value } = update;
         let Sender { conn, ack, .. } = from;
-        let result = match self.copy_value(value) {
-            Ok(value) => {
-                let update = VersionedUpdate { id: owner.id(), field, expected_version, value, from: conn, ack };
-                match &owner {
-                    Owner::Session(_) => self.update_session(&update).await,
-                    Owner::Machine(_) => self.update_machine(&update).await,
-                }
-            }
-            Err(error) => Err(error),
-        };
-        let is_ok = result.is_ok();
-        self.record_served_or_reject(from, owner.clone(), result);
-        if is_ok {
-            self.record_activity(owner, conn).await;
+        if let Owner::Session(_) = owner {
+            self.turn().restart_deadline_on_arrival(owner.clone(), conn, arrived_at);
+        }
+        let value = self.copy_value(value)?;
+        let update = VersionedUpdate { id: owner.id(), field, expected_version, value, from: conn, ack };
+        match &owner {
+            Owner::Session(_) => self.update_session(&update).await,
+            Owner::Machine(_) => self.update_machine(&update).await,
+        }
+    }
+
+    /// Records what a handled event shows about its session or machine.
+    async fn record_shown(self: &Arc<Self>, owner: Owner, (conn, arrived_at): (ConnId, u64), shown: Shown) {
+        match shown {
+            Shown::Nothing => return,
+            Shown::Ended => return self.turn().remove_served(conn, &owner),
+            Shown::Served | Shown::Alive | Shown::Active => self.turn().add_served(conn, owner.clone()),
+        }
+        // Must follow `add_served`: the attachment stores times only for the sessions and machines that the socket serves.
+        match shown {
+            Shown::Alive => self.turn().restart_deadline_on_arrival(owner, conn, arrived_at),
+            Shown::Active => self.record_activity(owner, conn).await,
+            Shown::Nothing | Shown::Served | Shown::Ended => {}
         }
     }
 
@@ -149,13 +176,6 @@ impl Hub {
         }
     }
 
-    /// Records that a socket serves a session or machine whose keep-alive arrived on it.
-    fn record_served_by_keep_alive(&self, conn: ConnId, owner: Owner, arrived_at: u64) {
-        self.turn().add_served(conn, owner.clone());
-        // Must follow `add_served`: the attachment stores times only for the sessions and machines that the socket serves.
-        self.turn().restart_deadline_on_arrival(owner, conn, arrived_at);
-    }
-
     /// Copies a value out of its frame. If the write queue has no room for a large value, refuses the value before the copy.
     fn copy_value(&self, value: &RawValue) -> Result<Json, Error> {
         if value.get().len() > MAX_INLINE_BYTES {
@@ -164,32 +184,18 @@ impl Hub {
         Ok(Json::from(value))
     }
 
-    /// Rejects a failed event. After a successful event, records that the sender's socket serves the session or machine.
-    fn record_served_or_reject(&self, from: Sender, owner: Owner, result: Result<(), Error>) {
-        match result {
-            Ok(()) => self.turn().add_served(from.conn, owner),
-            Err(error) => self.turn().reject(from, &Rejection::of(&error, Kind::of(&owner), owner.id())),
-        }
-    }
-
-    /// Acknowledges a keep-alive, or the end of a session: immediately, or when the change is durable. `ignored`: the names of
-    /// the event's invalid fields.
-    fn acknowledge(
-        self: &Arc<Self>,
-        from: Sender,
-        (kind, id): (Kind, &str),
-        ignored: &[&str],
-        result: Result<AckTiming, Error>,
-    ) {
-        match result {
-            Ok(AckTiming::Now) => self.turn().acknowledge_now(from, ignored),
-            Ok(AckTiming::OnCommit) => {
+    /// Acknowledges a handled event: immediately, or when the change is durable. `None`: the commit of the event's change acknowledges
+    /// it. `ignored`: the names of the event's invalid fields.
+    fn acknowledge(self: &Arc<Self>, from: Sender, ignored: &[&str], timing: Option<AckTiming>) {
+        match timing {
+            Some(AckTiming::Now) => self.turn().acknowledge_now(from, ignored),
+            Some(AckTiming::OnCommit) => {
                 if let Some(reply) = from.ok_on_commit(ignored) {
                     self.turn().write_queue.on_commit(Effect::Reply(reply));
                     self.start_commit();
                 }
             }
-            Err(error) => self.turn().reject(from, &Rejection::of(&error, kind, id)),
+            None => {}
         }
     }
 }

@@ -6,19 +6,22 @@ use std::sync::Arc;
 
 use crate::hub::Hub;
 use crate::hub::core::peers::connections::{Connection, Peer};
-use crate::hub::core::peers::frame_queue::QueuedFrame;
+use crate::hub::core::peers::frame_queue::{FRAME_OVERHEAD_BYTES, QueuedFrame};
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::State;
 use crate::hub::inbound::admission::{
-    BINARY_UNSUPPORTED, FRAME_TOO_LARGE, PARSE_ERROR, close_reason, unexpected_reason,
+    BINARY_UNSUPPORTED, FRAME_TOO_LARGE, MAX_UNAUTHENTICATED_FRAME_BYTES, PARSE_ERROR, close_reason, unexpected_reason,
 };
 use crate::hub::turn::Turn;
-use crate::limits::{FRAME_MEMORY_TIMEOUT_MS, FRAME_OVERHEAD_BYTES, MAX_UNAUTHENTICATED_FRAME_BYTES};
 use crate::log::{Level, LogLine};
 use crate::model::owner::Owner;
 use crate::wire::cli::{self, NAMESPACE};
 use crate::wire::engineio;
 use crate::wire::socketio::{self, Packet};
+
+/// How long a frame of a CLI waits for memory, in milliseconds: several times the time that the hub takes to store the largest
+/// frame.
+pub const FRAME_MEMORY_TIMEOUT_MS: u64 = 30_000;
 
 /// The largest frame, in bytes, that is handled without free memory: keep-alives and pongs are small.
 const SMALL_FRAME_BYTES: usize = 16 * 1024;
@@ -29,7 +32,7 @@ const MAX_UNRESERVED_FRAME_BYTES: usize = 2 * 1024 * 1024;
 const NO_MEMORY_FOR_FRAMES: &str = "Too many frames wait in the hub's memory: reconnect and send again";
 
 fn keep_alive_owner(frame: &str) -> Option<Owner> {
-    cli::decode_frame(frame, &["session-alive", "machine-alive"])?.keep_alive_owner()
+    cli::decode_frame(frame, &["session-alive", "machine-alive"])?.owner()
 }
 
 impl State {
@@ -167,7 +170,7 @@ impl Hub {
             let mut turn = self.turn();
             let is_closed_cli = turn.connections.has_frames_of_closed_cli(conn);
             match turn.connections.get_mut(conn) {
-                Some(Connection { peer: Peer::Connecting(connecting), .. }) => Some(connecting.clone()),
+                Some(Connection { peer: Peer::Connecting(connecting), .. }) => Some(connecting.take()),
                 Some(Connection { peer: Peer::Cli(_), .. }) => None,
                 Some(connection) => return self.on_web_client_text(conn, connection),
                 None if is_closed_cli => None,

@@ -4,13 +4,13 @@ use crate::hub::core::effect::Reply;
 use crate::hub::core::error::{Error, Kind};
 use crate::hub::core::ports::ConnId;
 use crate::hub::turn::Turn;
+use crate::model::owner::Owner;
 use crate::wire::cli::{ErrorEvent, NAMESPACE, QuotaExceeded, message_rejected, ok_ack, update_rejected};
 use crate::wire::socketio::{self, AckId};
 
 /// When a CLI should send a message again that a full storage has refused, in milliseconds.
 const STORAGE_RETRY_MS: u64 = 60_000;
 
-/// The code and the message for a session that another installation serves.
 pub const SERVED_ELSEWHERE: (&str, &str) = (
     "served-elsewhere",
     "Another installation serves this session. Stop its CLI, or wait until its connection has timed out.",
@@ -37,14 +37,15 @@ pub struct Rejection<'a> {
 
 impl<'a> Rejection<'a> {
     /// Creates the rejection of an event about a session or machine.
-    pub fn of(error: &Error, kind: Kind, id: &'a str) -> Self {
+    pub fn of(error: &Error, owner: Option<&'a Owner>) -> Self {
         let quota = match error {
             Error::StorageFull => Some(("storage", STORAGE_RETRY_MS)),
             Error::TooManyMessages { wait_ms } => Some(("messages", *wait_ms)),
             _ => None,
         };
         let quota = quota.map(|(quota, retry_after_ms)| QuotaExceeded { quota, retry_after_ms });
-        Self { code: event_code(error), message: error.to_string(), subject: Some((kind.noun(), id)), quota }
+        let subject = owner.map(|owner| (Kind::of(owner).noun(), owner.id()));
+        Self { code: event_code(error), message: error.to_string(), subject, quota }
     }
 
     /// Creates the rejection of an event about a session that another installation serves.
@@ -114,7 +115,7 @@ pub fn event_code(error: &Error) -> &'static str {
         Error::NotFound(_) => "not-found",
         Error::TooLarge { .. } => "too-large",
         Error::Overloaded | Error::MemoryInUse | Error::StorageFull | Error::TooManyMessages { .. } => "overloaded",
-        Error::Unavailable(_) | Error::DatabaseRejected => "unavailable",
+        Error::Unavailable(_) | Error::NoSchema | Error::DatabaseRejected => "unavailable",
         Error::InvalidField(_)
         | Error::ModeForbidden(_)
         | Error::InvalidBody(_)

@@ -50,7 +50,6 @@ impl Hub {
         [&self.db, &self.access].into_iter().chain(numbered).for_each(|db| db.inner().retire());
     }
 
-    /// Returns a database by its number.
     pub(in crate::hub) async fn numbered_database(&self, number: DatabaseNumber) -> Result<&FencedDb, DbError> {
         let Some(places) = &self.places else { return Ok(&self.db) };
         if places.placed.number().await? == number {
@@ -74,7 +73,6 @@ impl Hub {
         places.databases.numbers().filter(is_used).collect()
     }
 
-    /// Returns the databases that may have rows of the namespace.
     pub(in crate::hub) async fn all_used_databases(&self) -> Result<Vec<&FencedDb>, DbError> {
         let Some(places) = &self.places else { return Ok(vec![&self.db]) };
         // Fails if the database of the namespace is not bound, because its rows would remain.

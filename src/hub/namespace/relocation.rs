@@ -205,7 +205,6 @@ impl Hub {
         MoveStep::Deleting(0)
     }
 
-    /// Deletes the rows in the other databases.
     async fn delete_copies(&self, places: &Places, number: DatabaseNumber) -> Result<MoveStep, Error> {
         // A deletion needs no cursor: it deletes whatever rows remain.
         self.rt.kv_delete(MOVE);

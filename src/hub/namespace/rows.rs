@@ -3,6 +3,7 @@
 //! A namespace is closed during an import and a deletion. When it is closed and when it is opened again, the object restarts: no
 //! client stays connected, and no hub remains that remembers the earlier rows.
 
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::hub::Hub;
@@ -44,7 +45,6 @@ pub struct ExportPosition {
 }
 
 impl ExportPosition {
-    /// The beginning of an export.
     pub fn start() -> Self {
         Self::of_table(None, 0)
     }
@@ -193,12 +193,7 @@ impl Hub {
             let mut entries = self.rt.kv_list(prefix);
             sort_by(&mut entries, |(a, _), (b, _)| a.cmp(b));
             for (key, value) in entries {
-                let (key, value) = (Json::of(&key), Json::of(&value));
-                page.add(&format!(
-                    r#"{{"table":"{STORAGE}","row":{{"key":{},"value":{}}}}}"#,
-                    key.text(),
-                    value.text()
-                ));
+                page.add(&json!({"table": STORAGE, "row": {"key": key, "value": value}}).to_string());
             }
         }
     }
@@ -261,7 +256,6 @@ impl Hub {
         Ok(())
     }
 
-    /// Opens the namespace after an import.
     pub async fn end_import(&self) -> Result<(), Error> {
         if self.turn().closed_for != Some(ClosedFor::Import) {
             return Ok(());

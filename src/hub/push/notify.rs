@@ -1,13 +1,11 @@
 //! Queueing push notifications.
 
 use crate::hub::Hub;
-use crate::hub::core::push::delivery::Delivery;
-use crate::hub::core::push::delivery::DeliveryOutcome;
-use crate::hub::core::push::queue::EnqueueResult;
+use crate::hub::core::push::delivery::{Delivery, DeliveryOutcome};
+use crate::hub::core::push::queue::{EnqueueResult, PUSH_COOLDOWN_MS};
 use crate::hub::core::push::state::{PushState, cooldown_key, delivery_key};
 use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
-use crate::limits::PUSH_COOLDOWN_MS;
 use crate::model::agent_state::{self, PendingRequest};
 use crate::model::catalog;
 use crate::model::json::Json;
@@ -86,7 +84,6 @@ impl Hub {
         push.log.put(&*self.rt, id, &Delivery::new(notification, now, now, true), outcome);
     }
 
-    /// Returns the notification that the session's agent waits for input.
     pub(in crate::hub) fn ready_notification(&self, session: &Session) -> Notification {
         Notification::ready(&session.id, &session.title(), &self.agent_label(session))
     }

@@ -11,20 +11,23 @@ use crate::auth::answer_token::{AnswerClaims, AnswerKey, fingerprint};
 use crate::hub::Hub;
 use crate::hub::core::error::{Error, Kind};
 use crate::hub::core::ports::PushResponse;
-use crate::hub::core::push::delivery::{Delivery, DeliveryOutcome, Failure, SendResult, Target, UNSUBSCRIBED};
+use crate::hub::core::push::delivery::{
+    Delivery, DeliveryOutcome, Failure, MAX_PUSH_RETRY_MS, SendResult, Target, UNSUBSCRIBED,
+};
 use crate::hub::core::push::log::read_entries;
 use crate::hub::core::push::state::{PushState, RATE_LIMITER_KEY, cooldown_key, delivery_key};
 use crate::hub::core::push::subscribers::{Subscriber, find_subscriber};
+use crate::hub::core::push::throttle::MAX_PUSHES_PER_MINUTE;
 use crate::hub::push::answer::fingerprint_of;
 use crate::hub::push::notify::notification_for;
 use crate::hub::turn::Turn;
-use crate::limits::{MAX_PUSH_RETRY_MS, MAX_PUSHES_PER_MINUTE, MAX_SHORT_PAYLOAD_BYTES};
 use crate::log::{Level, LogLine};
 use crate::metrics::Counter;
 use crate::model::agent_state;
+use crate::model::json::Json;
 use crate::model::pending_request::PendingCall;
 use crate::push::endpoint::Endpoint;
-use crate::push::payload::{Details, MAX_PAYLOAD_BYTES, Notification, NotificationKind};
+use crate::push::payload::{Details, MAX_PAYLOAD_BYTES, MAX_SHORT_PAYLOAD_BYTES, Notification, NotificationKind};
 use crate::push::request::{self, Keys, PushMessage};
 use crate::push::vapid::VapidKeys;
 use crate::store::push::PushSubscription;
@@ -48,8 +51,8 @@ struct SendKeys {
 }
 
 impl Hub {
-    /// `GET /api/push/log`: the latest notifications, newest first, each as JSON text.
-    pub fn push_log(&self) -> Vec<String> {
+    /// `GET /api/push/log`: the latest notifications, newest first.
+    pub fn push_log(&self) -> Vec<Json> {
         read_entries(&*self.rt)
     }
 
@@ -208,7 +211,6 @@ impl Hub {
         (target, result, Failure { service: service.clone(), status, reason })
     }
 
-    /// Counts the result of a push, and logs a failure.
     fn report_push(&self, result: &SendResult, status: Option<u16>, reason: &str) {
         self.telemetry.metrics.count(match result {
             SendResult::Accepted => Counter::PushAccepted,
@@ -352,7 +354,6 @@ impl Turn<'_> {
         self.request_alarm(next);
     }
 
-    /// Removes a delivery from the queue and logs its outcome.
     fn finish(&mut self, id: u64, delivery: Delivery, outcome: DeliveryOutcome) {
         self.state.push.queue.remove(id);
         self.hub.rt.kv_delete(&delivery_key(id));

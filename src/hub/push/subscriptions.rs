@@ -84,7 +84,6 @@ impl Hub {
         Ok(())
     }
 
-    /// Commits statements that change push subscriptions.
     pub(in crate::hub) async fn change_subscriptions(&self, statements: Vec<Statement>) -> Result<(), DbError> {
         // Invalidate the cache before the commit, so that a read that is in flight does not put the old subscriptions into the cache
         // during the commit.

@@ -22,7 +22,6 @@ pub(in crate::hub) struct Turn<'a> {
 }
 
 impl Hub {
-    /// Locks the state.
     pub(in crate::hub) fn turn(&self) -> Turn<'_> {
         // Poisoning is ignored: in the deployed build a panic ends the whole instance (`platform::guard`).
         Turn { hub: self, state: self.state.lock().unwrap_or_else(PoisonError::into_inner) }

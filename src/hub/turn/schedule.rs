@@ -6,13 +6,12 @@ use crate::hub::Hub;
 use crate::hub::core::state::State;
 use crate::hub::core::storage_keys::LAST_TICK;
 use crate::hub::turn::Turn;
-use crate::limits::{CONNECT_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
+use crate::limits::{HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
 
 /// After this time, in milliseconds, the hub tries again to set an alarm that it failed to set.
 const ALARM_RETRY_MS: u64 = 1_000;
 
 impl Turn<'_> {
-    /// Sets the alarm unless an earlier alarm is set.
     pub(in crate::hub) fn request_alarm(&mut self, at: Option<u64>) {
         let now = self.hub.rt.now();
         let at = if self.state.schedule.is_alarm_lost(now) {
@@ -62,7 +61,7 @@ impl State {
         let deadlines = [
             self.connections.clis().next().map(|_| self.schedule.next_tick(PING_INTERVAL_MS)),
             self.connections.subscriptions().next().map(|_| self.schedule.next_tick(HEARTBEAT_INTERVAL_MS)),
-            self.connections.awaiting_connect().map(|(_, connecting)| connecting.opened_at + CONNECT_TIMEOUT_MS).min(),
+            self.connections.awaiting_connect().map(|(_, connecting)| connecting.expires_at()).min(),
             self.events.logging_ends_at(),
             self.push.queue.next_deadline(),
             self.rpc.next_deadline(),

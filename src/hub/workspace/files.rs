@@ -11,7 +11,6 @@ use crate::model::method::Method;
 use crate::model::owner::Owner;
 use crate::wire::field_types::scalar;
 
-/// The working directory of a session.
 #[derive(Debug, Clone, Default)]
 pub struct Workspace {
     pub session_id: String,

@@ -7,8 +7,11 @@ use serde::Deserialize;
 use crate::hub::core::error::Error;
 use crate::hub::core::peers::rpc::{Call, RpcError};
 use crate::hub::core::ports::{UploadBody, UploadFault};
-use crate::limits::{MAX_FRAME_FILE_BYTES, MAX_UPLOAD_FIELDS_BYTES};
+use crate::limits::MAX_UPLOAD_FIELDS_BYTES;
 use crate::wire::fields::read_object;
+
+/// The largest file that is sent to a CLI in one frame, in bytes.
+pub const MAX_FRAME_FILE_BYTES: u64 = 50 * 1024 * 1024;
 
 /// The longest `filename` and `mimeType`, in characters (docs/openapi.yaml).
 const MAX_FILE_NAME_CHARS: usize = 255;
@@ -77,7 +80,6 @@ impl UploadFields {
     }
 }
 
-/// Escapes all characters of JSON text that are not ASCII.
 fn escape_non_ascii(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

@@ -12,18 +12,23 @@ use crate::hub::core::peers::connections::{Connection, Peer};
 use crate::hub::core::peers::rpc::RpcError;
 use crate::hub::core::ports::{ConnId, UploadBody, UploadFault};
 use crate::hub::turn::Turn;
-use crate::hub::workspace::chunks::ChunkedUpload;
+use crate::hub::workspace::chunks::{ChunkedUpload, UPLOAD_CHUNK_CHARS};
 use crate::hub::workspace::upload_body::{
-    FileLimit, UploadFields, check_length, fault_to_error, read_upload, send_with_content, to_upload_error,
+    FileLimit, MAX_FRAME_FILE_BYTES, UploadFields, check_length, fault_to_error, read_upload, send_with_content,
+    to_upload_error,
 };
 use crate::hub::{FrameUploadTicket, Hub};
 use crate::limits::{
-    CONTESTED_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_SLOT_TIMEOUT_MS, MAX_FRAME_FILE_BYTES,
-    MAX_POOL_BYTES, MIN_CACHED_BYTES, NAMESPACE_SHARE_BYTES, PROGRESS_TIMEOUT_MS, UPLOAD_CHUNK_CHARS,
-    UPLOAD_MEMORY_BYTES,
+    CONTESTED_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_SLOT_TIMEOUT_MS, MIN_CACHED_BYTES,
+    PROGRESS_TIMEOUT_MS,
 };
+use crate::memory_budget::{MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
 use crate::model::method::Method;
 use crate::model::owner::Owner;
+
+/// The memory of an upload in chunks, in bytes: one read of the body (128 KiB), a chunk, and a frame in flight.
+pub const UPLOAD_MEMORY_BYTES: usize = 128 * 1024 + 2 * 512 * 1024;
+const _: () = assert!(UPLOAD_MEMORY_BYTES + MIN_CACHED_BYTES < NAMESPACE_SHARE_BYTES);
 
 /// The longest path of an uploaded file, in characters.
 const MAX_UPLOAD_PATH_CHARS: usize = 4_096;

@@ -161,7 +161,6 @@ impl Hub {
         self.db.batch(&mut statements).await.map(drop)
     }
 
-    /// Writes to the tables of access.
     pub(in crate::hub) async fn write_access(&self, mut statements: Vec<Statement>) -> Result<(), DbError> {
         self.access.batch(&mut statements).await.map(drop)
     }

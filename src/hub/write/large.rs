@@ -17,15 +17,12 @@ use crate::model::machine::Machine;
 use crate::model::session::Session;
 use crate::store::values;
 
-/// The text of a response.
 #[derive(Debug)]
 pub struct ResponseText {
     pub text: String,
-    /// The memory reservation of a large text.
     pub reservation: Option<Reservation>,
 }
 
-/// The current value of a versioned field.
 pub(in crate::hub) struct FieldValue<'a> {
     pub stored: &'a InlineOrLarge,
     pub version: u64,

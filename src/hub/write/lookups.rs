@@ -9,8 +9,10 @@ use futures::future::{BoxFuture, join};
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::hub::core::sessions::lookup::{Lookup, UnknownLocalId};
-use crate::limits::MAX_GROUPED_LOOKUPS;
 use crate::store::{Database, DbError, Row, Statement};
+
+/// The largest number of session lookups in one batch: each may return a row of 2 MB.
+pub const MAX_GROUPED_LOOKUPS: usize = 16;
 
 /// The most lookups of one local id: a lookup is repeated if the session was evicted during it.
 pub(in crate::hub) const MAX_LOOKUPS: u32 = 3;

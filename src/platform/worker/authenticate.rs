@@ -1,13 +1,14 @@
-//! Signing in, the requests of new devices, and reads whose token is checked meanwhile, in the worker.
+//! Signing in, the requests of new devices, answers from notifications, and reads whose token is checked meanwhile, in the worker.
 
 use std::rc::Rc;
 
 use futures::future::join;
+use js_sys::Uint8Array;
 use wasm_bindgen::JsValue;
-use web_sys::Response;
+use wasm_bindgen_futures::JsFuture;
+use web_sys::{Request, RequestInit, Response};
 
 use super::{IncomingRequest, MAX_AUTH_BODY_BYTES, Result, ServedResponse};
-use crate::http::devices::PairingStep;
 use crate::http::edge::Action;
 use crate::platform::convert;
 use crate::platform::settings::generate_secret;
@@ -26,15 +27,13 @@ impl IncomingRequest {
         Ok(convert::to_js_error(error).into())
     }
 
-    /// Signs in, or handles a request of a new device.
-    pub(super) async fn authenticate(&self, step: Option<PairingStep>) -> Result<Response> {
-        let response = self.try_authenticate(step).await;
-        convert::discard_body(&self.request).await;
-        response
-    }
-
-    async fn try_authenticate(&self, step: Option<PairingStep>) -> Result<Response> {
-        let prefix = step.map_or("", PairingStep::attempts_prefix);
+    /// Signs in, handles a request of a new device, or forwards an answer from a notification.
+    pub(super) async fn authenticate(&self, action: Action) -> Result<Response> {
+        let prefix = match action {
+            Action::Pair(step) => step.attempts_prefix(),
+            Action::Answer => "answer ",
+            _ => "",
+        };
         if let Some(refusal) = self.count_attempt(prefix).await? {
             return Ok(refusal);
         }
@@ -44,10 +43,26 @@ impl IncomingRequest {
             Err(error) => return Ok(convert::to_js_error(error)),
         };
         let edge = &self.state.edge;
-        let response = match step {
-            None => edge.authentication.sign_in(&body, now(), &generate_secret).await,
-            Some(step) => edge.pair(step, &self.head, &body, now(), &generate_secret).await,
+        let response = match action {
+            Action::Answer => match edge.verify_answer(&body, now(), &generate_secret).await {
+                Ok(namespace) => return self.forward_answer(namespace.as_ref(), &body).await,
+                Err(error) => return Ok(convert::to_js_error(error)),
+            },
+            Action::Pair(step) => edge.pair(step, &self.head, &body, now(), &generate_secret).await,
+            _ => edge.authentication.sign_in(&body, now(), &generate_secret).await,
         };
         Ok(convert::to_js_response(&response))
+    }
+
+    async fn forward_answer(&self, namespace: &str, body: &[u8]) -> Result<Response> {
+        let init = RequestInit::new();
+        init.set_method("POST");
+        init.set_body(&Uint8Array::from(body));
+        let request = Request::new_with_str_and_init(&self.request.url(), &init)?;
+        let (objects, timeout_ms) = (&self.state.objects, self.state.object_timeout_ms);
+        let response = objects.forward(namespace, "", &request, timeout_ms, "", None);
+        // The platform ends a request when its client disconnects. With `wait_until`, the object still receives it.
+        let _ = self.context.wait_until(&response);
+        Ok(JsFuture::from(response).await?.into())
     }
 }

@@ -10,7 +10,8 @@ use crate::support::field_faults::{
 use crate::support::runtime::Frame;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_UNKNOWN_EVENTS};
+use session_gateway_hub::hub::inbound::events::MAX_UNKNOWN_EVENTS;
+use session_gateway_hub::limits::MAX_CONTENT_BYTES;
 
 struct Event {
     name: &'static str,

@@ -135,6 +135,10 @@ fn errors() -> Vec<(Error, &'static str)> {
         ),
         (DbError::Unavailable(text("")).into(), "The database is unreachable. Try again in a few seconds."),
         (
+            DbError::NoSchema(text("")).into(),
+            "A database has no schema yet, or an older one. Run `npm run wrangler -- d1 migrations apply DB --local` (or `--remote` for a deployed hub), also for `DB_2` and so on. `npm run dev` and `npm run deploy` do it for all.",
+        ),
+        (
             DbError::NotBound(text("DB_2")).into(),
             "The namespace is in the database `DB_2`, which the hub no longer has. The operator must bind it again.",
         ),
@@ -192,7 +196,7 @@ fn errors() -> Vec<(Error, &'static str)> {
 #[test]
 fn every_error_text_says_what_to_do() {
     for (error, sentence) in errors() {
-        assert_eq!(error.to_string(), sentence);
+        assert_eq!(ErrorResponse::from(error).message, sentence);
     }
     let source = include_str!("../../../src/hub/core/error.rs");
     let variants = source.lines().filter(|line| line.trim_start().starts_with("#[error(")).count();

@@ -6,10 +6,10 @@ use crate::support::run_until_idle;
 use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use serde_json::{Value, json};
 use session_gateway_hub::http::respond;
-use session_gateway_hub::limits::{
-    FRAME_MEMORY_TIMEOUT_MS, MAX_CONTENT_BYTES, MAX_POOL_BYTES, MAX_REQUEST_BYTES, MEMORY_RETRY_MS, MEMORY_TIMEOUT_MS,
-    NAMESPACE_SHARE_BYTES,
-};
+use session_gateway_hub::hub::inbound::frames::FRAME_MEMORY_TIMEOUT_MS;
+use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_REQUEST_BYTES, MEMORY_TIMEOUT_MS};
+use session_gateway_hub::memory_budget::{MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
+use session_gateway_hub::store::memory::MEMORY_RETRY_MS;
 
 #[tokio::test(start_paused = true)]
 async fn after_a_fault_between_the_parts_of_a_value_the_old_value_remains_and_the_new_parts_are_deleted_later() {

@@ -9,7 +9,7 @@ use crate::support::web::Web;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::hub::core::peers::subscription::Format;
-use session_gateway_hub::limits::{MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
+use session_gateway_hub::memory_budget::{MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
 
 const MIB: usize = 1024 * 1024;
 

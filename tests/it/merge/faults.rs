@@ -5,7 +5,7 @@ use crate::support::merge::{MergeFixture, begin_merge, merge_fixture, resume, se
 use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use crate::support::{World, run_until_idle};
 use serde_json::json;
-use session_gateway_hub::limits::MAX_INLINE_METADATA_BYTES;
+use session_gateway_hub::model::large::MAX_INLINE_METADATA_BYTES;
 use session_gateway_hub::store::Statement;
 
 /// Asserts that the two sessions are either unchanged or merged completely, and that the new session accepts messages.

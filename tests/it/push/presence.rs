@@ -5,7 +5,7 @@ use crate::support::web::{Web, parse_event};
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::hub::core::peers::subscription::Format;
-use session_gateway_hub::limits::MAX_HELD_PUSHES;
+use session_gateway_hub::hub::core::push::queue::MAX_HELD_PUSHES;
 
 const DESK: &str = "https://push.service.com/desk";
 const PHONE: &str = "https://push.service.com/phone";

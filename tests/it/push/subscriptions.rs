@@ -10,7 +10,7 @@ use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::hub::core::peers::subscription::Format;
 use session_gateway_hub::hub::core::push::config::PushConfig;
-use session_gateway_hub::limits::PUSH_COOLDOWN_MS;
+use session_gateway_hub::hub::core::push::queue::PUSH_COOLDOWN_MS;
 use session_gateway_hub::push::from_base64url;
 use session_gateway_hub::push::vapid::VapidKeys;
 

@@ -3,7 +3,7 @@
 use crate::support::World;
 use crate::support::session_list::add_sessions;
 use serde_json::{Value, json};
-use session_gateway_hub::limits::MAX_SESSIONS;
+use session_gateway_hub::hub::core::namespace::quotas::MAX_SESSIONS;
 
 fn body(tag: &str) -> Value {
     json!({"tag": tag, "metadata": {"path": "/code", "host": "box"}})

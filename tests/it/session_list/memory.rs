@@ -5,7 +5,9 @@ use crate::support::session_list::{add_sessions, ids, read_pages};
 use crate::support::sqlite::{BatchKind, retryable_error};
 use crate::support::{World, run_until_idle};
 use serde_json::json;
-use session_gateway_hub::limits::{DB_RETRY_PERIOD_MS, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES, UPLOAD_MEMORY_BYTES};
+use session_gateway_hub::hub::workspace::uploads::UPLOAD_MEMORY_BYTES;
+use session_gateway_hub::limits::DB_RETRY_PERIOD_MS;
+use session_gateway_hub::memory_budget::{MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
 
 /// Metadata with which a session has about 1.2 KB of JSON in the list.
 const LONG_METADATA: &str =

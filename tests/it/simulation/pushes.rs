@@ -6,8 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use http::Request;
 use serde_json::{Value, json};
-use session_gateway_hub::hub::core::ports::PushResponse;
-use session_gateway_hub::limits::PUSH_TIMEOUT_MS;
+use session_gateway_hub::hub::core::ports::{PUSH_TIMEOUT_MS, PushResponse};
 
 use super::push_outbox::Subject;
 use super::responses::Purpose;

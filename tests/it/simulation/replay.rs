@@ -4,9 +4,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use session_gateway_hub::hub::core::events::stream::HEAD_KEY;
+use session_gateway_hub::hub::core::events::stream::{HEAD_KEY, LOG_RETENTION_MS};
 use session_gateway_hub::hub::core::ports::Runtime;
-use session_gateway_hub::limits::LOG_RETENTION_MS;
 
 use super::oracle::reports_keep_alive;
 use super::rows::{number, text};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use futures::FutureExt;
 
 use serde_json::Value;
-use session_gateway_hub::http::history::{Reader, read_messages};
+use session_gateway_hub::http::history::{HistoryRequest, Reader};
 use session_gateway_hub::hub::core::ports::Runtime;
 use session_gateway_hub::memory_budget::MemoryBudget;
 use session_gateway_hub::store::memory::ReadMemory;
@@ -206,8 +206,10 @@ impl World {
         let budget = Arc::new(MemoryBudget::default()).namespace_budget(namespace.as_ref());
         let memory = ReadMemory::new(budget, Arc::new(FakeEnvironment::default()));
         let read = async move {
-            let page =
-                read_messages(&*db, &memory, Reader::Cli, (&namespace, &session), &query).await.map(|page| page.text);
+            let page = HistoryRequest { namespace, reader: Reader::Cli, session }
+                .read(&*db, &memory, &query)
+                .await
+                .map(|page| page.text);
             lock(&responses).push_back((number, Response::Page(page)));
         };
         self.scheduler.spawn(0, read.boxed());

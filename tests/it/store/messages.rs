@@ -6,7 +6,8 @@ use crate::support::store::{
     read_memory, seqs, session, stored, team_namespace,
 };
 use proptest::prelude::*;
-use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_LOCAL_ID_LOOKUPS, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
+use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_LOCAL_ID_LOOKUPS};
+use session_gateway_hub::memory_budget::{MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
 use session_gateway_hub::model::json::MAX_SAFE_INTEGER;
 use session_gateway_hub::model::message::Message;
 use session_gateway_hub::model::session::Session;

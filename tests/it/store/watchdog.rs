@@ -7,10 +7,10 @@ use futures::future::BoxFuture;
 use crate::support::runtime::FakeRuntime;
 use crate::support::sqlite::{BatchKind, Sqlite};
 use session_gateway_hub::hub::core::ports::Runtime;
-use session_gateway_hub::limits::{DB_RETRY_PERIOD_MS, DB_SILENCE_MS, DB_TIMEOUT_MS};
+use session_gateway_hub::limits::{DB_RETRY_PERIOD_MS, DB_TIMEOUT_MS};
 use session_gateway_hub::log::LogLine;
 use session_gateway_hub::store::retry::Environment;
-use session_gateway_hub::store::watchdog::Watchdog;
+use session_gateway_hub::store::watchdog::{DB_SILENCE_MS, Watchdog};
 use session_gateway_hub::store::{Database, Statement, secrets};
 
 /// A step of the clock, in milliseconds.

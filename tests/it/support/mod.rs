@@ -41,12 +41,13 @@ use session_gateway_hub::hub::core::namespace::recent_writers::RecentWriters;
 use session_gateway_hub::hub::core::ports::{ConnId, Runtime};
 use session_gateway_hub::hub::core::push::config::PushConfig;
 use session_gateway_hub::hub::{Config, Hub};
-use session_gateway_hub::limits::{DB_RETRY_PERIOD_MS, MAX_DB_PAUSE_MS};
+use session_gateway_hub::limits::DB_RETRY_PERIOD_MS;
 use session_gateway_hub::memory_budget::MemoryBudget;
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::vocabulary::Vocabulary;
 use session_gateway_hub::store::Database;
 use session_gateway_hub::store::places::Databases;
+use session_gateway_hub::store::retry::MAX_DB_PAUSE_MS;
 
 use runtime::FakeRuntime;
 use sqlite::Sqlite;

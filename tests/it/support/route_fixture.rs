@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use session_gateway_hub::auth::pairing::hash;
-use session_gateway_hub::hub::core::namespace::quotas::Quotas;
-use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_QUEUED_BYTES, MAX_SESSIONS};
+use session_gateway_hub::hub::core::namespace::quotas::{MAX_SESSIONS, Quotas};
+use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_QUEUED_BYTES};
 use session_gateway_hub::store::DbError;
 
 use super::cli::Cli;
@@ -42,7 +42,7 @@ fn pending(command: &str) -> Value {
 
 /// Adds a device, a code and the approved request of a device.
 fn add_pairings(world: &World) {
-    let (now, secret) = (world.now(), hash(&"s".repeat(43)));
+    let (now, secret) = (world.now(), hash("s".repeat(43)));
     let [code, request] = ["ABCDEFGH", "RBCDEFGH"].map(hash);
     world.db.execute(&format!(
         "INSERT INTO devices VALUES ('d1', 'team', 'desk', 'browser', 'h', {now}, {now}, NULL);

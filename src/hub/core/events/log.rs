@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::limits::{MAX_LOGGED_EVENT_BYTES, RETAINED_BYTES, RETAINED_EVENTS};
+use crate::hub::core::events::rows::MAX_LOGGED_EVENT_BYTES;
+use crate::limits::{RETAINED_BYTES, RETAINED_EVENTS};
 use crate::model::event::Event;
 use crate::store::event_lines;
 use crate::store::events::{EventsRow, TRIM_BYTES, TRIM_EVENTS};

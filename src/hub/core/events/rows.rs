@@ -2,10 +2,16 @@
 
 use std::ops::Range;
 
-use crate::limits::{MAX_LOG_ROW_BYTES, MAX_LOGGED_EVENT_BYTES, RETAINED_BYTES, RETAINED_EVENTS};
+use crate::limits::{MAX_ROW_BYTES, RETAINED_BYTES, RETAINED_EVENTS};
 use crate::model::event::Event;
 use crate::store::event_lines;
 use crate::store::events::EventsRow;
+
+/// The largest row of the log with more than one event, in bytes. The log is trimmed by whole rows.
+pub const MAX_LOG_ROW_BYTES: usize = 256_000;
+/// The largest logged event, in bytes. With its number and audience it fits a parameter of a D1 statement (2 MB).
+pub const MAX_LOGGED_EVENT_BYTES: usize = 1_900_000;
+const _: () = assert!(MAX_LOG_ROW_BYTES < MAX_LOGGED_EVENT_BYTES && MAX_LOGGED_EVENT_BYTES < MAX_ROW_BYTES);
 
 /// Encodes the events of a batch as the rows after the number `floor`. Encodes only the last events of a large batch, as many as the
 /// log retains. An event that is too large for a row gets an empty row.

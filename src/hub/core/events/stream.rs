@@ -7,10 +7,12 @@ use std::sync::Arc;
 use super::ids::EventIds;
 use super::log::{Log, decode};
 use super::rows::encode_rows;
-use crate::limits::LOG_RETENTION_MS;
 use crate::model::event::Event;
 use crate::model::namespace::Namespace;
 use crate::store::events::EventsRow;
+
+/// How long events are logged after the last web client disconnected, in milliseconds (PROTOCOL-EVENTS.md "Events for web clients").
+pub const LOG_RETENTION_MS: u64 = 600_000;
 
 /// The key of [`EventStream::head`] in the key-value storage.
 pub const HEAD_KEY: &str = "events";

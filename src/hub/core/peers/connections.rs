@@ -13,6 +13,9 @@ use crate::hub::core::peers::subscription::{Format, Subscription};
 use crate::hub::core::ports::ConnId;
 use crate::model::owner::Owner;
 
+/// How long a socket may take to send a valid CONNECT, in milliseconds.
+const CONNECT_TIMEOUT_MS: u64 = 10_000;
+
 /// The client at the other end of a socket. The socket's attachment stores the peer across hibernation. The serialized names
 /// must not change: attachments survive a deploy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,6 +66,17 @@ impl Connecting {
     /// Creates the state of a socket that opens now.
     pub fn new(now: u64, upgrade: Upgrade) -> Self {
         Self { opened_at: now, upgrade, refused_frames: 0, idle_frames: 0, credential: None }
+    }
+
+    /// Returns when the socket is closed unless it has connected, in Unix milliseconds.
+    pub fn expires_at(&self) -> u64 {
+        self.opened_at + CONNECT_TIMEOUT_MS
+    }
+
+    /// Takes the state to handle a frame, and leaves a state without credential and counts, so that the socket still counts as connecting.
+    pub fn take(&mut self) -> Self {
+        let placeholder = Self::new(self.opened_at, self.upgrade);
+        std::mem::replace(self, placeholder)
     }
 }
 

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use futures::channel::oneshot;
 
-use crate::limits::FRAME_OVERHEAD_BYTES;
+/// The memory of a queued frame besides its text, in bytes.
+pub const FRAME_OVERHEAD_BYTES: usize = 64;
 
 /// A frame of a CLI or web client.
 #[derive(Debug)]

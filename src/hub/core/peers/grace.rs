@@ -5,8 +5,14 @@ use std::collections::HashMap;
 
 use futures::channel::oneshot;
 
-use crate::limits::{RECONNECT_GRACE_MS, RESTART_GRACE_MS};
 use crate::model::owner::Owner;
+
+/// How long the hub expects a disconnected CLI to reconnect, and how long a call waits for the CLI at least, in milliseconds.
+/// Then web clients learn that the session is disconnected.
+pub const RECONNECT_GRACE_MS: u64 = 2_000;
+/// How long after a restart of the hub a call waits for a CLI, in milliseconds: the official client reconnects within 7.5 s.
+pub const RESTART_GRACE_MS: u64 = 10_000;
+const _: () = assert!(RECONNECT_GRACE_MS < RESTART_GRACE_MS);
 
 /// How many methods of disconnected CLIs the hub remembers for [`RECONNECT_GRACE_MS`].
 const MAX_LOST_METHODS: usize = 10_000;

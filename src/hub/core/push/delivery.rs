@@ -5,9 +5,17 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{MAX_PUSH_ATTEMPTS, MAX_PUSH_FAILURES, MAX_PUSH_RETRY_MS};
 use crate::push::endpoint::EndpointId;
 use crate::push::payload::Notification;
+
+/// The maximum number of attempts to send a notification to one subscriber, and of rounds in a row in which the database is
+/// unavailable.
+pub const MAX_PUSH_ATTEMPTS: u32 = 5;
+/// The longest `Retry-After` of a push service that is followed, in milliseconds: a later notification is of no use.
+pub const MAX_PUSH_RETRY_MS: u64 = 3_600_000;
+/// How many errors a queued notification stores of subscribers that failed, and how many of subscribers that are retried. With
+/// `MAX_PUSH_SUBSCRIPTIONS` subscribers, the notification must fit a value of the key-value storage (2 MB).
+pub const MAX_PUSH_FAILURES: usize = 10;
 
 /// How long a push is held back after a page on the same device has shown the notification as a toast, in milliseconds. A page reports
 /// `visible` for the same time after its last input.
@@ -97,7 +105,7 @@ pub struct Target {
     pub due_at: u64,
     #[serde(rename = "tries")]
     pub attempts: u32,
-    /// Whether the payload is limited to [`MAX_SHORT_PAYLOAD_BYTES`](crate::limits::MAX_SHORT_PAYLOAD_BYTES), because the push service rejected a longer one.
+    /// Whether the payload is limited to [`MAX_SHORT_PAYLOAD_BYTES`](crate::push::payload::MAX_SHORT_PAYLOAD_BYTES), because the push service rejected a longer one.
     #[serde(default, rename = "short", skip_serializing_if = "std::ops::Not::not")]
     pub is_short: bool,
     /// Whether the push is held back, because its device got a toast.

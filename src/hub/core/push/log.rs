@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 use serde::Serialize;
 
 use crate::hub::core::ports::Runtime;
-use crate::hub::core::push::delivery::{Delivery, DeliveryOutcome, Failure, Target};
+use crate::hub::core::push::delivery::{Delivery, DeliveryOutcome, Failure, MAX_PUSH_FAILURES, Target};
 use crate::hub::core::storage_keys::PUSH_LOG;
-use crate::limits::MAX_PUSH_FAILURES;
+use crate::model::json::Json;
 use crate::model::order::sort_by;
 use crate::push::payload::{Notification, NotificationKind};
 
@@ -91,11 +91,11 @@ fn to_retry(target: &Target) -> Option<Retry<'_>> {
     target.failure.as_ref().map(|failure| Retry { failure, at: target.due_at })
 }
 
-/// Reads the entries, newest first, each as JSON text.
-pub fn read_entries(rt: &dyn Runtime) -> Vec<String> {
+/// Reads the entries, newest first.
+pub fn read_entries(rt: &dyn Runtime) -> Vec<Json> {
     let mut entries = rt.kv_list(PUSH_LOG);
     sort_by(&mut entries, |(a, _), (b, _)| b.cmp(a));
-    entries.into_iter().map(|(_, entry)| entry).collect()
+    entries.into_iter().filter_map(|(_, entry)| Json::from_string(entry)).collect()
 }
 
 fn entry_key(id: u64) -> String {

@@ -3,8 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::hub::core::push::delivery::{Delivery, Target};
-use crate::limits::{MAX_HELD_PUSHES, MAX_QUEUED_PUSHES, PUSH_COOLDOWN_MS};
 use crate::push::payload::{Notification, NotificationKind};
+
+/// The maximum number of queued notifications.
+pub const MAX_QUEUED_PUSHES: usize = 200;
+/// While the queue has at most this many notifications, a notification may be held back after its toast.
+pub const MAX_HELD_PUSHES: usize = MAX_QUEUED_PUSHES / 2;
+/// How long after a `Ready` notification further `Ready` notifications of the session are dropped, in milliseconds.
+pub const PUSH_COOLDOWN_MS: u64 = 5_000;
 
 /// How long the notification of a permission request waits for further requests of the session, in milliseconds
 /// (PROTOCOL-PUSH.md "Push notifications").

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use futures::channel::oneshot;
 
-use crate::limits::MAX_PUSHES_PER_MINUTE;
+/// How many push messages a namespace sends in a minute. Each costs a millisecond or two of a thread that other namespaces may
+/// share.
+pub const MAX_PUSHES_PER_MINUTE: u32 = 600;
 
 /// How many requests to push services a namespace has in flight. The platform opens at most six connections of an object at
 /// a time, including connections to D1. One is reserved for D1, so that slow push services cannot block the database.

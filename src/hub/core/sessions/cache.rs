@@ -13,7 +13,7 @@ use crate::hub::core::sessions::before_images::{BeforeImages, Committed, HubQueu
 use crate::hub::core::sessions::cached_session::{CachedSession, ENTRY_BYTES};
 use crate::hub::core::sessions::evictions::{CurrentRead, Evictions, Key};
 use crate::hub::core::sessions::session_list::{ListRequest, SessionList, encode_list_page};
-use crate::limits::{MAX_CACHED_BYTES, MAX_CACHED_SESSIONS, MIN_CACHED_BYTES};
+use crate::limits::MIN_CACHED_BYTES;
 use crate::model::large::InlineOrLarge;
 use crate::model::machine::Machine;
 use crate::model::order::sort_by;
@@ -22,6 +22,12 @@ use crate::model::session::Session;
 use crate::model::summary::SessionSummary;
 use crate::store::summaries::Selection;
 use crate::store::write_queue::CacheView;
+
+/// How many sessions stay in memory if some of these sessions are idle. Sessions in use may exceed this limit.
+pub const MAX_CACHED_SESSIONS: usize = 1_000;
+/// How many bytes of sessions stay in memory if some of these sessions are idle. Sessions in use may exceed this limit.
+pub const MAX_CACHED_BYTES: usize = 24_000_000;
+const _: () = assert!(MIN_CACHED_BYTES < MAX_CACHED_BYTES);
 
 /// The number of idle sessions that stay in memory even if sessions in use fill the cache. Only the argument `max_bytes` of
 /// [`Cache::evict`] enforces fewer. A session that only a running request uses counts as idle.

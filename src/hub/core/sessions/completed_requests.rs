@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-use crate::limits::{MAX_COMPLETED_REQUEST_BYTES, MAX_COMPLETED_REQUESTS_BYTES};
+use crate::limits::MAX_COMPLETED_REQUEST_BYTES;
 use crate::model::agent_state::{self, completed_at, shorten};
 use crate::model::json::Json;
 use crate::model::order::sort_by;
-use crate::store::completed_requests::ENTRY_OVERHEAD_BYTES;
+use crate::store::completed_requests::{ENTRY_OVERHEAD_BYTES, MAX_COMPLETED_REQUESTS_BYTES};
 
 /// The most completed permission requests in an update to a CLI: the full list can be larger than a frame.
 const MAX_RECENT_COMPLETED: usize = 100;

@@ -5,10 +5,22 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::hub::core::memory::MemoryReservations;
-use crate::limits::{LIVE_TEXT_RETENTION_MS, MAX_DELTAS_PER_SECOND, MAX_LIVE_MESSAGES, MAX_LIVE_TEXT_BYTES};
 use crate::model::event::DeltaEvent;
 use crate::model::json::{Json, unescape_lenient};
 use crate::model::message::TextKind;
+use crate::wire::cli::MAX_DELTA_TEXT_BYTES;
+
+/// How many deltas of a session are sent in a second. Further deltas are dropped.
+pub const MAX_DELTAS_PER_SECOND: usize = 50;
+/// How many messages of a session have live text at a time.
+pub const MAX_LIVE_MESSAGES: usize = 8;
+/// The longest live text of a message that is kept for web clients that connect, in bytes. The beginning of a longer text is
+/// dropped.
+pub const MAX_LIVE_TEXT_BYTES: usize = 128 * 1024;
+const _: () = assert!(MAX_DELTA_TEXT_BYTES <= MAX_LIVE_TEXT_BYTES);
+/// How long a text without deltas is shown to web clients that connect, in milliseconds. A session without deltas counts in
+/// `MAX_LIVE_SESSIONS` for the same time.
+pub const LIVE_TEXT_RETENTION_MS: u64 = 30_000;
 
 /// How many bytes of delta text of a session are sent in a second. Further deltas are dropped.
 const MAX_DELTA_BYTES_PER_SECOND: usize = 128 * 1024;
@@ -235,8 +247,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::limits::{MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
     use crate::memory_budget::MemoryBudget;
+    use crate::memory_budget::{MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
 
     const NOW: u64 = 1_700_000_000_000;
 

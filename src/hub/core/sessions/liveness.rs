@@ -8,10 +8,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::limits::{
-    MACHINE_TIMEOUT_MS, MIN_ATTACHMENT_WRITE_INTERVAL_MS, RECONNECT_GRACE_MS, RESTART_GRACE_MS, SESSION_TIMEOUT_MS,
-};
+use crate::hub::core::peers::grace::{RECONNECT_GRACE_MS, RESTART_GRACE_MS};
+use crate::limits::{MIN_ATTACHMENT_WRITE_INTERVAL_MS, SESSION_TIMEOUT_MS};
 use crate::model::owner::Owner;
+
+/// How long a machine stays online after its last keep-alive, in milliseconds (PROTOCOL-CLI.md "Liveness").
+pub const MACHINE_TIMEOUT_MS: u64 = 45_000;
 
 /// The suffix of a [`StoredDeadline`] in storage if a CLI has ended the session.
 const END_REQUESTED: &str = " end";
