@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, PHONE, signInUrl, waitForFocus, waitForValue, waitForEqual, waitForCount } from '../lib/browser.mjs';
+import { DESK, PHONE, signInUrl, waitForFocus, positionOf, scrollUpTo, waitForValue, waitForEqual, waitForCount } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -370,14 +370,7 @@ test('keeps the place in the conversation while another tab is shown', async (t)
   const chat = new Chat(page);
   await chat.waitForText('Text 39.');
   const target = chat.log.getByText('Text 20.', { exact: true });
-  await eventually(async () => {
-    await chat.log.hover();
-    await page.mouse.wheel(0, -200);
-    return (await target.count()) === 1 && (await target.boundingBox())?.y > 200;
-  }, 'the text above');
-  const positionOf = async (locator) => Math.round((await locator.boundingBox()).y);
-  let before;
-  await eventually(async () => before === (before = await positionOf(target)), 'the end of scrolling');
+  const before = await scrollUpTo(page, chat.log, target);
   for (const tab of ['Changes', 'Files']) {
     await page.getByRole('link', { name: tab }).click();
     await chat.log.waitFor({ state: 'detached' });

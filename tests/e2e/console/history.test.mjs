@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
-import { DESK, PHONE, signInUrl, waitForFocus, waitForEqual, waitForCount, waitForMatch } from '../lib/browser.mjs';
+import { DESK, PHONE, signInUrl, waitForFocus, positionOf, scrollUpTo, waitForEqual, waitForCount, waitForMatch } from '../lib/browser.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
 const { hub, open, visit, startSession } = await startConsole();
@@ -43,20 +43,6 @@ async function waitForStoredReading(page, condition) {
       return values;
     });
   await eventually(async () => (await read()).some(condition), 'the stored reading place');
-}
-
-const positionOf = async (locator) => Math.round((await locator.boundingBox())?.y ?? Number.NaN);
-
-/** Scrolls up with the wheel until an element is in the visible area. */
-async function scrollUpTo(page, chat, target) {
-  await eventually(async () => {
-    await chat.log.hover();
-    await page.mouse.wheel(0, -300);
-    return (await target.count()) === 1 && (await positionOf(target)) > 250;
-  }, `${target} in view`);
-  let before;
-  await eventually(async () => before === (before = await positionOf(target)), 'the end of scrolling');
-  return before;
 }
 
 test('shows the day, the time of each message, and copies the Markdown source of a message', async (t) => {
@@ -138,7 +124,7 @@ test('keeps the place after a reload and in another view, and counts the message
   await chat.waitForText('Text 150.');
   // The message is on an older page of the history than the page that a reload loads first.
   const target = chat.log.getByText('Text 70.', { exact: true });
-  const before = /** @type {number} */ (await scrollUpTo(page, chat, target));
+  const before = await scrollUpTo(page, chat.log, target);
   for (const number of [151, 152]) await say(`Text ${number}.`);
   const newButton = page.getByRole('button', { name: 'Newest: 2 new' });
   await newButton.waitFor();

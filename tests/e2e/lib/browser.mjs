@@ -129,6 +129,35 @@ export async function waitForMatch(read, pattern) {
   assert.match(text, pattern);
 }
 
+/** Returns the vertical position of an element in the window, in whole pixels. */
+export const positionOf = async (locator) => Math.round((await locator.boundingBox())?.y ?? Number.NaN);
+
+/**
+ * Scrolls a scrolled element up with the wheel until `target` is in view, and returns the position of `target`. Waits for the end of each
+ * step: the wheel moves the content in several frames, also after the call of the wheel has returned.
+ * @returns {Promise<number>}
+ */
+export async function scrollUpTo(page, scroller, target) {
+  for (;;) {
+    await scroller.hover();
+    await page.mouse.wheel(0, -400);
+    await scroller.evaluate(
+      (element) =>
+        new Promise((resolve) => {
+          let [last, unchangedFrames] = [element.scrollTop, 0];
+          const check = () => {
+            unchangedFrames = element.scrollTop === last ? unchangedFrames + 1 : 0;
+            last = element.scrollTop;
+            if (unchangedFrames === 10) resolve(undefined);
+            else requestAnimationFrame(check);
+          };
+          requestAnimationFrame(check);
+        }),
+    );
+    if ((await target.count()) === 1 && (await positionOf(target)) > 250) return positionOf(target);
+  }
+}
+
 /** Waits until an element has the focus. @param {import('playwright-core').Locator} locator */
 export const waitForFocus = (locator) =>
   eventually(() => locator.evaluate((element) => element === document.activeElement), `the focus of ${locator}`);
