@@ -1,8 +1,10 @@
 //! The handshake of a CLI's socket until a valid CONNECT, as a state machine without I/O:
 //!
-//!     Connecting --receive--> TokenCheck --decide--> Verified
-//!         ^                                 |            |
-//!         +------------- Outcome -----------+---refuse---+
+//! ```text
+//! Connecting --receive--> TokenCheck --decide--> Verified
+//!     ^                                 |            |
+//!     +------------- Outcome -----------+---refuse---+
+//! ```
 //!
 //! Each step consumes its state. The object of a namespace runs it, and the worker for a socket whose namespace it does not know yet.
 
