@@ -6,12 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::history::HistoryRequest;
 use crate::hub::core::error::Error;
 use crate::hub::write::large::ResponseText;
+use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 use crate::store::memory::ReadMemory;
 use crate::store::places::{DIRECTORY, DatabaseNumber, Databases, binding, count_namespaces, find};
 use crate::store::{Database, DbError};
-use serde_json::{Value, json};
-
 /// The cache forgets all places when it has this many.
 const MAX_CACHED_PLACES: usize = 10_000;
 
@@ -60,22 +59,17 @@ impl EdgePlaces {
     }
 
     /// `GET /api/namespaces/databases`. A database that fails is listed with its error. Fails if all databases fail.
-    pub async fn list(&self) -> Result<Vec<Value>, DbError> {
+    pub async fn list(&self) -> Result<Vec<Json>, DbError> {
         let mut list = Vec::new();
         let mut failures = Vec::new();
         for number in self.databases.numbers() {
             let (name, db, is_open) = (binding(number), self.databases.get(number)?, self.databases.is_open(number));
             let counted = async { Ok::<_, DbError>((db.size().await?, count_namespaces(&**db).await?)) }.await;
-            list.push(match counted {
-                Ok((bytes, namespaces)) => {
-                    json!({"name": name, "bytes": bytes, "namespaces": namespaces, "isOpen": is_open})
-                }
-                Err(error) => {
-                    let message = error.to_string();
-                    failures.push(error);
-                    json!({"name": name, "bytes": null, "namespaces": null, "error": message, "isOpen": is_open})
-                }
-            });
+            let error = counted.as_ref().err().map(|error| ("error", Json::of(&error.to_string())));
+            let (bytes, namespaces) = counted.map_err(|error| failures.push(error)).ok().unzip();
+            let counts = [("bytes", Json::of(&bytes)), ("namespaces", Json::of(&namespaces))];
+            let members = [("name", Json::of(&name))].into_iter().chain(counts).chain(error);
+            list.push(Json::object(&members.chain([("isOpen", Json::of(&is_open))]).collect::<Vec<_>>()));
         }
         match failures.pop() {
             Some(failure) if failures.len() + 1 == list.len() => Err(failure),

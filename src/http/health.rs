@@ -1,6 +1,6 @@
 //! `GET /health`, and the versions that it returns.
 
-use serde_json::json;
+use crate::model::json::Json;
 
 use super::response::{JsonText, Response};
 
@@ -11,9 +11,11 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// `database`: `ok` if the databases were checked.
 pub fn health(database: Option<&'static str>) -> Response {
-    let mut health = json!({"status": "ok", "protocolVersion": PROTOCOL_VERSION, "version": VERSION});
-    if let (Some(database), Some(members)) = (database, health.as_object_mut()) {
-        members.insert("database".to_owned(), database.into());
-    }
-    JsonText::serialize(&health).into_response()
+    let mut members = vec![
+        ("status", Json::of("ok")),
+        ("protocolVersion", Json::of(&PROTOCOL_VERSION)),
+        ("version", Json::of(VERSION)),
+    ];
+    members.extend(database.map(|state| ("database", Json::of(state))));
+    JsonText::serialize(&Json::object(&members)).into_response()
 }

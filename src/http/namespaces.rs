@@ -1,9 +1,5 @@
 //! `/api/namespaces`: what the operator does with a namespace. The token is the shared secret with the name of the namespace.
 
-use http::StatusCode;
-use serde::Deserialize;
-use serde_json::json;
-
 use super::error::ErrorResponse;
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
@@ -12,6 +8,8 @@ use crate::hub::core::error::Error;
 use crate::hub::namespace::relocation::MoveStep;
 use crate::hub::namespace::rows::ExportPosition;
 use crate::model::json::Json;
+use http::StatusCode;
+use serde::Deserialize;
 
 /// The body of an import. Parsed by hand as far as possible, because each type adds to the wasm.
 #[derive(Deserialize)]
@@ -84,13 +82,18 @@ pub async fn import(mut request: RoutedRequest) -> Reply {
     Ok(JsonText::ok())
 }
 
+/// The response of an operation that must be continued.
+fn progress(members: &[(&str, Json)]) -> JsonText {
+    JsonText::serialize(&Json::object(&[&[("isDone", Json::of(&false))], members].concat()))
+}
+
 /// `POST /api/namespaces/delete`
 pub async fn delete(request: RoutedRequest) -> Reply {
     require_operator(&request)?;
-    Ok(JsonText::serialize(&match request.hub.delete_part().await? {
-        Some(sessions) => json!({"isDone": false, "remainingSessions": sessions}),
-        None => json!({"isDone": true}),
-    }))
+    Ok(match request.hub.delete_part().await? {
+        Some(sessions) => progress(&[("remainingSessions", Json::of(&sessions))]),
+        None => JsonText::wrap("isDone", &true),
+    })
 }
 
 /// `POST /api/namespaces/move`
@@ -103,5 +106,5 @@ pub async fn relocate(mut request: RoutedRequest) -> Reply {
         MoveStep::Deleting(sessions) => ("deleting", sessions),
         MoveStep::Done => return Ok(JsonText::wrap("isDone", &true)),
     };
-    Ok(JsonText::serialize(&json!({"isDone": false, "step": step, "remainingSessions": sessions})))
+    Ok(progress(&[("step", Json::of(step)), ("remainingSessions", Json::of(&sessions))]))
 }

@@ -2,10 +2,6 @@
 //! approvals for the whole session have created. The routes of answers also exist with the request's id in the body, because
 //! browsers and proxies resolve an id such as `..` in a path.
 
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::json;
-
 use super::error::ErrorResponse;
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
@@ -16,6 +12,8 @@ use crate::model::agent_state::Decision;
 use crate::model::json::{Json, JsonObject};
 use crate::model::method::Method;
 use crate::wire::field_types::{List, optional_keyword};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -96,8 +94,8 @@ pub async fn forward_to_cli(mut request: RoutedRequest) -> Reply {
         Err(_) => (Method::ReadPermissionRequest, request.param("requestId")?),
     };
     let part = request.query()?.number("part", 0..=u64::from(u32::MAX))?.unwrap_or(0);
-    let params = json!({"id": id, "part": part}).to_string();
-    Ok(JsonText::of(request.hub.call_method(&w, method, &params).await))
+    let params = Json::object(&[("id", Json::of(&id)), ("part", Json::of(&part))]);
+    Ok(JsonText::of(request.hub.call_method(&w, method, params.text()).await))
 }
 
 /// Validates `answers`: a map from question to array of strings, or to an object `{answers: array of strings}`.

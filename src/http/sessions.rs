@@ -1,14 +1,13 @@
 //! `/api/sessions` and `/cli/sessions`: list, get, change, delete.
 
-use serde::{Deserialize, Deserializer};
-use serde_json::json;
-
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
 use crate::hub::core::error::Error;
 use crate::hub::core::sessions::session_list::{ArchivedFilter, ListRequest};
+use crate::model::json::Json;
 use crate::store::summaries::MAX_LISTED_SESSIONS;
 use crate::wire::field_types::optional_scalar;
+use serde::{Deserialize, Deserializer};
 
 /// The longest session name, in Unicode code points (docs/openapi.yaml).
 const MAX_NAME_CHARS: usize = 255;
@@ -84,7 +83,7 @@ pub async fn change(mut request: RoutedRequest) -> Reply {
     // The version with the new name comes first, because a later version may have changes that the client has not seen.
     let version =
         renamed_version.or(version_with_flags).ok_or_else(|| Error::field("name", "Field `name` is required."))?;
-    Ok(JsonText::serialize(&json!({"ok": true, "metadataVersion": version})))
+    Ok(JsonText::serialize(&Json::object(&[("ok", Json::of(&true)), ("metadataVersion", Json::of(&version))])))
 }
 
 /// `POST /api/sessions/:id/seen`.

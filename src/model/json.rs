@@ -29,6 +29,15 @@ pub fn parse_whole(json: &str) -> Option<u64> {
     json.parse().ok().or_else(|| to_whole(serde_json::from_str(json).ok()?))
 }
 
+/// The members of an object. One type, because each type of a serialized value adds code to the wasm.
+struct Members<'a>(&'a [(&'a str, Json)]);
+
+impl Serialize for Members<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
 /// A JSON value as its original text; cheap to clone.
 // `Arc<RawValue>` would save an indirection. But the conversion of a box to an `Arc` copies the text, which may have 30 MB.
 #[derive(Clone)]
@@ -48,6 +57,11 @@ impl Json {
     /// Serializes a value. Serialization fails only for maps with keys that are not strings. No type of the hub has such a map.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Self {
         serde_json::value::to_raw_value(value).map_or_else(|_| Self::null(), Self::from)
+    }
+
+    /// Creates an object with these members, in this order.
+    pub fn object(members: &[(&str, Self)]) -> Self {
+        Self::of(&Members(members))
     }
 
     pub fn null() -> Self {

@@ -4,9 +4,8 @@
 //! are not supported.
 //! Source: Engine.IO protocol, revision 4.
 
-use serde_json::json;
-
 use crate::limits::{MAX_CONTENT_BYTES, PING_INTERVAL_MS};
+use crate::model::json::Json;
 
 /// The largest frame that a CLI may send, in bytes. The runtime closes a WebSocket on a larger frame.
 const MAX_FRAME_BYTES: u64 = 32 * 1024 * 1024;
@@ -54,7 +53,12 @@ pub fn pong_frame(data: &str) -> String {
 /// The client closes the connection when it receives no ping for the sum of the interval and the timeout. That sum must be below
 /// 2^31 milliseconds, because the official client passes it to `setTimeout`.
 pub fn open_frame(sid: &str) -> String {
-    let (interval, timeout) = (PING_INTERVAL_MS, PING_TIMEOUT_MS);
-    let open = json!({"sid": sid, "upgrades": [], "pingInterval": interval, "pingTimeout": timeout, "maxPayload": MAX_FRAME_BYTES});
-    format!("0{open}")
+    let open = Json::object(&[
+        ("sid", Json::of(sid)),
+        ("upgrades", Json::of(&[(); 0])),
+        ("pingInterval", Json::of(&PING_INTERVAL_MS)),
+        ("pingTimeout", Json::of(&PING_TIMEOUT_MS)),
+        ("maxPayload", Json::of(&MAX_FRAME_BYTES)),
+    ]);
+    format!("0{}", open.text())
 }

@@ -9,7 +9,6 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
-use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
@@ -206,12 +205,12 @@ fn parse_name(value: &RawValue) -> Option<Cow<'_, str>> {
 
 /// Encodes the acceptance of a CONNECT packet. `sid` is the id of the client in the namespace.
 pub fn connect_frame(namespace: &str, sid: &str) -> String {
-    frame_start("40", namespace, None) + &json!({"sid": sid}).to_string()
+    frame_start("40", namespace, None) + Json::object(&[("sid", Json::of(sid))]).text()
 }
 
 /// Encodes the rejection of a CONNECT packet.
 pub fn connect_error_frame(namespace: &str, message: &str) -> String {
-    frame_start("44", namespace, None) + &json!({"message": message}).to_string()
+    frame_start("44", namespace, None) + Json::object(&[("message", Json::of(message))]).text()
 }
 
 /// Encodes an event. `args` are JSON texts; `ack` requests an acknowledgement.

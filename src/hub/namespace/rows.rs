@@ -3,7 +3,6 @@
 //! A namespace is closed during an import and a deletion. When it is closed and when it is opened again, the object restarts: no
 //! client stays connected, and no hub remains that remembers the earlier rows.
 
-use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::hub::Hub;
@@ -193,7 +192,8 @@ impl Hub {
             let mut entries = self.rt.kv_list(prefix);
             sort_by(&mut entries, |(a, _), (b, _)| a.cmp(b));
             for (key, value) in entries {
-                page.add(&json!({"table": STORAGE, "row": {"key": key, "value": value}}).to_string());
+                let row = Json::object(&[("key", Json::of(&key)), ("value", Json::of(&value))]);
+                page.add(Json::object(&[("table", Json::of(STORAGE)), ("row", row)]).text());
             }
         }
     }

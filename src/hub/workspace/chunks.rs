@@ -1,16 +1,15 @@
 //! Uploads in chunks (PROTOCOL-CLI.md "Uploads in chunks").
 
-use futures::future::try_join;
-use serde::Serialize;
-use serde_json::json;
-
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::hub::core::peers::rpc::{Call, RpcError, rejection_reason};
 use crate::hub::core::ports::{ConnId, UploadBody};
 use crate::hub::workspace::upload_body::{UploadFields, read_upload, send_with_content, to_upload_error};
+use crate::model::json::Json;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
+use futures::future::try_join;
+use serde::Serialize;
 
 /// The content of a chunk of an upload, in characters of base64: a multiple of 4.
 pub const UPLOAD_CHUNK_CHARS: u64 = 512 * 1024;
@@ -101,8 +100,8 @@ impl<'a> ChunkedUpload<'a> {
 impl Drop for ChunkedUpload<'_> {
     fn drop(&mut self) {
         if self.is_partial {
-            let params = json!({"uploadId": self.id, "abort": true}).to_string();
-            self.hub.turn().call_ignoring_result(self.owner, Some(self.conn), Method::UploadChunk, &params);
+            let params = Json::object(&[("uploadId", Json::of(&self.id)), ("abort", Json::of(&true))]);
+            self.hub.turn().call_ignoring_result(self.owner, Some(self.conn), Method::UploadChunk, params.text());
         }
     }
 }
