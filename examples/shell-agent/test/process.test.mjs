@@ -192,7 +192,7 @@ test('neither commands nor the state files have the access token', async (t) => 
   assert.doesNotMatch(texts[0], /secret:tests/);
 });
 
-test('the programs of a repository do not have the access token, nor do the processes of spawned sessions', async (t) => {
+test('the programs that git runs do not have the access token, nor do the processes of spawned sessions', async (t) => {
   const fixture = await hubAndFolders(t);
   const { hub, base, dir } = fixture;
   const { git, write } = repository(t, dir);
@@ -201,7 +201,10 @@ test('the programs of a repository do not have the access token, nor do the proc
   git('add', '.');
   git('commit', '-m', 'first');
   const seen = path.join(base, 'environment.txt');
-  git('config', 'filter.spy.clean', `env > '${seen}'; cat`);
+  // Of the filters, only the user's own ones run.
+  process.env.GIT_CONFIG_GLOBAL = path.join(base, 'gitconfig');
+  t.after(() => delete process.env.GIT_CONFIG_GLOBAL);
+  git('config', '--file', process.env.GIT_CONFIG_GLOBAL, 'filter.spy.clean', `env > '${seen}'; cat`);
   write('a.txt', 'two\n');
   const { ids } = await startAgent(t, fixture);
   const spawned = await hub.call(ids.machine, 'spawnSession', { directory: dir });

@@ -149,7 +149,10 @@ test('the creation of a worktree continues after the timeout of its request', as
   write('a.txt', 'a\n');
   git('add', '.');
   git('commit', '-m', 'first');
-  git('config', 'filter.slow.smudge', `while [ ! -e ${gate} ]; do sleep 0.05; done; cat`);
+  // Of the filters, only the user's own ones run.
+  process.env.GIT_CONFIG_GLOBAL = path.join(dir, '.git', 'global');
+  t.after(() => delete process.env.GIT_CONFIG_GLOBAL);
+  git('config', '--file', process.env.GIT_CONFIG_GLOBAL, 'filter.slow.smudge', `while [ ! -e ${gate} ]; do sleep 0.05; done; cat`);
   const spawner = new Spawner(
     /** @type {any} */ ({ program, directories: [dir], hub: '', token: '', home: '', machineId: 'm', log: {}, readyTimeoutMs: 1 }),
   );
