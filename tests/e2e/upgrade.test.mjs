@@ -36,7 +36,7 @@ describe('npm run upgrade', { concurrency: 2 }, () => {
     const { upgrade, platform, worker } = await setUp(t);
     const { code, output } = await upgrade();
     assert.equal(code, 1);
-    assert.match(output, new RegExp(`from version ${OLD_VERSION} to ${VERSION}\\.\\n\\n## \\[${VERSION}\\] - [^]*### Upgrade notes\\n`));
+    assert.match(output, new RegExp(`from version ${OLD_VERSION} to ${VERSION}\\.\\n\\n## \\[${VERSION}\\] - [^]*### Added\\n`));
     assert.match(output, new RegExp(`These migrations are applied first:\\n +${MIGRATIONS.at(-1)}\\n`));
     assert.match(output, /Nothing was changed: there is no terminal to ask on\.\nTo upgrade without a question, add --yes\./);
     assert.ok(!output.includes('## [Unreleased]'), 'a package has released changes only');

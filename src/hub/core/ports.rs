@@ -96,7 +96,7 @@ pub trait Runtime: Send + Sync {
     /// Sleeps. Only for short pauses, because a sleep keeps the object awake; deadlines use the alarm.
     fn sleep(&self, ms: u64) -> BoxFuture<'static, ()>;
     /// Posts a message to a push service, without following redirects, and with the timeout
-    /// [`PUSH_TIMEOUT_MS`](crate::hub::core::ports::PUSH_TIMEOUT_MS). The error says why there is no response.
+    /// [`PUSH_TIMEOUT_MS`]. The error says why there is no response.
     fn push(&self, request: Request<Vec<u8>>) -> BoxFuture<'static, Result<PushResponse, String>>;
     /// Sets a value in the object's own storage, which survives hibernation and restarts.
     fn kv_put(&self, key: &str, value: &str);
