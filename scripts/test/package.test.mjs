@@ -28,6 +28,14 @@ test('the tarball of the CLI has the kit, and depends only on packages of the re
   assert.deepEqual(unresolvedImports(path.join(ROOT, 'dist', 'agent'), files, manifestOf(file).dependencies), []);
 });
 
+test('the lock file of the repository has a checksum for each package', () => {
+  const installed = Object.entries(LOCK).filter(([place, { link }]) => place.includes('node_modules/') && !link);
+  assert.deepEqual(
+    installed.filter(([, { integrity }]) => !integrity).map(([place]) => place),
+    [],
+  );
+});
+
 test('the lock files of the packages and of the agents have checksums, no address of a registry, and the programs of all platforms', () => {
   const hub = Object.fromEntries(HUB_DEPENDENCIES.map((name) => [name, LOCK[`node_modules/${name}`].version]));
   const lock = path.join(ROOT, 'package-lock.json');
