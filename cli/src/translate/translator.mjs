@@ -116,8 +116,8 @@ class Translator {
   #lastMessage = { text: '' };
   /** The last failed request to the model, if the agent has not gone on since. @type {import('./model-retries.mjs').ModelRetry | null} */
   #retry = null;
-  /** What was said in this turn about failed requests to the model. @type {Set<string>} */
-  #retryTexts = new Set();
+  /** The notices that are sent once in a turn. @type {Set<string>} */
+  #notices = new Set();
   /** The JSON of the last record of each type, to drop repeated records. */
   #lastJson = new Map();
 
@@ -157,6 +157,8 @@ class Translator {
   }
 
   onUpdate(update) {
+    const info = this.#infoOf(update);
+    if (info !== undefined) return this.#onInfo(info);
     if (!STATE_UPDATES.has(update?.sessionUpdate)) this.#retry = null;
     const subagent = this.#subagentOf(update);
     if (subagent)
@@ -306,8 +308,6 @@ class Translator {
     const text = blockText(content);
     const mode = this.#quirks.reportsModeAsText ? /^\[MODE_UPDATE\] (\S+)\s*$/.exec(text)?.[1] : undefined;
     if (mode !== undefined) return [{ type: 'mode', mode }];
-    const info = this.#quirks.reportsInfoAsText ? /^Info: ([^]+)$/.exec(text)?.[1] : undefined;
-    if (info !== undefined) return this.#onInfo(info.trim());
     if (text.trim() !== '') this.#endsWithDenial = false;
     if (this.#isRepeated(text, messageId)) return usage;
     return [...usage, ...this.#text.append('text', text, messageId ?? undefined)];
@@ -321,10 +321,16 @@ class Translator {
     return isRepeated;
   }
 
-  /** Converts a note of the agent's program to an event. Leaves out a note that a call already shows. */
+  /** Returns a note of the agent's program. @returns {string | undefined} */
+  #infoOf(update) {
+    if (!this.#quirks.reportsInfoAsText || update?.sessionUpdate !== 'agent_message_chunk') return undefined;
+    return /^Info: ([^]+)$/.exec(blockText(update.content))?.[1].trim();
+  }
+
+  /** Converts a note of the agent's program to an event, once in a turn. Leaves out a note that a call already shows. */
   #onInfo(info) {
-    const isRepeated = info === 'Operation cancelled by user' || this.#calls.isPathOfCall(info);
-    return isRepeated ? [] : this.#event('info', info);
+    const isShown = info === 'Operation cancelled by user' || this.#calls.isPathOfCall(info);
+    return isShown ? [] : this.#noticeOnce('info', info);
   }
 
   #onToolCall(update) {
@@ -351,17 +357,21 @@ class Translator {
 
   /** Says once in a turn that the model refuses requests for a reason. The activity has the number of attempts. */
   #onRetry(update) {
-    this.#retry = update;
-    const { text } = update;
-    if (this.#retryTexts.has(text)) return [];
-    this.#retryTexts.add(text);
-    return this.#event('warning', text);
+    this.#retry = { ...update, attempt: update.attempt ?? (this.#retry?.attempt ?? 0) + 1 };
+    return this.#noticeOnce('warning', update.text);
+  }
+
+  /** Returns an event, unless the same event was sent in this turn. */
+  #noticeOnce(name, text) {
+    if (this.#notices.has(text)) return [];
+    this.#notices.add(text);
+    return this.#event(name, text);
   }
 
   #forgetTurn() {
     this.#lastMessage = { text: '' };
     this.#retry = null;
-    this.#retryTexts.clear();
+    this.#notices.clear();
   }
 
   /** @param {{used?: unknown, size?: unknown, cost?: object, _meta?: any}} usage */
