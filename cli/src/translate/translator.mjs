@@ -42,6 +42,7 @@ import { retryActivity } from './model-retries.mjs';
 import { approvedOption, offeredChoices, permissionResult } from './permissions.mjs';
 import { answersByPosition, elicitationResult, questionsOfCall, toQuestions } from './questions.mjs';
 import * as records from './records.mjs';
+import { describeRefusal, describeStop } from './sentences.mjs';
 import { parentCallIdOf, Subagents } from './subagents.mjs';
 import { TextBuffer } from './text-buffer.mjs';
 import { ToolCalls } from './tool-calls.mjs';
@@ -77,12 +78,6 @@ export const STATE_UPDATES = new Set([
   'usage_update',
 ]);
 
-const STOP_REASONS = {
-  max_tokens: 'The answer was cut off at the limit of output tokens.',
-  max_turn_requests: 'The agent stopped at its limit of requests to the model in one turn.',
-  refusal: 'The model refused to continue.',
-};
-
 /**
  * @typedef {{agent: string, flavor?: string, newId?: () => string, now?: () => number, usedIds?: Iterable<string>,
  *   isReplay?: boolean}} Options
@@ -116,6 +111,8 @@ class Translator {
   #lastMessage = { text: '' };
   /** The last failed request to the model, if the agent has not gone on since. @type {import('./model-retries.mjs').ModelRetry | null} */
   #retry = null;
+  /** Whether the next message is the error with which Codex ends a turn. */
+  #endsWithError = false;
   /** The notices that are sent once in a turn. @type {Set<string>} */
   #notices = new Set();
   /** The JSON of the last record of each type, to drop repeated records. */
@@ -176,6 +173,7 @@ class Translator {
       case 'available_commands_update':
         return this.#recordIfChanged('commands', { commands: toCommands(update.availableCommands) });
       case 'session_info_update':
+        this.#endsWithError ||= update._meta?.codex?.threadStatus?.type === 'systemError';
         return this.#onTitle(update);
       case 'usage_update':
         return this.#onUsage(update);
@@ -309,6 +307,10 @@ class Translator {
     const mode = this.#quirks.reportsModeAsText ? /^\[MODE_UPDATE\] (\S+)\s*$/.exec(text)?.[1] : undefined;
     if (mode !== undefined) return [{ type: 'mode', mode }];
     if (text.trim() !== '') this.#endsWithDenial = false;
+    if (this.#endsWithError) {
+      this.#endsWithError = false;
+      return this.#withPendingText([this.#message(records.failure(text.trim()))]);
+    }
     if (this.#isRepeated(text, messageId)) return usage;
     return [...usage, ...this.#text.append('text', text, messageId ?? undefined)];
   }
@@ -371,6 +373,7 @@ class Translator {
   #forgetTurn() {
     this.#lastMessage = { text: '' };
     this.#retry = null;
+    this.#endsWithError = false;
     this.#notices.clear();
   }
 
@@ -447,13 +450,3 @@ class Translator {
 }
 
 const joinTexts = (...texts) => texts.filter(isText).join('\n');
-
-function describeStop(stopReason) {
-  if (stopReason === 'end_turn' || !isText(stopReason)) return null;
-  return Object.hasOwn(STOP_REASONS, stopReason) ? STOP_REASONS[stopReason] : `The turn ended: ${stopReason}.`;
-}
-
-function describeRefusal({ status, decision, reason }) {
-  const refusal = status === 'canceled' ? 'Canceled.' : decision === 'abort' ? 'Denied and aborted.' : 'Denied.';
-  return reason ? `${refusal}\nReason: ${reason}` : refusal;
-}

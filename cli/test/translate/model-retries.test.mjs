@@ -77,3 +77,24 @@ test('failures without a number are counted until the agent goes on, and a note 
   translator.onUpdate(failure);
   assert.match(translator.activity, /attempt 1$/);
 });
+
+test('the text with which Codex ends a turn after an error of the model is an error, and the next text is not', () => {
+  const translator = createTranslator({ agent: 'codex', flavor: 'beta' });
+  const status = (type) => ({ sessionUpdate: 'session_info_update', _meta: { codex: { threadStatus: { type } } } });
+  const say = (text) => ({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text } });
+  translator.onUpdate(status('active'));
+  translator.onUpdate(say('I look.'));
+  translator.onUpdate(status('systemError'));
+  const records = translator.onUpdate(say('exceeded retry limit, last status: 429 Too Many Requests\n\n'));
+  translator.endTurn('end_turn');
+  translator.onUpdate(say('Again.'));
+  const shown = [...records, ...translator.endTurn('end_turn')].map(({ content }) => content.content.data);
+  assert.deepEqual(
+    shown.map(({ isApiErrorMessage, message }) => [isApiErrorMessage === true, message.content[0].text]),
+    [
+      [false, 'I look.'],
+      [true, 'exceeded retry limit, last status: 429 Too Many Requests'],
+      [false, 'Again.'],
+    ],
+  );
+});
