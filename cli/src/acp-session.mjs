@@ -6,7 +6,7 @@ import { fetchAdapter } from './adapter.mjs';
 import { environmentOf } from './agents.mjs';
 import { isInUse, isUnknownSession } from './resume-errors.mjs';
 import { SessionConfig } from './session-config.mjs';
-import { describeRetries } from './translate/model-retries.mjs';
+import { describeRetries, toCodexRetry } from './translate/model-retries.mjs';
 import { VERSION } from './version.mjs';
 
 /** The JSON-RPC code of "authentication required". */
@@ -125,9 +125,11 @@ export class AcpSession {
     ...handlers
   }) {
     await fetchAdapter(launch, { env, signal, log: handlers.log });
-    const agentEnv = environmentOf(launch.entry, env);
-    const server = await launch.entry?.reserveServer?.();
-    const session = new AcpSession({ ...launch, argv: [...launch.argv, ...(server?.args ?? [])] }, cwd, agentEnv, handlers);
+    const ownEnv = environmentOf(launch.entry, env);
+    const source = await launch.entry?.openSource?.(ownEnv);
+    const agentEnv = { ...ownEnv, ...source?.env };
+    const session = new AcpSession({ ...launch, argv: [...launch.argv, ...(source?.args ?? [])] }, cwd, agentEnv, handlers);
+    session.ended.then(() => source?.close?.());
     session.#answerTimeoutMs = answerTimeoutMs;
     session.#inUseIntervalMs = inUseIntervalMs;
     session.#onInUse = onInUse;
@@ -137,7 +139,7 @@ export class AcpSession {
       await session.#open({ cwd, uploads, env, sessionId, fork, mustLoad });
       const { id, ended } = session;
       const { log, onPermission } = handlers;
-      await server?.follow({
+      await source?.follow({
         sessionId: id,
         cwd,
         env: agentEnv,
@@ -193,7 +195,8 @@ export class AcpSession {
   constructor(launch, cwd, env, { onUpdate, ...handlers }) {
     this.#launch = launch;
     this.#cwd = cwd;
-    this.#onUpdate = ({ update } = {}) => {
+    this.#onUpdate = ({ update: received } = {}) => {
+      const update = toCodexRetry(received) ?? received;
       this.#lastUpdateAt = Date.now();
       this.config.onUpdate(update);
       const isRetry = update?.sessionUpdate === 'model_retry';

@@ -1,12 +1,21 @@
 /** The known agents: start, sign-in and permission modes of each agent. */
 
 import { randomBytes } from 'node:crypto';
+import { copilotLog, geminiLog, qwenLog } from './failure-log.mjs';
 import { findStartMinute, removeEmptyRecords } from './gemini-records.mjs';
 import { OpencodeServer } from './opencode-server.mjs';
 import { RETRY_MESSAGES } from './translate/model-retries.mjs';
 
 /** Copilot's ids of modes are URLs. */
 const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
+
+/**
+ * @typedef {object} Source what tells the bridge more than the protocol: a server that the agent runs, or a file that it writes
+ * @property {string[]} [args] arguments with which the agent must be started
+ * @property {Record<string, string>} [env] variables with which it must be started
+ * @property {OpencodeServer['follow']} follow handles the reports until the process ends. Resolves when no report of the next prompt is missed
+ * @property {() => Promise<unknown>} [close] called after the end of the process
+ */
 
 /**
  * @typedef {object} AgentEntry
@@ -20,8 +29,8 @@ const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
  * @property {Record<string, string>} [env] variables to set, unless the user has set them
  * @property {string[]} [passwordVariables] variables with the password of a server that the agent runs. Each process gets a random password,
  *   unless the user has set one
- * @property {() => Promise<OpencodeServer>} [reserveServer] chooses the port of the server that the agent runs, for an agent whose server
- *   tells what the agent does not send by the protocol
+ * @property {(env: Record<string, string>) => Promise<Source>} [openSource] called before each start, for an agent that does not report its
+ *   sub-agents or failed requests to the model by the protocol
  * @property {{command: string, args: (sessionId: string) => string[], package: string}} terminal the agent's own terminal program, the
  *   arguments with which it continues a session, and the npm package with the version that was tried
  * @property {object} [clientCapabilities] capabilities of the client that only this agent needs
@@ -111,6 +120,7 @@ export const AGENTS = {
     modes: { default: `${COPILOT_MODE}agent`, plan: `${COPILOT_MODE}plan` },
     configFiles: ['mcp-config.json', 'plugin.json', 'hooks.json'],
     approvedByBridge: ['yolo'],
+    openSource: copilotLog,
   },
   gemini: {
     title: 'Gemini CLI',
@@ -126,6 +136,7 @@ export const AGENTS = {
     needsInlineFiles: true,
     configFiles: ['gemini-extension.json', 'hooks.json'],
     keptByShell: 'nothing',
+    openSource: geminiLog,
     findStartMinute,
     repairRecords: removeEmptyRecords,
   },
@@ -143,7 +154,7 @@ export const AGENTS = {
     },
     // opencode runs an HTTP server on this computer. Without a password, any program and user of the computer can use the agent.
     passwordVariables: ['OPENCODE_SERVER_PASSWORD'],
-    reserveServer: OpencodeServer.reserve,
+    openSource: OpencodeServer.reserve,
     signIn: 'Run `opencode auth login` in a terminal.',
     modes: { default: 'build' },
     hasTitleInList: true,
@@ -168,6 +179,7 @@ export const AGENTS = {
     needsInlineFiles: true,
     configFiles: ['qwen-extension.json', 'hooks.json'],
     keptByShell: 'nothing',
+    openSource: qwenLog,
   },
 };
 

@@ -166,6 +166,23 @@ test('an imported session has its messages in order, and continues with its cont
   assert.equal(app.session.id === sessionId, false);
 });
 
+test('a session with a message that is too long is opened: its history has a note in place of the message, and the session continues', async (t) => {
+  const { hub, importSession, messagesOf, untilImported, prompt } = await setUpImport(t, ({ dir }) => ({
+    initialize: LISTS,
+    sessions: [[{ sessionId: 'old', cwd: dir, title: 'An old session' }]],
+    history: { updates: [user('Look around'), agent('I look.'), user('All of it')], turns: 1, size: 33 * 1024 * 1024 },
+  }));
+  const { success, sessionId, error } = await importSession('old', {});
+  assert.equal(success, true, error);
+  await untilImported(sessionId, 4);
+  const imported = messagesOf(sessionId);
+  assert.ok(imported.includes('A message of the agent has 34 MiB. The limit is 32 MiB. It is not shown.'), imported.join('\n'));
+  for (const kept of ['user: Look around', 'I look.']) assert.ok(imported.includes(kept), imported.join('\n'));
+  prompt(sessionId, [{ say: 'Still here.' }]);
+  await hub.untilReady(sessionId, 1);
+  assert.equal(messagesOf(sessionId).at(-2), 'Still here.');
+});
+
 test('a history that is replayed again after the end of the bridge adds nothing', async (t) => {
   const { hub, importSession, messagesOf, untilImported, calls, home } = await setUpImport(t, ({ dir }) => ({
     initialize: LISTS,

@@ -49,6 +49,28 @@ test('the session metadata have the modes, the models and the id of the agent', 
   assert.match(metadata.alphaSessionId, /^scripted-/);
 });
 
+test('an agent whose own first mode lets a model approve is set to the mode that asks, after a start and after a resume', async (t) => {
+  const modes = { currentModeId: 'auto', availableModes: ['default', 'auto'].map((id) => ({ id, name: id })) };
+  const initialize = { agentCapabilities: { sessionCapabilities: { resume: {} } } };
+  const { hub, calls, prompt, start } = await setUp(t, { newSession: { modes }, initialize });
+  putScriptedAgent(t, 'claude-agent-acp');
+  const startClaude = () => start({ command: undefined, agent: 'claude' });
+  const first = await startClaude();
+  prompt(first.session.id, [{ say: 'before' }]);
+  await hub.untilReady(first.session.id, 1);
+  assert.deepEqual(
+    calls('session/set_mode').map(({ modeId }) => modeId),
+    ['default'],
+  );
+  await first.stop();
+  const second = await startClaude();
+  prompt(second.session.id, [{ say: 'after' }]);
+  await hub.untilReady(second.session.id, 2);
+  assert.equal(calls('session/resume').length, 1);
+  const [, ...later] = calls('session/set_mode').map(({ modeId }) => modeId);
+  assert.equal(later[0], 'default');
+});
+
 test('a mode and a model of the agent are set, and any other is refused with the reason', async (t) => {
   const { hub, calls, start } = await setUp(t, SCRIPT);
   const { session } = await start();

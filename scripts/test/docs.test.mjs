@@ -5,6 +5,7 @@ import { existsSync, readFileSync, readdirSync, statSync, writeFileSync } from '
 import path from 'node:path';
 import test from 'node:test';
 import { parse } from 'yaml';
+import { AGENTS } from '../../cli/src/agents.mjs';
 import { PAGES, parsePattern, readConversations, readEvents, readRequests } from '../lib/exchanges.mjs';
 import { ROOT, inProject } from '../lib/paths.mjs';
 import { OPERATIONS, generateParts } from '../lib/reference.mjs';
@@ -172,4 +173,16 @@ test('the packages, the crate, the pages and the newest release have the same ve
     'CHANGELOG.md': /^## \[(\d.+)\] - \d{4}-\d\d-\d\d$/m.exec(read('CHANGELOG.md'))[1],
   };
   for (const [place, version] of Object.entries(versions)) assert.equal(version, versions['./package.json'], place);
+});
+
+test('the page of the agents names the versions that the CLI starts', () => {
+  const page = read('docs/AGENTS.md');
+  for (const { title, package: name, terminal, adapterMegabytes } of Object.values(AGENTS)) {
+    const [, version] = /@([^@]+)$/.exec(terminal.package);
+    const [row] = page.split('\n').filter((line) => line.startsWith(`| ${title} | \`${terminal.command} `));
+    assert.ok(row?.endsWith(` | ${version} |`), `${title} ${version}: ${row}`);
+    const [, adapter, adapterVersion] = /^(.+)@([^@]+)$/.exec(name);
+    if (adapterMegabytes) assert.ok(page.replaceAll('\n', ' ').includes(`\`${adapter}\` ${adapterVersion}`), name);
+    else assert.equal(adapterVersion, version, title);
+  }
 });

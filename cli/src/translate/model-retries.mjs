@@ -2,9 +2,10 @@
  * The requests to its model that an agent repeats, which agents do not report by the Agent Client Protocol. The bridge handles each report as
  * an update `model_retry`. Pure: no I/O and no timers.
  *
- * @typedef {{sessionUpdate: 'model_retry', attempt: number, maxAttempts?: number, status?: number | null, reason?: string}} ModelRetry
- *   `attempt`: the number of failed requests; `maxAttempts`: undefined if the agent tries until it is stopped; `status`: of the HTTP response,
- *   null without one; `reason`: the provider's words, of an agent that does not report the status
+ * @typedef {{sessionUpdate: 'model_retry', attempt?: number, maxAttempts?: number, status?: number | null, reason?: string}} ModelRetry
+ *   `attempt`: the number of failed requests, counted by the translator if the agent does not report it; `maxAttempts`: undefined if the
+ *   agent does not report it; `status`: of the HTTP response, null without one; `reason`: the provider's words, of an agent that does not
+ *   report the status
  */
 
 import { asObject } from './values.mjs';
@@ -24,6 +25,52 @@ export function toModelRetry(message) {
   if (subtype !== 'api_retry') return null;
   const isBrief = attempt === 1 && maxAttempts > 1 && delayMs < MIN_DELAY_MS;
   return isBrief ? null : { sessionUpdate: 'model_retry', attempt, maxAttempts, status };
+}
+
+/** Codex reports each failed request in an update of the session. @param {any} update @returns {ModelRetry | null} */
+export function toCodexRetry(update) {
+  const { message, codexErrorInfo, willRetry } = asObject(update?._meta?.codex?.error);
+  const [, attempt, maxAttempts] = /(\d+)\/(\d+)$/.exec(message) ?? [];
+  if (willRetry !== true || attempt === undefined) return null;
+  const [cause] = Object.values(asObject(codexErrorInfo));
+  const { httpStatusCode: status = null } = asObject(cause);
+  return { sessionUpdate: 'model_retry', attempt: Number(attempt), maxAttempts: Number(maxAttempts), status };
+}
+
+/** Agents end the turn after a failed request with another status. */
+const toRetry = (status) => (status === 429 || status >= 500 ? { sessionUpdate: /** @type {const} */ ('model_retry'), status } : null);
+
+/** Reads a line of the debug log of Gemini CLI. @param {string} line @returns {ModelRetry | null} */
+export function readGeminiLine(line) {
+  const [, count, problem] = /^\[\S+\] \[WARN\] Attempt (\d+) failed(.*)$/.exec(line) ?? [];
+  if (count === undefined || problem.endsWith('. Max attempts reached')) return null;
+  const attempt = Number(count);
+  // The provider's words may continue in the next lines.
+  const [, reason] = /^: (.+?)(\. Retrying after \d+ms\.\.\.)?$/.exec(problem) ?? [];
+  if (reason !== undefined) return { sessionUpdate: 'model_retry', attempt, reason };
+  const [, status] = /^ with (?:status )?(\d{3})\b/.exec(problem) ?? [];
+  return { sessionUpdate: 'model_retry', attempt, status: status === undefined ? null : Number(status) };
+}
+
+/** Reads a line of the record in which Qwen Code stores a session. @param {string} line @returns {ModelRetry | null} */
+export function readQwenLine(line) {
+  if (!line.includes('"qwen-code.api_error"')) return null;
+  const { subtype, systemPayload } = asObject(parse(line));
+  return subtype === 'ui_telemetry' ? toRetry(systemPayload?.uiEvent?.status_code) : null;
+}
+
+/** Reads a line of the log of Copilot CLI. @param {string} line @returns {ModelRetry | null} */
+export function readCopilotLine(line) {
+  const [, json] = / Model provider request failed (\{.*)$/.exec(line) ?? [];
+  return json === undefined ? null : toRetry(asObject(parse(json)).http_status);
+}
+
+function parse(json) {
+  try {
+    return JSON.parse(json);
+  } catch {
+    return null;
+  }
 }
 
 /**

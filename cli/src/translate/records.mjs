@@ -50,6 +50,9 @@ export const parseUserMessageOfReplay = ({ role, content }) => (role === 'user' 
 
 export const image = messages.assistantMessage;
 
+/** An error of the agent that ends the turn. */
+export const failure = (value) => messages.failure(value.toWellFormed());
+
 export { toolResult, toolUse } from 'session-gateway-cli-kit/messages';
 
 /** The agent's plan, which the hub stores as todos. */

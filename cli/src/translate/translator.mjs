@@ -42,6 +42,7 @@ import { retryActivity } from './model-retries.mjs';
 import { approvedOption, offeredChoices, permissionResult } from './permissions.mjs';
 import { answersByPosition, elicitationResult, questionsOfCall, toQuestions } from './questions.mjs';
 import * as records from './records.mjs';
+import { describeRefusal, describeStop } from './sentences.mjs';
 import { parentCallIdOf, Subagents } from './subagents.mjs';
 import { TextBuffer } from './text-buffer.mjs';
 import { ToolCalls } from './tool-calls.mjs';
@@ -77,12 +78,6 @@ export const STATE_UPDATES = new Set([
   'usage_update',
 ]);
 
-const STOP_REASONS = {
-  max_tokens: 'The answer was cut off at the limit of output tokens.',
-  max_turn_requests: 'The agent stopped at its limit of requests to the model in one turn.',
-  refusal: 'The model refused to continue.',
-};
-
 /**
  * @typedef {{agent: string, flavor?: string, newId?: () => string, now?: () => number, usedIds?: Iterable<string>,
  *   isReplay?: boolean}} Options
@@ -116,8 +111,10 @@ class Translator {
   #lastMessage = { text: '' };
   /** The last failed request to the model, if the agent has not gone on since. @type {import('./model-retries.mjs').ModelRetry | null} */
   #retry = null;
-  /** What was said in this turn about failed requests to the model. @type {Set<string>} */
-  #retryTexts = new Set();
+  /** Whether the next message is the error with which Codex ends a turn. */
+  #endsWithError = false;
+  /** The notices that are sent once in a turn. @type {Set<string>} */
+  #notices = new Set();
   /** The JSON of the last record of each type, to drop repeated records. */
   #lastJson = new Map();
 
@@ -157,6 +154,8 @@ class Translator {
   }
 
   onUpdate(update) {
+    const info = this.#infoOf(update);
+    if (info !== undefined) return this.#onInfo(info);
     if (!STATE_UPDATES.has(update?.sessionUpdate)) this.#retry = null;
     const subagent = this.#subagentOf(update);
     if (subagent)
@@ -174,6 +173,7 @@ class Translator {
       case 'available_commands_update':
         return this.#recordIfChanged('commands', { commands: toCommands(update.availableCommands) });
       case 'session_info_update':
+        this.#endsWithError ||= update._meta?.codex?.threadStatus?.type === 'systemError';
         return this.#onTitle(update);
       case 'usage_update':
         return this.#onUsage(update);
@@ -306,9 +306,11 @@ class Translator {
     const text = blockText(content);
     const mode = this.#quirks.reportsModeAsText ? /^\[MODE_UPDATE\] (\S+)\s*$/.exec(text)?.[1] : undefined;
     if (mode !== undefined) return [{ type: 'mode', mode }];
-    const info = this.#quirks.reportsInfoAsText ? /^Info: ([^]+)$/.exec(text)?.[1] : undefined;
-    if (info !== undefined) return this.#onInfo(info.trim());
     if (text.trim() !== '') this.#endsWithDenial = false;
+    if (this.#endsWithError) {
+      this.#endsWithError = false;
+      return this.#withPendingText([this.#message(records.failure(text.trim()))]);
+    }
     if (this.#isRepeated(text, messageId)) return usage;
     return [...usage, ...this.#text.append('text', text, messageId ?? undefined)];
   }
@@ -321,10 +323,16 @@ class Translator {
     return isRepeated;
   }
 
-  /** Converts a note of the agent's program to an event. Leaves out a note that a call already shows. */
+  /** Returns a note of the agent's program. @returns {string | undefined} */
+  #infoOf(update) {
+    if (!this.#quirks.reportsInfoAsText || update?.sessionUpdate !== 'agent_message_chunk') return undefined;
+    return /^Info: ([^]+)$/.exec(blockText(update.content))?.[1].trim();
+  }
+
+  /** Converts a note of the agent's program to an event, once in a turn. Leaves out a note that a call already shows. */
   #onInfo(info) {
-    const isRepeated = info === 'Operation cancelled by user' || this.#calls.isPathOfCall(info);
-    return isRepeated ? [] : this.#event('info', info);
+    const isShown = info === 'Operation cancelled by user' || this.#calls.isPathOfCall(info);
+    return isShown ? [] : this.#noticeOnce('info', info);
   }
 
   #onToolCall(update) {
@@ -351,17 +359,22 @@ class Translator {
 
   /** Says once in a turn that the model refuses requests for a reason. The activity has the number of attempts. */
   #onRetry(update) {
-    this.#retry = update;
-    const { text } = update;
-    if (this.#retryTexts.has(text)) return [];
-    this.#retryTexts.add(text);
-    return this.#event('warning', text);
+    this.#retry = { ...update, attempt: update.attempt ?? (this.#retry?.attempt ?? 0) + 1 };
+    return this.#noticeOnce('warning', update.text);
+  }
+
+  /** Returns an event, unless the same event was sent in this turn. */
+  #noticeOnce(name, text) {
+    if (this.#notices.has(text)) return [];
+    this.#notices.add(text);
+    return this.#event(name, text);
   }
 
   #forgetTurn() {
     this.#lastMessage = { text: '' };
     this.#retry = null;
-    this.#retryTexts.clear();
+    this.#endsWithError = false;
+    this.#notices.clear();
   }
 
   /** @param {{used?: unknown, size?: unknown, cost?: object, _meta?: any}} usage */
@@ -437,13 +450,3 @@ class Translator {
 }
 
 const joinTexts = (...texts) => texts.filter(isText).join('\n');
-
-function describeStop(stopReason) {
-  if (stopReason === 'end_turn' || !isText(stopReason)) return null;
-  return Object.hasOwn(STOP_REASONS, stopReason) ? STOP_REASONS[stopReason] : `The turn ended: ${stopReason}.`;
-}
-
-function describeRefusal({ status, decision, reason }) {
-  const refusal = status === 'canceled' ? 'Canceled.' : decision === 'abort' ? 'Denied and aborted.' : 'Denied.';
-  return reason ? `${refusal}\nReason: ${reason}` : refusal;
-}

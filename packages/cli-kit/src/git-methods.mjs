@@ -3,12 +3,12 @@
 import { posix } from 'node:path';
 import { mapInBatches } from './batches.mjs';
 import { groupByFolder } from './changed-folders.mjs';
-import { describeGitError, git, gitText, pathspecOf } from './git.mjs';
+import { gitOutput, gitText, pathspecOf } from './git.mjs';
 import { DIFF, diffFile } from './git-diff.mjs';
 import { parseNumstat, parseStatus } from './git-output.mjs';
 import { pageOf } from './pages.mjs';
 import { checkRelative, resolveCwd, resolveInside } from './paths.mjs';
-import { findCheckout, findRepositories } from './repositories.mjs';
+import { findCheckout, findRepositories, readRepository } from './repositories.mjs';
 
 /** Limit on the files and folders in one answer of `gitStatus`. */
 const MAX_STATUS_ENTRIES = 500;
@@ -76,17 +76,15 @@ export function gitMethods(root) {
      */
     async gitDiffNumstat({ cwd, staged = false } = {}) {
       const directory = await resolveCwd(root, cwd);
-      const checkout = await findCheckout(directory, '');
-      const repositories = 'error' in checkout ? (await findRepositories(directory, '')).slice(0, MAX_REPOSITORIES) : [''];
-      if ('error' in checkout && repositories.length === 0) return { success: false, error: checkout.error };
       const args = [...DIFF, '--numstat', '-z', ...(staged ? ['--cached'] : []), '--', pathspecOf('')];
-      const results = await mapInBatches(repositories, (base) => git(args, posix.join(directory, base)), GIT_PROCESSES);
-      const [first] = results;
-      if (first.code !== 0 && results.length === 1) return { success: false, error: describeGitError(first, directory) };
-      // git prints nothing for a broken repository. The error is in the status of this repository.
-      const counts = results.map(({ stdout }, index) =>
-        parseNumstat(stdout.toString('utf8')).map((file) => withBase(repositories[index], file)),
-      );
+      const count = async ({ cwd, base }) => parseNumstat(await gitOutput(args, cwd)).map((file) => withBase(base, file));
+      const checkout = await findCheckout(directory, '');
+      const repositories = 'error' in checkout ? (await findRepositories(directory, '')).slice(0, MAX_REPOSITORIES) : [];
+      if ('error' in checkout && repositories.length === 0) return { success: false, error: checkout.error };
+      const counts =
+        'error' in checkout
+          ? await mapInBatches(repositories, async (name) => (await readRepository(directory, name, count)) ?? [], GIT_PROCESSES)
+          : [await count(checkout)];
       const { entries: files, moreField } = pageOf(counts.flat(), 0, MAX_COUNTED_FILES);
       return { success: true, files, ...moreField };
     },
@@ -129,7 +127,7 @@ async function listRepositories(directory, folder, offset, error) {
   const { entries, moreField } = pageOf(found, offset, MAX_REPOSITORIES);
   /** @returns {Promise<Entry>} */
   const describe = async (name) => {
-    const status = await readStatus({ cwd: posix.join(directory, name), base: name, prefix: '' }, '').catch(() => null);
+    const status = await readRepository(directory, name, (checkout) => readStatus(checkout, ''));
     const fields = status === null ? {} : { branch: status.branch ?? 'HEAD', count: status.files.length };
     return { path: name, status: 'repository', index: '?', worktree: '?', repository: true, ...fields };
   };

@@ -21,7 +21,7 @@ export class HubError extends UserError {
 
   /** Whether the hub itself has answered, and not a proxy, such as the sign-in page of a network. */
   get isOfHub() {
-    return this.status > 0 && this.code !== 'http_error';
+    return this.status > 0 && this.code !== 'http_error' && this.code !== 'not_a_hub';
   }
 
   /** Whether the hub itself says that the namespace has no such session. A proxy may answer 403 or 404 for a while. */
@@ -168,6 +168,7 @@ export class HubClient {
       throw new HubError(`The server at ${this.hub} is not a hub: ${method} ${path} did not return a JSON object.`, {
         status: 400,
         code: 'not_a_hub',
+        reason: 'an answer that is not JSON',
       });
     }
     return answer;
@@ -178,16 +179,18 @@ export class HubClient {
  * Calls the hub, and retries transient failures with exponential backoff.
  * @template T
  * @param {() => Promise<T>} call
- * @param {{retryTimeoutMs: number, onRetry?: (error: HubError) => void}} options `retryTimeoutMs`: no retry begins after this time
+ * @param {{retryTimeoutMs: number, retriesProxyErrors?: boolean, onRetry?: (error: HubError) => void}} options `retryTimeoutMs`: no retry begins
+ *   after this time; `retriesProxyErrors`: whether to retry after any answer that is not of the hub itself. Without it, the status decides
  * @returns {Promise<T>}
  */
-export async function callWithRetry(call, { retryTimeoutMs, onRetry = () => {} }) {
+export async function callWithRetry(call, { retryTimeoutMs, retriesProxyErrors = false, onRetry = () => {} }) {
   const deadline = Date.now() + retryTimeoutMs;
   for (let pause = 250; ; pause = Math.min(pause * 2, 4000)) {
     try {
       return await call();
     } catch (error) {
-      if (!(error instanceof HubError) || !error.isTransient || Date.now() + pause > deadline) throw error;
+      const mayRetry = error instanceof HubError && (error.isTransient || (retriesProxyErrors && !error.isOfHub));
+      if (!mayRetry || Date.now() + pause > deadline) throw error;
       onRetry(error);
       await new Promise((resolve) => setTimeout(resolve, pause));
     }

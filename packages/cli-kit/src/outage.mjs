@@ -72,12 +72,15 @@ export class OutageMonitor extends EventEmitter {
    * @template T
    * @param {string} name of the caller
    * @param {() => Promise<T>} call
-   * @param {number} retryTimeoutMs no retry begins after this time
+   * @param {number} retryTimeoutMs no retry begins after this time. Without a limit, an answer of a proxy is a transient failure, too: the hub
+   *   has answered before
    * @returns {Promise<T>}
    * @throws {import('./hub-client.mjs').HubError}
    */
   async callWithRetry(name, call, retryTimeoutMs) {
-    const answer = await callWithRetry(call, { retryTimeoutMs, onRetry: (error) => this.reportLost(name, error.reason) });
+    const retriesProxyErrors = retryTimeoutMs === Number.POSITIVE_INFINITY;
+    const onRetry = (error) => this.reportLost(name, error.reason);
+    const answer = await callWithRetry(call, { retryTimeoutMs, retriesProxyErrors, onRetry });
     this.reportConnected(name);
     return answer;
   }

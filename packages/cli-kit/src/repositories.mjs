@@ -35,6 +35,19 @@ export async function findCheckout(directory, name) {
   return { cwd: path.join(directory, base), base, prefix: '' };
 }
 
+/**
+ * Runs a function for a repository that {@link findRepositories} has found. Returns null if the function fails, or if the configuration of the
+ * repository names another folder as its working tree: git would read that folder, which may be outside of the directory.
+ * @template T
+ * @param {string} directory
+ * @param {string} name of the repository
+ * @param {(checkout: Checkout) => Promise<T>} read
+ */
+export async function readRepository(directory, name, read) {
+  const checkout = await findCheckout(directory, name);
+  return 'error' in checkout || checkout.base !== name ? null : read(checkout).catch(() => null);
+}
+
 /** Returns the path of the innermost existing folder on the way to a path, empty or with a slash at its end. */
 async function nearestFolder(directory, name) {
   for (let folder = name.replace(/\/+$/, ''); folder !== '' && folder !== '.'; folder = path.posix.dirname(folder)) {

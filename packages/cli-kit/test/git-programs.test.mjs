@@ -59,7 +59,7 @@ test('no program runs that the configuration, the attributes or the hooks of a r
     status.files.map((file) => file.path),
     ['a.txt', 'b.log', 'c.bin', 'sub', 'untracked.txt'],
   );
-  await gitDiffNumstat();
+  await assert.rejects(gitDiffNumstat(), { message: LACKS_OBJECT });
   await gitDiffNumstat({ staged: true });
   for (const filePath of ['a.txt', 'b.log', 'sub', 'untracked.txt', 'sub/in.txt']) {
     for (const staged of [false, true]) await gitDiffFile({ filePath, staged });
@@ -92,4 +92,51 @@ test('a submodule that is a link to its own repository ends with the error of gi
   git('update-index', '--add', '--cacheinfo', `160000,${git('rev-parse', 'HEAD').trim()},loop`);
   symlinkSync('.', path.join(dir, 'loop'));
   await assert.rejects(gitMethods(dir).gitStatus(), /symbolic link/);
+});
+
+test('nothing is shown of a folder outside that a repository, a nested repository or a submodule names as its working tree', async (t) => {
+  const outside = tempDir(t);
+  for (const name of ['secret.txt', 'a.txt']) writeFileSync(path.join(outside, name), 'secret\n');
+  const make = (dir) => {
+    mkdirSync(dir, { recursive: true });
+    const made = repository(t, dir);
+    commitAll(made, { 'a.txt': 'old\n' });
+    return made;
+  };
+  const folder = tempDir(t);
+  const own = make(path.join(folder, 'own'));
+  const nested = make(path.join(folder, 'several', 'nested'));
+  make(path.join(folder, 'several', 'other')).write('a.txt', 'new\n');
+  const parent = make(path.join(folder, 'parent'));
+  const inner = make(path.join(parent.dir, 'inner'));
+  commitAll(parent, { 'b.txt': 'old\n' });
+  for (const { git } of [own, nested, inner]) git('config', 'core.worktree', outside);
+
+  const read = async (dir, method, params) => {
+    try {
+      return await gitMethods(dir)[method](params);
+    } catch (error) {
+      return { error: error.message };
+    }
+  };
+  const answers = [];
+  for (const dir of [own.dir, path.join(folder, 'several'), parent.dir, folder]) {
+    answers.push(await read(dir, 'gitStatus'), await read(dir, 'gitDiffNumstat'), await read(dir, 'gitDiffNumstat', { staged: true }));
+    for (const filePath of ['a.txt', 'secret.txt', 'nested/a.txt', 'nested/secret.txt', 'inner/a.txt', 'several/nested/a.txt'])
+      answers.push(await read(dir, 'gitDiffFile', { filePath }));
+  }
+  for (const answer of answers) assert.doesNotMatch(JSON.stringify(answer), /secret/, JSON.stringify(answer));
+  const { files } = await gitMethods(path.join(folder, 'several')).gitDiffNumstat();
+  assert.deepEqual(
+    files.map((file) => file.path),
+    ['other/a.txt'],
+  );
+  const { files: listed } = await gitMethods(path.join(folder, 'several')).gitStatus();
+  assert.deepEqual(
+    listed.map(({ path: name, count }) => [name, count]),
+    [
+      ['nested/', undefined],
+      ['other/', 1],
+    ],
+  );
 });

@@ -170,6 +170,29 @@ test('a computer that loses its connection while it waits receives its token lat
   assert.match(log.warnings.join(), /^Cannot reach the hub at .* \(status 503\); retrying/);
 });
 
+test('an answer of a proxy neither ends the wait for the decision, nor the request for the next code', async (t) => {
+  const { hub, log, start } = await setUp(t);
+  const access = start();
+  const first = await hub.untilAccessRequested();
+  for (const [status, body] of [
+    [403, 'Blocked by this network'],
+    [407, { error: 'Sign in' }],
+    [200, '<html>Sign in to this network</html>'],
+  ]) {
+    const { refusedRequests } = hub;
+    Object.assign(hub, { outageStatus: status, outageBody: body });
+    await hub.waitUntil(() => hub.refusedRequests > refusedRequests, `a poll that is answered ${status}`);
+  }
+  hub.decide(first.code, 'expire');
+  hub.outagePath = /requests$/;
+  const { refusedRequests } = hub;
+  await hub.waitUntil(() => hub.refusedRequests > refusedRequests, 'a refused request for the next code');
+  hub.outageStatus = undefined;
+  hub.decide((await hub.untilAccessRequested()).code, 'approve');
+  assert.equal((await access).namespace, 'tests');
+  assert.match(log.warnings[0], /^Cannot reach the hub at .* \(status 403\); retrying/);
+});
+
 test('if the hub limits the polls of a computer, the computer waits, and does not say that the hub is unreachable', async (t) => {
   const { hub, log, start } = await setUp(t);
   const access = start();

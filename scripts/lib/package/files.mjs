@@ -13,7 +13,7 @@ const HUB_NAMES = {
   '.': `
     CHANGELOG.md LICENSE README.md SECURITY.md build/index.js build/index_bg.wasm migrations src/model/presets web/dist wrangler.toml`,
   'cli/src': `
-    agents.mjs gemini-records.mjs opencode-server.mjs translate/model-retries.mjs
+    agents.mjs failure-log.mjs gemini-records.mjs opencode-server.mjs translate/model-retries.mjs
     translate/opencode-events.mjs translate/values.mjs`,
   docs: `
     ACCOUNTS.md AGENTS.md CAPACITY.md CLIENTS.md COMMANDS.md CONSOLE.md COST.md DEPLOY.md MAINTENANCE.md MONITORING.md OPERATIONS.md

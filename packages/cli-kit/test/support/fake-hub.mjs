@@ -33,6 +33,8 @@ export class FakeHub extends EventEmitter {
   hasPairing = true;
   /** The status with which the hub answers every request; undefined while there is no outage. @type {number | undefined} */
   outageStatus;
+  /** Matches the paths that are answered with `outageStatus`. */
+  outagePath = /^/;
   /** The body of an answer with `outageStatus`. */
   outageBody = { error: 'Overloaded', code: 'unavailable' };
   /** Number of sockets that were refused because another installation serves their session. */
@@ -236,7 +238,7 @@ export class FakeHub extends EventEmitter {
     const body = text === '' ? {} : JSON.parse(text);
     const url = new URL(request.url, this.url);
     const [, , kind, id, subresource] = url.pathname.split('/');
-    if (this.outageStatus !== undefined) {
+    if (this.outageStatus !== undefined && this.outagePath.test(url.pathname)) {
       this.refusedRequests += 1;
       setImmediate(() => this.emit('change'));
       return answer(this.outageStatus, this.outageBody);

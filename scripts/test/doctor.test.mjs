@@ -1,0 +1,18 @@
+// `npm run doctor` on a computer that lacks what agents need.
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import test from 'node:test';
+import { inProject } from '../lib/paths.mjs';
+
+test('doctor marks what is not installed as missing, with the command that installs it', (t) => {
+  const empty = mkdtempSync(path.join(tmpdir(), 'doctor-'));
+  t.after(() => rmSync(empty, { recursive: true }));
+  const env = { ...process.env, PATH: empty };
+  const { stdout } = spawnSync(process.execPath, [inProject('scripts', 'doctor.mjs')], { env, encoding: 'utf8' });
+  assert.match(stdout, /^missing +agents +None is on the PATH.* npm install -g @anthropic-ai\/claude-code@\d/m);
+  assert.match(stdout, /^missing +git +It is not on the PATH of this computer\. .*https:\/\/git-scm\.com$/m);
+});
