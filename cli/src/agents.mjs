@@ -21,7 +21,7 @@ const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
  * @property {string[]} [passwordVariables] variables with the password of a server that the agent runs. Each process gets a random password,
  *   unless the user has set one
  * @property {() => Promise<OpencodeServer>} [reserveServer] chooses the port of the server that the agent runs, for an agent whose server
- *   tells what the agent does not send by the protocol
+ *   reports what the agent does not send by the protocol
  * @property {{command: string, args: (sessionId: string) => string[], package: string}} terminal the agent's own terminal program, the
  *   arguments with which it continues a session, and the npm package with the version that was tried
  * @property {object} [clientCapabilities] capabilities of the client that only this agent needs
@@ -35,7 +35,7 @@ const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
  * @property {string} [initialMode] the mode to set after each start, for an agent whose own initial mode never asks the user
  * @property {boolean} [hasTitleInList] whether the agent reports the title of a session only in the answer to `session/list`
  * @property {boolean} [hidesUnknownSession] whether the error for a session that the agent does not have is the error for any fault, so that
- *   only the agent's list of sessions tells
+ *   only the agent's list of sessions shows that the agent does not have it
  * @property {boolean} [needsInlineFiles] whether the text of a prompt must contain the attached files, because the agent
  *   drops linked files, or drops the pictures of a prompt that links files
  * @property {(env: Record<string, string>, sessionId: string) => Promise<number>} [findStartMinute] returns the minute in which a session was
