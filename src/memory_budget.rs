@@ -236,6 +236,7 @@ impl Reservation {
         self.resize(self.bytes + bytes);
     }
 
+    /// Releases some of the reserved bytes, at most all of them.
     pub fn release_part(&mut self, bytes: usize) {
         self.resize(self.bytes.saturating_sub(bytes));
     }

@@ -63,7 +63,7 @@ export function planNotes(amounts, gigabytes) {
   const bills = [10, 20, 50, 100].map((namespaces) => `${namespaces}: ${dollars(accountBill(amounts, namespaces))}`);
   return [
     `the $5 plan includes ${count} such namespaces; with more, ${PRICES[item].title} are the first that are charged`,
-    `bills of an account with so many such namespaces: ${bills.join(', ')}`,
+    `bill of an account by its number of such namespaces: ${bills.join(', ')}`,
     `storage: the database grows by ${gigabytes.toFixed(2)} GB a month, for which each later month costs ${dollars(gigabytes * D1_GB_MONTH.price)}; ` +
       `${Math.floor(D1_MAX_GB / gigabytes)} such months fill a database of ${D1_MAX_GB} GB`,
   ];

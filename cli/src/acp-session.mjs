@@ -360,7 +360,7 @@ export class AcpSession {
     }
   }
 
-  /** Whether the agent's list tells that the agent does not have a session. @param {string} sessionId */
+  /** Whether the agent's list of sessions shows that the agent does not have a session. @param {string} sessionId */
   async #listLacks(sessionId) {
     if (!this.#launch.entry?.hidesUnknownSession || !this.canList) return false;
     try {

@@ -236,7 +236,7 @@ export class AcpAgent {
     // Background work of the agent may request permission outside of a turn. The queue does not wait for the hub's answer: a message that
     // arrives meanwhile is not aborted.
     const canceled = this.queue.current ? null : this.permissions.cancelAll('Aborted');
-    const isBackground = this.background.stop();
+    const isBackground = this.background.stopWaiting();
     if (isBackground) {
       await this.#session?.cancel(Promise.resolve());
       this.background.end(this.#output.translator.endTurn('cancelled'));
@@ -249,7 +249,7 @@ export class AcpAgent {
   async stop() {
     this.#stopping.abort();
     this.handover.stop();
-    this.background.stop();
+    this.background.stopWaiting();
     this.queue.stop();
     this.#output.stopTimer();
     // Also ends a start that waits for an answer of the agent.
@@ -280,7 +280,7 @@ export class AcpAgent {
   }
 
   async #handle(item, task) {
-    if (this.background.stop()) this.#output.send(this.#output.translator.flush());
+    if (this.background.stopWaiting()) this.#output.send(this.#output.translator.flush());
     this.#setThinking(true);
     const { mustReplay } = this.handover;
     // An abort does not wait for the agent's start, because a download takes minutes.
@@ -405,7 +405,7 @@ export class AcpAgent {
     this.#session = null;
     this.#output.stopTimer();
     if (this.#isStopped) return;
-    if (this.background.stop()) this.background.end(this.#output.translator.closeOpenCalls('The agent ended.'));
+    if (this.background.stopWaiting()) this.background.end(this.#output.translator.closeOpenCalls('The agent ended.'));
     this.log.warn(`${this.launch.title} ended (${ending}). The next message starts it again.`);
     this.permissions.cancelAll('The agent ended');
     this.permissions.clearRules();

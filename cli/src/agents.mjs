@@ -44,7 +44,7 @@ const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
  * @property {string} [initialMode] the mode to set after each start, for an agent whose own initial mode never asks the user
  * @property {boolean} [hasTitleInList] whether the agent reports the title of a session only in the answer to `session/list`
  * @property {boolean} [hidesUnknownSession] whether the error for a session that the agent does not have is the error for any fault, so that
- *   only the agent's list of sessions tells
+ *   only the agent's list of sessions shows that the agent does not have it
  * @property {boolean} [needsInlineFiles] whether the text of a prompt must contain the attached files, because the agent
  *   drops linked files, or drops the pictures of a prompt that links files
  * @property {(env: Record<string, string>, sessionId: string) => Promise<number>} [findStartMinute] returns the minute in which a session was

@@ -22,7 +22,7 @@ export class Approvals {
    * approves everything and the agent has no such mode.
    */
   approvesAll = false;
-  /** Withdraws an open request, by a function that returns whether its call has ended. @type {Map<AbortController, () => boolean>} */
+  /** The open requests: what withdraws a request, and a function that returns whether its call has ended. @type {Map<AbortController, () => boolean>} */
   #open = new Map();
 
   /**
@@ -69,7 +69,7 @@ export class Approvals {
   /**
    * To be called with each update, after it was translated.
    * @param {any} update
-   * @param {import('session-gateway-cli-kit/shell-changes').ShellChange} [keptByShell]
+   * @param {import('session-gateway-cli-kit/shell-changes').ShellChange} [keptByShell] what the shell of a command keeps for the next one
    */
   onUpdate({ sessionUpdate, rawInput, status }, keptByShell) {
     if (sessionUpdate !== 'tool_call' && sessionUpdate !== 'tool_call_update') return;

@@ -5,7 +5,7 @@
 
 import * as messages from 'session-gateway-cli-kit/messages';
 
-/** The end of the work, if the agent does not report it: nothing was written for this long, and no call runs. */
+/** If the agent does not report the end of its work, the work ends when it has written nothing for this long, and no call runs. */
 const SILENCE_MS = 10_000;
 
 export class BackgroundWork {
@@ -34,7 +34,7 @@ export class BackgroundWork {
    * @param {any} update
    */
   onUpdate({ _meta }) {
-    // Claude Code reports the end of the turn that it has started itself.
+    // Claude Code starts a turn of its own for such work, and reports its end.
     const isEnd = _meta?.['_claude/origin'] !== undefined;
     if (isEnd ? !this.isRunning : !this.#translator.isWorking) return;
     if (isEnd) return this.end(this.#translator.endTurn('end_turn'));
@@ -42,11 +42,11 @@ export class BackgroundWork {
       this.#dependencies.setThinking(true);
       this.#dependencies.liveText.start(this.#translator);
     }
-    this.#wait();
+    this.#restartTimer();
   }
 
-  /** Stops to wait for the end of the work, because a turn, an abort or the end of the process takes its place. Returns whether there was work. */
-  stop() {
+  /** Stops waiting for the end of the work, because a turn, an abort or the end of the process takes its place. @returns whether there was work */
+  stopWaiting() {
     const { isRunning } = this;
     clearTimeout(this.#timer);
     this.#timer = null;
@@ -56,7 +56,7 @@ export class BackgroundWork {
   /** Ends the work. The session is ready again. @param {object[]} records the last records of the work */
   end(records) {
     const { output, liveText, setThinking, publishUsage } = this.#dependencies;
-    this.stop();
+    this.stopWaiting();
     liveText.stop();
     output.send(records);
     setThinking(false);
@@ -64,9 +64,9 @@ export class BackgroundWork {
     output.sendMessage(messages.ready()).catch(() => {});
   }
 
-  #wait() {
+  #restartTimer() {
     clearTimeout(this.#timer);
-    const onSilent = () => (this.#translator.openCalls.length > 0 ? this.#wait() : this.end(this.#translator.endTurn('end_turn')));
+    const onSilent = () => (this.#translator.openCalls.length > 0 ? this.#restartTimer() : this.end(this.#translator.endTurn('end_turn')));
     this.#timer = setTimeout(onSilent, this.#dependencies.silenceMs ?? SILENCE_MS);
     this.#timer.unref();
   }

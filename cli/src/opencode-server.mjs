@@ -69,13 +69,15 @@ export class OpencodeServer {
       const { status } = await request(`/permission/${requestId}/reply`, { method: 'POST', body: JSON.stringify({ reply }) });
       if (status !== 200) throw new Error(`opencode answered ${status} to the answer of a sub-agent's request`);
     };
-    const handle = (/** @type {import('./translate/opencode-events.mjs').Told} */ { updates = [], request: asked, settled = [] }) => {
+    const handle = (
+      /** @type {import('./translate/opencode-events.mjs').EventReport} */ { updates = [], request: newRequest, settled = [] },
+    ) => {
       for (const update of updates) onUpdate(update);
       for (const id of settled) {
         this.#open.get(id)?.abort();
         this.#open.delete(id);
       }
-      if (asked) answer(asked).catch((error) => log.debug(error.message));
+      if (newRequest) answer(newRequest).catch((error) => log.debug(error.message));
     };
     const read = async (onOpen) => {
       const { body, status } = await request('/event');

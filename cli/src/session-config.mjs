@@ -9,8 +9,8 @@ const MAX_DESCRIPTION_CHARS = 200;
 
 export class SessionConfig {
   #send;
-  #options = [];
-  /** The modes and the models of an agent that does not list them among its options. */
+  #configOptions = [];
+  /** What an agent offers that does not list its modes and models among its options. */
   #legacyModes = null;
   #legacyModels = null;
 
@@ -21,7 +21,7 @@ export class SessionConfig {
 
   /** To be called with the answer that opened the session. */
   onOpened({ configOptions, modes, models } = /** @type {any} */ ({})) {
-    this.#options = asList(configOptions);
+    this.#configOptions = asList(configOptions);
     this.#legacyModes = Array.isArray(modes?.availableModes) ? modes : null;
     this.#legacyModels = Array.isArray(models?.availableModels) ? models : null;
   }
@@ -29,7 +29,7 @@ export class SessionConfig {
   /** To be called with each update of the session. */
   onUpdate(update) {
     if (update?.sessionUpdate === 'current_mode_update') this.#setCurrentMode(update.currentModeId);
-    if (update?.sessionUpdate === 'config_option_update') this.#options = asList(update.configOptions);
+    if (update?.sessionUpdate === 'config_option_update') this.#configOptions = asList(update.configOptions);
   }
 
   /** The agent's permission modes. @returns {{id: string, name: string, description?: string}[]} */
@@ -55,7 +55,7 @@ export class SessionConfig {
 
   /** The agent's options other than its mode and its model. */
   get options() {
-    return toOptions(this.#options);
+    return toOptions(this.#configOptions);
   }
 
   async setMode(modeId) {
@@ -75,13 +75,13 @@ export class SessionConfig {
   }
 
   /**
-   * Sets one of `options`.
+   * Sets one of {@link options}.
    * @param {string} id
    * @param {string | boolean} value
    */
   async setOption(id, value) {
     await this.#setOption(
-      this.#options.find((option) => option?.id === id),
+      this.#configOptions.find((option) => option?.id === id),
       value,
     );
   }
@@ -89,7 +89,7 @@ export class SessionConfig {
   async #setOption(option, value) {
     const type = option.type === 'boolean' ? { type: 'boolean' } : {};
     const result = await this.#send('session/set_config_option', { configId: option.id, ...type, value });
-    if (Array.isArray(result?.configOptions)) this.#options = result.configOptions;
+    if (Array.isArray(result?.configOptions)) this.#configOptions = result.configOptions;
     else option.currentValue = value;
   }
 
@@ -100,7 +100,7 @@ export class SessionConfig {
   }
 
   #optionOf(category) {
-    return this.#options.find((option) => option?.category === category && option.type === 'select');
+    return this.#configOptions.find((option) => option?.category === category && option.type === 'select');
   }
 }
 

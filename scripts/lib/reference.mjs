@@ -79,14 +79,18 @@ const RENDER = {
   /** @param {string} name */
   exchange: (name) => `\`\`\`http\n${OPERATIONS.find(({ operation }) => operation.operationId === name)?.operation['x-exchange']}\`\`\``,
   errors: () => {
-    /** @type {string[][]} */
-    const rows = [];
+    /** @type {[number, string, string][]} */
+    const errors = [];
     for (const { const: code, 'x-status': status, description } of CODES) {
-      const row = rows.at(-1);
-      if (row?.[0] === String(status) && row[2] === description) row[1] += `, \`${code}\``;
-      else rows.push([String(status), `\`${code}\``, description]);
+      const last = errors.at(-1);
+      if (last?.[0] === status && last[2] === description) last[1] += `, \`${code}\``;
+      else errors.push([status, `\`${code}\``, description]);
     }
-    return table(['Status', 'Code', 'When'], rows);
+    const lines = errors.map(([status, codes, when], index) => {
+      const heading = status === errors[index - 1]?.[0] ? '' : `${index === 0 ? '' : '\n'}**${status}**\n\n`;
+      return `${heading}- ${codes}: ${when}`;
+    });
+    return lines.join('\n');
   },
 };
 

@@ -3,7 +3,7 @@
 import { formatSize, formatTable, formatTime, printable } from './table.mjs';
 
 /**
- * The answer of `GET /api/status` (docs/PROTOCOL-WEB.md, `GET /api/status`).
+ * The answer of `GET /api/status` (`Status` in docs/openapi.yaml).
  * @typedef {object} Status
  * @property {string} version
  * @property {number} protocolVersion

@@ -37,8 +37,8 @@ const WASM_FEATURES = [
 ];
 
 /**
- * An input of the hashes in function names. The order of these names decides whether LLVM inlines the function that frees a string.
- * Without this inlining, the wasm is 24 KB larger (gzip). If a small change makes the wasm that much larger, try another letter.
+ * Changes the hashes in function names, whose order decides whether LLVM inlines the function that frees a string. Without this inlining, the
+ * wasm is 24 KB larger (gzip). If a small change makes the wasm that much larger, try another letter.
  */
 const SYMBOL_SALT = 'b';
 

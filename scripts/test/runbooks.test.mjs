@@ -17,15 +17,15 @@ const readSources = (...parts) =>
 
 const PAGE = read('docs', 'OPERATIONS.md');
 
-/** Returns the rows of the tables "You see" whose first cell is `kind`, without this cell. @param {string} kind */
-function readRows(kind) {
-  const rows = [...PAGE.matchAll(new RegExp(`^\\| ${kind} \\|(.*)$`, 'gm'))].map(([, cells]) => cells);
-  assert.ok(rows.length > 0, `${rows.length} rows about "${kind}" were found`);
-  return rows;
+/** Returns what an operator sees in a place, such as the log: one entry for each runbook. @param {string} place */
+function readSigns(place) {
+  const signs = [...PAGE.matchAll(new RegExp(`^- ${place}: (.*)$`, 'gm'))].map(([, text]) => text);
+  assert.ok(signs.length > 0, `${signs.length} signs of "${place}" were found`);
+  return signs;
 }
 
-/** @param {string[]} rows @param {RegExp} pattern with a group */
-const findNames = (rows, pattern) => rows.flatMap((row) => [...row.matchAll(pattern)].map(([, name]) => name));
+/** @param {string[]} signs @param {RegExp} pattern with a group */
+const findNames = (signs, pattern) => signs.flatMap((sign) => [...sign.matchAll(pattern)].map(([, name]) => name));
 
 test('the alerts of the runbooks are in alerts.yml', () => {
   const alerts = read('docs', 'operations', 'alerts.yml');
@@ -39,7 +39,7 @@ test('the alerts of the runbooks are in alerts.yml', () => {
 
 test('the log events of the runbooks are in the list of events', () => {
   const list = read('docs', 'MONITORING.md');
-  const names = findNames(readRows('Log'), /`([a-z-]+)`/g);
+  const names = findNames(readSigns('Log'), /`([a-z-]+)`/g);
   assert.ok(names.length >= 7, names.join());
   assert.deepEqual(
     names.filter((name) => !list.includes(`\`${name}\``)),
@@ -49,7 +49,7 @@ test('the log events of the runbooks are in the list of events', () => {
 
 test('the texts that the runbooks quote are texts of the hub or of the console', () => {
   const sources = readSources('src') + readSources('web', 'src');
-  const texts = findNames(readRows('Console'), /"([^"]+)"/g);
+  const texts = findNames(readSigns('Console'), /"([^"]+)"/g);
   assert.ok(texts.length >= 5, texts.join());
   assert.deepEqual(
     texts.filter((text) => !sources.includes(text)),
@@ -59,7 +59,7 @@ test('the texts that the runbooks quote are texts of the hub or of the console',
 
 test('the error codes of the runbooks are in the reference', () => {
   const reference = read('docs', 'PROTOCOL.md');
-  const codes = findNames(readRows('Error code'), /`([a-z_]+)`/g);
+  const codes = findNames(readSigns('Error code'), /`([a-z_]+)`/g);
   assert.deepEqual(
     codes.filter((code) => !reference.includes(`\`${code}\``)),
     [],

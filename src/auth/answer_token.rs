@@ -60,6 +60,7 @@ impl AnswerKey {
         Self { current: derive(current), previous: previous.map(derive) }
     }
 
+    /// Returns the token, signed with the current key.
     pub fn issue(&self, claims: &AnswerClaims) -> String {
         let AnswerClaims { namespace, session, request, content, subscription, device, issued_at } = claims;
         let issued_at = issued_at.to_string();

@@ -52,6 +52,7 @@ impl Credential {
         }
     }
 
+    /// Returns the id of the device; `None` if the token belongs to no device.
     pub fn device(&self) -> Option<&str> {
         match self {
             Self::Device(id) => Some(id),

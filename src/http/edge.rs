@@ -129,6 +129,7 @@ impl MetricsToken {
     /// The shortest token, in characters.
     const MIN_CHARS: usize = 16;
 
+    /// Checks the length of `METRICS_TOKEN`.
     pub fn parse(text: String) -> Result<Self, String> {
         match text.chars().count() {
             0..Self::MIN_CHARS => Err(format!("METRICS_TOKEN must have at least {} characters.", Self::MIN_CHARS)),

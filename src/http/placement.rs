@@ -16,6 +16,7 @@ pub struct Placement {
 }
 
 impl Placement {
+    /// Parses `HUB_JURISDICTION` and `HUB_LOCATION`. The error lists the valid words.
     pub fn parse(jurisdiction: Option<String>, location: Option<String>) -> Result<Self, String> {
         Ok(Self {
             jurisdiction: parse_keyword("HUB_JURISDICTION", &JURISDICTIONS, jurisdiction)?,

@@ -151,6 +151,7 @@ pub fn join<'a>(
     Some(object.to_json())
 }
 
+/// Returns the pending requests by id, in the order of the state.
 pub fn pending_requests(state: Option<&Json>) -> Vec<(String, &RawValue)> {
     let pending = pending_map(state).unwrap_or_default();
     pending.members().map(|(id, request)| (id.to_owned(), request)).collect()
@@ -239,6 +240,7 @@ pub fn find_pending<'a>(state: Option<&Json>, ids: impl Iterator<Item = &'a str>
     ids.filter_map(|id| pending.get(id).map(|request| pending_request(id, request))).collect()
 }
 
+/// Returns the JSON text of a pending request.
 pub fn pending_text<'a>(state: Option<&'a Json>, id: &str) -> Option<&'a str> {
     pending_map(state)?.get(id).map(RawValue::get)
 }

@@ -80,6 +80,7 @@ pub struct Call {
 }
 
 impl Details {
+    /// Shortens the titles, the tool and the detail to their limits in a payload.
     #[must_use]
     pub fn shorten_texts(mut self) -> Self {
         for text in [&mut self.session, &mut self.agent, &mut self.tool].into_iter().flatten() {

@@ -37,6 +37,7 @@ impl VapidKeys {
         SigningKey::from_slice(private).ok().map(Self)
     }
 
+    /// Parses `VAPID_PUBLIC_KEY` and `VAPID_PRIVATE_KEY`. `None` if both are absent; an error if one is, or if they do not match.
     pub fn from_settings(public: Option<&str>, private: Option<&str>) -> Result<Option<Self>, String> {
         match (public, private) {
             (None, None) => Ok(None),

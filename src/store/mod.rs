@@ -187,6 +187,7 @@ pub struct JoinedRows {
     pub last_seq: Option<u64>,
 }
 
+/// A database with transactions: D1, or SQLite in the native tests.
 pub trait Database: Send + Sync {
     /// Runs the statements in order as one transaction and returns the rows of each. On success, the whole transaction is
     /// durable. After an error, nothing was written, unless the [outcome is unknown](DbError::is_outcome_unknown).
@@ -219,6 +220,7 @@ impl<D: Database + ?Sized> Database for std::sync::Arc<D> {
     }
 }
 
+/// Runs one statement as a transaction, and returns its rows.
 pub async fn query(db: &dyn Database, statement: Statement) -> Result<Vec<Row>, DbError> {
     Ok(db.batch(&mut vec![statement]).await?.pop().unwrap_or_default())
 }

@@ -156,6 +156,7 @@ impl Copy<'_> {
         repeat_until_empty(self.to, HIDE_SESSIONS, &[self.namespace()]).await
     }
 
+    /// Counts the sessions of the namespace whose ids follow `id`, in the database that it leaves.
     pub async fn sessions_after(&self, id: &str) -> Result<u64, DbError> {
         let row = query(self.from, Statement::new(COUNT_AFTER, [self.namespace(), id.into()])).await?.pop();
         super::columns::Columns::new("sessions", row.unwrap_or_default()).number("sessions")

@@ -24,6 +24,7 @@ const FIRST_DB_PAUSE_MS: u64 = 100;
 pub trait Environment: Send + Sync {
     /// Returns the Unix time in milliseconds.
     fn now(&self) -> u64;
+    /// Resolves after a time.
     fn sleep(&self, ms: u64) -> BoxFuture<'static, ()>;
     /// Returns a random byte for jitter: hubs that lose the database at the same time must not repeat their batches at the same time.
     fn random(&self) -> u8;
@@ -117,6 +118,7 @@ impl<D: Database> Retrying<D> {
         if queries.is_stalled(now) || queries.is_unreachable { Some(now) } else { queries.last_stall_ended_at }
     }
 
+    /// Whether no query waits for its result.
     pub fn is_idle(&self) -> bool {
         lock(&self.queries).pending.is_empty()
     }

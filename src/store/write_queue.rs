@@ -139,6 +139,7 @@ impl<E, B: Default> Default for WriteQueue<E, B> {
 }
 
 impl<E: MemorySize, B: Default> WriteQueue<E, B> {
+    /// Queues columns of a session. Its row is written as it is in memory when the batch is sealed.
     pub fn queue_session(&mut self, id: &str, columns: SessionColumns) {
         match self.queue.sessions.get_mut(id) {
             Some(queued) => *queued = columns.max(*queued),
@@ -307,6 +308,7 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
         Some(receiver)
     }
 
+    /// Releases the exclusive lock.
     pub fn unlock(&mut self) {
         self.lock = Lock::Free;
     }

@@ -47,6 +47,7 @@ pub struct ConnectAuth {
 }
 
 impl ConnectAuth {
+    /// Checks the length of `installationId`.
     pub fn validate(self) -> Result<Self, FieldError> {
         if self.installation_id.as_ref().is_some_and(|id| id.is_empty() || id.len() > MAX_INSTALLATION_ID_BYTES) {
             let message = format!("Field `installationId` must have 1 to {MAX_INSTALLATION_ID_BYTES} bytes.");
@@ -210,6 +211,7 @@ pub fn is_update(name: &str) -> bool {
     matches!(name, "update-metadata" | "update-state" | "machine-update-metadata" | "machine-update-state")
 }
 
+/// Decodes an event. An event that the protocol does not define is an error, as is an invalid field.
 pub fn decode<'a>(name: &str, args: &[&'a RawValue]) -> Result<CliEvent<'a>, EventError> {
     let payload = args.first().map_or("", |raw| raw.get());
     let event = match name {
@@ -261,6 +263,7 @@ versioned_fields!(StateUpdate, sid, agent_state, Owner::Session, VersionedField:
 versioned_fields!(MachineMetadataUpdate, machine_id, metadata, Owner::Machine, VersionedField::MachineMetadata);
 versioned_fields!(MachineStateUpdate, machine_id, runner_state, Owner::Machine, VersionedField::RunnerState);
 
+/// The acknowledgement of a `message`, with the id and the seq of the stored message.
 pub fn message_ack(id: &str, seq: u64) -> String {
     format!(r#"{{"ok":true,"id":"{id}","seq":{seq}}}"#)
 }

@@ -145,7 +145,7 @@ describe('npm run deploy', { concurrency: 3 }, () => {
       env: { CLOUDFLARE_API_TOKEN: undefined, HOME: place.data, XDG_CONFIG_HOME: place.data },
     });
     assert.equal(nobody.code, 1);
-    assert.match(nobody.output, /Nobody is signed in to Cloudflare/);
+    assert.match(nobody.output, /You are not signed in to Cloudflare/);
 
     const other = { id: 'b'.repeat(32), name: 'Another account' };
     place.platform.accounts = [ACCOUNT, other];

@@ -4,7 +4,7 @@
  * @typedef {object} Quirks
  * @property {boolean} [hasInputWhilePending] the input of a `pending` call is complete; without this quirk, the input may be partial
  * @property {boolean} [hasNameInId] the part of a call's id before `__` is the tool's name
- * @property {boolean} [usesCommandAsTitle] the title of a call that runs a command is the command itself; in a replay, the name of the tool
+ * @property {boolean} [usesCommandAsTitle] the title of a call that runs a command is the command itself; in a replay, the title is the name of the tool
  * @property {boolean} [reportsModeAsText] a change of the mode arrives as the text `[MODE_UPDATE] MODE`
  * @property {boolean} [reportsInfoAsText] notes of the agent's program arrive as texts with the prefix `Info: `
  * @property {RegExp} [hiddenReplay] matches texts that the agent itself adds to a replay
@@ -25,7 +25,7 @@ const QUIRKS = {
     reportsModeAsText: true,
     hiddenReplay: /^(<session_context>|\[Function Response: )/,
   },
-  // opencode names the call of a sub-agent only by its kind.
+  // opencode sends no name for the call of a sub-agent, only the kind `think`.
   opencode: { hasStableMessageIds: true, shownToolNames: { Think: 'Agent' } },
   // Qwen Code adds this text to a replay where the model has answered without text.
   qwen: { hiddenReplay: /^\(empty content\)$/ },

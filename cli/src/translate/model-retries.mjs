@@ -1,6 +1,6 @@
 /**
- * The requests to its model that an agent repeats, which agents do not report by the Agent Client Protocol. The bridge handles each report as
- * an update `model_retry`. Pure: no I/O and no timers.
+ * An agent's failed requests to its model, which it repeats. The Agent Client Protocol has no message for them, so the bridge handles each
+ * report of an agent as an update `model_retry`. Pure: no I/O and no timers.
  *
  * @typedef {{sessionUpdate: 'model_retry', attempt?: number, maxAttempts?: number, status?: number | null, reason?: string}} ModelRetry
  *   `attempt`: the number of failed requests, counted by the translator if the agent does not report it; `maxAttempts`: undefined if the
@@ -10,7 +10,7 @@
 
 import { asObject } from './values.mjs';
 
-/** A first repetition after a shorter time is not reported: most of them succeed. Claude Code also tests a sign-in that has expired. */
+/** The first repetition is not reported if its delay is shorter: most of these requests succeed, such as that after an expired sign-in. */
 const MIN_DELAY_MS = 2000;
 
 /**
@@ -79,16 +79,16 @@ function parse(json) {
  * @param {ModelRetry} retry
  */
 export function describeRetries({ title, entry }, { maxAttempts, status, reason }) {
-  const again = `${title} repeats its request${maxAttempts === undefined ? '' : `, up to ${maxAttempts} times`}.`;
-  const choose = 'Wait, or stop the turn and choose another model.';
-  if (reason !== undefined) return `The model answers: ${reason}\n${again} ${choose}`;
-  if (status === null) return `The model cannot be reached. ${again} Check the network connection of its computer.`;
+  const repetition = `${title} repeats its request${maxAttempts === undefined ? '' : `, up to ${maxAttempts} times`}.`;
+  const waitAdvice = 'Wait, or stop the turn and choose another model.';
+  if (reason !== undefined) return `The model answers: ${reason}\n${repetition} ${waitAdvice}`;
+  if (status === null) return `The model cannot be reached. ${repetition} Check the network connection of its computer.`;
   if (status === 401 || status === 403) {
     const advice = `Stop the turn, and check the key or the sign-in on its computer. ${entry?.signIn ?? ''}`.trim();
     return `The model's provider refuses the key or the sign-in (status ${status}). ${advice}`;
   }
   const problem = status === 429 ? 'limits the requests' : 'has a fault or is overloaded';
-  return `The model's provider ${problem} (status ${status}). ${again} ${choose}`;
+  return `The model's provider ${problem} (status ${status}). ${repetition} ${waitAdvice}`;
 }
 
 /** The activity of a session whose agent repeats a request. @param {ModelRetry} retry */

@@ -35,9 +35,9 @@ const kindOf = (name) => (Object.hasOwn(KINDS, name) ? KINDS[name] : 'other');
 const textContent = (text) => (isText(text) ? { content: [{ type: 'content', content: { type: 'text', text } }] } : {});
 
 /**
- * What an event tells: `updates` and `params` as in `session/update` and `session/request_permission`; `requestId`: opencode's id of a new
- * request; `settled`: the ids of requests that wait no longer.
- * @typedef {{updates?: object[], request?: {requestId: string, params: any}, settled?: string[]}} Told
+ * What an event reports: `updates` and `params` as in `session/update` and `session/request_permission`; `requestId`: opencode's id of a new
+ * request; `settled`: the ids of requests that no longer wait.
+ * @typedef {{updates?: object[], request?: {requestId: string, params: any}, settled?: string[]}} EventReport
  */
 
 export class OpencodeEvents {
@@ -53,7 +53,7 @@ export class OpencodeEvents {
     this.sessionId = sessionId;
   }
 
-  /** @param {any} event of `GET /event` @returns {Told} */
+  /** @param {any} event of `GET /event` @returns {EventReport} */
   read(event) {
     const { type, properties } = asObject(event);
     if (!isObject(properties)) return {};

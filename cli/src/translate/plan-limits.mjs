@@ -25,5 +25,5 @@ export function toPlanLimits(report) {
     }));
 }
 
-/** Whether a value is the used fraction of a limit. It is above 1 if the user has exceeded the limit. */
+/** Whether a value is the used fraction of a limit: 1 is the whole limit, and the user may have exceeded the limit up to 100 times. */
 const isUsedFraction = (value) => typeof value === 'number' && value >= 0 && value <= 100;

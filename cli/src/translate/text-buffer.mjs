@@ -10,7 +10,7 @@
 
 import { message, text as textContent, thinking as thinkingContent } from './records.mjs';
 
-/** A text is split before its last paragraph when the text before this paragraph has this length, or the whole text has this age. */
+/** A text is split before its last paragraph when the part before this paragraph has this length, or the text has this age. */
 const PIECE_CHARS = 4000;
 const MAX_PIECE_AGE_MS = 5000;
 /** Factor on both limits for a split where only a line begins. */
@@ -120,7 +120,10 @@ export class TextBuffer {
     return [];
   }
 
-  /** Splits the piece. `fences`: the text that is added so that both pieces render alone; null for pieces that clients need not join. */
+  /**
+   * Splits the piece. `fences`: the text that is added so that both pieces render alone, and that clients remove when they join the pieces;
+   * null for separate paragraphs, which clients need not join.
+   */
   #splitAt(at, fences) {
     const first = this.#piece;
     this.#start(first.kind, first.messageId, (fences?.start ?? '') + first.text.slice(at));

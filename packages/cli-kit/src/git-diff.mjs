@@ -7,6 +7,7 @@ import { describeGitError, git, gitOutput, pathspecOf } from './git.mjs';
 
 const PLAIN_DIFF = ['diff', '--no-ext-diff', '--no-textconv', '--no-color'];
 
+/** A diff with paths relative to the working directory, without programs and colors of the user's configuration. */
 export const DIFF = [...PLAIN_DIFF, '--relative'];
 
 /** What git prints in place of the diff of a file with a conflict, or before it. */

@@ -23,7 +23,7 @@ export class LiveText {
     this.#sendFrom(offset);
   }
 
-  /** Sends the text again that was appended so far, because the hub may have restarted. To be called on every connection. */
+  /** Sends the whole text so far again, because the hub may have restarted. To be called on every connection. */
   onConnected() {
     this.#sendFrom(0);
   }

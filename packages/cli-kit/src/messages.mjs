@@ -3,6 +3,8 @@
 import { randomUUID } from 'node:crypto';
 
 const output = (data) => ({ role: 'agent', content: { type: 'output', data } });
+
+/** A message of the agent with one block, such as a tool call or a picture (PROTOCOL.md "What agents write"). */
 export const assistantMessage = (part) => output({ type: 'assistant', message: { role: 'assistant', content: [part] } });
 
 /**

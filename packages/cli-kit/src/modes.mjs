@@ -12,10 +12,12 @@ const MODES = {
 /** Model modes, which only the flavor `alpha` has. */
 const MODELS = ['default', 'model_fast', 'model_strong'];
 
+/** Whether the hub knows a permission mode for a flavor. Modes in the session's metadata are valid, too, and not known here. */
 export function isValidMode(flavor, mode) {
   return (Object.hasOwn(MODES, flavor) ? MODES[flavor] : ['default']).includes(mode);
 }
 
+/** Whether the hub knows a model for a flavor. Models in the session's metadata are valid, too, and not known here. */
 export function isValidModel(flavor, model) {
   return flavor === 'alpha' && MODELS.includes(model);
 }

@@ -61,7 +61,7 @@ async function selectAccount({ options, platform, hasTerminal }) {
   if (accounts === undefined) {
     if (!hasTerminal) {
       throw new UserError(
-        'Nobody is signed in to Cloudflare, and there is no terminal to sign in.',
+        'You are not signed in to Cloudflare, and there is no terminal to sign in.',
         'Set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID. docs/DEPLOY.md says what the token needs.',
       );
     }

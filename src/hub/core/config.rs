@@ -76,7 +76,7 @@ impl ForbiddenModes {
     }
 
     /// Whether one of the modes that approve everything is forbidden.
-    pub fn forbids_never_asking(&self) -> bool {
+    pub fn forbids_approving_everything(&self) -> bool {
         PermissionMode::NEVER_ASKING.iter().any(|mode| self.contains(mode.as_str()))
     }
 }

@@ -100,12 +100,15 @@ pub trait Runtime: Send + Sync {
     fn push(&self, request: Request<Vec<u8>>) -> BoxFuture<'static, Result<PushResponse, String>>;
     /// Sets a value in the object's own storage, which survives hibernation and restarts.
     fn kv_put(&self, key: &str, value: &str);
+    /// Deletes a value of the object's own storage. Does nothing if there is none.
     fn kv_delete(&self, key: &str);
     /// Returns all keys with the prefix, and their values.
     fn kv_list(&self, prefix: &str) -> Vec<(String, String)>;
+    /// Writes a line to the log of the platform.
     fn log(&self, line: LogLine);
     /// Returns what the object's queries cost since it was loaded.
     fn database_usage(&self) -> DatabaseUsage;
+    /// Returns a value of the object's own storage.
     fn kv_get(&self, key: &str) -> Option<String> {
         self.kv_list(key).into_iter().find(|(found, _)| found == key).map(|(_, value)| value)
     }

@@ -29,6 +29,7 @@ impl Schedule {
         Self { alarm_at: None, last_tick_at, has_ticked: false }
     }
 
+    /// Counts all ticks up to `now`, in Unix milliseconds, as done.
     pub fn skip_ticks(&mut self, now: u64) {
         self.last_tick_at = now;
     }

@@ -92,6 +92,7 @@ pub struct Verified {
 }
 
 impl Connecting {
+    /// Handles a frame of a socket that has not connected yet. `Err`: what to do with a frame that is no CONNECT.
     pub fn receive(self, frame: &str) -> Result<TokenCheck, Outcome> {
         let text = match engineio::decode(frame) {
             Ok(engineio::Packet::Message(text)) => text,
@@ -134,6 +135,7 @@ impl Connecting {
 }
 
 impl TokenCheck {
+    /// Returns the token of the CONNECT packet.
     pub fn token(&self) -> Option<&str> {
         self.auth.token.as_deref()
     }

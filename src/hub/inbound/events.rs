@@ -26,7 +26,7 @@ use crate::wire::socketio::AckId;
 /// How many names of unknown events are counted and logged.
 pub const MAX_UNKNOWN_EVENTS: usize = 100;
 
-/// What a handled event shows about its session or machine, the owner.
+/// What a handled event shows about the activity of its session or machine, the owner.
 ///
 /// | event | |
 /// |---|---|
@@ -35,7 +35,7 @@ pub const MAX_UNKNOWN_EVENTS: usize = 100;
 /// | the versioned updates, `rpc-register` | `Active` |
 /// | `session-end` | `Ended` |
 /// | `message-delta`, `rpc-unregister`, `ping` | `Nothing` |
-enum Shown {
+enum Activity {
     Nothing,
     /// The socket serves the owner.
     Served,
@@ -81,27 +81,29 @@ impl Hub {
         }
         let mut ignored = Vec::new();
         let result = match event {
-            CliEvent::Message(message) => self.on_message(from, message).await.map(|()| (Shown::Served, None)),
+            CliEvent::Message(message) => self.on_message(from, message).await.map(|()| (Activity::Served, None)),
             CliEvent::MessageDelta(delta) => {
-                self.on_message_delta(&delta).await.map(|()| (Shown::Nothing, Some(AckTiming::Now)))
+                self.on_message_delta(&delta).await.map(|()| (Activity::Nothing, Some(AckTiming::Now)))
             }
-            CliEvent::Update(update) => self.on_update(from, arrived_at, update).await.map(|()| (Shown::Active, None)),
+            CliEvent::Update(update) => {
+                self.on_update(from, arrived_at, update).await.map(|()| (Activity::Active, None))
+            }
             CliEvent::SessionAlive(alive) => {
                 let result = self.on_session_alive(&alive, conn, arrived_at).await;
                 ignored = alive.ignored;
-                result.map(|timing| (Shown::Alive, Some(timing)))
+                result.map(|timing| (Activity::Alive, Some(timing)))
             }
             CliEvent::SessionEnd(end) => {
-                self.on_session_end(&end, conn).await.map(|timing| (Shown::Ended, Some(timing)))
+                self.on_session_end(&end, conn).await.map(|timing| (Activity::Ended, Some(timing)))
             }
             CliEvent::MachineAlive(alive) => {
                 let result = self.record_machine_activity(&alive.machine_id, conn, arrived_at).await;
-                result.map(|timing| (Shown::Alive, Some(timing)))
+                result.map(|timing| (Activity::Alive, Some(timing)))
             }
             CliEvent::RpcRegister(rpc) => match self.register(conn, &rpc.method).await {
                 Ok(registered) => {
                     owner = registered;
-                    Ok((Shown::Active, Some(AckTiming::Now)))
+                    Ok((Activity::Active, Some(AckTiming::Now)))
                 }
                 Err((code, message)) => {
                     let subject = Some(("rpc", rpc.method.as_str()));
@@ -110,14 +112,14 @@ impl Hub {
             },
             CliEvent::RpcUnregister(rpc) => {
                 self.turn().unregister(conn, &rpc.method);
-                Ok((Shown::Nothing, Some(AckTiming::Now)))
+                Ok((Activity::Nothing, Some(AckTiming::Now)))
             }
-            CliEvent::Ping => Ok((Shown::Nothing, Some(AckTiming::Now))),
+            CliEvent::Ping => Ok((Activity::Nothing, Some(AckTiming::Now))),
         };
         match result {
-            Ok((shown, timing)) => {
+            Ok((activity, timing)) => {
                 if let Some(owner) = owner {
-                    self.record_shown(owner, (conn, arrived_at), shown).await;
+                    self.handle_activity(owner, (conn, arrived_at), activity).await;
                 }
                 self.acknowledge(from, &ignored, timing);
             }
@@ -151,18 +153,18 @@ impl Hub {
         }
     }
 
-    /// Records what a handled event shows about its session or machine.
-    async fn record_shown(self: &Arc<Self>, owner: Owner, (conn, arrived_at): (ConnId, u64), shown: Shown) {
-        match shown {
-            Shown::Nothing => return,
-            Shown::Ended => return self.turn().remove_served(conn, &owner),
-            Shown::Served | Shown::Alive | Shown::Active => self.turn().add_served(conn, owner.clone()),
+    /// Records what a handled event shows about its owner.
+    async fn handle_activity(self: &Arc<Self>, owner: Owner, (conn, arrived_at): (ConnId, u64), activity: Activity) {
+        match activity {
+            Activity::Nothing => return,
+            Activity::Ended => return self.turn().remove_served(conn, &owner),
+            Activity::Served | Activity::Alive | Activity::Active => self.turn().add_served(conn, owner.clone()),
         }
         // Must follow `add_served`: the attachment stores times only for the sessions and machines that the socket serves.
-        match shown {
-            Shown::Alive => self.turn().restart_deadline_on_arrival(owner, conn, arrived_at),
-            Shown::Active => self.record_activity(owner, conn).await,
-            Shown::Nothing | Shown::Served | Shown::Ended => {}
+        match activity {
+            Activity::Alive => self.turn().restart_deadline_on_arrival(owner, conn, arrived_at),
+            Activity::Active => self.record_activity(owner, conn).await,
+            Activity::Nothing | Activity::Served | Activity::Ended => {}
         }
     }
 
@@ -184,8 +186,8 @@ impl Hub {
         Ok(Json::from(value))
     }
 
-    /// Acknowledges a handled event: immediately, or when the change is durable. `None`: the commit of the event's change acknowledges
-    /// it. `ignored`: the names of the event's invalid fields.
+    /// Acknowledges a handled event: immediately, or when the change is durable. `None`: the commit of the event's change
+    /// sends the acknowledgement. `ignored`: the names of the event's invalid fields.
     fn acknowledge(self: &Arc<Self>, from: Sender, ignored: &[&str], timing: Option<AckTiming>) {
         match timing {
             Some(AckTiming::Now) => self.turn().acknowledge_now(from, ignored),

@@ -34,7 +34,8 @@ impl Hub {
         })
     }
 
-    /// Loads the machines of the namespace, unless they are cached. In the same batch, reads whose machine `id` is, unless it is cached.
+    /// Loads the machines of the namespace, unless they are cached. In the same batch, reads whether machine `id` belongs to the
+    /// namespace, unless this machine is cached.
     fn read_machines<'a>(self: &'a Arc<Self>, id: Option<&'a str>) -> BoxFuture<'a, Result<Found<()>, Error>> {
         Box::pin(async move {
             let namespace = &self.config.namespace;
@@ -81,7 +82,7 @@ impl Hub {
 
     /// Returns a machine as JSON text like [`Hub::serialize_session`].
     pub async fn serialize_machine(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
-        let mut attempted = Vec::new();
+        let mut previous_values = Vec::new();
         let split = |machine: &Machine| Some(machine_segments(machine));
         loop {
             let changed = self.serialize_changed(Kind::Machine, |write_queue| write_queue.committed_machine(id), split);
@@ -93,7 +94,7 @@ impl Hub {
                 let turn = self.turn();
                 (turn.cache.machine(id).map(machine_segments)?, turn.write_queue.committed_machine(id).is_some())
             };
-            if let Some(text) = self.read_segments(id, segments, is_changed, &mut attempted).await? {
+            if let Some(text) = self.read_segments(id, segments, is_changed, &mut previous_values).await? {
                 return Ok(text);
             }
         }

@@ -69,7 +69,7 @@ impl Hub {
     /// Spawns a session on a machine. If the runner reports a failure, the failure is in the result. An agent that the machine
     /// lists is sent to the runner unchanged; any other agent must be in the deployment's vocabulary.
     pub async fn spawn_session(self: &Arc<Self>, machine: &str, params: &SpawnParams) -> Result<SpawnResult, Error> {
-        if params.yolo == Some(true) && self.config.forbidden_modes.forbids_never_asking() {
+        if params.yolo == Some(true) && self.config.forbidden_modes.forbids_approving_everything() {
             return Err(Error::ModeForbidden("yolo"));
         }
         let vocabulary = &self.config.vocabulary;

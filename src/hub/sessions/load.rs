@@ -308,7 +308,7 @@ impl Hub {
     /// Returns a session as JSON text, with large values and all completed requests, after its changes are durable. While the
     /// database is stalled, returns the last committed state.
     pub async fn serialize_session(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
-        let mut attempted = Vec::new();
+        let mut previous_values = Vec::new();
         let split = |entry: &CachedSession| entry.completed.is_some().then(|| session_segments(entry));
         loop {
             let changed = self.serialize_changed(Kind::Session, |write_queue| write_queue.committed_session(id), split);
@@ -320,7 +320,7 @@ impl Hub {
                 let turn = self.turn();
                 (turn.cache.require_entry(id).map(session_segments)?, turn.write_queue.committed_session(id).is_some())
             };
-            if let Some(text) = self.read_segments(id, segments, is_changed, &mut attempted).await? {
+            if let Some(text) = self.read_segments(id, segments, is_changed, &mut previous_values).await? {
                 return Ok(text);
             }
         }

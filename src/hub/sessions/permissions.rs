@@ -108,7 +108,7 @@ impl Turn<'_> {
         let session = &self.state.cache.require_entry(id)?.session;
         answer.mode.iter().try_for_each(|mode| self.hub.check_permission_mode(session, mode))?;
         let chooses_never_asking = |answers| agent_state::chooses_never_asking(stored.as_ref(), request, answers);
-        if self.hub.config.forbidden_modes.forbids_never_asking()
+        if self.hub.config.forbidden_modes.forbids_approving_everything()
             && answer.answers.as_ref().is_some_and(chooses_never_asking)
         {
             return Err(Error::ModeForbidden("answers"));

@@ -72,6 +72,7 @@ struct FileEntry {
 }
 
 impl Hub {
+    /// Loads the session, and returns what the calls about its directory need.
     pub async fn load_workspace(self: &Arc<Self>, id: &str) -> Result<Workspace, Error> {
         self.load_session(id).await?;
         let turn = self.turn();
@@ -111,6 +112,7 @@ impl Hub {
         self.forward(w, Method::ListSlashCommands, &AgentParams { agent }).await
     }
 
+    /// Calls a method of the session's CLI. Returns its result, or for a failed call `{"success":false,"error"}`.
     pub async fn call_method(&self, w: &Workspace, method: Method, params: &str) -> String {
         self.call_or_failure(&Owner::Session(w.session_id.clone()), method, params).await
     }

@@ -125,7 +125,7 @@ impl Hub {
     }
 
     /// Reads the large values and concatenates the segments. With `is_changed`, first waits until the queued changes are
-    /// durable. Returns `None` if a value was replaced during the read; the caller then tries again. `attempted`: the large
+    /// durable. Returns `None` if a value was replaced during the read; the caller then tries again. `previous_values`: the large
     /// values of the previous attempt, which this attempt replaces by its own. Fails if both are equal, because then parts of a
     /// value are missing.
     pub(in crate::hub) async fn read_segments(
@@ -133,7 +133,7 @@ impl Hub {
         owner: &str,
         mut segments: Vec<Segment>,
         is_changed: bool,
-        attempted: &mut Vec<LargeRef>,
+        previous_values: &mut Vec<LargeRef>,
     ) -> Result<Option<ResponseText>, Error> {
         if is_changed {
             self.flush().await?;
@@ -142,10 +142,10 @@ impl Hub {
             return Ok(Some(ResponseText { text: std::mem::take(text), reservation: None }));
         }
         let larges: Vec<LargeRef> = segments.iter().filter_map(Segment::large).cloned().collect();
-        if larges == *attempted {
+        if larges == *previous_values {
             return Err(incomplete_value());
         }
-        *attempted = larges;
+        *previous_values = larges;
         let bytes = WRAPPER_BYTES + segments.iter().map(Segment::bytes).sum::<usize>();
         let reservation = Some(self.wait_for_memory(bytes).await?);
         let mut text = String::with_capacity(bytes);

@@ -38,6 +38,7 @@ export class HubError extends Error {
 export const machineError = ({ error, code }: { error?: unknown; code?: unknown }, fallback: string): HubError =>
   new HubError(200, typeof code === 'string' ? code : 'machine_error', (typeof error === 'string' && error) || fallback);
 
+/** Creates the error of a request without a response: its status is 0, and it is transient. */
 export function unreachableError(): HubError {
   return new HubError(0, 'unreachable', 'The hub cannot be reached.');
 }

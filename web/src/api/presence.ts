@@ -5,6 +5,7 @@
 
 import { HubError } from './errors.ts';
 
+/** `visible`: a person uses the page. */
 export type Visibility = 'visible' | 'hidden';
 
 /** After this time without input, a page is no longer in use, and reports `hidden` even if it stays in view. */

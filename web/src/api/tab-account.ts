@@ -10,6 +10,7 @@ export const NAMESPACE_KEY = 'namespace';
 /** A JWT that expires within this time is renewed before it is used. */
 const RENEW_MARGIN_MS = 60_000;
 
+/** A token of 15 minutes, for which the access token is exchanged. */
 export interface Jwt {
   token: string;
   /** Unix milliseconds, in this browser's clock. */

@@ -75,7 +75,7 @@ function SignInCodeNotice({ code }: { code: string }) {
       <p>
         This browser is already signed in to the account <span class="mono">{namespace.value}</span>. The code{' '}
         <span class="mono">{code}</span> adds another device: open the link there, or enter the code on its sign-in page. If the code is of
-        another account, it can also add this account to the browser.
+        another account, it can also add that account to this browser.
       </p>
       <div class="row wrap">
         <Link href={`${SIGN_IN_PATH}#${code}`} class="button">

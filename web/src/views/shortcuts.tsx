@@ -65,7 +65,7 @@ function openComposer(): boolean {
   return focusElement('composer');
 }
 
-/** Returns the id of the session `step` rows below the open session, or of the first or last session. The list may be empty. */
+/** Returns the id of the session `step` rows below the open session, at the ends of the list that of the first or last one, if there is one. */
 function sessionAtOffset(step: number): string | undefined {
   const unfiltered = () => sortSessions(Object.values(state.value.summaries).filter((session) => !isArchived(session)));
   const listed = shownSessions ?? groupSessions(unfiltered()).flatMap(({ sessions }) => sessions);

@@ -287,6 +287,7 @@ impl EventStream {
         self.log.idle_since.map(|since| since + LOG_RETENTION_MS)
     }
 
+    /// Returns the number of the last event that was sent to web clients.
     pub fn last_published(&self) -> u64 {
         self.last_published
     }

@@ -13,6 +13,7 @@ impl Retention {
         Self { due_at, searched_tag: Some(String::new()) }
     }
 
+    /// Returns the Unix milliseconds at which the next batch is due; `None` without retention.
     pub fn next_deadline(&self) -> Option<u64> {
         self.due_at
     }

@@ -21,6 +21,7 @@ pub enum StorageLevel {
 }
 
 impl StorageLevel {
+    /// Returns the level of the stored bytes, compared with the quota.
     pub fn of(bytes: u64, max_bytes: u64) -> Self {
         match bytes {
             _ if bytes >= max_bytes => Self::Full,
@@ -47,6 +48,7 @@ pub struct StoredBytes {
 }
 
 impl StoredBytes {
+    /// Returns the stored bytes; `None` until a count has ended.
     pub fn get(&self) -> Option<u64> {
         self.bytes
     }
@@ -56,6 +58,7 @@ impl StoredBytes {
         (self.added, self.forgets)
     }
 
+    /// Adds the bytes of a new message, also to the result of a count in progress.
     pub fn add(&mut self, bytes: u64) {
         self.added += bytes;
         self.bytes = self.bytes.map(|stored| stored + bytes);
@@ -83,6 +86,7 @@ impl StoredBytes {
         (receiver, is_first)
     }
 
+    /// Sends the result of the count to all tasks that wait for it.
     pub fn end_count(&mut self, result: &Result<(), Error>) {
         for waiter in std::mem::take(&mut self.waiters) {
             let _ = waiter.send(result.clone());
@@ -114,6 +118,7 @@ impl MessageRate {
         }
     }
 
+    /// Counts a new message. `now`: Unix milliseconds.
     pub fn record(&mut self, now: u64) {
         let second = now / 1000;
         match self.seconds.back_mut() {

@@ -16,6 +16,7 @@ pub struct QueuedFrame {
 }
 
 impl QueuedFrame {
+    /// Returns the bytes that the frame takes in memory, with those of its entry in the queue.
     pub fn memory_bytes(&self) -> usize {
         self.text.len() + FRAME_OVERHEAD_BYTES
     }

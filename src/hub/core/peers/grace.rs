@@ -107,6 +107,7 @@ impl GracePeriods {
         self.lost_owners.retain(|_, until| *until > now);
     }
 
+    /// Returns the Unix milliseconds at which the first waiting call fails; `None` if no call waits.
     pub fn next_deadline(&self) -> Option<u64> {
         self.waiting_calls.iter().map(|call| call.deadline).min()
     }

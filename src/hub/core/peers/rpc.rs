@@ -19,6 +19,7 @@ use crate::wire::socketio;
 /// The largest valid `RPC_TIMEOUT_MS`.
 const MAX_RPC_TIMEOUT_MS: u64 = 600_000;
 
+/// Parses `RPC_TIMEOUT_MS`, digits only. The error names the valid range.
 pub fn parse_timeout_ms(text: &str) -> Result<u64, String> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
     let ms = text.parse().ok().filter(|ms| is_plain && (1..=MAX_RPC_TIMEOUT_MS).contains(ms));
@@ -108,6 +109,7 @@ impl Call {
         unprefixed.unwrap_or(&self.registered_name)
     }
 
+    /// Waits for the answer of the CLI. Fails when the call times out, or the socket of the CLI closes.
     pub async fn result(self) -> RpcResult {
         self.receiver.await.unwrap_or(Err(RpcError::Disconnected(self.method)))
     }
@@ -209,6 +211,7 @@ impl Rpc {
         }
     }
 
+    /// Returns the Unix milliseconds at which the first call times out, in flight or waiting; `None` without calls.
     pub fn next_deadline(&self) -> Option<u64> {
         self.pending.values().map(|call| call.deadline).chain(self.grace.next_deadline()).min()
     }

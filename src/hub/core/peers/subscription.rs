@@ -81,6 +81,7 @@ impl Subscription {
         self.device.is_none() || device.is_none() || self.device.as_deref() == device
     }
 
+    /// Records a report of the client. `now`: Unix milliseconds, from which the report expires.
     pub fn set_visibility(&mut self, visible: bool, now: u64) {
         self.is_reported_visible = visible;
         (self.visibility_confirmed_at, self.visibility_reported_at) = (now, now);
@@ -97,6 +98,7 @@ impl Subscription {
         is_changed
     }
 
+    /// Whether an event for this audience is sent to the client.
     pub fn receives(&self, audience: &Audience) -> bool {
         match audience {
             Audience::Session(id) => self.receives_all || self.session.as_ref() == Some(id),

@@ -31,6 +31,7 @@ impl Default for PushConfig {
     }
 }
 
+/// Parses `PUSH_MAX_SUBSCRIPTIONS`. The error names the valid range.
 pub fn parse_max_subscriptions(text: Option<&str>) -> Result<u64, String> {
     let Some(text) = text else { return Ok(DEFAULT_PUSH_SUBSCRIPTIONS) };
     let number = text.trim().parse().ok().filter(|number| (1..=MAX_PUSH_SUBSCRIPTIONS).contains(number));

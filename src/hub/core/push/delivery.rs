@@ -236,6 +236,7 @@ impl Delivery {
         }
     }
 
+    /// Whether no subscription waits for the notification.
     pub fn is_done(&self) -> bool {
         self.targets.is_empty()
     }
@@ -248,6 +249,7 @@ impl Delivery {
         self.failed_rounds < MAX_PUSH_ATTEMPTS
     }
 
+    /// Schedules the notification for these subscriptions, due at `now`, in Unix milliseconds.
     pub fn set_targets(&mut self, subscribers: impl Iterator<Item = EndpointId>, now: u64) {
         let target = |id| Target { id, due_at: now, attempts: 0, is_short: false, is_held_back: false, failure: None };
         self.targets = subscribers.map(target).collect();

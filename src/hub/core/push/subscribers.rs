@@ -43,10 +43,12 @@ pub struct SubscriberCache {
 }
 
 impl SubscriberCache {
+    /// Sets the stored end of the assumption that there are no subscribers, in Unix milliseconds.
     pub fn set_assumed_empty_until(&mut self, until: u64) {
         self.assumed_empty_until = until;
     }
 
+    /// Whether the namespace counts as one without subscribers, so that no query is needed.
     pub fn is_assumed_empty(&self, now: u64) -> bool {
         now < self.assumed_empty_until
     }
@@ -81,6 +83,7 @@ impl SubscriberCache {
         is_current
     }
 
+    /// Drops the cached subscribers. The result of a read in progress will not be cached.
     pub fn invalidate(&mut self) {
         self.loaded = None;
         self.generation += 1;

@@ -72,6 +72,7 @@ impl SendSlots {
         granted
     }
 
+    /// Releases the connection to a push service, and grants it to a waiting request.
     pub fn release(&mut self, service: &str) {
         if let Some(known) = self.services.get_mut(service) {
             known.in_flight -= 1;

@@ -70,6 +70,7 @@ impl ActivationWaiters {
         self.0.retain(|waiter| waiter.deadline.is_none_or(|deadline| deadline > now));
     }
 
+    /// Returns the Unix milliseconds at which the first waiting request times out; `None` if none has a deadline.
     pub fn next_deadline(&self) -> Option<u64> {
         self.0.iter().filter_map(|waiter| waiter.deadline).min()
     }

@@ -24,6 +24,7 @@ impl<T> Committed<T> {
         Self::Present(Box::new(state))
     }
 
+    /// Returns the committed state; `None` if the owner is not stored yet.
     pub fn state(&self) -> Option<&T> {
         match self {
             Self::Absent => None,

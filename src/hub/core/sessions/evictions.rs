@@ -45,6 +45,7 @@ pub struct Evictions {
 }
 
 impl Evictions {
+    /// Returns a ticket to take before a read, and to [redeem](Self::redeem) after it.
     pub fn take_ticket(&self) -> ReadTicket {
         ReadTicket(self.count)
     }

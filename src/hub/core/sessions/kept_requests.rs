@@ -32,6 +32,7 @@ impl KeptRequests {
         self.0.extract_if(.., |_, until| *until <= now).map(|(session, _)| session).collect()
     }
 
+    /// Returns the Unix milliseconds at which the first requests are canceled.
     pub fn next_deadline(&self) -> Option<u64> {
         self.0.values().min().copied()
     }

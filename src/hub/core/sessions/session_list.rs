@@ -56,6 +56,7 @@ impl ListRequest {
     /// The position before the first session.
     pub const BEGINNING: Position = (u64::MAX, String::new());
 
+    /// Parses a cursor, `RANK.ID`. `None` if it is malformed.
     pub fn parse_cursor(cursor: &str) -> Option<Position> {
         let (rank, id) = cursor.split_once('.')?;
         Some((rank.parse().ok()?, id.to_owned()))
