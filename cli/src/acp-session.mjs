@@ -76,7 +76,6 @@ export class AcpSession {
   #capabilities = {};
   #authMethods = [];
   #canSteer = false;
-  #answerTimeoutMs;
   #onInUse;
   #inUseIntervalMs;
 
@@ -95,7 +94,7 @@ export class AcpSession {
   /**
    * Starts the agent and opens a session.
    * @param {{launch: import('./launch.mjs').Launch, cwd: string, uploads: string, env: Record<string, string>,
-   *   sessionId?: string, fork?: {sessionId: string, directory?: string, messageId?: string}, answerTimeoutMs?: number, inUseIntervalMs?: number, onInUse?: (reason: string) => void,
+   *   sessionId?: string, fork?: {sessionId: string, directory?: string, messageId?: string}, inUseIntervalMs?: number, onInUse?: (reason: string) => void,
    *   signal: AbortSignal, log: {debug: (text: string) => void},
    *   mustLoad?: boolean, onUpdate: (update: any, isReplayed: boolean) => void,
    *   onPermission: (params: any, signal: AbortSignal) => Promise<object>,
@@ -118,7 +117,6 @@ export class AcpSession {
     sessionId,
     fork,
     mustLoad = false,
-    answerTimeoutMs = ANSWER_TIMEOUT_MS,
     inUseIntervalMs = IN_USE_INTERVAL_MS,
     onInUse = () => {},
     signal,
@@ -130,7 +128,6 @@ export class AcpSession {
     const agentEnv = { ...ownEnv, ...source?.env };
     const session = new AcpSession({ ...launch, argv: [...launch.argv, ...(source?.args ?? [])] }, cwd, agentEnv, handlers);
     session.ended.then(() => source?.close?.());
-    session.#answerTimeoutMs = answerTimeoutMs;
     session.#inUseIntervalMs = inUseIntervalMs;
     session.#onInUse = onInUse;
     const onAbort = () => session.end();
@@ -160,18 +157,17 @@ export class AcpSession {
 
   /**
    * Starts the agent, and reads its list of sessions.
-   * @param {Pick<Parameters<typeof AcpSession.open>[0], 'launch' | 'cwd' | 'env' | 'answerTimeoutMs' | 'log'>} options
+   * @param {Pick<Parameters<typeof AcpSession.open>[0], 'launch' | 'cwd' | 'env' | 'log'>} options
    * @param {(readPage: (cursor?: string) => Promise<{sessions?: unknown, nextCursor?: unknown}>) => Promise<T>} readPages
    * @returns {Promise<T | null>} the result of `readPages`; null if the agent does not list its sessions
    * @template T
    * @throws {SessionUnavailableError | import('./acp-process.mjs').AgentEndedError | AgentSilentError | Error}
    */
-  static async list({ launch, cwd, env, answerTimeoutMs = ANSWER_TIMEOUT_MS, log }, readPages) {
+  static async list({ launch, cwd, env, log }, readPages) {
     await fetchAdapter(launch, { env, log });
     const refuse = async () => ({});
     const handlers = { log, onUpdate: () => {}, onPermission: refuse, onElicitation: refuse };
     const session = new AcpSession(launch, cwd, environmentOf(launch.entry, env), handlers);
-    session.#answerTimeoutMs = answerTimeoutMs;
     try {
       await session.#initialize();
       if (!session.canList) return null;
@@ -293,7 +289,7 @@ export class AcpSession {
   }
 
   async #initialize() {
-    const startTimeoutMs = this.#launch.argv[0] === 'npx' ? DOWNLOAD_TIMEOUT_MS : this.#answerTimeoutMs;
+    const startTimeoutMs = this.#launch.argv[0] === 'npx' ? DOWNLOAD_TIMEOUT_MS : ANSWER_TIMEOUT_MS;
     const clientCapabilities = { ...CLIENT.clientCapabilities, ...this.#launch.entry?.clientCapabilities };
     const answer = await this.#process.request('initialize', { ...CLIENT, clientCapabilities }, startTimeoutMs);
     const { protocolVersion = PROTOCOL_VERSION, agentCapabilities = {}, authMethods = [], _meta } = answer;
@@ -442,7 +438,7 @@ export class AcpSession {
   }
 
   #request(method, params) {
-    return this.#process.request(method, params, this.#answerTimeoutMs);
+    return this.#process.request(method, params, ANSWER_TIMEOUT_MS);
   }
 }
 

@@ -378,11 +378,11 @@ export class AcpAgent {
   /** The options with which the agent opens its session. */
   #loadOptions() {
     const { launch, root: cwd, uploads, environment: env, log, planFlavor } = this;
-    const { answerTimeoutMs, inUseIntervalMs } = this.options;
+    const { inUseIntervalMs } = this.options;
     const { signal } = this.#stopping;
     const sessionId = this.state.saved?.sessionId;
     const onInUse = (reason) => this.#warn(notices.sessionInUse(launch, reason));
-    return { launch, cwd, uploads, env, sessionId, answerTimeoutMs, inUseIntervalMs, onInUse, signal, log, planFlavor };
+    return { launch, cwd, uploads, env, sessionId, inUseIntervalMs, onInUse, signal, log, planFlavor };
   }
 
   /**

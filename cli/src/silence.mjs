@@ -17,7 +17,7 @@ export class SilenceTimer {
   start() {
     this.stop();
     this.#count = 0;
-    this.#timer = setTimeout(() => this.#expire(), this.timeoutMs);
+    this.#timer = setTimeout(() => this.expire(), this.timeoutMs);
     this.#timer.unref();
   }
 
@@ -31,7 +31,8 @@ export class SilenceTimer {
     this.#timer = null;
   }
 
-  #expire() {
+  /** Ends the time now. The timer must run. */
+  expire() {
     this.#count += 1;
     if (this.isSilenceExpected(this.#count)) return this.#timer.refresh();
     this.stop();

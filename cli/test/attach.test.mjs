@@ -10,7 +10,7 @@ import { FakeHub, TOKEN } from '../../packages/cli-kit/test/support/fake-hub.mjs
 import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
 import { runCli, startCli } from './support/cli-process.mjs';
-import { SCRIPTED_AGENT } from './support/setup.mjs';
+import { writeScriptedAgent } from './support/setup.mjs';
 
 const SCRIPT = {
   initialize: { agentCapabilities: { loadSession: true, sessionCapabilities: { resume: {}, list: {} } } },
@@ -39,7 +39,7 @@ async function setUp(t, script = SCRIPT) {
   const base = tempDir(t);
   const [dir, bin, scriptHome] = ['served', 'bin', 'script'].map((name) => path.join(base, name));
   for (const folder of [dir, bin, scriptHome]) mkdirSync(folder);
-  writeFileSync(path.join(bin, 'claude-agent-acp'), `#!/bin/sh\nexec '${process.execPath}' '${SCRIPTED_AGENT}'\n`, { mode: 0o755 });
+  writeScriptedAgent(bin, 'claude-agent-acp');
   writeFileSync(path.join(bin, 'claude'), TERMINAL_PROGRAM, { mode: 0o755 });
   const env = {
     PATH: `${bin}:/usr/bin:/bin`,

@@ -8,6 +8,7 @@ import { isRunning } from 'session-gateway-cli-kit/system-processes';
 import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
 import { TOKEN } from '../../packages/cli-kit/test/support/fake-hub.mjs';
 import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
+import { SilenceTimer } from '../src/silence.mjs';
 import { GeminiRecords } from './support/gemini-records.mjs';
 import { askToRun, putScriptedAgent, setUp } from './support/setup.mjs';
 
@@ -385,12 +386,24 @@ test('an abort does not wait for an agent that is starting, and says that the ag
 });
 
 test('an agent that never answers fails to start with advice, and the next message starts the agent again', async (t) => {
-  const { hub, calls, prompt, start } = await setUp(t, { startDelayMs: 60_000, startError: 'Waiting for the browser' });
-  // The agent must have written its error by this time, also on a busy computer.
-  const { session } = await start({ agentStartTimeoutMs: 50, answerTimeoutMs: 10_000 });
+  const { hub, calls, prompt, log, start } = await setUp(t, { startDelayMs: 60_000, startError: 'Waiting for the browser' });
+  const [lines, timers] = [[], []];
+  const { start: startTimer } = SilenceTimer.prototype;
+  t.mock.method(
+    SilenceTimer.prototype,
+    'start',
+    /** @this {SilenceTimer} */ function startAndRecord() {
+      timers.push(this);
+      startTimer.call(this);
+    },
+  );
+  const { session } = await start({ agentStartTimeoutMs: 50, log: { ...log, debug: (line) => lines.push(line) } });
+  const isWritten = (text) => lines.some((line) => line.includes(text));
+  await eventually(() => isWritten('A line that is no JSON') && isWritten('Waiting for the browser'), 'the lines of the agent');
+  timers.at(-1).expire();
   const [line] = await hub.waitUntil(() => hub.transcript(session.id).length > 0 && hub.transcript(session.id), 'the error');
   const sentence =
-    /^node did not start: it has not answered for 10 s\.\nA line that is no JSON\nWaiting for the browser\n(.*\n)?Check the network connection of this computer, and start it in a terminal to see what it waits for: \S*node \S+scripted-agent\.mjs/;
+    /^node did not start: it has not answered for 60 s\.\nA line that is no JSON\nWaiting for the browser\n(.*\n)?Check the network connection of this computer, and start it in a terminal to see what it waits for: \S*node \S+scripted-agent\.mjs/;
   assert.match(line, sentence);
   assert.match(line, /\nThe next message starts node again\.$/);
   const { metadata } = await hub.waitUntil(
@@ -412,24 +425,18 @@ test('an agent that never answers fails to start with advice, and the next messa
 
 test('the silence of an agent in a turn is reported once, but not while the agent waits for the user', async (t) => {
   const { hub, prompt, release, untilRequest, start } = await setUp(t);
-  // Long enough for the start of the agent on a busy computer.
-  const { session } = await start({ silenceTimeoutMs: 2_000 });
+  const { session } = await start();
   const sid = session.id;
   const { silenceTimer } = agentOf(session).turns;
-  const { isSilenceExpected } = silenceTimer;
-  let expectedCount = 0;
-  silenceTimer.isSilenceExpected = (count) => {
-    const isExpected = isSilenceExpected(count);
-    expectedCount += isExpected ? 1 : 0;
-    return isExpected;
-  };
   prompt(sid, [...askToRun('a', 'ls'), { until: 'reported' }, { say: 'Done.' }]);
   const id = await untilRequest(sid);
-  await eventually(() => expectedCount >= 2, 'the time to pass twice');
+  for (let passed = 0; passed < 2; passed += 1) silenceTimer.expire();
   assert.deepEqual(hub.transcript(sid), ['> ls']);
   await hub.call(sid, 'permission', { id, approved: true });
+  await hub.waitUntil(() => hub.transcript(sid).includes('ran ls'), 'the end of the command');
+  silenceTimer.expire();
   const notice =
-    'node has sent nothing for 2 s. It may be waiting for its model, or try again after an error of the model: check the network connection and the sign-in or key of the agent on its computer. Stop ends the turn.';
+    'node has sent nothing for 60 s. It may be waiting for its model, or try again after an error of the model: check the network connection and the sign-in or key of the agent on its computer. Stop ends the turn.';
   await hub.waitUntil(() => hub.transcript(sid).includes(notice), 'the notice');
   release('reported');
   await hub.untilReady(sid, 1);

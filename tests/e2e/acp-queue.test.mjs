@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, test } from 'node:test';
+import { SCRIPTED_AGENT } from '../../cli/test/support/setup.mjs';
 import { eventually } from '../../scripts/lib/await.mjs';
 import { readConversation, startAgent } from './lib/agent.mjs';
 import { temporaryFolder } from './lib/git.mjs';
@@ -20,7 +21,7 @@ async function startSession(t, namespace) {
     namespace,
     entry: path.join(ROOT, 'cli', 'index.mjs'),
     env: { SCRIPT: '{}', SCRIPT_HOME: home },
-    args: ['--no-machine', '--', process.execPath, path.join(ROOT, 'cli', 'test', 'support', 'scripted-agent.mjs')],
+    args: ['--no-machine', '--', process.execPath, SCRIPTED_AGENT],
   });
   const web = hub.web(namespace);
   const read = () => web.readSession(sessionId);

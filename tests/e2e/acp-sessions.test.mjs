@@ -8,6 +8,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, test } from 'node:test';
 import { EFFORT } from '../../cli/test/support/effort.mjs';
+import { writeScriptedAgent } from '../../cli/test/support/setup.mjs';
 import { eventually } from '../../scripts/lib/await.mjs';
 import { partOf, startAgent } from './lib/agent.mjs';
 import { start } from './lib/children.mjs';
@@ -18,7 +19,6 @@ const hub = await startHub();
 after(() => hub.stop());
 
 const ENTRY = path.join(ROOT, 'cli', 'index.mjs');
-const SCRIPTED_AGENT = path.join(ROOT, 'cli', 'test', 'support', 'scripted-agent.mjs');
 
 /** A terminal program: adds a line to the agent's conversation and ends. */
 const TERMINAL_PROGRAM = `#!/bin/sh
@@ -37,7 +37,7 @@ test('a session of an agent is imported, set to another effort, continued in a t
   const [home, base] = [temporaryFolder(t), temporaryFolder(t)];
   const [dir, bin, scriptHome] = ['served', 'bin', 'script'].map((name) => path.join(base, name));
   for (const folder of [dir, bin, scriptHome]) mkdirSync(folder);
-  writeFileSync(path.join(bin, 'claude-agent-acp'), `#!/bin/sh\nexec '${process.execPath}' '${SCRIPTED_AGENT}'\n`, { mode: 0o755 });
+  writeScriptedAgent(bin, 'claude-agent-acp');
   writeFileSync(path.join(bin, 'claude'), TERMINAL_PROGRAM, { mode: 0o755 });
   const script = {
     initialize: { agentCapabilities: { loadSession: true, sessionCapabilities: { resume: {}, list: {}, fork: {} } } },

@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { after, test } from 'node:test';
+import { SCRIPTED_AGENT } from '../../cli/test/support/setup.mjs';
 import { isReady, readConversation, startAgent, waitForRequest } from './lib/agent.mjs';
 import { eventually } from '../../scripts/lib/await.mjs';
 import { Repository, temporaryFolder } from './lib/git.mjs';
@@ -32,13 +33,12 @@ test('a coding agent is prompted, approved, set to its own mode, archived and re
   const repository = new Repository(t);
   repository.write('a.txt', 'one\n');
   repository.commit('first');
-  const scripted = path.join(ROOT, 'cli', 'test', 'support', 'scripted-agent.mjs');
   const { sessionId: id, machineId } = await startAgent(t, hub, {
     dir: repository.folder,
     namespace: 'acp',
     entry: path.join(ROOT, 'cli', 'index.mjs'),
     env: { SCRIPT: JSON.stringify(SCRIPT), SCRIPT_HOME: temporaryFolder(t) },
-    args: ['--', process.execPath, scripted],
+    args: ['--', process.execPath, SCRIPTED_AGENT],
   });
   const web = hub.web('acp');
   const feed = await web.openSocket({ sessionId: id });
@@ -107,7 +107,7 @@ test('a file of several chunks reaches the agent unchanged', async (t) => {
     namespace: 'file',
     entry: path.join(ROOT, 'cli', 'index.mjs'),
     env: { SCRIPT: '{}', SCRIPT_HOME: home },
-    args: ['--no-machine', '--', process.execPath, path.join(ROOT, 'cli', 'test', 'support', 'scripted-agent.mjs')],
+    args: ['--no-machine', '--', process.execPath, SCRIPTED_AGENT],
   });
   const web = hub.web('file');
   const feed = await web.openSocket({ sessionId: id });
@@ -136,13 +136,12 @@ test('a file of several chunks reaches the agent unchanged', async (t) => {
 });
 
 test('a permission request waits while the hub restarts', async (t) => {
-  const scripted = path.join(ROOT, 'cli', 'test', 'support', 'scripted-agent.mjs');
   const { sessionId: id } = await startAgent(t, hub, {
     dir: temporaryFolder(t),
     namespace: 'waits',
     entry: path.join(ROOT, 'cli', 'index.mjs'),
     env: { SCRIPT: '{}', SCRIPT_HOME: temporaryFolder(t) },
-    args: ['--no-machine', '--', process.execPath, scripted],
+    args: ['--no-machine', '--', process.execPath, SCRIPTED_AGENT],
   });
   const web = hub.web('waits');
   const before = await web.openSocket({ sessionId: id });

@@ -56,7 +56,7 @@ async function sendBody(path, body, options) {
 }
 
 for (const [reader, { path, limit, body }] of Object.entries(READERS)) {
-  describe(`a body that ${reader} reads`, () => {
+  describe(`a body that ${reader} reads`, { concurrency: true }, () => {
     test('may be as long as its limit, with and without a length', async () => {
       for (const length of [limit, undefined]) {
         assert.equal((await sendBody(path, body(limit), { length, end: true })).status, 200);

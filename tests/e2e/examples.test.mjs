@@ -19,7 +19,7 @@ import { start } from './lib/children.mjs';
 import { liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { CAUSES_OF_EVENTS, CAUSES_OF_UPDATES, PREPARATIONS, openWorld } from './lib/exchange-world.mjs';
 import { temporaryFolder } from './lib/git.mjs';
-import { ROOT, startHub } from './lib/hub.mjs';
+import { CLOCK_WORKER, ROOT, startHub } from './lib/hub.mjs';
 
 const hub = await startHub({ vars: { VAPID_SUBJECT: 'mailto:ops@example.org' } });
 after(() => hub.stop());
@@ -27,8 +27,12 @@ after(() => hub.stop());
 /** Time for a client to notice that the hub was restarted, and to connect again. */
 const RECONNECT_TIMEOUT_MS = 60_000;
 
-/** The hub sends a heartbeat to web clients and a ping to CLIs every 30 s. */
-const HEARTBEAT_TIMEOUT_MS = 60_000;
+/** The hub whose clock is advanced to the heartbeats and pings, which it sends every 30 s. The event about the storage needs a quota. */
+const timed = await startHub({ vars: { NAMESPACE_MAX_BYTES: '10000000000' }, wrappers: CLOCK_WORKER });
+after(() => timed.stop());
+
+/** How far the clock is advanced at a time. */
+const STEP_MS = 5_000;
 
 /** Creates a folder with the program of a page, `client.mjs`, and the project's packages. */
 function writeClient(t, page) {
@@ -185,48 +189,46 @@ describe('the hub answers as the reference shows', { concurrency: 4 }, () => {
       }
     });
   }
+});
 
-  test('PROTOCOL-CLI.md: the frames of a connection', async (t) => {
-    const { web, values } = await openWorld(t, hub, 'frames');
-    values.token = web.token;
-    const socket = new WebSocket(`${hub.url.replace('http', 'ws')}/socket.io/?EIO=4&transport=websocket`);
-    t.after(() => socket.close());
-    const received = new Recorder('the frames of the hub');
-    socket.onmessage = ({ data }) => received.push(data);
-    let response;
-    for (const { from, frame } of readFrames()) {
-      if (from === 'cli') {
-        socket.send(fillIn(frame, values));
-        continue;
-      }
-      const isCall = frame.includes('"rpc-request"');
-      if (isCall) response = web.get(`/api/sessions/${values.session}/git-status`);
-      // The hub may send a ping at any time.
-      const actual = await received.next((data) => data !== '2' || frame === '2', frame, HEARTBEAT_TIMEOUT_MS);
-      const [, head, number, json] = /^(\d+(?:\/cli,)?)(\d*)(.*)$/.exec(actual);
-      if (isCall) values.call = number;
-      const [, shownHead, shownNumber, shownJson] = /^(\d+(?:\/cli,)?)(\d*)(.*)$/.exec(fillIn(frame, values));
-      assert.deepEqual([shownHead, shownNumber], [head, number], actual);
-      assert.deepEqual(shownJson === '' ? [] : differences(parsePattern(shownJson), JSON.parse(json)), [], actual);
+test('PROTOCOL-CLI.md: the frames of a connection', async (t) => {
+  const { web, values } = await openWorld(t, timed, 'frames');
+  values.token = web.token;
+  const socket = new WebSocket(`${timed.url.replace('http', 'ws')}/socket.io/?EIO=4&transport=websocket`);
+  t.after(() => socket.close());
+  const received = new Recorder('the frames of the hub');
+  socket.onmessage = ({ data }) => received.push(data);
+  let response;
+  for (const { from, frame } of readFrames()) {
+    if (from === 'cli') {
+      socket.send(fillIn(frame, values));
+      continue;
     }
-    assert.deepEqual((await response).body, { success: true, branch: 'main', files: [] });
-  });
+    const isCall = frame.includes('"rpc-request"');
+    if (isCall) response = web.get(`/api/sessions/${values.session}/git-status`);
+    // The hub may send a ping at any time.
+    const next = received.next((data) => data !== '2' || frame === '2', frame);
+    const actual = await (frame === '2' ? timed.advanceUntil(next, 'frames', STEP_MS) : next);
+    const [, head, number, json] = /^(\d+(?:\/cli,)?)(\d*)(.*)$/.exec(actual);
+    if (isCall) values.call = number;
+    const [, shownHead, shownNumber, shownJson] = /^(\d+(?:\/cli,)?)(\d*)(.*)$/.exec(fillIn(frame, values));
+    assert.deepEqual([shownHead, shownNumber], [head, number], actual);
+    assert.deepEqual(shownJson === '' ? [] : differences(parsePattern(shownJson), JSON.parse(json)), [], actual);
+  }
+  assert.deepEqual((await response).body, { success: true, branch: 'main', files: [] });
+});
 
-  test('PROTOCOL-EVENTS.md: one event of each type', async (t) => {
-    // The event about the storage needs a quota.
-    const limited = await startHub({ vars: { NAMESPACE_MAX_BYTES: '10000000000' } });
-    t.after(() => limited.stop());
-    const world = await openWorld(t, limited, 'events');
-    const feed = await world.web.openSocket({ all: 'true', sessionId: world.values.session, visibility: 'visible' });
-    t.after(() => feed.close());
-    for (const { text } of readEvents()) {
-      const { type, data = {} } = parsePattern(text);
-      await CAUSES_OF_EVENTS[type](world, feed);
-      const hasFields = (event) =>
-        event.type === type && Object.keys(data).every((name) => name in (event.data ?? {}) || name === '\u0000');
-      assertShown(text, world.values, await feed.first(hasFields, type, HEARTBEAT_TIMEOUT_MS));
-    }
-  });
+test('PROTOCOL-EVENTS.md: one event of each type', async (t) => {
+  const world = await openWorld(t, timed, 'events');
+  const feed = await world.web.openSocket({ all: 'true', sessionId: world.values.session, visibility: 'visible' });
+  t.after(() => feed.close());
+  for (const { text } of readEvents()) {
+    const { type, data = {} } = parsePattern(text);
+    await CAUSES_OF_EVENTS[type](world, feed);
+    const hasFields = (event) => event.type === type && Object.keys(data).every((name) => name in (event.data ?? {}) || name === '\u0000');
+    const first = feed.first(hasFields, type);
+    assertShown(text, world.values, await (type === 'heartbeat' ? timed.advanceUntil(first, 'events', STEP_MS) : first));
+  }
 });
 
 /** Requests `git-status`, which calls the CLI as a page shows. The web client gets the CLI's result. */

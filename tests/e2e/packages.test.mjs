@@ -4,13 +4,14 @@
  */
 
 import assert from 'node:assert/strict';
-import { cpSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import net from 'node:net';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { writeScriptedAgent } from '../../cli/test/support/setup.mjs';
 import { findProgram } from '../../packages/cli-kit/src/find-program.mjs';
 import { TIMEOUT_MS, eventually, withTimeout } from '../../scripts/lib/await.mjs';
 import { findUpToDateBuild } from '../../scripts/lib/build.mjs';
@@ -28,8 +29,6 @@ import { Computer } from './lib/packages.mjs';
 /** Limits of the tarballs in bytes. */
 const MAX_HUB_BYTES = 4_000_000;
 const MAX_AGENT_BYTES = 300_000;
-
-const SCRIPTED_AGENT = path.join(ROOT, 'cli', 'test', 'support', 'scripted-agent.mjs');
 
 /** The size of the small disk. The data of a new hub need 1 MB. */
 const DISK_BYTES = 6 * 1024 * 1024;
@@ -106,7 +105,7 @@ describe('the npm packages', { skip: process.platform === 'win32' }, () => {
   });
 
   test('an agent that `npx session-gateway-agent` starts reaches its first approval', async (t) => {
-    writeFileSync(path.join(computer.bin, 'qwen'), `#!/bin/sh\nexec '${process.execPath}' '${SCRIPTED_AGENT}'\n`, { mode: 0o755 });
+    writeScriptedAgent(computer.bin, 'qwen');
     const env = { SCRIPT: '{}', SCRIPT_HOME: temporaryFolder(t) };
     const agent = computer.npx(['session-gateway-agent', '--trust', '--hub', `http://127.0.0.1:${port}`], env);
     const line = await agent.lines.first((text) => text.startsWith('session '), 'its session');

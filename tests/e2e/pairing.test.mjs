@@ -2,16 +2,13 @@
 
 import assert from 'node:assert/strict';
 import path from 'node:path';
-import { after, test } from 'node:test';
+import { after, describe, test } from 'node:test';
 import { withTimeout } from '../../scripts/lib/await.mjs';
 import { isReady, readConversation } from './lib/agent.mjs';
 import { temporaryFolder } from './lib/git.mjs';
 import { start } from './lib/children.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
 import { startUnpaired } from './lib/unpaired.mjs';
-
-/** A revocation reaches every isolate within this time. */
-const REVOKED_WITHIN_MS = 10_000;
 
 const hub = await startHub();
 after(() => hub.stop());
@@ -34,58 +31,6 @@ function setUp(t, namespace) {
   return { web, startCli, decide, listDevices };
 }
 
-test('a CLI pairs and runs a command; after it was killed, it starts again without pairing', async (t) => {
-  const { web, startCli, decide, listDevices } = setUp(t, 'pair');
-  const first = startCli();
-  await decide(first, 'approve');
-  const sessionId = await first.sessionId();
-  const feed = await web.openSocket({ sessionId });
-  t.after(() => feed.close());
-  await feed.waitForGreeting();
-  const run = async (text) => {
-    await web.post(`/api/sessions/${sessionId}/messages`, { text });
-    await feed.next(isReady, `the end of ${text}`);
-  };
-  await run('echo one');
-  await first.kill();
-
-  const second = startCli();
-  assert.equal(await second.sessionId(), sessionId);
-  await run('echo two');
-  const outputs = (await readConversation(web, sessionId)).filter((line) => line.startsWith('= '));
-  assert.deepEqual(outputs, ['= one', '= two']);
-  const shown = second.lines.all.filter((line) => line.includes('To connect this computer'));
-  assert.deepEqual(shown, []);
-  const devices = await listDevices();
-  assert.deepEqual(
-    devices.map(({ kind, isCurrent }) => [kind, isCurrent]),
-    [['cli', false]],
-  );
-});
-
-test('a CLI that is revoked ends and says why', async (t) => {
-  const { web, startCli, decide, listDevices } = setUp(t, 'revoke');
-  const cli = startCli();
-  await decide(cli, 'approve');
-  await cli.sessionId();
-  const [{ id }] = await listDevices();
-  assert.equal((await web.request('DELETE', `/api/devices/${id}`)).status, 200);
-  const [code] = await withTimeout(cli.exited, 'the CLI to end', REVOKED_WITHIN_MS);
-  assert.equal(code, 77);
-  assert.match(cli.lines.all.at(-1), /This device was removed from the hub\. To connect it again, start this program at a terminal\.$/);
-  assert.deepEqual(await listDevices(), []);
-});
-
-test('a CLI whose request is denied ends and says so', async (t) => {
-  const { startCli, decide, listDevices } = setUp(t, 'deny');
-  const cli = startCli();
-  await decide(cli, 'deny');
-  const [code] = await cli.exited;
-  assert.equal(code, 77);
-  assert.match(cli.lines.all.at(-1), /The request was denied in the console\./);
-  assert.deepEqual(await listDevices(), []);
-});
-
 /** Runs `npm run devices`, and returns its lines. */
 async function runDevices(t, namespace, ...args) {
   const script = path.join(ROOT, 'scripts', 'devices.mjs');
@@ -96,19 +41,73 @@ async function runDevices(t, namespace, ...args) {
   return lines.all;
 }
 
-test('npm run devices prints a code that adds a device, and lists, renames and revokes it', async (t) => {
-  const devices = (...args) => runDevices(t, 'command', ...args);
-  assert.match((await devices()).join(), /There are no devices/);
-  const added = (await devices('add', '--name', 'Pocket', '--kind', 'phone')).join('\n');
-  const [, code] = /\/pair#(\S+)/.exec(added);
-  const redeemed = await hub.webWithoutToken().post('/api/devices', { code, name: 'Browser', kind: 'browser' });
-  assert.deepEqual([redeemed.status, redeemed.body.namespace], [200, 'command']);
-  const { id } = redeemed.body.device;
-  const [titles, row, ...others] = await devices('list');
-  assert.match(titles, /^ID +KIND +LAST SEEN \(UTC\) +ADDED \(UTC\) +NAME$/);
-  assert.match(row, new RegExp(`^${id.slice(0, 8)}  phone .* Pocket$`));
-  assert.deepEqual(others, []);
-  assert.deepEqual(await devices('rename', id.slice(0, 8), 'My', 'pocket'), ['Renamed Pocket to My pocket.']);
-  assert.deepEqual(await devices('revoke', id), ['Revoked My pocket: it is signed out.']);
-  assert.match((await devices()).join(), /There are no devices/);
+describe('pairing', { concurrency: true }, () => {
+  test('a CLI pairs and runs a command; after it was killed, it starts again without pairing', async (t) => {
+    const { web, startCli, decide, listDevices } = setUp(t, 'pair');
+    const first = startCli();
+    await decide(first, 'approve');
+    const sessionId = await first.sessionId();
+    const feed = await web.openSocket({ sessionId });
+    t.after(() => feed.close());
+    await feed.waitForGreeting();
+    const run = async (text) => {
+      await web.post(`/api/sessions/${sessionId}/messages`, { text });
+      await feed.next(isReady, `the end of ${text}`);
+    };
+    await run('echo one');
+    await first.kill();
+
+    const second = startCli();
+    assert.equal(await second.sessionId(), sessionId);
+    await run('echo two');
+    const outputs = (await readConversation(web, sessionId)).filter((line) => line.startsWith('= '));
+    assert.deepEqual(outputs, ['= one', '= two']);
+    const shown = second.lines.all.filter((line) => line.includes('To connect this computer'));
+    assert.deepEqual(shown, []);
+    const devices = await listDevices();
+    assert.deepEqual(
+      devices.map(({ kind, isCurrent }) => [kind, isCurrent]),
+      [['cli', false]],
+    );
+  });
+
+  test('a CLI that is revoked ends and says why', async (t) => {
+    const { web, startCli, decide, listDevices } = setUp(t, 'revoke');
+    const cli = startCli();
+    await decide(cli, 'approve');
+    await cli.sessionId();
+    const [{ id }] = await listDevices();
+    assert.equal((await web.request('DELETE', `/api/devices/${id}`)).status, 200);
+    const [code] = await withTimeout(cli.exited, 'the CLI to end');
+    assert.equal(code, 77);
+    assert.match(cli.lines.all.at(-1), /This device was removed from the hub\. To connect it again, start this program at a terminal\.$/);
+    assert.deepEqual(await listDevices(), []);
+  });
+
+  test('a CLI whose request is denied ends and says so', async (t) => {
+    const { startCli, decide, listDevices } = setUp(t, 'deny');
+    const cli = startCli();
+    await decide(cli, 'deny');
+    const [code] = await cli.exited;
+    assert.equal(code, 77);
+    assert.match(cli.lines.all.at(-1), /The request was denied in the console\./);
+    assert.deepEqual(await listDevices(), []);
+  });
+
+  test('npm run devices prints a code that adds a device, and lists, renames and revokes it', async (t) => {
+    const devices = (...args) => runDevices(t, 'command', ...args);
+    assert.match((await devices()).join(), /There are no devices/);
+    const added = (await devices('add', '--name', 'Pocket', '--kind', 'phone')).join('\n');
+    const [, code] = /\/pair#(\S+)/.exec(added);
+    const redeemed = await hub.webWithoutToken().post('/api/devices', { code, name: 'Browser', kind: 'browser' });
+    assert.deepEqual([redeemed.status, redeemed.body.namespace], [200, 'command']);
+    const { id } = redeemed.body.device;
+    const [titles, row, ...others] = await devices('list');
+    assert.match(titles, /^ID +KIND +LAST SEEN \(UTC\) +ADDED \(UTC\) +NAME$/);
+    assert.match(row, new RegExp(`^${id.slice(0, 8)}  phone .* Pocket$`));
+    assert.deepEqual(others, []);
+    assert.deepEqual(await devices('rename', id.slice(0, 8), 'My', 'pocket'), ['Renamed Pocket to My pocket.']);
+    assert.deepEqual(await devices('revoke', id), ['Revoked My pocket: it is signed out.']);
+    assert.match((await devices()).join(), /There are no devices/);
+  });
 });

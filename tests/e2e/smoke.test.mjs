@@ -53,7 +53,7 @@ const ALL = [
 const QUICK = ALL.filter((name) => !['messages', 'history', 'upload', 'sleep', 'reconnect'].includes(name));
 
 describe('npm run smoke', { concurrency: true }, () => {
-  // deploy.test.mjs runs all checks.
+  // deploy-variants.test.mjs runs all checks.
   test('passes on a working hub, measures it, and leaves other sessions of the namespace unchanged', async () => {
     const web = hub.web('used');
     const other = await web.openSession({ tag: 'other' });

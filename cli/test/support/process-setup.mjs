@@ -1,11 +1,11 @@
 /** Set-up for tests of the program as a process. */
 
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { FakeHub, TOKEN } from '../../../packages/cli-kit/test/support/fake-hub.mjs';
 import { tempDir } from '../../../packages/cli-kit/test/support/repository.mjs';
 import { runAtTerminal, runCli, startCli, WITHOUT_DEV_VARS } from './cli-process.mjs';
-import { SCRIPTED_AGENT } from './setup.mjs';
+import { writeScriptedAgent } from './setup.mjs';
 
 export const SCRIPT = {
   title: 'Say hello',
@@ -38,10 +38,7 @@ async function setUpIn(t, programs, trust) {
   const base = tempDir(t);
   const [dir, bin, scriptHome] = ['served', 'bin', 'script'].map((name) => path.join(base, name));
   for (const folder of [dir, bin, scriptHome]) mkdirSync(folder);
-  for (const name of programs) {
-    writeFileSync(path.join(bin, name), `#!/bin/sh\nexec '${process.execPath}' '${SCRIPTED_AGENT}'\n`);
-    chmodSync(path.join(bin, name), 0o755);
-  }
+  for (const name of programs) writeScriptedAgent(bin, name);
   const env = {
     PATH: `${bin}:/usr/bin:/bin`,
     HOME: base,

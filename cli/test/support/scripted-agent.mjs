@@ -6,6 +6,7 @@
 
 import { spawn } from 'node:child_process';
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import path from 'node:path';
 import { Readable, Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -166,6 +167,13 @@ function requireSession(id) {
   if (!existsSync(sessionFile(id))) throw new RequestError(-32602, `Session not found: ${id}`);
   return JSON.parse(readFileSync(sessionFile(id), 'utf8'));
 }
+
+// The bridge waits for the events of the server that opencode runs. This server has none.
+const port = process.argv.indexOf('--port') + 1;
+if (port > 0)
+  createServer((_, response) => response.writeHead(200).flushHeaders())
+    .listen(Number(process.argv[port]), '127.0.0.1')
+    .unref();
 
 process.stdout.write('A line that is no JSON\n');
 const startLines = Array.from({ length: linesAtStart }, (_, i) => `Line ${i} at the start\n`).join('');

@@ -10,10 +10,15 @@ import { program } from '../../src/program.mjs';
 
 export const SCRIPTED_AGENT = fileURLToPath(new URL('scripted-agent.mjs', import.meta.url));
 
+/** Writes a program that is the scripted agent. @param {string} bin the folder */
+export function writeScriptedAgent(bin, name) {
+  writeFileSync(path.join(bin, name), `#!/bin/sh\nexec '${process.execPath}' '${SCRIPTED_AGENT}' "$@"\n`, { mode: 0o755 });
+}
+
 /** Puts the scripted agent on the PATH as a program. Must be called after `setUp`, which restores the environment after the test. */
 export function putScriptedAgent(t, name) {
   const bin = tempDir(t);
-  writeFileSync(path.join(bin, name), `#!/bin/sh\nexec '${process.execPath}' '${SCRIPTED_AGENT}'\n`, { mode: 0o755 });
+  writeScriptedAgent(bin, name);
   process.env.PATH = `${bin}${path.delimiter}${process.env.PATH}`;
 }
 

@@ -32,8 +32,11 @@ import { runTestFiles } from './test-files.mjs';
 
 const WASM = 'wasm32-unknown-unknown';
 
-/** How many test files run at a time. The number is small, because each file starts its own runtime and clients. */
-const CONCURRENCY = 2;
+/**
+ * How many test files run at a time on two cores, by phase. Each file starts its own runtime and clients. The files of `runtime` wait for
+ * clocks and processes for half of their time.
+ */
+const CONCURRENCY = { pure: 2, runtime: 3, browser: 2 };
 
 /** The test that needs the worker of the previous commit. */
 const SKEW_TEST = 'tests/e2e/skew.test.mjs';
@@ -49,12 +52,14 @@ const LONG_TESTS = [
   'compare',
   'costs',
   'deploy-faults',
+  'deploy-variants',
   'dev',
   'idle',
   'prometheus',
   'size-memory',
   'slow-bodies',
   'slow-streams',
+  'upgrade-faults',
   'upload-memory',
 ].map((name) => `tests/e2e/${name}.test.mjs`);
 
@@ -262,7 +267,7 @@ export const CHECKS = [
     isLong: true,
     files: undefined,
     run: (report) =>
-      runTestFiles(testFiles('web/test'), { ...report, concurrency: CONCURRENCY, env: { FAST_CHECK_SEED: newSeed(report) } }),
+      runTestFiles(testFiles('web/test'), { ...report, concurrency: CONCURRENCY.pure, env: { FAST_CHECK_SEED: newSeed(report) } }),
   },
   nodeTests(
     {
@@ -381,7 +386,7 @@ async function installAgentsOrFindSkipReason() {
 function nodeTests({ prepare, ...check }, files) {
   const runFiles = async (report, chosen = files()) => {
     await prepare?.(report);
-    return runTestFiles(chosen, { ...report, concurrency: check.isLong ? 1 : CONCURRENCY });
+    return runTestFiles(chosen, { ...report, concurrency: check.isLong ? 1 : CONCURRENCY[check.phase] });
   };
   // What `npm test` forgives, `npm run test:long` counts.
   const rerun = check.isLong ? undefined : (file, report) => runTestFiles([file], { ...report, concurrency: 1 });

@@ -1,6 +1,6 @@
 // Runs Node test files in a program of their own, the longest first.
 
-import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { UserError } from '../errors.mjs';
 import { nodeBinary } from '../node.mjs';
@@ -18,6 +18,9 @@ const DURATIONS_FILE = path.join(CACHE_DIR, 'test-durations.json');
 
 /** How many of the last lines of a file's output a failure has. */
 const OUTPUT_LINES = 20;
+
+/** The folder in which Node keeps compiled modules, which makes a start of wrangler a fifth cheaper. */
+const COMPILE_CACHE = path.join(CACHE_DIR, 'compiled');
 
 /** By which factor time limits are longer here, measured once. @type {number | undefined} */
 let slowness;
@@ -101,12 +104,14 @@ export async function runTestFiles(files, { concurrency, setProgress, addLine, e
     handleEvent(JSON.parse(line));
     return true;
   };
+  // Emptied once in a run, because each run copies modules to new temporary folders.
+  if (slowness === undefined) rmSync(COMPILE_CACHE, { recursive: true, force: true });
   slowness ??= measureSlowness();
   const timeoutMs = Math.round(TEST_TIMEOUT_MS * slowness);
   const options = { files: ordered.map((file) => inProject(file)), concurrency, timeoutMs };
   await run(nodeBinary(), [inProject('scripts', 'lib', 'gate', 'test-program.mjs'), JSON.stringify(options)], {
     onLine,
-    env: { ...LOCAL_COMMAND_ENV, TEST_SLOWNESS: slowness.toFixed(2), ...env },
+    env: { ...LOCAL_COMMAND_ENV, NODE_COMPILE_CACHE: COMPILE_CACHE, TEST_SLOWNESS: slowness.toFixed(2), ...env },
   });
   writeDurations(durations);
   result.passedFiles = files.filter((file) => states.get(file)?.every((state) => state === 'passed') && !states.has(''));

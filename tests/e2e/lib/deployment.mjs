@@ -12,6 +12,7 @@ import { after } from 'node:test';
 import { HUB_FILES } from '../../../scripts/lib/package/files.mjs';
 import { inProject } from '../../../scripts/lib/paths.mjs';
 import { ACCOUNT, API_TOKEN, FakePlatform } from './fake-platform.mjs';
+import { SECRET } from './hub.mjs';
 
 export const NAME = 'session-gateway-hub';
 export const { version: VERSION } = JSON.parse(readFileSync(inProject('package.json'), 'utf8'));
@@ -57,7 +58,7 @@ export async function startHealth(t) {
  * @param {{after: (step: () => unknown) => void}} t
  * @param {string} hub
  */
-export async function startFront(t, hub) {
+async function startFront(t, hub) {
   const front = { url: '', version: VERSION, isBroken: false };
   const openForwardedRequest = (request) => http.request(`${hub}${request.url}`, { method: request.method, headers: request.headers });
   const server = http.createServer((request, response) => {
@@ -113,7 +114,7 @@ export function recordMigrations(sqlite, names) {
  * @param {{address: string, secret: string, missing?: number}} hub `missing`: how many of the newest migrations its database does not have
  * @returns {string} the platform's id of its version
  */
-export function addDeployedHub({ platform, data }, { address, secret, missing = 0 }) {
+function addDeployedHub({ platform, data }, { address, secret, missing = 0 }) {
   const databaseId = platform.addDatabase(NAME);
   const { sqlite } = platform.databases.get(databaseId);
   const names = MIGRATIONS.slice(0, MIGRATIONS.length - missing);
@@ -180,4 +181,26 @@ export function assertDeployed({ platform, data }, outputs) {
   assert.match(secret, /^[0-9a-f]{48}$/);
   assert.equal(countOccurrences(outputs.join(''), secret), 1, 'the secret was printed once');
   return secret;
+}
+
+/** The version that is deployed before an upgrade. The changelog has a section of a later version. */
+export const OLD_VERSION = '0.1.0';
+
+/**
+ * Deploys the old version, with a database that lacks the newest migration. The proxy `front` answers as the version that is active.
+ * @param {any} t
+ * @param {string} hubUrl
+ * @param {{isNewBroken?: boolean}} [options] `isNewBroken`: whether the new version does not work
+ */
+export async function setUpUpgrade(t, hubUrl, { isNewBroken = false } = {}) {
+  const place = await startPlatform(t);
+  const front = await startFront(t, hubUrl);
+  front.version = OLD_VERSION;
+  const versionId = addDeployedHub(place, { address: front.url, secret: SECRET, missing: 1 });
+  place.platform.onActivate = (id) =>
+    Object.assign(front, id === versionId ? { version: OLD_VERSION, isBroken: false } : { version: VERSION, isBroken: isNewBroken });
+  // `npx --yes`, which installs the package without a question, sets the second variable.
+  const env = { CLI_API_TOKEN: SECRET, npm_config_yes: 'true' };
+  const upgrade = (...args) => run(place, ['upgrade', ...args], { env });
+  return { ...place, front, versionId, upgrade, worker: place.platform.workers.get(NAME) };
 }

@@ -202,8 +202,10 @@ export class FakePlatform {
       const hashes = Object.values(json().manifest).map(({ hash }) => hash);
       return { jwt: jwt(), buckets: worker ? [] : [hashes] };
     }
-    if (route === 'PUT scripts/' || route === 'POST scripts/versions')
-      return this.#upload(name, await parseForm(body, type), method === 'PUT');
+    if (route === 'PUT scripts/' || route === 'POST scripts/versions') {
+      const form = await parseForm(body, type);
+      return this.upload(name, JSON.parse(String(form.get('metadata'))), method === 'PUT');
+    }
     if (!worker) throw new ApiError(404, 10007, 'This Worker does not exist on your account.');
     switch (route) {
       case 'GET services/':
@@ -259,11 +261,10 @@ export class FakePlatform {
   /**
    * Stores a version of a Worker, with the rules of the platform for its secrets.
    * @param {string} name
-   * @param {FormData} form
-   * @param {boolean} isActivated whether the version gets the requests at once
+   * @param {Record<string, any>} metadata
+   * @param {boolean} [isActivated] whether the version gets the requests at once
    */
-  async #upload(name, form, isActivated) {
-    const metadata = JSON.parse(String(form.get('metadata')));
+  async upload(name, metadata, isActivated = true) {
     const worker = this.workers.get(name) ?? {
       versions: [],
       active: undefined,

@@ -9,9 +9,9 @@ import { namespaceToken } from '../../../scripts/lib/dev-vars.mjs';
 import { hashOfNamespace } from '../../../scripts/lib/namespace/list.mjs';
 import { Web } from '../../../scripts/lib/clients/web.mjs';
 import { freePort } from './children.mjs';
-import { environmentOf, MIGRATIONS, NAME, PACKAGE, readDeployments, recordMigrations, run, startPlatform } from './deployment.mjs';
+import { environmentOf, MIGRATIONS, NAME, PACKAGE, readDeployments, recordMigrations, startPlatform } from './deployment.mjs';
 import { temporaryFolder } from './git.mjs';
-import { FAULTY_WORKER, ROOT, startHub } from './hub.mjs';
+import { FAULTY_WORKER, readSettings, ROOT, startHub } from './hub.mjs';
 import { assertShows, Terminal } from './terminal.mjs';
 
 const PAGE = readFileSync(path.join(ROOT, 'docs', 'OPERATIONS.md'), 'utf8');
@@ -27,7 +27,7 @@ name="$1"
 shift
 [ "$1" = -- ] && shift
 [ "$name" = dev ] && exec "$TEST_NODE" "$TEST_CLI" "$@"
-# tests/e2e/deploy.test.mjs has the deployment with its smoke test, which takes a minute.
+# tests/e2e/deploy-variants.test.mjs has the deployment with its smoke test, which takes a minute.
 [ "$name" = deploy ] && set -- --no-smoke
 # The deletion asks on a terminal only.
 [ "$name $1" = "namespace delete" ] && exec script -qec "$TEST_NODE $TEST_CLI $name $*" /dev/null
@@ -153,9 +153,12 @@ export class Operator {
     this.#write({ ...readDeployments(this.#deployment.data).production, vars });
   }
 
+  /** Uploads the Worker again, with the variables of deployment.json. */
   async deploy() {
-    const { code, output } = await run(this.#deployment, ['deploy', '--no-smoke']);
-    assert.equal(code, 0, output);
+    const vars = { ...readSettings().vars, ...readDeployments(this.#deployment.data).production.vars };
+    const { bindings, ...metadata } = this.worker.metadata;
+    const variables = Object.entries(vars).map(([name, text]) => ({ type: 'plain_text', name, text }));
+    await this.platform.upload(NAME, { ...metadata, bindings: [...bindings.filter(({ type }) => type !== 'plain_text'), ...variables] });
   }
 
   /** Copies the hub's database into the database of the platform. */
