@@ -31,7 +31,7 @@ export class Cli {
   pings = new Recorder('the pings of the CLI');
   #handlers = new Map();
   #isClosed = false;
-  /** For each session that this CLI keeps alive: the details of its newest keep-alive. @type {Map<string, object>} */
+  /** The newest keep-alive of each session and machine that this CLI keeps alive. @type {Map<string, {event: string, payload: object}>} */
   #keptAlive = new Map();
   #keepAliveTimer;
 
@@ -103,7 +103,7 @@ export class Cli {
 
   /** Sends a session's keep-alive, and waits for its acknowledgement. */
   keepAlive(sid, details = {}) {
-    if (this.#keptAlive.has(sid)) this.#keptAlive.set(sid, details);
+    if (this.#keptAlive.has(sid)) return this.stayAlive(sid, details);
     return this.emitWithAck('session-alive', { sid, time: Date.now(), ...details });
   }
 
@@ -112,9 +112,12 @@ export class Cli {
    * them, the hub ends the session after 30 s, which a test on a busy computer may exceed.
    */
   stayAlive(sid, details = {}) {
-    this.#keptAlive.set(sid, details);
-    this.#keepAliveTimer ??= setInterval(() => this.#repeatKeepAlives(), KEEP_ALIVE_INTERVAL_MS).unref();
-    return this.keepAlive(sid, details);
+    return this.#startKeepAlives(sid, 'session-alive', { sid, ...details });
+  }
+
+  /** Sends a machine's keep-alive, and repeats it every 10 s until `close`. Without it, the machine is offline after 45 s. */
+  machineStaysAlive(machineId) {
+    return this.#startKeepAlives(machineId, 'machine-alive', { machineId });
   }
 
   /** Sends a message to a session, and waits for its acknowledgement. */
@@ -154,9 +157,16 @@ export class Cli {
     this.socket.disconnect();
   }
 
+  #startKeepAlives(id, event, payload) {
+    this.#keptAlive.set(id, { event, payload });
+    this.#keepAliveTimer ??= setInterval(() => this.#repeatKeepAlives(), KEEP_ALIVE_INTERVAL_MS).unref();
+    return this.emitWithAck(event, { time: Date.now(), ...payload });
+  }
+
   #repeatKeepAlives() {
-    // A keep-alive that cannot be sent now is dropped: it must not arrive late.
-    for (const [sid, details] of this.#keptAlive) this.socket.volatile.emit('session-alive', { ...details, sid, time: Date.now() });
+    // A keep-alive that cannot be sent now is dropped: it must not arrive late. Volatile packets would drop all but the first.
+    if (!this.socket.connected || !this.socket.io.engine.transport.writable) return;
+    for (const { event, payload } of this.#keptAlive.values()) this.socket.emit(event, { ...payload, time: Date.now() });
   }
 
   async #handleEvent(name, payload, ack) {
@@ -194,4 +204,18 @@ export async function liveSession(t, hub, { namespace, tag, metadata, agentState
   const cli = await connectCli(t, hub, { namespace, ...options, auth: { sessionId: session.id, ...options.auth } });
   await (isSilent ? cli.keepAlive(session.id) : cli.stayAlive(session.id));
   return { session, cli };
+}
+
+/**
+ * Registers a machine, and keeps it online until the end of the test.
+ * @param {{after: (step: () => unknown) => void}} t
+ * @param {Hub} hub
+ * @param {{namespace: string, id: string, metadata: object, runnerState?: object}} machine
+ * @returns {Promise<Cli>} the machine's runner
+ */
+export async function liveMachine(t, hub, { namespace, ...machine }) {
+  await hub.web(namespace).registerMachine(machine);
+  const runner = await connectCli(t, hub, { namespace, auth: { machineId: machine.id } });
+  await runner.machineStaysAlive(machine.id);
+  return runner;
 }

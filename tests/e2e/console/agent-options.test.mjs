@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { connectCli, liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { liveMachine, liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { PHONE, waitForValue, waitForEqual, waitForCount } from '../lib/browser.mjs';
 import { fillDirectory, openMore, startConsole } from '../lib/console.mjs';
 
@@ -111,8 +111,8 @@ test('a session starts with the options that its agent last offered on the machi
     { id: 'claude', name: 'Claude Code', flavor: 'alpha', models: [{ id: 'opus', name: 'Opus' }], options: OPTIONS },
     { id: 'new', name: 'New agent', flavor: 'new' },
   ];
-  await hub.web('start').registerMachine({ id: 'workshop', metadata: { host: 'workshop', platform: 'linux', agents } });
-  const runner = await connectCli(t, hub, { namespace: 'start', auth: { machineId: 'workshop' } });
+  const machine = { namespace: 'start', id: 'workshop', metadata: { host: 'workshop', platform: 'linux', agents } };
+  const runner = await liveMachine(t, hub, machine);
   const { session } = await liveSession(t, hub, { namespace: 'start', tag: '/code/demo', metadata });
   const spawned = [];
   await runner.serve('workshop:checkPathExists', ({ paths }) => ({ exists: Object.fromEntries(paths.map((path) => [path, true])) }));
@@ -131,7 +131,6 @@ test('a session starts with the options that its agent last offered on the machi
   await page.getByText('Effort: Maximum · Fast mode: on').waitFor();
   await start();
   const openForm = async () => {
-    await runner.emitWithAck('machine-alive', { machineId: 'workshop', time: Date.now() });
     await page.goto(`${hub.url}/new`);
     await openMore(page);
   };
@@ -194,8 +193,7 @@ test('the steps of a sub-agent are folded below its call, and the plan is one ca
 });
 
 test('a session is forked from a message of the user, whose text is then in the composer', async (t) => {
-  await hub.web('forks').registerMachine({ id: 'forge', metadata: { host: 'workshop', platform: 'linux' } });
-  const runner = await connectCli(t, hub, { namespace: 'forks', auth: { machineId: 'forge' } });
+  const runner = await liveMachine(t, hub, { namespace: 'forks', id: 'forge', metadata: { host: 'workshop', platform: 'linux' } });
   const forkable = { ...metadata, machineId: 'forge', alphaSessionId: 'agent-1' };
   const { session, cli } = await liveSession(t, hub, { namespace: 'forks', tag: '/code/demo', metadata: forkable });
   const { session: forked } = await liveSession(t, hub, {

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { waitForValue, waitForEqual, waitForCount } from '../lib/browser.mjs';
-import { connectCli, liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { liveMachine, liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, fillDirectory, openMore, startConsole } from '../lib/console.mjs';
 import { DIALECTS, ScriptedCli } from '../lib/dialects.mjs';
 
@@ -13,15 +13,14 @@ const { hub, visit } = await startConsole({ vars: { VOCABULARY: 'preset:hapi' } 
 const optionsOf = (select) => select.locator('option').allTextContents();
 
 test('offers the agents that a machine lists, and shows the agent of a session and its tokens and cost', async (t) => {
-  const web = hub.web('listed');
   const agents = [
     { id: 'claude', name: 'Claude Code', flavor: 'claude' },
     { id: 'my-agent', name: 'My agent', flavor: 'my-agent' },
   ];
-  await web.registerMachine({ id: 'full', metadata: { host: 'full', platform: 'linux', agents } });
-  await web.registerMachine({ id: 'bare', metadata: { host: 'bare', platform: 'linux', agents: [] } });
-  const runner = await connectCli(t, hub, { namespace: 'listed', auth: { machineId: 'full' } });
-  await connectCli(t, hub, { namespace: 'listed', auth: { machineId: 'bare' } });
+  const startMachine = (id, listed) =>
+    liveMachine(t, hub, { namespace: 'listed', id, metadata: { host: id, platform: 'linux', agents: listed } });
+  const runner = await startMachine('full', agents);
+  await startMachine('bare', []);
   const usage = { used: 12_345, size: 200_000, cost: { amount: 0.05, currency: 'USD' } };
   const metadata = { path: '/code/demo', host: 'full', machineId: 'full', flavor: 'my-agent', agentName: 'My agent', usage };
   const { session } = await liveSession(t, hub, { namespace: 'listed', tag: '/code/demo', metadata });

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { connectCli, liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { liveMachine, liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { DESK, PHONE, waitForCount, waitForFocus, waitForEqual } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
 
@@ -15,12 +15,9 @@ const AGENTS = [
 ];
 
 /** A machine that lists its agents. Its id is the namespace. */
-async function startMachine(t, namespace) {
+function startMachine(t, namespace) {
   const metadata = { host: 'workshop', displayName: 'The workshop', platform: 'linux', homeDir: '/home/ada', agents: AGENTS };
-  await hub.web(namespace).registerMachine({ id: namespace, metadata, runnerState: { directories: ['/home/ada'] } });
-  const cli = await connectCli(t, hub, { namespace, auth: { machineId: namespace } });
-  await cli.emitWithAck('machine-alive', { machineId: namespace, time: Date.now() });
-  return cli;
+  return liveMachine(t, hub, { namespace, id: namespace, metadata, runnerState: { directories: ['/home/ada'] } });
 }
 
 test('lists the sessions of an agent page by page, and imports one', async (t) => {

@@ -7,7 +7,7 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { DESK, PHONE, waitForCount, waitForFocus, waitForValue, waitForEqual, waitForMatch } from '../lib/browser.mjs';
-import { connectCli, liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { liveMachine, liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, fillDirectory, openMore, startConsole } from '../lib/console.mjs';
 
 const { hub, visit, startSession } = await startConsole();
@@ -87,9 +87,8 @@ test('shows a machine once the machine is online, and starts a session with all 
   await page.getByText('Waiting for your machine …').waitFor();
   const web = hub.web('machines');
   const metadata = { host: 'workshop', displayName: 'The workshop', platform: 'linux', homeDir: '/home/ada' };
-  await web.registerMachine({ id: 'm1', metadata, runnerState: { directories: ['/home/ada/site', '/srv'] } });
-  const cli = await connectCli(t, hub, { namespace: 'machines', auth: { machineId: 'm1' } });
-  await cli.emitWithAck('machine-alive', { machineId: 'm1', time: Date.now() });
+  const runnerState = { directories: ['/home/ada/site', '/srv'] };
+  const cli = await liveMachine(t, hub, { namespace: 'machines', id: 'm1', metadata, runnerState });
   await page.getByRole('heading', { name: 'The workshop' }).waitFor();
   const spawnRequests = [];
   const started = await web.openSession({ tag: '/home/ada/site', metadata: { path: '/home/ada/site', host: 'workshop', machineId: 'm1' } });
@@ -136,9 +135,8 @@ test('the task is the first message, and a place remembers its agent and model',
     { id: 'codex', name: 'Codex', flavor: 'beta' },
   ];
   const metadata = { host: 'laptop', displayName: 'laptop', platform: 'linux', homeDir: '/home/ada', agents };
-  await web.registerMachine({ id: 'desk-1', metadata, runnerState: { directories: ['/home/ada/site'] } });
-  const machine = await connectCli(t, hub, { namespace: 'tasks', auth: { machineId: 'desk-1' } });
-  await machine.emitWithAck('machine-alive', { machineId: 'desk-1', time: Date.now() });
+  const runnerState = { directories: ['/home/ada/site'] };
+  const machine = await liveMachine(t, hub, { namespace: 'tasks', id: 'desk-1', metadata, runnerState });
   const place = { path: '/home/ada/demo', host: 'laptop', machineId: 'desk-1', flavor: 'beta' };
   const { session } = await liveSession(t, hub, { namespace: 'tasks', tag: '/home/ada/demo', metadata: place });
   const spawned = [];

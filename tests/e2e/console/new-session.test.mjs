@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { connectCli, liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { liveMachine, liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { startAgent } from '../lib/agent.mjs';
 import { PHONE, waitForFocus, waitForValue, waitForEqual } from '../lib/browser.mjs';
 import { Chat, fillDirectory, startConsole } from '../lib/console.mjs';
@@ -153,13 +153,7 @@ test('the files of the first message are uploaded after the start, and the messa
 async function openFormOfFake(t, namespace, { serve = async (_machine) => {} } = {}) {
   const metadata = { host: 'laptop', displayName: 'laptop', platform: 'linux', homeDir: '/home/ada' };
   const id = `desk-${namespace}`;
-  await hub.web(namespace).registerMachine({ id, metadata, runnerState: { directories: ['/home/ada/site', '/srv'] } });
-  const machine = await connectCli(t, hub, { namespace, auth: { machineId: id } });
-  const sendAlive = () => machine.emitWithAck('machine-alive', { machineId: id, time: Date.now() });
-  await sendAlive();
-  // Without a keep-alive for 45 s, the hub considers the machine offline.
-  const timer = setInterval(() => sendAlive().catch(() => {}), 10_000);
-  t.after(() => clearInterval(timer));
+  const machine = await liveMachine(t, hub, { namespace, id, metadata, runnerState: { directories: ['/home/ada/site', '/srv'] } });
   const place = { path: '/home/ada/demo', host: 'laptop', machineId: id };
   const { session, cli } = await liveSession(t, hub, { namespace, tag: '/home/ada/demo', metadata: place });
   const spawned = [];
@@ -236,9 +230,7 @@ test('pinned directories come first, also after a reload', async (t) => {
 
 test('a machine that goes offline stays chosen, and the session is not started on another machine', async (t) => {
   const { page, pageErrors, spawned, start } = await openFormOfFake(t, 'away');
-  await hub.web('away').registerMachine({ id: 'spare', metadata: { host: 'spare' }, runnerState: { directories: ['/spare'] } });
-  const spare = await connectCli(t, hub, { namespace: 'away', auth: { machineId: 'spare' } });
-  await spare.emitWithAck('machine-alive', { machineId: 'spare', time: Date.now() });
+  await liveMachine(t, hub, { namespace: 'away', id: 'spare', metadata: { host: 'spare' }, runnerState: { directories: ['/spare'] } });
   /** @type {any} */
   let last;
   await page.routeWebSocket(/\/api\/events/, (socket) => {

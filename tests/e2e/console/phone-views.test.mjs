@@ -6,12 +6,12 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { connectCli, liveSession } from '../../../scripts/lib/clients/cli.mjs';
-import { DESK, PHONE, signInUrl, waitForFocus } from '../lib/browser.mjs';
+import { liveMachine, liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { DESK, PHONE, waitForFocus, signIn } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { NOW, outputRecord } from '../lib/sample.mjs';
 import { saveScreenshot, updatesScreens } from '../lib/screens.mjs';
-import { AXE, findBrokenWords, findViolations, setFontSize, waitUntilLoaded } from '../lib/views.mjs';
+import { assertNoViolationsInThemes, findBrokenWords, setFontSize, waitUntilLoaded } from '../lib/views.mjs';
 
 const { hub, open } = await startConsole();
 
@@ -95,9 +95,7 @@ async function createSample(t, namespace) {
 
   const machineId = `${namespace}-bench`;
   const metadata = { host: 'workshop', displayName: 'Workshop', platform: 'linux', homeDir: '/home/ada', version: '1.4.0', agents: AGENTS };
-  await web.registerMachine({ id: machineId, metadata, runnerState: { directories: ['/home/ada'] } });
-  const machine = await connectCli(t, hub, { namespace, auth: { machineId } });
-  await machine.emitWithAck('machine-alive', { machineId, time: Date.now() });
+  const machine = await liveMachine(t, hub, { namespace, id: machineId, metadata, runnerState: { directories: ['/home/ada'] } });
   const sessions = AGENT_SESSIONS.map((title, index) => ({
     id: `s${index}`,
     title,
@@ -116,13 +114,11 @@ async function createSample(t, namespace) {
 
 /** Opens a page that is signed in. */
 async function visit(t, namespace, options, fontSize = 16) {
-  const opened = await open(t, { bypassCSP: true, ...options });
+  const opened = await open(t, options);
   const { page } = opened;
-  await page.addInitScript({ path: AXE });
   await page.clock.setFixedTime(NOW);
   await setFontSize(page, fontSize);
-  await page.goto(signInUrl(hub, namespace));
-  await page.waitForURL((url) => url.hash === '');
+  await signIn(page, hub, namespace);
   await waitUntilLoaded(page);
   /** Opens a view, and waits until it is loaded. */
   const show = async (path) => {
@@ -149,11 +145,9 @@ test('axe finds no violation in the inbox, the sheet, the queue and the existing
       await show(path);
       await act(page);
       await page.getByText(shows, { exact: true }).last().waitFor();
-      for (const colorScheme of /** @type {const} */ (['dark', 'light'])) {
-        await page.emulateMedia({ colorScheme });
-        assert.deepEqual(await findViolations(page), [], `${name} ${size} ${colorScheme}`);
-      }
-      if (updatesScreens && sizes.includes(size)) await saveScreenshot(page, `${name}-${size}-light`);
+      await assertNoViolationsInThemes(page, `${name} ${size}`, async (theme) => {
+        if (updatesScreens && theme === 'light' && sizes.includes(size)) await saveScreenshot(page, `${name}-${size}-light`);
+      });
     }
     assert.deepEqual(pageErrors, []);
   }

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { PHONE, signInUrl, waitForValue } from '../lib/browser.mjs';
+import { PHONE, signInUrl, waitForValue, waitForFrames } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -153,7 +153,7 @@ for (const [name, requests] of Object.entries(REQUESTS)) {
       for (const [width, height] of SIZES) {
         const size = `${width} x ${height}, ${draft}`;
         await page.setViewportSize({ width, height });
-        await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+        await waitForFrames(page);
         if (PICTURES) {
           mkdirSync(PICTURES, { recursive: true });
           await page.screenshot({ path: `${PICTURES}/${name}-${width}x${height}-${draft}.png` });

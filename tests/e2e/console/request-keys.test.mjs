@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, PHONE, waitForCount, waitForFocus, waitForValue, waitForEqual } from '../lib/browser.mjs';
+import { DESK, PHONE, waitForCount, waitForFocus, waitForValue, waitForEqual, waitForFrames } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -104,7 +104,7 @@ test('the key to approve shows the rest of a long request first', async (t) => {
   let presses = 0;
   for (; answered.length === 0 && presses < 100; presses += 1) {
     await page.keyboard.press('a');
-    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+    await waitForFrames(page);
   }
   await card.waitFor({ state: 'detached' });
   assert.ok(presses > 10, `${presses} presses`);

@@ -2,18 +2,18 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DESK, PHONE, signInUrl, waitForCount } from '../lib/browser.mjs';
+import { DESK, PHONE, waitForCount, signIn, waitForFrames } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { NOW } from '../lib/sample.mjs';
 import {
-  AXE,
+  assertNoViolations,
   createSample,
   createTalk,
   findBrokenWords,
   findCut,
   findOutside,
-  findViolations,
   MORE_VIEWS,
+  openInPage,
   pressAll,
   routeDevices,
   routeFolders,
@@ -40,52 +40,59 @@ const LAYOUTS = {
   desk: [{ name: 'right to left', viewport: WIDE, dir: 'rtl' }],
 };
 
+/** Sets the size of the window and of the text, and the direction of the text, and waits until the page is drawn. */
+async function applyLayout(page, { viewport, fontSize = 16, dir = 'ltr' }) {
+  await page.setViewportSize(viewport);
+  await setFontSize(page, fontSize);
+  await page.evaluate((value) => {
+    document.documentElement.dir = value;
+  }, dir);
+  await waitForFrames(page);
+}
+
 for (const [size, device] of Object.entries({ phone: { ...PHONE, viewport: UPRIGHT }, desk: DESK })) {
   test(`each view fits into the window in every layout: ${size}`, { timeout: 280_000 }, async (t) => {
     const id = await createSample(t, hub, 'layouts');
     const talk = await createTalk(t, hub, 'layouts');
-    const { page, pageErrors } = await open(t, { ...device, bypassCSP: true });
-    await page.addInitScript({ path: AXE });
+    const { page, pageErrors } = await open(t, device);
     await page.clock.setFixedTime(NOW);
     await routeDevices(page);
     await routeFolders(page);
-    await page.goto(signInUrl(hub, 'layouts'));
-    await page.waitForURL((url) => url.hash === '');
+    await signIn(page, hub, 'layouts');
     const problems = [];
+    let hasPressed = false;
     for (const { name, path, presses = [], shows } of [...VIEWS, ...MORE_VIEWS]) {
-      await page.setViewportSize(device.viewport);
-      await setFontSize(page, 16);
-      await page.goto(path(id, talk));
+      await applyLayout(page, { viewport: device.viewport });
+      const buttons = [presses].flat();
+      // What a button has opened stays open in the next view.
+      await (buttons.length > 0 || hasPressed ? page.goto(path(id, talk)) : openInPage(page, path(id, talk)));
+      hasPressed = buttons.length > 0;
       await waitUntilLoaded(page);
-      await pressAll(page, [presses].flat());
+      await pressAll(page, buttons);
       await page.getByText(shows).locator('visible=true').first().waitFor();
-      if (MORE_VIEWS.some((view) => view.name === name)) assert.deepEqual(await findViolations(page), [], name);
-      for (const { name: layout, viewport, dir = 'ltr', fontSize = 16 } of LAYOUTS[size]) {
-        await page.setViewportSize(viewport);
-        await setFontSize(page, fontSize);
-        await page.evaluate((value) => {
-          document.documentElement.dir = value;
-          return new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
-        }, dir);
+      await waitUntilLoaded(page);
+      if (MORE_VIEWS.some((view) => view.name === name)) await assertNoViolations(page, name);
+      for (const layout of LAYOUTS[size]) {
+        await applyLayout(page, layout);
         if (name === 'account menu') {
           // A menu keeps the place where it was opened.
           await page.keyboard.press('Escape');
-          await pressAll(page, presses);
+          await pressAll(page, buttons);
         }
-        if (PICTURES) await page.screenshot({ path: `${PICTURES}/${size}-${name}-${layout}.png` });
+        if (PICTURES) await page.screenshot({ path: `${PICTURES}/${size}-${name}-${layout.name}.png` });
         const broken = await findBrokenWords(page, '.held-line > .button, .actions > .button');
-        if (broken.length > 0) problems.push(`${name}, ${layout}: broken words: ${broken}`);
+        if (broken.length > 0) problems.push(`${name}, ${layout.name}: broken words: ${broken}`);
         const cut = await findCut(page, '.menu-list .ellipsis, .directory-actions .ellipsis, .held-line .ellipsis');
-        if (cut.length > 0) problems.push(`${name}, ${layout}: cut: ${cut}`);
+        if (cut.length > 0) problems.push(`${name}, ${layout.name}: cut: ${cut}`);
         const gap = await page.evaluate(() => {
           const [bar, scroller] = ['.start-actions', '.page'].map((selector) => document.querySelector(selector));
           const scrolls = bar && scroller && scroller.scrollHeight > scroller.clientHeight;
           return scrolls ? scroller.getBoundingClientRect().bottom - bar.getBoundingClientRect().bottom : 0;
         });
-        if (gap > 0.5) problems.push(`${name}, ${layout}: the form is visible below its button: ${gap} px`);
+        if (gap > 0.5) problems.push(`${name}, ${layout.name}: the form is visible below its button: ${gap} px`);
         const width = await page.evaluate(() => document.documentElement.scrollWidth);
-        if (width > viewport.width) problems.push(`${name}, ${layout}: the page is ${width} px wide`);
-        problems.push(...(await findOutside(page)).map((text) => `${name}, ${layout}: outside: ${text}`));
+        if (width > layout.viewport.width) problems.push(`${name}, ${layout.name}: the page is ${width} px wide`);
+        problems.push(...(await findOutside(page)).map((text) => `${name}, ${layout.name}: outside: ${text}`));
       }
     }
     assert.deepEqual(problems, []);
@@ -113,11 +120,10 @@ test('with text of 200 %, and on narrow screens, nothing is off the screen and n
   ]) {
     const { page } = await open(t, { viewport: { width, height: 664 } });
     await setFontSize(page, fontSize);
-    await page.goto(signInUrl(hub, 'layouts'));
-    await page.waitForURL((url) => url.hash === '');
+    await signIn(page, hub, 'layouts');
     for (const [path, shows] of Object.entries(largeTextViews(id))) {
-      await page.goto(path);
-      await page.getByText(shows).first().waitFor();
+      await openInPage(page, path);
+      await page.getByText(shows).locator('visible=true').first().waitFor();
       await waitUntilLoaded(page);
       assert.equal(await page.evaluate(() => getComputedStyle(document.documentElement).fontSize), `${fontSize}px`);
       const problems = await page.evaluate(() => {

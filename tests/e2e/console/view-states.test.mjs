@@ -2,10 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { deferred } from '../../../scripts/lib/await.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
-import { PHONE, signInUrl } from '../lib/browser.mjs';
+import { PHONE, signIn } from '../lib/browser.mjs';
 import { startConsole, waitForRecords } from '../lib/console.mjs';
-import { AXE, createSample, findViolations, waitUntilLoaded } from '../lib/views.mjs';
+import { assertNoViolations, createSample, openInPage, waitUntilLoaded } from '../lib/views.mjs';
 
 const { hub, open } = await startConsole();
 
@@ -51,19 +52,18 @@ const EMPTY_TABS = [
   { tab: '/files', shows: 'The directory is empty.' },
 ];
 
+const UNAVAILABLE = { status: 503, json: { error: 'The database does not answer.', code: 'unavailable' } };
 const REQUEST = { name: 'workshop', kind: 'cli', createdAt: Date.now(), expiresAt: Date.now() + 300_000 };
 
 /** Opens a page that is signed in. `check` looks for violations in a view, and for content off the screen. */
 async function visit(t, namespace) {
-  const { page, context, pageErrors } = await open(t, { ...PHONE, bypassCSP: true });
-  await page.addInitScript({ path: AXE });
+  const { page, context, pageErrors } = await open(t, PHONE);
   await page.route('**/api/devices/requests/*', (route) => route.fulfill({ json: { request: REQUEST } }));
-  await page.goto(signInUrl(hub, namespace));
-  await page.waitForURL((url) => url.hash === '');
+  await signIn(page, hub, namespace);
   await waitUntilLoaded(page);
   const check = async (state, path) => {
     if (PICTURES) await page.screenshot({ path: `${PICTURES}/${state}${path.replace(/[^a-z]+/g, '-')}.png` });
-    assert.deepEqual(await findViolations(page), [], `${path} ${state}`);
+    await assertNoViolations(page, `${path} ${state}`);
     assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, `${path} ${state}`);
   };
   return { page, context, pageErrors, check };
@@ -80,41 +80,24 @@ async function openFirst(page, path) {
 
 const shownText = (page, text) => page.locator('main').getByText(text).first();
 
-test('each view says that it is loading', async (t) => {
+test('each view says that it is loading, then shows an error, and one press of “Try again” loads it', async (t) => {
   const id = await createSample(t, hub, 'states');
   const { page, pageErrors, check } = await visit(t, 'states');
   for (const { path: pathOf, requests = EVERY_REQUEST, loading, shows } of VIEWS) {
     const path = pathOf(id);
-    const held = [];
-    const hold = (route) => new Promise((release) => held.push(release)).then(() => route.fallback());
-    await page.route(requests, hold);
+    const refusal = deferred();
+    const refuse = (route) => refusal.promise.then(() => route.fulfill(UNAVAILABLE));
+    await page.route(requests, refuse);
     await openFirst(page, path);
     await page.locator('main').getByRole('status', { name: loading }).waitFor();
     await check('loading', path);
-    await page.unroute(requests, hold);
-    for (const release of held) release();
-    await shownText(page, shows).waitFor();
-  }
-  assert.deepEqual(pageErrors, []);
-});
-
-test('each view shows an error, and one press of “Try again” loads it', async (t) => {
-  const id = await createSample(t, hub, 'states');
-  const { page, pageErrors, check } = await visit(t, 'states');
-  for (const { path: pathOf, requests = EVERY_REQUEST, shows } of VIEWS) {
-    const path = pathOf(id);
-    let isBroken = true;
-    const refuse = (route) =>
-      isBroken ? route.fulfill({ status: 503, json: { error: 'The database does not answer.', code: 'unavailable' } }) : route.fallback();
-    await page.route(requests, refuse);
-    await openFirst(page, path);
+    refusal.resolve();
     const alert = page.locator('main').getByRole('alert');
     await alert.waitFor();
     await check('error', path);
-    isBroken = false;
+    await page.unroute(requests, refuse);
     await alert.getByRole('button', { name: 'Try again' }).click();
     await shownText(page, shows).waitFor();
-    await page.unroute(requests, refuse);
   }
   assert.deepEqual(pageErrors, []);
 });
@@ -129,7 +112,7 @@ test('a list and a session that the browser has stored stay readable below the e
     await page.goto(path);
     await shownText(page, shows).waitFor();
     await waitForRecords(page, path === '/' ? 'list' : 'conversation', path === '/' ? 1 : 2);
-    const refuse = (route) => route.fulfill({ status: 503, json: { error: 'The database does not answer.', code: 'unavailable' } });
+    const refuse = (route) => route.fulfill(UNAVAILABLE);
     await page.route('**/api/sessions**', refuse);
     await page.reload();
     await shownText(page, shows).waitFor();
@@ -149,7 +132,7 @@ test('each view says that the page is offline, and keeps its content', async (t)
   const { page, context, pageErrors, check } = await visit(t, 'states');
   for (const { path: pathOf, shows } of VIEWS) {
     const path = pathOf(id);
-    await page.goto(path);
+    await openInPage(page, path);
     await shownText(page, shows).waitFor();
     await waitUntilLoaded(page);
     await context.setOffline(true);
@@ -164,17 +147,16 @@ test('each view says that the page is offline, and keeps its content', async (t)
 test('a view that is opened offline says so, and loads when the page is online again', async (t) => {
   const id = await createSample(t, hub, 'states');
   const { page, context, check } = await visit(t, 'states');
-  const openInPage = (path) => page.evaluate((address) => history.pushState(null, '', address), path);
   const paths = VIEWS.map(({ path }) => path(id));
   // The code of each view is loaded before the page is offline.
   for (const [index, { shows }] of VIEWS.entries()) {
-    await openInPage(paths[index]);
+    await openInPage(page, paths[index]);
     await shownText(page, shows).waitFor();
   }
   await context.setOffline(true);
   await page.getByText('You are offline.').waitFor();
   for (const path of ['/settings', '/settings/status', `/sessions/${id}/changes`, `/sessions/${id}/files`]) {
-    await openInPage(path);
+    await openInPage(page, path);
     await page.locator('main').getByRole('alert').getByText('The hub cannot be reached.').waitFor();
     await check('opened-offline', path);
   }
@@ -187,7 +169,7 @@ test('a view that is opened offline says so, and loads when the page is online a
 test('each view of an account without data says so', async (t) => {
   const { page, pageErrors, check } = await visit(t, 'nothing');
   const show = async (path, text) => {
-    await page.goto(path);
+    await openInPage(page, path);
     await shownText(page, text).waitFor();
     await waitUntilLoaded(page);
     await check('empty', path);

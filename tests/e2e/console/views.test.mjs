@@ -6,17 +6,24 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, PHONE, signInUrl, waitForFocus } from '../lib/browser.mjs';
+import { DESK, PHONE, signInUrl, waitForFocus, waitForFrames, signIn } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { NOW } from '../lib/sample.mjs';
 import { replaceTexts, saveScreenshot, updatesScreens } from '../lib/screens.mjs';
-import { AXE, createSample, findViolations, routeDevices, VIEWS, waitUntilLoaded } from '../lib/views.mjs';
+import {
+  assertNoViolations,
+  assertNoViolationsInThemes,
+  createSample,
+  openInPage,
+  routeDevices,
+  VIEWS,
+  waitUntilLoaded,
+} from '../lib/views.mjs';
 
 const { hub, open, visit } = await startConsole();
 
 const SIZES = { phone: PHONE, desk: DESK };
-const THEMES = /** @type {const} */ (['light', 'dark']);
 
 /**
  * Scrolls through the conversation and back, so that all messages are measured. Estimated heights would shift the screenshot by
@@ -38,24 +45,15 @@ async function measureMessages(page) {
 test('axe finds no violation in any view', { timeout: 280_000 }, async (t) => {
   const id = await createSample(t, hub, 'views');
   for (const [size, device] of Object.entries(SIZES)) {
-    const { page, pageErrors } = await open(t, { ...device, bypassCSP: true });
-    await page.addInitScript({ path: AXE });
+    const { page, pageErrors } = await open(t, device);
     await page.clock.setFixedTime(NOW);
     await routeDevices(page);
-    const checkThemes = async (name, onTheme = async (_colorScheme) => {}) => {
-      for (const colorScheme of THEMES) {
-        await page.emulateMedia({ colorScheme });
-        assert.deepEqual(await findViolations(page), [], `${name} ${size} ${colorScheme}`);
-        await onTheme(colorScheme);
-      }
-    };
     await page.goto('/');
     await page.getByLabel('Code').waitFor();
-    await checkThemes('sign-in');
-    await page.goto(signInUrl(hub, 'views'));
-    await page.waitForURL((url) => url.hash === '');
+    await assertNoViolationsInThemes(page, `sign-in ${size}`);
+    await signIn(page, hub, 'views');
     for (const { name, path: pathOf, presses, shows, opens, screenshots } of VIEWS) {
-      await page.goto(pathOf(id));
+      await openInPage(page, pathOf(id));
       if (presses) await page.getByRole('button', { name: presses }).click();
       const text = page
         .locator(name === 'sessions' ? '.sidebar' : 'main')
@@ -68,7 +66,7 @@ test('axe finds no violation in any view', { timeout: 280_000 }, async (t) => {
       }
       await waitUntilLoaded(page);
       if (name === 'conversation') await measureMessages(page);
-      await checkThemes(name, async (theme) => {
+      await assertNoViolationsInThemes(page, `${name} ${size}`, async (theme) => {
         if (updatesScreens && screenshots.includes(`${size} ${theme}`)) await saveScreenshot(page, `${name}-${size}-${theme}`);
       });
     }
@@ -78,17 +76,13 @@ test('axe finds no violation in any view', { timeout: 280_000 }, async (t) => {
 
 test('axe finds no violation in the quick start', async (t) => {
   for (const [size, device] of Object.entries(SIZES)) {
-    const { page, pageErrors } = await open(t, { ...device, bypassCSP: true });
-    await page.addInitScript({ path: AXE });
+    const { page, pageErrors } = await open(t, device);
     await page.clock.setFixedTime(NOW);
     await routeDevices(page);
     await page.goto(signInUrl(hub, 'views-empty'));
     await page.locator('pre.command').getByText('--code KMNP-7Q3X').waitFor();
     await waitUntilLoaded(page);
-    for (const colorScheme of THEMES) {
-      await page.emulateMedia({ colorScheme });
-      assert.deepEqual(await findViolations(page), [], `${size} ${colorScheme}`);
-    }
+    await assertNoViolationsInThemes(page, size);
     await page.emulateMedia({ colorScheme: 'light' });
     if (updatesScreens && size === 'phone') {
       await replaceTexts(page, [
@@ -129,7 +123,7 @@ test('with reduced motion nothing moves while an agent works and a toast appears
     const isMoving = () => page.evaluate(() => document.getAnimations().some(({ playState }) => playState === 'running'));
     assert.equal(await isMoving(), expected.length > 0, reducedMotion);
     await toast.getByRole('button', { name: 'Close' }).hover();
-    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+    await waitForFrames(page);
     const animations = await page.evaluate(() => window.animations);
     if (expected.length === 0) assert.deepEqual(animations, []);
     for (const name of expected) assert.ok(animations.includes(name), `${name} of ${animations}`);
@@ -165,7 +159,7 @@ async function releaseUntilLoaded(page, held, takeNext) {
   while (!isLoaded) {
     await Promise.race([eventually(() => held.length > 0 || isLoaded, 'a request'), loading]);
     takeNext()?.();
-    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+    await waitForFrames(page);
   }
 }
 
@@ -189,16 +183,16 @@ test('no view moves its content while it loads, in any order of responses', { ti
 
 test('dialogs and menus have no violation and work with the keyboard', async (t) => {
   const id = await createSample(t, hub, 'views');
-  const { page } = await open(t, { ...DESK, bypassCSP: true });
-  await page.addInitScript({ path: AXE });
+  const { page } = await open(t);
   await page.goto(signInUrl(hub, 'views', `/sessions/${id}`));
   await page.getByText('Shall I commit it?').first().waitFor();
-  const menuButton = page.getByRole('button', { name: 'Session actions' });
+  // The button is disabled until the code of its menu is loaded.
+  const menuButton = page.getByRole('button', { name: 'Session actions', disabled: false });
   await menuButton.focus();
   await page.keyboard.press('Enter');
   const rename = page.getByRole('menuitem', { name: 'Rename' });
   await waitForFocus(rename);
-  assert.deepEqual(await findViolations(page), []);
+  await assertNoViolations(page);
   await page.keyboard.press('Escape');
   await waitForFocus(menuButton);
   await page.keyboard.press('Enter');
@@ -207,7 +201,7 @@ test('dialogs and menus have no violation and work with the keyboard', async (t)
   await waitForFocus(page.getByRole('menuitem', { name: 'Archive' }));
   await page.keyboard.press('Enter');
   await page.getByRole('dialog').waitFor();
-  assert.deepEqual(await findViolations(page), []);
+  await assertNoViolations(page);
   await page.keyboard.press('Escape');
   await page.locator('dialog').waitFor({ state: 'detached' });
   await waitForFocus(menuButton);
@@ -223,14 +217,14 @@ test('dialogs and menus have no violation and work with the keyboard', async (t)
   await waitForFocus(page.getByLabel('Message to the agent'));
   await page.keyboard.type('/');
   await page.getByRole('option').first().waitFor();
-  assert.deepEqual(await findViolations(page), []);
+  await assertNoViolations(page);
   await page.keyboard.press('Backspace');
   for (const line of ['Denied', 'TodoWrite']) {
     await page.locator('summary', { hasText: line }).focus();
     await page.keyboard.press('Enter');
   }
   await page.locator('.decision-details').waitFor();
-  assert.deepEqual(await findViolations(page), []);
+  await assertNoViolations(page);
   await page.keyboard.press('Control+f');
   const search = page.getByRole('searchbox', { name: 'Search in this session' });
   await waitForFocus(search);
@@ -241,14 +235,14 @@ test('dialogs and menus have no violation and work with the keyboard', async (t)
     .waitFor();
   await page.getByRole('button', { name: 'Jump to a date' }).press('Enter');
   await page.getByLabel('Show messages since').waitFor();
-  assert.deepEqual(await findViolations(page), []);
+  await assertNoViolations(page);
   await page.keyboard.press('Escape');
   await search.waitFor({ state: 'detached' });
   await waitForFocus(page.getByRole('log', { name: 'Conversation' }));
   await menuButton.press('Enter');
   await page.getByRole('menuitem', { name: 'Export' }).press('Enter');
   await page.getByRole('dialog', { name: 'Export this session' }).waitFor();
-  assert.deepEqual(await findViolations(page), []);
+  await assertNoViolations(page);
   await page.keyboard.press('Escape');
   await page.locator('dialog').waitFor({ state: 'detached' });
   await waitForFocus(menuButton);

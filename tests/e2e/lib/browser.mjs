@@ -91,6 +91,16 @@ async function printPages(context, pageErrors) {
 /** Returns a link with the token, which earlier versions of `npm run dev` printed: it signs in without the exchange of a code. */
 export const signInUrl = (hub, namespace, path = '/') => `${hub.url}${path}#token=${encodeURIComponent(hub.token(namespace))}`;
 
+/** Signs a page in to a namespace, and waits until the page has read the token of the link. @param {import('playwright-core').Page} page */
+export async function signIn(page, hub, namespace, path = '/') {
+  await page.goto(signInUrl(hub, namespace, path));
+  await page.waitForURL((url) => url.hash === '');
+}
+
+/** Waits until the page has drawn two frames: a change of the page is drawn, and its effects have run. @param {import('playwright-core').Page} page */
+export const waitForFrames = (page) =>
+  page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+
 /** Waits until a locator matches `count` elements. @param {import('playwright-core').Locator} locator */
 export const waitForCount = (locator, count) => eventually(async () => (await locator.count()) === count, `${count} matches of ${locator}`);
 

@@ -3,7 +3,7 @@
 import { after } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { startAgent } from './agent.mjs';
-import { DESK, openPage, signInUrl, startBrowser } from './browser.mjs';
+import { DESK, openPage, startBrowser, signIn } from './browser.mjs';
 import { Repository } from './git.mjs';
 import { startHub } from './hub.mjs';
 import { Lifetime } from './lifetime.mjs';
@@ -32,8 +32,7 @@ export async function startConsole({ vars, wrappers, serviceWorkers = 'block' } 
     /** @type {{path?: string} & import('playwright-core').BrowserContextOptions} */ { path = '/', ...options } = DESK,
   ) => {
     const opened = await open(t, options);
-    await opened.page.goto(signInUrl(hub, namespace, path));
-    await opened.page.waitForURL((url) => url.hash === '');
+    await signIn(opened.page, hub, namespace, path);
     return opened;
   };
 

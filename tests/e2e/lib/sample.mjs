@@ -108,7 +108,7 @@ const METHODS = {
 };
 
 /**
- * Fills a session with sample content, and creates other sessions and a machine in its namespace.
+ * Fills a session with sample content, and creates other sessions and the machine `bench` in its namespace.
  * @param {import('./hub.mjs').Hub} hub
  * @param {any} session
  * @param {import('../../../scripts/lib/clients/cli.mjs').Cli} cli the session's CLI
@@ -198,11 +198,4 @@ export async function fillSample(hub, session, cli) {
     id: 'bench',
     metadata: { host: 'workshop', platform: 'linux', version: '1.4.0', displayName: 'Workshop' },
   });
-  await keepAlive(session, cli);
-}
-
-/** Sends a heartbeat of the session and its machine. */
-export async function keepAlive({ id }, cli) {
-  await cli.keepAlive(id);
-  await cli.emitWithAck('machine-alive', { machineId: 'bench', time: Date.now() });
 }

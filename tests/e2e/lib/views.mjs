@@ -1,12 +1,17 @@
 /** Functions of the tests that look at every view of the web console. */
 
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { waitForFrames } from './browser.mjs';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { connectCli, liveSession } from '../../../scripts/lib/clients/cli.mjs';
-import { fillSample, keepAlive, NOW, outputRecord } from './sample.mjs';
+import { fillSample, NOW, outputRecord } from './sample.mjs';
 
-/** The path of the script of axe, which a page needs for {@link findViolations}. */
-export const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+/** The rules of axe that depend on colors, which are all that the themes differ in. */
+const COLOR_RULES = ['color-contrast', 'link-in-text-block'];
 
 /** Creates sessions with every kind of content, and a machine. They are online until the test ends. Returns the id of a session. */
 export async function createSample(t, hub, namespace) {
@@ -16,10 +21,7 @@ export async function createSample(t, hub, namespace) {
     metadata: { path: '/code/almanac', host: 'workshop', name: 'Parse the dates', flavor: 'alpha', machineId: 'bench' },
   });
   await fillSample(hub, session, cli);
-  await keepAlive(session, cli);
-  // A keep-alive in flight at the end of the test fails.
-  const timer = setInterval(() => keepAlive(session, cli).catch(() => {}), 10_000);
-  t.after(() => clearInterval(timer));
+  await cli.machineStaysAlive('bench');
   return session.id;
 }
 
@@ -151,16 +153,47 @@ export async function waitUntilLoaded(page) {
   });
 }
 
-/** Returns the accessibility violations that axe finds. */
-export async function findViolations(page) {
+/** Opens a view without loading the page again. The caller waits for its content. @param {import('playwright-core').Page} page @param {string} path */
+export async function openInPage(page, path) {
+  await page.evaluate((address) => history.pushState(null, '', address), path);
+  await waitForFrames(page);
+}
+
+/**
+ * Checks that axe finds no accessibility violation.
+ * @param {import('playwright-core').Page} page
+ * @param {string} [message]
+ * @param {string[]} [rules] by default all
+ */
+export async function assertNoViolations(page, message, rules) {
   // Messages are hidden until they are measured.
   await page.waitForFunction(() =>
     [...document.querySelectorAll('.message')].every((message) => getComputedStyle(message).visibility === 'visible'),
   );
-  const { violations } = await page.evaluate(async () => window.axe.run(document, { resultTypes: ['violations'] }));
-  return violations.map(
+  if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(AXE);
+  const run = (/** @type {string[] | undefined} */ runOnly) => window.axe.run(document, { resultTypes: ['violations'], runOnly });
+  const { violations } = await page.evaluate(run, rules);
+  const texts = violations.map(
     ({ id, impact, nodes }) => `${impact}: ${id}: ${nodes.map(({ target, failureSummary }) => `${target} ${failureSummary}`).join(' | ')}`,
   );
+  assert.deepEqual(texts, [], message);
+}
+
+/**
+ * Checks that axe finds no accessibility violation in both themes. `onTheme`: called after the check of each theme.
+ * @param {import('playwright-core').Page} page
+ * @param {string} message
+ * @param {(theme: 'light' | 'dark') => unknown} [onTheme]
+ */
+export async function assertNoViolationsInThemes(page, message, onTheme) {
+  for (const [colorScheme, rules] of /** @type {const} */ ([
+    ['light', undefined],
+    ['dark', COLOR_RULES],
+  ])) {
+    await page.emulateMedia({ colorScheme });
+    await assertNoViolations(page, `${message} ${colorScheme}`, /** @type {any} */ (rules));
+    await onTheme?.(colorScheme);
+  }
 }
 
 /** Sets the size of the browser's text. @param {import('playwright-core').Page} page @param {number} pixels 16 by default */
