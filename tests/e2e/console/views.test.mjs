@@ -11,7 +11,7 @@ import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { NOW } from '../lib/sample.mjs';
 import { replaceTexts, saveScreenshot, updatesScreens } from '../lib/screens.mjs';
-import { AXE, createSample, findViolations, routeDevices, VIEWS, waitUntilLoaded } from '../lib/views.mjs';
+import { AXE, createSample, findViolations, recordMoves, routeDevices, VIEWS, waitUntilLoaded } from '../lib/views.mjs';
 
 const { hub, open, visit } = await startConsole();
 
@@ -135,18 +135,6 @@ test('with reduced motion nothing moves while an agent works and a toast appears
     for (const name of expected) assert.ok(animations.includes(name), `${name} of ${animations}`);
   }
 });
-
-/** Records in `window.moves` the elements that move without an action of the user. */
-function recordMoves() {
-  window.moves = [];
-  const place = ({ x, y }) => `${x}, ${y}`;
-  const describe = ({ node, previousRect, currentRect }) =>
-    `“${node?.textContent?.slice(0, 40)}” from ${place(previousRect)} to ${place(currentRect)}`;
-  const observer = new PerformanceObserver((list) =>
-    window.moves.push(...list.getEntries().flatMap((/** @type {any} */ { sources }) => sources.map(describe))),
-  );
-  observer.observe({ type: 'layout-shift', buffered: true });
-}
 
 /** Holds the requests of a page to the hub. Returns one function for each held request, which sends the request. */
 async function holdRequests(page) {
