@@ -16,6 +16,10 @@ pub const ROUTES: &[Route] = &[
         ..Route::new("POST", "/api/devices/codes", Scope::Namespace)
     },
     Route {
+        extra_errors: &[UNKNOWN_CODE],
+        ..Route::new("GET", "/api/devices/codes/{deviceId}", Scope::Namespace)
+    },
+    Route {
         extra_errors: &[UNKNOWN_CODE, NO_WRITES],
         ..Route::new("GET", "/api/devices/requests/{code}", Scope::Namespace)
     },
