@@ -78,7 +78,19 @@ describe('every operation of docs/openapi.yaml', () => {
    */
   async function callOperation(
     name,
-    { id = '', code = '', deviceId = '', requestId = '', ruleId = '', localId = 'l', seq = '1', query = '', body, status = 200, web = own } = {},
+    {
+      id = '',
+      code = '',
+      deviceId = '',
+      requestId = '',
+      ruleId = '',
+      localId = 'l',
+      seq = '1',
+      query = '',
+      body,
+      status = 200,
+      web = own,
+    } = {},
   ) {
     const { route, method, operation } = byName.get(name);
     const pointer = jsonPointer('paths', route, method);
